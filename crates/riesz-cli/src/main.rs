@@ -1,0 +1,2 @@
+//! riesz on the command line.
+fn main() {}

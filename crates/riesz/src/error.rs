@@ -1,0 +1,168 @@
+//! One error type for the library. Every variant carries the data that names the culprit,
+//! and its message says what is wrong, where, and what to do about it.
+
+use thiserror::Error;
+
+/// The result of every fallible call in this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What can go wrong. Rows and columns are counted from 0 in the fields; messages count rows from 1.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is nothing to work on.
+    #[error("{what} is empty: at least {needed} {unit} needed")]
+    TooFew {
+        /// What was too small.
+        what: String,
+        /// The smallest size that works.
+        needed: usize,
+        /// The unit of `needed`, with its verb ("row is", "columns are").
+        unit: &'static str,
+    },
+    /// A number that is NaN or infinite.
+    #[error("row {} of column '{column}' is {value}: remove the row or fill the value in", row + 1)]
+    NotFinite {
+        /// Row, from 0.
+        row: usize,
+        /// Column name.
+        column: String,
+        /// The offending number.
+        value: f64,
+    },
+    /// Two things whose sizes must agree do not.
+    #[error("{what} has {found} {unit}, but {expected} are expected ({why})")]
+    Shape {
+        /// The thing with the wrong size.
+        what: String,
+        /// The unit in which the size is counted.
+        unit: &'static str,
+        /// The right size.
+        expected: usize,
+        /// The size found.
+        found: usize,
+        /// Where the expectation comes from.
+        why: String,
+    },
+    /// A column that is needed is not there.
+    #[error("there is no column '{name}'; the columns are: {known}")]
+    UnknownColumn {
+        /// The name that was asked for.
+        name: String,
+        /// The names there are, joined by commas.
+        known: String,
+    },
+    /// Two columns, players or outputs share a name.
+    #[error("the name '{name}' is used twice: rename one of them")]
+    DuplicateName {
+        /// The name.
+        name: String,
+    },
+    /// A categorical value that was not there when the model was fitted.
+    #[error("row {}: column '{column}' is '{level}', which the model has not seen; it knows: {known}", row + 1)]
+    UnseenLevel {
+        /// Row, from 0.
+        row: usize,
+        /// Column name.
+        column: String,
+        /// The new level.
+        level: String,
+        /// The known levels, joined by commas.
+        known: String,
+    },
+    /// A column holds text where numbers are needed, or the reverse.
+    #[error("column '{column}' holds {found}, but the model was fitted on {expected} there")]
+    WrongKind {
+        /// Column name.
+        column: String,
+        /// What it holds.
+        found: &'static str,
+        /// What is needed.
+        expected: &'static str,
+    },
+    /// A parameter outside its range.
+    #[error("{name} = {value} is not allowed: {allowed}")]
+    Parameter {
+        /// The parameter's name as users spell it.
+        name: String,
+        /// The value given.
+        value: String,
+        /// The range that is allowed, in words.
+        allowed: String,
+    },
+    /// A matrix that should be positive definite is not, even after the largest jitter.
+    #[error(
+        "the {size}x{size} {what} is not positive definite, even with {jitter:.1e} added to its diagonal: \
+         raise the ridge or noise, remove duplicate rows, or check the kernel's parameters"
+    )]
+    NotPositiveDefinite {
+        /// Which matrix.
+        what: &'static str,
+        /// Its size.
+        size: usize,
+        /// The largest jitter tried.
+        jitter: f64,
+    },
+    /// The kernel ties several players together, so the product-game formulas do not hold.
+    #[error(
+        "no exact values: the factor {factor} ties the columns {columns} together, and they belong to \
+         different players; make them one player (a group), or use a kernel that is a product over columns"
+    )]
+    NotProduct {
+        /// The factor, as a formula.
+        factor: String,
+        /// The columns it ties together.
+        columns: String,
+    },
+    /// A target that cannot be learnt from.
+    #[error("the target '{name}' {problem}")]
+    Target {
+        /// The target's name.
+        name: String,
+        /// What is wrong with it and what to do.
+        problem: String,
+    },
+    /// An iterative method did not reach its tolerance.
+    #[error("{method} did not converge in {iterations} iterations (last change {change:.2e}): {remedy}")]
+    NotConverged {
+        /// The method.
+        method: &'static str,
+        /// Iterations done.
+        iterations: usize,
+        /// The last measure of progress.
+        change: f64,
+        /// What to try.
+        remedy: &'static str,
+    },
+    /// A file's content that cannot be understood.
+    #[error("{format}, line {line}: {problem}")]
+    Parse {
+        /// The file format.
+        format: &'static str,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// A model or explanation file written by another program or a newer version.
+    #[error("{problem}")]
+    Format {
+        /// What is wrong and what to do.
+        problem: String,
+    },
+    /// A number left the range of double precision.
+    #[error("{what} overflowed: {remedy}")]
+    Overflow {
+        /// What overflowed.
+        what: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+}
+
+impl Error {
+    /// A parameter outside its range.
+    pub fn parameter(name: impl Into<String>, value: impl ToString, allowed: impl Into<String>) -> Self {
+        Self::Parameter { name: name.into(), value: value.to_string(), allowed: allowed.into() }
+    }
+}

@@ -1,0 +1,190 @@
+//! The answer to a question about a model: values, what they add up to, how exact they are, and where
+//! they come from. Everything that people see (tables, plots, pages) is made from an [`Explanation`].
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::table::{Player, Table};
+
+/// How far the values can be from the game's true Shapley values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Exactness {
+    /// Exact up to rounding.
+    Exact {
+        /// `prediction - base_value - sum of values`, per row and output (rows × outputs). The prediction
+        /// is computed on another path than the values.
+        residual: Vec<f64>,
+        /// A proved bound on the error of each value and on the residual: quadrature and rounding
+        /// (rows × outputs).
+        bound: Vec<f64>,
+    },
+    /// Estimated from samples.
+    Estimated {
+        /// Standard error of each value, in the layout of [`Explanation::values`].
+        std_error: Vec<f64>,
+        /// Number of evaluations of the game.
+        evaluations: usize,
+        /// Seed of the sampler.
+        seed: u64,
+    },
+}
+
+/// One fact for people: a name and its value, for model cards and provenance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// What it is.
+    pub name: String,
+    /// Its value, in words or digits.
+    pub value: String,
+}
+
+impl Fact {
+    /// A fact.
+    pub fn new(name: impl Into<String>, value: impl ToString) -> Self {
+        Self { name: name.into(), value: value.to_string() }
+    }
+}
+
+/// Where an explanation comes from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Provenance {
+    /// The game's name, for example `interventional`.
+    pub game: String,
+    /// What an absent feature means in this game, in a sentence.
+    pub absent: String,
+    /// The model card: kind, kernel, number of support points, how it was fitted.
+    pub model: Vec<Fact>,
+    /// Inputs (files, background), seed, version.
+    pub run: Vec<Fact>,
+}
+
+/// Shapley values of `n` rows, `m` outputs and `p` players.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The players, in the order of the values.
+    pub players: Vec<Player>,
+    /// Names of the model's outputs.
+    pub output_names: Vec<String>,
+    /// Values, rows × outputs × players: player `j` of output `o` in row `i` is `values[(i * m + o) * p + j]`.
+    pub values: Vec<f64>,
+    /// The game's value with all players absent, rows × outputs.
+    pub base_values: Vec<f64>,
+    /// The model's prediction, rows × outputs.
+    pub predictions: Vec<f64>,
+    /// The explained rows in the user's units.
+    pub data: Table,
+    /// Number of the first explained row in its source, from 0.
+    pub first_row: usize,
+    /// Exact or estimated, and how far off.
+    pub exactness: Exactness,
+    /// Model card and run.
+    pub provenance: Provenance,
+}
+
+impl Explanation {
+    /// Number of explained rows.
+    pub fn rows(&self) -> usize {
+        self.data.rows()
+    }
+
+    /// Number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.output_names.len()
+    }
+
+    /// The values of row `i`, output `o`, one a player.
+    pub fn row_values(&self, i: usize, o: usize) -> &[f64] {
+        let p = self.players.len();
+        let start = (i * self.outputs() + o) * p;
+        &self.values[start..start + p]
+    }
+
+    /// Mean of |value| over rows, one a player: the usual measure of global importance. Zeros if there are no rows.
+    pub fn mean_abs(&self, output: usize) -> Vec<f64> {
+        let mut mean = vec![0.0; self.players.len()];
+        for i in 0..self.rows() {
+            for (m, v) in mean.iter_mut().zip(self.row_values(i, output)) {
+                *m += v.abs() / self.rows() as f64;
+            }
+        }
+        mean
+    }
+
+    /// Players from the most to the least important by [`mean_abs`](Self::mean_abs); ties keep their order.
+    pub fn ranking(&self, output: usize) -> Vec<usize> {
+        let mean = self.mean_abs(output);
+        let mut order: Vec<usize> = (0..mean.len()).collect();
+        order.sort_by(|&a, &b| mean[b].total_cmp(&mean[a]));
+        order
+    }
+
+    /// `prediction - base_value - sum of values`, per row and output (rows × outputs), recomputed.
+    pub fn residuals(&self) -> Vec<f64> {
+        let m = self.outputs();
+        (0..self.rows() * m)
+            .map(|k| self.predictions[k] - self.base_values[k] - self.row_values(k / m, k % m).iter().sum::<f64>())
+            .collect()
+    }
+
+    /// The largest |residual|, the largest bound, and whether every residual is within its own bound.
+    /// `None` if the values are estimates.
+    pub fn certificate(&self) -> Option<Certificate> {
+        let Exactness::Exact { residual, bound } = &self.exactness else { return None };
+        Some(Certificate {
+            residual: residual.iter().fold(0.0, |m, r| r.abs().max(m)),
+            bound: bound.iter().fold(0.0, |m, &b| b.max(m)),
+            // Written so that NaN fails.
+            holds: residual.iter().zip(bound).all(|(r, b)| r.abs() <= *b),
+        })
+    }
+
+    /// Checks that all parts have the sizes that belong together.
+    ///
+    /// # Errors
+    /// [`Error::Shape`].
+    pub fn validate(&self) -> Result<()> {
+        let (n, m, p) = (self.rows(), self.outputs(), self.players.len());
+        let check = |what: &str, found: usize, expected: usize| {
+            if found == expected {
+                return Ok(());
+            }
+            Err(Error::Shape {
+                what: format!("the explanation's {what}"),
+                unit: "numbers",
+                expected,
+                found,
+                why: format!("{n} rows, {m} outputs, {p} players"),
+            })
+        };
+        check("values", self.values.len(), n * m * p)?;
+        check("base values", self.base_values.len(), n * m)?;
+        check("predictions", self.predictions.len(), n * m)?;
+        match &self.exactness {
+            Exactness::Exact { residual, bound } => {
+                check("residuals", residual.len(), n * m)?;
+                check("bounds", bound.len(), n * m)
+            }
+            Exactness::Estimated { std_error, .. } => check("standard errors", std_error.len(), n * m * p),
+        }?;
+        for player in &self.players {
+            if player.columns.iter().any(|&j| j >= self.data.width()) {
+                return Err(Error::Format {
+                    problem: format!("player '{}' names a column that the data lack", player.name),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What can be said of an exact explanation as a whole.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Certificate {
+    /// The largest |residual|.
+    pub residual: f64,
+    /// The largest proved bound.
+    pub bound: f64,
+    /// Whether every residual is within its bound.
+    pub holds: bool,
+}

@@ -1,0 +1,18 @@
+//! Kernel machines that explain themselves.
+//!
+//! A fitted kernel model is an *expansion* `f(x) = β₀ + Σ_i α_i k(x_i, x)`; a question about it is a
+//! *game*; an engine answers the game, and the answer is an *explanation*. Each noun is a module, and data
+//! moves down this list:
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`table`] | numbers with named columns; players |
+//! | [`explanation`] | the answer |
+
+pub mod error;
+pub mod explanation;
+pub mod table;
+
+pub use error::{Error, Result};
+pub use explanation::{Exactness, Explanation};
+pub use table::{Column, ColumnKind, Groups, Table};

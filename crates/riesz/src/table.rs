@@ -1,0 +1,372 @@
+//! Tables of numbers with named columns, and players: which columns stand or fall together.
+//!
+//! A [`Table`] is column-major because everything downstream (kernel factors, plots, Parquet)
+//! works one column at a time.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// What the numbers of a column mean.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ColumnKind {
+    /// A measured number.
+    Numeric,
+    /// A level: the number `k` stands for `levels[k]`.
+    Categorical {
+        /// The levels' names, in the order of their codes.
+        levels: Vec<String>,
+    },
+}
+
+/// A column's name and meaning.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// Name, unique within its table.
+    pub name: String,
+    /// Numbers or levels.
+    pub kind: ColumnKind,
+}
+
+impl Column {
+    /// A numeric column.
+    pub fn numeric(name: impl Into<String>) -> Self {
+        Self { name: name.into(), kind: ColumnKind::Numeric }
+    }
+
+    /// `value` as people write it: the level's name, or the number in its shortest form.
+    pub fn format(&self, value: f64) -> String {
+        match &self.kind {
+            ColumnKind::Categorical { levels } => {
+                levels.get(value as usize).cloned().unwrap_or_else(|| value.to_string())
+            }
+            ColumnKind::Numeric => value.to_string(),
+        }
+    }
+}
+
+/// `n` rows of `d` finite numbers with named columns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawTable", into = "RawTable")]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: usize,
+    values: Vec<f64>,
+}
+
+/// The serialised form of [`Table`]; reading it back goes through the same checks as building one.
+#[derive(Serialize, Deserialize)]
+struct RawTable {
+    columns: Vec<Column>,
+    rows: usize,
+    values: Vec<f64>,
+}
+
+impl TryFrom<RawTable> for Table {
+    type Error = Error;
+    fn try_from(raw: RawTable) -> Result<Self> {
+        Self::from_column_major(raw.columns, raw.rows, raw.values)
+    }
+}
+
+impl From<Table> for RawTable {
+    fn from(table: Table) -> Self {
+        Self { columns: table.columns, rows: table.rows, values: table.values }
+    }
+}
+
+impl Table {
+    /// Builds a table from column-major `values` (`columns.len() * rows` numbers).
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::DuplicateName`], [`Error::NotFinite`].
+    pub fn from_column_major(columns: Vec<Column>, rows: usize, values: Vec<f64>) -> Result<Self> {
+        if rows.checked_mul(columns.len()) != Some(values.len()) {
+            return Err(Error::Shape {
+                what: "the table".into(),
+                unit: "numbers",
+                expected: rows.saturating_mul(columns.len()),
+                found: values.len(),
+                why: format!("{rows} rows of {} columns", columns.len()),
+            });
+        }
+        let mut names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::DuplicateName { name: pair[0].to_string() });
+        }
+        if let Some(at) = values.iter().position(|v| !v.is_finite()) {
+            return Err(Error::NotFinite {
+                row: at % rows,
+                column: columns[at / rows].name.clone(),
+                value: values[at],
+            });
+        }
+        for (j, column) in columns.iter().enumerate() {
+            if let ColumnKind::Categorical { levels } = &column.kind {
+                let bad = values[j * rows..(j + 1) * rows]
+                    .iter()
+                    .position(|&v| v < 0.0 || v.fract() != 0.0 || v >= levels.len() as f64);
+                if let Some(row) = bad {
+                    return Err(Error::UnseenLevel {
+                        row,
+                        column: column.name.clone(),
+                        level: values[j * rows + row].to_string(),
+                        known: levels.join(", "),
+                    });
+                }
+            }
+        }
+        Ok(Self { columns, rows, values })
+    }
+
+    /// Builds a numeric table from rows; columns are named `x1 … xd`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for ragged rows, [`Error::NotFinite`].
+    pub fn from_rows<R: AsRef<[f64]>>(rows: &[R]) -> Result<Self> {
+        let d = rows.first().map_or(0, |r| r.as_ref().len());
+        let mut values = vec![0.0; d * rows.len()];
+        for (i, row) in rows.iter().enumerate() {
+            let row = row.as_ref();
+            if row.len() != d {
+                return Err(Error::Shape {
+                    what: format!("row {}", i + 1),
+                    unit: "numbers",
+                    expected: d,
+                    found: row.len(),
+                    why: "as in the first row".into(),
+                });
+            }
+            for (j, &v) in row.iter().enumerate() {
+                values[j * rows.len() + i] = v;
+            }
+        }
+        Self::from_column_major((1..=d).map(|j| Column::numeric(format!("x{j}"))).collect(), rows.len(), values)
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    pub fn width(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Names and meanings of the columns.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Column `j`, `n` numbers.
+    pub fn column(&self, j: usize) -> &[f64] {
+        &self.values[j * self.rows..(j + 1) * self.rows]
+    }
+
+    /// The number in row `i`, column `j`.
+    pub fn get(&self, i: usize, j: usize) -> f64 {
+        self.values[j * self.rows + i]
+    }
+
+    /// Copies row `i` into `out` (`d` numbers).
+    pub fn copy_row(&self, i: usize, out: &mut [f64]) {
+        for (j, o) in out.iter_mut().enumerate() {
+            *o = self.get(i, j);
+        }
+    }
+
+    /// Row `i` as a new vector.
+    pub fn row(&self, i: usize) -> Vec<f64> {
+        (0..self.width()).map(|j| self.get(i, j)).collect()
+    }
+
+    /// The rows with the given indices, in that order.
+    pub fn select_rows(&self, indices: &[usize]) -> Self {
+        let mut values = Vec::with_capacity(indices.len() * self.width());
+        for j in 0..self.width() {
+            let column = self.column(j);
+            values.extend(indices.iter().map(|&i| column[i]));
+        }
+        Self { columns: self.columns.clone(), rows: indices.len(), values }
+    }
+
+    /// The index of the column called `name`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownColumn`].
+    pub fn index_of(&self, name: &str) -> Result<usize> {
+        index_of(&self.columns, name)
+    }
+
+    /// The columns called `wanted`, in that order, with categorical codes translated to the levels in
+    /// `wanted`. Extra columns are left out. This is how rows meet a model.
+    ///
+    /// # Errors
+    /// [`Error::UnknownColumn`], [`Error::UnseenLevel`], [`Error::WrongKind`].
+    pub fn conform(&self, wanted: &[Column]) -> Result<Self> {
+        let mut values = Vec::with_capacity(wanted.len() * self.rows);
+        for column in wanted {
+            let j = self.index_of(&column.name)?;
+            match (&self.columns[j].kind, &column.kind) {
+                (ColumnKind::Numeric, ColumnKind::Numeric) => values.extend_from_slice(self.column(j)),
+                (ColumnKind::Categorical { levels: from }, ColumnKind::Categorical { levels: to }) => {
+                    let codes: Vec<Option<f64>> =
+                        from.iter().map(|level| to.iter().position(|l| l == level).map(|k| k as f64)).collect();
+                    for (row, &v) in self.column(j).iter().enumerate() {
+                        values.push(codes[v as usize].ok_or_else(|| Error::UnseenLevel {
+                            row,
+                            column: column.name.clone(),
+                            level: from[v as usize].clone(),
+                            known: to.join(", "),
+                        })?);
+                    }
+                }
+                // Levels that look like numbers ("1", "2") are read as numbers from a table without other text.
+                (ColumnKind::Numeric, ColumnKind::Categorical { levels }) => {
+                    for (row, &v) in self.column(j).iter().enumerate() {
+                        let text = v.to_string();
+                        let code = levels.iter().position(|l| *l == text || l.parse() == Ok(v));
+                        values.push(code.ok_or_else(|| Error::UnseenLevel {
+                            row,
+                            column: column.name.clone(),
+                            level: text,
+                            known: levels.join(", "),
+                        })? as f64);
+                    }
+                }
+                (ColumnKind::Categorical { .. }, ColumnKind::Numeric) => {
+                    return Err(Error::WrongKind {
+                        column: column.name.clone(),
+                        found: "text",
+                        expected: "numbers",
+                    });
+                }
+            }
+        }
+        Ok(Self { columns: wanted.to_vec(), rows: self.rows, values })
+    }
+}
+
+fn index_of(columns: &[Column], name: &str) -> Result<usize> {
+    columns.iter().position(|c| c.name == name).ok_or_else(|| Error::UnknownColumn {
+        name: name.into(),
+        known: columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// One player of a game: a feature, or a group of columns that are present or absent together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Player {
+    /// Name shown to people.
+    pub name: String,
+    /// Indices of its columns in the model's table.
+    pub columns: Vec<usize>,
+}
+
+/// The players of a game: a partition of a table's columns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Groups {
+    players: Vec<Player>,
+}
+
+impl Groups {
+    /// One player a column, under the column's name.
+    pub fn singletons(columns: &[Column]) -> Self {
+        let player = |(j, c): (usize, &Column)| Player { name: c.name.clone(), columns: vec![j] };
+        Self { players: columns.iter().enumerate().map(player).collect() }
+    }
+
+    /// The named groups, and one player for every column in none of them. Players stand in the order
+    /// of their first column.
+    ///
+    /// # Errors
+    /// [`Error::UnknownColumn`], [`Error::DuplicateName`], or [`Error::Parameter`] if a column is in two groups.
+    pub fn named<S: AsRef<str>>(columns: &[Column], groups: &[(S, Vec<S>)]) -> Result<Self> {
+        let mut owner: Vec<Option<usize>> = vec![None; columns.len()];
+        let mut players: Vec<Player> = Vec::new();
+        for (name, members) in groups {
+            let mut player = Player { name: name.as_ref().to_string(), columns: Vec::new() };
+            for member in members {
+                let j = index_of(columns, member.as_ref())?;
+                if owner[j].is_some() {
+                    return Err(Error::parameter(
+                        "groups",
+                        format!("'{}' in '{}'", member.as_ref(), name.as_ref()),
+                        "a column belongs to one group only",
+                    ));
+                }
+                owner[j] = Some(players.len());
+                player.columns.push(j);
+            }
+            if player.columns.is_empty() {
+                return Err(Error::parameter("groups", name.as_ref(), "a group needs at least one column"));
+            }
+            player.columns.sort_unstable();
+            players.push(player);
+        }
+        for (j, column) in columns.iter().enumerate() {
+            if owner[j].is_none() {
+                players.push(Player { name: column.name.clone(), columns: vec![j] });
+            }
+        }
+        players.sort_by_key(|p| p.columns[0]);
+        let mut names: Vec<&str> = players.iter().map(|p| p.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::DuplicateName { name: pair[0].to_string() });
+        }
+        Ok(Self { players })
+    }
+
+    /// The players.
+    pub fn players(&self) -> &[Player] {
+        &self.players
+    }
+
+    /// For each of `width` columns, its player.
+    pub(crate) fn owners(&self, width: usize) -> Vec<usize> {
+        let mut owner = vec![usize::MAX; width];
+        for (p, player) in self.players.iter().enumerate() {
+            for &j in &player.columns {
+                owner[j] = p;
+            }
+        }
+        owner
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_what_is_not_a_number() {
+        let error = Table::from_rows(&[[1.0, 2.0], [3.0, f64::NAN]]).unwrap_err();
+        assert_eq!(error.to_string(), "row 2 of column 'x2' is NaN: remove the row or fill the value in");
+        assert!(Table::from_rows(&[vec![1.0], vec![1.0, 2.0]]).is_err());
+    }
+
+    #[test]
+    fn levels_are_matched_by_name() {
+        let levels = |l: &[&str]| ColumnKind::Categorical { levels: l.iter().map(|s| s.to_string()).collect() };
+        let ab = Column { name: "c".into(), kind: levels(&["a", "b"]) };
+        let ba = Column { name: "c".into(), kind: levels(&["b", "a"]) };
+        let table = Table::from_column_major(vec![ab], 2, vec![0.0, 1.0]).unwrap();
+        assert_eq!(table.conform(&[ba]).unwrap().column(0), [1.0, 0.0]);
+        let only_a = Column { name: "c".into(), kind: levels(&["a"]) };
+        assert!(matches!(table.conform(&[only_a]), Err(Error::UnseenLevel { row: 1, .. })));
+    }
+
+    #[test]
+    fn groups_partition_the_columns() {
+        let columns: Vec<Column> = ["a", "b", "c"].map(Column::numeric).to_vec();
+        let groups = Groups::named(&columns, &[("bc", vec!["b", "c"])]).unwrap();
+        assert_eq!(groups.owners(3), [0, 1, 1]);
+        assert!(Groups::named(&columns, &[("g", vec!["a"]), ("h", vec!["a"])]).is_err());
+        assert!(Groups::named(&columns, &[("g", vec!["z"])]).is_err());
+        assert!(Groups::named(&columns, &[("a", vec!["b"])]).is_err());
+    }
+}
