@@ -123,7 +123,9 @@ impl Explanation {
     pub fn residuals(&self) -> Vec<f64> {
         let m = self.outputs();
         (0..self.rows() * m)
-            .map(|k| self.predictions[k] - self.base_values[k] - self.row_values(k / m, k % m).iter().sum::<f64>())
+            .map(|k| {
+                self.predictions[k] - self.base_values[k] - self.row_values(k / m, k % m).iter().sum::<f64>()
+            })
             .collect()
     }
 

@@ -10,9 +10,18 @@
 //! | [`explanation`] | the answer |
 
 pub mod error;
+pub mod expansion;
 pub mod explanation;
+pub mod fit;
+pub mod kernel;
+pub mod linalg;
+mod simd;
 pub mod table;
 
 pub use error::{Error, Result};
+pub use expansion::{Expansion, Link};
 pub use explanation::{Exactness, Explanation};
+pub use kernel::Kernel;
+pub use linalg::Matrix;
+pub use simd::Isa;
 pub use table::{Column, ColumnKind, Groups, Table};

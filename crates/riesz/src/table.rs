@@ -143,7 +143,11 @@ impl Table {
                 values[j * rows.len() + i] = v;
             }
         }
-        Self::from_column_major((1..=d).map(|j| Column::numeric(format!("x{j}"))).collect(), rows.len(), values)
+        Self::from_column_major(
+            (1..=d).map(|j| Column::numeric(format!("x{j}"))).collect(),
+            rows.len(),
+            values,
+        )
     }
 
     /// Number of rows.
@@ -164,6 +168,11 @@ impl Table {
     /// Column `j`, `n` numbers.
     pub fn column(&self, j: usize) -> &[f64] {
         &self.values[j * self.rows..(j + 1) * self.rows]
+    }
+
+    /// All numbers, column by column.
+    pub fn column_major(&self) -> &[f64] {
+        &self.values
     }
 
     /// The number in row `i`, column `j`.
@@ -213,8 +222,10 @@ impl Table {
             match (&self.columns[j].kind, &column.kind) {
                 (ColumnKind::Numeric, ColumnKind::Numeric) => values.extend_from_slice(self.column(j)),
                 (ColumnKind::Categorical { levels: from }, ColumnKind::Categorical { levels: to }) => {
-                    let codes: Vec<Option<f64>> =
-                        from.iter().map(|level| to.iter().position(|l| l == level).map(|k| k as f64)).collect();
+                    let codes: Vec<Option<f64>> = from
+                        .iter()
+                        .map(|level| to.iter().position(|l| l == level).map(|k| k as f64))
+                        .collect();
                     for (row, &v) in self.column(j).iter().enumerate() {
                         values.push(codes[v as usize].ok_or_else(|| Error::UnseenLevel {
                             row,
@@ -351,7 +362,8 @@ mod tests {
 
     #[test]
     fn levels_are_matched_by_name() {
-        let levels = |l: &[&str]| ColumnKind::Categorical { levels: l.iter().map(|s| s.to_string()).collect() };
+        let levels =
+            |l: &[&str]| ColumnKind::Categorical { levels: l.iter().map(|s| s.to_string()).collect() };
         let ab = Column { name: "c".into(), kind: levels(&["a", "b"]) };
         let ba = Column { name: "c".into(), kind: levels(&["b", "a"]) };
         let table = Table::from_column_major(vec![ab], 2, vec![0.0, 1.0]).unwrap();

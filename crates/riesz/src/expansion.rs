@@ -1,0 +1,204 @@
+//! The one form of every fitted model: `f_o(x) = intercept_o + Σ_i coef_io k(x_i, x)`.
+//!
+//! Own or imported, ridge or support vectors or Gaussian process: explanations, files and predictions
+//! know only this type. Everything is in the user's units.
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::explanation::Fact;
+use crate::kernel::{Columns, Kernel};
+use crate::linalg::Matrix;
+use crate::simd::Isa;
+use crate::table::{Column, Table};
+
+/// How outputs become what people ask for. Explanations are of the outputs, before the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Link {
+    /// The outputs are the predictions (regression).
+    Identity,
+    /// Outputs are decision values. One output: class 1 if positive. One output a pair of classes, in the
+    /// order (0,1), (0,2), …, (1,2), …: the class with most votes (LIBSVM).
+    Vote,
+    /// One output: the log-odds of class 1.
+    Logistic,
+    /// One output a class: logarithms of unnormalised probabilities.
+    Softmax,
+    /// One output: the posterior mean of a latent function squashed by the logistic function (Gaussian process
+    /// classification). Its sign gives the class; probabilities average over the posterior, which the
+    /// expansion does not carry, so the logistic function of the mean stands in.
+    LatentLogistic,
+}
+
+/// A fitted kernel model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expansion {
+    /// The kernel, in the units of the columns of `points`.
+    pub kernel: Kernel,
+    /// The support points, n × d.
+    pub points: Table,
+    /// Dual coefficients, n × outputs.
+    pub coef: Matrix,
+    /// One an output.
+    pub intercept: Vec<f64>,
+    /// One an output.
+    pub output_names: Vec<String>,
+    /// From outputs to predictions.
+    pub link: Link,
+    /// Names of the classes; empty for regression.
+    pub classes: Vec<String>,
+    /// The model card: kind, how it was fitted.
+    pub card: Vec<Fact>,
+}
+
+impl Expansion {
+    /// A regression model with outputs named `y` or `y1 … ym`.
+    ///
+    /// # Errors
+    /// As [`validate`](Self::validate).
+    pub fn new(kernel: Kernel, points: Table, coef: Matrix, intercept: Vec<f64>) -> Result<Self> {
+        let m = intercept.len();
+        let output_names = if m == 1 { vec!["y".into()] } else { (1..=m).map(|o| format!("y{o}")).collect() };
+        let model = Self {
+            kernel,
+            points,
+            coef,
+            intercept,
+            output_names,
+            link: Link::Identity,
+            classes: Vec::new(),
+            card: Vec::new(),
+        };
+        model.validate()?;
+        Ok(model)
+    }
+
+    /// Checks sizes, ranges and finiteness; whoever builds an expansion from outside data calls this.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Parameter`], [`Error::TooFew`].
+    pub fn validate(&self) -> Result<()> {
+        let m = self.intercept.len();
+        let shape = |what: &str, unit, expected, found, why: &str| {
+            if expected == found {
+                return Ok(());
+            }
+            Err(Error::Shape { what: what.into(), unit, expected, found, why: why.into() })
+        };
+        if m == 0 {
+            return Err(Error::TooFew { what: "the list of outputs".into(), needed: 1, unit: "output is" });
+        }
+        if self.points.width() == 0 {
+            return Err(Error::TooFew {
+                what: "the table of support points".into(),
+                needed: 1,
+                unit: "column is",
+            });
+        }
+        shape("the coefficient matrix", "rows", self.points.rows(), self.coef.rows(), "one a support point")?;
+        shape("the coefficient matrix", "columns", m, self.coef.cols(), "one an output")?;
+        shape("the list of output names", "names", m, self.output_names.len(), "one an output")?;
+        let classes = self.classes.len();
+        match self.link {
+            Link::Identity => {}
+            Link::Logistic | Link::LatentLogistic => {
+                shape("the model", "classes", 2, classes, "its link is logistic")?
+            }
+            Link::Softmax => shape("the model", "classes", m, classes, "one an output")?,
+            Link::Vote => shape(
+                "the model",
+                "outputs",
+                classes * classes.saturating_sub(1) / 2,
+                m,
+                "one a pair of classes",
+            )?,
+        }
+        if self.coef.data().iter().chain(&self.intercept).any(|c| !c.is_finite()) {
+            return Err(Error::parameter(
+                "coef or intercept",
+                "NaN or infinite",
+                "coefficients are finite numbers",
+            ));
+        }
+        self.kernel.validate(self.points.width())
+    }
+
+    /// Names and meanings of the columns.
+    pub fn columns(&self) -> &[Column] {
+        self.points.columns()
+    }
+
+    /// Number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.intercept.len()
+    }
+
+    /// The outputs at the rows of `x` (rows × outputs). Columns are matched by name. Cost O(rows · n · d).
+    ///
+    /// # Errors
+    /// As [`Table::conform`]; [`Error::Overflow`] if an output is not finite.
+    pub fn predict(&self, x: &Table) -> Result<Matrix> {
+        let x = x.conform(self.columns())?;
+        let m = self.outputs();
+        let isa = Isa::detect();
+        let by_output = self.coef.transpose();
+        let mut out = Matrix::zeros(x.rows(), m);
+        out.data_mut().par_chunks_mut(m).enumerate().for_each_init(
+            || (Vec::new(), vec![0.0; self.points.rows()]),
+            |(buffer, k), (i, row)| {
+                self.kernel.row(isa, Columns::of(&self.points, 0), &x.row(i), buffer, k);
+                for (o, y) in row.iter_mut().enumerate() {
+                    *y = self.intercept[o] + crate::linalg::dot(by_output.row(o), k);
+                }
+            },
+        );
+        if let Some(at) = out.data().iter().position(|y| !y.is_finite()) {
+            return Err(Error::Overflow {
+                what: format!("the prediction of row {}", at / m + 1),
+                remedy: "its values are too far from the data the model was fitted on",
+            });
+        }
+        Ok(out)
+    }
+
+    /// The index of the predicted class for one row of outputs; `None` for regression.
+    pub fn class_of(&self, outputs: &[f64]) -> Option<usize> {
+        match self.link {
+            Link::Identity => None,
+            Link::Logistic | Link::LatentLogistic => Some(usize::from(outputs[0] > 0.0)),
+            Link::Softmax => Some(first_max(outputs)),
+            Link::Vote if self.classes.len() == 2 => Some(usize::from(outputs[0] > 0.0)),
+            Link::Vote => {
+                let mut votes = vec![0.0; self.classes.len()];
+                let pairs = (0..votes.len()).flat_map(|i| (i + 1..self.classes.len()).map(move |j| (i, j)));
+                for ((i, j), &value) in pairs.zip(outputs) {
+                    votes[if value > 0.0 { i } else { j }] += 1.0;
+                }
+                Some(first_max(&votes))
+            }
+        }
+    }
+
+    /// Class probabilities for one row of outputs; `None` where the model has none.
+    pub fn probabilities(&self, outputs: &[f64]) -> Option<Vec<f64>> {
+        match self.link {
+            Link::Identity | Link::Vote => None,
+            Link::Logistic | Link::LatentLogistic => {
+                let p = 1.0 / (1.0 + (-outputs[0]).exp());
+                Some(vec![1.0 - p, p])
+            }
+            Link::Softmax => {
+                let top = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let weights: Vec<f64> = outputs.iter().map(|o| (o - top).exp()).collect();
+                let total: f64 = weights.iter().sum();
+                Some(weights.iter().map(|w| w / total).collect())
+            }
+        }
+    }
+}
+
+fn first_max(values: &[f64]) -> usize {
+    (0..values.len()).fold(0, |best, k| if values[k] > values[best] { k } else { best })
+}

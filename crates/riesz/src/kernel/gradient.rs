@@ -1,0 +1,82 @@
+//! Parameters of a kernel on the scale on which they are tuned, and gradients in them.
+
+use rayon::prelude::*;
+
+use super::{Columns, Kernel, Parameter};
+use crate::linalg::Matrix;
+use crate::simd::Isa;
+use crate::table::Table;
+
+impl Kernel {
+    /// All tunable parameters: for each term the logarithm of its scale, then those of its factors.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let mut all = Vec::new();
+        for term in &self.terms {
+            all.push(Parameter { name: "scale".into(), log_value: term.scale.ln() });
+            all.extend(term.factors.iter().flat_map(|f| f.parameters()));
+        }
+        all
+    }
+
+    /// The kernel with its parameters set, in the order and on the scale of [`parameters`](Self::parameters).
+    ///
+    /// # Panics
+    /// If the number of values is not the number of parameters.
+    pub fn with_parameters(&self, log_values: &[f64]) -> Self {
+        let mut kernel = self.clone();
+        let mut rest = log_values;
+        for term in &mut kernel.terms {
+            term.scale = rest[0].exp();
+            rest = &rest[1..];
+            for factor in &mut term.factors {
+                let (own, others) = rest.split_at(factor.parameters().len());
+                factor.set_parameters(own);
+                rest = others;
+            }
+        }
+        assert!(rest.is_empty(), "{} values too many", rest.len());
+        kernel
+    }
+
+    /// `g_p = Σ_ii' weights[i, i'] ∂k(x_i, x_i')/∂θ_p` for a symmetric weight matrix. Cost O(n² · parameters).
+    pub fn gradient(&self, x: &Table, weights: &Matrix) -> Vec<f64> {
+        let isa = Isa::detect();
+        let count = self.parameters().len();
+        // By rows, each over the upper triangle; the rows' sums are added in order, so that the result
+        // does not depend on the number of threads.
+        let per_row: Vec<Vec<f64>> = (0..x.rows())
+            .into_par_iter()
+            .map(|i| {
+                let v = x.row(i);
+                let u = Columns::of(x, i);
+                let mut sums = vec![0.0; count];
+                let mut p = 0;
+                for term in &self.terms {
+                    // The term at each pair, times its weight; pairs off the diagonal count twice.
+                    let mut value = vec![2.0 * term.scale; u.len()];
+                    value[0] = term.scale;
+                    for factor in &term.factors {
+                        factor.multiply_all(isa, u, &v, &mut value);
+                    }
+                    value.iter_mut().zip(&weights.row(i)[i..]).for_each(|(k, w)| *k *= w);
+                    sums[p] = value.iter().sum();
+                    p += 1;
+                    for factor in &term.factors {
+                        let mut slopes = vec![vec![0.0; u.len()]; factor.parameters().len()];
+                        factor.log_gradient(u, &v, &mut slopes);
+                        for slope in &slopes {
+                            sums[p] = crate::linalg::dot(&value, slope);
+                            p += 1;
+                        }
+                    }
+                }
+                sums
+            })
+            .collect();
+        let mut total = vec![0.0; count];
+        for row in &per_row {
+            total.iter_mut().zip(row).for_each(|(t, r)| *t += r);
+        }
+        total
+    }
+}

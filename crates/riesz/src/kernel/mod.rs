@@ -1,0 +1,357 @@
+//! Kernels: sums of products of factors, closed under `+` and `*`.
+//!
+//! A *factor* reads one or more columns. How it reads several decides what the engines can do with it
+//! ([`Structure`]): a product over its columns splits among players, a sum over its columns is taken apart
+//! into terms, and a joint function of its columns belongs to one player or has no exact values.
+//! Noise is not a kernel: ridge and noise belong to the estimators. Nor is the scaling of columns: every
+//! factor is written in the user's units.
+//!
+//! A new factor is one file with [`FactorKind`] and one line in the registry below.
+
+mod categorical;
+mod gradient;
+mod heuristics;
+mod linear;
+mod periodic;
+mod polynomial;
+pub(crate) mod products;
+mod profile;
+mod stationary;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+pub use categorical::Categorical;
+pub use heuristics::{Lengthscale, Units, lengthscales};
+pub use linear::Linear;
+pub use periodic::Periodic;
+pub use polynomial::Polynomial;
+pub use profile::Profile;
+pub use stationary::Stationary;
+
+use crate::error::{Error, Result};
+use crate::linalg::Matrix;
+use crate::simd::Isa;
+use crate::table::Table;
+
+/// How a factor combines its columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Structure {
+    /// A product of one-column functions.
+    Separable,
+    /// A sum of one-column functions.
+    Additive,
+    /// Neither.
+    Joint,
+}
+
+/// A tunable parameter, on the scale on which it is tuned: its natural logarithm unless the factor says otherwise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameter {
+    /// Name within its factor.
+    pub name: String,
+    /// Value on the tuning scale.
+    pub log_value: f64,
+}
+
+/// A run of rows of a column-major table, as kernel code reads it.
+#[derive(Clone, Copy)]
+pub struct Columns<'a> {
+    data: &'a [f64],
+    stride: usize,
+    start: usize,
+    len: usize,
+}
+
+impl<'a> Columns<'a> {
+    /// Rows `start..start + len` of a column-major array whose columns are `stride` apart.
+    pub(crate) fn new(data: &'a [f64], stride: usize, start: usize, len: usize) -> Self {
+        Self { data, stride, start, len }
+    }
+
+    /// All rows of a table from `start` on.
+    pub fn of(table: &'a Table, start: usize) -> Self {
+        Self::new(table.column_major(), table.rows(), start, table.rows() - start)
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Column `j`.
+    #[inline]
+    pub fn column(&self, j: usize) -> &'a [f64] {
+        let from = j * self.stride + self.start;
+        &self.data[from..from + self.len]
+    }
+}
+
+/// What a kind of factor provides. `v` is always a full row of the table; `out` has one number per row of `u`.
+pub trait FactorKind {
+    /// The columns it reads.
+    fn columns(&self) -> &[usize];
+    /// How it combines them.
+    fn structure(&self) -> Structure;
+    /// Checks the parameters' ranges.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] or [`Error::Shape`].
+    fn validate(&self) -> Result<()>;
+    /// Multiplies `out[i]` by the one-column function of `columns()[slot]`, at `u[i]` and `v`.
+    /// Called for separable and additive factors only.
+    fn multiply_column(&self, isa: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]);
+    /// Multiplies `out[i]` by the factor at row i of `u` and the row `v`.
+    fn multiply_all(&self, isa: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
+        for (slot, &j) in self.columns().iter().enumerate() {
+            self.multiply_column(isa, slot, u.column(j), v[j], out);
+        }
+    }
+    /// The tunable parameters.
+    fn parameters(&self) -> Vec<Parameter>;
+    /// Sets them, on the tuning scale.
+    fn set_parameters(&mut self, log_values: &[f64]);
+    /// `out[p][i] = ∂ ln k / ∂ parameter p` at row i of `u` and the row `v`.
+    fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]);
+    /// A short formula with the parameters' values.
+    fn formula(&self) -> String;
+}
+
+macro_rules! factors {
+    ($($(#[$doc:meta])* $variant:ident),* $(,)?) => {
+        /// One factor of a product.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "factor", rename_all = "snake_case")]
+        pub enum Factor { $($(#[$doc])* $variant($variant),)* }
+
+        impl std::ops::Deref for Factor {
+            type Target = dyn FactorKind;
+            fn deref(&self) -> &Self::Target {
+                match self { $(Self::$variant(factor) => factor,)* }
+            }
+        }
+
+        impl std::ops::DerefMut for Factor {
+            fn deref_mut(&mut self) -> &mut Self::Target {
+                match self { $(Self::$variant(factor) => factor,)* }
+            }
+        }
+
+        $(impl From<$variant> for Kernel {
+            fn from(factor: $variant) -> Self {
+                Self { terms: vec![Term { scale: 1.0, factors: vec![Factor::$variant(factor)] }] }
+            }
+        })*
+    };
+}
+
+factors! {
+    /// A profile of scaled distance.
+    Stationary,
+    /// Similarity that repeats.
+    Periodic,
+    /// Inner product.
+    Linear,
+    /// Power of an inner product.
+    Polynomial,
+    /// Equal or not.
+    Categorical,
+}
+
+/// A scaled product of factors. Without factors it is a constant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Term {
+    /// Multiplies the product, > 0.
+    pub scale: f64,
+    /// The factors.
+    pub factors: Vec<Factor>,
+}
+
+/// `k(u, v) = Σ_t scale_t Π_f factor_tf(u, v)`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// The terms of the sum.
+    pub terms: Vec<Term>,
+}
+
+impl std::ops::Add for Kernel {
+    type Output = Self;
+    fn add(mut self, other: Self) -> Self {
+        self.terms.extend(other.terms);
+        self
+    }
+}
+
+impl std::ops::Mul for Kernel {
+    type Output = Self;
+    fn mul(self, other: Self) -> Self {
+        let product = |a: &Term, b: &Term| Term {
+            scale: a.scale * b.scale,
+            factors: a.factors.iter().chain(&b.factors).cloned().collect(),
+        };
+        Self {
+            terms: self.terms.iter().flat_map(|a| other.terms.iter().map(move |b| product(a, b))).collect(),
+        }
+    }
+}
+
+impl std::ops::Mul<Kernel> for f64 {
+    type Output = Kernel;
+    fn mul(self, mut kernel: Kernel) -> Kernel {
+        for term in &mut kernel.terms {
+            term.scale *= self;
+        }
+        kernel
+    }
+}
+
+impl Kernel {
+    /// The constant kernel.
+    pub fn constant(value: f64) -> Self {
+        Self { terms: vec![Term { scale: value, factors: Vec::new() }] }
+    }
+
+    /// The Gaussian kernel `exp(-Σ_c (u_c - v_c)²/(2ℓ_c²))` over the first `lengthscale.len()` columns.
+    pub fn gaussian(lengthscale: &[f64]) -> Self {
+        Self::stationary(Profile::Gaussian, lengthscale)
+    }
+
+    /// A profile per column over the first `lengthscale.len()` columns, one length scale each.
+    pub fn stationary(profile: Profile, lengthscale: &[f64]) -> Self {
+        Stationary {
+            profile,
+            columns: (0..lengthscale.len()).collect(),
+            lengthscale: lengthscale.to_vec(),
+            ard: true,
+            isotropic: false,
+        }
+        .into()
+    }
+
+    /// Checks all parameters, and that every column is one of `width`.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`], [`Error::Shape`].
+    pub fn validate(&self, width: usize) -> Result<()> {
+        if self.terms.is_empty() {
+            return Err(Error::parameter("kernel", "an empty sum", "a kernel needs at least one term"));
+        }
+        for term in &self.terms {
+            if !(term.scale.is_finite() && term.scale > 0.0) {
+                return Err(Error::parameter("kernel scale", term.scale, "scales are positive numbers"));
+            }
+            for factor in &term.factors {
+                factor.validate()?;
+                let columns = factor.columns();
+                if columns.is_empty() || columns.iter().any(|&j| j >= width) {
+                    return Err(Error::parameter(
+                        "columns of the kernel",
+                        format!("{columns:?}"),
+                        format!("a factor reads at least one of the table's {width} columns, counted from 0"),
+                    ));
+                }
+                let mut sorted = columns.to_vec();
+                sorted.sort_unstable();
+                if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+                    return Err(Error::parameter(
+                        "columns of the kernel",
+                        format!("{columns:?}"),
+                        "a factor reads a column once",
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `out[i] = k(u_i, v)`.
+    pub(crate) fn row(&self, isa: Isa, u: Columns<'_>, v: &[f64], buffer: &mut Vec<f64>, out: &mut [f64]) {
+        for (t, term) in self.terms.iter().enumerate() {
+            buffer.clear();
+            buffer.resize(out.len(), term.scale);
+            for factor in &term.factors {
+                factor.multiply_all(isa, u, v, buffer);
+            }
+            if t == 0 {
+                out.copy_from_slice(buffer);
+            } else {
+                out.iter_mut().zip(&*buffer).for_each(|(o, b)| *o += b);
+            }
+        }
+    }
+
+    /// `k(u, v)` for two rows.
+    pub fn eval(&self, u: &[f64], v: &[f64]) -> f64 {
+        let mut out = [0.0];
+        self.row(Isa::detect(), Columns::new(u, 1, 0, 1), v, &mut Vec::new(), &mut out);
+        out[0]
+    }
+
+    /// The matrix `k(x_i, x_i')`, n × n. Cost O(n² d).
+    pub fn gram(&self, x: &Table) -> Matrix {
+        let n = x.rows();
+        let mut out = Matrix::zeros(n, n);
+        let isa = Isa::detect();
+        out.data_mut().par_chunks_mut(n.max(1)).enumerate().for_each_init(Vec::new, |buffer, (i, row)| {
+            self.row(isa, Columns::of(x, i), &x.row(i), buffer, &mut row[i..]);
+        });
+        mirror(&mut out);
+        out
+    }
+
+    /// The matrix `k(x_i, y_j)`, rows of `x` × rows of `y`.
+    pub fn cross_gram(&self, x: &Table, y: &Table) -> Matrix {
+        let mut out = Matrix::zeros(x.rows(), y.rows());
+        let isa = Isa::detect();
+        out.data_mut().par_chunks_mut(y.rows().max(1)).enumerate().for_each_init(
+            Vec::new,
+            |buffer, (i, row)| {
+                self.row(isa, Columns::of(y, 0), &x.row(i), buffer, row);
+            },
+        );
+        out
+    }
+
+    /// `k(x_i, x_i)` for every row.
+    pub fn diagonal(&self, x: &Table) -> Vec<f64> {
+        (0..x.rows())
+            .map(|i| {
+                let row = x.row(i);
+                self.eval(&row, &row)
+            })
+            .collect()
+    }
+
+    /// A short formula with the parameters' values.
+    pub fn formula(&self) -> String {
+        let term = |t: &Term| {
+            let mut parts: Vec<String> = t.factors.iter().map(|f| f.formula()).collect();
+            if t.scale != 1.0 || parts.is_empty() {
+                parts.insert(0, format!("{:.4}", t.scale));
+            }
+            parts.join(" * ")
+        };
+        self.terms.iter().map(term).collect::<Vec<_>>().join(" + ")
+    }
+}
+
+/// Copies the upper triangle to the lower one, in tiles that stay in the cache.
+fn mirror(matrix: &mut Matrix) {
+    const TILE: usize = 32;
+    let n = matrix.rows();
+    let data = matrix.data_mut();
+    for i0 in (0..n).step_by(TILE) {
+        for j0 in (0..=i0).step_by(TILE) {
+            for i in i0..(i0 + TILE).min(n) {
+                for j in j0..(j0 + TILE).min(i) {
+                    data[i * n + j] = data[j * n + i];
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! A kernel seen by players: a sum of products with one factor a player.
+
+use super::{Columns, Factor, Kernel, Structure};
+use crate::error::{Error, Result};
+use crate::simd::Isa;
+use crate::table::{Column, Groups};
+
+/// A piece of a player's factor.
+#[derive(Debug, Clone, Copy)]
+enum Piece<'k> {
+    /// One column of a separable or additive factor.
+    Slot(&'k Factor, usize),
+    /// A factor all of whose columns belong to the player.
+    Whole(&'k Factor),
+}
+
+/// One product of the sum.
+#[derive(Debug, Clone)]
+pub(crate) struct PlayerProduct<'k> {
+    /// Multiplies the product.
+    pub(crate) scale: f64,
+    /// The players that have a factor in this product, ascending; the others' factor is 1.
+    pub(crate) players: Vec<usize>,
+    pieces: Vec<Vec<Piece<'k>>>,
+}
+
+impl PlayerProduct<'_> {
+    /// `out[i]` = the factor of `players[k]` between row i of `u` and the row `v`.
+    #[inline]
+    pub(crate) fn factor(&self, isa: Isa, k: usize, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
+        out.fill(1.0);
+        for piece in &self.pieces[k] {
+            match piece {
+                Piece::Slot(factor, slot) => {
+                    let j = factor.columns()[*slot];
+                    factor.multiply_column(isa, *slot, u.column(j), v[j], out);
+                }
+                Piece::Whole(factor) => factor.multiply_all(isa, u, v, out),
+            }
+        }
+    }
+}
+
+impl Kernel {
+    /// Splits the kernel among the players.
+    ///
+    /// # Errors
+    /// [`Error::NotProduct`] if a factor ties columns of different players together.
+    pub(crate) fn products(&self, columns: &[Column], groups: &Groups) -> Result<Vec<PlayerProduct<'_>>> {
+        let owner = groups.owners(columns.len());
+        let mut products = Vec::new();
+        for term in &self.terms {
+            // A factor's alternatives: a separable or whole one has one, an additive one has one a player.
+            let mut partial: Vec<Vec<(usize, Piece<'_>)>> = vec![Vec::new()];
+            for factor in &term.factors {
+                let own: Vec<usize> = factor.columns().iter().map(|&j| owner[j]).collect();
+                let one_player = own.iter().all(|&p| p == own[0]);
+                match factor.structure() {
+                    _ if one_player && own.len() > 1 => {
+                        partial.iter_mut().for_each(|list| list.push((own[0], Piece::Whole(factor))));
+                    }
+                    Structure::Separable => {
+                        for (slot, &p) in own.iter().enumerate() {
+                            partial.iter_mut().for_each(|list| list.push((p, Piece::Slot(factor, slot))));
+                        }
+                    }
+                    Structure::Additive => {
+                        partial = partial
+                            .iter()
+                            .flat_map(|list| {
+                                own.iter().enumerate().map(move |(slot, &p)| {
+                                    let mut list = list.clone();
+                                    list.push((p, Piece::Slot(factor, slot)));
+                                    list
+                                })
+                            })
+                            .collect();
+                    }
+                    Structure::Joint => {
+                        let name = |&j: &usize| columns[j].name.as_str();
+                        return Err(Error::NotProduct {
+                            factor: factor.formula(),
+                            columns: factor.columns().iter().map(name).collect::<Vec<_>>().join(", "),
+                        });
+                    }
+                }
+            }
+            for list in partial {
+                let mut players: Vec<usize> = list.iter().map(|(p, _)| *p).collect();
+                players.sort_unstable();
+                players.dedup();
+                let pieces = players
+                    .iter()
+                    .map(|p| list.iter().filter(|(q, _)| q == p).map(|(_, piece)| *piece).collect())
+                    .collect();
+                products.push(PlayerProduct { scale: term.scale, players, pieces });
+            }
+        }
+        Ok(products)
+    }
+}

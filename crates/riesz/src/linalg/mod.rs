@@ -1,0 +1,348 @@
+//! The little linear algebra that kernel machines need, over the `faer` library. No type of that library
+//! appears in a signature, so it can be replaced here alone.
+
+use faer::linalg::solvers::Solve;
+use faer::{MatMut, MatRef, Par, Side};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// A row-major matrix of doubles.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Matrix {
+    rows: usize,
+    cols: usize,
+    data: Vec<f64>,
+}
+
+impl Matrix {
+    /// A matrix of zeros.
+    pub fn zeros(rows: usize, cols: usize) -> Self {
+        Self { rows, cols, data: vec![0.0; rows * cols] }
+    }
+
+    /// Wraps row-major `data`.
+    ///
+    /// # Panics
+    /// If `data` does not have `rows * cols` numbers.
+    pub fn from_row_major(rows: usize, cols: usize, data: Vec<f64>) -> Self {
+        assert_eq!(data.len(), rows * cols, "a {rows}x{cols} matrix needs {} numbers", rows * cols);
+        Self { rows, cols, data }
+    }
+
+    /// One column.
+    pub fn column_vector(data: Vec<f64>) -> Self {
+        Self { rows: data.len(), cols: 1, data }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// The numbers, row by row.
+    pub fn data(&self) -> &[f64] {
+        &self.data
+    }
+
+    /// The numbers, row by row.
+    pub fn data_mut(&mut self) -> &mut [f64] {
+        &mut self.data
+    }
+
+    /// Row `i`.
+    pub fn row(&self, i: usize) -> &[f64] {
+        &self.data[i * self.cols..(i + 1) * self.cols]
+    }
+
+    /// Row `i`.
+    pub fn row_mut(&mut self, i: usize) -> &mut [f64] {
+        &mut self.data[i * self.cols..(i + 1) * self.cols]
+    }
+
+    /// Column `j` as a new vector.
+    pub fn column(&self, j: usize) -> Vec<f64> {
+        (0..self.rows).map(|i| self[(i, j)]).collect()
+    }
+
+    /// Adds `value[i]` to the diagonal.
+    pub fn add_diagonal(&mut self, value: impl Fn(usize) -> f64) {
+        for i in 0..self.rows.min(self.cols) {
+            self.data[i * self.cols + i] += value(i);
+        }
+    }
+
+    fn view(&self) -> MatRef<'_, f64> {
+        MatRef::from_row_major_slice(&self.data, self.rows, self.cols)
+    }
+
+    fn view_mut(&mut self) -> MatMut<'_, f64> {
+        MatMut::from_row_major_slice_mut(&mut self.data, self.rows, self.cols)
+    }
+
+    /// The product `self * other`.
+    ///
+    /// # Panics
+    /// If the inner sizes differ.
+    pub fn matmul(&self, other: &Matrix) -> Matrix {
+        assert_eq!(self.cols, other.rows, "inner sizes differ");
+        let mut out = Matrix::zeros(self.rows, other.cols);
+        faer::linalg::matmul::matmul(
+            out.view_mut(),
+            faer::Accum::Replace,
+            self.view(),
+            other.view(),
+            1.0,
+            faer::get_global_parallelism(),
+        );
+        out
+    }
+
+    /// The product with a vector.
+    pub fn matvec(&self, v: &[f64]) -> Vec<f64> {
+        (0..self.rows).map(|i| dot(self.row(i), v)).collect()
+    }
+
+    /// The transpose.
+    pub fn transpose(&self) -> Matrix {
+        let mut out = Matrix::zeros(self.cols, self.rows);
+        for i in 0..self.rows {
+            for j in 0..self.cols {
+                out.data[j * self.rows + i] = self.data[i * self.cols + j];
+            }
+        }
+        out
+    }
+}
+
+impl std::ops::Index<(usize, usize)> for Matrix {
+    type Output = f64;
+    fn index(&self, (i, j): (usize, usize)) -> &f64 {
+        &self.data[i * self.cols + j]
+    }
+}
+
+impl std::ops::IndexMut<(usize, usize)> for Matrix {
+    fn index_mut(&mut self, (i, j): (usize, usize)) -> &mut f64 {
+        &mut self.data[i * self.cols + j]
+    }
+}
+
+/// The inner product, summed in four fixed lanes.
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let mut lanes = [0.0; 4];
+    let (a4, a_rest) = a.as_chunks::<4>();
+    let (b4, b_rest) = b.as_chunks::<4>();
+    for (x, y) in a4.iter().zip(b4) {
+        for l in 0..4 {
+            lanes[l] += x[l] * y[l];
+        }
+    }
+    let tail: f64 = a_rest.iter().zip(b_rest).map(|(x, y)| x * y).sum();
+    (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]) + tail
+}
+
+/// The Cholesky factor of a symmetric positive definite matrix, and what had to be added to get it.
+#[derive(Debug, Clone)]
+pub struct Cholesky {
+    lower: Matrix,
+    /// What was added to every diagonal element; 0 if nothing was.
+    pub jitter: f64,
+}
+
+/// Jitters tried, relative to the mean of the diagonal.
+const JITTERS: [f64; 7] = [0.0, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7];
+
+impl Cholesky {
+    /// Factors a symmetric matrix (only its lower triangle is read). If that fails, tries again with a
+    /// growing jitter on the diagonal, from 1e-12 to 1e-7 of its mean, and reports it in
+    /// [`jitter`](Self::jitter). Cost n³/3.
+    ///
+    /// # Errors
+    /// [`Error::NotPositiveDefinite`]; `what` names the matrix in the message.
+    pub fn new(matrix: Matrix, what: &'static str) -> Result<Self> {
+        let n = matrix.rows;
+        let diagonal: Vec<f64> = (0..n).map(|i| matrix[(i, i)]).collect();
+        let mean = diagonal.iter().sum::<f64>() / n.max(1) as f64;
+        let mut lower = matrix;
+        for (attempt, relative) in JITTERS.iter().enumerate() {
+            let jitter = relative * mean;
+            if attempt > 0 {
+                // The factorisation overwrote the lower triangle; the strict upper one is intact.
+                for i in 0..n {
+                    for j in 0..i {
+                        lower.data[i * n + j] = lower.data[j * n + i];
+                    }
+                    lower.data[i * n + i] = diagonal[i] + jitter;
+                }
+            }
+            if cholesky_in_place(&mut lower) {
+                return Ok(Self { lower, jitter });
+            }
+        }
+        Err(Error::NotPositiveDefinite { what, size: n, jitter: JITTERS[JITTERS.len() - 1] * mean })
+    }
+
+    /// Size of the matrix.
+    pub fn size(&self) -> usize {
+        self.lower.rows
+    }
+
+    /// Solves `A X = B` in place.
+    pub fn solve(&self, mut b: Matrix) -> Matrix {
+        self.solve_lower_in_place(&mut b);
+        self.solve_upper_in_place(&mut b);
+        b
+    }
+
+    /// Solves `A x = b`.
+    pub fn solve_vector(&self, b: &[f64]) -> Vec<f64> {
+        self.solve(Matrix::column_vector(b.to_vec())).data
+    }
+
+    /// Solves `L X = B` in place, with `A = L Lᵀ`.
+    pub fn solve_lower_in_place(&self, b: &mut Matrix) {
+        faer::linalg::triangular_solve::solve_lower_triangular_in_place(
+            self.lower.view(),
+            b.view_mut(),
+            faer::get_global_parallelism(),
+        );
+    }
+
+    /// Solves `Lᵀ X = B` in place, with `A = L Lᵀ`.
+    pub fn solve_upper_in_place(&self, b: &mut Matrix) {
+        faer::linalg::triangular_solve::solve_upper_triangular_in_place(
+            self.lower.view().transpose(),
+            b.view_mut(),
+            faer::get_global_parallelism(),
+        );
+    }
+
+    /// `log det A`.
+    pub fn log_det(&self) -> f64 {
+        2.0 * (0..self.size()).map(|i| self.lower[(i, i)].ln()).sum::<f64>()
+    }
+
+    /// The inverse of `A`.
+    pub fn inverse(&self) -> Matrix {
+        let mut identity = Matrix::zeros(self.size(), self.size());
+        identity.add_diagonal(|_| 1.0);
+        self.solve(identity)
+    }
+
+    /// The lower factor `L`; above the diagonal it holds the matrix that was factored.
+    pub fn lower(&self) -> &Matrix {
+        &self.lower
+    }
+}
+
+/// Factors the lower triangle in place; false if a pivot is not positive.
+fn cholesky_in_place(matrix: &mut Matrix) -> bool {
+    use faer::dyn_stack::{MemBuffer, MemStack};
+    use faer::linalg::cholesky::llt::factor;
+    let n = matrix.rows;
+    let par = faer::get_global_parallelism();
+    let mut memory = MemBuffer::new(factor::cholesky_in_place_scratch::<f64>(n, par, Default::default()));
+    factor::cholesky_in_place(
+        matrix.view_mut(),
+        Default::default(),
+        par,
+        MemStack::new(&mut memory),
+        Default::default(),
+    )
+    .is_ok()
+        && (0..n).all(|i| matrix[(i, i)].is_finite())
+}
+
+/// Eigenvalues (ascending) and eigenvectors (columns) of a symmetric matrix.
+///
+/// # Errors
+/// [`Error::Overflow`] if the iteration fails, which happens only for entries that are not finite.
+pub fn symmetric_eigen(matrix: &Matrix) -> Result<(Vec<f64>, Matrix)> {
+    let failed = |_| Error::Overflow {
+        what: "the eigendecomposition".into(),
+        remedy: "check the kernel's parameters",
+    };
+    let eigen = matrix.view().self_adjoint_eigen(Side::Lower).map_err(failed)?;
+    let values = eigen.S().column_vector().iter().copied().collect();
+    let u = eigen.U();
+    let mut vectors = Matrix::zeros(matrix.rows, matrix.rows);
+    for i in 0..matrix.rows {
+        for j in 0..matrix.rows {
+            vectors.data[i * matrix.rows + j] = u[(i, j)];
+        }
+    }
+    Ok((values, vectors))
+}
+
+/// Solves a square system with partially pivoted LU; for small, possibly unsymmetric systems.
+pub fn lu_solve(matrix: &Matrix, b: &[f64]) -> Vec<f64> {
+    let mut x = Matrix::column_vector(b.to_vec());
+    matrix.view().partial_piv_lu().solve_in_place(x.view_mut());
+    x.data
+}
+
+/// Sets the number of threads of the linear algebra; results do not depend on it.
+pub fn set_threads(threads: usize) {
+    faer::set_global_parallelism(if threads == 1 { Par::Seq } else { Par::rayon(threads) });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spd(n: usize) -> Matrix {
+        let mut a = Matrix::zeros(n, n);
+        for i in 0..n {
+            for j in 0..n {
+                a[(i, j)] = (-((i as f64 - j as f64) / 3.0).powi(2)).exp();
+            }
+        }
+        a.add_diagonal(|i| 0.1 + i as f64 / n as f64);
+        a
+    }
+
+    #[test]
+    fn solves_and_inverts() {
+        let a = spd(60);
+        let b: Vec<f64> = (0..60).map(|i| (i as f64).sin()).collect();
+        let factor = Cholesky::new(a.clone(), "matrix").unwrap();
+        let back = a.matvec(&factor.solve_vector(&b));
+        assert!(back.iter().zip(&b).all(|(x, y)| (x - y).abs() < 1e-12));
+        let eye = a.matmul(&factor.inverse());
+        assert!((0..60).all(|i| (0..60).all(|j| (eye[(i, j)] - f64::from(u8::from(i == j))).abs() < 1e-11)));
+        let (values, _) = symmetric_eigen(&a).unwrap();
+        assert!((values.iter().map(|v| v.ln()).sum::<f64>() - factor.log_det()).abs() < 1e-10);
+        assert_eq!(factor.jitter, 0.0);
+    }
+
+    #[test]
+    fn jitter_is_reported_and_bounded() {
+        let mut ones = Matrix::zeros(5, 5);
+        ones.data_mut().fill(1.0);
+        let factor = Cholesky::new(ones.clone(), "matrix").unwrap();
+        assert!(factor.jitter > 0.0 && factor.jitter <= 1e-7);
+        ones[(0, 0)] = -1.0;
+        assert!(matches!(
+            Cholesky::new(ones, "gram matrix"),
+            Err(Error::NotPositiveDefinite { size: 5, .. })
+        ));
+    }
+
+    #[test]
+    fn eigenvectors_reconstruct() {
+        let a = spd(20);
+        let (values, v) = symmetric_eigen(&a).unwrap();
+        for i in 0..20 {
+            for j in 0..20 {
+                let sum: f64 = (0..20).map(|k| values[k] * v[(i, k)] * v[(j, k)]).sum();
+                assert!((sum - a[(i, j)]).abs() < 1e-12);
+            }
+        }
+    }
+}
