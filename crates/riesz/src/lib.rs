@@ -9,10 +9,13 @@
 //! | [`table`] | numbers with named columns; players |
 //! | [`explanation`] | the answer |
 
+pub mod attribution;
 pub mod error;
 pub mod expansion;
+pub mod explainer;
 pub mod explanation;
 pub mod fit;
+pub mod game;
 pub mod kernel;
 pub mod linalg;
 mod simd;
@@ -20,7 +23,9 @@ pub mod table;
 
 pub use error::{Error, Result};
 pub use expansion::{Expansion, Link};
+pub use explainer::Explainer;
 pub use explanation::{Exactness, Explanation};
+pub use game::{Background, Game};
 pub use kernel::Kernel;
 pub use linalg::Matrix;
 pub use simd::Isa;
