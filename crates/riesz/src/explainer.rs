@@ -20,8 +20,8 @@ use crate::table::{Groups, Table};
 /// Rows explained together by one thread.
 const BATCH: usize = 16;
 
-/// Doubles that one panel's present side may hold: half of a first-level cache.
-const PANEL: usize = 3072;
+/// Doubles that one panel's present side may hold: a share of the second-level cache.
+const PANEL: usize = 16384;
 
 /// Doubles that the absent side of a panel may hold before its reference rows are taken in portions.
 const ABSENT: usize = 1 << 19;
@@ -397,10 +397,9 @@ impl<'m> Explainer<'m> {
             let a = &w.present[k * len..(k + 1) * len];
             let differs = match (reference, b) {
                 (Some(row), _) => self.groups.players()[player].columns.iter().any(|&j| x[j] != row[j]),
-                (None, None) => a.iter().fold(false, |differs, &a| differs | (a != 1.0)),
-                (None, Some(b)) => {
-                    a.iter().zip(&b[k * len..(k + 1) * len]).fold(false, |differs, (a, b)| differs | (a != b))
-                }
+                // Usually the first row tells.
+                (None, None) => a.iter().any(|&a| a != 1.0),
+                (None, Some(b)) => a.iter().zip(&b[k * len..]).any(|(a, b)| a != b),
             };
             if differs {
                 w.active.push(k as u32);
