@@ -9,11 +9,14 @@
 //! | [`table`] | numbers with named columns; players |
 //! | [`explanation`] | the answer |
 
+pub mod attribution;
 pub mod error;
 pub mod expansion;
+pub mod explainer;
 pub mod explanation;
 pub mod fit;
 pub mod format;
+pub mod game;
 pub mod kernel;
 pub mod linalg;
 mod simd;
@@ -21,7 +24,9 @@ pub mod table;
 
 pub use error::{Error, Result};
 pub use expansion::{Expansion, Link};
+pub use explainer::Explainer;
 pub use explanation::{Exactness, Explanation};
+pub use game::{Background, Game};
 pub use kernel::Kernel;
 pub use linalg::Matrix;
 pub use simd::Isa;

@@ -1,0 +1,113 @@
+//! Exact Shapley values against the best published form, a numpy quadrature in log space, in one run.
+//!
+//! `cargo bench --bench explain` prints a table; it needs `python3` with numpy for the reference and says so
+//! if there is none. One thread, 1000 support points, standard normal data, length scales √d, kernel
+//! evaluation included in both. Values must agree to 1e-12.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use riesz::{Explainer, Expansion, Game, Isa, Kernel, Matrix, Table};
+
+const N: usize = 1000;
+const BACKGROUND: usize = 100;
+
+/// Standard normal numbers by Box and Muller from a fixed stream.
+struct Normal(u64);
+impl Normal {
+    fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+    }
+    fn matrix(&mut self, n: usize, d: usize) -> Vec<Vec<f64>> {
+        let mut draw = |_| (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos();
+        (0..n).map(|_| (0..d).map(&mut draw).collect()).collect()
+    }
+}
+
+/// Median seconds a run of `f`, over at least 7 runs and half a second.
+fn time(mut f: impl FnMut()) -> f64 {
+    f();
+    let begin = Instant::now();
+    let mut runs = Vec::new();
+    while runs.len() < 7 || begin.elapsed().as_secs_f64() < 0.5 {
+        let start = Instant::now();
+        f();
+        runs.push(start.elapsed().as_secs_f64());
+    }
+    runs.sort_by(f64::total_cmp);
+    runs[runs.len() / 2]
+}
+
+/// Milliseconds a row and values of the first row, by the numpy reference.
+fn numpy(points: &[Vec<f64>], coef: &[f64], row: &[f64], background: &[Vec<f64>]) -> Option<(f64, Vec<f64>)> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/reference.py");
+    let mut child = Command::new("python3")
+        .arg(script)
+        .envs(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"].map(|name| (name, "1")))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .ok()?;
+    let header = format!("{} {} {}\n", points.len(), row.len(), background.len());
+    let numbers = points.iter().flatten().chain(coef).chain(row).chain(background.iter().flatten());
+    let mut stdin = child.stdin.take()?;
+    stdin.write_all(header.as_bytes()).ok()?;
+    stdin.write_all(&numbers.flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>()).ok()?;
+    drop(stdin);
+    let output = String::from_utf8(child.wait_with_output().ok()?.stdout).ok()?;
+    let mut fields = output.split_whitespace().map(|f| f.parse::<f64>());
+    Some((fields.next()?.ok()?, fields.collect::<Result<_, _>>().ok()?))
+}
+
+fn main() {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread pool");
+    println!("one thread, {}, n = {N}, length scales √d; milliseconds a row", Isa::detect().name());
+    println!("{:<16} {:>4} {:>6} {:>10} {:>10} {:>8} {:>10}", "game", "d", "rows", "riesz", "numpy", "ratio", "difference");
+    let quick = std::env::args().any(|a| a == "--quick");
+    for (interventional, d, rows) in [
+        (false, 5, 100),
+        (false, 10, 100),
+        (false, 10, 1),
+        (false, 20, 100),
+        (false, 50, 100),
+        (false, 100, 100),
+        (false, 200, 100),
+        (false, 500, 100),
+        (true, 10, 20),
+        (true, 20, 20),
+        (true, 50, 20),
+        (true, 50, 1),
+    ] {
+        let mut normal = Normal(d as u64);
+        let (points, x) = (normal.matrix(N, d), normal.matrix(rows, d));
+        let background = if interventional { normal.matrix(BACKGROUND, d) } else { Vec::new() };
+        let coef: Vec<f64> = normal.matrix(1, N).remove(0);
+        let table = |rows: &[Vec<f64>]| Table::from_rows(rows).expect("finite numbers");
+        let kernel = Kernel::gaussian(&vec![(d as f64).sqrt(); d]);
+        let model = Expansion::new(kernel, table(&points), Matrix::column_vector(coef.clone()), vec![0.0]);
+        let model = model.expect("a valid model");
+        let game = match interventional {
+            true => Game::Interventional { background: table(&background).into() },
+            false => Game::Functional,
+        };
+        let explainer = Explainer::new(&model, game, None).expect("a product kernel");
+        let x_table = table(&x);
+        let mut explanation = None;
+        let seconds = pool.install(|| time(|| explanation = explainer.explain(&x_table).ok()));
+        let ms = seconds * 1e3 / rows as f64;
+        let name = if interventional { "interventional" } else { "functional" };
+        let reference = if quick { None } else { numpy(&points, &coef, &x[0], &background) };
+        let explanation = explanation.expect("an explanation");
+        match reference {
+            Some((peer, values)) => {
+                let own = explanation.row_values(0, 0);
+                let largest = values.iter().fold(0.0_f64, |a, v| a.max(v.abs()));
+                let gap = own.iter().zip(&values).fold(0.0_f64, |a, (u, v)| a.max((u - v).abs())) / largest;
+                println!("{name:<16} {d:>4} {rows:>6} {ms:>10.4} {peer:>10.2} {:>8.0} {gap:>10.1e}", peer / ms);
+            }
+            None => println!("{name:<16} {d:>4} {rows:>6} {ms:>10.4} {:>10} {:>8} {:>10}", "-", "-", "-"),
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Engines: from a game to its values.
+
+pub mod enumeration;
+pub(crate) mod quadrature;
+pub(crate) mod rule;

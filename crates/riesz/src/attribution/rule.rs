@@ -1,0 +1,193 @@
+//! Gauss–Legendre rules on [0, 1], and how many nodes a block of product games needs.
+//!
+//! For a product `F(t) = Π_l ((1-t) b_l + t a_l)` write `M = Π_l max(|a_l|, |b_l|)` and
+//! `P(τ) = Π_l (max(|a_l|, |b_l|) + τ |a_l - b_l|)`. On the Bernstein ellipse of parameter ρ > 1 over
+//! [0, 1], with `τ = (ρ + 1/ρ - 2)/4`, `|F| ≤ P(τ)`; so m nodes err by at most
+//! `κ_m ρ^{-2m} / (1 - ρ^{-2}) P(τ)` with `κ_m = 2 (1 + 1/(4m² - 1))` (Trefethen, *Approximation Theory
+//! and Approximation Practice*, theorem 19.3, halved for the shorter interval).
+//!
+//! `ln(P(τ)/M)/τ` falls with τ, hence `P(τ)/M ≤ (P(τ₀)/M)^{τ/τ₀}` for every `τ ≥ τ₀`: one product at the
+//! fixed τ₀ = [`TAU`] bounds all ellipses at once, without a division or a logarithm a factor. The number
+//! `ln(P(τ₀)/M)/τ₀` is at most the mass `Σ_l |a_l - b_l| / max(|a_l|, |b_l|)`, and it is what decides the
+//! number of nodes. Leaving factors out only makes it smaller.
+
+use std::sync::OnceLock;
+
+/// τ₀ of the module's head.
+pub(crate) const TAU: f64 = 0.0625;
+
+/// Quadrature errors are kept below this, relative to `M`.
+pub(crate) const TOLERANCE: f64 = 1e-16;
+
+/// Rules with up to this many nodes are tabulated with their limits; beyond, only exact rules are used.
+const TABULATED: usize = 512;
+
+/// One node of a rule, with the powers that the engine multiplies by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Node {
+    /// The node.
+    pub(crate) t: f64,
+    /// The weight.
+    pub(crate) weight: f64,
+    /// `t^i (1-t)^{4-i}`.
+    pub(crate) quartic: [f64; 5],
+    /// `t^i (1-t)^{3-i}`.
+    pub(crate) cubic: [f64; 4],
+}
+
+impl Node {
+    fn new(t: f64, weight: f64) -> Self {
+        let s = 1.0 - t;
+        let (t2, s2) = (t * t, s * s);
+        Self {
+            t,
+            weight,
+            quartic: [s2 * s2, t * s2 * s, t2 * s2, t2 * t * s, t2 * t2],
+            cubic: [s2 * s, t * s2, t2 * s, t2 * t],
+        }
+    }
+}
+
+/// The rule with `m ≥ 1` nodes, exact for polynomials of degree `2m - 1`. Cost O(m²) once.
+pub(crate) fn gauss_legendre(m: usize) -> Vec<Node> {
+    let mut nodes = Vec::with_capacity(m);
+    for k in 0..m {
+        // Newton's method on the Legendre polynomial from Tricomi's estimate; symmetric nodes are mirrored.
+        let mirrored = k >= m.div_ceil(2);
+        let index = if mirrored { m - 1 - k } else { k };
+        let n = m as f64;
+        let theta = std::f64::consts::PI * (index as f64 + 0.75) / (n + 0.5);
+        let mut x = (1.0 - (n - 1.0) / (8.0 * n * n * n)) * theta.cos();
+        let mut slope = 1.0;
+        for _ in 0..100 {
+            let (mut previous, mut current) = (1.0, x);
+            for j in 2..=m {
+                let j = j as f64;
+                (previous, current) = (current, ((2.0 * j - 1.0) * x * current - (j - 1.0) * previous) / j);
+            }
+            slope = if m == 1 { 1.0 } else { n * (x * current - previous) / (x * x - 1.0) };
+            let step = current / slope;
+            x -= step;
+            if step.abs() < 1e-16 {
+                break;
+            }
+        }
+        let weight = 1.0 / ((1.0 - x * x) * slope * slope);
+        let t = if mirrored { 0.5 * (1.0 - x) } else { 0.5 * (1.0 + x) };
+        nodes.push(Node::new(t, weight));
+    }
+    nodes
+}
+
+/// The rules with 1, 2, … nodes, made when first used.
+pub(crate) fn rule(m: usize) -> &'static [Node] {
+    static RULES: [OnceLock<Vec<Node>>; TABULATED + 1] = [const { OnceLock::new() }; TABULATED + 1];
+    static LONG: OnceLock<std::sync::Mutex<std::collections::BTreeMap<usize, &'static [Node]>>> =
+        OnceLock::new();
+    if m <= TABULATED {
+        return RULES[m].get_or_init(|| gauss_legendre(m));
+    }
+    // Rules this long serve a handful of sizes in a process; they are kept for good.
+    let mut long = LONG.get_or_init(Default::default).lock().unwrap_or_else(|e| e.into_inner());
+    long.entry(m).or_insert_with(|| gauss_legendre(m).leak())
+}
+
+/// `limits()[m]`: the largest `P(τ₀)/M` for which m nodes err by at most [`TOLERANCE`]` · M`.
+fn limits() -> &'static [f64] {
+    static LIMITS: OnceLock<Vec<f64>> = OnceLock::new();
+    LIMITS.get_or_init(|| {
+        (0..=TABULATED)
+            .map(|m| {
+                let nodes = m as f64;
+                if m == 0 {
+                    return 1.0;
+                }
+                let room = (TOLERANCE / (2.0 * (1.0 + 1.0 / (4.0 * nodes * nodes - 1.0)))).ln();
+                // Any ρ gives a valid bound, so a grid over ρ loses sharpness, never truth.
+                let mass = (1..4000)
+                    .map(|k| (k as f64 * 0.005).exp())
+                    .map(|rho: f64| (rho, (rho + 1.0 / rho - 2.0) / 4.0))
+                    .filter(|(_, tau)| *tau >= TAU)
+                    .map(|(rho, tau)| (room + 2.0 * nodes * rho.ln() + (-rho.powi(-2)).ln_1p()) / tau)
+                    .fold(0.0, f64::max);
+                (TAU * mass).exp()
+            })
+            .collect()
+    })
+}
+
+/// The smallest number of nodes that serves `players` factors whose `P(τ₀)/M` is at most `ratio`: within
+/// [`TOLERANCE`]` · M`, or exactly (`players / 2` nodes, rounded up).
+#[inline]
+pub(crate) fn nodes_for(ratio: f64, players: usize) -> usize {
+    let exact = players.div_ceil(2).max(1);
+    let limits = limits();
+    // Most games need few nodes: search from below.
+    let mut m = 1;
+    while m < exact {
+        if m >= limits.len() {
+            return exact;
+        }
+        if ratio <= limits[m] {
+            return m;
+        }
+        m += 1;
+    }
+    exact
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_integrate_polynomials() {
+        for m in [1, 2, 3, 5, 8, 25, 64, 200, 700] {
+            let nodes = rule(m);
+            assert_eq!(nodes.len(), m);
+            let total: f64 = nodes.iter().map(|n| n.weight).sum();
+            assert!((total - 1.0).abs() < 1e-13, "m={m}: {total}");
+            // ∫ t^i (1-t)^{3-i} dt = i! (3-i)! / 4!; the rule is exact from m = 2 on.
+            if m > 1 {
+                for (i, truth) in [0.25, 1.0 / 12.0, 1.0 / 12.0, 0.25].into_iter().enumerate() {
+                    let value: f64 = nodes.iter().map(|n| n.weight * n.cubic[i]).sum();
+                    assert!((value - truth).abs() < 1e-14, "m={m} i={i}: {value}");
+                }
+            }
+        }
+    }
+
+    /// With d equal players: ∫ ((1-t) + t a)^{d-1} dt = (1 + a + … + a^{d-1}) / d.
+    #[test]
+    fn node_counts_keep_their_promise() {
+        for d in [3, 10, 40, 200, 1000] {
+            for mass in [0.01, 0.5, 2.0, 8.0, 30.0, 100.0, 400.0] {
+                if mass >= d as f64 {
+                    continue;
+                }
+                let a: f64 = 1.0 - mass / d as f64;
+                let m = nodes_for((1.0 + TAU * (1.0 - a)).powi(d), d as usize);
+                let value: f64 = rule(m).iter().map(|n| n.weight * (1.0 - n.t + n.t * a).powi(d - 1)).sum();
+                let truth = (0..d).map(|k| a.powi(k)).sum::<f64>() / f64::from(d);
+                assert!(
+                    (value - truth).abs() < 2e-15 + 4.0 * f64::from(d) * f64::EPSILON * truth,
+                    "{d} {mass} {m}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn mass_decides_and_the_exact_rule_caps() {
+        assert_eq!(nodes_for(1e300, 10), 5);
+        let at = |mass: f64| nodes_for((TAU * mass).exp(), 100_000);
+        assert!(
+            at(1.0) <= 8 && at(14.0) <= 16 && at(77.0) <= 31 && at(210.0) <= 50,
+            "{} {} {} {}",
+            at(1.0),
+            at(14.0),
+            at(77.0),
+            at(210.0)
+        );
+    }
+}

@@ -1,0 +1,424 @@
+//! From a model, a game and players to an [`Explanation`].
+//!
+//! Support points are cut into panels that fit the cache. For each panel the absent side is made once and
+//! shared by the rows of a batch; for each row the present side is made once and shared by all reference
+//! rows; the engine then takes eight support points at a time. Every row is summed in the same order
+//! whatever the batch and the number of threads, so results are bit for bit the same.
+
+use rayon::prelude::*;
+
+use crate::attribution::quadrature::{Block, Scratch, block};
+use crate::error::{Error, Result};
+use crate::expansion::Expansion;
+use crate::explanation::{Exactness, Explanation, Fact, Provenance};
+use crate::game::{Absent, Game};
+use crate::kernel::Columns;
+use crate::kernel::products::PlayerProduct;
+use crate::simd::{Isa, LANES, Lanes};
+use crate::table::{Groups, Table};
+
+/// Rows explained together by one thread.
+const BATCH: usize = 16;
+
+/// Doubles that one panel's present side may hold: half of a first-level cache.
+const PANEL: usize = 3072;
+
+/// Doubles that the absent side of a panel may hold before its reference rows are taken in portions.
+const ABSENT: usize = 1 << 19;
+
+/// Explains rows of one model under one game.
+pub struct Explainer<'m> {
+    model: &'m Expansion,
+    game: Game,
+    groups: Groups,
+    products: Vec<PlayerProduct<'m>>,
+    absent: Absent,
+    panels: Vec<Panel>,
+    /// For [`Absent::Means`], which does not change from row to row: per product and panel.
+    means: Vec<Vec<Vec<f64>>>,
+    base: Vec<f64>,
+    isa: Isa,
+}
+
+/// A run of support points, padded to a multiple of the lanes by repeating the last with coefficient 0.
+struct Panel {
+    /// Column-major, `len` rows.
+    points: Vec<f64>,
+    len: usize,
+    /// Coefficients by output: `coef[output][block]`.
+    coef: Vec<Vec<Lanes>>,
+}
+
+impl Panel {
+    fn columns(&self) -> Columns<'_> {
+        Columns::new(&self.points, self.len, 0, self.len)
+    }
+}
+
+/// What is summed up for a row.
+#[derive(Clone)]
+struct Sums {
+    /// outputs × players
+    values: Vec<f64>,
+    error: Vec<f64>,
+    magnitude: Vec<f64>,
+}
+
+/// Per-thread memory.
+#[derive(Default)]
+struct Workspace {
+    scratch: Scratch,
+    present: Vec<f64>,
+    absent: Vec<f64>,
+    active: Vec<u32>,
+    lanes: Vec<Lanes>,
+}
+
+impl<'m> Explainer<'m> {
+    /// Prepares to explain `model` under `game`; `groups` are the players, by default one a column.
+    /// Cost O(n · background · d) for games with a background.
+    ///
+    /// # Errors
+    /// [`Error::NotProduct`] if the kernel ties columns of different players together, and whatever is wrong
+    /// with the background or baseline.
+    pub fn new(model: &'m Expansion, game: Game, groups: Option<Groups>) -> Result<Self> {
+        model.validate()?;
+        let groups = groups.unwrap_or_else(|| Groups::singletons(model.columns()));
+        let covered: usize = groups.players().iter().map(|p| p.columns.len()).sum();
+        if covered != model.points.width() || groups.owners(model.points.width()).contains(&usize::MAX) {
+            return Err(Error::Shape {
+                what: "the list of players".into(),
+                unit: "columns",
+                expected: model.points.width(),
+                found: covered,
+                why: "every column of the model belongs to one player".into(),
+            });
+        }
+        let products = model.kernel.products(model.columns(), &groups)?;
+        let absent = game.absent_side(model.columns())?;
+        let widest = products.iter().map(|p| p.players.len()).max().unwrap_or(0).max(model.points.width());
+        let panels = panels(model, (PANEL / widest.max(1) / LANES * LANES).clamp(LANES, 256));
+        let mut explainer = Self {
+            model,
+            game,
+            groups,
+            products,
+            absent,
+            panels,
+            means: Vec::new(),
+            base: Vec::new(),
+            isa: Isa::detect(),
+        };
+        if let Absent::Means(_) = explainer.absent {
+            explainer.means = explainer
+                .products
+                .iter()
+                .map(|p| explainer.panels.iter().map(|panel| explainer.mean(p, panel)).collect())
+                .collect();
+        }
+        explainer.base = explainer.base_values();
+        Ok(explainer)
+    }
+
+    /// The same explainer on another instruction set, to compare them.
+    pub fn with_isa(mut self, isa: Isa) -> Self {
+        self.isa = isa;
+        self
+    }
+
+    /// The players.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// The game's value with all players absent, one an output.
+    pub fn base(&self) -> &[f64] {
+        &self.base
+    }
+
+    fn mean(&self, product: &PlayerProduct<'_>, panel: &Panel) -> Vec<f64> {
+        let mut out = vec![0.0; product.players.len() * panel.len];
+        self.absent.fill(self.isa, product, panel.columns(), 0, &mut out);
+        out
+    }
+
+    /// `intercept + Σ_p w_p Π_j b_pj`, without the engine.
+    fn base_values(&self) -> Vec<f64> {
+        let m = self.model.outputs();
+        let per_panel: Vec<Vec<f64>> = (0..self.panels.len())
+            .into_par_iter()
+            .map(|at| {
+                let panel = &self.panels[at];
+                let mut sums = vec![0.0; m];
+                for (t, product) in self.products.iter().enumerate() {
+                    let mut factors = vec![1.0; product.players.len() * panel.len];
+                    let mut mean = vec![0.0; panel.len];
+                    for (variant, weight) in self.absent.weights().iter().enumerate() {
+                        match self.means.get(t) {
+                            Some(means) => factors.copy_from_slice(&means[at]),
+                            None => {
+                                self.absent.fill(self.isa, product, panel.columns(), variant, &mut factors)
+                            }
+                        }
+                        let mut value = vec![weight * product.scale; panel.len];
+                        for factor in factors.chunks_exact(panel.len) {
+                            value.iter_mut().zip(factor).for_each(|(v, f)| *v *= f);
+                        }
+                        mean.iter_mut().zip(&value).for_each(|(m, v)| *m += v);
+                    }
+                    for (sum, coef) in sums.iter_mut().zip(&panel.coef) {
+                        *sum +=
+                            mean.iter().zip(coef.iter().flat_map(|c| &c.0)).map(|(m, c)| m * c).sum::<f64>();
+                    }
+                }
+                sums
+            })
+            .collect();
+        let mut base = self.model.intercept.clone();
+        for sums in &per_panel {
+            base.iter_mut().zip(sums).for_each(|(b, s)| *b += s);
+        }
+        base
+    }
+
+    /// Shapley values of every row of `rows`, whose columns are matched to the model's by name. Exact:
+    /// each value comes with a proved bound on quadrature and rounding error, and the gap to the prediction.
+    ///
+    /// Cost a row O(reference rows · n · players · nodes), where nodes depends on how unlike present and
+    /// absent factors are (usually 5 to 30) and never exceeds half the number of players. Rows run in
+    /// parallel in the ambient thread pool.
+    ///
+    /// # Errors
+    /// As [`Table::conform`]; [`Error::Overflow`] if a value is not finite.
+    pub fn explain(&self, rows: &Table) -> Result<Explanation> {
+        let data = rows.conform(self.model.columns())?;
+        let predictions = self.model.predict(&data)?;
+        let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
+        // Small enough that every thread has work, and no smaller than that.
+        let batch = n.div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
+        let starts: Vec<usize> = (0..n).step_by(batch).collect();
+        let sums: Vec<Vec<Sums>> = starts
+            .par_iter()
+            .map_init(Workspace::default, |workspace, &start| {
+                let batch: Vec<Vec<f64>> = (start..(start + batch).min(n)).map(|i| data.row(i)).collect();
+                self.batch(&batch, workspace)
+            })
+            .collect();
+        let mut values = Vec::with_capacity(n * m * p);
+        let mut residual = Vec::with_capacity(n * m);
+        let mut bound = Vec::with_capacity(n * m);
+        let blocks: usize = self.panels.iter().map(|panel| panel.len / LANES).sum();
+        let terms = (blocks * self.absent.weights().len() * self.products.len()) as f64;
+        // Rounding of the sums over blocks, of the base value and of the prediction.
+        let summing = f64::EPSILON / 2.0 * (2.0 * terms + 16.0 * p as f64 + 64.0);
+        for (i, sums) in sums.iter().flatten().enumerate() {
+            for o in 0..m {
+                let row = &sums.values[o * p..(o + 1) * p];
+                if row.iter().any(|v| !v.is_finite()) {
+                    return Err(Error::Overflow {
+                        what: format!("a value of row {}", i + 1),
+                        remedy: "its numbers are too far from the data the model was fitted on",
+                    });
+                }
+                let prediction = predictions[(i, o)];
+                residual.push(prediction - self.base[o] - row.iter().sum::<f64>());
+                let size = sums.magnitude[o] + self.model.intercept[o].abs();
+                bound.push(sums.error[o] + summing * size);
+                values.extend_from_slice(row);
+            }
+        }
+        let mut model = self.model.card.clone();
+        model.push(Fact::new("kernel", self.model.kernel.formula()));
+        model.push(Fact::new("support points", self.model.points.rows()));
+        Ok(Explanation {
+            players: self.groups.players().to_vec(),
+            output_names: self.model.output_names.clone(),
+            values,
+            base_values: (0..n).flat_map(|_| self.base.iter().copied()).collect(),
+            predictions: predictions.data().to_vec(),
+            data,
+            first_row: 0,
+            exactness: Exactness::Exact { residual, bound },
+            provenance: Provenance {
+                game: self.game.name().into(),
+                absent: self.game.absent(),
+                model,
+                run: vec![Fact::new("riesz", env!("CARGO_PKG_VERSION"))],
+            },
+        })
+    }
+
+    /// The sums of a few rows, panel by panel.
+    fn batch(&self, rows: &[Vec<f64>], w: &mut Workspace) -> Vec<Sums> {
+        let (m, p) = (self.model.outputs(), self.groups.players().len());
+        let zero = Sums { values: vec![0.0; m * p], error: vec![0.0; m], magnitude: vec![0.0; m] };
+        let mut sums = vec![zero; rows.len()];
+        for (at, panel) in self.panels.iter().enumerate() {
+            for (t, product) in self.products.iter().enumerate() {
+                let size = product.players.len() * panel.len;
+                match &self.absent {
+                    Absent::Ones => self.portion(rows, panel, product, 0..1, None, w, &mut sums),
+                    Absent::Means(_) => {
+                        self.portion(rows, panel, product, 0..1, Some(&self.means[t][at]), w, &mut sums);
+                    }
+                    Absent::Rows(_) => {
+                        let variants = self.absent.weights().len();
+                        let portion = (ABSENT / size.max(1)).max(1);
+                        let mut absent = std::mem::take(&mut w.absent);
+                        for from in (0..variants).step_by(portion) {
+                            let range = from..(from + portion).min(variants);
+                            absent.resize(size * range.len(), 0.0);
+                            for (slot, variant) in range.clone().enumerate() {
+                                let out = &mut absent[slot * size..(slot + 1) * size];
+                                self.absent.fill(self.isa, product, panel.columns(), variant, out);
+                            }
+                            self.portion(rows, panel, product, range, Some(&absent), w, &mut sums);
+                        }
+                        w.absent = absent;
+                    }
+                }
+            }
+        }
+        sums
+    }
+
+    /// Adds to `sums` what one panel, one product and some variants of the absent side contribute.
+    #[allow(clippy::too_many_arguments)]
+    fn portion(
+        &self,
+        rows: &[Vec<f64>],
+        panel: &Panel,
+        product: &PlayerProduct<'_>,
+        variants: std::ops::Range<usize>,
+        absent: Option<&[f64]>,
+        w: &mut Workspace,
+        sums: &mut [Sums],
+    ) {
+        let (m, players) = (self.model.outputs(), product.players.len());
+        let size = players * panel.len;
+        if players == 0 {
+            return;
+        }
+        w.present.resize(size, 0.0);
+        for (x, sums) in rows.iter().zip(sums) {
+            for (k, factor) in w.present.chunks_exact_mut(panel.len).enumerate() {
+                product.factor(self.isa, k, panel.columns(), x, factor);
+            }
+            w.lanes.clear();
+            w.lanes.resize(m * players, Lanes::ZERO);
+            let mut error = vec![Lanes::ZERO; m];
+            let mut magnitude = vec![Lanes::ZERO; m];
+            for (slot, variant) in variants.clone().enumerate() {
+                let b = absent.map(|b| &b[slot * size..(slot + 1) * size]);
+                self.find_active(x, variant, panel, product, b, &w.present, &mut w.active);
+                let scale = self.absent.weights()[variant] * product.scale;
+                for at in 0..panel.len / LANES {
+                    let mut weight = Lanes::splat(scale);
+                    if w.active.len() < players && b.is_some() {
+                        // Factors that present and absent side share go into the weight.
+                        let mut active = w.active.iter().peekable();
+                        for k in 0..players {
+                            if active.next_if_eq(&&(k as u32)).is_none() {
+                                let from = k * panel.len + at * LANES;
+                                for l in 0..LANES {
+                                    weight.0[l] *= w.present[from + l];
+                                }
+                            }
+                        }
+                    }
+                    if m == 1 {
+                        weight = weight.mul(panel.coef[0][at]);
+                    }
+                    let input = Block {
+                        a: &w.present,
+                        b,
+                        stride: panel.len,
+                        offset: at * LANES,
+                        active: &w.active,
+                        weight,
+                    };
+                    let facts = block(self.isa, input, &mut w.scratch);
+                    for o in 0..m {
+                        let coef = if m == 1 { Lanes::ONE } else { panel.coef[o][at] };
+                        let size = coef.map2(Lanes::ONE, |c, _| c.abs());
+                        error[o] = error[o].add(size.mul(facts.error));
+                        magnitude[o] = magnitude[o].add(size.mul(facts.magnitude));
+                        let lanes = &mut w.lanes[o * players..(o + 1) * players];
+                        for (&k, value) in w.active.iter().zip(&w.scratch.values) {
+                            let sum = &mut lanes[k as usize];
+                            *sum = sum.add(coef.mul(*value));
+                        }
+                    }
+                }
+            }
+            for o in 0..m {
+                let out = &mut sums.values[o * self.groups.players().len()..];
+                for (&player, lanes) in product.players.iter().zip(&w.lanes[o * players..]) {
+                    out[player] += lanes.sum();
+                }
+                sums.error[o] += error[o].sum();
+                sums.magnitude[o] += magnitude[o].sum();
+            }
+        }
+    }
+
+    /// Lists the factors in which present and absent side differ somewhere in the panel; the others cost
+    /// nothing. Against a reference row it is enough to compare the rows.
+    #[allow(clippy::too_many_arguments)]
+    fn find_active(
+        &self,
+        x: &[f64],
+        variant: usize,
+        panel: &Panel,
+        product: &PlayerProduct<'_>,
+        absent: Option<&[f64]>,
+        present: &[f64],
+        active: &mut Vec<u32>,
+    ) {
+        active.clear();
+        let reference = self.absent.row(variant);
+        for (k, &player) in product.players.iter().enumerate() {
+            let differs = match (reference, absent) {
+                (Some(row), _) => self.groups.players()[player].columns.iter().any(|&j| x[j] != row[j]),
+                (None, absent) => {
+                    let a = &present[k * panel.len..(k + 1) * panel.len];
+                    match absent {
+                        None => a.iter().fold(false, |differs, &a| differs | (a != 1.0)),
+                        Some(b) => {
+                            let b = &b[k * panel.len..(k + 1) * panel.len];
+                            a.iter().zip(b).fold(false, |differs, (a, b)| differs | (a != b))
+                        }
+                    }
+                }
+            };
+            if differs {
+                active.push(k as u32);
+            }
+        }
+    }
+}
+
+/// Cuts the support points into panels of at most `len` rows.
+fn panels(model: &Expansion, len: usize) -> Vec<Panel> {
+    let (n, d, m) = (model.points.rows(), model.points.width(), model.outputs());
+    (0..n)
+        .step_by(len)
+        .map(|start| {
+            let own = len.min(n - start);
+            let padded = own.next_multiple_of(LANES);
+            let mut points = vec![0.0; padded * d];
+            for j in 0..d {
+                for i in 0..padded {
+                    points[j * padded + i] = model.points.get(start + i.min(own - 1), j);
+                }
+            }
+            let mut coef = vec![vec![Lanes::ZERO; padded / LANES]; m];
+            for (o, column) in coef.iter_mut().enumerate() {
+                for i in 0..own {
+                    column[i / LANES].0[i % LANES] = model.coef[(start + i, o)];
+                }
+            }
+            Panel { points, len: padded, coef }
+        })
+        .collect()
+}

@@ -1,0 +1,222 @@
+//! Games: what it means that a feature is absent.
+//!
+//! For a kernel model every game here is a *product game*: support point i contributes
+//! `coef_i Π_{j present} k_j(x_ij, x_j) Π_{j absent} b_ij`, and the games differ in the absent side b alone.
+//!
+//! | game | absent factor | base value | features are |
+//! |---|---|---|---|
+//! | functional | 1 | `intercept + Σ coef` | dropped from the model (PKeX-Shapley) |
+//! | baseline | `k_j(x_ij, x⁰_j)` | prediction at x⁰ | set to a reference row |
+//! | interventional | `k_j(x_ij, b_j)` for each background row b, averaged | mean prediction over the background | set by intervention to values of background rows |
+//! | marginal product | mean of `k_j(x_ij, b_j)` over the background | mean over the product of marginals | replaced by independent draws |
+//!
+//! The functional game removes a factor; it is not a projection onto functions of the remaining features
+//! (that holds only where each factor's space contains 1 with norm 1).
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::kernel::Columns;
+use crate::kernel::products::PlayerProduct;
+use crate::simd::Isa;
+use crate::table::{Column, Table};
+
+/// Rows that stand for "a feature could have been otherwise", with optional weights.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Background {
+    /// The rows; columns are matched to the model's by name.
+    pub rows: Table,
+    /// One weight a row, not negative, with a positive sum; `None` for equal weights. They are normalised.
+    pub weights: Option<Vec<f64>>,
+}
+
+impl From<Table> for Background {
+    fn from(rows: Table) -> Self {
+        Self { rows, weights: None }
+    }
+}
+
+/// A question about a model: the value of a coalition of features.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Game {
+    /// Absent factors are 1. Needs no data. Source: Mohammadi, Chau and Muandet 2025 (PKeX-Shapley), §3.
+    Functional,
+    /// Absent features take the values of one reference row.
+    Baseline {
+        /// A table of one row.
+        point: Table,
+    },
+    /// Absent features take a background row's values, averaged over the background: the game of KernelSHAP
+    /// with all coalitions, and RKHS-SHAP's interventional game (Chau, Hu, Gonzalez and Sejdinovic 2022).
+    Interventional {
+        /// The background.
+        background: Background,
+    },
+    /// Each absent factor is replaced by its own mean over the background (the default game of the
+    /// PKeX-Shapley code, under another name): the background's joint distribution is replaced by the
+    /// product of its marginals.
+    MarginalProduct {
+        /// The background.
+        background: Background,
+    },
+}
+
+impl Game {
+    /// The names of all games, as commands and files spell them.
+    pub const NAMES: [&'static str; 4] = ["functional", "baseline", "interventional", "marginal-product"];
+
+    /// The game's name, one of [`NAMES`](Self::NAMES).
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Functional => Self::NAMES[0],
+            Self::Baseline { .. } => Self::NAMES[1],
+            Self::Interventional { .. } => Self::NAMES[2],
+            Self::MarginalProduct { .. } => Self::NAMES[3],
+        }
+    }
+
+    /// What absence means, in a sentence for people.
+    pub fn absent(&self) -> String {
+        match self {
+            Self::Functional => {
+                "an absent feature's kernel factor is replaced by 1 (the feature is dropped)".into()
+            }
+            Self::Baseline { .. } => "an absent feature takes its value in the reference row".into(),
+            Self::Interventional { background } => format!(
+                "absent features take the values of a background row, averaged over {} rows",
+                background.rows.rows()
+            ),
+            Self::MarginalProduct { background } => format!(
+                "each absent feature is averaged out on its own over {} background rows",
+                background.rows.rows()
+            ),
+        }
+    }
+
+    /// The absent side, with rows matched to the model's columns.
+    pub(crate) fn absent_side(&self, columns: &[Column]) -> Result<Absent> {
+        match self {
+            Self::Functional => Ok(Absent::Ones),
+            Self::Baseline { point } => {
+                if point.rows() != 1 {
+                    return Err(Error::Shape {
+                        what: "the baseline".into(),
+                        unit: "rows",
+                        expected: 1,
+                        found: point.rows(),
+                        why: "a baseline is one reference row; several are a background of the interventional game"
+                            .into(),
+                    });
+                }
+                Ok(Absent::Rows(Reference::new(&point.clone().into(), columns)?))
+            }
+            Self::Interventional { background } => Ok(Absent::Rows(Reference::new(background, columns)?)),
+            Self::MarginalProduct { background } => Ok(Absent::Means(Reference::new(background, columns)?)),
+        }
+    }
+}
+
+/// Reference rows in the model's columns with weights that sum to 1.
+pub(crate) struct Reference {
+    rows: Vec<Vec<f64>>,
+    weights: Vec<f64>,
+}
+
+impl Reference {
+    fn new(background: &Background, columns: &[Column]) -> Result<Self> {
+        let table = background.rows.conform(columns)?;
+        let n = table.rows();
+        if n == 0 {
+            return Err(Error::TooFew { what: "the background".into(), needed: 1, unit: "row is" });
+        }
+        let raw = background.weights.clone().unwrap_or_else(|| vec![1.0; n]);
+        if raw.len() != n {
+            return Err(Error::Shape {
+                what: "the list of background weights".into(),
+                unit: "numbers",
+                expected: n,
+                found: raw.len(),
+                why: "one a background row".into(),
+            });
+        }
+        if let Some(bad) = raw.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
+            return Err(Error::parameter(
+                "background weight",
+                bad,
+                "weights are numbers that are not negative",
+            ));
+        }
+        let total: f64 = raw.iter().sum();
+        if !(total.is_finite() && total > 0.0) {
+            return Err(Error::parameter("sum of the background weights", total, "it is a positive number"));
+        }
+        // Rows of weight 0 cost as much as others and change nothing.
+        let kept: Vec<usize> = (0..n).filter(|&i| raw[i] > 0.0).collect();
+        Ok(Self {
+            rows: kept.iter().map(|&i| table.row(i)).collect(),
+            weights: kept.iter().map(|&i| raw[i] / total).collect(),
+        })
+    }
+}
+
+/// The absent side of a product game: one table of factors, or one for each reference row.
+pub(crate) enum Absent {
+    /// All 1.
+    Ones,
+    /// The factors at each reference row.
+    Rows(Reference),
+    /// Each factor's weighted mean over the reference rows.
+    Means(Reference),
+}
+
+impl Absent {
+    /// The weights of the variants; the game is their weighted mean.
+    pub(crate) fn weights(&self) -> &[f64] {
+        match self {
+            Self::Rows(reference) => &reference.weights,
+            Self::Ones | Self::Means(_) => &[1.0],
+        }
+    }
+
+    /// The reference row of a variant, if it is one.
+    pub(crate) fn row(&self, variant: usize) -> Option<&[f64]> {
+        match self {
+            Self::Rows(reference) => Some(&reference.rows[variant]),
+            Self::Ones | Self::Means(_) => None,
+        }
+    }
+
+    /// Fills `out` with the absent factors of every factor k of `product` and every row of `u`: k-th factor,
+    /// row i at `out[k * u.len() + i]`. Nothing to fill for [`Absent::Ones`].
+    pub(crate) fn fill(
+        &self,
+        isa: Isa,
+        product: &PlayerProduct<'_>,
+        u: Columns<'_>,
+        variant: usize,
+        out: &mut [f64],
+    ) {
+        match self {
+            Self::Ones => {}
+            Self::Rows(reference) => {
+                for (k, factor) in out.chunks_exact_mut(u.len()).enumerate() {
+                    product.factor(isa, k, u, &reference.rows[variant], factor);
+                }
+            }
+            Self::Means(reference) => {
+                // Factor by factor in parallel; each sums its rows in order.
+                out.par_chunks_exact_mut(u.len()).enumerate().for_each_init(
+                    || vec![0.0; u.len()],
+                    |one, (k, mean)| {
+                        mean.fill(0.0);
+                        for (row, weight) in reference.rows.iter().zip(&reference.weights) {
+                            product.factor(isa, k, u, row, one);
+                            mean.iter_mut().zip(&*one).for_each(|(m, v)| *m += weight * v);
+                        }
+                    },
+                );
+            }
+        }
+    }
+}

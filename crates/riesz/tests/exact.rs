@@ -1,0 +1,348 @@
+//! The engine against enumeration of all coalitions, on random kernels of every kind.
+//!
+//! The oracle's games are written from their definitions: interventional and baseline values from
+//! predictions at hybrid rows (which know nothing of products), functional and marginal-product values
+//! from one-column kernels.
+
+use proptest::prelude::*;
+use riesz::attribution::enumeration::shapley;
+use riesz::kernel::{Categorical, Linear, Periodic, Polynomial, Profile, Stationary};
+use riesz::{Background, Expansion, Explainer, Game, Groups, Isa, Kernel, Matrix, Table};
+
+/// A deterministic stream of numbers in [-1, 1].
+struct Stream(u64);
+impl Stream {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 11) as f64 / (1_u64 << 53) as f64) * 2.0 - 1.0
+    }
+
+    /// The last column holds levels, the others numbers on several scales, with some zeros.
+    fn table(&mut self, n: usize, d: usize) -> Table {
+        let mut cell = |j: usize| match j {
+            _ if j + 1 == d => (self.next() * 1.5 + 1.5).floor(),
+            _ if self.next() > 0.8 => 0.0,
+            _ => self.next() * (1.0 + j as f64),
+        };
+        let rows: Vec<Vec<f64>> = (0..n).map(|_| (0..d).map(&mut cell).collect()).collect();
+        Table::from_rows(&rows).unwrap()
+    }
+}
+
+const KINDS: usize = 12;
+
+fn one_column(kind: usize, j: usize, s: &mut Stream) -> Kernel {
+    let lengthscale = 0.5 + s.next().abs() * 2.0;
+    let stationary = |profile| -> Kernel {
+        Stationary { profile, columns: vec![j], lengthscale: vec![lengthscale], ard: true, isotropic: false }
+            .into()
+    };
+    match kind {
+        0 => stationary(Profile::Gaussian),
+        1 => stationary(Profile::Exponential),
+        2 => stationary(Profile::Matern32),
+        3 => stationary(Profile::Matern52),
+        4 => stationary(Profile::RationalQuadratic { alpha: 0.7 }),
+        5 => stationary(Profile::Cauchy),
+        6 => Periodic { columns: [j], period: 1.3, lengthscale }.into(),
+        7 => Linear { columns: vec![j], center: vec![0.2], scale: vec![1.5] }.into(),
+        8 => Polynomial {
+            columns: vec![j],
+            center: vec![0.1],
+            scale: vec![1.0],
+            gamma: 0.8,
+            coef0: 1.0,
+            degree: 3,
+        }
+        .into(),
+        9 => Categorical { columns: [j], similarity: 0.3 }.into(),
+        10 => Categorical { columns: [j], similarity: 0.0 }.into(),
+        _ => stationary(Profile::Gaussian) * stationary(Profile::Exponential),
+    }
+}
+
+/// A model, and its kernel a second time as terms of (scale, one-column kernels), for the oracle.
+struct Case {
+    terms: Vec<(f64, Vec<(usize, Kernel)>)>,
+    model: Expansion,
+    background: Background,
+    rows: Table,
+}
+
+fn case(d: usize, n: usize, outputs: usize, terms: usize, seed: u64) -> Case {
+    let mut s = Stream(seed);
+    let mut list = Vec::new();
+    let mut kernel: Option<Kernel> = None;
+    for _ in 0..terms {
+        let scale = 0.3 + s.next().abs();
+        let mut factors = Vec::new();
+        let mut product = Kernel::constant(scale);
+        for j in 0..d {
+            // Some columns are missing from some terms.
+            if terms > 1 && s.next() > 0.5 {
+                continue;
+            }
+            let kind = (s.next().abs() * KINDS as f64) as usize % KINDS;
+            let factor = one_column(kind, j, &mut s);
+            product = product * factor.clone();
+            factors.push((j, factor));
+        }
+        list.push((scale, factors));
+        kernel = Some(match kernel {
+            None => product,
+            Some(sum) => sum + product,
+        });
+    }
+    let points = s.table(n, d);
+    let coef = Matrix::from_row_major(n, outputs, (0..n * outputs).map(|_| s.next()).collect());
+    let intercept = (0..outputs).map(|_| s.next()).collect();
+    let weights = (0..5).map(|i| if i == 3 { 0.0 } else { s.next().abs() + 0.1 }).collect();
+    let background = Background { rows: s.table(5, d), weights: Some(weights) };
+    let random = s.table(3, d);
+    // One explained row is a support point, another a background row.
+    let mut rows: Vec<Vec<f64>> = (0..3).map(|i| random.row(i)).collect();
+    rows.push(points.row(0));
+    rows.push(background.rows.row(1));
+    let rows = Table::from_rows(&rows).unwrap();
+    Case {
+        terms: list,
+        model: Expansion::new(kernel.unwrap(), points, coef, intercept).unwrap(),
+        background,
+        rows,
+    }
+}
+
+/// v(S), with players given as lists of columns.
+fn value(case: &Case, game: &str, x: &[f64], output: usize, players: &[Vec<usize>], s: &[bool]) -> f64 {
+    let present = |j: usize| players.iter().zip(s).any(|(columns, &here)| here && columns.contains(&j));
+    let raw = case.background.weights.as_ref().unwrap();
+    let total: f64 = raw.iter().sum();
+    if game == "interventional" || game == "baseline" {
+        let references = if game == "baseline" { 1 } else { case.background.rows.rows() };
+        return (0..references)
+            .map(|b| {
+                let row: Vec<f64> = (0..x.len())
+                    .map(|j| if present(j) { x[j] } else { case.background.rows.get(b, j) })
+                    .collect();
+                let weight = if game == "baseline" { 1.0 } else { raw[b] / total };
+                weight * case.model.predict(&Table::from_rows(&[row]).unwrap()).unwrap()[(0, output)]
+            })
+            .sum();
+    }
+    let mut sum = case.model.intercept[output];
+    for i in 0..case.model.points.rows() {
+        let point = case.model.points.row(i);
+        for (scale, factors) in &case.terms {
+            let mut product = scale * case.model.coef[(i, output)];
+            for (columns, &here) in players.iter().zip(s) {
+                let own = factors.iter().filter(|(j, _)| columns.contains(j));
+                let at = |row: &[f64]| own.clone().map(|(_, k)| k.eval(&point, row)).product::<f64>();
+                if here {
+                    product *= at(x);
+                } else if game == "marginal-product" {
+                    product *= (0..raw.len())
+                        .map(|b| raw[b] / total * at(&case.background.rows.row(b)))
+                        .sum::<f64>();
+                }
+            }
+            sum += product;
+        }
+    }
+    sum
+}
+
+fn game(case: &Case, name: &str) -> Game {
+    match name {
+        "functional" => Game::Functional,
+        "baseline" => Game::Baseline { point: case.background.rows.select_rows(&[0]) },
+        "interventional" => Game::Interventional { background: case.background.clone() },
+        _ => Game::MarginalProduct { background: case.background.clone() },
+    }
+}
+
+fn check(case: &Case, groups: Option<Groups>) {
+    let d = case.model.points.width();
+    let players: Vec<Vec<usize>> = match &groups {
+        None => (0..d).map(|j| vec![j]).collect(),
+        Some(groups) => groups.players().iter().map(|p| p.columns.clone()).collect(),
+    };
+    let m = case.model.outputs();
+    for name in Game::NAMES {
+        let explainer = Explainer::new(&case.model, game(case, name), groups.clone()).unwrap();
+        let explanation = explainer.explain(&case.rows).unwrap();
+        explanation.validate().unwrap();
+        let certificate = explanation.certificate().unwrap();
+        assert!(certificate.holds, "{name}: {certificate:?}");
+        let riesz::Exactness::Exact { bound, .. } = &explanation.exactness else { unreachable!() };
+        for i in 0..case.rows.rows() {
+            for o in 0..m {
+                let x = case.rows.row(i);
+                let truth = shapley(players.len(), |s| value(case, name, &x, o, &players, s));
+                let empty = value(case, name, &x, o, &players, &vec![false; players.len()]);
+                let scale = truth.iter().fold(empty.abs(), |a, b| a.max(b.abs())).max(1.0);
+                assert!((explanation.base_values[i * m + o] - empty).abs() < 1e-12 * scale);
+                for (j, (value, truth)) in explanation.row_values(i, o).iter().zip(&truth).enumerate() {
+                    let error = (value - truth).abs();
+                    assert!(error <= 1e-12 * scale, "{name} row {i} output {o} player {j}: {value} {truth}");
+                    // The oracle errs too, by about as much.
+                    let bound = bound[i * m + o];
+                    assert!(error <= 2.0 * bound + 1e-15 * scale, "{name}: {error:e} > {bound:e}");
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn equals_enumeration(d in 1_usize..8, n in 1_usize..20, outputs in 1_usize..4, terms in 1_usize..4, seed: u64) {
+        check(&case(d, n, outputs, terms, seed), None);
+    }
+
+    #[test]
+    fn groups_are_players(d in 3_usize..8, n in 1_usize..12, terms in 1_usize..3, seed: u64) {
+        let case = case(d, n, 1, terms, seed);
+        let groups = Groups::named(case.model.columns(), &[("pair", vec!["x1", "x3"])]).unwrap();
+        check(&case, Some(groups));
+    }
+
+    /// Symmetric players get equal values, null players none, and values add over models.
+    #[test]
+    fn axioms(n in 2_usize..20, seed: u64) {
+        let mut s = Stream(seed);
+        let kernel = Kernel::gaussian(&[1.3, 1.3, 0.8]) + Kernel::stationary(Profile::Cauchy, &[1.0, 1.0, 2.0]);
+        // Columns 1 and 2 agree everywhere; column 4 is not read by the kernel.
+        let mut table = |n: usize| {
+            let mut row = |_| { let u = s.next(); [u, u, s.next(), s.next()] };
+            Table::from_rows(&(0..n).map(&mut row).collect::<Vec<_>>()).unwrap()
+        };
+        let (points, background, rows) = (table(n), table(4), table(3));
+        let mut coef = || Matrix::column_vector((0..n).map(|_| s.next()).collect());
+        let (one, two) = (coef(), coef());
+        let sum = Matrix::column_vector(one.data().iter().zip(two.data()).map(|(a, b)| a + b).collect());
+        for game in [
+            Game::Functional,
+            Game::Interventional { background: background.clone().into() },
+            Game::MarginalProduct { background: background.into() },
+        ] {
+            let explain = |coef: &Matrix| {
+                let model = Expansion::new(kernel.clone(), points.clone(), coef.clone(), vec![0.5]).unwrap();
+                Explainer::new(&model, game.clone(), None).unwrap().explain(&rows).unwrap()
+            };
+            let (a, b, c) = (explain(&one), explain(&two), explain(&sum));
+            for i in 0..3 {
+                let phi = a.row_values(i, 0);
+                prop_assert!((phi[0] - phi[1]).abs() < 1e-13);
+                prop_assert_eq!(phi[3], 0.0);
+                for j in 0..4 {
+                    prop_assert!((phi[j] + b.row_values(i, 0)[j] - c.row_values(i, 0)[j]).abs() < 1e-12);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_instruction_set_agrees() {
+    let case = case(9, 100, 2, 2, 7);
+    for name in Game::NAMES {
+        let explain = |isa| {
+            let explainer = Explainer::new(&case.model, game(&case, name), None).unwrap();
+            explainer.with_isa(isa).explain(&case.rows).unwrap()
+        };
+        let sets = Isa::available();
+        let plain = explain(sets[0]);
+        let scale = plain.values.iter().fold(0.0_f64, |a, b| a.max(b.abs()));
+        for &isa in &sets[1..] {
+            for (a, b) in plain.values.iter().zip(&explain(isa).values) {
+                assert!((a - b).abs() < 1e-13 * scale, "{}: {a} {b}", isa.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_and_batches_do_not_change_a_bit() {
+    let case = case(7, 300, 1, 1, 11);
+    let rows = Stream(5).table(40, 7);
+    let explainer = Explainer::new(&case.model, game(&case, "interventional"), None).unwrap();
+    let run = |threads: usize, rows: &Table| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| explainer.explain(rows).unwrap())
+    };
+    let one = run(1, &rows);
+    for threads in [2, 3] {
+        let other = run(threads, &rows);
+        assert!(one.values.iter().zip(&other.values).all(|(a, b)| a.to_bits() == b.to_bits()));
+    }
+    let single = run(1, &rows.select_rows(&[17]));
+    assert!(single.values.iter().zip(one.row_values(17, 0)).all(|(a, b)| a.to_bits() == b.to_bits()));
+}
+
+/// One support point with all factors equal to z: φ_j = (z^d - 1)/d for any d.
+#[test]
+fn ten_thousand_features() {
+    for (d, gap) in [(1_040, 1.0), (10_000, 0.05), (10_000, 1.0), (10_000, 40.0), (10_000, 1e-9)] {
+        let points = Table::from_rows(&[vec![0.0; d]]).unwrap();
+        let coef = Matrix::column_vector(vec![2.0]);
+        let model = Expansion::new(Kernel::gaussian(&vec![1.0; d]), points, coef, vec![0.0]).unwrap();
+        let row = Table::from_rows(&[vec![gap; d]]).unwrap();
+        let explanation = Explainer::new(&model, Game::Functional, None).unwrap().explain(&row).unwrap();
+        let log_product = -0.5 * gap * gap * d as f64;
+        let truth = 2.0 * log_product.exp_m1() / d as f64;
+        let certificate = explanation.certificate().unwrap();
+        assert!(certificate.holds && certificate.residual < 1e-11, "{d} {gap}: {certificate:?}");
+        // 1 - z has only so many digits where z is within rounding of 1.
+        let rounding = f64::EPSILON * 2.0;
+        for value in &explanation.values {
+            assert!((value - truth).abs() < 1e-11 * truth.abs() + rounding, "{d} {gap}: {value} {truth}");
+        }
+    }
+}
+
+/// Partial products reach 1e360 and 1e-360 on the way to a product of 1.
+#[test]
+fn products_beyond_the_range_of_doubles() {
+    let d = 60;
+    let linear =
+        |j: usize| -> Kernel { Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] }.into() };
+    let kernel = (0..d).map(linear).reduce(|a, b| a * b).unwrap();
+    for size in [|j: usize| if j < 30 { 1e12 } else { 1e-12 }, |j: usize| if j < 30 { 1e-12 } else { 1e12 }] {
+        let points = Table::from_rows(&[(0..d).map(size).collect::<Vec<_>>()]).unwrap();
+        let model =
+            Expansion::new(kernel.clone(), points, Matrix::column_vector(vec![1.0]), vec![0.0]).unwrap();
+        let row = Table::from_rows(&[vec![1.0; d]]).unwrap();
+        let game = Game::Baseline { point: Table::from_rows(&[vec![0.5; d]]).unwrap() };
+        let explainer = Explainer::new(&model, game, None).unwrap();
+        // By symmetry all players share 1 - 2^-60 equally; the prediction itself is out of reach, since its
+        // partial products overflow, and says so.
+        match explainer.explain(&row) {
+            Ok(explanation) => {
+                for value in &explanation.values {
+                    assert!((value - 1.0 / 60.0).abs() < 1e-14, "{value}");
+                }
+            }
+            Err(error) => assert!(error.to_string().contains("overflow"), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_kernel_without_product_form_says_so() {
+    let kernel: Kernel = Stationary {
+        profile: Profile::Matern52,
+        columns: vec![0, 1],
+        lengthscale: vec![1.0, 1.0],
+        ard: false,
+        isotropic: true,
+    }
+    .into();
+    let points = Stream(1).table(5, 3);
+    let model = Expansion::new(kernel, points, Matrix::column_vector(vec![1.0; 5]), vec![0.0]).unwrap();
+    let error = Explainer::new(&model, Game::Functional, None).err().unwrap();
+    assert!(matches!(&error, riesz::Error::NotProduct { columns, .. } if columns == "x1, x2"), "{error}");
+    let groups = Groups::named(model.columns(), &[("both", vec!["x1", "x2"])]).unwrap();
+    assert!(Explainer::new(&model, Game::Functional, Some(groups)).is_ok());
+}
