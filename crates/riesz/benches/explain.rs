@@ -8,7 +8,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use riesz::{Explainer, Expansion, Game, Isa, Kernel, Matrix, Table};
+use riesz::{Expansion, Explainer, Game, Isa, Kernel, Matrix, Table};
 
 const N: usize = 1000;
 const BACKGROUND: usize = 100;
@@ -21,7 +21,8 @@ impl Normal {
         ((self.0 >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
     fn matrix(&mut self, n: usize, d: usize) -> Vec<Vec<f64>> {
-        let mut draw = |_| (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos();
+        let mut draw =
+            |_| (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos();
         (0..n).map(|_| (0..d).map(&mut draw).collect()).collect()
     }
 }
@@ -64,7 +65,10 @@ fn numpy(points: &[Vec<f64>], coef: &[f64], row: &[f64], background: &[Vec<f64>]
 fn main() {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread pool");
     println!("one thread, {}, n = {N}, length scales √d; milliseconds a row", Isa::detect().name());
-    println!("{:<16} {:>4} {:>6} {:>10} {:>10} {:>8} {:>10}", "game", "d", "rows", "riesz", "numpy", "ratio", "difference");
+    println!(
+        "{:<16} {:>4} {:>6} {:>10} {:>10} {:>8} {:>10}",
+        "game", "d", "rows", "riesz", "numpy", "ratio", "difference"
+    );
     let quick = std::env::args().any(|a| a == "--quick");
     for (interventional, d, rows) in [
         (false, 5, 100),
@@ -105,7 +109,10 @@ fn main() {
                 let own = explanation.row_values(0, 0);
                 let largest = values.iter().fold(0.0_f64, |a, v| a.max(v.abs()));
                 let gap = own.iter().zip(&values).fold(0.0_f64, |a, (u, v)| a.max((u - v).abs())) / largest;
-                println!("{name:<16} {d:>4} {rows:>6} {ms:>10.4} {peer:>10.2} {:>8.0} {gap:>10.1e}", peer / ms);
+                println!(
+                    "{name:<16} {d:>4} {rows:>6} {ms:>10.4} {peer:>10.2} {:>8.0} {gap:>10.1e}",
+                    peer / ms
+                );
             }
             None => println!("{name:<16} {d:>4} {rows:>6} {ms:>10.4} {:>10} {:>8} {:>10}", "-", "-", "-"),
         }

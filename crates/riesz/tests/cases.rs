@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use riesz::{Explainer, Expansion, Game, Kernel, Matrix, Table};
+use riesz::{Expansion, Explainer, Game, Kernel, Matrix, Table};
 
 #[derive(Deserialize)]
 struct Case {

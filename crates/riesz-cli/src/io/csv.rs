@@ -87,7 +87,11 @@ impl CsvRows {
     }
 }
 
-fn advance(reader: &mut csv::Reader<Box<dyn Read>>, record: &mut csv::ByteRecord, name: &str) -> Result<bool> {
+fn advance(
+    reader: &mut csv::Reader<Box<dyn Read>>,
+    record: &mut csv::ByteRecord,
+    name: &str,
+) -> Result<bool> {
     reader.read_byte_record(record).map_err(|e| match e.into_kind() {
         csv::ErrorKind::Io(e) => Failure::reading(name, &e),
         other => Failure::input(format!("cannot read {name}: {other:?}")),
@@ -96,6 +100,8 @@ fn advance(reader: &mut csv::Reader<Box<dyn Read>>, record: &mut csv::ByteRecord
 
 fn text<'b>(bytes: &'b [u8], name: &str, line: u64, what: &dyn std::fmt::Display) -> Result<&'b str> {
     std::str::from_utf8(bytes).map_err(|_| {
-        Failure::input(format!("{name}, line {line}: {what} is not UTF-8 text: save the file in that encoding"))
+        Failure::input(format!(
+            "{name}, line {line}: {what} is not UTF-8 text: save the file in that encoding"
+        ))
     })
 }

@@ -40,9 +40,8 @@ pub fn read_any(path: &Path) -> Result<Found> {
 pub fn read_model(path: &Path) -> Result<SavedModel> {
     match read_any(path)? {
         Found::Model(model, _) => Ok(*model),
-        Found::Explanation(_) => Err(Failure::input(format!(
-            "{} is an explanation, and a model is needed here",
-            path.display()
-        ))),
+        Found::Explanation(_) => {
+            Err(Failure::input(format!("{} is an explanation, and a model is needed here", path.display())))
+        }
     }
 }

@@ -97,11 +97,15 @@ fn read(
         || matches!(column.converted_type(), ConvertedType::UINT_32 | ConvertedType::UINT_64);
     Ok(match reader {
         ColumnReader::DoubleColumnReader(r) => Raw::Numbers(values(r, column, rows, passed, |v| *v)?),
-        ColumnReader::FloatColumnReader(r) => Raw::Numbers(values(r, column, rows, passed, |v| f64::from(*v))?),
+        ColumnReader::FloatColumnReader(r) => {
+            Raw::Numbers(values(r, column, rows, passed, |v| f64::from(*v))?)
+        }
         ColumnReader::Int32ColumnReader(r) if unsigned => {
             Raw::Numbers(values(r, column, rows, passed, |v| f64::from(*v as u32))?)
         }
-        ColumnReader::Int32ColumnReader(r) => Raw::Numbers(values(r, column, rows, passed, |v| f64::from(*v))?),
+        ColumnReader::Int32ColumnReader(r) => {
+            Raw::Numbers(values(r, column, rows, passed, |v| f64::from(*v))?)
+        }
         ColumnReader::Int64ColumnReader(r) if unsigned => {
             Raw::Numbers(values(r, column, rows, passed, |v| *v as u64 as f64)?)
         }

@@ -176,7 +176,14 @@ fn numbers(chunk: &Chunk, j: usize, column: &str, name: &str, out: &mut Vec<f64>
     Ok(())
 }
 
-fn codes(chunk: &Chunk, j: usize, column: &str, known: &[String], name: &str, out: &mut Vec<f64>) -> Result<()> {
+fn codes(
+    chunk: &Chunk,
+    j: usize,
+    column: &str,
+    known: &[String],
+    name: &str,
+    out: &mut Vec<f64>,
+) -> Result<()> {
     let unseen = |i: usize, cell: &str| {
         if missing(cell) {
             return refuse(chunk, i, column, name, cell);
@@ -188,9 +195,8 @@ fn codes(chunk: &Chunk, j: usize, column: &str, known: &[String], name: &str, ou
         ))
     };
     let as_number = |v: f64| known.iter().position(|l| l.parse() == Ok(v));
-    let find = |cell: &str| {
-        known.iter().position(|l| l == cell).or_else(|| cell.parse().ok().and_then(as_number))
-    };
+    let find =
+        |cell: &str| known.iter().position(|l| l == cell).or_else(|| cell.parse().ok().and_then(as_number));
     match &chunk.columns[j] {
         Raw::Numbers(v) => {
             for (i, &v) in v.iter().enumerate() {

@@ -71,7 +71,12 @@ const GROUP: usize = 1 << 22;
 
 impl TableWriter {
     /// Opens `path` for a table with the given columns; `example` has no rows and tells what they hold.
-    pub fn open(path: Option<&Path>, format: Format, names: Vec<String>, example: Vec<Cells>) -> Result<Self> {
+    pub fn open(
+        path: Option<&Path>,
+        format: Format,
+        names: Vec<String>,
+        example: Vec<Cells>,
+    ) -> Result<Self> {
         let output = Output::open(path)?;
         let trouble = output.trouble();
         let kind = match format {

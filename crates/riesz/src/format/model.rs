@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
-use crate::kernel::{FactorKind, Kernel, Structure};
+use crate::kernel::{Kernel, Structure};
 use crate::linalg::Matrix;
 use crate::table::{Column, Groups, Table};
 
