@@ -7,7 +7,7 @@
 
 use rayon::prelude::*;
 
-use crate::attribution::quadrature::{Block, Scratch, block};
+use crate::attribution::quadrature::{self as engine, Run, Scratch};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::{Exactness, Explanation, Fact, Provenance};
@@ -71,7 +71,16 @@ struct Workspace {
     present: Vec<f64>,
     absent: Vec<f64>,
     active: Vec<u32>,
+    weights: Vec<Lanes>,
     lanes: Vec<Lanes>,
+}
+
+/// A panel, a product, and some variants of the absent side with their factors.
+struct Portion<'a> {
+    panel: &'a Panel,
+    product: &'a PlayerProduct<'a>,
+    variants: std::ops::Range<usize>,
+    absent: Option<&'a [f64]>,
 }
 
 impl<'m> Explainer<'m> {
@@ -137,8 +146,10 @@ impl<'m> Explainer<'m> {
     }
 
     fn mean(&self, product: &PlayerProduct<'_>, panel: &Panel) -> Vec<f64> {
-        let mut out = vec![0.0; product.players.len() * panel.len];
-        self.absent.fill(self.isa, product, panel.columns(), 0, &mut out);
+        // One more factor, all 1: the engine's padding.
+        let size = product.players.len() * panel.len;
+        let mut out = vec![1.0; size + panel.len];
+        self.absent.fill(self.isa, product, panel.columns(), 0, &mut out[..size]);
         out
     }
 
@@ -155,7 +166,9 @@ impl<'m> Explainer<'m> {
                     let mut mean = vec![0.0; panel.len];
                     for (variant, weight) in self.absent.weights().iter().enumerate() {
                         match self.means.get(t) {
-                            Some(means) => factors.copy_from_slice(&means[at]),
+                            Some(means) => {
+                                factors.copy_from_slice(&means[at][..product.players.len() * panel.len])
+                            }
                             None => {
                                 self.absent.fill(self.isa, product, panel.columns(), variant, &mut factors)
                             }
@@ -255,24 +268,38 @@ impl<'m> Explainer<'m> {
         let mut sums = vec![zero; rows.len()];
         for (at, panel) in self.panels.iter().enumerate() {
             for (t, product) in self.products.iter().enumerate() {
-                let size = product.players.len() * panel.len;
+                let size = (product.players.len() + 1) * panel.len;
                 match &self.absent {
-                    Absent::Ones => self.portion(rows, panel, product, 0..1, None, w, &mut sums),
-                    Absent::Means(_) => {
-                        self.portion(rows, panel, product, 0..1, Some(&self.means[t][at]), w, &mut sums);
-                    }
+                    Absent::Ones => self.portion(
+                        rows,
+                        &Portion { panel, product, variants: 0..1, absent: None },
+                        w,
+                        &mut sums,
+                    ),
+                    Absent::Means(_) => self.portion(
+                        rows,
+                        &Portion { panel, product, variants: 0..1, absent: Some(&self.means[t][at]) },
+                        w,
+                        &mut sums,
+                    ),
                     Absent::Rows(_) => {
                         let variants = self.absent.weights().len();
-                        let portion = (ABSENT / size.max(1)).max(1);
+                        let portion = (ABSENT / size).max(1);
                         let mut absent = std::mem::take(&mut w.absent);
                         for from in (0..variants).step_by(portion) {
                             let range = from..(from + portion).min(variants);
-                            absent.resize(size * range.len(), 0.0);
+                            absent.clear();
+                            absent.resize(size * range.len(), 1.0);
                             for (slot, variant) in range.clone().enumerate() {
-                                let out = &mut absent[slot * size..(slot + 1) * size];
+                                let out = &mut absent[slot * size..(slot + 1) * size - panel.len];
                                 self.absent.fill(self.isa, product, panel.columns(), variant, out);
                             }
-                            self.portion(rows, panel, product, range, Some(&absent), w, &mut sums);
+                            self.portion(
+                                rows,
+                                &Portion { panel, product, variants: range, absent: Some(&absent) },
+                                w,
+                                &mut sums,
+                            );
                         }
                         w.absent = absent;
                     }
@@ -283,69 +310,61 @@ impl<'m> Explainer<'m> {
     }
 
     /// Adds to `sums` what one panel, one product and some variants of the absent side contribute.
-    #[allow(clippy::too_many_arguments)]
-    fn portion(
-        &self,
-        rows: &[Vec<f64>],
-        panel: &Panel,
-        product: &PlayerProduct<'_>,
-        variants: std::ops::Range<usize>,
-        absent: Option<&[f64]>,
-        w: &mut Workspace,
-        sums: &mut [Sums],
-    ) {
-        let (m, players) = (self.model.outputs(), product.players.len());
-        let size = players * panel.len;
+    fn portion(&self, rows: &[Vec<f64>], part: &Portion<'_>, w: &mut Workspace, sums: &mut [Sums]) {
+        let (m, players, len) = (self.model.outputs(), part.product.players.len(), part.panel.len);
         if players == 0 {
             return;
         }
-        w.present.resize(size, 0.0);
+        // After the factors stands the engine's padding.
+        w.present.clear();
+        w.present.resize((players + 1) * len, 1.0);
         for (x, sums) in rows.iter().zip(sums) {
-            for (k, factor) in w.present.chunks_exact_mut(panel.len).enumerate() {
-                product.factor(self.isa, k, panel.columns(), x, factor);
+            for (k, factor) in w.present[..players * len].chunks_exact_mut(len).enumerate() {
+                part.product.factor(self.isa, k, part.panel.columns(), x, factor);
             }
             w.lanes.clear();
             w.lanes.resize(m * players, Lanes::ZERO);
-            let mut error = vec![Lanes::ZERO; m];
-            let mut magnitude = vec![Lanes::ZERO; m];
-            for (slot, variant) in variants.clone().enumerate() {
-                let b = absent.map(|b| &b[slot * size..(slot + 1) * size]);
-                self.find_active(x, variant, panel, product, b, &w.present, &mut w.active);
-                let scale = self.absent.weights()[variant] * product.scale;
-                for at in 0..panel.len / LANES {
-                    let mut weight = Lanes::splat(scale);
-                    if w.active.len() < players && b.is_some() {
-                        // Factors that present and absent side share go into the weight.
-                        let mut active = w.active.iter().peekable();
-                        for k in 0..players {
-                            if active.next_if_eq(&&(k as u32)).is_none() {
-                                let from = k * panel.len + at * LANES;
-                                for l in 0..LANES {
-                                    weight.0[l] *= w.present[from + l];
-                                }
-                            }
-                        }
+            for (slot, variant) in part.variants.clone().enumerate() {
+                let size = (players + 1) * len;
+                let b = part.absent.map(|b| &b[slot * size..(slot + 1) * size]);
+                let active = self.find_active(x, variant, part, b, w);
+                w.weights.clear();
+                w.weights
+                    .resize(len / LANES, Lanes::splat(self.absent.weights()[variant] * part.product.scale));
+                if active < players && b.is_some() {
+                    self.fold_inactive(players, len, active, w);
+                }
+                let Workspace { present, active: list, weights, scratch, lanes, .. } = &mut *w;
+                let run = Run {
+                    a: present,
+                    b,
+                    stride: len,
+                    offset: 0,
+                    active: list,
+                    players: active,
+                    weights: &[],
+                };
+                if m == 1 {
+                    weights.iter_mut().zip(&part.panel.coef[0]).for_each(|(w, c)| *w = w.mul(*c));
+                    let totals = engine::run(self.isa, Run { weights, ..run }, scratch);
+                    sums.error[0] += totals.error.sum();
+                    sums.magnitude[0] += totals.magnitude.sum();
+                    for (&k, value) in list[..active].iter().zip(&scratch.values) {
+                        lanes[k as usize] = lanes[k as usize].add(*value);
                     }
-                    if m == 1 {
-                        weight = weight.mul(panel.coef[0][at]);
-                    }
-                    let input = Block {
-                        a: &w.present,
-                        b,
-                        stride: panel.len,
-                        offset: at * LANES,
-                        active: &w.active,
-                        weight,
-                    };
-                    let facts = block(self.isa, input, &mut w.scratch);
+                    continue;
+                }
+                // Several outputs share the functionals of a block.
+                for at in 0..weights.len() {
+                    let one = Run { weights: &weights[at..=at], offset: at * LANES, ..run };
+                    let totals = engine::run(self.isa, one, scratch);
                     for o in 0..m {
-                        let coef = if m == 1 { Lanes::ONE } else { panel.coef[o][at] };
+                        let coef = part.panel.coef[o][at];
                         let size = coef.map2(Lanes::ONE, |c, _| c.abs());
-                        error[o] = error[o].add(size.mul(facts.error));
-                        magnitude[o] = magnitude[o].add(size.mul(facts.magnitude));
-                        let lanes = &mut w.lanes[o * players..(o + 1) * players];
-                        for (&k, value) in w.active.iter().zip(&w.scratch.values) {
-                            let sum = &mut lanes[k as usize];
+                        sums.error[o] += size.mul(totals.error).sum();
+                        sums.magnitude[o] += size.mul(totals.magnitude).sum();
+                        for (&k, value) in list[..active].iter().zip(&scratch.values) {
+                            let sum = &mut lanes[o * players + k as usize];
                             *sum = sum.add(coef.mul(*value));
                         }
                     }
@@ -353,46 +372,52 @@ impl<'m> Explainer<'m> {
             }
             for o in 0..m {
                 let out = &mut sums.values[o * self.groups.players().len()..];
-                for (&player, lanes) in product.players.iter().zip(&w.lanes[o * players..]) {
+                for (&player, lanes) in part.product.players.iter().zip(&w.lanes[o * players..]) {
                     out[player] += lanes.sum();
                 }
-                sums.error[o] += error[o].sum();
-                sums.magnitude[o] += magnitude[o].sum();
             }
         }
     }
 
-    /// Lists the factors in which present and absent side differ somewhere in the panel; the others cost
-    /// nothing. Against a reference row it is enough to compare the rows.
-    #[allow(clippy::too_many_arguments)]
+    /// Lists in `w.active` the factors in which present and absent side differ somewhere in the panel; the
+    /// others cost nothing. Against a reference row it is enough to compare the rows. Returns their number;
+    /// the list is padded for the engine.
     fn find_active(
         &self,
         x: &[f64],
         variant: usize,
-        panel: &Panel,
-        product: &PlayerProduct<'_>,
-        absent: Option<&[f64]>,
-        present: &[f64],
-        active: &mut Vec<u32>,
-    ) {
-        active.clear();
+        part: &Portion<'_>,
+        b: Option<&[f64]>,
+        w: &mut Workspace,
+    ) -> usize {
+        let len = part.panel.len;
         let reference = self.absent.row(variant);
-        for (k, &player) in product.players.iter().enumerate() {
-            let differs = match (reference, absent) {
+        w.active.clear();
+        for (k, &player) in part.product.players.iter().enumerate() {
+            let a = &w.present[k * len..(k + 1) * len];
+            let differs = match (reference, b) {
                 (Some(row), _) => self.groups.players()[player].columns.iter().any(|&j| x[j] != row[j]),
-                (None, absent) => {
-                    let a = &present[k * panel.len..(k + 1) * panel.len];
-                    match absent {
-                        None => a.iter().fold(false, |differs, &a| differs | (a != 1.0)),
-                        Some(b) => {
-                            let b = &b[k * panel.len..(k + 1) * panel.len];
-                            a.iter().zip(b).fold(false, |differs, (a, b)| differs | (a != b))
-                        }
-                    }
+                (None, None) => a.iter().fold(false, |differs, &a| differs | (a != 1.0)),
+                (None, Some(b)) => {
+                    a.iter().zip(&b[k * len..(k + 1) * len]).fold(false, |differs, (a, b)| differs | (a != b))
                 }
             };
             if differs {
-                active.push(k as u32);
+                w.active.push(k as u32);
+            }
+        }
+        let active = w.active.len();
+        w.active.resize(active.next_multiple_of(4), part.product.players.len() as u32);
+        active
+    }
+
+    /// Multiplies the factors that present and absent side share into the weights.
+    fn fold_inactive(&self, players: usize, len: usize, active: usize, w: &mut Workspace) {
+        let mut list = w.active[..active].iter().peekable();
+        for k in 0..players {
+            if list.next_if_eq(&&(k as u32)).is_none() {
+                let (factor, _) = w.present[k * len..(k + 1) * len].as_chunks::<LANES>();
+                w.weights.iter_mut().zip(factor).for_each(|(w, f)| *w = w.mul(Lanes(*f)));
             }
         }
     }

@@ -62,12 +62,6 @@ impl Lanes {
         let v = self.0;
         ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
     }
-
-    /// The largest lane.
-    #[inline(always)]
-    pub(crate) fn max(self) -> f64 {
-        self.0.into_iter().fold(f64::NEG_INFINITY, f64::max)
-    }
 }
 
 /// `a * b + c`, in one rounding where the machine can.

@@ -10,7 +10,7 @@
 //! four values follow from the moments. There is no division, so factors may be 0, and for factors of one
 //! sign there is no cancellation.
 
-use super::rule::{Node, TAU, nodes_for, rule};
+use super::rule::{Choice, Node, TAU, choose, exact_nodes, rule};
 use crate::simd::{LANES, Lanes, dispatch, fma};
 
 /// Largest number of nodes carried through the groups together.
@@ -21,37 +21,39 @@ const LOWEST: f64 = 1e-100;
 /// Likewise if a partial product of `max(|a|, |b|) + τ₀ |a - b|` rises above.
 const HIGHEST: f64 = 1e300;
 
-/// Eight rows of a product game. `a` and `b` hold, for factor k, the eight rows at `k * stride + offset..`.
+/// A run of rows of a product game, eight a block. `a` and `b` hold, for factor k, the rows at
+/// `k * stride..(k + 1) * stride`; after the last factor stands one more, all 1, as padding.
 #[derive(Clone, Copy)]
-pub(crate) struct Block<'a> {
+pub(crate) struct Run<'a> {
     pub(crate) a: &'a [f64],
     /// `None` where every b is 1.
     pub(crate) b: Option<&'a [f64]>,
     pub(crate) stride: usize,
+    /// The first row.
     pub(crate) offset: usize,
-    /// The factors that matter: where `a = b` in all eight rows a factor may be left out (its value
-    /// multiplied into the weights).
+    /// The factors that matter, padded to a multiple of four with the index of the padding. Where `a = b` in
+    /// all rows a factor may be left out (its value multiplied into the weights).
     pub(crate) active: &'a [u32],
-    /// Multiplies the values; `Lanes::ONE` to get the functionals.
-    pub(crate) weight: Lanes,
+    /// How many of `active` are not padding.
+    pub(crate) players: usize,
+    /// The rows' weights w; 1 to get the functionals.
+    pub(crate) weights: &'a [Lanes],
 }
 
-/// What the engine says of a block besides its values.
+/// What is summed over a run, lane by lane.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BlockFacts {
-    /// A bound on the error of each value, and of their sum, a row; includes |weight|.
+pub(crate) struct Totals {
+    /// A bound on the error of each value, and of their sum; includes |w|.
     pub(crate) error: Lanes,
-    /// A bound on |value of any coalition|, a row; includes |weight|.
+    /// A bound on |value of any coalition|; includes |w|.
     pub(crate) magnitude: Lanes,
-    /// Nodes used.
-    pub(crate) nodes: usize,
 }
 
 /// Reusable memory of the engine.
 #[derive(Default)]
 pub(crate) struct Scratch {
     groups: Vec<Group>,
-    /// Values of the active factors, in the order of `active`.
+    /// Values of the active factors, in the order of `active`, summed over the run.
     pub(crate) values: Vec<Lanes>,
     rescaled: Vec<f64>,
     rescaled_active: Vec<u32>,
@@ -74,30 +76,54 @@ impl Group {
     };
 }
 
-/// Computes the values of a block into `scratch.values`.
-pub(crate) fn block(isa: crate::simd::Isa, block: Block<'_>, scratch: &mut Scratch) -> BlockFacts {
-    let facts = match block.b {
-        None => block_ones(isa, block, scratch),
-        Some(_) => block_pairs(isa, block, scratch),
-    };
-    // NaN or a partial product that left the safe range.
-    match facts {
-        Some(facts) => facts,
-        None => block_rescaled(isa, block, scratch),
+/// Sums the values of a run into `scratch.values`, block by block in order.
+pub(crate) fn run(isa: crate::simd::Isa, run: Run<'_>, scratch: &mut Scratch) -> Totals {
+    debug_assert!(run.active.len().is_multiple_of(4) && run.players <= run.active.len());
+    let count = run.active.len() / 4;
+    scratch.groups.resize(scratch.groups.len().max(count), Group::EMPTY);
+    scratch.values.clear();
+    scratch.values.resize(4 * count, Lanes::ZERO);
+    let mut totals = Totals { error: Lanes::ZERO, magnitude: Lanes::ZERO };
+    let mut at = 0;
+    while at < run.weights.len() {
+        // Stops at a block whose partial products leave the safe range.
+        at = match run.b {
+            None => blocks_of_ones(isa, &run, at, scratch, &mut totals),
+            Some(_) => blocks_of_pairs(isa, &run, at, scratch, &mut totals),
+        };
+        if at < run.weights.len() {
+            rescaled(isa, &run, at, scratch, &mut totals);
+            at += 1;
+        }
     }
+    totals
 }
 
-dispatch! { fn block_ones(block: Block<'_>, scratch: &mut Scratch) -> Option<BlockFacts> = block_ones_body::<FUSED> }
-dispatch! { fn block_pairs(block: Block<'_>, scratch: &mut Scratch) -> Option<BlockFacts> = block_pairs_body::<FUSED> }
-
-#[inline(always)]
-fn block_ones_body<const FUSED: bool>(block: Block<'_>, scratch: &mut Scratch) -> Option<BlockFacts> {
-    block_body::<FUSED, true>(block, scratch)
+dispatch! {
+    fn blocks_of_ones(run: &Run<'_>, from: usize, scratch: &mut Scratch, totals: &mut Totals) -> usize = ones_body::<FUSED>
+}
+dispatch! {
+    fn blocks_of_pairs(run: &Run<'_>, from: usize, scratch: &mut Scratch, totals: &mut Totals) -> usize = pairs_body::<FUSED>
 }
 
 #[inline(always)]
-fn block_pairs_body<const FUSED: bool>(block: Block<'_>, scratch: &mut Scratch) -> Option<BlockFacts> {
-    block_body::<FUSED, false>(block, scratch)
+fn ones_body<const FUSED: bool>(
+    run: &Run<'_>,
+    from: usize,
+    scratch: &mut Scratch,
+    totals: &mut Totals,
+) -> usize {
+    blocks::<FUSED, true>(run, from, scratch, totals)
+}
+
+#[inline(always)]
+fn pairs_body<const FUSED: bool>(
+    run: &Run<'_>,
+    from: usize,
+    scratch: &mut Scratch,
+    totals: &mut Totals,
+) -> usize {
+    blocks::<FUSED, false>(run, from, scratch, totals)
 }
 
 #[inline(always)]
@@ -107,14 +133,18 @@ fn load(values: &[f64], at: usize) -> Lanes {
     out
 }
 
-/// The factors of one group: a and b of up to four players, padded with 1.
+/// The factors of one group.
 #[inline(always)]
-fn load_group<const ONES: bool>(block: &Block<'_>, members: &[u32]) -> ([Lanes; 4], [Lanes; 4]) {
+fn load_group<const ONES: bool>(
+    run: &Run<'_>,
+    offset: usize,
+    members: &[u32; 4],
+) -> ([Lanes; 4], [Lanes; 4]) {
     let (mut a, mut b) = ([Lanes::ONE; 4], [Lanes::ONE; 4]);
-    for (i, &k) in members.iter().enumerate() {
-        let at = k as usize * block.stride + block.offset;
-        a[i] = load(block.a, at);
-        if !ONES && let Some(values) = block.b {
+    for i in 0..4 {
+        let at = members[i] as usize * run.stride + offset;
+        a[i] = load(run.a, at);
+        if !ONES && let Some(values) = run.b {
             b[i] = load(values, at);
         }
     }
@@ -123,109 +153,117 @@ fn load_group<const ONES: bool>(block: &Block<'_>, members: &[u32]) -> ([Lanes; 
 
 /// Coefficients of `((1-t) b0 + t a0)((1-t) b1 + t a1)` in `(1-t)²`, `t (1-t)`, `t²`.
 #[inline(always)]
-fn pair<const FUSED: bool>(a: [Lanes; 2], b: [Lanes; 2]) -> [Lanes; 3] {
+fn pair<const FUSED: bool, const ONES: bool>(a: [Lanes; 2], b: [Lanes; 2]) -> [Lanes; 3] {
+    if ONES {
+        return [Lanes::ONE, a[0].add(a[1]), a[0].mul(a[1])];
+    }
     [b[0].mul(b[1]), a[0].fma::<FUSED>(b[1], b[0].mul(a[1])), a[0].mul(a[1])]
 }
 
+/// Works through the blocks from `from` on; returns the first that it could not do, or the number of blocks.
 #[inline(always)]
-fn block_body<const FUSED: bool, const ONES: bool>(
-    block: Block<'_>,
+fn blocks<const FUSED: bool, const ONES: bool>(
+    run: &Run<'_>,
+    from: usize,
     scratch: &mut Scratch,
-) -> Option<BlockFacts> {
-    let players = block.active.len();
-    let count = players.div_ceil(4);
-    if scratch.groups.len() < count {
-        scratch.groups.resize(count, Group::EMPTY);
-    }
-    if scratch.values.len() < 4 * count {
-        scratch.values.resize(4 * count, Lanes::ZERO);
-    }
-    let groups = &mut scratch.groups[..count];
+    totals: &mut Totals,
+) -> usize {
+    let (members, _) = run.active.as_chunks::<4>();
+    let groups = &mut scratch.groups[..members.len()];
+    let (sums, _) = scratch.values.as_chunks_mut::<4>();
+    let exact = exact_nodes(run.players);
+    for at in from..run.weights.len() {
+        let offset = run.offset + at * LANES;
+        let weight = run.weights[at];
 
-    // Group polynomials; M = Π max(|a|, |b|) and P = Π (max + τ₀ |a - b|) of `rule`.
-    let (mut magnitude, mut spread) = (Lanes::ONE, Lanes::ONE);
-    let (mut lowest, mut highest) = (Lanes::ONE, Lanes::ONE);
-    for (group, members) in groups.iter_mut().zip(block.active.chunks(4)) {
-        let (a, b) = load_group::<ONES>(&block, members);
-        let p = pair::<FUSED>([a[0], a[1]], [b[0], b[1]]);
-        let q = pair::<FUSED>([a[2], a[3]], [b[2], b[3]]);
-        group.bernstein = [
-            p[0].mul(q[0]),
-            p[0].fma::<FUSED>(q[1], p[1].mul(q[0])),
-            p[0].fma::<FUSED>(q[2], p[1].fma::<FUSED>(q[1], p[2].mul(q[0]))),
-            p[1].fma::<FUSED>(q[2], p[2].mul(q[1])),
-            p[2].mul(q[2]),
-        ];
-        group.moments = [Lanes::ZERO; 4];
-        for i in 0..4 {
-            let gap = a[i].map2(b[i], |a, b| (a - b).abs());
-            let top = a[i].map2(b[i], |a, b| if a.abs() > b.abs() { a.abs() } else { b.abs() });
-            magnitude = magnitude.mul(top);
-            spread = spread.mul(gap.map2(top, |gap, top| fma::<FUSED>(TAU, gap, top)));
+        // Group polynomials; M = Π max(|a|, |b|) and P = Π (max + τ₀ |a - b|) of `rule`.
+        let (mut magnitude, mut spread) = (Lanes::ONE, Lanes::ONE);
+        let (mut lowest, mut highest) = (Lanes::ONE, Lanes::ONE);
+        for (group, members) in groups.iter_mut().zip(members) {
+            let (a, b) = load_group::<ONES>(run, offset, members);
+            let p = pair::<FUSED, ONES>([a[0], a[1]], [b[0], b[1]]);
+            let q = pair::<FUSED, ONES>([a[2], a[3]], [b[2], b[3]]);
+            group.bernstein = [
+                p[0].mul(q[0]),
+                p[0].fma::<FUSED>(q[1], p[1].mul(q[0])),
+                p[0].fma::<FUSED>(q[2], p[1].fma::<FUSED>(q[1], p[2].mul(q[0]))),
+                p[1].fma::<FUSED>(q[2], p[2].mul(q[1])),
+                p[2].mul(q[2]),
+            ];
+            group.moments = [Lanes::ZERO; 4];
+            for i in 0..4 {
+                let gap = a[i].map2(b[i], |a, b| (a - b).abs());
+                let top = a[i].map2(b[i], |a, b| if a.abs() > b.abs() { a.abs() } else { b.abs() });
+                magnitude = magnitude.mul(top);
+                spread = spread.mul(gap.map2(top, |gap, top| fma::<FUSED>(TAU, gap, top)));
+            }
+            lowest = lowest.map2(magnitude, |a, b| if a < b { a } else { b });
+            highest = highest.map2(spread, |a, b| if a > b { a } else { b });
         }
-        lowest = lowest.map2(magnitude, |a, b| if a < b { a } else { b });
-        highest = highest.map2(spread, |a, b| if a > b { a } else { b });
-    }
-    let mut safe = true;
-    for l in 0..LANES {
-        safe &= lowest.0[l] >= LOWEST && highest.0[l] <= HIGHEST;
-    }
-    if !safe {
-        return None;
-    }
-
-    let ratio = spread.map2(magnitude, |p, m| p / m);
-    let nodes = nodes_for(ratio.max(), players);
-    let rule = rule(nodes);
-    let mut rest = rule;
-    while !rest.is_empty() {
-        let (now, later) = rest.split_at(match rest.len() {
-            5 => 3,
-            n => n.min(CHUNK),
-        });
-        match now.len() {
-            1 => sweep::<FUSED, 1>(groups, now, block.weight),
-            2 => sweep::<FUSED, 2>(groups, now, block.weight),
-            3 => sweep::<FUSED, 3>(groups, now, block.weight),
-            _ => sweep::<FUSED, CHUNK>(groups, now, block.weight),
+        let ratio = spread.map2(magnitude, |p, m| p / m);
+        let mut safe = true;
+        let mut worst = 1.0_f64;
+        for l in 0..LANES {
+            safe &= (lowest.0[l] >= LOWEST) & (highest.0[l] <= HIGHEST);
+            worst = if ratio.0[l] > worst { ratio.0[l] } else { worst };
         }
-        rest = later;
-    }
+        if !safe {
+            return at;
+        }
 
-    for ((group, members), out) in
-        groups.iter().zip(block.active.chunks(4)).zip(scratch.values.chunks_exact_mut(4))
-    {
-        let (a, b) = load_group::<ONES>(&block, members);
-        let m = &group.moments;
-        for side in [0, 2] {
-            // The pair that stays whole while one of the other two is left out.
-            let other = 2 - side;
-            let q = pair::<FUSED>([a[other], a[other + 1]], [b[other], b[other + 1]]);
-            let low = q[0].fma::<FUSED>(m[0], q[1].fma::<FUSED>(m[1], q[2].mul(m[2])));
-            let high = q[0].fma::<FUSED>(m[1], q[1].fma::<FUSED>(m[2], q[2].mul(m[3])));
-            for (i, j) in [(side, side + 1), (side + 1, side)] {
-                out[i] = a[i].sub(b[i]).mul(b[j].fma::<FUSED>(low, a[j].mul(high)));
+        let choice = choose(worst, exact);
+        let mut rest = rule(choice.nodes);
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(match rest.len() {
+                5 => 3,
+                n => n.min(CHUNK),
+            });
+            match now.len() {
+                1 => sweep::<FUSED, 1>(groups, now, weight),
+                2 => sweep::<FUSED, 2>(groups, now, weight),
+                3 => sweep::<FUSED, 3>(groups, now, weight),
+                _ => sweep::<FUSED, CHUNK>(groups, now, weight),
+            }
+            rest = later;
+        }
+
+        for ((group, members), sum) in groups.iter().zip(members).zip(sums.iter_mut()) {
+            let (a, b) = load_group::<ONES>(run, offset, members);
+            let m = &group.moments;
+            for side in [0, 2] {
+                // The pair that stays whole while one of the other two is left out.
+                let other = 2 - side;
+                let q = pair::<FUSED, ONES>([a[other], a[other + 1]], [b[other], b[other + 1]]);
+                let low = q[0].fma::<FUSED>(m[0], q[1].fma::<FUSED>(m[1], q[2].mul(m[2])));
+                let high = q[0].fma::<FUSED>(m[1], q[1].fma::<FUSED>(m[2], q[2].mul(m[3])));
+                for (i, j) in [(side, side + 1), (side + 1, side)] {
+                    let others = b[j].fma::<FUSED>(low, a[j].mul(high));
+                    sum[i] = a[i].sub(b[i]).fma::<FUSED>(others, sum[i]);
+                }
             }
         }
-    }
 
-    // The error of a value is at most 2 M (tolerance + rounding), that of the sum of all values at most
-    // c M (…) with c the mass; ln P/M bounds c from above (see `rule`). Rounding: 8 operations a factor, 2 a
-    // node. A factor's own error is relative 5 (1 + |ln factor|) ulps, and M |ln M| ≤ √M.
-    let unit = f64::EPSILON / 2.0;
-    let rounding = unit * (13.0 * players as f64 + 2.0 * nodes as f64 + 64.0);
-    let quadrature = if nodes == players.div_ceil(2).max(1) { 0.0 } else { super::rule::TOLERANCE };
-    let per_log = 2.0 / (1.0 + 2.0 * TAU).ln();
-    let worst = (per_log * ratio.max().ln()).max(2.0);
-    let bound = worst * (rounding + quadrature);
-    let mut error = Lanes::ZERO;
-    let mut size = Lanes::ZERO;
-    for l in 0..LANES {
-        size.0[l] = block.weight.0[l].abs() * magnitude.0[l];
-        error.0[l] =
-            size.0[l] * bound + block.weight.0[l].abs() * (worst * 5.0 * unit) * magnitude.0[l].sqrt();
+        let bound = relative_error(run.players, &choice);
+        for l in 0..LANES {
+            let size = weight.0[l].abs() * magnitude.0[l];
+            totals.magnitude.0[l] += size;
+            totals.error.0[l] += size * bound.0 + weight.0[l].abs() * bound.1 * magnitude.0[l].sqrt();
+        }
     }
-    Some(BlockFacts { error, magnitude: size, nodes })
+    run.weights.len()
+}
+
+/// Bounds on the error of a value, and of the sum of all values: the first number times M, plus the second
+/// times √M.
+///
+/// A value errs by at most 2 M (quadrature + rounding), the sum of all by at most c M (…) with c the mass.
+/// Rounding: 13 operations a factor and 2 a node. A factor's own error is at most 5 (1 + |ln factor|) ulps,
+/// and `M |ln M| ≤ √M`.
+#[inline(always)]
+fn relative_error(players: usize, choice: &Choice) -> (f64, f64) {
+    let unit = f64::EPSILON / 2.0;
+    let rounding = unit * (13.0 * players as f64 + 2.0 * choice.nodes as f64 + 64.0);
+    (choice.mass * (rounding + choice.quadrature), choice.mass * 5.0 * unit)
 }
 
 /// Carries K nodes through all groups, forward and back.
@@ -266,27 +304,28 @@ fn sweep<const FUSED: bool, const K: usize>(groups: &mut [Group], nodes: &[Node]
     }
 }
 
-/// The same block with each factor pair divided by its larger magnitude, for games whose products leave the
+/// Block `at` with each factor pair divided by its larger magnitude, for games whose products leave the
 /// range of doubles on the way although their values may not. Slow and rare.
-fn block_rescaled(isa: crate::simd::Isa, block: Block<'_>, scratch: &mut Scratch) -> BlockFacts {
-    let players = block.active.len();
+fn rescaled(isa: crate::simd::Isa, run: &Run<'_>, at: usize, scratch: &mut Scratch, totals: &mut Totals) {
+    let players = run.players;
+    let count = run.active.len();
     let mut pairs = std::mem::take(&mut scratch.rescaled);
     let mut active = std::mem::take(&mut scratch.rescaled_active);
     pairs.clear();
-    pairs.resize(2 * players * LANES, 0.0);
+    pairs.resize(2 * count * LANES, 1.0);
     active.clear();
-    active.extend(0..players as u32);
+    active.extend(0..count as u32);
     // The product of the magnitudes as mantissa and binary exponent.
     let (mut mantissa, mut exponent) = ([1.0_f64; LANES], [0_i64; LANES]);
-    for (i, &k) in block.active.iter().enumerate() {
+    for (i, &k) in run.active[..players].iter().enumerate() {
         for l in 0..LANES {
-            let at = k as usize * block.stride + block.offset + l;
-            let (a, b) = (block.a[at], block.b.map_or(1.0, |b| b[at]));
+            let from = k as usize * run.stride + run.offset + at * LANES + l;
+            let (a, b) = (run.a[from], run.b.map_or(1.0, |b| b[from]));
             let top = a.abs().max(b.abs());
             // A player whose factors are both 0 zeroes the whole game.
             let (a, b) = if top > 0.0 { (a / top, b / top) } else { (1.0, 1.0) };
             pairs[i * LANES + l] = a;
-            pairs[(players + i) * LANES + l] = b;
+            pairs[(count + i) * LANES + l] = b;
             mantissa[l] *= top;
             if mantissa[l] != 0.0 {
                 let (fraction, power) = split(mantissa[l]);
@@ -294,57 +333,47 @@ fn block_rescaled(isa: crate::simd::Isa, block: Block<'_>, scratch: &mut Scratch
             }
         }
     }
-    let (a, b) = pairs.split_at(players * LANES);
-    let inner = Block { a, b: Some(b), stride: LANES, offset: 0, active: &active, weight: Lanes::ONE };
-    // All larger sides are ±1 now, so the products cannot leave the range from above; the spread may.
-    let facts = match block_pairs(isa, inner, scratch) {
-        Some(facts) => facts,
-        None => wide(inner, scratch),
-    };
     let mut scale = Lanes::ZERO;
     for l in 0..LANES {
-        scale.0[l] = times_power_of_two(block.weight.0[l] * mantissa[l], exponent[l]);
+        scale.0[l] = times_power_of_two(run.weights[at].0[l] * mantissa[l], exponent[l]);
     }
-    for value in &mut scratch.values[..players] {
-        *value = value.mul(scale);
+    let (a, b) = pairs.split_at(count * LANES);
+    let weights = [scale];
+    let inner = Run { a, b: Some(b), stride: LANES, offset: 0, active: &active, players, weights: &weights };
+    // All larger sides are ±1 now, so only the spread can leave the range.
+    if blocks_of_pairs(isa, &inner, 0, scratch, totals) == 0 {
+        wide(&inner, scratch, totals);
     }
-    let size = scale.map2(Lanes::ONE, |s, _| s.abs());
-    let facts =
-        BlockFacts { error: facts.error.mul(size), magnitude: facts.magnitude.mul(size), nodes: facts.nodes };
     scratch.rescaled = pairs;
     scratch.rescaled_active = active;
-    facts
 }
 
 /// A block whose spread overflows even after rescaling (a mass in the thousands): plain prefix and suffix
 /// products with the exact rule.
-fn wide(block: Block<'_>, scratch: &mut Scratch) -> BlockFacts {
-    let players = block.active.len();
-    let nodes = players.div_ceil(2).max(1);
-    scratch.values.resize(scratch.values.len().max(players), Lanes::ZERO);
-    scratch.values[..players].fill(Lanes::ZERO);
+fn wide(run: &Run<'_>, scratch: &mut Scratch, totals: &mut Totals) {
+    let (players, weight) = (run.players, run.weights[0]);
+    let choice = Choice { nodes: exact_nodes(players), quadrature: 0.0, mass: 2.0 * players.max(1) as f64 };
     let mut prefix = vec![Lanes::ONE; players + 1];
-    let at = |i: usize| block.active[i] as usize * block.stride + block.offset;
-    let side = |i: usize| (load(block.a, at(i)), block.b.map_or(Lanes::ONE, |b| load(b, at(i))));
-    for node in rule(nodes) {
-        let (t, s) = (node.t, 1.0 - node.t);
-        let mix = |a: Lanes, b: Lanes| a.map2(b, |a, b| t * a + s * b);
+    let at = |i: usize| run.active[i] as usize * run.stride + run.offset;
+    let side = |i: usize| (load(run.a, at(i)), run.b.map_or(Lanes::ONE, |b| load(b, at(i))));
+    for node in rule(choice.nodes) {
+        let mix = |(a, b): (Lanes, Lanes)| a.map2(b, |a, b| node.t * a + (1.0 - node.t) * b);
         for i in 0..players {
-            let (a, b) = side(i);
-            prefix[i + 1] = prefix[i].mul(mix(a, b));
+            prefix[i + 1] = prefix[i].mul(mix(side(i)));
         }
-        let mut suffix = block.weight.mul(Lanes::splat(node.weight));
+        let mut suffix = weight.mul(Lanes::splat(node.weight));
         for i in (0..players).rev() {
             let (a, b) = side(i);
             scratch.values[i] = scratch.values[i].add(prefix[i].mul(suffix).mul(a.sub(b)));
-            suffix = suffix.mul(mix(a, b));
+            suffix = suffix.mul(mix((a, b)));
         }
     }
-    let unit = f64::EPSILON / 2.0;
-    let size = block.weight.map2(Lanes::ONE, |w, _| w.abs());
-    let worst = 2.0 * players as f64;
-    let bound = worst * unit * (18.0 * players as f64 + 2.0 * nodes as f64 + 64.0);
-    BlockFacts { error: size.mul(Lanes::splat(bound)), magnitude: size, nodes }
+    let bound = relative_error(players, &choice);
+    for l in 0..LANES {
+        let size = weight.0[l].abs();
+        totals.magnitude.0[l] += size;
+        totals.error.0[l] += size * (bound.0 + bound.1);
+    }
 }
 
 /// `x = fraction · 2^power` with |fraction| in [1, 2).

@@ -92,48 +92,59 @@ pub(crate) fn rule(m: usize) -> &'static [Node] {
     long.entry(m).or_insert_with(|| gauss_legendre(m).leak())
 }
 
-/// `limits()[m]`: the largest `P(τ₀)/M` for which m nodes err by at most [`TOLERANCE`]` · M`.
-fn limits() -> &'static [f64] {
-    static LIMITS: OnceLock<Vec<f64>> = OnceLock::new();
+/// A rule, and what is known of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Choice {
+    /// Number of nodes.
+    pub(crate) nodes: usize,
+    /// Bound on the quadrature error, relative to `M`.
+    pub(crate) quadrature: f64,
+    /// Bound on the mass `Σ_l |a_l - b_l| / max(|a_l|, |b_l|)`, and at least 2.
+    pub(crate) mass: f64,
+}
+
+/// Entry m: the largest `P(τ₀)/M` for which m nodes err by at most [`TOLERANCE`]` · M`, and the largest mass
+/// that goes with it.
+fn limits() -> &'static [(f64, f64)] {
+    static LIMITS: OnceLock<Vec<(f64, f64)>> = OnceLock::new();
     LIMITS.get_or_init(|| {
+        let limit = |m: usize| {
+            let nodes = m as f64;
+            let room = (TOLERANCE / (2.0 * (1.0 + 1.0 / (4.0 * nodes * nodes - 1.0)))).ln();
+            // Any ρ gives a valid bound, so a grid over ρ loses sharpness, never truth.
+            (1..4000)
+                .map(|k| (k as f64 * 0.005).exp())
+                .map(|rho: f64| (rho, (rho + 1.0 / rho - 2.0) / 4.0))
+                .filter(|(_, tau)| *tau >= TAU)
+                .map(|(rho, tau)| (room + 2.0 * nodes * rho.ln() + (-rho.powi(-2)).ln_1p()) / tau)
+                .fold(0.0, f64::max)
+        };
+        // A factor's share of the mass is at most 2, so by concavity ln(1 + τ₀ c) ≥ c ln(1 + 2 τ₀) / 2.
+        let mass = |effective: f64| 2.0 * TAU * effective / (1.0 + 2.0 * TAU).ln();
         (0..=TABULATED)
-            .map(|m| {
-                let nodes = m as f64;
-                if m == 0 {
-                    return 1.0;
-                }
-                let room = (TOLERANCE / (2.0 * (1.0 + 1.0 / (4.0 * nodes * nodes - 1.0)))).ln();
-                // Any ρ gives a valid bound, so a grid over ρ loses sharpness, never truth.
-                let mass = (1..4000)
-                    .map(|k| (k as f64 * 0.005).exp())
-                    .map(|rho: f64| (rho, (rho + 1.0 / rho - 2.0) / 4.0))
-                    .filter(|(_, tau)| *tau >= TAU)
-                    .map(|(rho, tau)| (room + 2.0 * nodes * rho.ln() + (-rho.powi(-2)).ln_1p()) / tau)
-                    .fold(0.0, f64::max);
-                (TAU * mass).exp()
-            })
+            .map(|m| if m == 0 { 0.0 } else { limit(m) })
+            .map(|effective| ((TAU * effective).exp(), mass(effective).max(2.0)))
             .collect()
     })
 }
 
-/// The smallest number of nodes that serves `players` factors whose `P(τ₀)/M` is at most `ratio`: within
-/// [`TOLERANCE`]` · M`, or exactly (`players / 2` nodes, rounded up).
-#[inline]
-pub(crate) fn nodes_for(ratio: f64, players: usize) -> usize {
-    let exact = players.div_ceil(2).max(1);
+/// Nodes that are exact for `players` factors with one left out.
+pub(crate) fn exact_nodes(players: usize) -> usize {
+    players.div_ceil(2).max(1)
+}
+
+/// The smallest rule that serves blocks whose `P(τ₀)/M` is at most `ratio`, where `exact` nodes are exact.
+#[inline(always)]
+pub(crate) fn choose(ratio: f64, exact: usize) -> Choice {
     let limits = limits();
+    let tabulated = exact.min(limits.len());
     // Most games need few nodes: search from below.
-    let mut m = 1;
-    while m < exact {
-        if m >= limits.len() {
-            return exact;
+    for (m, limit) in limits.iter().enumerate().take(tabulated).skip(1) {
+        if ratio <= limit.0 {
+            return Choice { nodes: m, quadrature: TOLERANCE, mass: limit.1 };
         }
-        if ratio <= limits[m] {
-            return m;
-        }
-        m += 1;
     }
-    exact
+    Choice { nodes: exact, quadrature: 0.0, mass: 4.0 * exact as f64 }
 }
 
 #[cfg(test)]
@@ -166,7 +177,7 @@ mod tests {
                     continue;
                 }
                 let a: f64 = 1.0 - mass / d as f64;
-                let m = nodes_for((1.0 + TAU * (1.0 - a)).powi(d), d as usize);
+                let m = choose((1.0 + TAU * (1.0 - a)).powi(d), exact_nodes(d as usize)).nodes;
                 let value: f64 = rule(m).iter().map(|n| n.weight * (1.0 - n.t + n.t * a).powi(d - 1)).sum();
                 let truth = (0..d).map(|k| a.powi(k)).sum::<f64>() / f64::from(d);
                 assert!(
@@ -179,8 +190,8 @@ mod tests {
 
     #[test]
     fn mass_decides_and_the_exact_rule_caps() {
-        assert_eq!(nodes_for(1e300, 10), 5);
-        let at = |mass: f64| nodes_for((TAU * mass).exp(), 100_000);
+        assert_eq!(choose(1e300, 5).nodes, 5);
+        let at = |mass: f64| choose((TAU * mass).exp(), 50_000).nodes;
         assert!(
             at(1.0) <= 8 && at(14.0) <= 16 && at(77.0) <= 31 && at(210.0) <= 50,
             "{} {} {} {}",
