@@ -160,7 +160,13 @@ pub struct FitArgs {
     #[arg(long, value_name = "EXPR", default_value = "rbf")]
     pub kernel: String,
     /// Penalty of krr (and klr): a positive number, or 'auto' for the best leave-one-out error
-    #[arg(long, visible_alias = "lambda", value_name = "X", default_value = "auto")]
+    #[arg(
+        long,
+        visible_alias = "lambda",
+        value_name = "X",
+        default_value = "auto",
+        allow_negative_numbers = true
+    )]
     pub ridge: String,
     /// Column of positive row weights
     #[arg(long, value_name = "COL")]

@@ -64,7 +64,7 @@ fn plain(error: &std::io::Error) -> String {
         Kind::NotFound => "there is no such file or folder".into(),
         Kind::PermissionDenied => "permission denied".into(),
         Kind::IsADirectory => "it is a folder, not a file".into(),
-        Kind::StorageFull => "no space is left on the device; nothing was changed".into(),
+        Kind::StorageFull => "no space is left on the device".into(),
         _ => error.to_string(),
     }
 }

@@ -125,6 +125,17 @@ impl Source {
                 Kind::Csv(CsvRows::open(rest, delimiter, &name)?)
             }
         };
+        Rows::new(name, kind)
+    }
+}
+
+impl Rows {
+    /// A CSV table from any source of bytes.
+    pub fn csv(bytes: Box<dyn Read>, delimiter: u8, name: &str) -> Result<Self> {
+        Self::new(name.to_string(), Kind::Csv(CsvRows::open(bytes, delimiter, name)?))
+    }
+
+    fn new(name: String, kind: Kind) -> Result<Self> {
         let header = match &kind {
             Kind::Csv(rows) => rows.header().to_vec(),
             Kind::Parquet(rows) => rows.header().to_vec(),
@@ -137,11 +148,9 @@ impl Source {
                 pair[0]
             )));
         }
-        Ok(Rows { name, header, kind, next: 0 })
+        Ok(Self { name, header, kind, next: 0 })
     }
-}
 
-impl Rows {
     /// The names of the columns.
     pub fn header(&self) -> &[String] {
         &self.header

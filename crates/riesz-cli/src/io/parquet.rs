@@ -68,6 +68,8 @@ impl ParquetRows {
 }
 
 fn damaged(name: &str, what: impl std::fmt::Display) -> Failure {
+    let what = what.to_string();
+    let what = what.strip_prefix("Parquet error: ").unwrap_or(&what);
     Failure::input(format!("cannot read {name} as a Parquet file: {what}"))
 }
 

@@ -38,11 +38,6 @@ impl Columns {
         Ok(Self { name: rows.name, chunks, wanted: wanted.to_vec(), rows: count })
     }
 
-    /// Number of rows.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
     fn at(&self, name: &str) -> Result<usize> {
         self.wanted
             .iter()
