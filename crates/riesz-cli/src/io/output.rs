@@ -140,10 +140,10 @@ impl Output {
     }
 
     fn noticed<T>(&self, result: io::Result<T>) -> io::Result<T> {
-        if let Err(error) = &result {
-            if error.kind() != io::ErrorKind::Interrupted {
-                self.trouble.keep(Failure::writing(&self.name, error));
-            }
+        if let Err(error) = &result
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            self.trouble.keep(Failure::writing(&self.name, error));
         }
         result
     }

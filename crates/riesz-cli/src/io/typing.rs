@@ -270,3 +270,93 @@ impl Conforming {
         Ok(Table::from_column_major(self.columns, rows, values)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::args::Format;
+    use crate::io::input::Source;
+    use crate::io::write::{Cells, TableWriter};
+
+    fn csv(bytes: Vec<u8>) -> Result<Rows> {
+        Rows::csv(Box::new(std::io::Cursor::new(bytes)), b',', "t")
+    }
+
+    fn fit_table(bytes: Vec<u8>) -> Result<Table> {
+        let rows = csv(bytes)?;
+        let names = rows.header().to_vec();
+        Columns::read(rows, &names)?.table(&names, &[], &Console::new(true))
+    }
+
+    fn conform(rows: Rows) -> Result<Table> {
+        let levels = ColumnKind::Categorical { levels: vec!["x".into(), "1".into()] };
+        let columns = [Column::numeric("a"), Column { name: "b".into(), kind: levels }];
+        Conforming::new(rows, &columns, 1 << 20)?.all()
+    }
+
+    #[test]
+    fn levels_sort_as_numbers_where_they_are() {
+        let rows = csv(b"a\n10\n9\n10\n".to_vec()).unwrap();
+        let columns = Columns::read(rows, &["a".into()]).unwrap();
+        assert_eq!(columns.levels("a").unwrap(), (vec!["9".into(), "10".into()], vec![1.0, 0.0, 1.0]));
+        // The same level however it is spelled.
+        let table = conform(csv(b"b,a\n1.0,2\nx,3\n".to_vec()).unwrap()).unwrap();
+        assert_eq!(table.column(1), [1.0, 0.0]);
+    }
+
+    fn parquet(path: &Path) -> Vec<u8> {
+        let names = vec!["a".into(), "b".into()];
+        let empty = vec![Cells::Numbers(vec![]), Cells::Texts(vec![])];
+        let mut writer = TableWriter::open(Some(path), Format::Parquet, names, empty).unwrap();
+        let texts = ["x", "1", "x"].map(String::from).to_vec();
+        writer.rows(vec![Cells::Numbers(vec![0.5, 1e-300, 3.0]), Cells::Texts(texts)]).unwrap();
+        writer.finish().unwrap();
+        std::fs::read(path).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = fit_table(bytes);
+        }
+
+        #[test]
+        fn almost_tables_are_answered(
+            parts in proptest::collection::vec(
+                prop::sample::select(vec![
+                    "a", "b", ",", "\n", "\r\n", "\"", "1", "-2.5", "x", "nan", "inf", "1e999", "é", " ", "\u{feff}", "",
+                ]),
+                0..40,
+            )
+        ) {
+            let text = format!("a,b\n{}", parts.concat());
+            if let Ok(table) = fit_table(text.clone().into_bytes()) {
+                prop_assert!(table.column_major().iter().all(|v| v.is_finite()) && table.rows() > 0);
+            }
+            let _ = csv(text.into_bytes()).and_then(conform);
+        }
+
+        #[test]
+        fn damaged_parquet_is_answered(hits in proptest::collection::vec((any::<usize>(), any::<u8>()), 0..4), cut: usize) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("t.parquet");
+            let mut bytes = parquet(&path);
+            let source = Source { path: path.clone(), delimiter: None };
+            let table = conform(source.open().unwrap()).unwrap();
+            prop_assert_eq!(table.column(1), [0.0, 1.0, 0.0]);
+            let n = bytes.len();
+            for (at, byte) in hits {
+                bytes[at % n] = byte;
+            }
+            std::fs::write(&path, &bytes).unwrap();
+            let _ = source.open().and_then(conform);
+            bytes.truncate(cut % n);
+            std::fs::write(&path, &bytes).unwrap();
+            prop_assert!(source.open().and_then(conform).is_err());
+        }
+    }
+}
