@@ -150,6 +150,8 @@ fn models_that_are_none() {
 #[test]
 fn questions_that_cannot_be_asked() {
     let place = fitted();
+    place.good("fit DIABETES --target target --ridge 1 --kernel linear*linear*linear*linear*linear*linear -o l.riesz");
+    place.bad("explain l.riesz DIABETES", "multiplied out it has more than 100000 products");
     for (options, expected) in [
         ("--game interventional", "--background FILE"),
         ("--game marginal-product", "--background FILE"),

@@ -70,6 +70,11 @@ impl ParquetRows {
 fn damaged(name: &str, what: impl std::fmt::Display) -> Failure {
     let what = what.to_string();
     let what = what.strip_prefix("Parquet error: ").unwrap_or(&what);
+    if let Some(codec) = what.strip_prefix("Disabled feature at compile time: ") {
+        return Failure::input(format!(
+            "{name} is compressed with {codec}, which is not supported: write it with snappy or uncompressed"
+        ));
+    }
     Failure::input(format!("cannot read {name} as a Parquet file: {what}"))
 }
 
