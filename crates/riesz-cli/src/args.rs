@@ -16,6 +16,7 @@ Examples:
   riesz explain m.riesz new.csv -o why.csv                    one exact value a row and feature
   riesz explain m.riesz new.csv --background train.csv -o why.parquet
   riesz explain libsvm.model new.csv --game baseline --baseline typical.csv
+  riesz explain m.riesz new.csv -o why.json && riesz plot beeswarm why.json -o why.svg
   riesz inspect m.riesz                                       what is in the file";
 
 /// Kernel machines that explain themselves with exact Shapley values.
@@ -59,6 +60,10 @@ pub enum Format {
     Parquet,
     /// For reading on a terminal.
     Text,
+    /// A picture that scales.
+    Svg,
+    /// A picture in pixels.
+    Png,
 }
 
 impl Global {
@@ -66,8 +71,8 @@ impl Global {
     pub fn table_format(&self, output: Option<&Path>) -> Result<Format> {
         let extension = output.and_then(Path::extension).map(|e| e.to_string_lossy().to_ascii_lowercase());
         match (self.format, extension.as_deref()) {
-            (Some(Format::Text), _) => {
-                Err(Failure::input("--format text is not for tables: use csv, json or parquet"))
+            (Some(Format::Text | Format::Svg | Format::Png), _) => {
+                Err(Failure::input("this format is not for tables: use csv, json or parquet"))
             }
             (Some(format), _) => Ok(format),
             (None, Some("parquet" | "pq")) => Ok(Format::Parquet),
@@ -95,6 +100,8 @@ pub enum Command {
     Predict(PredictArgs),
     /// Explain the predictions for the rows of a table, exactly
     Explain(ExplainArgs),
+    /// Draw an explanation
+    Plot(PlotArgs),
     /// Show what a model or explanation file holds
     Inspect(InspectArgs),
     /// Fit, explain and report on bundled diabetes data
@@ -265,6 +272,46 @@ pub struct ExplainArgs {
     /// How to read the tables.
     #[command(flatten)]
     pub table: TableArgs,
+}
+
+/// Arguments of `plot`.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  riesz plot beeswarm why.json -o why.svg
+  riesz plot waterfall why.json --row 3 -o row3.png
+  riesz plot dependence why.json --player bmi --color-by age -o bmi.svg --dark")]
+pub struct PlotArgs {
+    /// Kind of plot
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(riesz_report::Plot::ALL.map(riesz_report::Plot::name)))]
+    pub plot: String,
+    /// Explanation written by 'riesz explain … -o FILE.json'
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub explanation: PathBuf,
+    /// Output of the model to show, by name or number from 0
+    #[arg(long, value_name = "OUTPUT", default_value = "0")]
+    pub show: String,
+    /// Row of waterfall and force plots, from 0
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub row: usize,
+    /// Player of dependence plots [default: the most important one]
+    #[arg(long, value_name = "NAME")]
+    pub player: Option<String>,
+    /// Player whose feature value colours dependence plots
+    #[arg(long, value_name = "NAME")]
+    pub color_by: Option<String>,
+    /// Most players shown by name
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub max_display: usize,
+    /// Width in pixels
+    #[arg(long, value_name = "PIXELS", default_value_t = 720)]
+    pub width: u32,
+    /// Light ink on a dark ground
+    #[arg(long)]
+    pub dark: bool,
+    /// Picture to write, .svg or .png [default: SVG on standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
 }
 
 /// Arguments of `inspect`.

@@ -10,6 +10,7 @@ mod fit;
 mod games;
 mod inspect;
 mod io;
+mod plot;
 mod predict;
 
 use std::cell::Cell;
@@ -78,6 +79,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Fit(args) => fit::run(args, global, console),
         Command::Predict(args) => predict::run(&args, global, console),
         Command::Explain(args) => explain::run(&args, global, console),
+        Command::Plot(args) => plot::run(&args, global),
         Command::Inspect(args) => inspect::run(&args, global),
         Command::Demo(args) => demo::run(&args, global, console),
         Command::Completions(args) => completions::run(&args),

@@ -155,7 +155,26 @@ fn completions_and_help() {
         assert!(place.good(&format!("completions {shell}")).0.contains("explain"));
     }
     assert!(place.good("--help").0.starts_with("Examples:"));
-    for command in ["fit", "predict", "explain", "inspect", "demo", "completions"] {
+    for command in ["fit", "predict", "explain", "plot", "inspect", "demo", "completions"] {
         assert!(place.good(&format!("{command} --help")).0.starts_with("Examples:"), "{command}");
     }
+}
+
+#[test]
+fn every_plot_is_drawn() {
+    let place = fitted();
+    place.good("explain m.riesz DIABETES -o e.json");
+    for plot in riesz_report::Plot::ALL {
+        let name = plot.name();
+        place.good(&format!("plot {name} e.json -o p.svg --row 3 --show target"));
+        assert!(place.read("p.svg").trim_start().starts_with("<svg"), "{name}");
+        place.good(&format!("plot {name} e.json -o p.png --dark"));
+        assert!(std::fs::read(place.path("p.png")).unwrap().starts_with(b"\x89PNG"), "{name}");
+    }
+    place.good("plot dependence e.json --player bmi --color-by age -o p.svg");
+    place.bad("plot dependence e.json --player weight", "there is no player 'weight'; the players are: age");
+    place.bad("plot waterfall e.json --row 442", "row = 442");
+    place.bad("plot bar e.json --show y", "there is no output 'y'");
+    place.bad("plot bar m.riesz", "is a model, and an explanation is needed here");
+    place.bad("plot bar e.json --width 3", "width");
 }

@@ -45,3 +45,14 @@ pub fn read_model(path: &Path) -> Result<SavedModel> {
         }
     }
 }
+
+/// Reads an explanation.
+pub fn read_explanation(path: &Path) -> Result<Explanation> {
+    match read_any(path)? {
+        Found::Explanation(explanation) => Ok(*explanation),
+        Found::Model(..) => Err(Failure::input(format!(
+            "{} is a model, and an explanation is needed here: make one with 'riesz explain … -o FILE.json'",
+            path.display()
+        ))),
+    }
+}

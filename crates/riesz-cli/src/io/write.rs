@@ -80,7 +80,7 @@ impl TableWriter {
         let output = Output::open(path)?;
         let trouble = output.trouble();
         let kind = match format {
-            Format::Csv | Format::Text => {
+            Format::Csv | Format::Text | Format::Svg | Format::Png => {
                 let mut writer = csv::WriterBuilder::new().buffer_capacity(1 << 16).from_writer(output);
                 writer.write_record(&names).map_err(|e| trouble.or(e))?;
                 Kind::Csv(Box::new(writer))
