@@ -6,7 +6,7 @@ use std::path::Path;
 
 use riesz::explanation::{Fact, Provenance};
 use riesz::{Column, Exactness, Explanation, Groups, Table};
-use riesz_report::{Plot, PlotOptions, Theme, png, render};
+use riesz_report::{Plot, PlotOptions, ReportOptions, Theme, png, render, report};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = std::env::args().nth(1).ok_or("give a directory")?;
@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             std::fs::write(out.join(format!("{}-{suffix}.svg", plot.name())), svg.text)?;
         }
     }
+    std::fs::write(out.join("report.html"), report(&explanation, &ReportOptions::default())?)?;
     Ok(())
 }
 

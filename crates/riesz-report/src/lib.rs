@@ -4,10 +4,12 @@
 //! mean or sum of such numbers.
 
 mod format;
+mod html;
 mod plot;
 mod png;
 mod svg;
 
+pub use html::{ReportOptions, report};
 pub use plot::{Plot, PlotOptions, render};
 pub use png::png;
 pub use svg::{Svg, Theme};

@@ -262,7 +262,7 @@ impl Canvas {
 }
 
 /// The variables of [`Theme::Auto`], as a style element.
-fn variables() -> String {
+pub(crate) fn variables() -> String {
     let list = |dark: bool| -> String {
         COLOURS.iter().map(|c| format!("--rz-{}:{};", c.0, if dark { c.2 } else { c.1 })).collect()
     };

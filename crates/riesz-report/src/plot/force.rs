@@ -32,7 +32,7 @@ pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
             let next = at - values[j];
             let (from, to) = (scale.at(next), scale.at(at));
             if (from - to).abs() >= 0.3 {
-                arrow(&mut canvas, from, to - side.signum() * -1.0, y, half, paint);
+                arrow(&mut canvas, from, to + side, y, half, paint);
             }
             let text = format!("{} ({})", format::label(e, row, j), format::signed(values[j]));
             let room = if side < 0.0 { free - 4.0 } else { width - 4.0 - free };
@@ -41,7 +41,7 @@ pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
             if k < options.max_display && needed >= 30.0 && room >= needed {
                 let line = y + half + 18.0;
                 let anchor = if side < 0.0 { Anchor::End } else { Anchor::Start };
-                canvas.text((free, line), &text, anchor, paint_text(paint), room);
+                canvas.text((free, line), &text, anchor, Paint::Ink, room);
                 deepest = deepest.max(line);
                 free += side * (needed + 14.0);
             } else {
@@ -67,9 +67,4 @@ pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     );
     let title = format!("Forces on row {}", e.first_row + row + 1);
     canvas.finish(width, deepest + 18.0, &title, &about, "")
-}
-
-/// Labels take the colour of their arrows only where it is dark enough to read; ink is always.
-fn paint_text(_: Paint) -> Paint {
-    Paint::Ink
 }

@@ -67,11 +67,8 @@ pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
             }
         }
     }
-    let order_name = if stripes < n {
-        "rows, highest prediction first (means of neighbours)"
-    } else {
-        "rows, highest prediction first"
-    };
+    let order_name =
+        if stripes < n { "rows by prediction (means of neighbours)" } else { "rows by prediction" };
     canvas.text(
         ((left + right) / 2.0, bottom + 14.0),
         order_name,
@@ -85,7 +82,7 @@ pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         canvas.rect(x, top + height * k as f64 / 21.0, 6.0, height / 21.0 + 0.3, Paint::of_sign(v), v.abs());
     }
     for (y, v) in [(top + 5.0, largest), (top + height - 5.0, -largest)] {
-        canvas.text((x + 10.0, y), &format::signed(v), Anchor::Start, Paint::Muted, 42.0);
+        canvas.text((x + 10.0, y), &format::signed(v), Anchor::Start, Paint::Muted, 52.0);
     }
     let about = format!(
         "Shapley values of {n} rows in colour: orange raises the prediction, blue lowers it; predictions above."

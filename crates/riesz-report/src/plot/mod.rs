@@ -221,9 +221,13 @@ fn x_axis(canvas: &mut Canvas, scale: Scale, top: f64, bottom: f64, name: &str) 
     canvas.text((middle, bottom + 30.0), name, Anchor::Middle, Paint::Muted, scale.to - scale.from + 60.0);
 }
 
-/// Room for labels to the left of a plot: as wide as the widest, at most 40% of the picture.
+/// Room for labels to the left of a plot: as wide as the widest, at most 40% of the picture, 30% of a narrow one.
 fn label_room(labels: &[String], width: f64) -> f64 {
-    labels.iter().map(|l| format::text_width(l, FONT)).fold(30.0, f64::max).min(width * 0.4)
+    labels
+        .iter()
+        .map(|l| format::text_width(l, FONT))
+        .fold(30.0, f64::max)
+        .min(width * if width < 480.0 { 0.3 } else { 0.4 })
 }
 
 /// "bmi"'s place among its column's values: 0 at the 5% quantile, 1 at the 95% quantile. `None` for groups.
@@ -262,10 +266,8 @@ fn jitter(k: usize) -> f64 {
 
 /// "Shapley value", with the output's name if there are several.
 fn value_name(explanation: &Explanation, output: usize) -> String {
-    let what = "Shapley value (effect on the prediction";
-    if explanation.outputs() > 1 {
-        format!("{what} of {})", explanation.output_names[output])
-    } else {
-        format!("{what})")
+    match explanation.outputs() {
+        1 => "Shapley value".into(),
+        _ => format!("Shapley value for {}", explanation.output_names[output]),
     }
 }
