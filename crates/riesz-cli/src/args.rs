@@ -102,6 +102,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Draw an explanation
     Plot(PlotArgs),
+    /// Write a page about an explanation that opens in any browser, offline
+    Report(ReportArgs),
     /// Show what a model or explanation file holds
     Inspect(InspectArgs),
     /// Fit, explain and report on bundled diabetes data
@@ -329,12 +331,44 @@ pub struct InspectArgs {
     pub output: Option<PathBuf>,
 }
 
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  riesz report why.json -o report.html
+  riesz report m.riesz new.csv --background train.csv -o report.html")]
+pub struct ReportArgs {
+    /// Explanation written by 'riesz explain … -o FILE.json', or a model
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// With a model: the table of rows to explain
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub rows: Option<PathBuf>,
+    /// The question, with a model.
+    #[command(flatten)]
+    pub game: GameArgs,
+    /// Title of the page
+    #[arg(long, value_name = "TEXT", default_value = "Explanation")]
+    pub title: String,
+    /// Page to write [default: standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// How to read the tables.
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
 #[command(before_help = "\
 Examples:
-  riesz demo")]
-pub struct DemoArgs {}
+  riesz demo
+  riesz demo -o report.html")]
+pub struct DemoArgs {
+    /// Page to write about the first model's explanation
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
 
 /// Arguments of `completions`.
 #[derive(Debug, Args)]

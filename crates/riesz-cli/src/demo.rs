@@ -8,6 +8,7 @@ use riesz::explanation::Fact;
 use riesz::fit::KernelRidge;
 use riesz::kernel::{KernelExpression, Units};
 use riesz::{Explainer, Explanation, Game, Matrix, Table};
+use riesz_report::ReportOptions;
 use serde_json::json;
 
 use crate::args::{DemoArgs, Global};
@@ -27,7 +28,7 @@ const BACKGROUND: usize = 100;
 const SHOWN: usize = 6;
 
 /// Fits two models, explains every row and shows what matters.
-pub fn run(_: &DemoArgs, global: &Global, console: Console) -> Result<()> {
+pub fn run(args: &DemoArgs, global: &Global, console: Console) -> Result<()> {
     let as_json = global.json_words()?;
     let start = Instant::now();
     let rows = Rows::csv(Box::new(Cursor::new(DIABETES)), b',', "the bundled diabetes data")?;
@@ -55,6 +56,12 @@ pub fn run(_: &DemoArgs, global: &Global, console: Console) -> Result<()> {
     explanations.iter().for_each(|(_, e)| certificate.include(e));
     let text = if as_json { record(&explanations) } else { table(&explanations) };
     write_all(None, text.as_bytes())?;
+    if let (Some(path), Some((_, explanation))) = (&args.output, explanations.first()) {
+        let options =
+            ReportOptions { title: "Diabetes progression, explained".into(), ..ReportOptions::default() };
+        write_all(Some(path), riesz_report::report(explanation, &options)?.as_bytes())?;
+        console.note(format!("report: {}", path.display()));
+    }
     console.note(certificate.words());
     console.note(format!("done in {:.1} s", start.elapsed().as_secs_f64()));
     certificate.check()

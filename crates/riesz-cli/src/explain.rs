@@ -150,7 +150,8 @@ impl Sink {
     }
 }
 
-fn within_limit(explanation: &Explanation, width: usize) -> Result<()> {
+/// Whether an explanation whose rows take `width` numbers each can be held as a whole.
+pub fn within_limit(explanation: &Explanation, width: usize) -> Result<()> {
     if explanation.rows().saturating_mul(width) <= JSON_NUMBERS {
         return Ok(());
     }

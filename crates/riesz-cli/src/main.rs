@@ -12,6 +12,7 @@ mod inspect;
 mod io;
 mod plot;
 mod predict;
+mod report;
 
 use std::cell::Cell;
 use std::process::ExitCode;
@@ -80,6 +81,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Predict(args) => predict::run(&args, global, console),
         Command::Explain(args) => explain::run(&args, global, console),
         Command::Plot(args) => plot::run(&args, global),
+        Command::Report(args) => report::run(&args, global, console),
         Command::Inspect(args) => inspect::run(&args, global),
         Command::Demo(args) => demo::run(&args, global, console),
         Command::Completions(args) => completions::run(&args),

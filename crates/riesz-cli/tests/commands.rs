@@ -155,7 +155,7 @@ fn completions_and_help() {
         assert!(place.good(&format!("completions {shell}")).0.contains("explain"));
     }
     assert!(place.good("--help").0.starts_with("Examples:"));
-    for command in ["fit", "predict", "explain", "plot", "inspect", "demo", "completions"] {
+    for command in ["fit", "predict", "explain", "plot", "report", "inspect", "demo", "completions"] {
         assert!(place.good(&format!("{command} --help")).0.starts_with("Examples:"), "{command}");
     }
 }
@@ -177,4 +177,30 @@ fn every_plot_is_drawn() {
     place.bad("plot bar e.json --show y", "there is no output 'y'");
     place.bad("plot bar m.riesz", "is a model, and an explanation is needed here");
     place.bad("plot bar e.json --width 3", "width");
+}
+
+#[test]
+fn a_report_is_one_page() {
+    let place = fitted();
+    place.good("explain m.riesz DIABETES -o e.json");
+    place.good("report e.json --title Why -o a.html");
+    place.good("report m.riesz DIABETES --background DIABETES --background-rows 5 -o b.html");
+    for page in ["a.html", "b.html"] {
+        let text = place.read(page);
+        assert!(text.contains("<html") && text.contains("s5"), "{page}");
+    }
+    assert!(place.read("a.html").contains("Why"));
+    place.bad("report m.riesz", "say which rows to explain");
+    place.bad("report e.json DIABETES", "is an explanation already");
+    place.bad("report nowhere.json", "cannot read");
+}
+
+#[test]
+fn the_demo_runs() {
+    let place = Place::new();
+    let (out, err) = place.good("demo -o report.html");
+    assert!(out.contains("bmi") && err.contains("proved bound"), "{out}{err}");
+    assert!(place.read("report.html").contains("<html"));
+    let (out, _) = place.good("demo --format json");
+    assert!(serde_json::from_str::<serde_json::Value>(&out).is_ok());
 }
