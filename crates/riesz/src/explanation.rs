@@ -141,6 +141,33 @@ impl Explanation {
         })
     }
 
+    /// Appends the rows of `other`, an explanation of further rows by the same explainer.
+    ///
+    /// # Errors
+    /// [`Error::Format`] if the two do not belong together.
+    pub fn append(&mut self, other: Self) -> Result<()> {
+        let same = self.players == other.players
+            && self.output_names == other.output_names
+            && self.provenance.game == other.provenance.game
+            && self.data.columns() == other.data.columns();
+        match (&mut self.exactness, other.exactness) {
+            (Exactness::Exact { residual, bound }, Exactness::Exact { residual: r, bound: b }) if same => {
+                residual.extend(r);
+                bound.extend(b);
+            }
+            _ => {
+                return Err(Error::Format {
+                    problem: "only exact explanations by the same explainer can be joined".into(),
+                });
+            }
+        }
+        self.data = self.data.stack(&other.data)?;
+        self.values.extend(other.values);
+        self.base_values.extend(other.base_values);
+        self.predictions.extend(other.predictions);
+        Ok(())
+    }
+
     /// Checks that all parts have the sizes that belong together.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ pub mod expansion;
 pub mod explainer;
 pub mod explanation;
 pub mod fit;
+pub mod format;
 pub mod game;
 pub mod kernel;
 pub mod linalg;

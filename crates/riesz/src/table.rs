@@ -202,6 +202,28 @@ impl Table {
         Self { columns: self.columns.clone(), rows: indices.len(), values }
     }
 
+    /// These rows, then those of `below`, which has the same columns.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the columns differ.
+    pub fn stack(&self, below: &Self) -> Result<Self> {
+        if self.columns != below.columns {
+            return Err(Error::Shape {
+                what: "the table below".into(),
+                unit: "columns",
+                expected: self.width(),
+                found: below.width(),
+                why: "the same columns as above".into(),
+            });
+        }
+        let mut values = Vec::with_capacity(self.values.len() + below.values.len());
+        for j in 0..self.width() {
+            values.extend_from_slice(self.column(j));
+            values.extend_from_slice(below.column(j));
+        }
+        Ok(Self { columns: self.columns.clone(), rows: self.rows + below.rows, values })
+    }
+
     /// The index of the column called `name`.
     ///
     /// # Errors

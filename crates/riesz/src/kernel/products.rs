@@ -5,6 +5,10 @@ use crate::error::{Error, Result};
 use crate::simd::Isa;
 use crate::table::{Column, Groups};
 
+/// A product of sums multiplies out into as many products as its columns' combinations; more than this would
+/// exhaust memory.
+const MAX_PRODUCTS: usize = 100_000;
+
 /// A piece of a player's factor.
 #[derive(Debug, Clone, Copy)]
 enum Piece<'k> {
@@ -65,6 +69,16 @@ impl Kernel {
                         }
                     }
                     Structure::Additive => {
+                        if partial.len().saturating_mul(own.len()) > MAX_PRODUCTS {
+                            return Err(Error::parameter(
+                                "kernel",
+                                self.formula(),
+                                format!(
+                                    "multiplied out it has more than {MAX_PRODUCTS} products; multiply fewer \
+                                     linear factors, or group their columns into players"
+                                ),
+                            ));
+                        }
                         partial = partial
                             .iter()
                             .flat_map(|list| {

@@ -1,0 +1,394 @@
+//! What the command line understands.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+
+use crate::failure::{Failure, Result};
+use crate::io::input::Source;
+
+const EXAMPLES: &str = "\
+Examples:
+  riesz demo -o report.html                                   see it at work on bundled data
+  riesz fit train.csv --target price --model gp -o m.riesz    fit a Gaussian process
+  riesz predict m.riesz new.csv                               predictions as CSV
+  riesz explain m.riesz new.csv -o why.csv                    one exact value a row and feature
+  riesz explain m.riesz new.csv --background train.csv -o why.parquet
+  riesz explain libsvm.model new.csv --game baseline --baseline typical.csv
+  riesz explain m.riesz new.csv -o why.json && riesz plot beeswarm why.json -o why.svg
+  riesz inspect m.riesz                                       what is in the file";
+
+/// Kernel machines that explain themselves with exact Shapley values.
+#[derive(Debug, Parser)]
+#[command(name = "riesz", version, before_help = EXAMPLES, max_term_width = 100)]
+pub struct Cli {
+    /// What every command takes.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "General options")]
+pub struct Global {
+    /// Number of threads; results are the same for any number [default: all cores]
+    #[arg(long, global = true, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+    /// Say nothing but errors
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+    /// Seed of everything random (restarts, samples of the background)
+    #[arg(long, global = true, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Format of the result [default: from the output's extension, else CSV for tables and text for words]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    pub format: Option<Format>,
+}
+
+/// Formats of results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Comma-separated values.
+    Csv,
+    /// JSON.
+    Json,
+    /// Apache Parquet.
+    Parquet,
+    /// For reading on a terminal.
+    Text,
+    /// A picture that scales.
+    Svg,
+    /// A picture in pixels.
+    Png,
+}
+
+impl Global {
+    /// The format of a table: as asked, or by the extension of `output`, or CSV.
+    pub fn table_format(&self, output: Option<&Path>) -> Result<Format> {
+        let extension = output.and_then(Path::extension).map(|e| e.to_string_lossy().to_ascii_lowercase());
+        match (self.format, extension.as_deref()) {
+            (Some(Format::Text | Format::Svg | Format::Png), _) => {
+                Err(Failure::input("this format is not for tables: use csv, json or parquet"))
+            }
+            (Some(format), _) => Ok(format),
+            (None, Some("parquet" | "pq")) => Ok(Format::Parquet),
+            (None, Some("json")) => Ok(Format::Json),
+            (None, _) => Ok(Format::Csv),
+        }
+    }
+
+    /// Whether words should be JSON.
+    pub fn json_words(&self) -> Result<bool> {
+        match self.format {
+            None | Some(Format::Text) => Ok(false),
+            Some(Format::Json) => Ok(true),
+            Some(_) => Err(Failure::input("this command answers in words: use --format text or json")),
+        }
+    }
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Fit a model to a table
+    Fit(Box<FitArgs>),
+    /// Predict the rows of a table
+    Predict(PredictArgs),
+    /// Explain the predictions for the rows of a table, exactly
+    Explain(ExplainArgs),
+    /// Draw an explanation
+    Plot(PlotArgs),
+    /// Write a page about an explanation that opens in any browser, offline
+    Report(ReportArgs),
+    /// Show what a model or explanation file holds
+    Inspect(InspectArgs),
+    /// Fit, explain and report on bundled diabetes data
+    Demo(DemoArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+}
+
+/// A table to read.
+#[derive(Debug, Clone, Args)]
+pub struct TableArgs {
+    /// Separator of CSV columns: one character, or 'tab' [default: comma; tab in .tsv files]
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    pub delimiter: Option<u8>,
+}
+
+impl TableArgs {
+    /// The table at `path`.
+    pub fn source(&self, path: &Path) -> Source {
+        Source { path: path.to_path_buf(), delimiter: self.delimiter }
+    }
+}
+
+fn delimiter(text: &str) -> std::result::Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !byte.is_ascii_alphanumeric() && !b"\"\r\n.-".contains(byte) => {
+            Ok(*byte)
+        }
+        _ => Err("give one character such as ';', or 'tab'".into()),
+    }
+}
+
+/// Kinds of model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ModelKind {
+    /// Kernel ridge regression, one or several targets.
+    Krr,
+}
+
+/// Arguments of `fit`.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  riesz fit train.csv --target price --model krr --ridge auto -o m.riesz
+  riesz fit train.csv --target price --model krr --kernel 'rbf(age, bmi) + 0.5*linear' -o m.riesz
+  cat train.csv | riesz fit - --target y1,y2 --model krr -o m.riesz
+
+Kernels: rbf, laplacian, matern12, matern32, matern52, rq, cauchy, periodic, linear, polynomial, categorical,
+constant, joined by + and *. Arguments are columns (default: all), 'ard', 'isotropic', lengthscale=NUMBER|median|
+median_per_feature|scale|auto, alpha=, period=, degree=, gamma=, coef0=, similarity=.")]
+pub struct FitArgs {
+    /// Table with a header row, CSV or Parquet; '-' is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub data: PathBuf,
+    /// Column or columns to predict
+    #[arg(long, value_name = "COL", value_delimiter = ',', required = true)]
+    pub target: Vec<String>,
+    /// Kind of model
+    #[arg(long, value_enum, default_value = "krr")]
+    pub model: ModelKind,
+    /// Kernel expression
+    #[arg(long, value_name = "EXPR", default_value = "rbf")]
+    pub kernel: String,
+    /// Penalty of krr (and klr): a positive number, or 'auto' for the best leave-one-out error
+    #[arg(
+        long,
+        visible_alias = "lambda",
+        value_name = "X",
+        default_value = "auto",
+        allow_negative_numbers = true
+    )]
+    pub ridge: String,
+    /// Column of positive row weights
+    #[arg(long, value_name = "COL")]
+    pub sample_weight: Option<String>,
+    /// Columns to leave out
+    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    pub ignore: Vec<String>,
+    /// Columns whose numbers are names of categories
+    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    pub categorical: Vec<String>,
+    /// Take columns as they are instead of standardising them
+    #[arg(long, visible_alias = "no-standardize")]
+    pub no_standardise: bool,
+    /// Players of later explanations, 'name=col,col;name=col', or a file with one group a line
+    #[arg(long, value_name = "GROUPS")]
+    pub groups: Option<String>,
+    /// Model file to write
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// How to read the table.
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+/// Arguments of `predict`.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  riesz predict m.riesz new.csv
+  riesz predict m.riesz new.parquet -o predictions.parquet
+  cat new.csv | riesz predict m.riesz - --format json")]
+pub struct PredictArgs {
+    /// Model file (riesz or LIBSVM)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub model: PathBuf,
+    /// Table of rows, CSV or Parquet; '-' is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub rows: PathBuf,
+    /// Where to write the result [default: standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// How to read the table.
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+/// What question to ask of the model.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "The question")]
+pub struct GameArgs {
+    /// What an absent feature means [default: interventional with a background, baseline with a baseline, else
+    /// functional]
+    #[arg(long, value_name = "GAME", value_parser = clap::builder::PossibleValuesParser::new(riesz::Game::NAMES))]
+    pub game: Option<String>,
+    /// Table of rows from which absent features take their values
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub background: Option<PathBuf>,
+    /// Use this many background rows, drawn at random with --seed [default: all]
+    #[arg(long, value_name = "N", requires = "background")]
+    pub background_rows: Option<NonZeroUsize>,
+    /// Column of the background table that holds weights
+    #[arg(long, value_name = "COL", requires = "background")]
+    pub background_weights: Option<String>,
+    /// Table of one row whose values absent features take
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub baseline: Option<PathBuf>,
+    /// Columns that are present or absent together, 'blood=s1,s2;body=bmi', or a file with one group a line
+    #[arg(long, value_name = "GROUPS")]
+    pub groups: Option<String>,
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  riesz explain m.riesz new.csv | head                      features dropped from the model
+  riesz explain m.riesz new.csv --background train.csv -o why.csv
+  riesz explain m.riesz new.csv --game marginal-product --background train.csv -o why.parquet
+  riesz explain m.riesz new.csv --groups 'blood=s1,s2,s3' -o why.json
+
+The table has the columns row (from 0), output, base_value, prediction, residual, and one column a player. CSV and
+Parquet stream: memory does not grow with the number of rows. Exit code 1: a residual exceeds its proved bound.")]
+pub struct ExplainArgs {
+    /// Model file (riesz or LIBSVM)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub model: PathBuf,
+    /// Table of rows, CSV or Parquet; '-' is standard input; columns that the model does not know are ignored
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub rows: PathBuf,
+    /// The question.
+    #[command(flatten)]
+    pub game: GameArgs,
+    /// Where to write the result [default: standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// How to read the tables.
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+/// Arguments of `plot`.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  riesz plot beeswarm why.json -o why.svg
+  riesz plot waterfall why.json --row 3 -o row3.png
+  riesz plot dependence why.json --player bmi --color-by age -o bmi.svg --dark")]
+pub struct PlotArgs {
+    /// Kind of plot
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(riesz_report::Plot::ALL.map(riesz_report::Plot::name)))]
+    pub plot: String,
+    /// Explanation written by 'riesz explain … -o FILE.json'
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub explanation: PathBuf,
+    /// Output of the model to show, by name or number from 0
+    #[arg(long, value_name = "OUTPUT", default_value = "0")]
+    pub show: String,
+    /// Row of waterfall and force plots, from 0
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub row: usize,
+    /// Player of dependence plots [default: the most important one]
+    #[arg(long, value_name = "NAME")]
+    pub player: Option<String>,
+    /// Player whose feature value colours dependence plots
+    #[arg(long, value_name = "NAME")]
+    pub color_by: Option<String>,
+    /// Most players shown by name
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub max_display: usize,
+    /// Width in pixels
+    #[arg(long, value_name = "PIXELS", default_value_t = 720)]
+    pub width: u32,
+    /// Light ink on a dark ground
+    #[arg(long)]
+    pub dark: bool,
+    /// Picture to write, .svg or .png [default: SVG on standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
+/// Arguments of `inspect`.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  riesz inspect m.riesz
+  riesz inspect why.json --format json")]
+pub struct InspectArgs {
+    /// Model or explanation file
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Where to write the result [default: standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  riesz report why.json -o report.html
+  riesz report m.riesz new.csv --background train.csv -o report.html")]
+pub struct ReportArgs {
+    /// Explanation written by 'riesz explain … -o FILE.json', or a model
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// With a model: the table of rows to explain
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub rows: Option<PathBuf>,
+    /// The question, with a model.
+    #[command(flatten)]
+    pub game: GameArgs,
+    /// Title of the page
+    #[arg(long, value_name = "TEXT", default_value = "Explanation")]
+    pub title: String,
+    /// Page to write [default: standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// How to read the tables.
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  riesz demo
+  riesz demo -o report.html")]
+pub struct DemoArgs {
+    /// Page to write about the first model's explanation
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  riesz completions bash > ~/.local/share/bash-completion/completions/riesz
+  riesz completions zsh > ~/.zfunc/_riesz
+  riesz completions fish > ~/.config/fish/completions/riesz.fish")]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

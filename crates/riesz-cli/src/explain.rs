@@ -1,0 +1,188 @@
+//! `riesz explain`.
+
+use std::io::Write;
+use std::path::Path;
+
+use riesz::explanation::{Exactness, Fact};
+use riesz::format::explanation;
+use riesz::{Explainer, Explanation};
+
+use crate::args::{ExplainArgs, Format, Global};
+use crate::console::Console;
+use crate::failure::{Failure, Result};
+use crate::games::Question;
+use crate::io::models::read_model;
+use crate::io::output::Output;
+use crate::io::typing::Conforming;
+use crate::io::write::{Cells, TableWriter};
+
+/// Columns before those of the players.
+const LEADING: [&str; 5] = ["row", "output", "base_value", "prediction", "residual"];
+
+/// Numbers that a JSON explanation may hold. It is one object of whole arrays, for plots and reports that need all
+/// rows at once, so unlike the tables it cannot stream; beyond this a table is the right form.
+pub const JSON_NUMBERS: usize = 20_000_000;
+
+/// Explains chunk by chunk.
+pub fn run(args: &ExplainArgs, global: &Global, console: Console) -> Result<()> {
+    let format = global.table_format(args.output.as_deref())?;
+    let saved = read_model(&args.model)?;
+    let question = Question::read(&args.game, &args.table, &saved, global.seed)?;
+    if args.game.game.is_none() {
+        console.note(format!("game: {} ({})", question.game.name(), question.game.absent()));
+    }
+    let rows = args.table.source(&args.rows).open()?;
+    let rows_name = rows.name.clone();
+    let explainer = Explainer::new(&saved.model, question.game, question.groups)?;
+    let players = explainer.groups().players().len();
+    let width = saved.model.columns().len() + (players + 4) * saved.model.outputs();
+    let mut rows = Conforming::new(rows, saved.model.columns(), width)?;
+    let mut run_facts = vec![Fact::new("model file", args.model.display()), Fact::new("rows", &rows_name)];
+    run_facts.extend(question.facts);
+
+    let mut sink: Option<Sink> = None;
+    let mut certificate = Certificate::default();
+    let progress = console.progress("explaining");
+    let mut done = 0;
+    while let Some(table) = rows.next()? {
+        let mut chunk = explainer.explain(&table).map_err(|e| Failure::from(e).about(&rows_name))?;
+        chunk.first_row = done;
+        done += chunk.rows();
+        certificate.include(&chunk);
+        match &mut sink {
+            Some(sink) => sink.add(chunk, width)?,
+            none => {
+                chunk.provenance.run.extend(run_facts.iter().cloned());
+                *none = Some(Sink::open(args.output.as_deref(), format, chunk, width)?);
+            }
+        }
+        progress.say(format!("{done} rows explained"));
+    }
+    drop(progress);
+    if let Some(sink) = sink {
+        sink.finish()?;
+    }
+    console.note(format!("{done} rows explained; {}", certificate.words()));
+    certificate.check()
+}
+
+/// What is said of all rows together.
+#[derive(Debug, Default)]
+pub struct Certificate {
+    residual: f64,
+    bound: f64,
+    failed: Option<usize>,
+}
+
+impl Certificate {
+    /// Takes in some rows.
+    pub fn include(&mut self, chunk: &Explanation) {
+        let Some(certificate) = chunk.certificate() else { return };
+        self.residual = self.residual.max(certificate.residual);
+        self.bound = self.bound.max(certificate.bound);
+        if !certificate.holds {
+            self.failed.get_or_insert(chunk.first_row);
+        }
+    }
+
+    /// In words.
+    pub fn words(&self) -> String {
+        format!(
+            "exact: values add up to the predictions within {:.1e} (proved bound {:.1e})",
+            self.residual, self.bound
+        )
+    }
+
+    /// Whether every residual is within its bound.
+    pub fn check(&self) -> Result<()> {
+        match self.failed {
+            None => Ok(()),
+            Some(row) => Err(Failure::Check(format!(
+                "the certificate fails in the rows from {row} on: residual {:.1e} exceeds the proved bound",
+                self.residual
+            ))),
+        }
+    }
+}
+
+enum Sink {
+    Table(Box<TableWriter>),
+    Json(Box<Explanation>, Output),
+}
+
+impl Sink {
+    fn open(path: Option<&Path>, format: Format, first: Explanation, width: usize) -> Result<Self> {
+        if format == Format::Json {
+            within_limit(&first, width)?;
+            return Ok(Self::Json(Box::new(first), Output::open(path)?));
+        }
+        let mut names: Vec<String> = LEADING.map(String::from).to_vec();
+        for player in &first.players {
+            let taken = LEADING.contains(&player.name.as_str());
+            names.push(if taken { format!("player:{}", player.name) } else { player.name.clone() });
+        }
+        let example = empty(first.players.len());
+        let mut sink = Self::Table(Box::new(TableWriter::open(path, format, names, example)?));
+        sink.add(first, width)?;
+        Ok(sink)
+    }
+
+    fn add(&mut self, chunk: Explanation, width: usize) -> Result<()> {
+        match self {
+            Self::Table(writer) => writer.rows(cells(&chunk)),
+            Self::Json(all, _) => {
+                all.append(chunk)?;
+                within_limit(all, width)
+            }
+        }
+    }
+
+    fn finish(self) -> Result<()> {
+        match self {
+            Self::Table(writer) => writer.finish(),
+            Self::Json(all, mut output) => {
+                let trouble = output.trouble();
+                explanation::write(&all, &mut output).map_err(|e| trouble.or(e))?;
+                output.write_all(b"\n").map_err(|e| trouble.or(e))?;
+                output.finish()
+            }
+        }
+    }
+}
+
+/// Whether an explanation whose rows take `width` numbers each can be held as a whole.
+pub fn within_limit(explanation: &Explanation, width: usize) -> Result<()> {
+    if explanation.rows().saturating_mul(width) <= JSON_NUMBERS {
+        return Ok(());
+    }
+    Err(Failure::input(format!(
+        "a JSON explanation holds all rows at once, and more than {} are too many: use .csv or .parquet, which stream",
+        JSON_NUMBERS / width.max(1)
+    )))
+}
+
+fn empty(players: usize) -> Vec<Cells> {
+    let mut cells = vec![Cells::Integers(Vec::new()), Cells::Texts(Vec::new())];
+    cells.extend((0..players + 3).map(|_| Cells::Numbers(Vec::new())));
+    cells
+}
+
+/// One line a row and output.
+fn cells(chunk: &Explanation) -> Vec<Cells> {
+    let (n, m, p) = (chunk.rows(), chunk.outputs(), chunk.players.len());
+    let row = (0..n * m).map(|k| (chunk.first_row + k / m) as i64).collect();
+    let output = (0..n * m).map(|k| chunk.output_names[k % m].clone()).collect();
+    let residual = match &chunk.exactness {
+        Exactness::Exact { residual, .. } => residual.clone(),
+        Exactness::Estimated { .. } => chunk.residuals(),
+    };
+    let mut cells = vec![
+        Cells::Integers(row),
+        Cells::Texts(output),
+        Cells::Numbers(chunk.base_values.clone()),
+        Cells::Numbers(chunk.predictions.clone()),
+        Cells::Numbers(residual),
+    ];
+    cells.extend((0..p).map(|j| Cells::Numbers((0..n * m).map(|k| chunk.values[k * p + j]).collect())));
+    cells
+}

@@ -1,0 +1,154 @@
+//! `riesz inspect`.
+
+use std::fmt::Write as _;
+
+use riesz::explanation::{Exactness, Fact};
+use riesz::format::model::SavedModel;
+use riesz::{Column, ColumnKind, Explanation};
+use serde_json::{Value, json};
+
+use crate::args::{Global, InspectArgs};
+use crate::console::printable;
+use crate::failure::Result;
+use crate::io::models::{Found, read_any};
+use crate::io::output::write_all;
+
+/// Prints a card.
+pub fn run(args: &InspectArgs, global: &Global) -> Result<()> {
+    let as_json = global.json_words()?;
+    let (facts, record) = match read_any(&args.file)? {
+        Found::Model(saved, format) => (model_facts(&saved, format), model_record(&saved, format)),
+        Found::Explanation(explanation) => {
+            (explanation_facts(&explanation), explanation_record(&explanation))
+        }
+    };
+    let text = if as_json { format!("{record:#}\n") } else { aligned(&facts) };
+    write_all(args.output.as_deref(), text.as_bytes())
+}
+
+/// Names in one column, values in another.
+pub fn aligned(facts: &[Fact]) -> String {
+    let width = facts.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for fact in facts {
+        let name = printable(&fact.name);
+        let _ = writeln!(text, "{name:width$}  {}", printable(&fact.value));
+    }
+    text
+}
+
+fn column_words(column: &Column) -> String {
+    match &column.kind {
+        ColumnKind::Numeric => column.name.clone(),
+        ColumnKind::Categorical { levels } => format!("{} ({})", column.name, shortened(levels, 8)),
+    }
+}
+
+fn shortened(names: &[String], most: usize) -> String {
+    if names.len() <= most {
+        return names.join(", ");
+    }
+    format!("{}, … {} in all", names[..most].join(", "), names.len())
+}
+
+fn model_facts(saved: &SavedModel, format: &str) -> Vec<Fact> {
+    let model = &saved.model;
+    let columns: Vec<String> = model.columns().iter().map(column_words).collect();
+    let mut facts = vec![Fact::new("file", format)];
+    facts.extend(model.card.iter().cloned());
+    facts.push(Fact::new("kernel", model.kernel.formula()));
+    facts.push(Fact::new("support points", model.points.rows()));
+    facts.push(Fact::new("columns", format!("{}: {}", columns.len(), shortened(&columns, 30))));
+    facts.push(Fact::new("outputs", shortened(&model.output_names, 30)));
+    if !model.classes.is_empty() {
+        facts.push(Fact::new("classes", shortened(&model.classes, 30)));
+    }
+    if let Some(groups) = &saved.groups {
+        let names: Vec<String> = groups.players().iter().map(|p| p.name.clone()).collect();
+        facts.push(Fact::new("players", shortened(&names, 30)));
+    }
+    let explained = riesz::Explainer::new(model, riesz::Game::Functional, saved.groups.clone());
+    let answer = explained.map_or_else(|e| e.to_string(), |_| "yes".into());
+    facts.push(Fact::new("exact values", answer));
+    facts
+}
+
+fn model_record(saved: &SavedModel, format: &str) -> Value {
+    let model = &saved.model;
+    json!({
+        "file": format,
+        "card": model.card,
+        "kernel": model.kernel,
+        "kernel_formula": model.kernel.formula(),
+        "support_points": model.points.rows(),
+        "columns": model.columns(),
+        "outputs": model.output_names,
+        "intercept": model.intercept,
+        "link": model.link,
+        "classes": model.classes,
+        "players": saved.groups.as_ref().map(|g| g.players()),
+    })
+}
+
+fn explanation_facts(explanation: &Explanation) -> Vec<Fact> {
+    let provenance = &explanation.provenance;
+    let mut facts = vec![
+        Fact::new("file", "riesz explanation"),
+        Fact::new("game", &provenance.game),
+        Fact::new("absence", &provenance.absent),
+        Fact::new("rows", explanation.rows()),
+        Fact::new("outputs", shortened(&explanation.output_names, 30)),
+        Fact::new("players", explanation.players.len()),
+        Fact::new("exactness", exactness_words(explanation)),
+    ];
+    for (o, output) in explanation.output_names.iter().enumerate() {
+        let mean = explanation.mean_abs(o);
+        let top: Vec<String> = explanation
+            .ranking(o)
+            .into_iter()
+            .take(5)
+            .map(|j| format!("{} {:.4}", explanation.players[j].name, mean[j]))
+            .collect();
+        facts.push(Fact::new(format!("mean |value| of {output}"), top.join(", ")));
+        if o == 4 {
+            break;
+        }
+    }
+    facts.extend(provenance.model.iter().chain(&provenance.run).cloned());
+    facts
+}
+
+fn exactness_words(explanation: &Explanation) -> String {
+    match (&explanation.exactness, explanation.certificate()) {
+        (_, Some(c)) if c.holds => {
+            format!("exact: largest residual {:.1e}, proved bound {:.1e}", c.residual, c.bound)
+        }
+        (_, Some(c)) => format!("FAILED: largest residual {:.1e} exceeds the bound", c.residual),
+        (Exactness::Estimated { evaluations, seed, .. }, None) => {
+            format!("estimated from {evaluations} evaluations (seed {seed})")
+        }
+        (Exactness::Exact { .. }, None) => "exact".into(),
+    }
+}
+
+fn explanation_record(explanation: &Explanation) -> Value {
+    let importance: Vec<Value> = (0..explanation.outputs())
+        .map(|o| {
+            let names = explanation.players.iter().map(|p| p.name.clone());
+            let by_player: Vec<Value> = names
+                .zip(explanation.mean_abs(o))
+                .map(|(player, value)| json!({ "player": player, "mean_abs": value }))
+                .collect();
+            json!({ "output": explanation.output_names[o], "players": by_player })
+        })
+        .collect();
+    json!({
+        "file": "riesz explanation",
+        "rows": explanation.rows(),
+        "outputs": explanation.output_names,
+        "players": explanation.players,
+        "importance": importance,
+        "exactness": exactness_words(explanation),
+        "provenance": explanation.provenance,
+    })
+}

@@ -1,0 +1,198 @@
+//! Rows from a CSV or Parquet file, a few thousand at a time, as numbers or text.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Failure, Result};
+use crate::io::csv::CsvRows;
+use crate::io::parquet::ParquetRows;
+
+/// Where rows come from, and how to read them.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// The file; `-` is standard input.
+    pub path: PathBuf,
+    /// What separates the columns of a CSV file; by default a comma, or a tab in `.tsv` files.
+    pub delimiter: Option<u8>,
+}
+
+/// The texts of one column, in one allocation.
+#[derive(Debug, Clone, Default)]
+pub struct Texts {
+    text: String,
+    ends: Vec<usize>,
+}
+
+impl Texts {
+    /// Adds a text.
+    pub fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.ends.push(self.text.len());
+    }
+
+    /// Text `i`.
+    pub fn get(&self, i: usize) -> &str {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] };
+        &self.text[start..self.ends[i]]
+    }
+
+    /// All texts.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        (0..self.ends.len()).map(|i| self.get(i))
+    }
+
+    /// Number of texts.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+}
+
+/// One column as the file holds it.
+#[derive(Debug, Clone)]
+pub enum Raw {
+    /// Numbers with a type of their own (Parquet).
+    Numbers(Vec<f64>),
+    /// Text, which may spell numbers.
+    Texts(Texts),
+}
+
+/// Some rows of the wanted columns.
+#[derive(Debug, Clone)]
+pub struct Chunk {
+    /// Number of rows.
+    pub rows: usize,
+    /// The number of the first row in the file, from 0.
+    pub first: u64,
+    /// The line of each row, for text files.
+    pub lines: Vec<u64>,
+    /// The wanted columns, in the order in which they were wanted.
+    pub columns: Vec<Raw>,
+}
+
+impl Chunk {
+    /// Where row `i` is, for people: rows count from 1.
+    pub fn place(&self, i: usize) -> String {
+        let row = self.first + i as u64 + 1;
+        match self.lines.get(i) {
+            Some(line) => format!("row {row} (line {line})"),
+            None => format!("row {row}"),
+        }
+    }
+}
+
+enum Kind {
+    Csv(CsvRows),
+    Parquet(Box<ParquetRows>),
+}
+
+/// An open table.
+pub struct Rows {
+    /// What to call it in messages.
+    pub name: String,
+    header: Vec<String>,
+    kind: Kind,
+    next: u64,
+}
+
+impl Source {
+    /// What to call the source in messages.
+    pub fn name(&self) -> String {
+        if self.path.as_os_str() == "-" { "standard input".into() } else { self.path.display().to_string() }
+    }
+
+    /// Opens the table and reads the names of its columns.
+    pub fn open(&self) -> Result<Rows> {
+        let name = self.name();
+        let kind = if self.path.as_os_str() == "-" {
+            Kind::Csv(CsvRows::open(Box::new(std::io::stdin()), self.delimiter.unwrap_or(b','), &name)?)
+        } else {
+            let mut file = open_file(&self.path)?;
+            let mut magic = Vec::new();
+            let fail = |e: std::io::Error| Failure::reading(&name, &e);
+            file.by_ref().take(4).read_to_end(&mut magic).map_err(fail)?;
+            let extension = self.path.extension().map(|e| e.to_ascii_lowercase());
+            if magic == b"PAR1" || extension.as_deref().is_some_and(|e| e == "parquet") {
+                Kind::Parquet(Box::new(ParquetRows::open(file, &name)?))
+            } else {
+                let tab = extension.is_some_and(|e| e == "tsv" || e == "tab");
+                let delimiter = self.delimiter.unwrap_or(if tab { b'\t' } else { b',' });
+                // Pipes cannot go back, so what was looked at is put in front again.
+                let rest: Box<dyn Read> = match file.rewind() {
+                    Ok(()) => Box::new(file),
+                    Err(_) => Box::new(std::io::Cursor::new(magic).chain(file)),
+                };
+                Kind::Csv(CsvRows::open(rest, delimiter, &name)?)
+            }
+        };
+        Rows::new(name, kind)
+    }
+}
+
+impl Rows {
+    /// A CSV table from any source of bytes.
+    pub fn csv(bytes: Box<dyn Read>, delimiter: u8, name: &str) -> Result<Self> {
+        Self::new(name.to_string(), Kind::Csv(CsvRows::open(bytes, delimiter, name)?))
+    }
+
+    fn new(name: String, kind: Kind) -> Result<Self> {
+        let header = match &kind {
+            Kind::Csv(rows) => rows.header().to_vec(),
+            Kind::Parquet(rows) => rows.header().to_vec(),
+        };
+        let mut sorted: Vec<&String> = header.iter().collect();
+        sorted.sort_unstable();
+        if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Failure::input(format!(
+                "{name}: two columns are called '{}': rename one of them",
+                pair[0]
+            )));
+        }
+        Ok(Self { name, header, kind, next: 0 })
+    }
+
+    /// The names of the columns.
+    pub fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    /// The place of the column `name`.
+    pub fn index_of(&self, name: &str) -> Result<usize> {
+        self.header.iter().position(|h| h == name).ok_or_else(|| {
+            let known = self.header.join(", ");
+            Failure::input(format!("{}: there is no column '{name}'; the columns are: {known}", self.name))
+        })
+    }
+
+    /// The next rows, at most `limit`, of the columns `wanted` (the same in every call); `None` after the last.
+    pub fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
+        let mut chunk = match &mut self.kind {
+            Kind::Csv(rows) => rows.next(wanted, limit)?,
+            Kind::Parquet(rows) => rows.next(wanted, limit)?,
+        };
+        if let Some(chunk) = &mut chunk {
+            chunk.first = self.next;
+            self.next += chunk.rows as u64;
+        }
+        Ok(chunk)
+    }
+}
+
+/// Opens a file for reading, with a message of our own for what cannot be read.
+pub fn open_file(path: &Path) -> Result<File> {
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(|e| Failure::reading(&name, &e))?;
+    match file.metadata() {
+        Ok(facts) if facts.is_dir() => Err(Failure::reading(&name, &std::io::ErrorKind::IsADirectory.into())),
+        Ok(_) => Ok(file),
+        Err(e) => Err(Failure::reading(&name, &e)),
+    }
+}
+
+/// A whole file.
+pub fn read_file(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let name = path.display().to_string();
+    open_file(path)?.read_to_end(&mut bytes).map_err(|e| Failure::reading(&name, &e))?;
+    Ok(bytes)
+}

@@ -1,0 +1,9 @@
+//! Tables and models in, results out. Nothing here knows what is computed.
+
+pub mod csv;
+pub mod input;
+pub mod models;
+pub mod output;
+pub mod parquet;
+pub mod typing;
+pub mod write;

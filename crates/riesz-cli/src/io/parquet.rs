@@ -1,0 +1,173 @@
+//! Parquet files, without the Arrow layer: flat columns of numbers, booleans and text.
+
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use parquet::basic::{ConvertedType, LogicalType};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::DataType;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::schema::types::ColumnDescriptor;
+
+use crate::failure::{Failure, Result};
+use crate::io::input::{Chunk, Raw, Texts};
+
+/// An open Parquet file.
+pub struct ParquetRows {
+    name: String,
+    reader: SerializedFileReader<File>,
+    header: Vec<String>,
+    group: usize,
+    left: usize,
+    passed: u64,
+    open: Vec<ColumnReader>,
+}
+
+impl ParquetRows {
+    /// Reads the footer.
+    pub fn open(file: File, name: &str) -> Result<Self> {
+        let reader = guarded(name, || SerializedFileReader::new(file).map_err(|e| e.to_string()))?;
+        let schema = reader.metadata().file_metadata().schema_descr_ptr();
+        let header = schema.columns().iter().map(|c| c.path().string()).collect();
+        Ok(Self { name: name.to_string(), reader, header, group: 0, left: 0, passed: 0, open: Vec::new() })
+    }
+
+    /// The names of the columns.
+    pub fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    /// At most `limit` rows of the columns `wanted`.
+    pub fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
+        while self.left == 0 {
+            if self.group == self.reader.num_row_groups() {
+                return Ok(None);
+            }
+            let rows = self.reader.metadata().row_group(self.group).num_rows();
+            self.left = usize::try_from(rows).map_err(|_| damaged(&self.name, "negative number of rows"))?;
+            let (reader, group) = (&self.reader, self.group);
+            self.open = guarded(&self.name, || {
+                let group = reader.get_row_group(group).map_err(|e| e.to_string())?;
+                wanted.iter().map(|&j| group.get_column_reader(j).map_err(|e| e.to_string())).collect()
+            })?;
+            self.group += 1;
+        }
+        let rows = self.left.min(limit);
+        let schema = self.reader.metadata().file_metadata().schema_descr_ptr();
+        let passed = self.passed;
+        let mut columns = Vec::with_capacity(wanted.len());
+        for (reader, &j) in self.open.iter_mut().zip(wanted) {
+            let descriptor = schema.column(j);
+            let read = guarded(&self.name, || read(reader, &descriptor, rows, passed))?;
+            columns.push(read);
+        }
+        self.left -= rows;
+        self.passed += rows as u64;
+        Ok(Some(Chunk { rows, first: 0, lines: Vec::new(), columns }))
+    }
+}
+
+fn damaged(name: &str, what: impl std::fmt::Display) -> Failure {
+    let what = what.to_string();
+    let what = what.strip_prefix("Parquet error: ").unwrap_or(&what);
+    if let Some(codec) = what.strip_prefix("Disabled feature at compile time: ") {
+        return Failure::input(format!(
+            "{name} is compressed with {codec}, which is not supported: write it with snappy or uncompressed"
+        ));
+    }
+    Failure::input(format!("cannot read {name} as a Parquet file: {what}"))
+}
+
+/// Runs a step of the Parquet reader, which can panic on damaged files.
+fn guarded<T>(name: &str, step: impl FnOnce() -> std::result::Result<T, String>) -> Result<T> {
+    crate::hushed(|| catch_unwind(AssertUnwindSafe(step)))
+        .unwrap_or_else(|_| Err("the file is damaged".into()))
+        .map_err(|e| damaged(name, e))
+}
+
+fn read(
+    reader: &mut ColumnReader,
+    column: &ColumnDescriptor,
+    rows: usize,
+    passed: u64,
+) -> std::result::Result<Raw, String> {
+    let name = column.name();
+    if column.max_rep_level() > 0 {
+        return Err(format!("column '{name}' holds lists; only plain columns can be read"));
+    }
+    let decimal = matches!(column.logical_type_ref(), Some(LogicalType::Decimal(_)))
+        || column.converted_type() == ConvertedType::DECIMAL;
+    if decimal {
+        return Err(format!("column '{name}' holds decimals: write it as floating point numbers"));
+    }
+    let unsigned = matches!(column.logical_type_ref(), Some(LogicalType::Integer(kind)) if !kind.is_signed)
+        || matches!(column.converted_type(), ConvertedType::UINT_32 | ConvertedType::UINT_64);
+    Ok(match reader {
+        ColumnReader::DoubleColumnReader(r) => Raw::Numbers(values(r, column, rows, passed, |v| *v)?),
+        ColumnReader::FloatColumnReader(r) => {
+            Raw::Numbers(values(r, column, rows, passed, |v| f64::from(*v))?)
+        }
+        ColumnReader::Int32ColumnReader(r) if unsigned => {
+            Raw::Numbers(values(r, column, rows, passed, |v| f64::from(*v as u32))?)
+        }
+        ColumnReader::Int32ColumnReader(r) => {
+            Raw::Numbers(values(r, column, rows, passed, |v| f64::from(*v))?)
+        }
+        ColumnReader::Int64ColumnReader(r) if unsigned => {
+            Raw::Numbers(values(r, column, rows, passed, |v| *v as u64 as f64)?)
+        }
+        ColumnReader::Int64ColumnReader(r) => Raw::Numbers(values(r, column, rows, passed, |v| *v as f64)?),
+        ColumnReader::BoolColumnReader(r) => {
+            let mut texts = Texts::default();
+            values(r, column, rows, passed, |v| *v)?
+                .into_iter()
+                .for_each(|v| texts.push(if v { "true" } else { "false" }));
+            Raw::Texts(texts)
+        }
+        ColumnReader::ByteArrayColumnReader(r) => {
+            let mut texts = Texts::default();
+            for value in values(r, column, rows, passed, Clone::clone)? {
+                let text = std::str::from_utf8(value.data())
+                    .map_err(|_| format!("column '{name}' holds bytes that are not UTF-8 text"))?;
+                texts.push(text.trim());
+            }
+            Raw::Texts(texts)
+        }
+        ColumnReader::Int96ColumnReader(_) | ColumnReader::FixedLenByteArrayColumnReader(_) => {
+            return Err(format!("column '{name}' holds neither numbers nor text"));
+        }
+    })
+}
+
+/// Exactly `rows` values, or what is wrong with them.
+fn values<T: DataType, U>(
+    reader: &mut ColumnReaderImpl<T>,
+    column: &ColumnDescriptor,
+    rows: usize,
+    passed: u64,
+    convert: impl Fn(&T::T) -> U,
+) -> std::result::Result<Vec<U>, String> {
+    let highest = column.max_def_level();
+    let (mut out, mut levels) = (Vec::new(), Vec::new());
+    let mut done = 0;
+    while done < rows {
+        let wants_levels = (highest > 0).then_some(&mut levels);
+        let (records, _, _) =
+            reader.read_records(rows - done, wants_levels, None, &mut out).map_err(|e| e.to_string())?;
+        if records == 0 {
+            return Err("it ends before its last row".into());
+        }
+        done += records;
+    }
+    if let Some(at) = levels.iter().position(|level| *level < highest) {
+        return Err(format!(
+            "row {} of column '{}' has no value: remove the row or fill the value in",
+            passed + at as u64 + 1,
+            column.name()
+        ));
+    }
+    if out.len() != rows {
+        return Err("a column has the wrong length".into());
+    }
+    Ok(out.iter().map(convert).collect())
+}

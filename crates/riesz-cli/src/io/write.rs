@@ -1,0 +1,220 @@
+//! Tables out, as CSV, Parquet or JSON, a few thousand rows at a time.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::Type;
+
+use crate::args::Format;
+use crate::failure::{Failure, Result};
+use crate::io::output::{Output, Trouble};
+
+/// The numbers or texts of one column.
+#[derive(Debug, Clone)]
+pub enum Cells {
+    /// Whole numbers.
+    Integers(Vec<i64>),
+    /// Numbers.
+    Numbers(Vec<f64>),
+    /// Texts, drawn from a list.
+    Texts(Vec<String>),
+}
+
+impl Cells {
+    fn len(&self) -> usize {
+        match self {
+            Self::Integers(v) => v.len(),
+            Self::Numbers(v) => v.len(),
+            Self::Texts(v) => v.len(),
+        }
+    }
+
+    fn append(&mut self, other: Self) {
+        match (self, other) {
+            (Self::Integers(a), Self::Integers(b)) => a.extend(b),
+            (Self::Numbers(a), Self::Numbers(b)) => a.extend(b),
+            (Self::Texts(a), Self::Texts(b)) => a.extend(b),
+            _ => {}
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Self::Integers(v) => v.clear(),
+            Self::Numbers(v) => v.clear(),
+            Self::Texts(v) => v.clear(),
+        }
+    }
+}
+
+enum Kind {
+    Csv(Box<csv::Writer<Output>>),
+    Json(Output),
+    Parquet { writer: Box<SerializedFileWriter<Output>>, pending: Vec<Cells> },
+}
+
+/// A table being written.
+pub struct TableWriter {
+    kind: Kind,
+    names: Vec<String>,
+    trouble: Trouble,
+    begun: bool,
+}
+
+/// Numbers held back before Parquet gets a row group.
+const GROUP: usize = 1 << 22;
+
+impl TableWriter {
+    /// Opens `path` for a table with the given columns; `example` has no rows and tells what they hold.
+    pub fn open(
+        path: Option<&Path>,
+        format: Format,
+        names: Vec<String>,
+        example: Vec<Cells>,
+    ) -> Result<Self> {
+        let output = Output::open(path)?;
+        let trouble = output.trouble();
+        let kind = match format {
+            Format::Csv | Format::Text | Format::Svg | Format::Png => {
+                let mut writer = csv::WriterBuilder::new().buffer_capacity(1 << 16).from_writer(output);
+                writer.write_record(&names).map_err(|e| trouble.or(e))?;
+                Kind::Csv(Box::new(writer))
+            }
+            Format::Json => Kind::Json(output),
+            Format::Parquet => {
+                if output.is_terminal() {
+                    return Err(Failure::input(
+                        "Parquet is not for a terminal: give a file with -o, or --format csv",
+                    ));
+                }
+                let schema = schema(&names, &example).map_err(|e| trouble.or(e))?;
+                let properties = WriterProperties::builder()
+                    .set_compression(Compression::SNAPPY)
+                    .set_created_by(format!("riesz {}", env!("CARGO_PKG_VERSION")))
+                    .build();
+                let writer = SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties))
+                    .map_err(|e| trouble.or(e))?;
+                Kind::Parquet { writer: Box::new(writer), pending: example }
+            }
+        };
+        Ok(Self { kind, names, trouble, begun: false })
+    }
+
+    /// Writes some rows.
+    pub fn rows(&mut self, columns: Vec<Cells>) -> Result<()> {
+        let rows = columns.first().map_or(0, Cells::len);
+        let trouble = self.trouble.clone();
+        match &mut self.kind {
+            Kind::Csv(writer) => {
+                let mut text = String::new();
+                for i in 0..rows {
+                    for column in &columns {
+                        text.clear();
+                        cell(column, i, &mut text);
+                        writer.write_field(&text).map_err(|e| trouble.or(e))?;
+                    }
+                    writer.write_record(None::<&[u8]>).map_err(|e| trouble.or(e))?;
+                }
+            }
+            Kind::Json(output) => {
+                let mut text = String::new();
+                for i in 0..rows {
+                    text.push_str(if self.begun { ",\n" } else { "[\n" });
+                    self.begun = true;
+                    for (j, (name, column)) in self.names.iter().zip(&columns).enumerate() {
+                        text.push_str(if j == 0 { "{" } else { "," });
+                        quote(name, &mut text);
+                        text.push(':');
+                        match column {
+                            Cells::Texts(v) => quote(&v[i], &mut text),
+                            _ => cell(column, i, &mut text),
+                        }
+                    }
+                    text.push('}');
+                    output.write_all(text.as_bytes()).map_err(|e| trouble.or(e))?;
+                    text.clear();
+                }
+            }
+            Kind::Parquet { writer, pending } => {
+                pending.iter_mut().zip(columns).for_each(|(p, c)| p.append(c));
+                if pending.first().map_or(0, Cells::len) * pending.len() >= GROUP {
+                    group(writer, pending).map_err(|e| trouble.or(e))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes the table and puts it in its place.
+    pub fn finish(self) -> Result<()> {
+        let trouble = self.trouble;
+        let output = match self.kind {
+            Kind::Csv(writer) => writer.into_inner().map_err(|e| trouble.or(e.error()))?,
+            Kind::Json(mut output) => {
+                let end: &[u8] = if self.begun { b"\n]\n" } else { b"[]\n" };
+                output.write_all(end).map_err(|e| trouble.or(e))?;
+                output
+            }
+            Kind::Parquet { mut writer, mut pending } => {
+                if pending.first().is_some_and(|c| c.len() > 0) {
+                    group(&mut writer, &mut pending).map_err(|e| trouble.or(e))?;
+                }
+                writer.into_inner().map_err(|e| trouble.or(e))?
+            }
+        };
+        output.finish()
+    }
+}
+
+fn cell(column: &Cells, i: usize, text: &mut String) {
+    use std::fmt::Write as _;
+    // Writing to a string cannot fail. `{:?}` is the shortest form that reads back to the same number.
+    let _ = match column {
+        Cells::Integers(v) => write!(text, "{}", v[i]),
+        Cells::Numbers(v) => write!(text, "{:?}", v[i]),
+        Cells::Texts(v) => write!(text, "{}", v[i]),
+    };
+}
+
+fn quote(from: &str, text: &mut String) {
+    text.push_str(&serde_json::Value::from(from).to_string());
+}
+
+fn schema(names: &[String], example: &[Cells]) -> parquet::errors::Result<Type> {
+    let mut fields = Vec::with_capacity(names.len());
+    for (name, cells) in names.iter().zip(example) {
+        let builder = match cells {
+            Cells::Integers(_) => Type::primitive_type_builder(name, Physical::INT64),
+            Cells::Numbers(_) => Type::primitive_type_builder(name, Physical::DOUBLE),
+            Cells::Texts(_) => Type::primitive_type_builder(name, Physical::BYTE_ARRAY)
+                .with_logical_type(Some(LogicalType::String))
+                .with_converted_type(ConvertedType::UTF8),
+        };
+        fields.push(Arc::new(builder.with_repetition(Repetition::REQUIRED).build()?));
+    }
+    Type::group_type_builder("riesz").with_fields(fields).build()
+}
+
+fn group(writer: &mut SerializedFileWriter<Output>, pending: &mut [Cells]) -> parquet::errors::Result<()> {
+    let mut group = writer.next_row_group()?;
+    for column in pending.iter_mut() {
+        let Some(mut out) = group.next_column()? else { break };
+        match column {
+            Cells::Integers(v) => out.typed::<Int64Type>().write_batch(v, None, None)?,
+            Cells::Numbers(v) => out.typed::<DoubleType>().write_batch(v, None, None)?,
+            Cells::Texts(v) => {
+                let bytes: Vec<ByteArray> = v.iter().map(|t| ByteArray::from(t.as_str())).collect();
+                out.typed::<ByteArrayType>().write_batch(&bytes, None, None)?
+            }
+        };
+        out.close()?;
+        column.clear();
+    }
+    group.close()?;
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! `riesz plot`.
+
+use riesz::Explanation;
+use riesz_report::{PlotOptions, Theme, png, render};
+
+use crate::args::{Format, Global, PlotArgs};
+use crate::failure::{Failure, Result};
+use crate::io::models::read_explanation;
+use crate::io::output::write_all;
+
+/// Pixels of a PNG to one of the SVG: sharp on most screens.
+const SCALE: f32 = 2.0;
+
+/// Draws.
+pub fn run(args: &PlotArgs, global: &Global) -> Result<()> {
+    let extension = args.output.as_ref().and_then(|p| p.extension()).map(|e| e.to_ascii_lowercase());
+    let pixels = match (global.format, extension) {
+        (Some(Format::Png), _) => true,
+        (Some(Format::Svg), _) => false,
+        (Some(_), _) => return Err(Failure::input("a plot is --format svg or png")),
+        (None, Some(extension)) if extension == "png" => true,
+        (None, Some(extension)) if extension != "svg" => {
+            return Err(Failure::input("the name of a plot's file ends in .svg or .png, or give --format"));
+        }
+        (None, _) => false,
+    };
+    let explanation = read_explanation(&args.explanation)?;
+    let find = |name: &Option<String>| name.as_deref().map(|n| player(&explanation, n)).transpose();
+    let options = PlotOptions {
+        output: output(&explanation, &args.show)?,
+        row: args.row,
+        player: find(&args.player)?,
+        color_by: find(&args.color_by)?,
+        max_display: args.max_display,
+        theme: if args.dark { Theme::Dark } else { Theme::Light },
+        width: args.width,
+    };
+    let picture = render(&explanation, args.plot.parse()?, &options)?;
+    let bytes = if pixels { png(&picture, SCALE)? } else { picture.text.into_bytes() };
+    write_all(args.output.as_deref(), &bytes)
+}
+
+fn output(explanation: &Explanation, wanted: &str) -> Result<usize> {
+    let names = &explanation.output_names;
+    let by_name = names.iter().position(|n| n == wanted);
+    by_name.or_else(|| wanted.parse().ok().filter(|&o: &usize| o < names.len())).ok_or_else(|| {
+        Failure::input(format!("there is no output '{wanted}'; the outputs are: {}", names.join(", ")))
+    })
+}
+
+fn player(explanation: &Explanation, wanted: &str) -> Result<usize> {
+    explanation.players.iter().position(|p| p.name == wanted).ok_or_else(|| {
+        let known: Vec<&str> = explanation.players.iter().map(|p| p.name.as_str()).collect();
+        Failure::input(format!("there is no player '{wanted}'; the players are: {}", known.join(", ")))
+    })
+}

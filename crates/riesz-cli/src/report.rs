@@ -1,0 +1,69 @@
+//! `riesz report`.
+
+use riesz::explanation::Fact;
+use riesz::{Explainer, Explanation};
+use riesz_report::ReportOptions;
+
+use crate::args::{Global, ReportArgs};
+use crate::console::Console;
+use crate::explain::{Certificate, within_limit};
+use crate::failure::{Failure, Result};
+use crate::games::Question;
+use crate::io::models::{Found, read_any};
+use crate::io::output::write_all;
+use crate::io::typing::Conforming;
+
+/// Writes the page, after explaining if it is given a model.
+pub fn run(args: &ReportArgs, global: &Global, console: Console) -> Result<()> {
+    if global.format.is_some() {
+        return Err(Failure::input("a report is always HTML: leave --format out"));
+    }
+    let explanation = match (read_any(&args.file)?, &args.rows) {
+        (Found::Explanation(explanation), None) => *explanation,
+        (Found::Explanation(_), Some(_)) => {
+            let name = args.file.display();
+            return Err(Failure::input(format!("{name} is an explanation already: leave the rows out")));
+        }
+        (Found::Model(..), None) => {
+            let name = args.file.display();
+            return Err(Failure::input(format!("{name} is a model: say which rows to explain, after it")));
+        }
+        (Found::Model(saved, _), Some(path)) => {
+            let question = Question::read(&args.game, &args.table, &saved, global.seed)?;
+            if args.game.game.is_none() {
+                console.note(format!("game: {} ({})", question.game.name(), question.game.absent()));
+            }
+            let explainer = Explainer::new(&saved.model, question.game, question.groups)?;
+            let width = saved.model.columns().len()
+                + (explainer.groups().players().len() + 4) * saved.model.outputs();
+            let rows = args.table.source(path).open()?;
+            let mut facts = vec![Fact::new("model file", args.file.display()), Fact::new("rows", &rows.name)];
+            facts.extend(question.facts);
+            let mut rows = Conforming::new(rows, saved.model.columns(), width)?;
+            let progress = console.progress("explaining");
+            let mut all: Option<Explanation> = None;
+            while let Some(table) = rows.next()? {
+                let chunk = explainer.explain(&table)?;
+                match &mut all {
+                    None => all = Some(chunk),
+                    Some(all) => all.append(chunk)?,
+                }
+                if let Some(all) = &all {
+                    within_limit(all, width)?;
+                    progress.say(format!("{} rows explained", all.rows()));
+                }
+            }
+            let mut all = all.ok_or_else(|| Failure::input("there are no rows to explain"))?;
+            all.provenance.run.extend(facts);
+            all
+        }
+    };
+    let options = ReportOptions { title: args.title.clone(), ..ReportOptions::default() };
+    write_all(args.output.as_deref(), riesz_report::report(&explanation, &options)?.as_bytes())?;
+    let mut certificate = Certificate::default();
+    certificate.include(&explanation);
+    if explanation.certificate().is_some() {
+        console.note(certificate.words());
+    }
+    certificate.check()
+}

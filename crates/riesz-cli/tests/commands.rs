@@ -1,0 +1,206 @@
+//! Every command on real data.
+
+mod common;
+
+use common::{Place, cells, diabetes, texts};
+
+fn fitted() -> Place {
+    let place = Place::new();
+    place.good("fit DIABETES --target target --model krr --categorical sex -o m.riesz");
+    place
+}
+
+fn number(text: &str) -> f64 {
+    text.parse().unwrap()
+}
+
+#[test]
+fn fit_says_what_it_did() {
+    let place = Place::new();
+    let (out, err) = place.good("fit DIABETES --target target --categorical sex -o m.riesz");
+    assert!(out.is_empty());
+    assert!(err.contains("categorical column 'sex': 2 levels") && err.contains("leave-one-out"), "{err}");
+    let (out, err) = place.good("fit DIABETES --target target --ridge 2 --quiet --format json -o m.riesz");
+    assert!(err.is_empty() && serde_json::from_str::<serde_json::Value>(&out).is_ok());
+    assert_eq!(place.files(), ["m.riesz"]);
+}
+
+#[test]
+fn predictions_are_those_of_the_explanation() {
+    let place = fitted();
+    let (predicted, _) = place.good("predict m.riesz DIABETES");
+    let (explained, err) = place.good("explain m.riesz DIABETES");
+    assert!(err.contains("game: functional") && err.contains("proved bound"), "{err}");
+    let (predicted, explained) = (cells(&predicted), cells(&explained));
+    assert_eq!(predicted.len(), 443);
+    assert_eq!(explained[0][..5], ["row", "output", "base_value", "prediction", "residual"]);
+    assert_eq!(explained[0][5..], ["age", "sex", "bmi", "bp", "s1", "s2", "s3", "s4", "s5", "s6"]);
+    for (i, (p, e)) in predicted[1..].iter().zip(&explained[1..]).enumerate() {
+        assert_eq!(p[0], i.to_string());
+        assert_eq!((&p[1], &e[1]), (&e[3], &"target".to_string()));
+        let total: f64 = number(&e[2]) + e[5..].iter().map(|v| number(v)).sum::<f64>();
+        assert!((number(&e[3]) - total).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn every_game_adds_up_in_every_format() {
+    let place = fitted();
+    let head: String =
+        std::fs::read_to_string(diabetes()).unwrap().lines().take(6).map(|l| l.to_string() + "\n").collect();
+    place.write("rows.csv", &head);
+    place.write("one.csv", head.lines().take(2).collect::<Vec<_>>().join("\n"));
+    for (game, options) in [
+        ("functional", ""),
+        ("baseline", "--baseline one.csv"),
+        ("interventional", "--background rows.csv --background-weights bp"),
+        ("marginal-product", "--background DIABETES --background-rows 20 --seed 3"),
+    ] {
+        place.good(&format!("explain m.riesz rows.csv --game {game} {options} -o e.csv"));
+        place.good(&format!("explain m.riesz rows.csv --game {game} {options} -o e.json"));
+        place.good(&format!("explain m.riesz rows.csv --game {game} {options} -o e.parquet"));
+        let table = cells(&place.read("e.csv"));
+        assert_eq!(table.len(), 6, "{game}");
+        let explanation = riesz::format::explanation::read(place.read("e.json").as_bytes()).unwrap();
+        assert_eq!(explanation.provenance.game, game);
+        assert!(explanation.certificate().unwrap().holds);
+        for (i, row) in table[1..].iter().enumerate() {
+            let values: Vec<f64> = row[5..].iter().map(|v| number(v)).collect();
+            assert_eq!(values, explanation.row_values(i, 0), "{game}");
+        }
+    }
+    assert!(place.good("explain m.riesz rows.csv --baseline one.csv").1.contains("game: baseline"));
+    assert!(place.good("explain m.riesz rows.csv --background rows.csv").1.contains("game: interventional"));
+    let (card, _) = place.good("inspect e.json");
+    assert!(card.contains("marginal-product") && card.contains("mean |value| of target"), "{card}");
+}
+
+#[test]
+fn parquet_is_read_as_csv_is() {
+    let place = fitted();
+    place.good("explain m.riesz DIABETES -o e.parquet");
+    place.good("explain m.riesz DIABETES -o e.csv");
+    // The explanation itself is a table; learn one of its columns from the others.
+    for kind in ["csv", "parquet"] {
+        place
+            .good(&format!("fit e.{kind} --target prediction --ignore row,output --ridge 1 -o {kind}.riesz"));
+        place.good(&format!("predict {kind}.riesz e.{kind} -o {kind}.out"));
+    }
+    assert_eq!(place.read("csv.out"), place.read("parquet.out"));
+    // A model fitted on one reads the other, and a column of text is a category.
+    place.good("predict csv.riesz e.parquet -o p.json");
+    let (_, err) = place.good("fit e.parquet --target prediction --ignore row --ridge 1 -o t.riesz");
+    assert!(err.contains("categorical column 'output': 1 levels"), "{err}");
+}
+
+#[test]
+fn results_do_not_depend_on_threads_or_on_how_rows_arrive() {
+    let place = fitted();
+    let (one, _) =
+        place.good("explain m.riesz DIABETES --background DIABETES --background-rows 10 --threads 1");
+    let (two, _) =
+        place.good("explain m.riesz DIABETES --background DIABETES --background-rows 10 --threads 2");
+    assert!(one == two);
+    let text = std::fs::read(diabetes()).unwrap();
+    let piped = place.run_with("explain m.riesz - --background DIABETES --background-rows 10", text);
+    assert!(texts(&piped).0 == one);
+}
+
+#[test]
+fn groups_are_players() {
+    let place = Place::new();
+    let groups = place.write("groups.txt", "# blood\nblood=s1,s2,s3,s4,s5,s6\n\nbody = bmi, bp\n");
+    let groups = groups.display();
+    place.good(&format!("fit DIABETES --target target --ridge 1 --groups {groups} -o m.riesz"));
+    let (out, _) = place.good("explain m.riesz DIABETES");
+    assert_eq!(cells(&out)[0][5..], ["age", "sex", "body", "blood"]);
+    let (out, _) = place.good("explain m.riesz DIABETES --groups all=age,sex");
+    assert_eq!(cells(&out)[0][5..].len(), 9);
+    // A kernel that ties columns together is explained when they are one player, and says so when not.
+    place.good("fit DIABETES --target target --ridge 1 --kernel matern52(isotropic) -o iso.riesz");
+    place.bad("explain iso.riesz DIABETES", "make them one player");
+    place.good("explain iso.riesz DIABETES --groups all=age,sex,bmi,bp,s1,s2,s3,s4,s5,s6");
+    assert!(place.good("inspect iso.riesz").0.contains("no exact values"));
+}
+
+#[test]
+fn several_targets_and_text_columns() {
+    let place = Place::new();
+    let mut text = String::from("\u{feff}size;colour ;y1;y2;weight\r\n");
+    for i in 0..40 {
+        let colour = ["red", "green", "blue, dark"][i % 3];
+        text += &format!("{};\"{colour} \";{};{};{}\r\n", i % 7, i % 5, i % 3, 1 + i % 2);
+    }
+    place.write("t.csv", &text);
+    let (_, err) = place.good(
+        "fit t.csv --delimiter ; --target y1,y2 --sample-weight weight --ridge 0.1 --kernel rbf+0.5*linear(size) -o m.riesz",
+    );
+    assert!(err.contains("categorical column 'colour': 3 levels"), "{err}");
+    let (out, _) = place.good("explain m.riesz t.csv --delimiter ;");
+    let table = cells(&out);
+    assert_eq!(table.len(), 81);
+    assert_eq!((&table[1][1], &table[2][1], &table[2][0]), (&"y1".into(), &"y2".into(), &"0".into()));
+    assert_eq!(table[0][5..], ["size", "colour"]);
+    let (card, _) = place.good("inspect m.riesz");
+    assert!(card.contains("colour (blue, dark, green, red)"), "{card}");
+    let (record, _) = place.good("inspect m.riesz --format json");
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    assert_eq!(record["outputs"], serde_json::json!(["y1", "y2"]));
+}
+
+#[test]
+fn completions_and_help() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(place.good(&format!("completions {shell}")).0.contains("explain"));
+    }
+    assert!(place.good("--help").0.starts_with("Examples:"));
+    for command in ["fit", "predict", "explain", "plot", "report", "inspect", "demo", "completions"] {
+        assert!(place.good(&format!("{command} --help")).0.starts_with("Examples:"), "{command}");
+    }
+}
+
+#[test]
+fn every_plot_is_drawn() {
+    let place = fitted();
+    place.good("explain m.riesz DIABETES -o e.json");
+    for plot in riesz_report::Plot::ALL {
+        let name = plot.name();
+        place.good(&format!("plot {name} e.json -o p.svg --row 3 --show target"));
+        assert!(place.read("p.svg").trim_start().starts_with("<svg"), "{name}");
+        place.good(&format!("plot {name} e.json -o p.png --dark"));
+        assert!(std::fs::read(place.path("p.png")).unwrap().starts_with(b"\x89PNG"), "{name}");
+    }
+    place.good("plot dependence e.json --player bmi --color-by age -o p.svg");
+    place.bad("plot dependence e.json --player weight", "there is no player 'weight'; the players are: age");
+    place.bad("plot waterfall e.json --row 442", "row = 442");
+    place.bad("plot bar e.json --show y", "there is no output 'y'");
+    place.bad("plot bar m.riesz", "is a model, and an explanation is needed here");
+    place.bad("plot bar e.json --width 3", "width");
+}
+
+#[test]
+fn a_report_is_one_page() {
+    let place = fitted();
+    place.good("explain m.riesz DIABETES -o e.json");
+    place.good("report e.json --title Why -o a.html");
+    place.good("report m.riesz DIABETES --background DIABETES --background-rows 5 -o b.html");
+    for page in ["a.html", "b.html"] {
+        let text = place.read(page);
+        assert!(text.contains("<html") && text.contains("s5"), "{page}");
+    }
+    assert!(place.read("a.html").contains("Why"));
+    place.bad("report m.riesz", "say which rows to explain");
+    place.bad("report e.json DIABETES", "is an explanation already");
+    place.bad("report nowhere.json", "cannot read");
+}
+
+#[test]
+fn the_demo_runs() {
+    let place = Place::new();
+    let (out, err) = place.good("demo -o report.html");
+    assert!(out.contains("bmi") && err.contains("proved bound"), "{out}{err}");
+    assert!(place.read("report.html").contains("<html"));
+    let (out, _) = place.good("demo --format json");
+    assert!(serde_json::from_str::<serde_json::Value>(&out).is_ok());
+}

@@ -1,0 +1,80 @@
+//! Draws everything once, into the directory given as argument: `cargo run --example gallery -- out`.
+//!
+//! The attribution is a made-up linear one; only the data are real.
+
+use std::path::Path;
+
+use riesz::explanation::{Fact, Provenance};
+use riesz::{Column, Exactness, Explanation, Groups, Table};
+use riesz_report::{Plot, PlotOptions, ReportOptions, Theme, png, render, report};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let out = std::env::args().nth(1).ok_or("give a directory")?;
+    let out = Path::new(&out);
+    std::fs::create_dir_all(out)?;
+    let explanation = diabetes()?;
+    for plot in Plot::ALL {
+        for (suffix, theme, width) in
+            [("light", Theme::Light, 720), ("dark", Theme::Dark, 720), ("narrow", Theme::Light, 340)]
+        {
+            let options = PlotOptions {
+                theme,
+                width,
+                player: Some(2),
+                color_by: Some(8),
+                max_display: if width < 400 { 6 } else { 10 },
+                ..PlotOptions::default()
+            };
+            let svg = render(&explanation, plot, &options)?;
+            std::fs::write(out.join(format!("{}-{suffix}.png", plot.name())), png(&svg, 2.0)?)?;
+            std::fs::write(out.join(format!("{}-{suffix}.svg", plot.name())), svg.text)?;
+        }
+    }
+    std::fs::write(out.join("report.html"), report(&explanation, &ReportOptions::default())?)?;
+    Ok(())
+}
+
+fn diabetes() -> Result<Explanation, Box<dyn std::error::Error>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/diabetes/diabetes.csv");
+    let text = std::fs::read_to_string(path)?;
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().ok_or("no header")?.split(',').take(10).collect();
+    let rows: Vec<Vec<f64>> = lines
+        .map(|l| l.split(',').take(10).map(str::parse).collect::<Result<_, _>>())
+        .collect::<Result<_, _>>()?;
+    let columns: Vec<Column> = names.into_iter().map(Column::numeric).collect();
+    let (n, d) = (rows.len(), columns.len());
+    let data =
+        Table::from_column_major(columns.clone(), n, (0..d * n).map(|k| rows[k % n][k / n]).collect())?;
+    let weights = [-0.04, -22.9, 5.6, 1.12, -1.09, 0.75, 0.37, 6.5, 68.5, 0.28];
+    let mean: Vec<f64> = (0..d).map(|j| data.column(j).iter().sum::<f64>() / n as f64).collect();
+    let effect = |i: usize, j: usize| {
+        // Some curvature and an interaction, so that the pictures have something to show.
+        let z = data.get(i, j) - mean[j];
+        weights[j] * z * (1.0 + if j == 2 { 0.15 * (data.get(i, 8) - mean[8]) } else { 0.0 })
+    };
+    let values: Vec<f64> = (0..n * d).map(|k| effect(k / d, k % d)).collect();
+    let predictions: Vec<f64> =
+        (0..n).map(|i| 152.133 + values[i * d..(i + 1) * d].iter().sum::<f64>()).collect();
+    let mut explanation = Explanation {
+        players: Groups::singletons(&columns).players().to_vec(),
+        output_names: vec!["progression".into()],
+        values,
+        base_values: vec![152.133; n],
+        predictions,
+        data,
+        first_row: 0,
+        exactness: Exactness::Exact { residual: Vec::new(), bound: vec![3.1e-12; n] },
+        provenance: Provenance {
+            game: "interventional".into(),
+            absent: "an absent feature takes its values from the background rows, whatever the others are"
+                .into(),
+            model: vec![Fact::new("model", "made-up linear model"), Fact::new("kernel", "linear")],
+            run: vec![Fact::new("data", "diabetes.csv"), Fact::new("rows", n)],
+        },
+    };
+    let residual = explanation.residuals();
+    explanation.exactness = Exactness::Exact { residual, bound: vec![3.1e-12; n] };
+    explanation.validate()?;
+    Ok(explanation)
+}

@@ -1,0 +1,178 @@
+//! Numbers and words as they stand in pictures: short, with a true minus sign, and as wide as they look.
+
+use riesz::explanation::Explanation;
+use riesz::table::{ColumnKind, Player};
+
+/// Four significant digits, whole numbers below a million in full, a true minus sign.
+pub(crate) fn number(x: f64) -> String {
+    let size = x.abs();
+    if !x.is_finite() {
+        return if x.is_nan() {
+            "not a number".into()
+        } else {
+            if x > 0.0 { "∞" } else { "−∞" }.into()
+        };
+    }
+    if size != 0.0 && !(1e-4..1e6).contains(&size) {
+        return scientific(x, 3);
+    }
+    let text = fixed(x, if size == 0.0 { 0 } else { (3 - size.log10().floor() as i32).max(0) as usize });
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+}
+
+/// `number` with a sign in front, also for gains.
+pub(crate) fn signed(x: f64) -> String {
+    let text = number(x);
+    if x > 0.0 { format!("+{text}") } else { text }
+}
+
+/// One-digit scientific notation, for errors and bounds.
+pub(crate) fn scientific(x: f64, digits: usize) -> String {
+    if x == 0.0 {
+        return "0".into();
+    }
+    if !x.is_finite() {
+        return number(x);
+    }
+    format!("{x:.digits$e}").replace('-', "−")
+}
+
+/// `decimals` digits after the point and a true minus sign; never "−0".
+pub(crate) fn fixed(x: f64, decimals: usize) -> String {
+    let text = format!("{x:.decimals$}");
+    match text.strip_prefix('-') {
+        Some(rest) if rest.bytes().all(|b| b == b'0' || b == b'.') => rest.to_string(),
+        Some(rest) => format!("−{rest}"),
+        None => text,
+    }
+}
+
+/// Positions of round numbers in `lo..=hi`, about `count` of them, with their labels (equal decimals).
+pub(crate) fn ticks(lo: f64, hi: f64, count: usize) -> Vec<(f64, String)> {
+    let raw = (hi - lo) / count.max(1) as f64;
+    let power = 10f64.powf(raw.log10().floor());
+    if !(raw > 0.0 && power.is_finite() && power > 0.0) {
+        return Vec::new();
+    }
+    let step =
+        [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= raw * 0.999).unwrap_or(raw);
+    let decimals = (-(step * 1.0001).log10().floor()).max(0.0) as usize;
+    let plain = step >= 1e-4 && lo.abs().max(hi.abs()) < 1e6;
+    let first = (lo / step - 1e-9).ceil();
+    (0..=2 * count + 2)
+        .map(|k| (first + k as f64) * step)
+        .take_while(|t| *t <= hi + step * 1e-9)
+        .map(|t| {
+            (
+                t,
+                if plain {
+                    fixed(t, decimals)
+                } else {
+                    scientific(if t.abs() < step / 2.0 { 0.0 } else { t }, 1)
+                },
+            )
+        })
+        .collect()
+}
+
+/// Widths of the printable ASCII characters of DejaVu Sans in hundredths of the font size.
+const WIDTHS: [u8; 95] = [
+    31, 40, 45, 83, 63, 95, 77, 27, 39, 39, 50, 83, 31, 36, 31, 33, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63,
+    33, 33, 83, 83, 83, 53, 100, 68, 68, 69, 77, 63, 57, 77, 75, 29, 29, 65, 55, 86, 74, 78, 60, 78, 69, 63,
+    61, 73, 68, 98, 68, 61, 68, 39, 33, 39, 83, 50, 50, 61, 63, 54, 63, 61, 35, 63, 63, 27, 27, 57, 27, 97,
+    63, 61, 63, 63, 41, 52, 39, 63, 59, 81, 59, 59, 52, 63, 33, 63, 83,
+];
+
+/// Width of `text` at font size `size`; a good estimate outside ASCII.
+pub(crate) fn text_width(text: &str, size: f64) -> f64 {
+    text.chars().map(|c| char_width(c) * size).sum()
+}
+
+fn char_width(c: char) -> f64 {
+    match c as u32 {
+        code @ 32..=126 => WIDTHS[code as usize - 32] as f64 / 100.0,
+        0..=0x10ff => 0.66,
+        0x2190..=0x2212 => 0.84,
+        _ => 1.0,
+    }
+}
+
+/// `text` cut to `width` at font size `size`, ending in an ellipsis if something was left out.
+pub(crate) fn shorten(text: &str, size: f64, width: f64) -> String {
+    if text_width(text, size) <= width {
+        return text.to_string();
+    }
+    let mut used = size;
+    let kept: String = text
+        .chars()
+        .take_while(|&c| {
+            used += char_width(c) * size;
+            used <= width
+        })
+        .collect();
+    format!("{}…", kept.trim_end())
+}
+
+/// The single column of a player, if it has one: only then is there a feature value to show.
+pub(crate) fn single_column(player: &Player) -> Option<usize> {
+    if let [column] = player.columns[..] { Some(column) } else { None }
+}
+
+/// The value of column `column` in row `row`, in words or short digits.
+pub(crate) fn cell(explanation: &Explanation, row: usize, column: usize) -> String {
+    let value = explanation.data.get(row, column);
+    let column = &explanation.data.columns()[column];
+    match column.kind {
+        ColumnKind::Numeric => number(value),
+        ColumnKind::Categorical { .. } => column.format(value),
+    }
+}
+
+/// "bmi = 32.1", or just the name of a group.
+pub(crate) fn label(explanation: &Explanation, row: usize, player: usize) -> String {
+    let player = &explanation.players[player];
+    match single_column(player) {
+        Some(column) => format!("{} = {}", player.name, cell(explanation, row, column)),
+        None => player.name.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        let cases = [
+            (0.0, "0"),
+            (-0.0, "0"),
+            (32.1, "32.1"),
+            (-1.0 / 3.0, "−0.3333"),
+            (123456.7, "123457"),
+            (1.5e-9, "1.500e−9"),
+            (f64::NAN, "not a number"),
+            (f64::INFINITY, "∞"),
+        ];
+        for (x, text) in cases {
+            assert_eq!(number(x), text);
+        }
+        assert_eq!(signed(2.0), "+2");
+        assert_eq!(fixed(-0.001, 2), "0.00");
+    }
+
+    #[test]
+    fn ticks_are_round_and_few() {
+        let labels: Vec<String> = ticks(-1.3, 2.2, 4).into_iter().map(|t| t.1).collect();
+        assert_eq!(labels, ["−1", "0", "1", "2"]);
+        assert!(ticks(1.0, 1.0, 5).is_empty());
+        for (lo, hi) in [(-1e300, 1e300), (0.0, 1e-300), (1e6, 1e6 + 1e-3)] {
+            assert!(ticks(lo, hi, 5).len() <= 13);
+        }
+    }
+
+    #[test]
+    fn long_names_end_in_an_ellipsis() {
+        assert!(text_width(&shorten(&"W".repeat(500), 12.0, 90.0), 12.0) <= 90.0);
+        assert_eq!(shorten("bmi", 12.0, 90.0), "bmi");
+    }
+}

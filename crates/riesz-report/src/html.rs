@@ -1,0 +1,215 @@
+//! One self-contained page: static plots, the data as JSON, own script and style, no network.
+
+use minijinja::{Environment, context};
+use riesz::{ColumnKind, Error, Exactness, Explanation, Result};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::format::{number, scientific, single_column};
+use crate::plot::{Plot, PlotOptions, check, render};
+use crate::svg::{Svg, Theme, variables};
+
+const TEMPLATE: &str = include_str!("../assets/report.html");
+const SCRIPT: &str = include_str!("../assets/report.js");
+const STYLE: &str = include_str!("../assets/report.css");
+
+/// What the page looks like.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReportOptions {
+    /// The page's title.
+    pub title: String,
+    /// Most players shown by name in the plots.
+    pub max_display: usize,
+    /// Most rows drawn and listed; importance is always computed from all rows.
+    pub max_rows: usize,
+}
+
+impl Default for ReportOptions {
+    fn default() -> Self {
+        Self { title: "Explanation".into(), max_display: 12, max_rows: 2000 }
+    }
+}
+
+/// The page as one HTML file that opens from disk and loads nothing.
+///
+/// # Errors
+/// As [`render`]: an explanation that is inconsistent, empty or not finite; [`Error::Parameter`] for options.
+pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<String> {
+    check(explanation)?;
+    if options.max_rows == 0 {
+        return Err(Error::parameter("max_rows", 0, "at least 1"));
+    }
+    let rows = drawn_rows(explanation, options.max_rows);
+    let drawn = subset(explanation, &rows);
+    let mut outputs = Vec::new();
+    for (o, name) in explanation.output_names.iter().enumerate() {
+        let plot = |e: &Explanation, plot: Plot, width: u32| -> Result<String> {
+            let narrow = width < 480;
+            let max_display = if narrow { options.max_display.min(8) } else { options.max_display };
+            let options =
+                PlotOptions { output: o, theme: Theme::Auto, width, max_display, ..PlotOptions::default() };
+            Ok(inline(render(e, plot, &options)?))
+        };
+        outputs.push(context! {
+            name => name.as_str(),
+            bar => plot(explanation, Plot::Bar, 720)?,
+            bar_narrow => plot(explanation, Plot::Bar, 320)?,
+            beeswarm => plot(&drawn, Plot::Beeswarm, 720)?,
+            beeswarm_narrow => plot(&drawn, Plot::Beeswarm, 320)?,
+            dependence => plot(&drawn, Plot::Dependence, 720)?,
+            waterfall => plot(&drawn, Plot::Waterfall, 720)?,
+        });
+    }
+    let page = context! {
+        title => options.title.as_str(),
+        script => SCRIPT,
+        style => STYLE,
+        script_hash => hash(SCRIPT),
+        style_hash => hash(STYLE),
+        outputs => outputs,
+        rows => explanation.rows(),
+        drawn => rows.len(),
+        players => explanation.players.len(),
+        provenance => minijinja::value::Serde(&explanation.provenance),
+        exactness => minijinja::value::Serde(exactness(explanation)),
+        // Inside a script element only `<` can end the element or open a comment.
+        data => data(&drawn, &rows, explanation).to_string().replace('<', "\\u003c"),
+    };
+    let mut environment = Environment::new();
+    let broken = |e: minijinja::Error| Error::Format { problem: format!("the page cannot be written: {e}") };
+    environment.add_template("report.html", TEMPLATE).map_err(broken)?;
+    environment.get_template("report.html").and_then(|t| t.render(page)).map_err(broken)
+}
+
+/// Evenly spaced rows, few enough for a page of some megabytes; all of them if they are few.
+fn drawn_rows(explanation: &Explanation, max_rows: usize) -> Vec<usize> {
+    let n = explanation.rows();
+    let numbers = explanation.outputs() * explanation.players.len() + explanation.data.width();
+    let count = n.min(max_rows).min((400_000 / numbers).max(50));
+    (0..count).map(|k| k * n / count).collect()
+}
+
+fn subset(e: &Explanation, rows: &[usize]) -> Explanation {
+    let (m, p) = (e.outputs(), e.players.len());
+    let pick = |list: &[f64], width: usize| -> Vec<f64> {
+        rows.iter().flat_map(|&i| list[i * width..(i + 1) * width].iter().copied()).collect()
+    };
+    Explanation {
+        players: e.players.clone(),
+        output_names: e.output_names.clone(),
+        values: pick(&e.values, m * p),
+        base_values: pick(&e.base_values, m),
+        predictions: pick(&e.predictions, m),
+        data: e.data.select_rows(rows),
+        first_row: e.first_row,
+        exactness: match &e.exactness {
+            Exactness::Exact { residual, bound } => {
+                Exactness::Exact { residual: pick(residual, m), bound: pick(bound, m) }
+            }
+            Exactness::Estimated { std_error, evaluations, seed } => Exactness::Estimated {
+                std_error: pick(std_error, m * p),
+                evaluations: *evaluations,
+                seed: *seed,
+            },
+        },
+        provenance: e.provenance.clone(),
+    }
+}
+
+/// The picture as part of a page: the page's own style sheet holds the variables.
+fn inline(svg: Svg) -> String {
+    svg.text.replace(&variables(), "").replace(" xmlns=\"http://www.w3.org/2000/svg\"", "")
+}
+
+fn data(drawn: &Explanation, rows: &[usize], all: &Explanation) -> Value {
+    let (n, m, p) = (drawn.rows(), drawn.outputs(), drawn.players.len());
+    let by_output = |list: &[f64]| -> Vec<Vec<f64>> {
+        (0..m).map(|o| (0..n).map(|i| list[i * m + o]).collect()).collect()
+    };
+    let values: Vec<Vec<Vec<f64>>> = (0..m)
+        .map(|o| (0..p).map(|j| (0..n).map(|i| drawn.row_values(i, o)[j]).collect()).collect())
+        .collect();
+    let players: Vec<Value> = drawn
+        .players
+        .iter()
+        .map(|q| json!({ "name": q.name, "column": single_column(q), "size": q.columns.len() }))
+        .collect();
+    let columns: Vec<Value> = drawn
+        .data
+        .columns()
+        .iter()
+        .enumerate()
+        .map(|(j, c)| {
+            let levels = match &c.kind {
+                ColumnKind::Categorical { levels } => Some(levels),
+                ColumnKind::Numeric => None,
+            };
+            json!({ "name": c.name, "levels": levels, "values": drawn.data.column(j) })
+        })
+        .collect();
+    json!({
+        "rows": rows.iter().map(|i| all.first_row + i + 1).collect::<Vec<_>>(),
+        "outputs": drawn.output_names,
+        "players": players,
+        "columns": columns,
+        "values": values,
+        "base": by_output(&drawn.base_values),
+        "predictions": by_output(&drawn.predictions),
+        "residuals": by_output(&drawn.residuals()),
+        "ranking": (0..m).map(|o| all.ranking(o)).collect::<Vec<_>>(),
+    })
+}
+
+/// The panel's verdict (a class), its headline and its facts.
+fn exactness(e: &Explanation) -> Value {
+    let fact = |name: &str, value: String| json!({ "name": name, "value": value });
+    match (&e.exactness, e.certificate()) {
+        (Exactness::Estimated { std_error, evaluations, seed }, _) => json!({
+            "class": "estimated",
+            "headline": "These values are estimates.",
+            "facts": [
+                fact("largest standard error", number(std_error.iter().copied().fold(0.0, f64::max))),
+                fact("evaluations of the game", evaluations.to_string()),
+                fact("seed", seed.to_string()),
+            ],
+        }),
+        (Exactness::Exact { .. }, Some(c)) => json!({
+            "class": if c.holds { "holds" } else { "fails" },
+            "headline": if c.holds {
+                "These values are exact up to rounding: the certificate holds."
+            } else {
+                "The certificate fails: at least one row misses its proved bound. Do not rely on these values."
+            },
+            "facts": [
+                fact("largest |residual|", scientific(c.residual, 1)),
+                fact("largest proved bound", scientific(c.bound, 1)),
+            ],
+        }),
+        (Exactness::Exact { .. }, None) => {
+            json!({ "class": "fails", "headline": "No certificate.", "facts": [] })
+        }
+    }
+}
+
+/// What a content security policy wants to know of an inline script or style.
+fn hash(text: &str) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digest = Sha256::digest(text.as_bytes());
+    let mut out = String::from("sha256-");
+    for chunk in digest.chunks(3) {
+        let bits = (0..3).fold(0u32, |b, k| b << 8 | chunk.get(k).copied().unwrap_or(0) as u32);
+        for k in 0..4 {
+            let letter = ALPHABET[(bits >> (18 - 6 * k)) as usize & 63] as char;
+            out.push(if k <= chunk.len() { letter } else { '=' });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn hashes_are_those_of_the_standard() {
+        assert_eq!(super::hash(""), "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
+    }
+}

@@ -1,0 +1,53 @@
+//! Mean |value| a player.
+
+use super::*;
+
+pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
+    let width = options.width as f64;
+    let mean = e.mean_abs(options.output);
+    let (named, rest) = shown(e.ranking(options.output), options.max_display);
+    let mut lines: Vec<(Option<usize>, String, f64)> =
+        named.iter().map(|&j| (Some(j), e.players[j].name.clone(), mean[j])).collect();
+    if !rest.is_empty() {
+        lines.push((None, rest_label(rest.len()), rest.iter().map(|&j| mean[j]).sum()));
+    }
+    let largest = lines.iter().map(|l| l.2).fold(0.0, f64::max);
+    // Equal decimals, so that the numbers can be compared at a glance.
+    let digits = (3.0 - largest.log10().floor()).clamp(0.0, 6.0) as usize;
+    let write =
+        |x: f64| if (1e-3..1e6).contains(&largest) { format::fixed(x, digits) } else { format::number(x) };
+    let room = label_room(&lines.iter().map(|l| l.1.clone()).collect::<Vec<_>>(), width);
+    let numbers = lines.iter().map(|l| format::text_width(&write(l.2), FONT)).fold(0.0, f64::max);
+    let (pitch, top) = (26.0, 10.0);
+    let bottom = top + pitch * lines.len() as f64;
+    let scale = Scale {
+        lo: 0.0,
+        hi: if largest > 0.0 { largest } else { 1.0 },
+        from: room + 22.0,
+        to: width - numbers - 22.0,
+    };
+    let mut canvas = Canvas::new(options.theme);
+    x_axis(&mut canvas, scale, top, bottom, "mean |Shapley value|");
+    for (k, (player, name, value)) in lines.iter().enumerate() {
+        let y = top + pitch * (k as f64 + 0.5);
+        if let Some(j) = player {
+            canvas.open_player(*j);
+        }
+        canvas.rect(0.0, y - pitch / 2.0, room + 18.0, pitch, Paint::Paper, 1.0);
+        canvas.text((room + 14.0, y), name, Anchor::End, Paint::Ink, room);
+        let paint = if player.is_some() { Paint::Down } else { Paint::Neutral };
+        canvas.rect(scale.from, y - 8.0, scale.at(*value) - scale.from, 16.0, paint, 1.0);
+        canvas.text((scale.at(*value) + 6.0, y), &write(*value), Anchor::Start, Paint::Ink, numbers + 20.0);
+        if player.is_some() {
+            canvas.close();
+        }
+    }
+    canvas.line((scale.from, top), (scale.from, bottom), Paint::Muted, false);
+    let top_names: Vec<String> = lines.iter().take(3).map(|l| format!("{} {}", l.1, write(l.2))).collect();
+    let about = format!(
+        "Bars of the mean absolute Shapley value over {} rows. Largest: {}.",
+        e.rows(),
+        top_names.join(", ")
+    );
+    canvas.finish(width, bottom + 42.0, "Importance of features", &about, "")
+}

@@ -1,0 +1,85 @@
+//! One dot a row and player: value across, feature value in colour.
+
+use super::*;
+
+pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
+    let (width, n, o) = (options.width as f64, e.rows(), options.output);
+    let (named, rest) = shown(e.ranking(o), options.max_display);
+    let mut lines: Vec<(Option<usize>, String, Vec<f64>)> = named
+        .iter()
+        .map(|&j| (Some(j), e.players[j].name.clone(), (0..n).map(|i| e.row_values(i, o)[j]).collect()))
+        .collect();
+    if !rest.is_empty() {
+        let sum = |i| rest.iter().map(|&j| e.row_values(i, o)[j]).sum();
+        lines.push((None, rest_label(rest.len()), (0..n).map(sum).collect()));
+    }
+    let room = label_room(&lines.iter().map(|l| l.1.clone()).collect::<Vec<_>>(), width);
+    let (pitch, top) = (34.0, 10.0);
+    let bottom = top + pitch * lines.len() as f64;
+    let all = lines.iter().flat_map(|l| l.2.iter().copied()).chain([0.0]);
+    let scale = Scale::around(all, room + 22.0, width - 64.0);
+    let mut canvas = Canvas::new(options.theme);
+    x_axis(&mut canvas, scale, top, bottom, &value_name(e, o));
+    let zero = scale.at(0.0);
+    canvas.line((zero, top), (zero, bottom), Paint::Muted, false);
+    let diameter = if n > 1000 { 3.4 } else { 4.6 };
+    for (k, (player, name, values)) in lines.iter().enumerate() {
+        let y = top + pitch * (k as f64 + 0.5);
+        if let Some(j) = player {
+            canvas.open_player(*j);
+        }
+        canvas.rect(0.0, y - pitch / 2.0, room + 18.0, pitch, Paint::Paper, 1.0);
+        canvas.text((room + 14.0, y), name, Anchor::End, Paint::Ink, room);
+        let colour = player.and_then(|j| colour_scale(e, j));
+        let offsets = swarm(values, scale, diameter, pitch * 0.84);
+        let dots: Vec<(f64, f64, Paint)> = (0..n)
+            .map(|i| {
+                let paint = colour.as_ref().map_or(Paint::Neutral, |c| c(i));
+                (scale.at(values[i]), y + offsets[i], paint)
+            })
+            .collect();
+        canvas.dots(&dots, diameter);
+        if player.is_some() {
+            canvas.close();
+        }
+    }
+    let high = (top + 200.0).min(bottom);
+    colour_bar(&mut canvas, width - 50.0, top, high.max(top + 30.0), "Low", "High", "Feature value");
+    let names: Vec<&str> = named.iter().take(3).map(|&j| e.players[j].name.as_str()).collect();
+    let about = format!(
+        "One dot for each of {n} rows and each feature: to the right it raised the prediction, to the left it \
+         lowered it; orange dots are high feature values, blue dots low ones. Most important: {}.",
+        names.join(", ")
+    );
+    // Where the axis lies, for pages that show the row under the pointer.
+    let axis = format!(
+        " data-lo=\"{:e}\" data-hi=\"{:e}\" data-from=\"{}\" data-to=\"{}\"",
+        scale.lo,
+        scale.hi,
+        coordinate(scale.from),
+        coordinate(scale.to)
+    );
+    canvas.finish(width, bottom + 42.0, "Shapley values of all rows", &about, &axis)
+}
+
+/// Offsets from the middle line: points in the same narrow bin are stacked alternately above and below it,
+/// squeezed to `height` if one stack is taller.
+fn swarm(values: &[f64], scale: Scale, diameter: f64, height: f64) -> Vec<f64> {
+    let bin_of = |v: f64| ((scale.at(v) - scale.from) / (diameter * 0.6)).floor() as i64;
+    let mut stacks = std::collections::BTreeMap::<i64, Vec<usize>>::new();
+    for (i, &v) in values.iter().enumerate() {
+        stacks.entry(bin_of(v)).or_default().push(i);
+    }
+    let tallest = stacks.values().map(Vec::len).max().unwrap_or(1).max(2);
+    let step = (diameter * 0.55).min(height / (tallest - 1) as f64);
+    let mut offsets = vec![0.0; values.len()];
+    for stack in stacks.values() {
+        for (k, &i) in stack.iter().enumerate() {
+            let rank = k.div_ceil(2) as f64;
+            offsets[i] = if k % 2 == 0 { -rank * step } else { rank * step };
+        }
+    }
+    offsets
+}
+
+use crate::svg::coordinate;

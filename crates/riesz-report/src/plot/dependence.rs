@@ -1,0 +1,68 @@
+//! One player's value against its feature's value.
+
+use riesz::ColumnKind;
+
+use super::*;
+
+pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
+    let (width, n, o) = (options.width as f64, e.rows(), options.output);
+    let player = options.player.unwrap_or_else(|| e.ranking(o)[0]);
+    let name = &e.players[player].name;
+    let values: Vec<f64> = (0..n).map(|i| e.row_values(i, o)[player]).collect();
+    let column = single_column(&e.players[player]);
+    let xs: Vec<f64> = match column {
+        Some(j) => e.data.column(j).to_vec(),
+        None => (0..n).map(|i| (e.first_row + i + 1) as f64).collect(),
+    };
+    let levels = column.and_then(|j| match &e.data.columns()[j].kind {
+        ColumnKind::Categorical { levels } => Some(levels),
+        ColumnKind::Numeric => None,
+    });
+    let (left, right, top, bottom) = (72.0, width - 66.0, 12.0, 330.0);
+    let x_scale = match levels {
+        Some(levels) => Scale { lo: -0.5, hi: levels.len().max(1) as f64 - 0.5, from: left, to: right },
+        None => Scale::around(xs.iter().copied(), left, right),
+    };
+    let y_scale = Scale::around(values.iter().copied(), bottom, top);
+    let mut canvas = Canvas::new(options.theme);
+    let axis_name = match column {
+        Some(_) => name.clone(),
+        None => format!("row ({name} has {} columns, so no single value)", e.players[player].columns.len()),
+    };
+    match levels {
+        None => x_axis(&mut canvas, x_scale, top, bottom, &axis_name),
+        Some(levels) => {
+            let room = (right - left) / levels.len().max(1) as f64;
+            let every = (30.0 / room).ceil().max(1.0) as usize;
+            for (k, level) in levels.iter().enumerate().step_by(every) {
+                let at = (x_scale.at(k as f64), bottom + 12.0);
+                canvas.text(at, level, Anchor::Middle, Paint::Muted, room * every as f64 - 4.0);
+            }
+            let at = ((left + right) / 2.0, bottom + 30.0);
+            canvas.text(at, &axis_name, Anchor::Middle, Paint::Muted, right - left + 60.0);
+        }
+    }
+    for (value, label) in y_scale.ticks(50.0) {
+        let y = y_scale.at(value);
+        canvas.line((left, y), (right, y), Paint::Grid, false);
+        canvas.text((left - 8.0, y), &label, Anchor::End, Paint::Muted, left - 26.0);
+    }
+    if y_scale.lo < 0.0 && y_scale.hi > 0.0 {
+        canvas.line((left, y_scale.at(0.0)), (right, y_scale.at(0.0)), Paint::Muted, false);
+    }
+    canvas.text_up((14.0, (top + bottom) / 2.0), &format!("Shapley value of {name}"), bottom - top);
+    let colour = options.color_by.and_then(|j| colour_scale(e, j));
+    let spread = if levels.is_some() { 0.5 } else { 0.0 };
+    let dots: Vec<(f64, f64, Paint)> = (0..n)
+        .map(|i| {
+            let paint = colour.as_ref().map_or(Paint::Down, |c| c(i));
+            (x_scale.at(xs[i] + spread * jitter(i)), y_scale.at(values[i]), paint)
+        })
+        .collect();
+    canvas.dots(&dots, 5.0);
+    if let (Some(j), Some(_)) = (options.color_by, &colour) {
+        colour_bar(&mut canvas, width - 52.0, top, bottom - 60.0, "Low", "High", &e.players[j].name);
+    }
+    let about = format!("A dot for each of {n} rows: the value of {name} across, its Shapley value upwards.");
+    canvas.finish(width, bottom + 42.0, &format!("Dependence on {name}"), &about, "")
+}

@@ -1,0 +1,70 @@
+//! One row's pushes up and down, meeting at the prediction.
+
+use super::waterfall::arrow;
+use super::*;
+
+pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
+    let (width, row, o) = (options.width as f64, options.row, options.output);
+    let values = e.row_values(row, o);
+    let (base, prediction) = (e.base_values[row * e.outputs() + o], e.predictions[row * e.outputs() + o]);
+    let mut order: Vec<usize> = (0..values.len()).filter(|&j| values[j] != 0.0).collect();
+    order.sort_by(|&a, &b| values[b].abs().total_cmp(&values[a].abs()));
+    let (up, down): (Vec<usize>, Vec<usize>) = order.into_iter().partition(|&j| values[j] > 0.0);
+    let sum = |list: &[usize]| list.iter().map(|&j| values[j]).sum::<f64>();
+    // The largest pushes of both sides touch at the sum of all values, which is the prediction.
+    let meet = base + sum(&up) + sum(&down);
+    let ends = [meet - sum(&up), meet - sum(&down), base, meet];
+    let scale = Scale::around(ends.into_iter(), 20.0, width - 20.0);
+    let (axis, y, half) = (56.0, 82.0, 13.0);
+    let mut canvas = Canvas::new(options.theme);
+    for (value, label) in scale.ticks(80.0) {
+        let x = scale.at(value);
+        canvas.line((x, axis), (x, axis + 5.0), Paint::Muted, false);
+        canvas.text((x, axis - 8.0), &label, Anchor::Middle, Paint::Muted, 80.0);
+    }
+    canvas.line((scale.from, axis), (scale.to, axis), Paint::Grid, false);
+    let mut deepest: f64 = y + half;
+    for (list, side, paint) in [(&up, -1.0, Paint::Up), (&down, 1.0, Paint::Down)] {
+        let mut at = meet;
+        // Labels run outwards from the prediction; what does not fit is left to the waterfall plot.
+        let mut free = scale.at(meet) + side * 6.0;
+        for (k, &j) in list.iter().enumerate() {
+            let next = at - values[j];
+            let (from, to) = (scale.at(next), scale.at(at));
+            if (from - to).abs() >= 0.3 {
+                arrow(&mut canvas, from, to + side, y, half, paint);
+            }
+            let text = format!("{} ({})", format::label(e, row, j), format::signed(values[j]));
+            let room = if side < 0.0 { free - 4.0 } else { width - 4.0 - free };
+            let text = format::shorten(&text, FONT, room.max(0.0).min(220.0));
+            let needed = format::text_width(&text, FONT);
+            if k < options.max_display && needed >= 30.0 && room >= needed {
+                let line = y + half + 18.0;
+                let anchor = if side < 0.0 { Anchor::End } else { Anchor::Start };
+                canvas.text((free, line), &text, anchor, Paint::Ink, room);
+                deepest = deepest.max(line);
+                free += side * (needed + 14.0);
+            } else {
+                free = if side < 0.0 { 0.0 } else { width };
+            }
+            at = next;
+        }
+    }
+    let x = scale.at(meet);
+    canvas.line((x, axis), (x, deepest + 8.0), Paint::Ink, false);
+    canvas.line((scale.at(base), axis - 2.0), (scale.at(base), y + half), Paint::Muted, true);
+    let mut head = |x: f64, y: f64, text: String, paint: Paint| {
+        let half = format::text_width(&text, FONT) / 2.0 + 2.0;
+        canvas.text((x.clamp(half, (width - half).max(half)), y), &text, Anchor::Middle, paint, width);
+    };
+    head(x, 12.0, format!("f(x) = {}", format::number(prediction)), Paint::Ink);
+    head(scale.at(base), 30.0, format!("base value = {}", format::number(base)), Paint::Muted);
+    let about = format!(
+        "Row {}: features that raise the prediction push from the left, features that lower it from the right; \
+         they meet at {}.",
+        e.first_row + row + 1,
+        format::number(prediction)
+    );
+    let title = format!("Forces on row {}", e.first_row + row + 1);
+    canvas.finish(width, deepest + 18.0, &title, &about, "")
+}

@@ -1,0 +1,273 @@
+//! The plots people know from explanations, one file each, and the list of them.
+
+mod bar;
+mod beeswarm;
+mod dependence;
+mod force;
+mod heatmap;
+mod waterfall;
+
+use std::str::FromStr;
+
+use riesz::{Error, Explanation, Result};
+
+use crate::format::{self, single_column};
+use crate::svg::{Anchor, Canvas, FONT, Paint, Svg, Theme};
+
+/// The registry of plots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Plot {
+    /// One dot a row and player: value across, feature value in colour.
+    Beeswarm,
+    /// Mean |value| a player.
+    Bar,
+    /// From the base value to one row's prediction, a step a player.
+    Waterfall,
+    /// One player's value against its feature's value.
+    Dependence,
+    /// All rows side by side, values in colour, predictions above.
+    Heatmap,
+    /// One row's pushes up and down, meeting at the prediction.
+    Force,
+}
+
+impl Plot {
+    /// All plots.
+    pub const ALL: [Self; 6] =
+        [Self::Beeswarm, Self::Bar, Self::Waterfall, Self::Dependence, Self::Heatmap, Self::Force];
+
+    /// The name users type.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Beeswarm => "beeswarm",
+            Self::Bar => "bar",
+            Self::Waterfall => "waterfall",
+            Self::Dependence => "dependence",
+            Self::Heatmap => "heatmap",
+            Self::Force => "force",
+        }
+    }
+}
+
+impl FromStr for Plot {
+    type Err = Error;
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|p| p.name() == name).ok_or_else(|| {
+            Error::parameter("plot", name, format!("one of {}", Self::ALL.map(Self::name).join(", ")))
+        })
+    }
+}
+
+/// What to draw, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlotOptions {
+    /// Which of the model's outputs, from 0.
+    pub output: usize,
+    /// The row of waterfall and force plots, from 0.
+    pub row: usize,
+    /// The player of dependence plots; the most important one if `None`.
+    pub player: Option<usize>,
+    /// The player whose feature value colours dependence plots.
+    pub color_by: Option<usize>,
+    /// Most players shown by name; the others are summed up.
+    pub max_display: usize,
+    /// Colours.
+    pub theme: Theme,
+    /// Width in pixels, at least 280.
+    pub width: u32,
+}
+
+impl Default for PlotOptions {
+    fn default() -> Self {
+        Self {
+            output: 0,
+            row: 0,
+            player: None,
+            color_by: None,
+            max_display: 10,
+            theme: Theme::Light,
+            width: 720,
+        }
+    }
+}
+
+/// Draws `plot` of `explanation`. The same input gives the same bytes everywhere.
+///
+/// # Errors
+/// [`Error::Shape`] for an inconsistent explanation, [`Error::TooFew`] without rows or players,
+/// [`Error::NotFinite`] for values that cannot be drawn, [`Error::Parameter`] for options out of range.
+pub fn render(explanation: &Explanation, plot: Plot, options: &PlotOptions) -> Result<Svg> {
+    check(explanation)?;
+    let in_range = |name: &str, at: usize, count: usize| {
+        if at < count { Ok(()) } else { Err(Error::parameter(name, at, format!("from 0 to {}", count - 1))) }
+    };
+    in_range("output", options.output, explanation.outputs())?;
+    if matches!(plot, Plot::Waterfall | Plot::Force) {
+        in_range("row", options.row, explanation.rows())?;
+    }
+    if plot == Plot::Dependence {
+        for player in options.player.iter().chain(&options.color_by) {
+            in_range("player", *player, explanation.players.len())?;
+        }
+    }
+    if !(280..=10_000).contains(&options.width) {
+        return Err(Error::parameter("width", options.width, "from 280 to 10000 pixels"));
+    }
+    if options.max_display == 0 {
+        return Err(Error::parameter("max_display", 0, "at least 1"));
+    }
+    let draw = match plot {
+        Plot::Beeswarm => beeswarm::draw,
+        Plot::Bar => bar::draw,
+        Plot::Waterfall => waterfall::draw,
+        Plot::Dependence => dependence::draw,
+        Plot::Heatmap => heatmap::draw,
+        Plot::Force => force::draw,
+    };
+    Ok(draw(explanation, options))
+}
+
+/// Whether the explanation can be drawn at all.
+pub(crate) fn check(explanation: &Explanation) -> Result<()> {
+    explanation.validate()?;
+    let (n, m, p) = (explanation.rows(), explanation.outputs(), explanation.players.len());
+    for (what, size, unit) in [
+        ("the explanation", n, "row is"),
+        ("the explanation", m, "output is"),
+        ("the explanation", p, "player is"),
+    ] {
+        if size == 0 {
+            return Err(Error::TooFew { what: what.into(), needed: 1, unit });
+        }
+    }
+    // Far from overflow, so that sums and axis ranges are finite too.
+    let drawable = |x: f64| x.abs() < 1e300;
+    let not_finite = |row, column: String, value| Err(Error::NotFinite { row, column, value });
+    if let Some(k) = explanation.values.iter().position(|&v| !drawable(v)) {
+        let name = format!("value of {}", explanation.players[k % p].name);
+        return not_finite(k / (m * p), name, explanation.values[k]);
+    }
+    for (name, list) in [("base value", &explanation.base_values), ("prediction", &explanation.predictions)] {
+        if let Some(k) = list.iter().position(|&v| !drawable(v)) {
+            return not_finite(k / m, name.into(), list[k]);
+        }
+    }
+    for (j, column) in explanation.data.columns().iter().enumerate() {
+        if let Some(row) = explanation.data.column(j).iter().position(|&v| !drawable(v)) {
+            return not_finite(row, column.name.clone(), explanation.data.get(row, j));
+        }
+    }
+    Ok(())
+}
+
+/// The players shown by name, most important first, and those summed up in a last line.
+fn shown(order: Vec<usize>, max_display: usize) -> (Vec<usize>, Vec<usize>) {
+    // A sum of one would only hide a name.
+    let keep = if order.len() <= max_display + 1 { order.len() } else { max_display };
+    let (named, rest) = order.split_at(keep);
+    (named.to_vec(), rest.to_vec())
+}
+
+fn rest_label(count: usize) -> String {
+    format!("Sum of {count} other features")
+}
+
+/// A linear map from numbers to pixels.
+#[derive(Clone, Copy)]
+struct Scale {
+    lo: f64,
+    hi: f64,
+    from: f64,
+    to: f64,
+}
+
+impl Scale {
+    /// Covers `values` with some air; never empty.
+    fn around(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
+        let (mut lo, mut hi) =
+            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+        if !(lo <= hi) {
+            (lo, hi) = (0.0, 0.0);
+        }
+        let size = lo.abs().max(hi.abs());
+        let pad = if hi - lo > size * 1e-12 {
+            (hi - lo) * 0.04
+        } else if size > 0.0 {
+            size * 0.5
+        } else {
+            1.0
+        };
+        Self { lo: lo - pad, hi: hi + pad, from, to }
+    }
+
+    fn at(self, value: f64) -> f64 {
+        self.from + (value - self.lo) / (self.hi - self.lo) * (self.to - self.from)
+    }
+
+    fn ticks(self, spacing: f64) -> Vec<(f64, String)> {
+        let count = ((self.to - self.from).abs() / spacing).floor().max(2.0) as usize;
+        format::ticks(self.lo, self.hi, count)
+    }
+}
+
+/// A horizontal axis below a field from `top` to `bottom`: grid lines, labels, name.
+fn x_axis(canvas: &mut Canvas, scale: Scale, top: f64, bottom: f64, name: &str) {
+    for (value, label) in scale.ticks(80.0) {
+        let x = scale.at(value);
+        canvas.line((x, top), (x, bottom), Paint::Grid, false);
+        canvas.text((x, bottom + 12.0), &label, Anchor::Middle, Paint::Muted, 100.0);
+    }
+    let middle = (scale.from + scale.to) / 2.0;
+    canvas.text((middle, bottom + 30.0), name, Anchor::Middle, Paint::Muted, scale.to - scale.from + 60.0);
+}
+
+/// Room for labels to the left of a plot: as wide as the widest, at most 40% of the picture, 30% of a narrow one.
+fn label_room(labels: &[String], width: f64) -> f64 {
+    labels
+        .iter()
+        .map(|l| format::text_width(l, FONT))
+        .fold(30.0, f64::max)
+        .min(width * if width < 480.0 { 0.3 } else { 0.4 })
+}
+
+/// "bmi"'s place among its column's values: 0 at the 5% quantile, 1 at the 95% quantile. `None` for groups.
+fn colour_scale(explanation: &Explanation, player: usize) -> Option<impl Fn(usize) -> Paint + use<'_>> {
+    let column = explanation.data.column(single_column(&explanation.players[player])?);
+    let mut sorted = column.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let quantile = |q: f64| sorted[((sorted.len() - 1) as f64 * q).round() as usize];
+    let (mut lo, mut hi) = (quantile(0.05), quantile(0.95));
+    if lo == hi {
+        (lo, hi) = (quantile(0.0), quantile(1.0));
+    }
+    Some(move |row: usize| {
+        if lo == hi { Paint::Neutral } else { Paint::Ramp(((column[row] - lo) / (hi - lo)).clamp(0.0, 1.0)) }
+    })
+}
+
+/// A vertical bar from low to high feature values, with its name.
+fn colour_bar(canvas: &mut Canvas, x: f64, top: f64, bottom: f64, low: &str, high: &str, name: &str) {
+    let steps = crate::svg::RAMP_STEPS;
+    let step = (bottom - top) / steps as f64;
+    for k in 0..steps {
+        let t = 1.0 - k as f64 / (steps - 1) as f64;
+        canvas.rect(x, top + k as f64 * step, 6.0, step + 0.4, Paint::Ramp(t), 1.0);
+    }
+    canvas.text((x + 11.0, top + 5.0), high, Anchor::Start, Paint::Muted, 44.0);
+    canvas.text((x + 11.0, bottom - 5.0), low, Anchor::Start, Paint::Muted, 44.0);
+    canvas.text_up((x + 20.0, (top + bottom) / 2.0), name, bottom - top - 50.0);
+}
+
+/// A jitter in −0.5..0.5 that is the same on every machine.
+fn jitter(k: usize) -> f64 {
+    // The golden ratio spreads any number of points evenly.
+    ((k as f64 + 0.5) * 0.618_033_988_749_895).fract() - 0.5
+}
+
+/// "Shapley value", with the output's name if there are several.
+fn value_name(explanation: &Explanation, output: usize) -> String {
+    match explanation.outputs() {
+        1 => "Shapley value".into(),
+        _ => format!("Shapley value for {}", explanation.output_names[output]),
+    }
+}

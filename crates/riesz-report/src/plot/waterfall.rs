@@ -1,0 +1,71 @@
+//! From the base value to one row's prediction, a step a player.
+
+use super::*;
+
+pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
+    let (width, row, o) = (options.width as f64, options.row, options.output);
+    let values = e.row_values(row, o);
+    let (base, prediction) = (e.base_values[row * e.outputs() + o], e.predictions[row * e.outputs() + o]);
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[b].abs().total_cmp(&values[a].abs()));
+    let (named, rest) = shown(order, options.max_display);
+    // Drawn from the top: the largest step first; the base is reached at the bottom.
+    let mut lines: Vec<(String, f64)> =
+        named.iter().map(|&j| (format::label(e, row, j), values[j])).collect();
+    if !rest.is_empty() {
+        lines.push((rest_label(rest.len()), rest.iter().map(|&j| values[j]).sum()));
+    }
+    let mut ends = vec![base];
+    for (_, value) in lines.iter().rev() {
+        ends.push(ends[ends.len() - 1] + value);
+    }
+    ends.reverse();
+    let room = label_room(&lines.iter().map(|l| l.0.clone()).collect::<Vec<_>>(), width);
+    let (pitch, top) = (28.0, 34.0);
+    let bottom = top + pitch * lines.len() as f64;
+    // Numbers that do not fit into their arrow stand to its right: 44 pixels for them.
+    let scale = Scale::around(ends.iter().copied(), room + 24.0, width - 56.0);
+    let mut canvas = Canvas::new(options.theme);
+    x_axis(&mut canvas, scale, top, bottom, "");
+    let base_x = scale.at(base);
+    let end_x = scale.at(ends[0]);
+    canvas.line((end_x, top - 8.0), (end_x, top + pitch / 2.0), Paint::Muted, true);
+    canvas.line((base_x, top), (base_x, bottom + 18.0), Paint::Muted, true);
+    let written = |what: &str, x: f64| format!("{what} = {}", format::number(x));
+    let clamp = |x: f64, text: &str| {
+        let half = format::text_width(text, FONT) / 2.0 + 2.0;
+        x.clamp(half, (width - half).max(half))
+    };
+    let f_text = written("f(x)", prediction);
+    canvas.text((clamp(end_x, &f_text), top - 18.0), &f_text, Anchor::Middle, Paint::Ink, width);
+    let b_text = written("base value E[f(X)]", base);
+    canvas.text((clamp(base_x, &b_text), bottom + 30.0), &b_text, Anchor::Middle, Paint::Ink, width);
+    for (k, (name, value)) in lines.iter().enumerate() {
+        let y = top + pitch * (k as f64 + 0.5);
+        canvas.text((room + 14.0, y), name, Anchor::End, Paint::Ink, room);
+        let (from, to) = (scale.at(ends[k + 1]), scale.at(ends[k]));
+        arrow(&mut canvas, from, to, y, 9.0, Paint::of_sign(*value));
+        canvas.line((from, y), (from, y + pitch), Paint::Muted, true);
+        let text = format::signed(*value);
+        canvas.text((from.max(to) + 6.0, y), &text, Anchor::Start, Paint::Ink, 80.0);
+    }
+    let names: Vec<String> =
+        lines.iter().take(3).map(|l| format!("{}: {}", l.0, format::signed(l.1))).collect();
+    let about = format!(
+        "Row {}: from the base value {} to the prediction {}. Largest steps: {}.",
+        e.first_row + row + 1,
+        format::number(base),
+        format::number(prediction),
+        names.join("; ")
+    );
+    let title = format!("Waterfall of row {}", e.first_row + row + 1);
+    canvas.finish(width, bottom + 44.0, &title, &about, "")
+}
+
+/// A block arrow from `from` to `to`; at least one pixel wide.
+pub(super) fn arrow(canvas: &mut Canvas, from: f64, to: f64, y: f64, half: f64, paint: Paint) {
+    let direction = if to < from { -1.0 } else { 1.0 };
+    let to = from + direction * (to - from).abs().max(1.0);
+    let neck = to - direction * (to - from).abs().min(6.0);
+    canvas.polygon(&[(from, y - half), (neck, y - half), (to, y), (neck, y + half), (from, y + half)], paint);
+}

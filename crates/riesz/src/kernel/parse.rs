@@ -1,0 +1,664 @@
+//! Kernel expressions: `rbf(age, bmi, ard) + 0.5 * linear` becomes a [`Kernel`] for a table.
+//!
+//! ```text
+//! sum     = product ("+" product)*
+//! product = atom ("*" atom)*
+//! atom    = number | "(" sum ")" | name [ "(" [ argument ("," argument)* ] ")" ]
+//! argument = column | flag | option "=" value
+//! ```
+//!
+//! Columns are named bare or in quotes. A factor without columns reads all numeric columns, and a product that
+//! holds such a factor is multiplied by a categorical factor for every categorical column it does not already read.
+//! Length scales and the linear and polynomial factors are relative to the given [`Units`]; periods are in the
+//! column's own units.
+
+use std::fmt::Write as _;
+
+use super::{
+    Categorical, Factor, Kernel, Lengthscale, Linear, Periodic, Polynomial, Profile, Stationary, Term, Units,
+    lengthscales,
+};
+use crate::error::{Error, Result};
+use crate::table::{ColumnKind, Table};
+
+/// Parentheses deeper than this are refused.
+const MAX_DEPTH: usize = 50;
+/// Sums with more terms than this, once multiplied out, are refused.
+const MAX_TERMS: usize = 500;
+/// Products with more factors than this are refused.
+const MAX_FACTORS: usize = 100;
+/// The similarity of different levels when none is given.
+const SIMILARITY: f64 = 0.5;
+
+/// What can stand in an expression, for error messages and help.
+pub const KERNEL_NAMES: [&str; 12] = [
+    "rbf",
+    "laplacian",
+    "matern12",
+    "matern32",
+    "matern52",
+    "rq",
+    "cauchy",
+    "periodic",
+    "linear",
+    "polynomial",
+    "categorical",
+    "constant",
+];
+
+/// The kinds of factor that an expression can name.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Stationary(Profile),
+    Periodic,
+    Linear,
+    Polynomial,
+    Categorical,
+    Constant,
+}
+
+impl Kind {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "rbf" | "gaussian" => Self::Stationary(Profile::Gaussian),
+            "laplacian" | "exponential" | "matern12" => Self::Stationary(Profile::Exponential),
+            "matern32" => Self::Stationary(Profile::Matern32),
+            "matern52" => Self::Stationary(Profile::Matern52),
+            "rq" | "rational_quadratic" => Self::Stationary(Profile::RationalQuadratic { alpha: 1.0 }),
+            "cauchy" => Self::Stationary(Profile::Cauchy),
+            "periodic" => Self::Periodic,
+            "linear" => Self::Linear,
+            "polynomial" | "poly" => Self::Polynomial,
+            "categorical" => Self::Categorical,
+            "constant" => Self::Constant,
+            _ => return None,
+        })
+    }
+
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::Stationary(Profile::RationalQuadratic { .. }) => &["lengthscale", "alpha"],
+            Self::Stationary(_) => &["lengthscale"],
+            Self::Periodic => &["period", "lengthscale"],
+            Self::Linear => &[],
+            Self::Polynomial => &["degree", "gamma", "coef0"],
+            Self::Categorical => &["similarity"],
+            Self::Constant => &["value"],
+        }
+    }
+
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Self::Stationary(_) => &["ard", "isotropic"],
+            _ => &[],
+        }
+    }
+}
+
+/// One named factor with its arguments, before it meets a table.
+#[derive(Debug, Clone)]
+struct Spec {
+    kind: Kind,
+    at: usize,
+    columns: Vec<(String, usize)>,
+    flags: Vec<&'static str>,
+    numbers: Vec<(&'static str, f64)>,
+    rule: Option<Lengthscale>,
+}
+
+impl Spec {
+    fn number(&self, name: &str) -> Option<f64> {
+        self.numbers.iter().find(|(n, _)| *n == name).map(|(_, v)| *v)
+    }
+}
+
+/// A scaled product; factors are indices into the list of specs.
+#[derive(Debug, Clone)]
+struct Product {
+    scale: f64,
+    factors: Vec<usize>,
+}
+
+/// A parsed kernel expression, not yet bound to the columns of a table.
+#[derive(Debug, Clone)]
+pub struct KernelExpression {
+    text: String,
+    specs: Vec<Spec>,
+    terms: Vec<Product>,
+}
+
+fn problem(text: &str, at: usize, message: impl std::fmt::Display) -> Error {
+    let position = text.get(..at).map_or(at, |before| before.chars().count()) + 1;
+    let shown: String = if text.chars().count() > 60 {
+        text.chars().take(57).chain("...".chars()).collect()
+    } else {
+        text.to_string()
+    };
+    Error::parameter("kernel", format!("'{shown}'"), format!("at character {position}, {message}"))
+}
+
+impl KernelExpression {
+    /// Parses `text`.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`], whose message names the position and what is allowed there.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut parser = Parser { text, at: 0, specs: Vec::new() };
+        let terms = parser.sum(0)?;
+        parser.skip_space();
+        if let Some(c) = parser.peek() {
+            return Err(
+                parser.fail(format!("'{c}' is not expected: after a factor comes '+', '*' or the end"))
+            );
+        }
+        Ok(Self { text: text.to_string(), specs: parser.specs, terms })
+    }
+
+    /// Binds the expression to the columns of `x`, with length scales from its rows where none are given.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for unknown columns and for parameters outside their range.
+    pub fn resolve(&self, x: &Table, units: &Units) -> Result<Kernel> {
+        let of_kind = |numeric: bool| -> Vec<usize> {
+            (0..x.width()).filter(|&j| (x.columns()[j].kind == ColumnKind::Numeric) == numeric).collect()
+        };
+        let (numeric, categorical) = (of_kind(true), of_kind(false));
+        let mut resolved: Vec<Vec<Factor>> = Vec::with_capacity(self.specs.len());
+        for spec in &self.specs {
+            resolved.push(self.resolve_one(spec, x, units, &numeric, &categorical)?);
+        }
+        let mut terms = Vec::with_capacity(self.terms.len());
+        for term in &self.terms {
+            let mut factors: Vec<Factor> = Vec::new();
+            for &s in &term.factors {
+                factors.extend(resolved[s].iter().cloned());
+            }
+            let open = term.factors.iter().any(|&s| {
+                self.specs[s].columns.is_empty()
+                    && !matches!(self.specs[s].kind, Kind::Categorical | Kind::Constant)
+            });
+            if open {
+                for &j in &categorical {
+                    if !factors.iter().any(|f| f.columns().contains(&j)) {
+                        factors
+                            .push(Factor::Categorical(Categorical { columns: [j], similarity: SIMILARITY }));
+                    }
+                }
+            }
+            if factors.len() > MAX_FACTORS.max(x.width() * 2) {
+                return Err(problem(&self.text, 0, "the expression has too many factors"));
+            }
+            terms.push(Term { scale: term.scale, factors });
+        }
+        let kernel = Kernel { terms };
+        kernel.validate(x.width())?;
+        Ok(kernel)
+    }
+
+    fn resolve_one(
+        &self,
+        spec: &Spec,
+        x: &Table,
+        units: &Units,
+        numeric: &[usize],
+        categorical: &[usize],
+    ) -> Result<Vec<Factor>> {
+        let mut columns = Vec::with_capacity(spec.columns.len());
+        for (name, at) in &spec.columns {
+            let Some(j) = x.columns().iter().position(|c| c.name == *name) else {
+                let known: Vec<&str> = x.columns().iter().map(|c| c.name.as_str()).collect();
+                let known = known.join(", ");
+                return Err(problem(
+                    &self.text,
+                    *at,
+                    format!("there is no column '{name}'; the columns are: {known}"),
+                ));
+            };
+            if columns.contains(&j) {
+                return Err(problem(&self.text, *at, format!("column '{name}' is named twice")));
+            }
+            if spec.kind != Kind::Categorical && x.columns()[j].kind != ColumnKind::Numeric {
+                return Err(problem(
+                    &self.text,
+                    *at,
+                    format!("column '{name}' holds text, which only categorical({name}) can read"),
+                ));
+            }
+            columns.push(j);
+        }
+        if columns.is_empty() {
+            columns = if spec.kind == Kind::Categorical { categorical } else { numeric }.to_vec();
+        }
+        if columns.is_empty() {
+            // A table of categorical columns only: the categorical factors do the work.
+            if spec.kind != Kind::Categorical && !categorical.is_empty() {
+                return Ok(Vec::new());
+            }
+            let kind = if spec.kind == Kind::Categorical { "categorical" } else { "numeric" };
+            return Err(problem(&self.text, spec.at, format!("the table has no {kind} columns to read")));
+        }
+        let pick = |from: &[f64]| columns.iter().map(|&j| from[j]).collect::<Vec<_>>();
+        Ok(match spec.kind {
+            Kind::Stationary(profile) => {
+                let profile = match profile {
+                    Profile::RationalQuadratic { .. } => {
+                        Profile::RationalQuadratic { alpha: spec.number("alpha").unwrap_or(1.0) }
+                    }
+                    other => other,
+                };
+                let rule = spec.rule.unwrap_or(Lengthscale::Median);
+                let lengthscale =
+                    lengthscales(x, &columns, units, rule).map_err(|e| problem(&self.text, spec.at, e))?;
+                vec![Factor::Stationary(Stationary {
+                    profile,
+                    columns,
+                    lengthscale,
+                    ard: spec.flags.contains(&"ard"),
+                    isotropic: spec.flags.contains(&"isotropic"),
+                })]
+            }
+            Kind::Periodic => {
+                let Some(period) = spec.number("period") else {
+                    return Err(problem(
+                        &self.text,
+                        spec.at,
+                        "periodic needs a period in the column's units, for example periodic(month, period=12)",
+                    ));
+                };
+                let lengthscale = spec.number("lengthscale").unwrap_or(1.0);
+                let factor = |&j: &usize| Factor::Periodic(Periodic { columns: [j], period, lengthscale });
+                columns.iter().map(factor).collect()
+            }
+            Kind::Linear => {
+                let (center, scale) = (pick(&units.center), pick(&units.scale));
+                vec![Factor::Linear(Linear { columns, center, scale })]
+            }
+            Kind::Polynomial => {
+                let (center, scale) = (pick(&units.center), pick(&units.scale));
+                let degree = spec.number("degree").unwrap_or(3.0);
+                if degree.fract() != 0.0 || !(1.0..=100.0).contains(&degree) {
+                    return Err(problem(&self.text, spec.at, "the degree is a whole number from 1 to 100"));
+                }
+                let gamma = spec.number("gamma").unwrap_or(1.0 / columns.len() as f64);
+                let coef0 = spec.number("coef0").unwrap_or(1.0);
+                vec![Factor::Polynomial(Polynomial {
+                    columns,
+                    center,
+                    scale,
+                    gamma,
+                    coef0,
+                    degree: degree as u32,
+                })]
+            }
+            Kind::Categorical => {
+                let similarity = spec.number("similarity").unwrap_or(SIMILARITY);
+                let factor = |&j: &usize| Factor::Categorical(Categorical { columns: [j], similarity });
+                columns.iter().map(factor).collect()
+            }
+            // The parser has turned constants into scales.
+            Kind::Constant => Vec::new(),
+        })
+    }
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    at: usize,
+    specs: Vec<Spec>,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+
+    fn skip_space(&mut self) {
+        while let Some(c) = self.peek().filter(|c| c.is_whitespace()) {
+            self.at += c.len_utf8();
+        }
+    }
+
+    /// Takes `wanted` if it comes next, after any space.
+    fn take(&mut self, wanted: char) -> bool {
+        self.skip_space();
+        let found = self.peek() == Some(wanted);
+        if found {
+            self.at += wanted.len_utf8();
+        }
+        found
+    }
+
+    fn fail(&self, message: impl std::fmt::Display) -> Error {
+        problem(self.text, self.at, message)
+    }
+
+    fn sum(&mut self, depth: usize) -> Result<Vec<Product>> {
+        let mut terms = self.product(depth)?;
+        while self.take('+') {
+            terms.extend(self.product(depth)?);
+            if terms.len() > MAX_TERMS {
+                return Err(self.fail(format!("the sum has more than {MAX_TERMS} terms")));
+            }
+        }
+        Ok(terms)
+    }
+
+    fn product(&mut self, depth: usize) -> Result<Vec<Product>> {
+        let mut left = self.atom(depth)?;
+        while self.take('*') {
+            let right = self.atom(depth)?;
+            if left.len() * right.len() > MAX_TERMS {
+                return Err(self.fail(format!("multiplied out, the sum has more than {MAX_TERMS} terms")));
+            }
+            let mut terms = Vec::with_capacity(left.len() * right.len());
+            for a in &left {
+                for b in &right {
+                    let factors: Vec<usize> = a.factors.iter().chain(&b.factors).copied().collect();
+                    if factors.len() > MAX_FACTORS {
+                        return Err(self.fail(format!("the product has more than {MAX_FACTORS} factors")));
+                    }
+                    terms.push(Product { scale: a.scale * b.scale, factors });
+                }
+            }
+            left = terms;
+        }
+        Ok(left)
+    }
+
+    fn atom(&mut self, depth: usize) -> Result<Vec<Product>> {
+        if self.take('(') {
+            if depth == MAX_DEPTH {
+                return Err(self.fail(format!("parentheses are nested deeper than {MAX_DEPTH}")));
+            }
+            let inner = self.sum(depth + 1)?;
+            if !self.take(')') {
+                return Err(self.fail("a closing ')' is missing"));
+            }
+            return Ok(inner);
+        }
+        self.skip_space();
+        let start = self.at;
+        let word = self.word();
+        if word.is_empty() {
+            let found = self.peek().map_or("the end".into(), |c| format!("'{c}'"));
+            return Err(self.fail(format!("{found} stands where a factor should: {}", allowed())));
+        }
+        if word.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-')) {
+            let scale = self.positive(&word, start)?;
+            return Ok(vec![Product { scale, factors: Vec::new() }]);
+        }
+        let Some(kind) = Kind::named(&word.to_ascii_lowercase()) else {
+            return Err(problem(self.text, start, format!("there is no kernel '{word}': {}", allowed())));
+        };
+        let mut spec = Spec { kind, at: start, columns: vec![], flags: vec![], numbers: vec![], rule: None };
+        if self.take('(') && !self.take(')') {
+            loop {
+                self.argument(&mut spec, &word)?;
+                if self.take(')') {
+                    break;
+                }
+                if !self.take(',') {
+                    return Err(self.fail("',' or ')' is missing after an argument"));
+                }
+            }
+        }
+        if kind == Kind::Constant {
+            let scale = spec.number("value").unwrap_or(1.0);
+            return Ok(vec![Product { scale, factors: Vec::new() }]);
+        }
+        self.specs.push(spec);
+        Ok(vec![Product { scale: 1.0, factors: vec![self.specs.len() - 1] }])
+    }
+
+    /// The longest run of characters that are neither space nor punctuation of the grammar. A sign after the
+    /// `e` of a number belongs to the number.
+    fn word(&mut self) -> String {
+        let mut word = String::new();
+        while let Some(c) = self.peek() {
+            let exponent = c == '+'
+                && word.ends_with(['e', 'E'])
+                && word.starts_with(|d: char| d.is_ascii_digit() || d == '.')
+                && self.text[self.at + 1..].starts_with(|d: char| d.is_ascii_digit());
+            if c.is_whitespace() || (matches!(c, '+' | '*' | '(' | ')' | ',' | '=' | '\'' | '"') && !exponent)
+            {
+                break;
+            }
+            word.push(c);
+            self.at += c.len_utf8();
+        }
+        word
+    }
+
+    fn positive(&self, word: &str, at: usize) -> Result<f64> {
+        match word.parse::<f64>() {
+            Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+            _ => Err(problem(self.text, at, format!("'{word}' is not a positive number"))),
+        }
+    }
+
+    fn argument(&mut self, spec: &mut Spec, name: &str) -> Result<()> {
+        self.skip_space();
+        let start = self.at;
+        if let Some(quote) = self.peek().filter(|c| matches!(c, '\'' | '"')) {
+            self.at += 1;
+            let Some(length) = self.text[self.at..].find(quote) else {
+                return Err(problem(self.text, start, "the quote is not closed"));
+            };
+            let column = self.text[self.at..self.at + length].to_string();
+            self.at += length + 1;
+            return self.column(spec, column, start);
+        }
+        let word = self.word();
+        if word.is_empty() {
+            return Err(self.fail(format!("an argument of {name} is missing: {}", arguments(spec.kind))));
+        }
+        if self.take('=') {
+            self.skip_space();
+            let at = self.at;
+            let value = self.word();
+            let Some(&option) = spec.kind.options().iter().find(|o| **o == word) else {
+                return Err(problem(
+                    self.text,
+                    start,
+                    format!("{name} has no option '{word}': {}", arguments(spec.kind)),
+                ));
+            };
+            if spec.number(option).is_some() || (option == "lengthscale" && spec.rule.is_some()) {
+                return Err(problem(self.text, start, format!("{option} is given twice")));
+            }
+            if option == "lengthscale" && matches!(spec.kind, Kind::Stationary(_)) {
+                spec.rule = Some(match value.as_str() {
+                    "median" => Lengthscale::Median,
+                    "median_per_feature" => Lengthscale::MedianPerFeature,
+                    "scale" => Lengthscale::Scale,
+                    "auto" => Lengthscale::Auto,
+                    number => Lengthscale::Fixed(self.positive(number, at).map_err(|_| {
+                        problem(
+                            self.text,
+                            at,
+                            format!(
+                                "the length scale '{number}' is none of median, median_per_feature, scale, \
+                                 auto or a positive number"
+                            ),
+                        )
+                    })?),
+                });
+            } else {
+                // Zero is allowed for these two.
+                let value = match (option, value.parse::<f64>()) {
+                    ("coef0" | "similarity", Ok(0.0)) => 0.0,
+                    _ => self.positive(&value, at)?,
+                };
+                spec.numbers.push((option, value));
+            }
+            return Ok(());
+        }
+        if let Some(&flag) = spec.kind.flags().iter().find(|f| **f == word) {
+            spec.flags.push(flag);
+            return Ok(());
+        }
+        if spec.kind == Kind::Constant {
+            let value = self.positive(&word, start)?;
+            spec.numbers.push(("value", value));
+            return Ok(());
+        }
+        self.column(spec, word, start)
+    }
+
+    fn column(&self, spec: &mut Spec, name: String, at: usize) -> Result<()> {
+        if spec.kind == Kind::Constant {
+            return Err(problem(self.text, at, "constant reads no columns"));
+        }
+        spec.columns.push((name, at));
+        Ok(())
+    }
+}
+
+fn allowed() -> String {
+    format!("write a number, '(' or one of {}", KERNEL_NAMES.join(", "))
+}
+
+fn arguments(kind: Kind) -> String {
+    let mut text = String::from("allowed are");
+    if kind != Kind::Constant {
+        text.push_str(" names of columns,");
+    }
+    for flag in kind.flags() {
+        let _ = write!(text, " {flag},");
+    }
+    for option in kind.options() {
+        let _ = write!(text, " {option}=…,");
+    }
+    text.truncate(text.len() - 1);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::table::Column;
+
+    fn table() -> Table {
+        let levels = ColumnKind::Categorical { levels: vec!["f".into(), "m".into()] };
+        let columns = vec![
+            Column::numeric("age"),
+            Column::numeric("blood pressure"),
+            Column { name: "sex".into(), kind: levels },
+            Column::numeric("month"),
+        ];
+        let value = |j: usize, i: usize| match j {
+            2 => (i % 2) as f64,
+            _ => ((i * (j + 3)) % 7) as f64,
+        };
+        let values = (0..4).flat_map(|j| (0..12).map(move |i| value(j, i))).collect();
+        Table::from_column_major(columns, 12, values).unwrap()
+    }
+
+    fn kernel(text: &str) -> Result<Kernel> {
+        let x = table();
+        KernelExpression::parse(text)?.resolve(&x, &Units::standardised(&x))
+    }
+
+    fn message(text: &str) -> String {
+        kernel(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_bare_factor_reads_everything() {
+        let k = kernel("rbf").unwrap();
+        assert_eq!(k.terms.len(), 1);
+        assert_eq!(k.terms[0].factors[0].columns(), [0, 1, 3]);
+        assert!(matches!(&k.terms[0].factors[1], Factor::Categorical(c) if c.columns == [2]));
+        // Named columns stand alone, and a categorical factor that is already there is not repeated.
+        assert_eq!(kernel("rbf(age)").unwrap().terms[0].factors.len(), 1);
+        let k = kernel("rbf * categorical(sex, similarity=0.2)").unwrap();
+        assert_eq!(k.terms[0].factors.len(), 2);
+    }
+
+    #[test]
+    fn sums_multiply_out() {
+        let k =
+            kernel("2 * (rbf(age, ard) + 0.5*linear('blood pressure')) * periodic(month, period=12) + 1e+1")
+                .unwrap();
+        assert_eq!(k.terms.iter().map(|t| t.scale).collect::<Vec<_>>(), [2.0, 1.0, 10.0]);
+        assert_eq!(k.terms.iter().map(|t| t.factors.len()).collect::<Vec<_>>(), [2, 2, 0]);
+        assert_eq!(kernel("constant(3)*constant").unwrap(), Kernel::constant(3.0));
+    }
+
+    #[test]
+    fn every_name_resolves() {
+        for name in KERNEL_NAMES {
+            let text = if name == "periodic" { "periodic(period=7)" } else { name };
+            kernel(text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+        for text in [
+            "matern52(isotropic)",
+            "rbf(lengthscale=median)",
+            "rbf(lengthscale=scale)",
+            "rbf(lengthscale=auto)",
+            "rbf(age,lengthscale=median_per_feature)",
+            "rq(alpha=1,lengthscale=2)",
+            "polynomial(degree=2,gamma=0.1,coef0=0)",
+            "RBF( age )",
+        ] {
+            kernel(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        }
+    }
+
+    #[test]
+    fn mistakes_are_located() {
+        let cases = [
+            ("rbg", "at character 1, there is no kernel 'rbg'"),
+            ("rbf + ", "at character 7, the end stands where a factor should"),
+            ("rbf(agee)", "at character 5, there is no column 'agee'; the columns are: age, blood pressure"),
+            ("rbf(sex)", "categorical(sex)"),
+            ("rbf(age", "',' or ')' is missing"),
+            ("(rbf", "a closing ')' is missing"),
+            ("rbf) ", "after a factor comes '+', '*' or the end"),
+            ("rbf(alpha=1)", "rbf has no option 'alpha': allowed are names of columns, ard, isotropic"),
+            ("rbf(lengthscale=-1)", "none of median"),
+            ("rbf(age, age)", "named twice"),
+            ("0*rbf", "'0' is not a positive number"),
+            ("periodic(month)", "periodic needs a period"),
+            ("polynomial(degree=2.5)", "whole number"),
+            ("rbf('age)", "the quote is not closed"),
+            ("", "the end stands where"),
+        ];
+        for (text, expected) in cases {
+            assert!(message(text).contains(expected), "{text}: {}", message(text));
+        }
+    }
+
+    #[test]
+    fn hostile_sizes_are_refused() {
+        assert!(message(&"(".repeat(1_000_000)).contains("nested deeper"));
+        assert!(message(&["(rbf+linear)"; 40].join("*")).contains("more than 500 terms"));
+        assert!(message(&["rbf"; 1000].join("*")).contains("more than 100 factors"));
+        assert!(message(&["rbf(age)"; 1000].join("+")).contains("more than 500 terms"));
+        assert!(message("1e200*1e200").contains("positive"));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics_on_text(text in "\\PC{0,60}") {
+            let _ = kernel(&text);
+        }
+
+        #[test]
+        fn never_panics_on_almost_kernels(
+            parts in proptest::collection::vec(
+                prop::sample::select(vec![
+                    "rbf", "linear", "(", ")", "+", "*", ",", "=", "age", "'", "\"", "lengthscale", "median", "1e",
+                    "2", "-", ".", " ", "ard", "sex", "categorical", "periodic", "period", "é", "constant", "1e309",
+                ]),
+                0..25,
+            )
+        ) {
+            if let Ok(k) = kernel(&parts.concat()) {
+                prop_assert!(k.validate(4).is_ok());
+            }
+        }
+    }
+}
