@@ -88,7 +88,10 @@ impl Browser {
     }
 
     fn text(&self, css: &str) -> String {
-        self.js(&format!("document.querySelector('{css}').textContent")).as_str().unwrap_or_default().to_string()
+        self.js(&format!("document.querySelector('{css}').textContent"))
+            .as_str()
+            .unwrap_or_default()
+            .to_string()
     }
 }
 
@@ -135,7 +138,9 @@ fn the_report_works_in_a_browser() {
     assert_eq!(browser.text("#waterfall-title"), "Row 17, step by step");
     assert!(browser.text("#waterfall-plot").contains("f(x) = "));
     assert!(browser.text("#waterfall-plot").contains("bmi = "));
-    browser.js("(() => { const s = document.getElementById('output'); s.value = 1; s.onchange({ target: s }); })()");
+    browser.js(
+        "(() => { const s = document.getElementById('output'); s.value = 1; s.onchange({ target: s }); })()",
+    );
     assert_eq!(browser.js("document.querySelectorAll('.output:not([hidden])').length"), 1);
 
     let paper = "getComputedStyle(document.body).backgroundColor";
