@@ -152,7 +152,10 @@ function columns() {
   D.columns.forEach((_, c) => { if (!owner.has(c)) order.push(c); });
   head = [['row', 'row', (i) => D.rows[i], (i) => String(D.rows[i])]];
   for (const [key, name] of [['predictions', 'prediction'], ['base', 'base value'], ['residuals', 'residual']])
-    head.push([key, name, (i) => D[key][S.output][i], (i) => key === 'residuals' ? D[key][S.output][i].toExponential(1).replace(/-/g, '−') : number(D[key][S.output][i])]);
+    head.push([key, name, (i) => D[key][S.output][i], (i) => {
+      const v = D[key][S.output][i];
+      return key === 'residuals' && v ? v.toExponential(1).replace(/-/g, '−') : number(v);
+    }]);
   for (const c of order.slice(0, COLUMNS))
     head.push(['c' + c, D.columns[c].name, (i) => D.columns[c].values[i], (i) => cell(c, i)]);
 }

@@ -147,6 +147,10 @@ fn data(drawn: &Explanation, rows: &[usize], all: &Explanation) -> Value {
             json!({ "name": c.name, "levels": levels, "values": drawn.data.column(j) })
         })
         .collect();
+    let residuals = match &drawn.exactness {
+        Exactness::Exact { residual, .. } => residual.clone(),
+        Exactness::Estimated { .. } => drawn.residuals(),
+    };
     json!({
         "rows": rows.iter().map(|i| all.first_row + i + 1).collect::<Vec<_>>(),
         "outputs": drawn.output_names,
@@ -155,7 +159,7 @@ fn data(drawn: &Explanation, rows: &[usize], all: &Explanation) -> Value {
         "values": values,
         "base": by_output(&drawn.base_values),
         "predictions": by_output(&drawn.predictions),
-        "residuals": by_output(&drawn.residuals()),
+        "residuals": by_output(&residuals),
         "ranking": (0..m).map(|o| all.ranking(o)).collect::<Vec<_>>(),
     })
 }

@@ -36,9 +36,9 @@ pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
             }
             let text = format!("{} ({})", format::label(e, row, j), format::signed(values[j]));
             let room = if side < 0.0 { free - 4.0 } else { width - 4.0 - free };
-            let text = format::shorten(&text, FONT, room.max(0.0).min(220.0));
+            let text = format::shorten(&text, FONT, 220.0);
             let needed = format::text_width(&text, FONT);
-            if k < options.max_display && needed >= 30.0 && room >= needed {
+            if k < options.max_display && room >= needed {
                 let line = y + half + 18.0;
                 let anchor = if side < 0.0 { Anchor::End } else { Anchor::Start };
                 canvas.text((free, line), &text, anchor, Paint::Ink, room);

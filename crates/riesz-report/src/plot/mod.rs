@@ -186,7 +186,7 @@ impl Scale {
     fn around(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
         let (mut lo, mut hi) =
             values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
-        if !(lo <= hi) {
+        if lo > hi {
             (lo, hi) = (0.0, 0.0);
         }
         let size = lo.abs().max(hi.abs());
