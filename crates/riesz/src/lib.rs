@@ -13,6 +13,7 @@ pub mod error;
 pub mod expansion;
 pub mod explanation;
 pub mod fit;
+pub mod format;
 pub mod kernel;
 pub mod linalg;
 mod simd;

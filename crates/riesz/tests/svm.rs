@@ -125,9 +125,12 @@ fn agrees_with_scikit_learn() {
                 let rows: Vec<usize> = numbers(&case["support"]).iter().map(|v| *v as usize).collect();
                 let largest = expected.iter().flatten().fold(1.0, |a: f64, b| a.max(b.abs()));
                 for r in 0..x.rows() {
-                    for o in 0..model.outputs() {
-                        let theirs = rows.iter().position(|v| *v == r).map_or(0.0, |at| expected[at][o]);
-                        let ours = support.iter().position(|v| *v == r).map_or(0.0, |at| model.coef[(at, o)]);
+                    let theirs = rows.iter().position(|v| *v == r);
+                    let ours = support.iter().position(|v| *v == r);
+                    let none = vec![0.0; model.outputs()];
+                    let theirs = theirs.map_or(&none[..], |at| &expected[at]);
+                    let ours = ours.map_or(&none[..], |at| model.coef.row(at));
+                    for (o, (theirs, ours)) in theirs.iter().zip(ours).enumerate() {
                         assert!(
                             (theirs - ours).abs() <= 1e-5 * largest,
                             "{name}: coefficient of row {r}, output {o} is {ours}, not {theirs}"
