@@ -264,3 +264,41 @@ proptest! {
         }
     }
 }
+
+/// Enough rows for several blocks of the solver's loops and for many rounds of shrinking and eviction.
+#[test]
+fn neither_cache_nor_shrinking_moves_the_optimum() {
+    let n = 900;
+    let noise =
+        |r: usize, j: usize| ((r * 7919 + j * 104_729) as f64 * 0.618_033_988_749_895).fract() * 4.0 - 2.0;
+    let rows: Vec<[f64; 3]> = (0..n).map(|r| [noise(r, 1), noise(r, 2), noise(r, 3)]).collect();
+    let x = Table::from_rows(&rows).unwrap();
+    let truth = |p: &[f64; 3]| (2.0 * p[0]).sin() + p[1] * p[2];
+    let y: Vec<f64> = (0..n).map(|r| truth(&rows[r]) + 0.3 * noise(r, 9)).collect();
+    let labels: Vec<usize> = (0..n).map(|r| usize::from(y[r] + 0.5 * noise(r, 4) > 0.0)).collect();
+    let kernel = Kernel::gaussian(&[0.7, 0.7, 0.7]);
+    let mut svc = SupportVectorClassifier::new(kernel.clone(), 30.0);
+    let mut svr = SupportVectorRegressor::new(kernel, 30.0, 0.05);
+    (svc.tolerance, svr.tolerance) = (1e-6, 1e-6);
+    let mut answers: Vec<(Vec<f64>, Vec<f64>)> = Vec::new();
+    for (cache_bytes, shrinking) in [(200 << 20, false), (200 << 20, true), (0, true), (n * 8 * 50, true)] {
+        (svc.cache_bytes, svr.cache_bytes) = (cache_bytes, cache_bytes);
+        (svc.shrinking, svr.shrinking) = (shrinking, shrinking);
+        let a = svc.fit(&x, &labels, &names(2)).unwrap().model;
+        let b = svr.fit(&x, &y).unwrap().model;
+        answers.push((a.predict(&x).unwrap().data().to_vec(), b.predict(&x).unwrap().data().to_vec()));
+        for r in 0..n {
+            // Rows that are no support vectors are on the right side of the margin, and inside the tube.
+            let at = |model: &Expansion| (0..model.points.rows()).any(|p| model.points.row(p) == rows[r]);
+            let sign = if labels[r] == 1 { 1.0 } else { -1.0 };
+            let (f, g) = (answers[answers.len() - 1].0[r], answers[answers.len() - 1].1[r]);
+            assert!(at(&a) || sign * f >= 1.0 - 2e-6, "row {r}: margin {}", sign * f);
+            assert!(at(&b) || (y[r] - g).abs() <= 0.05 + 2e-6, "row {r}: residual {}", y[r] - g);
+        }
+    }
+    for other in &answers[1..] {
+        let differ = |a: &[f64], b: &[f64]| a.iter().zip(b).fold(0.0, |m: f64, (a, b)| m.max((a - b).abs()));
+        assert!(differ(&answers[0].0, &other.0) < 1e-5, "{:e}", differ(&answers[0].0, &other.0));
+        assert!(differ(&answers[0].1, &other.1) < 1e-5, "{:e}", differ(&answers[0].1, &other.1));
+    }
+}

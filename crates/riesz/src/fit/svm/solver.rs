@@ -400,42 +400,38 @@ fn add_body<const FUSED: bool>(out: &mut [f64], row: &[f64], factor: f64) {
     }
 }
 
-/// The least value over lanes, and its place; the first place where several are least.
+// Searching for the place of an extreme value does not vectorise; its value does. These loops find the value block
+// by block, and then look for the place in one block.
+const BLOCK: usize = 256;
+
 #[inline(always)]
-fn first_least(best: &[f64; LANES], place: &[f64; LANES]) -> (f64, usize) {
-    let (mut value, mut at) = (f64::INFINITY, f64::INFINITY);
-    for l in 0..LANES {
-        if best[l] < value || (best[l] == value && place[l] < at) {
-            (value, at) = (best[l], place[l]);
-        }
-    }
-    (value, if at.is_finite() { at as usize } else { 0 })
+fn lower(best: &mut [f64; LANES], l: usize, v: f64) {
+    best[l] = if v < best[l] { v } else { best[l] };
 }
 
-// In these loops the place of the best is carried as a double, in lanes as wide as the values: comparison and
-// both selections are then one vector instruction each.
+#[inline(always)]
+fn least_of(lanes: [f64; LANES]) -> f64 {
+    lanes.into_iter().fold(f64::INFINITY, |a, b| if b < a { b } else { a })
+}
 
+/// The least `gradient + up`, and the first place that has it.
 #[inline(always)]
 fn least_body<const FUSED: bool>(gradient: &[f64], up: &[f64]) -> (f64, usize) {
-    let mut best = [f64::INFINITY; LANES];
-    let mut place = [f64::INFINITY; LANES];
-    let (g8, g_rest) = gradient.as_chunks::<LANES>();
-    let (u8, u_rest) = up.as_chunks::<LANES>();
-    for (c, (g, u)) in g8.iter().zip(u8).enumerate() {
-        for l in 0..LANES {
-            let v = g[l] + u[l];
-            let better = v < best[l];
-            best[l] = if better { v } else { best[l] };
-            place[l] = if better { (c * LANES + l) as f64 } else { place[l] };
+    let (mut value, mut at) = (f64::INFINITY, 0);
+    for (block, (g, u)) in gradient.chunks(BLOCK).zip(up.chunks(BLOCK)).enumerate() {
+        let least = g.iter().zip(u).fold(f64::INFINITY, |a, (g, u)| a.min(g + u));
+        if least < value {
+            (value, at) = (least, block);
         }
     }
-    for (l, (g, u)) in g_rest.iter().zip(u_rest).enumerate() {
-        if g + u < best[l] {
-            best[l] = g + u;
-            place[l] = (g8.len() * LANES + l) as f64;
-        }
-    }
-    first_least(&best, &place)
+    (value, first_equal(gradient, up, at, value))
+}
+
+#[inline(always)]
+fn first_equal(gradient: &[f64], up: &[f64], block: usize, value: f64) -> usize {
+    let from = block * BLOCK;
+    let found = gradient[from..].iter().zip(&up[from..]).position(|(g, u)| g + u == value);
+    from + found.unwrap_or(0)
 }
 
 /// `gradient += change_i row_i + change_j row_j`, and [`least_body`] of the result in the same pass.
@@ -448,33 +444,32 @@ fn update_body<const FUSED: bool>(
     change_i: f64,
     change_j: f64,
 ) -> (f64, usize) {
-    let n = gradient.len();
-    let (up, row_i, row_j) = (&up[..n], &row_i[..n], &row_j[..n]);
-    let mut best = [f64::INFINITY; LANES];
-    let mut place = [f64::INFINITY; LANES];
-    let mut here: [f64; LANES] = std::array::from_fn(|l| l as f64);
-    let (g8, g_rest) = gradient.as_chunks_mut::<LANES>();
-    let (u8, u_rest) = up.as_chunks::<LANES>();
-    let (i8, i_rest) = row_i.as_chunks::<LANES>();
-    let (j8, j_rest) = row_j.as_chunks::<LANES>();
-    for (((g, u), ki), kj) in g8.iter_mut().zip(u8).zip(i8).zip(j8) {
-        for l in 0..LANES {
-            g[l] = fma::<FUSED>(change_j, kj[l], fma::<FUSED>(change_i, ki[l], g[l]));
-            let v = g[l] + u[l];
-            let better = v < best[l];
-            best[l] = if better { v } else { best[l] };
-            place[l] = if better { here[l] } else { place[l] };
-            here[l] += LANES as f64;
+    let (mut value, mut at) = (f64::INFINITY, 0);
+    let blocks = gradient.chunks_mut(BLOCK).zip(up.chunks(BLOCK));
+    let blocks = blocks.zip(row_i.chunks(BLOCK).zip(row_j.chunks(BLOCK)));
+    for (block, ((g, u), (ki, kj))) in blocks.enumerate() {
+        let n = g.len();
+        let mut best = [f64::INFINITY; LANES];
+        let (g8, g_rest) = g.as_chunks_mut::<LANES>();
+        let (u8, u_rest) = u[..n].as_chunks::<LANES>();
+        let (i8, i_rest) = ki[..n].as_chunks::<LANES>();
+        let (j8, j_rest) = kj[..n].as_chunks::<LANES>();
+        for (((g, u), ki), kj) in g8.iter_mut().zip(u8).zip(i8).zip(j8) {
+            for l in 0..LANES {
+                g[l] = fma::<FUSED>(change_j, kj[l], fma::<FUSED>(change_i, ki[l], g[l]));
+                lower(&mut best, l, g[l] + u[l]);
+            }
+        }
+        for l in 0..g_rest.len() {
+            g_rest[l] = fma::<FUSED>(change_j, j_rest[l], fma::<FUSED>(change_i, i_rest[l], g_rest[l]));
+            lower(&mut best, l, g_rest[l] + u_rest[l]);
+        }
+        let least = least_of(best);
+        if least < value {
+            (value, at) = (least, block);
         }
     }
-    for l in 0..g_rest.len() {
-        g_rest[l] = fma::<FUSED>(change_j, j_rest[l], fma::<FUSED>(change_i, i_rest[l], g_rest[l]));
-        if g_rest[l] + u_rest[l] < best[l] {
-            best[l] = g_rest[l] + u_rest[l];
-            place[l] = here[l];
-        }
-    }
-    first_least(&best, &place)
+    (value, first_equal(gradient, up, at, value))
 }
 
 /// The row of largest `(violation)² / curvature` with `value`, and the largest violation.
@@ -487,44 +482,51 @@ fn best_partner_body<const FUSED: bool>(
     value: f64,
     diagonal_i: f64,
 ) -> Choice {
-    let n = gradient.len();
-    let (down, diagonal, row_i) = (&down[..n], &diagonal[..n], &row_i[..n]);
-    // Scores are negated, so that the best is the least.
-    let score = |g: f64, d: f64, k: f64, r: f64| {
-        let violation = (g + d) - value;
+    // Gains and violations are negated, so that the best is the least.
+    let gain = |g: f64, d: f64, k: f64, r: f64| {
+        let excess = value - (g + d);
         let curvature = (diagonal_i + k) - 2.0 * r;
         let curvature = if curvature > 0.0 { curvature } else { TAU };
-        let gain = -(violation * violation) / curvature;
-        (violation, if violation > 0.0 { gain } else { 0.0 })
+        let negative = if excess < 0.0 { excess } else { 0.0 };
+        (excess, -(negative * negative) / curvature)
     };
-    let mut best = [0.0; LANES];
-    let mut place = [f64::INFINITY; LANES];
-    let mut gap = [f64::NEG_INFINITY; LANES];
-    let mut here: [f64; LANES] = std::array::from_fn(|l| l as f64);
-    let (g8, g_rest) = gradient.as_chunks::<LANES>();
-    let (d8, d_rest) = down.as_chunks::<LANES>();
-    let (k8, k_rest) = diagonal.as_chunks::<LANES>();
-    let (r8, r_rest) = row_i.as_chunks::<LANES>();
-    for (((g, d), k), r) in g8.iter().zip(d8).zip(k8).zip(r8) {
-        for l in 0..LANES {
-            let (violation, gain) = score(g[l], d[l], k[l], r[l]);
-            gap[l] = if violation > gap[l] { violation } else { gap[l] };
-            let better = gain < best[l];
-            best[l] = if better { gain } else { best[l] };
-            place[l] = if better { here[l] } else { place[l] };
-            here[l] += LANES as f64;
+    let (mut most, mut at, mut gap) = (0.0, None, f64::INFINITY);
+    let blocks = gradient.chunks(BLOCK).zip(down.chunks(BLOCK));
+    let blocks = blocks.zip(diagonal.chunks(BLOCK).zip(row_i.chunks(BLOCK)));
+    for (block, ((g, d), (k, r))) in blocks.enumerate() {
+        let n = g.len();
+        let mut best = [0.0; LANES];
+        let mut gaps = [f64::INFINITY; LANES];
+        let (g8, g_rest) = g.as_chunks::<LANES>();
+        let (d8, d_rest) = d[..n].as_chunks::<LANES>();
+        let (k8, k_rest) = k[..n].as_chunks::<LANES>();
+        let (r8, r_rest) = r[..n].as_chunks::<LANES>();
+        for (((g, d), k), r) in g8.iter().zip(d8).zip(k8).zip(r8) {
+            for l in 0..LANES {
+                let (excess, gain) = gain(g[l], d[l], k[l], r[l]);
+                lower(&mut gaps, l, excess);
+                lower(&mut best, l, gain);
+            }
+        }
+        for l in 0..g_rest.len() {
+            let (excess, gain) = gain(g_rest[l], d_rest[l], k_rest[l], r_rest[l]);
+            lower(&mut gaps, l, excess);
+            lower(&mut best, l, gain);
+        }
+        gap = least_of(gaps).min(gap);
+        let best = least_of(best);
+        if best < most {
+            (most, at) = (best, Some(block));
         }
     }
-    for l in 0..g_rest.len() {
-        let (violation, gain) = score(g_rest[l], d_rest[l], k_rest[l], r_rest[l]);
-        gap[l] = gap[l].max(violation);
-        if gain < best[l] {
-            best[l] = gain;
-            place[l] = here[l];
-        }
-    }
-    let row = first_least(&best, &place).1;
-    Choice { row, gap: gap.into_iter().fold(f64::NEG_INFINITY, f64::max) }
+    let parts =
+        |from: usize| (from..gradient.len()).map(|s| (s, gradient[s], down[s], diagonal[s], row_i[s]));
+    let row = match at {
+        Some(block) => parts(block * BLOCK).find(|&(_, g, d, k, r)| gain(g, d, k, r).1 == most),
+        // No violation, or gains too small for a double: then the largest violation decides.
+        None => parts(0).find(|&(_, g, d, k, r)| gain(g, d, k, r).0 == gap),
+    };
+    Choice { row: row.map_or(0, |part| part.0), gap: -gap }
 }
 
 dispatch! {
