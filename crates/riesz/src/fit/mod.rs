@@ -7,7 +7,7 @@
 //! | [`SupportVectorClassifier`], [`SupportVectorRegressor`], [`OneClassSupportVector`] | hinge, ε-insensitive, one-class | sequential minimal optimisation |
 
 mod ridge;
-pub mod svm;
+mod svm;
 
 pub use ridge::{KernelRidge, RidgeFit};
 pub use svm::{

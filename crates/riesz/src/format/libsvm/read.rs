@@ -55,7 +55,7 @@ struct Field<'a> {
     values: Vec<&'a str>,
 }
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 13] = [
     "svm_type",
     "kernel_type",
     "degree",
@@ -66,7 +66,6 @@ const KEYS: [&str; 14] = [
     "rho",
     "label",
     "nr_sv",
-    "nSV",
     "probA",
     "probB",
     "prob_density_marks",
@@ -403,12 +402,11 @@ fn labels(header: &Header<'_>, classes: usize) -> Result<Vec<String>> {
 
 /// Support vectors of each class.
 fn counts(header: &Header<'_>, classes: usize, total: usize) -> Result<Vec<usize>> {
-    let key = if header.get("nr_sv").is_none() && header.get("nSV").is_some() { "nSV" } else { "nr_sv" };
-    let field = header.list(key, classes, "one a class")?;
+    let field = header.list("nr_sv", classes, "one a class")?;
     let counts: Vec<usize> = field.values.iter().map(|v| whole(field.line, v)).collect::<Result<_>>()?;
     let sum = counts.iter().try_fold(0_usize, |sum, count| sum.checked_add(*count));
     if sum != Some(total) {
-        return problem(field.line, format!("the numbers of '{key}' do not add up to total_sv = {total}"));
+        return problem(field.line, format!("the numbers of 'nr_sv' do not add up to total_sv = {total}"));
     }
     Ok(counts)
 }
