@@ -4,10 +4,16 @@
 //! | estimator | loss | solver |
 //! |---|---|---|
 //! | [`KernelRidge`] | squared | Cholesky; ridge by leave-one-out from one eigendecomposition |
+//! | [`SupportVectorClassifier`], [`SupportVectorRegressor`], [`OneClassSupportVector`] | hinge, ε-insensitive, one-class | sequential minimal optimisation |
 
 mod ridge;
+mod svm;
 
 pub use ridge::{KernelRidge, RidgeFit};
+pub use svm::{
+    ClassWeight, OneClassFit, OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor, SvcFit,
+    SvrFit,
+};
 
 use crate::error::{Error, Result};
 use crate::table::Table;

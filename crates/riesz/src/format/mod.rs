@@ -5,8 +5,10 @@
 //! |---|---|
 //! | [`model`] | a fitted model: a safetensors file with one JSON record |
 //! | [`explanation`] | an explanation: JSON |
+//! | [`libsvm`] | LIBSVM's text models (`svm-train`, `svm_save_model`) |
 
 pub mod explanation;
+pub mod libsvm;
 pub mod model;
 
 use crate::error::{Error, Result};

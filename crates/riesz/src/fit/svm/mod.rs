@@ -1,0 +1,85 @@
+//! Support vector machines: classification, regression and one-class, by sequential minimal optimisation.
+//!
+//! The optimum is LIBSVM's (Chang and Lin, ACM TIST 2011): same dual problems, stopping rule and intercept. Any
+//! [`Kernel`](crate::Kernel) works, and only support vectors are kept.
+
+mod cache;
+mod one_class;
+mod solver;
+mod svc;
+mod svr;
+
+pub use one_class::{OneClassFit, OneClassSupportVector};
+pub use svc::{ClassWeight, SupportVectorClassifier, SvcFit};
+pub use svr::{SupportVectorRegressor, SvrFit};
+
+use crate::error::{Error, Result};
+use crate::linalg::Matrix;
+use crate::table::Table;
+
+/// LIBSVM's default stopping tolerance.
+const TOLERANCE: f64 = 1e-3;
+/// LIBSVM's and scikit-learn's default cache: 200 MB.
+const CACHE_BYTES: usize = 200 << 20;
+
+fn positive(name: &str, value: f64) -> Result<()> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    Err(Error::parameter(name, value, "it is a positive number"))
+}
+
+/// Checks the tolerance: below 1e-12, rounding of the gradient is mistaken for violation.
+fn check_tolerance(tolerance: f64) -> Result<()> {
+    if tolerance.is_finite() && tolerance >= 1e-12 {
+        return Ok(());
+    }
+    Err(Error::parameter("tolerance", tolerance, "it is a number from 1e-12 up"))
+}
+
+/// The given weights, or ones.
+fn weights(given: Option<&[f64]>, x: &Table) -> Result<Vec<f64>> {
+    let Some(given) = given else { return Ok(vec![1.0; x.rows()]) };
+    if given.len() != x.rows() {
+        return Err(Error::Shape {
+            what: "sample_weight".into(),
+            unit: "numbers",
+            expected: x.rows(),
+            found: given.len(),
+            why: "one a row of the table".into(),
+        });
+    }
+    if let Some(bad) = given.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
+        return Err(Error::parameter("sample_weight", bad, "weights are not negative; 0 leaves the row out"));
+    }
+    Ok(given.to_vec())
+}
+
+/// Checks that the bounds are finite after multiplication by weights.
+fn check_bounds(bounds: &[f64]) -> Result<()> {
+    match bounds.iter().find(|b| !b.is_finite()) {
+        Some(bad) => Err(Error::parameter("c times weight", bad, "lower c or the weights")),
+        None => Ok(()),
+    }
+}
+
+/// One output's coefficients: rows of the table and their β.
+type Output = (Vec<usize>, Vec<f64>);
+
+/// The rows with a coefficient in some output, in ascending order, and their coefficients (rows × outputs).
+fn support(rows: usize, outputs: &[Output]) -> (Vec<usize>, Matrix) {
+    let mut used = vec![false; rows];
+    for (rows, beta) in outputs {
+        rows.iter().zip(beta).filter(|(_, b)| **b != 0.0).for_each(|(&r, _)| used[r] = true);
+    }
+    let support: Vec<usize> = (0..rows).filter(|&r| used[r]).collect();
+    let mut place = vec![0; rows];
+    support.iter().enumerate().for_each(|(p, &r)| place[r] = p);
+    let mut coef = Matrix::zeros(support.len(), outputs.len());
+    for (o, (rows, beta)) in outputs.iter().enumerate() {
+        for (&r, &b) in rows.iter().zip(beta).filter(|(_, b)| **b != 0.0) {
+            coef[(place[r], o)] = b;
+        }
+    }
+    (support, coef)
+}

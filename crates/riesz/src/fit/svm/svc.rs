@@ -1,0 +1,286 @@
+//! Support vector classification (Cortes and Vapnik 1995), one against one for several classes.
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::solver::{Problem, Settings, solve};
+use super::{CACHE_BYTES, TOLERANCE, check_bounds, check_tolerance, positive, support, weights};
+use crate::error::{Error, Result};
+use crate::expansion::{Expansion, Link};
+use crate::explanation::Fact;
+use crate::kernel::Kernel;
+use crate::table::Table;
+
+/// How much the classes' errors cost, relative to each other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClassWeight {
+    /// The same.
+    None,
+    /// `n / (classes · rows of the class)`, counting rows and not their weights, as scikit-learn's `"balanced"`.
+    Balanced,
+    /// One number ≥ 0 a class.
+    PerClass(Vec<f64>),
+}
+
+/// C-SVC: `min ½‖f‖² + Σ_i C_i max(0, 1 - y_i (f(x_i) + b))` with `C_i = c · class weight · sample weight`.
+///
+/// Several classes are separated pair by pair (LIBSVM's scheme), and the pairs become the outputs of one model.
+#[derive(Debug, Clone)]
+pub struct SupportVectorClassifier {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The price of an error, > 0.
+    pub c: f64,
+    /// Weights of the classes.
+    pub class_weight: ClassWeight,
+    /// One weight ≥ 0 a row; rows of weight 0 are left out. `None` for equal weights.
+    pub sample_weight: Option<Vec<f64>>,
+    /// The largest violation of the optimality conditions that is accepted, LIBSVM's `-e` (0.001 by default).
+    pub tolerance: f64,
+    /// Memory for rows of the gram matrix, 200 MB by default. At least two rows are held whatever it says.
+    pub cache_bytes: usize,
+    /// Steps allowed for each pair of classes; `None` for LIBSVM's rule, the larger of 10⁷ and 100 n.
+    pub max_iterations: Option<usize>,
+    /// Whether rows that look settled are set aside. It changes the time taken, not the optimum.
+    pub shrinking: bool,
+}
+
+/// A fitted classifier.
+#[derive(Debug, Clone)]
+pub struct SvcFit {
+    /// The model. Its points are the support vectors.
+    pub model: Expansion,
+    /// Rows of the table that are support vectors, ascending.
+    pub support: Vec<usize>,
+    /// Support vectors of each class.
+    pub support_per_class: Vec<usize>,
+    /// Steps taken, one number a pair of classes.
+    pub iterations: Vec<usize>,
+    /// Dual objective `½ βᵀKβ - Σ|β|`, one number a pair of classes.
+    pub objective: Vec<f64>,
+}
+
+impl SupportVectorClassifier {
+    /// With equal weights and LIBSVM's tolerance.
+    pub fn new(kernel: Kernel, c: f64) -> Self {
+        Self {
+            kernel,
+            c,
+            class_weight: ClassWeight::None,
+            sample_weight: None,
+            tolerance: TOLERANCE,
+            cache_bytes: CACHE_BYTES,
+            max_iterations: None,
+            shrinking: true,
+        }
+    }
+
+    /// Fits to `labels`, one index into `classes` a row.
+    ///
+    /// For two classes the model has one output, positive for `classes[1]` and named "classes[1] vs classes[0]"
+    /// (scikit-learn's decision function). For more it has one output a pair, in the order (0,1), (0,2), …, (1,2),
+    /// …, positive for the first of the pair and named "first vs second" (LIBSVM). The first name is always
+    /// the positive side. Pairs are solved in parallel and share the cache memory.
+    ///
+    /// Cost: between n² and n³ kernel values times d, growing with `c`; memory `cache_bytes` and O(n d).
+    ///
+    /// # Errors
+    /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`]; [`Error::Target`] if a class has no rows;
+    /// [`Error::NotConverged`]; [`Error::Overflow`] if kernel values are not finite.
+    pub fn fit(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<SvcFit> {
+        let bounds = self.check(x, labels, classes)?;
+        let members: Vec<Vec<usize>> = (0..classes.len())
+            .map(|k| (0..x.rows()).filter(|&r| labels[r] == k && bounds[r] > 0.0).collect())
+            .collect();
+        if let Some(k) = members.iter().position(Vec::is_empty) {
+            let problem = format!(
+                "has no rows (of positive weight) for the class '{}': a classifier needs some for every class",
+                classes[k]
+            );
+            return Err(Error::Target { name: "labels".into(), problem });
+        }
+        let k = classes.len();
+        // (positive class, negative class)
+        let pairs: Vec<(usize, usize)> = if k == 2 {
+            vec![(1, 0)]
+        } else {
+            (0..k).flat_map(|i| (i + 1..k).map(move |j| (i, j))).collect()
+        };
+        let settings = Settings {
+            tolerance: self.tolerance,
+            cache_bytes: self.cache_bytes / pairs.len().min(rayon::current_num_threads()).max(1),
+            max_iterations: self.max_iterations,
+            shrinking: self.shrinking,
+        };
+        let solutions: Vec<_> = pairs
+            .par_iter()
+            .map(|&(positive, negative)| {
+                let rows: Vec<usize> = members[positive].iter().chain(&members[negative]).copied().collect();
+                let first_negative = members[positive].len();
+                let sign = |at: usize| if at < first_negative { 1.0 } else { -1.0 };
+                let bound = |at: usize| sign(at) * bounds[rows[at]];
+                let problem = Problem {
+                    kernel: &self.kernel,
+                    x: &x.select_rows(&rows),
+                    linear: (0..rows.len()).map(|at| -sign(at)).collect(),
+                    epsilon: 0.0,
+                    lower: (0..rows.len()).map(|at| bound(at).min(0.0)).collect(),
+                    upper: (0..rows.len()).map(|at| bound(at).max(0.0)).collect(),
+                    start: vec![0.0; rows.len()],
+                };
+                solve(problem, settings).map(|solution| (rows, solution))
+            })
+            .collect();
+        let mut outputs = Vec::with_capacity(pairs.len());
+        let (mut intercept, mut iterations, mut objective) = (Vec::new(), Vec::new(), Vec::new());
+        for solution in solutions {
+            let (rows, solution) = solution?;
+            outputs.push((rows, solution.beta));
+            intercept.push(solution.intercept);
+            iterations.push(solution.iterations);
+            objective.push(solution.objective);
+        }
+        let (support, coef) = support(x.rows(), &outputs);
+        let mut support_per_class = vec![0; k];
+        support.iter().for_each(|&r| support_per_class[labels[r]] += 1);
+        let name = |&(a, b): &(usize, usize)| format!("{} vs {}", classes[a], classes[b]);
+        let model = Expansion {
+            kernel: self.kernel.clone(),
+            points: x.select_rows(&support),
+            coef,
+            intercept,
+            output_names: pairs.iter().map(name).collect(),
+            link: Link::Vote,
+            classes: classes.to_vec(),
+            card: vec![
+                Fact::new("model", "support vector classifier"),
+                Fact::new("c", self.c),
+                Fact::new("support vectors", format!("{} of {} rows", support.len(), x.rows())),
+            ],
+        };
+        model.validate()?;
+        Ok(SvcFit { model, support, support_per_class, iterations, objective })
+    }
+
+    /// Checks everything; returns the bound of every row.
+    fn check(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<Vec<f64>> {
+        crate::fit::check(x, labels.len(), 2)?;
+        self.kernel.validate(x.width())?;
+        positive("c", self.c)?;
+        check_tolerance(self.tolerance)?;
+        let target = |problem: String| Error::Target { name: "labels".into(), problem };
+        if let Some(r) = labels.iter().position(|&l| l >= classes.len()) {
+            return Err(target(format!(
+                "is class number {} (from 0) in row {}, but there are {} classes",
+                labels[r],
+                r + 1,
+                classes.len()
+            )));
+        }
+        let mut names: Vec<&String> = classes.iter().collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::DuplicateName { name: pair[0].clone() });
+        }
+        if classes.len() < 2 || labels.iter().all(|l| *l == labels[0]) {
+            return Err(target(format!(
+                "is '{}' in every row: a classifier needs rows of at least two classes",
+                classes[labels[0]]
+            )));
+        }
+        let mut count = vec![0_usize; classes.len()];
+        labels.iter().for_each(|&l| count[l] += 1);
+        let of_class = match &self.class_weight {
+            ClassWeight::None => vec![1.0; classes.len()],
+            ClassWeight::Balanced => {
+                count.iter().map(|&m| x.rows() as f64 / (classes.len() * m.max(1)) as f64).collect()
+            }
+            ClassWeight::PerClass(given) => {
+                if given.len() != classes.len() {
+                    return Err(Error::Shape {
+                        what: "class_weight".into(),
+                        unit: "numbers",
+                        expected: classes.len(),
+                        found: given.len(),
+                        why: "one a class".into(),
+                    });
+                }
+                if let Some(bad) = given.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
+                    return Err(Error::parameter("class_weight", bad, "weights are not negative"));
+                }
+                given.clone()
+            }
+        };
+        let bounds: Vec<f64> = weights(self.sample_weight.as_deref(), x)?
+            .iter()
+            .zip(labels)
+            .map(|(w, &l)| self.c * of_class[l] * w)
+            .collect();
+        check_bounds(&bounds)?;
+        Ok(bounds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn classes(names: &[&str]) -> Vec<String> {
+        names.iter().map(|s| s.to_string()).collect()
+    }
+
+    #[test]
+    fn one_class_only_is_refused() {
+        let x = Table::from_rows(&[[0.0], [1.0]]).unwrap();
+        let svc = SupportVectorClassifier::new(Kernel::gaussian(&[1.0]), 1.0);
+        let error = svc.fit(&x, &[0, 0], &classes(&["a", "b"])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the target 'labels' is 'a' in every row: a classifier needs rows of at least two classes"
+        );
+        assert!(matches!(svc.fit(&x, &[0, 1], &classes(&["a", "b", "c"])), Err(Error::Target { .. })));
+        assert!(matches!(svc.fit(&x, &[0, 2], &classes(&["a", "b"])), Err(Error::Target { .. })));
+        assert!(matches!(svc.fit(&x, &[0], &classes(&["a", "b"])), Err(Error::Shape { .. })));
+    }
+
+    #[test]
+    fn weights_are_checked() {
+        let x = Table::from_rows(&[[0.0], [1.0], [2.0]]).unwrap();
+        let ab = classes(&["a", "b"]);
+        let mut svc = SupportVectorClassifier::new(Kernel::gaussian(&[1.0]), 1.0);
+        svc.sample_weight = Some(vec![1.0, -1.0, 1.0]);
+        assert!(matches!(svc.fit(&x, &[0, 1, 1], &ab), Err(Error::Parameter { .. })));
+        svc.sample_weight = Some(vec![0.0, 1.0, 1.0]);
+        assert!(matches!(svc.fit(&x, &[0, 1, 1], &ab), Err(Error::Target { .. })));
+        svc.sample_weight = Some(vec![1.0, 1e308, 1.0]);
+        svc.c = 1e10;
+        assert!(matches!(svc.fit(&x, &[0, 1, 1], &ab), Err(Error::Parameter { .. })));
+    }
+
+    #[test]
+    fn too_few_iterations_are_reported() {
+        let rows: Vec<[f64; 2]> = (0..50).map(|i| [(i as f64).sin(), (i as f64 * 0.7).cos()]).collect();
+        let x = Table::from_rows(&rows).unwrap();
+        let labels: Vec<usize> = (0..50).map(|i| i % 2).collect();
+        let mut svc = SupportVectorClassifier::new(Kernel::gaussian(&[0.3, 0.3]), 10.0);
+        svc.max_iterations = Some(3);
+        let error = svc.fit(&x, &labels, &classes(&["a", "b"])).unwrap_err();
+        assert!(matches!(error, Error::NotConverged { iterations: 3, .. }), "{error}");
+    }
+
+    #[test]
+    fn a_kernel_too_large_overflows_with_a_sentence() {
+        let x = Table::from_rows(&[[1e100], [-1e100]]).unwrap();
+        let kernel = crate::kernel::Polynomial {
+            columns: vec![0],
+            center: vec![0.0],
+            scale: vec![1.0],
+            gamma: 1.0,
+            coef0: 0.0,
+            degree: 3,
+        };
+        let svc = SupportVectorClassifier::new(kernel.into(), 1.0);
+        assert!(matches!(svc.fit(&x, &[0, 1], &classes(&["a", "b"])), Err(Error::Overflow { .. })));
+    }
+}

@@ -1,0 +1,147 @@
+//! ε-insensitive support vector regression (Vapnik 1995).
+
+use super::solver::{Problem, Settings, solve};
+use super::{CACHE_BYTES, TOLERANCE, check_bounds, check_tolerance, positive, support, weights};
+use crate::error::{Error, Result};
+use crate::expansion::Expansion;
+use crate::explanation::Fact;
+use crate::kernel::Kernel;
+use crate::table::Table;
+
+/// ε-SVR: `min ½‖f‖² + Σ_i c w_i max(0, |y_i - f(x_i) - b| - epsilon)`.
+#[derive(Debug, Clone)]
+pub struct SupportVectorRegressor {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The price of an error, > 0.
+    pub c: f64,
+    /// Errors up to this, in the target's units, cost nothing. ≥ 0.
+    pub epsilon: f64,
+    /// One weight ≥ 0 a row; rows of weight 0 are left out. `None` for equal weights.
+    pub sample_weight: Option<Vec<f64>>,
+    /// The largest violation of the optimality conditions that is accepted, LIBSVM's `-e` (0.001 by default).
+    pub tolerance: f64,
+    /// Memory for rows of the gram matrix, 200 MB by default. At least two rows are held whatever it says.
+    pub cache_bytes: usize,
+    /// Steps allowed; `None` for LIBSVM's rule, the larger of 10⁷ and 100 n.
+    pub max_iterations: Option<usize>,
+    /// Whether rows that look settled are set aside. It changes the time taken, not the optimum.
+    pub shrinking: bool,
+}
+
+/// A fitted support vector regression.
+#[derive(Debug, Clone)]
+pub struct SvrFit {
+    /// The model. Its points are the support vectors.
+    pub model: Expansion,
+    /// Rows of the table that are support vectors, ascending.
+    pub support: Vec<usize>,
+    /// Steps taken.
+    pub iterations: usize,
+    /// Dual objective `½ βᵀKβ - yᵀβ + epsilon Σ|β|`.
+    pub objective: f64,
+}
+
+impl SupportVectorRegressor {
+    /// With equal weights and LIBSVM's tolerance.
+    pub fn new(kernel: Kernel, c: f64, epsilon: f64) -> Self {
+        Self {
+            kernel,
+            c,
+            epsilon,
+            sample_weight: None,
+            tolerance: TOLERANCE,
+            cache_bytes: CACHE_BYTES,
+            max_iterations: None,
+            shrinking: true,
+        }
+    }
+
+    /// Fits to `y`, one number a row. Cost: between n² and n³ kernel values times d, growing with `c`; memory
+    /// `cache_bytes` and O(n d). If all targets lie within `epsilon` of a constant the model has no points.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`];
+    /// [`Error::NotConverged`]; [`Error::Overflow`] if kernel values are not finite.
+    pub fn fit(&self, x: &Table, y: &[f64]) -> Result<SvrFit> {
+        crate::fit::check(x, y.len(), 1)?;
+        self.kernel.validate(x.width())?;
+        positive("c", self.c)?;
+        check_tolerance(self.tolerance)?;
+        if !(self.epsilon.is_finite() && self.epsilon >= 0.0) {
+            return Err(Error::parameter("epsilon", self.epsilon, "it is not negative"));
+        }
+        if let Some(row) = y.iter().position(|v| !v.is_finite()) {
+            return Err(Error::NotFinite { row, column: "target".into(), value: y[row] });
+        }
+        let bounds: Vec<f64> =
+            weights(self.sample_weight.as_deref(), x)?.iter().map(|w| self.c * w).collect();
+        check_bounds(&bounds)?;
+        let rows: Vec<usize> = (0..x.rows()).filter(|&r| bounds[r] > 0.0).collect();
+        if rows.is_empty() {
+            return Err(Error::parameter("sample_weight", 0.0, "at least one weight is positive"));
+        }
+        let subset;
+        let kept = if rows.len() == x.rows() {
+            x
+        } else {
+            subset = x.select_rows(&rows);
+            &subset
+        };
+        let problem = Problem {
+            kernel: &self.kernel,
+            x: kept,
+            linear: rows.iter().map(|&r| -y[r]).collect(),
+            epsilon: self.epsilon,
+            lower: rows.iter().map(|&r| -bounds[r]).collect(),
+            upper: rows.iter().map(|&r| bounds[r]).collect(),
+            start: vec![0.0; rows.len()],
+        };
+        let settings = Settings {
+            tolerance: self.tolerance,
+            cache_bytes: self.cache_bytes,
+            max_iterations: self.max_iterations,
+            shrinking: self.shrinking,
+        };
+        let solution = solve(problem, settings)?;
+        let (support, coef) = support(x.rows(), &[(rows, solution.beta)]);
+        let mut model =
+            Expansion::new(self.kernel.clone(), x.select_rows(&support), coef, vec![solution.intercept])?;
+        model.card = vec![
+            Fact::new("model", "support vector regression"),
+            Fact::new("c", self.c),
+            Fact::new("epsilon", self.epsilon),
+            Fact::new("support vectors", format!("{} of {} rows", support.len(), x.rows())),
+        ];
+        Ok(SvrFit { model, support, iterations: solution.iterations, objective: solution.objective })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wide_tube_needs_no_points() {
+        let x = Table::from_rows(&[[0.0], [1.0], [2.0]]).unwrap();
+        let fit = SupportVectorRegressor::new(Kernel::gaussian(&[1.0]), 1.0, 5.0).fit(&x, &[1.0, 2.0, 3.0]);
+        let model = fit.unwrap().model;
+        assert_eq!(model.points.rows(), 0);
+        assert_eq!(model.predict(&x).unwrap().data(), [2.0; 3]);
+    }
+
+    #[test]
+    fn weight_zero_leaves_rows_out() {
+        let rows: Vec<[f64; 1]> = (0..20).map(|i| [i as f64 / 5.0]).collect();
+        let x = Table::from_rows(&rows).unwrap();
+        let y: Vec<f64> = rows.iter().map(|r| r[0].sin()).collect();
+        let mut svr = SupportVectorRegressor::new(Kernel::gaussian(&[1.0]), 2.0, 0.05);
+        let kept: Vec<usize> = (0..20).filter(|r| r % 3 != 0).collect();
+        let without =
+            svr.fit(&x.select_rows(&kept), &kept.iter().map(|&r| y[r]).collect::<Vec<_>>()).unwrap();
+        svr.sample_weight = Some((0..20).map(|r| if r % 3 == 0 { 0.0 } else { 1.0 }).collect());
+        let weighted = svr.fit(&x, &y).unwrap();
+        assert_eq!(weighted.model.predict(&x).unwrap(), without.model.predict(&x).unwrap());
+        assert!(weighted.support.iter().all(|r| r % 3 != 0));
+    }
+}

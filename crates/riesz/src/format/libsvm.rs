@@ -1,0 +1,59 @@
+//! LIBSVM's text model files (Chang and Lin, ACM TIST 2011; `svm_save_model`).
+//!
+//! Read: `c_svc`, `nu_svc`, `one_class`, `epsilon_svr`, `nu_svr` with the kernels `rbf`, `linear` and `polynomial`. LIBSVM
+//! numbers its features from 1 and leaves zeros out; here they are columns `x1 … xd`.
+//!
+//! Decision values keep LIBSVM's sign. For more than two classes the classes stand in the order of the file's
+//! `label` line, and the outputs in LIBSVM's order of pairs. For two, LIBSVM's value is positive for the *first* label
+//! and an [`Expansion`](crate::Expansion)'s for `classes[1]`, so **the two labels change places**: `label 1 -1` becomes the classes
+//! "-1" and "1". The usual order of labels thus gives what scikit-learn gives. A one-class model has the classes "-1"
+//! (outside) and "1" (inside).
+//!
+//! Probability parameters (`probA`, `probB`, `prob_density_marks`) are kept as facts on the model card and written back,
+//! but not used.
+
+mod read;
+mod write;
+
+pub use read::read;
+pub use write::write;
+
+/// The facts that pass through from the file to the card and back.
+const PASSED: [&str; 3] = ["probA", "probB", "prob_density_marks"];
+
+/// What the machine is, by LIBSVM's names.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Classifier,
+    OneClass,
+    Regressor,
+}
+
+const KINDS: [(&str, Kind); 5] = [
+    ("c_svc", Kind::Classifier),
+    ("nu_svc", Kind::Classifier),
+    ("one_class", Kind::OneClass),
+    ("epsilon_svr", Kind::Regressor),
+    ("nu_svr", Kind::Regressor),
+];
+
+/// The ℓ with `exp(-γ s) = exp(-s/(2ℓ²))`, correctly rounded. Neighbouring γ are then at most one unit in the last place
+/// of ℓ apart, so every ℓ has a γ, and a round trip loses nothing.
+fn length_of(gamma: f64) -> f64 {
+    let first = (0.5 / gamma).sqrt();
+    // One Newton step on 1 - 2γℓ², with the rounding errors of the products.
+    let double = 2.0 * gamma;
+    let square = first * first;
+    let product = double * square;
+    let rest = double.mul_add(square, -product) + double * first.mul_add(first, -square);
+    let corrected = first + 0.5 * first * ((1.0 - product) - rest);
+    if corrected.is_finite() { corrected } else { first }
+}
+
+/// For a support vector of `class`: its places among k - 1 coefficients, and the pairs they belong to.
+fn places(class: usize, k: usize) -> impl Iterator<Item = (usize, usize)> {
+    let pair = move |i: usize, j: usize| i * (2 * k - i - 1) / 2 + (j - i - 1);
+    (0..k).filter(move |other| *other != class).map(move |other| {
+        if other < class { (other, pair(other, class)) } else { (other - 1, pair(class, other)) }
+    })
+}

@@ -1,0 +1,462 @@
+//! From a file to an expansion. Nothing is allocated by sizes that the file only declares.
+
+use super::write::digits;
+use super::{KINDS, Kind, PASSED, length_of, places};
+use crate::error::{Error, Result};
+use crate::expansion::{Expansion, Link};
+use crate::explanation::Fact;
+use crate::kernel::{Kernel, Linear, Polynomial, Profile, Stationary};
+use crate::linalg::Matrix;
+use crate::table::Table;
+
+const FORMAT: &str = "LIBSVM model";
+
+/// More features than this are refused: a single index could otherwise ask for any amount of memory.
+const MAX_WIDTH: usize = 1 << 20;
+/// More numbers than this in the dense table of support vectors (1 GiB) are refused.
+const MAX_CELLS: usize = 1 << 27;
+
+fn problem<T>(line: usize, problem: impl Into<String>) -> Result<T> {
+    Err(Error::Parse { format: FORMAT, line, problem: problem.into() })
+}
+
+/// Text from a file, short enough for a message.
+fn shown(text: &str) -> String {
+    let mut short: String = text.chars().take(30).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+fn number(line: usize, text: &str) -> Result<f64> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        _ => problem(line, format!("'{}' is not a finite number", shown(text))),
+    }
+}
+
+fn whole(line: usize, text: &str) -> Result<usize> {
+    match text.parse() {
+        Ok(value) => Ok(value),
+        Err(_) => problem(line, format!("'{}' is not a whole number ≥ 0", shown(text))),
+    }
+}
+
+/// The lines before the support vectors.
+struct Header<'a> {
+    fields: Vec<(&'a str, Field<'a>)>,
+    /// The line that says "SV".
+    end: usize,
+}
+
+struct Field<'a> {
+    line: usize,
+    values: Vec<&'a str>,
+}
+
+const KEYS: [&str; 13] = [
+    "svm_type",
+    "kernel_type",
+    "degree",
+    "gamma",
+    "coef0",
+    "nr_class",
+    "total_sv",
+    "rho",
+    "label",
+    "nr_sv",
+    "probA",
+    "probB",
+    "prob_density_marks",
+];
+
+impl<'a> Header<'a> {
+    fn read(lines: &mut impl Iterator<Item = (usize, &'a str)>) -> Result<Self> {
+        let mut fields: Vec<(&str, Field<'_>)> = Vec::new();
+        let mut last = 1;
+        for (line, text) in lines {
+            last = line;
+            let mut words = text.split_ascii_whitespace();
+            let Some(key) = words.next() else { continue };
+            if key == "SV" {
+                return match words.next() {
+                    None => Ok(Self { fields, end: line }),
+                    Some(_) => problem(line, "the line 'SV' holds nothing else"),
+                };
+            }
+            let Some(&key) = KEYS.iter().find(|k| **k == key) else {
+                return problem(
+                    line,
+                    format!(
+                        "'{}' is no field of a model file; known are: {}, SV",
+                        shown(key),
+                        KEYS.join(", ")
+                    ),
+                );
+            };
+            if fields.iter().any(|(k, _)| *k == key) {
+                return problem(line, format!("the field '{key}' stands twice"));
+            }
+            fields.push((key, Field { line, values: words.collect() }));
+        }
+        problem(last, "the file ends before the line 'SV': it is cut off, or no LIBSVM model")
+    }
+
+    fn get(&self, key: &str) -> Option<&Field<'a>> {
+        self.fields.iter().find(|(k, _)| *k == key).map(|(_, field)| field)
+    }
+
+    fn need(&self, key: &str) -> Result<&Field<'a>> {
+        match self.get(key) {
+            Some(field) => Ok(field),
+            None => problem(self.end, format!("the field '{key}' is missing above the line 'SV'")),
+        }
+    }
+
+    fn one(&self, key: &str) -> Result<(usize, &'a str)> {
+        let field = self.need(key)?;
+        match field.values[..] {
+            [value] => Ok((field.line, value)),
+            _ => problem(field.line, format!("'{key}' has {} values instead of one", field.values.len())),
+        }
+    }
+
+    fn number(&self, key: &str) -> Result<(usize, f64)> {
+        let (line, text) = self.one(key)?;
+        Ok((line, number(line, text)?))
+    }
+
+    /// The values of a field that must have so many.
+    fn list(&self, key: &str, count: usize, why: &str) -> Result<&Field<'a>> {
+        let field = self.need(key)?;
+        if field.values.len() != count {
+            let found = field.values.len();
+            return problem(field.line, format!("'{key}' has {found} values instead of {count} ({why})"));
+        }
+        Ok(field)
+    }
+}
+
+/// The kernel before the number of features is known.
+enum KernelLine {
+    Rbf { gamma: f64 },
+    Linear,
+    Polynomial { gamma: f64, coef0: f64, degree: u32 },
+}
+
+impl KernelLine {
+    fn read(header: &Header<'_>) -> Result<Self> {
+        let (line, name) = header.one("kernel_type")?;
+        match name {
+            "linear" => Ok(Self::Linear),
+            "rbf" => {
+                let (line, gamma) = header.number("gamma")?;
+                let length = length_of(gamma);
+                if !(length.is_finite() && length > 0.0) {
+                    return problem(line, format!("gamma = {gamma} is not allowed: it is a positive number"));
+                }
+                Ok(Self::Rbf { gamma })
+            }
+            "polynomial" => {
+                let (line, gamma) = header.number("gamma")?;
+                if gamma <= 0.0 {
+                    return problem(line, format!("gamma = {gamma} is not allowed: it is a positive number"));
+                }
+                let (line, coef0) = header.number("coef0")?;
+                if coef0 < 0.0 {
+                    return problem(
+                        line,
+                        format!(
+                            "coef0 = {coef0} makes no positive definite kernel: fit again with coef0 ≥ 0"
+                        ),
+                    );
+                }
+                let (line, text) = header.one("degree")?;
+                match text.parse() {
+                    Ok(degree @ 1..=100) => Ok(Self::Polynomial { gamma, coef0, degree }),
+                    _ => {
+                        problem(line, format!("degree '{}' is not a whole number from 1 to 100", shown(text)))
+                    }
+                }
+            }
+            "sigmoid" => problem(
+                line,
+                "the sigmoid kernel is not positive definite and has no explanation here: \
+                 fit again with the rbf (-t 2) or polynomial (-t 1) kernel",
+            ),
+            "precomputed" => problem(
+                line,
+                "a model with a precomputed kernel does not hold the data points: \
+                 fit again with the rbf (-t 2), polynomial (-t 1) or linear (-t 0) kernel on the features",
+            ),
+            other => problem(
+                line,
+                format!("the kernel '{}' is not known; known are: linear, polynomial, rbf", shown(other)),
+            ),
+        }
+    }
+
+    fn kernel(self, width: usize) -> Kernel {
+        let columns: Vec<usize> = (0..width).collect();
+        let (center, scale) = (vec![0.0; width], vec![1.0; width]);
+        match self {
+            Self::Rbf { gamma } => Stationary {
+                profile: Profile::Gaussian,
+                columns,
+                lengthscale: vec![length_of(gamma); width],
+                ard: false,
+                isotropic: true,
+            }
+            .into(),
+            Self::Linear => Linear { columns, center, scale }.into(),
+            Self::Polynomial { gamma, coef0, degree } => {
+                Polynomial { columns, center, scale, gamma, coef0, degree }.into()
+            }
+        }
+    }
+}
+
+/// The support vectors' lines.
+struct Vectors {
+    /// Row after row, `per_row` coefficients each.
+    coef: Vec<f64>,
+    rows: usize,
+    /// (row, feature from 0, value)
+    cells: Vec<(usize, usize, f64)>,
+    /// The largest feature number, from 1, and its line.
+    largest: (usize, usize),
+}
+
+fn vectors<'a>(
+    lines: impl Iterator<Item = (usize, &'a str)>,
+    per_row: usize,
+    total: usize,
+) -> Result<Vectors> {
+    let mut all = Vectors { coef: Vec::new(), rows: 0, cells: Vec::new(), largest: (0, 0) };
+    let mut last = 0;
+    for (line, text) in lines {
+        last = line;
+        let mut words = text.split_ascii_whitespace().peekable();
+        if words.peek().is_none() {
+            continue;
+        }
+        if all.rows == total {
+            return problem(line, format!("there are more support vectors than total_sv = {total}"));
+        }
+        for k in 0..per_row {
+            match words.next() {
+                Some(word) if !word.contains(':') => all.coef.push(number(line, word)?),
+                _ => return problem(line, format!("there are {k} coefficients instead of {per_row}")),
+            }
+        }
+        let mut before = 0;
+        for word in words {
+            let Some((index, value)) = word.split_once(':') else {
+                return problem(line, format!("'{}' is not of the form index:value", shown(word)));
+            };
+            let index = whole(line, index)?;
+            if index <= before {
+                let why = if index == 0 { "features count from 1" } else { "indices ascend within a line" };
+                return problem(line, format!("the index {index} is out of place: {why}"));
+            }
+            if index > MAX_WIDTH {
+                return problem(
+                    line,
+                    format!("the index {index} is too large: at most {MAX_WIDTH} features can be read"),
+                );
+            }
+            before = index;
+            let value = number(line, value)?;
+            if index > all.largest.0 {
+                all.largest = (index, line);
+            }
+            if value != 0.0 {
+                all.cells.push((all.rows, index - 1, value));
+            }
+        }
+        all.rows += 1;
+    }
+    if all.rows < total {
+        return problem(
+            last,
+            format!("the file ends after {} of {total} support vectors: it is cut off", all.rows),
+        );
+    }
+    Ok(all)
+}
+
+/// Reads a model. `width` is the number of features; without it the largest index in the file counts, which
+/// is too few if the last features were 0 in every support vector. Time and memory are O(file) and O(support vectors ·
+/// width), whatever the file declares.
+///
+/// # Errors
+/// [`Error::Parse`] with the line; [`Error::Parameter`] if `width` is 0 or above 2²⁰.
+pub fn read(bytes: &[u8], width: Option<usize>) -> Result<Expansion> {
+    if let Some(width) = width.filter(|w| *w == 0 || *w > MAX_WIDTH) {
+        return Err(Error::parameter("width", width, format!("it is from 1 to {MAX_WIDTH}")));
+    }
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
+        Err(error) => {
+            let line = 1 + bytes[..error.valid_up_to()].iter().filter(|b| **b == b'\n').count();
+            return problem(
+                line,
+                "the file is not text: a LIBSVM model is a text file as svm-train writes it",
+            );
+        }
+    };
+    let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
+    let header = Header::read(&mut lines)?;
+    let (line, type_name) = header.one("svm_type")?;
+    let Some(&(type_name, kind)) = KINDS.iter().find(|(name, _)| *name == type_name) else {
+        let known = KINDS.map(|(name, _)| name).join(", ");
+        return problem(
+            line,
+            format!("the svm_type '{}' is not known; known are: {known}", shown(type_name)),
+        );
+    };
+    let kernel = KernelLine::read(&header)?;
+    let (line, text) = header.one("nr_class")?;
+    let classes = whole(line, text)?;
+    if classes < 2 || (kind != Kind::Classifier && classes != 2) {
+        let allowed = if kind == Kind::Classifier { "it is at least 2" } else { "it is 2 here" };
+        return problem(line, format!("nr_class = {classes} is not allowed: {allowed}"));
+    }
+    // The product does not overflow for any number of values that fits in a file; a saturated one never matches.
+    let pairs = classes.saturating_mul(classes - 1) / 2;
+    let field = header.list("rho", pairs, "one a pair of classes")?;
+    let rho: Vec<f64> = field.values.iter().map(|v| number(field.line, v)).collect::<Result<_>>()?;
+    let (line, text) = header.one("total_sv")?;
+    let total = whole(line, text)?;
+    let (labels, counts) = if kind == Kind::Classifier {
+        (labels(&header, classes)?, counts(&header, classes, total)?)
+    } else {
+        (Vec::new(), vec![total])
+    };
+    let mut card = vec![Fact::new("model", "LIBSVM"), Fact::new("svm_type", type_name)];
+    for key in PASSED {
+        if let Some(field) = header.get(key) {
+            let values: Vec<String> =
+                field.values.iter().map(|v| number(field.line, v).map(digits)).collect::<Result<_>>()?;
+            card.push(Fact::new(key, values.join(" ")));
+        }
+    }
+    let per_row = if kind == Kind::Classifier { classes - 1 } else { 1 };
+    let end = header.end;
+    let vectors = vectors(lines, per_row, total)?;
+    let points = table(&vectors, width, end)?;
+    if vectors.rows.checked_mul(pairs).is_none_or(|cells| cells > MAX_CELLS) {
+        return problem(
+            end,
+            format!("{} support vectors of {classes} classes are too many to hold", vectors.rows),
+        );
+    }
+    let coef = Matrix::from_row_major(vectors.rows, pairs, by_pair(&vectors.coef, &counts, pairs));
+    let (link, classes, output_names) = match kind {
+        Kind::Regressor => (Link::Identity, Vec::new(), vec!["y".to_string()]),
+        Kind::OneClass => (Link::Vote, vec!["-1".into(), "1".into()], vec!["inside".into()]),
+        Kind::Classifier => {
+            let name = |(i, j): (usize, usize)| format!("{} vs {}", labels[i], labels[j]);
+            let names = (0..classes).flat_map(|i| (i + 1..classes).map(move |j| (i, j))).map(name).collect();
+            let mut order = labels.clone();
+            if classes == 2 {
+                order.swap(0, 1);
+            }
+            (Link::Vote, order, names)
+        }
+    };
+    let model = Expansion {
+        kernel: kernel.kernel(points.width()),
+        points,
+        coef,
+        // Not -0 for a rho of 0, so that what is written is what was read.
+        intercept: rho.iter().map(|r| 0.0 - r).collect(),
+        output_names,
+        link,
+        classes,
+        card,
+    };
+    model.validate()?;
+    Ok(model)
+}
+
+fn labels(header: &Header<'_>, classes: usize) -> Result<Vec<String>> {
+    let field = header.list("label", classes, "one a class")?;
+    let mut labels = Vec::with_capacity(classes);
+    for text in &field.values {
+        match text.parse::<i32>() {
+            Ok(label) => labels.push(label),
+            Err(_) => {
+                return problem(field.line, format!("the label '{}' is not a whole number", shown(text)));
+            }
+        }
+    }
+    let mut sorted = labels.clone();
+    sorted.sort_unstable();
+    if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        return problem(field.line, format!("the label {} stands twice", pair[0]));
+    }
+    Ok(labels.iter().map(i32::to_string).collect())
+}
+
+/// Support vectors of each class.
+fn counts(header: &Header<'_>, classes: usize, total: usize) -> Result<Vec<usize>> {
+    let field = header.list("nr_sv", classes, "one a class")?;
+    let counts: Vec<usize> = field.values.iter().map(|v| whole(field.line, v)).collect::<Result<_>>()?;
+    let sum = counts.iter().try_fold(0_usize, |sum, count| sum.checked_add(*count));
+    if sum != Some(total) {
+        return problem(field.line, format!("the numbers of 'nr_sv' do not add up to total_sv = {total}"));
+    }
+    Ok(counts)
+}
+
+fn table(vectors: &Vectors, width: Option<usize>, end: usize) -> Result<Table> {
+    let (largest, line) = vectors.largest;
+    let width = width.unwrap_or(largest);
+    if largest > width {
+        return problem(
+            line,
+            format!("the index {largest} is above the {width} features that were asked for"),
+        );
+    }
+    if width == 0 {
+        return problem(end, "no support vector has a feature, so their number is unknown: give the width");
+    }
+    if vectors.rows.checked_mul(width).is_none_or(|cells| cells > MAX_CELLS) {
+        return problem(
+            line.max(1),
+            format!(
+                "{} support vectors of {width} features are too many to hold densely: at most {MAX_CELLS} numbers",
+                vectors.rows
+            ),
+        );
+    }
+    let mut values = vec![0.0; vectors.rows * width];
+    for &(row, j, value) in &vectors.cells {
+        values[j * vectors.rows + row] = value;
+    }
+    let columns = (1..=width).map(|j| crate::table::Column::numeric(format!("x{j}"))).collect();
+    Table::from_column_major(columns, vectors.rows, values)
+}
+
+/// LIBSVM's coefficients (rows × (classes - 1)) as rows × pairs: for the pair (i, j), a support vector of
+/// class i has its coefficient in place j - 1 and one of class j in place i.
+fn by_pair(coef: &[f64], counts: &[usize], pairs: usize) -> Vec<f64> {
+    let rows: usize = counts.iter().sum();
+    if counts.len() < 2 {
+        return coef.to_vec();
+    }
+    let k = counts.len();
+    let mut out = vec![0.0; rows * pairs];
+    let mut row = 0;
+    for (class, &count) in counts.iter().enumerate() {
+        for _ in 0..count {
+            for (place, pair) in places(class, k) {
+                out[row * pairs + pair] = coef[row * (k - 1) + place];
+            }
+            row += 1;
+        }
+    }
+    out
+}

@@ -1,0 +1,198 @@
+//! From an expansion to a file.
+
+use super::{KINDS, Kind, PASSED, length_of, places};
+use crate::error::{Error, Result};
+use crate::expansion::{Expansion, Link};
+use crate::kernel::{Factor, Profile};
+use crate::table::ColumnKind;
+
+/// Writes a model as LIBSVM reads it. Numbers have as many digits as it takes to read the same double back (at most
+/// 17). Column names are lost, and so are trailing columns that are 0 at every support point, unless the reader is
+/// told the width. For several classes, support points are sorted by class. The type is `c_svc` or
+/// `epsilon_svr` unless the model card has another under "svm_type".
+///
+/// # Errors
+/// [`Error::Format`], with the reason, if LIBSVM has no such model: its kernels are one Gaussian with a common length
+/// scale, one linear or one polynomial factor without shift, over all columns; its labels are whole numbers.
+pub fn write(model: &Expansion) -> Result<String> {
+    model.validate()?;
+    if let Some(c) = model.columns().iter().find(|c| c.kind != ColumnKind::Numeric) {
+        return refuse(format!("the column '{}' holds categories", c.name));
+    }
+    let (kernel, factor) = kernel_of(model)?;
+    let fact = |name: &str| model.card.iter().find(|f| f.name == name).map(|f| f.value.as_str());
+    let kind = match model.link {
+        Link::Identity if model.outputs() == 1 => Kind::Regressor,
+        Link::Identity => return refuse("it has several outputs: write them one by one".into()),
+        Link::Vote if fact("svm_type") == Some("one_class") && model.classes == ["-1", "1"] => Kind::OneClass,
+        Link::Vote => Kind::Classifier,
+        _ => return refuse("it is a probability model, and LIBSVM's decision values make votes".into()),
+    };
+    let named = KINDS.iter().find(|(name, k)| fact("svm_type") == Some(*name) && *k == kind);
+    let named = named.or_else(|| KINDS.iter().find(|(_, k)| *k == kind));
+    let type_name = named.map_or("c_svc", |(name, _)| *name);
+
+    let mut out = format!("svm_type {type_name}\n{kernel}nr_class {}\n", model.classes.len().max(2));
+    out += &format!("total_sv {}\n", model.points.rows());
+    let rho: Vec<String> = model.intercept.iter().map(|b| digits(0.0 - b)).collect();
+    out += &format!("rho {}\n", rho.join(" "));
+    let k = model.classes.len();
+    let owners = if kind == Kind::Classifier { owners(model)? } else { vec![0; model.points.rows()] };
+    if kind == Kind::Classifier {
+        let mut labels = Vec::with_capacity(k);
+        for class in &model.classes {
+            // "+1" and "01" would come back as "1".
+            match class.parse::<i32>() {
+                Ok(label) if label.to_string() == *class => labels.push(class.as_str()),
+                _ => {
+                    return refuse(format!(
+                        "the class '{class}' is no whole number: give the classes numbers for names"
+                    ));
+                }
+            }
+        }
+        if k == 2 {
+            labels.swap(0, 1);
+        }
+        out += &format!("label {}\n", labels.join(" "));
+    }
+    for key in PASSED {
+        let numbers: Option<Vec<f64>> =
+            fact(key).and_then(|v| v.split_ascii_whitespace().map(|w| w.parse().ok()).collect());
+        if let Some(numbers) = numbers.filter(|n| !n.is_empty() && n.iter().all(|v| v.is_finite())) {
+            let words: Vec<String> = numbers.into_iter().map(digits).collect();
+            out += &format!("{key} {}\n", words.join(" "));
+        }
+    }
+    if kind == Kind::Classifier {
+        let count = |class: usize| owners.iter().filter(|o| **o == class).count().to_string();
+        out += &format!("nr_sv {}\n", (0..k).map(count).collect::<Vec<_>>().join(" "));
+    }
+    out += "SV\n";
+    let mut order: Vec<usize> = (0..model.points.rows()).collect();
+    order.sort_by_key(|&r| owners[r]);
+    for r in order {
+        let row = model.coef.row(r);
+        let mut coef = vec![0.0; if kind == Kind::Classifier { k - 1 } else { 1 }];
+        if kind == Kind::Classifier {
+            places(owners[r], k).for_each(|(place, pair)| coef[place] = row[pair] * factor);
+        } else {
+            coef[0] = row[0] * factor;
+        }
+        if coef.iter().any(|c| !c.is_finite()) {
+            return refuse(format!("its coefficients times the kernel's scale, {factor}, overflow"));
+        }
+        let mut words: Vec<String> = coef.into_iter().map(digits).collect();
+        for j in 0..model.points.width() {
+            let value = model.points.get(r, j);
+            if value != 0.0 {
+                words.push(format!("{}:{}", j + 1, digits(value)));
+            }
+        }
+        // LIBSVM ends every line with a space, and its reader is known to accept that.
+        out += &words.join(" ");
+        out += " \n";
+    }
+    Ok(out)
+}
+
+fn refuse<T>(why: String) -> Result<T> {
+    Err(Error::Format { problem: format!("the model cannot be written as a LIBSVM file: {why}") })
+}
+
+/// The shortest digits that read back as the same double.
+pub(super) fn digits(value: f64) -> String {
+    if value == 0.0 {
+        "0".into()
+    } else if (1e-5..1e16).contains(&value.abs()) {
+        value.to_string()
+    } else {
+        format!("{value:e}")
+    }
+}
+
+/// The kernel's lines, and what it is multiplied by.
+fn kernel_of(model: &Expansion) -> Result<(String, f64)> {
+    let width = model.points.width();
+    let [term] = &model.kernel.terms[..] else {
+        return refuse(format!("its kernel, {}, is a sum", model.kernel.formula()));
+    };
+    let mut columns: Vec<usize> = term.factors.iter().flat_map(|f| f.columns().to_vec()).collect();
+    columns.sort_unstable();
+    let other = || refuse(format!("LIBSVM has no kernel {}", model.kernel.formula()));
+    if !columns.iter().copied().eq(0..width) {
+        return refuse("its kernel does not read every column once".into());
+    }
+    // The common scale of columns that are not shifted.
+    let common = |center: &[f64], scale: &[f64]| -> Option<f64> {
+        (center.iter().all(|c| *c == 0.0) && scale.iter().all(|s| *s == scale[0])).then(|| scale[0])
+    };
+    match &term.factors[..] {
+        [Factor::Linear(linear)] => match common(&linear.center, &linear.scale) {
+            Some(scale) => Ok(("kernel_type linear\n".into(), term.scale / (scale * scale))),
+            None => refuse("its linear kernel shifts the columns or scales them unequally".into()),
+        },
+        [Factor::Polynomial(p)] => match common(&p.center, &p.scale) {
+            Some(scale) => {
+                let (degree, gamma, coef0) = (p.degree, digits(p.gamma / (scale * scale)), digits(p.coef0));
+                Ok((
+                    format!("kernel_type polynomial\ndegree {degree}\ngamma {gamma}\ncoef0 {coef0}\n"),
+                    term.scale,
+                ))
+            }
+            None => refuse("its polynomial kernel shifts the columns or scales them unequally".into()),
+        },
+        factors => {
+            let mut lengths = Vec::new();
+            for factor in factors {
+                match factor {
+                    Factor::Stationary(s) if s.profile == Profile::Gaussian => lengths.extend(&s.lengthscale),
+                    _ => return other(),
+                }
+            }
+            if lengths.iter().any(|l| *l != lengths[0]) {
+                return refuse("its length scales differ, and LIBSVM has one gamma for all columns".into());
+            }
+            let gamma = gamma_of(lengths[0]);
+            if !(gamma.is_finite() && gamma > 0.0) {
+                return refuse(format!("its length scale, {}, is beyond what gamma can say", lengths[0]));
+            }
+            Ok((format!("kernel_type rbf\ngamma {}\n", digits(gamma)), term.scale))
+        }
+    }
+}
+
+/// The gamma that reads back as this length scale; rounding can put it a few units in the last place beside the
+/// formula's.
+fn gamma_of(length: f64) -> f64 {
+    let formula = 0.5 / (length * length);
+    let near = |ulps: i64| f64::from_bits(formula.to_bits().wrapping_add_signed(ulps));
+    [0, -1, 1, -2, 2, -3, 3, -4, 4].map(near).into_iter().find(|g| length_of(*g) == length).unwrap_or(formula)
+}
+
+/// The class of every support point, in the order of the labels: one that has all its pairs.
+fn owners(model: &Expansion) -> Result<Vec<usize>> {
+    let k = model.classes.len();
+    let of = |r: usize| {
+        let row = model.coef.row(r);
+        let fits = |class: usize| {
+            let own = places(class, k).filter(|&(_, pair)| row[pair] != 0.0).count();
+            own == row.iter().filter(|c| **c != 0.0).count()
+        };
+        // Where only one pair counts, the sign tells which of its classes.
+        let agrees = |class: usize| {
+            places(class, k)
+                .all(|(place, pair)| if place < class { row[pair] <= 0.0 } else { row[pair] >= 0.0 })
+        };
+        let all: Vec<usize> = (0..k).filter(|class| fits(*class)).collect();
+        all.iter().copied().find(|class| agrees(*class)).or(all.first().copied())
+    };
+    (0..model.points.rows())
+        .map(|r| match of(r) {
+            Some(class) => Ok(class),
+            None => {
+                refuse(format!("support point {} has coefficients in pairs without a common class", r + 1))
+            }
+        })
+        .collect()
+}
