@@ -19,6 +19,7 @@ pub mod format;
 pub mod game;
 pub mod kernel;
 pub mod linalg;
+mod optimize;
 mod simd;
 pub mod table;
 

@@ -4,11 +4,18 @@
 //! | estimator | loss | solver |
 //! |---|---|---|
 //! | [`KernelRidge`] | squared | Cholesky; ridge by leave-one-out from one eigendecomposition |
+//! | [`GaussianProcess`] | Gaussian likelihood | Cholesky; kernel and noise by marginal likelihood |
+//! | [`GaussianProcessClassifier`] | logistic | Laplace's approximation |
 //! | [`SupportVectorClassifier`], [`SupportVectorRegressor`], [`OneClassSupportVector`] | hinge, ε-insensitive, one-class | sequential minimal optimisation |
 
+mod evidence;
+mod gp;
+mod gpc;
 mod ridge;
 mod svm;
 
+pub use gp::{GaussianProcess, GpFit, Tune};
+pub use gpc::{GaussianProcessClassifier, GpcFit};
 pub use ridge::{KernelRidge, RidgeFit};
 pub use svm::{
     ClassWeight, OneClassFit, OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor, SvcFit,
@@ -16,6 +23,7 @@ pub use svm::{
 };
 
 use crate::error::{Error, Result};
+use crate::kernel::Kernel;
 use crate::table::Table;
 
 /// Checks what every estimator needs of its inputs: rows, columns and one target a row.
@@ -37,4 +45,16 @@ pub(crate) fn check(x: &Table, targets: usize, minimum: usize) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// Checks that the kernel does not overflow on its diagonal, where positive definite kernels are largest.
+pub(crate) fn check_range(kernel: &Kernel, x: &Table) -> Result<()> {
+    let diagonal = kernel.diagonal(x);
+    match diagonal.iter().position(|k| !k.is_finite()) {
+        None => Ok(()),
+        Some(row) => Err(Error::Overflow {
+            what: format!("the kernel at row {}", row + 1),
+            remedy: "standardise the columns or change the kernel's parameters",
+        }),
+    }
 }

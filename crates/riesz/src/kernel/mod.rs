@@ -23,6 +23,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 pub use categorical::Categorical;
+pub(crate) use heuristics::mean_variance;
 pub use heuristics::{Lengthscale, Units, lengthscales};
 pub use linear::Linear;
 pub use parse::{KERNEL_NAMES, KernelExpression};
@@ -302,7 +303,7 @@ impl Kernel {
         out.data_mut().par_chunks_mut(n.max(1)).enumerate().for_each_init(Vec::new, |buffer, (i, row)| {
             self.row(isa, Columns::of(x, i), &x.row(i), buffer, &mut row[i..]);
         });
-        mirror(&mut out);
+        out.mirror_upper();
         out
     }
 
@@ -339,21 +340,5 @@ impl Kernel {
             parts.join(" * ")
         };
         self.terms.iter().map(term).collect::<Vec<_>>().join(" + ")
-    }
-}
-
-/// Copies the upper triangle to the lower one, in tiles that stay in the cache.
-fn mirror(matrix: &mut Matrix) {
-    const TILE: usize = 32;
-    let n = matrix.rows();
-    let data = matrix.data_mut();
-    for i0 in (0..n).step_by(TILE) {
-        for j0 in (0..=i0).step_by(TILE) {
-            for i in i0..(i0 + TILE).min(n) {
-                for j in j0..(j0 + TILE).min(i) {
-                    data[i * n + j] = data[j * n + i];
-                }
-            }
-        }
     }
 }

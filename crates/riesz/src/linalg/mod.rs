@@ -77,6 +77,21 @@ impl Matrix {
         }
     }
 
+    /// Copies the upper triangle to the lower one, in tiles that stay in the cache.
+    pub(crate) fn mirror_upper(&mut self) {
+        const TILE: usize = 32;
+        let n = self.rows;
+        for i0 in (0..n).step_by(TILE) {
+            for j0 in (0..=i0).step_by(TILE) {
+                for i in i0..(i0 + TILE).min(n) {
+                    for j in j0..(j0 + TILE).min(i) {
+                        self.data[i * n + j] = self.data[j * n + i];
+                    }
+                }
+            }
+        }
+    }
+
     fn view(&self) -> MatRef<'_, f64> {
         MatRef::from_row_major_slice(&self.data, self.rows, self.cols)
     }
@@ -228,11 +243,18 @@ impl Cholesky {
         2.0 * (0..self.size()).map(|i| self.lower[(i, i)].ln()).sum::<f64>()
     }
 
-    /// The inverse of `A`.
+    /// The inverse of `A`. Cost 2n³/3; needs room for another n² numbers meanwhile.
     pub fn inverse(&self) -> Matrix {
-        let mut identity = Matrix::zeros(self.size(), self.size());
-        identity.add_diagonal(|_| 1.0);
-        self.solve(identity)
+        use faer::dyn_stack::{MemBuffer, MemStack};
+        use faer::linalg::cholesky::llt::inverse;
+        let n = self.size();
+        let par = faer::get_global_parallelism();
+        let mut out = Matrix::zeros(n, n);
+        let mut memory = MemBuffer::new(inverse::inverse_scratch::<f64>(n, par));
+        // The lower triangle of the transpose is filled, which is the upper one here.
+        inverse::inverse(out.view_mut().transpose_mut(), self.lower.view(), par, MemStack::new(&mut memory));
+        out.mirror_upper();
+        out
     }
 
     /// The lower factor `L`; above the diagonal it holds the matrix that was factored.

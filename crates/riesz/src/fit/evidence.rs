@@ -1,0 +1,123 @@
+//! Maximisation of a marginal likelihood over the parameters of a kernel, from several starts.
+
+use crate::error::{Error, Result};
+use crate::optimize::{Minimum, minimize};
+
+/// Half the width of the default bounds, as a factor: from 1/100000 to 100000 times the value at the start.
+const FACTOR: f64 = 1e5;
+
+/// A maximum of the marginal likelihood.
+pub(super) struct Maximum {
+    /// The parameters on the tuning scale.
+    pub theta: Vec<f64>,
+    /// Optimiser steps of all runs together.
+    pub steps: usize,
+    /// Evaluations of all runs together.
+    pub evaluations: usize,
+    /// What people should know: parameters at a bound, no convergence, failed restarts.
+    pub warnings: Vec<String>,
+}
+
+/// Splitmix64 (Steele, Lea and Flood 2014), uniform on [0, 1).
+struct Stream(u64);
+impl Stream {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// The given bounds after checks, or the default ones around `start`.
+pub(super) fn bounds(
+    given: Option<&[(f64, f64)]>,
+    start: &[f64],
+    names: &[String],
+) -> Result<Vec<(f64, f64)>> {
+    let Some(given) = given else {
+        return Ok(start.iter().map(|v| (v - FACTOR.ln(), v + FACTOR.ln())).collect());
+    };
+    if given.len() != start.len() {
+        return Err(Error::Shape {
+            what: "bounds".into(),
+            unit: "pairs",
+            expected: start.len(),
+            found: given.len(),
+            why: format!("one a parameter: {}", names.join(", ")),
+        });
+    }
+    for ((&(low, high), &v), name) in given.iter().zip(start).zip(names) {
+        // The start is compared with a little room for the rounding of logarithms.
+        let room = 1e-9 * (1.0 + v.abs());
+        if !(low.is_finite() && high.is_finite() && low - room <= v && v <= high + room && low <= high) {
+            return Err(Error::parameter(
+                format!("bounds of {name}"),
+                format!("({low}, {high})"),
+                format!("they are finite and enclose the start, {v}, on the logarithmic scale"),
+            ));
+        }
+    }
+    Ok(given.to_vec())
+}
+
+/// The largest value of `objective` (value and gradient) over runs from `start` and from `restarts` points drawn
+/// uniformly within the bounds, that is log-uniformly in the parameters. The runs follow one another, and the
+/// first of equals wins, so that the result depends on the seed alone.
+pub(super) fn maximise(
+    start: &[f64],
+    bounds: &[(f64, f64)],
+    names: &[String],
+    restarts: usize,
+    seed: u64,
+    mut objective: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
+) -> Result<Maximum> {
+    let mut stream = Stream(seed);
+    let mut best: Option<Minimum> = None;
+    let (mut first_error, mut failures, mut steps, mut evaluations) = (None, 0, 0, 0);
+    for run in 0..=restarts {
+        let from: Vec<f64> = match run {
+            0 => start.to_vec(),
+            _ => bounds.iter().map(|&(low, high)| low + stream.next() * (high - low)).collect(),
+        };
+        let found = minimize(&from, bounds, |theta| match objective(theta) {
+            Ok((value, gradient)) => Some((-value, gradient.iter().map(|g| -g).collect())),
+            Err(error) => {
+                first_error.get_or_insert(error);
+                None
+            }
+        });
+        match found {
+            Some(found) => {
+                steps += found.steps;
+                evaluations += found.evaluations;
+                if best.as_ref().is_none_or(|best| found.value < best.value) {
+                    best = Some(found);
+                }
+            }
+            None => failures += 1,
+        }
+    }
+    let Some(best) = best else {
+        return Err(first_error.unwrap_or(Error::Overflow {
+            what: "the log marginal likelihood".into(),
+            remedy: "check the kernel's parameters",
+        }));
+    };
+    let mut warnings = Vec::new();
+    for (i, (&(low, high), name)) in bounds.iter().zip(names).enumerate() {
+        let v = best.x[i];
+        if low < high && (v <= low || v >= high) {
+            let side = if v <= low { "lower" } else { "upper" };
+            warnings.push(format!("{name} ended at its {side} bound: widen the bounds or fix the parameter"));
+        }
+    }
+    if !best.converged {
+        warnings.push(format!("the optimiser did not converge in {} steps", best.steps));
+    }
+    if failures > 0 {
+        warnings.push(format!("{failures} of {} runs could not be started", restarts + 1));
+    }
+    Ok(Maximum { theta: best.x, steps, evaluations, warnings })
+}
