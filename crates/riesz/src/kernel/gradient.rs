@@ -80,3 +80,102 @@ impl Kernel {
         total
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Categorical, Factor, Linear, Periodic, Polynomial, Profile, Stationary};
+
+    /// Two columns of numbers, with ties, and one of levels.
+    fn rows() -> Table {
+        let rows: Vec<[f64; 3]> = (0..9)
+            .map(|i| [(i as f64 * 0.9).sin() * 2.0, ((i / 2) as f64 * 1.7).cos(), (i % 3) as f64])
+            .collect();
+        Table::from_rows(&rows).unwrap()
+    }
+
+    fn stationary(profile: Profile, ard: bool, isotropic: bool) -> Kernel {
+        Stationary { profile, columns: vec![0, 1], lengthscale: vec![0.8, 1.7], ard, isotropic }.into()
+    }
+
+    /// Every kind of factor, with the number of parameters it should have.
+    fn kernels() -> Vec<(Kernel, usize)> {
+        let mut all = Vec::new();
+        for profile in [
+            Profile::Gaussian,
+            Profile::Exponential,
+            Profile::Matern32,
+            Profile::Matern52,
+            Profile::RationalQuadratic { alpha: 0.7 },
+            Profile::Cauchy,
+        ] {
+            let shape = usize::from(matches!(profile, Profile::RationalQuadratic { .. }));
+            for isotropic in [false, true] {
+                all.push((stationary(profile, true, isotropic), 2 + shape));
+                all.push((stationary(profile, false, isotropic), 1 + shape));
+            }
+        }
+        let (columns, center, scale) = (vec![0, 1], vec![0.3, -0.2], vec![1.5, 0.7]);
+        all.push((
+            Linear { columns: columns.clone(), center: center.clone(), scale: scale.clone() }.into(),
+            0,
+        ));
+        for (coef0, count) in [(0.6, 2), (0.0, 1)] {
+            let (columns, center, scale) = (columns.clone(), center.clone(), scale.clone());
+            all.push((Polynomial { columns, center, scale, gamma: 0.8, coef0, degree: 3 }.into(), count));
+        }
+        all.push((Periodic { columns: [0], period: 1.3, lengthscale: 0.9 }.into(), 2));
+        all.push((Categorical { columns: [2], similarity: 0.3 }.into(), 1));
+        all
+    }
+
+    fn check(kernel: &Kernel, expected: usize) {
+        let x = rows();
+        let mut weights = Matrix::zeros(x.rows(), x.rows());
+        for i in 0..x.rows() {
+            for j in 0..=i {
+                let w = ((3 * i + 7 * j) as f64).sin();
+                (weights[(i, j)], weights[(j, i)]) = (w, w);
+            }
+        }
+        let theta: Vec<f64> = kernel.parameters().iter().map(|p| p.log_value).collect();
+        assert_eq!(theta.len(), expected, "{}", kernel.formula());
+        let at = |p: usize, h: f64| {
+            let mut theta = theta.clone();
+            theta[p] += h;
+            crate::linalg::dot(kernel.with_parameters(&theta).gram(&x).data(), weights.data())
+        };
+        // What the differences are rounded by.
+        let gram = kernel.gram(&x);
+        let magnitude: f64 = gram.data().iter().zip(weights.data()).map(|(k, w)| (k * w).abs()).sum();
+        let gradient = kernel.gradient(&x, &weights);
+        for (p, found) in gradient.iter().enumerate() {
+            let slope = |h: f64| (at(p, h) - at(p, -h)) / (2.0 * h);
+            let difference = (4.0 * slope(1e-4) - slope(2e-4)) / 3.0;
+            let name = &kernel.parameters()[p].name;
+            let formula = kernel.formula();
+            let room = 1e-9 * (1.0 + difference.abs()) + 1e-10 * magnitude;
+            assert!((found - difference).abs() < room, "{name} of {formula}: {found} against {difference}");
+            assert!(difference.abs() > 1e-6, "{name} of {formula} has no slope to compare");
+        }
+    }
+
+    #[test]
+    fn gradients_are_differences() {
+        // Fails to compile when a kind is added, so that it is added to the list above too.
+        let listed = |factor: &Factor| match factor {
+            Factor::Stationary(_) | Factor::Periodic(_) | Factor::Linear(_) => true,
+            Factor::Polynomial(_) | Factor::Categorical(_) => true,
+        };
+        let all = kernels();
+        assert!(all.iter().all(|(kernel, _)| listed(&kernel.terms[0].factors[0])));
+        for (kernel, count) in &all {
+            check(&(0.7 * kernel.clone()), count + 1);
+        }
+        // A sum of products of neighbours in the list: parameters keep their places.
+        for pair in all.windows(2) {
+            let [(a, in_a), (b, in_b)] = pair else { unreachable!() };
+            check(&(a.clone() * b.clone() + 0.4 * b.clone() + Kernel::constant(2.0)), 3 + in_a + 2 * in_b);
+        }
+    }
+}
