@@ -1,42 +1,125 @@
-use riesz::fit::{GaussianProcess, Tune};
-use riesz::linalg::Cholesky;
-use riesz::{Kernel, Matrix, Table};
+//! Gaussian process regression with fixed parameters against numpy and scipy, in one run.
+//!
+//! `cargo bench --bench gp` prints a table. The reference needs a Python with numpy and scipy: the one that
+//! `RIESZ_PYTHON` names, or `python3`. d = 10, Gaussian kernel, gram matrix, Cholesky and solve in both; runs of the two
+//! take turns, and the ratio is that of the medians. Coefficients must agree to 1e-8.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
+
+use riesz::fit::{GaussianProcess, Tune};
+use riesz::{Isa, Kernel, Matrix, Table};
+
+const D: usize = 10;
+const RUNS: usize = 9;
+
+/// The reference, waiting to be told to run.
+struct Reference {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Reference {
+    fn start(threads: usize, x: &[f64], y: &[f64]) -> Option<Self> {
+        let python = std::env::var("RIESZ_PYTHON").unwrap_or_else(|_| "python3".into());
+        let threads = threads.to_string();
+        let mut child = Command::new(python)
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/gp_reference.py"))
+            .envs(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"].map(|n| (n, &threads)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        let mut stdin = child.stdin.take()?;
+        let stdout = BufReader::new(child.stdout.take()?);
+        stdin.write_all(format!("{} {D}\n", y.len()).as_bytes()).ok()?;
+        stdin.write_all(&x.iter().chain(y).flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>()).ok()?;
+        Some(Self { child, stdin, stdout })
+    }
+
+    fn run(&mut self) -> Option<f64> {
+        self.stdin.write_all(b"run\n").ok()?;
+        self.stdin.flush().ok()?;
+        Some(line(&mut self.stdout)?[0])
+    }
+
+    /// Ends the input, which makes the reference print them.
+    fn coefficients(self) -> Option<Vec<f64>> {
+        let Self { mut child, stdin, mut stdout } = self;
+        drop(stdin);
+        let values = line(&mut stdout);
+        child.wait().ok()?;
+        values
+    }
+}
+
+/// One line of numbers.
+fn line(from: &mut impl BufRead) -> Option<Vec<f64>> {
+    let mut line = String::new();
+    from.read_line(&mut line).ok()?;
+    let numbers: Vec<f64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+    (!numbers.is_empty()).then_some(numbers)
+}
+
+fn median(mut runs: Vec<f64>) -> f64 {
+    runs.sort_by(f64::total_cmp);
+    runs[runs.len() / 2]
+}
+
 fn main() {
-    let mut st = 1u64;
+    println!("Gaussian process, {}, d = {D}; milliseconds a fit, median of {RUNS}", Isa::detect().name());
+    println!(
+        "{:>6} {:>8} {:>10} {:>10} {:>8} {:>12}",
+        "n", "threads", "riesz", "scipy", "ratio", "difference"
+    );
+    let mut state = 1_u64;
     let mut draw = || {
-        st = st.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((st >> 11) as f64) / (1u64 << 52) as f64 - 1.0
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((state >> 11) as f64 / (1_u64 << 52) as f64 - 1.0) * 3_f64.sqrt()
     };
-    for n in [2000usize, 4000] {
-        let rows: Vec<Vec<f64>> = (0..n).map(|_| (0..10).map(|_| draw()).collect()).collect();
-        let y: Vec<f64> = rows.iter().map(|r| r[0].sin() + r[1] * r[2]).collect();
-        let x = Table::from_rows(&rows).unwrap();
-        let k = Kernel::gaussian(&[1.0; 10]);
+    let mut missing = false;
+    for n in [2000, 4000] {
+        let rows: Vec<Vec<f64>> = (0..n).map(|_| (0..D).map(|_| draw()).collect()).collect();
+        let y: Vec<f64> = rows.iter().map(|r| r[0].sin() + r[1] * r[2] + 0.3 * draw()).collect();
+        let x = Table::from_rows(&rows).expect("finite numbers");
+        let targets = Matrix::column_vector(y.clone());
+        let mut gp = GaussianProcess::new(Kernel::gaussian(&[(D as f64).sqrt(); D]), 0.1);
+        (gp.tune, gp.normalize_y) = (Tune::Nothing, false);
         for threads in [1, 2] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| {
-                for _ in 0..2 {
-                    let t = Instant::now();
-                    let mut g = k.gram(&x);
-                    let a = t.elapsed().as_secs_f64();
-                    g.add_diagonal(|_| 0.1);
-                    let t = Instant::now();
-                    let f = Cholesky::new(g, "x").unwrap();
-                    let b = t.elapsed().as_secs_f64();
-                    let t = Instant::now();
-                    f.solve_vector(&y);
-                    let c = t.elapsed().as_secs_f64();
-                    let mut gp = GaussianProcess::new(k.clone(), 0.1);
-                    gp.tune = Tune::Nothing;
-                    let t = Instant::now();
-                    gp.fit(&x, &Matrix::column_vector(y.clone())).unwrap();
-                    println!(
-                        "{n} {threads} gram {a:.3} chol {b:.3} solve {c:.4} fit {:.3}",
-                        t.elapsed().as_secs_f64()
-                    );
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
+            let mut reference = Reference::start(threads, &rows.concat(), &y);
+            let (mut own, mut peer, mut coef) = (Vec::new(), Vec::new(), Vec::new());
+            for _ in 0..RUNS {
+                let start = Instant::now();
+                let fit = pool.install(|| gp.fit(&x, &targets)).expect("a fit");
+                own.push(1e3 * start.elapsed().as_secs_f64());
+                coef = fit.model.coef.data().to_vec();
+                match reference.as_mut().and_then(Reference::run) {
+                    Some(seconds) => peer.push(1e3 * seconds),
+                    None => reference = None,
                 }
-            });
+            }
+            let own = median(own);
+            match reference.and_then(Reference::coefficients) {
+                Some(values) => {
+                    let largest = values.iter().fold(0.0_f64, |a, v| a.max(v.abs()));
+                    let gap =
+                        coef.iter().zip(&values).fold(0.0_f64, |a, (u, v)| a.max((u - v).abs())) / largest;
+                    assert!(gap < 1e-8, "coefficients differ by {gap:e}");
+                    let peer = median(peer);
+                    println!("{n:>6} {threads:>8} {own:>10.1} {peer:>10.1} {:>8.2} {gap:>12.1e}", peer / own);
+                }
+                None => {
+                    missing = true;
+                    println!("{n:>6} {threads:>8} {own:>10.1} {:>10} {:>8} {:>12}", "-", "-", "-");
+                }
+            }
         }
+    }
+    if missing {
+        println!("no reference: set RIESZ_PYTHON to a Python that has numpy and scipy");
     }
 }
