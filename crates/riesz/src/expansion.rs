@@ -30,6 +30,9 @@ pub enum Link {
     /// classification). Its sign gives the class; probabilities average over the posterior, which the
     /// expansion does not carry, so the logistic function of the mean stands in.
     LatentLogistic,
+    /// One output a class, each as for [`LatentLogistic`](Self::LatentLogistic) for this class against the rest: the
+    /// class with the largest output. Probabilities are the outputs' logistic functions divided by their sum.
+    LatentOneVsRest,
 }
 
 /// A fitted kernel model.
@@ -106,7 +109,9 @@ impl Expansion {
             Link::Logistic | Link::LatentLogistic => {
                 shape("the model", "classes", 2, classes, "its link is logistic")?
             }
-            Link::Softmax => shape("the model", "classes", m, classes, "one an output")?,
+            Link::Softmax | Link::LatentOneVsRest => {
+                shape("the model", "classes", m, classes, "one an output")?
+            }
             Link::Vote => shape(
                 "the model",
                 "outputs",
@@ -168,7 +173,7 @@ impl Expansion {
         match self.link {
             Link::Identity => None,
             Link::Logistic | Link::LatentLogistic => Some(usize::from(outputs[0] > 0.0)),
-            Link::Softmax => Some(first_max(outputs)),
+            Link::Softmax | Link::LatentOneVsRest => Some(first_max(outputs)),
             Link::Vote if self.classes.len() == 2 => Some(usize::from(outputs[0] > 0.0)),
             Link::Vote => {
                 let mut votes = vec![0.0; self.classes.len()];
@@ -189,14 +194,23 @@ impl Expansion {
                 let p = 1.0 / (1.0 + (-outputs[0]).exp());
                 Some(vec![1.0 - p, p])
             }
+            Link::LatentOneVsRest => {
+                let each: Vec<f64> = outputs.iter().map(|o| 1.0 / (1.0 + (-o).exp())).collect();
+                Some(shares(&each))
+            }
             Link::Softmax => {
                 let top = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 let weights: Vec<f64> = outputs.iter().map(|o| (o - top).exp()).collect();
-                let total: f64 = weights.iter().sum();
-                Some(weights.iter().map(|w| w / total).collect())
+                Some(shares(&weights))
             }
         }
     }
+}
+
+/// Numbers divided by their sum; equal shares if all are 0.
+pub(crate) fn shares(weights: &[f64]) -> Vec<f64> {
+    let total: f64 = weights.iter().sum();
+    weights.iter().map(|w| if total > 0.0 { w / total } else { 1.0 / weights.len() as f64 }).collect()
 }
 
 fn first_max(values: &[f64]) -> usize {

@@ -322,7 +322,7 @@ fn gradient(x: &Table, state: State) -> Vec<f64> {
 }
 
 /// Rows predicted at a time, which bounds memory.
-pub(super) const BLOCK: usize = 512;
+pub(super) const BLOCK: usize = 128;
 
 impl GpFit {
     /// Posterior mean and standard deviation of `f` at the rows of `x`, both rows × targets (Rasmussen and Williams

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::evidence;
 use super::gp::{BLOCK, column_squares};
 use crate::error::{Error, Result};
-use crate::expansion::{Expansion, Link};
+use crate::expansion::{Expansion, Link, shares};
 use crate::explanation::Fact;
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::{Cholesky, Matrix, dot};
@@ -16,9 +16,11 @@ const MAX_NEWTON: usize = 100;
 /// At the mode α_i = y_i - π_i; the largest difference that is accepted.
 const NEWTON_TOLERANCE: f64 = 1e-10;
 
-/// `P(y_i = 1) = σ(f(x_i))` with `f` a Gaussian process and σ the logistic function, for two classes.
+/// `P(y_i = 1) = σ(f(x_i))` with `f` a Gaussian process and σ the logistic function.
 ///
-/// The posterior of f is approximated by a normal distribution around its mode.
+/// The posterior of f is approximated by a normal distribution around its mode. More than two classes are separated one
+/// against the rest, each by its own f but all with one kernel. (scikit-learn's default does the same but tunes one
+/// kernel a class.)
 #[derive(Debug, Clone)]
 pub struct GaussianProcessClassifier {
     /// The prior covariance; where tuning starts.
@@ -37,14 +39,14 @@ pub struct GaussianProcessClassifier {
 /// A fitted Gaussian process classifier.
 #[derive(Debug, Clone)]
 pub struct GpcFit {
-    /// The posterior mode of f: positive for the second class, with coefficients `y_i - π_i`.
+    /// The posterior mode of f, with coefficients `y_i - π_i`. One output for two classes, positive for the second; one
+    /// a class for more.
     pub model: Expansion,
-    /// Laplace's approximation of the log marginal likelihood (Rasmussen and Williams 2006, equation 3.32).
+    /// Laplace's approximation of the log marginal likelihood (Rasmussen and Williams 2006, equation 3.32), summed over
+    /// outputs (scikit-learn gives the mean).
     pub log_marginal_likelihood: f64,
-    /// The factor of `B = I + W^½ K W^½`.
-    pub factor: Cholesky,
-    /// The diagonal of `W^½`: `√(π_i (1 - π_i))`.
-    pub root_weight: Vec<f64>,
+    /// What posterior variances follow from, one an output.
+    pub curvature: Vec<Curvature>,
     /// The parameters used, in the order and on the scale of [`Kernel::parameters`].
     pub theta: Vec<f64>,
     /// Steps of the optimiser, all runs together.
@@ -55,10 +57,18 @@ pub struct GpcFit {
     pub warnings: Vec<String>,
 }
 
-/// The mode of the posterior and what belongs to it.
+/// How sharply the posterior falls off around its mode: by `K⁻¹ + W`.
+#[derive(Debug, Clone)]
+pub struct Curvature {
+    /// The factor of `B = I + W^½ K W^½`.
+    pub factor: Cholesky,
+    /// The diagonal of `W^½`: `√(π_i (1 - π_i))`.
+    pub root_weight: Vec<f64>,
+}
+
+/// The mode of the posterior of one output.
 struct Mode {
-    factor: Cholesky,
-    root_weight: Vec<f64>,
+    curvature: Curvature,
     /// `y - π`, the coefficients.
     alpha: Vec<f64>,
     value: f64,
@@ -70,12 +80,12 @@ impl GaussianProcessClassifier {
         Self { kernel, tune: true, bounds: None, restarts: 0, seed: 0 }
     }
 
-    /// Fits to `labels`, one index into the two `classes` a row. Cost n³/3 a Newton step (some ten); when tuning,
-    /// n³ and O(n² parameters) more for each evaluation. Memory 2 n² (3 n² when tuning).
+    /// Fits to `labels`, one index into `classes` a row. Cost n³/3 a Newton step (some ten) and output; when tuning,
+    /// n³ and O(n² parameters) more for each evaluation. Memory n² and n² an output (2 n² more when tuning).
     ///
     /// # Errors
-    /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`]; [`Error::Target`] unless there are two classes and rows
-    /// of each; [`Error::Overflow`]; [`Error::NotPositiveDefinite`]; [`Error::NotConverged`].
+    /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`]; [`Error::Target`] unless there are rows of two classes
+    /// or more and of every class named; [`Error::Overflow`]; [`Error::NotPositiveDefinite`]; [`Error::NotConverged`].
     pub fn fit(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<GpcFit> {
         let y = self.check(x, labels, classes)?;
         let parameters = self.kernel.parameters();
@@ -92,11 +102,17 @@ impl GaussianProcessClassifier {
             kernel = self.kernel.with_parameters(&theta);
         }
         super::check_range(&kernel, x)?;
-        let Mode { factor, root_weight, alpha, value } = mode(&kernel.gram(x), &y)?;
+        let gram = kernel.gram(x);
+        let modes = y.iter().map(|y| mode(&gram, y)).collect::<Result<Vec<Mode>>>()?;
+        let value: f64 = modes.iter().map(|m| m.value).sum();
+        let mut coef = Matrix::zeros(x.rows(), y.len());
+        for (o, mode) in modes.iter().enumerate() {
+            mode.alpha.iter().enumerate().for_each(|(i, a)| coef[(i, o)] = *a);
+        }
+        let two = y.len() == 1;
         let mut card = vec![
             Fact::new("model", "Gaussian process classifier (Laplace approximation)"),
             Fact::new("log marginal likelihood", format!("{value:.6}")),
-            Fact::new("jitter", format!("{:e}", factor.jitter)),
         ];
         if self.tune {
             card.push(Fact::new("restarts", self.restarts));
@@ -106,20 +122,21 @@ impl GaussianProcessClassifier {
         let model = Expansion {
             kernel,
             points: x.clone(),
-            coef: Matrix::column_vector(alpha),
-            intercept: vec![0.0],
-            output_names: vec![format!("{} vs {}", classes[1], classes[0])],
-            link: Link::LatentLogistic,
+            coef,
+            intercept: vec![0.0; y.len()],
+            output_names: match two {
+                true => vec![format!("{} vs {}", classes[1], classes[0])],
+                false => classes.iter().map(|c| format!("{c} vs rest")).collect(),
+            },
+            link: if two { Link::LatentLogistic } else { Link::LatentOneVsRest },
             classes: classes.to_vec(),
             card,
         };
         model.validate()?;
-        let log_marginal_likelihood = value;
         Ok(GpcFit {
             model,
-            log_marginal_likelihood,
-            factor,
-            root_weight,
+            log_marginal_likelihood: value,
+            curvature: modes.into_iter().map(|m| m.curvature).collect(),
             theta,
             steps,
             evaluations,
@@ -128,8 +145,8 @@ impl GaussianProcessClassifier {
     }
 
     /// Laplace's approximation of the log marginal likelihood and its gradient in `theta`, which has the order and scale
-    /// of the kernel's [`parameters`](Kernel::parameters) (Rasmussen and Williams 2006, algorithm 5.1). Cost some ten
-    /// times n³/3, n³ and O(n² parameters).
+    /// of the kernel's [`parameters`](Kernel::parameters) (Rasmussen and Williams 2006, algorithm 5.1), summed over
+    /// outputs. Cost some ten times n³/3, n³ and O(n² parameters), an output.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -154,35 +171,12 @@ impl GaussianProcessClassifier {
         value_and_gradient(&self.kernel.with_parameters(theta), x, &y)
     }
 
-    /// Checks everything; returns the labels as numbers.
-    fn check(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<Vec<f64>> {
-        super::check(x, labels.len(), 2)?;
+    /// Checks everything; returns 0 or 1 a row for each output.
+    fn check(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<Vec<Vec<f64>>> {
+        super::check_labels(x, labels, classes)?;
         self.kernel.validate(x.width())?;
-        let target = |problem: String| Error::Target { name: "labels".into(), problem };
-        if classes.len() != 2 {
-            return Err(target(format!(
-                "has {} classes: this classifier separates two; for more, fit one class against the rest, class by \
-                 class, or use a support vector classifier",
-                classes.len()
-            )));
-        }
-        if classes[0] == classes[1] {
-            return Err(Error::DuplicateName { name: classes[0].clone() });
-        }
-        if let Some(r) = labels.iter().position(|&l| l > 1) {
-            return Err(target(format!(
-                "is class number {} (from 0) in row {}, but there are 2 classes",
-                labels[r],
-                r + 1
-            )));
-        }
-        if labels.iter().all(|l| *l == labels[0]) {
-            return Err(target(format!(
-                "is '{}' in every row: a classifier needs rows of both classes",
-                classes[labels[0]]
-            )));
-        }
-        Ok(labels.iter().map(|&l| l as f64).collect())
+        let outputs = if classes.len() == 2 { 1..2 } else { 0..classes.len() };
+        Ok(outputs.map(|c| labels.iter().map(|&l| f64::from(u8::from(l == c))).collect()).collect())
     }
 }
 
@@ -219,7 +213,7 @@ fn mode(gram: &Matrix, y: &[f64]) -> Result<Mode> {
         change = (0..n).fold(0.0_f64, |a, i| a.max((y[i] - p[i] - alpha[i]).abs()));
         if change <= NEWTON_TOLERANCE {
             let value = objective - 0.5 * factor.log_det();
-            return Ok(Mode { factor, root_weight, alpha, value });
+            return Ok(Mode { curvature: Curvature { factor, root_weight }, alpha, value });
         }
         let right: Vec<f64> =
             (0..n).map(|i| root_weight[i] * root_weight[i] * f[i] + (y[i] - p[i])).collect();
@@ -256,60 +250,78 @@ fn mode(gram: &Matrix, y: &[f64]) -> Result<Mode> {
 /// ```
 ///
 /// where `(1 - (B⁻¹)_ii) = W_ii` times the posterior variance of f_i.
-fn value_and_gradient(kernel: &Kernel, x: &Table, y: &[f64]) -> Result<(f64, Vec<f64>)> {
+fn value_and_gradient(kernel: &Kernel, x: &Table, outputs: &[Vec<f64>]) -> Result<(f64, Vec<f64>)> {
     super::check_range(kernel, x)?;
     let gram = kernel.gram(x);
-    let Mode { factor, root_weight, alpha, value } = mode(&gram, y)?;
-    let n = y.len();
-    let mut weights = factor.inverse();
-    let s: Vec<f64> =
-        (0..n).map(|i| -0.5 * (1.0 - 2.0 * (y[i] - alpha[i])) * (1.0 - weights[(i, i)])).collect();
-    let scaled: Vec<f64> = gram.matvec(&s).iter().zip(&root_weight).map(|(v, r)| v * r).collect();
-    let solved = factor.solve_vector(&scaled);
-    let u: Vec<f64> = (0..n).map(|i| s[i] - root_weight[i] * solved[i]).collect();
-    weights.data_mut().par_chunks_mut(n).enumerate().for_each(|(i, row)| {
-        for (j, w) in row.iter_mut().enumerate() {
-            let r = root_weight[i] * *w * root_weight[j];
-            *w = 0.5 * (alpha[i] * alpha[j] - r + u[i] * alpha[j] + alpha[i] * u[j]);
-        }
-    });
-    Ok((value, kernel.gradient(x, &weights)))
+    let n = x.rows();
+    let mut total = 0.0;
+    let mut gradient = vec![0.0; kernel.parameters().len()];
+    for y in outputs {
+        let Mode { curvature: Curvature { factor, root_weight }, alpha, value } = mode(&gram, y)?;
+        let mut weights = factor.inverse();
+        let s: Vec<f64> =
+            (0..n).map(|i| -0.5 * (1.0 - 2.0 * (y[i] - alpha[i])) * (1.0 - weights[(i, i)])).collect();
+        let scaled: Vec<f64> = gram.matvec(&s).iter().zip(&root_weight).map(|(v, r)| v * r).collect();
+        let solved = factor.solve_vector(&scaled);
+        let u: Vec<f64> = (0..n).map(|i| s[i] - root_weight[i] * solved[i]).collect();
+        weights.data_mut().par_chunks_mut(n).enumerate().for_each(|(i, row)| {
+            for (j, w) in row.iter_mut().enumerate() {
+                let r = root_weight[i] * *w * root_weight[j];
+                *w = 0.5 * (alpha[i] * alpha[j] - r + u[i] * alpha[j] + alpha[i] * u[j]);
+            }
+        });
+        total += value;
+        gradient.iter_mut().zip(kernel.gradient(x, &weights)).for_each(|(sum, g)| *sum += g);
+    }
+    Ok((total, gradient))
 }
 
 impl GpcFit {
-    /// Mean and variance of the posterior of f at the rows of `x` (Rasmussen and Williams 2006, algorithm 3.2). Cost
-    /// O(n² + n d) a row.
+    /// Mean and variance of the posterior of f at the rows of `x`, both rows × outputs (Rasmussen and Williams 2006,
+    /// algorithm 3.2). Cost O(n² outputs + n d) a row.
     ///
     /// # Errors
     /// As [`Expansion::predict`].
-    pub fn latent(&self, x: &Table) -> Result<(Vec<f64>, Vec<f64>)> {
-        let mean = self.model.predict(x)?.column(0);
+    pub fn latent(&self, x: &Table) -> Result<(Matrix, Matrix)> {
+        let mean = self.model.predict(x)?;
         let x = x.conform(self.model.columns())?;
-        let mut variance = Vec::with_capacity(x.rows());
+        let mut variance = Matrix::zeros(x.rows(), mean.cols());
         for start in (0..x.rows()).step_by(BLOCK) {
             let rows: Vec<usize> = (start..x.rows().min(start + BLOCK)).collect();
             let block = x.select_rows(&rows);
-            let mut half = self.model.kernel.cross_gram(&self.model.points, &block);
-            for (i, r) in self.root_weight.iter().enumerate() {
-                half.row_mut(i).iter_mut().for_each(|v| *v *= r);
-            }
-            self.factor.solve_lower_in_place(&mut half);
             let prior = self.model.kernel.diagonal(&block);
-            let left = prior.iter().zip(column_squares(&half)).map(|(prior, known)| (prior - known).max(0.0));
-            variance.extend(left);
+            let cross = self.model.kernel.cross_gram(&self.model.points, &block);
+            for (o, Curvature { factor, root_weight }) in self.curvature.iter().enumerate() {
+                let mut half = cross.clone();
+                for (i, r) in root_weight.iter().enumerate() {
+                    half.row_mut(i).iter_mut().for_each(|v| *v *= r);
+                }
+                factor.solve_lower_in_place(&mut half);
+                for (r, (prior, known)) in prior.iter().zip(column_squares(&half)).enumerate() {
+                    variance[(start + r, o)] = (prior - known).max(0.0);
+                }
+            }
         }
         Ok((mean, variance))
     }
 
-    /// The probability of the second class at the rows of `x`: `∫ σ(f) p(f | data) df`, which is nearer to ½ than the
-    /// logistic function of the mean. The integral is exact to rounding; scikit-learn's, a sum of five error
-    /// functions, differs from it by up to 5e-4 (measured).
+    /// The probabilities of the classes at the rows of `x`, rows × classes: `∫ σ(f) p(f | data) df`, which is nearer to ½
+    /// than the logistic function of the mean; for more than two classes divided by their sum. The integral is exact
+    /// to rounding; scikit-learn's, a sum of five error functions, differs from it by up to 5e-4 (measured).
     ///
     /// # Errors
     /// As [`Expansion::predict`].
-    pub fn predict_probability(&self, x: &Table) -> Result<Vec<f64>> {
+    pub fn predict_probability(&self, x: &Table) -> Result<Matrix> {
         let (mean, variance) = self.latent(x)?;
-        Ok(mean.par_iter().zip(&variance).map(|(&m, &v)| mean_logistic(m, v)).collect())
+        let latent: Vec<(f64, f64)> =
+            mean.data().iter().copied().zip(variance.data().iter().copied()).collect();
+        let each: Vec<f64> = latent.par_iter().map(|&(m, v)| mean_logistic(m, v)).collect();
+        let classes = self.model.classes.len();
+        let probabilities = match mean.cols() {
+            1 => each.iter().flat_map(|p| [1.0 - p, *p]).collect(),
+            m => each.chunks(m).flat_map(shares).collect(),
+        };
+        Ok(Matrix::from_row_major(x.rows(), classes, probabilities))
     }
 }
 
@@ -358,7 +370,8 @@ mod tests {
             gpc.fit(&x, labels, &names(classes)).unwrap_err().to_string()
         };
         assert!(message(&[0, 0, 0], &["a", "b"]).contains("'a' in every row"));
-        assert!(message(&[0, 1, 2], &["a", "b", "c"]).contains("has 3 classes"));
+        assert!(message(&[0, 1, 1], &["a", "b", "c"]).contains("no rows for the class 'c'"));
+        assert!(message(&[0, 0, 0], &["a"]).contains("at least two classes"));
         assert!(message(&[0, 1, 2], &["a", "b"]).contains("class number 2 (from 0) in row 3"));
         assert!(message(&[0, 1], &["a", "b"]).contains("the target has 2 numbers"));
         assert!(message(&[0, 1, 1], &["a", "a"]).contains("used twice"));

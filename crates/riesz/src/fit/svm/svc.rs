@@ -165,30 +165,10 @@ impl SupportVectorClassifier {
 
     /// Checks everything; returns the bound of every row.
     fn check(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<Vec<f64>> {
-        crate::fit::check(x, labels.len(), 2)?;
+        crate::fit::check_labels(x, labels, classes)?;
         self.kernel.validate(x.width())?;
         positive("c", self.c)?;
         check_tolerance(self.tolerance)?;
-        let target = |problem: String| Error::Target { name: "labels".into(), problem };
-        if let Some(r) = labels.iter().position(|&l| l >= classes.len()) {
-            return Err(target(format!(
-                "is class number {} (from 0) in row {}, but there are {} classes",
-                labels[r],
-                r + 1,
-                classes.len()
-            )));
-        }
-        let mut names: Vec<&String> = classes.iter().collect();
-        names.sort_unstable();
-        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Error::DuplicateName { name: pair[0].clone() });
-        }
-        if classes.len() < 2 || labels.iter().all(|l| *l == labels[0]) {
-            return Err(target(format!(
-                "is '{}' in every row: a classifier needs rows of at least two classes",
-                classes[labels[0]]
-            )));
-        }
         let mut count = vec![0_usize; classes.len()];
         labels.iter().for_each(|&l| count[l] += 1);
         let of_class = match &self.class_weight {
