@@ -344,9 +344,9 @@ fn several_classes_are_one_against_the_rest() {
     let (mean, variance) = fit.latent(&test).unwrap();
     let theta: Vec<f64> = gpc.kernel.parameters().iter().map(|p| p.log_value).collect();
     let mut slope = vec![0.0; theta.len()];
-    for c in 0..3 {
+    for (c, class) in classes.iter().enumerate() {
         let against: Vec<usize> = labels.iter().map(|&l| usize::from(l == c)).collect();
-        let two = ["rest".to_string(), classes[c].clone()];
+        let two = ["rest".to_string(), class.clone()];
         let one = gpc.fit(&x, &against, &two).unwrap();
         let (m, v) = one.latent(&test).unwrap();
         assert!(gap(&mean.column(c), m.data()) < 1e-12 && gap(&variance.column(c), v.data()) < 1e-12);
