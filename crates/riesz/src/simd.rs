@@ -1,7 +1,7 @@
 //! One source, several instruction sets, chosen at run time.
 //!
 //! A hot function is written once as an `#[inline(always)]` body generic over `FUSED` (whether the
-//! machine multiplies and adds in one instruction), and [`dispatch!`] compiles it for AVX-512, AVX2,
+//! machine multiplies and adds in one instruction), and `dispatch!` compiles it for AVX-512, AVX2,
 //! NEON and the plain target. Bodies are ordinary safe Rust over slices and [`Lanes`]; the compiler
 //! vectorises them under the enabled features.
 
@@ -71,7 +71,7 @@ pub(crate) fn fma<const FUSED: bool>(a: f64, b: f64, c: f64) -> f64 {
 }
 
 /// An instruction set that this machine has. Values of this type exist only for sets that were detected,
-/// which is what makes the calls behind [`dispatch!`] sound.
+/// which is what makes the calls behind `dispatch!` sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Isa(pub(crate) Set);
 
@@ -187,8 +187,8 @@ const EXP: [f64; 12] = [
 pub(crate) fn exp_neg<const FUSED: bool>(x: f64) -> f64 {
     // Adding and subtracting this rounds to an integer, which then stands in the low bits.
     const ROUND: f64 = 6755399441055744.0;
-    const LN2_HIGH: f64 = 6.93147180369123816490e-01;
-    const LN2_LOW: f64 = 1.90821492927058770002e-10;
+    const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
+    const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
     let clamped = if x < -708.0 { -708.0 } else { x };
     let shifted = fma::<FUSED>(clamped, std::f64::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
