@@ -24,9 +24,7 @@ pub fn run(args: Box<FitArgs>, global: &Global, console: Console) -> Result<()> 
     let rows = args.table.source(&args.data).open()?;
     let name = rows.name.clone();
     let header = rows.header().to_vec();
-    for column in args.target.iter().chain(&args.ignore).chain(&args.categorical).chain(&args.sample_weight) {
-        rows.index_of(column)?;
-    }
+    rows.places(args.target.iter().chain(&args.ignore).chain(&args.categorical).chain(&args.sample_weight))?;
     let left_out = |c: &&String| {
         !args.target.contains(c) && !args.ignore.contains(c) && args.sample_weight.as_ref() != Some(c)
     };

@@ -26,7 +26,7 @@ pub struct Columns {
 impl Columns {
     /// Reads the columns `wanted` of all rows.
     pub fn read(mut rows: Rows, wanted: &[String]) -> Result<Self> {
-        let indices = wanted.iter().map(|w| rows.index_of(w)).collect::<Result<Vec<_>>>()?;
+        let indices = rows.places(wanted)?;
         let mut chunks = Vec::new();
         while let Some(chunk) = rows.next(&indices, CHUNK)? {
             chunks.push(chunk);
@@ -237,7 +237,7 @@ impl Conforming {
     /// rows come in smaller chunks.
     pub fn new(rows: Rows, columns: &[Column], numbers_a_row: usize) -> Result<Self> {
         const NUMBERS: usize = 1 << 21;
-        let wanted = columns.iter().map(|c| rows.index_of(&c.name)).collect::<Result<Vec<_>>>()?;
+        let wanted = rows.places(columns.iter().map(|c| &c.name))?;
         let limit = (NUMBERS / numbers_a_row.max(1)).clamp(1, CHUNK);
         Ok(Self { rows, columns: columns.to_vec(), wanted, limit, any: false })
     }
