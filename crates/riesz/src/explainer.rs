@@ -14,7 +14,7 @@ use crate::explanation::{Exactness, Explanation, Fact, Provenance};
 use crate::game::{Absent, Game};
 use crate::kernel::Columns;
 use crate::kernel::products::PlayerProduct;
-use crate::simd::{Isa, LANES, Lanes};
+use crate::simd::{Isa, LANES, Lanes, Plain};
 use crate::table::{Groups, Table};
 
 /// Rows explained together by one thread.
@@ -102,7 +102,7 @@ impl Side {
 }
 
 fn multiply(weights: &mut [Lanes], factor: &[f64]) {
-    weights.iter_mut().zip(factor.as_chunks::<LANES>().0).for_each(|(w, f)| *w = w.mul(Lanes(*f)));
+    weights.iter_mut().zip(factor.as_chunks::<LANES>().0).for_each(|(w, f)| *w = w.mul::<Plain>(Lanes(*f)));
 }
 
 /// What is summed up for a row.
@@ -414,12 +414,12 @@ impl<'m> Explainer<'m> {
                     weights: &[],
                 };
                 if m == 1 {
-                    weights.iter_mut().zip(&part.panel.coef[0]).for_each(|(w, c)| *w = w.mul(*c));
+                    weights.iter_mut().zip(&part.panel.coef[0]).for_each(|(w, c)| *w = w.mul::<Plain>(*c));
                     let totals = engine::run(self.isa, Run { weights, ..run }, scratch);
                     sums.error[0] += totals.error.sum();
                     sums.magnitude[0] += totals.magnitude.sum();
                     for (&k, value) in list[..active].iter().zip(&scratch.values) {
-                        lanes[k as usize] = lanes[k as usize].add(*value);
+                        lanes[k as usize] = lanes[k as usize].add::<Plain>(*value);
                     }
                     continue;
                 }
@@ -430,11 +430,11 @@ impl<'m> Explainer<'m> {
                     for o in 0..m {
                         let coef = part.panel.coef[o][at];
                         let size = coef.map2(Lanes::ONE, |c, _| c.abs());
-                        sums.error[o] += size.mul(totals.error).sum();
-                        sums.magnitude[o] += size.mul(totals.magnitude).sum();
+                        sums.error[o] += size.mul::<Plain>(totals.error).sum();
+                        sums.magnitude[o] += size.mul::<Plain>(totals.magnitude).sum();
                         for (&k, value) in list[..active].iter().zip(&scratch.values) {
                             let sum = &mut lanes[o * players + k as usize];
-                            *sum = sum.add(coef.mul(*value));
+                            *sum = sum.add::<Plain>(coef.mul::<Plain>(*value));
                         }
                     }
                 }
