@@ -41,7 +41,7 @@ def standardise(x):
 
 
 def diabetes():
-    return np.loadtxt(ROOT / "data/diabetes/diabetes.csv", delimiter=",", skiprows=1)
+    return np.loadtxt(ROOT / "crates/riesz-cli/data/diabetes.csv", delimiter=",", skiprows=1)
 
 
 # A factor: scikit-learn's kernel, riesz's description, and for each parameter of riesz its name in scikit-learn and

@@ -134,7 +134,7 @@ fn regression_agrees_with_scikit_learn() {
 
 /// The bundled data, columns standardised.
 fn diabetes() -> (Table, Matrix) {
-    let text = include_str!("../../../data/diabetes/diabetes.csv");
+    let text = include_str!("../../riesz-cli/data/diabetes.csv");
     let rows: Vec<Vec<f64>> =
         text.lines().skip(1).map(|l| l.split(',').map(|v| v.parse().unwrap()).collect()).collect();
     let n = rows.len();
@@ -445,4 +445,79 @@ fn what_cannot_be_fitted_is_refused_with_a_sentence() {
     let equal = Table::from_rows(&[[1.0], [1.0], [1.0]]).unwrap();
     let fit = GaussianProcess { noise: 1e-300, tune: Tune::Nothing, ..gp }.fit(&equal, &y).unwrap();
     assert!(fit.jitter > 0.0 && fit.model.card.iter().any(|f| f.name == "jitter" && f.value != "0e0"));
+}
+
+/// Awkward data are fitted with finite numbers or refused with an error, tuned or not; nothing panics.
+#[test]
+fn awkward_data_give_numbers_or_errors() {
+    let wave = |n: usize| -> Vec<[f64; 3]> {
+        (0..n).map(|i| [(i as f64).sin(), (i / 3) as f64, 7.0 * (i as f64 * 0.3).cos()]).collect()
+    };
+    let scaled = |scale: f64| -> Vec<[f64; 3]> { wave(20).iter().map(|r| r.map(|v| v * scale)).collect() };
+    let tables: Vec<Vec<[f64; 3]>> = vec![
+        wave(2),
+        vec![[1.0, 2.0, 3.0]; 12],
+        [wave(10), wave(10)].concat(),
+        scaled(1e8),
+        scaled(1e-8),
+        scaled(1e150),
+        scaled(1e-150),
+        scaled(0.0),
+    ];
+    let polynomial = Polynomial {
+        columns: vec![0, 1, 2],
+        center: vec![0.0; 3],
+        scale: vec![1.0; 3],
+        gamma: 1.0,
+        coef0: 1.0,
+        degree: 3,
+    };
+    let kernels = [
+        Kernel::gaussian(&[1.0; 3]),
+        Kernel::stationary(Profile::RationalQuadratic { alpha: 1.0 }, &[1.0; 3])
+            + Periodic { columns: [1], period: 2.0, lengthscale: 1.0 }.into(),
+        polynomial.into(),
+        Kernel::constant(3.0),
+    ];
+    let classes = ["no".to_string(), "yes".to_string()];
+    let (mut fitted, mut refused) = (0, 0);
+    for rows in &tables {
+        let x = Table::from_rows(rows).unwrap();
+        for kernel in &kernels {
+            for (scale, tune) in [(1.0, true), (1e120, true), (1e-120, true), (1.0, false)] {
+                let y: Vec<f64> = (0..rows.len()).map(|i| scale * ((i * i) as f64 * 0.7).sin()).collect();
+                let mut gp = GaussianProcess::new(kernel.clone(), 1e-3);
+                gp.tune = if tune { Tune::KernelAndNoise } else { Tune::Nothing };
+                gp.restarts = usize::from(tune);
+                match gp.fit(&x, &Matrix::column_vector(y)) {
+                    Ok(fit) => {
+                        let (mean, sd) = fit.predict_with_sd(&x).unwrap();
+                        assert!(mean.data().iter().chain(sd.data()).all(|v| v.is_finite()));
+                        assert!(fit.log_marginal_likelihood.is_finite());
+                        fitted += 1;
+                    }
+                    Err(error) => {
+                        assert!(error.to_string().len() > 20);
+                        refused += 1;
+                    }
+                }
+            }
+            let labels: Vec<usize> = (0..rows.len()).map(|i| i % 2).collect();
+            let mut gpc = GaussianProcessClassifier::new(kernel.clone());
+            gpc.restarts = 1;
+            match gpc.fit(&x, &labels, &classes) {
+                Ok(fit) => {
+                    let probability = fit.predict_probability(&x).unwrap();
+                    assert!(probability.data().iter().all(|p| (0.0..=1.0).contains(p)));
+                    fitted += 1;
+                }
+                Err(error) => {
+                    assert!(error.to_string().len() > 20);
+                    refused += 1;
+                }
+            }
+        }
+    }
+    println!("{fitted} fitted, {refused} refused");
+    assert!(fitted > 5 * refused, "{fitted} fitted, {refused} refused");
 }

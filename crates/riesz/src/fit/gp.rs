@@ -29,6 +29,19 @@ pub enum Tune {
 /// `y_i = f(x_i) + ε_i` with `f` a Gaussian process and `ε_i` normal with variance `noise + row_noise_i`.
 ///
 /// Several targets are independent processes with the same kernel and noise (scikit-learn's model).
+///
+/// ```
+/// use riesz::fit::GaussianProcess;
+/// use riesz::{Kernel, Matrix, Table};
+///
+/// let rows: Vec<[f64; 1]> = (0..30).map(|i| [f64::from(i) / 5.0]).collect();
+/// let y = Matrix::column_vector(rows.iter().map(|r| 10.0 + r[0].sin()).collect());
+/// let fit = GaussianProcess::new(Kernel::gaussian(&[1.0]), 0.1).fit(&Table::from_rows(&rows)?, &y)?;
+/// let (mean, sd) = fit.predict_with_sd(&Table::from_rows(&[[3.3], [60.0]])?)?;
+/// assert!((mean[(0, 0)] - (10.0 + 3.3_f64.sin())).abs() < 0.01);
+/// assert!(sd[(0, 0)] < 0.01 && sd[(1, 0)] > 0.1); // far from the data it knows little
+/// # Ok::<(), riesz::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct GaussianProcess {
     /// The prior covariance; where tuning starts. With `normalize_y` in units of the normalised target.
