@@ -284,6 +284,19 @@ fn permuting_labels_permutes_outputs() {
 }
 
 #[test]
+fn the_number_of_threads_does_not_matter() {
+    let (x, labels) = wave(300);
+    for k in [2, 3] {
+        let labels: Vec<usize> = labels.iter().map(|l| l % k).collect();
+        let estimator = KernelLogisticRegression::new(Kernel::gaussian(&[1.0, 1.5, 0.8]), 0.01);
+        let fit = || estimator.fit(&x, &labels, &names(k)).unwrap().model;
+        let with =
+            |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(fit);
+        assert_eq!(with(1), with(3));
+    }
+}
+
+#[test]
 fn scaling_weights_and_ridge_together_changes_nothing() {
     let (x, labels) = wave(50);
     for k in [2, 3] {

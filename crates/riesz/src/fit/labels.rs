@@ -1,4 +1,4 @@
-//! What every classifier needs of its labels, and how much each row counts.
+//! How much each row of a classifier counts.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,35 +18,6 @@ pub enum ClassWeight {
     PerClass(Vec<f64>),
 }
 
-pub(crate) fn bad_labels(problem: String) -> Error {
-    Error::Target { name: "labels".into(), problem }
-}
-
-/// Checks that labels are indices into `classes`, that names differ, and that two classes occur.
-pub(crate) fn check_labels(labels: &[usize], classes: &[String]) -> Result<()> {
-    if let Some(r) = labels.iter().position(|&l| l >= classes.len()) {
-        return Err(bad_labels(format!(
-            "is class number {} (from 0) in row {}, but there are {} classes",
-            labels[r],
-            r + 1,
-            classes.len()
-        )));
-    }
-    let mut names: Vec<&String> = classes.iter().collect();
-    names.sort_unstable();
-    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Error::DuplicateName { name: pair[0].clone() });
-    }
-    match labels.first() {
-        None => Err(Error::TooFew { what: "the list of labels".into(), needed: 2, unit: "labels are" }),
-        Some(first) if labels.iter().all(|l| l == first) => Err(bad_labels(format!(
-            "is '{}' in every row: a classifier needs rows of at least two classes",
-            classes[*first]
-        ))),
-        Some(_) => Ok(()),
-    }
-}
-
 /// Checks rows, labels and weights; returns class weight · sample weight of every row.
 ///
 /// # Errors
@@ -59,8 +30,7 @@ pub(crate) fn row_weights(
     class_weight: &ClassWeight,
     sample_weight: Option<&[f64]>,
 ) -> Result<Vec<f64>> {
-    super::check(x, labels.len(), 2)?;
-    check_labels(labels, classes)?;
+    super::check_labels(x, labels, classes)?;
     let mut count = vec![0_usize; classes.len()];
     labels.iter().for_each(|&l| count[l] += 1);
     let of_class = match class_weight {
@@ -91,10 +61,11 @@ pub(crate) fn row_weights(
     }
     let missing = |k: &usize| !labels.iter().zip(&all).any(|(l, w)| l == k && *w > 0.0);
     if let Some(k) = (0..classes.len()).find(missing) {
-        return Err(bad_labels(format!(
-            "has no rows (of positive weight) for the class '{}': a classifier needs some for every class",
+        let problem = format!(
+            "has no rows of positive weight for the class '{}': a classifier needs some for every class",
             classes[k]
-        )));
+        );
+        return Err(Error::Target { name: "labels".into(), problem });
     }
     Ok(all)
 }

@@ -145,7 +145,7 @@ struct Optimum {
 /// Curvatures are kept this far from 0, relative to the row's weight. It slows the method down only where
 /// probabilities differ from the labels by less.
 const LEAST_CURVATURE: f64 = 1e-14;
-/// Rounding of the gram matrix times the coefficients may hide violations up to this.
+/// Once steps do not help any more, violations that rounding of the values explains are accepted up to this.
 const MOST_ROUNDING: f64 = 1e-6;
 
 impl Problem<'_> {
@@ -156,7 +156,7 @@ impl Problem<'_> {
         let mut intercept = vec![0.0; m];
         let mut violation = f64::NAN;
         for iterations in 0..=self.settings.max_iterations {
-            let smooth = coef.matmul(&self.gram);
+            let smooth = self.times_gram(&coef);
             let values = shifted(&smooth, &intercept);
             let objective = self.loss(&values) + ridge / 2.0 * dot(coef.data(), smooth.data());
             let (residual, curvature) = self.derivatives(&values);
@@ -166,6 +166,7 @@ impl Problem<'_> {
             let scale = largest(residual.data());
             let sums: Vec<f64> = (0..m).map(|o| coef.row(o).iter().sum()).collect();
             let imbalance = if self.settings.fit_intercept { ridge * largest(&sums) / n as f64 } else { 0.0 };
+            let previous = violation;
             violation = largest(gradient.data()).max(imbalance) / scale;
             if !(objective.is_finite() && violation.is_finite()) {
                 return Err(Error::Overflow {
@@ -174,7 +175,8 @@ impl Problem<'_> {
                 });
             }
             if violation <= self.settings.tolerance
-                || violation <= MOST_ROUNDING
+                || violation > previous / 4.0
+                    && violation <= MOST_ROUNDING
                     && violation <= self.rounding(&coef, &intercept, &curvature) / scale
             {
                 return Ok(Optimum { coef, intercept, iterations, objective, violation });
@@ -183,7 +185,7 @@ impl Problem<'_> {
                 break;
             }
             let (step, shift) = self.newton(&gradient, &curvature, &sums)?;
-            let smooth_step = step.matmul(&self.gram);
+            let smooth_step = self.times_gram(&step);
             let change = shifted(&smooth_step, &shift);
             // With φ(t) the objective along the step, |φ'''| ≤ reach · φ'', so that ln(1 + reach)/reach decreases it
             // surely, and so does 1 if reach ≤ 1. Longer steps are tried first.
@@ -225,6 +227,12 @@ impl Problem<'_> {
             change: violation,
             remedy: "raise the ridge, the tolerance or the number of iterations",
         })
+    }
+
+    /// `K coef_o` in row o.
+    fn times_gram(&self, coef: &Matrix) -> Matrix {
+        let rows = (0..coef.rows()).flat_map(|o| self.gram.matvec(coef.row(o))).collect();
+        Matrix::from_row_major(coef.rows(), coef.cols(), rows)
     }
 
     /// `Σ_i w_i · -ln p(label_i)`.
@@ -273,14 +281,16 @@ impl Problem<'_> {
         (residual, curvature)
     }
 
-    /// How large a violation rounding in the values may make: curvature × rounding of `Σ_j K_ij α_j + b`.
+    /// How large a violation rounding in the values may make: `w p (1 - p)` × rounding of `Σ_j K_ij α_j + b`.
     fn rounding(&self, coef: &Matrix, intercept: &[f64], curvature: &Matrix) -> f64 {
         let mut most: f64 = 0.0;
         for i in 0..self.labels.len() {
             let row = self.gram.row(i);
             for o in 0..self.outputs {
                 let size: f64 = row.iter().zip(coef.row(o)).map(|(k, a)| (k * a).abs()).sum();
-                most = most.max(curvature[(o, i)] * (size + intercept[o].abs()));
+                let d = curvature[(o, i)];
+                let slope = if self.outputs == 1 { d } else { d * (1.0 - d / self.weights[i]).max(0.0) };
+                most = most.max(slope * (size + intercept[o].abs()));
             }
         }
         8.0 * f64::EPSILON * most

@@ -46,6 +46,34 @@ pub(crate) fn check(x: &Table, targets: usize, minimum: usize) -> Result<()> {
     Ok(())
 }
 
+/// Checks what every classifier needs: rows, columns, one label a row, distinct classes and rows of each.
+pub(crate) fn check_labels(x: &Table, labels: &[usize], classes: &[String]) -> Result<()> {
+    check(x, labels.len(), 2)?;
+    let target = |problem: String| Err(Error::Target { name: "labels".into(), problem });
+    if let Some(r) = labels.iter().position(|&l| l >= classes.len()) {
+        let (label, row, count) = (labels[r], r + 1, classes.len());
+        return target(format!(
+            "is class number {label} (from 0) in row {row}, but there are {count} classes"
+        ));
+    }
+    let mut names: Vec<&String> = classes.iter().collect();
+    names.sort_unstable();
+    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Error::DuplicateName { name: pair[0].clone() });
+    }
+    if labels.iter().all(|l| *l == labels[0]) {
+        let only = &classes[labels[0]];
+        return target(format!("is '{only}' in every row: a classifier needs rows of at least two classes"));
+    }
+    if let Some(k) = (0..classes.len()).find(|k| !labels.contains(k)) {
+        let name = &classes[k];
+        return target(format!(
+            "has no rows for the class '{name}': a classifier needs some for every class"
+        ));
+    }
+    Ok(())
+}
+
 /// Checks a parameter that must be positive.
 pub(crate) fn positive(name: &str, value: f64) -> Result<()> {
     if value.is_finite() && value > 0.0 {

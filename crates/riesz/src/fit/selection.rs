@@ -35,8 +35,7 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
-use crate::fit::labels::{bad_labels, check_labels};
-use crate::fit::{KernelRidge, positive};
+use crate::fit::{KernelRidge, check_labels, positive};
 use crate::linalg::Matrix;
 use crate::table::Table;
 
@@ -186,10 +185,18 @@ pub fn folds(n: usize, k: usize, seed: u64) -> Result<Vec<usize>> {
 ///
 /// # Errors
 /// [`Error::Parameter`] unless 2 ≤ k ≤ n; [`Error::Target`] if a class has fewer than two rows, so that some fold would
-/// be predicted by a model that has not seen it; [`Error::DuplicateName`], [`Error::TooFew`].
+/// be predicted by a model that has not seen it, or a label has no class.
 pub fn stratified_folds(labels: &[usize], classes: &[String], k: usize, seed: u64) -> Result<Vec<usize>> {
     check_count(labels.len(), k)?;
-    check_labels(labels, classes)?;
+    if let Some(r) = labels.iter().position(|&l| l >= classes.len()) {
+        let problem = format!(
+            "is class number {} (from 0) in row {}, but there are {} classes",
+            labels[r],
+            r + 1,
+            classes.len()
+        );
+        return Err(bad_labels(problem));
+    }
     let mut fold = vec![0; labels.len()];
     let (mut random, mut next) = (Random(seed), 0);
     for c in 0..classes.len() {
@@ -284,8 +291,7 @@ pub fn cross_validate_classes<C: Sync>(
     score: ClassScore,
     fit: impl Fn(&C, &Table, &[usize], &[usize]) -> Result<Expansion> + Sync,
 ) -> Result<CrossValidation> {
-    super::check(x, labels.len(), 2)?;
-    check_labels(labels, classes)?;
+    check_labels(x, labels, classes)?;
     expect("the list of folds", "numbers", labels.len(), folds.len(), "one a row of the table")?;
     check_classes_seen(labels, classes, folds)?;
     let take = |rows: &[usize]| rows.iter().map(|&r| labels[r]).collect::<Vec<_>>();
@@ -395,6 +401,10 @@ fn check_count(n: usize, k: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::parameter("number of folds", k, format!("it is from 2 to the number of rows, {n}")))
+}
+
+fn bad_labels(problem: String) -> Error {
+    Error::Target { name: "labels".into(), problem }
 }
 
 /// Checks that each class has rows in two folds at least, so that every training part has seen it.
