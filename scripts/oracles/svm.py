@@ -33,7 +33,7 @@ def datasets():
     rows = rng.permutation(len(cancer.data))[:60]
     iris = load_iris()
     iris_rows = rng.permutation(150)[:60]
-    diabetes = np.loadtxt(ROOT / "data/diabetes/diabetes.csv", delimiter=",", skiprows=1)
+    diabetes = np.loadtxt(ROOT / "crates/riesz-cli/data/diabetes.csv", delimiter=",", skiprows=1)
     diabetes_rows = rng.permutation(len(diabetes))[:70]
     noise = np.round(rng.normal(size=(60, 3)), 4)
     return {

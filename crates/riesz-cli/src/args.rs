@@ -106,6 +106,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Show what a model or explanation file holds
     Inspect(InspectArgs),
+    /// Turn a model file into a LIBSVM model file, or back
+    Convert(ConvertArgs),
     /// Fit, explain and report on bundled diabetes data
     Demo(DemoArgs),
     /// Print a completion script for a shell
@@ -142,6 +144,10 @@ fn delimiter(text: &str) -> std::result::Result<u8, String> {
 pub enum ModelKind {
     /// Kernel ridge regression, one or several targets.
     Krr,
+    /// Support vector classification, one against one for several classes.
+    Svc,
+    /// ε-insensitive support vector regression.
+    Svr,
 }
 
 /// Arguments of `fit`.
@@ -168,15 +174,18 @@ pub struct FitArgs {
     /// Kernel expression
     #[arg(long, value_name = "EXPR", default_value = "rbf")]
     pub kernel: String,
-    /// Penalty of krr (and klr): a positive number, or 'auto' for the best leave-one-out error
-    #[arg(
-        long,
-        visible_alias = "lambda",
-        value_name = "X",
-        default_value = "auto",
-        allow_negative_numbers = true
-    )]
-    pub ridge: String,
+    /// Penalty of krr: a positive number, or 'auto' for the best leave-one-out error [default: auto]
+    #[arg(long, visible_alias = "lambda", value_name = "X", allow_negative_numbers = true)]
+    pub ridge: Option<String>,
+    /// Price of an error in svc and svr: a positive number [default: 1]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub c: Option<f64>,
+    /// Error that costs nothing in svr, in standard deviations of the target [default: 0.1]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub epsilon: Option<f64>,
+    /// Relative price of each class's errors: 'balanced', or 'class=2,other=0.5' [default: the same]
+    #[arg(long, value_name = "WEIGHTS")]
+    pub class_weight: Option<String>,
     /// Column of positive row weights
     #[arg(long, value_name = "COL")]
     pub sample_weight: Option<String>,
@@ -186,7 +195,7 @@ pub struct FitArgs {
     /// Columns whose numbers are names of categories
     #[arg(long, value_name = "COL", value_delimiter = ',')]
     pub categorical: Vec<String>,
-    /// Take columns as they are instead of standardising them
+    /// Take columns (and the target of svr) as they are instead of standardising them
     #[arg(long, visible_alias = "no-standardize")]
     pub no_standardise: bool,
     /// Players of later explanations, 'name=col,col;name=col', or a file with one group a line
@@ -198,6 +207,39 @@ pub struct FitArgs {
     /// How to read the table.
     #[command(flatten)]
     pub table: TableArgs,
+}
+
+impl FitArgs {
+    /// Refuses options that the kind of model has no use for.
+    pub fn check(&self) -> Result<()> {
+        use ModelKind::{Krr, Svc, Svr};
+        let kind = self.model;
+        let uses: [(&str, bool, &[ModelKind]); 4] = [
+            ("--ridge", self.ridge.is_some(), &[Krr]),
+            ("--c", self.c.is_some(), &[Svc, Svr]),
+            ("--epsilon", self.epsilon.is_some(), &[Svr]),
+            ("--class-weight", self.class_weight.is_some(), &[Svc]),
+        ];
+        let name =
+            |kind: ModelKind| kind.to_possible_value().map_or_else(String::new, |v| v.get_name().to_string());
+        if let Some((option, _, kinds)) =
+            uses.iter().find(|(_, given, kinds)| *given && !kinds.contains(&kind))
+        {
+            let kinds: Vec<String> = kinds.iter().map(|k| name(*k)).collect();
+            return Err(Failure::input(format!(
+                "--model {} has no use for {option}, which belongs to {}: leave it out",
+                name(kind),
+                kinds.join(", ")
+            )));
+        }
+        if self.target.len() > 1 && kind != Krr {
+            return Err(Failure::input(format!(
+                "--model {} takes one --target: fit one model a target, or use krr",
+                name(kind)
+            )));
+        }
+        Ok(())
+    }
 }
 
 /// Arguments of `predict`.
@@ -329,6 +371,24 @@ pub struct InspectArgs {
     /// Where to write the result [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+}
+
+/// Arguments of `convert`.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  riesz convert m.riesz m.libsvm        for svm-predict and whatever else reads LIBSVM's models
+  riesz convert svm.model m.riesz
+
+A file whose name ends in .riesz becomes a riesz model, any other a LIBSVM model. LIBSVM's files hold kernels of the
+form exp(-γ|x - x'|²), x·x' and (γ x·x' + c)^p in columns x1 … xd; names, groups and the model card are lost.")]
+pub struct ConvertArgs {
+    /// Model file (riesz or LIBSVM)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub model: PathBuf,
+    /// Model file to write
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
 }
 
 /// Arguments of `report`.

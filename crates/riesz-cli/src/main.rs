@@ -3,7 +3,9 @@
 mod args;
 mod completions;
 mod console;
+mod convert;
 mod demo;
+mod estimators;
 mod explain;
 mod failure;
 mod fit;
@@ -83,6 +85,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Plot(args) => plot::run(&args, global),
         Command::Report(args) => report::run(&args, global, console),
         Command::Inspect(args) => inspect::run(&args, global),
+        Command::Convert(args) => convert::run(&args),
         Command::Demo(args) => demo::run(&args, global, console),
         Command::Completions(args) => completions::run(&args),
     }

@@ -204,3 +204,64 @@ fn the_demo_runs() {
     let (out, _) = place.good("demo --format json");
     assert!(serde_json::from_str::<serde_json::Value>(&out).is_ok());
 }
+
+#[test]
+fn support_vector_machines_go_to_libsvm_and_back() {
+    let place = Place::new();
+    let one_scale = "--kernel rbf(lengthscale=40) --no-standardise";
+    place
+        .good(&format!("fit DIABETES --target target --model svr --c 50 --epsilon 5 {one_scale} -o r.riesz"));
+    place.good(&format!(
+        "fit DIABETES --target sex --model svc --class-weight 1=2,2=1 {one_scale} -o c.riesz"
+    ));
+    let header = "x1,x2,x3,x4,x5,x6,x7,x8,x9,x10,x11\n";
+    let rows = std::fs::read_to_string(diabetes()).unwrap();
+    // The classifier's columns are all but the second.
+    let without_sex: String = rows
+        .lines()
+        .skip(1)
+        .map(|line| {
+            let cells: Vec<&str> = line.split(',').collect();
+            format!("{},{}\n", cells[0], cells[2..].join(","))
+        })
+        .collect();
+    place.write("r.csv", format!("{header}{}", rows.split_once('\n').unwrap().1));
+    place.write("c.csv", format!("{}\n{without_sex}", header.trim_end().trim_end_matches(",x11")));
+    for model in ["r", "c"] {
+        place.good(&format!("convert {model}.riesz {model}.libsvm"));
+        let own = cells(&place.good(&format!("predict {model}.riesz DIABETES")).0);
+        let read = cells(&place.good(&format!("predict {model}.libsvm {model}.csv")).0);
+        assert_eq!(own.len(), 443);
+        for (a, b) in own[1..].iter().zip(&read[1..]) {
+            assert_eq!(a[..a.len() - 1], b[..b.len() - 1]);
+            let (a, b) = (number(a.last().unwrap()), number(b.last().unwrap()));
+            assert!((a - b).abs() < 1e-9 * (1.0 + a.abs()), "{a} {b}");
+        }
+        let (_, err) = place.good(&format!("explain {model}.libsvm {model}.csv -o e.csv"));
+        assert!(err.contains("proved bound"), "{err}");
+        place.good(&format!("convert {model}.libsvm again.riesz"));
+        assert!(place.good("inspect again.riesz").0.contains("LIBSVM"));
+    }
+}
+
+#[test]
+fn a_standardised_target_folds_into_the_model() {
+    // Scaling and shifting the target scales and shifts the predictions.
+    let place = Place::new();
+    let text = std::fs::read_to_string(diabetes()).unwrap();
+    let moved: String = text
+        .lines()
+        .enumerate()
+        .map(|(i, line)| {
+            let (rest, target) = line.rsplit_once(',').unwrap();
+            if i == 0 { format!("{line}\n") } else { format!("{rest},{}\n", 1e4 + 1e3 * number(target)) }
+        })
+        .collect();
+    place.write("moved.csv", moved);
+    place.good("fit DIABETES --target target --model svr -o a.riesz");
+    place.good("fit moved.csv --target target --model svr -o b.riesz");
+    let (a, b) = (place.good("predict a.riesz DIABETES").0, place.good("predict b.riesz DIABETES").0);
+    for (a, b) in cells(&a)[1..].iter().zip(&cells(&b)[1..]) {
+        assert!((1e4 + 1e3 * number(&a[1]) - number(&b[1])).abs() < 1.0, "{a:?} {b:?}");
+    }
+}

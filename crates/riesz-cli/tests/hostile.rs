@@ -110,6 +110,21 @@ fn tables_that_cannot_be_learnt_from() {
         let output = if options.starts_with("-o") { "" } else { "-o n.riesz" };
         place.bad(&format!("fit t.csv --target y {ridge} {output} {options}"), expected);
     }
+    for (options, expected) in [
+        ("--model svr --ridge 1", "has no use for --ridge"),
+        ("--model svr --c 0", "c"),
+        ("--model svr --epsilon -1", "epsilon"),
+        ("--model svr --class-weight balanced", "has no use for --class-weight"),
+        ("--model svc --class-weight heavy", "class=weight"),
+        ("--model svc --class-weight 9=1", "is no class of 'y'; classes: 2, 3, 4"),
+        ("--model svc --class-weight 2=-1", "not a positive number"),
+        ("--model svc --target b", "has one value only, '7'"),
+        ("--model svc --target a,y", "takes one --target"),
+        ("--model lasso", "invalid value 'lasso'"),
+    ] {
+        let target = if options.contains("--target") { "" } else { "--target y" };
+        place.bad(&format!("fit t.csv {target} -o n.riesz {options}"), expected);
+    }
     assert!(!place.path("n.riesz").exists());
 }
 

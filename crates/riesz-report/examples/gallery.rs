@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn diabetes() -> Result<Explanation, Box<dyn std::error::Error>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/diabetes/diabetes.csv");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../riesz-cli/data/diabetes.csv");
     let text = std::fs::read_to_string(path)?;
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().ok_or("no header")?.split(',').take(10).collect();

@@ -69,6 +69,7 @@ fn main() {
         "{:<16} {:>4} {:>6} {:>10} {:>10} {:>8} {:>10}",
         "game", "d", "rows", "riesz", "numpy", "ratio", "difference"
     );
+    sparse(&pool);
     let quick = std::env::args().any(|a| a == "--quick");
     for (interventional, d, rows) in [
         (false, 5, 100),
@@ -116,5 +117,30 @@ fn main() {
             }
             None => println!("{name:<16} {d:>4} {rows:>6} {ms:>10.4} {:>10} {:>8} {:>10}", "-", "-", "-"),
         }
+    }
+}
+
+/// Rows of 50 non-zeros against a baseline of zeros: what do 10,000 columns cost?
+fn sparse(pool: &rayon::ThreadPool) {
+    const ROWS: usize = 16;
+    for (d, filled) in [(50, 50), (10_000, 50), (10_000, 10_000)] {
+        let mut normal = Normal(d as u64);
+        let mut rows = |n: usize| {
+            let mut rows = vec![vec![0.0; d]; n];
+            for (i, row) in rows.iter_mut().enumerate() {
+                let values = normal.matrix(1, filled).remove(0);
+                values.iter().enumerate().for_each(|(k, v)| row[(k * (d / filled) + i) % d] = *v);
+            }
+            Table::from_rows(&rows).expect("finite numbers")
+        };
+        let (points, x) = (rows(N), rows(ROWS));
+        let kernel = Kernel::gaussian(&vec![(filled as f64).sqrt(); d]);
+        let model = Expansion::new(kernel, points, Matrix::column_vector(vec![1.0; N]), vec![0.0]);
+        let model = model.expect("a valid model");
+        let point = Table::from_rows(&[vec![0.0; d]]).expect("zeros");
+        let explainer = Explainer::new(&model, Game::Baseline { point }, None).expect("a product kernel");
+        let seconds = pool.install(|| time(|| drop(explainer.explain(&x).expect("an explanation"))));
+        let ms = seconds * 1e3 / ROWS as f64;
+        println!("baseline, {filled:>5} of {d:>5} columns differ: {ms:.3} ms a row");
     }
 }

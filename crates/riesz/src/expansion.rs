@@ -125,6 +125,12 @@ impl Expansion {
         self.kernel.validate(self.points.width())
     }
 
+    /// Multiplies all outputs by `scale` and adds `shift`: the way back from a standardised target.
+    pub fn rescale(&mut self, scale: f64, shift: f64) {
+        self.coef.data_mut().iter_mut().for_each(|c| *c *= scale);
+        self.intercept.iter_mut().for_each(|b| *b = *b * scale + shift);
+    }
+
     /// Names and meanings of the columns.
     pub fn columns(&self) -> &[Column] {
         self.points.columns()

@@ -14,7 +14,7 @@ use crate::explanation::{Exactness, Explanation, Fact, Provenance};
 use crate::game::{Absent, Game};
 use crate::kernel::Columns;
 use crate::kernel::products::PlayerProduct;
-use crate::simd::{Isa, LANES, Lanes};
+use crate::simd::{Isa, LANES, Lanes, Plain};
 use crate::table::{Groups, Table};
 
 /// Rows explained together by one thread.
@@ -34,8 +34,8 @@ pub struct Explainer<'m> {
     products: Vec<PlayerProduct<'m>>,
     absent: Absent,
     panels: Vec<Panel>,
-    /// For [`Absent::Means`], which does not change from row to row: per product and panel.
-    means: Vec<Vec<Vec<f64>>>,
+    /// The absent side of each product and panel, where it is the same for all rows: one reference row, or means.
+    kept: Vec<Vec<Side>>,
     base: Vec<f64>,
     isa: Isa,
 }
@@ -53,6 +53,56 @@ impl Panel {
     fn columns(&self) -> Columns<'_> {
         Columns::new(&self.points, self.len, 0, self.len)
     }
+}
+
+/// The absent side of a product over a panel.
+struct Side {
+    /// Factor by factor, and one more, all 1: the engine's padding.
+    factors: Vec<f64>,
+    /// Products of factors: node i is node 2i times node 2i + 1, and node P + k is factor k of P. With it the product of
+    /// a run of factors takes O(ln P) steps, so a sparse row costs what its non-zeros cost.
+    tree: Vec<f64>,
+    len: usize,
+}
+
+impl Side {
+    fn new(factors: Vec<f64>, len: usize, with_tree: bool) -> Self {
+        let count = if with_tree { factors.len() / len - 1 } else { 0 };
+        let mut side = Self { factors, tree: vec![1.0; count * len], len };
+        for i in (1..count).rev() {
+            for l in 0..len {
+                side.tree[i * len + l] = side.node(2 * i)[l] * side.node(2 * i + 1)[l];
+            }
+        }
+        side
+    }
+
+    fn node(&self, i: usize) -> &[f64] {
+        let count = self.tree.len() / self.len;
+        let (values, at) = if i < count { (&self.tree, i) } else { (&self.factors, i - count) };
+        &values[at * self.len..(at + 1) * self.len]
+    }
+
+    /// Multiplies the factors of a run into the weights.
+    fn fold(&self, run: std::ops::Range<usize>, weights: &mut [Lanes]) {
+        let count = self.tree.len() / self.len;
+        let (mut low, mut high) = (run.start + count, run.end + count);
+        while low < high {
+            if low % 2 == 1 {
+                multiply(weights, self.node(low));
+                low += 1;
+            }
+            if high % 2 == 1 {
+                high -= 1;
+                multiply(weights, self.node(high));
+            }
+            (low, high) = (low / 2, high / 2);
+        }
+    }
+}
+
+fn multiply(weights: &mut [Lanes], factor: &[f64]) {
+    weights.iter_mut().zip(factor.as_chunks::<LANES>().0).for_each(|(w, f)| *w = w.mul::<Plain>(Lanes(*f)));
 }
 
 /// What is summed up for a row.
@@ -81,6 +131,8 @@ struct Portion<'a> {
     product: &'a PlayerProduct<'a>,
     variants: std::ops::Range<usize>,
     absent: Option<&'a [f64]>,
+    /// Where the absent side is one reference row: itself, and for each row of the batch the factors that differ.
+    sparse: Option<(&'a Side, &'a [Vec<u32>])>,
 }
 
 impl<'m> Explainer<'m> {
@@ -114,16 +166,13 @@ impl<'m> Explainer<'m> {
             products,
             absent,
             panels,
-            means: Vec::new(),
+            kept: Vec::new(),
             base: Vec::new(),
             isa: Isa::detect(),
         };
-        if let Absent::Means(_) = explainer.absent {
-            explainer.means = explainer
-                .products
-                .iter()
-                .map(|p| explainer.panels.iter().map(|panel| explainer.mean(p, panel)).collect())
-                .collect();
+        if explainer.absent.weights().len() == 1 && !matches!(explainer.absent, Absent::Ones) {
+            let sides = |p| explainer.panels.iter().map(|panel| explainer.side(p, panel)).collect();
+            explainer.kept = explainer.products.iter().map(sides).collect();
         }
         explainer.base = explainer.base_values();
         Ok(explainer)
@@ -145,12 +194,11 @@ impl<'m> Explainer<'m> {
         &self.base
     }
 
-    fn mean(&self, product: &PlayerProduct<'_>, panel: &Panel) -> Vec<f64> {
-        // One more factor, all 1: the engine's padding.
+    fn side(&self, product: &PlayerProduct<'_>, panel: &Panel) -> Side {
         let size = product.players.len() * panel.len;
         let mut out = vec![1.0; size + panel.len];
         self.absent.fill(self.isa, product, panel.columns(), 0, &mut out[..size]);
-        out
+        Side::new(out, panel.len, matches!(self.absent, Absent::Rows(_)))
     }
 
     /// `intercept + Σ_p w_p Π_j b_pj`, without the engine.
@@ -165,10 +213,9 @@ impl<'m> Explainer<'m> {
                     let mut factors = vec![1.0; product.players.len() * panel.len];
                     let mut mean = vec![0.0; panel.len];
                     for (variant, weight) in self.absent.weights().iter().enumerate() {
-                        match self.means.get(t) {
-                            Some(means) => {
-                                factors.copy_from_slice(&means[at][..product.players.len() * panel.len])
-                            }
+                        match self.kept.get(t) {
+                            Some(kept) => factors
+                                .copy_from_slice(&kept[at].factors[..product.players.len() * panel.len]),
                             None => {
                                 self.absent.fill(self.isa, product, panel.columns(), variant, &mut factors)
                             }
@@ -266,23 +313,16 @@ impl<'m> Explainer<'m> {
         let (m, p) = (self.model.outputs(), self.groups.players().len());
         let zero = Sums { values: vec![0.0; m * p], error: vec![0.0; m], magnitude: vec![0.0; m] };
         let mut sums = vec![zero; rows.len()];
+        let differing = self.differing(rows);
         for (at, panel) in self.panels.iter().enumerate() {
             for (t, product) in self.products.iter().enumerate() {
                 let size = (product.players.len() + 1) * panel.len;
+                let kept = self.kept.get(t).map(|kept| &kept[at]);
+                let sparse = kept.zip(differing.get(t).map(Vec::as_slice));
+                let absent = kept.map(|side| side.factors.as_slice());
+                let part = Portion { panel, product, variants: 0..1, absent, sparse };
                 match &self.absent {
-                    Absent::Ones => self.portion(
-                        rows,
-                        &Portion { panel, product, variants: 0..1, absent: None },
-                        w,
-                        &mut sums,
-                    ),
-                    Absent::Means(_) => self.portion(
-                        rows,
-                        &Portion { panel, product, variants: 0..1, absent: Some(&self.means[t][at]) },
-                        w,
-                        &mut sums,
-                    ),
-                    Absent::Rows(_) => {
+                    Absent::Rows(_) if kept.is_none() => {
                         let variants = self.absent.weights().len();
                         let portion = (ABSENT / size).max(1);
                         let mut absent = std::mem::take(&mut w.absent);
@@ -294,19 +334,27 @@ impl<'m> Explainer<'m> {
                                 let out = &mut absent[slot * size..(slot + 1) * size - panel.len];
                                 self.absent.fill(self.isa, product, panel.columns(), variant, out);
                             }
-                            self.portion(
-                                rows,
-                                &Portion { panel, product, variants: range, absent: Some(&absent) },
-                                w,
-                                &mut sums,
-                            );
+                            let part = Portion { variants: range, absent: Some(&absent), ..part };
+                            self.portion(rows, &part, w, &mut sums);
                         }
                         w.absent = absent;
                     }
+                    _ => self.portion(rows, &part, w, &mut sums),
                 }
             }
         }
         sums
+    }
+
+    /// Where the absent side is one reference row: for each product and row, the factors whose columns differ.
+    fn differing(&self, rows: &[Vec<f64>]) -> Vec<Vec<Vec<u32>>> {
+        let Some(reference) = self.absent.row(0).filter(|_| !self.kept.is_empty()) else { return Vec::new() };
+        let players = self.groups.players();
+        let differs = |x: &[f64], p: usize| players[p].columns.iter().any(|&j| x[j] != reference[j]);
+        let of_row = |product: &PlayerProduct<'_>, x: &[f64]| {
+            (0..product.players.len() as u32).filter(|&k| differs(x, product.players[k as usize])).collect()
+        };
+        self.products.iter().map(|p| rows.iter().map(|x| of_row(p, x)).collect()).collect()
     }
 
     /// Adds to `sums` what one panel, one product and some variants of the absent side contribute.
@@ -318,21 +366,42 @@ impl<'m> Explainer<'m> {
         // After the factors stands the engine's padding.
         w.present.clear();
         w.present.resize((players + 1) * len, 1.0);
-        for (x, sums) in rows.iter().zip(sums) {
-            for (k, factor) in w.present[..players * len].chunks_exact_mut(len).enumerate() {
+        for (row, (x, sums)) in rows.iter().zip(sums).enumerate() {
+            let list = part.sparse.map(|(_, lists)| &lists[row]);
+            let mut fill = |k: usize| {
+                let factor = &mut w.present[k * len..(k + 1) * len];
                 part.product.factor(self.isa, k, part.panel.columns(), x, factor);
+            };
+            match list {
+                Some(list) => list.iter().for_each(|&k| fill(k as usize)),
+                None => (0..players).for_each(&mut fill),
             }
             w.lanes.clear();
             w.lanes.resize(m * players, Lanes::ZERO);
             for (slot, variant) in part.variants.clone().enumerate() {
                 let size = (players + 1) * len;
                 let b = part.absent.map(|b| &b[slot * size..(slot + 1) * size]);
-                let active = self.find_active(x, variant, part, b, w);
+                w.active.clear();
+                match list {
+                    Some(list) => w.active.extend(list),
+                    None => self.find_active(x, variant, part, b, &mut w.active, &w.present),
+                }
+                let active = w.active.len();
+                w.active.resize(active.next_multiple_of(4), players as u32);
                 w.weights.clear();
                 w.weights
                     .resize(len / LANES, Lanes::splat(self.absent.weights()[variant] * part.product.scale));
-                if active < players && b.is_some() {
-                    self.fold_inactive(players, len, active, w);
+                if let Some(b) = b.filter(|_| active < players) {
+                    let mut from = 0;
+                    for end in w.active[..active].iter().map(|&k| k as usize).chain([players]) {
+                        match part.sparse {
+                            Some((side, _)) => side.fold(from..end, &mut w.weights),
+                            None => {
+                                (from..end).for_each(|k| multiply(&mut w.weights, &b[k * len..(k + 1) * len]))
+                            }
+                        }
+                        from = end + 1;
+                    }
                 }
                 let Workspace { present, active: list, weights, scratch, lanes, .. } = &mut *w;
                 let run = Run {
@@ -345,12 +414,12 @@ impl<'m> Explainer<'m> {
                     weights: &[],
                 };
                 if m == 1 {
-                    weights.iter_mut().zip(&part.panel.coef[0]).for_each(|(w, c)| *w = w.mul(*c));
+                    weights.iter_mut().zip(&part.panel.coef[0]).for_each(|(w, c)| *w = w.mul::<Plain>(*c));
                     let totals = engine::run(self.isa, Run { weights, ..run }, scratch);
                     sums.error[0] += totals.error.sum();
                     sums.magnitude[0] += totals.magnitude.sum();
                     for (&k, value) in list[..active].iter().zip(&scratch.values) {
-                        lanes[k as usize] = lanes[k as usize].add(*value);
+                        lanes[k as usize] = lanes[k as usize].add::<Plain>(*value);
                     }
                     continue;
                 }
@@ -361,11 +430,11 @@ impl<'m> Explainer<'m> {
                     for o in 0..m {
                         let coef = part.panel.coef[o][at];
                         let size = coef.map2(Lanes::ONE, |c, _| c.abs());
-                        sums.error[o] += size.mul(totals.error).sum();
-                        sums.magnitude[o] += size.mul(totals.magnitude).sum();
+                        sums.error[o] += size.mul::<Plain>(totals.error).sum();
+                        sums.magnitude[o] += size.mul::<Plain>(totals.magnitude).sum();
                         for (&k, value) in list[..active].iter().zip(&scratch.values) {
                             let sum = &mut lanes[o * players + k as usize];
-                            *sum = sum.add(coef.mul(*value));
+                            *sum = sum.add::<Plain>(coef.mul::<Plain>(*value));
                         }
                     }
                 }
@@ -379,22 +448,21 @@ impl<'m> Explainer<'m> {
         }
     }
 
-    /// Lists in `w.active` the factors in which present and absent side differ somewhere in the panel; the
-    /// others cost nothing. Against a reference row it is enough to compare the rows. Returns their number;
-    /// the list is padded for the engine.
+    /// Lists the factors in which present and absent side differ somewhere in the panel; the others cost nothing
+    /// further. Against a reference row it is enough to compare the rows.
     fn find_active(
         &self,
         x: &[f64],
         variant: usize,
         part: &Portion<'_>,
         b: Option<&[f64]>,
-        w: &mut Workspace,
-    ) -> usize {
+        active: &mut Vec<u32>,
+        present: &[f64],
+    ) {
         let len = part.panel.len;
         let reference = self.absent.row(variant);
-        w.active.clear();
         for (k, &player) in part.product.players.iter().enumerate() {
-            let a = &w.present[k * len..(k + 1) * len];
+            let a = &present[k * len..(k + 1) * len];
             let differs = match (reference, b) {
                 (Some(row), _) => self.groups.players()[player].columns.iter().any(|&j| x[j] != row[j]),
                 // Usually the first row tells.
@@ -402,21 +470,7 @@ impl<'m> Explainer<'m> {
                 (None, Some(b)) => a.iter().zip(&b[k * len..]).any(|(a, b)| a != b),
             };
             if differs {
-                w.active.push(k as u32);
-            }
-        }
-        let active = w.active.len();
-        w.active.resize(active.next_multiple_of(4), part.product.players.len() as u32);
-        active
-    }
-
-    /// Multiplies the factors that present and absent side share into the weights.
-    fn fold_inactive(&self, players: usize, len: usize, active: usize, w: &mut Workspace) {
-        let mut list = w.active[..active].iter().peekable();
-        for k in 0..players {
-            if list.next_if_eq(&&(k as u32)).is_none() {
-                let (factor, _) = w.present[k * len..(k + 1) * len].as_chunks::<LANES>();
-                w.weights.iter_mut().zip(factor).for_each(|(w, f)| *w = w.mul(Lanes(*f)));
+                active.push(k as u32);
             }
         }
     }

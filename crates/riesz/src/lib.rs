@@ -6,8 +6,34 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`table`] | numbers with named columns; players |
-//! | [`explanation`] | the answer |
+//! | [`table`] | numbers with named columns; groups of columns as players |
+//! | [`kernel`] | sums of products of factors over columns |
+//! | [`expansion`] | the one form of every fitted model |
+//! | [`fit`] | estimators, which yield expansions |
+//! | [`mod@format`] | files of models and explanations, our own and other programs' |
+//! | [`game`] | what an absent feature means |
+//! | [`explainer`] | a model and a game, ready for rows |
+//! | [`attribution`] | the engines that compute values |
+//! | [`explanation`] | the answer: values, how exact they are, where they come from |
+//! | [`linalg`] | matrices and their factorisations |
+//!
+//! ```
+//! use riesz::fit::KernelRidge;
+//! use riesz::{Explainer, Game, Kernel, Matrix, Table};
+//!
+//! let rows: Vec<[f64; 2]> = (0..40).map(|i| [f64::from(i % 7), f64::from(i % 5)]).collect();
+//! let x = Table::from_rows(&rows)?;
+//! let y = Matrix::column_vector(rows.iter().map(|r| r[0] * r[1] + r[0]).collect());
+//! let model = KernelRidge::new(Kernel::gaussian(&[3.0, 3.0]), 1e-3).fit(&x, &y)?.model;
+//!
+//! let game = Game::Interventional { background: x.clone().into() };
+//! let explanation = Explainer::new(&model, game, None)?.explain(&x.select_rows(&[6]))?;
+//! let total = explanation.base_values[0] + explanation.values.iter().sum::<f64>();
+//! assert!((total - explanation.predictions[0]).abs() < 1e-9);
+//! // The values are exact, and the proved bound on their error says how exact.
+//! assert!(explanation.certificate().is_some_and(|c| c.holds && c.bound < 1e-9));
+//! # Ok::<(), riesz::Error>(())
+//! ```
 
 pub mod attribution;
 pub mod error;

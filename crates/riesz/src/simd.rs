@@ -1,7 +1,7 @@
 //! One source, several instruction sets, chosen at run time.
 //!
-//! A hot function is written once as an `#[inline(always)]` body generic over `FUSED` (whether the
-//! machine multiplies and adds in one instruction), and [`dispatch!`] compiles it for AVX-512, AVX2,
+//! A hot function is written once as an `#[inline(always)]` body generic over the instruction set
+//! `V: Simd`, and `dispatch!` compiles it for AVX-512, AVX2,
 //! NEON and the plain target. Bodies are ordinary safe Rust over slices and [`Lanes`]; the compiler
 //! vectorises them under the enabled features.
 
@@ -12,6 +12,200 @@ pub(crate) const LANES: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(align(64))]
 pub(crate) struct Lanes(pub(crate) [f64; LANES]);
+
+/// Arithmetic on [`Lanes`] in one instruction set, as registers: left to itself the compiler sometimes vectorises across
+/// the eight lanes of several values, and shuffles more than it computes.
+///
+/// Only `dispatch!` names the types that implement this, inside functions compiled for the instruction set and called
+/// where it was detected. That is what makes their intrinsics sound.
+pub(crate) trait Simd: Copy {
+    /// Whether the machine multiplies and adds in one instruction.
+    const FUSED: bool;
+    fn add(a: Lanes, b: Lanes) -> Lanes;
+    fn sub(a: Lanes, b: Lanes) -> Lanes;
+    fn mul(a: Lanes, b: Lanes) -> Lanes;
+    fn div(a: Lanes, b: Lanes) -> Lanes;
+    /// `a * b + c`.
+    fn fma(a: Lanes, b: Lanes, c: Lanes) -> Lanes;
+    /// The larger; either, if one is NaN.
+    fn max(a: Lanes, b: Lanes) -> Lanes;
+    fn min(a: Lanes, b: Lanes) -> Lanes;
+    fn abs(a: Lanes) -> Lanes;
+    fn sqrt(a: Lanes) -> Lanes;
+}
+
+/// The target's baseline, without intrinsics.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain;
+
+impl Simd for Plain {
+    const FUSED: bool = false;
+    #[inline(always)]
+    fn add(a: Lanes, b: Lanes) -> Lanes {
+        a.map2(b, |a, b| a + b)
+    }
+    #[inline(always)]
+    fn sub(a: Lanes, b: Lanes) -> Lanes {
+        a.map2(b, |a, b| a - b)
+    }
+    #[inline(always)]
+    fn mul(a: Lanes, b: Lanes) -> Lanes {
+        a.map2(b, |a, b| a * b)
+    }
+    #[inline(always)]
+    fn div(a: Lanes, b: Lanes) -> Lanes {
+        a.map2(b, |a, b| a / b)
+    }
+    #[inline(always)]
+    fn fma(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
+        Self::add(Self::mul(a, b), c)
+    }
+    #[inline(always)]
+    fn max(a: Lanes, b: Lanes) -> Lanes {
+        a.map2(b, |a, b| if a > b { a } else { b })
+    }
+    #[inline(always)]
+    fn min(a: Lanes, b: Lanes) -> Lanes {
+        a.map2(b, |a, b| if a < b { a } else { b })
+    }
+    #[inline(always)]
+    fn abs(a: Lanes) -> Lanes {
+        a.map2(a, |a, _| a.abs())
+    }
+    #[inline(always)]
+    fn sqrt(a: Lanes) -> Lanes {
+        a.map2(a, |a, _| a.sqrt())
+    }
+}
+
+/// Implements [`Simd`] with registers of type `$register`, `LANES / their width` to a value.
+macro_rules! registers {
+    ($name:ident, $register:ty, $add:path, $sub:path, $mul:path, $div:path, $fma:expr, $max:path, $min:path, $abs:expr, $sqrt:path) => {
+        #[derive(Clone, Copy)]
+        pub(crate) struct $name;
+
+        impl $name {
+            const COUNT: usize = size_of::<Lanes>() / size_of::<$register>();
+
+            #[inline(always)]
+            fn split(a: Lanes) -> [$register; Self::COUNT] {
+                // SAFETY: the same eight doubles.
+                unsafe { std::mem::transmute(a) }
+            }
+
+            #[inline(always)]
+            fn join(a: [$register; Self::COUNT]) -> Lanes {
+                // SAFETY: the same eight doubles.
+                unsafe { std::mem::transmute(a) }
+            }
+
+            #[inline(always)]
+            fn pairs(a: Lanes, b: Lanes, f: impl Fn($register, $register) -> $register) -> Lanes {
+                let (a, b) = (Self::split(a), Self::split(b));
+                Self::join(std::array::from_fn(|i| f(a[i], b[i])))
+            }
+        }
+
+        // SAFETY of the intrinsics: see `Simd`.
+        impl Simd for $name {
+            const FUSED: bool = true;
+            #[inline(always)]
+            fn add(a: Lanes, b: Lanes) -> Lanes {
+                Self::pairs(a, b, |a, b| unsafe { $add(a, b) })
+            }
+            #[inline(always)]
+            fn sub(a: Lanes, b: Lanes) -> Lanes {
+                Self::pairs(a, b, |a, b| unsafe { $sub(a, b) })
+            }
+            #[inline(always)]
+            fn mul(a: Lanes, b: Lanes) -> Lanes {
+                Self::pairs(a, b, |a, b| unsafe { $mul(a, b) })
+            }
+            #[inline(always)]
+            fn div(a: Lanes, b: Lanes) -> Lanes {
+                Self::pairs(a, b, |a, b| unsafe { $div(a, b) })
+            }
+            #[inline(always)]
+            fn fma(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
+                let (a, b, c) = (Self::split(a), Self::split(b), Self::split(c));
+                Self::join(std::array::from_fn(|i| unsafe { $fma(a[i], b[i], c[i]) }))
+            }
+            #[inline(always)]
+            fn max(a: Lanes, b: Lanes) -> Lanes {
+                Self::pairs(a, b, |a, b| unsafe { $max(a, b) })
+            }
+            #[inline(always)]
+            fn min(a: Lanes, b: Lanes) -> Lanes {
+                Self::pairs(a, b, |a, b| unsafe { $min(a, b) })
+            }
+            #[inline(always)]
+            fn abs(a: Lanes) -> Lanes {
+                Self::pairs(a, a, |a, _| unsafe { $abs(a) })
+            }
+            #[inline(always)]
+            fn sqrt(a: Lanes) -> Lanes {
+                Self::pairs(a, a, |a, _| unsafe { $sqrt(a) })
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Lanes, Simd};
+    use std::arch::x86_64::*;
+
+    registers!(
+        Avx512,
+        __m512d,
+        _mm512_add_pd,
+        _mm512_sub_pd,
+        _mm512_mul_pd,
+        _mm512_div_pd,
+        _mm512_fmadd_pd,
+        _mm512_max_pd,
+        _mm512_min_pd,
+        _mm512_abs_pd,
+        _mm512_sqrt_pd
+    );
+    registers!(
+        Avx2,
+        __m256d,
+        _mm256_add_pd,
+        _mm256_sub_pd,
+        _mm256_mul_pd,
+        _mm256_div_pd,
+        _mm256_fmadd_pd,
+        _mm256_max_pd,
+        _mm256_min_pd,
+        |a| _mm256_andnot_pd(_mm256_set1_pd(-0.0), a),
+        _mm256_sqrt_pd
+    );
+}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::{Avx2, Avx512};
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use super::{Lanes, Simd};
+    use std::arch::aarch64::*;
+
+    registers!(
+        Neon,
+        float64x2_t,
+        vaddq_f64,
+        vsubq_f64,
+        vmulq_f64,
+        vdivq_f64,
+        |a, b, c| vfmaq_f64(c, a, b),
+        vmaxq_f64,
+        vminq_f64,
+        vabsq_f64,
+        vsqrtq_f64
+    );
+}
+#[cfg(target_arch = "aarch64")]
+pub(crate) use arm::Neon;
 
 impl Lanes {
     pub(crate) const ZERO: Self = Self([0.0; LANES]);
@@ -32,28 +226,32 @@ impl Lanes {
     }
 
     #[inline(always)]
-    pub(crate) fn mul(self, other: Self) -> Self {
-        self.map2(other, |a, b| a * b)
+    pub(crate) fn mul<V: Simd>(self, other: Self) -> Self {
+        V::mul(self, other)
     }
 
     #[inline(always)]
-    pub(crate) fn add(self, other: Self) -> Self {
-        self.map2(other, |a, b| a + b)
+    pub(crate) fn add<V: Simd>(self, other: Self) -> Self {
+        V::add(self, other)
     }
 
     #[inline(always)]
-    pub(crate) fn sub(self, other: Self) -> Self {
-        self.map2(other, |a, b| a - b)
+    pub(crate) fn sub<V: Simd>(self, other: Self) -> Self {
+        V::sub(self, other)
     }
 
     /// `self * b + c`.
     #[inline(always)]
-    pub(crate) fn fma<const FUSED: bool>(self, b: Self, c: Self) -> Self {
-        let mut out = [0.0; LANES];
-        for l in 0..LANES {
-            out[l] = fma::<FUSED>(self.0[l], b.0[l], c.0[l]);
-        }
-        Self(out)
+    pub(crate) fn fma<V: Simd>(self, b: Self, c: Self) -> Self {
+        V::fma(self, b, c)
+    }
+
+    /// The largest lane; NaN may count as any number.
+    #[inline(always)]
+    pub(crate) fn largest(self) -> f64 {
+        let max = |a: f64, b: f64| if a > b { a } else { b };
+        let v = self.0;
+        max(max(max(v[0], v[4]), max(v[2], v[6])), max(max(v[1], v[5]), max(v[3], v[7])))
     }
 
     /// The sum in a fixed order.
@@ -66,12 +264,12 @@ impl Lanes {
 
 /// `a * b + c`, in one rounding where the machine can.
 #[inline(always)]
-pub(crate) fn fma<const FUSED: bool>(a: f64, b: f64, c: f64) -> f64 {
-    if FUSED { a.mul_add(b, c) } else { a * b + c }
+pub(crate) fn fma<V: Simd>(a: f64, b: f64, c: f64) -> f64 {
+    if V::FUSED { a.mul_add(b, c) } else { a * b + c }
 }
 
 /// An instruction set that this machine has. Values of this type exist only for sets that were detected,
-/// which is what makes the calls behind [`dispatch!`] sound.
+/// which is what makes the calls behind `dispatch!` sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Isa(pub(crate) Set);
 
@@ -129,9 +327,9 @@ impl Isa {
     }
 }
 
-/// Defines `fn name(isa, args…)`, which runs `body::<FUSED>(args…)` compiled for `isa`.
+/// Defines `fn name(isa, args…)`, which runs `body::<V>(args…)` compiled for `isa`.
 macro_rules! dispatch {
-    ($(#[$doc:meta])* $vis:vis fn $name:ident $([$($gen:tt)*])? ($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? = $body:ident::<FUSED $(, $param:ty)*>) => {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident $([$($gen:tt)*])? ($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? = $body:ident::<V $(, $param:ty)*>) => {
         $(#[$doc])*
         #[allow(clippy::too_many_arguments)]
         $vis fn $name $(<$($gen)*>)? (isa: $crate::simd::Isa, $($arg: $ty),*) $(-> $ret)? {
@@ -139,16 +337,16 @@ macro_rules! dispatch {
             #[target_feature(enable = "avx512f,avx512dq,avx512vl,fma,avx2")]
             #[allow(clippy::too_many_arguments)]
             fn avx512 $(<$($gen)*>)? ($($arg: $ty),*) $(-> $ret)? {
-                $body::<true $(, $param)*>($($arg),*)
+                $body::<$crate::simd::Avx512 $(, $param)*>($($arg),*)
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
             #[allow(clippy::too_many_arguments)]
             fn avx2 $(<$($gen)*>)? ($($arg: $ty),*) $(-> $ret)? {
-                $body::<true $(, $param)*>($($arg),*)
+                $body::<$crate::simd::Avx2 $(, $param)*>($($arg),*)
             }
             match isa.0 {
-                $crate::simd::Set::Plain => $body::<false $(, $param)*>($($arg),*),
+                $crate::simd::Set::Plain => $body::<$crate::simd::Plain $(, $param)*>($($arg),*),
                 // SAFETY: an `Isa` exists only for instruction sets that were detected.
                 #[cfg(target_arch = "x86_64")]
                 $crate::simd::Set::Avx2 => unsafe { avx2($($arg),*) },
@@ -156,7 +354,7 @@ macro_rules! dispatch {
                 #[cfg(target_arch = "x86_64")]
                 $crate::simd::Set::Avx512 => unsafe { avx512($($arg),*) },
                 #[cfg(target_arch = "aarch64")]
-                $crate::simd::Set::Neon => $body::<true $(, $param)*>($($arg),*),
+                $crate::simd::Set::Neon => $body::<$crate::simd::Neon $(, $param)*>($($arg),*),
             }
         }
     };
@@ -184,20 +382,20 @@ const EXP: [f64; 12] = [
 /// `exp(x)` for `x ≤ 0`, within 1.2 units in the last place; 0 below -707.7 (kernels need no subnormals).
 /// Branch-free, so loops over it vectorise.
 #[inline(always)]
-pub(crate) fn exp_neg<const FUSED: bool>(x: f64) -> f64 {
+pub(crate) fn exp_neg<V: Simd>(x: f64) -> f64 {
     // Adding and subtracting this rounds to an integer, which then stands in the low bits.
     const ROUND: f64 = 6755399441055744.0;
-    const LN2_HIGH: f64 = 6.93147180369123816490e-01;
-    const LN2_LOW: f64 = 1.90821492927058770002e-10;
+    const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
+    const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
     let clamped = if x < -708.0 { -708.0 } else { x };
-    let shifted = fma::<FUSED>(clamped, std::f64::consts::LOG2_E, ROUND);
+    let shifted = fma::<V>(clamped, std::f64::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
-    let r = fma::<FUSED>(n, -LN2_LOW, fma::<FUSED>(n, -LN2_HIGH, clamped));
+    let r = fma::<V>(n, -LN2_LOW, fma::<V>(n, -LN2_HIGH, clamped));
     let mut p = EXP[11];
     let mut k = 11;
     while k > 0 {
         k -= 1;
-        p = fma::<FUSED>(p, r, EXP[k]);
+        p = fma::<V>(p, r, EXP[k]);
     }
     let scaled = f64::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 52));
     if x < -707.7 { 0.0 } else { scaled }
@@ -207,16 +405,21 @@ pub(crate) fn exp_neg<const FUSED: bool>(x: f64) -> f64 {
 mod tests {
     use super::*;
 
+    #[cfg(target_arch = "x86_64")]
+    type Fused = Avx2;
+    #[cfg(target_arch = "aarch64")]
+    type Fused = Neon;
+
     #[test]
     fn exp_is_within_two_ulps() {
         for k in 0..200_000 {
             let x = -707.0 * (k as f64 / 200_000.0).powi(2);
             let truth = x.exp();
-            assert!((exp_neg::<true>(x) - truth).abs() <= 2.0 * f64::EPSILON * truth, "exp({x})");
-            assert!((exp_neg::<false>(x) - truth).abs() <= 2.0 * f64::EPSILON * truth, "exp({x})");
+            assert!((exp_neg::<Fused>(x) - truth).abs() <= 2.0 * f64::EPSILON * truth, "exp({x})");
+            assert!((exp_neg::<Plain>(x) - truth).abs() <= 2.0 * f64::EPSILON * truth, "exp({x})");
         }
-        assert_eq!(exp_neg::<true>(0.0), 1.0);
-        assert_eq!(exp_neg::<true>(-1e300), 0.0);
-        assert_eq!(exp_neg::<true>(f64::NEG_INFINITY), 0.0);
+        assert_eq!(exp_neg::<Fused>(0.0), 1.0);
+        assert_eq!(exp_neg::<Fused>(-1e300), 0.0);
+        assert_eq!(exp_neg::<Fused>(f64::NEG_INFINITY), 0.0);
     }
 }

@@ -3,6 +3,8 @@
 //! A [`Table`] is column-major because everything downstream (kernel factors, plots, Parquet)
 //! works one column at a time.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -239,8 +241,10 @@ impl Table {
     /// [`Error::UnknownColumn`], [`Error::UnseenLevel`], [`Error::WrongKind`].
     pub fn conform(&self, wanted: &[Column]) -> Result<Self> {
         let mut values = Vec::with_capacity(wanted.len() * self.rows);
+        let places: HashMap<&str, usize> =
+            self.columns.iter().enumerate().map(|(j, c)| (c.name.as_str(), j)).collect();
         for column in wanted {
-            let j = self.index_of(&column.name)?;
+            let j = *places.get(column.name.as_str()).ok_or_else(|| unknown(&self.columns, &column.name))?;
             match (&self.columns[j].kind, &column.kind) {
                 (ColumnKind::Numeric, ColumnKind::Numeric) => values.extend_from_slice(self.column(j)),
                 (ColumnKind::Categorical { levels: from }, ColumnKind::Categorical { levels: to }) => {
@@ -284,10 +288,17 @@ impl Table {
 }
 
 fn index_of(columns: &[Column], name: &str) -> Result<usize> {
-    columns.iter().position(|c| c.name == name).ok_or_else(|| Error::UnknownColumn {
-        name: name.into(),
-        known: columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", "),
-    })
+    columns.iter().position(|c| c.name == name).ok_or_else(|| unknown(columns, name))
+}
+
+fn unknown(columns: &[Column], name: &str) -> Error {
+    const SHOWN: usize = 20;
+    let mut known: Vec<&str> = columns.iter().take(SHOWN).map(|c| c.name.as_str()).collect();
+    let total = format!("… ({} in all)", columns.len());
+    if columns.len() > SHOWN {
+        known.push(&total);
+    }
+    Error::UnknownColumn { name: name.into(), known: known.join(", ") }
 }
 
 /// One player of a game: a feature, or a group of columns that are present or absent together.

@@ -1,5 +1,6 @@
 //! Rows from a CSV or Parquet file, a few thousand at a time, as numbers or text.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
@@ -156,12 +157,22 @@ impl Rows {
         &self.header
     }
 
-    /// The place of the column `name`.
-    pub fn index_of(&self, name: &str) -> Result<usize> {
-        self.header.iter().position(|h| h == name).ok_or_else(|| {
-            let known = self.header.join(", ");
-            Failure::input(format!("{}: there is no column '{name}'; the columns are: {known}", self.name))
-        })
+    /// The places of the columns `names`.
+    pub fn places<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<Vec<usize>> {
+        const SHOWN: usize = 20;
+        let places: HashMap<&String, usize> = self.header.iter().enumerate().map(|(j, h)| (h, j)).collect();
+        let place = |name: &String| {
+            places.get(name).copied().ok_or_else(|| {
+                let known = self.header.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+                let total = self.header.len();
+                let more = if total > SHOWN { format!(", … {total} in all") } else { String::new() };
+                Failure::input(format!(
+                    "{}: there is no column '{name}'; the columns are: {known}{more}",
+                    self.name
+                ))
+            })
+        };
+        names.into_iter().map(place).collect()
     }
 
     /// The next rows, at most `limit`, of the columns `wanted` (the same in every call); `None` after the last.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use riesz::Explanation;
 use riesz::format::model::SavedModel;
-use riesz::format::{explanation, model};
+use riesz::format::{explanation, libsvm, model};
 
 use crate::failure::{Failure, Result};
 use crate::io::input::read_file;
@@ -30,6 +30,10 @@ pub fn read_any(path: &Path) -> Result<Found> {
     }
     if explanation::recognises(&bytes) {
         return Ok(Found::Explanation(Box::new(explanation::read(&bytes).map_err(about)?)));
+    }
+    if libsvm::recognises(&bytes) {
+        let model = libsvm::read(&bytes, None).map_err(about)?;
+        return Ok(Found::Model(Box::new(SavedModel { model, groups: None }), "LIBSVM model"));
     }
     Err(Failure::input(format!(
         "{name} is neither a riesz model, a LIBSVM model nor an explanation; models are written by 'riesz fit'"

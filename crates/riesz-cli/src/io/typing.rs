@@ -26,7 +26,7 @@ pub struct Columns {
 impl Columns {
     /// Reads the columns `wanted` of all rows.
     pub fn read(mut rows: Rows, wanted: &[String]) -> Result<Self> {
-        let indices = wanted.iter().map(|w| rows.index_of(w)).collect::<Result<Vec<_>>>()?;
+        let indices = rows.places(wanted)?;
         let mut chunks = Vec::new();
         while let Some(chunk) = rows.next(&indices, CHUNK)? {
             chunks.push(chunk);
@@ -71,8 +71,15 @@ impl Columns {
                 });
             }
         }
+        let all_numbers = cells.iter().all(|l| l.parse::<f64>().is_ok());
+        // 2 and 2.0 are one level, spelled 2; codes such as 02139 keep their zeros.
+        let padded = |l: &String| l.len() > 1 && l.starts_with('0') && !l.starts_with("0.");
+        if all_numbers && !cells.iter().any(padded) {
+            cells
+                .iter_mut()
+                .for_each(|l| *l = l.parse::<f64>().map_or_else(|_| l.clone(), |v| v.to_string()));
+        }
         let mut levels = cells.clone();
-        let all_numbers = levels.iter().all(|l| l.parse::<f64>().is_ok());
         if all_numbers {
             let value = |s: &String| s.parse::<f64>().unwrap_or(f64::NAN);
             levels.sort_by(|a, b| value(a).total_cmp(&value(b)).then_with(|| a.cmp(b)));
@@ -230,7 +237,7 @@ impl Conforming {
     /// rows come in smaller chunks.
     pub fn new(rows: Rows, columns: &[Column], numbers_a_row: usize) -> Result<Self> {
         const NUMBERS: usize = 1 << 21;
-        let wanted = columns.iter().map(|c| rows.index_of(&c.name)).collect::<Result<Vec<_>>>()?;
+        let wanted = rows.places(columns.iter().map(|c| &c.name))?;
         let limit = (NUMBERS / numbers_a_row.max(1)).clamp(1, CHUNK);
         Ok(Self { rows, columns: columns.to_vec(), wanted, limit, any: false })
     }
@@ -303,6 +310,11 @@ mod tests {
         let rows = csv(b"a\n10\n9\n10\n".to_vec()).unwrap();
         let columns = Columns::read(rows, &["a".into()]).unwrap();
         assert_eq!(columns.levels("a").unwrap(), (vec!["9".into(), "10".into()], vec![1.0, 0.0, 1.0]));
+        let rows = csv(b"a\n2.0\n1\n2\n".to_vec()).unwrap();
+        let columns = Columns::read(rows, &["a".into()]).unwrap();
+        assert_eq!(columns.levels("a").unwrap(), (vec!["1".into(), "2".into()], vec![1.0, 0.0, 1.0]));
+        let columns = Columns::read(csv(b"a\n02139\n2139\n".to_vec()).unwrap(), &["a".into()]).unwrap();
+        assert_eq!(columns.levels("a").unwrap().0.len(), 2);
         // The same level however it is spelled.
         let table = conform(csv(b"b,a\n1.0,2\nx,3\n".to_vec()).unwrap()).unwrap();
         assert_eq!(table.column(1), [1.0, 0.0]);

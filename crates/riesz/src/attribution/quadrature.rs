@@ -11,7 +11,7 @@
 //! sign there is no cancellation.
 
 use super::rule::{Choice, Node, TAU, choose, exact_nodes, rule};
-use crate::simd::{LANES, Lanes, dispatch, fma};
+use crate::simd::{LANES, Lanes, Plain, Simd, dispatch};
 
 /// Largest number of nodes carried through the groups together.
 const CHUNK: usize = 4;
@@ -100,30 +100,20 @@ pub(crate) fn run(isa: crate::simd::Isa, run: Run<'_>, scratch: &mut Scratch) ->
 }
 
 dispatch! {
-    fn blocks_of_ones(run: &Run<'_>, from: usize, scratch: &mut Scratch, totals: &mut Totals) -> usize = ones_body::<FUSED>
+    fn blocks_of_ones(run: &Run<'_>, from: usize, scratch: &mut Scratch, totals: &mut Totals) -> usize = ones_body::<V>
 }
 dispatch! {
-    fn blocks_of_pairs(run: &Run<'_>, from: usize, scratch: &mut Scratch, totals: &mut Totals) -> usize = pairs_body::<FUSED>
+    fn blocks_of_pairs(run: &Run<'_>, from: usize, scratch: &mut Scratch, totals: &mut Totals) -> usize = pairs_body::<V>
 }
 
 #[inline(always)]
-fn ones_body<const FUSED: bool>(
-    run: &Run<'_>,
-    from: usize,
-    scratch: &mut Scratch,
-    totals: &mut Totals,
-) -> usize {
-    blocks::<FUSED, true>(run, from, scratch, totals)
+fn ones_body<V: Simd>(run: &Run<'_>, from: usize, scratch: &mut Scratch, totals: &mut Totals) -> usize {
+    blocks::<V, true>(run, from, scratch, totals)
 }
 
 #[inline(always)]
-fn pairs_body<const FUSED: bool>(
-    run: &Run<'_>,
-    from: usize,
-    scratch: &mut Scratch,
-    totals: &mut Totals,
-) -> usize {
-    blocks::<FUSED, false>(run, from, scratch, totals)
+fn pairs_body<V: Simd>(run: &Run<'_>, from: usize, scratch: &mut Scratch, totals: &mut Totals) -> usize {
+    blocks::<V, false>(run, from, scratch, totals)
 }
 
 #[inline(always)]
@@ -153,16 +143,16 @@ fn load_group<const ONES: bool>(
 
 /// Coefficients of `((1-t) b0 + t a0)((1-t) b1 + t a1)` in `(1-t)²`, `t (1-t)`, `t²`.
 #[inline(always)]
-fn pair<const FUSED: bool, const ONES: bool>(a: [Lanes; 2], b: [Lanes; 2]) -> [Lanes; 3] {
+fn pair<V: Simd, const ONES: bool>(a: [Lanes; 2], b: [Lanes; 2]) -> [Lanes; 3] {
     if ONES {
-        return [Lanes::ONE, a[0].add(a[1]), a[0].mul(a[1])];
+        return [Lanes::ONE, a[0].add::<V>(a[1]), a[0].mul::<V>(a[1])];
     }
-    [b[0].mul(b[1]), a[0].fma::<FUSED>(b[1], b[0].mul(a[1])), a[0].mul(a[1])]
+    [b[0].mul::<V>(b[1]), a[0].fma::<V>(b[1], b[0].mul::<V>(a[1])), a[0].mul::<V>(a[1])]
 }
 
 /// Works through the blocks from `from` on; returns the first that it could not do, or the number of blocks.
 #[inline(always)]
-fn blocks<const FUSED: bool, const ONES: bool>(
+fn blocks<V: Simd, const ONES: bool>(
     run: &Run<'_>,
     from: usize,
     scratch: &mut Scratch,
@@ -181,37 +171,34 @@ fn blocks<const FUSED: bool, const ONES: bool>(
         let (mut lowest, mut highest) = (Lanes::ONE, Lanes::ONE);
         for (group, members) in groups.iter_mut().zip(members) {
             let (a, b) = load_group::<ONES>(run, offset, members);
-            let p = pair::<FUSED, ONES>([a[0], a[1]], [b[0], b[1]]);
-            let q = pair::<FUSED, ONES>([a[2], a[3]], [b[2], b[3]]);
+            let p = pair::<V, ONES>([a[0], a[1]], [b[0], b[1]]);
+            let q = pair::<V, ONES>([a[2], a[3]], [b[2], b[3]]);
             group.bernstein = [
-                p[0].mul(q[0]),
-                p[0].fma::<FUSED>(q[1], p[1].mul(q[0])),
-                p[0].fma::<FUSED>(q[2], p[1].fma::<FUSED>(q[1], p[2].mul(q[0]))),
-                p[1].fma::<FUSED>(q[2], p[2].mul(q[1])),
-                p[2].mul(q[2]),
+                p[0].mul::<V>(q[0]),
+                p[0].fma::<V>(q[1], p[1].mul::<V>(q[0])),
+                p[0].fma::<V>(q[2], p[1].fma::<V>(q[1], p[2].mul::<V>(q[0]))),
+                p[1].fma::<V>(q[2], p[2].mul::<V>(q[1])),
+                p[2].mul::<V>(q[2]),
             ];
             group.moments = [Lanes::ZERO; 4];
             for i in 0..4 {
-                let gap = a[i].map2(b[i], |a, b| (a - b).abs());
-                let top = a[i].map2(b[i], |a, b| if a.abs() > b.abs() { a.abs() } else { b.abs() });
-                magnitude = magnitude.mul(top);
-                spread = spread.mul(gap.map2(top, |gap, top| fma::<FUSED>(TAU, gap, top)));
+                let gap = V::abs(a[i].sub::<V>(b[i]));
+                let top = V::max(V::abs(a[i]), V::abs(b[i]));
+                magnitude = magnitude.mul::<V>(top);
+                spread = spread.mul::<V>(gap.fma::<V>(Lanes::splat(TAU), top));
             }
-            lowest = lowest.map2(magnitude, |a, b| if a < b { a } else { b });
-            highest = highest.map2(spread, |a, b| if a > b { a } else { b });
+            lowest = V::min(lowest, magnitude);
+            highest = V::max(highest, spread);
         }
-        let ratio = spread.map2(magnitude, |p, m| p / m);
         let mut safe = true;
-        let mut worst = 1.0_f64;
         for l in 0..LANES {
             safe &= (lowest.0[l] >= LOWEST) & (highest.0[l] <= HIGHEST);
-            worst = if ratio.0[l] > worst { ratio.0[l] } else { worst };
         }
         if !safe {
             return at;
         }
 
-        let choice = choose(worst, exact);
+        let choice = choose(V::div(spread, magnitude).largest(), exact);
         let mut rest = rule(choice.nodes);
         while !rest.is_empty() {
             let (now, later) = rest.split_at(match rest.len() {
@@ -219,10 +206,10 @@ fn blocks<const FUSED: bool, const ONES: bool>(
                 n => n.min(CHUNK),
             });
             match now.len() {
-                1 => sweep::<FUSED, 1>(groups, now, weight),
-                2 => sweep::<FUSED, 2>(groups, now, weight),
-                3 => sweep::<FUSED, 3>(groups, now, weight),
-                _ => sweep::<FUSED, CHUNK>(groups, now, weight),
+                1 => sweep::<V, 1>(groups, now, weight),
+                2 => sweep::<V, 2>(groups, now, weight),
+                3 => sweep::<V, 3>(groups, now, weight),
+                _ => sweep::<V, CHUNK>(groups, now, weight),
             }
             rest = later;
         }
@@ -233,22 +220,22 @@ fn blocks<const FUSED: bool, const ONES: bool>(
             for side in [0, 2] {
                 // The pair that stays whole while one of the other two is left out.
                 let other = 2 - side;
-                let q = pair::<FUSED, ONES>([a[other], a[other + 1]], [b[other], b[other + 1]]);
-                let low = q[0].fma::<FUSED>(m[0], q[1].fma::<FUSED>(m[1], q[2].mul(m[2])));
-                let high = q[0].fma::<FUSED>(m[1], q[1].fma::<FUSED>(m[2], q[2].mul(m[3])));
+                let q = pair::<V, ONES>([a[other], a[other + 1]], [b[other], b[other + 1]]);
+                let low = q[0].fma::<V>(m[0], q[1].fma::<V>(m[1], q[2].mul::<V>(m[2])));
+                let high = q[0].fma::<V>(m[1], q[1].fma::<V>(m[2], q[2].mul::<V>(m[3])));
                 for (i, j) in [(side, side + 1), (side + 1, side)] {
-                    let others = b[j].fma::<FUSED>(low, a[j].mul(high));
-                    sum[i] = a[i].sub(b[i]).fma::<FUSED>(others, sum[i]);
+                    let others = b[j].fma::<V>(low, a[j].mul::<V>(high));
+                    sum[i] = a[i].sub::<V>(b[i]).fma::<V>(others, sum[i]);
                 }
             }
         }
 
         let bound = relative_error(run.players, &choice);
-        for l in 0..LANES {
-            let size = weight.0[l].abs() * magnitude.0[l];
-            totals.magnitude.0[l] += size;
-            totals.error.0[l] += size * bound.0 + weight.0[l].abs() * bound.1 * magnitude.0[l].sqrt();
-        }
+        let weight = V::abs(weight);
+        let size = weight.mul::<V>(magnitude);
+        totals.magnitude = totals.magnitude.add::<V>(size);
+        totals.error = size.fma::<V>(Lanes::splat(bound.0), totals.error);
+        totals.error = weight.mul::<V>(Lanes::splat(bound.1)).fma::<V>(V::sqrt(magnitude), totals.error);
     }
     run.weights.len()
 }
@@ -268,7 +255,7 @@ fn relative_error(players: usize, choice: &Choice) -> (f64, f64) {
 
 /// Carries K nodes through all groups, forward and back.
 #[inline(always)]
-fn sweep<const FUSED: bool, const K: usize>(groups: &mut [Group], nodes: &[Node], weight: Lanes) {
+fn sweep<V: Simd, const K: usize>(groups: &mut [Group], nodes: &[Node], weight: Lanes) {
     let nodes: &[Node; K] = match nodes.try_into() {
         Ok(nodes) => nodes,
         Err(_) => return,
@@ -278,27 +265,27 @@ fn sweep<const FUSED: bool, const K: usize>(groups: &mut [Group], nodes: &[Node]
         let e = group.bernstein;
         for k in 0..K {
             let t = &nodes[k].quartic;
-            let mut value = e[0].mul(Lanes::splat(t[0]));
+            let mut value = e[0].mul::<V>(Lanes::splat(t[0]));
             for i in 1..5 {
-                value = e[i].fma::<FUSED>(Lanes::splat(t[i]), value);
+                value = e[i].fma::<V>(Lanes::splat(t[i]), value);
             }
             group.prefix[k] = prefix[k];
             group.value[k] = value;
-            prefix[k] = prefix[k].mul(value);
+            prefix[k] = prefix[k].mul::<V>(value);
         }
     }
     let mut suffix = [Lanes::ZERO; K];
     for k in 0..K {
-        suffix[k] = weight.mul(Lanes::splat(nodes[k].weight));
+        suffix[k] = weight.mul::<V>(Lanes::splat(nodes[k].weight));
     }
     for group in groups.iter_mut().rev() {
         let mut moments = group.moments;
         for k in 0..K {
-            let rest = group.prefix[k].mul(suffix[k]);
+            let rest = group.prefix[k].mul::<V>(suffix[k]);
             for i in 0..4 {
-                moments[i] = rest.fma::<FUSED>(Lanes::splat(nodes[k].cubic[i]), moments[i]);
+                moments[i] = rest.fma::<V>(Lanes::splat(nodes[k].cubic[i]), moments[i]);
             }
-            suffix[k] = suffix[k].mul(group.value[k]);
+            suffix[k] = suffix[k].mul::<V>(group.value[k]);
         }
         group.moments = moments;
     }
@@ -359,13 +346,14 @@ fn wide(run: &Run<'_>, scratch: &mut Scratch, totals: &mut Totals) {
     for node in rule(choice.nodes) {
         let mix = |(a, b): (Lanes, Lanes)| a.map2(b, |a, b| node.t * a + (1.0 - node.t) * b);
         for i in 0..players {
-            prefix[i + 1] = prefix[i].mul(mix(side(i)));
+            prefix[i + 1] = prefix[i].mul::<Plain>(mix(side(i)));
         }
-        let mut suffix = weight.mul(Lanes::splat(node.weight));
+        let mut suffix = weight.mul::<Plain>(Lanes::splat(node.weight));
         for i in (0..players).rev() {
             let (a, b) = side(i);
-            scratch.values[i] = scratch.values[i].add(prefix[i].mul(suffix).mul(a.sub(b)));
-            suffix = suffix.mul(mix((a, b)));
+            scratch.values[i] = scratch.values[i]
+                .add::<Plain>(prefix[i].mul::<Plain>(suffix).mul::<Plain>(a.sub::<Plain>(b)));
+            suffix = suffix.mul::<Plain>(mix((a, b)));
         }
     }
     let bound = relative_error(players, &choice);

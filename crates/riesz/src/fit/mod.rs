@@ -1,5 +1,5 @@
-//! Estimators. Each is a struct of its settings with a `fit` that yields an [`Expansion`] in the user's
-//! units, and whatever else the method knows (evidence, support vectors, leave-one-out error).
+//! Estimators. Each is a struct of its settings with a `fit` that yields an
+//! [`Expansion`](crate::Expansion) in the user's units, and whatever else the method knows (evidence, support vectors, leave-one-out error).
 //!
 //! | estimator | loss | solver |
 //! |---|---|---|

@@ -15,7 +15,7 @@
 mod read;
 mod write;
 
-pub use read::read;
+pub use read::{read, recognises};
 pub use write::write;
 
 /// The facts that pass through from the file to the card and back.

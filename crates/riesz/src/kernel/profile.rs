@@ -4,16 +4,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::simd::exp_neg;
+use crate::simd::{Simd, exp_neg};
 
 /// A function of the scaled distance `r ≥ 0`, 1 at 0.
 pub(crate) trait Shape: Copy {
     /// The value at distance `r`.
-    fn at_distance<const FUSED: bool>(self, r: f64) -> f64;
+    fn at_distance<V: Simd>(self, r: f64) -> f64;
     /// The value at squared distance `s = r²`.
     #[inline(always)]
-    fn at_square<const FUSED: bool>(self, s: f64) -> f64 {
-        self.at_distance::<FUSED>(s.sqrt())
+    fn at_square<V: Simd>(self, s: f64) -> f64 {
+        self.at_distance::<V>(s.sqrt())
     }
     /// `-d ln k / d ln r` at distance `r`.
     fn slope(self, r: f64) -> f64;
@@ -69,12 +69,12 @@ pub(crate) use with_shape;
 pub(crate) struct GaussianShape;
 impl Shape for GaussianShape {
     #[inline(always)]
-    fn at_distance<const FUSED: bool>(self, r: f64) -> f64 {
-        exp_neg::<FUSED>(-0.5 * (r * r))
+    fn at_distance<V: Simd>(self, r: f64) -> f64 {
+        exp_neg::<V>(-0.5 * (r * r))
     }
     #[inline(always)]
-    fn at_square<const FUSED: bool>(self, s: f64) -> f64 {
-        exp_neg::<FUSED>(-0.5 * s)
+    fn at_square<V: Simd>(self, s: f64) -> f64 {
+        exp_neg::<V>(-0.5 * s)
     }
     fn slope(self, r: f64) -> f64 {
         r * r
@@ -85,8 +85,8 @@ impl Shape for GaussianShape {
 pub(crate) struct ExponentialShape;
 impl Shape for ExponentialShape {
     #[inline(always)]
-    fn at_distance<const FUSED: bool>(self, r: f64) -> f64 {
-        exp_neg::<FUSED>(-r)
+    fn at_distance<V: Simd>(self, r: f64) -> f64 {
+        exp_neg::<V>(-r)
     }
     fn slope(self, r: f64) -> f64 {
         r
@@ -100,9 +100,9 @@ const SQRT_5: f64 = 2.236_067_977_499_79;
 pub(crate) struct Matern32Shape;
 impl Shape for Matern32Shape {
     #[inline(always)]
-    fn at_distance<const FUSED: bool>(self, r: f64) -> f64 {
+    fn at_distance<V: Simd>(self, r: f64) -> f64 {
         let q = SQRT_3 * r;
-        let e = exp_neg::<FUSED>(-q);
+        let e = exp_neg::<V>(-q);
         // The polynomial overflows where the exponential is 0.
         if e == 0.0 { 0.0 } else { (1.0 + q) * e }
     }
@@ -115,9 +115,9 @@ impl Shape for Matern32Shape {
 pub(crate) struct Matern52Shape;
 impl Shape for Matern52Shape {
     #[inline(always)]
-    fn at_distance<const FUSED: bool>(self, r: f64) -> f64 {
+    fn at_distance<V: Simd>(self, r: f64) -> f64 {
         let q = SQRT_5 * r;
-        let e = exp_neg::<FUSED>(-q);
+        let e = exp_neg::<V>(-q);
         if e == 0.0 { 0.0 } else { (1.0 + q + q * q / 3.0) * e }
     }
     fn slope(self, r: f64) -> f64 {
@@ -132,11 +132,11 @@ pub(crate) struct RationalQuadraticShape {
 }
 impl Shape for RationalQuadraticShape {
     #[inline(always)]
-    fn at_distance<const FUSED: bool>(self, r: f64) -> f64 {
-        self.at_square::<FUSED>(r * r)
+    fn at_distance<V: Simd>(self, r: f64) -> f64 {
+        self.at_square::<V>(r * r)
     }
     #[inline(always)]
-    fn at_square<const FUSED: bool>(self, s: f64) -> f64 {
+    fn at_square<V: Simd>(self, s: f64) -> f64 {
         (-self.alpha * (s / (2.0 * self.alpha)).ln_1p()).exp()
     }
     fn slope(self, r: f64) -> f64 {
@@ -149,7 +149,7 @@ impl Shape for RationalQuadraticShape {
 pub(crate) struct CauchyShape;
 impl Shape for CauchyShape {
     #[inline(always)]
-    fn at_distance<const FUSED: bool>(self, r: f64) -> f64 {
+    fn at_distance<V: Simd>(self, r: f64) -> f64 {
         1.0 / (1.0 + r * r)
     }
     fn slope(self, r: f64) -> f64 {

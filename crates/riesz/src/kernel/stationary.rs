@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::profile::{Profile, Shape, with_shape};
 use super::{Columns, FactorKind, Parameter, Structure};
 use crate::error::{Error, Result};
-use crate::simd::{dispatch, fma};
+use crate::simd::{Simd, dispatch, fma};
 
 /// `Π_c g(|u_c - v_c| / ℓ_c)` over its columns, or with `isotropic`, `g(√Σ_c (u_c - v_c)² / ℓ_c²)`.
 ///
@@ -168,33 +168,33 @@ impl FactorKind for Stationary {
 }
 
 #[inline(always)]
-fn column_body<const FUSED: bool, S: Shape>(shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
+fn column_body<V: Simd, S: Shape>(shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
     for (o, &x) in out.iter_mut().zip(u) {
-        *o *= shape.at_distance::<FUSED>(((x - v) * inverse).abs());
+        *o *= shape.at_distance::<V>(((x - v) * inverse).abs());
     }
 }
 
 #[inline(always)]
-fn add_square_body<const FUSED: bool>(u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
+fn add_square_body<V: Simd>(u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
     for (o, &x) in out.iter_mut().zip(u) {
         let r = (x - v) * inverse;
-        *o = fma::<FUSED>(r, r, *o);
+        *o = fma::<V>(r, r, *o);
     }
 }
 
 #[inline(always)]
-fn of_square_body<const FUSED: bool, S: Shape>(shape: S, square: &[f64], out: &mut [f64]) {
+fn of_square_body<V: Simd, S: Shape>(shape: S, square: &[f64], out: &mut [f64]) {
     for (o, &s) in out.iter_mut().zip(square) {
-        *o *= shape.at_square::<FUSED>(s);
+        *o *= shape.at_square::<V>(s);
     }
 }
 
 dispatch! {
-    fn column[S: Shape](shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = column_body::<FUSED, S>
+    fn column[S: Shape](shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = column_body::<V, S>
 }
 dispatch! {
-    fn add_square(u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = add_square_body::<FUSED>
+    fn add_square(u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = add_square_body::<V>
 }
 dispatch! {
-    fn of_square[S: Shape](shape: S, square: &[f64], out: &mut [f64]) = of_square_body::<FUSED, S>
+    fn of_square[S: Shape](shape: S, square: &[f64], out: &mut [f64]) = of_square_body::<V, S>
 }

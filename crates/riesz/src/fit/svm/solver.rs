@@ -18,7 +18,7 @@
 use super::cache::Rows;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
-use crate::simd::{LANES, dispatch, fma};
+use crate::simd::{LANES, Simd, dispatch, fma};
 use crate::table::Table;
 
 /// Stands in for a curvature that is not positive, as in LIBSVM.
@@ -394,9 +394,9 @@ struct Choice {
 }
 
 #[inline(always)]
-fn add_body<const FUSED: bool>(out: &mut [f64], row: &[f64], factor: f64) {
+fn add_body<V: Simd>(out: &mut [f64], row: &[f64], factor: f64) {
     for (o, k) in out.iter_mut().zip(row) {
-        *o = fma::<FUSED>(factor, *k, *o);
+        *o = fma::<V>(factor, *k, *o);
     }
 }
 
@@ -416,7 +416,7 @@ fn least_of(lanes: [f64; LANES]) -> f64 {
 
 /// The least `gradient + up`, and the first place that has it.
 #[inline(always)]
-fn least_body<const FUSED: bool>(gradient: &[f64], up: &[f64]) -> (f64, usize) {
+fn least_body<V: Simd>(gradient: &[f64], up: &[f64]) -> (f64, usize) {
     let (mut value, mut at) = (f64::INFINITY, 0);
     for (block, (g, u)) in gradient.chunks(BLOCK).zip(up.chunks(BLOCK)).enumerate() {
         let least = g.iter().zip(u).fold(f64::INFINITY, |a, (g, u)| a.min(g + u));
@@ -436,7 +436,7 @@ fn first_equal(gradient: &[f64], up: &[f64], block: usize, value: f64) -> usize 
 
 /// `gradient += change_i row_i + change_j row_j`, and [`least_body`] of the result in the same pass.
 #[inline(always)]
-fn update_body<const FUSED: bool>(
+fn update_body<V: Simd>(
     gradient: &mut [f64],
     up: &[f64],
     row_i: &[f64],
@@ -456,12 +456,12 @@ fn update_body<const FUSED: bool>(
         let (j8, j_rest) = kj[..n].as_chunks::<LANES>();
         for (((g, u), ki), kj) in g8.iter_mut().zip(u8).zip(i8).zip(j8) {
             for l in 0..LANES {
-                g[l] = fma::<FUSED>(change_j, kj[l], fma::<FUSED>(change_i, ki[l], g[l]));
+                g[l] = fma::<V>(change_j, kj[l], fma::<V>(change_i, ki[l], g[l]));
                 lower(&mut best, l, g[l] + u[l]);
             }
         }
         for l in 0..g_rest.len() {
-            g_rest[l] = fma::<FUSED>(change_j, j_rest[l], fma::<FUSED>(change_i, i_rest[l], g_rest[l]));
+            g_rest[l] = fma::<V>(change_j, j_rest[l], fma::<V>(change_i, i_rest[l], g_rest[l]));
             lower(&mut best, l, g_rest[l] + u_rest[l]);
         }
         let least = least_of(best);
@@ -474,7 +474,7 @@ fn update_body<const FUSED: bool>(
 
 /// The row of largest `(violation)² / curvature` with `value`, and the largest violation.
 #[inline(always)]
-fn best_partner_body<const FUSED: bool>(
+fn best_partner_body<V: Simd>(
     gradient: &[f64],
     down: &[f64],
     diagonal: &[f64],
@@ -530,10 +530,10 @@ fn best_partner_body<const FUSED: bool>(
 }
 
 dispatch! {
-    fn add(out: &mut [f64], row: &[f64], factor: f64) = add_body::<FUSED>
+    fn add(out: &mut [f64], row: &[f64], factor: f64) = add_body::<V>
 }
 dispatch! {
-    fn least(gradient: &[f64], up: &[f64]) -> (f64, usize) = least_body::<FUSED>
+    fn least(gradient: &[f64], up: &[f64]) -> (f64, usize) = least_body::<V>
 }
 dispatch! {
     fn update(
@@ -543,7 +543,7 @@ dispatch! {
         row_j: &[f64],
         change_i: f64,
         change_j: f64,
-    ) -> (f64, usize) = update_body::<FUSED>
+    ) -> (f64, usize) = update_body::<V>
 }
 dispatch! {
     fn best_partner(
@@ -553,5 +553,5 @@ dispatch! {
         row_i: &[f64],
         value: f64,
         diagonal_i: f64,
-    ) -> Choice = best_partner_body::<FUSED>
+    ) -> Choice = best_partner_body::<V>
 }

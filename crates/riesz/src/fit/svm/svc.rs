@@ -67,8 +67,8 @@ impl SupportVectorClassifier {
 
     /// Fits to `labels`, one index into `classes` a row.
     ///
-    /// For two classes the model has one output, positive for `classes[1]` and named "classes[1] vs classes[0]"
-    /// (scikit-learn's decision function). For more it has one output a pair, in the order (0,1), (0,2), …, (1,2),
+    /// For two classes the model has one output, positive for `classes[1]` and named
+    /// `"classes[1] vs classes[0]"` (scikit-learn's decision function). For more it has one output a pair, in the order (0,1), (0,2), …, (1,2),
     /// …, positive for the first of the pair and named "first vs second" (LIBSVM). The first name is always
     /// the positive side. Pairs are solved in parallel and share the cache memory.
     ///

@@ -286,6 +286,13 @@ fn vectors<'a>(
     Ok(all)
 }
 
+/// Whether the bytes begin as a LIBSVM model does: with one of its keys.
+pub fn recognises(bytes: &[u8]) -> bool {
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+    let word = bytes.split(|b| b.is_ascii_whitespace()).next().unwrap_or_default();
+    KEYS.iter().any(|key| key.as_bytes() == word)
+}
+
 /// Reads a model. `width` is the number of features; without it the largest index in the file counts, which
 /// is too few if the last features were 0 in every support vector. Time and memory are O(file) and O(support vectors ·
 /// width), whatever the file declares.

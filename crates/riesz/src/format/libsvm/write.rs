@@ -151,7 +151,7 @@ fn kernel_of(model: &Expansion) -> Result<(String, f64)> {
                 }
             }
             if lengths.iter().any(|l| *l != lengths[0]) {
-                return refuse("its length scales differ, and LIBSVM has one gamma for all columns".into());
+                return refuse("its length scales differ, and LIBSVM has one gamma for all columns: fit one length scale to columns that are not standardised".into());
             }
             let gamma = gamma_of(lengths[0]);
             if !(gamma.is_finite() && gamma > 0.0) {
