@@ -227,6 +227,30 @@ fn separable_classes_converge() {
     }
 }
 
+/// Few rows of very different weights and one far out: Newton's method without damping diverges on some of these.
+#[test]
+fn any_start_is_good() {
+    for seed in 0..400_usize {
+        let noise = |r: usize, j: usize| {
+            let at = (seed * 31_337 + r * 7919 + j * 104_729) as f64;
+            (at * 0.618_033_988_749_895).fract() * 4.0 - 2.0
+        };
+        let (n, k) = (4 + seed % 7, 2 + seed % 2);
+        let far = 10_f64.powi((seed % 4) as i32);
+        let rows: Vec<[f64; 1]> = (0..n).map(|r| [noise(r, 1) * if r == 0 { far } else { 1.0 }]).collect();
+        let labels: Vec<usize> =
+            (0..n).map(|r| if r < k { r } else { usize::from(noise(r, 3) > 0.0) }).collect();
+        let kernel = match seed % 3 {
+            0 => Linear { columns: vec![0], center: vec![0.0], scale: vec![1.0] }.into(),
+            _ => Kernel::gaussian(&[2.0]),
+        };
+        let mut estimator = KernelLogisticRegression::new(kernel, 10_f64.powi(-((seed / 7 % 5) as i32)));
+        estimator.sample_weight = Some((0..n).map(|r| 10_f64.powf(noise(r, 5))).collect());
+        let fit = estimator.fit(&Table::from_rows(&rows).unwrap(), &labels, &names(k));
+        assert!(fit.is_ok(), "seed {seed}: {}", fit.unwrap_err());
+    }
+}
+
 fn wave(n: usize) -> (Table, Vec<usize>) {
     let noise =
         |r: usize, j: usize| ((r * 7919 + j * 104_729) as f64 * 0.618_033_988_749_895).fract() * 4.0 - 2.0;

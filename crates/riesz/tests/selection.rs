@@ -114,11 +114,18 @@ fn cross_validation_of_classifiers_agrees_with_scikit_learn() {
     let x = Table::from_rows(&matrix(&all["iris"])).unwrap();
     let (labels, fold, classes) = (indices(&all["labels"]), indices(&all["fold"]), names(3));
     let ridges = numbers(&all["ridges"]);
-    let score = ClassScore::LogLoss;
-    let found = cross_validate_classes(&ridges, &x, &labels, &classes, &fold, score, |r, x, labels, _| {
-        Ok(KernelLogisticRegression::new(linear(4), *r).fit(x, labels, &classes)?.model)
-    });
-    check(&found.unwrap(), &matrix(&all["logistic_log_loss"]), 1e-7, false);
+    let log_loss = |ridges: &[f64]| {
+        let fit = |r: &f64, x: &Table, labels: &[usize], _: &[usize]| {
+            Ok(KernelLogisticRegression::new(linear(4), *r).fit(x, labels, &classes)?.model)
+        };
+        cross_validate_classes(ridges, &x, &labels, &classes, &fold, ClassScore::LogLoss, fit).unwrap()
+    };
+    let expected = matrix(&all["logistic_log_loss"]);
+    check(&log_loss(&ridges), &expected, 1e-7, false);
+    // In the other order, a candidate that is not evidently worse comes before the best.
+    let reversed = log_loss(&ridges.iter().rev().copied().collect::<Vec<_>>());
+    check(&reversed, &expected.into_iter().rev().collect::<Vec<_>>(), 1e-7, false);
+    assert_eq!((reversed.first_within_error, reversed.best), (0, 1));
 
     let kernel = rbf(all["lengthscale"].as_f64().unwrap(), 4);
     let axes =
