@@ -7,20 +7,27 @@
 //! | [`KernelRidge`] | squared | Cholesky; ridge by leave-one-out from one eigendecomposition |
 //! | [`GaussianProcess`] | Gaussian likelihood | Cholesky; kernel and noise by marginal likelihood |
 //! | [`GaussianProcessClassifier`] | logistic | Laplace's approximation |
+//! | [`KernelLogisticRegression`] | logarithmic | damped Newton |
 //! | [`SupportVectorClassifier`], [`SupportVectorRegressor`], [`OneClassSupportVector`] | hinge, ε-insensitive, one-class | sequential minimal optimisation |
+//!
+//! Settings are chosen with [`selection`].
 
 mod evidence;
 mod gp;
 mod gpc;
+mod labels;
+mod logistic;
 mod ridge;
+pub mod selection;
 mod svm;
 
 pub use gp::{GaussianProcess, GpFit, Tune};
 pub use gpc::{Curvature, GaussianProcessClassifier, GpcFit};
+pub use labels::ClassWeight;
+pub use logistic::{KernelLogisticRegression, KlrFit};
 pub use ridge::{KernelRidge, RidgeFit};
 pub use svm::{
-    ClassWeight, OneClassFit, OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor, SvcFit,
-    SvrFit,
+    OneClassFit, OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor, SvcFit, SvrFit,
 };
 
 use crate::error::{Error, Result};
@@ -86,4 +93,30 @@ pub(crate) fn check_range(kernel: &Kernel, x: &Table) -> Result<()> {
             remedy: "standardise the columns or change the kernel's parameters",
         }),
     }
+}
+
+/// Checks a parameter that must be positive.
+pub(crate) fn positive(name: &str, value: f64) -> Result<()> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    Err(Error::parameter(name, value, "it is a positive number"))
+}
+
+/// The given weights, or ones.
+pub(crate) fn sample_weights(given: Option<&[f64]>, x: &Table) -> Result<Vec<f64>> {
+    let Some(given) = given else { return Ok(vec![1.0; x.rows()]) };
+    if given.len() != x.rows() {
+        return Err(Error::Shape {
+            what: "sample_weight".into(),
+            unit: "numbers",
+            expected: x.rows(),
+            found: given.len(),
+            why: "one a row of the table".into(),
+        });
+    }
+    if let Some(bad) = given.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
+        return Err(Error::parameter("sample_weight", bad, "weights are not negative; 0 leaves the row out"));
+    }
+    Ok(given.to_vec())
 }

@@ -38,6 +38,21 @@ impl Kernel {
         kernel
     }
 
+    /// The kernel with all its length scales (of stationary and periodic factors) multiplied by `factor`, or `None` if
+    /// it has none. Larger ones make smoother functions.
+    pub fn with_lengthscales_times(&self, factor: f64) -> Option<Self> {
+        let parameters = self.parameters();
+        let is_lengthscale = |p: &Parameter| p.name.starts_with("lengthscale");
+        if !parameters.iter().any(is_lengthscale) {
+            return None;
+        }
+        if factor == 1.0 {
+            return Some(self.clone());
+        }
+        let shift = |p: &Parameter| p.log_value + if is_lengthscale(p) { factor.ln() } else { 0.0 };
+        Some(self.with_parameters(&parameters.iter().map(shift).collect::<Vec<_>>()))
+    }
+
     /// `g_p = Σ_ii' weights[i, i'] ∂k(x_i, x_i')/∂θ_p` for a symmetric weight matrix. Cost O(n² · parameters).
     pub fn gradient(&self, x: &Table, weights: &Matrix) -> Vec<f64> {
         let isa = Isa::detect();

@@ -2,7 +2,7 @@
 //! appears in a signature, so it can be replaced here alone.
 
 use faer::linalg::solvers::Solve;
-use faer::{MatMut, MatRef, Par, Side};
+use faer::{MatMut, MatRef, Par};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -113,7 +113,7 @@ impl Matrix {
             self.view(),
             other.view(),
             1.0,
-            faer::get_global_parallelism(),
+            par(),
         );
         out
     }
@@ -146,6 +146,13 @@ impl std::ops::IndexMut<(usize, usize)> for Matrix {
     fn index_mut(&mut self, (i, j): (usize, usize)) -> &mut f64 {
         &mut self.data[i * self.cols + j]
     }
+}
+
+/// How finely the library splits work among the threads of the current rayon pool. Its results depend on this number,
+/// and for matrix-vector products, triangular solves and eigenvectors they would differ with the number of threads
+/// if it followed them; a fixed one makes them the same for any.
+fn par() -> Par {
+    Par::rayon(16)
 }
 
 /// The inner product, summed in four fixed lanes.
@@ -225,7 +232,7 @@ impl Cholesky {
         faer::linalg::triangular_solve::solve_lower_triangular_in_place(
             self.lower.view(),
             b.view_mut(),
-            faer::get_global_parallelism(),
+            par(),
         );
     }
 
@@ -234,7 +241,7 @@ impl Cholesky {
         faer::linalg::triangular_solve::solve_upper_triangular_in_place(
             self.lower.view().transpose(),
             b.view_mut(),
-            faer::get_global_parallelism(),
+            par(),
         );
     }
 
@@ -268,7 +275,7 @@ fn cholesky_in_place(matrix: &mut Matrix) -> bool {
     use faer::dyn_stack::{MemBuffer, MemStack};
     use faer::linalg::cholesky::llt::factor;
     let n = matrix.rows;
-    let par = faer::get_global_parallelism();
+    let par = par();
     let mut memory = MemBuffer::new(factor::cholesky_in_place_scratch::<f64>(n, par, Default::default()));
     factor::cholesky_in_place(
         matrix.view_mut(),
@@ -286,19 +293,24 @@ fn cholesky_in_place(matrix: &mut Matrix) -> bool {
 /// # Errors
 /// [`Error::Overflow`] if the iteration fails, which happens only for entries that are not finite.
 pub fn symmetric_eigen(matrix: &Matrix) -> Result<(Vec<f64>, Matrix)> {
-    let failed = |_| Error::Overflow {
+    use faer::dyn_stack::{MemBuffer, MemStack};
+    use faer::linalg::evd;
+    let n = matrix.rows;
+    let (mut values, mut vectors) = (vec![0.0; n], Matrix::zeros(n, n));
+    let scratch =
+        evd::self_adjoint_evd_scratch::<f64>(n, evd::ComputeEigenvectors::Yes, par(), Default::default());
+    evd::self_adjoint_evd(
+        matrix.view(),
+        faer::diag::DiagMut::from_slice_mut(&mut values),
+        Some(vectors.view_mut()),
+        par(),
+        MemStack::new(&mut MemBuffer::new(scratch)),
+        Default::default(),
+    )
+    .map_err(|_| Error::Overflow {
         what: "the eigendecomposition".into(),
         remedy: "check the kernel's parameters",
-    };
-    let eigen = matrix.view().self_adjoint_eigen(Side::Lower).map_err(failed)?;
-    let values = eigen.S().column_vector().iter().copied().collect();
-    let u = eigen.U();
-    let mut vectors = Matrix::zeros(matrix.rows, matrix.rows);
-    for i in 0..matrix.rows {
-        for j in 0..matrix.rows {
-            vectors.data[i * matrix.rows + j] = u[(i, j)];
-        }
-    }
+    })?;
     Ok((values, vectors))
 }
 
@@ -309,7 +321,8 @@ pub fn lu_solve(matrix: &Matrix, b: &[f64]) -> Vec<f64> {
     x.data
 }
 
-/// Sets the number of threads of the linear algebra; results do not depend on it.
+/// Sets the number of threads of the small LU systems. All else runs on the current rayon pool, with results that do
+/// not depend on its size.
 pub fn set_threads(threads: usize) {
     faer::set_global_parallelism(if threads == 1 { Par::Seq } else { Par::rayon(threads) });
 }
@@ -354,6 +367,21 @@ mod tests {
             Cholesky::new(ones, "gram matrix"),
             Err(Error::NotPositiveDefinite { size: 5, .. })
         ));
+    }
+
+    #[test]
+    fn the_number_of_threads_does_not_matter() {
+        let a = spd(500);
+        let b = Matrix::from_row_major(1, 500, (0..500).map(|i| (i as f64).sin()).collect());
+        let work = || {
+            let factor = Cholesky::new(a.clone(), "matrix").unwrap();
+            let solved = factor.solve(b.transpose());
+            (b.matmul(&a), a.matmul(&a), solved, factor.inverse(), symmetric_eigen(&a).unwrap())
+        };
+        let with =
+            |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work);
+        let one = with(1);
+        assert!([2, 3].iter().all(|&threads| with(threads) == one));
     }
 
     #[test]

@@ -10,24 +10,16 @@ mod svc;
 mod svr;
 
 pub use one_class::{OneClassFit, OneClassSupportVector};
-pub use svc::{ClassWeight, SupportVectorClassifier, SvcFit};
+pub use svc::{SupportVectorClassifier, SvcFit};
 pub use svr::{SupportVectorRegressor, SvrFit};
 
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
-use crate::table::Table;
 
 /// LIBSVM's default stopping tolerance.
 const TOLERANCE: f64 = 1e-3;
 /// LIBSVM's and scikit-learn's default cache: 200 MB.
 const CACHE_BYTES: usize = 200 << 20;
-
-fn positive(name: &str, value: f64) -> Result<()> {
-    if value.is_finite() && value > 0.0 {
-        return Ok(());
-    }
-    Err(Error::parameter(name, value, "it is a positive number"))
-}
 
 /// Checks the tolerance: below 1e-12, rounding of the gradient is mistaken for violation.
 fn check_tolerance(tolerance: f64) -> Result<()> {
@@ -35,24 +27,6 @@ fn check_tolerance(tolerance: f64) -> Result<()> {
         return Ok(());
     }
     Err(Error::parameter("tolerance", tolerance, "it is a number from 1e-12 up"))
-}
-
-/// The given weights, or ones.
-fn weights(given: Option<&[f64]>, x: &Table) -> Result<Vec<f64>> {
-    let Some(given) = given else { return Ok(vec![1.0; x.rows()]) };
-    if given.len() != x.rows() {
-        return Err(Error::Shape {
-            what: "sample_weight".into(),
-            unit: "numbers",
-            expected: x.rows(),
-            found: given.len(),
-            why: "one a row of the table".into(),
-        });
-    }
-    if let Some(bad) = given.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
-        return Err(Error::parameter("sample_weight", bad, "weights are not negative; 0 leaves the row out"));
-    }
-    Ok(given.to_vec())
 }
 
 /// Checks that the bounds are finite after multiplication by weights.

@@ -1,27 +1,16 @@
 //! Support vector classification (Cortes and Vapnik 1995), one against one for several classes.
 
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
 use super::solver::{Problem, Settings, solve};
-use super::{CACHE_BYTES, TOLERANCE, check_bounds, check_tolerance, positive, support, weights};
+use super::{CACHE_BYTES, TOLERANCE, check_bounds, check_tolerance, support};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
+use crate::fit::labels::{ClassWeight, row_weights};
+use crate::fit::positive;
 use crate::kernel::Kernel;
 use crate::table::Table;
-
-/// How much the classes' errors cost, relative to each other.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ClassWeight {
-    /// The same.
-    None,
-    /// `n / (classes · rows of the class)`, counting rows and not their weights, as scikit-learn's `"balanced"`.
-    Balanced,
-    /// One number ≥ 0 a class.
-    PerClass(Vec<f64>),
-}
 
 /// C-SVC: `min ½‖f‖² + Σ_i C_i max(0, 1 - y_i (f(x_i) + b))` with `C_i = c · class weight · sample weight`.
 ///
@@ -93,12 +82,8 @@ impl SupportVectorClassifier {
         let members: Vec<Vec<usize>> = (0..classes.len())
             .map(|k| (0..x.rows()).filter(|&r| labels[r] == k && bounds[r] > 0.0).collect())
             .collect();
-        if let Some(k) = members.iter().position(Vec::is_empty) {
-            let problem = format!(
-                "has no rows (of positive weight) for the class '{}': a classifier needs some for every class",
-                classes[k]
-            );
-            return Err(Error::Target { name: "labels".into(), problem });
+        if members.iter().any(Vec::is_empty) {
+            return Err(Error::parameter("c times weight", 0.0, "raise c or the weights"));
         }
         let k = classes.len();
         // (positive class, negative class)
@@ -169,34 +154,8 @@ impl SupportVectorClassifier {
         self.kernel.validate(x.width())?;
         positive("c", self.c)?;
         check_tolerance(self.tolerance)?;
-        let mut count = vec![0_usize; classes.len()];
-        labels.iter().for_each(|&l| count[l] += 1);
-        let of_class = match &self.class_weight {
-            ClassWeight::None => vec![1.0; classes.len()],
-            ClassWeight::Balanced => {
-                count.iter().map(|&m| x.rows() as f64 / (classes.len() * m.max(1)) as f64).collect()
-            }
-            ClassWeight::PerClass(given) => {
-                if given.len() != classes.len() {
-                    return Err(Error::Shape {
-                        what: "class_weight".into(),
-                        unit: "numbers",
-                        expected: classes.len(),
-                        found: given.len(),
-                        why: "one a class".into(),
-                    });
-                }
-                if let Some(bad) = given.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
-                    return Err(Error::parameter("class_weight", bad, "weights are not negative"));
-                }
-                given.clone()
-            }
-        };
-        let bounds: Vec<f64> = weights(self.sample_weight.as_deref(), x)?
-            .iter()
-            .zip(labels)
-            .map(|(w, &l)| self.c * of_class[l] * w)
-            .collect();
+        let weights = row_weights(x, labels, classes, &self.class_weight, self.sample_weight.as_deref())?;
+        let bounds: Vec<f64> = weights.iter().map(|w| self.c * w).collect();
         check_bounds(&bounds)?;
         Ok(bounds)
     }

@@ -1,10 +1,11 @@
 //! ε-insensitive support vector regression (Vapnik 1995).
 
 use super::solver::{Problem, Settings, solve};
-use super::{CACHE_BYTES, TOLERANCE, check_bounds, check_tolerance, positive, support, weights};
+use super::{CACHE_BYTES, TOLERANCE, check_bounds, check_tolerance, support};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
+use crate::fit::{positive, sample_weights};
 use crate::kernel::Kernel;
 use crate::table::Table;
 
@@ -75,7 +76,7 @@ impl SupportVectorRegressor {
             return Err(Error::NotFinite { row, column: "target".into(), value: y[row] });
         }
         let bounds: Vec<f64> =
-            weights(self.sample_weight.as_deref(), x)?.iter().map(|w| self.c * w).collect();
+            sample_weights(self.sample_weight.as_deref(), x)?.iter().map(|w| self.c * w).collect();
         check_bounds(&bounds)?;
         let rows: Vec<usize> = (0..x.rows()).filter(|&r| bounds[r] > 0.0).collect();
         if rows.is_empty() {

@@ -1,0 +1,71 @@
+//! How much each row of a classifier counts.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::table::Table;
+
+/// How much the classes' errors cost, relative to each other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClassWeight {
+    /// The same.
+    None,
+    /// `n / (classes · rows of the class)`, counting rows and not their weights, as the `"balanced"`
+    /// of scikit-learn's `SVC`.
+    Balanced,
+    /// One number ≥ 0 a class.
+    PerClass(Vec<f64>),
+}
+
+/// Checks rows, labels and weights; returns class weight · sample weight of every row.
+///
+/// # Errors
+/// [`Error::TooFew`], [`Error::Shape`], [`Error::DuplicateName`], [`Error::Parameter`];
+/// [`Error::Target`] if a class has no rows of positive weight.
+pub(crate) fn row_weights(
+    x: &Table,
+    labels: &[usize],
+    classes: &[String],
+    class_weight: &ClassWeight,
+    sample_weight: Option<&[f64]>,
+) -> Result<Vec<f64>> {
+    super::check_labels(x, labels, classes)?;
+    let mut count = vec![0_usize; classes.len()];
+    labels.iter().for_each(|&l| count[l] += 1);
+    let of_class = match class_weight {
+        ClassWeight::None => vec![1.0; classes.len()],
+        ClassWeight::Balanced => {
+            count.iter().map(|&m| x.rows() as f64 / (classes.len() * m.max(1)) as f64).collect()
+        }
+        ClassWeight::PerClass(given) => {
+            if given.len() != classes.len() {
+                return Err(Error::Shape {
+                    what: "class_weight".into(),
+                    unit: "numbers",
+                    expected: classes.len(),
+                    found: given.len(),
+                    why: "one a class".into(),
+                });
+            }
+            if let Some(bad) = given.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
+                return Err(Error::parameter("class_weight", bad, "weights are not negative"));
+            }
+            given.clone()
+        }
+    };
+    let mut all = super::sample_weights(sample_weight, x)?;
+    all.iter_mut().zip(labels).for_each(|(w, &l)| *w *= of_class[l]);
+    if let Some(bad) = all.iter().find(|w| !w.is_finite()) {
+        return Err(Error::parameter("class_weight times sample_weight", bad, "lower the weights"));
+    }
+    let missing = |k: &usize| !labels.iter().zip(&all).any(|(l, w)| l == k && *w > 0.0);
+    if let Some(k) = (0..classes.len()).find(missing) {
+        let problem = format!(
+            "has no rows of positive weight for the class '{}': a classifier needs some for every class",
+            classes[k]
+        );
+        return Err(Error::Target { name: "labels".into(), problem });
+    }
+    Ok(all)
+}

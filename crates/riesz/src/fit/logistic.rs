@@ -1,0 +1,426 @@
+//! Kernel logistic regression, binary and multinomial: a classifier whose probabilities are fitted, not added.
+//!
+//! Newton's method on the coefficients (Rasmussen and Williams 2006, algorithms 3.1 and 3.3, with an intercept and
+//! without the evidence). Every linear system has the form `I + D^½ K D^½ / ridge`, whose eigenvalues are at least 1
+//! whatever the data, and steps are damped by the generalised self-concordance of the loss (Bach 2010), so that
+//! the method converges from zero, on separable classes too.
+
+use crate::error::{Error, Result};
+use crate::expansion::{Expansion, Link};
+use crate::explanation::Fact;
+use crate::fit::labels::{ClassWeight, row_weights};
+use crate::kernel::Kernel;
+use crate::linalg::{Cholesky, Matrix, dot, lu_solve};
+use crate::table::Table;
+
+/// `min Σ_i w_i · -ln p(class of row i | x_i) + (ridge/2) Σ_o ‖f_o - b_o‖²`, `w_i` = class weight · sample weight.
+///
+/// Two classes: one output, `p(classes[1]) = 1/(1 + exp(-f))`. More: one output a class, `p_c ∝ exp(f_c)`, of sum zero.
+/// The outputs are `f_o = b_o + Σ_i α_io k(x_i, ·)`; the intercepts `b` are not penalised. `ridge` is `1/C` of
+/// scikit-learn's `LogisticRegression`, which is this model with the linear kernel. At the optimum
+/// `ridge · α_io = w_i ([row i is of class o] - p_o(x_i))`: a coefficient says how badly its row is predicted.
+#[derive(Debug, Clone)]
+pub struct KernelLogisticRegression {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The penalty, > 0.
+    pub ridge: f64,
+    /// Weights of the classes.
+    pub class_weight: ClassWeight,
+    /// One weight ≥ 0 a row; rows of weight 0 are left out. `None` for equal weights.
+    pub sample_weight: Option<Vec<f64>>,
+    /// Whether outputs have an intercept (default) or are functions of the kernel alone.
+    pub fit_intercept: bool,
+    /// The largest violation of the optimality condition that is accepted, relative to the largest `ridge · |α|`
+    /// (1e-12 by default); a larger one is accepted where rounding hides it.
+    pub tolerance: f64,
+    /// Newton steps allowed, 100 by default. Ten are usual.
+    pub max_iterations: usize,
+}
+
+/// A fitted logistic regression.
+#[derive(Debug, Clone)]
+pub struct KlrFit {
+    /// The model. Its points are the rows of positive weight.
+    pub model: Expansion,
+    /// Newton steps taken.
+    pub iterations: usize,
+    /// The objective at the optimum.
+    pub objective: f64,
+    /// The largest violation of the optimality condition, relative to the largest `ridge · |α|`.
+    pub violation: f64,
+}
+
+impl KernelLogisticRegression {
+    /// With an intercept, equal weights and a tolerance of 1e-12.
+    pub fn new(kernel: Kernel, ridge: f64) -> Self {
+        Self {
+            kernel,
+            ridge,
+            class_weight: ClassWeight::None,
+            sample_weight: None,
+            fit_intercept: true,
+            tolerance: 1e-12,
+            max_iterations: 100,
+        }
+    }
+
+    /// Fits to `labels`, one index into `classes` a row.
+    ///
+    /// For two classes the model has one output, the log-odds of `classes[1]`, named `"classes[1] vs classes[0]"`;
+    /// for more it has one output a class, named after it.
+    ///
+    /// Cost of a Newton step: n³/3 for two classes, about 2 C n³ for C. Memory: 2 n² doubles, or (C + 3) n².
+    ///
+    /// # Errors
+    /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::DuplicateName`]; [`Error::Target`] if a
+    /// class has no rows; [`Error::NotConverged`]; [`Error::NotPositiveDefinite`]; [`Error::Overflow`] if kernel
+    /// values are not finite.
+    pub fn fit(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<KlrFit> {
+        self.kernel.validate(x.width())?;
+        super::positive("ridge", self.ridge)?;
+        if !(self.tolerance > 0.0 && self.tolerance < 1.0) {
+            return Err(Error::parameter("tolerance", self.tolerance, "it is between 0 and 1"));
+        }
+        let weights = row_weights(x, labels, classes, &self.class_weight, self.sample_weight.as_deref())?;
+        let rows: Vec<usize> = (0..x.rows()).filter(|&r| weights[r] > 0.0).collect();
+        let points = x.select_rows(&rows);
+        let gram = self.kernel.gram(&points);
+        if gram.data().iter().any(|k| !k.is_finite()) {
+            return Err(Error::Overflow {
+                what: "the gram matrix".into(),
+                remedy: "standardise the columns, or check the kernel's parameters",
+            });
+        }
+        let problem = Problem {
+            gram,
+            labels: rows.iter().map(|&r| labels[r]).collect(),
+            weights: rows.iter().map(|&r| weights[r]).collect(),
+            outputs: if classes.len() == 2 { 1 } else { classes.len() },
+            settings: self,
+        };
+        let optimum = problem.solve()?;
+        let (output_names, link) = match classes {
+            [no, yes] => (vec![format!("{yes} vs {no}")], Link::Logistic),
+            _ => (classes.to_vec(), Link::Softmax),
+        };
+        let Optimum { coef, intercept, iterations, objective, violation } = optimum;
+        let model = Expansion {
+            kernel: self.kernel.clone(),
+            points,
+            coef: coef.transpose(),
+            intercept,
+            output_names,
+            link,
+            classes: classes.to_vec(),
+            card: vec![
+                Fact::new("model", "kernel logistic regression"),
+                Fact::new("ridge", self.ridge),
+                Fact::new("Newton steps", iterations),
+                Fact::new("objective", format!("{objective:.6}")),
+            ],
+        };
+        model.validate()?;
+        Ok(KlrFit { model, iterations, objective, violation })
+    }
+}
+
+/// Matrices here have one row an output: `coef`, values, residuals and curvatures are outputs × n.
+struct Problem<'a> {
+    gram: Matrix,
+    labels: Vec<usize>,
+    weights: Vec<f64>,
+    outputs: usize,
+    settings: &'a KernelLogisticRegression,
+}
+
+struct Optimum {
+    coef: Matrix,
+    intercept: Vec<f64>,
+    iterations: usize,
+    objective: f64,
+    violation: f64,
+}
+
+/// Curvatures are kept this far from 0, relative to the row's weight. It slows the method down only where
+/// probabilities differ from the labels by less.
+const LEAST_CURVATURE: f64 = 1e-14;
+/// Once steps do not help any more, violations that rounding of the values explains are accepted up to this.
+const MOST_ROUNDING: f64 = 1e-6;
+
+impl Problem<'_> {
+    fn solve(&self) -> Result<Optimum> {
+        let (m, n) = (self.outputs, self.labels.len());
+        let ridge = self.settings.ridge;
+        let mut coef = Matrix::zeros(m, n);
+        let mut intercept = vec![0.0; m];
+        let mut violation = f64::NAN;
+        for iterations in 0..=self.settings.max_iterations {
+            let smooth = self.times_gram(&coef);
+            let values = shifted(&smooth, &intercept);
+            let objective = self.loss(&values) + ridge / 2.0 * dot(coef.data(), smooth.data());
+            let (residual, curvature) = self.derivatives(&values);
+            // Optimality: residual = ridge · coef, and coefficients sum to 0 if there is an intercept.
+            let mut gradient = residual.clone();
+            gradient.data_mut().iter_mut().zip(coef.data()).for_each(|(g, a)| *g -= ridge * a);
+            let scale = largest(residual.data());
+            let sums: Vec<f64> = (0..m).map(|o| coef.row(o).iter().sum()).collect();
+            let imbalance = if self.settings.fit_intercept { ridge * largest(&sums) / n as f64 } else { 0.0 };
+            let previous = violation;
+            violation = largest(gradient.data()).max(imbalance) / scale;
+            if !(objective.is_finite() && violation.is_finite()) {
+                return Err(Error::Overflow {
+                    what: "the objective of the logistic regression".into(),
+                    remedy: "raise the ridge, or standardise the columns",
+                });
+            }
+            if violation <= self.settings.tolerance
+                || violation > previous / 4.0
+                    && violation <= MOST_ROUNDING
+                    && violation <= self.rounding(&coef, &intercept, &curvature) / scale
+            {
+                return Ok(Optimum { coef, intercept, iterations, objective, violation });
+            }
+            if iterations == self.settings.max_iterations {
+                break;
+            }
+            let (step, shift) = self.newton(&gradient, &curvature, &sums)?;
+            let smooth_step = self.times_gram(&step);
+            let change = shifted(&smooth_step, &shift);
+            // With φ(t) the objective along the step, |φ'''| ≤ reach · φ'', so that ln(1 + reach)/reach decreases it
+            // surely, and so does 1 if reach ≤ 1. Longer steps are tried first.
+            let reach = (0..n).map(|i| spread(&change, i)).fold(0.0, f64::max);
+            let mut t: f64 = 1.0;
+            if reach > 1.0 {
+                let safe = reach.ln_1p() / reach;
+                let slope =
+                    ridge * dot(coef.data(), smooth_step.data()) - dot(residual.data(), change.data());
+                let penalty = |t: f64| {
+                    dot(coef.data(), smooth.data())
+                        + 2.0 * t * dot(coef.data(), smooth_step.data())
+                        + t * t * dot(step.data(), smooth_step.data())
+                };
+                let along = |t: f64| {
+                    let mut moved = values.clone();
+                    moved.data_mut().iter_mut().zip(change.data()).for_each(|(v, c)| *v += t * c);
+                    self.loss(&moved) + ridge / 2.0 * penalty(t)
+                };
+                while t > safe && along(t) > objective + 1e-4 * t * slope {
+                    t = (t / 2.0).max(safe);
+                }
+            }
+            coef.data_mut().iter_mut().zip(step.data()).for_each(|(a, s)| *a += t * s);
+            intercept.iter_mut().zip(&shift).for_each(|(b, s)| *b += t * s);
+            if m > 1 {
+                // Outputs sum to zero but for rounding.
+                for i in 0..n {
+                    let mean = (0..m).map(|o| coef[(o, i)]).sum::<f64>() / m as f64;
+                    (0..m).for_each(|o| coef[(o, i)] -= mean);
+                }
+                let mean = intercept.iter().sum::<f64>() / m as f64;
+                intercept.iter_mut().for_each(|b| *b -= mean);
+            }
+        }
+        Err(Error::NotConverged {
+            method: "Newton's method for logistic regression",
+            iterations: self.settings.max_iterations,
+            change: violation,
+            remedy: "raise the ridge, the tolerance or the number of iterations",
+        })
+    }
+
+    /// `K coef_o` in row o.
+    fn times_gram(&self, coef: &Matrix) -> Matrix {
+        let rows = (0..coef.rows()).flat_map(|o| self.gram.matvec(coef.row(o))).collect();
+        Matrix::from_row_major(coef.rows(), coef.cols(), rows)
+    }
+
+    /// `Σ_i w_i · -ln p(label_i)`.
+    fn loss(&self, values: &Matrix) -> f64 {
+        let of_row = |(i, &label): (usize, &usize)| {
+            if self.outputs == 1 {
+                let margin = if label == 1 { values[(0, i)] } else { -values[(0, i)] };
+                return self.weights[i] * ((-margin).max(0.0) + (-margin.abs()).exp().ln_1p());
+            }
+            let best =
+                (0..self.outputs).fold(label, |b, o| if values[(o, i)] > values[(b, i)] { o } else { b });
+            let others: f64 = (0..self.outputs)
+                .filter(|&o| o != best)
+                .map(|o| (values[(o, i)] - values[(best, i)]).exp())
+                .sum();
+            self.weights[i] * (values[(best, i)] - values[(label, i)] + others.ln_1p())
+        };
+        self.labels.iter().enumerate().map(of_row).sum()
+    }
+
+    /// `w ([row is of the class] - p)`, and the diagonal curvature: `w p (1 - p)` for one output, `w p` for several.
+    fn derivatives(&self, values: &Matrix) -> (Matrix, Matrix) {
+        let (m, n) = (self.outputs, self.labels.len());
+        let (mut residual, mut curvature) = (Matrix::zeros(m, n), Matrix::zeros(m, n));
+        for (i, (&label, &w)) in self.labels.iter().zip(&self.weights).enumerate() {
+            if m == 1 {
+                let sign = if label == 1 { 1.0 } else { -1.0 };
+                let wrong = 1.0 / (1.0 + (sign * values[(0, i)]).exp());
+                residual[(0, i)] = sign * w * wrong;
+                curvature[(0, i)] = w * (wrong * (1.0 - wrong)).max(LEAST_CURVATURE);
+                continue;
+            }
+            let top = (0..m).map(|o| values[(o, i)]).fold(f64::NEG_INFINITY, f64::max);
+            let total: f64 = (0..m).map(|o| (values[(o, i)] - top).exp()).sum();
+            let mut wrong = 0.0;
+            for o in 0..m {
+                let p = (values[(o, i)] - top).exp() / total;
+                curvature[(o, i)] = w * p.max(LEAST_CURVATURE);
+                if o != label {
+                    residual[(o, i)] = -w * p;
+                    wrong += w * p;
+                }
+            }
+            residual[(label, i)] = wrong;
+        }
+        (residual, curvature)
+    }
+
+    /// How large a violation rounding in the values may make: `w p (1 - p)` × rounding of `Σ_j K_ij α_j + b`.
+    fn rounding(&self, coef: &Matrix, intercept: &[f64], curvature: &Matrix) -> f64 {
+        let mut most: f64 = 0.0;
+        for i in 0..self.labels.len() {
+            let row = self.gram.row(i);
+            for o in 0..self.outputs {
+                let size: f64 = row.iter().zip(coef.row(o)).map(|(k, a)| (k * a).abs()).sum();
+                let d = curvature[(o, i)];
+                let slope = if self.outputs == 1 { d } else { d * (1.0 - d / self.weights[i]).max(0.0) };
+                most = most.max(slope * (size + intercept[o].abs()));
+            }
+        }
+        8.0 * f64::EPSILON * most
+    }
+
+    /// The Newton step in coefficients and intercepts.
+    ///
+    /// With the loss's Hessian W (block-diagonal over rows), the coefficients move by
+    /// `(ridge I + W K)⁻¹ (gradient - W 1 shift) = S (D⁻¹ gradient - 1 shift) / ridge`, `S = (W⁻¹ + K/ridge)⁻¹`,
+    /// and shift makes them sum to zero.
+    fn newton(&self, gradient: &Matrix, curvature: &Matrix, sums: &[f64]) -> Result<(Matrix, Vec<f64>)> {
+        let (m, n) = (self.outputs, self.labels.len());
+        let ridge = self.settings.ridge;
+        let system = System::new(&self.gram, curvature, ridge)?;
+        let mut scaled = gradient.clone();
+        scaled.data_mut().iter_mut().zip(curvature.data()).for_each(|(g, d)| *g /= d);
+        let mut step = system.apply(&scaled);
+        let mut shift = vec![0.0; m];
+        if self.settings.fit_intercept {
+            let unit = |o: usize| {
+                let mut e = Matrix::zeros(m, n);
+                e.row_mut(o).fill(1.0);
+                system.apply(&e)
+            };
+            let units: Vec<Matrix> = (0..m).map(unit).collect();
+            let total = |s: &Matrix, o: usize| s.row(o).iter().sum::<f64>();
+            let mut sides = Matrix::zeros(m, m);
+            (0..m * m).for_each(|at| sides.data_mut()[at] = total(&units[at % m], at / m));
+            if m > 1 {
+                // Equal shifts of all outputs change nothing; this makes the system regular and their sum 0.
+                let mean = (0..m).map(|o| sides[(o, o)]).sum::<f64>() / (m * m) as f64;
+                sides.data_mut().iter_mut().for_each(|v| *v += mean);
+            }
+            let right: Vec<f64> = (0..m).map(|o| ridge * sums[o] + total(&step, o)).collect();
+            shift = lu_solve(&sides, &right);
+            for (unit, b) in units.iter().zip(&shift) {
+                step.data_mut().iter_mut().zip(unit.data()).for_each(|(s, u)| *s -= b * u);
+            }
+        }
+        step.data_mut().iter_mut().for_each(|s| *s /= ridge);
+        Ok((step, shift))
+    }
+}
+
+/// `S = (W⁻¹ + K/ridge)⁻¹ = E - E R (Σ_o E_o)⁻¹ Rᵀ E`, with `E_o = D_o^½ (I + D_o^½ K D_o^½ / ridge)⁻¹ D_o^½` and
+/// R summing over outputs; for one output `S = E` (Rasmussen and Williams, equations 3.45 to 3.47).
+struct System {
+    root: Matrix,
+    factors: Vec<Cholesky>,
+    sum: Option<Cholesky>,
+}
+
+impl System {
+    fn new(gram: &Matrix, curvature: &Matrix, ridge: f64) -> Result<Self> {
+        let (m, n) = (curvature.rows(), gram.rows());
+        let mut root = curvature.clone();
+        root.data_mut().iter_mut().for_each(|d| *d = d.sqrt());
+        let mut factors = Vec::with_capacity(m);
+        let mut total = Matrix::zeros(if m > 1 { n } else { 0 }, n);
+        for o in 0..m {
+            let d = root.row(o);
+            let mut matrix = gram.clone();
+            for i in 0..n {
+                let left = d[i] / ridge;
+                matrix.row_mut(i).iter_mut().zip(d).for_each(|(k, right)| *k *= left * right);
+            }
+            matrix.add_diagonal(|_| 1.0);
+            let factor = Cholesky::new(matrix, "scaled gram matrix plus identity")?;
+            if m > 1 {
+                let inverse = factor.inverse();
+                for i in 0..n {
+                    let add = |(t, (v, right)): (&mut f64, (&f64, &f64))| *t += d[i] * v * right;
+                    total.row_mut(i).iter_mut().zip(inverse.row(i).iter().zip(d)).for_each(add);
+                }
+            }
+            factors.push(factor);
+        }
+        let sum = if m > 1 { Some(Cholesky::new(total, "sum of the classes' systems")?) } else { None };
+        Ok(Self { root, factors, sum })
+    }
+
+    /// `S v`.
+    fn apply(&self, v: &Matrix) -> Matrix {
+        let mut out = self.decoupled(v);
+        if let Some(sum) = &self.sum {
+            let mut all = vec![0.0; v.cols()];
+            for o in 0..v.rows() {
+                all.iter_mut().zip(out.row(o)).for_each(|(a, e)| *a += e);
+            }
+            let common = sum.solve_vector(&all);
+            let repeated = Matrix::from_row_major(v.rows(), v.cols(), common.repeat(v.rows()));
+            let correction = self.decoupled(&repeated);
+            out.data_mut().iter_mut().zip(correction.data()).for_each(|(e, c)| *e -= c);
+        }
+        out
+    }
+
+    /// `E v`.
+    fn decoupled(&self, v: &Matrix) -> Matrix {
+        let mut out = v.clone();
+        for (o, factor) in self.factors.iter().enumerate() {
+            let root = self.root.row(o);
+            let row = out.row_mut(o);
+            row.iter_mut().zip(root).for_each(|(e, r)| *e *= r);
+            let solved = factor.solve_vector(row);
+            row.iter_mut().zip(root.iter().zip(solved)).for_each(|(e, (r, s))| *e = r * s);
+        }
+        out
+    }
+}
+
+/// `shift[o]` added to row o.
+fn shifted(a: &Matrix, shift: &[f64]) -> Matrix {
+    let mut out = a.clone();
+    (0..a.rows()).for_each(|o| out.row_mut(o).iter_mut().for_each(|v| *v += shift[o]));
+    out
+}
+
+/// The largest size; NaN if there is one.
+fn largest(values: &[f64]) -> f64 {
+    values.iter().fold(0.0, |most: f64, v| if v.abs() <= most { most } else { v.abs() + 0.0 * most })
+}
+
+/// The largest difference between outputs in column `i`; for one output, its size.
+fn spread(values: &Matrix, i: usize) -> f64 {
+    let column = (0..values.rows()).map(|o| values[(o, i)]);
+    if values.rows() == 1 {
+        return values[(0, i)].abs();
+    }
+    let (low, high) =
+        column.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
+    high - low
+}
