@@ -144,17 +144,25 @@ fn delimiter(text: &str) -> std::result::Result<u8, String> {
 pub enum ModelKind {
     /// Kernel ridge regression, one or several targets.
     Krr,
+    /// Kernel logistic regression, two or more classes.
+    Klr,
     /// Support vector classification, one against one for several classes.
     Svc,
     /// ε-insensitive support vector regression.
     Svr,
+    /// Gaussian process regression, one or several targets.
+    Gp,
+    /// Gaussian process classification, two or more classes.
+    Gpc,
 }
 
 /// Arguments of `fit`.
 #[derive(Debug, Args)]
 #[command(before_help = "\
 Examples:
-  riesz fit train.csv --target price --model krr --ridge auto -o m.riesz
+  riesz fit train.csv --target price -o m.riesz
+  riesz fit train.csv --target price --model gp --kernel 'rbf(ard)' --restarts 3 -o m.riesz
+  riesz fit train.csv --target churn --model svc --c auto --class-weight balanced -o m.riesz
   riesz fit train.csv --target price --model krr --kernel 'rbf(age, bmi) + 0.5*linear' -o m.riesz
   cat train.csv | riesz fit - --target y1,y2 --model krr -o m.riesz
 
@@ -174,18 +182,35 @@ pub struct FitArgs {
     /// Kernel expression
     #[arg(long, value_name = "EXPR", default_value = "rbf")]
     pub kernel: String,
-    /// Penalty of krr: a positive number, or 'auto' for the best leave-one-out error [default: auto]
+    /// Penalty of krr and klr: a positive number, or 'auto' for the best leave-one-out error (krr) or log loss on
+    /// held-out folds (klr) [default: auto]
     #[arg(long, visible_alias = "lambda", value_name = "X", allow_negative_numbers = true)]
     pub ridge: Option<String>,
-    /// Price of an error in svc and svr: a positive number [default: 1]
+    /// Price of an error in svc and svr: a positive number, or 'auto' for the best accuracy or squared error on held-out
+    /// folds [default: 1]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    pub c: Option<f64>,
+    pub c: Option<String>,
     /// Error that costs nothing in svr, in standard deviations of the target [default: 0.1]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub epsilon: Option<f64>,
     /// Relative price of each class's errors: 'balanced', or 'class=2,other=0.5' [default: the same]
     #[arg(long, value_name = "WEIGHTS")]
     pub class_weight: Option<String>,
+    /// Variance of the noise of gp, in units of the standardised target [default: tuned]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub noise: Option<f64>,
+    /// Column of known noise variances of single rows, in the target's squared units, for gp
+    #[arg(long, value_name = "COL")]
+    pub row_noise: Option<String>,
+    /// Further starts of the tuning of gp and gpc, drawn with --seed
+    #[arg(long, value_name = "N")]
+    pub restarts: Option<usize>,
+    /// Keep the kernel's parameters. By default gp and gpc tune them, and 'auto' tries multiples of the length scales
+    #[arg(long)]
+    pub fixed_kernel: bool,
+    /// Folds of 'auto', drawn with --seed [default: 5]
+    #[arg(long, value_name = "K")]
+    pub folds: Option<usize>,
     /// Column of positive row weights
     #[arg(long, value_name = "COL")]
     pub sample_weight: Option<String>,
@@ -195,7 +220,7 @@ pub struct FitArgs {
     /// Columns whose numbers are names of categories
     #[arg(long, value_name = "COL", value_delimiter = ',')]
     pub categorical: Vec<String>,
-    /// Take columns (and the target of svr) as they are instead of standardising them
+    /// Take columns (and the target of svr and gp) as they are instead of standardising them
     #[arg(long, visible_alias = "no-standardize")]
     pub no_standardise: bool,
     /// Players of later explanations, 'name=col,col;name=col', or a file with one group a line
@@ -212,13 +237,18 @@ pub struct FitArgs {
 impl FitArgs {
     /// Refuses options that the kind of model has no use for.
     pub fn check(&self) -> Result<()> {
-        use ModelKind::{Krr, Svc, Svr};
+        use ModelKind::{Gp, Gpc, Klr, Krr, Svc, Svr};
         let kind = self.model;
-        let uses: [(&str, bool, &[ModelKind]); 4] = [
-            ("--ridge", self.ridge.is_some(), &[Krr]),
+        let uses: [(&str, bool, &[ModelKind]); 9] = [
+            ("--ridge", self.ridge.is_some(), &[Krr, Klr]),
             ("--c", self.c.is_some(), &[Svc, Svr]),
             ("--epsilon", self.epsilon.is_some(), &[Svr]),
-            ("--class-weight", self.class_weight.is_some(), &[Svc]),
+            ("--class-weight", self.class_weight.is_some(), &[Klr, Svc]),
+            ("--noise", self.noise.is_some(), &[Gp]),
+            ("--row-noise", self.row_noise.is_some(), &[Gp]),
+            ("--restarts", self.restarts.is_some(), &[Gp, Gpc]),
+            ("--folds", self.folds.is_some(), &[Klr, Svc, Svr]),
+            ("--sample-weight", self.sample_weight.is_some(), &[Krr, Klr, Svc, Svr]),
         ];
         let name =
             |kind: ModelKind| kind.to_possible_value().map_or_else(String::new, |v| v.get_name().to_string());
@@ -232,9 +262,9 @@ impl FitArgs {
                 kinds.join(", ")
             )));
         }
-        if self.target.len() > 1 && kind != Krr {
+        if self.target.len() > 1 && !matches!(kind, Krr | Gp) {
             return Err(Failure::input(format!(
-                "--model {} takes one --target: fit one model a target, or use krr",
+                "--model {} takes one --target: fit one model a target, or use krr or gp",
                 name(kind)
             )));
         }
@@ -425,7 +455,7 @@ Examples:
   riesz demo
   riesz demo -o report.html")]
 pub struct DemoArgs {
-    /// Page to write about the first model's explanation
+    /// Page to write
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 }

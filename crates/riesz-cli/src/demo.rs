@@ -5,9 +5,9 @@ use std::io::Cursor;
 use std::time::Instant;
 
 use riesz::explanation::Fact;
-use riesz::fit::KernelRidge;
+use riesz::fit::{GaussianProcess, SupportVectorRegressor};
 use riesz::kernel::{KernelExpression, Units};
-use riesz::{Explainer, Explanation, Game, Matrix, Table};
+use riesz::{Expansion, Explainer, Explanation, Game, Matrix, Table};
 use riesz_report::ReportOptions;
 use serde_json::json;
 
@@ -40,15 +40,14 @@ pub fn run(args: &DemoArgs, global: &Global, console: Console) -> Result<()> {
     let background = x.select_rows(&sample(x.rows(), BACKGROUND, global.seed));
 
     let progress = console.progress("fitting");
-    let models = [("ridge regression", "rbf", 2.0), ("ridge regression", "laplacian", 2.0)];
     let mut explanations = Vec::new();
-    for (kind, kernel, ridge) in models {
-        let kernel = KernelExpression::parse(kernel)?.resolve(&x, &Units::standardised(&x))?;
-        let fit = KernelRidge::new(kernel, ridge).fit(&x, &Matrix::column_vector(y.clone()))?;
-        let mut model = fit.model;
-        model.output_names = vec![target.clone()];
-        progress.say(format!("explaining the {kind}"));
-        explanations.push((kind, explain(&model, &x, &background, global.seed)?));
+    for (title, fit) in MODELS {
+        progress.say(format!("fitting a {title}"));
+        let mut model = fit(&x, &y)?;
+        model.output_names = vec![format!("{target}, {title}")];
+        model.card.iter_mut().for_each(|fact| fact.name = format!("{title}: {}", fact.name));
+        progress.say(format!("explaining the {title}"));
+        explanations.push((title, explain(&model, &x, &background, global.seed)?));
     }
     drop(progress);
 
@@ -56,18 +55,39 @@ pub fn run(args: &DemoArgs, global: &Global, console: Console) -> Result<()> {
     explanations.iter().for_each(|(_, e)| certificate.include(e));
     let text = if as_json { record(&explanations) } else { table(&explanations) };
     write_all(None, text.as_bytes())?;
-    if let (Some(path), Some((_, explanation))) = (&args.output, explanations.first()) {
+    console.note(certificate.words());
+    let mut all = explanations.into_iter().map(|(_, e)| e);
+    if let (Some(path), Some(mut page)) = (&args.output, all.next()) {
+        all.try_for_each(|other| page.beside(other))?;
         let options =
             ReportOptions { title: "Diabetes progression, explained".into(), ..ReportOptions::default() };
-        write_all(Some(path), riesz_report::report(explanation, &options)?.as_bytes())?;
-        console.note(format!("report: {}", path.display()));
+        write_all(Some(path), riesz_report::report(&page, &options)?.as_bytes())?;
+        console.note(format!("report: {} (open it in a browser)", path.display()));
     }
-    console.note(certificate.words());
     console.note(format!("done in {:.1} s", start.elapsed().as_secs_f64()));
     certificate.check()
 }
 
-fn explain(model: &riesz::Expansion, x: &Table, background: &Table, seed: u64) -> Result<Explanation> {
+/// From features and target to a model.
+type Fit = fn(&Table, &[f64]) -> Result<Expansion>;
+
+/// What is fitted, and how.
+const MODELS: [(&str, Fit); 2] =
+    [("Gaussian process", gaussian_process), ("support vector machine", support_vector_machine)];
+
+/// A length scale for each feature, all tuned by the marginal likelihood.
+fn gaussian_process(x: &Table, y: &[f64]) -> Result<Expansion> {
+    let kernel = KernelExpression::parse("rbf(ard)")?.resolve(x, &Units::standardised(x))?;
+    Ok(GaussianProcess::new(kernel, 0.1).fit(x, &Matrix::column_vector(y.to_vec()))?.model)
+}
+
+fn support_vector_machine(x: &Table, y: &[f64]) -> Result<Expansion> {
+    let kernel = KernelExpression::parse("rbf")?.resolve(x, &Units::standardised(x))?;
+    // 50 and 5 in the units of the target, whose standard deviation is 77.
+    Ok(SupportVectorRegressor::new(kernel, 50.0, 5.0).fit(x, y)?.model)
+}
+
+fn explain(model: &Expansion, x: &Table, background: &Table, seed: u64) -> Result<Explanation> {
     let game = Game::Interventional { background: background.clone().into() };
     let mut explanation = Explainer::new(model, game, None)?.explain(x)?;
     explanation.provenance.run.extend([

@@ -2,7 +2,14 @@
 //! its name and options in `args`.
 
 use riesz::explanation::Fact;
-use riesz::fit::{ClassWeight, KernelRidge, SupportVectorClassifier, SupportVectorRegressor};
+use riesz::fit::selection::{
+    Axis, ClassScore, CrossValidation, DEFAULT_MULTIPLIERS, cross_validate, cross_validate_classes,
+    default_ridges, folds, select_ridge, stratified_folds,
+};
+use riesz::fit::{
+    ClassWeight, GaussianProcess, GaussianProcessClassifier, KernelLogisticRegression, KernelRidge,
+    SupportVectorClassifier, SupportVectorRegressor, Tune,
+};
 use riesz::kernel::Units;
 use riesz::{Column, Expansion, Kernel, Matrix, Table};
 
@@ -23,6 +30,8 @@ pub struct Problem<'a> {
     pub kernel: Kernel,
     /// One a row.
     pub weights: Option<Vec<f64>>,
+    /// Of folds and restarts.
+    pub seed: u64,
     /// For warnings.
     pub console: Console,
 }
@@ -40,13 +49,36 @@ struct Labels {
     codes: Vec<usize>,
 }
 
+/// Ridges that cross-validation tries, smoothest first.
+const RIDGES: [f64; 6] = [10.0, 1.0, 0.1, 0.01, 1e-3, 1e-4];
+/// Prices of errors that cross-validation tries, smoothest first.
+const PRICES: [f64; 5] = [0.1, 1.0, 10.0, 100.0, 1000.0];
+/// Multiples of the kernel's length scales that cross-validation tries, smoothest first.
+const MULTIPLES: [f64; 5] = [4.0, 2.0, 1.0, 0.5, 0.25];
+
+/// A setting that the user gave, or that is to be chosen.
+enum Setting {
+    Given(f64),
+    Auto,
+}
+
+/// What was chosen, and how it did.
+struct Chosen {
+    value: f64,
+    kernel: Kernel,
+    facts: Vec<Fact>,
+}
+
 impl Problem<'_> {
     /// Fits the kind of model that was asked for.
     pub fn fit(&self) -> Result<Expansion> {
         match self.args.model {
             ModelKind::Krr => self.ridge(),
+            ModelKind::Klr => self.logistic(),
             ModelKind::Svc => self.support_vector_classifier(),
             ModelKind::Svr => self.support_vector_regressor(),
+            ModelKind::Gp => self.gaussian_process(),
+            ModelKind::Gpc => self.gaussian_process_classifier(),
         }
     }
 
@@ -54,48 +86,196 @@ impl Problem<'_> {
         let y = self.targets()?;
         let mut estimator = KernelRidge::new(self.kernel.clone(), 1.0);
         estimator.sample_weight.clone_from(&self.weights);
-        estimator.ridge = match self.args.ridge.as_deref().unwrap_or("auto") {
-            "auto" if self.weights.is_some() => {
+        let mut facts = Vec::new();
+        match setting("--ridge", self.args.ridge.as_deref().unwrap_or("auto"))? {
+            Setting::Auto if self.weights.is_some() => {
                 return Err(Failure::input(
-                    "--ridge auto takes no --sample-weight: give the ridge as a number",
+                    "--ridge auto takes no --sample-weight with krr: give the ridge as a number",
                 ));
             }
-            "auto" => {
-                let ridges: Vec<f64> = (-24..=12).map(|k| 10f64.powf(f64::from(k) / 4.0)).collect();
-                let errors = estimator.loo_path(self.x, &y, &ridges)?;
-                let best = (0..ridges.len()).min_by(|a, b| errors[*a].total_cmp(&errors[*b])).unwrap_or(0);
-                if best == 0 || best + 1 == ridges.len() {
-                    self.console
-                        .warn(format!("the best ridge, {}, is at the end of the range tried", ridges[best]));
+            Setting::Auto => {
+                let multiples = if self.args.fixed_kernel { &[1.0][..] } else { &DEFAULT_MULTIPLIERS };
+                let found = select_ridge(&estimator, self.x, &y, &default_ridges(), multiples)?;
+                found.edges.iter().for_each(|edge| self.console.warn(edge));
+                if multiples.len() > 1 {
+                    let multiple = found.axes[0].values[found.chosen.0];
+                    facts.push(Fact::new("multiple of the length scales", multiple));
                 }
-                ridges[best]
+                facts.push(Fact::new("chosen by", "leave-one-out"));
+                estimator = found.best;
             }
-            number => positive("--ridge", number)?,
-        };
+            Setting::Given(ridge) => estimator.ridge = ridge,
+        }
         let mut model = estimator.fit(self.x, &y)?.model;
         model.output_names.clone_from(&self.args.target);
+        model.card.extend(facts);
+        Ok(model)
+    }
+
+    fn logistic(&self) -> Result<Expansion> {
+        let labels = self.labels()?;
+        let class_weight = self.class_weight(&labels.classes)?;
+        let with = |kernel: Kernel, ridge: f64, weights: Option<Vec<f64>>| {
+            let mut estimator = KernelLogisticRegression::new(kernel, ridge);
+            estimator.class_weight.clone_from(&class_weight);
+            estimator.sample_weight = weights;
+            estimator
+        };
+        let ridge = setting("--ridge", self.args.ridge.as_deref().unwrap_or("auto"))?;
+        let chosen = self.choose(ridge, Axis::new("ridge", &RIDGES), |grid, kernel_of| {
+            let folds = self.stratified(&labels)?;
+            let fit = |point: &Vec<f64>, x: &Table, codes: &[usize], rows: &[usize]| {
+                let estimator = with(kernel_of(point[1]), point[0], self.weights_of(rows));
+                Ok(estimator.fit(x, codes, &labels.classes)?.model)
+            };
+            let (codes, classes) = (&labels.codes, &labels.classes);
+            let scores =
+                cross_validate_classes(grid, self.x, codes, classes, &folds, ClassScore::LogLoss, fit)?;
+            Ok((scores, "log loss"))
+        })?;
+        let fit = with(chosen.kernel, chosen.value, self.weights.clone());
+        let mut model = fit.fit(self.x, &labels.codes, &labels.classes)?.model;
+        model.card.extend(chosen.facts);
         Ok(model)
     }
 
     fn support_vector_classifier(&self) -> Result<Expansion> {
-        let Labels { classes, codes } = self.labels()?;
-        let mut estimator = SupportVectorClassifier::new(self.kernel.clone(), self.args.c.unwrap_or(1.0));
-        estimator.sample_weight.clone_from(&self.weights);
-        estimator.class_weight = self.class_weight(&classes)?;
-        Ok(estimator.fit(self.x, &codes, &classes)?.model)
+        let labels = self.labels()?;
+        let class_weight = self.class_weight(&labels.classes)?;
+        let with = |kernel: Kernel, c: f64, weights: Option<Vec<f64>>| {
+            let mut estimator = SupportVectorClassifier::new(kernel, c);
+            estimator.class_weight.clone_from(&class_weight);
+            estimator.sample_weight = weights;
+            estimator
+        };
+        let c = setting("--c", self.args.c.as_deref().unwrap_or("1"))?;
+        let chosen = self.choose(c, Axis::new("c", &PRICES), |grid, kernel_of| {
+            let folds = self.stratified(&labels)?;
+            let fit = |point: &Vec<f64>, x: &Table, codes: &[usize], rows: &[usize]| {
+                let estimator = with(kernel_of(point[1]), point[0], self.weights_of(rows));
+                Ok(estimator.fit(x, codes, &labels.classes)?.model)
+            };
+            let (codes, classes) = (&labels.codes, &labels.classes);
+            let scores =
+                cross_validate_classes(grid, self.x, codes, classes, &folds, ClassScore::Accuracy, fit)?;
+            Ok((scores, "accuracy"))
+        })?;
+        let fit = with(chosen.kernel, chosen.value, self.weights.clone());
+        let mut model = fit.fit(self.x, &labels.codes, &labels.classes)?.model;
+        model.card.extend(chosen.facts);
+        Ok(model)
     }
 
     fn support_vector_regressor(&self) -> Result<Expansion> {
         let target = self.target()?;
-        let (args, kernel) = (self.args, self.kernel.clone());
-        let mut estimator =
-            SupportVectorRegressor::new(kernel, args.c.unwrap_or(1.0), args.epsilon.unwrap_or(0.1));
-        estimator.sample_weight.clone_from(&self.weights);
-        let mut model = estimator.fit(self.x, &target.values)?.model;
+        let epsilon = self.args.epsilon.unwrap_or(0.1);
+        let with = |kernel: Kernel, c: f64, weights: Option<Vec<f64>>| {
+            let mut estimator = SupportVectorRegressor::new(kernel, c, epsilon);
+            estimator.sample_weight = weights;
+            estimator
+        };
+        let c = setting("--c", self.args.c.as_deref().unwrap_or("1"))?;
+        let chosen = self.choose(c, Axis::new("c", &PRICES), |grid, kernel_of| {
+            let folds = folds(self.x.rows(), self.fold_count(), self.seed)?;
+            let fit = |point: &Vec<f64>, x: &Table, y: &Matrix, rows: &[usize]| {
+                let estimator = with(kernel_of(point[1]), point[0], self.weights_of(rows));
+                Ok(estimator.fit(x, y.data())?.model)
+            };
+            let y = Matrix::column_vector(target.values.clone());
+            Ok((cross_validate(grid, self.x, &y, &folds, fit)?, "mean squared error"))
+        })?;
+        let fit = with(chosen.kernel, chosen.value, self.weights.clone());
+        let mut model = fit.fit(self.x, &target.values)?.model;
         model.rescale(target.scale, target.center);
+        model.output_names.clone_from(&self.args.target);
         model.card.push(Fact::new("unit of the target", target.scale));
-        model.output_names.clone_from(&args.target);
+        model.card.extend(chosen.facts);
         Ok(model)
+    }
+
+    fn gaussian_process(&self) -> Result<Expansion> {
+        let noise = self.args.noise.unwrap_or(0.1);
+        let mut estimator = GaussianProcess::new(self.kernel.clone(), noise);
+        estimator.tune = match (self.args.fixed_kernel, self.args.noise) {
+            (true, Some(_)) => Tune::Nothing,
+            (false, Some(_)) => Tune::Kernel,
+            (_, None) => Tune::KernelAndNoise,
+        };
+        if self.args.fixed_kernel && self.args.noise.is_none() {
+            // Equal bounds fix a parameter: the noise alone is tuned.
+            let fixed = self.kernel.parameters().into_iter().map(|p| (p.log_value, p.log_value));
+            let reach = 1e5_f64.ln();
+            estimator.bounds = Some(fixed.chain([(noise.ln() - reach, noise.ln() + reach)]).collect());
+        }
+        estimator.normalize_y = !self.args.no_standardise;
+        estimator.row_noise = self.args.row_noise.as_deref().map(|c| self.columns.numbers(c)).transpose()?;
+        estimator.restarts = self.args.restarts.unwrap_or(0);
+        estimator.seed = self.seed;
+        let fit = estimator.fit(self.x, &self.targets()?)?;
+        fit.warnings.iter().for_each(|warning| self.console.warn(warning));
+        let mut model = fit.model;
+        model.output_names.clone_from(&self.args.target);
+        Ok(model)
+    }
+
+    fn gaussian_process_classifier(&self) -> Result<Expansion> {
+        let Labels { classes, codes } = self.labels()?;
+        let mut estimator = GaussianProcessClassifier::new(self.kernel.clone());
+        estimator.tune = !self.args.fixed_kernel;
+        estimator.restarts = self.args.restarts.unwrap_or(0);
+        estimator.seed = self.seed;
+        let fit = estimator.fit(self.x, &codes, &classes)?;
+        fit.warnings.iter().for_each(|warning| self.console.warn(warning));
+        Ok(fit.model)
+    }
+
+    /// The setting as given, or the best of an axis times multiples of the length scales by `score`, which gets the grid
+    /// and how a multiple makes a kernel.
+    fn choose(
+        &self,
+        setting: Setting,
+        axis: Axis,
+        score: impl FnOnce(
+            &[Vec<f64>],
+            &(dyn Fn(f64) -> Kernel + Sync),
+        ) -> Result<(CrossValidation, &'static str)>,
+    ) -> Result<Chosen> {
+        if let Setting::Given(value) = setting {
+            return Ok(Chosen { value, kernel: self.kernel.clone(), facts: Vec::new() });
+        }
+        let kernel_of = |multiple: f64| {
+            self.kernel.with_lengthscales_times(multiple).unwrap_or_else(|| self.kernel.clone())
+        };
+        let fixed = self.args.fixed_kernel || self.kernel.with_lengthscales_times(1.0).is_none();
+        let multiples = if fixed { &[1.0][..] } else { &MULTIPLES };
+        let axes = [axis, Axis::new("multiple of the length scales", multiples)];
+        let grid = Axis::grid(&axes);
+        let (scores, name) = score(&grid, &kernel_of)?;
+        Axis::edges(&axes, scores.best).iter().for_each(|edge| self.console.warn(edge));
+        let (point, best) = (&grid[scores.best], &scores.scores[scores.best]);
+        let folds = format!(
+            "{name} on {} held-out folds: {:.4} ± {:.4}",
+            self.fold_count(),
+            best.mean,
+            best.std_error
+        );
+        let mut facts = vec![Fact::new("chosen by", folds)];
+        if !fixed {
+            facts.push(Fact::new("multiple of the length scales", point[1]));
+        }
+        Ok(Chosen { value: point[0], kernel: kernel_of(point[1]), facts })
+    }
+
+    fn fold_count(&self) -> usize {
+        self.args.folds.unwrap_or(5)
+    }
+
+    fn stratified(&self, labels: &Labels) -> Result<Vec<usize>> {
+        Ok(stratified_folds(&labels.codes, &labels.classes, self.fold_count(), self.seed)?)
+    }
+
+    fn weights_of(&self, rows: &[usize]) -> Option<Vec<f64>> {
+        self.weights.as_ref().map(|w| rows.iter().map(|&i| w[i]).collect())
     }
 
     /// The targets as numbers, rows × targets.
@@ -167,6 +347,10 @@ impl Problem<'_> {
         }
         Ok(ClassWeight::PerClass(weights))
     }
+}
+
+fn setting(option: &str, text: &str) -> Result<Setting> {
+    if text == "auto" { Ok(Setting::Auto) } else { positive(option, text).map(Setting::Given) }
 }
 
 fn positive(option: &str, text: &str) -> Result<f64> {

@@ -24,16 +24,31 @@ pub fn run(args: Box<FitArgs>, global: &Global, console: Console) -> Result<()> 
     let rows = args.table.source(&args.data).open()?;
     let name = rows.name.clone();
     let header = rows.header().to_vec();
-    rows.places(args.target.iter().chain(&args.ignore).chain(&args.categorical).chain(&args.sample_weight))?;
+    rows.places(
+        args.target
+            .iter()
+            .chain(&args.ignore)
+            .chain(&args.categorical)
+            .chain(&args.sample_weight)
+            .chain(&args.row_noise),
+    )?;
     let left_out = |c: &&String| {
-        !args.target.contains(c) && !args.ignore.contains(c) && args.sample_weight.as_ref() != Some(c)
+        !args.target.contains(c)
+            && !args.ignore.contains(c)
+            && args.sample_weight.as_ref() != Some(c)
+            && args.row_noise.as_ref() != Some(c)
     };
     let features: Vec<String> = header.iter().filter(left_out).cloned().collect();
     if features.is_empty() {
         return Err(Failure::input(format!("{name}: no column is left to predict from")));
     }
-    let wanted: Vec<String> =
-        features.iter().chain(&args.target).chain(&args.sample_weight).cloned().collect();
+    let wanted: Vec<String> = features
+        .iter()
+        .chain(&args.target)
+        .chain(&args.sample_weight)
+        .chain(&args.row_noise)
+        .cloned()
+        .collect();
     let expression = KernelExpression::parse(&args.kernel)?;
     let columns = Columns::read(rows, &wanted)?;
     let x = columns.table(&features, &args.categorical, &console)?;
@@ -46,7 +61,8 @@ pub fn run(args: Box<FitArgs>, global: &Global, console: Console) -> Result<()> 
     let kernel = expression.resolve(&x, &units)?;
     let groups = args.groups.as_deref().map(|g| read_groups(g, x.columns())).transpose()?;
     let weights = args.sample_weight.as_deref().map(|c| columns.numbers(c)).transpose()?;
-    let problem = Problem { args: &args, columns: &columns, x: &x, kernel, weights, console };
+    let problem =
+        Problem { args: &args, columns: &columns, x: &x, kernel, weights, seed: global.seed, console };
     // Opened before the work, so that a place that cannot be written to is found out first.
     let mut output = Output::open(Some(path))?;
     let progress = console.progress(&format!("fitting {} rows", x.rows()));

@@ -168,6 +168,38 @@ impl Explanation {
         Ok(())
     }
 
+    /// Sets the outputs of `other`, an explanation of the same rows to the same players by the same game, beside these:
+    /// two models, one table. The facts about its model follow these.
+    ///
+    /// # Errors
+    /// [`Error::Format`] if the two do not belong together.
+    pub fn beside(&mut self, other: Self) -> Result<()> {
+        let same = self.players == other.players
+            && self.provenance.game == other.provenance.game
+            && self.first_row == other.first_row
+            && self.data == other.data;
+        let (m, k, p) = (self.outputs(), other.outputs(), self.players.len());
+        match (&mut self.exactness, other.exactness) {
+            (Exactness::Exact { residual, bound }, Exactness::Exact { residual: r, bound: b }) if same => {
+                *residual = weave(residual, m, &r, k);
+                *bound = weave(bound, m, &b, k);
+            }
+            _ => {
+                return Err(Error::Format {
+                    problem:
+                        "only exact explanations of the same rows, players and game can stand side by side"
+                            .into(),
+                });
+            }
+        }
+        self.values = weave(&self.values, m * p, &other.values, k * p);
+        self.base_values = weave(&self.base_values, m, &other.base_values, k);
+        self.predictions = weave(&self.predictions, m, &other.predictions, k);
+        self.output_names.extend(other.output_names);
+        self.provenance.model.extend(other.provenance.model);
+        Ok(())
+    }
+
     /// Checks that all parts have the sizes that belong together.
     ///
     /// # Errors
@@ -205,6 +237,11 @@ impl Explanation {
         }
         Ok(())
     }
+}
+
+/// By turns `m` numbers of `a` and `k` of `b`.
+fn weave(a: &[f64], m: usize, b: &[f64], k: usize) -> Vec<f64> {
+    a.chunks(m.max(1)).zip(b.chunks(k.max(1))).flat_map(|(a, b)| a.iter().chain(b)).copied().collect()
 }
 
 /// What can be said of an exact explanation as a whole.
