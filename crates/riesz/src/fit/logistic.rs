@@ -70,7 +70,7 @@ impl KernelLogisticRegression {
     /// For two classes the model has one output, the log-odds of `classes[1]`, named `"classes[1] vs classes[0]"`;
     /// for more it has one output a class, named after it.
     ///
-    /// Cost of a Newton step: n³/3 for two classes, about 2 C n³ for C. Memory: 2 n² doubles, or (C + 3) n².
+    /// Cost of a Newton step: n³/3 for two classes, about C n³ for C. Memory: 2 n² doubles, or (C + 4) n².
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::DuplicateName`]; [`Error::Target`] if a

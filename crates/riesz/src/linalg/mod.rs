@@ -255,7 +255,7 @@ impl Cholesky {
         use faer::dyn_stack::{MemBuffer, MemStack};
         use faer::linalg::cholesky::llt::inverse;
         let n = self.size();
-        let par = faer::get_global_parallelism();
+        let par = par();
         let mut out = Matrix::zeros(n, n);
         let mut memory = MemBuffer::new(inverse::inverse_scratch::<f64>(n, par));
         // The lower triangle of the transpose is filled, which is the upper one here.
