@@ -203,13 +203,13 @@ pub struct FitArgs {
     #[arg(long, value_name = "COL")]
     pub row_noise: Option<String>,
     /// Further starts of the tuning of gp and gpc, drawn with --seed
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub restarts: Option<usize>,
     /// Keep the kernel's parameters. By default gp and gpc tune them, and 'auto' tries multiples of the length scales
     #[arg(long)]
     pub fixed_kernel: bool,
     /// Folds of 'auto', drawn with --seed [default: 5]
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
     pub folds: Option<usize>,
     /// Column of positive row weights
     #[arg(long, value_name = "COL")]

@@ -76,7 +76,6 @@ fn run(cli: Cli) -> Result<()> {
             .num_threads(threads.get())
             .build_global()
             .map_err(|e| Failure::input(format!("cannot start {threads} threads: {e}")))?;
-        riesz::linalg::set_threads(threads.get());
     }
     match cli.command {
         Command::Fit(args) => fit::run(args, global, console),

@@ -265,3 +265,85 @@ fn a_standardised_target_folds_into_the_model() {
         assert!((1e4 + 1e3 * number(&a[1]) - number(&b[1])).abs() < 1.0, "{a:?} {b:?}");
     }
 }
+
+/// The diabetes rows with the target cut into classes at its thirds.
+fn thirds(place: &Place) {
+    let text = std::fs::read_to_string(diabetes()).unwrap();
+    let cut = |y: f64| {
+        if y < 100.0 {
+            "mild"
+        } else if y < 180.0 {
+            "middling"
+        } else {
+            "severe"
+        }
+    };
+    let rows: String = text
+        .lines()
+        .enumerate()
+        .map(|(i, line)| {
+            let (rest, target) = line.rsplit_once(',').unwrap();
+            format!("{rest},{}\n", if i == 0 { "course" } else { cut(number(target)) })
+        })
+        .collect();
+    place.write("thirds.csv", rows);
+}
+
+#[test]
+fn every_classifier_beats_guessing_and_is_explained() {
+    let place = Place::new();
+    thirds(&place);
+    for (data, target, guess) in [("thirds.csv", "course", 0.40), ("DIABETES", "sex", 0.54)] {
+        for model in ["klr --ridge 1", "klr", "svc", "svc --c auto --class-weight balanced --folds 3", "gpc"]
+        {
+            // Tuning several classes takes longer than a test should.
+            let fixed = if model == "gpc" { "--fixed-kernel" } else { "" };
+            let (_, err) = place.good(
+                &format!("fit {data} --target {target} --ignore target --model {model} {fixed} -o m.riesz")
+                    .replace(if target == "course" { "--ignore target " } else { "\0" }, ""),
+            );
+            let accuracy = err.lines().find(|l| l.starts_with("training accuracy")).unwrap();
+            assert!(number(accuracy.split_whitespace().last().unwrap()) > guess, "{model}: {err}");
+            if model == "klr" || model.contains("auto") {
+                assert!(err.contains("held-out folds"), "{err}");
+            }
+            let (predicted, _) = place.good(&format!("predict m.riesz {data}"));
+            let predicted = cells(&predicted);
+            let names = &predicted[0];
+            assert_eq!(names[1], "class");
+            if !model.starts_with("svc") {
+                assert!(names[2..].iter().all(|n| n.starts_with("p(")));
+                for row in &predicted[1..] {
+                    let total: f64 = row[2..].iter().map(|p| number(p)).sum();
+                    assert!((total - 1.0).abs() < 1e-12);
+                }
+            }
+            let (_, err) = place.good(&format!("explain m.riesz {data} -o e.csv"));
+            assert!(err.contains("proved bound"), "{err}");
+        }
+    }
+}
+
+#[test]
+fn regressions_are_tuned() {
+    let place = Place::new();
+    for (options, said) in [
+        ("--model krr", "leave-one-out"),
+        ("--model krr --fixed-kernel", "leave-one-out"),
+        ("--model svr --c auto", "mean squared error on 5 held-out folds"),
+        ("--model gp", "log marginal likelihood"),
+        ("--model gp --kernel rbf(ard) --restarts 1 --seed 2", "log marginal likelihood"),
+        ("--model gp --noise 0.5 --fixed-kernel --row-noise age", "log marginal likelihood"),
+        ("--model gp --fixed-kernel", "log marginal likelihood"),
+    ] {
+        let (_, err) = place.good(&format!("fit DIABETES --target target {options} -o m.riesz"));
+        assert!(err.contains(said), "{options}: {err}");
+        let predicted = cells(&place.good("predict m.riesz DIABETES").0);
+        let text = std::fs::read_to_string(diabetes()).unwrap();
+        let truth: Vec<f64> = text.lines().skip(1).map(|l| number(l.rsplit_once(',').unwrap().1)).collect();
+        let mean = truth.iter().sum::<f64>() / 442.0;
+        let square = |p: &dyn Fn(usize) -> f64| (0..442).map(|i| (truth[i] - p(i)).powi(2)).sum::<f64>();
+        let share = square(&|i| number(&predicted[i + 1][1])) / square(&|_| mean);
+        assert!(share < 0.6, "{options}: {share}");
+    }
+}

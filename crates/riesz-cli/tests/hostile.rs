@@ -120,6 +120,11 @@ fn tables_that_cannot_be_learnt_from() {
         ("--model svc --class-weight 2=-1", "not a positive number"),
         ("--model svc --target b", "has one value only, '7'"),
         ("--model svc --target a,y", "takes one --target"),
+        ("--model gp --noise 0", "noise"),
+        ("--model gp --sample-weight a", "has no use for --sample-weight"),
+        ("--model gp --restarts -1", "invalid value"),
+        ("--model svc --c auto --folds 9", "fold"),
+        ("--model klr --folds 1", "fold"),
         ("--model lasso", "invalid value 'lasso'"),
     ] {
         let target = if options.contains("--target") { "" } else { "--target y" };

@@ -321,12 +321,6 @@ pub fn lu_solve(matrix: &Matrix, b: &[f64]) -> Vec<f64> {
     x.data
 }
 
-/// Sets the number of threads of the small LU systems. All else runs on the current rayon pool, with results that do
-/// not depend on its size.
-pub fn set_threads(threads: usize) {
-    faer::set_global_parallelism(if threads == 1 { Par::Seq } else { Par::rayon(threads) });
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
