@@ -188,7 +188,7 @@ impl Problem<'_> {
         let mut model = fit.fit(self.x, &target.values)?.model;
         model.rescale(target.scale, target.center);
         model.output_names.clone_from(&self.args.target);
-        model.card.push(Fact::new("unit of the target", target.scale));
+        model.card.push(Fact::measured("unit of the target", target.scale));
         model.card.extend(chosen.facts);
         Ok(model)
     }

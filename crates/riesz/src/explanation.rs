@@ -44,6 +44,19 @@ impl Fact {
     pub fn new(name: impl Into<String>, value: impl ToString) -> Self {
         Self { name: name.into(), value: value.to_string() }
     }
+
+    /// A measured number, to seven significant digits.
+    pub fn measured(name: impl Into<String>, value: f64) -> Self {
+        let size = value.abs();
+        let text = if size == 0.0 || (1e-4..1e7).contains(&size) {
+            let decimals = (6 - size.max(1e-4).log10().floor() as i32).max(0) as usize;
+            let text = format!("{value:.decimals$}");
+            if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+        } else {
+            format!("{value:.6e}")
+        };
+        Self::new(name, text)
+    }
 }
 
 /// Where an explanation comes from.
@@ -253,4 +266,27 @@ pub struct Certificate {
     pub bound: f64,
     /// Whether every residual is within its bound.
     pub holds: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measured_numbers_are_short() {
+        let text = |v: f64| Fact::measured("", v).value;
+        let cases = [
+            (0.0, "0"),
+            (0.177_827_941, "0.1778279"),
+            (-2_405.738_241, "-2405.738"),
+            (77.0, "77"),
+            (1e-9, "1.000000e-9"),
+            (123_456_789.0, "1.234568e8"),
+            (100.0, "100"),
+            (0.000_123_456_789, "0.0001234568"),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(text(value), expected);
+        }
+    }
 }

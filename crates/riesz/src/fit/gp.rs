@@ -170,9 +170,9 @@ impl GaussianProcess {
         let mut model = Expansion::new(kernel, x.clone(), alpha, targets.center)?;
         model.card = vec![
             Fact::new("model", "Gaussian process regression"),
-            Fact::new("noise", format!("{noise:.6e}")),
-            Fact::new("log marginal likelihood", format!("{value:.6}")),
-            Fact::new("jitter", format!("{jitter:e}")),
+            Fact::measured("noise", noise),
+            Fact::measured("log marginal likelihood", value),
+            Fact::measured("jitter", jitter),
         ];
         if self.row_noise.is_some() {
             model.card.insert(2, Fact::new("noise of single rows", "given"));

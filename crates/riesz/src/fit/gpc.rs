@@ -112,7 +112,7 @@ impl GaussianProcessClassifier {
         let two = y.len() == 1;
         let mut card = vec![
             Fact::new("model", "Gaussian process classifier (Laplace approximation)"),
-            Fact::new("log marginal likelihood", format!("{value:.6}")),
+            Fact::measured("log marginal likelihood", value),
         ];
         if self.tune {
             card.push(Fact::new("restarts", self.restarts));

@@ -115,9 +115,9 @@ impl KernelLogisticRegression {
             classes: classes.to_vec(),
             card: vec![
                 Fact::new("model", "kernel logistic regression"),
-                Fact::new("ridge", self.ridge),
+                Fact::measured("ridge", self.ridge),
                 Fact::new("Newton steps", iterations),
-                Fact::new("objective", format!("{objective:.6}")),
+                Fact::measured("objective", objective),
             ],
         };
         model.validate()?;

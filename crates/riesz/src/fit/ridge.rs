@@ -61,9 +61,9 @@ impl KernelRidge {
         let mut model = Expansion::new(self.kernel.clone(), x.clone(), coef, intercept)?;
         model.card = vec![
             Fact::new("model", "kernel ridge regression"),
-            Fact::new("ridge", self.ridge),
-            Fact::new("leave-one-out mean squared error", format!("{loo_error:.6}")),
-            Fact::new("jitter", jitter),
+            Fact::measured("ridge", self.ridge),
+            Fact::measured("leave-one-out mean squared error", loo_error),
+            Fact::measured("jitter", jitter),
         ];
         Ok(RidgeFit { model, loo_error, jitter })
     }
