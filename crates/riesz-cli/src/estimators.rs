@@ -106,7 +106,9 @@ impl Problem<'_> {
             }
             Setting::Given(ridge) => estimator.ridge = ridge,
         }
-        let mut model = estimator.fit(self.x, &y)?.model;
+        let fit = estimator.fit(self.x, &y)?;
+        facts.push(Fact::measured("leave-one-out mean squared error", fit.loo_error()));
+        let mut model = fit.model;
         model.output_names.clone_from(&self.args.target);
         model.card.extend(facts);
         Ok(model)

@@ -1,7 +1,7 @@
 //! Exact Shapley values against the best published form, a numpy quadrature in log space, in one run.
 //!
-//! `cargo bench --bench explain` prints a table; it needs `python3` with numpy for the reference and says so
-//! if there is none. One thread, 1000 support points, standard normal data, length scales √d, kernel
+//! `cargo bench --bench explain` prints a table. The reference needs a Python with numpy: the one that `RIESZ_PYTHON`
+//! names, or `python3`; `-- --quick` does without. One thread, 1000 support points, standard normal data, length scales √d, kernel
 //! evaluation included in both. Values must agree to 1e-12.
 
 use std::io::Write;
@@ -43,12 +43,14 @@ fn time(mut f: impl FnMut()) -> f64 {
 
 /// Milliseconds a row and values of the first row, by the numpy reference.
 fn numpy(points: &[Vec<f64>], coef: &[f64], row: &[f64], background: &[Vec<f64>]) -> Option<(f64, Vec<f64>)> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/reference.py");
-    let mut child = Command::new("python3")
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/explain_reference.py");
+    let python = std::env::var("RIESZ_PYTHON").unwrap_or_else(|_| "python3".into());
+    let mut child = Command::new(python)
         .arg(script)
         .envs(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"].map(|name| (name, "1")))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .ok()?;
     let header = format!("{} {} {}\n", points.len(), row.len(), background.len());
@@ -69,7 +71,7 @@ fn main() {
         "{:<16} {:>4} {:>6} {:>10} {:>10} {:>8} {:>10}",
         "game", "d", "rows", "riesz", "numpy", "ratio", "difference"
     );
-    sparse(&pool);
+    let mut missing = false;
     let quick = std::env::args().any(|a| a == "--quick");
     for (interventional, d, rows) in [
         (false, 5, 100),
@@ -110,13 +112,59 @@ fn main() {
                 let own = explanation.row_values(0, 0);
                 let largest = values.iter().fold(0.0_f64, |a, v| a.max(v.abs()));
                 let gap = own.iter().zip(&values).fold(0.0_f64, |a, (u, v)| a.max((u - v).abs())) / largest;
+                assert!(gap < 1e-12, "values differ by {gap:e}");
                 println!(
                     "{name:<16} {d:>4} {rows:>6} {ms:>10.4} {peer:>10.2} {:>8.0} {gap:>10.1e}",
                     peer / ms
                 );
             }
-            None => println!("{name:<16} {d:>4} {rows:>6} {ms:>10.4} {:>10} {:>8} {:>10}", "-", "-", "-"),
+            None => {
+                missing = true;
+                println!("{name:<16} {d:>4} {rows:>6} {ms:>10.4} {:>10} {:>8} {:>10}", "-", "-", "-");
+            }
         }
+    }
+    if missing && !quick {
+        println!("no reference: set RIESZ_PYTHON to a Python that has numpy");
+    }
+    if let Some(peak) = peak_memory() {
+        println!("peak memory of riesz so far: {peak} MB");
+    }
+    sparse(&pool);
+    threads();
+}
+
+/// The most memory this process has had, in megabytes; Linux only.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? / 1024)
+}
+
+/// How much faster two threads are than one.
+fn threads() {
+    for (interventional, d, rows) in [(false, 50, 1000), (true, 20, 64)] {
+        let mut normal = Normal(d as u64);
+        let mut table = |n: usize| Table::from_rows(&normal.matrix(n, d)).expect("finite numbers");
+        let (points, x, background) = (table(N), table(rows), table(BACKGROUND));
+        let kernel = Kernel::gaussian(&vec![(d as f64).sqrt(); d]);
+        let model = Expansion::new(kernel, points, Matrix::column_vector(vec![1.0; N]), vec![0.0]);
+        let model = model.expect("a valid model");
+        let game = if interventional {
+            Game::Interventional { background: background.into() }
+        } else {
+            Game::Functional
+        };
+        let explainer = Explainer::new(&model, game, None).expect("a product kernel");
+        let seconds = [1, 2].map(|count| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(count).build().expect("a thread pool");
+            pool.install(|| time(|| drop(explainer.explain(&x).expect("an explanation"))))
+        });
+        let name = if interventional { "interventional" } else { "functional" };
+        println!(
+            "{name}, d = {d}, {rows} rows: two threads are {:.2} times as fast as one",
+            seconds[0] / seconds[1]
+        );
     }
 }
 

@@ -64,7 +64,7 @@ fn leave_one_out_agrees_with_scikit_learn() {
     assert!(!found.best.center);
     // The best estimator, fitted, has the error of the table.
     let fit = found.best.fit(&x, &y).unwrap();
-    close(&[fit.loo_error], &[expected[least]], 1e-9);
+    close(&[fit.loo_error()], &[expected[least]], 1e-9);
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! Gaussian process regression with fixed parameters against numpy and scipy, in one run.
+//! Kernel ridge and Gaussian process regression with fixed parameters against numpy and scipy, in one run.
 //!
-//! `cargo bench --bench gp` prints a table. The reference needs a Python with numpy and scipy: the one that
+//! `cargo bench --bench fit` prints a table. The reference needs a Python with numpy and scipy: the one that
 //! `RIESZ_PYTHON` names, or `python3`; `-- --quick` does without. d = 10, Gaussian kernel, gram matrix, Cholesky and
 //! solve in both; runs of the two take turns, and the ratio is that of the medians. Coefficients must agree to 1e-8.
 
@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-use riesz::fit::{GaussianProcess, Tune};
+use riesz::fit::{GaussianProcess, KernelRidge, Tune};
 use riesz::{Isa, Kernel, Matrix, Table};
 
 const D: usize = 10;
@@ -26,7 +26,7 @@ impl Reference {
         let python = std::env::var("RIESZ_PYTHON").unwrap_or_else(|_| "python3".into());
         let threads = threads.to_string();
         let mut child = Command::new(python)
-            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/gp_reference.py"))
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/fit_reference.py"))
             .envs(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"].map(|n| (n, &threads)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -70,10 +70,10 @@ fn median(mut runs: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    println!("Gaussian process, {}, d = {D}; milliseconds a fit, median of {RUNS}", Isa::detect().name());
+    println!("fits, {}, d = {D}; milliseconds a fit, median of {RUNS}", Isa::detect().name());
     println!(
-        "{:>6} {:>8} {:>10} {:>10} {:>8} {:>12}",
-        "n", "threads", "riesz", "scipy", "ratio", "difference"
+        "{:<18} {:>6} {:>8} {:>10} {:>10} {:>8} {:>12}",
+        "model", "n", "threads", "riesz", "scipy", "ratio", "difference"
     );
     let mut state = 1_u64;
     let mut draw = || {
@@ -89,15 +89,21 @@ fn main() {
         let targets = Matrix::column_vector(y.clone());
         let mut gp = GaussianProcess::new(Kernel::gaussian(&[(D as f64).sqrt(); D]), 0.1);
         (gp.tune, gp.normalize_y) = (Tune::Nothing, false);
-        for threads in [1, 2] {
+        let mut ridge = KernelRidge::new(gp.kernel.clone(), gp.noise);
+        ridge.center = false;
+        for (name, threads) in [("ridge", 1), ("ridge", 2), ("Gaussian process", 1), ("Gaussian process", 2)]
+        {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
             let mut reference = if quick { None } else { Reference::start(threads, &rows.concat(), &y) };
             let (mut own, mut peer, mut coef) = (Vec::new(), Vec::new(), Vec::new());
             for _ in 0..RUNS {
                 let start = Instant::now();
-                let fit = pool.install(|| gp.fit(&x, &targets)).expect("a fit");
+                let model = match name {
+                    "ridge" => pool.install(|| ridge.fit(&x, &targets)).expect("a fit").model,
+                    _ => pool.install(|| gp.fit(&x, &targets)).expect("a fit").model,
+                };
                 own.push(1e3 * start.elapsed().as_secs_f64());
-                coef = fit.model.coef.data().to_vec();
+                coef = model.coef.data().to_vec();
                 match reference.as_mut().and_then(Reference::run) {
                     Some(seconds) => peer.push(1e3 * seconds),
                     None => reference = None,
@@ -111,11 +117,14 @@ fn main() {
                         coef.iter().zip(&values).fold(0.0_f64, |a, (u, v)| a.max((u - v).abs())) / largest;
                     assert!(gap < 1e-8, "coefficients differ by {gap:e}");
                     let peer = median(peer);
-                    println!("{n:>6} {threads:>8} {own:>10.1} {peer:>10.1} {:>8.2} {gap:>12.1e}", peer / own);
+                    println!(
+                        "{name:<18} {n:>6} {threads:>8} {own:>10.1} {peer:>10.1} {:>8.2} {gap:>12.1e}",
+                        peer / own
+                    );
                 }
                 None => {
                     missing = true;
-                    println!("{n:>6} {threads:>8} {own:>10.1} {:>10} {:>8} {:>12}", "-", "-", "-");
+                    println!("{name:<18} {n:>6} {threads:>8} {own:>10.1} {:>10} {:>8} {:>12}", "-", "-", "-");
                 }
             }
         }
