@@ -152,7 +152,7 @@ fn data(drawn: &Explanation, rows: &[usize], all: &Explanation) -> Value {
         Exactness::Estimated { .. } => drawn.residuals(),
     };
     json!({
-        "rows": rows.iter().map(|i| all.first_row + i + 1).collect::<Vec<_>>(),
+        "rows": rows.iter().map(|i| all.first_row + i).collect::<Vec<_>>(),
         "outputs": drawn.output_names,
         "players": players,
         "columns": columns,

@@ -195,7 +195,7 @@ impl Canvas {
         }
     }
 
-    /// Text on the line through `y` (its middle). Text longer than `room` is cut; the whole stands in its title.
+    /// Text on the line through `y` (its middle), with a rim of paper that keeps lines behind it apart. Text longer than `room` is cut; the whole stands in its title.
     pub(crate) fn text(&mut self, at: (f64, f64), text: &str, anchor: Anchor, paint: Paint, room: f64) {
         let shown = crate::format::shorten(text, FONT, room);
         let title = if shown == text { String::new() } else { format!("<title>{}</title>", escape(text)) };
@@ -205,9 +205,9 @@ impl Canvas {
             Anchor::End => " text-anchor=\"end\"",
         };
         let (x, y) = (coordinate(at.0), coordinate(at.1 + FONT * 0.36));
-        let fill = paint.css(self.theme);
+        let (fill, paper) = (paint.css(self.theme), Paint::Paper.css(self.theme));
         self.push(&format!(
-            "<text x=\"{x}\" y=\"{y}\" fill=\"{fill}\"{anchor}>{}{title}</text>\n",
+            "<text x=\"{x}\" y=\"{y}\" fill=\"{fill}\" stroke=\"{paper}\" stroke-width=\"3\" paint-order=\"stroke\"{anchor}>{}{title}</text>\n",
             escape(&shown)
         ));
     }
