@@ -280,7 +280,7 @@ Examples:
   riesz predict m.riesz new.parquet -o predictions.parquet
   cat new.csv | riesz predict m.riesz - --format json")]
 pub struct PredictArgs {
-    /// Model file (riesz or LIBSVM)
+    /// Model file (riesz, or LIBSVM, whose columns are x1, x2, …)
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
     /// Table of rows, CSV or Parquet; '-' is standard input
@@ -331,7 +331,7 @@ Examples:
 The table has the columns row (from 0), output, base_value, prediction, residual, and one column a player. CSV and
 Parquet stream: memory does not grow with the number of rows. Exit code 1: a residual exceeds its proved bound.")]
 pub struct ExplainArgs {
-    /// Model file (riesz or LIBSVM)
+    /// Model file (riesz, or LIBSVM, whose columns are x1, x2, …)
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
     /// Table of rows, CSV or Parquet; '-' is standard input; columns that the model does not know are ignored
@@ -413,7 +413,7 @@ Examples:
 A file whose name ends in .riesz becomes a riesz model, any other a LIBSVM model. LIBSVM's files hold kernels of the
 form exp(-γ|x - x'|²), x·x' and (γ x·x' + c)^p in columns x1 … xd; names, groups and the model card are lost.")]
 pub struct ConvertArgs {
-    /// Model file (riesz or LIBSVM)
+    /// Model file (riesz, or LIBSVM, whose columns are x1, x2, …)
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
     /// Model file to write

@@ -9,7 +9,7 @@ use crate::io::output::write_all;
 
 /// Reads a model in one format and writes it in the other.
 pub fn run(args: &ConvertArgs) -> Result<()> {
-    let saved = read_model(&args.model)?;
+    let saved = read_model(&args.model, &[])?;
     let about = |e| Failure::from(e).about(&args.model.display().to_string());
     let bytes = if args.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("riesz")) {
         model::to_bytes(&saved).map_err(about)?

@@ -26,13 +26,13 @@ pub const JSON_NUMBERS: usize = 20_000_000;
 /// Explains chunk by chunk.
 pub fn run(args: &ExplainArgs, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
-    let saved = read_model(&args.model)?;
+    let rows = args.table.source(&args.rows).open()?;
+    let rows_name = rows.name.clone();
+    let saved = read_model(&args.model, rows.header())?;
     let question = Question::read(&args.game, &args.table, &saved, global.seed)?;
     if args.game.game.is_none() {
         console.note(format!("game: {} ({})", question.game.name(), question.game.absent()));
     }
-    let rows = args.table.source(&args.rows).open()?;
-    let rows_name = rows.name.clone();
     let explainer = Explainer::new(&saved.model, question.game, question.groups)?;
     let players = explainer.groups().players().len();
     let width = saved.model.columns().len() + (players + 4) * saved.model.outputs();

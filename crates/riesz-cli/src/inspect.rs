@@ -16,7 +16,7 @@ use crate::io::output::write_all;
 /// Prints a card.
 pub fn run(args: &InspectArgs, global: &Global) -> Result<()> {
     let as_json = global.json_words()?;
-    let (facts, record) = match read_any(&args.file)? {
+    let (facts, record) = match read_any(&args.file, &[])? {
         Found::Model(saved, format) => (model_facts(&saved, format), model_record(&saved, format)),
         Found::Explanation(explanation) => {
             (explanation_facts(&explanation), explanation_record(&explanation))

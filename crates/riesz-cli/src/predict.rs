@@ -12,8 +12,8 @@ use crate::io::write::{Cells, TableWriter};
 /// Predicts chunk by chunk.
 pub fn run(args: &PredictArgs, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
-    let model = read_model(&args.model)?.model;
     let rows = args.table.source(&args.rows).open()?;
+    let model = read_model(&args.model, rows.header())?.model;
     let mut rows = Conforming::new(rows, model.columns(), model.columns().len() + model.outputs())?;
     let mut writer: Option<TableWriter> = None;
     let progress = console.progress("predicting");

@@ -18,7 +18,9 @@ pub fn run(args: &ReportArgs, global: &Global, console: Console) -> Result<()> {
     if global.format.is_some() {
         return Err(Failure::input("a report is always HTML: leave --format out"));
     }
-    let explanation = match (read_any(&args.file)?, &args.rows) {
+    let rows = args.rows.as_deref().map(|path| args.table.source(path).open()).transpose()?;
+    let header = rows.as_ref().map_or(&[][..], |rows| rows.header());
+    let explanation = match (read_any(&args.file, header)?, rows) {
         (Found::Explanation(explanation), None) => *explanation,
         (Found::Explanation(_), Some(_)) => {
             let name = args.file.display();
@@ -28,7 +30,7 @@ pub fn run(args: &ReportArgs, global: &Global, console: Console) -> Result<()> {
             let name = args.file.display();
             return Err(Failure::input(format!("{name} is a model: say which rows to explain, after it")));
         }
-        (Found::Model(saved, _), Some(path)) => {
+        (Found::Model(saved, _), Some(rows)) => {
             let question = Question::read(&args.game, &args.table, &saved, global.seed)?;
             if args.game.game.is_none() {
                 console.note(format!("game: {} ({})", question.game.name(), question.game.absent()));
@@ -36,7 +38,6 @@ pub fn run(args: &ReportArgs, global: &Global, console: Console) -> Result<()> {
             let explainer = Explainer::new(&saved.model, question.game, question.groups)?;
             let width = saved.model.columns().len()
                 + (explainer.groups().players().len() + 4) * saved.model.outputs();
-            let rows = args.table.source(path).open()?;
             let mut facts = vec![Fact::new("model file", args.file.display()), Fact::new("rows", &rows.name)];
             facts.extend(question.facts);
             let mut rows = Conforming::new(rows, saved.model.columns(), width)?;

@@ -214,7 +214,7 @@ fn support_vector_machines_go_to_libsvm_and_back() {
     place.good(&format!(
         "fit DIABETES --target sex --model svc --class-weight 1=2,2=1 {one_scale} -o c.riesz"
     ));
-    let header = "x1,x2,x3,x4,x5,x6,x7,x8,x9,x10,x11\n";
+    let header = "x1,x2,x3,x4,x5,x6,x7,x8,x9,x10,y\n";
     let rows = std::fs::read_to_string(diabetes()).unwrap();
     // The classifier's columns are all but the second.
     let without_sex: String = rows
@@ -226,7 +226,7 @@ fn support_vector_machines_go_to_libsvm_and_back() {
         })
         .collect();
     place.write("r.csv", format!("{header}{}", rows.split_once('\n').unwrap().1));
-    place.write("c.csv", format!("{}\n{without_sex}", header.trim_end().trim_end_matches(",x11")));
+    place.write("c.csv", format!("{}\n{without_sex}", header.trim_end().trim_end_matches(",y")));
     for model in ["r", "c"] {
         place.good(&format!("convert {model}.riesz {model}.libsvm"));
         let own = cells(&place.good(&format!("predict {model}.riesz DIABETES")).0);
@@ -239,6 +239,16 @@ fn support_vector_machines_go_to_libsvm_and_back() {
         }
         let (_, err) = place.good(&format!("explain {model}.libsvm {model}.csv -o e.csv"));
         assert!(err.contains("proved bound"), "{err}");
+        // Columns that are zero in all support vectors stand in the rows only, and count.
+        let wide: String = std::fs::read_to_string(place.path(&format!("{model}.csv")))
+            .unwrap()
+            .lines()
+            .enumerate()
+            .map(|(i, line)| format!("{},{}\n", line, if i == 0 { "x11,x12" } else { "30,0" }))
+            .collect();
+        place.write("wide.csv", wide);
+        let (predicted, _) = place.good(&format!("predict {model}.libsvm wide.csv"));
+        assert_ne!(cells(&predicted)[1], read[1]);
         place.good(&format!("convert {model}.libsvm again.riesz"));
         assert!(place.good("inspect again.riesz").0.contains("LIBSVM"));
     }
