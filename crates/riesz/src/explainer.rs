@@ -7,7 +7,7 @@
 
 use rayon::prelude::*;
 
-use crate::attribution::quadrature::{self as engine, Run, Scratch};
+use crate::attribution::quadrature::{self as engine, Rounding, Run, Scratch};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::{Exactness, Explanation, Fact, Provenance};
@@ -62,13 +62,21 @@ struct Side {
     /// Products of factors: node i is node 2i times node 2i + 1, and node P + k is factor k of P. With it the product of
     /// a run of factors takes O(ln P) steps, so a sparse row costs what its non-zeros cost.
     tree: Vec<f64>,
+    /// Running sums over factors of the largest `max(0, -ln |f|)` in the panel.
+    decay: Vec<f64>,
     len: usize,
 }
 
 impl Side {
     fn new(factors: Vec<f64>, len: usize, with_tree: bool) -> Self {
         let count = if with_tree { factors.len() / len - 1 } else { 0 };
-        let mut side = Self { factors, tree: vec![1.0; count * len], len };
+        let mut total = 0.0;
+        let sums = factors.chunks_exact(len).map(|factor| {
+            total += decay(factor);
+            total
+        });
+        let decay = std::iter::once(0.0).chain(sums).collect();
+        let mut side = Self { factors, tree: vec![1.0; count * len], decay, len };
         for i in (1..count).rev() {
             for l in 0..len {
                 side.tree[i * len + l] = side.node(2 * i)[l] * side.node(2 * i + 1)[l];
@@ -83,8 +91,9 @@ impl Side {
         &values[at * self.len..(at + 1) * self.len]
     }
 
-    /// Multiplies the factors of a run into the weights.
-    fn fold(&self, run: std::ops::Range<usize>, weights: &mut [Lanes]) {
+    /// Multiplies the factors of a run into the weights; returns the sum of their decays.
+    fn fold(&self, run: std::ops::Range<usize>, weights: &mut [Lanes]) -> f64 {
+        let decay = self.decay[run.end] - self.decay[run.start];
         let count = self.tree.len() / self.len;
         let (mut low, mut high) = (run.start + count, run.end + count);
         while low < high {
@@ -98,7 +107,14 @@ impl Side {
             }
             (low, high) = (low / 2, high / 2);
         }
+        decay
     }
+}
+
+/// The largest `max(0, -ln |f|)` of factors that are not 0 (one that is 0 makes its product exactly 0).
+fn decay(factors: &[f64]) -> f64 {
+    let least = factors.iter().map(|f| f.abs()).filter(|f| *f > 0.0).fold(1.0, f64::min);
+    -least.ln()
 }
 
 fn multiply(weights: &mut [Lanes], factor: &[f64]) {
@@ -391,14 +407,24 @@ impl<'m> Explainer<'m> {
                 w.weights.clear();
                 w.weights
                     .resize(len / LANES, Lanes::splat(self.absent.weights()[variant] * part.product.scale));
+                let mut rounding = Rounding {
+                    // Predictions sum squares over all columns before they take an exponential.
+                    per_log: 8.0 + self.model.points.width() as f64,
+                    fixed: 12.0 * (part.product.pieces() - active) as f64,
+                    decay: 0.0,
+                };
+                if let Some(rows) = self.absent.averaged() {
+                    rounding.fixed += (players * (rows + 8)) as f64;
+                }
                 if let Some(b) = b.filter(|_| active < players) {
                     let mut from = 0;
                     for end in w.active[..active].iter().map(|&k| k as usize).chain([players]) {
                         match part.sparse {
-                            Some((side, _)) => side.fold(from..end, &mut w.weights),
-                            None => {
-                                (from..end).for_each(|k| multiply(&mut w.weights, &b[k * len..(k + 1) * len]))
-                            }
+                            Some((side, _)) => rounding.decay += side.fold(from..end, &mut w.weights),
+                            None => (from..end).map(|k| &b[k * len..(k + 1) * len]).for_each(|factor| {
+                                rounding.decay += decay(factor);
+                                multiply(&mut w.weights, factor);
+                            }),
                         }
                         from = end + 1;
                     }
@@ -412,6 +438,7 @@ impl<'m> Explainer<'m> {
                     active: list,
                     players: active,
                     weights: &[],
+                    rounding,
                 };
                 if m == 1 {
                     weights.iter_mut().zip(&part.panel.coef[0]).for_each(|(w, c)| *w = w.mul::<Plain>(*c));

@@ -31,7 +31,6 @@ pub(crate) trait Simd: Copy {
     fn max(a: Lanes, b: Lanes) -> Lanes;
     fn min(a: Lanes, b: Lanes) -> Lanes;
     fn abs(a: Lanes) -> Lanes;
-    fn sqrt(a: Lanes) -> Lanes;
 }
 
 /// The target's baseline, without intrinsics.
@@ -72,15 +71,11 @@ impl Simd for Plain {
     fn abs(a: Lanes) -> Lanes {
         a.map2(a, |a, _| a.abs())
     }
-    #[inline(always)]
-    fn sqrt(a: Lanes) -> Lanes {
-        a.map2(a, |a, _| a.sqrt())
-    }
 }
 
 /// Implements [`Simd`] with registers of type `$register`, `LANES / their width` to a value.
 macro_rules! registers {
-    ($name:ident, $register:ty, $add:path, $sub:path, $mul:path, $div:path, $fma:expr, $max:path, $min:path, $abs:expr, $sqrt:path) => {
+    ($name:ident, $register:ty, $add:path, $sub:path, $mul:path, $div:path, $fma:expr, $max:path, $min:path, $abs:expr) => {
         #[derive(Clone, Copy)]
         pub(crate) struct $name;
 
@@ -142,10 +137,6 @@ macro_rules! registers {
             fn abs(a: Lanes) -> Lanes {
                 Self::pairs(a, a, |a, _| unsafe { $abs(a) })
             }
-            #[inline(always)]
-            fn sqrt(a: Lanes) -> Lanes {
-                Self::pairs(a, a, |a, _| unsafe { $sqrt(a) })
-            }
         }
     };
 }
@@ -165,8 +156,7 @@ mod x86 {
         _mm512_fmadd_pd,
         _mm512_max_pd,
         _mm512_min_pd,
-        _mm512_abs_pd,
-        _mm512_sqrt_pd
+        _mm512_abs_pd
     );
     registers!(
         Avx2,
@@ -178,8 +168,7 @@ mod x86 {
         _mm256_fmadd_pd,
         _mm256_max_pd,
         _mm256_min_pd,
-        |a| _mm256_andnot_pd(_mm256_set1_pd(-0.0), a),
-        _mm256_sqrt_pd
+        |a| _mm256_andnot_pd(_mm256_set1_pd(-0.0), a)
     );
 }
 #[cfg(target_arch = "x86_64")]
@@ -200,8 +189,7 @@ mod arm {
         |a, b, c| vfmaq_f64(c, a, b),
         vmaxq_f64,
         vminq_f64,
-        vabsq_f64,
-        vsqrtq_f64
+        vabsq_f64
     );
 }
 #[cfg(target_arch = "aarch64")]
@@ -252,6 +240,14 @@ impl Lanes {
         let max = |a: f64, b: f64| if a > b { a } else { b };
         let v = self.0;
         max(max(max(v[0], v[4]), max(v[2], v[6])), max(max(v[1], v[5]), max(v[3], v[7])))
+    }
+
+    /// The smallest lane; NaN may count as any number.
+    #[inline(always)]
+    pub(crate) fn smallest(self) -> f64 {
+        let min = |a: f64, b: f64| if a < b { a } else { b };
+        let v = self.0;
+        min(min(min(v[0], v[4]), min(v[2], v[6])), min(min(v[1], v[5]), min(v[3], v[7])))
     }
 
     /// The sum in a fixed order.

@@ -16,7 +16,7 @@ use crate::simd::{LANES, Lanes, Plain, Simd, dispatch};
 /// Largest number of nodes carried through the groups together.
 const CHUNK: usize = 4;
 
-/// If a partial product of `max(|a|, |b|)` falls below, factors are rescaled before multiplying.
+/// If the product of `min(1, max(|a|, |b|))` falls below, factors are rescaled before multiplying.
 const LOWEST: f64 = 1e-100;
 /// Likewise if a partial product of `max(|a|, |b|) + τ₀ |a - b|` rises above.
 const HIGHEST: f64 = 1e300;
@@ -38,6 +38,23 @@ pub(crate) struct Run<'a> {
     pub(crate) players: usize,
     /// The rows' weights w; 1 to get the functionals.
     pub(crate) weights: &'a [Lanes],
+    /// What the bound must know of rounding outside the engine.
+    pub(crate) rounding: Rounding,
+}
+
+/// Errors that factors and weights bring along, in units of rounding (ε/2) relative to what they are part of.
+///
+/// A factor is a product of a few pieces. Each piece f errs by at most `10 + per_log · max(0, -ln f)` units: a piece is at most
+/// a polynomial times an exponential, and errors of the exponent grow with it. (A periodic piece errs by `4π turns/ℓ²` units
+/// more, with the number of periods between its arguments.)
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rounding {
+    /// Units per unit of `-ln f`.
+    pub(crate) per_log: f64,
+    /// Units besides one piece for each active factor: further pieces, factors folded into the weights, means.
+    pub(crate) fixed: f64,
+    /// A bound on `Σ max(0, -ln f)` over factors folded into the weights.
+    pub(crate) decay: f64,
 }
 
 /// What is summed over a run, lane by lane.
@@ -166,9 +183,9 @@ fn blocks<V: Simd, const ONES: bool>(
         let offset = run.offset + at * LANES;
         let weight = run.weights[at];
 
-        // Group polynomials; M = Π max(|a|, |b|) and P = Π (max + τ₀ |a - b|) of `rule`.
+        // Group polynomials; M = Π max(|a|, |b|) and P = Π (max + τ₀ |a - b|) of `rule`, and Π min(1, max(|a|, |b|)).
         let (mut magnitude, mut spread) = (Lanes::ONE, Lanes::ONE);
-        let (mut lowest, mut highest) = (Lanes::ONE, Lanes::ONE);
+        let (mut small, mut highest) = (Lanes::ONE, Lanes::ONE);
         for (group, members) in groups.iter_mut().zip(members) {
             let (a, b) = load_group::<ONES>(run, offset, members);
             let p = pair::<V, ONES>([a[0], a[1]], [b[0], b[1]]);
@@ -185,14 +202,16 @@ fn blocks<V: Simd, const ONES: bool>(
                 let gap = V::abs(a[i].sub::<V>(b[i]));
                 let top = V::max(V::abs(a[i]), V::abs(b[i]));
                 magnitude = magnitude.mul::<V>(top);
+                if !ONES {
+                    small = small.mul::<V>(V::min(Lanes::ONE, top));
+                }
                 spread = spread.mul::<V>(gap.fma::<V>(Lanes::splat(TAU), top));
             }
-            lowest = V::min(lowest, magnitude);
             highest = V::max(highest, spread);
         }
         let mut safe = true;
         for l in 0..LANES {
-            safe &= (lowest.0[l] >= LOWEST) & (highest.0[l] <= HIGHEST);
+            safe &= (small.0[l] >= LOWEST) & (highest.0[l] <= HIGHEST);
         }
         if !safe {
             return at;
@@ -230,27 +249,34 @@ fn blocks<V: Simd, const ONES: bool>(
             }
         }
 
-        let bound = relative_error(run.players, &choice);
-        let weight = V::abs(weight);
-        let size = weight.mul::<V>(magnitude);
+        let decay = if ONES { 0.0 } else { falls(small.smallest()) };
+        let bound = relative_error(run.players, &choice, &run.rounding, decay);
+        let size = V::abs(weight).mul::<V>(magnitude);
         totals.magnitude = totals.magnitude.add::<V>(size);
-        totals.error = size.fma::<V>(Lanes::splat(bound.0), totals.error);
-        totals.error = weight.mul::<V>(Lanes::splat(bound.1)).fma::<V>(V::sqrt(magnitude), totals.error);
+        totals.error = size.fma::<V>(Lanes::splat(bound), totals.error);
     }
     run.weights.len()
 }
 
-/// Bounds on the error of a value, and of the sum of all values: the first number times M, plus the second
-/// times √M.
+/// A bound on the error of a value, of the sum of all values, and of what that sum is compared with (the game with all players
+/// present and absent), relative to M.
 ///
-/// A value errs by at most 2 M (quadrature + rounding), the sum of all by at most c M (…) with c the mass.
-/// Rounding: 13 operations a factor and 2 a node. A factor's own error is at most 5 (1 + |ln factor|) ulps,
-/// and `M |ln M| ≤ √M`.
+/// With factors that err by δ units each, a value errs by at most `2 M (quadrature + rounding)`, the sum of all by at most
+/// `c M (…)` with c the mass, and each end of the game by `M (…)`. The engine itself takes six operations a factor and two a
+/// node. A factor errs by `10 + per_log · max(0, -ln |f|)` units; relative to the larger side t of its pair that is at most
+/// `10 + per_log (max(0, -ln t) + 1/e)`. `decay` bounds `Σ max(0, -ln t)` over the active factors.
 #[inline(always)]
-fn relative_error(players: usize, choice: &Choice) -> (f64, f64) {
+fn relative_error(players: usize, choice: &Choice, outside: &Rounding, decay: f64) -> f64 {
     let unit = f64::EPSILON / 2.0;
-    let rounding = unit * (13.0 * players as f64 + 2.0 * choice.nodes as f64 + 64.0);
-    (choice.mass * (rounding + choice.quadrature), choice.mass * 5.0 * unit)
+    let factors = players as f64 * (16.0 + 0.368 * outside.per_log) + outside.fixed;
+    let logs = outside.per_log * (decay + outside.decay);
+    (choice.mass + 2.0) * (unit * (factors + logs + 2.0 * choice.nodes as f64 + 64.0) + choice.quadrature)
+}
+
+/// A bound on `-ln x` for a normal x in (0, 1], from its exponent.
+#[inline(always)]
+fn falls(x: f64) -> f64 {
+    (1023.0 - (x.to_bits() >> 52) as f64) * std::f64::consts::LN_2
 }
 
 /// Carries K nodes through all groups, forward and back.
@@ -304,6 +330,7 @@ fn rescaled(isa: crate::simd::Isa, run: &Run<'_>, at: usize, scratch: &mut Scrat
     active.extend(0..count as u32);
     // The product of the magnitudes as mantissa and binary exponent.
     let (mut mantissa, mut exponent) = ([1.0_f64; LANES], [0_i64; LANES]);
+    let mut decay = [0.0_f64; LANES];
     for (i, &k) in run.active[..players].iter().enumerate() {
         for l in 0..LANES {
             let from = k as usize * run.stride + run.offset + at * LANES + l;
@@ -314,19 +341,33 @@ fn rescaled(isa: crate::simd::Isa, run: &Run<'_>, at: usize, scratch: &mut Scrat
             pairs[i * LANES + l] = a;
             pairs[(count + i) * LANES + l] = b;
             mantissa[l] *= top;
+            if top > 0.0 {
+                decay[l] += (-top.ln()).max(0.0);
+            }
             if mantissa[l] != 0.0 {
                 let (fraction, power) = split(mantissa[l]);
                 (mantissa[l], exponent[l]) = (fraction, exponent[l] + power);
             }
         }
     }
+    let rounding =
+        Rounding { decay: run.rounding.decay + decay.iter().fold(0.0, |m, &d| d.max(m)), ..run.rounding };
     let mut scale = Lanes::ZERO;
     for l in 0..LANES {
         scale.0[l] = times_power_of_two(run.weights[at].0[l] * mantissa[l], exponent[l]);
     }
     let (a, b) = pairs.split_at(count * LANES);
     let weights = [scale];
-    let inner = Run { a, b: Some(b), stride: LANES, offset: 0, active: &active, players, weights: &weights };
+    let inner = Run {
+        a,
+        b: Some(b),
+        stride: LANES,
+        offset: 0,
+        active: &active,
+        players,
+        weights: &weights,
+        rounding,
+    };
     // All larger sides are ±1 now, so only the spread can leave the range.
     if blocks_of_pairs(isa, &inner, 0, scratch, totals) == 0 {
         wide(&inner, scratch, totals);
@@ -356,11 +397,11 @@ fn wide(run: &Run<'_>, scratch: &mut Scratch, totals: &mut Totals) {
             suffix = suffix.mul::<Plain>(mix((a, b)));
         }
     }
-    let bound = relative_error(players, &choice);
+    let bound = relative_error(players, &choice, &run.rounding, 0.0);
     for l in 0..LANES {
         let size = weight.0[l].abs();
         totals.magnitude.0[l] += size;
-        totals.error.0[l] += size * (bound.0 + bound.1);
+        totals.error.0[l] += size * bound;
     }
 }
 

@@ -179,6 +179,14 @@ impl Absent {
         }
     }
 
+    /// How many rows each factor is the mean of, if it is one.
+    pub(crate) fn averaged(&self) -> Option<usize> {
+        match self {
+            Self::Means(reference) => Some(reference.rows.len()),
+            Self::Ones | Self::Rows(_) => None,
+        }
+    }
+
     /// The reference row of a variant, if it is one.
     pub(crate) fn row(&self, variant: usize) -> Option<&[f64]> {
         match self {

@@ -29,6 +29,11 @@ pub(crate) struct PlayerProduct<'k> {
 }
 
 impl PlayerProduct<'_> {
+    /// Number of pieces that all factors together multiply.
+    pub(crate) fn pieces(&self) -> usize {
+        self.pieces.iter().map(Vec::len).sum()
+    }
+
     /// `out[i]` = the factor of `players[k]` between row i of `u` and the row `v`.
     #[inline]
     pub(crate) fn factor(&self, isa: Isa, k: usize, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
