@@ -346,3 +346,40 @@ fn a_kernel_without_product_form_says_so() {
     let groups = Groups::named(model.columns(), &[("both", vec!["x1", "x2"])]).unwrap();
     assert!(Explainer::new(&model, Game::Functional, Some(groups)).is_ok());
 }
+
+/// Rows that differ from the baseline in a few of many columns: the others are multiplied into the weights by runs. The
+/// oracle predicts all mixtures of the differing columns.
+#[test]
+fn sparse_rows_are_enumerated() {
+    const D: usize = 61;
+    let number = |i: usize, j: usize| ((i * 37 + j * 101) % 89) as f64 / 30.0 - 1.4;
+    let points: Vec<Vec<f64>> = (0..43).map(|i| (0..D).map(|j| number(i, j)).collect()).collect();
+    let coef = (0..43).map(|i| number(i, 7) + 0.1).collect();
+    let kernel = Kernel::stationary(Profile::Exponential, &[40.0; D]) * Kernel::gaussian(&[9.0; D])
+        + Kernel::stationary(Profile::Cauchy, &[15.0; D]);
+    let model =
+        Expansion::new(kernel, Table::from_rows(&points).unwrap(), Matrix::column_vector(coef), vec![0.3])
+            .unwrap();
+    let baseline: Vec<f64> = (0..D).map(|j| number(91, j)).collect();
+    let game = || Game::Baseline { point: Table::from_rows(std::slice::from_ref(&baseline)).unwrap() };
+    for differing in [vec![], vec![0], vec![60], vec![3, 4, 31, 32, 58], vec![0, 1, 2, 30, 59, 60]] {
+        let k = differing.len();
+        let mixture = |mask: usize| {
+            let mut row = baseline.clone();
+            (0..k).filter(|i| mask >> i & 1 == 1).for_each(|i| row[differing[i]] += 0.7 + i as f64);
+            row
+        };
+        let all: Vec<Vec<f64>> = (0..1 << k).map(mixture).collect();
+        let v = model.predict(&Table::from_rows(&all).unwrap()).unwrap();
+        let phi = shapley(k, |s| v[(s.iter().enumerate().map(|(i, &on)| usize::from(on) << i).sum(), 0)]);
+        let mut expected = vec![0.0; D];
+        differing.iter().zip(&phi).for_each(|(&j, p)| expected[j] = *p);
+        let x = Table::from_rows(&[mixture((1 << k) - 1)]).unwrap();
+        let explanation = Explainer::new(&model, game(), None).unwrap().explain(&x).unwrap();
+        assert!(explanation.certificate().unwrap().holds);
+        for (j, (value, expected)) in explanation.values.iter().zip(&expected).enumerate() {
+            assert!((value - expected).abs() < 1e-12, "{differing:?} {j}: {value} {expected}");
+            assert!(differing.contains(&j) || *value == 0.0);
+        }
+    }
+}
