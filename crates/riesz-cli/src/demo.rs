@@ -104,6 +104,7 @@ fn table(explanations: &[(&str, Explanation)]) -> String {
     for (title, _) in explanations {
         let _ = write!(text, "{title:<28}");
     }
+    text.truncate(text.trim_end().len());
     text.push('\n');
     let rankings: Vec<_> = explanations.iter().map(|(_, e)| (e, e.ranking(0), e.mean_abs(0))).collect();
     for place in 0..SHOWN {
