@@ -166,9 +166,11 @@ Examples:
   riesz fit train.csv --target price --model krr --kernel 'rbf(age, bmi) + 0.5*linear' -o m.riesz
   cat train.csv | riesz fit - --target y1,y2 --model krr -o m.riesz
 
-Kernels: rbf, laplacian, matern12, matern32, matern52, rq, cauchy, periodic, linear, polynomial, categorical,
-constant, joined by + and *. Arguments are columns (default: all), 'ard', 'isotropic', lengthscale=NUMBER|median|
-median_per_feature|scale|auto, alpha=, period=, degree=, gamma=, coef0=, similarity=.")]
+Kernels are rbf, laplacian, matern12, matern32, matern52, rq, cauchy, periodic, linear,
+polynomial, categorical and constant, joined by + and *, with numbers as weights. Their arguments
+are columns (by default all), 'ard' (tune one length scale a column), 'isotropic', and
+lengthscale=NUMBER, median, median_per_feature, scale or auto (in units of the standardised
+columns), alpha=, period=, degree=, gamma=, coef0=, similarity=.")]
 pub struct FitArgs {
     /// Table with a header row, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
@@ -328,8 +330,9 @@ Examples:
   riesz explain m.riesz new.csv --game marginal-product --background train.csv -o why.parquet
   riesz explain m.riesz new.csv --groups 'blood=s1,s2,s3' -o why.json
 
-The table has the columns row (from 0), output, base_value, prediction, residual, and one column a player. CSV and
-Parquet stream: memory does not grow with the number of rows. Exit code 1: a residual exceeds its proved bound.")]
+The table has the columns row (from 0), output, base_value, prediction, residual, and one column
+a player. CSV and Parquet stream: memory does not grow with the number of rows. Exit code 1: a
+residual exceeds its proved bound.")]
 pub struct ExplainArgs {
     /// Model file (riesz, or LIBSVM, whose columns are x1, x2, …)
     #[arg(value_hint = ValueHint::FilePath)]
@@ -410,8 +413,9 @@ Examples:
   riesz convert m.riesz m.libsvm        for svm-predict and whatever else reads LIBSVM's models
   riesz convert svm.model m.riesz
 
-A file whose name ends in .riesz becomes a riesz model, any other a LIBSVM model. LIBSVM's files hold kernels of the
-form exp(-γ|x - x'|²), x·x' and (γ x·x' + c)^p in columns x1 … xd; names, groups and the model card are lost.")]
+A file whose name ends in .riesz becomes a riesz model, any other a LIBSVM model. LIBSVM's files
+hold kernels of the form exp(-γ|x - x'|²), x·x' and (γ x·x' + c)^p in columns x1 … xd; names,
+groups and the model card are lost. Fit with one length scale and --no-standardise to write them.")]
 pub struct ConvertArgs {
     /// Model file (riesz, or LIBSVM, whose columns are x1, x2, …)
     #[arg(value_hint = ValueHint::FilePath)]

@@ -97,7 +97,7 @@ impl Problem<'_> {
                 let multiples = if self.args.fixed_kernel { &[1.0][..] } else { &DEFAULT_MULTIPLIERS };
                 let found = select_ridge(&estimator, self.x, &y, &default_ridges(), multiples)?;
                 found.edges.iter().for_each(|edge| self.console.warn(edge));
-                if multiples.len() > 1 {
+                if found.axes[0].values.len() > 1 {
                     let multiple = found.axes[0].values[found.chosen.0];
                     facts.push(Fact::new("multiple of the length scales", multiple));
                 }
@@ -196,6 +196,15 @@ impl Problem<'_> {
     }
 
     fn gaussian_process(&self) -> Result<Expansion> {
+        let y = self.targets()?;
+        for (o, name) in self.args.target.iter().enumerate() {
+            let first = y[(0, o)];
+            if !self.args.no_standardise && (0..y.rows()).all(|i| y[(i, o)] == first) {
+                return Err(Failure::input(format!(
+                    "the target '{name}' is {first} in every row: there is nothing to learn"
+                )));
+            }
+        }
         let noise = self.args.noise.unwrap_or(0.1);
         let mut estimator = GaussianProcess::new(self.kernel.clone(), noise);
         estimator.tune = match (self.args.fixed_kernel, self.args.noise) {
@@ -213,7 +222,7 @@ impl Problem<'_> {
         estimator.row_noise = self.args.row_noise.as_deref().map(|c| self.columns.numbers(c)).transpose()?;
         estimator.restarts = self.args.restarts.unwrap_or(0);
         estimator.seed = self.seed;
-        let fit = estimator.fit(self.x, &self.targets()?)?;
+        let fit = estimator.fit(self.x, &y)?;
         fit.warnings.iter().for_each(|warning| self.console.warn(warning));
         let mut model = fit.model;
         model.output_names.clone_from(&self.args.target);
@@ -342,7 +351,7 @@ impl Problem<'_> {
                     "--class-weight: '{}' is no class of '{}'; classes: {}",
                     class.trim(),
                     self.args.target[0],
-                    classes.join(", ")
+                    riesz::error::listed(classes)
                 )));
             };
             weights[k] = positive("--class-weight", weight.trim())?;

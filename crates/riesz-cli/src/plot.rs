@@ -1,6 +1,7 @@
 //! `riesz plot`.
 
 use riesz::Explanation;
+use riesz::error::listed;
 use riesz_report::{PlotOptions, Theme, png, render};
 
 use crate::args::{Format, Global, PlotArgs};
@@ -44,13 +45,13 @@ fn output(explanation: &Explanation, wanted: &str) -> Result<usize> {
     let names = &explanation.output_names;
     let by_name = names.iter().position(|n| n == wanted);
     by_name.or_else(|| wanted.parse().ok().filter(|&o: &usize| o < names.len())).ok_or_else(|| {
-        Failure::input(format!("there is no output '{wanted}'; the outputs are: {}", names.join(", ")))
+        Failure::input(format!("there is no output '{wanted}'; the outputs are: {}", listed(names)))
     })
 }
 
 fn player(explanation: &Explanation, wanted: &str) -> Result<usize> {
     explanation.players.iter().position(|p| p.name == wanted).ok_or_else(|| {
         let known: Vec<&str> = explanation.players.iter().map(|p| p.name.as_str()).collect();
-        Failure::input(format!("there is no player '{wanted}'; the players are: {}", known.join(", ")))
+        Failure::input(format!("there is no player '{wanted}'; the players are: {}", listed(&known)))
     })
 }

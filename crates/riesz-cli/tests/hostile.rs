@@ -121,6 +121,7 @@ fn tables_that_cannot_be_learnt_from() {
         ("--model svc --target b", "has one value only, '7'"),
         ("--model svc --target a,y", "takes one --target"),
         ("--model gp --noise 0", "noise"),
+        ("--model gp --target b", "the target 'b' is 7 in every row"),
         ("--model gp --sample-weight a", "has no use for --sample-weight"),
         ("--model gp --restarts -1", "invalid value"),
         ("--model svc --c auto --folds 9", "fold"),

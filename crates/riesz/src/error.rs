@@ -166,3 +166,34 @@ impl Error {
         Self::Parameter { name: name.into(), value: value.to_string(), allowed: allowed.into() }
     }
 }
+
+/// Names for a message, separated by commas: the first twenty, and how many there are.
+pub fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
+    const SHOWN: usize = 20;
+    let mut text = String::new();
+    let mut count = 0;
+    for name in names {
+        if count < SHOWN {
+            text += if count > 0 { ", " } else { "" };
+            text += name.as_ref();
+        }
+        count += 1;
+    }
+    if count > SHOWN {
+        text += &format!(", … ({count} in all)");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::listed;
+
+    #[test]
+    fn long_lists_are_cut() {
+        assert_eq!(listed(["a", "b"]), "a, b");
+        assert_eq!(listed::<&str>([]), "");
+        let many: Vec<String> = (0..100).map(|i| i.to_string()).collect();
+        assert!(listed(&many).ends_with("18, 19, … (100 in all)"));
+    }
+}

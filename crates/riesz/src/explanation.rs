@@ -53,7 +53,13 @@ impl Fact {
             let text = format!("{value:.decimals$}");
             if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
         } else {
-            format!("{value:.6e}")
+            let text = format!("{value:.6e}");
+            match text.split_once('e') {
+                Some((digits, power)) => {
+                    format!("{}e{power}", digits.trim_end_matches('0').trim_end_matches('.'))
+                }
+                None => text,
+            }
         };
         Self::new(name, text)
     }
@@ -280,7 +286,7 @@ mod tests {
             (0.177_827_941, "0.1778279"),
             (-2_405.738_241, "-2405.738"),
             (77.0, "77"),
-            (1e-9, "1.000000e-9"),
+            (1e-9, "1e-9"),
             (123_456_789.0, "1.234568e8"),
             (100.0, "100"),
             (0.000_123_456_789, "0.0001234568"),

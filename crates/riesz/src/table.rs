@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, listed};
 
 /// What the numbers of a column mean.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,7 +115,7 @@ impl Table {
                         row,
                         column: column.name.clone(),
                         level: values[j * rows + row].to_string(),
-                        known: levels.join(", "),
+                        known: listed(levels),
                     });
                 }
             }
@@ -257,7 +257,7 @@ impl Table {
                             row,
                             column: column.name.clone(),
                             level: from[v as usize].clone(),
-                            known: to.join(", "),
+                            known: listed(to),
                         })?);
                     }
                 }
@@ -270,7 +270,7 @@ impl Table {
                             row,
                             column: column.name.clone(),
                             level: text,
-                            known: levels.join(", "),
+                            known: listed(levels),
                         })? as f64);
                     }
                 }
@@ -292,13 +292,7 @@ fn index_of(columns: &[Column], name: &str) -> Result<usize> {
 }
 
 fn unknown(columns: &[Column], name: &str) -> Error {
-    const SHOWN: usize = 20;
-    let mut known: Vec<&str> = columns.iter().take(SHOWN).map(|c| c.name.as_str()).collect();
-    let total = format!("… ({} in all)", columns.len());
-    if columns.len() > SHOWN {
-        known.push(&total);
-    }
-    Error::UnknownColumn { name: name.into(), known: known.join(", ") }
+    Error::UnknownColumn { name: name.into(), known: listed(columns.iter().map(|c| &c.name)) }
 }
 
 /// One player of a game: a feature, or a group of columns that are present or absent together.

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
+use riesz::error::listed;
+
 use crate::failure::{Failure, Result};
 use crate::io::csv::CsvRows;
 use crate::io::parquet::ParquetRows;
@@ -159,15 +161,12 @@ impl Rows {
 
     /// The places of the columns `names`.
     pub fn places<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<Vec<usize>> {
-        const SHOWN: usize = 20;
         let places: HashMap<&String, usize> = self.header.iter().enumerate().map(|(j, h)| (h, j)).collect();
         let place = |name: &String| {
             places.get(name).copied().ok_or_else(|| {
-                let known = self.header.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
-                let total = self.header.len();
-                let more = if total > SHOWN { format!(", … {total} in all") } else { String::new() };
+                let known = listed(&self.header);
                 Failure::input(format!(
-                    "{}: there is no column '{name}'; the columns are: {known}{more}",
+                    "{}: there is no column '{name}'; the columns are: {known}",
                     self.name
                 ))
             })

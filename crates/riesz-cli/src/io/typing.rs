@@ -193,7 +193,7 @@ fn codes(
         Failure::input(format!(
             "{name}: {} of column '{column}' is '{cell}', which the model has not seen; it knows: {}",
             chunk.place(i),
-            known.join(", ")
+            riesz::error::listed(known)
         ))
     };
     let as_number = |v: f64| known.iter().position(|l| l.parse() == Ok(v));

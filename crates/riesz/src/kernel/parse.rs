@@ -18,7 +18,7 @@ use super::{
     Categorical, Factor, Kernel, Lengthscale, Linear, Periodic, Polynomial, Profile, Stationary, Term, Units,
     lengthscales,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, listed};
 use crate::table::{ColumnKind, Table};
 
 /// Parentheses deeper than this are refused.
@@ -206,8 +206,7 @@ impl KernelExpression {
         let mut columns = Vec::with_capacity(spec.columns.len());
         for (name, at) in &spec.columns {
             let Some(j) = x.columns().iter().position(|c| c.name == *name) else {
-                let known: Vec<&str> = x.columns().iter().map(|c| c.name.as_str()).collect();
-                let known = known.join(", ");
+                let known = listed(x.columns().iter().map(|c| &c.name));
                 return Err(problem(
                     &self.text,
                     *at,
@@ -247,8 +246,10 @@ impl KernelExpression {
                     other => other,
                 };
                 let rule = spec.rule.unwrap_or(Lengthscale::Median);
-                let lengthscale =
-                    lengthscales(x, &columns, units, rule).map_err(|e| problem(&self.text, spec.at, e))?;
+                let lengthscale = lengthscales(x, &columns, units, rule).map_err(|error| match error {
+                    Error::Parameter { allowed, .. } => problem(&self.text, spec.at, allowed),
+                    other => problem(&self.text, spec.at, other),
+                })?;
                 vec![Factor::Stationary(Stationary {
                     profile,
                     columns,

@@ -1,7 +1,7 @@
 //! A kernel seen by players: a sum of products with one factor a player.
 
 use super::{Columns, Factor, Kernel, Structure};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, listed};
 use crate::simd::Isa;
 use crate::table::{Column, Groups};
 
@@ -99,7 +99,7 @@ impl Kernel {
                         let name = |&j: &usize| columns[j].name.as_str();
                         return Err(Error::NotProduct {
                             factor: factor.formula(),
-                            columns: factor.columns().iter().map(name).collect::<Vec<_>>().join(", "),
+                            columns: listed(factor.columns().iter().map(name)),
                         });
                     }
                 }
