@@ -184,8 +184,8 @@ pub struct FitArgs {
     /// Kernel expression
     #[arg(long, value_name = "EXPR", default_value = "rbf")]
     pub kernel: String,
-    /// Penalty of krr and klr: a positive number, or 'auto' for the best leave-one-out error (krr) or log loss on
-    /// held-out folds (klr) [default: auto]
+    /// Penalty of krr and klr: a positive number, or 'auto' for the best leave-one-out error (krr), or squared error (krr
+    /// with --folds) or log loss (klr) on held-out folds [default: auto]
     #[arg(long, visible_alias = "lambda", value_name = "X", allow_negative_numbers = true)]
     pub ridge: Option<String>,
     /// Price of an error in svc and svr: a positive number, or 'auto' for the best accuracy or squared error on held-out
@@ -249,7 +249,7 @@ impl FitArgs {
             ("--noise", self.noise.is_some(), &[Gp]),
             ("--row-noise", self.row_noise.is_some(), &[Gp]),
             ("--restarts", self.restarts.is_some(), &[Gp, Gpc]),
-            ("--folds", self.folds.is_some(), &[Klr, Svc, Svr]),
+            ("--folds", self.folds.is_some(), &[Krr, Klr, Svc, Svr]),
             ("--sample-weight", self.sample_weight.is_some(), &[Krr, Klr, Svc, Svr]),
         ];
         let name =

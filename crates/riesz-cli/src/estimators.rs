@@ -88,9 +88,21 @@ impl Problem<'_> {
         estimator.sample_weight.clone_from(&self.weights);
         let mut facts = Vec::new();
         match setting("--ridge", self.args.ridge.as_deref().unwrap_or("auto"))? {
+            Setting::Auto if self.args.folds.is_some() => {
+                let chosen = self.choose(Setting::Auto, Axis::new("ridge", &RIDGES), |grid, kernel_of| {
+                    let folds = folds(self.x.rows(), self.fold_count(), self.seed)?;
+                    let fit = |point: &Vec<f64>, x: &Table, y: &Matrix, rows: &[usize]| {
+                        let mut candidate = KernelRidge::new(kernel_of(point[1]), point[0]);
+                        candidate.sample_weight = self.weights_of(rows);
+                        Ok(candidate.fit(x, y)?.model)
+                    };
+                    Ok((cross_validate(grid, self.x, &y, &folds, fit)?, "mean squared error"))
+                })?;
+                (estimator.kernel, estimator.ridge, facts) = (chosen.kernel, chosen.value, chosen.facts);
+            }
             Setting::Auto if self.weights.is_some() => {
                 return Err(Failure::input(
-                    "--ridge auto takes no --sample-weight with krr: give the ridge as a number",
+                    "the leave-one-out error takes no --sample-weight: give --folds, or the ridge as a number",
                 ));
             }
             Setting::Auto => {
