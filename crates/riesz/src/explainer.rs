@@ -5,6 +5,8 @@
 //! rows; the engine then takes eight support points at a time. Every row is summed in the same order
 //! whatever the batch and the number of threads, so results are bit for bit the same.
 
+mod panel;
+
 use rayon::prelude::*;
 
 use crate::attribution::quadrature::{self as engine, Rounding, Run, Scratch};
@@ -12,10 +14,10 @@ use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::{Exactness, Explanation, Fact, Provenance};
 use crate::game::{Absent, Game};
-use crate::kernel::Columns;
 use crate::kernel::products::PlayerProduct;
 use crate::simd::{Isa, LANES, Lanes, Plain};
 use crate::table::{Groups, Table};
+use panel::{Panel, Side, decay, multiply, panels};
 
 /// Rows explained together by one thread.
 const BATCH: usize = 16;
@@ -38,87 +40,6 @@ pub struct Explainer<'m> {
     kept: Vec<Vec<Side>>,
     base: Vec<f64>,
     isa: Isa,
-}
-
-/// A run of support points, padded to a multiple of the lanes by repeating the last with coefficient 0.
-struct Panel {
-    /// Column-major, `len` rows.
-    points: Vec<f64>,
-    len: usize,
-    /// Coefficients by output: `coef[output][block]`.
-    coef: Vec<Vec<Lanes>>,
-}
-
-impl Panel {
-    fn columns(&self) -> Columns<'_> {
-        Columns::new(&self.points, self.len, 0, self.len)
-    }
-}
-
-/// The absent side of a product over a panel.
-struct Side {
-    /// Factor by factor, and one more, all 1: the engine's padding.
-    factors: Vec<f64>,
-    /// Products of factors: node i is node 2i times node 2i + 1, and node P + k is factor k of P. With it the product of
-    /// a run of factors takes O(ln P) steps, so a sparse row costs what its non-zeros cost.
-    tree: Vec<f64>,
-    /// Running sums over factors of the largest `max(0, -ln |f|)` in the panel.
-    decay: Vec<f64>,
-    len: usize,
-}
-
-impl Side {
-    fn new(factors: Vec<f64>, len: usize, with_tree: bool) -> Self {
-        let count = if with_tree { factors.len() / len - 1 } else { 0 };
-        let mut total = 0.0;
-        let sums = factors.chunks_exact(len).map(|factor| {
-            total += decay(factor);
-            total
-        });
-        let decay = std::iter::once(0.0).chain(sums).collect();
-        let mut side = Self { factors, tree: vec![1.0; count * len], decay, len };
-        for i in (1..count).rev() {
-            for l in 0..len {
-                side.tree[i * len + l] = side.node(2 * i)[l] * side.node(2 * i + 1)[l];
-            }
-        }
-        side
-    }
-
-    fn node(&self, i: usize) -> &[f64] {
-        let count = self.tree.len() / self.len;
-        let (values, at) = if i < count { (&self.tree, i) } else { (&self.factors, i - count) };
-        &values[at * self.len..(at + 1) * self.len]
-    }
-
-    /// Multiplies the factors of a run into the weights; returns the sum of their decays.
-    fn fold(&self, run: std::ops::Range<usize>, weights: &mut [Lanes]) -> f64 {
-        let decay = self.decay[run.end] - self.decay[run.start];
-        let count = self.tree.len() / self.len;
-        let (mut low, mut high) = (run.start + count, run.end + count);
-        while low < high {
-            if low % 2 == 1 {
-                multiply(weights, self.node(low));
-                low += 1;
-            }
-            if high % 2 == 1 {
-                high -= 1;
-                multiply(weights, self.node(high));
-            }
-            (low, high) = (low / 2, high / 2);
-        }
-        decay
-    }
-}
-
-/// The largest `max(0, -ln |f|)` of factors that are not 0 (one that is 0 makes its product exactly 0).
-fn decay(factors: &[f64]) -> f64 {
-    let least = factors.iter().map(|f| f.abs()).filter(|f| *f > 0.0).fold(1.0, f64::min);
-    -least.ln()
-}
-
-fn multiply(weights: &mut [Lanes], factor: &[f64]) {
-    weights.iter_mut().zip(factor.as_chunks::<LANES>().0).for_each(|(w, f)| *w = w.mul::<Plain>(Lanes(*f)));
 }
 
 /// What is summed up for a row.
@@ -501,29 +422,4 @@ impl<'m> Explainer<'m> {
             }
         }
     }
-}
-
-/// Cuts the support points into panels of at most `len` rows.
-fn panels(model: &Expansion, len: usize) -> Vec<Panel> {
-    let (n, d, m) = (model.points.rows(), model.points.width(), model.outputs());
-    (0..n)
-        .step_by(len)
-        .map(|start| {
-            let own = len.min(n - start);
-            let padded = own.next_multiple_of(LANES);
-            let mut points = vec![0.0; padded * d];
-            for j in 0..d {
-                for i in 0..padded {
-                    points[j * padded + i] = model.points.get(start + i.min(own - 1), j);
-                }
-            }
-            let mut coef = vec![vec![Lanes::ZERO; padded / LANES]; m];
-            for (o, column) in coef.iter_mut().enumerate() {
-                for i in 0..own {
-                    column[i / LANES].0[i % LANES] = model.coef[(start + i, o)];
-                }
-            }
-            Panel { points, len: padded, coef }
-        })
-        .collect()
 }
