@@ -16,7 +16,9 @@ pub enum Exactness {
         /// is computed on another path than the values.
         residual: Vec<f64>,
         /// A proved bound on the error of each value and on the residual: quadrature and rounding
-        /// (rows × outputs).
+        /// (rows × outputs). It takes kernel factors to be evaluated within a few units of rounding; a periodic
+        /// factor over thousands of periods, and a polynomial of several columns within one player that cancels,
+        /// can miss that.
         bound: Vec<f64>,
     },
     /// Estimated from samples.

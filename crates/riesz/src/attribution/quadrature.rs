@@ -44,9 +44,11 @@ pub(crate) struct Run<'a> {
 
 /// Errors that factors and weights bring along, in units of rounding (ε/2) relative to what they are part of.
 ///
-/// A factor is a product of a few pieces. Each piece f errs by at most `10 + per_log · max(0, -ln f)` units: a piece is at most
-/// a polynomial times an exponential, and errors of the exponent grow with it. (A periodic piece errs by `4π turns/ℓ²` units
-/// more, with the number of periods between its arguments.)
+/// A factor is a product of a few pieces. Each piece f errs by at most `10 + per_log · max(0, -ln f)` units: a piece is
+/// at most a polynomial times an exponential, and errors of the exponent grow with it. Two kinds of piece can err by
+/// more, which no bound here covers: a periodic one by `4π turns/ℓ²` units, with the number of periods between its
+/// arguments; and a polynomial or inner product of several columns within one player, whose units are relative to its
+/// terms and not to a sum in which they cancel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rounding {
     /// Units per unit of `-ln f`.
