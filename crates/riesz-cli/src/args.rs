@@ -357,18 +357,25 @@ pub struct ExplainArgs {
 Examples:
   riesz plot beeswarm why.json -o why.svg
   riesz plot waterfall why.json --row 3 -o row3.png
+  riesz plot beeswarm why.parquet rows.csv -o why.svg
   riesz plot dependence why.json --player bmi --color-by age -o bmi.svg --dark")]
 pub struct PlotArgs {
     /// Kind of plot
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(riesz_report::Plot::ALL.map(riesz_report::Plot::name)))]
     pub plot: String,
-    /// Explanation written by 'riesz explain … -o FILE.json'
+    /// Explanation written by 'riesz explain': JSON, or a table of values (CSV, Parquet)
     #[arg(value_hint = ValueHint::FilePath)]
     pub explanation: PathBuf,
+    /// With a table of values: the rows that were explained, for their feature values
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub rows: Option<PathBuf>,
+    /// How to read the tables.
+    #[command(flatten)]
+    pub table: TableArgs,
     /// Output of the model to show, by name or number from 0
     #[arg(long, value_name = "OUTPUT", default_value = "0")]
     pub show: String,
-    /// Row of waterfall and force plots, from 0
+    /// Number of the row that waterfall and force plots show, from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub row: usize,
     /// Player of dependence plots [default: the most important one]
@@ -432,10 +439,10 @@ Examples:
   riesz report why.json -o report.html
   riesz report m.riesz new.csv --background train.csv -o report.html")]
 pub struct ReportArgs {
-    /// Explanation written by 'riesz explain … -o FILE.json', or a model
+    /// Explanation written by 'riesz explain' (JSON, or a table of values), or a model
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// With a model: the table of rows to explain
+    /// With a model: the rows to explain; with a table of values: the rows that were explained, for their feature values
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: Option<PathBuf>,
     /// The question, with a model.

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use riesz::explanation::{Exactness, Fact};
+use riesz::explanation::Fact;
 use riesz::format::explanation;
 use riesz::{Explainer, Explanation};
 
@@ -14,10 +14,7 @@ use crate::games::Question;
 use crate::io::models::read_model;
 use crate::io::output::Output;
 use crate::io::typing::Conforming;
-use crate::io::write::{Cells, TableWriter};
-
-/// Columns before those of the players.
-const LEADING: [&str; 5] = ["row", "output", "base_value", "prediction", "residual"];
+use crate::io::values;
 
 /// Numbers that a JSON explanation may hold. It is one object of whole arrays, for plots and reports that need all
 /// rows at once, so unlike the tables it cannot stream; beyond this a table is the right form.
@@ -46,7 +43,7 @@ pub fn run(args: &ExplainArgs, global: &Global, console: Console) -> Result<()> 
     let mut done = 0;
     while let Some(table) = rows.next()? {
         let mut chunk = explainer.explain(&table).map_err(|e| Failure::from(e).about(&rows_name))?;
-        chunk.first_row = done;
+        chunk.row_numbers.iter_mut().for_each(|row| *row += done);
         done += chunk.rows();
         certificate.include(&chunk);
         match &mut sink {
@@ -81,7 +78,7 @@ impl Certificate {
         self.residual = self.residual.max(certificate.residual);
         self.bound = self.bound.max(certificate.bound);
         if !certificate.holds {
-            self.failed.get_or_insert(chunk.first_row);
+            self.failed = self.failed.or(chunk.row_numbers.first().copied());
         }
     }
 
@@ -106,7 +103,7 @@ impl Certificate {
 }
 
 enum Sink {
-    Table(Box<TableWriter>),
+    Table(Box<values::Writer>),
     Json(Box<Explanation>, Output),
 }
 
@@ -116,20 +113,14 @@ impl Sink {
             within_limit(&first, width)?;
             return Ok(Self::Json(Box::new(first), Output::open(path)?));
         }
-        let mut names: Vec<String> = LEADING.map(String::from).to_vec();
-        for player in &first.players {
-            let taken = LEADING.contains(&player.name.as_str());
-            names.push(if taken { format!("player:{}", player.name) } else { player.name.clone() });
-        }
-        let example = empty(first.players.len());
-        let mut sink = Self::Table(Box::new(TableWriter::open(path, format, names, example)?));
+        let mut sink = Self::Table(Box::new(values::Writer::open(path, format, &first)?));
         sink.add(first, width)?;
         Ok(sink)
     }
 
     fn add(&mut self, chunk: Explanation, width: usize) -> Result<()> {
         match self {
-            Self::Table(writer) => writer.rows(cells(&chunk)),
+            Self::Table(writer) => writer.rows(&chunk),
             Self::Json(all, _) => {
                 all.append(chunk)?;
                 within_limit(all, width)
@@ -159,30 +150,4 @@ pub fn within_limit(explanation: &Explanation, width: usize) -> Result<()> {
         "a JSON explanation holds all rows at once, and more than {} are too many: use .csv or .parquet, which stream",
         JSON_NUMBERS / width.max(1)
     )))
-}
-
-fn empty(players: usize) -> Vec<Cells> {
-    let mut cells = vec![Cells::Integers(Vec::new()), Cells::Texts(Vec::new())];
-    cells.extend((0..players + 3).map(|_| Cells::Numbers(Vec::new())));
-    cells
-}
-
-/// One line a row and output.
-fn cells(chunk: &Explanation) -> Vec<Cells> {
-    let (n, m, p) = (chunk.rows(), chunk.outputs(), chunk.players.len());
-    let row = (0..n * m).map(|k| (chunk.first_row + k / m) as i64).collect();
-    let output = (0..n * m).map(|k| chunk.output_names[k % m].clone()).collect();
-    let residual = match &chunk.exactness {
-        Exactness::Exact { residual, .. } => residual.clone(),
-        Exactness::Estimated { .. } => chunk.residuals(),
-    };
-    let mut cells = vec![
-        Cells::Integers(row),
-        Cells::Texts(output),
-        Cells::Numbers(chunk.base_values.clone()),
-        Cells::Numbers(chunk.predictions.clone()),
-        Cells::Numbers(residual),
-    ];
-    cells.extend((0..p).map(|j| Cells::Numbers((0..n * m).map(|k| chunk.values[k * p + j]).collect())));
-    cells
 }

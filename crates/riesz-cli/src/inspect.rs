@@ -18,8 +18,8 @@ pub fn run(args: &InspectArgs, global: &Global) -> Result<()> {
     let as_json = global.json_words()?;
     let (facts, record) = match read_any(&args.file, &[])? {
         Found::Model(saved, format) => (model_facts(&saved, format), model_record(&saved, format)),
-        Found::Explanation(explanation) => {
-            (explanation_facts(&explanation), explanation_record(&explanation))
+        Found::Explanation(explanation, format) => {
+            (explanation_facts(&explanation, format), explanation_record(&explanation, format))
         }
     };
     let text = if as_json { format!("{record:#}\n") } else { aligned(&facts) };
@@ -90,10 +90,10 @@ fn model_record(saved: &SavedModel, format: &str) -> Value {
     })
 }
 
-fn explanation_facts(explanation: &Explanation) -> Vec<Fact> {
+fn explanation_facts(explanation: &Explanation, format: &str) -> Vec<Fact> {
     let provenance = &explanation.provenance;
     let mut facts = vec![
-        Fact::new("file", "riesz explanation"),
+        Fact::new("file", format),
         Fact::new("game", &provenance.game),
         Fact::new("absence", &provenance.absent),
         Fact::new("rows", explanation.rows()),
@@ -127,11 +127,11 @@ fn exactness_words(explanation: &Explanation) -> String {
         (Exactness::Estimated { evaluations, seed, .. }, None) => {
             format!("estimated from {evaluations} evaluations (seed {seed})")
         }
-        (Exactness::Exact { .. }, None) => "exact".into(),
+        (_, None) => "not known: the table does not say".into(),
     }
 }
 
-fn explanation_record(explanation: &Explanation) -> Value {
+fn explanation_record(explanation: &Explanation, format: &str) -> Value {
     let importance: Vec<Value> = (0..explanation.outputs())
         .map(|o| {
             let names = explanation.players.iter().map(|p| p.name.clone());
@@ -143,7 +143,7 @@ fn explanation_record(explanation: &Explanation) -> Value {
         })
         .collect();
     json!({
-        "file": "riesz explanation",
+        "file": format,
         "rows": explanation.rows(),
         "outputs": explanation.output_names,
         "players": explanation.players,

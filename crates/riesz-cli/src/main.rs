@@ -81,7 +81,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Fit(args) => fit::run(args, global, console),
         Command::Predict(args) => predict::run(&args, global, console),
         Command::Explain(args) => explain::run(&args, global, console),
-        Command::Plot(args) => plot::run(&args, global),
+        Command::Plot(args) => plot::run(&args, global, console),
         Command::Report(args) => report::run(&args, global, console),
         Command::Inspect(args) => inspect::run(&args, global),
         Command::Convert(args) => convert::run(&args),

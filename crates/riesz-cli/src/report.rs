@@ -9,7 +9,7 @@ use crate::console::Console;
 use crate::explain::{Certificate, within_limit};
 use crate::failure::{Failure, Result};
 use crate::games::Question;
-use crate::io::models::{Found, read_any};
+use crate::io::models::{Found, complete, read_any};
 use crate::io::output::write_all;
 use crate::io::typing::Conforming;
 
@@ -21,11 +21,7 @@ pub fn run(args: &ReportArgs, global: &Global, console: Console) -> Result<()> {
     let rows = args.rows.as_deref().map(|path| args.table.source(path).open()).transpose()?;
     let header = rows.as_ref().map_or(&[][..], |rows| rows.header());
     let explanation = match (read_any(&args.file, header)?, rows) {
-        (Found::Explanation(explanation), None) => *explanation,
-        (Found::Explanation(_), Some(_)) => {
-            let name = args.file.display();
-            return Err(Failure::input(format!("{name} is an explanation already: leave the rows out")));
-        }
+        (Found::Explanation(explanation, _), rows) => complete(*explanation, &args.file, rows, &console)?,
         (Found::Model(..), None) => {
             let name = args.file.display();
             return Err(Failure::input(format!("{name} is a model: say which rows to explain, after it")));
@@ -44,7 +40,9 @@ pub fn run(args: &ReportArgs, global: &Global, console: Console) -> Result<()> {
             let progress = console.progress("explaining");
             let mut all: Option<Explanation> = None;
             while let Some(table) = rows.next()? {
-                let chunk = explainer.explain(&table)?;
+                let mut chunk = explainer.explain(&table)?;
+                let done = all.as_ref().map_or(0, Explanation::rows);
+                chunk.row_numbers.iter_mut().for_each(|row| *row += done);
                 match &mut all {
                     None => all = Some(chunk),
                     Some(all) => all.append(chunk)?,

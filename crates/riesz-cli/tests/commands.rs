@@ -173,10 +173,39 @@ fn every_plot_is_drawn() {
     }
     place.good("plot dependence e.json --player bmi --color-by age -o p.svg");
     place.bad("plot dependence e.json --player weight", "there is no player 'weight'; the players are: age");
-    place.bad("plot waterfall e.json --row 442", "row = 442");
+    place.bad("plot waterfall e.json --row 442", "no such row; they go from 0 to 441");
     place.bad("plot bar e.json --show y", "there is no output 'y'");
     place.bad("plot bar m.riesz", "is a model, and an explanation is needed here");
     place.bad("plot bar e.json --width 3", "width");
+}
+
+#[test]
+fn tables_of_values_are_explanations_too() {
+    let place = fitted();
+    place.good("explain m.riesz DIABETES -o e.json");
+    place.good("plot beeswarm e.json -o json.svg");
+    for table in ["e.csv", "e.parquet"] {
+        place.good(&format!("explain m.riesz DIABETES -o {table}"));
+        place.good(&format!("plot beeswarm {table} DIABETES -o with.svg"));
+        assert!(place.read("with.svg") == place.read("json.svg"), "{table}");
+        place.good(&format!("plot dependence {table} -o without.svg"));
+        assert!(place.read("without.svg").contains("no feature values"), "{table}");
+        place.good(&format!("report {table} DIABETES -o r.html"));
+        place.good(&format!("inspect {table}"));
+    }
+    let page = place.read("r.html");
+    assert!(page.contains("the certificate holds") && page.contains("functional"));
+    place.good("report e.csv -o r.html");
+    assert!(place.read("r.html").contains("is not known"));
+    place.write("other.csv", "row,output,base_value\n0,y,1\n");
+    place.bad("inspect other.csv", "a table, but not one of values");
+    place.write("rows.csv", "bmi\n1\n");
+    place.bad("plot bar e.csv rows.csv", "give the table that was explained");
+    place.write("rows.csv", "weight\n1\n");
+    place.bad(
+        "plot bar e.csv rows.csv",
+        "none of the columns that the explanation's players are called after",
+    );
 }
 
 #[test]
@@ -191,7 +220,7 @@ fn a_report_is_one_page() {
     }
     assert!(place.read("a.html").contains("Why"));
     place.bad("report m.riesz", "say which rows to explain");
-    place.bad("report e.json DIABETES", "is an explanation already");
+    place.bad("report e.json DIABETES", "holds its feature values already");
     place.bad("report nowhere.json", "cannot read");
 }
 

@@ -63,7 +63,7 @@ fn diabetes() -> Result<Explanation, Box<dyn std::error::Error>> {
         base_values: vec![152.133; n],
         predictions,
         data,
-        first_row: 0,
+        row_numbers: (0..n).collect(),
         exactness: Exactness::Exact { residual: Vec::new(), bound: vec![3.1e-12; n] },
         provenance: Provenance {
             game: "interventional".into(),

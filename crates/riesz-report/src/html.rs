@@ -40,7 +40,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         return Err(Error::parameter("max_rows", 0, "at least 1"));
     }
     let rows = drawn_rows(explanation, options.max_rows);
-    let drawn = subset(explanation, &rows);
+    let drawn = explanation.select_rows(&rows);
     let mut outputs = Vec::new();
     for (o, name) in explanation.output_names.iter().enumerate() {
         let plot = |e: &Explanation, plot: Plot, width: u32| -> Result<String> {
@@ -73,7 +73,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         provenance => minijinja::value::Serde(&explanation.provenance),
         exactness => minijinja::value::Serde(exactness(explanation)),
         // Inside a script element only `<` can end the element or open a comment.
-        data => data(&drawn, &rows, explanation).to_string().replace('<', "\\u003c"),
+        data => data(&drawn, explanation).to_string().replace('<', "\\u003c"),
     };
     let mut environment = Environment::new();
     let broken = |e: minijinja::Error| Error::Format { problem: format!("the page cannot be written: {e}") };
@@ -89,39 +89,12 @@ fn drawn_rows(explanation: &Explanation, max_rows: usize) -> Vec<usize> {
     (0..count).map(|k| k * n / count).collect()
 }
 
-fn subset(e: &Explanation, rows: &[usize]) -> Explanation {
-    let (m, p) = (e.outputs(), e.players.len());
-    let pick = |list: &[f64], width: usize| -> Vec<f64> {
-        rows.iter().flat_map(|&i| list[i * width..(i + 1) * width].iter().copied()).collect()
-    };
-    Explanation {
-        players: e.players.clone(),
-        output_names: e.output_names.clone(),
-        values: pick(&e.values, m * p),
-        base_values: pick(&e.base_values, m),
-        predictions: pick(&e.predictions, m),
-        data: e.data.select_rows(rows),
-        first_row: e.first_row,
-        exactness: match &e.exactness {
-            Exactness::Exact { residual, bound } => {
-                Exactness::Exact { residual: pick(residual, m), bound: pick(bound, m) }
-            }
-            Exactness::Estimated { std_error, evaluations, seed } => Exactness::Estimated {
-                std_error: pick(std_error, m * p),
-                evaluations: *evaluations,
-                seed: *seed,
-            },
-        },
-        provenance: e.provenance.clone(),
-    }
-}
-
 /// The picture as part of a page: the page's own style sheet holds the variables.
 fn inline(svg: Svg) -> String {
     svg.text.replace(&variables(), "").replace(" xmlns=\"http://www.w3.org/2000/svg\"", "")
 }
 
-fn data(drawn: &Explanation, rows: &[usize], all: &Explanation) -> Value {
+fn data(drawn: &Explanation, all: &Explanation) -> Value {
     let (n, m, p) = (drawn.rows(), drawn.outputs(), drawn.players.len());
     let by_output = |list: &[f64]| -> Vec<Vec<f64>> {
         (0..m).map(|o| (0..n).map(|i| list[i * m + o]).collect()).collect()
@@ -149,10 +122,10 @@ fn data(drawn: &Explanation, rows: &[usize], all: &Explanation) -> Value {
         .collect();
     let residuals = match &drawn.exactness {
         Exactness::Exact { residual, .. } => residual.clone(),
-        Exactness::Estimated { .. } => drawn.residuals(),
+        Exactness::Estimated { .. } | Exactness::Unstated => drawn.residuals(),
     };
     json!({
-        "rows": rows.iter().map(|i| all.first_row + i).collect::<Vec<_>>(),
+        "rows": drawn.row_numbers,
         "outputs": drawn.output_names,
         "players": players,
         "columns": columns,
@@ -177,7 +150,7 @@ fn exactness(e: &Explanation) -> Value {
                 fact("seed", seed.to_string()),
             ],
         }),
-        (Exactness::Exact { .. }, Some(c)) => json!({
+        (_, Some(c)) => json!({
             "class": if c.holds { "holds" } else { "fails" },
             "headline": if c.holds {
                 "These values are exact up to rounding: the certificate holds."
@@ -189,9 +162,14 @@ fn exactness(e: &Explanation) -> Value {
                 fact("largest proved bound", scientific(c.bound, 1)),
             ],
         }),
-        (Exactness::Exact { .. }, None) => {
-            json!({ "class": "fails", "headline": "No certificate.", "facts": [] })
-        }
+        (_, None) => json!({
+            "class": "estimated",
+            "headline": "How exact these values are is not known: the table that they come from does not say.",
+            "facts": [fact(
+                "largest |residual|",
+                scientific(e.residuals().iter().fold(0.0, |m: f64, r| m.max(r.abs())), 1),
+            )],
+        }),
     }
 }
 

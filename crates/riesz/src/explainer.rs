@@ -234,7 +234,7 @@ impl<'m> Explainer<'m> {
             base_values: (0..n).flat_map(|_| self.base.iter().copied()).collect(),
             predictions: predictions.data().to_vec(),
             data,
-            first_row: 0,
+            row_numbers: (0..n).collect(),
             exactness: Exactness::Exact { residual, bound },
             provenance: Provenance {
                 game: self.game.name().into(),

@@ -30,6 +30,8 @@ pub enum Exactness {
         /// Seed of the sampler.
         seed: u64,
     },
+    /// Nothing is known: the values come from a file that does not say.
+    Unstated,
 }
 
 /// One fact for people: a name and its value, for model cards and provenance.
@@ -95,8 +97,8 @@ pub struct Explanation {
     pub predictions: Vec<f64>,
     /// The explained rows in the user's units.
     pub data: Table,
-    /// Number of the first explained row in its source, from 0.
-    pub first_row: usize,
+    /// The number of each explained row in its source, from 0.
+    pub row_numbers: Vec<usize>,
     /// Exact or estimated, and how far off.
     pub exactness: Exactness,
     /// Model card and run.
@@ -151,7 +153,7 @@ impl Explanation {
     }
 
     /// The largest |residual|, the largest bound, and whether every residual is within its own bound.
-    /// `None` if the values are estimates.
+    /// `None` if the values are not known to be exact.
     pub fn certificate(&self) -> Option<Certificate> {
         let Exactness::Exact { residual, bound } = &self.exactness else { return None };
         Some(Certificate {
@@ -183,6 +185,7 @@ impl Explanation {
             }
         }
         self.data = self.data.stack(&other.data)?;
+        self.row_numbers.extend(other.row_numbers);
         self.values.extend(other.values);
         self.base_values.extend(other.base_values);
         self.predictions.extend(other.predictions);
@@ -197,7 +200,7 @@ impl Explanation {
     pub fn beside(&mut self, other: Self) -> Result<()> {
         let same = self.players == other.players
             && self.provenance.game == other.provenance.game
-            && self.first_row == other.first_row
+            && self.row_numbers == other.row_numbers
             && self.data == other.data;
         let (m, k, p) = (self.outputs(), other.outputs(), self.players.len());
         match (&mut self.exactness, other.exactness) {
@@ -221,6 +224,35 @@ impl Explanation {
         Ok(())
     }
 
+    /// The rows with the given indices, in that order.
+    pub fn select_rows(&self, indices: &[usize]) -> Self {
+        let (m, p) = (self.outputs(), self.players.len());
+        let pick = |list: &[f64], width: usize| -> Vec<f64> {
+            indices.iter().flat_map(|&i| &list[i * width..(i + 1) * width]).copied().collect()
+        };
+        Self {
+            players: self.players.clone(),
+            output_names: self.output_names.clone(),
+            values: pick(&self.values, m * p),
+            base_values: pick(&self.base_values, m),
+            predictions: pick(&self.predictions, m),
+            data: self.data.select_rows(indices),
+            row_numbers: indices.iter().map(|&i| self.row_numbers[i]).collect(),
+            exactness: match &self.exactness {
+                Exactness::Exact { residual, bound } => {
+                    Exactness::Exact { residual: pick(residual, m), bound: pick(bound, m) }
+                }
+                Exactness::Estimated { std_error, evaluations, seed } => Exactness::Estimated {
+                    std_error: pick(std_error, m * p),
+                    evaluations: *evaluations,
+                    seed: *seed,
+                },
+                Exactness::Unstated => Exactness::Unstated,
+            },
+            provenance: self.provenance.clone(),
+        }
+    }
+
     /// Checks that all parts have the sizes that belong together.
     ///
     /// # Errors
@@ -239,7 +271,9 @@ impl Explanation {
                 why: format!("{n} rows, {m} outputs, {p} players"),
             })
         };
-        check("values", self.values.len(), n * m * p)?;
+        // A file may claim any number of rows.
+        check("values", self.values.len(), n.saturating_mul(m).saturating_mul(p))?;
+        check("row numbers", self.row_numbers.len(), n)?;
         check("base values", self.base_values.len(), n * m)?;
         check("predictions", self.predictions.len(), n * m)?;
         match &self.exactness {
@@ -248,6 +282,7 @@ impl Explanation {
                 check("bounds", bound.len(), n * m)
             }
             Exactness::Estimated { std_error, .. } => check("standard errors", std_error.len(), n * m * p),
+            Exactness::Unstated => Ok(()),
         }?;
         for player in &self.players {
             if player.columns.iter().any(|&j| j >= self.data.width()) {

@@ -159,6 +159,14 @@ impl Rows {
         &self.header
     }
 
+    /// What the file says under `key` beside its columns; CSV files say nothing.
+    pub fn note(&self, key: &str) -> Option<String> {
+        match &self.kind {
+            Kind::Csv(_) => None,
+            Kind::Parquet(rows) => rows.note(key),
+        }
+    }
+
     /// The places of the columns `names`.
     pub fn places<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<Vec<usize>> {
         let places: HashMap<&String, usize> = self.header.iter().enumerate().map(|(j, h)| (h, j)).collect();

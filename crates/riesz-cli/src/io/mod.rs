@@ -6,4 +6,5 @@ pub mod models;
 pub mod output;
 pub mod parquet;
 pub mod typing;
+pub mod values;
 pub mod write;

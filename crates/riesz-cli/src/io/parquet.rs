@@ -37,6 +37,12 @@ impl ParquetRows {
         &self.header
     }
 
+    /// What the footer says under `key`.
+    pub fn note(&self, key: &str) -> Option<String> {
+        let notes = self.reader.metadata().file_metadata().key_value_metadata()?;
+        notes.iter().find(|note| note.key == key)?.value.clone()
+    }
+
     /// At most `limit` rows of the columns `wanted`.
     pub fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
         while self.left == 0 {

@@ -158,7 +158,8 @@ fn refuse(chunk: &Chunk, i: usize, column: &str, name: &str, cell: &str) -> Fail
     Failure::input(format!("{name}: {place} of column '{column}' {problem}"))
 }
 
-fn numbers(chunk: &Chunk, j: usize, column: &str, name: &str, out: &mut Vec<f64>) -> Result<()> {
+/// Appends column `j` of a chunk to `out`; `column` and `name` are what to call it and its table in messages.
+pub fn numbers(chunk: &Chunk, j: usize, column: &str, name: &str, out: &mut Vec<f64>) -> Result<()> {
     match &chunk.columns[j] {
         Raw::Numbers(v) => {
             if let Some(i) = v.iter().position(|v| !v.is_finite()) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
@@ -148,6 +149,13 @@ impl TableWriter {
             }
         }
         Ok(())
+    }
+
+    /// Says something about the table as a whole, where the format has a place for it: in Parquet's footer.
+    pub fn note(&mut self, key: &str, value: String) {
+        if let Kind::Parquet { writer, .. } = &mut self.kind {
+            writer.append_key_value_metadata(KeyValue::new(key.to_string(), value));
+        }
     }
 
     /// Completes the table and puts it in its place.

@@ -12,7 +12,7 @@ pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let column = single_column(&e.players[player]);
     let xs: Vec<f64> = match column {
         Some(j) => e.data.column(j).to_vec(),
-        None => (0..n).map(|i| (e.first_row + i + 1) as f64).collect(),
+        None => e.row_numbers.iter().map(|&i| i as f64).collect(),
     };
     let levels = column.and_then(|j| match &e.data.columns()[j].kind {
         ColumnKind::Categorical { levels } => Some(levels),
@@ -27,7 +27,10 @@ pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let mut canvas = Canvas::new(options.theme);
     let axis_name = match column {
         Some(_) => name.clone(),
-        None => format!("row ({name} has {} columns, so no single value)", e.players[player].columns.len()),
+        None => match e.players[player].columns.len() {
+            0 => "row (the explanation has no feature values)".into(),
+            columns => format!("row ({name} has {columns} columns, so no single value)"),
+        },
     };
     match levels {
         None => x_axis(&mut canvas, x_scale, top, bottom, &axis_name),

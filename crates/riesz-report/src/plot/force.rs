@@ -62,9 +62,9 @@ pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let about = format!(
         "Row {}: features that raise the prediction push from the left, features that lower it from the right; \
          they meet at {}.",
-        e.first_row + row + 1,
+        e.row_numbers[row],
         format::number(prediction)
     );
-    let title = format!("Forces on row {}", e.first_row + row + 1);
+    let title = format!("Forces on row {}", e.row_numbers[row]);
     canvas.finish(width, deepest + 18.0, &title, &about, "")
 }

@@ -53,12 +53,12 @@ pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         lines.iter().take(3).map(|l| format!("{}: {}", l.0, format::signed(l.1))).collect();
     let about = format!(
         "Row {}: from the base value {} to the prediction {}. Largest steps: {}.",
-        e.first_row + row + 1,
+        e.row_numbers[row],
         format::number(base),
         format::number(prediction),
         names.join("; ")
     );
-    let title = format!("Waterfall of row {}", e.first_row + row + 1);
+    let title = format!("Waterfall of row {}", e.row_numbers[row]);
     canvas.finish(width, bottom + 44.0, &title, &about, "")
 }
 

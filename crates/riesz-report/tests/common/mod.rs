@@ -18,7 +18,7 @@ pub fn explanation(n: usize, names: &[&str], m: usize) -> Explanation {
         base_values: vec![1.5; n * m],
         predictions,
         data,
-        first_row: 0,
+        row_numbers: (0..n).collect(),
         exactness: Exactness::Exact { residual: Vec::new(), bound: Vec::new() },
         provenance: Provenance {
             game: "interventional".into(),

@@ -58,6 +58,7 @@ pub fn read(bytes: &[u8]) -> Result<Explanation> {
             residual.iter().chain(bound).all(|v| v.is_finite()) && bound.iter().all(|b| *b >= 0.0)
         }
         Exactness::Estimated { std_error, .. } => std_error.iter().all(|v| v.is_finite() && *v >= 0.0),
+        Exactness::Unstated => true,
     };
     if !finite || !numbers.all(|v| v.is_finite()) {
         return Err(Error::Format { problem: "the explanation holds numbers that are not finite".into() });
@@ -82,7 +83,7 @@ mod tests {
             base_values: vec![1.0, 1.0],
             predictions: vec![1.3, 1.7],
             data,
-            first_row: 0,
+            row_numbers: vec![3, 5],
             exactness: Exactness::Exact { residual: vec![0.0, 1e-17], bound: vec![1e-15, 1e-15] },
             provenance: Provenance::default(),
         }
