@@ -38,6 +38,9 @@ pub struct Explainer<'m> {
     panels: Vec<Panel>,
     /// The absent side of each product and panel, where it is the same for all rows: one reference row, or means.
     kept: Vec<Vec<Side>>,
+    /// Where the absent side is all 1, for each product and panel: the factors that are not 1 for a row of zeros. `None` if
+    /// they are so many that a list saves nothing.
+    occupied: Vec<Vec<Option<Vec<u32>>>>,
     base: Vec<f64>,
     isa: Isa,
 }
@@ -58,6 +61,7 @@ struct Workspace {
     present: Vec<f64>,
     absent: Vec<f64>,
     active: Vec<u32>,
+    candidates: Vec<u32>,
     weights: Vec<Lanes>,
     lanes: Vec<Lanes>,
 }
@@ -68,8 +72,12 @@ struct Portion<'a> {
     product: &'a PlayerProduct<'a>,
     variants: std::ops::Range<usize>,
     absent: Option<&'a [f64]>,
-    /// Where the absent side is one reference row: itself, and for each row of the batch the factors that differ.
-    sparse: Option<(&'a Side, &'a [Vec<u32>])>,
+    /// The absent side, where it is one reference row.
+    side: Option<&'a Side>,
+    /// For each row of the batch the factors whose columns differ from those of one row: the reference row, or zeros.
+    differing: Option<&'a [Vec<u32>]>,
+    /// The factors that are not 1 for a row of zeros.
+    occupied: Option<&'a [u32]>,
 }
 
 impl<'m> Explainer<'m> {
@@ -104,12 +112,17 @@ impl<'m> Explainer<'m> {
             absent,
             panels,
             kept: Vec::new(),
+            occupied: Vec::new(),
             base: Vec::new(),
             isa: Isa::detect(),
         };
         if explainer.absent.weights().len() == 1 && !matches!(explainer.absent, Absent::Ones) {
             let sides = |p| explainer.panels.iter().map(|panel| explainer.side(p, panel)).collect();
             explainer.kept = explainer.products.iter().map(sides).collect();
+        }
+        if matches!(explainer.absent, Absent::Ones) {
+            let lists = |p| explainer.panels.iter().map(|panel| explainer.occupied(p, panel)).collect();
+            explainer.occupied = explainer.products.iter().map(lists).collect();
         }
         explainer.base = explainer.base_values();
         Ok(explainer)
@@ -136,6 +149,18 @@ impl<'m> Explainer<'m> {
         let mut out = vec![1.0; size + panel.len];
         self.absent.fill(self.isa, product, panel.columns(), 0, &mut out[..size]);
         Side::new(out, panel.len, matches!(self.absent, Absent::Rows(_)))
+    }
+
+    fn occupied(&self, product: &PlayerProduct<'_>, panel: &Panel) -> Option<Vec<u32>> {
+        let zeros = vec![0.0; self.model.points.width()];
+        let mut factor = vec![1.0; panel.len];
+        let mut is_one = |k: u32| {
+            product.factor(self.isa, k as usize, panel.columns(), &zeros, &mut factor);
+            factor.iter().all(|f| *f == 1.0)
+        };
+        let count = product.players.len();
+        let list: Vec<u32> = (0..count as u32).filter(|&k| !is_one(k)).collect();
+        (2 * list.len() < count).then_some(list)
     }
 
     /// `intercept + Σ_p w_p Π_j b_pj`, without the engine.
@@ -255,9 +280,17 @@ impl<'m> Explainer<'m> {
             for (t, product) in self.products.iter().enumerate() {
                 let size = (product.players.len() + 1) * panel.len;
                 let kept = self.kept.get(t).map(|kept| &kept[at]);
-                let sparse = kept.zip(differing.get(t).map(Vec::as_slice));
                 let absent = kept.map(|side| side.factors.as_slice());
-                let part = Portion { panel, product, variants: 0..1, absent, sparse };
+                let occupied = self.occupied.get(t).and_then(|lists| lists[at].as_deref());
+                let part = Portion {
+                    panel,
+                    product,
+                    variants: 0..1,
+                    absent,
+                    side: kept,
+                    differing: differing.get(t).map(Vec::as_slice),
+                    occupied,
+                };
                 match &self.absent {
                     Absent::Rows(_) if kept.is_none() => {
                         let variants = self.absent.weights().len();
@@ -283,9 +316,15 @@ impl<'m> Explainer<'m> {
         sums
     }
 
-    /// Where the absent side is one reference row: for each product and row, the factors whose columns differ.
+    /// For each product and row, the factors whose columns differ from the one reference row, or from zeros where all
+    /// absent factors are 1.
     fn differing(&self, rows: &[Vec<f64>]) -> Vec<Vec<Vec<u32>>> {
-        let Some(reference) = self.absent.row(0).filter(|_| !self.kept.is_empty()) else { return Vec::new() };
+        let zeros = vec![0.0; self.model.points.width()];
+        let reference = match self.absent.row(0) {
+            Some(row) if !self.kept.is_empty() => row,
+            None if self.occupied.iter().flatten().any(Option::is_some) => &zeros,
+            _ => return Vec::new(),
+        };
         let players = self.groups.players();
         let differs = |x: &[f64], p: usize| players[p].columns.iter().any(|&j| x[j] != reference[j]);
         let of_row = |product: &PlayerProduct<'_>, x: &[f64]| {
@@ -303,8 +342,17 @@ impl<'m> Explainer<'m> {
         // After the factors stands the engine's padding.
         w.present.clear();
         w.present.resize((players + 1) * len, 1.0);
+        let mut candidates = std::mem::take(&mut w.candidates);
         for (row, (x, sums)) in rows.iter().zip(sums).enumerate() {
-            let list = part.sparse.map(|(_, lists)| &lists[row]);
+            // The factors that may differ from the absent side somewhere in the panel.
+            let list = match (part.differing, part.occupied) {
+                (Some(differing), None) if part.side.is_some() => Some(differing[row].as_slice()),
+                (Some(differing), Some(occupied)) => {
+                    merge(&differing[row], occupied, &mut candidates);
+                    Some(candidates.as_slice())
+                }
+                _ => None,
+            };
             let mut fill = |k: usize| {
                 let factor = &mut w.present[k * len..(k + 1) * len];
                 part.product.factor(self.isa, k, part.panel.columns(), x, factor);
@@ -340,8 +388,8 @@ impl<'m> Explainer<'m> {
                 if let Some(b) = b.filter(|_| active < players) {
                     let mut from = 0;
                     for end in w.active[..active].iter().map(|&k| k as usize).chain([players]) {
-                        match part.sparse {
-                            Some((side, _)) => rounding.decay += side.fold(from..end, &mut w.weights),
+                        match part.side {
+                            Some(side) => rounding.decay += side.fold(from..end, &mut w.weights),
                             None => (from..end).map(|k| &b[k * len..(k + 1) * len]).for_each(|factor| {
                                 rounding.decay += decay(factor);
                                 multiply(&mut w.weights, factor);
@@ -394,6 +442,7 @@ impl<'m> Explainer<'m> {
                 }
             }
         }
+        w.candidates = candidates;
     }
 
     /// Lists the factors in which present and absent side differ somewhere in the panel; the others cost nothing
@@ -422,4 +471,16 @@ impl<'m> Explainer<'m> {
             }
         }
     }
+}
+
+/// The union of two ascending lists, ascending.
+fn merge(a: &[u32], b: &[u32], out: &mut Vec<u32>) {
+    out.clear();
+    let (mut i, mut j) = (0, 0);
+    while i < a.len() && j < b.len() {
+        out.push(a[i].min(b[j]));
+        (i, j) = (i + usize::from(a[i] <= b[j]), j + usize::from(b[j] <= a[i]));
+    }
+    out.extend(&a[i..]);
+    out.extend(&b[j..]);
 }

@@ -383,3 +383,53 @@ fn sparse_rows_are_enumerated() {
         }
     }
 }
+
+/// Rows and support points with few non-zeros among many columns: where both are zero a Gaussian factor is 1, as without the
+/// column, and nothing is computed. The last factor is not 1 there. The oracle writes the game out.
+#[test]
+fn sparse_support_points_are_enumerated() {
+    const D: usize = 61;
+    let number = |i: usize, j: usize| ((i * 37 + j * 101) % 89) as f64 / 30.0 - 1.4;
+    let used = [2, 3, 17, 30, 58];
+    let sparse = |i: usize, columns: &[usize]| {
+        (0..D).map(|j| if columns.contains(&j) { number(i, j) } else { 0.0 }).collect::<Vec<f64>>()
+    };
+    let points: Vec<Vec<f64>> = (0..43).map(|i| sparse(i, &used[i % 3..i % 3 + 2])).collect();
+    let coef: Vec<f64> = (0..43).map(|i| number(i, 7) + 0.1).collect();
+    let (center, scale) = (0.4, 1.5);
+    let kernel = Kernel::gaussian(&[2.0; D])
+        * Linear { columns: vec![D - 1], center: vec![center], scale: vec![scale] }.into();
+    let coefs = Matrix::column_vector(coef.clone());
+    let model = Expansion::new(kernel, Table::from_rows(&points).unwrap(), coefs, vec![0.3]).unwrap();
+    for own in [vec![], vec![3], vec![0, 3, 59], vec![17, 40, 60]] {
+        let x = sparse(91, &own);
+        let mut players: Vec<usize> = used.iter().chain(&own).copied().chain([D - 1]).collect();
+        players.sort_unstable();
+        players.dedup();
+        let phi = shapley(players.len(), |s| {
+            let of_point = |p: &Vec<f64>| {
+                let present = players.iter().zip(s).filter(|(_, on)| **on).map(|(&j, _)| j);
+                present
+                    .map(|j| {
+                        let linear = if j == D - 1 {
+                            (p[j] - center) * (x[j] - center) / (scale * scale)
+                        } else {
+                            1.0
+                        };
+                        (-(p[j] - x[j]).powi(2) / 8.0).exp() * linear
+                    })
+                    .product::<f64>()
+            };
+            points.iter().zip(&coef).map(|(p, c)| c * of_point(p)).sum()
+        });
+        let mut expected = vec![0.0; D];
+        players.iter().zip(&phi).for_each(|(&j, p)| expected[j] = *p);
+        let rows = Table::from_rows(&[x.clone(), x]).unwrap();
+        let explanation = Explainer::new(&model, Game::Functional, None).unwrap().explain(&rows).unwrap();
+        assert!(explanation.certificate().unwrap().holds);
+        for (j, expected) in expected.iter().enumerate() {
+            let value = explanation.row_values(1, 0)[j];
+            assert!((value - expected).abs() < 1e-12, "{own:?} {j}: {value} {expected}");
+        }
+    }
+}
