@@ -1,0 +1,319 @@
+//! The compiled half of the Python package `riesz`: conversion between numpy arrays and the library's types, and
+//! nothing else. The public classes are written in Python, in `python/riesz`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use numpy::ndarray::{Array2, Array3, ArrayView2};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use riesz::format::model::{self, SavedModel};
+use riesz::format::{explanation, libsvm};
+use riesz::table::Groups;
+use riesz::{Background, Column, Exactness, Game, Kernel, Matrix, Table};
+use riesz_report::{PlotOptions, ReportOptions, Theme};
+use self_cell::self_cell;
+
+/// Values, base values, predictions, residuals and bounds.
+type Parts<'py> = (
+    Bound<'py, PyArray3<f64>>,
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray2<f64>>,
+    Bound<'py, PyArray2<f64>>,
+    Bound<'py, PyArray2<f64>>,
+);
+
+/// How long to compute before looking whether the user pressed Ctrl-C.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+fn refuse(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+fn table(columns: &[Column], rows: ArrayView2<'_, f64>) -> riesz::Result<Table> {
+    Table::from_column_major(columns.to_vec(), rows.nrows(), rows.t().iter().copied().collect())
+}
+
+/// Row-major numbers as an array; their number is the product of the sizes.
+fn matrix(rows: usize, cols: usize, numbers: Vec<f64>) -> PyResult<Array2<f64>> {
+    Array2::from_shape_vec((rows, cols), numbers).map_err(refuse)
+}
+
+/// A thread pool; `None` for one thread a core.
+fn pool(threads: Option<usize>) -> PyResult<rayon::ThreadPool> {
+    rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build().map_err(refuse)
+}
+
+/// A fitted kernel model.
+#[pyclass(frozen, module = "riesz._core")]
+struct Expansion {
+    model: Arc<riesz::Expansion>,
+    groups: Option<Groups>,
+}
+
+#[pymethods]
+impl Expansion {
+    #[new]
+    fn new(
+        kernel: &str,
+        points: PyReadonlyArray2<'_, f64>,
+        coef: PyReadonlyArray2<'_, f64>,
+        intercept: Vec<f64>,
+        feature_names: Vec<String>,
+        output_names: Vec<String>,
+    ) -> PyResult<Self> {
+        let kernel: Kernel = serde_json::from_str(kernel).map_err(refuse)?;
+        let columns: Vec<Column> = feature_names.into_iter().map(Column::numeric).collect();
+        let points = table(&columns, points.as_array()).map_err(refuse)?;
+        let coef = coef.as_array();
+        let coef = Matrix::from_row_major(coef.nrows(), coef.ncols(), coef.iter().copied().collect());
+        let mut model = riesz::Expansion::new(kernel, points, coef, intercept).map_err(refuse)?;
+        model.output_names = output_names;
+        model.validate().map_err(refuse)?;
+        Ok(Self { model: Arc::new(model), groups: None })
+    }
+
+    /// Reads a riesz model or a LIBSVM model.
+    #[staticmethod]
+    fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
+        if model::recognises(bytes) {
+            let SavedModel { model, groups } = model::from_bytes(bytes).map_err(refuse)?;
+            return Ok(Self { model: Arc::new(model), groups });
+        }
+        if libsvm::recognises(bytes) {
+            let model = libsvm::read(bytes, None).map_err(refuse)?;
+            return Ok(Self { model: Arc::new(model), groups: None });
+        }
+        Err(PyValueError::new_err("this is neither a riesz model nor a LIBSVM model"))
+    }
+
+    /// The model as a riesz model file.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let saved = SavedModel { model: (*self.model).clone(), groups: self.groups.clone() };
+        Ok(PyBytes::new(py, &model::to_bytes(&saved).map_err(refuse)?))
+    }
+
+    #[getter]
+    fn feature_names(&self) -> Vec<String> {
+        self.model.columns().iter().map(|c| c.name.clone()).collect()
+    }
+
+    #[getter]
+    fn output_names(&self) -> Vec<String> {
+        self.model.output_names.clone()
+    }
+
+    #[getter]
+    fn formula(&self) -> String {
+        self.model.kernel.formula()
+    }
+
+    #[getter]
+    fn points<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let points = &self.model.points;
+        let by_column = matrix(points.width(), points.rows(), points.column_major().to_vec())?;
+        Ok(by_column.reversed_axes().into_pyarray(py))
+    }
+
+    #[getter]
+    fn coef<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let coef = &self.model.coef;
+        Ok(matrix(coef.rows(), coef.cols(), coef.data().to_vec())?.into_pyarray(py))
+    }
+
+    #[getter]
+    fn intercept(&self) -> Vec<f64> {
+        self.model.intercept.clone()
+    }
+
+    /// The players that the model file names, as (name, columns); empty if it names none.
+    #[getter]
+    fn groups(&self) -> Vec<(String, Vec<usize>)> {
+        let players = self.groups.as_ref().map_or(&[][..], |groups| groups.players());
+        players.iter().map(|p| (p.name.clone(), p.columns.clone())).collect()
+    }
+
+    /// Facts about the model, for model cards.
+    #[getter]
+    fn card(&self) -> Vec<(String, String)> {
+        let mut card: Vec<(String, String)> =
+            self.model.card.iter().map(|fact| (fact.name.clone(), fact.value.clone())).collect();
+        card.push(("kernel".into(), self.model.kernel.formula()));
+        card.push(("support points".into(), self.model.points.rows().to_string()));
+        card
+    }
+
+    fn predict<'py>(
+        &self,
+        py: Python<'py>,
+        rows: PyReadonlyArray2<'_, f64>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let rows = table(self.model.columns(), rows.as_array()).map_err(refuse)?;
+        let out = py.detach(|| self.model.predict(&rows)).map_err(refuse)?;
+        Ok(matrix(out.rows(), out.cols(), out.data().to_vec())?.into_pyarray(py))
+    }
+}
+
+type Borrowed<'m> = riesz::Explainer<'m>;
+
+self_cell!(
+    struct Owned {
+        owner: Arc<riesz::Expansion>,
+        #[covariant]
+        dependent: Borrowed,
+    }
+);
+
+/// Explains rows of one model under one game.
+#[pyclass(frozen, module = "riesz._core")]
+struct Explainer {
+    owned: Owned,
+    pool: rayon::ThreadPool,
+    absent: String,
+}
+
+#[pymethods]
+impl Explainer {
+    #[new]
+    #[pyo3(signature = (model, game, background, weights, groups, threads))]
+    fn new(
+        py: Python<'_>,
+        model: &Expansion,
+        game: &str,
+        background: Option<PyReadonlyArray2<'_, f64>>,
+        weights: Option<PyReadonlyArray1<'_, f64>>,
+        groups: Option<Vec<(String, Vec<usize>)>>,
+        threads: Option<usize>,
+    ) -> PyResult<Self> {
+        let columns = model.model.columns();
+        let rows = || -> PyResult<Background> {
+            let rows = background.as_ref().ok_or_else(|| refuse("this game needs a background"))?;
+            let rows = table(columns, rows.as_array()).map_err(refuse)?;
+            Ok(Background { rows, weights: weights.as_ref().map(|w| w.as_array().to_vec()) })
+        };
+        let game = match game {
+            "functional" => Game::Functional,
+            "baseline" => Game::Baseline { point: rows()?.rows },
+            "interventional" => Game::Interventional { background: rows()? },
+            "marginal-product" => Game::MarginalProduct { background: rows()? },
+            other => return Err(refuse(format!("there is no game '{other}'"))),
+        };
+        let groups = match groups {
+            None => None,
+            Some(groups) => {
+                let mut named = Vec::with_capacity(groups.len());
+                for (name, own) in groups {
+                    let names: Option<Vec<String>> =
+                        own.iter().map(|&j| columns.get(j).map(|c| c.name.clone())).collect();
+                    let names = names
+                        .ok_or_else(|| refuse(format!("group '{name}' names a column that is not there")))?;
+                    named.push((name, names));
+                }
+                Some(Groups::named(columns, &named).map_err(refuse)?)
+            }
+        };
+        let absent = game.absent();
+        let pool = pool(threads)?;
+        let owner = model.model.clone();
+        let owned = py
+            .detach(|| {
+                pool.install(|| Owned::try_new(owner, |model| riesz::Explainer::new(model, game, groups)))
+            })
+            .map_err(refuse)?;
+        Ok(Self { owned, pool, absent })
+    }
+
+    /// What an absent feature means, in a sentence.
+    #[getter]
+    fn absent(&self) -> String {
+        self.absent.clone()
+    }
+
+    /// The players and their columns.
+    #[getter]
+    fn players(&self) -> Vec<(String, Vec<usize>)> {
+        let players = self.owned.borrow_dependent().groups().players();
+        players.iter().map(|p| (p.name.clone(), p.columns.clone())).collect()
+    }
+
+    /// Values (rows, outputs, players), base values (outputs), predictions, residuals and bounds (rows, outputs).
+    fn explain<'py>(&self, py: Python<'py>, rows: PyReadonlyArray2<'_, f64>) -> PyResult<Parts<'py>> {
+        let rows = rows.as_array();
+        let explainer = self.owned.borrow_dependent();
+        let columns = self.owned.borrow_owner().columns();
+        let (n, m, p) = (rows.nrows(), explainer.base().len(), explainer.groups().players().len());
+        let mut values = Vec::with_capacity(n * m * p);
+        let (mut predictions, mut residuals, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut done, mut chunk) = (0, 64);
+        while done < n {
+            let until = (done + chunk).min(n);
+            let part = table(columns, rows.slice(numpy::ndarray::s![done..until, ..])).map_err(refuse)?;
+            let start = Instant::now();
+            let part = py.detach(|| self.pool.install(|| explainer.explain(&part))).map_err(refuse)?;
+            let Exactness::Exact { residual, bound } = part.exactness else {
+                return Err(refuse("the explanation is not exact"));
+            };
+            values.extend(part.values);
+            predictions.extend(part.predictions);
+            residuals.extend(residual);
+            bounds.extend(bound);
+            done = until;
+            // Chunks do not change a bit of the result.
+            if start.elapsed() < PATIENCE {
+                chunk = (2 * chunk).min(1 << 16);
+            } else if start.elapsed() > 4 * PATIENCE {
+                chunk = (chunk / 2).max(1);
+            }
+            py.check_signals()?;
+        }
+        let values = Array3::from_shape_vec((n, m, p), values).map_err(refuse)?;
+        Ok((
+            values.into_pyarray(py),
+            explainer.base().to_vec().into_pyarray(py),
+            matrix(n, m, predictions)?.into_pyarray(py),
+            matrix(n, m, residuals)?.into_pyarray(py),
+            matrix(n, m, bounds)?.into_pyarray(py),
+        ))
+    }
+}
+
+/// Whether an explanation's JSON form can be read.
+#[pyfunction]
+fn check(py: Python<'_>, json: &[u8]) -> PyResult<()> {
+    py.detach(|| explanation::read(json)).map(|_| ()).map_err(refuse)
+}
+
+/// The HTML report of an explanation in its JSON form.
+#[pyfunction]
+fn report(py: Python<'_>, json: &[u8], title: &str) -> PyResult<String> {
+    let options = ReportOptions { title: title.into(), ..ReportOptions::default() };
+    py.detach(|| explanation::read(json).and_then(|e| riesz_report::report(&e, &options))).map_err(refuse)
+}
+
+/// One plot of an explanation in its JSON form, as SVG.
+#[pyfunction]
+fn svg(
+    py: Python<'_>,
+    json: &[u8],
+    plot: &str,
+    output: usize,
+    row: usize,
+    max_display: usize,
+) -> PyResult<String> {
+    let options = PlotOptions { output, row, max_display, theme: Theme::Auto, ..PlotOptions::default() };
+    let draw = || riesz_report::render(&explanation::read(json)?, plot.parse()?, &options);
+    py.detach(draw).map(|svg| svg.text).map_err(refuse)
+}
+
+/// The compiled half of riesz.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::{Expansion, Explainer, check, report, svg};
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals, reason = "Python's name for it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,20 @@
+"""Kernel machines that explain themselves.
+
+>>> import numpy as np, riesz
+>>> from sklearn.svm import SVR
+>>> rng = np.random.default_rng(0)
+>>> X = rng.normal(size=(60, 3)); y = X[:, 0] + X[:, 1] * X[:, 2]
+>>> explanation = riesz.Explainer(SVR().fit(X, y), background=X)(X[:5])
+>>> explanation.values.shape
+(5, 3)
+>>> bool(explanation.certificate.holds)
+True
+"""
+
+from . import kernels
+from ._core import __version__
+from ._expansion import Expansion, UnsupportedModelError
+from ._explainer import Explainer
+from ._explanation import Certificate, Explanation
+
+__all__ = ["Certificate", "Expansion", "Explainer", "Explanation", "UnsupportedModelError", "__version__", "kernels"]

@@ -1,0 +1,63 @@
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Expansion", "Explainer", "__version__", "check", "report", "svg"]
+
+__version__: str
+
+@final
+class Expansion:
+    def __new__(
+        cls,
+        kernel: str,
+        points: NDArray[np.float64],
+        coef: NDArray[np.float64],
+        intercept: list[float],
+        feature_names: list[str],
+        output_names: list[str],
+    ) -> Expansion: ...
+    @staticmethod
+    def from_bytes(bytes: bytes) -> Expansion: ...
+    def to_bytes(self) -> bytes: ...
+    def predict(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    @property
+    def feature_names(self) -> list[str]: ...
+    @property
+    def output_names(self) -> list[str]: ...
+    @property
+    def formula(self) -> str: ...
+    @property
+    def points(self) -> NDArray[np.float64]: ...
+    @property
+    def coef(self) -> NDArray[np.float64]: ...
+    @property
+    def intercept(self) -> list[float]: ...
+    @property
+    def groups(self) -> list[tuple[str, list[int]]]: ...
+    @property
+    def card(self) -> list[tuple[str, str]]: ...
+
+@final
+class Explainer:
+    def __new__(
+        cls,
+        model: Expansion,
+        game: str,
+        background: NDArray[np.float64] | None,
+        weights: NDArray[np.float64] | None,
+        groups: list[tuple[str, list[int]]] | None,
+        threads: int | None,
+    ) -> Explainer: ...
+    @property
+    def absent(self) -> str: ...
+    @property
+    def players(self) -> list[tuple[str, list[int]]]: ...
+    def explain(
+        self, rows: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...
+
+def check(json: bytes) -> None: ...
+def report(json: bytes, title: str) -> str: ...
+def svg(json: bytes, plot: str, output: int, row: int, max_display: int) -> str: ...

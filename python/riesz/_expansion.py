@@ -1,0 +1,143 @@
+"""A fitted kernel model as the one thing that riesz explains: an expansion over support points."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._data import as_numbers, names_of, numbered
+from .kernels import Kernel
+
+
+class UnsupportedModelError(TypeError):
+    """The model, or a part of it that the message names, has no exact values."""
+
+
+class Expansion:
+    """``f(x) = intercept + Σ_i coef_i k(points_i, x)``, with one column of ``coef`` an output.
+
+    Parameters
+    ----------
+    kernel : riesz.kernels.Kernel
+    points : array of shape (n, d), or a data frame
+        Support points, in the kernel's units.
+    coef : array of shape (n,) or (n, m)
+        Dual coefficients.
+    intercept : float or array of shape (m,), default 0
+    feature_names : list of str, optional
+        By default the data frame's column names, or ``x0``, ``x1``, ….
+    output_names : list of str, optional
+
+    Raises
+    ------
+    ValueError
+        If sizes do not fit together, a number is not finite, or a parameter of the kernel is out of range.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        points: Any,
+        coef: Any,
+        intercept: Any = 0.0,
+        *,
+        feature_names: Sequence[str] | None = None,
+        output_names: Sequence[str] | None = None,
+    ) -> None:
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"kernel is a {type(kernel).__name__}: build it from riesz.kernels")
+        shape = np.shape(points)
+        if len(shape) != 2:
+            raise ValueError(f"points has {len(shape)} dimension(s), but two are needed: points and columns")
+        names = feature_names if feature_names is not None else names_of(points) or numbered(shape[1])
+        names = [str(name) for name in names]
+        points = as_numbers(points, names, "points")
+        coef = np.asarray(coef, dtype=np.float64)
+        coef = np.ascontiguousarray(coef[:, None] if coef.ndim == 1 else coef)
+        if coef.ndim != 2 or len(coef) != len(points):
+            raise ValueError(f"coef has the shape {coef.shape}, but there are {len(points)} points")
+        outputs = coef.shape[1]
+        intercept = np.broadcast_to(np.asarray(intercept, dtype=np.float64), (outputs,))
+        if output_names is None:
+            output_names = ["y"] if outputs == 1 else [f"y{o}" for o in range(outputs)]
+        if len(output_names) != outputs:
+            raise ValueError(f"there are {len(output_names)} output_names, but coef has {outputs} columns")
+        self._core = _core.Expansion(
+            kernel._to_json(names), points, coef, intercept.tolist(), names, [str(o) for o in output_names]
+        )
+
+    @classmethod
+    def _wrap(cls, core: _core.Expansion) -> Expansion:
+        expansion = cls.__new__(cls)
+        expansion._core = core
+        return expansion
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Expansion:
+        """Reads a riesz model file or a LIBSVM model file."""
+        path = pathlib.Path(path)
+        try:
+            return cls._wrap(_core.Expansion.from_bytes(path.read_bytes()))
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a riesz model file, which the command line reads too."""
+        write(path, self._core.to_bytes())
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The outputs at the rows of ``X``: shape (rows,), or (rows, m) with several outputs."""
+        out = self._core.predict(as_numbers(X, self.feature_names))
+        return out[:, 0] if out.shape[1] == 1 else out
+
+    @property
+    def points(self) -> np.ndarray:
+        """Support points, (n, d)."""
+        return self._core.points
+
+    @property
+    def coef(self) -> np.ndarray:
+        """Dual coefficients, (n, m)."""
+        return self._core.coef
+
+    @property
+    def intercept(self) -> np.ndarray:
+        """One number an output."""
+        return np.asarray(self._core.intercept)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the columns."""
+        return self._core.feature_names
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the outputs."""
+        return self._core.output_names
+
+    def __reduce__(self):
+        return _unpickle, (self._core.to_bytes(),)
+
+    def __repr__(self) -> str:
+        n, d = self.points.shape
+        return f"<riesz.Expansion: {self._core.formula} over {n} points of {d} columns>"
+
+
+def _unpickle(content: bytes) -> Expansion:
+    return Expansion._wrap(_core.Expansion.from_bytes(content))
+
+
+def write(path: str | os.PathLike[str], content: bytes) -> None:
+    """Writes a file under another name first, so that a failure leaves what was there."""
+    path = pathlib.Path(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

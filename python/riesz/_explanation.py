@@ -1,0 +1,373 @@
+"""What an explainer answers: values, what they add up to, how exact they are, and where they come from."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._expansion import write
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What can be said of exact values as a whole."""
+
+    #: The largest ``|prediction - base value - sum of values|``.
+    residual: float
+    #: The largest proved bound on the error of a value.
+    bound: float
+    #: Whether every residual is within its own bound.
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where an explanation comes from."""
+
+    #: The game: what was asked.
+    game: str
+    #: What an absent feature means in this game.
+    absent: str
+    #: Facts about the model, by name.
+    model: dict[str, str] = field(default_factory=dict)
+    #: Facts about the run, by name.
+    run: dict[str, str] = field(default_factory=dict)
+
+
+class Explanation:
+    """Shapley values of ``n`` rows, ``d`` features (players) and ``m`` outputs.
+
+    Index it by row, feature and output, with numbers, names, slices or lists, as in
+    ``explanation[0]``, ``explanation[:, "bmi"]``, ``explanation[10:20, :, "virginica"]``.
+
+    Attributes
+    ----------
+    feature_names : list of str
+        The players: columns, or groups of columns.
+    output_names : list of str
+    row_numbers : array of int
+        The number of each row in what was explained.
+    column_names : list of str
+        The columns of :attr:`data`.
+    provenance : Provenance
+    """
+
+    def __init__(
+        self,
+        *,
+        values: np.ndarray,
+        base_values: np.ndarray,
+        predictions: np.ndarray,
+        residual: np.ndarray,
+        bound: np.ndarray,
+        data: np.ndarray,
+        column_names: Sequence[str],
+        players: Sequence[tuple[str, Sequence[int]]],
+        output_names: Sequence[str],
+        row_numbers: np.ndarray,
+        provenance: Provenance,
+        squeezed: tuple[bool, bool, bool] = (False, False, False),
+    ) -> None:
+        # Always rows × players × outputs, and rows × outputs; `squeezed` says which of the three were picked by a number or
+        # name and do not show.
+        self._values, self._base, self._predictions = values, base_values, predictions
+        self._residual, self._bound = residual, bound
+        self._data, self._squeezed = data, squeezed
+        self.column_names, self._players = list(column_names), [(name, list(own)) for name, own in players]
+        self.feature_names = [name for name, _ in self._players]
+        self.output_names = list(output_names)
+        self.row_numbers = row_numbers
+        self.provenance = provenance
+
+    # Arrays ------------------------------------------------------------------------------------------------------
+
+    def _shown(self, array: np.ndarray, axes: Sequence[int]) -> Any:
+        """``array``, whose axes are rows (0), players (1) and outputs (2), without those picked by a number."""
+        drop = []
+        for at, axis in enumerate(axes):
+            # A single output never has an axis of its own.
+            if self._squeezed[axis] or (axis == 2 and len(self.output_names) == 1):
+                drop.append(at)
+        shown = array.squeeze(axis=tuple(drop))
+        return shown if shown.ndim else shown[()]
+
+    @property
+    def values(self) -> Any:
+        """The Shapley values: (n, d), or (n, d, m) with several outputs."""
+        return self._shown(self._values, (0, 1, 2))
+
+    @property
+    def base_values(self) -> Any:
+        """The game's value with all features absent: (n,), or (n, m) with several outputs."""
+        return self._shown(self._base, (0, 2))
+
+    @property
+    def predictions(self) -> Any:
+        """The model's output: (n,), or (n, m). Base value and values add up to it."""
+        return self._shown(self._predictions, (0, 2))
+
+    @property
+    def residual(self) -> Any:
+        """``predictions - base_values - sum of values``, where the prediction is computed on another path: (n,), or (n, m)."""
+        return self._shown(self._residual, (0, 2))
+
+    @property
+    def bound(self) -> Any:
+        """A proved bound on the error of each value of a row, quadrature and rounding: (n,), or (n, m)."""
+        return self._shown(self._bound, (0, 2))
+
+    @property
+    def data(self) -> Any:
+        """The explained rows in the user's columns, (n, columns)."""
+        return self._data[0] if self._squeezed[0] else self._data
+
+    @property
+    def exactness(self) -> str:
+        """``"exact"``: up to rounding, within :attr:`bound`."""
+        return "exact"
+
+    @property
+    def std_error(self) -> None:
+        """The standard error of estimated values; ``None`` for exact ones."""
+        return None
+
+    @property
+    def certificate(self) -> Certificate:
+        """Largest residual, largest bound, and whether each residual is within its bound."""
+        size = np.abs(self._residual)
+        return Certificate(
+            residual=float(size.max(initial=0.0)),
+            bound=float(self._bound.max(initial=0.0)),
+            holds=bool((size <= self._bound).all()),
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of :attr:`values`."""
+        return np.shape(self.values)
+
+    def __len__(self) -> int:
+        if self._squeezed[0]:
+            raise TypeError("this is the explanation of a single row")
+        return len(self._values)
+
+    # Picking -----------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Explanation:
+        keys = list(key) if isinstance(key, tuple) else [key]
+        free = [axis for axis in range(3) if not self._squeezed[axis] and not (axis == 2 and len(self.output_names) == 1)]
+        if Ellipsis in [k for k in keys if not isinstance(k, np.ndarray)]:
+            at = keys.index(Ellipsis)
+            keys[at : at + 1] = [slice(None)] * (len(free) - len(keys) + 1)
+        if len(keys) > len(free):
+            raise IndexError(f"{len(keys)} indices, but the explanation has {len(free)} axes: rows, features, outputs")
+        picked: list[Any] = [slice(None)] * 3
+        squeezed = list(self._squeezed)
+        names = [None, self.feature_names, self.output_names]
+        for axis, one in zip(free, keys):
+            one = _positions(one, names[axis], ("row", "feature", "output")[axis])
+            if isinstance(one, (int, np.integer)):
+                count = self._values.shape[axis]
+                if not -count <= one < count:
+                    raise IndexError(f"there is no {('row', 'feature', 'output')[axis]} {one}: there are {count}")
+                squeezed[axis] = True
+                one = [int(one) % count]
+            picked[axis] = one
+        rows, players, outputs = picked
+        pair = lambda array: array[rows][:, outputs]
+        return Explanation(
+            values=self._values[rows][:, players][:, :, outputs],
+            base_values=pair(self._base),
+            predictions=pair(self._predictions),
+            residual=pair(self._residual),
+            bound=pair(self._bound),
+            data=self._data[rows],
+            column_names=self.column_names,
+            players=[self._players[j] for j in np.arange(len(self._players))[players]],
+            output_names=[self.output_names[o] for o in np.arange(len(self.output_names))[outputs]],
+            row_numbers=self.row_numbers[rows],
+            provenance=self.provenance,
+            squeezed=(squeezed[0], squeezed[1], squeezed[2]),
+        )
+
+    # To other tools ----------------------------------------------------------------------------------------------
+
+    def to_shap(self) -> Any:
+        """The same as a ``shap.Explanation``, for shap's plots. Groups of columns have no single value: their data are NaN."""
+        import shap
+
+        single = [own[0] if len(own) == 1 else None for _, own in self._players]
+        columns = [np.full(len(self._data), np.nan) if j is None else self._data[:, j] for j in single]
+        data = np.column_stack(columns) if columns else np.empty((len(self._data), 0))
+        return shap.Explanation(
+            values=self.values,
+            base_values=self.base_values,
+            data=self._shown(data, (0, 1)),
+            feature_names=self.feature_names[0] if self._squeezed[1] else self.feature_names,
+            output_names=None if self._squeezed[2] or len(self.output_names) == 1 else self.output_names,
+        )
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """One line a row and output: ``row, output, base_value, prediction, residual``, then one column a feature: the table
+        that the command line writes. ``library`` is ``"pandas"`` or ``"polars"``."""
+        n, p, m = self._values.shape
+        leading: dict[str, Any] = {
+            "row": np.repeat(self.row_numbers, m),
+            "output": list(self.output_names) * n,
+            "base_value": self._base.ravel(),
+            "prediction": self._predictions.ravel(),
+            "residual": self._residual.ravel(),
+        }
+        for j, name in enumerate(self.feature_names):
+            taken = name in leading or name.startswith("player:")
+            leading[f"player:{name}" if taken else name] = self._values[:, j].ravel()
+        if library == "pandas":
+            import pandas
+
+            return pandas.DataFrame(leading)
+        if library == "polars":
+            import polars
+
+            return polars.DataFrame(leading)
+        raise ValueError(f"library = '{library}': it is 'pandas' or 'polars'")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the explanation as JSON, which ``riesz plot``, ``report`` and ``inspect`` read too."""
+        write(path, self._to_json())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Explanation:
+        """Reads what :meth:`save` or ``riesz explain -o FILE.json`` wrote."""
+        content = pathlib.Path(path).read_bytes()
+        try:
+            _core.check(content)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        return cls._from_json(content)
+
+    def report(self, path: str | os.PathLike[str], title: str = "Explanation") -> None:
+        """Writes a self-contained HTML page: importance, beeswarm, dependence, each row, exactness, provenance."""
+        write(path, _core.report(self._to_json(), title).encode())
+
+    def _to_json(self) -> bytes:
+        columns, numbers = [], []
+        for j, name in enumerate(self.column_names):
+            kind, cells = _column(self._data[:, j])
+            columns.append({"name": name, "kind": kind})
+            numbers.extend(cells)
+        facts = lambda known: [{"name": k, "value": v} for k, v in known.items()]
+        exactness = {"kind": "exact", "residual": self._residual.ravel().tolist(), "bound": self._bound.ravel().tolist()}
+        record = {
+            "format": "riesz-explanation",
+            "version": 1,
+            "players": [{"name": name, "columns": own} for name, own in self._players],
+            "output_names": self.output_names,
+            "values": self._values.transpose(0, 2, 1).ravel().tolist(),
+            "base_values": self._base.ravel().tolist(),
+            "predictions": self._predictions.ravel().tolist(),
+            "data": {"columns": columns, "rows": len(self._data), "values": numbers},
+            "row_numbers": self.row_numbers.tolist(),
+            "exactness": exactness,
+            "provenance": {
+                "game": self.provenance.game,
+                "absent": self.provenance.absent,
+                "model": facts(self.provenance.model),
+                "run": facts(self.provenance.run),
+            },
+        }
+        return json.dumps(record, allow_nan=False).encode()
+
+    @classmethod
+    def _from_json(cls, content: bytes) -> Explanation:
+        record = json.loads(content)
+        if record["exactness"]["kind"] != "exact":
+            raise ValueError(f"the explanation's values are {record['exactness']['kind']}, and only exact ones can be read")
+        n, m, p = len(record["row_numbers"]), len(record["output_names"]), len(record["players"])
+        pair = lambda numbers: np.asarray(numbers, dtype=np.float64).reshape(n, m)
+        table = record["data"]
+        data = np.asarray(table["values"], dtype=np.float64).reshape(len(table["columns"]), n).T
+        levels = [c["kind"]["categorical"]["levels"] if isinstance(c["kind"], dict) else None for c in table["columns"]]
+        if any(level is not None for level in levels):
+            data = data.astype(object)
+            for j, level in enumerate(levels):
+                if level is not None:
+                    data[:, j] = [level[int(code)] for code in data[:, j]]
+        facts = lambda known: {fact["name"]: fact["value"] for fact in known}
+        origin = record["provenance"]
+        return cls(
+            values=np.asarray(record["values"], dtype=np.float64).reshape(n, m, p).transpose(0, 2, 1),
+            base_values=pair(record["base_values"]),
+            predictions=pair(record["predictions"]),
+            residual=pair(record["exactness"]["residual"]),
+            bound=pair(record["exactness"]["bound"]),
+            data=data,
+            column_names=[c["name"] for c in table["columns"]],
+            players=[(player["name"], player["columns"]) for player in record["players"]],
+            output_names=record["output_names"],
+            row_numbers=np.asarray(record["row_numbers"], dtype=np.int64),
+            provenance=Provenance(origin["game"], origin["absent"], facts(origin["model"]), facts(origin["run"])),
+        )
+
+    # Display -----------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        shape = " × ".join(str(size) for size in self.shape) or "1"
+        certificate = self.certificate
+        state = "exact within" if certificate.holds else "CERTIFICATE FAILED, bound"
+        return f"<riesz.Explanation: {shape} values, {self.provenance.game} game, {state} {certificate.bound:.1e}>"
+
+    def _repr_html_(self) -> str:
+        if not len(self._values) or not self.feature_names:
+            return f"<code>{repr(self)[1:-1]}</code>"
+        plot = "waterfall" if len(self._values) == 1 else "beeswarm"
+        return _core.svg(self._to_json(), plot, 0, 0, 10) + f"<p><code>{repr(self)[1:-1]}</code></p>"
+
+    def __reduce__(self):
+        return _unpickle, (self.__dict__.copy(),)
+
+
+def _unpickle(state: dict[str, Any]) -> Explanation:
+    explanation = Explanation.__new__(Explanation)
+    explanation.__dict__.update(state)
+    return explanation
+
+
+def _positions(key: Any, names: Sequence[str] | None, what: str) -> Any:
+    """Names as numbers; a mask as numbers; the rest as it is."""
+    if isinstance(key, str):
+        if names is None:
+            raise IndexError(f"rows have numbers, not names like '{key}'")
+        if key not in names:
+            raise KeyError(f"there is no {what} '{key}'; there are: {', '.join(names)}")
+        return names.index(key)
+    if isinstance(key, (list, tuple, np.ndarray)):
+        array = np.asarray(key)
+        if array.dtype == bool:
+            return np.flatnonzero(array)
+        if array.dtype.kind in "US":
+            return np.asarray([_positions(str(name), names, what) for name in key], dtype=int)
+        return array.astype(int)
+    if isinstance(key, (int, np.integer, slice)):
+        return key
+    raise IndexError(f"a {what} is picked by a number, a name, a slice or a list, not by a {type(key).__name__}")
+
+
+def _column(cells: np.ndarray) -> tuple[Any, list[float]]:
+    """A column's kind and numbers in the file format; what is not a finite number becomes a level."""
+    try:
+        numbers = cells.astype(np.float64)
+        if np.isfinite(numbers).all():
+            return "numeric", numbers.tolist()
+    except (TypeError, ValueError):
+        pass
+    texts = [str(cell) for cell in cells]
+    levels = sorted(set(texts))
+    code = {level: float(k) for k, level in enumerate(levels)}
+    return {"categorical": {"levels": levels}}, [code[text] for text in texts]

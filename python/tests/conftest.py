@@ -1,0 +1,40 @@
+"""Oracles that know nothing of riesz."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+
+def shapley(value, d):
+    """Shapley values of a set function by enumeration; ``value`` takes a boolean mask and returns an array."""
+    v = {mask: np.asarray(value(np.array(mask))) for mask in itertools.product([False, True], repeat=d)}
+    phi = [np.zeros_like(v[(True,) * d], dtype=float) for _ in range(d)]
+    for mask, base in v.items():
+        size = sum(mask)
+        if size == d:
+            continue
+        weight = math.factorial(size) * math.factorial(d - 1 - size) / math.factorial(d)
+        for j in range(d):
+            if not mask[j]:
+                phi[j] = phi[j] + weight * (v[mask[:j] + (True,) + mask[j + 1 :]] - base)
+    return np.moveaxis(np.array(phi), 0, 0)
+
+
+def interventional(f, x, background, weights=None):
+    """Values of the interventional game of ``f`` at the row ``x``: absent columns take a background row's values."""
+    weights = np.full(len(background), 1 / len(background)) if weights is None else weights / np.sum(weights)
+
+    def value(mask):
+        return np.tensordot(weights, np.asarray(f(np.where(mask, x, background))), axes=1)
+
+    return shapley(value, len(x))
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(50, 4)) * [1.0, 2.0, 0.5, 1.0] + [0.0, 3.0, 0.0, -1.0]
+    y = np.sin(X[:, 0]) + 0.3 * X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=50)
+    return X, y

@@ -1,0 +1,241 @@
+"""Explanations: picking, other tools, files."""
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+import shap
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import SVC, SVR
+
+import riesz
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture
+def one(data):
+    X, y = data
+    frame = pd.DataFrame(X, columns=["age", "sex", "bmi", "bp"])
+    return riesz.Explainer(SVR().fit(frame, y), frame[:8])(frame[:6])
+
+
+@pytest.fixture
+def three(data):
+    X, y = data
+    return riesz.Explainer(SVC().fit(X, np.digitize(y, [-0.3, 0.5])), X[:8])(X[:6])
+
+
+def test_shapes(one, three):
+    assert one.values.shape == (6, 4) and one.base_values.shape == (6,) and one.residual.shape == (6,)
+    assert three.values.shape == (6, 4, 3) and three.base_values.shape == (6, 3) and three.bound.shape == (6, 3)
+    for e in (one, three):
+        np.testing.assert_allclose(e.base_values + e.values.sum(axis=1), e.predictions, atol=1e-12)
+        assert e.exactness == "exact" and e.std_error is None and e.certificate.holds and len(e) == 6
+
+
+def test_picking(one, three):
+    assert one[0].values.shape == (4,) and np.isscalar(one[0].base_values)
+    assert (one[0].data == one.data[0]).all()
+    assert (one[-1].values == one.values[-1]).all()
+    assert (one[1:3].values == one.values[1:3]).all() and (one[1:3].row_numbers == [1, 2]).all()
+    assert (one[[4, 2]].values == one.values[[4, 2]]).all()
+    assert (one[one.values[:, 0] > 0].values == one.values[one.values[:, 0] > 0]).all()
+    assert (one[:, "bmi"].values == one.values[:, 2]).all() and one[:, "bmi"].feature_names == ["bmi"]
+    assert (one[:, ["bp", "age"]].values == one.values[:, [3, 0]]).all()
+    assert one[2, "sex"].values == one.values[2, 1]
+    assert (three[..., 1].values == three.values[..., 1]).all() and three[..., 1].base_values.shape == (6,)
+    assert (three[:, :, "0 vs 2"].values == three.values[:, :, 1]).all()
+    assert (three[3, :, [2, 0]].values == three.values[3][:, [2, 0]]).all()
+    assert (three[3].values == three.values[3]).all() and (three[3][:, 1].values == three.values[3, :, 1]).all()
+    for key, kind in [
+        ((0, 0, 0), IndexError),
+        (6, IndexError),
+        ((0, "weight"), KeyError),
+        (0.5, IndexError),
+        ("age", IndexError),
+    ]:
+        with pytest.raises(kind):
+            one[key]
+    with pytest.raises(TypeError):
+        len(one[0])
+
+
+def test_shap_draws_it(one, three):
+    import matplotlib.pyplot as plt
+
+    theirs = one.to_shap()
+    assert (theirs.values == one.values).all() and theirs.feature_names == one.feature_names
+    for plot in (shap.plots.beeswarm, shap.plots.bar, shap.plots.heatmap):
+        plot(theirs, show=False)
+        plt.close("all")
+    shap.plots.waterfall(one[0].to_shap(), show=False)
+    shap.plots.scatter(one[:, "bmi"].to_shap(), show=False)
+    shap.plots.beeswarm(three[..., 0].to_shap(), show=False)
+    plt.close("all")
+    assert three.to_shap().shape == (6, 4, 3)
+
+
+def test_frames(one, three):
+    for e in (one, three):
+        m = len(e.output_names)
+        frame = e.to_frame()
+        assert list(frame.columns) == ["row", "output", "base_value", "prediction", "residual", *e.feature_names]
+        assert len(frame) == 6 * m and (frame["row"] == np.repeat(range(6), m)).all()
+        players = frame[e.feature_names].to_numpy().reshape(6, m, 4)
+        assert (players == e.values.reshape(6, 4, m).transpose(0, 2, 1)).all()
+        theirs = e.to_frame("polars")
+        assert theirs.columns == list(frame.columns)
+        assert all(theirs[name].to_list() == frame[name].to_list() for name in frame.columns)
+    with pytest.raises(ValueError, match="pandas"):
+        one.to_frame("dask")
+
+
+def test_files(one, three, tmp_path):
+    mixed = copy.copy(one)
+    mixed._data = np.array(one.data, dtype=object)
+    mixed._data[:, 1] = ["f", "m", "f", "m", "x", "f"]
+    for e in (one, three, one[2:4], one[3], mixed):
+        e.save(tmp_path / "e.json")
+        read = riesz.Explanation.load(tmp_path / "e.json")
+        assert (read._values == e._values).all() and (read._data == e._data).all()
+        assert (read.row_numbers == e.row_numbers).all() and read.provenance == e.provenance
+        assert read.feature_names == e.feature_names and read.certificate == e.certificate
+        other = pickle.loads(pickle.dumps(e))
+        assert np.all(other.values == e.values) and other.shape == e.shape
+    record = json.loads((tmp_path / "e.json").read_text())
+    for change, culprit in [({"version": 99}, "newer"), ({"values": [1.0]}, "values"), ({"format": "x"}, "riesz")]:
+        (tmp_path / "bad.json").write_text(json.dumps({**record, **change}))
+        with pytest.raises(ValueError, match=culprit):
+            riesz.Explanation.load(tmp_path / "bad.json")
+    (tmp_path / "bad.json").write_text("{")
+    with pytest.raises(ValueError, match="bad.json"):
+        riesz.Explanation.load(tmp_path / "bad.json")
+    with pytest.raises(FileNotFoundError):
+        riesz.Explanation.load(tmp_path / "none.json")
+    one.report(tmp_path / "r.html", title="Who pays")
+    page = (tmp_path / "r.html").read_text()
+    assert "Who pays" in page and "the certificate holds" in page
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.json", "e.json", "r.html"]
+
+
+def test_notebooks_show_a_picture(one):
+    assert "<svg" in one._repr_html_() and "<svg" in one[0]._repr_html_()
+    assert repr(one).startswith("<riesz.Explanation: 6 × 4 values, interventional game, exact within")
+
+
+def test_models_from_equations_and_files(data, tmp_path):
+    X, y = data
+    model = KernelRidge(kernel="rbf", gamma=0.5).fit(X, y)
+    kernel = riesz.kernels.RBF(length_scale=1.0)
+    own = riesz.Expansion(kernel, points=X, coef=model.dual_coef_, output_names=["price"])
+    np.testing.assert_allclose(own.predict(X), model.predict(X), atol=1e-9)
+    expected = riesz.Explainer(model, X[:5])(X[:3]).values
+    own.save(tmp_path / "m.riesz")
+    for again in (own, riesz.Expansion.load(tmp_path / "m.riesz"), pickle.loads(pickle.dumps(own)), tmp_path / "m.riesz"):
+        np.testing.assert_allclose(riesz.Explainer(again, X[:5])(X[:3]).values, expected, atol=1e-11)
+    assert (own.points == X).all() and own.coef.shape == (50, 1) and own.output_names == ["price"]
+    theirs = RBF(1.0)(X, X[:1])[:, 0]
+    k = riesz.kernels
+    for ours, value in [
+        (2.0 * k.RBF() + 3, 2 * theirs + 3),
+        (k.RBF() * k.RBF(columns=[0]), theirs * np.exp(-((X[:, 0] - X[0, 0]) ** 2) / 2)),
+        (k.Laplacian([1.0, 2.0, 3.0, 4.0]), np.exp(-np.abs(X - X[0]) @ [1, 1 / 2, 1 / 3, 1 / 4])),
+        (k.Cauchy(2.0), np.prod(1 / (1 + (X - X[0]) ** 2 / 4), axis=1)),
+        (k.Linear(scale=2.0), X @ X[0] / 4),
+        (k.Polynomial(2, 0.5, 1.0), (0.5 * X @ X[0] + 1) ** 2),
+        (k.Periodic(0.8, 2.0, columns=[1]), np.exp(-2 * np.sin(np.pi * (X[:, 1] - X[0, 1]) / 2) ** 2 / 0.64)),
+        (k.Categorical(0.25, columns=["x3"]), np.where(X[:, 3] == X[0, 3], 1, 0.25)),
+        (k.Matern(2.0, 0.5), np.exp(-np.sqrt(((X - X[0]) ** 2).sum(axis=1)) / 2)),
+        (k.Matern(2.0, 0.5, isotropic=False), np.exp(-np.abs(X - X[0]).sum(axis=1) / 2)),
+    ]:
+        found = riesz.Expansion(ours, X, np.eye(50)).predict(X[:1])[0]
+        np.testing.assert_allclose(found, value, atol=1e-12, err_msg=repr(ours))
+
+
+def test_hostile_input(data, tmp_path):
+    X, y = data
+    model = SVR().fit(X, y)
+    explainer = riesz.Explainer(model, X[:5])
+    nan = X.copy()
+    nan[3, 1] = np.nan
+    texts = X.astype(object)
+    texts[0, 2] = "much"
+    cases = [
+        (lambda: explainer(nan), ValueError, r"row 3 \(from 0\) of column 'x1'"),
+        (lambda: explainer(X[:, :3]), ValueError, "3 columns, but the model has 4"),
+        (lambda: explainer(X[0]), ValueError, r"give \[row\]"),
+        (lambda: explainer(X[0, 0]), ValueError, "dimension"),
+        (lambda: explainer(texts), ValueError, "column 'x2' of X holds values that are not numbers"),
+        (lambda: explainer(X * 1j), ValueError, "complex"),
+        (lambda: explainer([[1, 2], [3]]), ValueError, ""),
+        (lambda: riesz.Explainer(model, X[:0]), ValueError, "the background has no rows"),
+        (lambda: riesz.Explainer(model, nan), ValueError, "background is nan"),
+        (lambda: riesz.Explainer(model, X[:5], game="shap"), ValueError, "game = 'shap'"),
+        (lambda: riesz.Explainer(model, game="interventional"), ValueError, "needs a background"),
+        (lambda: riesz.Explainer(model, X[:5], game="functional"), ValueError, "no use for a background"),
+        (lambda: riesz.Explainer(model, X[:5], game="baseline"), ValueError, "1 are expected"),
+        (lambda: riesz.Explainer(model, X[:5], weights=[1, 2]), ValueError, "weights"),
+        (lambda: riesz.Explainer(model, X[:5], weights=[-1, 1, 1, 1, 1]), ValueError, "weight"),
+        (lambda: riesz.Explainer(model, X[:5], threads=0), ValueError, "threads"),
+        (lambda: riesz.Explainer(model, X[:5], groups={"a": [0], "b": [0]}), ValueError, "choose one"),
+        (lambda: riesz.Explainer(model, X[:5], groups={"a": ["age"]}), ValueError, "'age'"),
+        (lambda: riesz.Explainer(model, X[:5], groups={"a": [9]}), ValueError, "column 9"),
+        (lambda: riesz.Explainer(model, X[:5], groups={"a": []}), ValueError, "no columns"),
+        (lambda: riesz.Explainer(model, X[:5], groups=["a"]), TypeError, "dict"),
+        (lambda: riesz.Explainer(model, X[:5], link="logit"), TypeError, "link"),
+        (lambda: riesz.Explainer(tmp_path / "none.riesz"), FileNotFoundError, "none.riesz"),
+        (lambda: riesz.Expansion("rbf", X, y), TypeError, "riesz.kernels"),
+        (lambda: riesz.Expansion(riesz.kernels.RBF(-1.0), X, y), ValueError, "positive"),
+        (lambda: riesz.Expansion(riesz.kernels.RBF([1.0, 2.0]), X, y), ValueError, "2 numbers"),
+        (lambda: riesz.Expansion(riesz.kernels.RBF(), X, y[:3]), ValueError, "50 points"),
+        (lambda: riesz.Expansion(riesz.kernels.RBF(columns=["age"]), X, y), ValueError, "'age'"),
+        (lambda: riesz.Expansion(0 * riesz.kernels.RBF(), X, y), ValueError, "the kernel is zero"),
+        (lambda: riesz.Expansion(riesz.kernels.RBF(), X, y * np.inf), ValueError, ""),
+        (lambda: riesz.kernels.RBF(lengthscale=1.0), TypeError, "lengthscale"),
+    ]
+    for act, kind, culprit in cases:
+        with pytest.raises(kind, match=culprit):
+            act()
+    (tmp_path / "bad.riesz").write_bytes(b"\x00" * 40)
+    with pytest.raises(ValueError, match="bad.riesz"):
+        riesz.Explainer(tmp_path / "bad.riesz")
+
+
+def test_empty_and_large_batches_and_threads_agree(data):
+    X, y = data
+    model = SVR().fit(X, y)
+    assert riesz.Explainer(model, X[:5])(X[:0]).values.shape == (0, 4)
+    rows = np.tile(X, (40, 1))
+    all_at_once = riesz.Explainer(model, X[:5], threads=1)(rows).values
+    assert (riesz.Explainer(model, X[:5], threads=2)(rows).values == all_at_once).all()
+    assert (riesz.Explainer(model, X[:5])(rows[:1]).values == all_at_once[:1]).all()
+
+
+def test_importing_is_light():
+    script = "import sys, riesz; print([m for m in ('sklearn', 'scipy', 'pandas', 'matplotlib', 'shap') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_ctrl_c_is_honoured():
+    script = """
+import _thread, threading, numpy as np, riesz
+rng = np.random.default_rng(0)
+model = riesz.Expansion(riesz.kernels.RBF(5.0), rng.normal(size=(2000, 30)), rng.normal(size=2000))
+explainer = riesz.Explainer(model, rng.normal(size=(100, 30)))
+threading.Timer(0.5, _thread.interrupt_main).start()
+try:
+    explainer(rng.normal(size=(100_000, 30)))
+except KeyboardInterrupt:
+    print("stopped")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "stopped"

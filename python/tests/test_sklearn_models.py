@@ -1,0 +1,231 @@
+"""Every scikit-learn model that riesz reads, against enumeration of all coalitions with the model's own output."""
+
+import numpy as np
+import pytest
+import shap
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    ExpSineSquared,
+    Matern,
+    PairwiseKernel,
+    RationalQuadratic,
+    WhiteKernel,
+)
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import SVC, SVR, LinearSVR, NuSVC, NuSVR, OneClassSVM
+
+import riesz
+from conftest import interventional, shapley
+
+
+def gp(kernel, **settings):
+    return GaussianProcessRegressor(kernel, optimizer=None, alpha=1e-2, **settings)
+
+
+ARD = RBF([1.0, 2.0, 0.7, 1.5])
+REGRESSORS = {
+    "krr rbf": KernelRidge(kernel="rbf", alpha=0.1, gamma=0.3),
+    "krr rbf, default gamma": KernelRidge(kernel="rbf", alpha=0.1),
+    "krr laplacian": KernelRidge(kernel="laplacian", alpha=0.1, gamma=0.2),
+    "krr linear": KernelRidge(kernel="linear", alpha=0.1),
+    "krr of a gp kernel": KernelRidge(kernel=2.0 * ARD + DotProduct(0.5), alpha=0.1),
+    "svr scale": SVR(),
+    "svr auto": SVR(gamma="auto", C=5),
+    "svr linear": SVR(kernel="linear"),
+    "nusvr": NuSVR(gamma=0.4),
+    "gp iso": gp(RBF(1.3)),
+    "gp ard": gp(2.0 * ARD),
+    "gp normalised, white": gp(ConstantKernel(1.7) * ARD + WhiteKernel(0.1), normalize_y=True),
+    "gp sum of products": gp(RBF(1.0) * DotProduct(0.8) + 0.5 * RBF(3.0) + ConstantKernel(0.2)),
+    "gp matern inf": gp(Matern(1.2, nu=float("inf"))),
+    "gp power": gp(Exponentiation(ARD, 2)),
+}
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_regressors(name, data):
+    X, y = data
+    model = clone(REGRESSORS[name]).fit(X, y)
+    explanation = riesz.Explainer(model, background=X[:9])(X[20:23])
+    assert explanation.certificate.holds
+    for i, x in enumerate(X[20:23]):
+        np.testing.assert_allclose(explanation.values[i], interventional(model.predict, x, X[:9]), atol=1e-10)
+    np.testing.assert_allclose(explanation.predictions, model.predict(X[20:23]), atol=1e-9)
+    np.testing.assert_allclose(explanation.base_values, model.predict(X[:9]).mean(), atol=1e-9)
+
+
+def test_several_outputs(data):
+    X, y = data
+    Y = np.column_stack([y, y**2, -y])
+    for model in [KernelRidge(kernel="rbf", alpha=0.1), gp(ARD, normalize_y=True)]:
+        model.fit(X, Y)
+        explanation = riesz.Explainer(model, background=X[:7])(X[30:32])
+        assert explanation.values.shape == (2, 4, 3) and explanation.base_values.shape == (2, 3)
+        for i, x in enumerate(X[30:32]):
+            np.testing.assert_allclose(explanation.values[i], interventional(model.predict, x, X[:7]), atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [SVC, NuSVC, OneClassSVM])
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_binary_svms_explain_the_decision_function(kind, kernel, data):
+    X, y = data
+    model = kind(kernel=kernel).fit(X, np.where(y > np.median(y), "high", "low"))
+    explainer = riesz.Explainer(model, background=X[:7])
+    explanation = explainer(X[:3])
+    for i in range(3):
+        np.testing.assert_allclose(explanation.values[i], interventional(model.decision_function, X[i], X[:7]), atol=1e-10)
+    if kind is not OneClassSVM:
+        assert explanation.output_names == ["low"]
+        assert "decision function (positive for class 'low'" in repr(explainer)
+
+
+def test_multiclass_svms_explain_each_pair(data):
+    X, y = data
+    classes = np.array(["a", "b", "c", "d"])[np.digitize(y, np.quantile(y, [0.25, 0.5, 0.75]))]
+    model = SVC(decision_function_shape="ovo").fit(X, classes)
+    explanation = riesz.Explainer(clone(model).set_params(decision_function_shape="ovr").fit(X, classes), X[:7])(X[:2])
+    assert explanation.output_names == ["a vs b", "a vs c", "a vs d", "b vs c", "b vs d", "c vs d"]
+    for i in range(2):
+        np.testing.assert_allclose(explanation.values[i], interventional(model.decision_function, X[i], X[:7]), atol=1e-10)
+
+
+def test_gaussian_process_classifiers_explain_the_latent_function(data):
+    X, y = data
+    model = GaussianProcessClassifier(1.5 * ARD, optimizer=None).fit(X, y > np.median(y))
+    explanation = riesz.Explainer(model, X[:7])(X[:2])
+    fitted = model.base_estimator_
+    latent = lambda rows: fitted.kernel_(rows, fitted.X_train_) @ (fitted.y_train_ - fitted.pi_)
+    for i in range(2):
+        np.testing.assert_allclose(explanation.values[i], interventional(latent, X[i], X[:7]), atol=1e-10)
+    # The sign of the latent mean is the predicted class.
+    assert ((explanation.predictions > 0) == model.predict(X[:2])).all()
+
+    classes = np.digitize(y, np.quantile(y, [0.3, 0.6]))
+    model = GaussianProcessClassifier(1.5 * ARD, optimizer=None).fit(X, classes)
+    explanation = riesz.Explainer(model, X[:7])(X[:2])
+    assert explanation.values.shape == (2, 4, 3) and explanation.output_names == ["0", "1", "2"]
+    for o, fitted in enumerate(model.base_estimator_.estimators_):
+        latent = lambda rows: fitted.kernel_(rows, fitted.X_train_) @ (fitted.y_train_ - fitted.pi_)
+        np.testing.assert_allclose(explanation[0, :, o].values, interventional(latent, X[0], X[:7]), atol=1e-10)
+    with pytest.raises(riesz.UnsupportedModelError, match="one_vs_one"):
+        riesz.Explainer(clone(model).set_params(multi_class="one_vs_one").fit(X, classes))
+
+
+def test_shaps_enumerated_kernel_explainer_agrees(data):
+    X, y = data
+    model = SVR(C=3).fit(X, y)
+    theirs = shap.KernelExplainer(model.predict, X[:10]).shap_values(X[:4], nsamples=1000, l1_reg=False, silent=True)
+    np.testing.assert_allclose(riesz.Explainer(model, X[:10])(X[:4]).values, theirs, atol=1e-8)
+
+
+def test_shapiqs_product_kernel_explainer_agrees(data):
+    from shapiq.explainer.product_kernel import ProductKernelExplainer
+
+    X, y = data
+    for model in [SVR(C=3).fit(X, y), gp(RBF(1.4)).fit(X, y)]:
+        theirs = ProductKernelExplainer(model=model, max_order=1)
+        ours = riesz.Explainer(model, game="functional")(X[:3]).values
+        for i in range(3):
+            values = theirs.explain(X[i]).get_n_order_values(1)
+            np.testing.assert_allclose(ours[i], values, atol=1e-8)
+
+
+def test_functional_and_marginal_product_games(data):
+    X, y = data
+    model = gp(1.3 * ARD).fit(X, y)
+    x, background, scales = X[3], X[:6], np.array([1.0, 2.0, 0.7, 1.5])
+    factor = lambda points, row: np.exp(-0.5 * ((points - row) / scales) ** 2)
+    absent = {
+        "functional": np.ones(4),
+        "marginal_product": np.mean([factor(X, b) for b in background], axis=0),
+    }
+    for game, b in absent.items():
+        rows = None if game == "functional" else background
+        explanation = riesz.Explainer(model, rows, game=game)(X[3:4])
+        value = lambda mask: 1.3 * np.prod(np.where(mask, factor(X, x), b), axis=1) @ model.alpha_
+        np.testing.assert_allclose(explanation.values[0], shapley(value, 4), atol=1e-11)
+    baseline = riesz.Explainer(model, X[:1], game="baseline")(X[3:4])
+    np.testing.assert_allclose(baseline.values[0], interventional(model.predict, x, X[:1]), atol=1e-11)
+
+
+def test_groups_and_weights(data):
+    X, y = data
+    model = SVR().fit(X, y)
+    weights = np.arange(1.0, 6.0)
+    explanation = riesz.Explainer(model, X[:5], groups={"pair": [1, 3]}, weights=weights)(X[9:10])
+    assert explanation.feature_names == ["x0", "pair", "x2"]
+    players = [[0], [1, 3], [2]]
+
+    def value(mask):
+        columns = [j for on, own in zip(mask, players) if on for j in own]
+        mixed = X[:5].copy()
+        mixed[:, columns] = X[9, columns]
+        return weights @ model.predict(mixed) / weights.sum()
+
+    np.testing.assert_allclose(explanation.values[0], shapley(value, 3), atol=1e-11)
+
+
+def test_models_and_rows_may_be_sparse(data):
+    X, y = data
+    X = np.where(np.abs(X) > 1, X, 0.0)
+    for model in [SVR(), SVC(), OneClassSVM()]:
+        target = y > 0 if isinstance(model, SVC) else y
+        dense, sparse = clone(model).fit(X, target), clone(model).fit(csr_matrix(X), target)
+        expected = riesz.Explainer(dense, X[:8])(X[:3]).values
+        found = riesz.Explainer(sparse, csr_matrix(X[:8]))(csr_matrix(X[:3])).values
+        np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+def test_isotropic_kernels_are_exact_for_one_player_and_refused_for_several(data):
+    X, y = data
+    for kernel in [Matern(1.2, nu=1.5), Matern([1.0, 2.0, 1.0, 1.0], nu=2.5), RationalQuadratic(1.1, 0.7), Matern(nu=0.5)]:
+        model = gp(kernel).fit(X, y)
+        with pytest.raises(riesz.UnsupportedModelError, match="ties the columns x0, x1, x2, x3 together"):
+            riesz.Explainer(model, X[:5])
+        together = riesz.Explainer(model, X[:5], groups={"all": range(4)})(X[:2])
+        expected = model.predict(X[:2]) - model.predict(X[:5]).mean()
+        np.testing.assert_allclose(together.values[:, 0], expected, atol=1e-10)
+        alone = gp(clone(kernel).set_params(length_scale=1.2)).fit(X[:, :1], y)
+        explanation = riesz.Explainer(alone, X[:5, :1])(X[:2, :1])
+        expected = alone.predict(X[:2, :1]) - alone.predict(X[:5, :1]).mean()
+        np.testing.assert_allclose(explanation.values[:, 0], expected, atol=1e-10)
+    periodic = gp(ExpSineSquared(0.9, 2.1)).fit(X[:, :1], y)
+    explanation = riesz.Explainer(periodic, X[:5, :1])(X[:2, :1])
+    np.testing.assert_allclose(explanation.predictions, periodic.predict(X[:2, :1]), atol=1e-10)
+
+
+def test_what_has_no_exact_values_is_named(data):
+    X, y = data
+    for model, culprit in [
+        (KernelRidge(kernel="poly", degree=2), "polynomial|poly"),
+        (SVR(kernel="poly"), "poly"),
+        (SVR(kernel="sigmoid"), "'sigmoid'"),
+        (KernelRidge(kernel="chi2", alpha=1, gamma=1.0), "'chi2'"),
+        (SVR(kernel=lambda a, b: a @ b.T), "a callable"),
+        (gp(PairwiseKernel(metric="chi2")), "PairwiseKernel"),
+        (gp(ExpSineSquared() + WhiteKernel(5.0)), "ExpSineSquared"),
+        (LinearSVR(), "LinearSVR"),
+        (object(), "object"),
+    ]:
+        fitted = model.fit(np.abs(X), y) if hasattr(model, "fit") else model
+        with pytest.raises(riesz.UnsupportedModelError, match=culprit):
+            riesz.Explainer(fitted)
+    for model in [SVR(), KernelRidge(), GaussianProcessRegressor()]:
+        with pytest.raises(NotFittedError):
+            riesz.Explainer(model)
+
+
+def test_a_model_changed_after_fitting_is_not_explained_as_another(data):
+    X, y = data
+    model = KernelRidge(kernel="rbf", gamma=0.3).fit(X, y)
+    assert riesz.Explainer(model)(X[:1]).certificate.holds
+    model.predict = lambda rows: np.zeros(len(rows))
+    with pytest.raises(riesz.UnsupportedModelError, match="another model"):
+        riesz.Explainer(model)
