@@ -194,7 +194,7 @@ fn check(case: &Case, groups: Option<Groups>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn equals_enumeration(d in 1_usize..8, n in 1_usize..20, outputs in 1_usize..4, terms in 1_usize..4, seed: u64) {

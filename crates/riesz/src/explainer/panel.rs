@@ -49,7 +49,7 @@ pub(super) fn panels(model: &Expansion, len: usize) -> Vec<Panel> {
 pub(super) struct Side {
     /// Factor by factor, and one more, all 1: the engine's padding.
     pub(super) factors: Vec<f64>,
-    /// Products of factors: node i is node 2i times node 2i + 1, and node P + k is factor k of P. With it the product of
+    /// Products of factors, or nothing: node i is node 2i times node 2i + 1, and node P + k is factor k of P. With it the product of
     /// a run of factors takes O(ln P) steps, so a sparse row costs what its non-zeros cost.
     tree: Vec<f64>,
     /// Running sums over factors of the largest `max(0, -ln |f|)` in the panel.
@@ -85,6 +85,12 @@ impl Side {
     pub(super) fn fold(&self, run: std::ops::Range<usize>, weights: &mut [Lanes]) -> f64 {
         let decay = self.decay[run.end] - self.decay[run.start];
         let count = self.tree.len() / self.len;
+        if count == 0 {
+            self.factors[run.start * self.len..run.end * self.len]
+                .chunks_exact(self.len)
+                .for_each(|factor| multiply(weights, factor));
+            return decay;
+        }
         let (mut low, mut high) = (run.start + count, run.end + count);
         while low < high {
             if low % 2 == 1 {
