@@ -17,4 +17,26 @@ from ._expansion import Expansion, UnsupportedModelError
 from ._explainer import Explainer
 from ._explanation import Certificate, Explanation
 
+#: Estimators import scikit-learn, which takes longer than all the rest, so they are loaded when they are asked for.
+_ESTIMATORS = (
+    "KernelRidge",
+    "KernelLogisticRegression",
+    "SVC",
+    "SVR",
+    "GaussianProcessRegressor",
+    "GaussianProcessClassifier",
+)
+
 __all__ = ["Certificate", "Expansion", "Explainer", "Explanation", "UnsupportedModelError", "__version__", "kernels"]
+
+
+def __getattr__(name: str):
+    if name in _ESTIMATORS:
+        from . import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module 'riesz' has no attribute '{name}'")
+
+
+def __dir__():
+    return [*globals(), *_ESTIMATORS]

@@ -3,7 +3,20 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Expansion", "Explainer", "__version__", "check", "report", "svg"]
+__all__ = [
+    "Expansion",
+    "Explainer",
+    "GaussianProcessClassifierFit",
+    "GaussianProcessFit",
+    "__version__",
+    "check",
+    "kernel_logistic_regression",
+    "kernel_ridge",
+    "report",
+    "svc",
+    "svg",
+    "svr",
+]
 
 __version__: str
 
@@ -26,6 +39,10 @@ class Expansion:
     def feature_names(self) -> list[str]: ...
     @property
     def output_names(self) -> list[str]: ...
+    def classify(self, rows: NDArray[np.float64]) -> list[int] | None: ...
+    def probabilities(self, rows: NDArray[np.float64]) -> NDArray[np.float64] | None: ...
+    @property
+    def kernel(self) -> str: ...
     @property
     def formula(self) -> str: ...
     @property
@@ -61,3 +78,95 @@ class Explainer:
 def check(json: bytes) -> None: ...
 def report(json: bytes, title: str) -> str: ...
 def svg(json: bytes, plot: str, output: int, row: int, max_display: int) -> str: ...
+
+@final
+class GaussianProcessFit:
+    def __new__(
+        cls,
+        kernel: str,
+        names: list[str],
+        x: NDArray[np.float64],
+        y: NDArray[np.float64],
+        noise: float,
+        tune_kernel: bool,
+        tune_noise: bool,
+        normalize_y: bool,
+        restarts: int,
+        seed: int,
+    ) -> GaussianProcessFit: ...
+    @property
+    def model(self) -> Expansion: ...
+    @property
+    def log_marginal_likelihood(self) -> float: ...
+    @property
+    def noise(self) -> float: ...
+    @property
+    def warnings(self) -> list[str]: ...
+    @property
+    def target_scale(self) -> list[float]: ...
+    def std(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def covariance(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
+
+@final
+class GaussianProcessClassifierFit:
+    def __new__(
+        cls,
+        kernel: str,
+        names: list[str],
+        x: NDArray[np.float64],
+        labels: list[int],
+        classes: list[str],
+        tune: bool,
+        restarts: int,
+        seed: int,
+    ) -> GaussianProcessClassifierFit: ...
+    @property
+    def model(self) -> Expansion: ...
+    @property
+    def log_marginal_likelihood(self) -> float: ...
+    @property
+    def warnings(self) -> list[str]: ...
+    def probabilities(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
+
+def kernel_ridge(
+    kernel: str,
+    names: list[str],
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    alpha: float,
+    sample_weight: list[float] | None,
+) -> Expansion: ...
+def kernel_logistic_regression(
+    kernel: str,
+    names: list[str],
+    x: NDArray[np.float64],
+    labels: list[int],
+    classes: list[str],
+    alpha: float,
+    class_weight: list[float] | None,
+    sample_weight: list[float] | None,
+    max_iter: int,
+) -> tuple[Expansion, int]: ...
+def svc(
+    kernel: str,
+    names: list[str],
+    x: NDArray[np.float64],
+    labels: list[int],
+    classes: list[str],
+    c: float,
+    class_weight: list[float] | None,
+    sample_weight: list[float] | None,
+    tol: float,
+    max_iter: int | None,
+) -> tuple[Expansion, list[int], list[int]]: ...
+def svr(
+    kernel: str,
+    names: list[str],
+    x: NDArray[np.float64],
+    y: list[float],
+    c: float,
+    epsilon: float,
+    sample_weight: list[float] | None,
+    tol: float,
+    max_iter: int | None,
+) -> tuple[Expansion, list[int], int]: ...

@@ -57,17 +57,20 @@ def _reader(model: Any) -> Callable[[Any], tuple[list[Expansion], str]]:
     from sklearn.kernel_ridge import KernelRidge
     from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
+    from . import estimators
+
     readers: list[tuple[tuple[type, ...], Callable[[Any], tuple[list[Expansion], str]]]] = [
         ((KernelRidge,), _kernel_ridge),
         ((SVR, NuSVR, OneClassSVM), _one_output_svm),
         ((SVC, NuSVC), _svc),
         ((GaussianProcessRegressor,), _gp_regressor),
         ((GaussianProcessClassifier,), _gp_classifier),
+        ((estimators._KernelMachine,), estimators.imported),
     ]
     for kinds, reader in readers:
         if isinstance(model, kinds):
             return reader
-    known = ", ".join(kind.__name__ for kinds, _ in readers for kind in kinds)
+    known = ", ".join(kind.__name__ for kinds, _ in readers for kind in kinds if not kind.__name__.startswith("_"))
     raise UnsupportedModelError(
         f"a {type(model).__name__} is not a kernel model that riesz reads: it takes {known}, pipelines that end in one "
         "of these, riesz.Expansion and the path of a model file"

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+
 __all__ = [
     "RBF",
     "Categorical",
@@ -170,7 +172,8 @@ def _stationary(profile, kernel, names, isotropic=False, **extra):
             **extra,
             "columns": columns,
             "lengthscale": lengthscale,
-            "ard": len(set(lengthscale)) > 1,
+            # Tuned one by one if they were given one by one.
+            "ard": np.ndim(kernel.length_scale) > 0,
             "isotropic": isotropic,
         }
     ]

@@ -1,6 +1,8 @@
 //! The compiled half of the Python package `riesz`: conversion between numpy arrays and the library's types, and
 //! nothing else. The public classes are written in Python, in `python/riesz`.
 
+mod fit;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -103,6 +105,34 @@ impl Expansion {
     #[getter]
     fn output_names(&self) -> Vec<String> {
         self.model.output_names.clone()
+    }
+
+    /// The kernel in riesz's JSON form.
+    #[getter]
+    fn kernel(&self) -> PyResult<String> {
+        serde_json::to_string(&self.model.kernel).map_err(refuse)
+    }
+
+    /// For each row the index of the class that the model predicts; `None` for regression.
+    fn classify(&self, py: Python<'_>, rows: PyReadonlyArray2<'_, f64>) -> PyResult<Option<Vec<usize>>> {
+        let rows = table(self.model.columns(), rows.as_array()).map_err(refuse)?;
+        let out = py.detach(|| self.model.predict(&rows)).map_err(refuse)?;
+        Ok((0..out.rows()).map(|i| self.model.class_of(out.row(i))).collect())
+    }
+
+    /// Class probabilities, rows × classes; `None` where the model has none.
+    fn probabilities<'py>(
+        &self,
+        py: Python<'py>,
+        rows: PyReadonlyArray2<'_, f64>,
+    ) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
+        let rows = table(self.model.columns(), rows.as_array()).map_err(refuse)?;
+        let out = py.detach(|| self.model.predict(&rows)).map_err(refuse)?;
+        let each: Option<Vec<Vec<f64>>> =
+            (0..out.rows()).map(|i| self.model.probabilities(out.row(i))).collect();
+        let Some(each) = each else { return Ok(None) };
+        let classes = self.model.classes.len();
+        Ok(Some(matrix(out.rows(), classes, each.concat())?.into_pyarray(py)))
     }
 
     #[getter]
@@ -312,6 +342,11 @@ fn svg(
 mod _core {
     #[pymodule_export]
     use super::{Expansion, Explainer, check, report, svg};
+
+    #[pymodule_export]
+    use super::fit::{
+        GaussianProcessClassifierFit, GaussianProcessFit, kernel_logistic_regression, kernel_ridge, svc, svr,
+    };
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]

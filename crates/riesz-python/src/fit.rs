@@ -1,0 +1,273 @@
+//! Fitting: arrays in, a fitted model out.
+
+use std::sync::Arc;
+
+use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
+use pyo3::prelude::*;
+use riesz::fit::{
+    ClassWeight, GaussianProcess, GaussianProcessClassifier, GpFit, GpcFit, KernelLogisticRegression,
+    KernelRidge, SupportVectorClassifier, SupportVectorRegressor, Tune,
+};
+use riesz::{Column, Kernel, Matrix, Table};
+
+use crate::{Expansion, matrix, refuse, table};
+
+/// A kernel in riesz's JSON form.
+fn kernel(json: &str) -> PyResult<Kernel> {
+    serde_json::from_str(json).map_err(refuse)
+}
+
+/// Rows under the names of their columns.
+fn named(names: Vec<String>, rows: &PyReadonlyArray2<'_, f64>) -> PyResult<Table> {
+    let columns: Vec<Column> = names.into_iter().map(Column::numeric).collect();
+    table(&columns, rows.as_array()).map_err(refuse)
+}
+
+fn targets(y: &PyReadonlyArray2<'_, f64>) -> Matrix {
+    let y = y.as_array();
+    Matrix::from_row_major(y.nrows(), y.ncols(), y.iter().copied().collect())
+}
+
+fn weights_of_classes(weights: Option<Vec<f64>>) -> ClassWeight {
+    weights.map_or(ClassWeight::None, ClassWeight::PerClass)
+}
+
+fn expansion(model: riesz::Expansion) -> Expansion {
+    Expansion { model: Arc::new(model), groups: None }
+}
+
+/// Kernel ridge regression.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
+pub fn kernel_ridge(
+    py: Python<'_>,
+    kernel: &str,
+    names: Vec<String>,
+    x: PyReadonlyArray2<'_, f64>,
+    y: PyReadonlyArray2<'_, f64>,
+    alpha: f64,
+    sample_weight: Option<Vec<f64>>,
+) -> PyResult<Expansion> {
+    let mut estimator = KernelRidge::new(self::kernel(kernel)?, alpha);
+    estimator.sample_weight = sample_weight;
+    estimator.center = false;
+    let (x, y) = (named(names, &x)?, targets(&y));
+    py.detach(|| estimator.fit(&x, &y)).map(|fit| expansion(fit.model)).map_err(refuse)
+}
+
+/// Kernel logistic regression: the model and its Newton steps.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
+pub fn kernel_logistic_regression(
+    py: Python<'_>,
+    kernel: &str,
+    names: Vec<String>,
+    x: PyReadonlyArray2<'_, f64>,
+    labels: Vec<usize>,
+    classes: Vec<String>,
+    alpha: f64,
+    class_weight: Option<Vec<f64>>,
+    sample_weight: Option<Vec<f64>>,
+    max_iter: usize,
+) -> PyResult<(Expansion, usize)> {
+    let mut estimator = KernelLogisticRegression::new(self::kernel(kernel)?, alpha);
+    estimator.class_weight = weights_of_classes(class_weight);
+    estimator.sample_weight = sample_weight;
+    estimator.max_iterations = max_iter;
+    let x = named(names, &x)?;
+    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse)?;
+    Ok((expansion(fit.model), fit.iterations))
+}
+
+/// Support vector classification: the model, the support vectors' rows, and the iterations of each pair.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
+pub fn svc(
+    py: Python<'_>,
+    kernel: &str,
+    names: Vec<String>,
+    x: PyReadonlyArray2<'_, f64>,
+    labels: Vec<usize>,
+    classes: Vec<String>,
+    c: f64,
+    class_weight: Option<Vec<f64>>,
+    sample_weight: Option<Vec<f64>>,
+    tol: f64,
+    max_iter: Option<usize>,
+) -> PyResult<(Expansion, Vec<usize>, Vec<usize>)> {
+    let mut estimator = SupportVectorClassifier::new(self::kernel(kernel)?, c);
+    estimator.class_weight = weights_of_classes(class_weight);
+    estimator.sample_weight = sample_weight;
+    estimator.tolerance = tol;
+    estimator.max_iterations = max_iter;
+    let x = named(names, &x)?;
+    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse)?;
+    Ok((expansion(fit.model), fit.support, fit.iterations))
+}
+
+/// Support vector regression: the model, the support vectors' rows, and the iterations.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
+pub fn svr(
+    py: Python<'_>,
+    kernel: &str,
+    names: Vec<String>,
+    x: PyReadonlyArray2<'_, f64>,
+    y: Vec<f64>,
+    c: f64,
+    epsilon: f64,
+    sample_weight: Option<Vec<f64>>,
+    tol: f64,
+    max_iter: Option<usize>,
+) -> PyResult<(Expansion, Vec<usize>, usize)> {
+    let mut estimator = SupportVectorRegressor::new(self::kernel(kernel)?, c, epsilon);
+    estimator.sample_weight = sample_weight;
+    estimator.tolerance = tol;
+    estimator.max_iterations = max_iter;
+    let x = named(names, &x)?;
+    let fit = py.detach(|| estimator.fit(&x, &y)).map_err(refuse)?;
+    Ok((expansion(fit.model), fit.support, fit.iterations))
+}
+
+/// A fitted Gaussian process with its posterior covariance.
+#[pyclass(frozen, module = "riesz._core")]
+pub struct GaussianProcessFit {
+    fit: GpFit,
+}
+
+#[pymethods]
+impl GaussianProcessFit {
+    #[new]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
+    fn new(
+        py: Python<'_>,
+        kernel: &str,
+        names: Vec<String>,
+        x: PyReadonlyArray2<'_, f64>,
+        y: PyReadonlyArray2<'_, f64>,
+        noise: f64,
+        tune_kernel: bool,
+        tune_noise: bool,
+        normalize_y: bool,
+        restarts: usize,
+        seed: u64,
+    ) -> PyResult<Self> {
+        let mut estimator = GaussianProcess::new(self::kernel(kernel)?, noise);
+        estimator.tune = match (tune_kernel, tune_noise) {
+            (true, true) => Tune::KernelAndNoise,
+            (true, false) => Tune::Kernel,
+            (false, _) => Tune::Nothing,
+        };
+        estimator.normalize_y = normalize_y;
+        estimator.restarts = restarts;
+        estimator.seed = seed;
+        let (x, y) = (named(names, &x)?, targets(&y));
+        Ok(Self { fit: py.detach(|| estimator.fit(&x, &y)).map_err(refuse)? })
+    }
+
+    /// The posterior mean.
+    #[getter]
+    fn model(&self) -> Expansion {
+        expansion(self.fit.model.clone())
+    }
+
+    #[getter]
+    fn log_marginal_likelihood(&self) -> f64 {
+        self.fit.log_marginal_likelihood
+    }
+
+    #[getter]
+    fn noise(&self) -> f64 {
+        self.fit.noise
+    }
+
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.fit.warnings.clone()
+    }
+
+    /// Standard deviations of the latent function, rows × targets.
+    fn std<'py>(
+        &self,
+        py: Python<'py>,
+        rows: PyReadonlyArray2<'_, f64>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let rows = table(self.fit.model.columns(), rows.as_array()).map_err(refuse)?;
+        let (_, sd) = py.detach(|| self.fit.predict_with_sd(&rows)).map_err(refuse)?;
+        Ok(matrix(sd.rows(), sd.cols(), sd.data().to_vec())?.into_pyarray(py))
+    }
+
+    /// Covariance of the latent function between rows, for a target of scale 1.
+    fn covariance<'py>(
+        &self,
+        py: Python<'py>,
+        rows: PyReadonlyArray2<'_, f64>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let rows = table(self.fit.model.columns(), rows.as_array()).map_err(refuse)?;
+        let covariance = py.detach(|| self.fit.covariance(&rows)).map_err(refuse)?;
+        Ok(matrix(covariance.rows(), covariance.cols(), covariance.data().to_vec())?.into_pyarray(py))
+    }
+
+    /// One a target: its covariance is this squared times [`covariance`](Self::covariance).
+    #[getter]
+    fn target_scale(&self) -> Vec<f64> {
+        self.fit.target_scale.clone()
+    }
+}
+
+/// A fitted Gaussian process classifier with its Laplace approximation.
+#[pyclass(frozen, module = "riesz._core")]
+pub struct GaussianProcessClassifierFit {
+    fit: GpcFit,
+}
+
+#[pymethods]
+impl GaussianProcessClassifierFit {
+    #[new]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
+    fn new(
+        py: Python<'_>,
+        kernel: &str,
+        names: Vec<String>,
+        x: PyReadonlyArray2<'_, f64>,
+        labels: Vec<usize>,
+        classes: Vec<String>,
+        tune: bool,
+        restarts: usize,
+        seed: u64,
+    ) -> PyResult<Self> {
+        let mut estimator = GaussianProcessClassifier::new(self::kernel(kernel)?);
+        estimator.tune = tune;
+        estimator.restarts = restarts;
+        estimator.seed = seed;
+        let x = named(names, &x)?;
+        Ok(Self { fit: py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse)? })
+    }
+
+    /// The posterior mean of the latent functions.
+    #[getter]
+    fn model(&self) -> Expansion {
+        expansion(self.fit.model.clone())
+    }
+
+    #[getter]
+    fn log_marginal_likelihood(&self) -> f64 {
+        self.fit.log_marginal_likelihood
+    }
+
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.fit.warnings.clone()
+    }
+
+    /// Class probabilities, rows × classes.
+    fn probabilities<'py>(
+        &self,
+        py: Python<'py>,
+        rows: PyReadonlyArray2<'_, f64>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let rows = table(self.fit.model.columns(), rows.as_array()).map_err(refuse)?;
+        let out = py.detach(|| self.fit.predict_probability(&rows)).map_err(refuse)?;
+        Ok(matrix(out.rows(), out.cols(), out.data().to_vec())?.into_pyarray(py))
+    }
+}

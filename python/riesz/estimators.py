@@ -1,0 +1,543 @@
+"""Kernel machines with scikit-learn's contract, fitted by riesz.
+
+They clone, pickle, go into pipelines and grid searches, and take arrays and data frames. ``kernel`` is ``"rbf"``,
+``"laplacian"``, ``"linear"`` or ``"poly"``, with ``gamma``, ``degree`` and ``coef0`` as in scikit-learn, or a kernel of
+:mod:`riesz.kernels`; the fitted model is ``expansion_``, and :class:`riesz.Explainer` takes the estimator itself.
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from . import _core
+from . import kernels as rk
+from ._data import numbered
+from ._expansion import Expansion
+
+__all__ = [
+    "SVC",
+    "SVR",
+    "GaussianProcessClassifier",
+    "GaussianProcessRegressor",
+    "KernelLogisticRegression",
+    "KernelRidge",
+]
+
+
+class _KernelMachine(BaseEstimator):
+    """What all estimators share: a kernel, names of columns, and an expansion."""
+
+    expansion_: Expansion
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+    def _names(self, X: np.ndarray) -> list[str]:
+        return [str(n) for n in getattr(self, "feature_names_in_", numbered(X.shape[1]))]
+
+    def _kernel(self, X: np.ndarray, names: list[str], sample_weight: np.ndarray | None = None) -> str:
+        """The kernel in the core's form."""
+        kernel = self.kernel  # type: ignore[attr-defined]
+        if isinstance(kernel, rk.Kernel):
+            return kernel._to_json(names)
+        gamma = self._gamma_value(X, sample_weight)
+        if kernel == "rbf":
+            kernel = rk.RBF(length_scale=1.0 / np.sqrt(2.0 * gamma))
+        elif kernel == "laplacian":
+            kernel = rk.Laplacian(length_scale=1.0 / gamma)
+        elif kernel == "linear":
+            kernel = rk.Linear()
+        elif kernel == "poly":
+            kernel = rk.Polynomial(degree=self.degree, gamma=gamma, coef0=self.coef0)  # type: ignore[attr-defined]
+        else:
+            raise ValueError(f"kernel = {kernel!r}: it is 'rbf', 'laplacian', 'linear', 'poly' or a kernel of riesz.kernels")
+        return kernel._to_json(names)
+
+    def _gamma_value(self, X: np.ndarray, sample_weight: np.ndarray | None) -> float:
+        gamma = self.gamma  # type: ignore[attr-defined]
+        if gamma == "auto":
+            return 1.0 / X.shape[1]
+        if gamma == "scale":
+            # Rows count as often as their weight says, so that a weight is the same as repeating the row.
+            weights = np.ones(len(X)) if sample_weight is None else sample_weight
+            mean = np.average(X.mean(axis=1), weights=weights)
+            variance = np.average(((X - mean) ** 2).mean(axis=1), weights=weights)
+            return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+        if isinstance(gamma, numbers.Real) and 0 < float(gamma) < np.inf:
+            return float(gamma)
+        raise ValueError(f"gamma = {gamma!r}: it is 'scale', 'auto' or a positive number")
+
+    def _outputs(self, X: Any) -> np.ndarray:
+        """The expansion at the rows of X, rows × outputs."""
+        check_is_fitted(self)
+        return self.expansion_._core.predict(_rows(self, X))
+
+    def save(self, path: Any) -> None:
+        """Writes the fitted model as a riesz model file, which the command line reads too."""
+        check_is_fitted(self)
+        self.expansion_.save(path)
+
+
+def _rows(estimator: Any, X: Any) -> np.ndarray:
+    return np.ascontiguousarray(validate_data(estimator, X, reset=False, dtype=np.float64))
+
+
+def _weights(sample_weight: Any, X: np.ndarray) -> np.ndarray | None:
+    if sample_weight is None:
+        return None
+    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+
+def _iterations(max_iter: int) -> int | None:
+    if max_iter == -1:
+        return None
+    if isinstance(max_iter, numbers.Integral) and max_iter > 0:
+        return int(max_iter)
+    raise ValueError(f"max_iter = {max_iter!r}: it is a whole number from 1, or -1 for no limit")
+
+
+class _Regressor(RegressorMixin, _KernelMachine):
+    """Regressors with one or several targets."""
+
+    def _targets(self, X: Any, y: Any, *, several: bool) -> tuple[np.ndarray, np.ndarray, list[str]]:
+        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=several, y_numeric=True, ensure_min_samples=2)
+        y = np.asarray(y, dtype=np.float64)
+        self._one_target = y.ndim == 1
+        return np.ascontiguousarray(X), np.ascontiguousarray(y.reshape(len(y), -1)), self._names(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predictions, (rows,), or (rows, targets) if fitted to a table of targets."""
+        out = self._outputs(X)
+        return out[:, 0] if self._one_target else out
+
+
+class _Classifier(ClassifierMixin, _KernelMachine):
+    """Classifiers: labels of any kind, class weights, decision functions of scikit-learn's shapes."""
+
+    def _labels(self, X: Any, y: Any, sample_weight: Any):
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        sample_weight = _weights(sample_weight, X)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"the target has one class only, {self.classes_[0]!r}: a classifier needs rows of at least two classes"
+            )
+        return np.ascontiguousarray(X), codes, sample_weight, self._names(X)
+
+    def _class_names(self) -> list[str]:
+        names = [str(c) for c in self.classes_]
+        return names if len(set(names)) == len(names) else [repr(c) for c in self.classes_]
+
+    def _class_weights(self, codes: np.ndarray, sample_weight: np.ndarray | None) -> list[float] | None:
+        """One number a class; ``"balanced"`` counts rows as often as their weight says."""
+        given = self.class_weight  # type: ignore[attr-defined]
+        if given is None:
+            return None
+        if isinstance(given, str) and given == "balanced":
+            count = np.bincount(codes, weights=sample_weight, minlength=len(self.classes_))
+            return (count.sum() / (len(count) * np.maximum(count, 1e-300))).tolist()
+        if isinstance(given, dict):
+            unknown = [c for c in given if c not in set(self.classes_.tolist())]
+            if unknown:
+                raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class: {self.classes_.tolist()}")
+            return [float(given.get(c, 1.0)) for c in self.classes_.tolist()]
+        raise ValueError(f"class_weight = {given!r}: it is None, 'balanced' or a dict from classes to numbers")
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The predicted classes."""
+        check_is_fitted(self)
+        return self.classes_[self.expansion_._core.classify(_rows(self, X))]
+
+
+class KernelRidge(MultiOutputMixin, _Regressor):
+    """Kernel ridge regression: ``min_f Σ_i w_i (y_i - f(x_i))² + alpha |f|²``, as scikit-learn's.
+
+    Parameters
+    ----------
+    alpha : float, default 1
+        The ridge.
+    kernel, gamma, degree, coef0
+        See :mod:`riesz.estimators`.
+    """
+
+    def __init__(self, alpha=1.0, *, kernel="rbf", gamma="scale", degree=3, coef0=1.0):
+        self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+
+    def fit(self, X, y, sample_weight=None):
+        """Fits to ``y``, (n,) or (n, targets). Cost n³/3 and the gram matrix."""
+        X, y, names = self._targets(X, y, several=True)
+        weights = _weights(sample_weight, X)
+        kernel = self._kernel(X, names, weights)
+        if weights is not None:
+            # A row of weight 0 is no row.
+            X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
+        weights = None if weights is None else weights.tolist()
+        self.expansion_ = Expansion._wrap(_core.kernel_ridge(kernel, names, X, y, float(self.alpha), weights))
+        self.dual_coef_ = self.expansion_.coef[:, 0] if self._one_target else self.expansion_.coef
+        return self
+
+
+class SVR(_Regressor):
+    """ε-insensitive support vector regression: LIBSVM's optimum.
+
+    Parameters
+    ----------
+    C : float, default 1
+        Price of errors.
+    epsilon : float, default 0.1
+        Errors up to this cost nothing.
+    kernel, gamma, degree, coef0
+        See :mod:`riesz.estimators`.
+    tol : float, default 1e-3
+    max_iter : int, default -1
+        Most iterations; -1 for no limit.
+    """
+
+    def __init__(self, *, kernel="rbf", gamma="scale", degree=3, coef0=0.0, C=1.0, epsilon=0.1, tol=1e-3, max_iter=-1):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.C = C
+        self.epsilon = epsilon
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def fit(self, X, y, sample_weight=None):
+        """Fits to ``y``, (n,)."""
+        X, y, names = self._targets(X, y, several=False)
+        weights = _weights(sample_weight, X)
+        kernel = self._kernel(X, names, weights)
+        core, self.support_, self.n_iter_ = _core.svr(
+            kernel,
+            names,
+            X,
+            y[:, 0].tolist(),
+            float(self.C),
+            float(self.epsilon),
+            None if weights is None else weights.tolist(),
+            float(self.tol),
+            _iterations(self.max_iter),
+        )
+        self.support_ = np.asarray(self.support_)
+        self.expansion_ = Expansion._wrap(core)
+        return self
+
+
+class SVC(_Classifier):
+    """Support vector classification: LIBSVM's optimum; one against one for several classes.
+
+    Parameters
+    ----------
+    C : float, default 1
+        Price of errors.
+    class_weight : None, "balanced" or dict
+        Multiplies the price of a class's errors.
+    kernel, gamma, degree, coef0
+        See :mod:`riesz.estimators`.
+    tol : float, default 1e-3
+    max_iter : int, default -1
+        Most iterations; -1 for no limit.
+    """
+
+    def __init__(self, *, C=1.0, kernel="rbf", gamma="scale", degree=3, coef0=0.0, class_weight=None, tol=1e-3, max_iter=-1):
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def fit(self, X, y, sample_weight=None):
+        """Fits to labels of any kind."""
+        X, codes, weights, names = self._labels(X, y, sample_weight)
+        kernel = self._kernel(X, names, weights)
+        core, support, self.n_iter_ = _core.svc(
+            kernel,
+            names,
+            X,
+            codes.tolist(),
+            self._class_names(),
+            float(self.C),
+            self._class_weights(codes, weights),
+            None if weights is None else weights.tolist(),
+            float(self.tol),
+            _iterations(self.max_iter),
+        )
+        self.support_ = np.asarray(support)
+        self.n_iter_ = np.asarray(self.n_iter_)
+        self.expansion_ = Expansion._wrap(core)
+        return self
+
+    def decision_function(self, X):
+        """(rows,) for two classes, positive for the second; (rows, classes) for more, from the votes of the pairs."""
+        out = self._outputs(X)
+        # The pairs' outputs are positive for the first class.
+        return out[:, 0] if len(self.classes_) == 2 else _ovr_decision_function(out < 0, -out, len(self.classes_))
+
+
+class KernelLogisticRegression(_Classifier):
+    """Kernel logistic regression, binary and multinomial:
+    ``min_f Σ_i w_i log loss(y_i, f(x_i)) + alpha/2 |f|²`` with an intercept that is not penalised.
+
+    Parameters
+    ----------
+    alpha : float, default 1
+        The ridge.
+    class_weight : None, "balanced" or dict
+    kernel, gamma, degree, coef0
+        See :mod:`riesz.estimators`.
+    max_iter : int, default 100
+        Most Newton steps.
+    """
+
+    def __init__(self, alpha=1.0, *, kernel="rbf", gamma="scale", degree=3, coef0=1.0, class_weight=None, max_iter=100):
+        self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+
+    def fit(self, X, y, sample_weight=None):
+        """Fits to labels of any kind by Newton's method."""
+        X, codes, weights, names = self._labels(X, y, sample_weight)
+        kernel = self._kernel(X, names, weights)
+        core, steps = _core.kernel_logistic_regression(
+            kernel,
+            names,
+            X,
+            codes.tolist(),
+            self._class_names(),
+            float(self.alpha),
+            self._class_weights(codes, weights),
+            None if weights is None else weights.tolist(),
+            int(self.max_iter),
+        )
+        self.n_iter_ = steps
+        self.expansion_ = Expansion._wrap(core)
+        return self
+
+    def decision_function(self, X):
+        """Log-odds of the second class, (rows,); for several classes log-probabilities up to a constant, (rows, classes)."""
+        out = self._outputs(X)
+        return out[:, 0] if len(self.classes_) == 2 else out
+
+    def predict_proba(self, X):
+        """Class probabilities, (rows, classes)."""
+        check_is_fitted(self)
+        return self.expansion_._core.probabilities(_rows(self, X))
+
+
+class _Tuned:
+    """What the Gaussian processes share."""
+
+    def _start(self, X, names):
+        kernel = rk.Constant(1.0) * rk.RBF(1.0) if self.kernel is None else self.kernel
+        if not isinstance(kernel, rk.Kernel):
+            raise ValueError(f"kernel = {kernel!r}: it is a kernel of riesz.kernels, or None for Constant(1) * RBF(1)")
+        if self.optimizer not in (None, "fmin_l_bfgs_b"):
+            raise ValueError(f"optimizer = {self.optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is")
+        return kernel._to_json(names)
+
+    def _seed(self):
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _warn(self, messages):
+        for message in messages:
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+
+class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
+    """Gaussian process regression, tuned by its marginal likelihood.
+
+    Parameters
+    ----------
+    kernel : riesz.kernels.Kernel, default ``Constant(1) * RBF(1)``
+        Prior covariance; where tuning starts.
+    alpha : float, default None
+        Variance of the noise, with ``normalize_y`` that of the normalised targets. ``None`` tunes it from 0.1.
+    optimizer : "fmin_l_bfgs_b" or None
+        ``None`` keeps the kernel as it is.
+    n_restarts_optimizer : int, default 0
+        Further runs from random places.
+    normalize_y : bool, default True
+    random_state : int, RandomState or None
+    """
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        alpha=None,
+        optimizer="fmin_l_bfgs_b",
+        n_restarts_optimizer=0,
+        normalize_y=True,
+        random_state=None,
+    ):
+        self.kernel = kernel
+        self.alpha = alpha
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.normalize_y = normalize_y
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        """Fits to ``y``, (n,) or (n, targets); several targets share kernel and noise."""
+        X, y, names = self._targets(X, y, several=True)
+        tuned = self.optimizer is not None
+        noise = 0.1 if self.alpha is None else float(self.alpha)
+        self._core_fit = _core.GaussianProcessFit(
+            self._start(X, names),
+            names,
+            X,
+            y,
+            noise,
+            tuned,
+            tuned and self.alpha is None,
+            bool(self.normalize_y),
+            int(self.n_restarts_optimizer),
+            self._seed(),
+        )
+        self._warn(self._core_fit.warnings)
+        self.expansion_ = Expansion._wrap(self._core_fit.model)
+        self.log_marginal_likelihood_value_ = self._core_fit.log_marginal_likelihood
+        self.noise_ = self._core_fit.noise
+        self._fitted_to = (X, y)
+        return self
+
+    def predict(self, X, return_std=False, return_cov=False):
+        """Posterior mean, and with ``return_std`` or ``return_cov`` the standard deviation or covariance of the latent
+        function, without the noise of a new observation."""
+        if return_std and return_cov:
+            raise ValueError("return_std and return_cov: choose one")
+        mean = super().predict(X)
+        if not (return_std or return_cov):
+            return mean
+        rows = _rows(self, X)
+        if return_std:
+            std = self._core_fit.std(rows)
+            return mean, std[:, 0] if self._one_target else std
+        covariance = self._core_fit.covariance(rows)
+        scale = np.asarray(self._core_fit.target_scale) ** 2
+        return mean, covariance * scale[0] if self._one_target else covariance[:, :, None] * scale
+
+    def __getstate__(self):
+        return {name: value for name, value in super().__getstate__().items() if name != "_core_fit"}
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if hasattr(self, "expansion_"):
+            # The tuned process, conditioned anew; for several normalised targets in units of these.
+            X, y = self._fitted_to
+            several = bool(self.normalize_y) and not self._one_target and y.shape[1] > 1
+            self._core_fit = _core.GaussianProcessFit(
+                self.expansion_._core.kernel,
+                self.expansion_.feature_names,
+                X,
+                y if several else y - y.mean(axis=0),
+                self.noise_,
+                False,
+                False,
+                several,
+                0,
+                0,
+            )
+
+
+class GaussianProcessClassifier(_Tuned, _Classifier):
+    """Gaussian process classification by Laplace's approximation, one class against the rest for several.
+
+    Parameters
+    ----------
+    kernel : riesz.kernels.Kernel, default ``Constant(1) * RBF(1)``
+        Prior covariance; where tuning starts.
+    optimizer : "fmin_l_bfgs_b" or None
+        ``None`` keeps the kernel as it is.
+    n_restarts_optimizer : int, default 0
+        Further runs from random places.
+    random_state : int, RandomState or None
+    """
+
+    def __init__(self, kernel=None, *, optimizer="fmin_l_bfgs_b", n_restarts_optimizer=0, random_state=None):
+        self.kernel = kernel
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        """Fits to labels of any kind."""
+        X, codes, _, names = self._labels(X, y, None)
+        self._core_fit = _core.GaussianProcessClassifierFit(
+            self._start(X, names),
+            names,
+            X,
+            codes.tolist(),
+            self._class_names(),
+            self.optimizer is not None,
+            int(self.n_restarts_optimizer),
+            self._seed(),
+        )
+        self._warn(self._core_fit.warnings)
+        self.expansion_ = Expansion._wrap(self._core_fit.model)
+        self.log_marginal_likelihood_value_ = self._core_fit.log_marginal_likelihood
+        self._fitted_to = (X, codes)
+        return self
+
+    def predict_proba(self, X):
+        """Class probabilities, averaged over the posterior of the latent functions, (rows, classes)."""
+        check_is_fitted(self)
+        return self._core_fit.probabilities(_rows(self, X))
+
+    def predict(self, X):
+        """The most probable classes."""
+        check_is_fitted(self)
+        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+
+    def __getstate__(self):
+        return {name: value for name, value in super().__getstate__().items() if name != "_core_fit"}
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if hasattr(self, "expansion_"):
+            X, codes = self._fitted_to
+            self._core_fit = _core.GaussianProcessClassifierFit(
+                self.expansion_._core.kernel,
+                self.expansion_.feature_names,
+                X,
+                codes.tolist(),
+                self._class_names(),
+                False,
+                0,
+                0,
+            )
+
+
+def imported(model: _KernelMachine) -> tuple[list[Expansion], str]:
+    """How :class:`riesz.Explainer` reads these estimators."""
+    explained = {
+        "SVC": "decision function (one of each pair of classes)",
+        "KernelLogisticRegression": "log-odds",
+        "GaussianProcessClassifier": "posterior mean of the latent function",
+        "GaussianProcessRegressor": "posterior mean",
+    }
+    return [model.expansion_], explained.get(type(model).__name__, "prediction")

@@ -1,0 +1,180 @@
+"""riesz's estimators: scikit-learn's contract, and scikit-learn's own estimators on the same data."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn import gaussian_process, kernel_ridge, svm
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.gaussian_process import kernels as sk
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import riesz
+from riesz.kernels import RBF, Constant, Linear, Matern
+
+#: With the default tolerance of LIBSVM equivalent problems end at different points within it, which
+#: scikit-learn excludes from the checks of its own SVC and SVR.
+LOOSE = {"check_sample_weight_equivalence_on_dense_data": "within tol only"}
+
+ESTIMATORS = [
+    (riesz.KernelRidge(), None),
+    (riesz.KernelRidge(kernel=2.0 * RBF(1.5) + Linear()), None),
+    (riesz.KernelLogisticRegression(), None),
+    (riesz.SVR(), LOOSE),
+    (riesz.SVR(tol=1e-12), None),
+    (riesz.SVC(), LOOSE),
+    (riesz.SVC(tol=1e-12), None),
+    (riesz.GaussianProcessRegressor(), None),
+    (riesz.GaussianProcessClassifier(), None),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("estimator", "expected"), ESTIMATORS, ids=lambda e: repr(e)[:60])
+def test_the_contract(estimator, expected):
+    check_estimator(estimator, expected_failed_checks=expected, on_skip=None)
+
+
+@pytest.fixture
+def regression(data):
+    X, y = data
+    return X, y, np.column_stack([y, y**2]), np.arange(1.0, 51.0) / 25
+
+
+@pytest.mark.parametrize(
+    "settings", [{"kernel": "rbf", "gamma": 0.3}, {"kernel": "laplacian", "gamma": 0.2}, {"kernel": "linear"}]
+)
+def test_kernel_ridge(settings, regression):
+    X, y, Y, weights = regression
+    for target in (y, Y):
+        for sample_weight in (None, weights):
+            theirs = kernel_ridge.KernelRidge(alpha=0.2, **settings).fit(X, target, sample_weight)
+            ours = riesz.KernelRidge(alpha=0.2, **settings).fit(X, target, sample_weight)
+            np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-9)
+            np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-8)
+
+
+@pytest.mark.parametrize("settings", [{}, {"gamma": "auto", "C": 20.0}, {"kernel": "linear"}, {"kernel": "poly", "coef0": 1.0}])
+def test_support_vector_machines(settings, regression):
+    # LIBSVM keeps kernel values in single precision.
+    near = dict(rtol=2e-5, atol=1e-5)
+    X, y, _, weights = regression
+    classes = np.array(["low", "middle", "high"])[np.digitize(y, [-0.4, 0.5])]
+    settings = {**settings, "tol": 1e-7}
+    theirs, ours = svm.SVR(**settings).fit(X, y), riesz.SVR(**settings).fit(X, y)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), **near)
+    if "gamma" in settings:  # scikit-learn's "scale" does not know the weights
+        theirs, ours = svm.SVR(**settings).fit(X, y, weights), riesz.SVR(**settings).fit(X, y, weights)
+        np.testing.assert_allclose(ours.predict(X), theirs.predict(X), **near)
+    for target in (classes, classes == "low"):
+        for class_weight in (None, "balanced"):
+            theirs = svm.SVC(class_weight=class_weight, **settings).fit(X, target)
+            ours = riesz.SVC(class_weight=class_weight, **settings).fit(X, target)
+            np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), **near)
+            assert (ours.predict(X) == theirs.predict(X)).all()
+    weighted = riesz.SVC(class_weight={"low": 3.0}, **settings).fit(X, classes)
+    theirs = svm.SVC(class_weight={"low": 3.0}, **settings).fit(X, classes)
+    np.testing.assert_allclose(weighted.decision_function(X), theirs.decision_function(X), **near)
+
+
+def test_kernel_logistic_regression_with_a_linear_kernel_is_logistic_regression(regression):
+    X, y, _, weights = regression
+    for target in (y > 0, np.digitize(y, [-0.4, 0.5])):
+        theirs = LogisticRegression(C=2.0, tol=1e-12, max_iter=10_000).fit(X, target, weights)
+        ours = riesz.KernelLogisticRegression(alpha=0.5, kernel="linear").fit(X, target, weights)
+        np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
+        assert (ours.predict(X) == theirs.predict(X)).all()
+
+
+def test_gaussian_process_regression(regression):
+    X, y, Y, _ = regression
+    new = X[:7] + 0.3
+    for target in (y, Y):
+        for normalize in (True, False):
+            kernel = sk.ConstantKernel(1.5) * sk.RBF([1.0, 2.0, 0.7, 1.5])
+            theirs = gaussian_process.GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None, normalize_y=normalize)
+            ours = riesz.GaussianProcessRegressor(
+                Constant(1.5) * RBF([1.0, 2.0, 0.7, 1.5]), alpha=0.1, optimizer=None, normalize_y=normalize
+            )
+            theirs.fit(X, target), ours.fit(X, target)
+            again = pickle.loads(pickle.dumps(ours))
+            for option in ("return_std", "return_cov"):
+                expected = theirs.predict(new, **{option: True})
+                for found in (ours, again):
+                    for a, b in zip(found.predict(new, **{option: True}), expected):
+                        np.testing.assert_allclose(a, b, atol=1e-8)
+    # Tuned from the same start to the same optimum.
+    theirs = gaussian_process.GaussianProcessRegressor(sk.ConstantKernel(1.0) * sk.RBF([1.0] * 4), alpha=0.1).fit(X, y)
+    ours = riesz.GaussianProcessRegressor(Constant(1.0) * RBF([1.0] * 4), alpha=0.1, normalize_y=False).fit(X, y)
+    assert ours.log_marginal_likelihood_value_ >= theirs.log_marginal_likelihood_value_ - 1e-3
+    with pytest.raises(ValueError, match="choose one"):
+        ours.predict(X, return_std=True, return_cov=True)
+
+
+def test_gaussian_process_classification(regression):
+    X, y, _, _ = regression
+    for target in (y > 0, np.digitize(y, [-0.4, 0.5])):
+        kernel = sk.ConstantKernel(1.5) * sk.RBF([1.0, 2.0, 0.7, 1.5])
+        theirs = gaussian_process.GaussianProcessClassifier(kernel, optimizer=None).fit(X, target)
+        ours = riesz.GaussianProcessClassifier(Constant(1.5) * RBF([1.0, 2.0, 0.7, 1.5]), optimizer=None).fit(X, target)
+        # scikit-learn stops Newton's method at a change of 1e-10, and integrates with five error functions.
+        np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=2e-3)
+        again = pickle.loads(pickle.dumps(ours))
+        assert (again.predict_proba(X) == ours.predict_proba(X)).all()
+
+
+def test_search_pipelines_frames_and_explanations(regression):
+    X, y, _, _ = regression
+    frame = pd.DataFrame(X, columns=["age", "sex", "bmi", "bp"])
+    search = GridSearchCV(riesz.KernelRidge(), {"alpha": [0.1, 1.0], "gamma": [0.1, 1.0], "kernel": ["rbf", "laplacian"]}, cv=3)
+    best = search.fit(frame, y).best_estimator_
+    assert list(best.feature_names_in_) == list(frame.columns) and best.expansion_.feature_names == list(frame.columns)
+    explanation = riesz.Explainer(best, frame[:9])(frame[:4])
+    np.testing.assert_allclose(explanation.base_values + explanation.values.sum(axis=1), best.predict(frame[:4]), atol=1e-10)
+    assert (best.predict(pl.from_pandas(frame)) == best.predict(frame)).all()
+    assert clone(best).get_params() == best.get_params()
+
+    iris = load_iris()
+    for classifier in (riesz.SVC(), riesz.KernelLogisticRegression(alpha=0.1), riesz.GaussianProcessClassifier(optimizer=None)):
+        model = make_pipeline(StandardScaler(), classifier)
+        assert cross_val_score(model, iris.data, iris.target, cv=3).mean() > 0.93
+        model.fit(iris.data, iris.target)
+        explanation = riesz.Explainer(model, iris.data[::15])(iris.data[:3])
+        assert explanation.values.shape == (3, 4, 3) and explanation.certificate.holds
+
+
+def test_models_go_to_the_command_line_and_back(regression, tmp_path):
+    X, y, _, _ = regression
+    model = riesz.KernelRidge().fit(X, y)
+    model.save(tmp_path / "m.riesz")
+    np.testing.assert_allclose(riesz.Expansion.load(tmp_path / "m.riesz").predict(X), model.predict(X), atol=1e-12)
+
+
+def test_settings_that_make_no_sense(regression):
+    X, y, _, _ = regression
+    for model, culprit in [
+        (riesz.KernelRidge(alpha=-1.0), "ridge = -1"),
+        (riesz.KernelRidge(kernel="sigmoid"), "kernel = 'sigmoid'"),
+        (riesz.KernelRidge(gamma=-2.0), "gamma = -2.0"),
+        (riesz.SVR(C=0.0), "c = 0"),
+        (riesz.SVR(max_iter=0), "max_iter = 0"),
+        (riesz.SVC(class_weight={7: 1.0}), "class_weight names 7"),
+        (riesz.SVC(class_weight="equal"), "class_weight = 'equal'"),
+        (riesz.GaussianProcessRegressor(kernel="rbf"), "kernel = 'rbf'"),
+        (riesz.GaussianProcessRegressor(optimizer="adam"), "optimizer = 'adam'"),
+        (riesz.GaussianProcessRegressor(alpha=-1.0), "noise"),
+        (riesz.KernelRidge(kernel=Matern(nu=0.7)), "nu = 0.7"),
+    ]:
+        with pytest.raises(ValueError, match=culprit):
+            model.fit(X, (y > 0) if isinstance(model, riesz.SVC) else y)
+    with pytest.raises(ValueError, match="one class"):
+        riesz.SVC().fit(X, np.ones(50))
+    with pytest.raises(AttributeError, match="Lasso"):
+        riesz.Lasso  # noqa: B018
