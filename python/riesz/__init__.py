@@ -11,7 +11,7 @@
 True
 """
 
-from . import kernels
+from . import kernels, plots
 from ._core import __version__
 from ._expansion import Expansion, UnsupportedModelError
 from ._explainer import Explainer
@@ -27,7 +27,7 @@ _ESTIMATORS = (
     "GaussianProcessClassifier",
 )
 
-__all__ = ["Certificate", "Expansion", "Explainer", "Explanation", "UnsupportedModelError", "__version__", "kernels"]
+__all__ = ["Certificate", "Expansion", "Explainer", "Explanation", "UnsupportedModelError", "__version__", "kernels", "plots"]
 
 
 def __getattr__(name: str):

@@ -1,0 +1,316 @@
+"""Plots of explanations with matplotlib.
+
+Every function draws into ``ax`` and returns it; without one it opens a figure of its own, never draws over another, and
+never calls ``show``. An explanation with several outputs is drawn for one of them: pick it first, as in
+``beeswarm(explanation[..., "virginica"])``. Colours are those of riesz's own plots, which people with colour-blindness can
+tell apart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._explanation import Explanation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["bar", "beeswarm", "force", "heatmap", "scatter", "waterfall"]
+
+UP, DOWN, NEUTRAL, MUTED = "#d55e00", "#1f6fb2", "#868d96", "#5b6470"
+
+
+def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int = 10) -> Axes:
+    """A dot for each row and feature: its Shapley value across, the feature's value in colour, most important on top."""
+    e = _table(explanation, max_display)
+    lines = _lines(e, max_display)
+    ax = _axes(ax, height=1.2 + 0.38 * len(lines))
+    values = e._values[:, :, 0]
+    span = np.ptp(np.append(values, 0.0)) or 1.0
+    for y, (_, players) in zip(range(len(lines))[::-1], lines):
+        line = values[:, players].sum(axis=1)
+        shade = _shade(e, players[0]) if len(players) == 1 else None
+        colour: Any = NEUTRAL if shade is None else _ramp()(shade)
+        ax.scatter(line, y + _swarm(line, span), c=colour, s=12, linewidths=0, zorder=3)
+    _name_lines(ax, [name for name, _ in lines])
+    ax.axvline(0.0, color=MUTED, linewidth=0.8, zorder=1)
+    ax.set_xlabel(_value_name(e))
+    _colour_bar(ax, "feature value")
+    return ax
+
+
+def bar(explanation: Explanation, ax: Axes | None = None, max_display: int = 10) -> Axes:
+    """Mean of ``|value|`` over rows, a bar for each feature: global importance. For a single row, its values."""
+    e = _table(explanation, max_display, single=True)
+    lines = _lines(e, max_display)
+    ax = _axes(ax, height=1.0 + 0.34 * len(lines))
+    values = e._values[:, :, 0]
+    single = e._squeezed[0] or len(values) == 1
+    sizes = [values[0, players].sum() if single else np.abs(values[:, players]).mean(axis=0).sum() for _, players in lines]
+    colours = [(UP if size > 0 else DOWN) if single else DOWN for size in sizes]
+    places = np.arange(len(lines))[::-1]
+    ax.barh(places, sizes, color=colours, height=0.66, zorder=3)
+    for y, size in zip(places, sizes):
+        sign = -1 if size < 0 else 1
+        text = _signed(size) if single else f"{size:.3g}"
+        ax.annotate(
+            text,
+            (size, y),
+            (3 * sign, 0),
+            textcoords="offset points",
+            va="center",
+            ha="left" if sign > 0 else "right",
+            color=MUTED,
+            fontsize="small",
+        )
+    _name_lines(ax, [name for name, _ in lines])
+    ax.margins(x=0.12)
+    ax.axvline(0.0, color=MUTED, linewidth=0.8)
+    ax.set_xlabel(_value_name(e) if single else f"mean |{_value_name(e)}|")
+    return ax
+
+
+def waterfall(explanation: Explanation, ax: Axes | None = None, max_display: int = 10) -> Axes:
+    """How one row's values lead from the base value to the prediction, the largest step on top."""
+    e = _row(explanation, max_display, "waterfall")
+    values, base, prediction = e._values[0, :, 0], e._base[0, 0], e._predictions[0, 0]
+    lines = _lines(e, max_display, order=np.argsort(-np.abs(values), kind="stable"))
+    ax = _axes(ax, height=1.4 + 0.36 * len(lines))
+    steps = np.array([values[players].sum() for _, players in lines])
+    # The largest step is the last, next to the prediction.
+    ends = base + np.append(0.0, np.cumsum(steps[::-1]))
+    span = np.ptp(ends) or 1.0
+    for y, (size, start) in enumerate(zip(steps[::-1], ends)):
+        colour = UP if size > 0 else DOWN
+        ax.barh(y, size, left=start, color=colour, height=0.62, zorder=3)
+        ax.plot([start + size] * 2, [y, y + 1], color=MUTED, linewidth=0.7, linestyle=":", zorder=2)
+        ax.annotate(_signed(size), (max(start, start + size) + 0.01 * span, y), va="center", color=MUTED, fontsize="small")
+    ax.axvline(base, color=MUTED, linewidth=0.7, linestyle=":", zorder=1)
+    _name_lines(ax, [_with_value(e, name, players) for name, players in lines])
+    ax.margins(x=0.14)
+    ax.set_xlabel(f"base value {base:.4g}  →  prediction {prediction:.4g}")
+    return ax
+
+
+def scatter(
+    explanation: Explanation, feature: str | int | None = None, ax: Axes | None = None, color: str | int | None = None
+) -> Axes:
+    """One feature's Shapley value against its value, a dot for each row.
+
+    ``feature`` is a name or number, by default the most important one, or the only one of ``explanation[:, "bmi"]``;
+    ``color`` one whose value colours the dots.
+    """
+    e = _table(explanation, 1)
+    j = int(_order(e)[0]) if feature is None else _feature(e, feature)
+    cells = _cells(e, j)
+    if cells is None:
+        raise ValueError(f"'{e.feature_names[j]}' is a group of columns and has no single value to draw against")
+    shade = None if color is None else _shade(e, _feature(e, color))
+    ax = _axes(ax, height=3.6)
+    numbers, levels = _numbers(cells)
+    spread = 0.0 if levels is None else 0.4 * (((np.arange(len(numbers)) + 0.5) * 0.6180339887498949) % 1 - 0.5)
+    colour: Any = DOWN if shade is None else _ramp()(shade)
+    ax.scatter(numbers + spread, e._values[:, j, 0], c=colour, s=16, linewidths=0, zorder=3)
+    if levels is not None:
+        ax.set_xticks(range(len(levels)), levels)
+    ax.axhline(0.0, color=MUTED, linewidth=0.8, zorder=1)
+    ax.set_xlabel(e.feature_names[j])
+    ax.set_ylabel(f"{_value_name(e)} of {e.feature_names[j]}")
+    if shade is not None:
+        _colour_bar(ax, e.feature_names[_feature(e, color)])
+    return ax
+
+
+def heatmap(explanation: Explanation, ax: Axes | None = None, max_display: int = 10) -> Axes:
+    """Values as colours: rows across in order of their prediction, features down, most important on top."""
+    e = _table(explanation, max_display)
+    lines = _lines(e, max_display)
+    ax = _axes(ax, height=1.2 + 0.32 * len(lines))
+    order = np.argsort(e._predictions[:, 0], kind="stable")
+    values = np.stack([e._values[order][:, players, 0].sum(axis=1) for _, players in lines])
+    size = np.quantile(np.abs(values), 0.99) or np.abs(values).max() or 1.0
+    image = ax.imshow(values, aspect="auto", cmap=_diverging(), vmin=-size, vmax=size, interpolation="nearest")
+    ax.set_yticks(range(len(lines)), [name for name, _ in lines])
+    ax.set_xlabel("rows, from the lowest to the highest prediction")
+    ax.figure.colorbar(image, ax=ax, label=_value_name(e), fraction=0.04, pad=0.02)
+    return ax
+
+
+def force(explanation: Explanation, ax: Axes | None = None, max_display: int = 10) -> Axes:
+    """One row's pushes up (from the left) and down (from the right), meeting at the prediction."""
+    e = _row(explanation, max_display, "force plot")
+    values, base, prediction = e._values[0, :, 0], e._base[0, 0], e._predictions[0, 0]
+    ax = _axes(ax, height=2.0)
+    span = 0.0
+    for sign, colour in [(1, UP), (-1, DOWN)]:
+        own = [j for j in np.argsort(-np.abs(values), kind="stable") if values[j] * sign > 0]
+        at = prediction
+        total = np.abs(values[own]).sum()
+        span = max(span, total)
+        for k, j in enumerate(own):
+            ax.barh(0, -values[j], left=at, color=colour, height=0.5, edgecolor="white", linewidth=0.8, zorder=3)
+            if k < max_display and abs(values[j]) > 0.08 * (np.abs(values).sum() or 1.0):
+                text = f"{_with_value(e, e.feature_names[j], [j])}\n{_signed(values[j])}"
+                ax.annotate(text, (at - values[j] / 2, -0.36), ha="center", va="top", fontsize="small", color=MUTED)
+            at -= values[j]
+    ax.axvline(base, color=MUTED, linewidth=0.8, linestyle=":")
+    ax.annotate(f"base value {base:.4g}", (base, 0.62), ha="center", fontsize="small", color=MUTED)
+    ax.axvline(prediction, color="black", linewidth=1.0, zorder=4)
+    ax.annotate(f"prediction {prediction:.4g}", (prediction, 0.4), ha="center", fontsize="small", fontweight="bold")
+    ax.set_ylim(-1.1, 0.9)
+    ax.set_yticks([])
+    ax.margins(x=0.08)
+    ax.set_xlabel(_value_name(e).replace("Shapley value", "model output"))
+    return ax
+
+
+# What the plots share -----------------------------------------------------------------------------------------------------
+
+
+def _axes(ax: Axes | None, height: float) -> Axes:
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        ax = plt.figure(figsize=(7.2, height), layout="constrained").add_subplot()
+    # Bars are to have room on both sides.
+    ax.use_sticky_edges = False
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    return ax
+
+
+def _table(explanation: Explanation, max_display: int, single: bool = False) -> Explanation:
+    """One output of several rows."""
+    if not isinstance(explanation, Explanation):
+        raise TypeError(f"a riesz.Explanation is needed, not a {type(explanation).__name__}")
+    if len(explanation.output_names) != 1:
+        raise ValueError(
+            f"the explanation has {len(explanation.output_names)} outputs: pick one, as in "
+            f"explanation[..., '{explanation.output_names[0]}']"
+        )
+    if max_display < 1:
+        raise ValueError(f"max_display = {max_display}: it is a whole number from 1")
+    if not explanation._values.size:
+        raise ValueError("the explanation has no values to draw")
+    if explanation._squeezed[0] and not single:
+        raise ValueError("the explanation has a single row: draw it with waterfall, force or bar")
+    return explanation
+
+
+def _row(explanation: Explanation, max_display: int, what: str) -> Explanation:
+    e = _table(explanation, max_display, single=True)
+    if len(e._values) != 1:
+        raise ValueError(f"a {what} shows one row, and the explanation has {len(e._values)}: pick one, as in explanation[0]")
+    return e
+
+
+def _order(e: Explanation) -> np.ndarray:
+    return np.argsort(-np.abs(e._values[:, :, 0]).mean(axis=0), kind="stable")
+
+
+def _lines(e: Explanation, max_display: int, order: np.ndarray | None = None) -> list[tuple[str, list[int]]]:
+    """Players by importance, one a line; the least important share the last, unless it would hide a single name."""
+    players = (_order(e) if order is None else order).tolist()
+    keep = len(players) if len(players) <= max_display + 1 else max_display
+    lines = [(e.feature_names[j], [j]) for j in players[:keep]]
+    if keep < len(players):
+        lines.append((f"sum of {len(players) - keep} other features", players[keep:]))
+    return lines
+
+
+def _name_lines(ax: Axes, names: list[str]) -> None:
+    ax.set_yticks(range(len(names))[::-1], names)
+    ax.set_ylim(-0.6, len(names) - 0.4)
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+
+
+def _feature(e: Explanation, feature: str | int | None) -> int:
+    if isinstance(feature, str):
+        if feature not in e.feature_names:
+            raise KeyError(f"there is no feature '{feature}'; there are: {', '.join(e.feature_names)}")
+        return e.feature_names.index(feature)
+    return range(len(e.feature_names))[feature]  # type: ignore[index]
+
+
+def _cells(e: Explanation, player: int) -> np.ndarray | None:
+    """The feature's values; ``None`` for a group of columns."""
+    own = e._players[player][1]
+    return e._data[:, own[0]] if len(own) == 1 else None
+
+
+def _numbers(cells: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
+    """Cells as numbers, with the names of levels if they are no numbers."""
+    try:
+        return cells.astype(np.float64), None
+    except (TypeError, ValueError):
+        levels, codes = np.unique([str(cell) for cell in cells], return_inverse=True)
+        return codes.astype(np.float64), levels.tolist()
+
+
+def _shade(e: Explanation, player: int) -> np.ndarray | None:
+    """From low (0) to high (1) feature values between their 5 % and 95 % quantiles; ``None`` if they do not differ."""
+    cells = _cells(e, player)
+    if cells is None:
+        return None
+    numbers, _ = _numbers(cells)
+    known = numbers[np.isfinite(numbers)]
+    if not known.size:
+        return None
+    low, high = np.quantile(known, [0.05, 0.95])
+    if low == high:
+        low, high = known.min(), known.max()
+    return None if low == high else np.clip((np.nan_to_num(numbers, nan=low) - low) / (high - low), 0.0, 1.0)
+
+
+def _swarm(values: np.ndarray, span: float) -> np.ndarray:
+    """Heights at which dots of like values do not hide each other, within a line of height 0.76."""
+    bins = np.floor(values / (span / 120)).astype(int)
+    height = np.zeros(len(values))
+    stacks = [np.flatnonzero(bins == b) for b in np.unique(bins)]
+    step = min(0.11, 0.76 / max(max(len(stack) for stack in stacks) - 1, 1))
+    for stack in stacks:
+        rank = np.arange(len(stack))
+        height[stack] = np.where(rank % 2, 1, -1) * ((rank + 1) // 2) * step
+    return height
+
+
+def _ramp() -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("riesz", [DOWN, "#9a8f97", UP])
+
+
+def _diverging() -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("riesz_diverging", [DOWN, "#f4f5f7", UP])
+
+
+def _colour_bar(ax: Axes, label: str) -> None:
+    from matplotlib.cm import ScalarMappable
+
+    bar = ax.figure.colorbar(ScalarMappable(cmap=_ramp()), ax=ax, ticks=[0, 1], label=label, fraction=0.03, pad=0.02)
+    bar.ax.set_yticklabels(["low", "high"])
+    bar.outline.set_visible(False)
+
+
+def _with_value(e: Explanation, name: str, players: list[int]) -> str:
+    cells = _cells(e, players[0]) if len(players) == 1 else None
+    if cells is None:
+        return name
+    try:
+        return f"{name} = {float(cells[0]):.4g}"
+    except (TypeError, ValueError):
+        return f"{name} = {cells[0]}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3g}".replace("-", "−")
+
+
+def _value_name(e: Explanation) -> str:
+    name = e.output_names[0]
+    return "Shapley value" if name == "y" else f"Shapley value for {name}"

@@ -1,0 +1,100 @@
+"""Plots show the explanation's numbers, in the axes they are given, and leave everything else alone."""
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.svm import SVC, SVR
+
+import riesz
+from riesz import plots
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture
+def explanation(data):
+    X, y = data
+    frame = pd.DataFrame(X, columns=["age", "sex", "bmi", "bp"])
+    frame["city"] = np.where(X[:, 0] > 0.2, "Rome", "Oslo")
+    model = make_pipeline(ColumnTransformer([("c", OneHotEncoder(), ["city"])], remainder="passthrough"), SVR()).fit(frame, y)
+    return riesz.Explainer(model, frame[:8])(frame[:20])
+
+
+def texts(ax):
+    return [t.get_text() for t in ax.get_yticklabels()]
+
+
+def test_every_plot_draws_into_the_axes_it_gets_and_touches_nothing_else(explanation, monkeypatch):
+    monkeypatch.setattr(plt, "show", lambda *_, **__: pytest.fail("show was called"))
+    before = dict(matplotlib.rcParams)
+    other = plt.figure().add_subplot()
+    for draw, e in [
+        (plots.beeswarm, explanation),
+        (plots.bar, explanation),
+        (plots.bar, explanation[0]),
+        (plots.heatmap, explanation),
+        (plots.waterfall, explanation[2]),
+        (plots.force, explanation[2]),
+        (plots.scatter, explanation),
+        (plots.scatter, explanation[:, "city"]),
+        (plots.scatter, explanation[:, "bmi"]),
+    ]:
+        figure = plt.Figure()
+        ax = figure.add_subplot()
+        assert draw(e, ax=ax) is ax and ax.has_data()
+        figure.canvas.draw()
+        assert plt.get_fignums() == [other.figure.number] and plt.gca() is other and not other.has_data()
+        own = draw(e)
+        assert own.figure is not other.figure
+        plt.close(own.figure)
+    assert dict(matplotlib.rcParams) == before
+    plt.close("all")
+
+
+def test_they_show_the_numbers(explanation):
+    order = np.argsort(-np.abs(explanation.values).mean(axis=0))
+    names = [explanation.feature_names[j] for j in order]
+    ax = plots.bar(explanation)
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], np.abs(explanation.values).mean(axis=0)[order])
+    assert texts(ax) == names
+    ax = plots.bar(explanation, max_display=2)
+    assert texts(ax) == [*names[:2], "sum of 3 other features"]
+    ax = plots.beeswarm(explanation)
+    np.testing.assert_allclose(ax.collections[0].get_offsets()[:, 0], explanation.values[:, order[0]])
+    ax = plots.waterfall(explanation[4])
+    ends = [ax.patches[0].get_x(), ax.patches[-1].get_x() + ax.patches[-1].get_width()]
+    np.testing.assert_allclose(ends, [explanation[4].base_values, explanation[4].predictions])
+    ax = plots.scatter(explanation, "bmi", color="age")
+    np.testing.assert_allclose(
+        ax.collections[0].get_offsets(), np.c_[explanation.data[:, 2].astype(float), explanation.values[:, 2]]
+    )
+    ax = plots.heatmap(explanation)
+    shown = ax.images[0].get_array()
+    np.testing.assert_allclose(shown, explanation.values[np.argsort(explanation.predictions)][:, order].T)
+    plt.close("all")
+
+
+def test_what_cannot_be_drawn_is_said(explanation, data):
+    X, y = data
+    three = riesz.Explainer(SVC().fit(X, np.digitize(y, [-0.3, 0.5])), X[:8])(X[:6])
+    grouped = riesz.Explainer(SVR().fit(X, y), X[:8], groups={"all": range(4)})(X[:6])
+    assert plots.beeswarm(three[..., "0 vs 2"]).get_xlabel() == "Shapley value for 0 vs 2"
+    assert plots.beeswarm(grouped).has_data()
+    for act, kind, culprit in [
+        (lambda: plots.beeswarm(three), ValueError, r"pick one, as in explanation\[..., '0 vs 1'\]"),
+        (lambda: plots.beeswarm(explanation[0]), ValueError, "single row"),
+        (lambda: plots.waterfall(explanation), ValueError, r"pick one, as in explanation\[0\]"),
+        (lambda: plots.scatter(grouped), ValueError, "group of columns"),
+        (lambda: plots.scatter(explanation, "weight"), KeyError, "weight"),
+        (lambda: plots.bar(explanation, max_display=0), ValueError, "max_display"),
+        (lambda: plots.bar(explanation[:0]), ValueError, "no values"),
+        (lambda: plots.bar(explanation.values), TypeError, "ndarray"),
+    ]:
+        with pytest.raises(kind, match=culprit):
+            act()
+    plt.close("all")
