@@ -100,27 +100,27 @@ class Explanation:
 
     @property
     def values(self) -> Any:
-        """The Shapley values: (n, d), or (n, d, m) with several outputs."""
+        """The Shapley values, (n, d), or (n, d, m) with several outputs."""
         return self._shown(self._values, (0, 1, 2))
 
     @property
     def base_values(self) -> Any:
-        """The game's value with all features absent: (n,), or (n, m) with several outputs."""
+        """The game's value with all features absent, (n,), or (n, m) with several outputs."""
         return self._shown(self._base, (0, 2))
 
     @property
     def predictions(self) -> Any:
-        """The model's output: (n,), or (n, m). Base value and values add up to it."""
+        """The model's output, (n,), or (n, m). Base value and values add up to it."""
         return self._shown(self._predictions, (0, 2))
 
     @property
     def residual(self) -> Any:
-        """``predictions - base_values - sum of values``, where the prediction is computed on another path: (n,), or (n, m)."""
+        """``predictions - base_values - sum of values``, where the prediction is computed on another path; (n,), or (n, m)."""
         return self._shown(self._residual, (0, 2))
 
     @property
     def bound(self) -> Any:
-        """A proved bound on the error of each value of a row, quadrature and rounding: (n,), or (n, m)."""
+        """A proved bound on the error of each value of a row, quadrature and rounding; (n,), or (n, m)."""
         return self._shown(self._bound, (0, 2))
 
     @property
@@ -130,7 +130,7 @@ class Explanation:
 
     @property
     def exactness(self) -> str:
-        """``"exact"``: up to rounding, within :attr:`bound`."""
+        """``"exact"``, that is up to rounding, within :attr:`bound`."""
         return "exact"
 
     @property

@@ -38,7 +38,7 @@ pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     };
     let f_text = written("f(x)", prediction);
     canvas.text((clamp(end_x, &f_text), top - 18.0), &f_text, Anchor::Middle, Paint::Ink, width);
-    let b_text = written("base value E[f(X)]", base);
+    let b_text = written("base value", base);
     canvas.text((clamp(base_x, &b_text), bottom + 30.0), &b_text, Anchor::Middle, Paint::Ink, width);
     for (k, (name, value)) in lines.iter().enumerate() {
         let y = top + pitch * (k as f64 + 0.5);

@@ -1,0 +1,25 @@
+"""How the site is built: `.venv/bin/sphinx-build -W docs target/site`."""
+
+import riesz
+
+project = "riesz"
+author = "the riesz authors"
+copyright = "the riesz authors"
+release = version = riesz.__version__
+
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.intersphinx", "myst_nb"]
+# Every page with code is run when the site is built; a page that fails fails the build.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+nb_merge_streams = True
+myst_enable_extensions = ["dollarmath"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_class_signature = "mixed"
+napoleon_google_docstring = False
+suppress_warnings = ["intersphinx.external", "mystnb.unknown_mime_type"]
+
+html_theme = "furo"
+html_title = "riesz"
+exclude_patterns = ["requirements.txt"]

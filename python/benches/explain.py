@@ -1,0 +1,150 @@
+"""Shapley values of one scikit-learn model by riesz, shapiq, shap and numpy: the same rows, one process, one thread.
+
+    python python/benches/explain.py [--quick]
+
+prints milliseconds a row, and the largest error of a method in the first rows relative to the largest value. The
+reference for errors is the exact Gauss-Legendre rule with ceil(d/2) nodes, in numpy and log space, the best published form.
+"""
+
+import os
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS"):
+    os.environ[name] = "1"
+
+import argparse
+import time
+import warnings
+from importlib.metadata import version
+
+import numpy as np
+import shap
+import sklearn
+from shapiq.explainer.product_kernel import ProductKernelExplainer
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+
+import riesz
+
+warnings.simplefilter("ignore")
+N, BACKGROUND, BATCH = 1000, 100, 100
+
+
+def milliseconds(act, rows, least=3):
+    """Median milliseconds a row, over at least `least` runs unless they are slow, and what the last run gave."""
+    runs, out = [], act()
+    while len(runs) < least and sum(runs) < 20:
+        start = time.perf_counter()
+        out = act()
+        runs.append(time.perf_counter() - start)
+    return 1e3 * float(np.median(runs)) / rows, out
+
+
+def quadrature(model, row, background=None):
+    """Values of one row by the exact rule, in log space."""
+    points, coef = model.X_train_, model.alpha_
+    d = points.shape[1]
+    x, w = np.polynomial.legendre.leggauss((d + 1) // 2)
+    nodes, weights = (x + 1) / 2, w / 2
+    factor = lambda v: np.exp(-((points - v) ** 2) / (2 * model.kernel_.length_scale**2))
+    a, out = factor(row), 0.0
+    chunk = max(1, (1 << 22) // a.size)
+    for b in [np.ones_like(a)] if background is None else map(factor, background):
+        total = np.zeros_like(a)
+        for start in range(0, len(nodes), chunk):
+            t = nodes[start : start + chunk, None, None]
+            logs = np.log((1 - t) * b + t * a)
+            total += np.einsum("q,qnd->nd", weights[start : start + chunk], np.exp(logs.sum(axis=2, keepdims=True) - logs))
+        out = out + coef @ ((a - b) * total)
+    return out if background is None else out / len(background)
+
+
+def show(game, d, method, ms, ours, values, exact):
+    error = np.abs(np.asarray(values)[: len(exact)] - exact).max() / np.abs(exact).max()
+    print(f"{game:14} {d:4}  {method:34} {ms:12.3f} {ms / ours:9.0f}  {error:9.1e}", flush=True)
+
+
+def fitted(d, rng):
+    X = rng.normal(size=(N, d))
+    y = X[:, 0] + np.sin(2 * X[:, 1]) + X[:, 2] * X[:, 3] + 0.1 * rng.normal(size=N)
+    model = GaussianProcessRegressor(RBF(np.sqrt(d)), alpha=0.1, optimizer=None).fit(X, y)
+    return model, rng.normal(size=(BATCH, d)), rng.normal(size=(BACKGROUND, d))
+
+
+def functional(sizes, rng):
+    for d in sizes:
+        model, rows, _ = fitted(d, rng)
+        exact_ms, exact = milliseconds(lambda: [quadrature(model, row) for row in rows[:3]], 3, least=1)
+        explainer = riesz.Explainer(model, game="functional", threads=1)
+        ours, found = milliseconds(lambda: explainer(rows).values, BATCH)
+        show("functional", d, "riesz", ours, ours, found, exact)
+        show("functional", d, "numpy quadrature, ceil(d/2) nodes", exact_ms, ours, exact, exact)
+        theirs = ProductKernelExplainer(model=model, max_order=1)
+        few = rows[:3] if d <= 50 else rows[:1]
+        act = lambda: [theirs.explain(row).get_n_order_values(1) for row in few]
+        ms, found = milliseconds(act, len(few), least=1)
+        show("functional", d, "shapiq ProductKernelExplainer", ms, ours, found, exact[: len(few)])
+
+
+def interventional(sizes, rng):
+    for d in sizes:
+        model, rows, background = fitted(d, rng)
+        exact_ms, exact = milliseconds(lambda: [quadrature(model, row, background) for row in rows[:2]], 2, least=1)
+        explainer = riesz.Explainer(model, background, threads=1)
+        ours, found = milliseconds(lambda: explainer(rows[:50]).values, 50)
+        show("interventional", d, "riesz", ours, ours, found, exact)
+        show("interventional", d, "numpy quadrature, ceil(d/2) nodes", exact_ms, ours, exact, exact)
+        masker = shap.maskers.Independent(background, max_samples=BACKGROUND)
+        if d <= 10:
+            theirs = shap.explainers.Exact(model.predict, masker)
+            ms, found = milliseconds(lambda: theirs(rows[:2], silent=True).values, 2, least=1)
+            show("interventional", d, "shap Exact", ms, ours, found, exact)
+        theirs = shap.explainers.Permutation(model.predict, masker, seed=0)
+        ms, found = milliseconds(lambda: theirs(rows[:2], silent=True).values, 2, least=1)
+        show("interventional", d, "shap Permutation", ms, ours, found, exact)
+        kernel = shap.KernelExplainer(model.predict, background)
+        for name, options in [("shap KernelExplainer", {}), ("shap KernelExplainer, l1_reg=False", {"l1_reg": False})]:
+            ms, found = milliseconds(lambda: kernel.shap_values(rows[:1], silent=True, **options), 1, least=1)
+            show("interventional", d, name, ms, ours, found, exact[:1])
+
+
+def text(rng):
+    """A support vector machine on sparse text: 10,000 support vectors, 5,000 words, 50 of them in a document."""
+    n, d, words = 10_000, 5_000, 50
+
+    def documents(count):
+        out = np.zeros((count, d))
+        for row in out:
+            used = (d * rng.random(words) ** 3).astype(int)
+            row[used] = 0.1 + rng.random(words)
+            row /= np.linalg.norm(row)
+        return out
+
+    points = documents(n)
+    model = riesz.Expansion(riesz.kernels.RBF(0.7), points, rng.choice([-1.0, 1.0], n))
+    del points
+    rows = documents(50)
+    for game, background in [("functional", None), ("baseline", np.zeros((1, d)))]:
+        explainer = riesz.Explainer(model, background, game=game, threads=1)
+        ms, found = milliseconds(lambda: explainer(rows), len(rows), least=1)
+        share = np.abs(found.residual).max() / np.abs(found.values).max()
+        print(f"{game:14} {d:4}  {'riesz, text: 10,000 support vectors':34} {ms:12.3f} {'':9}  {share:9.1e} (residual)")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small sizes only")
+    quick = parser.parse_args().quick
+    rng = np.random.default_rng(0)
+    print(
+        f"riesz {riesz.__version__}, scikit-learn {sklearn.__version__}, shap {shap.__version__}, shapiq {version('shapiq')}, "
+        f"numpy {np.__version__}; one thread; Gaussian process with {N} points, batches of {BATCH} (50 interventional) rows, "
+        f"{BACKGROUND} background rows"
+    )
+    print(f"{'game':14} {'d':>4}  {'method':34} {'ms a row':>12} {'/ riesz':>9}  {'error':>9}")
+    functional([5, 20] if quick else [5, 10, 20, 50, 100, 200], rng)
+    interventional([10] if quick else [10, 20, 50], rng)
+    if not quick:
+        text(rng)
+
+
+main()
