@@ -43,7 +43,7 @@ def as_numbers(X: Any, names: Sequence[str], what: str = "X") -> np.ndarray:
     try:
         numbers = np.ascontiguousarray(cells, dtype=np.float64)
     except (TypeError, ValueError):
-        for j, name in enumerate(names):
+        for j, name in enumerate(names if given is None else given):
             try:
                 np.asarray(cells[:, j], dtype=np.float64)
             except (TypeError, ValueError):

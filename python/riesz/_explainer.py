@@ -98,7 +98,10 @@ class Explainer:
         rows = None if background is None else self._model_rows(background, "background")
         if rows is not None and not len(rows):
             raise ValueError("the background has no rows")
-        weights = None if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
+        if weights is not None:
+            weights = np.ascontiguousarray(weights, dtype=np.float64)
+            if rows is None or weights.shape != (len(rows),):
+                raise ValueError(f"weights has the shape {weights.shape}: one number a background row is needed")
         self._players = _players(groups, self._imported, self.feature_names)
         own = _model_columns(self._players, self._imported.owners)
         # Players none of whose columns reach the model have no part in it: their values are 0.
@@ -156,6 +159,9 @@ class Explainer:
         imported = self._imported
         if imported.transform is None:
             return as_numbers(X, imported.feature_names, what)
+        if not len(as_cells(X)):
+            # Transformers want at least one row.
+            return np.empty((0, len(imported.owners)))
         rows = np.ascontiguousarray(imported.transform(X), dtype=np.float64)
         if not np.isfinite(rows).all():
             i, j = np.argwhere(~np.isfinite(rows))[0]

@@ -172,7 +172,7 @@ class Explanation:
         squeezed = list(self._squeezed)
         names = [None, self.feature_names, self.output_names]
         for axis, one in zip(free, keys):
-            one = _positions(one, names[axis], ("row", "feature", "output")[axis])
+            one = _positions(one, names[axis], ("row", "feature", "output")[axis], self._values.shape[axis])
             if isinstance(one, (int, np.integer)):
                 count = self._values.shape[axis]
                 if not -count <= one < count:
@@ -330,16 +330,31 @@ class Explanation:
         return _core.svg(self._to_json(), plot, 0, 0, 10) + f"<p><code>{repr(self)[1:-1]}</code></p>"
 
     def __reduce__(self):
-        return _unpickle, (self.__dict__.copy(),)
+        # By the names of the constructor's arguments, which later versions keep reading.
+        state = {
+            "values": self._values,
+            "base_values": self._base,
+            "predictions": self._predictions,
+            "residual": self._residual,
+            "bound": self._bound,
+            "data": self._data,
+            "column_names": self.column_names,
+            "players": self._players,
+            "output_names": self.output_names,
+            "row_numbers": self.row_numbers,
+            "provenance": vars(self.provenance),
+            "squeezed": self._squeezed,
+        }
+        return _unpickle, (1, state)
 
 
-def _unpickle(state: dict[str, Any]) -> Explanation:
-    explanation = Explanation.__new__(Explanation)
-    explanation.__dict__.update(state)
-    return explanation
+def _unpickle(version: int, state: dict[str, Any]) -> Explanation:
+    if version > 1:
+        raise ValueError(f"this pickle is of version {version}, written by a newer riesz: update riesz to read it")
+    return Explanation(**{**state, "provenance": Provenance(**state["provenance"])})
 
 
-def _positions(key: Any, names: Sequence[str] | None, what: str) -> Any:
+def _positions(key: Any, names: Sequence[str] | None, what: str, count: int) -> Any:
     """Names as numbers; a mask as numbers; the rest as it is."""
     if isinstance(key, str):
         if names is None:
@@ -350,9 +365,11 @@ def _positions(key: Any, names: Sequence[str] | None, what: str) -> Any:
     if isinstance(key, (list, tuple, np.ndarray)):
         array = np.asarray(key)
         if array.dtype == bool:
+            if array.shape != (count,):
+                raise IndexError(f"a mask of shape {array.shape} does not pick from {count} {what}s")
             return np.flatnonzero(array)
         if array.dtype.kind in "US":
-            return np.asarray([_positions(str(name), names, what) for name in key], dtype=int)
+            return np.asarray([_positions(str(name), names, what, count) for name in key], dtype=int)
         return array.astype(int)
     if isinstance(key, (int, np.integer, slice)):
         return key

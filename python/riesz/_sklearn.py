@@ -43,6 +43,8 @@ def import_model(model: Any) -> Imported:
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
+    if isinstance(model, type):
+        raise TypeError(f"{model.__name__} is a class: give a fitted model, {model.__name__}(...).fit(X, y)")
     if isinstance(model, Pipeline):
         return _pipeline(model)
     reader = _reader(model)
@@ -93,7 +95,7 @@ def _expansion(model: Any, kernel: rk.Kernel, points: Any, coef: Any, intercept:
         expansion = Expansion(kernel, points, coef, intercept, feature_names=names, output_names=outputs)
     except ValueError as error:
         raise ValueError(f"the {type(model).__name__} cannot be read: {error}") from None
-    rows = points[:: max(1, len(points) // CHECKED)][:CHECKED]
+    rows = points[:: max(1, len(points) // CHECKED)][:CHECKED] if len(points) else np.zeros((1, points.shape[1]))
     found, expected = expansion._core.predict(rows), np.asarray(own(rows), dtype=np.float64).reshape(len(rows), -1)
     size = 1 + np.abs(expected).max() + np.abs(np.asarray(coef)).sum() * 1e-4
     if found.shape != expected.shape or not np.abs(found - expected).max() <= 1e-6 * size:
@@ -272,12 +274,11 @@ def _pipeline(model):
     before = model[:-1]
     if not len(before.steps):
         return last
-    names = getattr(before.steps[0][1], "feature_names_in_", None)
-    width = getattr(before.steps[0][1], "n_features_in_", None)
+    # Steps that pass everything through know nothing of columns and change nothing.
+    name, first = next(step for step in model.steps if step[1] not in (None, "passthrough"))
+    names, width = getattr(first, "feature_names_in_", None), getattr(first, "n_features_in_", None)
     if names is None and width is None:
-        raise UnsupportedModelError(
-            f"the step '{before.steps[0][0]}' does not say how many columns it was fitted on (n_features_in_)"
-        )
+        raise UnsupportedModelError(f"the step '{name}' does not say how many columns it was fitted on (n_features_in_)")
     names = numbered(width) if names is None else [str(name) for name in names]
     owners = _owners(before, len(names), "pipeline")
     if len(owners) != len(last.owners):

@@ -73,10 +73,12 @@ class _KernelMachine(BaseEstimator):
             weights = np.ones(len(X)) if sample_weight is None else sample_weight
             mean = np.average(X.mean(axis=1), weights=weights)
             variance = np.average(((X - mean) ** 2).mean(axis=1), weights=weights)
+            if not np.isfinite(variance):
+                raise ValueError("the variance of X overflows, so gamma='scale' has no value: standardise the columns")
             return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-        if isinstance(gamma, numbers.Real) and 0 < float(gamma) < np.inf:
-            return float(gamma)
-        raise ValueError(f"gamma = {gamma!r}: it is 'scale', 'auto' or a positive number")
+        if isinstance(gamma, str):
+            raise ValueError(f"gamma = {gamma!r}: it is 'scale', 'auto' or a positive number")
+        return _positive("gamma", gamma)
 
     def _outputs(self, X: Any) -> np.ndarray:
         """The expansion at the rows of X, rows × outputs."""
@@ -97,6 +99,12 @@ def _weights(sample_weight: Any, X: np.ndarray) -> np.ndarray | None:
     if sample_weight is None:
         return None
     return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+
+def _positive(name: str, value: Any) -> float:
+    if isinstance(value, numbers.Real) and 0 < float(value) < np.inf:
+        return float(value)
+    raise ValueError(f"{name} = {value!r}: it is a positive number")
 
 
 def _iterations(max_iter: int) -> int | None:
@@ -188,7 +196,7 @@ class KernelRidge(MultiOutputMixin, _Regressor):
             # A row of weight 0 is no row.
             X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         weights = None if weights is None else weights.tolist()
-        self.expansion_ = Expansion._wrap(_core.kernel_ridge(kernel, names, X, y, float(self.alpha), weights))
+        self.expansion_ = Expansion._wrap(_core.kernel_ridge(kernel, names, X, y, _positive("alpha", self.alpha), weights))
         self.dual_coef_ = self.expansion_.coef[:, 0] if self._one_target else self.expansion_.coef
         return self
 
@@ -229,10 +237,10 @@ class SVR(_Regressor):
             names,
             X,
             y[:, 0].tolist(),
-            float(self.C),
+            _positive("C", self.C),
             float(self.epsilon),
             None if weights is None else weights.tolist(),
-            float(self.tol),
+            _positive("tol", self.tol),
             _iterations(self.max_iter),
         )
         self.support_ = np.asarray(self.support_)
@@ -276,10 +284,10 @@ class SVC(_Classifier):
             X,
             codes.tolist(),
             self._class_names(),
-            float(self.C),
+            _positive("C", self.C),
             self._class_weights(codes, weights),
             None if weights is None else weights.tolist(),
-            float(self.tol),
+            _positive("tol", self.tol),
             _iterations(self.max_iter),
         )
         self.support_ = np.asarray(support)
@@ -328,7 +336,7 @@ class KernelLogisticRegression(_Classifier):
             X,
             codes.tolist(),
             self._class_names(),
-            float(self.alpha),
+            _positive("alpha", self.alpha),
             self._class_weights(codes, weights),
             None if weights is None else weights.tolist(),
             int(self.max_iter),
@@ -405,7 +413,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         """Fits to ``y``, (n,) or (n, targets); several targets share kernel and noise."""
         X, y, names = self._targets(X, y, several=True)
         tuned = self.optimizer is not None
-        noise = 0.1 if self.alpha is None else float(self.alpha)
+        noise = 0.1 if self.alpha is None else _positive("alpha", self.alpha)
         self._core_fit = _core.GaussianProcessFit(
             self._start(X, names),
             names,

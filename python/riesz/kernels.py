@@ -154,7 +154,9 @@ def _list(values: Scalars, count: int, what: str) -> list[float]:
     try:
         numbers = [float(v) for v in values]  # type: ignore[union-attr]
     except TypeError:
-        return [float(values)] * count  # type: ignore[arg-type]
+        numbers = [float(values)]  # type: ignore[arg-type]
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{what} is {values}: it must be finite")
     if len(numbers) == 1:
         return numbers * count
     if len(numbers) != count:

@@ -160,16 +160,16 @@ def test_models_go_to_the_command_line_and_back(regression, tmp_path):
 def test_settings_that_make_no_sense(regression):
     X, y, _, _ = regression
     for model, culprit in [
-        (riesz.KernelRidge(alpha=-1.0), "ridge = -1"),
+        (riesz.KernelRidge(alpha=-1.0), "alpha = -1"),
         (riesz.KernelRidge(kernel="sigmoid"), "kernel = 'sigmoid'"),
         (riesz.KernelRidge(gamma=-2.0), "gamma = -2.0"),
-        (riesz.SVR(C=0.0), "c = 0"),
+        (riesz.SVR(C=0.0), "C = 0"),
         (riesz.SVR(max_iter=0), "max_iter = 0"),
         (riesz.SVC(class_weight={7: 1.0}), "class_weight names 7"),
         (riesz.SVC(class_weight="equal"), "class_weight = 'equal'"),
         (riesz.GaussianProcessRegressor(kernel="rbf"), "kernel = 'rbf'"),
         (riesz.GaussianProcessRegressor(optimizer="adam"), "optimizer = 'adam'"),
-        (riesz.GaussianProcessRegressor(alpha=-1.0), "noise"),
+        (riesz.GaussianProcessRegressor(alpha=-1.0), "alpha"),
         (riesz.KernelRidge(kernel=Matern(nu=0.7)), "nu = 0.7"),
     ]:
         with pytest.raises(ValueError, match=culprit):

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import pathlib
 import pickle
 import subprocess
 import sys
@@ -184,6 +185,10 @@ def test_hostile_input(data, tmp_path):
         (lambda: riesz.Explainer(model, X[:5], game="baseline"), ValueError, "1 are expected"),
         (lambda: riesz.Explainer(model, X[:5], weights=[1, 2]), ValueError, "weights"),
         (lambda: riesz.Explainer(model, X[:5], weights=[-1, 1, 1, 1, 1]), ValueError, "weight"),
+        (lambda: riesz.Explainer(model, X[:5], weights=np.ones((5, 1))), ValueError, r"shape \(5, 1\)"),
+        (lambda: riesz.Explainer(SVR), TypeError, "SVR is a class"),
+        (lambda: explainer(X)[np.array([True, False])], IndexError, "mask"),
+        (lambda: explainer(pd.DataFrame({"a": ["u"], "b": [1], "c": [1], "d": [1]})), ValueError, "column 'a'"),
         (lambda: riesz.Explainer(model, X[:5], threads=0), ValueError, "threads"),
         (lambda: riesz.Explainer(model, X[:5], groups={"a": [0], "b": [0]}), ValueError, "choose one"),
         (lambda: riesz.Explainer(model, X[:5], groups={"a": ["age"]}), ValueError, "'age'"),
@@ -239,3 +244,19 @@ except KeyboardInterrupt:
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "stopped"
+
+
+VERSIONS = sorted((pathlib.Path(__file__).parent / "data").iterdir())
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.InconsistentVersionWarning")
+@pytest.mark.parametrize("folder", VERSIONS, ids=lambda folder: folder.name)
+def test_files_of_older_versions_are_read(folder):
+    X, models, expected, explanation = pickle.loads((folder / "all.pickle").read_bytes())
+    for name, model in models.items():
+        np.testing.assert_allclose(np.asarray(model.predict(X), float), np.asarray(expected[name], float), atol=1e-12)
+    assert models["process"].predict(X, return_std=True)[1].shape == (12,)
+    read = riesz.Explanation.load(folder / "explanation.json")
+    assert (read.values == explanation.values).all() and read.provenance == explanation.provenance
+    saved = riesz.Expansion.load(folder / "model.riesz")
+    np.testing.assert_allclose(riesz.Explainer(saved, X[:4])(X[:2]).values, explanation.values, atol=1e-12)

@@ -156,3 +156,11 @@ def test_frames_of_any_library(frame):
     assert riesz.Explainer(unnamed, frame[NUMERIC][:9])(frame[NUMERIC][:2]).feature_names == NUMERIC
     with pytest.raises(ValueError, match="same columns in the same order"):
         riesz.Explainer(model, frame[["income", "age"]])
+
+
+def test_steps_that_do_nothing_and_no_rows(frame):
+    frame, y = frame
+    X = frame[NUMERIC]
+    model = make_pipeline("passthrough", StandardScaler(), None, SVR()).fit(X, y)
+    explainer = riesz.Explainer(model, X[:6])
+    assert explainer(X[:3]).feature_names == NUMERIC and explainer(X[:0]).values.shape == (0, 2)

@@ -229,3 +229,9 @@ def test_a_model_changed_after_fitting_is_not_explained_as_another(data):
     model.predict = lambda rows: np.zeros(len(rows))
     with pytest.raises(riesz.UnsupportedModelError, match="another model"):
         riesz.Explainer(model)
+
+
+def test_a_model_without_support_vectors_is_a_constant(data):
+    X, y = data
+    explanation = riesz.Explainer(SVR(epsilon=1e9).fit(X, y), X[:5])(X[:2])
+    assert (explanation.values == 0).all() and explanation.certificate.holds

@@ -275,7 +275,7 @@ impl GaussianProcess {
                     return Err(Error::Target {
                         name: format!("target {}", o + 1),
                         problem: format!(
-                            "has no spread to normalise by (mean {mean}, variance {spread}): there is nothing to \
+                            "has no spread to normalise by (mean {mean:.4e}, variance {spread:.1e}): there is nothing to \
                              learn, or set normalize_y to false"
                         ),
                     });
