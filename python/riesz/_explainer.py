@@ -12,6 +12,8 @@ from . import _core
 from ._data import as_cells, as_numbers, names_of
 from ._expansion import Expansion, UnsupportedModelError
 from ._explanation import Explanation, Provenance
+from ._gpytorch import is_gpytorch
+from ._gpytorch import read as read_gpytorch
 
 GAMES = ("functional", "baseline", "interventional", "marginal_product")
 
@@ -25,9 +27,9 @@ class Explainer:
     ----------
     model
         A fitted SVC, NuSVC, SVR, NuSVR, OneClassSVM, KernelRidge, GaussianProcessRegressor or GaussianProcessClassifier of
-        scikit-learn; a Pipeline that ends in one and whose other steps compute each of their columns from one column; a
-        :class:`riesz.Expansion`; or the path of a riesz or LIBSVM model file. Classifiers are explained by their decision
-        function (Gaussian process classifiers by their latent function).
+        scikit-learn; a Pipeline that ends in one and whose other steps compute each of their columns from one column; an
+        ``ExactGP`` of GPyTorch; a :class:`riesz.Expansion`; or the path of a riesz or LIBSVM model file. Classifiers are
+        explained by their decision function (Gaussian process classifiers by their latent function).
     background : array or data frame of shape (b, d), optional
         Rows that say what features could have been otherwise.
     game : {"auto", "functional", "baseline", "interventional", "marginal_product"}
@@ -182,6 +184,10 @@ def _read(model: Any):
     if isinstance(model, Expansion):
         names = model.feature_names
         return Imported([model], "output", names, list(range(len(names))), None, "expansion")
+    if is_gpytorch(model):
+        expansions, explained = read_gpytorch(model)
+        names = expansions[0].feature_names
+        return Imported(expansions, explained, names, list(range(len(names))), None, type(model).__name__)
     return import_model(model)
 
 
