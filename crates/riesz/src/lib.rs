@@ -46,6 +46,7 @@ pub mod game;
 pub mod kernel;
 pub mod linalg;
 mod optimize;
+mod random;
 mod simd;
 pub mod table;
 

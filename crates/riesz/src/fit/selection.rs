@@ -37,6 +37,7 @@ use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::fit::{KernelRidge, check_labels, positive};
 use crate::linalg::Matrix;
+use crate::random::Random;
 use crate::table::Table;
 
 /// Length-scale multipliers tried by default: powers of 2 from 8 down to 1/8.
@@ -441,24 +442,8 @@ fn expect(what: &str, unit: &'static str, expected: usize, found: usize, why: &s
     Err(Error::Shape { what: what.into(), unit, expected, found, why: why.into() })
 }
 
-/// SplitMix64 (Steele, Lea and Flood 2014).
-struct Random(u64);
-
-impl Random {
-    /// A whole number below `n`; its bias is below n/2⁶⁴.
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((u128::from(z ^ (z >> 31)) * n as u128) >> 64) as usize
-    }
-}
-
 fn shuffled(mut rows: Vec<usize>, random: &mut Random) -> Vec<usize> {
-    for i in (1..rows.len()).rev() {
-        rows.swap(i, random.below(i + 1));
-    }
+    random.shuffle(&mut rows);
     rows
 }
 

@@ -119,12 +119,12 @@ impl Game {
 
 /// Reference rows in the model's columns with weights that sum to 1.
 pub(crate) struct Reference {
-    rows: Vec<Vec<f64>>,
-    weights: Vec<f64>,
+    pub(crate) rows: Vec<Vec<f64>>,
+    pub(crate) weights: Vec<f64>,
 }
 
 impl Reference {
-    fn new(background: &Background, columns: &[Column]) -> Result<Self> {
+    pub(crate) fn new(background: &Background, columns: &[Column]) -> Result<Self> {
         let table = background.rows.conform(columns)?;
         let n = table.rows();
         if n == 0 {

@@ -1,0 +1,194 @@
+//! Estimates for any model: marginal contributions along random orders of the players, each order together with its reverse.
+//! For models that have no product form, and for functions that riesz knows nothing of.
+//!
+//! Every background row gets the same number of orders, so the values add up to prediction minus base value without sampling
+//! error, and a standard error follows from how much the orders of one background row differ. Source: Castro, Gómez and
+//! Tejada 2009 (random orders); Mitchell, Cooper, Frank and Holmes 2022 (an order and its reverse).
+
+use crate::error::{Error, Result};
+use crate::game::{Background, Reference};
+use crate::linalg::Matrix;
+use crate::random::Random;
+use crate::table::{Groups, Table};
+
+/// Rows that the model is asked about at once.
+const BATCH: usize = 8192;
+
+/// How much is sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Permutations {
+    /// Orders for each background row, each with its reverse; at least 2, which a standard error takes.
+    pub per_reference: usize,
+    /// Seed of the orders. Row i of the explained table has orders of its own, which do not depend on the other rows.
+    pub seed: u64,
+}
+
+impl Default for Permutations {
+    /// Two orders a background row.
+    fn default() -> Self {
+        Self { per_reference: 2, seed: 0 }
+    }
+}
+
+/// Estimated values of the interventional game.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Estimate {
+    /// Values, rows × outputs × players.
+    pub values: Vec<f64>,
+    /// Their standard errors, in the same layout.
+    pub std_error: Vec<f64>,
+    /// The mean prediction over the background, one an output. Not estimated.
+    pub base: Vec<f64>,
+    /// Predictions, rows × outputs.
+    pub predictions: Matrix,
+    /// How often the model was asked about a row.
+    pub evaluations: usize,
+}
+
+/// Estimates the interventional game of the function `f`, from rows of a table to rows of outputs, at `rows`; `first_row` is the
+/// number of the first of them, for the seed. Calls `f` on thousands of rows at a time.
+///
+/// Evaluations a row: about `2 · per_reference · background rows · players`.
+///
+/// # Errors
+/// [`Error::Parameter`] for fewer than two orders, what is wrong with the background, and errors of `f`;
+/// [`Error::Overflow`] if it answers with numbers that are not finite, [`Error::Shape`] if with too few rows.
+pub fn estimate(
+    mut f: impl FnMut(&Table) -> Result<Matrix>,
+    rows: &Table,
+    first_row: usize,
+    background: &Background,
+    groups: &Groups,
+    settings: Permutations,
+) -> Result<Estimate> {
+    let orders = settings.per_reference;
+    if orders < 2 {
+        return Err(Error::parameter("permutations", orders, "at least 2, or there is no standard error"));
+    }
+    let reference = Reference::new(background, rows.columns())?;
+    let mut evaluations = 0;
+    let mut ask = |table: &Table| -> Result<Matrix> {
+        evaluations += table.rows();
+        let out = f(table)?;
+        if out.rows() != table.rows() {
+            return Err(Error::Shape {
+                what: "the model's answer".into(),
+                unit: "rows",
+                expected: table.rows(),
+                found: out.rows(),
+                why: "one for each row that it was asked about".into(),
+            });
+        }
+        if !out.data().iter().all(|v| v.is_finite()) {
+            return Err(Error::Overflow {
+                what: "a prediction between a row and a background row".into(),
+                remedy: "the model must answer with finite numbers for every mixture of the two",
+            });
+        }
+        Ok(out)
+    };
+    let columns = rows.columns();
+    let by_column: Vec<f64> =
+        (0..columns.len()).flat_map(|j| reference.rows.iter().map(move |row| row[j])).collect();
+    let at_background = ask(&Table::from_column_major(columns.to_vec(), reference.rows.len(), by_column)?)?;
+    let predictions = if rows.rows() == 0 { Matrix::zeros(0, at_background.cols()) } else { ask(rows)? };
+    let (m, players) = (at_background.cols(), groups.players());
+    let p = players.len();
+    let base: Vec<f64> = (0..m)
+        .map(|o| reference.weights.iter().enumerate().map(|(b, w)| w * at_background[(b, o)]).sum())
+        .collect();
+    let mut estimate =
+        Estimate { values: Vec::new(), std_error: Vec::new(), base, predictions, evaluations: 0 };
+    // Between the background row and the row itself an order passes p - 1 mixtures.
+    let between = p.saturating_sub(1);
+    let units_at_once = (BATCH / (2 * between).max(1)).max(1);
+    for i in 0..rows.rows() {
+        let x = rows.row(i);
+        let row = (first_row + i) as u64;
+        let mut random = Random(settings.seed ^ Random(row).bits());
+        // Sums over the orders of one background row: contributions and their squares.
+        let mut sum = vec![0.0; m * p];
+        let mut square = vec![0.0; m * p];
+        let (mut values, mut variance) = (vec![0.0; m * p], vec![0.0; m * p]);
+        let total = reference.rows.len() * orders;
+        for start in (0..total).step_by(units_at_once) {
+            let units: Vec<(usize, Vec<usize>)> = (start..total.min(start + units_at_once))
+                .map(|unit| {
+                    let mut order: Vec<usize> = (0..p).collect();
+                    random.shuffle(&mut order);
+                    (unit / orders, order)
+                })
+                .collect();
+            let answers = match between {
+                0 => Matrix::zeros(0, m),
+                _ => ask(&mixtures(rows, &x, &reference, groups, &units)?)?,
+            };
+            for (u, (b, order)) in units.iter().enumerate() {
+                let mut own = vec![0.0; m * p];
+                for (pass, direction) in [1, -1].into_iter().enumerate() {
+                    let first = (2 * u + pass) * between;
+                    for o in 0..m {
+                        let mut before = at_background[(*b, o)];
+                        for k in 0..p {
+                            let after = if k == between {
+                                estimate.predictions[(i, o)]
+                            } else {
+                                answers[(first + k, o)]
+                            };
+                            let player = if direction == 1 { order[k] } else { order[p - 1 - k] };
+                            own[o * p + player] += 0.5 * (after - before);
+                            before = after;
+                        }
+                    }
+                }
+                for (k, v) in own.iter().enumerate() {
+                    sum[k] += v;
+                    square[k] += v * v;
+                }
+                if (start + u + 1) % orders == 0 {
+                    let (weight, count) = (reference.weights[*b], orders as f64);
+                    for k in 0..m * p {
+                        let mean = sum[k] / count;
+                        values[k] += weight * mean;
+                        let spread = (square[k] - count * mean * mean).max(0.0) / (count - 1.0);
+                        variance[k] += weight * weight * spread / count;
+                    }
+                    sum.fill(0.0);
+                    square.fill(0.0);
+                }
+            }
+        }
+        estimate.values.extend(values);
+        estimate.std_error.extend(variance.into_iter().map(f64::sqrt));
+    }
+    estimate.evaluations = evaluations;
+    Ok(estimate)
+}
+
+/// The mixtures that orders and their reverses pass on the way from their background row to `x`.
+fn mixtures(
+    rows: &Table,
+    x: &[f64],
+    reference: &Reference,
+    groups: &Groups,
+    units: &[(usize, Vec<usize>)],
+) -> Result<Table> {
+    let (d, p) = (rows.width(), groups.players().len());
+    let between = p - 1;
+    let n = units.len() * 2 * between;
+    let mut values = vec![0.0; n * d];
+    let mut mixture = vec![0.0; d];
+    let mut at = 0;
+    for (b, order) in units {
+        for reverse in [false, true] {
+            mixture.copy_from_slice(&reference.rows[*b]);
+            for k in 0..between {
+                let player = if reverse { order[p - 1 - k] } else { order[k] };
+                groups.players()[player].columns.iter().for_each(|&j| mixture[j] = x[j]);
+                mixture.iter().enumerate().for_each(|(j, v)| values[j * n + at] = *v);
+                at += 1;
+            }
+        }
+    }
+    Table::from_column_major(rows.columns().to_vec(), n, values)
+}

@@ -1,0 +1,138 @@
+//! Sampled values against enumeration, and their standard errors against how far they are off.
+
+use proptest::prelude::*;
+use riesz::attribution::enumeration::shapley;
+use riesz::attribution::permutation::{Permutations, estimate};
+use riesz::{Background, Groups, Matrix, Result, Table};
+
+/// Numbers in [-1, 1].
+fn number(i: usize, j: usize) -> f64 {
+    ((i * 37 + j * 101 + i * j * 13) % 199) as f64 / 99.0 - 1.0
+}
+
+fn table(from: usize, n: usize, d: usize) -> Table {
+    let rows: Vec<Vec<f64>> = (from..from + n).map(|i| (0..d).map(|j| number(i, j)).collect()).collect();
+    Table::from_rows(&rows).unwrap()
+}
+
+/// Two outputs of no particular form.
+fn model(x: &Table) -> Result<Matrix> {
+    let of = |row: &[f64]| {
+        let sum: f64 = row.iter().sum();
+        let product: f64 = row.iter().map(|v| 1.0 + 0.7 * v).product();
+        [(0.5 * sum + 0.3).powi(3), product + row[0].sin() * row[row.len() - 1]]
+    };
+    let data = (0..x.rows()).flat_map(|i| of(&x.row(i))).collect();
+    Ok(Matrix::from_row_major(x.rows(), 2, data))
+}
+
+/// The interventional game's values by enumeration.
+fn exact(x: &[f64], background: &Background, groups: &Groups, output: usize) -> Vec<f64> {
+    let weights = background.weights.clone().unwrap_or_else(|| vec![1.0; background.rows.rows()]);
+    let total: f64 = weights.iter().sum();
+    shapley(groups.players().len(), |present| {
+        let mixed: Vec<Vec<f64>> = (0..background.rows.rows())
+            .map(|b| {
+                let mut row = background.rows.row(b);
+                for (player, _) in groups.players().iter().zip(present).filter(|(_, on)| **on) {
+                    player.columns.iter().for_each(|&j| row[j] = x[j]);
+                }
+                row
+            })
+            .collect();
+        let out = model(&Table::from_rows(&mixed).unwrap()).unwrap();
+        weights.iter().enumerate().map(|(b, w)| w * out[(b, output)]).sum::<f64>() / total
+    })
+}
+
+#[test]
+fn standard_errors_tell_how_far_values_are_off() {
+    let rows = table(500, 1, 6);
+    let background = Background { rows: table(0, 8, 6), weights: Some((1..9).map(f64::from).collect()) };
+    let groups = Groups::named(rows.columns(), &[("pair", vec!["x2", "x5"])]).unwrap();
+    let truth: Vec<f64> = (0..2).flat_map(|o| exact(&rows.row(0), &background, &groups, o)).collect();
+    let (k, runs) = (truth.len(), 600_u64);
+    let (mut mean, mut square, mut claimed, mut covered) = (vec![0.0; k], vec![0.0; k], vec![0.0; k], 0);
+    for seed in 0..runs {
+        let settings = Permutations { per_reference: 4, seed };
+        let found = estimate(model, &rows, 0, &background, &groups, settings).unwrap();
+        for k in 0..truth.len() {
+            let (error, std_error) = (found.values[k] - truth[k], found.std_error[k]);
+            mean[k] += found.values[k] / runs as f64;
+            square[k] += error * error;
+            claimed[k] += std_error * std_error;
+            covered += usize::from(error.abs() <= 1.96 * std_error);
+        }
+    }
+    // The squared standard error is unbiased; four orders a background row make its tails a little heavier than normal ones.
+    for (square, claimed) in square.iter().zip(&claimed) {
+        assert!((0.75..1.3).contains(&(square / claimed)), "{square} {claimed}");
+    }
+    let coverage = covered as f64 / (runs as f64 * truth.len() as f64);
+    assert!((0.88..0.98).contains(&coverage), "{coverage}");
+    let one =
+        estimate(model, &rows, 0, &background, &groups, Permutations { per_reference: 4, seed: 1 }).unwrap();
+    for k in 0..truth.len() {
+        let error = (mean[k] - truth[k]).abs();
+        assert!(error < 6.0 * one.std_error[k] / (runs as f64).sqrt() + 1e-12, "{k}: {error}");
+    }
+}
+
+#[test]
+fn rows_are_estimated_one_by_one_from_the_seed() {
+    let (rows, background) = (table(500, 5, 7), Background::from(table(0, 9, 7)));
+    let groups = Groups::singletons(rows.columns());
+    let settings = Permutations { per_reference: 3, seed: 9 };
+    let all = estimate(model, &rows, 10, &background, &groups, settings).unwrap();
+    let last = estimate(model, &rows.select_rows(&[4]), 14, &background, &groups, settings).unwrap();
+    assert_eq!(all.values[4 * 14..], last.values);
+    assert_eq!(all.std_error[4 * 14..], last.std_error);
+    let other = Permutations { seed: 10, ..settings };
+    assert_ne!(estimate(model, &rows, 10, &background, &groups, other).unwrap().values, all.values);
+    assert_eq!(all.evaluations, 9 + 5 + 5 * 9 * 3 * 2 * 6);
+}
+
+#[test]
+fn what_cannot_be_estimated_is_said() {
+    let (rows, background) = (table(500, 1, 3), Background::from(table(0, 4, 3)));
+    let groups = Groups::singletons(rows.columns());
+    let few = Permutations { per_reference: 1, seed: 0 };
+    assert!(
+        estimate(model, &rows, 0, &background, &groups, few).unwrap_err().to_string().contains("at least 2")
+    );
+    let nan = |x: &Table| Ok(Matrix::from_row_major(x.rows(), 1, vec![f64::NAN; x.rows()]));
+    let refused = estimate(nan, &rows, 0, &background, &groups, Permutations::default());
+    assert!(refused.unwrap_err().to_string().contains("finite numbers for every mixture"));
+    let short = |_: &Table| Ok(Matrix::zeros(1, 1));
+    let refused = estimate(short, &rows, 0, &background, &groups, Permutations::default());
+    assert!(refused.unwrap_err().to_string().contains("the model's answer has 1 rows"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Values add up without sampling error, and an additive function has none at all.
+    #[test]
+    fn efficiency_and_additive_functions(d in 1_usize..9, from in 0_usize..300, seed: u64) {
+        let (rows, background) = (table(from, 2, d), Background::from(table(from + 50, 5, d)));
+        let groups = Groups::singletons(rows.columns());
+        let settings = Permutations { per_reference: 2, seed };
+        let found = estimate(model, &rows, 0, &background, &groups, settings).unwrap();
+        for k in 0..4 {
+            let sum: f64 = found.values[k * d..(k + 1) * d].iter().sum();
+            let gap = found.predictions[(k / 2, k % 2)] - found.base[k % 2] - sum;
+            prop_assert!(gap.abs() < 1e-12 * (1.0 + sum.abs()) * 10.0, "{}", gap);
+        }
+        let additive = |x: &Table| {
+            let of = |i: usize| (0..d).map(|j| (x.get(i, j) * (1.0 + j as f64)).cos()).sum::<f64>();
+            Ok(Matrix::column_vector((0..x.rows()).map(of).collect()))
+        };
+        let found = estimate(additive, &rows, 0, &background, &groups, settings).unwrap();
+        for j in 0..d {
+            let scaled = |v: f64| (v * (1.0 + j as f64)).cos();
+            let mean = (0..5).map(|b| scaled(background.rows.get(b, j))).sum::<f64>() / 5.0;
+            prop_assert!((found.values[j] - scaled(rows.get(0, j)) + mean).abs() < 1e-12);
+            prop_assert!(found.std_error[j] < 1e-7);
+        }
+    }
+}
