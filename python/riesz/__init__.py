@@ -16,6 +16,7 @@ from ._core import __version__
 from ._expansion import Expansion, UnsupportedModelError
 from ._explainer import Explainer
 from ._explanation import Certificate, Explanation
+from ._sampled import Sampling
 
 #: Estimators import scikit-learn, which takes longer than all the rest, so they are loaded when they are asked for.
 _ESTIMATORS = (
@@ -27,7 +28,17 @@ _ESTIMATORS = (
     "GaussianProcessClassifier",
 )
 
-__all__ = ["Certificate", "Expansion", "Explainer", "Explanation", "UnsupportedModelError", "__version__", "kernels", "plots"]
+__all__ = [
+    "Certificate",
+    "Expansion",
+    "Explainer",
+    "Explanation",
+    "Sampling",
+    "UnsupportedModelError",
+    "__version__",
+    "kernels",
+    "plots",
+]
 
 
 def __getattr__(name: str):

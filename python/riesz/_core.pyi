@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import final
 
 import numpy as np
@@ -12,6 +13,7 @@ __all__ = [
     "check",
     "kernel_logistic_regression",
     "kernel_ridge",
+    "permutation",
     "report",
     "svc",
     "svg",
@@ -75,6 +77,16 @@ class Explainer:
         self, rows: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...
 
+def permutation(
+    function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    rows: NDArray[np.float64],
+    first_row: int,
+    background: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    groups: list[tuple[str, list[int]]],
+    permutations: int,
+    seed: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], int, str]: ...
 def check(json: bytes) -> None: ...
 def report(json: bytes, title: str) -> str: ...
 def svg(json: bytes, plot: str, output: int, row: int, max_display: int) -> str: ...

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _core
-from ._data import as_cells, as_numbers, names_of
+from ._data import as_cells, as_numbers, names_of, numbered
 from ._expansion import Expansion, UnsupportedModelError
 from ._explanation import Explanation, Provenance
 from ._gpytorch import is_gpytorch
 from ._gpytorch import read as read_gpytorch
+from ._sampled import Estimates, permutation_estimates
+
+if TYPE_CHECKING:
+    # scikit-learn is imported only when a model is read.
+    from ._sklearn import Imported
 
 GAMES = ("functional", "baseline", "interventional", "marginal_product")
 
@@ -21,17 +27,22 @@ Groups = Mapping[str, Sequence[str | int]]
 
 
 class Explainer:
-    """Exact Shapley values of a fitted kernel model.
+    """Shapley values: exact for kernel models, estimated for any other function.
 
     Parameters
     ----------
     model
         A fitted SVC, NuSVC, SVR, NuSVR, OneClassSVM, KernelRidge, GaussianProcessRegressor or GaussianProcessClassifier of
         scikit-learn; a Pipeline that ends in one and whose other steps compute each of their columns from one column; an
-        ``ExactGP`` of GPyTorch; a :class:`riesz.Expansion`; or the path of a riesz or LIBSVM model file. Classifiers are
-        explained by their decision function (Gaussian process classifiers by their latent function).
+        ``ExactGP`` of GPyTorch; a :class:`riesz.Expansion`; the path of a riesz or LIBSVM model file; or any function from
+        rows to numbers, (n,) or (n, m), such as ``forest.predict_proba``. Classifiers are explained by their decision
+        function (Gaussian process classifiers by their latent function).
+
+        Values are exact unless :attr:`exactness` says ``"estimated"``: for functions, and for models that have no exact
+        values (a polynomial or sigmoid kernel, a pipeline with a PCA), where :attr:`reason` says why. Estimates need a
+        background and the interventional or baseline game, and come with a standard error.
     background : array or data frame of shape (b, d), optional
-        Rows that say what features could have been otherwise.
+        Rows that say what features could have been otherwise. Functions are called with rows in this form.
     game : {"auto", "functional", "baseline", "interventional", "marginal_product"}
         What it means that a feature is absent:
 
@@ -47,11 +58,25 @@ class Explainer:
         Weights of the background rows.
     threads : int, optional
         By default one a core. Results do not depend on it.
+    permutations : int
+        For estimates: random orders of the features for each background row, at least 2. Standard errors shrink with its
+        square root, and a row takes about ``2 * permutations * b * d`` calls of the model.
+    seed : int
+        For estimates.
+    output_names : list of str, optional
+        Names for the model's outputs.
+
+    Attributes
+    ----------
+    exactness : str
+        ``"exact"`` or ``"estimated"``.
+    reason : str or None
+        Why values are estimated.
 
     Raises
     ------
     UnsupportedModelError
-        For a model or a part of it that has no exact values; the message names it.
+        For a model or a part of it that has no exact values, where it cannot be estimated either; the message names it.
     sklearn.exceptions.NotFittedError
         For a model that was not fitted.
     ValueError
@@ -59,7 +84,7 @@ class Explainer:
 
     Notes
     -----
-    A row costs O(background rows · support points · players · nodes), with 5 to 30 nodes as a rule: the number of
+    Exact values of a row cost O(background rows · support points · players · nodes), with 5 to 30 nodes as a rule: the number of
     coalitions never enters.
 
     Examples
@@ -80,6 +105,9 @@ class Explainer:
         groups: Groups | None = None,
         weights: Any = None,
         threads: int | None = None,
+        permutations: int = 2,
+        seed: int = 0,
+        output_names: Sequence[str] | None = None,
     ) -> None:
         if game == "auto":
             game = "functional" if background is None else "interventional"
@@ -94,67 +122,124 @@ class Explainer:
             raise ValueError(f"threads = {threads}: it is a whole number from 1, or None for one a core")
         if weights is not None and background is None:
             raise ValueError("weights are those of a background: give one")
+        if not isinstance(permutations, (int, np.integer)) or permutations < 2:
+            raise ValueError(f"permutations = {permutations}: it is a whole number from 2, or there is no standard error")
+        if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+            raise ValueError(f"seed = {seed}: it is a whole number from 0 to 2**64 - 1")
         self.game = game
-        self._imported = _read(model)
+        self._imported = _read(model, background, output_names)
         self.feature_names = _user_names(background, self._imported)
-        rows = None if background is None else self._model_rows(background, "background")
-        if rows is not None and not len(rows):
-            raise ValueError("the background has no rows")
-        if weights is not None:
-            weights = np.ascontiguousarray(weights, dtype=np.float64)
-            if rows is None or weights.shape != (len(rows),):
-                raise ValueError(f"weights has the shape {weights.shape}: one number a background row is needed")
+        self._background, self._permutations, self._seed = background, int(permutations), int(seed)
+        # Both games and both ways need a background of the right width, and its weights.
+        self._weights = weights
+        if background is not None:
+            b, width = as_cells(background).shape
+            if not b:
+                raise ValueError("the background has no rows")
+            if width != len(self.feature_names):
+                as_numbers(background, self.feature_names, "background")
+            if weights is not None:
+                self._weights = np.ascontiguousarray(weights, dtype=np.float64)
+                if self._weights.shape != (b,):
+                    raise ValueError(f"weights has the shape {self._weights.shape}: one number a background row is needed")
         self._players = _players(groups, self._imported, self.feature_names)
-        own = _model_columns(self._players, self._imported.owners)
+        try:
+            self._prepare_exact(threads)
+            self.exactness, self.reason = "exact", None
+        except UnsupportedModelError as error:
+            self._prepare_estimates(error)
+            self.exactness, self.reason = "estimated", str(error)
+
+    def _prepare_exact(self, threads: int | None) -> None:
+        imported, background = self._imported, self._background
+        if imported.refusal is not None:
+            raise imported.refusal
+        rows = None if background is None else self._model_rows(background, "background")
+        own = _model_columns(self._players, imported.owners)
         # Players none of whose columns reach the model have no part in it: their values are 0.
         playing = [player for player in own if player[1]]
         try:
             self._cores = [
-                _core.Explainer(expansion._core, game.replace("_", "-"), rows, weights, playing, threads)
-                for expansion in self._imported.expansions
+                _core.Explainer(expansion._core, self.game.replace("_", "-"), rows, self._weights, playing, threads)
+                for expansion in imported.expansions
             ]
         except ValueError as error:
             if "ties the columns" in str(error):
                 raise UnsupportedModelError(str(error)) from None
             raise
-
         # The core orders players by their first column in the model.
         place = {name: k for k, (name, _) in enumerate(self._players)}
         self._used = [place[name] for name, _ in self._cores[0].players]
 
+    def _prepare_estimates(self, refusal: UnsupportedModelError) -> None:
+        imported, background = self._imported, self._background
+        if imported.function is None:
+            raise refusal
+        if background is None or self.game not in ("interventional", "baseline"):
+            raise UnsupportedModelError(
+                f"{refusal}; riesz estimates such values, with standard errors, given a background and the interventional game"
+            ) from None
+        rows = len(as_cells(background))
+        if self.game == "baseline" and rows != 1:
+            raise ValueError(f"the baseline game has one baseline, but the background has {rows} rows")
+
     def __call__(self, X: Any) -> Explanation:
         """Explains the rows of ``X``, in the columns that the model was fitted on."""
-        rows = self._model_rows(X, "X")
-        n, p = len(rows), len(self._players)
-        parts = [core.explain(rows) for core in self._cores]
-        base = np.concatenate([part[1] for part in parts])
+        imported = self._imported
+        model = {"model": imported.kind, "explained": imported.explained}
+        run = {"riesz": _core.__version__}
+        if self.exactness == "exact":
+            values, base, predictions, residual, bound = self._exact(X)
+            std_error, sampling, absent = None, None, self._cores[0].absent
+            for expansion in imported.expansions:
+                for name, value in expansion._core.card:
+                    model.setdefault(name, value)
+        else:
+            found = self._estimates(X)
+            values, base, predictions = found.values, found.base, found.predictions
+            std_error, sampling, bound, absent = found.std_error, found.sampling, None, found.absent
+            residual = predictions - base - values.sum(axis=1)
+            run["estimated because"] = self.reason or ""
         m = len(base)
-        values = np.zeros((n, p, m))
-        values[:, self._used] = np.concatenate([part[0] for part in parts], axis=1).transpose(0, 2, 1)
-        predictions, residual, bound = (np.concatenate([part[k] for part in parts], axis=1) for k in (2, 3, 4))
-        model = {"model": self._imported.kind, "explained": self._imported.explained}
-        for expansion in self._imported.expansions:
-            for name, value in expansion._core.card:
-                model.setdefault(name, value)
+        output_names = imported.output_names or (["y"] if m == 1 else [f"y{o}" for o in range(m)])
+        if len(output_names) != m:
+            raise ValueError(f"there are {len(output_names)} output_names, but the model has {m} outputs")
         names = names_of(X)
         return Explanation(
             values=values,
-            base_values=np.tile(base, (n, 1)),
+            base_values=np.tile(base, (len(values), 1)),
             predictions=predictions,
             residual=residual,
             bound=bound,
+            std_error=std_error,
+            sampling=sampling,
             data=as_cells(X),
             column_names=self.feature_names if names is None else names,
             players=self._players,
-            output_names=[name for expansion in self._imported.expansions for name in expansion.output_names],
-            row_numbers=np.arange(n),
-            provenance=Provenance(
-                game=self.game.replace("_", "-"),
-                absent=self._cores[0].absent,
-                model=model,
-                run={"riesz": _core.__version__},
-            ),
+            output_names=output_names,
+            row_numbers=np.arange(len(values)),
+            provenance=Provenance(game=self.game.replace("_", "-"), absent=absent, model=model, run=run),
         )
+
+    def _exact(self, X: Any) -> tuple[np.ndarray, ...]:
+        rows = self._model_rows(X, "X")
+        parts = [core.explain(rows) for core in self._cores]
+        base = np.concatenate([part[1] for part in parts])
+        values = np.zeros((len(rows), len(self._players), len(base)))
+        values[:, self._used] = np.concatenate([part[0] for part in parts], axis=1).transpose(0, 2, 1)
+        predictions, residual, bound = (np.concatenate([part[k] for part in parts], axis=1) for k in (2, 3, 4))
+        return values, base, predictions, residual, bound
+
+    def _estimates(self, X: Any) -> Estimates:
+        width, names = as_cells(X).shape[1], names_of(X)
+        if width != len(self.feature_names):
+            raise ValueError(f"X has {width} columns, but the background has {len(self.feature_names)}")
+        expected = names_of(self._background)
+        if names is not None and expected is not None and names != expected:
+            raise ValueError(f"the columns of X are {', '.join(names)}, but the background has {', '.join(expected)}")
+        function = self._imported.function
+        assert function is not None
+        return permutation_estimates(function, X, self._background, self._weights, self._players, self._permutations, self._seed)
 
     def _model_rows(self, X: Any, what: str) -> np.ndarray:
         """The user's rows in the model's columns."""
@@ -173,22 +258,39 @@ class Explainer:
 
     def __repr__(self) -> str:
         imported = self._imported
-        return f"<riesz.Explainer: {imported.explained} of {imported.kind}, {self.game} game>"
+        return f"<riesz.Explainer: {imported.explained} of {imported.kind}, {self.game} game, {self.exactness}>"
 
 
-def _read(model: Any):
+def _read(model: Any, background: Any, output_names: Sequence[str] | None) -> Imported:
     from ._sklearn import Imported, import_model
 
     if isinstance(model, (str, os.PathLike)):
         model = Expansion.load(model)
     if isinstance(model, Expansion):
-        names = model.feature_names
-        return Imported([model], "output", names, list(range(len(names))), None, "expansion")
-    if is_gpytorch(model):
+        imported = _whole([model], "output", "expansion", model.predict)
+    elif is_gpytorch(model):
         expansions, explained = read_gpytorch(model)
-        names = expansions[0].feature_names
-        return Imported(expansions, explained, names, list(range(len(names))), None, type(model).__name__)
-    return import_model(model)
+        imported = _whole(expansions, explained, type(model).__name__, None)
+    elif callable(model) and not isinstance(model, type) and not hasattr(model, "fit"):
+        kind = getattr(model, "__qualname__", type(model).__name__)
+        refusal = UnsupportedModelError(f"the function {kind} is not known to have a kernel")
+        names = names_of(background) if background is not None else []
+        names = numbered(as_cells(background).shape[1]) if names is None else names
+        imported = Imported([], "output", names, list(range(len(names))), None, kind, [], model, refusal)
+    else:
+        imported = import_model(model)
+    if output_names is None:
+        return imported
+    return replace(imported, output_names=[str(name) for name in output_names])
+
+
+def _whole(expansions: list[Expansion], explained: str, kind: str, function: Any) -> Imported:
+    """Expansions in the user's own columns."""
+    from ._sklearn import Imported
+
+    names = expansions[0].feature_names
+    outputs = [name for expansion in expansions for name in expansion.output_names]
+    return Imported(expansions, explained, names, list(range(len(names))), None, kind, outputs, function)
 
 
 def _user_names(background: Any, imported: Any) -> list[str]:
@@ -200,7 +302,8 @@ def _user_names(background: Any, imported: Any) -> list[str]:
 def _players(groups: Groups | None, imported: Any, names: list[str]) -> list[tuple[str, list[int]]]:
     """Players over the user's columns."""
     if groups is None:
-        stored = imported.expansions[0]._core.groups if imported.transform is None else []
+        whole = imported.transform is None and imported.expansions
+        stored = imported.expansions[0]._core.groups if whole else []
         return stored or [(name, [j]) for j, name in enumerate(names)]
     if not isinstance(groups, Mapping):
         raise TypeError("groups is a dict from a group's name to its columns")

@@ -13,6 +13,7 @@ import numpy as np
 
 from . import _core
 from ._expansion import write
+from ._sampled import Sampling
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class Explanation:
     column_names : list of str
         The columns of :attr:`data`.
     provenance : Provenance
+    sampling : Sampling or None
+        For estimated values, how often the model was asked (``evaluations``) and the ``seed``.
     """
 
     def __init__(
@@ -66,7 +69,7 @@ class Explanation:
         base_values: np.ndarray,
         predictions: np.ndarray,
         residual: np.ndarray,
-        bound: np.ndarray,
+        bound: np.ndarray | None,
         data: np.ndarray,
         column_names: Sequence[str],
         players: Sequence[tuple[str, Sequence[int]]],
@@ -74,7 +77,11 @@ class Explanation:
         row_numbers: np.ndarray,
         provenance: Provenance,
         squeezed: tuple[bool, bool, bool] = (False, False, False),
+        std_error: np.ndarray | None = None,
+        sampling: Sampling | None = None,
     ) -> None:
+        # Exact values have a bound, estimated ones a standard error and a sampling.
+        self._std_error, self.sampling = std_error, sampling
         # Always rows × players × outputs, and rows × outputs; `squeezed` says which of the three were picked by a number or
         # name and do not show.
         self._values, self._base, self._predictions = values, base_values, predictions
@@ -120,8 +127,9 @@ class Explanation:
 
     @property
     def bound(self) -> Any:
-        """A proved bound on the error of each value of a row, quadrature and rounding; (n,), or (n, m)."""
-        return self._shown(self._bound, (0, 2))
+        """A proved bound on the error of each exact value of a row, quadrature and rounding; (n,), or (n, m). ``None`` for
+        estimated values."""
+        return None if self._bound is None else self._shown(self._bound, (0, 2))
 
     @property
     def data(self) -> Any:
@@ -130,17 +138,19 @@ class Explanation:
 
     @property
     def exactness(self) -> str:
-        """``"exact"``, that is up to rounding, within :attr:`bound`."""
-        return "exact"
+        """``"exact"``, that is up to rounding, within :attr:`bound`; or ``"estimated"``, with :attr:`std_error`."""
+        return "exact" if self._std_error is None else "estimated"
 
     @property
-    def std_error(self) -> None:
-        """The standard error of estimated values; ``None`` for exact ones."""
-        return None
+    def std_error(self) -> Any:
+        """The standard error of each estimated value, in the shape of :attr:`values`; ``None`` for exact ones."""
+        return None if self._std_error is None else self._shown(self._std_error, (0, 1, 2))
 
     @property
-    def certificate(self) -> Certificate:
-        """Largest residual, largest bound, and whether each residual is within its bound."""
+    def certificate(self) -> Certificate | None:
+        """Largest residual, largest bound, and whether each residual is within its bound; ``None`` for estimated values."""
+        if self._bound is None:
+            return None
         size = np.abs(self._residual)
         return Certificate(
             residual=float(size.max(initial=0.0)),
@@ -182,12 +192,15 @@ class Explanation:
             picked[axis] = one
         rows, players, outputs = picked
         pair = lambda array: array[rows][:, outputs]
+        cube = lambda array: array[rows][:, players][:, :, outputs]
         return Explanation(
-            values=self._values[rows][:, players][:, :, outputs],
+            values=cube(self._values),
             base_values=pair(self._base),
             predictions=pair(self._predictions),
             residual=pair(self._residual),
-            bound=pair(self._bound),
+            bound=None if self._bound is None else pair(self._bound),
+            std_error=None if self._std_error is None else cube(self._std_error),
+            sampling=self.sampling,
             data=self._data[rows],
             column_names=self.column_names,
             players=[self._players[j] for j in np.arange(len(self._players))[players]],
@@ -263,13 +276,18 @@ class Explanation:
             columns.append({"name": name, "kind": kind})
             numbers.extend(cells)
         facts = lambda known: [{"name": k, "value": v} for k, v in known.items()]
-        exactness = {"kind": "exact", "residual": self._residual.ravel().tolist(), "bound": self._bound.ravel().tolist()}
+        flat = lambda cube: cube.transpose(0, 2, 1).ravel().tolist()
+        exactness: dict[str, Any] = {"kind": self.exactness}
+        if self._bound is not None:
+            exactness |= {"residual": self._residual.ravel().tolist(), "bound": self._bound.ravel().tolist()}
+        elif self._std_error is not None and self.sampling is not None:
+            exactness |= {"std_error": flat(self._std_error), **vars(self.sampling)}
         record = {
             "format": "riesz-explanation",
             "version": 1,
             "players": [{"name": name, "columns": own} for name, own in self._players],
             "output_names": self.output_names,
-            "values": self._values.transpose(0, 2, 1).ravel().tolist(),
+            "values": flat(self._values),
             "base_values": self._base.ravel().tolist(),
             "predictions": self._predictions.ravel().tolist(),
             "data": {"columns": columns, "rows": len(self._data), "values": numbers},
@@ -287,10 +305,14 @@ class Explanation:
     @classmethod
     def _from_json(cls, content: bytes) -> Explanation:
         record = json.loads(content)
-        if record["exactness"]["kind"] != "exact":
-            raise ValueError(f"the explanation's values are {record['exactness']['kind']}, and only exact ones can be read")
+        exactness = record["exactness"]
+        exact = exactness["kind"] == "exact"
+        if exactness["kind"] not in ("exact", "estimated"):
+            raise ValueError(f"the explanation's values are {exactness['kind']}: exact or estimated ones can be read")
         n, m, p = len(record["row_numbers"]), len(record["output_names"]), len(record["players"])
         pair = lambda numbers: np.asarray(numbers, dtype=np.float64).reshape(n, m)
+        cube = lambda numbers: np.asarray(numbers, dtype=np.float64).reshape(n, m, p).transpose(0, 2, 1)
+        values, base, predictions = cube(record["values"]), pair(record["base_values"]), pair(record["predictions"])
         table = record["data"]
         data = np.asarray(table["values"], dtype=np.float64).reshape(len(table["columns"]), n).T
         levels = [c["kind"]["categorical"]["levels"] if isinstance(c["kind"], dict) else None for c in table["columns"]]
@@ -302,11 +324,13 @@ class Explanation:
         facts = lambda known: {fact["name"]: fact["value"] for fact in known}
         origin = record["provenance"]
         return cls(
-            values=np.asarray(record["values"], dtype=np.float64).reshape(n, m, p).transpose(0, 2, 1),
-            base_values=pair(record["base_values"]),
-            predictions=pair(record["predictions"]),
-            residual=pair(record["exactness"]["residual"]),
-            bound=pair(record["exactness"]["bound"]),
+            values=values,
+            base_values=base,
+            predictions=predictions,
+            residual=pair(exactness["residual"]) if exact else predictions - base - values.sum(axis=1),
+            bound=pair(exactness["bound"]) if exact else None,
+            std_error=None if exact else cube(exactness["std_error"]),
+            sampling=None if exact else Sampling(exactness["evaluations"], exactness["seed"]),
             data=data,
             column_names=[c["name"] for c in table["columns"]],
             players=[(player["name"], player["columns"]) for player in record["players"]],
@@ -320,8 +344,14 @@ class Explanation:
     def __repr__(self) -> str:
         shape = " × ".join(str(size) for size in self.shape) or "1"
         certificate = self.certificate
-        state = "exact within" if certificate.holds else "CERTIFICATE FAILED, bound"
-        return f"<riesz.Explanation: {shape} values, {self.provenance.game} game, {state} {certificate.bound:.1e}>"
+        if certificate is None:
+            largest = 0.0 if self._std_error is None else self._std_error.max(initial=0.0)
+            state = f"estimated, standard errors up to {largest:.1e}"
+        elif certificate.holds:
+            state = f"exact within {certificate.bound:.1e}"
+        else:
+            state = f"CERTIFICATE FAILED, bound {certificate.bound:.1e}"
+        return f"<riesz.Explanation: {shape} values, {self.provenance.game} game, {state}>"
 
     def _repr_html_(self) -> str:
         if not len(self._values) or not self.feature_names:
@@ -345,13 +375,19 @@ class Explanation:
             "provenance": vars(self.provenance),
             "squeezed": self._squeezed,
         }
-        return _unpickle, (1, state)
+        if self.sampling is None:
+            return _unpickle, (1, state)
+        # Version 2 added estimated values.
+        return _unpickle, (2, {**state, "std_error": self._std_error, "sampling": vars(self.sampling)})
 
 
 def _unpickle(version: int, state: dict[str, Any]) -> Explanation:
-    if version > 1:
+    if version > 2:
         raise ValueError(f"this pickle is of version {version}, written by a newer riesz: update riesz to read it")
-    return Explanation(**{**state, "provenance": Provenance(**state["provenance"])})
+    state = {**state, "provenance": Provenance(**state["provenance"])}
+    if version == 2:
+        state["sampling"] = Sampling(**state["sampling"])
+    return Explanation(**state)
 
 
 def _positions(key: Any, names: Sequence[str] | None, what: str, count: int) -> Any:

@@ -25,6 +25,7 @@ CHECKED = 16
 class Imported:
     """Expansions over the model's own columns, and how the user's columns become these."""
 
+    #: Empty if the model cannot be read.
     expansions: list[Expansion]
     #: What the outputs are, for people.
     explained: str
@@ -36,10 +37,29 @@ class Imported:
     transform: Callable[[Any], np.ndarray] | None
     #: Kind of model.
     kind: str
+    #: The names of the outputs.
+    output_names: list[str]
+    #: The model's own outputs at rows in the user's columns, (n,) or (n, outputs), for estimates; ``None`` if it has none.
+    function: Callable[[Any], Any] | None = None
+    #: Why the model cannot be read as expansions.
+    refusal: UnsupportedModelError | None = None
+
+
+@dataclass
+class Read:
+    """What a fitted model computes."""
+
+    #: What the outputs are, for people.
+    explained: str
+    output_names: list[str]
+    #: The outputs at rows, (n,) or (n, outputs).
+    function: Callable[[Any], Any]
+    #: The same as expansions; raises :class:`UnsupportedModelError` where there are none.
+    expansions: Callable[[], list[Expansion]]
 
 
 def import_model(model: Any) -> Imported:
-    """``model`` as expansions."""
+    """``model`` as expansions, or else as a function and the reason why."""
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
@@ -49,19 +69,29 @@ def import_model(model: Any) -> Imported:
         return _pipeline(model)
     reader = _reader(model)
     check_is_fitted(model)
-    expansions, explained = reader(model)
-    names = _names_in(model, expansions[0].points.shape[1])
-    return Imported(expansions, explained, names, list(range(len(names))), None, type(model).__name__)
+    read = reader(model)
+    expansions, refusal = [], None
+    try:
+        expansions = read.expansions()
+    except UnsupportedModelError as error:
+        refusal = error
+    # Support vector machines with a callable for a kernel have no n_features_in_.
+    width = model.n_features_in_ if hasattr(model, "n_features_in_") else model.shape_fit_[1]
+    names = _names_in(model, width)
+    # The columns of a precomputed kernel are rows, and no features to mix.
+    function = None if getattr(model, "kernel", None) == "precomputed" else read.function
+    owners, kind = list(range(len(names))), type(model).__name__
+    return Imported(expansions, read.explained, names, owners, None, kind, read.output_names, function, refusal)
 
 
-def _reader(model: Any) -> Callable[[Any], tuple[list[Expansion], str]]:
+def _reader(model: Any) -> Callable[[Any], Read]:
     from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
     from sklearn.kernel_ridge import KernelRidge
     from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
     from . import estimators
 
-    readers: list[tuple[tuple[type, ...], Callable[[Any], tuple[list[Expansion], str]]]] = [
+    readers: list[tuple[tuple[type, ...], Callable[[Any], Read]]] = [
         ((KernelRidge,), _kernel_ridge),
         ((SVR, NuSVR, OneClassSVM), _one_output_svm),
         ((SVC, NuSVC), _svc),
@@ -75,7 +105,7 @@ def _reader(model: Any) -> Callable[[Any], tuple[list[Expansion], str]]:
     known = ", ".join(kind.__name__ for kinds, _ in readers for kind in kinds if not kind.__name__.startswith("_"))
     raise UnsupportedModelError(
         f"a {type(model).__name__} is not a kernel model that riesz reads: it takes {known}, pipelines that end in one "
-        "of these, riesz.Expansion and the path of a model file"
+        "of these, riesz.Expansion and the path of a model file exactly, and functions, such as model.predict, with estimates"
     )
 
 
@@ -107,56 +137,68 @@ def _expansion(model: Any, kernel: rk.Kernel, points: Any, coef: Any, intercept:
 
 
 def _kernel_ridge(model):
-    dense = as_cells(model.X_fit_)
     coef = np.asarray(model.dual_coef_)
     outputs = ["y"] if coef.ndim == 1 else [f"y{o}" for o in range(coef.shape[1])]
-    kernel = _pairwise_kernel(model, dense.shape[1], model.gamma, model.coef0)
-    return [_expansion(model, kernel, dense, coef, 0.0, outputs, model.predict)], "prediction"
+
+    def expansions():
+        dense = as_cells(model.X_fit_)
+        kernel = _pairwise_kernel(model, dense.shape[1], model.gamma, model.coef0)
+        return [_expansion(model, kernel, dense, coef, 0.0, outputs, model.predict)]
+
+    return Read("prediction", outputs, model.predict, expansions)
 
 
 def _svm_kernel(model):
     return _pairwise_kernel(model, model.shape_fit_[1], model._gamma, model.coef0)
 
 
-def _like_fitted(model, rows):
-    """Rows in the form, dense or sparse, that the model was fitted on."""
+def _as_fitted(model, function):
+    """``function`` of rows in the form, dense or sparse, that the model was fitted on."""
     if not model._sparse:
-        return rows
+        return function
     from scipy.sparse import csr_matrix
 
-    return csr_matrix(rows)
+    return lambda rows: function(csr_matrix(as_cells(rows)))
 
 
 def _one_output_svm(model):
     decide = getattr(model, "decision_function", None) or model.predict
     explained = "prediction" if decide == model.predict else "decision function (negative for outliers)"
-    coef = as_cells(model.dual_coef_)[0]
-    kernel = _svm_kernel(model)
-    own = lambda rows: decide(_like_fitted(model, rows))
-    outputs = ["y"] if explained == "prediction" else ["decision"]
-    return [_expansion(model, kernel, model.support_vectors_, coef, model.intercept_, outputs, own)], explained
+    outputs, own = ["y"] if explained == "prediction" else ["decision"], _as_fitted(model, decide)
+
+    def expansions():
+        coef = as_cells(model.dual_coef_)[0]
+        return [_expansion(model, _svm_kernel(model), model.support_vectors_, coef, model.intercept_, outputs, own)]
+
+    return Read(explained, outputs, own, expansions)
 
 
 def _svc(model):
-    kernel = _svm_kernel(model)
-    dual, intercept = as_cells(model.dual_coef_), np.asarray(model.intercept_)
     classes = [str(c) for c in model.classes_]
     one_vs_one = copy.copy(model)
     one_vs_one.decision_function_shape, one_vs_one.break_ties = "ovo", False
-    own = lambda rows: one_vs_one.decision_function(_like_fitted(model, rows))
+    own = _as_fitted(model, one_vs_one.decision_function)
+    pairs = [(i, j) for i in range(len(classes)) for j in range(i + 1, len(classes))]
     if len(classes) == 2:
         explained = f"decision function (positive for class '{classes[1]}', negative for '{classes[0]}')"
-        expansion = _expansion(model, kernel, model.support_vectors_, dual[0], intercept, [classes[1]], own)
-        return [expansion], explained
-    ends = np.concatenate([[0], np.cumsum(model.n_support_)])
-    pairs = [(i, j) for i in range(len(classes)) for j in range(i + 1, len(classes))]
-    coef = np.zeros((ends[-1], len(pairs)))
-    for pair, (i, j) in enumerate(pairs):
-        coef[ends[i] : ends[i + 1], pair] = dual[j - 1, ends[i] : ends[i + 1]]
-        coef[ends[j] : ends[j + 1], pair] = dual[i, ends[j] : ends[j + 1]]
-    outputs = [f"{classes[i]} vs {classes[j]}" for i, j in pairs]
-    expansion = _expansion(model, kernel, model.support_vectors_, coef, intercept, outputs, own)
-    return [expansion], "one-vs-one decision functions (positive for the first class of each pair)"
+        outputs = [classes[1]]
+    else:
+        explained = "one-vs-one decision functions (positive for the first class of each pair)"
+        outputs = [f"{classes[i]} vs {classes[j]}" for i, j in pairs]
+
+    def expansions():
+        kernel = _svm_kernel(model)
+        dual, intercept = as_cells(model.dual_coef_), np.asarray(model.intercept_)
+        coef = dual[0]
+        if len(classes) > 2:
+            ends = np.concatenate([[0], np.cumsum(model.n_support_)])
+            coef = np.zeros((ends[-1], len(pairs)))
+            for pair, (i, j) in enumerate(pairs):
+                coef[ends[i] : ends[i + 1], pair] = dual[j - 1, ends[i] : ends[i + 1]]
+                coef[ends[j] : ends[j + 1], pair] = dual[i, ends[j] : ends[j + 1]]
+        return [_expansion(model, kernel, model.support_vectors_, coef, intercept, outputs, own)]
+
+    return Read(explained, outputs, own, expansions)
 
 
 def _gp_regressor(model):
@@ -165,12 +207,16 @@ def _gp_regressor(model):
         from sklearn.exceptions import NotFittedError
 
         raise NotFittedError("this GaussianProcessRegressor is not fitted yet: call fit first")
-    points = np.asarray(model.X_train_)
-    scale, shift = np.asarray(model._y_train_std), np.asarray(model._y_train_mean)
-    coef = np.asarray(model.alpha_) * scale
-    outputs = ["y"] if coef.ndim == 1 or coef.shape[1] == 1 else [f"y{o}" for o in range(coef.shape[1])]
-    kernel = _gp_kernel(model.kernel_, points.shape[1])
-    return [_expansion(model, kernel, points, coef, shift, outputs, model.predict)], "posterior mean"
+    alpha = np.asarray(model.alpha_)
+    outputs = ["y"] if alpha.ndim == 1 or alpha.shape[1] == 1 else [f"y{o}" for o in range(alpha.shape[1])]
+
+    def expansions():
+        points = np.asarray(model.X_train_)
+        scale, shift = np.asarray(model._y_train_std), np.asarray(model._y_train_mean)
+        kernel = _gp_kernel(model.kernel_, points.shape[1])
+        return [_expansion(model, kernel, points, alpha * scale, shift, outputs, model.predict)]
+
+    return Read("posterior mean", outputs, model.predict, expansions)
 
 
 def _gp_classifier(model):
@@ -186,13 +232,20 @@ def _gp_classifier(model):
             "a GaussianProcessClassifier with multi_class='one_vs_one' has a model of its own data for each pair of classes: "
             "explain its base_estimator_.estimators_ one by one, or fit it with multi_class='one_vs_rest'"
         )
-    expansions = []
-    for name, part in zip(outputs, fitted):
-        coef = part.y_train_ - part.pi_
-        own = lambda rows, part=part, coef=coef: part.kernel_(rows, part.X_train_) @ coef
+
+    def latent(part):
+        return lambda rows: part.kernel_(as_cells(rows), part.X_train_) @ (part.y_train_ - part.pi_)
+
+    def expansion(name, part):
         kernel = _gp_kernel(part.kernel_, part.X_train_.shape[1])
-        expansions.append(_expansion(model, kernel, part.X_train_, coef, 0.0, [name], own))
-    return expansions, explained
+        return _expansion(model, kernel, part.X_train_, part.y_train_ - part.pi_, 0.0, [name], latent(part))
+
+    return Read(
+        explained,
+        outputs,
+        lambda rows: np.column_stack([latent(part)(rows) for part in fitted]),
+        lambda: [expansion(name, part) for name, part in zip(outputs, fitted)],
+    )
 
 
 # Kernels -----------------------------------------------------------------------------------------------------------
@@ -218,7 +271,7 @@ def _pairwise_kernel(model, width, gamma, coef0):
     what = "a callable" if callable(name) else f"'{name}'"
     raise UnsupportedModelError(
         f"the kernel of the {type(model).__name__} is {what}, which has no exact values: the kernels 'rbf', 'laplacian' and "
-        "'linear' have; for any other, estimate them with shap.KernelExplainer(model.predict, background)"
+        "'linear' have"
     )
 
 
@@ -256,8 +309,7 @@ def _gp_kernel(kernel, width):
         return rk.Linear() + float(kernel.sigma_0) ** 2
     raise UnsupportedModelError(
         f"the kernel has a part {kernel}, which has no exact values: RBF, Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, "
-        "ConstantKernel, WhiteKernel, DotProduct, their sums and products have; for any other, estimate them with "
-        "shap.KernelExplainer(model.predict, background)"
+        "ConstantKernel, WhiteKernel, DotProduct, their sums and products have"
     )
 
 
@@ -280,19 +332,24 @@ def _pipeline(model):
     if names is None and width is None:
         raise UnsupportedModelError(f"the step '{name}' does not say how many columns it was fitted on (n_features_in_)")
     names = numbered(width) if names is None else [str(name) for name in names]
-    owners = _owners(before, len(names), "pipeline")
-    if len(owners) != len(last.owners):
-        raise UnsupportedModelError(
-            f"the pipeline's steps make {len(owners)} columns, but its model was fitted on {len(last.owners)}"
-        )
-    owners = [owners[j] for j in last.owners]
 
     def transform(X):
         rows = before.transform(X)
         return as_cells(rows if last.transform is None else last.transform(rows))
 
+    function = None if last.function is None else lambda X: last.function(before.transform(X))
     kind = " → ".join([type(step).__name__ for _, step in before.steps] + [last.kind])
-    return Imported(last.expansions, last.explained, names, owners, transform, kind)
+    expansions, refusal, owners = last.expansions, last.refusal, []
+    try:
+        owners = _owners(before, len(names), "pipeline")
+        if len(owners) != len(last.owners):
+            raise UnsupportedModelError(
+                f"the pipeline's steps make {len(owners)} columns, but its model was fitted on {len(last.owners)}"
+            )
+        owners = [owners[j] for j in last.owners]
+    except UnsupportedModelError as error:
+        expansions, refusal = [], error
+    return Imported(expansions, last.explained, names, owners, transform, kind, last.output_names, function, refusal)
 
 
 def _owners(step, width, name):
@@ -338,7 +395,7 @@ def _owners(step, width, name):
         return np.flatnonzero(step.get_support()).tolist()
     raise UnsupportedModelError(
         f"the step '{name}' ({type(step).__name__}) is not known to compute each of its columns from one input column, so its "
-        "columns have no owner: explain the model behind it on the transformed rows, "
+        "columns have no owner; the model behind it can be explained exactly on the transformed rows, "
         "riesz.Explainer(pipeline[-1], background=pipeline[:-1].transform(X))"
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
@@ -22,6 +22,9 @@ from . import _core
 from . import kernels as rk
 from ._data import numbered
 from ._expansion import Expansion
+
+if TYPE_CHECKING:
+    from ._sklearn import Read
 
 __all__ = [
     "SVC",
@@ -540,12 +543,16 @@ class GaussianProcessClassifier(_Tuned, _Classifier):
             )
 
 
-def imported(model: _KernelMachine) -> tuple[list[Expansion], str]:
+def imported(model: _KernelMachine) -> Read:
     """How :class:`riesz.Explainer` reads these estimators."""
+    from ._sklearn import Read
+
     explained = {
         "SVC": "decision function (one of each pair of classes)",
         "KernelLogisticRegression": "log-odds",
         "GaussianProcessClassifier": "posterior mean of the latent function",
         "GaussianProcessRegressor": "posterior mean",
     }
-    return [model.expansion_], explained.get(type(model).__name__, "prediction")
+    expansion = model.expansion_
+    what = explained.get(type(model).__name__, "prediction")
+    return Read(what, expansion.output_names, expansion.predict, lambda: [expansion])

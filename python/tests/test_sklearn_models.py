@@ -188,7 +188,8 @@ def test_isotropic_kernels_are_exact_for_one_player_and_refused_for_several(data
     for kernel in [Matern(1.2, nu=1.5), Matern([1.0, 2.0, 1.0, 1.0], nu=2.5), RationalQuadratic(1.1, 0.7), Matern(nu=0.5)]:
         model = gp(kernel).fit(X, y)
         with pytest.raises(riesz.UnsupportedModelError, match="ties the columns x0, x1, x2, x3 together"):
-            riesz.Explainer(model, X[:5])
+            riesz.Explainer(model)
+        assert riesz.Explainer(model, X[:5]).exactness == "estimated"
         together = riesz.Explainer(model, X[:5], groups={"all": range(4)})(X[:2])
         expected = model.predict(X[:2]) - model.predict(X[:5]).mean()
         np.testing.assert_allclose(together.values[:, 0], expected, atol=1e-10)
@@ -217,6 +218,8 @@ def test_what_has_no_exact_values_is_named(data):
         fitted = model.fit(np.abs(X), y) if hasattr(model, "fit") else model
         with pytest.raises(riesz.UnsupportedModelError, match=culprit):
             riesz.Explainer(fitted)
+    with pytest.raises(riesz.UnsupportedModelError, match="precomputed"):
+        riesz.Explainer(SVR(kernel="precomputed").fit(X @ X.T, y), X @ X.T)
     for model in [SVR(), KernelRidge(), GaussianProcessRegressor()]:
         with pytest.raises(NotFittedError):
             riesz.Explainer(model)

@@ -2,6 +2,7 @@
 //! nothing else. The public classes are written in Python, in `python/riesz`.
 
 mod fit;
+mod sampling;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,6 +47,19 @@ fn matrix(rows: usize, cols: usize, numbers: Vec<f64>) -> PyResult<Array2<f64>> 
 /// A thread pool; `None` for one thread a core.
 fn pool(threads: Option<usize>) -> PyResult<rayon::ThreadPool> {
     rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build().map_err(refuse)
+}
+
+/// Players from their names and columns.
+fn players(columns: &[Column], groups: Vec<(String, Vec<usize>)>) -> PyResult<Groups> {
+    let mut named = Vec::with_capacity(groups.len());
+    for (name, own) in groups {
+        let names: Option<Vec<String>> =
+            own.iter().map(|&j| columns.get(j).map(|c| c.name.clone())).collect();
+        let names =
+            names.ok_or_else(|| refuse(format!("group '{name}' names a column that is not there")))?;
+        named.push((name, names));
+    }
+    Groups::named(columns, &named).map_err(refuse)
 }
 
 /// A fitted kernel model.
@@ -230,20 +244,7 @@ impl Explainer {
             "marginal-product" => Game::MarginalProduct { background: rows()? },
             other => return Err(refuse(format!("there is no game '{other}'"))),
         };
-        let groups = match groups {
-            None => None,
-            Some(groups) => {
-                let mut named = Vec::with_capacity(groups.len());
-                for (name, own) in groups {
-                    let names: Option<Vec<String>> =
-                        own.iter().map(|&j| columns.get(j).map(|c| c.name.clone())).collect();
-                    let names = names
-                        .ok_or_else(|| refuse(format!("group '{name}' names a column that is not there")))?;
-                    named.push((name, names));
-                }
-                Some(Groups::named(columns, &named).map_err(refuse)?)
-            }
-        };
+        let groups = groups.map(|groups| players(columns, groups)).transpose()?;
         let absent = game.absent();
         let pool = pool(threads)?;
         let owner = model.model.clone();
@@ -342,6 +343,9 @@ fn svg(
 mod _core {
     #[pymodule_export]
     use super::{Expansion, Explainer, check, report, svg};
+
+    #[pymodule_export]
+    use super::sampling::permutation;
 
     #[pymodule_export]
     use super::fit::{

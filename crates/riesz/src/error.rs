@@ -4,7 +4,7 @@
 use thiserror::Error;
 
 /// The result of every fallible call in this crate.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What can go wrong. Rows and columns are counted from 0 in the fields; messages count rows from 1.
 #[derive(Debug, Clone, PartialEq, Error)]

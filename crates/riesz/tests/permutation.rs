@@ -100,12 +100,20 @@ fn what_cannot_be_estimated_is_said() {
     assert!(
         estimate(model, &rows, 0, &background, &groups, few).unwrap_err().to_string().contains("at least 2")
     );
-    let nan = |x: &Table| Ok(Matrix::from_row_major(x.rows(), 1, vec![f64::NAN; x.rows()]));
+    let nan =
+        |x: &Table| -> Result<Matrix> { Ok(Matrix::from_row_major(x.rows(), 1, vec![f64::NAN; x.rows()])) };
     let refused = estimate(nan, &rows, 0, &background, &groups, Permutations::default());
     assert!(refused.unwrap_err().to_string().contains("finite numbers for every mixture"));
-    let short = |_: &Table| Ok(Matrix::zeros(1, 1));
+    let short = |_: &Table| -> Result<Matrix> { Ok(Matrix::zeros(1, 1)) };
     let refused = estimate(short, &rows, 0, &background, &groups, Permutations::default());
     assert!(refused.unwrap_err().to_string().contains("the model's answer has 1 rows"));
+    let mut calls = 0;
+    let moody = |x: &Table| -> Result<Matrix> {
+        calls += 1;
+        Ok(Matrix::zeros(x.rows(), calls))
+    };
+    let refused = estimate(moody, &rows, 0, &background, &groups, Permutations::default());
+    assert!(refused.unwrap_err().to_string().contains("the model's answer has 2 outputs"));
 }
 
 proptest! {
@@ -123,7 +131,7 @@ proptest! {
             let gap = found.predictions[(k / 2, k % 2)] - found.base[k % 2] - sum;
             prop_assert!(gap.abs() < 1e-12 * (1.0 + sum.abs()) * 10.0, "{}", gap);
         }
-        let additive = |x: &Table| {
+        let additive = |x: &Table| -> Result<Matrix> {
             let of = |i: usize| (0..d).map(|j| (x.get(i, j) * (1.0 + j as f64)).cos()).sum::<f64>();
             Ok(Matrix::column_vector((0..x.rows()).map(of).collect()))
         };

@@ -51,39 +51,45 @@ pub struct Estimate {
 /// Evaluations a row: about `2 · per_reference · background rows · players`.
 ///
 /// # Errors
-/// [`Error::Parameter`] for fewer than two orders, what is wrong with the background, and errors of `f`;
-/// [`Error::Overflow`] if it answers with numbers that are not finite, [`Error::Shape`] if with too few rows.
-pub fn estimate(
-    mut f: impl FnMut(&Table) -> Result<Matrix>,
+/// Those of `f`; [`Error::Parameter`] for fewer than two orders, and what is wrong with the background;
+/// [`Error::Overflow`] if `f` answers with numbers that are not finite, [`Error::Shape`] if not with one row of outputs for
+/// each row it was asked about, and as many outputs each time.
+pub fn estimate<E: From<Error>>(
+    mut f: impl FnMut(&Table) -> Result<Matrix, E>,
     rows: &Table,
     first_row: usize,
     background: &Background,
     groups: &Groups,
     settings: Permutations,
-) -> Result<Estimate> {
+) -> Result<Estimate, E> {
     let orders = settings.per_reference;
     if orders < 2 {
-        return Err(Error::parameter("permutations", orders, "at least 2, or there is no standard error"));
+        return Err(
+            Error::parameter("permutations", orders, "at least 2, or there is no standard error").into()
+        );
     }
     let reference = Reference::new(background, rows.columns())?;
     let mut evaluations = 0;
-    let mut ask = |table: &Table| -> Result<Matrix> {
+    let mut outputs = None;
+    let mut ask = |table: &Table| -> Result<Matrix, E> {
         evaluations += table.rows();
         let out = f(table)?;
-        if out.rows() != table.rows() {
-            return Err(Error::Shape {
-                what: "the model's answer".into(),
-                unit: "rows",
-                expected: table.rows(),
-                found: out.rows(),
-                why: "one for each row that it was asked about".into(),
-            });
+        let expected_outputs = *outputs.get_or_insert(out.cols());
+        for (unit, expected, found, why) in [
+            ("rows", table.rows(), out.rows(), "one for each row that it was asked about"),
+            ("outputs", expected_outputs, out.cols(), "as many as in its first answer"),
+        ] {
+            if expected != found {
+                let (what, why) = ("the model's answer".into(), why.into());
+                return Err(Error::Shape { what, unit, expected, found, why }.into());
+            }
         }
         if !out.data().iter().all(|v| v.is_finite()) {
             return Err(Error::Overflow {
                 what: "a prediction between a row and a background row".into(),
                 remedy: "the model must answer with finite numbers for every mixture of the two",
-            });
+            }
+            .into());
         }
         Ok(out)
     };

@@ -1,0 +1,85 @@
+//! Estimates for functions that are written in Python.
+
+use numpy::ndarray::Array3;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::prelude::*;
+use riesz::attribution::permutation::{Permutations, estimate};
+use riesz::{Background, Column, Error, Game, Matrix, Table};
+
+use crate::{matrix, players, refuse, table};
+
+/// Values and standard errors (rows, outputs, players), base values (outputs), predictions (rows, outputs), evaluations, and what an absent
+/// feature means.
+type Estimated<'py> = (
+    Bound<'py, PyArray3<f64>>,
+    Bound<'py, PyArray3<f64>>,
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray2<f64>>,
+    usize,
+    String,
+);
+
+/// What went wrong: here, or in the function that was called.
+enum Failure {
+    Here(Error),
+    There(PyErr),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Here(error)
+    }
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Self::There(error)
+    }
+}
+
+/// Estimates the interventional game of `function`, from arrays (rows, columns) to arrays (rows, outputs).
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
+pub(crate) fn permutation<'py>(
+    py: Python<'py>,
+    function: &Bound<'py, PyAny>,
+    rows: PyReadonlyArray2<'py, f64>,
+    first_row: usize,
+    background: PyReadonlyArray2<'py, f64>,
+    weights: Option<PyReadonlyArray1<'py, f64>>,
+    groups: Vec<(String, Vec<usize>)>,
+    permutations: usize,
+    seed: u64,
+) -> PyResult<Estimated<'py>> {
+    let columns: Vec<Column> =
+        (0..background.as_array().ncols()).map(|j| Column::numeric(format!("x{j}"))).collect();
+    let rows = table(&columns, rows.as_array()).map_err(refuse)?;
+    let background = Background {
+        rows: table(&columns, background.as_array()).map_err(refuse)?,
+        weights: weights.map(|w| w.as_array().to_vec()),
+    };
+    let groups = players(&columns, groups)?;
+    let ask = |asked: &Table| -> Result<Matrix, Failure> {
+        let by_column = matrix(asked.width(), asked.rows(), asked.column_major().to_vec())?;
+        let answer = function.call1((by_column.reversed_axes().into_pyarray(py),))?;
+        let answer: PyReadonlyArray2<'_, f64> = answer.extract()?;
+        let answer = answer.as_array();
+        Ok(Matrix::from_row_major(answer.nrows(), answer.ncols(), answer.iter().copied().collect()))
+    };
+    let settings = Permutations { per_reference: permutations, seed };
+    let found =
+        estimate(ask, &rows, first_row, &background, &groups, settings).map_err(|failure| match failure {
+            Failure::Here(error) => refuse(error),
+            Failure::There(error) => error,
+        })?;
+    let (n, m, p) = (rows.rows(), found.base.len(), groups.players().len());
+    let cube = |numbers: Vec<f64>| Array3::from_shape_vec((n, m, p), numbers).map_err(refuse);
+    Ok((
+        cube(found.values)?.into_pyarray(py),
+        cube(found.std_error)?.into_pyarray(py),
+        found.base.into_pyarray(py),
+        matrix(n, m, found.predictions.data().to_vec())?.into_pyarray(py),
+        found.evaluations,
+        Game::Interventional { background }.absent(),
+    ))
+}

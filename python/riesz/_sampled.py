@@ -1,0 +1,103 @@
+"""Estimated values of any function: what is left where there are no exact ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._data import as_cells
+
+#: Explained rows that the compiled half is handed at a time.
+CHUNK = 64
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How values were estimated."""
+
+    #: Rows that the model was asked about.
+    evaluations: int
+    #: Seed of the sampler.
+    seed: int
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Values and standard errors (rows, players, outputs), base values (outputs), predictions (rows, outputs)."""
+
+    values: np.ndarray
+    std_error: np.ndarray
+    base: np.ndarray
+    predictions: np.ndarray
+    sampling: Sampling
+    #: What an absent feature means.
+    absent: str
+
+
+def permutation_estimates(
+    function: Callable[[Any], Any],
+    X: Any,
+    background: Any,
+    weights: np.ndarray | None,
+    players: list[tuple[str, list[int]]],
+    permutations: int,
+    seed: int,
+) -> Estimates:
+    """The interventional game of ``function``, which is called with rows in the form of ``background`` (array or data frame,
+    with its types and names), estimated from random orders of the players."""
+    b, n, width = len(as_cells(background)), len(as_cells(X)), as_cells(background).shape[1]
+    pick = _picker(background, X)
+
+    def ask(sources: np.ndarray) -> np.ndarray:
+        answer = function(pick(sources.astype(np.intp)))
+        if hasattr(answer, "detach"):
+            answer = answer.detach()
+        try:
+            numbers = np.asarray(answer, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"the function answers with {type(answer).__name__} that are not numbers: give one that returns an array "
+                "(rows,) or (rows, outputs), such as model.predict_proba"
+            ) from None
+        if numbers.ndim not in (1, 2):
+            raise ValueError(f"the function answers with the shape {numbers.shape}: it must be (rows,) or (rows, outputs)")
+        return np.ascontiguousarray(numbers.reshape(len(numbers), -1))
+
+    # The compiled half mixes rows: it is handed, for each cell, the number of the row that the cell comes from.
+    references = np.tile(np.arange(b, dtype=np.float64)[:, None], (1, width))
+    parts = []
+    for start in range(0, max(n, 1), CHUNK):
+        rows = np.tile(np.arange(b + start, b + min(n, start + CHUNK), dtype=np.float64)[:, None], (1, width))
+        parts.append(_core.permutation(ask, rows, start, references, weights, players, permutations, seed))
+    values, errors, predictions = (np.concatenate([part[k] for part in parts]) for k in (0, 1, 3))
+    evaluations = sum(part[4] for part in parts)
+    shown = lambda cube: cube.transpose(0, 2, 1)
+    return Estimates(shown(values), shown(errors), parts[0][2], predictions, Sampling(evaluations, seed), parts[0][5])
+
+
+def _picker(background: Any, X: Any) -> Callable[[np.ndarray], Any]:
+    """From the numbers of rows (of ``background``, then of ``X``), one for each cell, to rows in the form of ``background``."""
+    kind = type(background).__module__.split(".")[0]
+    if kind == "pandas" and hasattr(background, "columns"):
+        import pandas
+
+        names = list(background.columns)
+        other = X if hasattr(X, "columns") else pandas.DataFrame(as_cells(X))
+        other = other.set_axis(names, axis=1)
+        columns = [pandas.concat([background.iloc[:, j], other.iloc[:, j]], ignore_index=True) for j in range(len(names))]
+        taken = lambda j, rows: columns[j].take(rows).reset_index(drop=True)
+        return lambda rows: pandas.concat([taken(j, rows[:, j]) for j in range(len(names))], axis=1)
+    if kind == "polars" and hasattr(background, "columns"):
+        import polars
+
+        names = background.columns
+        other = X if hasattr(X, "columns") else polars.DataFrame(as_cells(X))
+        both = polars.concat([background, other.rename(dict(zip(other.columns, names)))], how="vertical_relaxed")
+        return lambda rows: polars.DataFrame([both[name].gather(rows[:, j]) for j, name in enumerate(names)])
+    cells = np.concatenate([as_cells(background), as_cells(X)])
+    across = np.arange(cells.shape[1])
+    return lambda rows: cells[rows, across]

@@ -1,0 +1,198 @@
+"""Estimates: functions, and models that have no exact values."""
+
+import json
+import pickle
+
+import numpy as np
+import pandas
+import polars
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import PairwiseKernel
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC, SVR, OneClassSVM
+
+import riesz
+from conftest import interventional, shapley
+
+
+def agree(explanation, expected):
+    """Within five standard errors of the truth, and adding up without error."""
+    values, errors = explanation.values, explanation.std_error
+    assert explanation.exactness == "estimated" and explanation.bound is None and explanation.certificate is None
+    assert values.shape == errors.shape == np.shape(expected)
+    assert (np.abs(values - expected) <= 5 * errors + 1e-10).all()
+    total = explanation.base_values + values.sum(axis=1)
+    np.testing.assert_allclose(total, explanation.predictions, atol=1e-9)
+
+
+def test_models_without_product_form_are_estimated_as_what_they_are(data):
+    X, y = data
+    label, three = (y > y.mean()).astype(int), np.digitize(y, np.quantile(y, [0.3, 0.7]))
+    ovo = SVC(kernel="poly", decision_function_shape="ovo").fit(X, three)
+    latent = GaussianProcessClassifier(PairwiseKernel(metric="polynomial", gamma=0.1), optimizer=None).fit(X, label)
+    part = latent.base_estimator_
+    pipeline = make_pipeline(StandardScaler(), PCA(3), SVR()).fit(X, y)
+    for model, function in [
+        (SVR(kernel="poly", degree=2).fit(X, y), None),
+        (SVR(kernel="sigmoid", gamma=0.05).fit(X, y), None),
+        (KernelRidge(kernel="poly", alpha=1.0).fit(X, np.column_stack([y, -(y**2)])), None),
+        (KernelRidge(kernel=lambda a, b: np.tanh(a @ b)).fit(X, y), None),
+        (OneClassSVM(kernel="poly").fit(X), lambda rows: OneClassSVM(kernel="poly").fit(X).decision_function(rows)),
+        (SVC(kernel="poly").fit(X, label), lambda rows: SVC(kernel="poly").fit(X, label).decision_function(rows)),
+        (SVC(kernel="poly").fit(X, three), ovo.decision_function),
+        (latent, lambda rows: part.kernel_(rows, part.X_train_) @ (part.y_train_ - part.pi_)),
+        (pipeline, None),
+        (riesz.KernelRidge(kernel="poly").fit(X, y), None),
+    ]:
+        function = function or model.predict
+        explainer = riesz.Explainer(model, X[:10], permutations=8, seed=3)
+        assert explainer.exactness == "estimated" and explainer.reason and "estimated" in repr(explainer)
+        explanation = explainer(X[20:22])
+        agree(explanation, [interventional(function, x, X[:10]) for x in X[20:22]])
+        assert "estimated because" in explanation.provenance.run
+    exact = riesz.Explainer(SVR().fit(X, y), X[:10])
+    assert exact.exactness == "exact" and exact.reason is None
+
+
+def test_any_function_weights_groups_and_outputs(data):
+    X, y = data
+    forest = RandomForestClassifier(20, random_state=0).fit(X, np.digitize(y, [-0.5, 0.5]))
+    weights = np.arange(1.0, 9.0)
+    explainer = riesz.Explainer(
+        forest.predict_proba, X[:8], weights=weights, permutations=6, output_names=["low", "middle", "high"]
+    )
+    explanation = explainer(X[30:33])
+    agree(explanation, [interventional(forest.predict_proba, x, X[:8], weights) for x in X[30:33]])
+    assert explanation.output_names == ["low", "middle", "high"] and explanation[0, :, "low"].shape == (4,)
+    np.testing.assert_array_equal(explanation[1:, "x2"].std_error, explanation.std_error[1:, 2])
+
+    grouped = riesz.Explainer(forest.predict_proba, X[:8], groups={"pair": [1, 3]}, permutations=6)(X[30:31])
+    assert grouped.feature_names == ["x0", "pair", "x2"]
+    columns = [[0], [1, 3], [2]]
+
+    def of_groups(mask):
+        mask = np.asarray(mask)
+        rows = np.where(np.isin(np.arange(4), [c for on, own in zip(mask, columns) for c in own if on]), X[30], X[:8])
+        return forest.predict_proba(rows).mean(axis=0)
+
+    agree(grouped, [shapley(of_groups, 3)])
+
+
+def test_the_seed_decides_and_rows_do_not_depend_on_each_other(data):
+    X, y = data
+    model = SVR(kernel="poly").fit(X, y)
+    all_rows = riesz.Explainer(model, X[:5], seed=1)(np.tile(X, (2, 1)))
+    again = riesz.Explainer(model, X[:5], seed=1)(np.tile(X, (2, 1)))
+    np.testing.assert_array_equal(all_rows.values, again.values)
+    np.testing.assert_array_equal(riesz.Explainer(model, X[:5], seed=1)(X[:3]).values, all_rows.values[:3])
+    assert (riesz.Explainer(model, X[:5], seed=2)(X[:3]).values != all_rows.values[:3]).any()
+    more = riesz.Explainer(model, X[:5], seed=1, permutations=200)(X[:3])
+    assert more.std_error.max() < 0.25 * all_rows.std_error[:3].max()
+    assert more.sampling.evaluations > 50 * 3 * 5 * 2 * 3 and more.sampling.seed == 1
+
+
+def test_functions_get_frames_with_their_types():
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame(
+        {
+            "age": rng.integers(20, 60, 30),
+            "city": pandas.Categorical(rng.choice(["Rome", "Oslo"], 30)),
+            "member": rng.random(30) > 0.5,
+            "name": rng.choice(["a", "b", "c"], 30),
+        }
+    )
+    expected = frame.dtypes
+
+    def function_of(age, city, member, name):
+        return age / 10 + 1.0 * (city == "Rome") * member - 1.0 * (name == "b")
+
+    def function(rows):
+        assert list(rows.columns) == list(expected.index) and (rows.dtypes == expected).all()
+        return function_of(rows["age"], rows["city"], rows["member"], rows["name"])
+
+    def on_polars(rows):
+        assert isinstance(rows, polars.DataFrame) and rows.schema == polar.schema
+        return function_of(rows["age"].to_numpy(), rows["city"].to_numpy(), rows["member"].to_numpy(), rows["name"].to_numpy())
+
+    frame.index = np.arange(30)[::-1]
+    background, rows = frame[:9], frame[20:22]
+
+    def value(x):
+        def of(mask):
+            mixed = background.copy()
+            for j, on in enumerate(mask):
+                if on:
+                    mixed[frame.columns[j]] = pandas.Series([x.iloc[0, j]] * len(mixed), index=mixed.index).astype(
+                        expected.iloc[j]
+                    )
+            return function(mixed).mean()
+
+        return shapley(of, 4)
+
+    truth = [value(rows.iloc[[i]]) for i in range(2)]
+    explanation = riesz.Explainer(function, background, permutations=10)(rows)
+    agree(explanation, truth)
+    assert explanation.feature_names == list(frame.columns)
+    polar = polars.DataFrame({name: frame[name].tolist() for name in frame})
+    found = riesz.Explainer(on_polars, polar[:9], permutations=10)(polar[20:22])
+    np.testing.assert_allclose(found.values, explanation.values, atol=1e-12)
+    # A pipeline on text columns whose encoder makes columns that a PCA then mixes.
+    model = make_pipeline(OneHotEncoder(sparse_output=False), PCA(3), LinearRegression()).fit(
+        frame[["city", "name"]], frame["age"]
+    )
+    agreed = riesz.Explainer(model.predict, frame[["city", "name"]])(frame[["city", "name"]][:2])
+    assert agreed.shape == (2, 2)
+
+
+def test_estimates_are_kept_in_files_pickles_plots_and_reports(data, tmp_path):
+    X, y = data
+    explanation = riesz.Explainer(SVR(kernel="poly").fit(X, y), X[:5])(X[:6])
+    explanation.save(tmp_path / "e.json")
+    assert json.loads((tmp_path / "e.json").read_bytes())["exactness"]["kind"] == "estimated"
+    for copy in [riesz.Explanation.load(tmp_path / "e.json"), pickle.loads(pickle.dumps(explanation))]:
+        np.testing.assert_array_equal(copy.values, explanation.values)
+        np.testing.assert_array_equal(copy.std_error, explanation.std_error)
+        assert copy.sampling == explanation.sampling and copy.exactness == "estimated"
+        np.testing.assert_allclose(copy.residual, explanation.residual, atol=1e-12)
+    assert "estimated, standard errors up to" in repr(explanation) and "<svg" in explanation._repr_html_()
+    explanation.report(tmp_path / "r.html")
+    assert "These values are estimates" in (tmp_path / "r.html").read_text()
+    riesz.plots.waterfall(explanation[0])
+
+
+def test_what_cannot_be_estimated_is_said(data):
+    X, y = data
+    poly = SVR(kernel="poly").fit(X, y)
+    with pytest.raises(riesz.UnsupportedModelError, match="given a background and the interventional game"):
+        riesz.Explainer(poly)
+    with pytest.raises(riesz.UnsupportedModelError, match="interventional game"):
+        riesz.Explainer(poly, X[:5], game="marginal_product")
+    with pytest.raises(riesz.UnsupportedModelError, match="the function .*<lambda> is not known to have a kernel"):
+        riesz.Explainer(lambda rows: rows[:, 0])
+    with pytest.raises(ValueError, match="the baseline game has one baseline, but the background has 2 rows"):
+        riesz.Explainer(poly, X[:2], game="baseline")
+    with pytest.raises(ValueError, match="permutations = 1"):
+        riesz.Explainer(poly, X[:2], permutations=1)
+    with pytest.raises(ValueError, match="seed = -1"):
+        riesz.Explainer(poly, X[:2], seed=-1)
+    with pytest.raises(ValueError, match="X has 3 columns, but the background has 4"):
+        riesz.Explainer(poly, X[:2])(X[:, :3])
+    for function, kind, words in [
+        (lambda rows: ["?"] * len(rows), TypeError, "not numbers"),
+        (lambda rows: rows[:1, 0], ValueError, "the model's answer has 1 rows, but"),
+        (lambda rows: rows[:, :, None], ValueError, "shape .*: it must be"),
+        (lambda rows: rows[:, 0] * np.nan, ValueError, "finite numbers for every mixture"),
+        (lambda rows: 1 / 0, ZeroDivisionError, "division"),
+    ]:
+        with pytest.raises(kind, match=words):
+            riesz.Explainer(function, X[:2])(X[:1])
+    with pytest.raises(ValueError, match="there are 2 output_names, but the model has 1 outputs"):
+        riesz.Explainer(lambda rows: rows[:, 0], X[:2], output_names=["a", "b"])(X[:1])
+    with pytest.raises(ValueError, match="columns"):
+        riesz.Explainer(poly, X[:2, :3])
