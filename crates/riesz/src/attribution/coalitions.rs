@@ -1,0 +1,456 @@
+//! Shapley values of a game whose coalitions have to be valued one by one: from all of them, or from a sample.
+//!
+//! A sample is a regression: the values minimise `Σ_S w(S) (v(S) - v(∅) - Σ_{j∈S} φ_j)²` with the Shapley kernel `w`, subject to
+//! `Σ φ_j = v(all) - v(∅)`. Every coalition is drawn with its complement. Pairs are grouped by size; the outer sizes, which carry most
+//! weight, are taken whole while the budget lasts, and the others are drawn without replacement, so that the sample grows into
+//! the whole and the standard errors into 0. Sources: Lundberg and Lee 2017 (the regression); Covert and Lee 2021 (pairs, the
+//! constraint, its variance).
+
+use std::collections::HashSet;
+
+use crate::error::{Error, Result};
+use crate::linalg::{Cholesky, Matrix};
+use crate::random::Random;
+
+/// Which players are present.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Coalition(Vec<bool>);
+
+impl Coalition {
+    /// The coalition of the players marked as present.
+    pub fn new(present: Vec<bool>) -> Self {
+        Self(present)
+    }
+
+    /// For each player whether it is present.
+    pub fn present(&self) -> &[bool] {
+        &self.0
+    }
+
+    fn complement(&self) -> Self {
+        Self(self.0.iter().map(|on| !on).collect())
+    }
+}
+
+/// Several games over the same players, whose coalitions are valued together: one for each explained row and output, say.
+pub trait CoalitionGame {
+    /// What can go wrong in valuing a coalition.
+    type Error: From<Error>;
+
+    /// Number of players.
+    fn players(&self) -> usize;
+
+    /// The values of nobody and of everybody, one number a game each.
+    ///
+    /// # Errors
+    /// Its own.
+    fn ends(&mut self) -> Result<[Vec<f64>; 2], Self::Error>;
+
+    /// The values of coalitions that are neither empty nor whole, coalitions × games.
+    ///
+    /// # Errors
+    /// Its own.
+    fn values(&mut self, coalitions: &[Coalition]) -> Result<Matrix, Self::Error>;
+}
+
+/// How many coalitions are valued.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Budget {
+    /// The largest number of coalitions, not counting the empty and the whole one. If all fit, values are exact.
+    pub coalitions: usize,
+    /// Stops as soon as no standard error is larger than this.
+    pub std_error: Option<f64>,
+    /// Seed of the sample.
+    pub seed: u64,
+}
+
+impl Default for Budget {
+    /// 4096 coalitions: all of them up to 12 players.
+    fn default() -> Self {
+        Self { coalitions: 4096, std_error: None, seed: 0 }
+    }
+}
+
+/// Shapley values of several games.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Solution {
+    /// games × players
+    pub values: Matrix,
+    /// Their standard errors, games × players; `None` if all coalitions were valued.
+    pub std_error: Option<Matrix>,
+    /// The values of nobody and of everybody, one number a game.
+    pub ends: [Vec<f64>; 2],
+    /// Coalitions valued, not counting the empty and the whole one.
+    pub coalitions: usize,
+}
+
+/// Pairs of complementary coalitions whose smaller one has a given size.
+struct Stratum {
+    size: usize,
+    players: usize,
+    /// What the Shapley kernel gives to all pairs together.
+    mass: f64,
+    /// Number of pairs, or `usize::MAX`.
+    count: usize,
+    /// The pairs drawn so far, by the coalition of this size.
+    drawn: Vec<Coalition>,
+    /// `v(S) - v(all \ S)`, drawn × games.
+    differences: Vec<f64>,
+    /// All pairs in random order, where they are few.
+    shuffled: Option<Vec<Coalition>>,
+    /// Where they are many: what has been drawn, and the players in the order that the last draw left.
+    seen: HashSet<Coalition>,
+    order: Vec<usize>,
+    random: Random,
+}
+
+/// Strata with at most so many pairs are listed and shuffled.
+const LISTED: usize = 1 << 16;
+
+impl Stratum {
+    fn new(size: usize, players: usize, seed: u64) -> Self {
+        let halves = 2 * size == players;
+        let kernel = (players - 1) as f64 / (size * (players - size)) as f64;
+        let count = binomial(players, size);
+        Self {
+            size,
+            players,
+            mass: if halves { kernel } else { 2.0 * kernel },
+            count: if halves { count.div_ceil(2) } else { count },
+            drawn: Vec::new(),
+            differences: Vec::new(),
+            shuffled: None,
+            seen: HashSet::new(),
+            order: (0..players).collect(),
+            random: Random(seed ^ Random(size as u64).bits()),
+        }
+    }
+
+    /// Draws up to `number` pairs in all; returns the new ones.
+    fn draw(&mut self, number: usize) -> &[Coalition] {
+        let from = self.drawn.len();
+        let number = number.min(self.count);
+        if self.count <= LISTED {
+            if self.shuffled.is_none() {
+                let mut all = subsets(self.players, self.size);
+                if 2 * self.size == self.players {
+                    // One of each two halves.
+                    all.retain(|s| s.0[0]);
+                }
+                self.random.shuffle(&mut all);
+                self.shuffled = Some(all);
+            }
+            self.drawn.extend(self.shuffled.iter().flatten().take(number).skip(from).cloned());
+        } else {
+            while self.drawn.len() < number {
+                for i in 0..self.size {
+                    let other = i + self.random.below(self.players - i);
+                    self.order.swap(i, other);
+                }
+                let mut present = vec![false; self.players];
+                self.order[..self.size].iter().for_each(|&j| present[j] = true);
+                if 2 * self.size == self.players && !present[0] {
+                    present.iter_mut().for_each(|on| *on = !*on);
+                }
+                let coalition = Coalition(present);
+                if self.seen.insert(coalition.clone()) {
+                    self.drawn.push(coalition);
+                }
+            }
+        }
+        &self.drawn[from..]
+    }
+
+    fn whole(&self) -> bool {
+        self.drawn.len() == self.count
+    }
+}
+
+/// `C(n, k)`, or `usize::MAX` if it is larger.
+fn binomial(n: usize, k: usize) -> usize {
+    let mut result: u128 = 1;
+    for i in 0..k.min(n - k) {
+        result = result * (n - i) as u128 / (i + 1) as u128;
+        if result > usize::MAX as u128 {
+            return usize::MAX;
+        }
+    }
+    result as usize
+}
+
+/// All subsets of a size, in lexicographic order.
+fn subsets(players: usize, size: usize) -> Vec<Coalition> {
+    let mut chosen: Vec<usize> = (0..size).collect();
+    let mut all = Vec::new();
+    loop {
+        let mut present = vec![false; players];
+        chosen.iter().for_each(|&j| present[j] = true);
+        all.push(Coalition(present));
+        let Some(last) = (0..size).rev().find(|&i| chosen[i] < players - size + i) else { return all };
+        chosen[last] += 1;
+        for i in last + 1..size {
+            chosen[i] = chosen[i - 1] + 1;
+        }
+    }
+}
+
+/// A sample of pairs that can grow: [`extend`](Self::extend) it until [`solution`](Self::solution) is good enough.
+pub struct Regression {
+    players: usize,
+    ends: [Vec<f64>; 2],
+    strata: Vec<Stratum>,
+}
+
+impl Regression {
+    /// An empty sample for the players of `game`.
+    ///
+    /// # Errors
+    /// Those of the game.
+    pub fn new<G: CoalitionGame>(game: &mut G, seed: u64) -> Result<Self, G::Error> {
+        let players = game.players();
+        let strata = (1..=players / 2).map(|size| Stratum::new(size, players, seed)).collect();
+        Ok(Self { players, ends: game.ends()?, strata })
+    }
+
+    /// The smallest sample that has a solution with standard errors.
+    pub fn smallest(players: usize) -> usize {
+        2 * (players + 2 * (players / 2).saturating_sub(1))
+    }
+
+    /// Coalitions valued so far.
+    pub fn coalitions(&self) -> usize {
+        2 * self.strata.iter().map(|s| s.drawn.len()).sum::<usize>()
+    }
+
+    /// Whether all coalitions have been valued.
+    pub fn whole(&self) -> bool {
+        self.strata.iter().all(Stratum::whole)
+    }
+
+    /// How many pairs of each size make the best use of a number of pairs: outer sizes whole while their share of the weight is
+    /// worth it, the others by their share, but at least two, which a standard error takes.
+    fn allocate(&self, pairs: usize) -> Vec<usize> {
+        let mut taken: Vec<usize> = self.strata.iter().map(|s| s.drawn.len()).collect();
+        let mut left = pairs;
+        let mut mass: f64 = self.strata.iter().map(|s| s.mass).sum();
+        let mut inner = 0;
+        for (t, stratum) in self.strata.iter().enumerate() {
+            // Without all pairs of the first size the regression may have no solution.
+            let share = left as f64 * stratum.mass / mass;
+            if t > 0 && stratum.count as f64 > share * (1.0 + 1e-12) {
+                break;
+            }
+            taken[t] = stratum.count;
+            left = left.saturating_sub(stratum.count);
+            mass -= stratum.mass;
+            inner = t + 1;
+        }
+        for (t, stratum) in self.strata.iter().enumerate().skip(inner) {
+            let share = (left as f64 * stratum.mass / mass) as usize;
+            taken[t] = taken[t].max(share.max(2)).min(stratum.count);
+        }
+        taken
+    }
+
+    /// Grows the sample to about `coalitions` in all, and values what is new.
+    ///
+    /// # Errors
+    /// Those of the game; [`Error::Overflow`] if a value is not finite.
+    pub fn extend<G: CoalitionGame>(&mut self, game: &mut G, coalitions: usize) -> Result<(), G::Error> {
+        let taken = self.allocate(coalitions / 2);
+        let mut asked = Vec::new();
+        for (stratum, number) in self.strata.iter_mut().zip(taken) {
+            asked.extend(stratum.draw(number).iter().flat_map(|s| [s.clone(), s.complement()]));
+        }
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let values = game.values(&asked)?;
+        if !values.data().iter().all(|v| v.is_finite()) {
+            return Err(Error::Overflow {
+                what: "the value of a coalition".into(),
+                remedy: "the model must answer with finite numbers, near the data as well as on them",
+            }
+            .into());
+        }
+        let mut pair = 0;
+        let games = values.cols();
+        for stratum in &mut self.strata {
+            for _ in stratum.differences.len() / games.max(1)..stratum.drawn.len() {
+                let (one, other) = (values.row(2 * pair), values.row(2 * pair + 1));
+                stratum.differences.extend(one.iter().zip(other).map(|(a, b)| a - b));
+                pair += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The values of the sample so far. Cost O(pairs · (players² + players · games)).
+    ///
+    /// # Errors
+    /// [`Error::TooFew`] before the sample has the [`smallest`](Self::smallest) size.
+    pub fn solution(&self) -> Result<Solution> {
+        let (p, games) = (self.players, self.ends[0].len());
+        let total: Vec<f64> = self.ends[1].iter().zip(&self.ends[0]).map(|(all, none)| all - none).collect();
+        let solved = |values, std_error| {
+            Ok(Solution { values, std_error, ends: self.ends.clone(), coalitions: self.coalitions() })
+        };
+        if p < 2 {
+            return solved(Matrix::from_row_major(games, p, if p == 1 { total } else { Vec::new() }), None);
+        }
+        if self.strata.iter().any(|s| s.drawn.len() < 2.min(s.count)) || !self.strata[0].whole() {
+            let needed = Self::smallest(p);
+            return Err(Error::TooFew {
+                what: "the sample of coalitions".into(),
+                needed,
+                unit: "coalitions are",
+            });
+        }
+        let pairs: usize = self.strata.iter().map(|s| s.drawn.len()).sum();
+        let mut z = Matrix::zeros(pairs, p);
+        let mut differences = Vec::with_capacity(pairs * games);
+        let mut weights = Vec::with_capacity(pairs);
+        let mut normal = Matrix::zeros(p, p);
+        for stratum in &self.strata {
+            let weight = stratum.mass / (2 * stratum.drawn.len()) as f64;
+            for coalition in &stratum.drawn {
+                for j in (0..p).filter(|&j| coalition.0[j]) {
+                    z[(weights.len(), j)] = 1.0;
+                }
+                for i in 0..p {
+                    for j in (0..p).filter(|&j| coalition.0[j] == coalition.0[i]) {
+                        normal[(i, j)] += weight;
+                    }
+                }
+                weights.push(weight);
+            }
+            differences.extend_from_slice(&stratum.differences);
+        }
+        let mut differences = Matrix::from_row_major(pairs, games, differences);
+        // With A the normal matrix and 1 the vector of ones, the solution is H b + c (v(all) - v(∅)), where
+        // c = A⁻¹1 / 1ᵀA⁻¹1 and H = A⁻¹ - A⁻¹1 1ᵀA⁻¹ / 1ᵀA⁻¹1. H takes 1 to 0, so a coalition and its complement enter through
+        // the difference of their values alone.
+        let inverse = Cholesky::new(normal, "normal matrix of the regression")?.inverse();
+        let sums: Vec<f64> = (0..p).map(|j| inverse.row(j).iter().sum()).collect();
+        let all: f64 = sums.iter().sum();
+        let mut h = inverse;
+        for i in 0..p {
+            for j in 0..p {
+                h[(i, j)] -= sums[i] * sums[j] / all;
+            }
+        }
+        // Row q: H z_q.
+        let hz = z.matmul(&h);
+        let mut weighted = hz.clone();
+        for (q, weight) in weights.iter().enumerate() {
+            weighted.row_mut(q).iter_mut().for_each(|v| *v *= weight);
+        }
+        let mut values = weighted.transpose().matmul(&differences).transpose();
+        for (g, total) in total.iter().enumerate() {
+            values.row_mut(g).iter_mut().zip(&sums).for_each(|(v, s)| *v += s / all * total);
+        }
+        if self.whole() {
+            return solved(values, None);
+        }
+        // What the fit leaves of each difference, over 1 - leverage (the jackknife's), times its effect on the values.
+        let mut signs = z;
+        signs.data_mut().iter_mut().for_each(|v| *v = 2.0 * *v - 1.0);
+        let fitted = signs.matmul(&values.transpose());
+        for q in 0..pairs {
+            let own: f64 =
+                hz.row(q).iter().zip(signs.row(q)).filter(|(_, s)| **s > 0.0).map(|(h, _)| h).sum();
+            let leverage = (2.0 * weights[q] * own).min(0.9);
+            let row = differences.row_mut(q).iter_mut().zip(fitted.row(q));
+            row.for_each(|(d, f)| *d = (*d - f) / (1.0 - leverage));
+        }
+        let mut variance = Matrix::zeros(games, p);
+        let mut from = 0;
+        for stratum in &self.strata {
+            let n = stratum.drawn.len();
+            let rows = from..from + n;
+            from += n;
+            if stratum.whole() {
+                continue;
+            }
+            let part = |m: &Matrix, power| {
+                let data = m.data()[rows.start * m.cols()..rows.end * m.cols()].iter().map(|v| v.powi(power));
+                Matrix::from_row_major(n, m.cols(), data.collect())
+            };
+            let mean = part(&differences, 1).transpose().matmul(&part(&hz, 1));
+            let square = part(&differences, 2).transpose().matmul(&part(&hz, 2));
+            let n = n as f64;
+            let scale = (1.0 - n / stratum.count as f64) / n * (stratum.mass / 2.0).powi(2) / (n - 1.0);
+            for ((v, square), mean) in variance.data_mut().iter_mut().zip(square.data()).zip(mean.data()) {
+                *v += scale * (square - mean * mean / n).max(0.0);
+            }
+        }
+        variance.data_mut().iter_mut().for_each(|v| *v = v.sqrt());
+        solved(values, Some(variance))
+    }
+}
+
+/// Shapley values of `game` within a budget. All coalitions are valued if they fit and no standard error is asked for.
+///
+/// # Errors
+/// Those of the game; [`Error::Parameter`] for a budget below [`Regression::smallest`].
+pub fn solve<G: CoalitionGame>(game: &mut G, budget: Budget) -> Result<Solution, G::Error> {
+    let players = game.players();
+    let all = if players < 60 { (1_usize << players).saturating_sub(2) } else { usize::MAX };
+    let smallest = Regression::smallest(players).min(all);
+    if budget.coalitions < smallest {
+        let allowed = format!("{players} players take at least {smallest}");
+        return Err(Error::parameter("coalitions", budget.coalitions, allowed).into());
+    }
+    if let Some(target) = budget.std_error.filter(|e| !(*e > 0.0)) {
+        return Err(Error::parameter("std_error", target, "it is a positive number").into());
+    }
+    let mut regression = Regression::new(game, budget.seed)?;
+    if players < 2 {
+        return Ok(regression.solution()?);
+    }
+    let most = budget.coalitions.min(all);
+    let mut size = if budget.std_error.is_some() { (8 * smallest).min(most) } else { most };
+    loop {
+        regression.extend(game, size)?;
+        let solution = regression.solution()?;
+        let largest = solution.std_error.iter().flat_map(|e| e.data()).copied().fold(0.0, f64::max);
+        if size == most || budget.std_error.is_none_or(|target| largest <= target) {
+            return Ok(solution);
+        }
+        size = (size + size / 2).min(most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_counted_and_listed() {
+        assert_eq!(
+            [binomial(5, 2), binomial(60, 30), binomial(200, 100)],
+            [10, 118264581564861424, usize::MAX]
+        );
+        for (players, size) in [(5, 2), (6, 3), (1, 1), (20, 1)] {
+            let all = subsets(players, size);
+            assert_eq!(all.len(), binomial(players, size));
+            assert!(all.iter().all(|s| s.0.iter().filter(|on| **on).count() == size));
+            assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len());
+        }
+    }
+
+    #[test]
+    fn draws_are_distinct_and_grow_from_one_another() {
+        for (players, size) in [(6, 3), (9, 2), (40, 20), (40, 7)] {
+            let mut one = Stratum::new(size, players, 3);
+            let mut two = Stratum::new(size, players, 3);
+            one.draw(5);
+            one.draw(60);
+            assert!(one.drawn == two.draw(60), "{players} {size}");
+            let mut both: HashSet<Coalition> = one.drawn.iter().cloned().collect();
+            assert_eq!(both.len(), 60.min(one.count));
+            both.extend(one.drawn.iter().map(Coalition::complement));
+            assert_eq!(both.len(), 2 * one.drawn.len());
+        }
+    }
+}
