@@ -304,7 +304,8 @@ pub struct GameArgs {
     /// functional]
     #[arg(long, value_name = "GAME", value_parser = clap::builder::PossibleValuesParser::new(riesz::Game::NAMES))]
     pub game: Option<String>,
-    /// Table of rows from which absent features take their values
+    /// Table of rows from which absent features take their values; for the observational game those from which their
+    /// distribution is learnt [default there: the model's support points]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub background: Option<PathBuf>,
     /// Use this many background rows, drawn at random with --seed [default: all]
@@ -319,6 +320,17 @@ pub struct GameArgs {
     /// Columns that are present or absent together, 'blood=s1,s2;body=bmi', or a file with one group a line
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
+    /// Observational game: how much conditional distributions are smoothed, a number like 0.001 [default: what
+    /// predicts left-out rows best]
+    #[arg(long, value_name = "RIDGE")]
+    pub ridge: Option<f64>,
+    /// Observational game: value at most so many coalitions of features; if there are more, values are estimated
+    /// [default: 4096, all of them up to 12 features]
+    #[arg(long, value_name = "N")]
+    pub coalitions: Option<usize>,
+    /// Observational game: stop as soon as no standard error is larger than this
+    #[arg(long, value_name = "E")]
+    pub std_error: Option<f64>,
 }
 
 /// Arguments of `explain`.
@@ -328,10 +340,11 @@ Examples:
   riesz explain m.riesz new.csv | head                      features dropped from the model
   riesz explain m.riesz new.csv --background train.csv -o why.csv
   riesz explain m.riesz new.csv --game marginal-product --background train.csv -o why.parquet
+  riesz explain m.riesz new.csv --game observational -o why.parquet  absent features guessed from present ones
   riesz explain m.riesz new.csv --groups 'blood=s1,s2,s3' -o why.json
 
 The table has the columns row (from 0), output, base_value, prediction, residual, and one column
-a player. CSV and Parquet stream: memory does not grow with the number of rows. Exit code 1: a
+a player, and where values are estimated one column std_error:PLAYER. CSV and Parquet stream: memory does not grow with the number of rows. Exit code 1: a
 residual exceeds its proved bound.")]
 pub struct ExplainArgs {
     /// Model file (riesz, or LIBSVM, whose columns are x1, x2, …)

@@ -36,6 +36,7 @@
 //! ```
 
 pub mod attribution;
+pub mod embedding;
 pub mod error;
 pub mod expansion;
 pub mod explainer;
@@ -50,6 +51,7 @@ mod random;
 mod simd;
 pub mod table;
 
+pub use embedding::Ridge;
 pub use error::{Error, Result};
 pub use expansion::{Expansion, Link};
 pub use explainer::Explainer;
