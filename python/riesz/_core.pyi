@@ -68,6 +68,10 @@ class Explainer:
         weights: NDArray[np.float64] | None,
         groups: list[tuple[str, list[int]]] | None,
         threads: int | None,
+        ridge: float | None,
+        coalitions: int,
+        std_error: float | None,
+        seed: int,
     ) -> Explainer: ...
     @property
     def absent(self) -> str: ...
@@ -75,7 +79,15 @@ class Explainer:
     def players(self) -> list[tuple[str, list[int]]]: ...
     def explain(
         self, rows: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...
+    ) -> tuple[
+        NDArray[np.float64],
+        NDArray[np.float64],
+        NDArray[np.float64],
+        NDArray[np.float64],
+        NDArray[np.float64] | None,
+        tuple[NDArray[np.float64], int] | None,
+        list[tuple[str, str]],
+    ]: ...
 
 def permutation(
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]],

@@ -4,6 +4,9 @@ mod observational;
 mod panel;
 mod product;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use crate::attribution::coalitions::Budget;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
@@ -67,6 +70,15 @@ impl<'m> Explainer<'m> {
     pub fn with_budget(mut self, budget: Budget) -> Self {
         if let Engine::Conditioning(engine) = &mut self.engine {
             engine.budget = budget;
+        }
+        self
+    }
+
+    /// The same explainer, which gives up with [`Error::Interrupted`] soon after `stop` becomes true. Product games, whose rows can be
+    /// handed over a few at a time, do not look at it.
+    pub fn with_stop(mut self, stop: Arc<AtomicBool>) -> Self {
+        if let Engine::Conditioning(engine) = &mut self.engine {
+            engine.stop = stop;
         }
         self
     }

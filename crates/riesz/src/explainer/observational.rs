@@ -8,6 +8,9 @@
 //! C.5). One factorisation serves all rows and outputs. Threads share coalitions, each valued by one of them, so
 //! results do not depend on their number.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rayon::prelude::*;
 
 use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, solve};
@@ -31,6 +34,7 @@ pub(super) struct ByConditioning<'m> {
     pub(super) groups: Groups,
     pub(super) base: Vec<f64>,
     pub(super) budget: Budget,
+    pub(super) stop: Arc<AtomicBool>,
     embedding: ConditionalMean,
     form: Form<'m>,
 }
@@ -80,7 +84,7 @@ impl<'m> ByConditioning<'m> {
             }
             Err(error) => return Err(error),
         };
-        Ok(Self { model, groups, base, budget, embedding, form })
+        Ok(Self { model, groups, base, budget, stop: Arc::default(), embedding, form })
     }
 
     pub(super) fn absent(&self) -> String {
@@ -236,7 +240,10 @@ impl<'e, 'm> Rows<'e, 'm> {
 
     /// Values and bounds on their errors, rows × outputs.
     fn value(&self, coalition: &Coalition, memory: &mut Memory) -> Result<(Vec<f64>, Vec<f64>)> {
-        let ByConditioning { model, embedding, form, base, .. } = self.explainer;
+        let ByConditioning { model, embedding, form, base, stop, .. } = self.explainer;
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
         let (b, m, u) = (embedding.rows().rows(), model.outputs(), f64::EPSILON / 2.0);
         let present = coalition.present();
         let everyone: Vec<usize> = (0..present.len()).collect();
