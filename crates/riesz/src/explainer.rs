@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Explanation;
 use crate::game::Game;
+use crate::linalg::Matrix;
 use crate::simd::Isa;
 use crate::table::{Groups, Table};
 use observational::ByConditioning;
@@ -112,6 +113,27 @@ impl<'m> Explainer<'m> {
         match &self.engine {
             Engine::Products(_) => 4096,
             Engine::Conditioning(engine) => engine.rows_at_once(),
+        }
+    }
+
+    /// The value of one player in each of `rows` as a linear function of the model's coefficients: `out[i][r]` is what a coefficient 1 of
+    /// support point i adds to the player's value in row r, for every output alike (support points × rows). For regularisers,
+    /// posterior covariances and whatever else needs the functional rather than its value.
+    ///
+    /// Cost: that of explaining the rows. Under the observational game of all coalitions, whatever the budget, and with a
+    /// matrix product of the reference with the support points for each.
+    ///
+    /// # Errors
+    /// As [`explain`](Self::explain); [`Error::Parameter`] for a player that is not there, or too many players to value all coalitions;
+    /// [`Error::NotProduct`].
+    pub fn functionals(&self, rows: &Table, player: usize) -> Result<Matrix> {
+        let players = self.groups().players().len();
+        if player >= players {
+            return Err(Error::parameter("player", player, format!("there are {players} players, from 0")));
+        }
+        match &self.engine {
+            Engine::Products(engine) => engine.functionals(rows, player),
+            Engine::Conditioning(engine) => engine.functionals(rows, player),
         }
     }
 

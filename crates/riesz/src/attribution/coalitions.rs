@@ -166,6 +166,15 @@ impl Stratum {
     }
 }
 
+/// What a coalition's value counts in the Shapley value of a player: `(s-1)! (p-s)! / p!` if it is among the coalition's s of p players,
+/// `-s! (p-s-1)! / p!` if it is not.
+pub(crate) fn definition_weight(coalition: &Coalition, player: usize) -> f64 {
+    let (p, s) = (coalition.0.len(), coalition.0.iter().filter(|on| **on).count());
+    let choose = |n: usize, k: usize| (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64);
+    let size = if coalition.0[player] { choose(p - 1, s - 1) } else { -choose(p - 1, s) };
+    1.0 / (p as f64 * size)
+}
+
 /// `C(n, k)`, or `usize::MAX` if it is larger.
 fn binomial(n: usize, k: usize) -> usize {
     let mut result: u128 = 1;
@@ -328,7 +337,7 @@ impl Regression {
         }
         let mut differences = Matrix::from_row_major(pairs, games, differences);
         if self.whole() {
-            return solved(self.definition(&z, &differences, &total), None);
+            return solved(self.definition(&differences, &total), None);
         }
         // With A the normal matrix and 1 the vector of ones, the solution is H b + c (v(all) - v(∅)), where
         // c = A⁻¹1 / 1ᵀA⁻¹1 and H = A⁻¹ - A⁻¹1 1ᵀA⁻¹ / 1ᵀA⁻¹1. H takes 1 to 0, so a coalition and its complement enter through
@@ -390,19 +399,12 @@ impl Regression {
 }
 
 impl Regression {
-    /// The values from all coalitions, by definition: a coalition of s players that holds j counts `(s-1)! (p-s)! / p!`, and
-    /// one that does not `-s! (p-s-1)! / p!`; for its complement the signs change.
-    fn definition(&self, z: &Matrix, differences: &Matrix, total: &[f64]) -> Matrix {
+    /// The values from all coalitions, by definition; for a coalition's complement the signs change.
+    fn definition(&self, differences: &Matrix, total: &[f64]) -> Matrix {
         let p = self.players;
-        let mut coefficients = z.clone();
-        for q in 0..z.rows() {
-            let s = z.row(q).iter().filter(|v| **v > 0.0).count();
-            // (s-1)! (p-s)! / p! = 1 / (p C(p-1, s-1)).
-            let choose = |n: usize, k: usize| (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64);
-            let with = 1.0 / (p as f64 * choose(p - 1, s - 1));
-            let without = -1.0 / (p as f64 * choose(p - 1, s));
-            coefficients.row_mut(q).iter_mut().for_each(|v| *v = if *v > 0.0 { with } else { without });
-        }
+        let drawn = self.strata.iter().flat_map(|s| &s.drawn);
+        let coefficients = drawn.flat_map(|s| (0..p).map(move |j| definition_weight(s, j))).collect();
+        let coefficients = Matrix::from_row_major(differences.rows(), p, coefficients);
         let mut values = differences.transpose().matmul(&coefficients);
         for (g, total) in total.iter().enumerate() {
             values.row_mut(g).iter_mut().for_each(|v| *v += total / p as f64);

@@ -15,6 +15,7 @@ use crate::kernel::{
     Categorical, Columns, Factor, Kernel, Lengthscale, Profile, Stationary, Structure, Term, Units,
     lengthscales,
 };
+use crate::linalg::dot;
 use crate::simd::Isa;
 use crate::table::{ColumnKind, Groups, Table};
 
@@ -86,6 +87,11 @@ impl ConditionalMean {
     /// By player, the factor between any two reference rows.
     pub(crate) fn grams(&self) -> &[Vec<f64>] {
         &self.grams
+    }
+
+    /// The mean of numbers that belong to the reference rows.
+    pub(crate) fn mean(&self, numbers: &[f64]) -> f64 {
+        dot(numbers, &self.weights)
     }
 
     /// `η / w_b`: what is added to the diagonal.

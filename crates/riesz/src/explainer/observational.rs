@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
-use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, solve};
+use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, definition_weight, solve};
 use crate::embedding::{ConditionalMean, Ridge, between, default_kernel};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
@@ -27,6 +27,12 @@ use crate::table::{Groups, Table};
 
 /// Rows times outputs that share the factorisation of a coalition.
 const GAMES: usize = 4096;
+
+/// Players up to which functionals are computed, from all their coalitions.
+const MOST_PLAYERS: usize = 16;
+
+/// Parts in which coalitions are summed up.
+const PARTS: usize = 16;
 
 /// Explains rows of one model under its observational game.
 pub(super) struct ByConditioning<'m> {
@@ -98,6 +104,55 @@ impl<'m> ByConditioning<'m> {
 
     pub(super) fn rows_at_once(&self) -> usize {
         (GAMES / self.model.outputs().max(1)).max(1)
+    }
+
+    /// `out[i][r]`: what a coefficient 1 of support point i would add to the value of `player` in row r.
+    pub(super) fn functionals(&self, rows: &Table, player: usize) -> Result<Matrix> {
+        let data = rows.conform(self.model.columns())?;
+        let Form::Factors(terms) = &self.form else {
+            // The kernel ties players together, and says so.
+            self.model.kernel.products(self.model.columns(), &self.groups)?;
+            return Err(Error::parameter(
+                "kernel",
+                self.model.kernel.formula(),
+                "it has no factors by player",
+            ));
+        };
+        let (n, count, p) = (self.model.points.rows(), data.rows(), self.groups.players().len());
+        if p > MOST_PLAYERS {
+            let allowed =
+                format!("up to {MOST_PLAYERS} players, whose coalitions are all valued: group columns");
+            return Err(Error::parameter("players", p, allowed));
+        }
+        let predictions = Matrix::zeros(count, self.model.outputs());
+        let game = Rows::new(self, data.clone(), &predictions, 0)?;
+        let coalitions: Vec<Coalition> = (1..(1_usize << p) - 1)
+            .map(|mask| Coalition::new((0..p).map(|j| mask >> j & 1 == 1).collect()))
+            .collect();
+        // Everybody is worth k(x_i, x), nobody the mean of k(x_i, x_b).
+        let share = 1.0 / p as f64;
+        let everybody = self.model.kernel.cross_gram(&self.model.points, &data);
+        let reference = self.model.kernel.cross_gram(&self.model.points, self.embedding.rows());
+        let nobody: Vec<f64> = (0..n).map(|i| self.embedding.mean(reference.row(i))).collect();
+        let mut total: Vec<f64> =
+            (0..n * count).map(|t| share * (everybody[(t % n, t / n)] - nobody[t % n])).collect();
+        // A fixed number of parts, each summed in order, whatever the number of threads.
+        let parts: Vec<Vec<f64>> = coalitions
+            .par_chunks(coalitions.len().div_ceil(PARTS).max(1))
+            .map(|coalitions| {
+                let mut memory = Memory::default();
+                let mut sum = vec![0.0; n * count];
+                for coalition in coalitions {
+                    let weight = definition_weight(coalition, player);
+                    game.add_functional(terms, coalition, weight, &mut memory, &mut sum)?;
+                }
+                Ok(sum)
+            })
+            .collect::<Result<_>>()?;
+        for part in &parts {
+            total.iter_mut().zip(part).for_each(|(t, v)| *t += v);
+        }
+        Ok(Matrix::from_row_major(count, n, total).transpose())
     }
 
     pub(super) fn explain(&self, rows: &Table) -> Result<Explanation> {
@@ -200,6 +255,8 @@ struct Rows<'e, 'm> {
 struct Memory {
     system: Vec<f64>,
     weights: Vec<f64>,
+    /// The lengths of what the weights are solved for, row by row.
+    right: Vec<f64>,
     rest: Vec<f64>,
     present: Vec<f64>,
     scaled: Vec<f64>,
@@ -238,14 +295,14 @@ impl<'e, 'm> Rows<'e, 'm> {
         })
     }
 
-    /// Values and bounds on their errors, rows × outputs.
-    fn value(&self, coalition: &Coalition, memory: &mut Memory) -> Result<(Vec<f64>, Vec<f64>)> {
-        let ByConditioning { model, embedding, form, base, stop, .. } = self.explainer;
+    /// Factors the coalition's system of the reference rows, and puts what it is solved for, the embedding's kernel between reference
+    /// rows and rows, into `weights`. Returns the system's trace and its least eigenvalue's bound.
+    fn factor(&self, coalition: &Coalition, memory: &mut Memory) -> Result<(f64, f64)> {
+        let ByConditioning { embedding, stop, .. } = self.explainer;
         if stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
-        let (b, m, u) = (embedding.rows().rows(), model.outputs(), f64::EPSILON / 2.0);
-        let present = coalition.present();
+        let (b, present) = (embedding.rows().rows(), coalition.present());
         let everyone: Vec<usize> = (0..present.len()).collect();
         // The system of the reference rows, and the weights that it gives them for each row.
         let grams = split(embedding.grams(), &everyone, present, true);
@@ -265,7 +322,8 @@ impl<'e, 'm> Rows<'e, 'm> {
         let given = split(&self.given, &everyone, present, true);
         memory.weights.resize(b * self.count, 0.0);
         multiply(&given, 0..b * self.count, &mut memory.weights);
-        let right: Vec<f64> = memory.weights.chunks_exact(b).map(norm).collect();
+        memory.right.clear();
+        memory.right.extend(memory.weights.chunks_exact(b).map(norm));
         if !sequential::cholesky_in_place(&mut memory.system, b) {
             return Err(Error::NotPositiveDefinite {
                 what: "kernel matrix of the conditional mean embedding",
@@ -273,6 +331,43 @@ impl<'e, 'm> Rows<'e, 'm> {
                 jitter: least,
             });
         }
+        Ok((trace, least))
+    }
+
+    /// Adds `weight` times the coalition's functional: `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b` at `out[i + n r]`.
+    fn add_functional(
+        &self,
+        terms: &[TermFactors<'_>],
+        coalition: &Coalition,
+        weight: f64,
+        memory: &mut Memory,
+        out: &mut [f64],
+    ) -> Result<()> {
+        let (n, b) = (self.explainer.model.points.rows(), self.explainer.embedding.rows().rows());
+        self.factor(coalition, memory)?;
+        if self.present.iter().any(Option::is_none) {
+            memory.present.clone_from(&memory.weights);
+        }
+        sequential::solve_in_place(&memory.system, b, &mut memory.weights);
+        for (t, term) in terms.iter().enumerate() {
+            self.multiply_factors(t, term, coalition.present(), memory);
+            memory.averaged.clear();
+            memory.averaged.resize(n * self.count, 0.0);
+            sequential::add_product(&mut memory.averaged, &memory.rest, &memory.weights, n);
+            let scale = weight * term.product.scale;
+            let both = memory.averaged.iter().zip(&memory.present);
+            out.iter_mut().zip(both).for_each(|(out, (a, f))| *out += scale * a * f);
+        }
+        Ok(())
+    }
+
+    /// Values and bounds on their errors, rows × outputs.
+    fn value(&self, coalition: &Coalition, memory: &mut Memory) -> Result<(Vec<f64>, Vec<f64>)> {
+        let ByConditioning { model, embedding, form, base, .. } = self.explainer;
+        let (b, m, u) = (embedding.rows().rows(), model.outputs(), f64::EPSILON / 2.0);
+        let present = coalition.present();
+        let (trace, least) = self.factor(coalition, memory)?;
+        let right = std::mem::take(&mut memory.right);
         // Backward error of a Cholesky solution (Higham 2002, theorem 10.4, with ‖|R|ᵀ|R|‖ ≤ trace), and that of the factors.
         let units = self.units();
         let backward = ((3 * b + 1) as f64 * 1.1 + units) * u * trace / least;
@@ -319,6 +414,7 @@ impl<'e, 'm> Rows<'e, 'm> {
                 }
             }
         }
+        memory.right = right;
         Ok((values, errors))
     }
 
@@ -331,19 +427,9 @@ impl<'e, 'm> Rows<'e, 'm> {
         memory: &mut Memory,
         sizes: &mut [f64],
     ) {
-        let ByConditioning { model, embedding, .. } = self.explainer;
-        let (n, b, m) = (model.points.rows(), embedding.rows().rows(), model.outputs());
-        let players = &term.product.players;
-        let rest: Vec<&[f64]> = match &term.absent {
-            Some(own) => split(own, players, present, false),
-            None => split(embedding.grams(), &(0..present.len()).collect::<Vec<_>>(), present, false),
-        };
-        memory.rest.resize(n * b, 0.0);
-        multiply(&rest, 0..n * b, &mut memory.rest);
-        if let Some(own) = &self.present[t] {
-            memory.present.resize(n * self.count, 0.0);
-            multiply(&split(own, players, present, true), 0..n * self.count, &mut memory.present);
-        }
+        let model = self.explainer.model;
+        let (n, m) = (model.points.rows(), model.outputs());
+        self.multiply_factors(t, term, present, memory);
         let largest = memory.rest.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
         memory.scaled.clear();
         for o in 0..m {
@@ -356,6 +442,23 @@ impl<'e, 'm> Rows<'e, 'm> {
             }
         }
         sequential::add_transposed_product(&mut memory.averaged, &memory.rest, &memory.scaled, n);
+    }
+
+    /// Term `t`'s products of absent factors, in `rest` (support points × reference rows), and of present ones, in `present` (support
+    /// points × rows), unless these are the embedding's.
+    fn multiply_factors(&self, t: usize, term: &TermFactors<'_>, present: &[bool], memory: &mut Memory) {
+        let ByConditioning { model, embedding, .. } = self.explainer;
+        let (n, b, players) = (model.points.rows(), embedding.rows().rows(), &term.product.players);
+        let rest: Vec<&[f64]> = match &term.absent {
+            Some(own) => split(own, players, present, false),
+            None => split(embedding.grams(), &(0..present.len()).collect::<Vec<_>>(), present, false),
+        };
+        memory.rest.resize(n * b, 0.0);
+        multiply(&rest, 0..n * b, &mut memory.rest);
+        if let Some(own) = &self.present[t] {
+            memory.present.resize(n * self.count, 0.0);
+            multiply(&split(own, players, present, true), 0..n * self.count, &mut memory.present);
+        }
     }
 
     /// Units of rounding that a product of factors may be off.

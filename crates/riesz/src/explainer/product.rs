@@ -14,6 +14,7 @@ use crate::expansion::Expansion;
 use crate::explanation::{Exactness, Explanation, Fact, Provenance};
 use crate::game::{Absent, Game};
 use crate::kernel::products::PlayerProduct;
+use crate::linalg::Matrix;
 use crate::simd::{Isa, LANES, Lanes, Plain};
 use crate::table::{Groups, Table};
 
@@ -50,6 +51,9 @@ struct Sums {
     values: Vec<f64>,
     error: Vec<f64>,
     magnitude: Vec<f64>,
+    /// A player, and what each support point contributes to its value before it is multiplied with its coefficient: panel by panel,
+    /// padding included.
+    functional: Option<(usize, Vec<f64>)>,
 }
 
 /// Per-thread memory.
@@ -180,7 +184,7 @@ impl<'m> ByProducts<'m> {
             .par_iter()
             .map_init(Workspace::default, |workspace, &start| {
                 let batch: Vec<Vec<f64>> = (start..(start + batch).min(n)).map(|i| data.row(i)).collect();
-                self.batch(&batch, workspace)
+                self.batch(&batch, None, workspace)
             })
             .collect();
         let mut values = Vec::with_capacity(n * m * p);
@@ -227,10 +231,40 @@ impl<'m> ByProducts<'m> {
         })
     }
 
-    /// The sums of a few rows, panel by panel.
-    fn batch(&self, rows: &[Vec<f64>], w: &mut Workspace) -> Vec<Sums> {
+    /// `out[i][r]`: what a coefficient 1 of support point i would add to the value of `player` in row r.
+    pub(super) fn functionals(&self, rows: &Table, player: usize) -> Result<Matrix> {
+        let data = rows.conform(self.model.columns())?;
+        let (n, count) = (self.model.points.rows(), data.rows());
+        let mut out = Matrix::zeros(n, count);
+        let starts: Vec<usize> = (0..count).step_by(BATCH).collect();
+        let sums: Vec<Vec<Sums>> = starts
+            .par_iter()
+            .map_init(Workspace::default, |workspace, &start| {
+                let batch: Vec<Vec<f64>> = (start..(start + BATCH).min(count)).map(|i| data.row(i)).collect();
+                self.batch(&batch, Some(player), workspace)
+            })
+            .collect();
+        for (r, sums) in sums.iter().flatten().enumerate() {
+            let (mut i, mut padded) = (0, 0);
+            let all = sums.functional.as_ref().map_or(&[][..], |(_, all)| all);
+            for panel in &self.panels {
+                for &value in &all[padded..padded + panel.own] {
+                    out[(i, r)] = value;
+                    i += 1;
+                }
+                padded += panel.len;
+            }
+        }
+        Ok(out)
+    }
+
+    /// The sums of a few rows, panel by panel, and the functional of `player`.
+    fn batch(&self, rows: &[Vec<f64>], player: Option<usize>, w: &mut Workspace) -> Vec<Sums> {
         let (m, p) = (self.model.outputs(), self.groups.players().len());
-        let zero = Sums { values: vec![0.0; m * p], error: vec![0.0; m], magnitude: vec![0.0; m] };
+        let padded: usize = self.panels.iter().map(|panel| panel.len).sum();
+        let functional = player.map(|player| (player, vec![0.0; padded]));
+        let zero =
+            Sums { values: vec![0.0; m * p], error: vec![0.0; m], magnitude: vec![0.0; m], functional };
         let mut sums = vec![zero; rows.len()];
         let differing = self.differing(rows);
         for (at, panel) in self.panels.iter().enumerate() {
@@ -366,7 +400,7 @@ impl<'m> ByProducts<'m> {
                     weights: &[],
                     rounding,
                 };
-                if m == 1 {
+                if m == 1 && sums.functional.is_none() {
                     weights.iter_mut().zip(&part.panel.coef[0]).for_each(|(w, c)| *w = w.mul::<Plain>(*c));
                     let totals = engine::run(self.isa, Run { weights, ..run }, scratch);
                     sums.error[0] += totals.error.sum();
@@ -380,6 +414,14 @@ impl<'m> ByProducts<'m> {
                 for at in 0..weights.len() {
                     let one = Run { weights: &weights[at..=at], offset: at * LANES, ..run };
                     let totals = engine::run(self.isa, one, scratch);
+                    if let Some((player, all)) = &mut sums.functional {
+                        let mine =
+                            list[..active].iter().position(|&k| part.product.players[k as usize] == *player);
+                        let from = part.panel.from + at * LANES;
+                        let values = mine.into_iter().flat_map(|k| scratch.values[k].0);
+                        all[from..].iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+                        continue;
+                    }
                     for o in 0..m {
                         let coef = part.panel.coef[o][at];
                         let size = coef.map2(Lanes::ONE, |c, _| c.abs());

@@ -318,6 +318,19 @@ pub(crate) mod sequential {
         triangular_solve::solve_upper_triangular_in_place(l.transpose(), b, Par::Seq);
     }
 
+    /// `out += a b`, where `a` is m × k, `b` k × columns, and `out` m × columns.
+    pub(crate) fn add_product(out: &mut [f64], a: &[f64], b: &[f64], m: usize) {
+        let (k, columns) = (a.len() / m, out.len() / m);
+        matmul::matmul(
+            MatMut::from_column_major_slice_mut(out, m, columns),
+            Accum::Add,
+            MatRef::from_column_major_slice(a, m, k),
+            MatRef::from_column_major_slice(b, k, columns),
+            1.0,
+            Par::Seq,
+        );
+    }
+
     /// `out += aᵀ b`, where `a` is rows × m, `b` rows × k, and `out` m × k.
     pub(crate) fn add_transposed_product(out: &mut [f64], a: &[f64], b: &[f64], rows: usize) {
         let (m, k) = (a.len() / rows, b.len() / rows);
