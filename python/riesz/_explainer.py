@@ -245,7 +245,7 @@ class Explainer:
         """The user's rows in the model's columns."""
         imported = self._imported
         if imported.transform is None:
-            return as_numbers(X, imported.feature_names, what)
+            return imported.expansions[0]._rows(X, what)
         if not len(as_cells(X)):
             # Transformers want at least one row.
             return np.empty((0, len(imported.owners)))

@@ -17,6 +17,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR
 
 import riesz
+from conftest import with_levels
 
 matplotlib.use("Agg")
 
@@ -159,6 +160,57 @@ def test_models_from_equations_and_files(data, tmp_path):
     ]:
         found = riesz.Expansion(ours, X, np.eye(50)).predict(X[:1])[0]
         np.testing.assert_allclose(found, value, atol=1e-12, err_msg=repr(ours))
+
+
+def test_categorical_columns_of_model_files_take_the_users_own_values(tmp_path):
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(20, 60, 40),
+            "zone": rng.choice([1, 2, 24], 40),
+            "city": rng.choice(["Lima", "Oslo", "Rome"], 40),
+            "member": rng.random(40) > 0.5,
+        }
+    )
+    codes = frame.assign(
+        zone=frame.zone.map({1: 0, 2: 1, 24: 2}), city=frame.city.map({"Lima": 0, "Oslo": 1, "Rome": 2}), member=1 * frame.member
+    )
+    k = riesz.kernels
+    kernel = k.RBF(20.0, columns=["age"]) * k.Categorical(0.3, columns=["zone", "city", "member"])
+    coded = riesz.Expansion(kernel, codes[:30], rng.normal(size=30))
+    coded.save(tmp_path / "m.riesz")
+    levels = {"zone": ["1", "2", "24"], "city": ["Lima", "Oslo", "Rome"], "member": ["False", "True"]}
+    with_levels(tmp_path / "m.riesz", **levels)
+    model = riesz.Expansion.load(tmp_path / "m.riesz")
+    assert model.levels == levels and coded.levels == {}
+
+    expected = coded.predict(codes)
+    spelled = frame.assign(zone=frame.zone.map({1: "1.0", 2: "2", 24: " 24 "}), city=frame.city.astype("category"))
+    for rows in (frame, spelled, frame.astype({"zone": float}), frame.to_numpy(), frame.astype({"member": str})):
+        np.testing.assert_array_equal(model.predict(rows), expected)
+    explanation = riesz.Explainer(str(tmp_path / "m.riesz"), frame[:10])(frame[30:])
+    np.testing.assert_array_equal(explanation.values, riesz.Explainer(coded, codes[:10])(codes[30:]).values)
+    assert explanation.certificate.holds and (explanation.data == frame[30:].to_numpy()).all()
+    # Mixtures of columns are taken before they are encoded.
+    polynomial = riesz.Expansion(k.Polynomial(2, 1e-2, columns=["age", "zone"]), codes[:30], rng.normal(size=30))
+    polynomial.save(tmp_path / "p.riesz")
+    with_levels(tmp_path / "p.riesz", **levels)
+    estimated = riesz.Explainer(tmp_path / "p.riesz", frame[:10])(frame[30:])
+    np.testing.assert_allclose(estimated.values, riesz.Explainer(polynomial, codes[:10])(codes[30:]).values, atol=1e-12)
+
+    for column, value, words in [
+        ("zone", 3, r"X is '3' in row 2 \(from 0\) of column 'zone', which the model has not seen; it knows: 1, 2, 24"),
+        ("city", "Bonn", "X is 'Bonn' .* of column 'city', which the model has not seen"),
+        ("city", None, r"X is None in row 2 \(from 0\) of column 'city': fill"),
+        ("city", pd.NA, "X is <NA> in row 2"),
+        ("zone", np.nan, "X is nan in row 2"),
+    ]:
+        wrong = frame.astype({column: object}).copy()
+        wrong.loc[2, column] = value
+        with pytest.raises(ValueError, match=words):
+            model.predict(wrong)
+        with pytest.raises(ValueError, match=words.replace("X", "background", 1)):
+            riesz.Explainer(model, wrong)
 
 
 def test_hostile_input(data, tmp_path):
