@@ -107,6 +107,11 @@ def _spelled(cell: Any, levels: Sequence[str]) -> str | float:
     return str(cell).strip()
 
 
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number, which truth values and floats are not."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def is_numbered(names: Sequence[str]) -> bool:
     """Whether the names are those that columns without names get."""
     return all(name == f"x{j}" for j, name in enumerate(names))
