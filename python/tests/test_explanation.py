@@ -13,7 +13,9 @@ import pandas as pd
 import pytest
 import shap
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.impute import SimpleImputer
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, SVR
 
 import riesz
@@ -57,17 +59,51 @@ def test_picking(one, three):
     assert (three[:, :, "0 vs 2"].values == three.values[:, :, 1]).all()
     assert (three[3, :, [2, 0]].values == three.values[3][:, [2, 0]]).all()
     assert (three[3].values == three.values[3]).all() and (three[3][:, 1].values == three.values[3, :, 1]).all()
-    for key, kind in [
-        ((0, 0, 0), IndexError),
-        (6, IndexError),
-        ((0, "weight"), KeyError),
-        (0.5, IndexError),
-        ("age", IndexError),
+    above = pd.Series(one.values[:, 0] > 0, index=range(10, 16))
+    for key, same in [
+        (above, above.to_numpy()),
+        (pd.Series([4, 2]), [4, 2]),
+        (pd.Index([1, 3]), [1, 3]),
+        (np.array(3), 3),
+        (range(2), [0, 1]),
+        ([], slice(0)),
+        ((slice(None), pd.Index(["bp", "age"])), (slice(None), [3, 0])),
+        ((above, ...), above.to_numpy()),
     ]:
-        with pytest.raises(kind):
+        assert (one[key].values == one.values[same]).all() and one[key].values.shape == one.values[same].shape
+    for key, kind, words in [
+        ((0, 0, 0), IndexError, "3 indices"),
+        (6, IndexError, "no row 6"),
+        ((0, "weight"), KeyError, "no feature 'weight'"),
+        (0.5, IndexError, "not by 0.5"),
+        ([1.7], IndexError, r"not by \[1.7\]"),
+        (True, IndexError, "not by True"),
+        ((0, np.bool_(True)), IndexError, "True"),
+        ([[0, 1]], IndexError, "rows are picked by a list"),
+        ("age", IndexError, "rows have numbers"),
+    ]:
+        with pytest.raises(kind, match=words):
             one[key]
     with pytest.raises(TypeError):
         len(one[0])
+
+
+def test_some_features_do_not_claim_to_add_up(one, three, tmp_path):
+    assert one[:, ["bp", "age", "sex", "bmi"]].certificate == one.certificate and one[:, ::-1].certificate.holds
+    for e in (one[:, ["bmi", "bp"]], one[0, "bmi"], one[2:][:, ["bmi", "bmi", "bp"]], three[0, [0, 2]]):
+        assert e.certificate is None and (e.bound < 1e-6).all() and "some of its features" in repr(e)
+        total = e._base + e._values.sum(axis=1) + e._residual
+        np.testing.assert_allclose(total, e._predictions, atol=1e-12)
+        assert np.abs(e.residual).max() > 1e-3 and "<svg" not in e._repr_html_()
+        for act in (e.save, e.report):
+            with pytest.raises(ValueError, match="a selection, and their values do not add up"):
+                act(tmp_path / ("e.json" if act == e.save else "e.html"))
+        other = pickle.loads(pickle.dumps(e))
+        assert other.certificate is None and np.all(other.values == e.values)
+    for draw in (riesz.plots.waterfall, riesz.plots.force):
+        with pytest.raises(ValueError, match="some of the features do not"):
+            draw(one[0, ["bmi", "bp"]])
+    assert not list(tmp_path.iterdir())
 
 
 def test_shap_draws_it(one, three):
@@ -126,6 +162,48 @@ def test_files(one, three, tmp_path):
     page = (tmp_path / "r.html").read_text()
     assert "Who pays" in page and "the certificate holds" in page
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.json", "e.json", "r.html"]
+
+
+def test_missing_numbers_stay_numbers_in_files(data, tmp_path):
+    X, y = data
+    X[[3, 5], 1] = np.nan
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(b=np.where(np.isnan(X[:, 1]), np.nan, np.round(X[:, 1] * 4)))
+    model = make_pipeline(SimpleImputer(), SVR()).fit(frame, y)
+    explanation = riesz.Explainer(model, frame[:8])(frame[:12])
+    mixed = copy.copy(explanation)
+    mixed._data = np.array(explanation.data, dtype=object)
+    mixed._data[3, 1], mixed._data[5, 1] = None, pd.NA
+    mixed._data[:, 0] = ["1", "2"] * 6
+    for e in (explanation, mixed):
+        e.save(tmp_path / "e.json")
+        column = json.loads((tmp_path / "e.json").read_text())["data"]["columns"][1]
+        levels = column["kind"]["categorical"]["levels"]
+        assert levels[-1] == "missing" and [float(level) for level in levels[:-1]] == sorted(frame.b[:12].dropna().unique())
+        read = riesz.Explanation.load(tmp_path / "e.json")
+        np.testing.assert_array_equal(read.data[:, 1].astype(float), frame.b[:12])
+    explanation.report(tmp_path / "e.html")
+    assert "missing" in (tmp_path / "e.html").read_text()
+
+
+def test_names_of_files_say_what_is_in_them(one, tmp_path):
+    for act, name, words in [
+        (one.save, "e.csv", r"e.csv: save writes JSON; .to_frame\(\) makes .* ends in .json"),
+        (one.report, "e.pdf", "e.pdf: report writes HTML, so a name that ends in .html"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            act(tmp_path / name)
+    with pytest.raises(TypeError, match="title = None: it is a text"):
+        one.report(tmp_path / "e.html", title=None)
+    for act in (one.save, riesz.Expansion(riesz.kernels.RBF(), np.eye(2), [1.0, 2.0]).save):
+        with pytest.raises(FileNotFoundError) as caught:
+            act(tmp_path / "none" / "e.json")
+        assert caught.value.filename == str(tmp_path / "none" / "e.json")
+    for content in (b"row,output\n", b"PAR1..."):
+        (tmp_path / "e.csv").write_bytes(content)
+        with pytest.raises(
+            ValueError, match="e.csv is not JSON: load reads .* tables of values, CSV and Parquet, are read by the command"
+        ):
+            riesz.Explanation.load(tmp_path / "e.csv")
 
 
 def test_notebooks_show_a_picture(one):
