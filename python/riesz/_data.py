@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from . import _core
+
 
 def names_of(X: Any) -> list[str] | None:
     """The column names of a data frame (pandas, polars, …); ``None`` for arrays."""
@@ -14,7 +16,7 @@ def names_of(X: Any) -> list[str] | None:
     return None if columns is None else [str(c) for c in columns]
 
 
-def as_cells(X: Any) -> np.ndarray:
+def as_cells(X: Any, what: str = "X") -> np.ndarray:
     """Rows as they are, of any type, as an array with two dimensions."""
     if hasattr(X, "toarray"):
         X = X.toarray()
@@ -23,23 +25,34 @@ def as_cells(X: Any) -> np.ndarray:
     cells = np.asarray(X)
     if cells.ndim != 2:
         hint = "give [row] for a single row" if cells.ndim == 1 else "rows and columns are needed"
-        raise ValueError(f"X has {cells.ndim} dimension(s), but two are needed: {hint}")
+        raise ValueError(f"{what} has {cells.ndim} dimension(s), but two are needed: {hint}")
     return cells
 
 
-def as_numbers(X: Any, names: Sequence[str], what: str = "X") -> np.ndarray:
-    """Rows as finite doubles with ``len(names)`` columns."""
-    given = names_of(X)
-    cells = as_cells(X)
-    if cells.shape[1] != len(names):
-        raise ValueError(f"{what} has {cells.shape[1]} columns, but the model has {len(names)}: {_listed(names)}")
-    if given is not None and list(given) != list(names) and not _numbered(names):
+def check_columns(X: Any, names: Sequence[str], what: str = "X", owner: str = "model") -> None:
+    """Refuses rows that have not as many columns as ``names``, or others where they and ``names`` are named."""
+    width, given = as_cells(X, what).shape[1], names_of(X)
+    if width != len(names):
+        raise ValueError(f"{what} has {width} columns, but the {owner} has {len(names)}: {_listed(names)}")
+    if given is not None and given != list(names) and not is_numbered(names):
+        expected = "the model was fitted on" if owner == "model" else f"the {owner} has"
         raise ValueError(
-            f"the columns of {what} are {_listed(given)}, but the model was fitted on {_listed(names)}: "
+            f"the columns of {what} are {_listed(given)}, but {expected} {_listed(names)}: "
             "give the same columns in the same order"
         )
+
+
+def as_numbers(X: Any, names: Sequence[str], what: str = "X", levels: Sequence[Sequence[str] | None] | None = None) -> np.ndarray:
+    """Rows as finite doubles with ``len(names)`` columns; columns that have ``levels`` as the codes of these."""
+    check_columns(X, names, what)
+    given, cells = names_of(X), as_cells(X, what)
     if np.iscomplexobj(cells):
         raise ValueError(f"{what} holds complex numbers: give real ones")
+    codes = {j: _codes(cells[:, j], known, names[j], what) for j, known in enumerate(levels or []) if known is not None}
+    if codes:
+        cells = cells.astype(object)
+        for j, numbers in codes.items():
+            cells[:, j] = numbers
     try:
         numbers = np.ascontiguousarray(cells, dtype=np.float64)
     except (TypeError, ValueError):
@@ -54,13 +67,52 @@ def as_numbers(X: Any, names: Sequence[str], what: str = "X") -> np.ndarray:
         raise
     if not np.isfinite(numbers).all():
         i, j = np.argwhere(~np.isfinite(numbers))[0]
-        raise ValueError(
-            f"{what} is {numbers[i, j]} in row {i} (from 0) of column '{names[j]}': fill the value in or remove the row"
-        )
+        raise _missing(what, numbers[i, j], i, names[j])
     return numbers
 
 
-def _numbered(names: Sequence[str]) -> bool:
+def is_missing(cell: Any) -> bool:
+    """Whether a cell stands for a value that is not there: ``None``, NaN, pandas' ``NA`` and ``NaT``."""
+    return cell is None or (isinstance(cell, (float, np.floating)) and bool(np.isnan(cell))) or str(cell) in ("<NA>", "NaT")
+
+
+def _missing(what: str, cell: Any, row: int, name: str) -> ValueError:
+    return ValueError(f"{what} is {cell} in row {row} (from 0) of column '{name}': fill the value in or remove the row")
+
+
+def _codes(cells: np.ndarray, levels: Sequence[str], name: str, what: str) -> np.ndarray:
+    """Cells as codes of levels, which texts name and numbers equal, as on the command line."""
+    for i, cell in enumerate(cells):
+        if is_missing(cell):
+            raise _missing(what, cell, i, name)
+    spelled = [_spelled(cell, levels) for cell in cells]
+    distinct = list(dict.fromkeys(spelled))
+    codes = dict(zip(distinct, _core.codes(list(levels), distinct)))
+    for i, one in enumerate(spelled):
+        if codes[one] is None:
+            raise ValueError(
+                f"{what} is '{cells[i]}' in row {i} (from 0) of column '{name}', which the model has not seen; "
+                f"it knows: {_listed(levels)}"
+            )
+    return np.array([codes[one] for one in spelled], dtype=np.float64)
+
+
+def _spelled(cell: Any, levels: Sequence[str]) -> str | float:
+    """A cell as the number or the text that a table would hold."""
+    if isinstance(cell, (bool, np.bool_)):
+        # Tables spell truth with or without a capital.
+        return str(cell) if str(cell) in levels else str(cell).lower()
+    if isinstance(cell, (int, float, np.number)):
+        return float(cell)
+    return str(cell).strip()
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number, which truth values and floats are not."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def is_numbered(names: Sequence[str]) -> bool:
     """Whether the names are those that columns without names get."""
     return all(name == f"x{j}" for j, name in enumerate(names))
 

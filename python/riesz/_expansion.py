@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 from collections.abc import Sequence
@@ -92,12 +93,22 @@ class Expansion:
 
     def predict(self, X: Any) -> np.ndarray:
         """The outputs at the rows of ``X``: shape (rows,), or (rows, m) with several outputs."""
-        out = self._core.predict(as_numbers(X, self.feature_names))
+        out = self._core.predict(self._rows(X))
         return out[:, 0] if out.shape[1] == 1 else out
+
+    def _rows(self, X: Any, what: str = "X") -> np.ndarray:
+        """The user's rows as the core's numbers."""
+        return as_numbers(X, self.feature_names, what, self._core.levels)
+
+    @property
+    def levels(self) -> dict[str, list[str]]:
+        """The levels of each categorical column; models fitted on the command line have such columns. Rows hold the levels
+        themselves, text or numbers."""
+        return {name: known for name, known in zip(self.feature_names, self._core.levels) if known is not None}
 
     @property
     def points(self) -> np.ndarray:
-        """Support points, (n, d)."""
+        """Support points, (n, d); in categorical columns the places of the levels in :attr:`levels`."""
         return self._core.points
 
     @property
@@ -139,5 +150,9 @@ def write(path: str | os.PathLike[str], content: bytes) -> None:
     try:
         partial.write_bytes(content)
         partial.replace(path)
+    except OSError as error:
+        # The other name would be news to the user.
+        raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)

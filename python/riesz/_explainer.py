@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _core
-from ._data import as_cells, as_numbers, names_of, numbered
+from ._data import as_cells, check_columns, is_numbered, is_whole, names_of, numbered
 from ._expansion import Expansion, UnsupportedModelError
 from ._explanation import Explanation, Provenance
 from ._gpytorch import is_gpytorch
@@ -20,6 +21,9 @@ from ._sampled import Found, Sampling, permutation_estimates
 if TYPE_CHECKING:
     # scikit-learn is imported only when a model is read.
     from ._sklearn import Imported
+
+#: More threads than any machine has cores for are a slip, and could bring it down.
+MAX_THREADS = 1024
 
 GAMES = ("functional", "baseline", "interventional", "marginal_product", "observational")
 
@@ -121,6 +125,25 @@ class Explainer:
         seed: int = 0,
         output_names: Sequence[str] | None = None,
     ) -> None:
+        if isinstance(model, (str, os.PathLike)):
+            model = Expansion.load(model)
+        # What pickles and copies are made of.
+        self._arguments = {
+            "model": model,
+            "background": background,
+            "game": game,
+            "groups": groups,
+            "weights": weights,
+            "threads": threads,
+            "ridge": ridge,
+            "coalitions": coalitions,
+            "std_error": std_error,
+            "permutations": permutations,
+            "seed": seed,
+            "output_names": output_names,
+        }
+        if not isinstance(game, str):
+            raise TypeError(f"game = {game!r}: it is one of {', '.join(GAMES)}, or auto")
         if game == "auto":
             game = "functional" if background is None else "interventional"
         game = game.replace("-", "_")
@@ -134,8 +157,8 @@ class Explainer:
             raise ValueError(f"ridge and std_error are settings of the observational game, not of the {game} game")
         if not isinstance(coalitions, (int, np.integer)) or coalitions < 1:
             raise ValueError(f"coalitions = {coalitions}: it is a positive whole number")
-        if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
-            raise ValueError(f"threads = {threads}: it is a whole number from 1, or None for one a core")
+        if threads is not None and (not isinstance(threads, (int, np.integer)) or not 1 <= threads <= MAX_THREADS):
+            raise ValueError(f"threads = {threads!r}: it is a whole number from 1 to {MAX_THREADS}, or None for one a core")
         if weights is not None and background is None:
             raise ValueError("weights are those of a background: give one")
         if not isinstance(permutations, (int, np.integer)) or permutations < 2:
@@ -149,11 +172,10 @@ class Explainer:
         # Both games and both ways need a background of the right width, and its weights.
         self._weights = weights
         if background is not None:
-            b, width = as_cells(background).shape
+            b = len(as_cells(background, "background"))
             if not b:
                 raise ValueError("the background has no rows")
-            if width != len(self.feature_names):
-                as_numbers(background, self.feature_names, "background")
+            check_columns(background, self.feature_names, "background")
             if weights is not None:
                 self._weights = np.ascontiguousarray(weights, dtype=np.float64)
                 if self._weights.shape != (b,):
@@ -217,6 +239,7 @@ class Explainer:
     def __call__(self, X: Any) -> Explanation:
         """Explains the rows of ``X``, in the columns that the model was fitted on."""
         imported = self._imported
+        names, players = self._names(X)
         model = {"model": imported.kind, "explained": imported.explained}
         run: dict[str, str] = {"riesz": _core.__version__}
         if self._cores:
@@ -234,7 +257,6 @@ class Explainer:
         output_names = imported.output_names or (["y"] if m == 1 else [f"y{o}" for o in range(m)])
         if len(output_names) != m:
             raise ValueError(f"there are {len(output_names)} output_names, but the model has {m} outputs")
-        names = names_of(X)
         return Explanation(
             values=values,
             base_values=np.tile(base, (len(values), 1)),
@@ -244,12 +266,27 @@ class Explainer:
             std_error=found.std_error,
             sampling=found.sampling,
             data=as_cells(X),
-            column_names=self.feature_names if names is None else names,
-            players=self._players,
+            column_names=names,
+            players=players,
             output_names=output_names,
             row_numbers=np.arange(len(values)),
             provenance=Provenance(game=self.game.replace("_", "-"), absent=found.absent, model=model, run=run),
         )
+
+    def _names(self, X: Any) -> tuple[list[str], list[tuple[str, list[int]]]]:
+        """The names of the columns of ``X`` and the players, once it is known that these columns are meant."""
+        own = names_of(self._background) == self.feature_names and is_numbered(self._imported.feature_names)
+        check_columns(X, self.feature_names, "X", "background" if own else "model")
+        given = names_of(X)
+        if given is None or not is_numbered(self.feature_names):
+            return self.feature_names, self._players
+        # Neither model nor background had names.
+        alone = lambda name, own: own == [own[0]] and name == self.feature_names[own[0]]
+        players = [(given[own[0]] if alone(name, own) else name, own) for name, own in self._players]
+        for name, times in Counter(name for name, _ in players).items():
+            if times > 1:
+                raise ValueError(f"the name '{name}' is used twice: rename the group or the column")
+        return given, players
 
     def _by_core(self, X: Any) -> Found:
         rows = self._model_rows(X, "X")
@@ -279,12 +316,6 @@ class Explainer:
         )
 
     def _by_calls(self, X: Any) -> Found:
-        width, names = as_cells(X).shape[1], names_of(X)
-        if width != len(self.feature_names):
-            raise ValueError(f"X has {width} columns, but the background has {len(self.feature_names)}")
-        expected = names_of(self._background)
-        if names is not None and expected is not None and names != expected:
-            raise ValueError(f"the columns of X are {', '.join(names)}, but the background has {', '.join(expected)}")
         function = self._imported.function
         assert function is not None
         return permutation_estimates(function, X, self._background, self._weights, self._players, self._permutations, self._seed)
@@ -293,7 +324,7 @@ class Explainer:
         """The user's rows in the model's columns."""
         imported = self._imported
         if imported.transform is None:
-            return as_numbers(X, imported.feature_names, what)
+            return imported.expansions[0]._rows(X, what)
         if not len(as_cells(X)):
             # Transformers want at least one row.
             return np.empty((0, len(imported.owners)))
@@ -304,6 +335,12 @@ class Explainer:
             raise ValueError(f"{what}, row {i} (from 0): column '{name}' becomes {rows[i, j]} in the pipeline: correct it")
         return rows
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self._arguments
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
     def __repr__(self) -> str:
         imported = self._imported
         return f"<riesz.Explainer: {imported.explained} of {imported.kind}, {self.game} game, {self.exactness}>"
@@ -312,8 +349,6 @@ class Explainer:
 def _read(model: Any, background: Any, output_names: Sequence[str] | None) -> Imported:
     from ._sklearn import Imported, import_model
 
-    if isinstance(model, (str, os.PathLike)):
-        model = Expansion.load(model)
     if isinstance(model, Expansion):
         imported = _whole([model], "output", "expansion", model.predict)
     elif is_gpytorch(model):
@@ -322,8 +357,7 @@ def _read(model: Any, background: Any, output_names: Sequence[str] | None) -> Im
     elif callable(model) and not isinstance(model, type) and not hasattr(model, "fit"):
         kind = getattr(model, "__qualname__", type(model).__name__)
         refusal = UnsupportedModelError(f"the function {kind} is not known to have a kernel")
-        names = names_of(background) if background is not None else []
-        names = numbered(as_cells(background).shape[1]) if names is None else names
+        names = [] if background is None else numbered(as_cells(background, "background").shape[1])
         imported = Imported([], "output", names, list(range(len(names))), None, kind, [], model, refusal)
     else:
         imported = import_model(model)
@@ -359,12 +393,16 @@ def _players(groups: Groups | None, imported: Any, names: list[str]) -> list[tup
     players = []
     for group, columns in groups.items():
         own = []
+        if not isinstance(columns, Iterable):
+            raise TypeError(f"group '{group}' is {columns!r}: it is a list of columns, by name or number")
         for column in [columns] if isinstance(columns, str) else columns:
             if isinstance(column, str):
                 if column not in names:
                     raise ValueError(f"group '{group}' names a column '{column}'; the columns are: {', '.join(names)}")
                 column = names.index(column)
-            elif not 0 <= int(column) < len(names):
+            elif not is_whole(column):
+                raise TypeError(f"group '{group}' names a column {column!r}: columns are names or whole numbers")
+            elif not 0 <= column < len(names):
                 raise ValueError(f"group '{group}' names column {column}, but there are {len(names)} columns, from 0")
             if column in owner:
                 raise ValueError(f"column '{names[column]}' is in the groups '{owner[column]}' and '{group}': choose one")

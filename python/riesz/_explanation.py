@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._data import is_missing, is_whole
 from ._expansion import write
 from ._sampled import Sampling
 
@@ -45,8 +46,9 @@ class Provenance:
 class Explanation:
     """Shapley values of ``n`` rows, ``d`` features (players) and ``m`` outputs.
 
-    Index it by row, feature and output, with numbers, names, slices or lists, as in
-    ``explanation[0]``, ``explanation[:, "bmi"]``, ``explanation[10:20, :, "virginica"]``.
+    Index it by row, feature and output, with numbers, names, slices, lists or masks, as in
+    ``explanation[0]``, ``explanation[:, "bmi"]``, ``explanation[10:20, :, "virginica"]``. Values of some of the features do
+    not add up to the predictions: such a selection has no certificate, and is not saved, reported or drawn as a waterfall.
 
     Attributes
     ----------
@@ -79,6 +81,7 @@ class Explanation:
         squeezed: tuple[bool, bool, bool] = (False, False, False),
         std_error: np.ndarray | None = None,
         sampling: Sampling | None = None,
+        whole: bool = True,
     ) -> None:
         # Exact values have a bound, estimated ones a standard error and a sampling.
         self._std_error, self.sampling = std_error, sampling
@@ -87,6 +90,8 @@ class Explanation:
         self._values, self._base, self._predictions = values, base_values, predictions
         self._residual, self._bound = residual, bound
         self._data, self._squeezed = data, squeezed
+        # Whether all players of the game are there.
+        self._whole = whole
         self.column_names, self._players = list(column_names), [(name, list(own)) for name, own in players]
         self.feature_names = [name for name, _ in self._players]
         self.output_names = list(output_names)
@@ -122,7 +127,8 @@ class Explanation:
 
     @property
     def residual(self) -> Any:
-        """``predictions - base_values - sum of values``, where the prediction is computed on another path; (n,), or (n, m)."""
+        """``predictions - base_values - sum of values``, where the prediction is computed on another path; (n,), or (n, m). For
+        some of the features, what the others are worth."""
         return self._shown(self._residual, (0, 2))
 
     @property
@@ -148,8 +154,9 @@ class Explanation:
 
     @property
     def certificate(self) -> Certificate | None:
-        """Largest residual, largest bound, and whether each residual is within its bound; ``None`` for estimated values."""
-        if self._bound is None:
+        """Largest residual, largest bound, and whether each residual is within its bound; ``None`` for estimated values, and for
+        some of the features, whose values need not add up."""
+        if self._bound is None or not self._whole:
             return None
         size = np.abs(self._residual)
         return Certificate(
@@ -173,8 +180,8 @@ class Explanation:
     def __getitem__(self, key: Any) -> Explanation:
         keys = list(key) if isinstance(key, tuple) else [key]
         free = [axis for axis in range(3) if not self._squeezed[axis] and not (axis == 2 and len(self.output_names) == 1)]
-        if Ellipsis in [k for k in keys if not isinstance(k, np.ndarray)]:
-            at = keys.index(Ellipsis)
+        at = next((at for at, one in enumerate(keys) if one is Ellipsis), None)
+        if at is not None:
             keys[at : at + 1] = [slice(None)] * (len(free) - len(keys) + 1)
         if len(keys) > len(free):
             raise IndexError(f"{len(keys)} indices, but the explanation has {len(free)} axes: rows, features, outputs")
@@ -193,21 +200,25 @@ class Explanation:
         rows, players, outputs = picked
         pair = lambda array: array[rows][:, outputs]
         cube = lambda array: array[rows][:, players][:, :, outputs]
+        own = np.arange(len(self._players))[players].tolist()
+        whole = self._whole and sorted(own) == list(range(len(self._players)))
+        values, base, predictions = cube(self._values), pair(self._base), pair(self._predictions)
         return Explanation(
-            values=cube(self._values),
-            base_values=pair(self._base),
-            predictions=pair(self._predictions),
-            residual=pair(self._residual),
+            values=values,
+            base_values=base,
+            predictions=predictions,
+            residual=pair(self._residual) if whole else predictions - base - values.sum(axis=1),
             bound=None if self._bound is None else pair(self._bound),
             std_error=None if self._std_error is None else cube(self._std_error),
             sampling=self.sampling,
             data=self._data[rows],
             column_names=self.column_names,
-            players=[self._players[j] for j in np.arange(len(self._players))[players]],
+            players=[self._players[j] for j in own],
             output_names=[self.output_names[o] for o in np.arange(len(self.output_names))[outputs]],
             row_numbers=self.row_numbers[rows],
             provenance=self.provenance,
             squeezed=(squeezed[0], squeezed[1], squeezed[2]),
+            whole=whole,
         )
 
     # To other tools ----------------------------------------------------------------------------------------------
@@ -253,12 +264,18 @@ class Explanation:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the explanation as JSON, which ``riesz plot``, ``report`` and ``inspect`` read too."""
+        _check_ending(path, (".json",), "save writes JSON; .to_frame() makes a table for .to_csv or .to_parquet")
         write(path, self._to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Explanation:
         """Reads what :meth:`save` or ``riesz explain -o FILE.json`` wrote."""
         content = pathlib.Path(path).read_bytes()
+        if not content.lstrip().startswith(b"{"):
+            raise ValueError(
+                f"{path} is not JSON: load reads what save and 'riesz explain -o FILE.json' write; tables of values, CSV and "
+                "Parquet, are read by the command line, 'riesz report' and 'riesz plot'"
+            )
         try:
             _core.check(content)
         except ValueError as error:
@@ -267,9 +284,17 @@ class Explanation:
 
     def report(self, path: str | os.PathLike[str], title: str = "Explanation") -> None:
         """Writes a self-contained HTML page: importance, beeswarm, dependence, each row, exactness, provenance."""
+        if not isinstance(title, str):
+            raise TypeError(f"title = {title!r}: it is a text")
+        _check_ending(path, (".html", ".htm"), "report writes HTML")
         write(path, _core.report(self._to_json(), title).encode())
 
     def _to_json(self) -> bytes:
+        if not self._whole:
+            raise ValueError(
+                "the features of this explanation are a selection, and their values do not add up to the predictions: "
+                "save or report the whole explanation"
+            )
         columns, numbers = [], []
         for j, name in enumerate(self.column_names):
             kind, cells = _column(self._data[:, j])
@@ -320,7 +345,8 @@ class Explanation:
             data = data.astype(object)
             for j, level in enumerate(levels):
                 if level is not None:
-                    data[:, j] = [level[int(code)] for code in data[:, j]]
+                    names = _numbers_of(level) or level
+                    data[:, j] = [names[int(code)] for code in data[:, j]]
         facts = lambda known: {fact["name"]: fact["value"] for fact in known}
         origin = record["provenance"]
         return cls(
@@ -344,7 +370,9 @@ class Explanation:
     def __repr__(self) -> str:
         shape = " × ".join(str(size) for size in self.shape) or "1"
         certificate = self.certificate
-        if certificate is None:
+        if not self._whole and self._bound is not None:
+            state = f"some of its features, each value exact within {self._bound.max(initial=0.0):.1e}"
+        elif certificate is None:
             largest = 0.0 if self._std_error is None else self._std_error.max(initial=0.0)
             state = f"estimated, standard errors up to {largest:.1e}"
         elif certificate.holds:
@@ -354,7 +382,7 @@ class Explanation:
         return f"<riesz.Explanation: {shape} values, {self.provenance.game} game, {state}>"
 
     def _repr_html_(self) -> str:
-        if not len(self._values) or not self.feature_names:
+        if not len(self._values) or not self.feature_names or not self._whole:
             return f"<code>{repr(self)[1:-1]}</code>"
         plot = "waterfall" if len(self._values) == 1 else "beeswarm"
         return _core.svg(self._to_json(), plot, 0, 0, 10) + f"<p><code>{repr(self)[1:-1]}</code></p>"
@@ -375,52 +403,86 @@ class Explanation:
             "provenance": vars(self.provenance),
             "squeezed": self._squeezed,
         }
-        if self.sampling is None:
+        if self.sampling is None and self._whole:
             return _unpickle, (1, state)
-        # Version 2 added estimated values.
-        return _unpickle, (2, {**state, "std_error": self._std_error, "sampling": vars(self.sampling)})
+        # Version 2 added estimated values, version 3 selections of features.
+        sampling = None if self.sampling is None else vars(self.sampling)
+        state |= {"std_error": self._std_error, "sampling": sampling}
+        return _unpickle, (2, state) if self._whole else (3, state | {"whole": False})
 
 
 def _unpickle(version: int, state: dict[str, Any]) -> Explanation:
-    if version > 2:
+    if version > 3:
         raise ValueError(f"this pickle is of version {version}, written by a newer riesz: update riesz to read it")
     state = {**state, "provenance": Provenance(**state["provenance"])}
-    if version == 2:
+    if state.get("sampling") is not None:
         state["sampling"] = Sampling(**state["sampling"])
     return Explanation(**state)
 
 
 def _positions(key: Any, names: Sequence[str] | None, what: str, count: int) -> Any:
-    """Names as numbers; a mask as numbers; the rest as it is."""
+    """Names as numbers; a mask as numbers; numbers and slices as they are."""
+    if hasattr(key, "to_numpy"):
+        key = key.to_numpy()
+    if isinstance(key, np.ndarray) and key.ndim == 0:
+        key = key[()]
     if isinstance(key, str):
         if names is None:
             raise IndexError(f"rows have numbers, not names like '{key}'")
         if key not in names:
             raise KeyError(f"there is no {what} '{key}'; there are: {', '.join(names)}")
         return names.index(key)
-    if isinstance(key, (list, tuple, np.ndarray)):
+    if is_whole(key) or isinstance(key, slice):
+        return key
+    if isinstance(key, (list, tuple, range, np.ndarray)):
         array = np.asarray(key)
         if array.dtype == bool:
             if array.shape != (count,):
                 raise IndexError(f"a mask of shape {array.shape} does not pick from {count} {what}s")
             return np.flatnonzero(array)
-        if array.dtype.kind in "US":
+        if array.ndim == 1 and all(isinstance(one, str) for one in key):
             return np.asarray([_positions(str(name), names, what, count) for name in key], dtype=int)
-        return array.astype(int)
-    if isinstance(key, (int, np.integer, slice)):
-        return key
-    raise IndexError(f"a {what} is picked by a number, a name, a slice or a list, not by a {type(key).__name__}")
+        if array.ndim == 1 and array.dtype.kind in "iu":
+            return array.astype(int)
+        raise IndexError(f"{what}s are picked by a list of whole numbers, of names or of truth values, not by {key!r}")
+    raise IndexError(f"a {what} is picked by a whole number, a name, a slice or a list, not by {key!r}")
+
+
+#: What stands for a number that is missing, among the levels that stand for the others.
+MISSING = "missing"
 
 
 def _column(cells: np.ndarray) -> tuple[Any, list[float]]:
-    """A column's kind and numbers in the file format; what is not a finite number becomes a level."""
+    """A column's kind and numbers in the file format, which has no missing numbers: a column with some is one of levels."""
+    if cells.dtype == object:
+        cells = np.array([np.nan if is_missing(cell) else cell for cell in cells], dtype=object)
     try:
         numbers = cells.astype(np.float64)
+    except (TypeError, ValueError):
+        texts = [str(cell) for cell in cells]
+        levels = sorted(set(texts))
+    else:
         if np.isfinite(numbers).all():
             return "numeric", numbers.tolist()
-    except (TypeError, ValueError):
-        pass
-    texts = [str(cell) for cell in cells]
-    levels = sorted(set(texts))
+        spelled = lambda value: MISSING if np.isnan(value) else repr(float(value)).removesuffix(".0")
+        texts = [spelled(value) for value in numbers]
+        # In the order of the numbers, NaN last.
+        levels = [spelled(value) for value in np.unique(numbers)]
     code = {level: float(k) for k, level in enumerate(levels)}
     return {"categorical": {"levels": levels}}, [code[text] for text in texts]
+
+
+def _numbers_of(levels: Sequence[str]) -> list[float] | None:
+    """The numbers that the levels stand for, if they are those of a column of numbers in which some are missing."""
+    try:
+        numbers = [float("nan") if level == MISSING else float(level) for level in levels]
+    except ValueError:
+        return None
+    return None if np.isfinite(numbers).all() else numbers
+
+
+def _check_ending(path: str | os.PathLike[str], known: Sequence[str], why: str) -> None:
+    """Refuses a name whose ending promises another format; one without ending promises nothing."""
+    ending = pathlib.Path(path).suffix
+    if ending and ending.lower() not in known:
+        raise ValueError(f"{path}: {why}, so a name that ends in {known[0]} is needed, not in {ending}")

@@ -7,6 +7,7 @@ is compared with the model's own output at some of its support points before it 
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -102,10 +103,14 @@ def _reader(model: Any) -> Callable[[Any], Read]:
     for kinds, reader in readers:
         if isinstance(model, kinds):
             return reader
+    name = type(model).__name__
+    if hasattr(model, "best_estimator_"):
+        raise UnsupportedModelError(f"a {name} is a search, not a model: give the model that it found, .best_estimator_")
     known = ", ".join(kind.__name__ for kinds, _ in readers for kind in kinds if not kind.__name__.startswith("_"))
     raise UnsupportedModelError(
-        f"a {type(model).__name__} is not a kernel model that riesz reads: it takes {known}, pipelines that end in one "
-        "of these, riesz.Expansion and the path of a model file exactly, and functions, such as model.predict, with estimates"
+        f"a {name} is not a kernel model that riesz reads: it takes {known}, pipelines that end in one of these, "
+        "riesz.Expansion and the path of a model file; for any other, give its function, model.predict or "
+        "model.decision_function, and a background to estimate values from"
     )
 
 
@@ -124,9 +129,13 @@ def _expansion(model: Any, kernel: rk.Kernel, points: Any, coef: Any, intercept:
     try:
         expansion = Expansion(kernel, points, coef, intercept, feature_names=names, output_names=outputs)
     except ValueError as error:
-        raise ValueError(f"the {type(model).__name__} cannot be read: {error}") from None
+        raise UnsupportedModelError(f"the {type(model).__name__} cannot be read: {error}") from None
     rows = points[:: max(1, len(points) // CHECKED)][:CHECKED] if len(points) else np.zeros((1, points.shape[1]))
-    found, expected = expansion._core.predict(rows), np.asarray(own(rows), dtype=np.float64).reshape(len(rows), -1)
+    with warnings.catch_warnings():
+        # Support points have lost the names of the data frame that the model may have been fitted on.
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        expected = np.asarray(own(rows), dtype=np.float64).reshape(len(rows), -1)
+    found = expansion._core.predict(rows)
     size = 1 + np.abs(expected).max() + np.abs(np.asarray(coef)).sum() * 1e-4
     if found.shape != expected.shape or not np.abs(found - expected).max() <= 1e-6 * size:
         raise UnsupportedModelError(
@@ -308,8 +317,9 @@ def _gp_kernel(kernel, width):
     if type(kernel) is sk.DotProduct:
         return rk.Linear() + float(kernel.sigma_0) ** 2
     raise UnsupportedModelError(
-        f"the kernel has a part {kernel}, which has no exact values: RBF, Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, "
-        "ConstantKernel, WhiteKernel, DotProduct, their sums and products have"
+        f"the kernel has a part {kernel}, which has no exact values: RBF, ConstantKernel, WhiteKernel, DotProduct, "
+        "Matern (nu 0.5, 1.5, 2.5, inf) and RationalQuadratic of one column, their sums and products have; Matern and "
+        "RationalQuadratic of riesz.kernels have them for several columns with isotropic=False"
     )
 
 
@@ -360,13 +370,14 @@ def _owners(step, width, name):
         return list(range(width))
     if step == "drop":
         return []
-    if isinstance(step, pipeline.Pipeline):
+    # A subclass could do anything, so only scikit-learn's own classes are known.
+    if type(step) is pipeline.Pipeline:
         owners = list(range(width))
         for inner, transformer in step.steps:
             own = _owners(transformer, len(owners), inner)
             owners = [owners[j] for j in own]
         return owners
-    if isinstance(step, compose.ColumnTransformer):
+    if type(step) is compose.ColumnTransformer:
         return _column_transformer(step, width)
     one_to_one = (
         preprocessing.StandardScaler,
@@ -378,20 +389,20 @@ def _owners(step, width, name):
         preprocessing.OrdinalEncoder,
         preprocessing.Binarizer,
     )
-    if isinstance(step, one_to_one):
+    if type(step) in one_to_one:
         return list(range(width))
-    if isinstance(step, preprocessing.FunctionTransformer) and (step.func is None or isinstance(step.func, np.ufunc)):
+    if type(step) is preprocessing.FunctionTransformer and (step.func is None or isinstance(step.func, np.ufunc)):
         return list(range(width))
-    if isinstance(step, impute.SimpleImputer) and not step.add_indicator and len(step.statistics_) == width:
+    if type(step) is impute.SimpleImputer and not step.add_indicator and len(step.statistics_) == width:
         return [j for j in range(width) if step.keep_empty_features or not _is_missing(step.statistics_[j])]
-    if isinstance(step, preprocessing.OneHotEncoder):
+    if type(step) is preprocessing.OneHotEncoder:
         return [j for j, count in enumerate(step._n_features_outs) for _ in range(count)]
-    if isinstance(step, preprocessing.KBinsDiscretizer):
+    if type(step) is preprocessing.KBinsDiscretizer:
         counts = [1] * width if step.encode == "ordinal" else step.n_bins_
         return [j for j, count in enumerate(counts) for _ in range(count)]
-    if isinstance(step, preprocessing.SplineTransformer):
+    if type(step) is preprocessing.SplineTransformer:
         return [j for j in range(width) for _ in range(step.n_features_out_ // width)]
-    if isinstance(step, (feature_selection.VarianceThreshold, feature_selection.SelectorMixin)):
+    if isinstance(step, feature_selection.SelectorMixin) and type(step).__module__.startswith("sklearn."):
         return np.flatnonzero(step.get_support()).tolist()
     raise UnsupportedModelError(
         f"the step '{name}' ({type(step).__name__}) is not known to compute each of its columns from one input column, so its "

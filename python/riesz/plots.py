@@ -1,7 +1,8 @@
 """Plots of explanations with matplotlib.
 
 Every function draws into ``ax`` and returns it; without one it opens a figure of its own, never draws over another, and
-never calls ``show``. An explanation with several outputs is drawn for one of them: pick it first, as in
+never calls ``show``. ``max_display`` is how many features are shown by name, the most important ones, or ``None`` for all. An
+explanation with several outputs is drawn for one of them: pick it first, as in
 ``beeswarm(explanation[..., "virginica"])``. Colours are those of riesz's own plots, which people with colour-blindness can
 tell apart.
 """
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._data import is_whole
 from ._explanation import Explanation
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ __all__ = ["bar", "beeswarm", "force", "heatmap", "scatter", "waterfall"]
 UP, DOWN, NEUTRAL, MUTED = "#d55e00", "#1f6fb2", "#868d96", "#5b6470"
 
 
-def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int = 10) -> Axes:
+def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
     """A dot for each row and feature: its Shapley value across, the feature's value in colour, most important on top."""
     e = _table(explanation, max_display)
     lines = _lines(e, max_display)
@@ -41,7 +43,7 @@ def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int 
     return ax
 
 
-def bar(explanation: Explanation, ax: Axes | None = None, max_display: int = 10) -> Axes:
+def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
     """Mean of ``|value|`` over rows, a bar for each feature: global importance. For a single row, its values."""
     e = _table(explanation, max_display, single=True)
     lines = _lines(e, max_display)
@@ -72,7 +74,7 @@ def bar(explanation: Explanation, ax: Axes | None = None, max_display: int = 10)
     return ax
 
 
-def waterfall(explanation: Explanation, ax: Axes | None = None, max_display: int = 10) -> Axes:
+def waterfall(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
     """How one row's values lead from the base value to the prediction, the largest step on top."""
     e = _row(explanation, max_display, "waterfall")
     values, base, prediction = e._values[0, :, 0], e._base[0, 0], e._predictions[0, 0]
@@ -123,7 +125,7 @@ def scatter(
     return ax
 
 
-def heatmap(explanation: Explanation, ax: Axes | None = None, max_display: int = 10) -> Axes:
+def heatmap(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
     """Values as colours: rows across in order of their prediction, features down, most important on top."""
     e = _table(explanation, max_display)
     lines = _lines(e, max_display)
@@ -138,7 +140,7 @@ def heatmap(explanation: Explanation, ax: Axes | None = None, max_display: int =
     return ax
 
 
-def force(explanation: Explanation, ax: Axes | None = None, max_display: int = 10) -> Axes:
+def force(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
     """One row's pushes up (from the left) and down (from the right), meeting at the prediction."""
     e = _row(explanation, max_display, "force plot")
     values, base, prediction = e._values[0, :, 0], e._base[0, 0], e._predictions[0, 0]
@@ -151,7 +153,7 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int = 1
         span = max(span, total)
         for k, j in enumerate(own):
             ax.barh(0, -values[j], left=at, color=colour, height=0.5, edgecolor="white", linewidth=0.8, zorder=3)
-            if k < max_display and abs(values[j]) > 0.08 * (np.abs(values).sum() or 1.0):
+            if (max_display is None or k < max_display) and abs(values[j]) > 0.08 * (np.abs(values).sum() or 1.0):
                 text = f"{_with_value(e, e.feature_names[j], [j])}\n{_signed(values[j])}"
                 ax.annotate(text, (at - values[j] / 2, -0.36), ha="center", va="top", fontsize="small", color=MUTED)
             at -= values[j]
@@ -181,7 +183,7 @@ def _axes(ax: Axes | None, height: float) -> Axes:
     return ax
 
 
-def _table(explanation: Explanation, max_display: int, single: bool = False) -> Explanation:
+def _table(explanation: Explanation, max_display: int | None, single: bool = False) -> Explanation:
     """One output of several rows."""
     if not isinstance(explanation, Explanation):
         raise TypeError(f"a riesz.Explanation is needed, not a {type(explanation).__name__}")
@@ -190,8 +192,8 @@ def _table(explanation: Explanation, max_display: int, single: bool = False) -> 
             f"the explanation has {len(explanation.output_names)} outputs: pick one, as in "
             f"explanation[..., '{explanation.output_names[0]}']"
         )
-    if max_display < 1:
-        raise ValueError(f"max_display = {max_display}: it is a whole number from 1")
+    if max_display is not None and (not is_whole(max_display) or max_display < 1):
+        raise ValueError(f"max_display = {max_display!r}: it is a whole number from 1, or None for all")
     if not explanation._values.size:
         raise ValueError("the explanation has no values to draw")
     if explanation._squeezed[0] and not single:
@@ -199,8 +201,13 @@ def _table(explanation: Explanation, max_display: int, single: bool = False) -> 
     return explanation
 
 
-def _row(explanation: Explanation, max_display: int, what: str) -> Explanation:
+def _row(explanation: Explanation, max_display: int | None, what: str) -> Explanation:
     e = _table(explanation, max_display, single=True)
+    if not e._whole:
+        raise ValueError(
+            f"a {what} adds up to the prediction, which the values of some of the features do not: "
+            "draw the whole explanation's row"
+        )
     if len(e._values) != 1:
         raise ValueError(f"a {what} shows one row, and the explanation has {len(e._values)}: pick one, as in explanation[0]")
     return e
@@ -210,10 +217,10 @@ def _order(e: Explanation) -> np.ndarray:
     return np.argsort(-np.abs(e._values[:, :, 0]).mean(axis=0), kind="stable")
 
 
-def _lines(e: Explanation, max_display: int, order: np.ndarray | None = None) -> list[tuple[str, list[int]]]:
+def _lines(e: Explanation, max_display: int | None, order: np.ndarray | None = None) -> list[tuple[str, list[int]]]:
     """Players by importance, one a line; the least important share the last, unless it would hide a single name."""
     players = (_order(e) if order is None else order).tolist()
-    keep = len(players) if len(players) <= max_display + 1 else max_display
+    keep = len(players) if max_display is None or len(players) <= max_display + 1 else max_display
     lines = [(e.feature_names[j], [j]) for j in players[:keep]]
     if keep < len(players):
         lines.append((f"sum of {len(players) - keep} other features", players[keep:]))

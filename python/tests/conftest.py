@@ -1,6 +1,7 @@
 """Oracles that know nothing of riesz."""
 
 import itertools
+import json
 import math
 
 import numpy as np
@@ -30,6 +31,21 @@ def interventional(f, x, background, weights=None):
         return np.tensordot(weights, np.asarray(f(np.where(mask, x, background))), axes=1)
 
     return shapley(value, len(x))
+
+
+def with_levels(path, **levels):
+    """Makes columns of a model file categorical, as ``riesz fit`` does with columns of text; their codes are in the file."""
+    content = path.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    record = json.loads(header["__metadata__"]["riesz"])
+    for column in record["columns"]:
+        if column["name"] in levels:
+            column["kind"] = {"categorical": {"levels": levels[column["name"]]}}
+    header["__metadata__"]["riesz"] = json.dumps(record)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + content[8 + size :])
 
 
 @pytest.fixture

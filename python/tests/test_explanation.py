@@ -13,10 +13,13 @@ import pandas as pd
 import pytest
 import shap
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.impute import SimpleImputer
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, SVR
 
 import riesz
+from conftest import with_levels
 
 matplotlib.use("Agg")
 
@@ -56,17 +59,51 @@ def test_picking(one, three):
     assert (three[:, :, "0 vs 2"].values == three.values[:, :, 1]).all()
     assert (three[3, :, [2, 0]].values == three.values[3][:, [2, 0]]).all()
     assert (three[3].values == three.values[3]).all() and (three[3][:, 1].values == three.values[3, :, 1]).all()
-    for key, kind in [
-        ((0, 0, 0), IndexError),
-        (6, IndexError),
-        ((0, "weight"), KeyError),
-        (0.5, IndexError),
-        ("age", IndexError),
+    above = pd.Series(one.values[:, 0] > 0, index=range(10, 16))
+    for key, same in [
+        (above, above.to_numpy()),
+        (pd.Series([4, 2]), [4, 2]),
+        (pd.Index([1, 3]), [1, 3]),
+        (np.array(3), 3),
+        (range(2), [0, 1]),
+        ([], slice(0)),
+        ((slice(None), pd.Index(["bp", "age"])), (slice(None), [3, 0])),
+        ((above, ...), above.to_numpy()),
     ]:
-        with pytest.raises(kind):
+        assert (one[key].values == one.values[same]).all() and one[key].values.shape == one.values[same].shape
+    for key, kind, words in [
+        ((0, 0, 0), IndexError, "3 indices"),
+        (6, IndexError, "no row 6"),
+        ((0, "weight"), KeyError, "no feature 'weight'"),
+        (0.5, IndexError, "not by 0.5"),
+        ([1.7], IndexError, r"not by \[1.7\]"),
+        (True, IndexError, "not by True"),
+        ((0, np.bool_(True)), IndexError, "True"),
+        ([[0, 1]], IndexError, "rows are picked by a list"),
+        ("age", IndexError, "rows have numbers"),
+    ]:
+        with pytest.raises(kind, match=words):
             one[key]
     with pytest.raises(TypeError):
         len(one[0])
+
+
+def test_some_features_do_not_claim_to_add_up(one, three, tmp_path):
+    assert one[:, ["bp", "age", "sex", "bmi"]].certificate == one.certificate and one[:, ::-1].certificate.holds
+    for e in (one[:, ["bmi", "bp"]], one[0, "bmi"], one[2:][:, ["bmi", "bmi", "bp"]], three[0, [0, 2]]):
+        assert e.certificate is None and (e.bound < 1e-6).all() and "some of its features" in repr(e)
+        total = e._base + e._values.sum(axis=1) + e._residual
+        np.testing.assert_allclose(total, e._predictions, atol=1e-12)
+        assert np.abs(e.residual).max() > 1e-3 and "<svg" not in e._repr_html_()
+        for act in (e.save, e.report):
+            with pytest.raises(ValueError, match="a selection, and their values do not add up"):
+                act(tmp_path / ("e.json" if act == e.save else "e.html"))
+        other = pickle.loads(pickle.dumps(e))
+        assert other.certificate is None and np.all(other.values == e.values)
+    for draw in (riesz.plots.waterfall, riesz.plots.force):
+        with pytest.raises(ValueError, match="some of the features do not"):
+            draw(one[0, ["bmi", "bp"]])
+    assert not list(tmp_path.iterdir())
 
 
 def test_shap_draws_it(one, three):
@@ -127,6 +164,48 @@ def test_files(one, three, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.json", "e.json", "r.html"]
 
 
+def test_missing_numbers_stay_numbers_in_files(data, tmp_path):
+    X, y = data
+    X[[3, 5], 1] = np.nan
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(b=np.where(np.isnan(X[:, 1]), np.nan, np.round(X[:, 1] * 4)))
+    model = make_pipeline(SimpleImputer(), SVR()).fit(frame, y)
+    explanation = riesz.Explainer(model, frame[:8])(frame[:12])
+    mixed = copy.copy(explanation)
+    mixed._data = np.array(explanation.data, dtype=object)
+    mixed._data[3, 1], mixed._data[5, 1] = None, pd.NA
+    mixed._data[:, 0] = ["1", "2"] * 6
+    for e in (explanation, mixed):
+        e.save(tmp_path / "e.json")
+        column = json.loads((tmp_path / "e.json").read_text())["data"]["columns"][1]
+        levels = column["kind"]["categorical"]["levels"]
+        assert levels[-1] == "missing" and [float(level) for level in levels[:-1]] == sorted(frame.b[:12].dropna().unique())
+        read = riesz.Explanation.load(tmp_path / "e.json")
+        np.testing.assert_array_equal(read.data[:, 1].astype(float), frame.b[:12])
+    explanation.report(tmp_path / "e.html")
+    assert "missing" in (tmp_path / "e.html").read_text()
+
+
+def test_names_of_files_say_what_is_in_them(one, tmp_path):
+    for act, name, words in [
+        (one.save, "e.csv", r"e.csv: save writes JSON; .to_frame\(\) makes .* ends in .json"),
+        (one.report, "e.pdf", "e.pdf: report writes HTML, so a name that ends in .html"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            act(tmp_path / name)
+    with pytest.raises(TypeError, match="title = None: it is a text"):
+        one.report(tmp_path / "e.html", title=None)
+    for act in (one.save, riesz.Expansion(riesz.kernels.RBF(), np.eye(2), [1.0, 2.0]).save):
+        with pytest.raises(FileNotFoundError) as caught:
+            act(tmp_path / "none" / "e.json")
+        assert caught.value.filename == str(tmp_path / "none" / "e.json")
+    for content in (b"row,output\n", b"PAR1..."):
+        (tmp_path / "e.csv").write_bytes(content)
+        with pytest.raises(
+            ValueError, match="e.csv is not JSON: load reads .* tables of values, CSV and Parquet, are read by the command"
+        ):
+            riesz.Explanation.load(tmp_path / "e.csv")
+
+
 def test_notebooks_show_a_picture(one):
     assert "<svg" in one._repr_html_() and "<svg" in one[0]._repr_html_()
     assert repr(one).startswith("<riesz.Explanation: 6 × 4 values, interventional game, exact within")
@@ -161,6 +240,57 @@ def test_models_from_equations_and_files(data, tmp_path):
         np.testing.assert_allclose(found, value, atol=1e-12, err_msg=repr(ours))
 
 
+def test_categorical_columns_of_model_files_take_the_users_own_values(tmp_path):
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(20, 60, 40),
+            "zone": rng.choice([1, 2, 24], 40),
+            "city": rng.choice(["Lima", "Oslo", "Rome"], 40),
+            "member": rng.random(40) > 0.5,
+        }
+    )
+    codes = frame.assign(
+        zone=frame.zone.map({1: 0, 2: 1, 24: 2}), city=frame.city.map({"Lima": 0, "Oslo": 1, "Rome": 2}), member=1 * frame.member
+    )
+    k = riesz.kernels
+    kernel = k.RBF(20.0, columns=["age"]) * k.Categorical(0.3, columns=["zone", "city", "member"])
+    coded = riesz.Expansion(kernel, codes[:30], rng.normal(size=30))
+    coded.save(tmp_path / "m.riesz")
+    levels = {"zone": ["1", "2", "24"], "city": ["Lima", "Oslo", "Rome"], "member": ["False", "True"]}
+    with_levels(tmp_path / "m.riesz", **levels)
+    model = riesz.Expansion.load(tmp_path / "m.riesz")
+    assert model.levels == levels and coded.levels == {}
+
+    expected = coded.predict(codes)
+    spelled = frame.assign(zone=frame.zone.map({1: "1.0", 2: "2", 24: " 24 "}), city=frame.city.astype("category"))
+    for rows in (frame, spelled, frame.astype({"zone": float}), frame.to_numpy(), frame.astype({"member": str})):
+        np.testing.assert_array_equal(model.predict(rows), expected)
+    explanation = riesz.Explainer(str(tmp_path / "m.riesz"), frame[:10])(frame[30:])
+    np.testing.assert_array_equal(explanation.values, riesz.Explainer(coded, codes[:10])(codes[30:]).values)
+    assert explanation.certificate.holds and (explanation.data == frame[30:].to_numpy()).all()
+    # Mixtures of columns are taken before they are encoded.
+    polynomial = riesz.Expansion(k.Polynomial(2, 1e-2, columns=["age", "zone"]), codes[:30], rng.normal(size=30))
+    polynomial.save(tmp_path / "p.riesz")
+    with_levels(tmp_path / "p.riesz", **levels)
+    estimated = riesz.Explainer(tmp_path / "p.riesz", frame[:10])(frame[30:])
+    np.testing.assert_allclose(estimated.values, riesz.Explainer(polynomial, codes[:10])(codes[30:]).values, atol=1e-12)
+
+    for column, value, words in [
+        ("zone", 3, r"X is '3' in row 2 \(from 0\) of column 'zone', which the model has not seen; it knows: 1, 2, 24"),
+        ("city", "Bonn", "X is 'Bonn' .* of column 'city', which the model has not seen"),
+        ("city", None, r"X is None in row 2 \(from 0\) of column 'city': fill"),
+        ("city", pd.NA, "X is <NA> in row 2"),
+        ("zone", np.nan, "X is nan in row 2"),
+    ]:
+        wrong = frame.astype({column: object}).copy()
+        wrong.loc[2, column] = value
+        with pytest.raises(ValueError, match=words):
+            model.predict(wrong)
+        with pytest.raises(ValueError, match=words.replace("X", "background", 1)):
+            riesz.Explainer(model, wrong)
+
+
 def test_hostile_input(data, tmp_path):
     X, y = data
     model = SVR().fit(X, y)
@@ -190,6 +320,17 @@ def test_hostile_input(data, tmp_path):
         (lambda: explainer(X)[np.array([True, False])], IndexError, "mask"),
         (lambda: explainer(pd.DataFrame({"a": ["u"], "b": [1], "c": [1], "d": [1]})), ValueError, "column 'a'"),
         (lambda: riesz.Explainer(model, X[:5], threads=0), ValueError, "threads"),
+        (
+            lambda: riesz.Explainer(model, X[:5], threads=10**6),
+            ValueError,
+            "threads = 1000000: it is a whole number from 1 to 1024",
+        ),
+        (lambda: riesz.Explainer(model, X[0]), ValueError, r"background has 1 dimension.*give \[row\]"),
+        (lambda: riesz.Explainer(model, game=None), TypeError, "game = None"),
+        (lambda: riesz.Explainer(model, game=3), TypeError, "game = 3"),
+        (lambda: riesz.Explainer(model, groups={"a": 3}), TypeError, "group 'a' is 3: it is a list"),
+        (lambda: riesz.Explainer(model, groups={"a": [1.5]}), TypeError, "group 'a' names a column 1.5"),
+        (lambda: riesz.Explainer(model, groups={"a": [True]}), TypeError, "group 'a' names a column True"),
         (lambda: riesz.Explainer(model, X[:5], groups={"a": [0], "b": [0]}), ValueError, "choose one"),
         (lambda: riesz.Explainer(model, X[:5], groups={"a": ["age"]}), ValueError, "'age'"),
         (lambda: riesz.Explainer(model, X[:5], groups={"a": [9]}), ValueError, "column 9"),

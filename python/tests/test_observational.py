@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from conftest import shapley
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Matern
 from sklearn.kernel_ridge import KernelRidge
@@ -11,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 import riesz
+from conftest import shapley
 
 
 def observational(points, coef, intercept, gamma, reference, x, ridge):

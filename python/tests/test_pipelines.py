@@ -144,6 +144,28 @@ def test_steps_that_mix_columns_are_named(frame):
             riesz.Explainer(model)
 
 
+def test_subclasses_of_steps_are_not_trusted(frame):
+    class Mixer(StandardScaler):
+        def transform(self, X):
+            return super().transform(X)[:, ::-1]
+
+    class Selector(SelectKBest):
+        def transform(self, X):
+            return super().transform(X)[:, ::-1]
+
+    class Chain(Pipeline):
+        def transform(self, X):
+            return super().transform(X)[:, ::-1]
+
+    frame, y = frame
+    rows = frame[NUMERIC].to_numpy()
+    for step in (Mixer(), Selector(k="all"), Chain([("scale", StandardScaler())])):
+        model = make_pipeline(step, SVR()).fit(rows, y)
+        with pytest.raises(riesz.UnsupportedModelError, match="have no owner"):
+            riesz.Explainer(model)
+        assert riesz.Explainer(model, rows[:5]).exactness == "estimated"
+
+
 def test_frames_of_any_library(frame):
     frame, y = frame
     model = GaussianProcessRegressor(RBF(20.0), alpha=0.1, optimizer=None).fit(frame[NUMERIC], y)
@@ -151,9 +173,22 @@ def test_frames_of_any_library(frame):
     theirs = pl.from_pandas(frame[NUMERIC])
     found = riesz.Explainer(model, theirs[:9])(theirs[:2])
     assert found.feature_names == NUMERIC and (found.values == expected.values).all()
-    # A model fitted on arrays takes the frame's names.
+    # A model fitted on arrays takes the names of the background, or else of the rows.
     unnamed = GaussianProcessRegressor(RBF(20.0), alpha=0.1, optimizer=None).fit(frame[NUMERIC].to_numpy(), y)
-    assert riesz.Explainer(unnamed, frame[NUMERIC][:9])(frame[NUMERIC][:2]).feature_names == NUMERIC
+    named = riesz.Explainer(unnamed, frame[NUMERIC][:9])
+    assert named(frame[NUMERIC][:2]).feature_names == named(frame[NUMERIC][:2].to_numpy()).feature_names == NUMERIC
+    with pytest.raises(ValueError, match="the columns of X are income, age, but the background has age, income"):
+        named(frame[["income", "age"]][:2])
+    for background in (frame[NUMERIC][:9].to_numpy(), None):
+        found = riesz.Explainer(unnamed, background)(frame[NUMERIC][:2])
+        assert found.feature_names == found.column_names == NUMERIC and found[0, "income"].shape == ()
+    with pytest.raises(ValueError, match="the name 'income' is used twice"):
+        riesz.Explainer(unnamed, groups={"income": [0]})(frame[NUMERIC][:2])
+    # A column transformer would find its columns in any order, but the explanation's would be mistaken.
+    columns = ColumnTransformer([("city", OneHotEncoder(), ["city"]), ("age", StandardScaler(), ["age"])])
+    model_of_two = make_pipeline(columns, SVR()).fit(frame[["age", "city"]], y)
+    with pytest.raises(ValueError, match="the columns of X are city, age, but the model was fitted on age, city"):
+        riesz.Explainer(model_of_two, frame[["age", "city"]][:5])(frame[["city", "age"]])
     with pytest.raises(ValueError, match="same columns in the same order"):
         riesz.Explainer(model, frame[["income", "age"]])
 

@@ -62,6 +62,7 @@ def test_they_show_the_numbers(explanation):
     ax = plots.bar(explanation)
     np.testing.assert_allclose([bar.get_width() for bar in ax.patches], np.abs(explanation.values).mean(axis=0)[order])
     assert texts(ax) == names
+    assert len(texts(plots.bar(explanation, max_display=None))) == 5
     ax = plots.bar(explanation, max_display=2)
     assert texts(ax) == [*names[:2], "sum of 3 other features"]
     ax = plots.beeswarm(explanation)
@@ -92,6 +93,7 @@ def test_what_cannot_be_drawn_is_said(explanation, data):
         (lambda: plots.scatter(grouped), ValueError, "group of columns"),
         (lambda: plots.scatter(explanation, "weight"), KeyError, "weight"),
         (lambda: plots.bar(explanation, max_display=0), ValueError, "max_display"),
+        (lambda: plots.bar(explanation, max_display=2.5), ValueError, "max_display = 2.5"),
         (lambda: plots.bar(explanation[:0]), ValueError, "no values"),
         (lambda: plots.bar(explanation.values), TypeError, "ndarray"),
     ]:

@@ -168,6 +168,8 @@ def test_estimates_are_kept_in_files_pickles_plots_and_reports(data, tmp_path):
 
 def test_what_cannot_be_estimated_is_said(data):
     X, y = data
+    with pytest.raises(ValueError, match="X has 3 columns, but the background has 4"):
+        riesz.Explainer(lambda rows: rows["a"], pandas.DataFrame(X, columns=list("abcd")))(X[:, :3])
     poly = SVR(kernel="poly").fit(X, y)
     with pytest.raises(riesz.UnsupportedModelError, match="given a background and the interventional game"):
         riesz.Explainer(poly)
@@ -181,7 +183,7 @@ def test_what_cannot_be_estimated_is_said(data):
         riesz.Explainer(poly, X[:2], permutations=1)
     with pytest.raises(ValueError, match="seed = -1"):
         riesz.Explainer(poly, X[:2], seed=-1)
-    with pytest.raises(ValueError, match="X has 3 columns, but the background has 4"):
+    with pytest.raises(ValueError, match="X has 3 columns, but the model has 4"):
         riesz.Explainer(poly, X[:2])(X[:, :3])
     for function, kind, words in [
         (lambda rows: ["?"] * len(rows), TypeError, "not numbers"),

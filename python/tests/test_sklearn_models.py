@@ -1,6 +1,10 @@
 """Every scikit-learn model that riesz reads, against enumeration of all coalitions with the model's own output."""
 
+import copy
+import pickle
+
 import numpy as np
+import pandas as pd
 import pytest
 import shap
 from scipy.sparse import csr_matrix
@@ -19,6 +23,9 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVR, NuSVC, NuSVR, OneClassSVM
 
 import riesz
@@ -211,7 +218,7 @@ def test_what_has_no_exact_values_is_named(data):
         (KernelRidge(kernel="chi2", alpha=1, gamma=1.0), "'chi2'"),
         (SVR(kernel=lambda a, b: a @ b.T), "a callable"),
         (gp(PairwiseKernel(metric="chi2")), "PairwiseKernel"),
-        (gp(ExpSineSquared() + WhiteKernel(5.0)), "ExpSineSquared"),
+        (gp(ExpSineSquared() + WhiteKernel(5.0)), "ExpSineSquared.* of one column, .*isotropic=False"),
         (LinearSVR(), "LinearSVR"),
         (object(), "object"),
     ]:
@@ -223,6 +230,54 @@ def test_what_has_no_exact_values_is_named(data):
     for model in [SVR(), KernelRidge(), GaussianProcessRegressor()]:
         with pytest.raises(NotFittedError):
             riesz.Explainer(model)
+
+
+def test_other_estimators_are_told_what_to_give(data):
+    X, y = data
+    search = GridSearchCV(SVR(), {"C": [1.0, 2.0]}, cv=2).fit(X, y)
+    with pytest.raises(riesz.UnsupportedModelError, match="a GridSearchCV is a search, not a model: .* .best_estimator_"):
+        riesz.Explainer(search)
+    assert riesz.Explainer(search.best_estimator_, X[:5]).exactness == "exact"
+    with pytest.raises(
+        riesz.UnsupportedModelError, match="LinearSVR .* model.predict or model.decision_function, and a background"
+    ):
+        riesz.Explainer(LinearSVR().fit(X, y))
+
+
+def test_kernels_that_riesz_does_not_know_are_estimated(data):
+    X, y = data
+    model = gp(Matern(nu=0.7)).fit(X, y)
+    with pytest.raises(riesz.UnsupportedModelError, match="nu = 0.7 is not supported"):
+        riesz.Explainer(model)
+    explainer = riesz.Explainer(model, X[:5])
+    assert explainer.exactness == "estimated" and "nu = 0.7" in explainer.reason
+
+
+@pytest.mark.filterwarnings("error")
+def test_models_fitted_on_frames_are_read_without_warnings(data):
+    X, y = data
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    for model, target in [(SVC(), y > 0), (SVR(), y), (KernelRidge(kernel="rbf"), y), (gp(ARD), y)]:
+        assert riesz.Explainer(model.fit(frame, target), frame[:5])(frame[:2]).certificate.holds
+
+
+def test_explainers_are_copied_and_pickled(data, tmp_path):
+    X, y = data
+    riesz.Expansion(riesz.kernels.RBF(), X, y).save(tmp_path / "m.riesz")
+    options = {"groups": {"pair": [1, 3]}, "weights": np.arange(1.0, 6.0), "threads": 1, "output_names": ["price"]}
+    for model in [
+        SVR().fit(X, y),
+        make_pipeline(StandardScaler(), SVR()).fit(X, y),
+        SVR(kernel="poly").fit(X, y),
+        tmp_path / "m.riesz",
+    ]:
+        explainer = riesz.Explainer(model, X[:5], seed=3, **options)
+        expected = explainer(X[:3])
+        for again in (copy.deepcopy(explainer), pickle.loads(pickle.dumps(explainer))):
+            found = again(X[:3])
+            np.testing.assert_array_equal(found.values, expected.values)
+            assert found.feature_names == expected.feature_names and found.output_names == ["price"]
+            assert again.exactness == explainer.exactness and repr(again) == repr(explainer)
 
 
 def test_a_model_changed_after_fitting_is_not_explained_as_another(data):

@@ -17,8 +17,8 @@ use pyo3::types::PyBytes;
 use riesz::attribution::coalitions::Budget;
 use riesz::format::model::{self, SavedModel};
 use riesz::format::{explanation, libsvm};
-use riesz::table::Groups;
-use riesz::{Background, Column, Exactness, Explanation, Game, Kernel, Matrix, Ridge, Table};
+use riesz::table::{Groups, level_of_number, level_of_text};
+use riesz::{Background, Column, ColumnKind, Exactness, Explanation, Game, Kernel, Matrix, Ridge, Table};
 use riesz_report::{PlotOptions, ReportOptions, Theme};
 use self_cell::self_cell;
 
@@ -119,6 +119,16 @@ impl Expansion {
     #[getter]
     fn feature_names(&self) -> Vec<String> {
         self.model.columns().iter().map(|c| c.name.clone()).collect()
+    }
+
+    /// For each column the names of its levels in the order of their codes; `None` for numeric columns.
+    #[getter]
+    fn levels(&self) -> Vec<Option<Vec<String>>> {
+        let levels = |column: &Column| match &column.kind {
+            ColumnKind::Categorical { levels } => Some(levels.clone()),
+            ColumnKind::Numeric => None,
+        };
+        self.model.columns().iter().map(levels).collect()
     }
 
     #[getter]
@@ -382,6 +392,23 @@ impl Explainer {
     }
 }
 
+/// A cell of a categorical column.
+#[derive(FromPyObject)]
+enum Cell {
+    Text(String),
+    Number(f64),
+}
+
+/// The code of each cell among `levels`; `None` for what is none of them.
+#[pyfunction]
+fn codes(levels: Vec<String>, cells: Vec<Cell>) -> Vec<Option<usize>> {
+    let code = |cell: &Cell| match cell {
+        Cell::Text(text) => level_of_text(&levels, text),
+        Cell::Number(value) => level_of_number(&levels, *value),
+    };
+    cells.iter().map(code).collect()
+}
+
 /// Whether an explanation's JSON form can be read.
 #[pyfunction]
 fn check(py: Python<'_>, json: &[u8]) -> PyResult<()> {
@@ -414,7 +441,7 @@ fn svg(
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::{Expansion, Explainer, check, report, svg};
+    use super::{Expansion, Explainer, check, codes, report, svg};
 
     #[pymodule_export]
     use super::sampling::permutation;

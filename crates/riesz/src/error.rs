@@ -106,7 +106,8 @@ pub enum Error {
     /// The kernel ties several players together, so the product-game formulas do not hold.
     #[error(
         "no exact values: the factor {factor} ties the columns {columns} together, and they belong to \
-         different players; make them one player (a group), or use a kernel that is a product over columns"
+         different players; make them one player (a group), or use a kernel that is a product over columns \
+         (Matérn and rational quadratic kernels are, unless they are isotropic)"
     )]
     NotProduct {
         /// The factor, as a formula.

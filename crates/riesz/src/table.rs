@@ -264,12 +264,10 @@ impl Table {
                 // Levels that look like numbers ("1", "2") are read as numbers from a table without other text.
                 (ColumnKind::Numeric, ColumnKind::Categorical { levels }) => {
                     for (row, &v) in self.column(j).iter().enumerate() {
-                        let text = v.to_string();
-                        let code = levels.iter().position(|l| *l == text || l.parse() == Ok(v));
-                        values.push(code.ok_or_else(|| Error::UnseenLevel {
+                        values.push(level_of_number(levels, v).ok_or_else(|| Error::UnseenLevel {
                             row,
                             column: column.name.clone(),
-                            level: text,
+                            level: v.to_string(),
                             known: listed(levels),
                         })? as f64);
                     }
@@ -285,6 +283,17 @@ impl Table {
         }
         Ok(Self { columns: wanted.to_vec(), rows: self.rows, values })
     }
+}
+
+/// The code of the level that `text` names: it spells the level, or the same number in another way.
+pub fn level_of_text(levels: &[String], text: &str) -> Option<usize> {
+    let spelled = levels.iter().position(|level| level == text);
+    spelled.or_else(|| level_of_number(levels, text.parse().ok()?))
+}
+
+/// The code of the level that is the number `value`, however it is spelled.
+pub fn level_of_number(levels: &[String], value: f64) -> Option<usize> {
+    levels.iter().position(|level| level.parse() == Ok(value))
 }
 
 fn index_of(columns: &[Column], name: &str) -> Result<usize> {

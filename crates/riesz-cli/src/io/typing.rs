@@ -1,5 +1,6 @@
 //! From what a file holds to a [`Table`]: which columns are numbers, which are levels, and which cells are neither.
 
+use riesz::table::{level_of_number, level_of_text};
 use riesz::{Column, ColumnKind, Table};
 
 use crate::console::Console;
@@ -197,16 +198,13 @@ fn codes(
             riesz::error::listed(known)
         ))
     };
-    let as_number = |v: f64| known.iter().position(|l| l.parse() == Ok(v));
-    let find =
-        |cell: &str| known.iter().position(|l| l == cell).or_else(|| cell.parse().ok().and_then(as_number));
     match &chunk.columns[j] {
         Raw::Numbers(v) => {
             for (i, &v) in v.iter().enumerate() {
-                out.push(as_number(v).ok_or_else(|| unseen(i, &v.to_string()))? as f64);
+                out.push(level_of_number(known, v).ok_or_else(|| unseen(i, &v.to_string()))? as f64);
             }
         }
-        Raw::Texts(cells) => push_codes(cells, find, unseen, out)?,
+        Raw::Texts(cells) => push_codes(cells, |cell| level_of_text(known, cell), unseen, out)?,
     }
     Ok(())
 }
