@@ -448,7 +448,8 @@ mod _core {
 
     #[pymodule_export]
     use super::fit::{
-        GaussianProcessClassifierFit, GaussianProcessFit, kernel_logistic_regression, kernel_ridge, svc, svr,
+        GaussianProcessClassifierFit, GaussianProcessFit, functionals, kernel_logistic_regression,
+        kernel_ridge, svc, svr,
     };
 
     #[pymodule_export]

@@ -48,6 +48,7 @@ pub mod kernel;
 pub mod linalg;
 mod optimize;
 mod random;
+pub mod regularised;
 mod simd;
 pub mod table;
 
