@@ -18,6 +18,13 @@ impl Random {
         ((u128::from(self.bits()) * n as u128) >> 64) as usize
     }
 
+    /// A standard normal number (Box and Muller 1958).
+    pub(crate) fn normal(&mut self) -> f64 {
+        let unit = |bits: u64| ((bits >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+        let (u, v) = (unit(self.bits()), unit(self.bits()));
+        (-2.0 * u.ln()).sqrt() * (2.0 * std::f64::consts::PI * v).cos()
+    }
+
     /// Puts `list` in a random order.
     pub(crate) fn shuffle<T>(&mut self, list: &mut [T]) {
         for i in (1..list.len()).rev() {

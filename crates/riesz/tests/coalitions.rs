@@ -1,7 +1,7 @@
 //! Values by coalitions: against enumeration, and their standard errors against how far they are off.
 
 use proptest::prelude::*;
-use riesz::attribution::coalitions::{Budget, Coalition, CoalitionGame, Regression, solve};
+use riesz::attribution::coalitions::{Budget, Coalition, CoalitionGame, Regression, Valued, solve};
 use riesz::attribution::enumeration::shapley;
 use riesz::{Error, Matrix, Result};
 
@@ -25,11 +25,11 @@ impl<F: Fn(&[bool], usize) -> f64> CoalitionGame for Asked<F> {
         Ok([end(false), end(true)])
     }
 
-    fn values(&mut self, coalitions: &[Coalition]) -> Result<Matrix> {
+    fn values(&mut self, coalitions: &[Coalition]) -> Result<Valued> {
         self.evaluations += coalitions.len();
         let of = |s: &Coalition| (0..self.games).map(|g| (self.function)(s.present(), g)).collect::<Vec<_>>();
         let data = coalitions.iter().flat_map(of).collect();
-        Ok(Matrix::from_row_major(coalitions.len(), self.games, data))
+        Ok(Matrix::from_row_major(coalitions.len(), self.games, data).into())
     }
 }
 

@@ -27,6 +27,11 @@ impl Coalition {
         &self.0
     }
 
+    /// A number that depends on the players that are present, the same on every machine.
+    pub(crate) fn hash(&self) -> u64 {
+        self.0.iter().fold(0x6A09_E667_F3BC_C908, |h, on| Random(h ^ u64::from(*on)).bits())
+    }
+
     fn complement(&self) -> Self {
         Self(self.0.iter().map(|on| !on).collect())
     }
@@ -46,11 +51,26 @@ pub trait CoalitionGame {
     /// Its own.
     fn ends(&mut self) -> Result<[Vec<f64>; 2], Self::Error>;
 
-    /// The values of coalitions that are neither empty nor whole, coalitions × games.
+    /// The values of coalitions that are neither empty nor whole.
     ///
     /// # Errors
     /// Its own.
-    fn values(&mut self, coalitions: &[Coalition]) -> Result<Matrix, Self::Error>;
+    fn values(&mut self, coalitions: &[Coalition]) -> Result<Valued, Self::Error>;
+}
+
+/// Values of coalitions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Valued {
+    /// coalitions × games
+    pub values: Matrix,
+    /// The variance of each value around the truth, if values are estimates themselves, independent of one another.
+    pub variance: Option<Matrix>,
+}
+
+impl From<Matrix> for Valued {
+    fn from(values: Matrix) -> Self {
+        Self { values, variance: None }
+    }
 }
 
 /// How many coalitions are valued.
@@ -76,7 +96,7 @@ impl Default for Budget {
 pub struct Solution {
     /// games × players
     pub values: Matrix,
-    /// Their standard errors, games × players; `None` if all coalitions were valued.
+    /// Their standard errors, games × players; `None` if all coalitions were valued exactly.
     pub std_error: Option<Matrix>,
     /// The values of nobody and of everybody, one number a game.
     pub ends: [Vec<f64>; 2],
@@ -96,6 +116,8 @@ struct Stratum {
     drawn: Vec<Coalition>,
     /// `v(S) - v(all \ S)`, drawn × games.
     differences: Vec<f64>,
+    /// Their variances, if values are estimates.
+    noise: Vec<f64>,
     /// All pairs in random order, where they are few.
     shuffled: Option<Vec<Coalition>>,
     /// Where they are many: what has been drawn, and the players in the order that the last draw left.
@@ -119,6 +141,7 @@ impl Stratum {
             count: if halves { count.div_ceil(2) } else { count },
             drawn: Vec::new(),
             differences: Vec::new(),
+            noise: Vec::new(),
             shuffled: None,
             seen: HashSet::new(),
             order: (0..players).collect(),
@@ -274,7 +297,7 @@ impl Regression {
         if asked.is_empty() {
             return Ok(());
         }
-        let values = game.values(&asked)?;
+        let Valued { values, variance } = game.values(&asked)?;
         if !values.data().iter().all(|v| v.is_finite()) {
             return Err(Error::Overflow {
                 what: "the value of a coalition".into(),
@@ -288,6 +311,10 @@ impl Regression {
             for _ in stratum.differences.len() / games.max(1)..stratum.drawn.len() {
                 let (one, other) = (values.row(2 * pair), values.row(2 * pair + 1));
                 stratum.differences.extend(one.iter().zip(other).map(|(a, b)| a - b));
+                if let Some(variance) = &variance {
+                    let (one, other) = (variance.row(2 * pair), variance.row(2 * pair + 1));
+                    stratum.noise.extend(one.iter().zip(other).map(|(a, b)| a + b));
+                }
                 pair += 1;
             }
         }
@@ -336,8 +363,10 @@ impl Regression {
             differences.extend_from_slice(&stratum.differences);
         }
         let mut differences = Matrix::from_row_major(pairs, games, differences);
+        let noisy = self.strata.iter().any(|s| !s.noise.is_empty());
         if self.whole() {
-            return solved(self.definition(&differences, &total), None);
+            let values = self.definition(&differences, &total);
+            return solved(values, noisy.then(|| self.definition_error()));
         }
         // With A the normal matrix and 1 the vector of ones, the solution is H b + c (v(all) - v(∅)), where
         // c = A⁻¹1 / 1ᵀA⁻¹1 and H = A⁻¹ - A⁻¹1 1ᵀA⁻¹ / 1ᵀA⁻¹1. H takes 1 to 0, so a coalition and its complement enter through
@@ -378,6 +407,17 @@ impl Regression {
             let n = stratum.drawn.len();
             let rows = from..from + n;
             from += n;
+            // Of pairs drawn without replacement, the share of the whole that they are keeps the noise of its own values; the rest
+            // shows in how much they differ.
+            if noisy {
+                let square: Vec<f64> =
+                    hz.data()[rows.start * p..rows.end * p].iter().map(|v| v * v).collect();
+                let noise = Matrix::from_row_major(n, games, stratum.noise.clone());
+                let own = noise.transpose().matmul(&Matrix::from_row_major(n, p, square));
+                let weight = stratum.mass / (2 * n) as f64;
+                let scale = n as f64 / stratum.count as f64 * weight * weight;
+                variance.data_mut().iter_mut().zip(own.data()).for_each(|(v, own)| *v += scale * own);
+            }
             if stratum.whole() {
                 continue;
             }
@@ -402,14 +442,32 @@ impl Regression {
     /// The values from all coalitions, by definition; for a coalition's complement the signs change.
     fn definition(&self, differences: &Matrix, total: &[f64]) -> Matrix {
         let p = self.players;
-        let drawn = self.strata.iter().flat_map(|s| &s.drawn);
-        let coefficients = drawn.flat_map(|s| (0..p).map(move |j| definition_weight(s, j))).collect();
-        let coefficients = Matrix::from_row_major(differences.rows(), p, coefficients);
+        let coefficients = self.coefficients(1);
         let mut values = differences.transpose().matmul(&coefficients);
         for (g, total) in total.iter().enumerate() {
             values.row_mut(g).iter_mut().for_each(|v| *v += total / p as f64);
         }
         values
+    }
+}
+
+impl Regression {
+    /// Powers of what the difference of each pair counts in each player's value, pairs × players.
+    fn coefficients(&self, power: i32) -> Matrix {
+        let p = self.players;
+        let drawn: Vec<&Coalition> = self.strata.iter().flat_map(|s| &s.drawn).collect();
+        let all = drawn.iter().flat_map(|s| (0..p).map(|j| definition_weight(s, j).powi(power)));
+        Matrix::from_row_major(drawn.len(), p, all.collect())
+    }
+
+    /// The standard errors of values from all coalitions, each an estimate.
+    fn definition_error(&self) -> Matrix {
+        let noise: Vec<f64> = self.strata.iter().flat_map(|s| s.noise.iter().copied()).collect();
+        let games = self.ends[0].len();
+        let noise = Matrix::from_row_major(noise.len() / games.max(1), games, noise);
+        let mut error = noise.transpose().matmul(&self.coefficients(2));
+        error.data_mut().iter_mut().for_each(|v| *v = v.sqrt());
+        error
     }
 }
 

@@ -74,23 +74,8 @@ pub fn estimate<E: From<Error>>(
     let mut ask = |table: &Table| -> Result<Matrix, E> {
         evaluations += table.rows();
         let out = f(table)?;
-        let expected_outputs = *outputs.get_or_insert(out.cols());
-        for (unit, expected, found, why) in [
-            ("rows", table.rows(), out.rows(), "one for each row that it was asked about"),
-            ("outputs", expected_outputs, out.cols(), "as many as in its first answer"),
-        ] {
-            if expected != found {
-                let (what, why) = ("the model's answer".into(), why.into());
-                return Err(Error::Shape { what, unit, expected, found, why }.into());
-            }
-        }
-        if !out.data().iter().all(|v| v.is_finite()) {
-            return Err(Error::Overflow {
-                what: "a prediction between a row and a background row".into(),
-                remedy: "the model must answer with finite numbers for every mixture of the two",
-            }
-            .into());
-        }
+        super::check_answer(&out, table.rows(), outputs)?;
+        outputs = Some(out.cols());
         Ok(out)
     };
     let columns = rows.columns();

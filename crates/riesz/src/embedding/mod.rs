@@ -15,7 +15,7 @@ use crate::kernel::{
     Categorical, Columns, Factor, Kernel, Lengthscale, Profile, Stationary, Structure, Term, Units,
     lengthscales,
 };
-use crate::linalg::dot;
+use crate::linalg::{Cholesky, Matrix, dot};
 use crate::simd::Isa;
 use crate::table::{ColumnKind, Groups, Table};
 
@@ -97,6 +97,29 @@ impl ConditionalMean {
     /// `η / w_b`: what is added to the diagonal.
     pub(crate) fn shift(&self, row: usize) -> f64 {
         self.ridge / self.weights[row]
+    }
+
+    /// The factor of the system of the reference rows, given some players.
+    pub(crate) fn factor(&self, players: &[bool]) -> Result<Cholesky> {
+        let n = self.rows.rows();
+        let present = || self.grams.iter().zip(players).filter(|(gram, on)| **on && !gram.is_empty());
+        let mut system = Matrix::from_row_major(n, n, vec![1.0; n * n]);
+        for (gram, _) in present() {
+            system.data_mut().iter_mut().zip(gram).for_each(|(s, g)| *s *= g);
+        }
+        system.add_diagonal(|row| self.shift(row));
+        Cholesky::new(system, "kernel matrix of the conditional mean embedding")
+    }
+
+    /// The weights of the reference rows given some players at `x`.
+    pub(crate) fn weights(&self, players: &[bool], factor: &Cholesky, x: &[f64]) -> Result<Vec<f64>> {
+        let by_column = x.to_vec();
+        let factors = self.factors(&Table::from_column_major(self.rows.columns().to_vec(), 1, by_column)?)?;
+        let mut right = vec![1.0; self.rows.rows()];
+        for (own, _) in factors.iter().zip(players).filter(|(own, on)| **on && !own.is_empty()) {
+            right.iter_mut().zip(own).for_each(|(r, f)| *r *= f);
+        }
+        Ok(factor.solve_vector(&right))
     }
 
     /// By player, the factor between each reference row and each row of `x`: reference rows of the first row of `x`, then of the

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
-use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, definition_weight, solve};
+use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, Valued, definition_weight, solve};
 use crate::embedding::{ConditionalMean, Ridge, between, default_kernel};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
@@ -479,7 +479,7 @@ impl CoalitionGame for Rows<'_, '_> {
         Ok(self.ends.clone())
     }
 
-    fn values(&mut self, coalitions: &[Coalition]) -> Result<Matrix> {
+    fn values(&mut self, coalitions: &[Coalition]) -> Result<Valued> {
         let games = self.error.len();
         let found: Vec<(Vec<f64>, Vec<f64>)> = coalitions
             .par_iter()
@@ -493,7 +493,7 @@ impl CoalitionGame for Rows<'_, '_> {
             }
             all.extend_from_slice(values);
         }
-        Ok(Matrix::from_row_major(coalitions.len(), games, all))
+        Ok(Matrix::from_row_major(coalitions.len(), games, all).into())
     }
 }
 

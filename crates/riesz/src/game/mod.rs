@@ -14,7 +14,11 @@
 //! The functional game removes a factor; it is not a projection onto functions of the remaining features
 //! (that holds only where each factor's space contains 1 with norm 1).
 
+pub(crate) mod absence;
+
 use rayon::prelude::*;
+
+pub use absence::Absence;
 
 use crate::embedding::Ridge;
 use crate::error::{Error, Result};

@@ -1,0 +1,188 @@
+//! KernelSHAP: values of any model, known by its answers alone, from the values of coalitions (Lundberg and Lee 2017). What absent
+//! features are filled in with is an [`Absence`]; all coalitions are valued while the budget lasts, and else a sample
+//! of them, the same for all rows.
+
+use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, Valued, solve};
+use crate::error::{Error, Result};
+use crate::game::Absence;
+use crate::game::absence::Filling;
+use crate::linalg::Matrix;
+use crate::random::Random;
+use crate::table::{Column, Groups, Table};
+
+/// Values of a function.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelShap {
+    /// Values, rows × outputs × players.
+    pub values: Vec<f64>,
+    /// Their standard errors, in the same layout; `None` if all coalitions were valued, and without draws.
+    pub std_error: Option<Vec<f64>>,
+    /// The mean prediction over the background or reference, one an output.
+    pub base: Vec<f64>,
+    /// Predictions, rows × outputs.
+    pub predictions: Matrix,
+    /// A bound on the rounding of each row's values, rows × outputs, for answers that are taken as they are.
+    pub rounding: Vec<f64>,
+    /// How often the model was asked about a row.
+    pub evaluations: usize,
+    /// Coalitions valued, with the empty and the whole one.
+    pub coalitions: usize,
+}
+
+/// Explains `rows` of the function `f`, from rows of a table to rows of outputs, which is asked about at most `batch` rows at a time.
+///
+/// # Errors
+/// Those of `f`; what is wrong with the reference or the budget; [`Error::Overflow`] if `f` answers with numbers that are not
+/// finite, [`Error::Shape`] if not with one row of outputs for each row, and as many outputs each time.
+pub fn kernel_shap<E: From<Error>>(
+    f: impl FnMut(&Table) -> Result<Matrix, E>,
+    rows: &Table,
+    absence: &Absence,
+    groups: &Groups,
+    budget: Budget,
+    batch: usize,
+) -> Result<KernelShap, E> {
+    let columns = rows.columns();
+    let filling = absence.prepare(columns, groups, budget.seed)?;
+    let mut model = Asked { f, columns, batch: batch.max(1), evaluations: 0, outputs: None };
+    let at_reference = model.ask(filling.reference.rows.clone())?;
+    let m = at_reference.cols();
+    let weights = &filling.reference.weights;
+    let base: Vec<f64> =
+        (0..m).map(|o| weights.iter().enumerate().map(|(b, w)| w * at_reference[(b, o)]).sum()).collect();
+    let all: Vec<Vec<f64>> = (0..rows.rows()).map(|i| rows.row(i)).collect();
+    let predictions = if all.is_empty() { Matrix::zeros(0, m) } else { model.ask(all.clone())? };
+    if all.is_empty() {
+        return Ok(KernelShap {
+            values: Vec::new(),
+            std_error: None,
+            base,
+            predictions,
+            rounding: Vec::new(),
+            evaluations: model.evaluations,
+            coalitions: 0,
+        });
+    }
+    let embedded = matches!(absence, Absence::Embedding { .. });
+    let largest = predictions.data().iter().map(|v| v.abs()).collect();
+    let mut game = FunctionGame {
+        model,
+        filling: &filling,
+        rows: all,
+        base: &base,
+        predictions: &predictions,
+        largest,
+        embedded,
+        seed: budget.seed,
+    };
+    let found = solve(&mut game, budget)?;
+    let terms = found.coalitions + 8 * groups.players().len() + filling.reference.rows.len() + 16;
+    Ok(KernelShap {
+        values: found.values.data().to_vec(),
+        std_error: found.std_error.map(|e| e.data().to_vec()),
+        rounding: game.largest.iter().map(|v| f64::EPSILON * terms as f64 * v).collect(),
+        evaluations: game.model.evaluations,
+        coalitions: found.coalitions + 2,
+        base: base.clone(),
+        predictions: predictions.clone(),
+    })
+}
+
+/// A function, and how often it was asked.
+struct Asked<'c, F> {
+    f: F,
+    columns: &'c [Column],
+    batch: usize,
+    evaluations: usize,
+    outputs: Option<usize>,
+}
+
+impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> Asked<'_, F> {
+    /// The answers at some rows, however many.
+    fn ask(&mut self, rows: Vec<Vec<f64>>) -> Result<Matrix, E> {
+        let mut all = Vec::new();
+        let n = rows.len();
+        for rows in rows.chunks(self.batch) {
+            let by_column =
+                (0..self.columns.len()).flat_map(|j| rows.iter().map(move |row| row[j])).collect();
+            let table = Table::from_column_major(self.columns.to_vec(), rows.len(), by_column)?;
+            self.evaluations += rows.len();
+            let out = (self.f)(&table)?;
+            super::check_answer(&out, rows.len(), self.outputs)?;
+            self.outputs = Some(out.cols());
+            all.extend_from_slice(out.data());
+        }
+        Ok(Matrix::from_row_major(n, self.outputs.unwrap_or(0), all))
+    }
+}
+
+struct FunctionGame<'a, F> {
+    model: Asked<'a, F>,
+    filling: &'a Filling,
+    rows: Vec<Vec<f64>>,
+    base: &'a [f64],
+    predictions: &'a Matrix,
+    /// By row and output, the largest answer.
+    largest: Vec<f64>,
+    /// Whether weights come from an embedding, and need not sum to 1.
+    embedded: bool,
+    seed: u64,
+}
+
+impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for FunctionGame<'_, F> {
+    type Error = E;
+
+    fn players(&self) -> usize {
+        self.filling.groups.players().len()
+    }
+
+    fn ends(&mut self) -> Result<[Vec<f64>; 2], E> {
+        let nobody = self.rows.iter().flat_map(|_| self.base.iter().copied()).collect();
+        Ok([nobody, self.predictions.data().to_vec()])
+    }
+
+    fn values(&mut self, coalitions: &[Coalition]) -> Result<Valued, E> {
+        let (n, m) = (self.rows.len(), self.base.len());
+        let mut values = Matrix::zeros(coalitions.len(), n * m);
+        let mut variance = Matrix::zeros(coalitions.len(), n * m);
+        let mut drawn = false;
+        // Rows to ask about, for each of which coalition and row it stands, and its weight.
+        let (mut asked, mut meant) = (Vec::new(), Vec::new());
+        for (c, coalition) in coalitions.iter().enumerate() {
+            let given = self.filling.given(coalition.present())?;
+            for i in 0..n {
+                let mut random =
+                    Random(self.seed ^ Random(i as u64).bits() ^ coalition.hash().rotate_left(17));
+                let mixtures = given.mixtures(&self.rows[i], &mut random)?;
+                drawn |= mixtures.drawn;
+                meant.push((c, i, mixtures.weights));
+                asked.extend(mixtures.rows);
+                let last = c + 1 == coalitions.len() && i + 1 == n;
+                if asked.len() < self.model.batch && !last {
+                    continue;
+                }
+                let answers = self.model.ask(std::mem::take(&mut asked))?;
+                let mut at = 0;
+                for (c, i, weights) in meant.drain(..) {
+                    for o in 0..m {
+                        let own = (0..weights.len()).map(|k| answers[(at + k, o)]);
+                        // Weights of an embedding need not sum to 1; around the mean it does not matter.
+                        let center = if self.embedded { self.base[o] } else { 0.0 };
+                        let value =
+                            center + own.clone().zip(&weights).map(|(a, w)| w * (a - center)).sum::<f64>();
+                        values[(c, i * m + o)] = value;
+                        let size = own.clone().map(f64::abs).fold(value.abs(), f64::max);
+                        self.largest[i * m + o] = self.largest[i * m + o].max(size);
+                        if drawn {
+                            let k = weights.len() as f64;
+                            let spread: f64 = own.map(|a| (a - value).powi(2)).sum();
+                            variance[(c, i * m + o)] = spread / (k * (k - 1.0));
+                        }
+                    }
+                    at += weights.len();
+                }
+            }
+        }
+        Ok(Valued { values, variance: drawn.then_some(variance) })
+    }
+}
