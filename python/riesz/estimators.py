@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from . import _core
 from . import kernels as rk
-from ._data import numbered
+from ._data import is_whole, numbered
 from ._expansion import Expansion
 
 if TYPE_CHECKING:
@@ -113,9 +113,15 @@ def _positive(name: str, value: Any) -> float:
 def _iterations(max_iter: int) -> int | None:
     if max_iter == -1:
         return None
-    if isinstance(max_iter, numbers.Integral) and max_iter > 0:
+    if is_whole(max_iter) and max_iter > 0:
         return int(max_iter)
     raise ValueError(f"max_iter = {max_iter!r}: it is a whole number from 1, or -1 for no limit")
+
+
+def _count(name: str, value: Any, least: int) -> int:
+    if is_whole(value) and value >= least:
+        return int(value)
+    raise ValueError(f"{name} = {value!r}: it is a whole number from {least}")
 
 
 class _Regressor(RegressorMixin, _KernelMachine):
@@ -342,7 +348,7 @@ class KernelLogisticRegression(_Classifier):
             _positive("alpha", self.alpha),
             self._class_weights(codes, weights),
             None if weights is None else weights.tolist(),
-            int(self.max_iter),
+            _count("max_iter", self.max_iter, 1),
         )
         self.n_iter_ = steps
         self.expansion_ = Expansion._wrap(core)
@@ -426,7 +432,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
             tuned,
             tuned and self.alpha is None,
             bool(self.normalize_y),
-            int(self.n_restarts_optimizer),
+            _count("n_restarts_optimizer", self.n_restarts_optimizer, 0),
             self._seed(),
         )
         self._warn(self._core_fit.warnings)
@@ -505,7 +511,7 @@ class GaussianProcessClassifier(_Tuned, _Classifier):
             codes.tolist(),
             self._class_names(),
             self.optimizer is not None,
-            int(self.n_restarts_optimizer),
+            _count("n_restarts_optimizer", self.n_restarts_optimizer, 0),
             self._seed(),
         )
         self._warn(self._core_fit.warnings)

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn import gaussian_process, kernel_ridge, svm
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_iris
 from sklearn.gaussian_process import kernels as sk
 from sklearn.linear_model import LogisticRegression
@@ -171,9 +171,18 @@ def test_settings_that_make_no_sense(regression):
         (riesz.GaussianProcessRegressor(optimizer="adam"), "optimizer = 'adam'"),
         (riesz.GaussianProcessRegressor(alpha=-1.0), "alpha"),
         (riesz.KernelRidge(kernel=Matern(nu=0.7)), "nu = 0.7"),
+        (riesz.KernelRidge(kernel=RBF(-1.0)), "length_scale = -1"),
+        (riesz.KernelRidge(kernel="poly", degree=2.5), "degree = 2.5"),
+        (riesz.KernelLogisticRegression(max_iter=0), "max_iter = 0: it is a whole number from 1"),
+        (riesz.GaussianProcessRegressor(n_restarts_optimizer=-1), "n_restarts_optimizer = -1: it is a whole number from 0"),
+        (riesz.GaussianProcessClassifier(n_restarts_optimizer=0.5), "n_restarts_optimizer = 0.5"),
+        (riesz.SVR(tol=1e-15), "tol = 1e-15|tol = 0.000000000000001"),
+        # The remedies are Python's arguments.
+        (riesz.SVC(max_iter=1), "standardise the columns, lower C, raise tol or raise max_iter$"),
+        (riesz.KernelLogisticRegression(alpha=1e-9, max_iter=1), "raise alpha or max_iter$"),
     ]:
         with pytest.raises(ValueError, match=culprit):
-            model.fit(X, (y > 0) if isinstance(model, riesz.SVC) else y)
+            model.fit(X, (y > 0) if is_classifier(model) else y)
     with pytest.raises(ValueError, match="one class"):
         riesz.SVC().fit(X, np.ones(50))
     with pytest.raises(AttributeError, match="Lasso"):

@@ -10,7 +10,7 @@ use riesz::fit::{
 };
 use riesz::{Column, Kernel, Matrix, Table};
 
-use crate::{Expansion, matrix, refuse, table};
+use crate::{Expansion, matrix, refuse, refuse_in_python, table};
 
 /// A kernel in riesz's JSON form.
 fn kernel(json: &str) -> PyResult<Kernel> {
@@ -52,7 +52,7 @@ pub fn kernel_ridge(
     estimator.sample_weight = sample_weight;
     estimator.center = false;
     let (x, y) = (named(names, &x)?, targets(&y));
-    py.detach(|| estimator.fit(&x, &y)).map(|fit| expansion(fit.model)).map_err(refuse)
+    py.detach(|| estimator.fit(&x, &y)).map(|fit| expansion(fit.model)).map_err(refuse_in_python)
 }
 
 /// Kernel logistic regression: the model and its Newton steps.
@@ -75,7 +75,7 @@ pub fn kernel_logistic_regression(
     estimator.sample_weight = sample_weight;
     estimator.max_iterations = max_iter;
     let x = named(names, &x)?;
-    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse)?;
+    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse_in_python)?;
     Ok((expansion(fit.model), fit.iterations))
 }
 
@@ -101,7 +101,7 @@ pub fn svc(
     estimator.tolerance = tol;
     estimator.max_iterations = max_iter;
     let x = named(names, &x)?;
-    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse)?;
+    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse_in_python)?;
     Ok((expansion(fit.model), fit.support, fit.iterations))
 }
 
@@ -125,7 +125,7 @@ pub fn svr(
     estimator.tolerance = tol;
     estimator.max_iterations = max_iter;
     let x = named(names, &x)?;
-    let fit = py.detach(|| estimator.fit(&x, &y)).map_err(refuse)?;
+    let fit = py.detach(|| estimator.fit(&x, &y)).map_err(refuse_in_python)?;
     Ok((expansion(fit.model), fit.support, fit.iterations))
 }
 
@@ -162,7 +162,7 @@ impl GaussianProcessFit {
         estimator.restarts = restarts;
         estimator.seed = seed;
         let (x, y) = (named(names, &x)?, targets(&y));
-        Ok(Self { fit: py.detach(|| estimator.fit(&x, &y)).map_err(refuse)? })
+        Ok(Self { fit: py.detach(|| estimator.fit(&x, &y)).map_err(refuse_in_python)? })
     }
 
     /// The posterior mean.
@@ -241,7 +241,7 @@ impl GaussianProcessClassifierFit {
         estimator.restarts = restarts;
         estimator.seed = seed;
         let x = named(names, &x)?;
-        Ok(Self { fit: py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse)? })
+        Ok(Self { fit: py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse_in_python)? })
     }
 
     /// The posterior mean of the latent functions.
