@@ -187,8 +187,12 @@ def test_missing_numbers_stay_numbers_in_files(data, tmp_path):
 
 def test_names_of_files_say_what_is_in_them(one, tmp_path):
     for act, name, words in [
-        (one.save, "e.csv", r"e.csv: save writes JSON; .to_frame\(\) makes .* ends in .json"),
-        (one.report, "e.pdf", "e.pdf: report writes HTML, so a name that ends in .html"),
+        (
+            one.save,
+            "e.csv",
+            r"e.csv ends in .csv, but save writes JSON \(for a table use .to_frame\(\)\): give a name that ends in .json",
+        ),
+        (one.report, "e.pdf", "e.pdf ends in .pdf, but report writes HTML: give a name that ends in .html"),
     ]:
         with pytest.raises(ValueError, match=words):
             act(tmp_path / name)
