@@ -454,10 +454,11 @@ MISSING = "missing"
 
 def _column(cells: np.ndarray) -> tuple[Any, list[float]]:
     """A column's kind and numbers in the file format, which has no missing numbers: a column with some is one of levels."""
+    known = cells
     if cells.dtype == object:
-        cells = np.array([np.nan if is_missing(cell) else cell for cell in cells], dtype=object)
+        known = np.array([np.nan if is_missing(cell) else cell for cell in cells], dtype=object)
     try:
-        numbers = cells.astype(np.float64)
+        numbers = known.astype(np.float64)
     except (TypeError, ValueError):
         texts = [str(cell) for cell in cells]
         levels = sorted(set(texts))
