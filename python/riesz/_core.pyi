@@ -174,7 +174,7 @@ def svc(
     sample_weight: list[float] | None,
     tol: float,
     max_iter: int | None,
-) -> tuple[Expansion, list[int], list[int]]: ...
+) -> tuple[Expansion, list[int], list[int], bool]: ...
 def svr(
     kernel: str,
     names: list[str],
@@ -185,4 +185,4 @@ def svr(
     sample_weight: list[float] | None,
     tol: float,
     max_iter: int | None,
-) -> tuple[Expansion, list[int], int]: ...
+) -> tuple[Expansion, list[int], int, bool]: ...

@@ -118,6 +118,15 @@ def _iterations(max_iter: int) -> int | None:
     raise ValueError(f"max_iter = {max_iter!r}: it is a whole number from 1, or -1 for no limit")
 
 
+def _warn_unless(converged: bool, model: Any) -> None:
+    if not converged:
+        message = (
+            f"{type(model).__name__} stopped at max_iter = {model.max_iter}, before it converged: "
+            "standardise the columns, lower C, raise tol or raise max_iter"
+        )
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+
 def _count(name: str, value: Any, least: int) -> int:
     if is_whole(value) and value >= least:
         return int(value)
@@ -223,7 +232,7 @@ class SVR(_Regressor):
         See :mod:`riesz.estimators`.
     tol : float, default 1e-3
     max_iter : int, default -1
-        Most iterations; -1 for no limit.
+        Most iterations; -1 for no limit. A fit that stops there warns with scikit-learn's ``ConvergenceWarning``.
     """
 
     def __init__(self, *, kernel="rbf", gamma="scale", degree=3, coef0=0.0, C=1.0, epsilon=0.1, tol=1e-3, max_iter=-1):
@@ -241,7 +250,7 @@ class SVR(_Regressor):
         X, y, names = self._targets(X, y, several=False)
         weights = _weights(sample_weight, X)
         kernel = self._kernel(X, names, weights)
-        core, self.support_, self.n_iter_ = _core.svr(
+        core, self.support_, self.n_iter_, converged = _core.svr(
             kernel,
             names,
             X,
@@ -252,6 +261,7 @@ class SVR(_Regressor):
             _positive("tol", self.tol),
             _iterations(self.max_iter),
         )
+        _warn_unless(converged, self)
         self.support_ = np.asarray(self.support_)
         self.expansion_ = Expansion._wrap(core)
         return self
@@ -270,7 +280,7 @@ class SVC(_Classifier):
         See :mod:`riesz.estimators`.
     tol : float, default 1e-3
     max_iter : int, default -1
-        Most iterations; -1 for no limit.
+        Most iterations; -1 for no limit. A fit that stops there warns with scikit-learn's ``ConvergenceWarning``.
     """
 
     def __init__(self, *, C=1.0, kernel="rbf", gamma="scale", degree=3, coef0=0.0, class_weight=None, tol=1e-3, max_iter=-1):
@@ -287,7 +297,7 @@ class SVC(_Classifier):
         """Fits to labels of any kind."""
         X, codes, weights, names = self._labels(X, y, sample_weight)
         kernel = self._kernel(X, names, weights)
-        core, support, self.n_iter_ = _core.svc(
+        core, support, self.n_iter_, converged = _core.svc(
             kernel,
             names,
             X,
@@ -299,6 +309,7 @@ class SVC(_Classifier):
             _positive("tol", self.tol),
             _iterations(self.max_iter),
         )
+        _warn_unless(converged, self)
         self.support_ = np.asarray(support)
         self.n_iter_ = np.asarray(self.n_iter_)
         self.expansion_ = Expansion._wrap(core)

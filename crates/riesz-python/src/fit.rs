@@ -79,7 +79,8 @@ pub fn kernel_logistic_regression(
     Ok((expansion(fit.model), fit.iterations))
 }
 
-/// Support vector classification: the model, the support vectors' rows, and the iterations of each pair.
+/// Support vector classification: the model, the support vectors' rows, the iterations of each pair, and
+/// whether all converged.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
 pub fn svc(
@@ -94,18 +95,20 @@ pub fn svc(
     sample_weight: Option<Vec<f64>>,
     tol: f64,
     max_iter: Option<usize>,
-) -> PyResult<(Expansion, Vec<usize>, Vec<usize>)> {
+) -> PyResult<(Expansion, Vec<usize>, Vec<usize>, bool)> {
     let mut estimator = SupportVectorClassifier::new(self::kernel(kernel)?, c);
     estimator.class_weight = weights_of_classes(class_weight);
     estimator.sample_weight = sample_weight;
     estimator.tolerance = tol;
     estimator.max_iterations = max_iter;
+    // Without a limit of the user's own, not to converge is an error.
+    estimator.keep_unfinished = max_iter.is_some();
     let x = named(names, &x)?;
     let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse_in_python)?;
-    Ok((expansion(fit.model), fit.support, fit.iterations))
+    Ok((expansion(fit.model), fit.support, fit.iterations, fit.converged))
 }
 
-/// Support vector regression: the model, the support vectors' rows, and the iterations.
+/// Support vector regression: the model, the support vectors' rows, the iterations, and whether they converged.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
 pub fn svr(
@@ -119,14 +122,16 @@ pub fn svr(
     sample_weight: Option<Vec<f64>>,
     tol: f64,
     max_iter: Option<usize>,
-) -> PyResult<(Expansion, Vec<usize>, usize)> {
+) -> PyResult<(Expansion, Vec<usize>, usize, bool)> {
     let mut estimator = SupportVectorRegressor::new(self::kernel(kernel)?, c, epsilon);
     estimator.sample_weight = sample_weight;
     estimator.tolerance = tol;
     estimator.max_iterations = max_iter;
+    // Without a limit of the user's own, not to converge is an error.
+    estimator.keep_unfinished = max_iter.is_some();
     let x = named(names, &x)?;
     let fit = py.detach(|| estimator.fit(&x, &y)).map_err(refuse_in_python)?;
-    Ok((expansion(fit.model), fit.support, fit.iterations))
+    Ok((expansion(fit.model), fit.support, fit.iterations, fit.converged))
 }
 
 /// A fitted Gaussian process with its posterior covariance.
