@@ -15,6 +15,7 @@ __all__ = [
     "functionals",
     "kernel_logistic_regression",
     "kernel_ridge",
+    "kernel_shap",
     "permutation",
     "report",
     "svc",
@@ -93,6 +94,28 @@ class Explainer:
         list[tuple[str, str]],
     ]: ...
 
+def kernel_shap(
+    function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    rows: NDArray[np.float64],
+    background: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    groups: list[tuple[str, list[int]]],
+    absence: str,
+    draws: int,
+    ridge: float | None,
+    coalitions: int,
+    std_error: float | None,
+    seed: int,
+) -> tuple[
+    NDArray[np.float64],
+    NDArray[np.float64] | None,
+    NDArray[np.float64],
+    NDArray[np.float64],
+    NDArray[np.float64],
+    int,
+    int,
+    str,
+]: ...
 def permutation(
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     rows: NDArray[np.float64],
@@ -200,7 +223,7 @@ def svc(
     sample_weight: list[float] | None,
     tol: float,
     max_iter: int | None,
-) -> tuple[Expansion, list[int], list[int]]: ...
+) -> tuple[Expansion, list[int], list[int], bool]: ...
 def svr(
     kernel: str,
     names: list[str],
@@ -211,4 +234,4 @@ def svr(
     sample_weight: list[float] | None,
     tol: float,
     max_iter: int | None,
-) -> tuple[Expansion, list[int], int]: ...
+) -> tuple[Expansion, list[int], int, bool]: ...

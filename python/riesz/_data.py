@@ -73,7 +73,10 @@ def as_numbers(X: Any, names: Sequence[str], what: str = "X", levels: Sequence[S
 
 def is_missing(cell: Any) -> bool:
     """Whether a cell stands for a value that is not there: ``None``, NaN, pandas' ``NA`` and ``NaT``."""
-    return cell is None or (isinstance(cell, (float, np.floating)) and bool(np.isnan(cell))) or str(cell) in ("<NA>", "NaT")
+    if isinstance(cell, (float, np.floating)):
+        return bool(np.isnan(cell))
+    # pandas need not be there to be asked.
+    return cell is None or type(cell).__name__ in ("NAType", "NaTType")
 
 
 def _missing(what: str, cell: Any, row: int, name: str) -> ValueError:

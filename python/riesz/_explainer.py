@@ -16,7 +16,7 @@ from ._expansion import Expansion, UnsupportedModelError
 from ._explanation import Explanation, Provenance
 from ._gpytorch import is_gpytorch
 from ._gpytorch import read as read_gpytorch
-from ._sampled import Found, Sampling, permutation_estimates
+from ._sampled import Coalitions, Found, Sampling, kernel_shap_values, permutation_estimates
 
 if TYPE_CHECKING:
     # scikit-learn is imported only when a model is read.
@@ -71,8 +71,17 @@ class Explainer:
         values are exact; beyond, they are estimated with standard errors.
     std_error : float, optional
         Observational game: stops as soon as no standard error is larger.
+    conditional : {"kernel", "gaussian", "copula"}
+        Observational game: where conditional distributions come from. ``"kernel"`` is the conditional mean embedding; the others
+        draw from a normal distribution or a Gaussian copula fitted to the background, for comparison.
+    draws : int
+        For these: draws for each coalition and row.
+    estimator : {"permutation", "kernel_shap"}, optional
+        How the values of a function are found, by default by permutations under the interventional game, and by KernelSHAP
+        (values of ``coalitions`` coalitions, the same for all rows; all of them if they fit) under the observational one.
+        Naming one for a kernel model asks the model for its answers instead of reading its kernel.
     permutations : int
-        For estimates: random orders of the features for each background row, at least 2. Standard errors shrink with its
+        For permutations: random orders of the features for each background row, at least 2. Standard errors shrink with its
         square root, and a row takes about ``2 * permutations * b * d`` calls of the model.
     seed : int
         For estimates.
@@ -121,6 +130,9 @@ class Explainer:
         ridge: float | None = None,
         coalitions: int = 4096,
         std_error: float | None = None,
+        conditional: str = "kernel",
+        draws: int = 100,
+        estimator: str | None = None,
         permutations: int = 2,
         seed: int = 0,
         output_names: Sequence[str] | None = None,
@@ -138,6 +150,9 @@ class Explainer:
             "ridge": ridge,
             "coalitions": coalitions,
             "std_error": std_error,
+            "conditional": conditional,
+            "draws": draws,
+            "estimator": estimator,
             "permutations": permutations,
             "seed": seed,
             "output_names": output_names,
@@ -181,13 +196,30 @@ class Explainer:
                 if self._weights.shape != (b,):
                     raise ValueError(f"weights has the shape {self._weights.shape}: one number a background row is needed")
         self._players = _players(groups, self._imported, self.feature_names)
-        self.exactness, self.reason = "exact", None
+        self.exactness: str = "exact"
+        self.reason: str | None = None
         self._cores: list[_core.Explainer] = []
+        if conditional not in ("kernel", "gaussian", "copula"):
+            raise ValueError(f"conditional = {conditional!r}: it is 'kernel', 'gaussian' or 'copula'")
+        if conditional != "kernel" and self.game != "observational":
+            raise ValueError(f"conditional is a setting of the observational game, not of the {self.game} game")
+        if estimator not in (None, "permutation", "kernel_shap"):
+            raise ValueError(f"estimator = {estimator!r}: it is 'permutation' or 'kernel_shap'")
+        if estimator == "permutation" and self.game == "observational":
+            raise ValueError("permutations estimate the interventional game: use estimator='kernel_shap'")
+        if not is_whole(draws) or draws < 2:
+            raise ValueError(f"draws = {draws!r}: it is a whole number from 2, or there is no standard error")
+        self._estimator = estimator or ("kernel_shap" if self.game == "observational" else "permutation")
+        absence = conditional if self.game == "observational" else "background"
+        self._coalitions = Coalitions(absence, int(draws), ridge, int(coalitions), std_error, self._seed)
         try:
+            if estimator is not None or conditional != "kernel":
+                raise UnsupportedModelError(
+                    f"{'KernelSHAP was' if self._estimator == 'kernel_shap' else 'permutations were'} asked for"
+                )
             self._prepare_cores(threads, ridge, int(coalitions), std_error)
         except UnsupportedModelError as error:
             self._prepare_estimates(error)
-            self.exactness, self.reason = "estimated", str(error)
 
     def _prepare_cores(self, threads: int | None, ridge: float | None, coalitions: int, std_error: float | None) -> None:
         imported, background = self._imported, self._background
@@ -228,13 +260,18 @@ class Explainer:
         imported, background = self._imported, self._background
         if imported.function is None:
             raise refusal
-        if background is None or self.game not in ("interventional", "baseline"):
+        if background is None or self.game not in ("interventional", "baseline", "observational"):
             raise UnsupportedModelError(
-                f"{refusal}; riesz estimates such values, with standard errors, given a background and the interventional game"
+                f"{refusal}; riesz estimates such values, with standard errors, given a background and the interventional or "
+                "observational game"
             ) from None
         rows = len(as_cells(background))
         if self.game == "baseline" and rows != 1:
             raise ValueError(f"the baseline game has one baseline, but the background has {rows} rows")
+        settings = self._coalitions
+        whole = 2 ** len(self._players) - 2 <= settings.coalitions and settings.std_error is None
+        if self._estimator == "permutation" or not whole or settings.absence in ("gaussian", "copula"):
+            self.exactness, self.reason = "estimated", str(refusal)
 
     def __call__(self, X: Any) -> Explanation:
         """Explains the rows of ``X``, in the columns that the model was fitted on."""
@@ -318,7 +355,10 @@ class Explainer:
     def _by_calls(self, X: Any) -> Found:
         function = self._imported.function
         assert function is not None
-        return permutation_estimates(function, X, self._background, self._weights, self._players, self._permutations, self._seed)
+        background, weights, players = self._background, self._weights, self._players
+        if self._estimator == "permutation":
+            return permutation_estimates(function, X, background, weights, players, self._permutations, self._seed)
+        return kernel_shap_values(function, X, background, weights, players, self._coalitions)
 
     def _model_rows(self, X: Any, what: str) -> np.ndarray:
         """The user's rows in the model's columns."""

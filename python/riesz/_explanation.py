@@ -264,7 +264,7 @@ class Explanation:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the explanation as JSON, which ``riesz plot``, ``report`` and ``inspect`` read too."""
-        _check_ending(path, (".json",), "save writes JSON; .to_frame() makes a table for .to_csv or .to_parquet")
+        _check_ending(path, (".json",), "save writes JSON (for a table use .to_frame())")
         write(path, self._to_json())
 
     @classmethod
@@ -454,10 +454,11 @@ MISSING = "missing"
 
 def _column(cells: np.ndarray) -> tuple[Any, list[float]]:
     """A column's kind and numbers in the file format, which has no missing numbers: a column with some is one of levels."""
+    known = cells
     if cells.dtype == object:
-        cells = np.array([np.nan if is_missing(cell) else cell for cell in cells], dtype=object)
+        known = np.array([np.nan if is_missing(cell) else cell for cell in cells], dtype=object)
     try:
-        numbers = cells.astype(np.float64)
+        numbers = known.astype(np.float64)
     except (TypeError, ValueError):
         texts = [str(cell) for cell in cells]
         levels = sorted(set(texts))
@@ -485,4 +486,4 @@ def _check_ending(path: str | os.PathLike[str], known: Sequence[str], why: str) 
     """Refuses a name whose ending promises another format; one without ending promises nothing."""
     ending = pathlib.Path(path).suffix
     if ending and ending.lower() not in known:
-        raise ValueError(f"{path}: {why}, so a name that ends in {known[0]} is needed, not in {ending}")
+        raise ValueError(f"{path} ends in {ending}, but {why}: give a name that ends in {known[0]}")

@@ -58,21 +58,7 @@ def permutation_estimates(
     b, n, width = len(as_cells(background)), len(as_cells(X)), as_cells(background).shape[1]
     pick = _picker(background, X)
 
-    def ask(sources: np.ndarray) -> np.ndarray:
-        answer = function(pick(sources.astype(np.intp)))
-        if hasattr(answer, "detach"):
-            answer = answer.detach()
-        try:
-            numbers = np.asarray(answer, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise TypeError(
-                f"the function answers with {type(answer).__name__} that are not numbers: give one that returns an array "
-                "(rows,) or (rows, outputs), such as model.predict_proba"
-            ) from None
-        if numbers.ndim not in (1, 2):
-            raise ValueError(f"the function answers with the shape {numbers.shape}: it must be (rows,) or (rows, outputs)")
-        return np.ascontiguousarray(numbers.reshape(len(numbers), -1))
-
+    ask = lambda sources: _answer(function, pick(sources.astype(np.intp)))
     # The compiled half mixes rows: it is handed, for each cell, the number of the row that the cell comes from.
     references = np.tile(np.arange(b, dtype=np.float64)[:, None], (1, width))
     parts = []
@@ -94,6 +80,98 @@ def permutation_estimates(
         absent=parts[0][5],
         run={},
     )
+
+
+@dataclass(frozen=True)
+class Coalitions:
+    """Settings of KernelSHAP."""
+
+    #: What absent features are filled in with: "background", "gaussian", "copula" or "kernel".
+    absence: str
+    draws: int
+    ridge: float | None
+    coalitions: int
+    std_error: float | None
+    seed: int
+
+
+def kernel_shap_values(
+    function: Callable[[Any], Any],
+    X: Any,
+    background: Any,
+    weights: np.ndarray | None,
+    players: list[tuple[str, list[int]]],
+    settings: Coalitions,
+) -> Found:
+    """Values of ``function``, which is called with rows in the form of ``background``, from the values of coalitions."""
+    if settings.absence == "background":
+        # Rows are mixed and never changed: for each cell it is enough to know the row it comes from.
+        width, b = as_cells(background).shape[1], len(as_cells(background))
+        number = lambda start, count: np.tile(np.arange(start, start + count, dtype=np.float64)[:, None], (1, width))
+        reference, rows = number(0, b), number(b, len(as_cells(X)))
+        pick = _picker(background, X)
+        form = lambda sources: pick(sources.astype(np.intp))
+    else:
+        reference, rows = (_numbers(part, what) for part, what in [(background, "the background"), (X, "X")])
+        form = _former(background)
+    ask = lambda numbers: _answer(function, form(numbers))
+    s = settings
+    values, errors, base, predictions, rounding, evaluations, coalitions, absent = _core.kernel_shap(
+        ask, rows, reference, weights, players, s.absence, s.draws, s.ridge, s.coalitions, s.std_error, s.seed
+    )
+    return Found(
+        values=values.transpose(0, 2, 1),
+        base=base,
+        predictions=predictions,
+        residual=predictions - base - values.sum(axis=2),
+        bound=rounding if errors is None else None,
+        std_error=None if errors is None else errors.transpose(0, 2, 1),
+        sampling=None if errors is None else Sampling(evaluations, s.seed),
+        absent=absent,
+        run={"coalitions valued": str(coalitions)},
+    )
+
+
+def _answer(function: Callable[[Any], Any], rows: Any) -> np.ndarray:
+    """What ``function`` says of some rows, (rows, outputs)."""
+    answer = function(rows)
+    if hasattr(answer, "detach"):
+        answer = answer.detach()
+    try:
+        numbers = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"the function answers with {type(answer).__name__} that are not numbers: give one that returns an array "
+            "(rows,) or (rows, outputs), such as model.predict_proba"
+        ) from None
+    if numbers.ndim not in (1, 2):
+        raise ValueError(f"the function answers with the shape {numbers.shape}: it must be (rows,) or (rows, outputs)")
+    return np.ascontiguousarray(numbers.reshape(len(numbers), -1))
+
+
+def _numbers(rows: Any, what: str) -> np.ndarray:
+    """Finite doubles, which conditional distributions are made of."""
+    try:
+        numbers = np.ascontiguousarray(as_cells(rows), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{what} holds text: conditional distributions take numbers; encode it, or use another game") from None
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{what} holds numbers that are not finite: fill them in or remove the rows")
+    return numbers
+
+
+def _former(background: Any) -> Callable[[np.ndarray], Any]:
+    """From numbers to rows in the form of ``background``."""
+    kind = type(background).__module__.split(".")[0]
+    if kind == "pandas" and hasattr(background, "columns"):
+        import pandas
+
+        return lambda numbers: pandas.DataFrame(numbers, columns=background.columns)
+    if kind == "polars" and hasattr(background, "columns"):
+        import polars
+
+        return lambda numbers: polars.DataFrame(numbers, schema=background.columns)
+    return lambda numbers: numbers
 
 
 def _picker(background: Any, X: Any) -> Callable[[np.ndarray], Any]:

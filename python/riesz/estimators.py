@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from . import _core
 from . import kernels as rk
-from ._data import numbered
+from ._data import is_whole, numbered
 from ._expansion import Expansion
 
 if TYPE_CHECKING:
@@ -113,9 +113,24 @@ def _positive(name: str, value: Any) -> float:
 def _iterations(max_iter: int) -> int | None:
     if max_iter == -1:
         return None
-    if isinstance(max_iter, numbers.Integral) and max_iter > 0:
+    if is_whole(max_iter) and max_iter > 0:
         return int(max_iter)
     raise ValueError(f"max_iter = {max_iter!r}: it is a whole number from 1, or -1 for no limit")
+
+
+def _warn_unless(converged: bool, model: Any) -> None:
+    if not converged:
+        message = (
+            f"{type(model).__name__} stopped at max_iter = {model.max_iter}, before it converged: "
+            "standardise the columns, lower C, raise tol or raise max_iter"
+        )
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+
+def _count(name: str, value: Any, least: int) -> int:
+    if is_whole(value) and value >= least:
+        return int(value)
+    raise ValueError(f"{name} = {value!r}: it is a whole number from {least}")
 
 
 class _Regressor(RegressorMixin, _KernelMachine):
@@ -266,7 +281,7 @@ class SVR(_Regressor):
         See :mod:`riesz.estimators`.
     tol : float, default 1e-3
     max_iter : int, default -1
-        Most iterations; -1 for no limit.
+        Most iterations; -1 for no limit. A fit that stops there warns with scikit-learn's ``ConvergenceWarning``.
     """
 
     def __init__(self, *, kernel="rbf", gamma="scale", degree=3, coef0=0.0, C=1.0, epsilon=0.1, tol=1e-3, max_iter=-1):
@@ -284,7 +299,7 @@ class SVR(_Regressor):
         X, y, names = self._targets(X, y, several=False)
         weights = _weights(sample_weight, X)
         kernel = self._kernel(X, names, weights)
-        core, self.support_, self.n_iter_ = _core.svr(
+        core, self.support_, self.n_iter_, converged = _core.svr(
             kernel,
             names,
             X,
@@ -295,6 +310,7 @@ class SVR(_Regressor):
             _positive("tol", self.tol),
             _iterations(self.max_iter),
         )
+        _warn_unless(converged, self)
         self.support_ = np.asarray(self.support_)
         self.expansion_ = Expansion._wrap(core)
         return self
@@ -313,7 +329,7 @@ class SVC(_Classifier):
         See :mod:`riesz.estimators`.
     tol : float, default 1e-3
     max_iter : int, default -1
-        Most iterations; -1 for no limit.
+        Most iterations; -1 for no limit. A fit that stops there warns with scikit-learn's ``ConvergenceWarning``.
     """
 
     def __init__(self, *, C=1.0, kernel="rbf", gamma="scale", degree=3, coef0=0.0, class_weight=None, tol=1e-3, max_iter=-1):
@@ -330,7 +346,7 @@ class SVC(_Classifier):
         """Fits to labels of any kind."""
         X, codes, weights, names = self._labels(X, y, sample_weight)
         kernel = self._kernel(X, names, weights)
-        core, support, self.n_iter_ = _core.svc(
+        core, support, self.n_iter_, converged = _core.svc(
             kernel,
             names,
             X,
@@ -342,6 +358,7 @@ class SVC(_Classifier):
             _positive("tol", self.tol),
             _iterations(self.max_iter),
         )
+        _warn_unless(converged, self)
         self.support_ = np.asarray(support)
         self.n_iter_ = np.asarray(self.n_iter_)
         self.expansion_ = Expansion._wrap(core)
@@ -428,7 +445,7 @@ class KernelLogisticRegression(_Protecting, _Classifier):
             _positive("alpha", self.alpha),
             class_weights,
             None if weights is None else weights.tolist(),
-            int(self.max_iter),
+            _count("max_iter", self.max_iter, 1),
             penalty,
         )
         self.n_iter_ = steps
@@ -513,7 +530,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
             tuned,
             tuned and self.alpha is None,
             bool(self.normalize_y),
-            int(self.n_restarts_optimizer),
+            _count("n_restarts_optimizer", self.n_restarts_optimizer, 0),
             self._seed(),
         )
         self._warn(self._core_fit.warnings)
@@ -592,7 +609,7 @@ class GaussianProcessClassifier(_Tuned, _Classifier):
             codes.tolist(),
             self._class_names(),
             self.optimizer is not None,
-            int(self.n_restarts_optimizer),
+            _count("n_restarts_optimizer", self.n_restarts_optimizer, 0),
             self._seed(),
         )
         self._warn(self._core_fit.warnings)

@@ -11,11 +11,14 @@ RBF(length_scale=2.0, columns=['age', 'bmi']) + Constant(0.5) * Linear()
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import numbers
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+
+from ._data import is_whole
 
 __all__ = [
     "RBF",
@@ -135,6 +138,8 @@ def _positions(columns: Columns, names: Sequence[str]) -> list[int]:
         return list(range(len(names)))
     if isinstance(columns, str):
         columns = [columns]
+    if not isinstance(columns, Iterable):
+        raise TypeError(f"columns = {columns!r}: it is a list of columns, by name or number")
     known = {name: j for j, name in enumerate(names)}
     found = []
     for column in columns:
@@ -142,7 +147,9 @@ def _positions(columns: Columns, names: Sequence[str]) -> list[int]:
             if column not in known:
                 raise ValueError(f"the kernel reads a column '{column}', but the columns are: {', '.join(names)}")
             found.append(known[column])
-        elif 0 <= int(column) < len(names):
+        elif not is_whole(column):
+            raise TypeError(f"columns = {columns!r}: columns are names or whole numbers, not {column!r}")
+        elif 0 <= column < len(names):
             found.append(int(column))
         else:
             raise ValueError(f"the kernel reads column {column}, but there are {len(names)} columns, from 0")
@@ -300,6 +307,8 @@ class Polynomial(Kernel):
 
     def _factors(self, names):
         columns = _positions(self.columns, names)
+        if not isinstance(self.degree, numbers.Real) or self.degree < 1 or not float(self.degree).is_integer():
+            raise ValueError(f"degree = {self.degree!r}: it is a whole number from 1")
         return [
             {
                 "factor": "polynomial",

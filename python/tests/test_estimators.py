@@ -1,5 +1,6 @@
 """riesz's estimators: scikit-learn's contract, and scikit-learn's own estimators on the same data."""
 
+import contextlib
 import pickle
 
 import numpy as np
@@ -7,8 +8,9 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn import gaussian_process, kernel_ridge, svm
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import kernels as sk
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -82,6 +84,19 @@ def test_support_vector_machines(settings, regression):
     weighted = riesz.SVC(class_weight={"low": 3.0}, **settings).fit(X, classes)
     theirs = svm.SVC(class_weight={"low": 3.0}, **settings).fit(X, classes)
     np.testing.assert_allclose(weighted.decision_function(X), theirs.decision_function(X), **near)
+
+
+def test_support_vector_machines_that_stop_early_warn(regression):
+    X, y, _, _ = regression
+    for model, theirs, target in [(riesz.SVR(C=100.0), svm.SVR(C=100.0), y), (riesz.SVC(C=100.0), svm.SVC(C=100.0), y > 0)]:
+        scores = []
+        for steps in (1, 100_000):
+            message = f"stopped at max_iter = {steps}, before it converged: .* lower C, raise tol or raise max_iter"
+            with pytest.warns(ConvergenceWarning, match=message) if steps == 1 else contextlib.nullcontext():
+                model.set_params(max_iter=steps).fit(X, target)
+            scores.append(model.score(X, target))
+        assert scores[0] < scores[1] and np.all(model.n_iter_ > 1)
+        np.testing.assert_allclose(1.0 * model.predict(X), 1.0 * theirs.fit(X, target).predict(X), atol=0.01)
 
 
 def test_kernel_logistic_regression_with_a_linear_kernel_is_logistic_regression(regression):
@@ -171,9 +186,17 @@ def test_settings_that_make_no_sense(regression):
         (riesz.GaussianProcessRegressor(optimizer="adam"), "optimizer = 'adam'"),
         (riesz.GaussianProcessRegressor(alpha=-1.0), "alpha"),
         (riesz.KernelRidge(kernel=Matern(nu=0.7)), "nu = 0.7"),
+        (riesz.KernelRidge(kernel=RBF(-1.0)), "length_scale = -1"),
+        (riesz.KernelRidge(kernel="poly", degree=2.5), "degree = 2.5"),
+        (riesz.KernelLogisticRegression(max_iter=0), "max_iter = 0: it is a whole number from 1"),
+        (riesz.GaussianProcessRegressor(n_restarts_optimizer=-1), "n_restarts_optimizer = -1: it is a whole number from 0"),
+        (riesz.GaussianProcessClassifier(n_restarts_optimizer=0.5), "n_restarts_optimizer = 0.5"),
+        (riesz.SVR(tol=1e-15), "tol = 1e-15|tol = 0.000000000000001"),
+        # The remedies are Python's arguments.
+        (riesz.KernelLogisticRegression(alpha=1e-9, max_iter=1), "raise alpha or max_iter$"),
     ]:
         with pytest.raises(ValueError, match=culprit):
-            model.fit(X, (y > 0) if isinstance(model, riesz.SVC) else y)
+            model.fit(X, (y > 0) if is_classifier(model) else y)
     with pytest.raises(ValueError, match="one class"):
         riesz.SVC().fit(X, np.ones(50))
     with pytest.raises(AttributeError, match="Lasso"):

@@ -187,8 +187,12 @@ def test_missing_numbers_stay_numbers_in_files(data, tmp_path):
 
 def test_names_of_files_say_what_is_in_them(one, tmp_path):
     for act, name, words in [
-        (one.save, "e.csv", r"e.csv: save writes JSON; .to_frame\(\) makes .* ends in .json"),
-        (one.report, "e.pdf", "e.pdf: report writes HTML, so a name that ends in .html"),
+        (
+            one.save,
+            "e.csv",
+            r"e.csv ends in .csv, but save writes JSON \(for a table use .to_frame\(\)\): give a name that ends in .json",
+        ),
+        (one.report, "e.pdf", "e.pdf ends in .pdf, but report writes HTML: give a name that ends in .html"),
     ]:
         with pytest.raises(ValueError, match=words):
             act(tmp_path / name)
@@ -343,6 +347,10 @@ def test_hostile_input(data, tmp_path):
         (lambda: riesz.Expansion(riesz.kernels.RBF([1.0, 2.0]), X, y), ValueError, "2 numbers"),
         (lambda: riesz.Expansion(riesz.kernels.RBF(), X, y[:3]), ValueError, "50 points"),
         (lambda: riesz.Expansion(riesz.kernels.RBF(columns=["age"]), X, y), ValueError, "'age'"),
+        (lambda: riesz.Expansion(riesz.kernels.RBF(columns=1), X, y), TypeError, "columns = 1: it is a list"),
+        (lambda: riesz.Expansion(riesz.kernels.RBF(columns=[0.7]), X, y), TypeError, "whole numbers, not 0.7"),
+        (lambda: riesz.Expansion(riesz.kernels.Polynomial(-1), X, y), ValueError, "degree = -1: it is a whole number from 1"),
+        (lambda: riesz.Expansion(riesz.kernels.Polynomial(2.5), X, y), ValueError, "degree = 2.5: it is a whole number from 1"),
         (lambda: riesz.Expansion(0 * riesz.kernels.RBF(), X, y), ValueError, "the kernel is zero"),
         (lambda: riesz.Expansion(riesz.kernels.RBF(), X, y * np.inf), ValueError, ""),
         (lambda: riesz.kernels.RBF(lengthscale=1.0), TypeError, "lengthscale"),

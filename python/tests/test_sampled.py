@@ -171,7 +171,7 @@ def test_what_cannot_be_estimated_is_said(data):
     with pytest.raises(ValueError, match="X has 3 columns, but the background has 4"):
         riesz.Explainer(lambda rows: rows["a"], pandas.DataFrame(X, columns=list("abcd")))(X[:, :3])
     poly = SVR(kernel="poly").fit(X, y)
-    with pytest.raises(riesz.UnsupportedModelError, match="given a background and the interventional game"):
+    with pytest.raises(riesz.UnsupportedModelError, match="given a background and the interventional or observational game"):
         riesz.Explainer(poly)
     with pytest.raises(riesz.UnsupportedModelError, match="interventional game"):
         riesz.Explainer(poly, X[:5], game="marginal_product")
@@ -198,3 +198,64 @@ def test_what_cannot_be_estimated_is_said(data):
         riesz.Explainer(lambda rows: rows[:, 0], X[:2], output_names=["a", "b"])(X[:1])
     with pytest.raises(ValueError, match="columns"):
         riesz.Explainer(poly, X[:2, :3])
+
+
+def test_kernel_shap_values_functions_by_coalitions(data):
+    X, y = data
+    model = SVR(kernel="rbf", gamma=0.2, C=5.0).fit(X, y)
+    weights = np.arange(1.0, 9.0)
+    exact = riesz.Explainer(model, X[:8], weights=weights)(X[20:23])
+    asked = riesz.Explainer(model.predict, X[:8], weights=weights, estimator="kernel_shap")
+    whole = asked(X[20:23])
+    # All coalitions: nothing is estimated but what rounding does.
+    assert asked.exactness == whole.exactness == "exact" and whole.certificate.holds
+    np.testing.assert_allclose(whole.values, exact.values, atol=1e-10)
+    wide = np.hstack([X, np.sin(3 * X), X**2])
+    forest = RandomForestClassifier(10, random_state=0).fit(wide, np.digitize(y, [-0.5, 0.5]))
+    sampled = riesz.Explainer(forest.predict_proba, wide[:5], estimator="kernel_shap", coalitions=200)(wide[20:22])
+    precise = riesz.Explainer(forest.predict_proba, wide[:5], permutations=100)(wide[20:22])
+    error = np.hypot(sampled.std_error, precise.std_error)
+    assert sampled.exactness == "estimated" and (np.abs(sampled.values - precise.values) < 5 * error + 1e-9).all()
+
+
+def test_conditional_samplers_for_comparison(data):
+    X, y = data
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    model = SVR(gamma=0.2, C=5.0).fit(frame, y)
+    gaussian = riesz.Explainer(model, frame, game="observational", conditional="gaussian", draws=300)
+    explanation = gaussian(frame[:2])
+    assert gaussian.exactness == explanation.exactness == "estimated" and (explanation.std_error > 0).all()
+    mean, covariance = X.mean(axis=0), np.cov(X.T)
+    rng = np.random.default_rng(0)
+
+    def value(mask):
+        mask = np.asarray(mask)
+        if mask.all():
+            return model.predict(frame[:1])[0]
+        if not mask.any():
+            return model.predict(frame).mean()
+        slope = covariance[np.ix_(~mask, mask)] @ np.linalg.inv(covariance[np.ix_(mask, mask)])
+        rows = np.tile(X[0], (4000, 1))
+        rest = covariance[np.ix_(~mask, ~mask)] - slope @ covariance[np.ix_(mask, ~mask)]
+        rows[:, ~mask] = rng.multivariate_normal(mean[~mask] + slope @ (X[0] - mean)[mask], rest, 4000)
+        return model.predict(pandas.DataFrame(rows, columns=frame.columns)).mean()
+
+    expected = shapley(value, 4)
+    assert (np.abs(explanation.values[0] - expected) < 5 * explanation.std_error[0] + 0.03).all()
+    for conditional in ("kernel", "copula"):
+        found = riesz.Explainer(model.predict, frame, game="observational", conditional=conditional, draws=300)(frame[:2])
+        if conditional == "copula":
+            assert np.abs(found.values - explanation.values).max() < 0.3 * np.abs(explanation.values).max()
+        np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), found.predictions, atol=1e-9)
+    for options, words in [
+        ({"conditional": "vine", "game": "observational"}, "conditional = 'vine'"),
+        ({"conditional": "gaussian"}, "setting of the observational game"),
+        ({"estimator": "tree"}, "estimator = 'tree'"),
+        ({"estimator": "permutation", "game": "observational"}, "permutations estimate the interventional game"),
+        ({"draws": 1}, "draws = 1"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            riesz.Explainer(model, frame, **options)
+    with pytest.raises(ValueError, match="the background holds text"):
+        text = frame.assign(a="x")
+        riesz.Explainer(lambda rows: rows["b"], text, game="observational")(text[:1])

@@ -36,8 +36,8 @@ pub struct Cli {
 #[command(next_help_heading = "General options")]
 pub struct Global {
     /// Number of threads; results are the same for any number [default: all cores]
-    #[arg(long, global = true, value_name = "N")]
-    pub threads: Option<NonZeroUsize>,
+    #[arg(long, global = true, value_name = "N", value_parser = threads)]
+    pub threads: Option<usize>,
     /// Say nothing but errors
     #[arg(long, short, global = true)]
     pub quiet: bool,
@@ -77,7 +77,11 @@ impl Global {
             (Some(format), _) => Ok(format),
             (None, Some("parquet" | "pq")) => Ok(Format::Parquet),
             (None, Some("json")) => Ok(Format::Json),
-            (None, _) => Ok(Format::Csv),
+            (None, None | Some("csv")) => Ok(Format::Csv),
+            (None, Some(other)) => Err(Failure::input(format!(
+                "tables are written as .csv, .parquet or .json, not as .{other}: give one of these endings, or --format; \
+                 pages and pictures are made by 'riesz report' and 'riesz plot'"
+            ))),
         }
     }
 
@@ -88,6 +92,15 @@ impl Global {
             Some(Format::Json) => Ok(true),
             Some(_) => Err(Failure::input("this command answers in words: use --format text or json")),
         }
+    }
+}
+
+/// More threads than any machine has cores for are a slip, and could bring it down.
+fn threads(text: &str) -> std::result::Result<usize, String> {
+    const MOST: usize = 1024;
+    match text.parse() {
+        Ok(count) if (1..=MOST).contains(&count) => Ok(count),
+        _ => Err(format!("it is a whole number from 1 to {MOST}")),
     }
 }
 
@@ -290,6 +303,9 @@ impl FitArgs {
                 kinds.join(", ")
             )));
         }
+        if let Some(twice) = self.target.iter().enumerate().find(|(k, t)| self.target[..*k].contains(t)) {
+            return Err(Failure::input(format!("--target names '{}' twice: leave one out", twice.1)));
+        }
         if self.target.len() > 1 && !matches!(kind, Krr | Gp) {
             return Err(Failure::input(format!(
                 "--model {} takes one --target: fit one model a target, or use krr or gp",
@@ -357,6 +373,19 @@ pub struct GameArgs {
     /// Observational game: stop as soon as no standard error is larger than this
     #[arg(long, value_name = "E")]
     pub std_error: Option<f64>,
+}
+
+impl GameArgs {
+    /// An option that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let options = [
+            ("--game", self.game.is_some()),
+            ("--background", self.background.is_some()),
+            ("--baseline", self.baseline.is_some()),
+            ("--groups", self.groups.is_some()),
+        ];
+        options.iter().find(|(_, given)| *given).map(|(option, _)| *option)
+    }
 }
 
 /// Arguments of `explain`.

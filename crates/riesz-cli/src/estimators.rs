@@ -227,7 +227,12 @@ impl Problem<'_> {
                 Ok(estimator.fit(x, y.data())?.model)
             };
             let y = Matrix::column_vector(target.values.clone());
-            Ok((cross_validate(grid, self.x, &y, &folds, fit)?, "mean squared error"))
+            let name = if self.args.no_standardise {
+                "mean squared error"
+            } else {
+                "mean squared error, in units of the standardised target,"
+            };
+            Ok((cross_validate(grid, self.x, &y, &folds, fit)?, name))
         })?;
         let fit = with(chosen.kernel, chosen.value, self.weights.clone());
         let mut model = fit.fit(self.x, &target.values)?.model;

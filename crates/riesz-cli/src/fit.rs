@@ -3,7 +3,7 @@
 use riesz::explanation::Fact;
 use riesz::format::model::{SavedModel, to_bytes};
 use riesz::kernel::{KernelExpression, Units};
-use riesz::{ColumnKind, Expansion, Table};
+use riesz::{ColumnKind, Error, Expansion, Explainer, Game, Table};
 
 use crate::args::{FitArgs, Global};
 use crate::console::Console;
@@ -76,6 +76,10 @@ pub fn run(args: Box<FitArgs>, global: &Global, console: Console) -> Result<()> 
     let progress = console.progress(&format!("fitting {} rows", x.rows()));
     let mut model = problem.fit()?;
     drop(progress);
+    // Better known now than when the model is to be explained.
+    if let Err(error @ Error::NotProduct { .. }) = Explainer::new(&model, Game::Functional, groups.clone()) {
+        console.note(format!("note: explanations of this model will have {error}"));
+    }
     model.card.push(Fact::new("data", &name));
     model.card.push(Fact::new("rows", x.rows()));
     model.card.push(Fact::new("standardised", if args.no_standardise { "no" } else { "yes" }));

@@ -73,7 +73,7 @@ fn run(cli: Cli) -> Result<()> {
     let console = Console::new(global.quiet);
     if let Some(threads) = global.threads {
         rayon::ThreadPoolBuilder::new()
-            .num_threads(threads.get())
+            .num_threads(threads)
             .build_global()
             .map_err(|e| Failure::input(format!("cannot start {threads} threads: {e}")))?;
     }

@@ -21,6 +21,12 @@ pub fn run(args: &ReportArgs, global: &Global, console: Console) -> Result<()> {
     let rows = args.rows.as_deref().map(|path| args.table.source(path).open()).transpose()?;
     let header = rows.as_ref().map_or(&[][..], |rows| rows.header());
     let explanation = match (read_any(&args.file, header)?, rows) {
+        (Found::Explanation(..), _) if let Some(option) = args.game.given() => {
+            return Err(Failure::input(format!(
+                "{} is an explanation, which has no use for {option}: leave it out, or give a model and rows",
+                args.file.display()
+            )));
+        }
         (Found::Explanation(explanation, _), rows) => complete(*explanation, &args.file, rows, &console)?,
         (Found::Model(..), None) => {
             let name = args.file.display();

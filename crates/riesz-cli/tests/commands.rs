@@ -23,6 +23,13 @@ fn fit_says_what_it_did() {
     let (out, err) = place.good("fit DIABETES --target target --ridge 2 --quiet --format json -o m.riesz");
     assert!(err.is_empty() && serde_json::from_str::<serde_json::Value>(&out).is_ok());
     assert_eq!(place.files(), ["m.riesz"]);
+    // What cannot be explained exactly says so when it is fitted, unless its columns are one player.
+    let note = "note: explanations of this model will have no exact values: the factor";
+    let polynomial = "fit DIABETES --target target --kernel polynomial(age,bmi)+rbf --ridge 1 -o m.riesz";
+    let (_, err) = place.good(polynomial);
+    assert!(err.contains(note) && err.contains("ties the columns age, bmi together"), "{err}");
+    let (_, err) = place.good(&format!("{polynomial} --groups body=age,bmi"));
+    assert!(!err.contains(note), "{err}");
 }
 
 #[test]
@@ -142,9 +149,9 @@ fn parquet_is_read_as_csv_is() {
     for kind in ["csv", "parquet"] {
         place
             .good(&format!("fit e.{kind} --target prediction --ignore row,output --ridge 1 -o {kind}.riesz"));
-        place.good(&format!("predict {kind}.riesz e.{kind} -o {kind}.out"));
+        place.good(&format!("predict {kind}.riesz e.{kind} -o {kind}-out.csv"));
     }
-    assert_eq!(place.read("csv.out"), place.read("parquet.out"));
+    assert_eq!(place.read("csv-out.csv"), place.read("parquet-out.csv"));
     // A model fitted on one reads the other, and a column of text is a category.
     place.good("predict csv.riesz e.parquet -o p.json");
     let (_, err) = place.good("fit e.parquet --target prediction --ignore row --ridge 1 -o t.riesz");
@@ -428,10 +435,16 @@ fn regressions_are_tuned() {
         ("--model krr", "leave-one-out"),
         ("--model krr --fixed-kernel", "leave-one-out"),
         ("--model krr --folds 4 --sample-weight age", "mean squared error on 4 held-out folds"),
-        ("--model svr --c auto", "mean squared error on 5 held-out folds"),
+        (
+            "--model svr --c auto",
+            "mean squared error, in units of the standardised target, on 5 held-out folds",
+        ),
         ("--model gp", "log marginal likelihood"),
         ("--model gp --kernel rbf(ard) --restarts 1 --seed 2", "log marginal likelihood"),
-        ("--model gp --noise 0.5 --fixed-kernel --row-noise age", "log marginal likelihood"),
+        (
+            "--model gp --noise 0.5 --fixed-kernel --row-noise age",
+            "noise, in units of the standardised target",
+        ),
         ("--model gp --fixed-kernel", "log marginal likelihood"),
     ] {
         let (_, err) = place.good(&format!("fit DIABETES --target target {options} -o m.riesz"));

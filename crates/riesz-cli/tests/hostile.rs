@@ -120,6 +120,7 @@ fn tables_that_cannot_be_learnt_from() {
         ("--model svc --class-weight 2=-1", "not a positive number"),
         ("--model svc --target b", "has one value only, '7'"),
         ("--model svc --target a,y", "takes one --target"),
+        ("--model krr --target y,a,y", "--target names 'y' twice"),
         ("--model gp --noise 0", "noise"),
         ("--model gp --target b", "the target 'b' is 7 in every row"),
         ("--model gp --sample-weight a", "has no use for --sample-weight"),
@@ -185,10 +186,24 @@ fn questions_that_cannot_be_asked() {
         ("--groups g=a;h=a", "one group only"),
         ("--groups g;h=a", "is not understood"),
         ("--format text", "not for tables"),
+        ("-o why.html", "not as .html: give one of these endings, or --format"),
+        ("-o why.PNG", "tables are written as .csv, .parquet or .json, not as .png"),
+        ("-o why.xlsx", "not as .xlsx"),
         ("-o no/such/place.csv", "cannot write"),
         ("-o .", "it is a folder"),
     ] {
         place.bad(&format!("explain m.riesz train.csv {options}"), expected);
+    }
+    place.bad("predict m.riesz train.csv -o p.html", "not as .html");
+    place.bad("explain m.riesz train.csv --threads 1000000", "it is a whole number from 1 to 1024");
+    place.bad("explain m.riesz train.csv --threads 0", "it is a whole number from 1 to 1024");
+    place.good("explain m.riesz train.csv -o why.json");
+    for option in ["--background train.csv", "--baseline train.csv", "--game functional", "--groups g=a"] {
+        let name = option.split_whitespace().next().unwrap();
+        place.bad(
+            &format!("report why.json {option} -o why.html"),
+            &format!("is an explanation, which has no use for {name}"),
+        );
     }
     assert_eq!(place.run("explain m.riesz train.csv --game mystery").status.code(), Some(2));
     assert_eq!(place.run("frobnicate").status.code(), Some(2));

@@ -10,7 +10,7 @@ use riesz::fit::{
 };
 use riesz::{Column, Game, Kernel, Matrix, Ridge, Table};
 
-use crate::{Expansion, matrix, refuse, table};
+use crate::{Expansion, matrix, refuse, refuse_in_python, table};
 
 /// A kernel in riesz's JSON form.
 fn kernel(json: &str) -> PyResult<Kernel> {
@@ -55,7 +55,7 @@ pub fn kernel_ridge(
     estimator.center = fit_intercept;
     estimator.penalty = penalty.map(self::penalty);
     let (x, y) = (named(names, &x)?, targets(&y));
-    py.detach(|| estimator.fit(&x, &y)).map(|fit| expansion(fit.model)).map_err(refuse)
+    py.detach(|| estimator.fit(&x, &y)).map(|fit| expansion(fit.model)).map_err(refuse_in_python)
 }
 
 fn penalty((functionals, strength): (PyReadonlyArray2<'_, f64>, f64)) -> Penalty {
@@ -118,11 +118,12 @@ pub fn kernel_logistic_regression(
     estimator.sample_weight = sample_weight;
     estimator.max_iterations = max_iter;
     let x = named(names, &x)?;
-    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse)?;
+    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse_in_python)?;
     Ok((expansion(fit.model), fit.iterations))
 }
 
-/// Support vector classification: the model, the support vectors' rows, and the iterations of each pair.
+/// Support vector classification: the model, the support vectors' rows, the iterations of each pair, and
+/// whether all converged.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
 pub fn svc(
@@ -137,18 +138,20 @@ pub fn svc(
     sample_weight: Option<Vec<f64>>,
     tol: f64,
     max_iter: Option<usize>,
-) -> PyResult<(Expansion, Vec<usize>, Vec<usize>)> {
+) -> PyResult<(Expansion, Vec<usize>, Vec<usize>, bool)> {
     let mut estimator = SupportVectorClassifier::new(self::kernel(kernel)?, c);
     estimator.class_weight = weights_of_classes(class_weight);
     estimator.sample_weight = sample_weight;
     estimator.tolerance = tol;
     estimator.max_iterations = max_iter;
+    // Without a limit of the user's own, not to converge is an error.
+    estimator.keep_unfinished = max_iter.is_some();
     let x = named(names, &x)?;
-    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse)?;
-    Ok((expansion(fit.model), fit.support, fit.iterations))
+    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse_in_python)?;
+    Ok((expansion(fit.model), fit.support, fit.iterations, fit.converged))
 }
 
-/// Support vector regression: the model, the support vectors' rows, and the iterations.
+/// Support vector regression: the model, the support vectors' rows, the iterations, and whether they converged.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
 pub fn svr(
@@ -162,14 +165,16 @@ pub fn svr(
     sample_weight: Option<Vec<f64>>,
     tol: f64,
     max_iter: Option<usize>,
-) -> PyResult<(Expansion, Vec<usize>, usize)> {
+) -> PyResult<(Expansion, Vec<usize>, usize, bool)> {
     let mut estimator = SupportVectorRegressor::new(self::kernel(kernel)?, c, epsilon);
     estimator.sample_weight = sample_weight;
     estimator.tolerance = tol;
     estimator.max_iterations = max_iter;
+    // Without a limit of the user's own, not to converge is an error.
+    estimator.keep_unfinished = max_iter.is_some();
     let x = named(names, &x)?;
-    let fit = py.detach(|| estimator.fit(&x, &y)).map_err(refuse)?;
-    Ok((expansion(fit.model), fit.support, fit.iterations))
+    let fit = py.detach(|| estimator.fit(&x, &y)).map_err(refuse_in_python)?;
+    Ok((expansion(fit.model), fit.support, fit.iterations, fit.converged))
 }
 
 /// A fitted Gaussian process with its posterior covariance.
@@ -205,7 +210,7 @@ impl GaussianProcessFit {
         estimator.restarts = restarts;
         estimator.seed = seed;
         let (x, y) = (named(names, &x)?, targets(&y));
-        Ok(Self { fit: py.detach(|| estimator.fit(&x, &y)).map_err(refuse)? })
+        Ok(Self { fit: py.detach(|| estimator.fit(&x, &y)).map_err(refuse_in_python)? })
     }
 
     /// The posterior mean.
@@ -284,7 +289,7 @@ impl GaussianProcessClassifierFit {
         estimator.restarts = restarts;
         estimator.seed = seed;
         let x = named(names, &x)?;
-        Ok(Self { fit: py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse)? })
+        Ok(Self { fit: py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse_in_python)? })
     }
 
     /// The posterior mean of the latent functions.

@@ -40,6 +40,24 @@ fn refuse(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
+/// A refusal of the library in the words of the Python classes, whose arguments have scikit-learn's names.
+fn refuse_in_python(error: riesz::Error) -> PyErr {
+    let words = [
+        ("lengthscale = ", "length_scale = "),
+        ("period = ", "periodicity = "),
+        ("tolerance = ", "tol = "),
+        ("c times weight = ", "C times weight = "),
+        ("lower c or", "lower C or"),
+        ("raise c or", "raise C or"),
+        ("lower c, raise the tolerance or raise max_iterations", "lower C, raise tol or raise max_iter"),
+        ("raise the ridge, the tolerance or the number of iterations", "raise alpha or max_iter"),
+        ("raise the ridge, or", "raise alpha, or"),
+        ("raise the ridge or noise", "raise alpha"),
+        ("and the noise", "and alpha"),
+    ];
+    refuse(words.iter().fold(error.to_string(), |text, (ours, theirs)| text.replace(ours, theirs)))
+}
+
 fn table(columns: &[Column], rows: ArrayView2<'_, f64>) -> riesz::Result<Table> {
     Table::from_column_major(columns.to_vec(), rows.nrows(), rows.t().iter().copied().collect())
 }
@@ -90,7 +108,7 @@ impl Expansion {
         let points = table(&columns, points.as_array()).map_err(refuse)?;
         let coef = coef.as_array();
         let coef = Matrix::from_row_major(coef.nrows(), coef.ncols(), coef.iter().copied().collect());
-        let mut model = riesz::Expansion::new(kernel, points, coef, intercept).map_err(refuse)?;
+        let mut model = riesz::Expansion::new(kernel, points, coef, intercept).map_err(refuse_in_python)?;
         model.output_names = output_names;
         model.validate().map_err(refuse)?;
         Ok(Self { model: Arc::new(model), groups: None })
@@ -444,7 +462,7 @@ mod _core {
     use super::{Expansion, Explainer, check, codes, report, svg};
 
     #[pymodule_export]
-    use super::sampling::permutation;
+    use super::sampling::{kernel_shap, permutation};
 
     #[pymodule_export]
     use super::fit::{

@@ -110,6 +110,16 @@ fn hostile_explanations_are_drawn_or_refused() {
 }
 
 #[test]
+fn the_functional_game_is_not_read_as_changes_of_the_prediction() {
+    let mut e = explanation(3, &["a", "b"], 1);
+    let said = "do not read them as changes of the prediction";
+    assert!(!report(&e, &Default::default()).unwrap().contains(said));
+    e.provenance.game = "functional".into();
+    let page = report(&e, &Default::default()).unwrap();
+    assert!(page.contains(said) && !page.contains("raised the prediction"));
+}
+
+#[test]
 fn a_broken_certificate_is_said_loudly() {
     let mut e = explanation(3, &["a"], 1);
     e.predictions[0] += 1.0;

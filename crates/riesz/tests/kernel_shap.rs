@@ -97,7 +97,7 @@ fn an_embedding_weighs_the_reference() {
     for o in 0..2 {
         // f - mean = kernel part + (intercept - mean): the constant is weighed too, by Σ_b W_b.
         let one = Expansion::new(
-            Kernel::gaussian(&vec![1.2; 4]) + Kernel::constant(1.0),
+            Kernel::gaussian(&[1.2; 4]) + Kernel::constant(1.0),
             model.points.stack(&table(0, 1, 4)).unwrap(),
             Matrix::column_vector(model.coef.column(o).into_iter().chain([0.0]).collect()),
             vec![0.0],

@@ -47,8 +47,8 @@ pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     colour_bar(&mut canvas, width - 50.0, top, high.max(top + 30.0), "Low", "High", "Feature value");
     let names: Vec<&str> = named.iter().take(3).map(|&j| e.players[j].name.as_str()).collect();
     let about = format!(
-        "One dot for each of {n} rows and each feature: to the right it raised the prediction, to the left it \
-         lowered it; orange dots are high feature values, blue dots low ones. Most important: {}.",
+        "One dot for each of {n} rows and each feature: to the right it pushes the prediction above the base value, to \
+         the left below it; orange dots are high feature values, blue dots low ones. Most important: {}.",
         names.join(", ")
     );
     // Where the axis lies, for pages that show the row under the pointer.

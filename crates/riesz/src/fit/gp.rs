@@ -168,15 +168,19 @@ impl GaussianProcess {
             alpha.row_mut(i).iter_mut().zip(&targets.scale).for_each(|(a, s)| *a *= s);
         }
         let mut model = Expansion::new(kernel, x.clone(), alpha, targets.center)?;
-        model.card = vec![
-            Fact::new("model", "Gaussian process regression"),
-            Fact::measured("noise", noise),
-            Fact::measured("log marginal likelihood", value),
-            Fact::measured("jitter", jitter),
-        ];
-        if self.row_noise.is_some() {
-            model.card.insert(2, Fact::new("noise of single rows", "given"));
+        model.card = vec![Fact::new("model", "Gaussian process regression"), Fact::measured("noise", noise)];
+        if targets.variance != 1.0 {
+            // Both the units of the kernel and those in which the noise is given.
+            model.card[1].name = "noise, in squared units of the target".into();
+            let given =
+                Fact::measured("noise, in units of the standardised target", noise / targets.variance);
+            model.card.push(given);
         }
+        if self.row_noise.is_some() {
+            model.card.push(Fact::new("noise of single rows", "given"));
+        }
+        model.card.push(Fact::measured("log marginal likelihood", value));
+        model.card.push(Fact::measured("jitter", jitter));
         if self.tune != Tune::Nothing {
             model.card.push(Fact::new("restarts", self.restarts));
             model.card.push(Fact::new("optimiser steps", steps));

@@ -79,6 +79,7 @@ impl OneClassSupportVector {
             tolerance: self.tolerance,
             cache_bytes: self.cache_bytes,
             max_iterations: self.max_iterations,
+            keep_unfinished: false,
             shrinking: self.shrinking,
         };
         let solution = solve(problem, settings)?;

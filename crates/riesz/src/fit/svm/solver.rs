@@ -44,6 +44,8 @@ pub(super) struct Settings {
     pub(super) tolerance: f64,
     pub(super) cache_bytes: usize,
     pub(super) max_iterations: Option<usize>,
+    /// Whether to return what there is when these are used up.
+    pub(super) keep_unfinished: bool,
     pub(super) shrinking: bool,
 }
 
@@ -52,13 +54,20 @@ pub(super) struct Solution {
     pub(super) beta: Vec<f64>,
     pub(super) intercept: f64,
     pub(super) iterations: usize,
+    pub(super) converged: bool,
     pub(super) objective: f64,
 }
 
 /// Solves the problem. Cost O(iterations · (n + misses · n d)); memory O(n d) and the cache.
 pub(super) fn solve(problem: Problem<'_>, settings: Settings) -> Result<Solution> {
     if problem.x.rows() == 0 {
-        return Ok(Solution { beta: Vec::new(), intercept: 0.0, iterations: 0, objective: 0.0 });
+        return Ok(Solution {
+            beta: Vec::new(),
+            intercept: 0.0,
+            iterations: 0,
+            converged: true,
+            objective: 0.0,
+        });
     }
     Solver::new(problem, settings)?.run()
 }
@@ -134,7 +143,7 @@ impl<'a> Solver<'a> {
             self.settings.max_iterations.unwrap_or_else(|| 10_000_000.max(self.n.saturating_mul(100)));
         let period = self.n.min(1000);
         let mut countdown = period;
-        let mut iterations = 0;
+        let (mut iterations, mut converged) = (0, true);
         let (mut value, mut i) = self.steepest();
         loop {
             if countdown == 0 {
@@ -155,6 +164,11 @@ impl<'a> Solver<'a> {
                 return Err(overflow());
             }
             if choice.gap < self.settings.tolerance {
+                break;
+            }
+            if iterations >= limit && self.settings.keep_unfinished {
+                self.reconstruct();
+                converged = false;
                 break;
             }
             if iterations >= limit {
@@ -183,7 +197,7 @@ impl<'a> Solver<'a> {
         if self.gradient.iter().any(|g| !g.is_finite()) {
             return Err(overflow());
         }
-        Ok(self.finish(iterations))
+        Ok(self.finish(iterations, converged))
     }
 
     /// The least gradient among steps up, and its row.
@@ -347,7 +361,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    fn finish(self, iterations: usize) -> Solution {
+    fn finish(self, iterations: usize, converged: bool) -> Solution {
         // The multiplier of the constraint: the mean gradient over free coefficients, which are all equal at
         // the optimum, or the middle of the interval of multipliers.
         let (mut sum, mut free) = (0.0, 0_usize);
@@ -375,7 +389,7 @@ impl<'a> Solver<'a> {
         for (place, &r) in self.order.iter().enumerate() {
             beta[r] = self.beta[place];
         }
-        Solution { beta, intercept: -rho, iterations, objective }
+        Solution { beta, intercept: -rho, iterations, converged, objective }
     }
 }
 

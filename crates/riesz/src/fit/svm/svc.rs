@@ -31,6 +31,8 @@ pub struct SupportVectorClassifier {
     pub cache_bytes: usize,
     /// Steps allowed for each pair of classes; `None` for LIBSVM's rule, the larger of 10⁷ and 100 n.
     pub max_iterations: Option<usize>,
+    /// Whether to return the model as it is after these steps, with `converged` false in the fit, instead of an error.
+    pub keep_unfinished: bool,
     /// Whether rows that look settled are set aside. It changes the time taken, not the optimum.
     pub shrinking: bool,
 }
@@ -46,6 +48,8 @@ pub struct SvcFit {
     pub support_per_class: Vec<usize>,
     /// Steps taken, one number a pair of classes.
     pub iterations: Vec<usize>,
+    /// Whether the optimum was reached within the tolerance for every pair.
+    pub converged: bool,
     /// Dual objective `½ βᵀKβ - Σ|β|`, one number a pair of classes.
     pub objective: Vec<f64>,
 }
@@ -61,6 +65,7 @@ impl SupportVectorClassifier {
             tolerance: TOLERANCE,
             cache_bytes: CACHE_BYTES,
             max_iterations: None,
+            keep_unfinished: false,
             shrinking: true,
         }
     }
@@ -96,6 +101,7 @@ impl SupportVectorClassifier {
             tolerance: self.tolerance,
             cache_bytes: self.cache_bytes / pairs.len().min(rayon::current_num_threads()).max(1),
             max_iterations: self.max_iterations,
+            keep_unfinished: self.keep_unfinished,
             shrinking: self.shrinking,
         };
         let solutions: Vec<_> = pairs
@@ -119,11 +125,13 @@ impl SupportVectorClassifier {
             .collect();
         let mut outputs = Vec::with_capacity(pairs.len());
         let (mut intercept, mut iterations, mut objective) = (Vec::new(), Vec::new(), Vec::new());
+        let mut converged = true;
         for solution in solutions {
             let (rows, solution) = solution?;
             outputs.push((rows, solution.beta));
             intercept.push(solution.intercept);
             iterations.push(solution.iterations);
+            converged &= solution.converged;
             objective.push(solution.objective);
         }
         let (support, coef) = support(x.rows(), &outputs);
@@ -145,7 +153,7 @@ impl SupportVectorClassifier {
             ],
         };
         model.validate()?;
-        Ok(SvcFit { model, support, support_per_class, iterations, objective })
+        Ok(SvcFit { model, support, support_per_class, iterations, converged, objective })
     }
 
     /// Checks everything; returns the bound of every row.
@@ -206,6 +214,18 @@ mod tests {
         svc.max_iterations = Some(3);
         let error = svc.fit(&x, &labels, &classes(&["a", "b"])).unwrap_err();
         assert!(matches!(error, Error::NotConverged { iterations: 3, .. }), "{error}");
+        // The objective only falls on the way to the optimum, whatever the steps at which it is left.
+        svc.keep_unfinished = true;
+        let mut before = 0.0;
+        for steps in [3, 10, 30, 100] {
+            svc.max_iterations = Some(steps);
+            let fit = svc.fit(&x, &labels, &classes(&["a", "b"])).unwrap();
+            assert!(!fit.converged && fit.iterations == [steps] && fit.objective[0] < before);
+            before = fit.objective[0];
+        }
+        svc.max_iterations = None;
+        let fit = svc.fit(&x, &labels, &classes(&["a", "b"])).unwrap();
+        assert!(fit.converged && fit.objective[0] < before);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! ε-insensitive support vector regression (Vapnik 1995).
 
-use super::solver::{Problem, Settings, solve};
+use super::solver::{Problem, Settings, Solution, solve};
 use super::{CACHE_BYTES, TOLERANCE, check_bounds, check_tolerance, support};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
@@ -26,6 +26,8 @@ pub struct SupportVectorRegressor {
     pub cache_bytes: usize,
     /// Steps allowed; `None` for LIBSVM's rule, the larger of 10⁷ and 100 n.
     pub max_iterations: Option<usize>,
+    /// Whether to return the model as it is after these steps, with `converged` false in the fit, instead of an error.
+    pub keep_unfinished: bool,
     /// Whether rows that look settled are set aside. It changes the time taken, not the optimum.
     pub shrinking: bool,
 }
@@ -39,6 +41,8 @@ pub struct SvrFit {
     pub support: Vec<usize>,
     /// Steps taken.
     pub iterations: usize,
+    /// Whether the optimum was reached within the tolerance.
+    pub converged: bool,
     /// Dual objective `½ βᵀKβ - yᵀβ + epsilon Σ|β|`.
     pub objective: f64,
 }
@@ -54,6 +58,7 @@ impl SupportVectorRegressor {
             tolerance: TOLERANCE,
             cache_bytes: CACHE_BYTES,
             max_iterations: None,
+            keep_unfinished: false,
             shrinking: true,
         }
     }
@@ -102,19 +107,19 @@ impl SupportVectorRegressor {
             tolerance: self.tolerance,
             cache_bytes: self.cache_bytes,
             max_iterations: self.max_iterations,
+            keep_unfinished: self.keep_unfinished,
             shrinking: self.shrinking,
         };
-        let solution = solve(problem, settings)?;
-        let (support, coef) = support(x.rows(), &[(rows, solution.beta)]);
-        let mut model =
-            Expansion::new(self.kernel.clone(), x.select_rows(&support), coef, vec![solution.intercept])?;
+        let Solution { beta, intercept, iterations, converged, objective } = solve(problem, settings)?;
+        let (support, coef) = support(x.rows(), &[(rows, beta)]);
+        let mut model = Expansion::new(self.kernel.clone(), x.select_rows(&support), coef, vec![intercept])?;
         model.card = vec![
             Fact::new("model", "support vector regression"),
             Fact::new("c", self.c),
             Fact::new("epsilon", self.epsilon),
             Fact::new("support vectors", format!("{} of {} rows", support.len(), x.rows())),
         ];
-        Ok(SvrFit { model, support, iterations: solution.iterations, objective: solution.objective })
+        Ok(SvrFit { model, support, iterations, converged, objective })
     }
 }
 
