@@ -173,7 +173,7 @@ def test_what_cannot_be_estimated_is_said(data):
     poly = SVR(kernel="poly").fit(X, y)
     with pytest.raises(riesz.UnsupportedModelError, match="given a background and the interventional or observational game"):
         riesz.Explainer(poly)
-    with pytest.raises(riesz.UnsupportedModelError, match="interventional game"):
+    with pytest.raises(riesz.UnsupportedModelError, match="interventional or observational game"):
         riesz.Explainer(poly, X[:5], game="marginal_product")
     with pytest.raises(riesz.UnsupportedModelError, match="the function .*<lambda> is not known to have a kernel"):
         riesz.Explainer(lambda rows: rows[:, 0])

@@ -373,6 +373,13 @@ pub struct GameArgs {
     /// Observational game: stop as soon as no standard error is larger than this
     #[arg(long, value_name = "E")]
     pub std_error: Option<f64>,
+    /// Where conditional distributions of a program's observational game come from [default: kernel, a conditional
+    /// mean embedding]
+    #[arg(long, value_name = "WAY", value_parser = ["kernel", "gaussian", "copula"])]
+    pub conditional: Option<String>,
+    /// Draws for each coalition and row with --conditional gaussian or copula [default: 100]
+    #[arg(long, value_name = "N", requires = "conditional")]
+    pub draws: Option<usize>,
 }
 
 impl GameArgs {
@@ -397,12 +404,14 @@ Examples:
   riesz explain m.riesz new.csv --game marginal-product --background train.csv -o why.parquet
   riesz explain m.riesz new.csv --game observational -o why.parquet
   riesz explain m.riesz new.csv --groups 'blood=s1,s2,s3' -o why.json
+  riesz explain 'cmd:python3 forest.py' new.csv --background train.csv --background-rows 50
 
 The table has the columns row (from 0), output, base_value, prediction, residual, and one column
 a player, and where values are estimated one column std_error:PLAYER. CSV and Parquet stream: memory
 does not grow with the number of rows. Exit code 1: a residual exceeds its proved bound.")]
 pub struct ExplainArgs {
-    /// Model file (riesz, or LIBSVM, whose columns are x1, x2, …)
+    /// Model file (riesz, or LIBSVM, whose columns are x1, x2, …), or 'cmd:COMMAND': a program that gets rows as CSV on
+    /// its standard input, in the columns of the background, and answers with a line of numbers a row (KernelSHAP)
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
     /// Table of rows, CSV or Parquet; '-' is standard input; columns that the model does not know are ignored

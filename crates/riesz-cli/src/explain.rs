@@ -5,16 +5,17 @@ use std::path::Path;
 
 use riesz::explanation::Fact;
 use riesz::format::explanation;
-use riesz::{Exactness, Explainer, Explanation};
+use riesz::{Exactness, Explainer, Explanation, Table};
 
 use crate::args::{ExplainArgs, Format, Global};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::games::Question;
+use crate::games::{ProgramQuestion, Question};
 use crate::io::models::read_model;
 use crate::io::output::Output;
 use crate::io::typing::Conforming;
 use crate::io::values;
+use crate::program;
 
 /// Numbers that a JSON explanation may hold. It is one object of whole arrays, for plots and reports that need all
 /// rows at once, so unlike the tables it cannot stream; beyond this a table is the right form.
@@ -25,6 +26,20 @@ pub fn run(args: &ExplainArgs, global: &Global, console: Console) -> Result<()> 
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.table.source(&args.rows).open()?;
     let rows_name = rows.name.clone();
+    let stream = |rows, facts, width, explain: &mut dyn FnMut(&Table) -> Result<Explanation>| {
+        let stream = Stream { path: args.output.as_deref(), format, width, facts };
+        stream.run(rows, &console, |table| explain(table).map_err(|e| e.about(&rows_name)))
+    };
+    if let Some(command) = program::command(&args.model) {
+        let question = ProgramQuestion::read(&args.game, &args.table, global.seed, &console)?;
+        let mut facts = vec![Fact::new("rows", &rows_name)];
+        facts.extend(question.facts.iter().cloned());
+        let width = 2 * (question.columns().len() + question.groups.players().len() + 4);
+        let rows = Conforming::new(rows, question.columns(), width)?;
+        return stream(rows, facts, width, &mut |table| {
+            program::explain(command, &question, table, global.seed)
+        });
+    }
     let saved = read_model(&args.model, rows.header())?;
     let question = Question::read(&args.game, &args.table, &saved, global.seed)?;
     if args.game.game.is_none() {
@@ -34,34 +49,54 @@ pub fn run(args: &ExplainArgs, global: &Global, console: Console) -> Result<()> 
         Explainer::new(&saved.model, question.game, question.groups)?.with_budget(question.budget);
     let players = explainer.groups().players().len();
     let width = saved.model.columns().len() + (players + 4) * saved.model.outputs();
-    let mut rows = Conforming::new(rows, saved.model.columns(), width)?;
-    let mut run_facts = vec![Fact::new("model file", args.model.display()), Fact::new("rows", &rows_name)];
-    run_facts.extend(question.facts);
+    let rows = Conforming::new(rows, saved.model.columns(), width)?;
+    let mut facts = vec![Fact::new("model file", args.model.display()), Fact::new("rows", &rows_name)];
+    facts.extend(question.facts);
+    stream(rows, facts, width, &mut |table| Ok(explainer.explain(table)?))
+}
 
-    let mut sink: Option<Sink> = None;
-    let mut certificate = Certificate::default();
-    let progress = console.progress("explaining");
-    let mut done = 0;
-    while let Some(table) = rows.next()? {
-        let mut chunk = explainer.explain(&table).map_err(|e| Failure::from(e).about(&rows_name))?;
-        chunk.row_numbers.iter_mut().for_each(|row| *row += done);
-        done += chunk.rows();
-        certificate.include(&chunk);
-        match &mut sink {
-            Some(sink) => sink.add(chunk, width)?,
-            none => {
-                chunk.provenance.run.extend(run_facts.iter().cloned());
-                *none = Some(Sink::open(args.output.as_deref(), format, chunk, width)?);
+/// Where explanations go, chunk by chunk.
+struct Stream<'a> {
+    path: Option<&'a Path>,
+    format: Format,
+    /// Numbers that a row takes.
+    width: usize,
+    /// What is said of the run.
+    facts: Vec<Fact>,
+}
+
+impl Stream<'_> {
+    fn run(
+        self,
+        mut rows: Conforming,
+        console: &Console,
+        mut explain: impl FnMut(&Table) -> Result<Explanation>,
+    ) -> Result<()> {
+        let mut sink: Option<Sink> = None;
+        let mut certificate = Certificate::default();
+        let progress = console.progress("explaining");
+        let mut done = 0;
+        while let Some(table) = rows.next()? {
+            let mut chunk = explain(&table)?;
+            chunk.row_numbers.iter_mut().for_each(|row| *row += done);
+            done += chunk.rows();
+            certificate.include(&chunk);
+            match &mut sink {
+                Some(sink) => sink.add(chunk, self.width)?,
+                none => {
+                    chunk.provenance.run.extend(self.facts.iter().cloned());
+                    *none = Some(Sink::open(self.path, self.format, chunk, self.width)?);
+                }
             }
+            progress.say(format!("{done} rows explained"));
         }
-        progress.say(format!("{done} rows explained"));
+        drop(progress);
+        if let Some(sink) = sink {
+            sink.finish()?;
+        }
+        console.note(format!("{done} rows explained; {}", certificate.words()));
+        certificate.check()
     }
-    drop(progress);
-    if let Some(sink) = sink {
-        sink.finish()?;
-    }
-    console.note(format!("{done} rows explained; {}", certificate.words()));
-    certificate.check()
 }
 
 /// What is said of all rows together.

@@ -5,9 +5,11 @@ use std::path::Path;
 use riesz::attribution::coalitions::Budget;
 use riesz::explanation::Fact;
 use riesz::format::model::SavedModel;
+use riesz::game::Absence;
 use riesz::{Background, Column, Game, Groups, Ridge, Table};
 
 use crate::args::{GameArgs, TableArgs};
+use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::input::read_file;
 use crate::io::typing::{Columns, Conforming};
@@ -43,6 +45,11 @@ impl Question {
             _ if !observational && args.ridge.is_some() => Some("--ridge"),
             _ if !observational && args.coalitions.is_some() => Some("--coalitions"),
             _ if !observational && args.std_error.is_some() => Some("--std-error"),
+            _ if args.conditional.as_deref().is_some_and(|way| way != "kernel") => {
+                return Err(Failure::input(
+                    "--conditional gaussian and copula are for programs, 'cmd:COMMAND' in place of the model",
+                ));
+            }
             "functional" if args.background.is_some() => Some("--background"),
             "functional" | "interventional" | "marginal-product" | "observational"
                 if args.baseline.is_some() =>
@@ -99,13 +106,82 @@ impl Question {
             Some(text) => Some(read_groups(text, columns)?),
             None => saved.groups.clone(),
         };
-        let budget = Budget {
-            coalitions: args.coalitions.unwrap_or(Budget::default().coalitions),
-            std_error: args.std_error,
-            seed,
-        };
-        Ok(Self { game, groups, budget, facts })
+        Ok(Self { game, groups, budget: budget(args, seed), facts })
     }
+}
+
+/// A question about a program.
+pub struct ProgramQuestion {
+    /// What absent features are filled in with.
+    pub absence: Absence,
+    /// The players.
+    pub groups: Groups,
+    /// How many coalitions are valued.
+    pub budget: Budget,
+    /// Where its inputs come from.
+    pub facts: Vec<Fact>,
+}
+
+impl ProgramQuestion {
+    /// Reads the background, whose columns are those that the program is asked about, and what else the arguments name.
+    pub fn read(args: &GameArgs, table: &TableArgs, seed: u64, console: &Console) -> Result<Self> {
+        let game = args.game.as_deref().unwrap_or("interventional");
+        let path = match (game, &args.background) {
+            ("interventional" | "observational", Some(path)) => path,
+            ("interventional" | "observational", None) => {
+                return Err(Failure::input("a program needs rows for absent features: --background FILE"));
+            }
+            _ => {
+                return Err(Failure::input(format!(
+                    "the {game} game takes a model whose kernel is known; a program has the interventional and the observational game"
+                )));
+            }
+        };
+        if args.baseline.is_some() {
+            return Err(Failure::input(
+                "a program has no use for --baseline: give it as a --background of one row",
+            ));
+        }
+        let observational = game == "observational";
+        let conditional = args.conditional.as_deref().unwrap_or("kernel");
+        if !observational && (args.conditional.is_some() || args.ridge.is_some()) {
+            return Err(Failure::input(
+                "--conditional and --ridge belong to --game observational: leave them out",
+            ));
+        }
+        let rows = table.source(path).open()?;
+        let names: Vec<String> =
+            rows.header().iter().filter(|c| args.background_weights.as_ref() != Some(c)).cloned().collect();
+        let columns = Columns::read(rows, &names)?.table(&names, &[], console)?.columns().to_vec();
+        let reference = read_background(path, args, table, &columns, seed)?;
+        let mut facts = vec![Fact::new("background", path.display())];
+        facts.push(Fact::new("background rows", reference.rows.rows()));
+        let draws = args.draws.unwrap_or(100);
+        let absence = match conditional {
+            _ if !observational => Absence::Background(reference),
+            "gaussian" => Absence::Gaussian { reference, draws },
+            "copula" => Absence::Copula { reference, draws },
+            _ => {
+                let ridge = args.ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
+                Absence::Embedding { reference, ridge, kernel: None }
+            }
+        };
+        let groups = match &args.groups {
+            Some(text) => read_groups(text, &columns)?,
+            None => Groups::singletons(&columns),
+        };
+        Ok(Self { absence, groups, budget: budget(args, seed), facts })
+    }
+
+    /// The columns that the program is asked about.
+    pub fn columns(&self) -> &[Column] {
+        self.absence.background().rows.columns()
+    }
+}
+
+fn budget(args: &GameArgs, seed: u64) -> Budget {
+    let coalitions = args.coalitions.unwrap_or(Budget::default().coalitions);
+    Budget { coalitions, std_error: args.std_error, seed }
 }
 
 fn read_rows(path: &Path, table: &TableArgs, columns: &[Column]) -> Result<Table> {

@@ -14,6 +14,7 @@ mod inspect;
 mod io;
 mod plot;
 mod predict;
+mod program;
 mod report;
 
 use std::cell::Cell;

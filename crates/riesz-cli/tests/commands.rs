@@ -109,6 +109,57 @@ fn sampled_coalitions_come_with_standard_errors() {
 }
 
 #[test]
+fn programs_are_explained_by_their_answers() {
+    let place = fitted();
+    let riesz = env!("CARGO_BIN_EXE_riesz");
+    let rows = std::fs::read_to_string(diabetes()).unwrap();
+    place.write("rows.csv", rows.lines().take(4).collect::<Vec<_>>().join("\n"));
+    // The background's columns are those that the program is asked about: all but the target.
+    let without_target = |line: &str| line.rsplit_once(',').unwrap().0.to_string();
+    place.write("bg.csv", rows.lines().step_by(60).map(without_target).collect::<Vec<_>>().join("\n"));
+    // The program is riesz itself, asked for predictions: the answer is known.
+    place.write("ask.sh", format!("{riesz} predict m.riesz - --quiet | cut -d, -f2"));
+    let explain = |model: &str, options: &str| {
+        let mut command = place.command();
+        command.args([
+            "explain",
+            model,
+            "rows.csv",
+            "--background",
+            "bg.csv",
+            "--groups",
+            "s=s1,s2,s3,s4,s5,s6",
+        ]);
+        command.args(options.split_whitespace());
+        let output = command.output().unwrap();
+        (output.status.code(), texts(&output))
+    };
+    let (_, (expected, _)) = explain("m.riesz", "");
+    let (code, (found, err)) = explain("cmd:sh ask.sh", "");
+    assert!(code == Some(0) && err.contains("exact"), "{err}");
+    let (expected, found) = (cells(&expected), cells(&found));
+    assert_eq!(found[0], expected[0]);
+    for (a, b) in expected[1..].iter().zip(&found[1..]) {
+        assert!((2..a.len()).all(|j| (number(&a[j]) - number(&b[j])).abs() < 1e-9), "{a:?} {b:?}");
+    }
+    let (_, (_, err)) = explain(
+        "cmd:awk -F, 'NR > 1 {print 2 * $3}'",
+        "--game observational --conditional gaussian --draws 30",
+    );
+    assert!(err.contains("estimated: standard errors"), "{err}");
+    for (model, options, culprit) in [
+        ("cmd:exit 3", "", "ended with the exit code 3"),
+        ("cmd:echo hello", "", "0 lines of numbers about"),
+        ("cmd:sh ask.sh", "--game functional", "takes a model whose kernel is known"),
+        ("cmd:sh ask.sh", "--conditional copula", "belong to --game observational"),
+        ("m.riesz", "--game observational --conditional copula", "are for programs"),
+    ] {
+        let (code, (_, err)) = explain(model, options);
+        assert!(code == Some(2) && err.contains(culprit), "{model} {options}: {err}");
+    }
+}
+
+#[test]
 fn protected_features_lose_their_say() {
     let place = Place::new();
     let importance = |name: &str, game: &str| {

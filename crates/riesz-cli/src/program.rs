@@ -1,0 +1,169 @@
+//! A model that is an external program: 'cmd:COMMAND' in place of a model file. It gets rows as CSV, with a header, on its standard
+//! input, and answers with one line of numbers a row on its standard output; a first line that is no numbers names the outputs.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use riesz::attribution::kernel_shap::{KernelShap, kernel_shap};
+use riesz::explanation::{Exactness, Fact, Provenance};
+use riesz::game::Absence;
+use riesz::table::Groups;
+use riesz::{Explanation, Matrix, Table};
+
+use crate::failure::{Failure, Result};
+use crate::games::ProgramQuestion;
+
+/// Rows that a program is asked about at once: it is started anew each time.
+const BATCH: usize = 1 << 20;
+
+/// The command, if `model` is one and not a file.
+pub fn command(model: &Path) -> Option<&str> {
+    model.to_str()?.strip_prefix("cmd:")
+}
+
+/// Explains some rows of what the program computes.
+pub fn explain(command: &str, question: &ProgramQuestion, rows: &Table, seed: u64) -> Result<Explanation> {
+    let mut names: Option<Vec<String>> = None;
+    let ask = |asked: &Table| -> Result<Matrix> {
+        let (answer, header) = answer(command, asked)?;
+        names = names.take().or(header);
+        Ok(answer)
+    };
+    let ProgramQuestion { absence, groups, budget, .. } = question;
+    let found = kernel_shap(ask, rows, absence, groups, *budget, BATCH)?;
+    let (n, m) = (rows.rows(), found.base.len());
+    let default = || if m == 1 { vec!["y".into()] } else { (1..=m).map(|o| format!("y{o}")).collect() };
+    let output_names = names.filter(|names| names.len() == m).unwrap_or_else(default);
+    Ok(Explanation {
+        players: groups.players().to_vec(),
+        output_names,
+        base_values: (0..n).flat_map(|_| found.base.iter().copied()).collect(),
+        predictions: found.predictions.data().to_vec(),
+        data: rows.clone(),
+        row_numbers: (0..n).collect(),
+        exactness: exactness(&found, groups, seed),
+        provenance: provenance(command, absence, &found),
+        values: found.values,
+    })
+}
+
+fn exactness(found: &KernelShap, groups: &Groups, seed: u64) -> Exactness {
+    if let Some(std_error) = &found.std_error {
+        return Exactness::Estimated { std_error: std_error.clone(), evaluations: found.evaluations, seed };
+    }
+    let (p, m) = (groups.players().len(), found.base.len());
+    let gap = |(g, prediction): (usize, &f64)| {
+        prediction - found.base[g % m] - found.values[g * p..(g + 1) * p].iter().sum::<f64>()
+    };
+    let residual = found.predictions.data().iter().enumerate().map(gap).collect();
+    Exactness::Exact { residual, bound: found.rounding.clone() }
+}
+
+fn provenance(command: &str, absence: &Absence, found: &KernelShap) -> Provenance {
+    let game = if matches!(absence, Absence::Background(_)) { "interventional" } else { "observational" };
+    Provenance {
+        game: game.into(),
+        absent: absence.absent(),
+        model: vec![Fact::new("model", "a program"), Fact::new("command", command)],
+        run: vec![
+            Fact::new("riesz", env!("CARGO_PKG_VERSION")),
+            Fact::new("coalitions valued", found.coalitions),
+        ],
+    }
+}
+
+/// What the program answers about some rows, and the names of its outputs if it gives any.
+fn answer(command: &str, rows: &Table) -> Result<(Matrix, Option<Vec<String>>)> {
+    let broken = |what: &str, error: &std::io::Error| {
+        Failure::input(format!("the program '{command}' {what}: {error}"))
+    };
+    let mut child = Command::new("sh")
+        .args(["-c", command])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|e| broken("does not start", &e))?;
+    let input = csv_of(rows)?;
+    let (stdin, mut stdout) = (child.stdin.take(), child.stdout.take());
+    // Written beside the reading: a program may answer before it has read everything.
+    let writer = std::thread::spawn(move || {
+        // A program that does not read to the end closes its input early; what it answers will tell.
+        stdin.map(|mut stdin| stdin.write_all(&input))
+    });
+    let mut text = String::new();
+    let read = stdout.as_mut().map(|stdout| stdout.read_to_string(&mut text)).transpose();
+    let status = child.wait().map_err(|e| broken("cannot be waited for", &e))?;
+    drop(writer.join());
+    read.map_err(|e| broken("answers with what is not text", &e))?;
+    if !status.success() {
+        let code = status
+            .code()
+            .map_or("was stopped by a signal".into(), |c| format!("ended with the exit code {c}"));
+        return Err(Failure::input(format!("the program '{command}' {code}: it must answer and end with 0")));
+    }
+    parse(&text, rows.rows(), command)
+}
+
+fn csv_of(rows: &Table) -> Result<Vec<u8>> {
+    let wrong = |e: csv::Error| Failure::input(format!("the rows cannot be written for the program: {e}"));
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(rows.columns().iter().map(|c| &c.name)).map_err(wrong)?;
+    for i in 0..rows.rows() {
+        let cells = rows.columns().iter().enumerate().map(|(j, c)| c.format(rows.get(i, j)));
+        writer.write_record(cells).map_err(wrong)?;
+    }
+    writer
+        .into_inner()
+        .map_err(|e| Failure::input(format!("the rows cannot be written for the program: {e}")))
+}
+
+fn parse(text: &str, rows: usize, command: &str) -> Result<(Matrix, Option<Vec<String>>)> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
+    let cells = |line: &str| -> Vec<String> {
+        line.split(',').map(|c| c.trim().trim_matches('"').to_string()).collect()
+    };
+    let number = |cell: &String| cell.parse::<f64>();
+    let names = lines.peek().map(|line| cells(line)).filter(|first| first.iter().any(|c| number(c).is_err()));
+    if names.is_some() {
+        lines.next();
+    }
+    let (mut numbers, mut count, mut outputs) = (Vec::new(), 0, None);
+    for line in lines {
+        let row: Vec<f64> =
+            cells(line).iter().map(number).collect::<std::result::Result<_, _>>().map_err(|_| {
+                Failure::input(format!("the program '{command}' answers with '{line}', which is not numbers"))
+            })?;
+        if *outputs.get_or_insert(row.len()) != row.len() {
+            return Err(Failure::input(format!(
+                "the program '{command}' answers with lines of different lengths"
+            )));
+        }
+        numbers.extend(row);
+        count += 1;
+    }
+    if count != rows {
+        return Err(Failure::input(format!(
+            "the program '{command}' answers with {count} lines of numbers about {rows} rows: one a row is needed"
+        )));
+    }
+    Ok((Matrix::from_row_major(count, outputs.unwrap_or(0), numbers), names))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_lines_of_numbers() {
+        let (found, names) = parse("a,b\n1,2\n\n3,-4e-3\n", 2, "p").unwrap();
+        assert_eq!((found.data(), names), (&[1.0, 2.0, 3.0, -4e-3][..], Some(vec!["a".into(), "b".into()])));
+        assert_eq!(parse("1\n2\n", 2, "p").unwrap().1, None);
+        for (text, culprit) in
+            [("1\n", "1 lines"), ("1\n2,3\n", "different lengths"), ("1\nx\n", "'x'"), ("", "0 lines")]
+        {
+            let refused = parse(text, 2, "p").unwrap_err();
+            assert!(matches!(&refused, Failure::Input(m) if m.contains(culprit)), "{refused:?}");
+        }
+    }
+}
