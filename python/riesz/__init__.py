@@ -16,6 +16,7 @@ from ._core import __version__
 from ._expansion import Expansion, UnsupportedModelError
 from ._explainer import Explainer
 from ._explanation import Certificate, Explanation
+from ._protection import ProtectionPath, protection_path
 from ._sampled import Sampling
 
 #: Estimators import scikit-learn, which takes longer than all the rest, so they are loaded when they are asked for.
@@ -33,11 +34,13 @@ __all__ = [
     "Expansion",
     "Explainer",
     "Explanation",
+    "ProtectionPath",
     "Sampling",
     "UnsupportedModelError",
     "__version__",
     "kernels",
     "plots",
+    "protection_path",
 ]
 
 

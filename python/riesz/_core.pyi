@@ -12,6 +12,7 @@ __all__ = [
     "__version__",
     "check",
     "codes",
+    "functionals",
     "kernel_logistic_regression",
     "kernel_ridge",
     "permutation",
@@ -71,6 +72,10 @@ class Explainer:
         weights: NDArray[np.float64] | None,
         groups: list[tuple[str, list[int]]] | None,
         threads: int | None,
+        ridge: float | None,
+        coalitions: int,
+        std_error: float | None,
+        seed: int,
     ) -> Explainer: ...
     @property
     def absent(self) -> str: ...
@@ -78,7 +83,15 @@ class Explainer:
     def players(self) -> list[tuple[str, list[int]]]: ...
     def explain(
         self, rows: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...
+    ) -> tuple[
+        NDArray[np.float64],
+        NDArray[np.float64],
+        NDArray[np.float64],
+        NDArray[np.float64],
+        NDArray[np.float64] | None,
+        tuple[NDArray[np.float64], int] | None,
+        list[tuple[str, str]],
+    ]: ...
 
 def permutation(
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
@@ -150,7 +163,9 @@ def kernel_ridge(
     x: NDArray[np.float64],
     y: NDArray[np.float64],
     alpha: float,
+    fit_intercept: bool,
     sample_weight: list[float] | None,
+    penalty: tuple[NDArray[np.float64], float] | None,
 ) -> Expansion: ...
 def kernel_logistic_regression(
     kernel: str,
@@ -162,7 +177,18 @@ def kernel_logistic_regression(
     class_weight: list[float] | None,
     sample_weight: list[float] | None,
     max_iter: int,
+    penalty: tuple[NDArray[np.float64], float] | None,
 ) -> tuple[Expansion, int]: ...
+def functionals(
+    kernel: str,
+    names: list[str],
+    x: NDArray[np.float64],
+    game: str,
+    background: NDArray[np.float64],
+    groups: list[tuple[str, list[int]]],
+    protected: list[str],
+    ridge: float | None,
+) -> NDArray[np.float64]: ...
 def svc(
     kernel: str,
     names: list[str],

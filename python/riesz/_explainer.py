@@ -16,7 +16,7 @@ from ._expansion import Expansion, UnsupportedModelError
 from ._explanation import Explanation, Provenance
 from ._gpytorch import is_gpytorch
 from ._gpytorch import read as read_gpytorch
-from ._sampled import Estimates, permutation_estimates
+from ._sampled import Found, Sampling, permutation_estimates
 
 if TYPE_CHECKING:
     # scikit-learn is imported only when a model is read.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: More threads than any machine has cores for are a slip, and could bring it down.
 MAX_THREADS = 1024
 
-GAMES = ("functional", "baseline", "interventional", "marginal_product")
+GAMES = ("functional", "baseline", "interventional", "marginal_product", "observational")
 
 Groups = Mapping[str, Sequence[str | int]]
 
@@ -47,7 +47,7 @@ class Explainer:
         background and the interventional or baseline game, and come with a standard error.
     background : array or data frame of shape (b, d), optional
         Rows that say what features could have been otherwise. Functions are called with rows in this form.
-    game : {"auto", "functional", "baseline", "interventional", "marginal_product"}
+    game : {"auto", "functional", "baseline", "interventional", "marginal_product", "observational"}
         What it means that a feature is absent:
 
         - ``"functional"``: it leaves the kernel (its factor becomes 1); needs no background.
@@ -55,6 +55,8 @@ class Explainer:
           shap's KernelExplainer estimates.
         - ``"baseline"``: they take the values of the background's only row.
         - ``"marginal_product"``: each absent feature is averaged over the background on its own.
+        - ``"observational"``: absent features follow their distribution given the present ones, learnt from the background
+          (by default the model's own training points) by a conditional mean embedding, RKHS-SHAP. Any kernel will do.
         - ``"auto"``: interventional with a background, functional without.
     groups : dict of name to list of columns, optional
         Columns, by name or number, that stand or fall together as one player; others are players of their own.
@@ -62,6 +64,13 @@ class Explainer:
         Weights of the background rows.
     threads : int, optional
         By default one a core. Results do not depend on it.
+    ridge : float, optional
+        Observational game: how much conditional distributions are smoothed; by default what predicts left-out rows best.
+    coalitions : int
+        Observational game: values at most so many coalitions of features. Up to 12 features the default holds all of them, and
+        values are exact; beyond, they are estimated with standard errors.
+    std_error : float, optional
+        Observational game: stops as soon as no standard error is larger.
     permutations : int
         For estimates: random orders of the features for each background row, at least 2. Standard errors shrink with its
         square root, and a row takes about ``2 * permutations * b * d`` calls of the model.
@@ -109,6 +118,9 @@ class Explainer:
         groups: Groups | None = None,
         weights: Any = None,
         threads: int | None = None,
+        ridge: float | None = None,
+        coalitions: int = 4096,
+        std_error: float | None = None,
         permutations: int = 2,
         seed: int = 0,
         output_names: Sequence[str] | None = None,
@@ -123,6 +135,9 @@ class Explainer:
             "groups": groups,
             "weights": weights,
             "threads": threads,
+            "ridge": ridge,
+            "coalitions": coalitions,
+            "std_error": std_error,
             "permutations": permutations,
             "seed": seed,
             "output_names": output_names,
@@ -136,8 +151,12 @@ class Explainer:
             raise ValueError(f"game = '{game}': it is one of {', '.join(GAMES)}, or auto")
         if game == "functional" and background is not None:
             raise ValueError("the functional game has no use for a background: leave it out, or name another game")
-        if game != "functional" and background is None:
+        if game not in ("functional", "observational") and background is None:
             raise ValueError(f"the {game} game needs a background: rows that say what features could have been otherwise")
+        if game != "observational" and (ridge is not None or std_error is not None):
+            raise ValueError(f"ridge and std_error are settings of the observational game, not of the {game} game")
+        if not isinstance(coalitions, (int, np.integer)) or coalitions < 1:
+            raise ValueError(f"coalitions = {coalitions}: it is a positive whole number")
         if threads is not None and (not isinstance(threads, (int, np.integer)) or not 1 <= threads <= MAX_THREADS):
             raise ValueError(f"threads = {threads!r}: it is a whole number from 1 to {MAX_THREADS}, or None for one a core")
         if weights is not None and background is None:
@@ -162,14 +181,15 @@ class Explainer:
                 if self._weights.shape != (b,):
                     raise ValueError(f"weights has the shape {self._weights.shape}: one number a background row is needed")
         self._players = _players(groups, self._imported, self.feature_names)
+        self.exactness, self.reason = "exact", None
+        self._cores: list[_core.Explainer] = []
         try:
-            self._prepare_exact(threads)
-            self.exactness, self.reason = "exact", None
+            self._prepare_cores(threads, ridge, int(coalitions), std_error)
         except UnsupportedModelError as error:
             self._prepare_estimates(error)
             self.exactness, self.reason = "estimated", str(error)
 
-    def _prepare_exact(self, threads: int | None) -> None:
+    def _prepare_cores(self, threads: int | None, ridge: float | None, coalitions: int, std_error: float | None) -> None:
         imported, background = self._imported, self._background
         if imported.refusal is not None:
             raise imported.refusal
@@ -179,13 +199,27 @@ class Explainer:
         playing = [player for player in own if player[1]]
         try:
             self._cores = [
-                _core.Explainer(expansion._core, self.game.replace("_", "-"), rows, self._weights, playing, threads)
+                _core.Explainer(
+                    expansion._core,
+                    self.game.replace("_", "-"),
+                    rows,
+                    self._weights,
+                    playing,
+                    threads,
+                    ridge,
+                    coalitions,
+                    std_error,
+                    self._seed,
+                )
                 for expansion in imported.expansions
             ]
         except ValueError as error:
             if "ties the columns" in str(error):
                 raise UnsupportedModelError(str(error)) from None
             raise
+        if self.game == "observational" and 2 ** len(playing) - 2 > coalitions:
+            self.reason = f"{len(playing)} features have more than {coalitions} coalitions"
+            self.exactness = "estimated"
         # The core orders players by their first column in the model.
         place = {name: k for k, (name, _) in enumerate(self._players)}
         self._used = [place[name] for name, _ in self._cores[0].players]
@@ -207,19 +241,18 @@ class Explainer:
         imported = self._imported
         names, players = self._names(X)
         model = {"model": imported.kind, "explained": imported.explained}
-        run = {"riesz": _core.__version__}
-        if self.exactness == "exact":
-            values, base, predictions, residual, bound = self._exact(X)
-            std_error, sampling, absent = None, None, self._cores[0].absent
+        run: dict[str, str] = {"riesz": _core.__version__}
+        if self._cores:
+            found = self._by_core(X)
             for expansion in imported.expansions:
                 for name, value in expansion._core.card:
                     model.setdefault(name, value)
         else:
-            found = self._estimates(X)
-            values, base, predictions = found.values, found.base, found.predictions
-            std_error, sampling, bound, absent = found.std_error, found.sampling, None, found.absent
-            residual = predictions - base - values.sum(axis=1)
+            found = self._by_calls(X)
+        values, base, predictions = found.values, found.base, found.predictions
+        if found.sampling is not None:
             run["estimated because"] = self.reason or ""
+        run |= found.run
         m = len(base)
         output_names = imported.output_names or (["y"] if m == 1 else [f"y{o}" for o in range(m)])
         if len(output_names) != m:
@@ -228,16 +261,16 @@ class Explainer:
             values=values,
             base_values=np.tile(base, (len(values), 1)),
             predictions=predictions,
-            residual=residual,
-            bound=bound,
-            std_error=std_error,
-            sampling=sampling,
+            residual=found.residual,
+            bound=found.bound,
+            std_error=found.std_error,
+            sampling=found.sampling,
             data=as_cells(X),
             column_names=names,
             players=players,
             output_names=output_names,
             row_numbers=np.arange(len(values)),
-            provenance=Provenance(game=self.game.replace("_", "-"), absent=absent, model=model, run=run),
+            provenance=Provenance(game=self.game.replace("_", "-"), absent=found.absent, model=model, run=run),
         )
 
     def _names(self, X: Any) -> tuple[list[str], list[tuple[str, list[int]]]]:
@@ -255,16 +288,34 @@ class Explainer:
                 raise ValueError(f"the name '{name}' is used twice: rename the group or the column")
         return given, players
 
-    def _exact(self, X: Any) -> tuple[np.ndarray, ...]:
+    def _by_core(self, X: Any) -> Found:
         rows = self._model_rows(X, "X")
         parts = [core.explain(rows) for core in self._cores]
         base = np.concatenate([part[1] for part in parts])
-        values = np.zeros((len(rows), len(self._players), len(base)))
-        values[:, self._used] = np.concatenate([part[0] for part in parts], axis=1).transpose(0, 2, 1)
-        predictions, residual, bound = (np.concatenate([part[k] for part in parts], axis=1) for k in (2, 3, 4))
-        return values, base, predictions, residual, bound
+        n, p = len(rows), len(self._players)
 
-    def _estimates(self, X: Any) -> Estimates:
+        def for_all(cubes: list[np.ndarray]) -> np.ndarray:
+            whole = np.zeros((n, p, len(base)))
+            whole[:, self._used] = np.concatenate(cubes, axis=1).transpose(0, 2, 1)
+            return whole
+
+        bounds = [part[4] for part in parts if part[4] is not None]
+        estimates = [part[5] for part in parts if part[5] is not None]
+        predictions, residual = (np.concatenate([part[k] for part in parts], axis=1) for k in (2, 3))
+        exact = len(bounds) == len(parts)
+        return Found(
+            values=for_all([part[0] for part in parts]),
+            base=base,
+            predictions=predictions,
+            residual=residual,
+            bound=np.concatenate(bounds, axis=1) if exact else None,
+            std_error=None if exact else for_all([error for error, _ in estimates]),
+            sampling=None if exact else Sampling(sum(count for _, count in estimates), self._seed),
+            absent=self._cores[0].absent,
+            run=dict(parts[0][6]),
+        )
+
+    def _by_calls(self, X: Any) -> Found:
         function = self._imported.function
         assert function is not None
         return permutation_estimates(function, X, self._background, self._weights, self._players, self._permutations, self._seed)

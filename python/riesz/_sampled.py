@@ -26,16 +26,22 @@ class Sampling:
 
 
 @dataclass(frozen=True)
-class Estimates:
-    """Values and standard errors (rows, players, outputs), base values (outputs), predictions (rows, outputs)."""
+class Found:
+    """Values (rows, players, outputs), base values (outputs), predictions and residuals (rows, outputs)."""
 
     values: np.ndarray
-    std_error: np.ndarray
     base: np.ndarray
     predictions: np.ndarray
-    sampling: Sampling
+    residual: np.ndarray
+    #: Of exact values, (rows, outputs).
+    bound: np.ndarray | None
+    #: Of estimated values, in their shape.
+    std_error: np.ndarray | None
+    sampling: Sampling | None
     #: What an absent feature means.
     absent: str
+    #: Facts about the run.
+    run: dict[str, str]
 
 
 def permutation_estimates(
@@ -46,7 +52,7 @@ def permutation_estimates(
     players: list[tuple[str, list[int]]],
     permutations: int,
     seed: int,
-) -> Estimates:
+) -> Found:
     """The interventional game of ``function``, which is called with rows in the form of ``background`` (array or data frame,
     with its types and names), estimated from random orders of the players."""
     b, n, width = len(as_cells(background)), len(as_cells(X)), as_cells(background).shape[1]
@@ -76,7 +82,18 @@ def permutation_estimates(
     values, errors, predictions = (np.concatenate([part[k] for part in parts]) for k in (0, 1, 3))
     evaluations = sum(part[4] for part in parts)
     shown = lambda cube: cube.transpose(0, 2, 1)
-    return Estimates(shown(values), shown(errors), parts[0][2], predictions, Sampling(evaluations, seed), parts[0][5])
+    base = parts[0][2]
+    return Found(
+        values=shown(values),
+        base=base,
+        predictions=predictions,
+        residual=predictions - base - values.sum(axis=2),
+        bound=None,
+        std_error=shown(errors),
+        sampling=Sampling(evaluations, seed),
+        absent=parts[0][5],
+        run={},
+    )
 
 
 def _picker(background: Any, X: Any) -> Callable[[np.ndarray], Any]:

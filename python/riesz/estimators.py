@@ -187,8 +187,22 @@ class _Classifier(ClassifierMixin, _KernelMachine):
         return self.classes_[self.expansion_._core.classify(_rows(self, X))]
 
 
-class KernelRidge(MultiOutputMixin, _Regressor):
-    """Kernel ridge regression: ``min_f Σ_i w_i (y_i - f(x_i))² + alpha |f|²``, as scikit-learn's.
+class _Protecting:
+    """What the estimators share that can be told not to lean on some features."""
+
+    def _penalty(self, kernel: str, names: list[str], X: np.ndarray):
+        from ._protection import penalty
+
+        found = penalty(self, kernel, names, X)
+        # A path of strengths keeps what does not change.
+        if hasattr(self, "_functionals") and found is not None:
+            self._functionals = found[0]
+        return found
+
+
+class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
+    """Kernel ridge regression: ``min_f Σ_i w_i (y_i - f(x_i))² + alpha |f|²``, as scikit-learn's, and if features are protected
+    ``+ protect_strength / n Σ φ²`` over their Shapley values (RKHS-SHAP, Shapley-regularised learning).
 
     Parameters
     ----------
@@ -196,14 +210,47 @@ class KernelRidge(MultiOutputMixin, _Regressor):
         The ridge.
     kernel, gamma, degree, coef0
         See :mod:`riesz.estimators`.
+    fit_intercept : bool, default False
+        Whether to fit on targets minus their mean, which becomes the intercept.
+    protect : list of columns, or dict of name to columns, optional
+        Features (or groups of them) whose Shapley values at the training rows are penalised, by name or number.
+    protect_strength : float, default 1
+        The penalty is ``protect_strength / n * sum of squared values``.
+    protect_game : {"interventional", "observational"}, default "interventional"
+        The game of these values. The observational one also takes away what other features say of the protected ones.
+    protect_ridge : float, optional
+        Smoothing of the observational game; by default what predicts left-out rows best.
+    protect_background : array or data frame, optional
+        Background of the interventional game, reference of the observational one; by default the training rows. Penalising the
+        interventional values of n rows costs O(n² · background · d).
     """
 
-    def __init__(self, alpha=1.0, *, kernel="rbf", gamma="scale", degree=3, coef0=1.0):
+    def __init__(
+        self,
+        alpha=1.0,
+        *,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=1.0,
+        fit_intercept=False,
+        protect=None,
+        protect_strength=1.0,
+        protect_game="interventional",
+        protect_ridge=None,
+        protect_background=None,
+    ):
         self.alpha = alpha
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.protect = protect
+        self.protect_strength = protect_strength
+        self.protect_game = protect_game
+        self.protect_ridge = protect_ridge
+        self.protect_background = protect_background
 
     def fit(self, X, y, sample_weight=None):
         """Fits to ``y``, (n,) or (n, targets). Cost n³/3 and the gram matrix."""
@@ -214,7 +261,9 @@ class KernelRidge(MultiOutputMixin, _Regressor):
             # A row of weight 0 is no row.
             X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         weights = None if weights is None else weights.tolist()
-        self.expansion_ = Expansion._wrap(_core.kernel_ridge(kernel, names, X, y, _positive("alpha", self.alpha), weights))
+        penalty = self._penalty(kernel, names, X)
+        alpha, center = _positive("alpha", self.alpha), bool(self.fit_intercept)
+        self.expansion_ = Expansion._wrap(_core.kernel_ridge(kernel, names, X, y, alpha, center, weights, penalty))
         self.dual_coef_ = self.expansion_.coef[:, 0] if self._one_target else self.expansion_.coef
         return self
 
@@ -322,9 +371,10 @@ class SVC(_Classifier):
         return out[:, 0] if len(self.classes_) == 2 else _ovr_decision_function(out < 0, -out, len(self.classes_))
 
 
-class KernelLogisticRegression(_Classifier):
+class KernelLogisticRegression(_Protecting, _Classifier):
     """Kernel logistic regression, binary and multinomial:
-    ``min_f Σ_i w_i log loss(y_i, f(x_i)) + alpha/2 |f|²`` with an intercept that is not penalised.
+    ``min_f Σ_i w_i log loss(y_i, f(x_i)) + alpha/2 |f|²`` with an intercept that is not penalised, and if features are protected
+    ``+ protect_strength / n Σ φ²`` over their Shapley values.
 
     Parameters
     ----------
@@ -335,9 +385,35 @@ class KernelLogisticRegression(_Classifier):
         See :mod:`riesz.estimators`.
     max_iter : int, default 100
         Most Newton steps.
+    protect : list of columns, or dict of name to columns, optional
+        Features (or groups of them) whose Shapley values at the training rows are penalised, by name or number.
+    protect_strength : float, default 1
+        The penalty is ``protect_strength / n * sum of squared values``.
+    protect_game : {"interventional", "observational"}, default "interventional"
+        The game of these values. The observational one also takes away what other features say of the protected ones.
+    protect_ridge : float, optional
+        Smoothing of the observational game; by default what predicts left-out rows best.
+    protect_background : array or data frame, optional
+        Background of the interventional game, reference of the observational one; by default the training rows. Penalising the
+        interventional values of n rows costs O(n² · background · d).
     """
 
-    def __init__(self, alpha=1.0, *, kernel="rbf", gamma="scale", degree=3, coef0=1.0, class_weight=None, max_iter=100):
+    def __init__(
+        self,
+        alpha=1.0,
+        *,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=1.0,
+        class_weight=None,
+        max_iter=100,
+        protect=None,
+        protect_strength=1.0,
+        protect_game="interventional",
+        protect_ridge=None,
+        protect_background=None,
+    ):
         self.alpha = alpha
         self.kernel = kernel
         self.gamma = gamma
@@ -345,11 +421,21 @@ class KernelLogisticRegression(_Classifier):
         self.coef0 = coef0
         self.class_weight = class_weight
         self.max_iter = max_iter
+        self.protect = protect
+        self.protect_strength = protect_strength
+        self.protect_game = protect_game
+        self.protect_ridge = protect_ridge
+        self.protect_background = protect_background
 
     def fit(self, X, y, sample_weight=None):
         """Fits to labels of any kind by Newton's method."""
         X, codes, weights, names = self._labels(X, y, sample_weight)
         kernel = self._kernel(X, names, weights)
+        class_weights = self._class_weights(codes, weights)
+        if self.protect is not None and weights is not None:
+            # A row of weight 0 is no row.
+            X, codes, weights = X[weights > 0], codes[weights > 0], weights[weights > 0]
+        penalty = self._penalty(kernel, names, X)
         core, steps = _core.kernel_logistic_regression(
             kernel,
             names,
@@ -357,9 +443,10 @@ class KernelLogisticRegression(_Classifier):
             codes.tolist(),
             self._class_names(),
             _positive("alpha", self.alpha),
-            self._class_weights(codes, weights),
+            class_weights,
             None if weights is None else weights.tolist(),
             _count("max_iter", self.max_iter, 1),
+            penalty,
         )
         self.n_iter_ = steps
         self.expansion_ = Expansion._wrap(core)

@@ -19,7 +19,9 @@ from ._explanation import Explanation
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["bar", "beeswarm", "force", "heatmap", "scatter", "waterfall"]
+    from ._protection import ProtectionPath
+
+__all__ = ["bar", "beeswarm", "force", "heatmap", "protection_path", "scatter", "waterfall"]
 
 UP, DOWN, NEUTRAL, MUTED = "#d55e00", "#1f6fb2", "#868d96", "#5b6470"
 
@@ -40,6 +42,22 @@ def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int 
     ax.axvline(0.0, color=MUTED, linewidth=0.8, zorder=1)
     ax.set_xlabel(_value_name(e))
     _colour_bar(ax, "feature value")
+    return ax
+
+
+def protection_path(path: ProtectionPath, ax: Axes | None = None) -> Axes:
+    """What protecting features costs: the score against the mean ``|value|`` of the protected features, a point for each
+    strength of :func:`riesz.protection_path`."""
+    ax = _axes(ax, height=4.0)
+    mine = [path.feature_names.index(name) for name in path.protected]
+    importance = path.importances[:, mine].sum(axis=1)
+    ax.plot(importance, path.scores, color=DOWN, marker="o", markersize=5, linewidth=1.5, zorder=3)
+    for strength, x, y in zip(path.strengths, importance, path.scores):
+        ax.annotate(f"{strength:g}", (x, y), xytext=(5, -11), textcoords="offset points", fontsize=8, color=MUTED)
+    ax.set_xlabel(f"mean |value| of {', '.join(path.protected)}")
+    ax.set_ylabel("score")
+    ax.set_xlim(left=0.0)
+    ax.margins(y=0.12)
     return ax
 
 

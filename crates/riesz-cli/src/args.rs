@@ -178,6 +178,7 @@ Examples:
   riesz fit train.csv --target churn --model svc --c auto --class-weight balanced -o m.riesz
   riesz fit train.csv --target price --model krr --kernel 'rbf(age, bmi) + 0.5*linear' -o m.riesz
   cat train.csv | riesz fit - --target y1,y2 --model krr -o m.riesz
+  riesz fit train.csv --target price --protect age --strength 100 --protect-game observational -o m.riesz
 
 Kernels are rbf, laplacian, matern12, matern32, matern52, rq, cauchy, periodic, linear,
 polynomial, categorical and constant, joined by + and *, with numbers as weights. Their arguments
@@ -241,6 +242,25 @@ pub struct FitArgs {
     /// Players of later explanations, 'name=col,col;name=col', or a file with one group a line
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
+    /// Features, or groups of --groups, that krr or klr is not to lean on: their Shapley values at the training rows
+    /// are penalised
+    #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
+    pub protect: Vec<String>,
+    /// How strongly: the penalty is STRENGTH/n times the sum of squared values
+    #[arg(
+        long,
+        value_name = "STRENGTH",
+        default_value_t = 1.0,
+        requires = "protect",
+        allow_negative_numbers = true
+    )]
+    pub strength: f64,
+    /// The game of these values; the observational one also takes away what other features say of the protected ones
+    #[arg(long, value_name = "GAME", requires = "protect", value_parser = ["interventional", "observational"], default_value = "interventional")]
+    pub protect_game: String,
+    /// Smoothing of the observational game, a number like 0.001 [default: what predicts left-out rows best]
+    #[arg(long, value_name = "RIDGE", requires = "protect", allow_negative_numbers = true)]
+    pub protect_ridge: Option<f64>,
     /// Model file to write
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -254,7 +274,13 @@ impl FitArgs {
     pub fn check(&self) -> Result<()> {
         use ModelKind::{Gp, Gpc, Klr, Krr, Svc, Svr};
         let kind = self.model;
-        let uses: [(&str, bool, &[ModelKind]); 9] = [
+        if self.protect_ridge.is_some() && self.protect_game != "observational" {
+            return Err(Failure::input(
+                "--protect-ridge belongs to --protect-game observational: leave it out",
+            ));
+        }
+        let uses: [(&str, bool, &[ModelKind]); 10] = [
+            ("--protect", !self.protect.is_empty(), &[Krr, Klr]),
             ("--ridge", self.ridge.is_some(), &[Krr, Klr]),
             ("--c", self.c.is_some(), &[Svc, Svr]),
             ("--epsilon", self.epsilon.is_some(), &[Svr]),
@@ -320,7 +346,8 @@ pub struct GameArgs {
     /// functional]
     #[arg(long, value_name = "GAME", value_parser = clap::builder::PossibleValuesParser::new(riesz::Game::NAMES))]
     pub game: Option<String>,
-    /// Table of rows from which absent features take their values
+    /// Table of rows from which absent features take their values; for the observational game those from which their
+    /// distribution is learnt [default there: the model's support points]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub background: Option<PathBuf>,
     /// Use this many background rows, drawn at random with --seed [default: all]
@@ -335,6 +362,17 @@ pub struct GameArgs {
     /// Columns that are present or absent together, 'blood=s1,s2;body=bmi', or a file with one group a line
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
+    /// Observational game: how much conditional distributions are smoothed, a number like 0.001 [default: what
+    /// predicts left-out rows best]
+    #[arg(long, value_name = "RIDGE")]
+    pub ridge: Option<f64>,
+    /// Observational game: value at most so many coalitions of features; if there are more, values are estimated
+    /// [default: 4096, all of them up to 12 features]
+    #[arg(long, value_name = "N")]
+    pub coalitions: Option<usize>,
+    /// Observational game: stop as soon as no standard error is larger than this
+    #[arg(long, value_name = "E")]
+    pub std_error: Option<f64>,
 }
 
 impl GameArgs {
@@ -357,11 +395,12 @@ Examples:
   riesz explain m.riesz new.csv | head                      features dropped from the model
   riesz explain m.riesz new.csv --background train.csv -o why.csv
   riesz explain m.riesz new.csv --game marginal-product --background train.csv -o why.parquet
+  riesz explain m.riesz new.csv --game observational -o why.parquet
   riesz explain m.riesz new.csv --groups 'blood=s1,s2,s3' -o why.json
 
 The table has the columns row (from 0), output, base_value, prediction, residual, and one column
-a player. CSV and Parquet stream: memory does not grow with the number of rows. Exit code 1: a
-residual exceeds its proved bound.")]
+a player, and where values are estimated one column std_error:PLAYER. CSV and Parquet stream: memory
+does not grow with the number of rows. Exit code 1: a residual exceeds its proved bound.")]
 pub struct ExplainArgs {
     /// Model file (riesz, or LIBSVM, whose columns are x1, x2, …)
     #[arg(value_hint = ValueHint::FilePath)]

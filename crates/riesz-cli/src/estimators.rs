@@ -7,11 +7,11 @@ use riesz::fit::selection::{
     default_ridges, folds, select_ridge, stratified_folds,
 };
 use riesz::fit::{
-    ClassWeight, GaussianProcess, GaussianProcessClassifier, KernelLogisticRegression, KernelRidge,
+    ClassWeight, GaussianProcess, GaussianProcessClassifier, KernelLogisticRegression, KernelRidge, Penalty,
     SupportVectorClassifier, SupportVectorRegressor, Tune,
 };
 use riesz::kernel::Units;
-use riesz::{Column, Expansion, Kernel, Matrix, Table};
+use riesz::{Column, Expansion, Game, Groups, Kernel, Matrix, Ridge, Table, regularised};
 
 use crate::args::{FitArgs, ModelKind};
 use crate::console::Console;
@@ -30,6 +30,8 @@ pub struct Problem<'a> {
     pub kernel: Kernel,
     /// One a row.
     pub weights: Option<Vec<f64>>,
+    /// The players of later explanations, if they are not the columns.
+    pub groups: Option<Groups>,
     /// Of folds and restarts.
     pub seed: u64,
     /// For warnings.
@@ -118,8 +120,10 @@ impl Problem<'_> {
             }
             Setting::Given(ridge) => estimator.ridge = ridge,
         }
+        estimator.penalty = self.penalty(&estimator.kernel)?;
         let fit = estimator.fit(self.x, &y)?;
         facts.push(Fact::measured("leave-one-out mean squared error", fit.loo_error()));
+        facts.extend(self.protected());
         let mut model = fit.model;
         model.output_names.clone_from(&self.args.target);
         model.card.extend(facts);
@@ -147,10 +151,37 @@ impl Problem<'_> {
                 cross_validate_classes(grid, self.x, codes, classes, &folds, ClassScore::LogLoss, fit)?;
             Ok((scores, "log loss"))
         })?;
-        let fit = with(chosen.kernel, chosen.value, self.weights.clone());
+        let mut fit = with(chosen.kernel, chosen.value, self.weights.clone());
+        fit.penalty = self.penalty(&fit.kernel)?;
         let mut model = fit.fit(self.x, &labels.codes, &labels.classes)?.model;
         model.card.extend(chosen.facts);
+        model.card.extend(self.protected());
         Ok(model)
+    }
+
+    /// The penalty on the values of protected features, with settings that were chosen without it.
+    fn penalty(&self, kernel: &Kernel) -> Result<Option<Penalty>> {
+        if self.args.protect.is_empty() {
+            return Ok(None);
+        }
+        let rows = self.x.clone().into();
+        let game = match self.args.protect_ridge {
+            _ if self.args.protect_game == "interventional" => Game::Interventional { background: rows },
+            ridge => Game::Observational {
+                reference: rows,
+                ridge: ridge.map_or(Ridge::CrossValidated, Ridge::Fixed),
+                kernel: None,
+            },
+        };
+        let groups = self.groups.clone();
+        let strength = self.args.strength;
+        Ok(Some(regularised::penalty(kernel, self.x, game, groups, &self.args.protect, strength)?))
+    }
+
+    /// What was protected, for the model card.
+    fn protected(&self) -> Option<Fact> {
+        let what = format!("{} ({} values)", self.args.protect.join(", "), self.args.protect_game);
+        (!self.args.protect.is_empty()).then(|| Fact::new("protected", what))
     }
 
     fn support_vector_classifier(&self) -> Result<Expansion> {

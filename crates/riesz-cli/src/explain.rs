@@ -5,7 +5,7 @@ use std::path::Path;
 
 use riesz::explanation::Fact;
 use riesz::format::explanation;
-use riesz::{Explainer, Explanation};
+use riesz::{Exactness, Explainer, Explanation};
 
 use crate::args::{ExplainArgs, Format, Global};
 use crate::console::Console;
@@ -30,7 +30,8 @@ pub fn run(args: &ExplainArgs, global: &Global, console: Console) -> Result<()> 
     if args.game.game.is_none() {
         console.note(format!("game: {} ({})", question.game.name(), question.game.absent()));
     }
-    let explainer = Explainer::new(&saved.model, question.game, question.groups)?;
+    let explainer =
+        Explainer::new(&saved.model, question.game, question.groups)?.with_budget(question.budget);
     let players = explainer.groups().players().len();
     let width = saved.model.columns().len() + (players + 4) * saved.model.outputs();
     let mut rows = Conforming::new(rows, saved.model.columns(), width)?;
@@ -69,11 +70,17 @@ pub struct Certificate {
     residual: f64,
     bound: f64,
     failed: Option<usize>,
+    /// The largest standard error, if values are estimated.
+    std_error: Option<f64>,
 }
 
 impl Certificate {
     /// Takes in some rows.
     pub fn include(&mut self, chunk: &Explanation) {
+        if let Exactness::Estimated { std_error, .. } = &chunk.exactness {
+            let largest = std_error.iter().copied().fold(0.0, f64::max);
+            self.std_error = Some(self.std_error.unwrap_or(0.0).max(largest));
+        }
         let Some(certificate) = chunk.certificate() else { return };
         self.residual = self.residual.max(certificate.residual);
         self.bound = self.bound.max(certificate.bound);
@@ -84,6 +91,9 @@ impl Certificate {
 
     /// In words.
     pub fn words(&self) -> String {
+        if let Some(largest) = self.std_error {
+            return format!("estimated: standard errors up to {largest:.1e}");
+        }
         format!(
             "exact: values add up to the predictions within {:.1e} (proved bound {:.1e})",
             self.residual, self.bound

@@ -61,8 +61,16 @@ pub fn run(args: Box<FitArgs>, global: &Global, console: Console) -> Result<()> 
     let kernel = expression.resolve(&x, &units)?;
     let groups = args.groups.as_deref().map(|g| read_groups(g, x.columns())).transpose()?;
     let weights = args.sample_weight.as_deref().map(|c| columns.numbers(c)).transpose()?;
-    let problem =
-        Problem { args: &args, columns: &columns, x: &x, kernel, weights, seed: global.seed, console };
+    let problem = Problem {
+        args: &args,
+        columns: &columns,
+        x: &x,
+        kernel,
+        weights,
+        groups: groups.clone(),
+        seed: global.seed,
+        console,
+    };
     // Opened before the work, so that a place that cannot be written to is found out first.
     let mut output = Output::open(Some(path))?;
     let progress = console.progress(&format!("fitting {} rows", x.rows()));

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use riesz::attribution::coalitions::Budget;
 use riesz::explanation::Fact;
 use riesz::format::model::SavedModel;
-use riesz::{Background, Column, Game, Groups, Table};
+use riesz::{Background, Column, Game, Groups, Ridge, Table};
 
 use crate::args::{GameArgs, TableArgs};
 use crate::failure::{Failure, Result};
@@ -17,6 +18,8 @@ pub struct Question {
     pub game: Game,
     /// The players; `None` for one a column.
     pub groups: Option<Groups>,
+    /// How many coalitions are valued, in games that value any.
+    pub budget: Budget,
     /// Where its inputs come from.
     pub facts: Vec<Fact>,
 }
@@ -35,9 +38,15 @@ impl Question {
             (None, None, Some(_)) => "baseline",
             (None, None, None) => "functional",
         };
+        let observational = name == "observational";
         let unused = match name {
+            _ if !observational && args.ridge.is_some() => Some("--ridge"),
+            _ if !observational && args.coalitions.is_some() => Some("--coalitions"),
+            _ if !observational && args.std_error.is_some() => Some("--std-error"),
             "functional" if args.background.is_some() => Some("--background"),
-            "functional" | "interventional" | "marginal-product" if args.baseline.is_some() => {
+            "functional" | "interventional" | "marginal-product" | "observational"
+                if args.baseline.is_some() =>
+            {
                 Some("--baseline")
             }
             "baseline" if args.background.is_some() => Some("--background"),
@@ -54,6 +63,18 @@ impl Question {
                 })?;
                 facts.push(Fact::new("baseline", path.display()));
                 Game::Baseline { point: read_rows(path, table, columns)? }
+            }
+            "observational" => {
+                let reference = match args.background.as_deref() {
+                    None => saved.model.points.clone().into(),
+                    Some(path) => {
+                        facts.push(Fact::new("background", path.display()));
+                        read_background(path, args, table, columns, seed)?
+                    }
+                };
+                facts.push(Fact::new("reference rows", reference.rows.rows()));
+                let ridge = args.ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
+                Game::Observational { reference, ridge, kernel: None }
             }
             _ => {
                 let path = args.background.as_deref().ok_or_else(|| {
@@ -78,7 +99,12 @@ impl Question {
             Some(text) => Some(read_groups(text, columns)?),
             None => saved.groups.clone(),
         };
-        Ok(Self { game, groups, facts })
+        let budget = Budget {
+            coalitions: args.coalitions.unwrap_or(Budget::default().coalitions),
+            std_error: args.std_error,
+            seed,
+        };
+        Ok(Self { game, groups, budget, facts })
     }
 }
 

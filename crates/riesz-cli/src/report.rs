@@ -1,7 +1,7 @@
 //! `riesz report`.
 
 use riesz::explanation::Fact;
-use riesz::{Explainer, Explanation};
+use riesz::{Exactness, Explainer, Explanation};
 use riesz_report::ReportOptions;
 
 use crate::args::{Global, ReportArgs};
@@ -37,7 +37,8 @@ pub fn run(args: &ReportArgs, global: &Global, console: Console) -> Result<()> {
             if args.game.game.is_none() {
                 console.note(format!("game: {} ({})", question.game.name(), question.game.absent()));
             }
-            let explainer = Explainer::new(&saved.model, question.game, question.groups)?;
+            let explainer =
+                Explainer::new(&saved.model, question.game, question.groups)?.with_budget(question.budget);
             let width = saved.model.columns().len()
                 + (explainer.groups().players().len() + 4) * saved.model.outputs();
             let mut facts = vec![Fact::new("model file", args.file.display()), Fact::new("rows", &rows.name)];
@@ -67,7 +68,7 @@ pub fn run(args: &ReportArgs, global: &Global, console: Console) -> Result<()> {
     write_all(args.output.as_deref(), riesz_report::report(&explanation, &options)?.as_bytes())?;
     let mut certificate = Certificate::default();
     certificate.include(&explanation);
-    if explanation.certificate().is_some() {
+    if !matches!(explanation.exactness, Exactness::Unstated) {
         console.note(certificate.words());
     }
     certificate.check()

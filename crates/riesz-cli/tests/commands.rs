@@ -62,6 +62,7 @@ fn every_game_adds_up_in_every_format() {
         ("baseline", "--baseline one.csv"),
         ("interventional", "--background rows.csv --background-weights bp"),
         ("marginal-product", "--background DIABETES --background-rows 20 --seed 3"),
+        ("observational", "--background DIABETES --background-rows 60 --ridge 0.01 --groups s=s1,s2,s3,s4"),
     ] {
         place.good(&format!("explain m.riesz rows.csv --game {game} {options} -o e.csv"));
         place.good(&format!("explain m.riesz rows.csv --game {game} {options} -o e.json"));
@@ -79,7 +80,64 @@ fn every_game_adds_up_in_every_format() {
     assert!(place.good("explain m.riesz rows.csv --baseline one.csv").1.contains("game: baseline"));
     assert!(place.good("explain m.riesz rows.csv --background rows.csv").1.contains("game: interventional"));
     let (card, _) = place.good("inspect e.json");
-    assert!(card.contains("marginal-product") && card.contains("mean |value| of target"), "{card}");
+    assert!(card.contains("observational") && card.contains("mean |value| of target"), "{card}");
+}
+
+#[test]
+fn sampled_coalitions_come_with_standard_errors() {
+    let place = fitted();
+    let rows = std::fs::read_to_string(diabetes()).unwrap();
+    place.write("rows.csv", rows.lines().take(4).collect::<Vec<_>>().join("\n"));
+    let options = "--game observational --background DIABETES --background-rows 50 --ridge 0.01";
+    let (all, err) = place.good(&format!("explain m.riesz rows.csv {options}"));
+    assert!(err.contains("exact"), "{err}");
+    let (some, err) = place.good(&format!("explain m.riesz rows.csv {options} --coalitions 200"));
+    assert!(err.contains("estimated: standard errors up to"), "{err}");
+    let (all, some) = (cells(&all), cells(&some));
+    assert!(some[0].len() == 25 && some[0][15] == "std_error:age", "{:?}", some[0]);
+    for (all, some) in all[1..].iter().zip(&some[1..]) {
+        for j in 5..15 {
+            let error = (number(&all[j]) - number(&some[j])).abs();
+            assert!(error <= 6.0 * number(&some[j + 10]), "{j}: {error}");
+        }
+    }
+    place.good(&format!("explain m.riesz rows.csv {options} --std-error 0.5 --coalitions 1000 -o e.parquet"));
+    place.good("report e.parquet -o r.html");
+    assert!(place.read("r.html").contains("These values are estimates."));
+    place.bad("explain m.riesz rows.csv --ridge 0.1", "the functional game has no use for --ridge");
+    place.bad("explain m.riesz rows.csv --game observational --coalitions 5", "10 players take at least 36");
+}
+
+#[test]
+fn protected_features_lose_their_say() {
+    let place = Place::new();
+    let importance = |name: &str, game: &str| {
+        place.good(&format!("explain {name} DIABETES --game {game} --background DIABETES --background-rows 60 --groups body=bmi,bp -o e.json"));
+        let explanation = riesz::format::explanation::read(place.read("e.json").as_bytes()).unwrap();
+        let at = explanation.players.iter().position(|p| p.name == "body").unwrap();
+        explanation.mean_abs(0)[at]
+    };
+    let rows = std::fs::read_to_string(diabetes()).unwrap();
+    place.write("some.csv", rows.lines().take(121).collect::<Vec<_>>().join("\n"));
+    let fit = "fit some.csv --target target --ridge 0.5 --groups body=bmi,bp";
+    place.good(&format!("{fit} -o plain.riesz"));
+    for game in ["interventional", "observational"] {
+        let protect = format!("--protect body --protect-game {game} --strength 1000");
+        let (_, err) = place.good(&format!("{fit} {protect} -o m.riesz"));
+        assert!(err.contains(&format!("body ({game} values)")), "{err}");
+        let (before, after) = (importance("plain.riesz", game), importance("m.riesz", game));
+        assert!(after < 0.5 * before, "{game}: {before} {after}");
+    }
+    for (words, culprit) in [
+        ("--model svr --protect age", "--model svr has no use for --protect"),
+        ("--protect weight", "there is no column 'weight'"),
+        ("--protect age --strength -1", "strength = -1"),
+        ("--protect age --protect-ridge 0.1", "--protect-ridge belongs to"),
+        ("--kernel polynomial --protect age", "ties the columns"),
+    ] {
+        place.bad(&format!("fit DIABETES --target target --ridge 1 {words} -o no.riesz"), culprit);
+    }
+    assert!(!place.files().contains(&"no.riesz".to_string()));
 }
 
 #[test]

@@ -6,9 +6,9 @@ use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::fit::{
     ClassWeight, GaussianProcess, GaussianProcessClassifier, GpFit, GpcFit, KernelLogisticRegression,
-    KernelRidge, SupportVectorClassifier, SupportVectorRegressor, Tune,
+    KernelRidge, Penalty, SupportVectorClassifier, SupportVectorRegressor, Tune,
 };
-use riesz::{Column, Kernel, Matrix, Table};
+use riesz::{Column, Game, Kernel, Matrix, Ridge, Table};
 
 use crate::{Expansion, matrix, refuse, refuse_in_python, table};
 
@@ -46,13 +46,54 @@ pub fn kernel_ridge(
     x: PyReadonlyArray2<'_, f64>,
     y: PyReadonlyArray2<'_, f64>,
     alpha: f64,
+    fit_intercept: bool,
     sample_weight: Option<Vec<f64>>,
+    penalty: Option<(PyReadonlyArray2<'_, f64>, f64)>,
 ) -> PyResult<Expansion> {
     let mut estimator = KernelRidge::new(self::kernel(kernel)?, alpha);
     estimator.sample_weight = sample_weight;
-    estimator.center = false;
+    estimator.center = fit_intercept;
+    estimator.penalty = penalty.map(self::penalty);
     let (x, y) = (named(names, &x)?, targets(&y));
     py.detach(|| estimator.fit(&x, &y)).map(|fit| expansion(fit.model)).map_err(refuse_in_python)
+}
+
+fn penalty((functionals, strength): (PyReadonlyArray2<'_, f64>, f64)) -> Penalty {
+    Penalty { functionals: targets(&functionals), strength }
+}
+
+/// The Shapley values of players at the rows of `x` as functionals of a model's coefficients: rows × (players · rows).
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
+pub fn functionals<'py>(
+    py: Python<'py>,
+    kernel: &str,
+    names: Vec<String>,
+    x: PyReadonlyArray2<'_, f64>,
+    game: &str,
+    background: PyReadonlyArray2<'_, f64>,
+    groups: Vec<(String, Vec<usize>)>,
+    protected: Vec<String>,
+    ridge: Option<f64>,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let kernel = self::kernel(kernel)?;
+    let rows: Table = named(names.clone(), &background)?;
+    let x = named(names, &x)?;
+    let game = match game {
+        "interventional" => Game::Interventional { background: rows.into() },
+        "observational" => Game::Observational {
+            reference: rows.into(),
+            ridge: ridge.map_or(Ridge::CrossValidated, Ridge::Fixed),
+            kernel: None,
+        },
+        other => return Err(refuse(format!("features are not protected in the {other} game"))),
+    };
+    let groups = crate::players(x.columns(), groups)?;
+    let found = py
+        .detach(|| riesz::regularised::penalty(&kernel, &x, game, Some(groups), &protected, 0.0))
+        .map_err(refuse)?
+        .functionals;
+    Ok(crate::matrix(found.rows(), found.cols(), found.data().to_vec())?.into_pyarray(py))
 }
 
 /// Kernel logistic regression: the model and its Newton steps.
@@ -69,8 +110,10 @@ pub fn kernel_logistic_regression(
     class_weight: Option<Vec<f64>>,
     sample_weight: Option<Vec<f64>>,
     max_iter: usize,
+    penalty: Option<(PyReadonlyArray2<'_, f64>, f64)>,
 ) -> PyResult<(Expansion, usize)> {
     let mut estimator = KernelLogisticRegression::new(self::kernel(kernel)?, alpha);
+    estimator.penalty = penalty.map(self::penalty);
     estimator.class_weight = weights_of_classes(class_weight);
     estimator.sample_weight = sample_weight;
     estimator.max_iterations = max_iter;

@@ -5,6 +5,8 @@ mod fit;
 mod sampling;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use numpy::ndarray::{Array2, Array3, ArrayView2};
@@ -12,20 +14,23 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReado
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use riesz::attribution::coalitions::Budget;
 use riesz::format::model::{self, SavedModel};
 use riesz::format::{explanation, libsvm};
 use riesz::table::{Groups, level_of_number, level_of_text};
-use riesz::{Background, Column, ColumnKind, Exactness, Game, Kernel, Matrix, Table};
+use riesz::{Background, Column, ColumnKind, Exactness, Explanation, Game, Kernel, Matrix, Ridge, Table};
 use riesz_report::{PlotOptions, ReportOptions, Theme};
 use self_cell::self_cell;
 
-/// Values, base values, predictions, residuals and bounds.
+/// Values, base values, predictions and residuals; bounds, or else standard errors and evaluations; facts about the run.
 type Parts<'py> = (
     Bound<'py, PyArray3<f64>>,
     Bound<'py, PyArray1<f64>>,
     Bound<'py, PyArray2<f64>>,
     Bound<'py, PyArray2<f64>>,
-    Bound<'py, PyArray2<f64>>,
+    Option<Bound<'py, PyArray2<f64>>>,
+    Option<(Bound<'py, PyArray3<f64>>, usize)>,
+    Vec<(String, String)>,
 );
 
 /// How long to compute before looking whether the user pressed Ctrl-C.
@@ -244,12 +249,14 @@ struct Explainer {
     owned: Owned,
     pool: rayon::ThreadPool,
     absent: String,
+    stop: Arc<AtomicBool>,
 }
 
 #[pymethods]
 impl Explainer {
     #[new]
-    #[pyo3(signature = (model, game, background, weights, groups, threads))]
+    #[pyo3(signature = (model, game, background, weights, groups, threads, ridge, coalitions, std_error, seed))]
+    #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
     fn new(
         py: Python<'_>,
         model: &Expansion,
@@ -258,6 +265,10 @@ impl Explainer {
         weights: Option<PyReadonlyArray1<'_, f64>>,
         groups: Option<Vec<(String, Vec<usize>)>>,
         threads: Option<usize>,
+        ridge: Option<f64>,
+        coalitions: usize,
+        std_error: Option<f64>,
+        seed: u64,
     ) -> PyResult<Self> {
         let columns = model.model.columns();
         let rows = || -> PyResult<Background> {
@@ -270,18 +281,30 @@ impl Explainer {
             "baseline" => Game::Baseline { point: rows()?.rows },
             "interventional" => Game::Interventional { background: rows()? },
             "marginal-product" => Game::MarginalProduct { background: rows()? },
+            "observational" => Game::Observational {
+                reference: match &background {
+                    Some(_) => rows()?,
+                    None => model.model.points.clone().into(),
+                },
+                ridge: ridge.map_or(Ridge::CrossValidated, Ridge::Fixed),
+                kernel: None,
+            },
             other => return Err(refuse(format!("there is no game '{other}'"))),
         };
         let groups = groups.map(|groups| players(columns, groups)).transpose()?;
         let absent = game.absent();
         let pool = pool(threads)?;
         let owner = model.model.clone();
-        let owned = py
-            .detach(|| {
-                pool.install(|| Owned::try_new(owner, |model| riesz::Explainer::new(model, game, groups)))
+        let stop = Arc::new(AtomicBool::new(false));
+        let budget = Budget { coalitions, std_error, seed };
+        let prepare = || {
+            Owned::try_new(owner, |model| {
+                let explainer = riesz::Explainer::new(model, game, groups)?;
+                Ok::<_, riesz::Error>(explainer.with_budget(budget).with_stop(stop.clone()))
             })
-            .map_err(refuse)?;
-        Ok(Self { owned, pool, absent })
+        };
+        let owned = py.detach(|| pool.install(prepare)).map_err(refuse)?;
+        Ok(Self { owned, pool, absent, stop })
     }
 
     /// What an absent feature means, in a sentence.
@@ -297,44 +320,93 @@ impl Explainer {
         players.iter().map(|p| (p.name.clone(), p.columns.clone())).collect()
     }
 
-    /// Values (rows, outputs, players), base values (outputs), predictions, residuals and bounds (rows, outputs).
+    /// Values (rows, outputs, players), base values (outputs), predictions and residuals (rows, outputs); bounds (rows, outputs), or
+    /// else standard errors (as values) and evaluations; facts about the run.
     fn explain<'py>(&self, py: Python<'py>, rows: PyReadonlyArray2<'_, f64>) -> PyResult<Parts<'py>> {
         let rows = rows.as_array();
         let explainer = self.owned.borrow_dependent();
         let columns = self.owned.borrow_owner().columns();
         let (n, m, p) = (rows.nrows(), explainer.base().len(), explainer.groups().players().len());
-        let mut values = Vec::with_capacity(n * m * p);
-        let (mut predictions, mut residuals, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut done, mut chunk) = (0, 64);
-        while done < n {
+        let mut whole: Option<Explanation> = None;
+        let (mut done, mut chunk) = (0, explainer.rows_at_once());
+        loop {
             let until = (done + chunk).min(n);
             let part = table(columns, rows.slice(numpy::ndarray::s![done..until, ..])).map_err(refuse)?;
             let start = Instant::now();
-            let part = py.detach(|| self.pool.install(|| explainer.explain(&part))).map_err(refuse)?;
-            let Exactness::Exact { residual, bound } = part.exactness else {
-                return Err(refuse("the explanation is not exact"));
-            };
-            values.extend(part.values);
-            predictions.extend(part.predictions);
-            residuals.extend(residual);
-            bounds.extend(bound);
+            let part = self.interruptible(py, || explainer.explain(&part))?;
+            match &mut whole {
+                Some(whole) => whole.append(part).map_err(refuse)?,
+                none => *none = Some(part),
+            }
             done = until;
-            // Chunks do not change a bit of the result.
+            if done == n {
+                break;
+            }
+            // Chunks do not change a bit of the result, but where each is as dear as the next one they stay as they are.
             if start.elapsed() < PATIENCE {
                 chunk = (2 * chunk).min(1 << 16);
-            } else if start.elapsed() > 4 * PATIENCE {
-                chunk = (chunk / 2).max(1);
             }
-            py.check_signals()?;
         }
-        let values = Array3::from_shape_vec((n, m, p), values).map_err(refuse)?;
+        let Explanation { values, predictions, exactness, provenance, .. } =
+            whole.ok_or_else(|| refuse("nothing was explained"))?;
+        let cube = |numbers| {
+            Ok::<_, PyErr>(Array3::from_shape_vec((n, m, p), numbers).map_err(refuse)?.into_pyarray(py))
+        };
+        let pair = |numbers| Ok::<_, PyErr>(matrix(n, m, numbers)?.into_pyarray(py));
+        let gap = |values: &[f64]| -> Vec<f64> {
+            let sum = |g: usize| values[g * p..(g + 1) * p].iter().sum::<f64>();
+            (0..n * m).map(|g| predictions[g] - explainer.base()[g % m] - sum(g)).collect()
+        };
+        let (residual, bound, estimated) = match exactness {
+            Exactness::Exact { residual, bound } => (residual, Some(pair(bound)?), None),
+            Exactness::Estimated { std_error, evaluations, .. } => {
+                (gap(&values), None, Some((cube(std_error)?, evaluations)))
+            }
+            Exactness::Unstated => return Err(refuse("the explanation does not say how exact it is")),
+        };
         Ok((
-            values.into_pyarray(py),
+            cube(values)?,
             explainer.base().to_vec().into_pyarray(py),
-            matrix(n, m, predictions)?.into_pyarray(py),
-            matrix(n, m, residuals)?.into_pyarray(py),
-            matrix(n, m, bounds)?.into_pyarray(py),
+            pair(predictions)?,
+            pair(residual)?,
+            bound,
+            estimated,
+            provenance.run.into_iter().map(|fact| (fact.name, fact.value)).collect(),
         ))
+    }
+}
+
+impl Explainer {
+    /// Runs `work` in the pool while this thread looks whether the user pressed Ctrl-C.
+    fn interruptible<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce() -> riesz::Result<T> + Send,
+    ) -> PyResult<T> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let receiver = std::sync::Mutex::new(receiver);
+        let mut interrupted = Ok(());
+        let result = std::thread::scope(|scope| {
+            scope.spawn(move || sender.send(self.pool.install(work)));
+            loop {
+                let answer = py.detach(|| {
+                    let receiver = receiver.lock().map_err(|_| RecvTimeoutError::Disconnected)?;
+                    receiver.recv_timeout(PATIENCE)
+                });
+                match answer {
+                    Ok(answer) => return Some(answer),
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+                if interrupted.is_ok() {
+                    interrupted = py.check_signals();
+                    self.stop.store(interrupted.is_err(), Ordering::Relaxed);
+                }
+            }
+        });
+        self.stop.store(false, Ordering::Relaxed);
+        interrupted?;
+        result.ok_or_else(|| refuse("the computation broke off"))?.map_err(refuse)
     }
 }
 
@@ -394,7 +466,8 @@ mod _core {
 
     #[pymodule_export]
     use super::fit::{
-        GaussianProcessClassifierFit, GaussianProcessFit, kernel_logistic_regression, kernel_ridge, svc, svr,
+        GaussianProcessClassifierFit, GaussianProcessFit, functionals, kernel_logistic_regression,
+        kernel_ridge, svc, svr,
     };
 
     #[pymodule_export]

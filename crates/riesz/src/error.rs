@@ -151,6 +151,9 @@ pub enum Error {
         /// What is wrong and what to do.
         problem: String,
     },
+    /// The caller asked to stop.
+    #[error("interrupted")]
+    Interrupted,
     /// A number left the range of double precision.
     #[error("{what} overflowed: {remedy}")]
     Overflow {

@@ -178,9 +178,18 @@ impl Explanation {
                 residual.extend(r);
                 bound.extend(b);
             }
+            (
+                Exactness::Estimated { std_error, evaluations, seed },
+                Exactness::Estimated { std_error: errors, evaluations: more, seed: same_seed },
+            ) if same && *seed == same_seed => {
+                std_error.extend(errors);
+                *evaluations += more;
+            }
             _ => {
                 return Err(Error::Format {
-                    problem: "only exact explanations by the same explainer can be joined".into(),
+                    problem:
+                        "only explanations by the same explainer, exact or estimated alike, can be joined"
+                            .into(),
                 });
             }
         }

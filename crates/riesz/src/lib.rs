@@ -36,6 +36,7 @@
 //! ```
 
 pub mod attribution;
+pub mod embedding;
 pub mod error;
 pub mod expansion;
 pub mod explainer;
@@ -47,9 +48,11 @@ pub mod kernel;
 pub mod linalg;
 mod optimize;
 mod random;
+pub mod regularised;
 mod simd;
 pub mod table;
 
+pub use embedding::Ridge;
 pub use error::{Error, Result};
 pub use expansion::{Expansion, Link};
 pub use explainer::Explainer;

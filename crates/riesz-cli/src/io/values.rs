@@ -1,5 +1,5 @@
 //! Explanations as tables, both ways. One line a row and output: `row, output, base_value, prediction, residual`, then
-//! one column a player. A table can be of any length; unlike the JSON form it does not hold the feature values,
+//! one column a player, and where values are estimated, one column a player for their standard errors. A table can be of any length; unlike the JSON form it does not hold the feature values,
 //! and a CSV file has no place for the certificate and the provenance, which a Parquet file carries beside its columns.
 
 use std::collections::HashMap;
@@ -24,6 +24,9 @@ const LEADING: [&str; 5] = ["row", "output", "base_value", "prediction", "residu
 /// What a player's name begins with in the table if it is one of [`LEADING`].
 const PLAYER: &str = "player:";
 
+/// What the column of a player's standard errors begins with, before the name of the player's own column.
+const STD_ERROR: &str = "std_error:";
+
 /// Numbers that an explanation read back from a table may hold.
 const NUMBERS: usize = 200_000_000;
 
@@ -36,6 +39,9 @@ struct Note {
     provenance: Provenance,
     /// The largest proved bound of all rows, if the values are exact.
     bound: Option<f64>,
+    /// Evaluations and seed, if they are estimated.
+    #[serde(default)]
+    sampling: Option<(usize, u64)>,
 }
 
 /// A table of values being written.
@@ -49,14 +55,24 @@ impl Writer {
     pub fn open(path: Option<&Path>, format: Format, first: &Explanation) -> Result<Self> {
         let mut names: Vec<String> = LEADING.map(String::from).to_vec();
         for player in &first.players {
-            let taken = LEADING.contains(&player.name.as_str()) || player.name.starts_with(PLAYER);
-            names.push(if taken { format!("{PLAYER}{}", player.name) } else { player.name.clone() });
+            let name = player.name.as_str();
+            let taken = LEADING.contains(&name) || name.starts_with(PLAYER) || name.starts_with(STD_ERROR);
+            names.push(if taken { format!("{PLAYER}{name}") } else { name.into() });
+        }
+        let sampling = match first.exactness {
+            Exactness::Estimated { evaluations, seed, .. } => Some((evaluations, seed)),
+            Exactness::Exact { .. } | Exactness::Unstated => None,
+        };
+        if sampling.is_some() {
+            let errors: Vec<String> =
+                names[LEADING.len()..].iter().map(|name| format!("{STD_ERROR}{name}")).collect();
+            names.extend(errors);
         }
         let mut example = vec![Cells::Integers(Vec::new()), Cells::Texts(Vec::new())];
         example.extend((0..names.len() - 2).map(|_| Cells::Numbers(Vec::new())));
         Ok(Self {
             table: TableWriter::open(path, format, names, example)?,
-            note: Note { provenance: first.provenance.clone(), bound: Some(0.0) },
+            note: Note { provenance: first.provenance.clone(), bound: Some(0.0), sampling },
         })
     }
 
@@ -76,7 +92,11 @@ impl Writer {
             Cells::Numbers(chunk.predictions.clone()),
             Cells::Numbers(residual),
         ];
-        cells.extend((0..p).map(|j| Cells::Numbers((0..n * m).map(|k| chunk.values[k * p + j]).collect())));
+        let by_player = |all: &[f64], j: usize| Cells::Numbers((0..n * m).map(|k| all[k * p + j]).collect());
+        cells.extend((0..p).map(|j| by_player(&chunk.values, j)));
+        if let Exactness::Estimated { std_error, .. } = &chunk.exactness {
+            cells.extend((0..p).map(|j| by_player(std_error, j)));
+        }
         self.table.rows(cells)
     }
 
@@ -99,15 +119,26 @@ pub fn read(mut rows: Rows) -> Result<Explanation> {
     let name = rows.name.clone();
     let header = rows.header().to_vec();
     let leading = rows.places(&LEADING.map(String::from))?;
-    let own: Vec<usize> = (0..header.len()).filter(|j| !leading.contains(j)).collect();
+    let (errors, own): (Vec<usize>, Vec<usize>) =
+        (0..header.len()).filter(|j| !leading.contains(j)).partition(|&j| header[j].starts_with(STD_ERROR));
     let p = own.len();
+    // Standard errors of the players, in their order, if each has some.
+    let errors: Vec<usize> = own
+        .iter()
+        .map_while(|&j| {
+            errors.iter().copied().find(|&e| header[e].strip_prefix(STD_ERROR) == Some(&header[j]))
+        })
+        .collect();
     if p == 0 {
         return Err(Failure::input(format!(
             "{name}: there is no column of values after {}",
             LEADING.join(", ")
         )));
     }
-    let wanted: Vec<usize> = leading.iter().chain(&own).copied().collect();
+    let with_errors = errors.len() == p;
+    let width = 4 + if with_errors { 2 * p } else { p };
+    let wanted: Vec<usize> =
+        leading.iter().chain(&own).chain(errors.iter().filter(|_| with_errors)).copied().collect();
     // A line's columns follow one another.
     let mut lines: Vec<f64> = Vec::new();
     let mut row_numbers: Vec<usize> = Vec::new();
@@ -165,16 +196,18 @@ pub fn read(mut rows: Rows) -> Result<Explanation> {
     }
     let (mut base_values, mut predictions, mut residual) = (Vec::new(), Vec::new(), Vec::new());
     let mut values = Vec::with_capacity(n * m * p);
+    let mut std_error = Vec::new();
     for (at, number) in row_numbers.iter().enumerate() {
         for (o, output) in output_names.iter().enumerate() {
             let k = *cells.get(&(at, o)).ok_or_else(|| {
                 Failure::input(format!("{name}: row {number} has no line for output '{output}'"))
             })?;
-            let line = &lines[k * (p + 4)..(k + 1) * (p + 4)];
+            let line = &lines[k * width..(k + 1) * width];
             base_values.push(line[1]);
             predictions.push(line[2]);
             residual.push(line[3]);
-            values.extend_from_slice(&line[4..]);
+            values.extend_from_slice(&line[4..4 + p]);
+            std_error.extend_from_slice(&line[4 + p..]);
         }
     }
     let note: Option<Note> = rows.note(NOTE).and_then(|note| serde_json::from_str(&note).ok());
@@ -185,8 +218,9 @@ pub fn read(mut rows: Rows) -> Result<Explanation> {
             ..Provenance::default()
         },
         bound: None,
+        sampling: None,
     };
-    let Note { provenance, bound } = note.unwrap_or(silent);
+    let Note { provenance, bound, sampling } = note.unwrap_or(silent);
     let player = |&j: &usize| {
         let name = header[j].strip_prefix(PLAYER).unwrap_or(&header[j]).to_string();
         Player { name, columns: Vec::new() }
@@ -199,9 +233,12 @@ pub fn read(mut rows: Rows) -> Result<Explanation> {
         predictions,
         data: Table::from_column_major(Vec::new(), n, Vec::new())?,
         row_numbers,
-        exactness: match bound {
+        exactness: match (bound, sampling) {
             // The largest bound of all rows is one for each.
-            Some(bound) if bound >= 0.0 => Exactness::Exact { residual, bound: vec![bound; n * m] },
+            (Some(bound), None) if bound >= 0.0 => Exactness::Exact { residual, bound: vec![bound; n * m] },
+            (_, Some((evaluations, seed))) if with_errors => {
+                Exactness::Estimated { std_error, evaluations, seed }
+            }
             _ => Exactness::Unstated,
         },
         provenance,
@@ -311,6 +348,30 @@ mod tests {
             };
             assert_eq!(found, expected);
         }
+    }
+
+    #[test]
+    fn standard_errors_stand_beside_the_values() {
+        let folder = tempfile::tempdir().unwrap();
+        let std_error: Vec<f64> = (1..13).map(|k| f64::from(k) / 7.0).collect();
+        let exactness = Exactness::Estimated { std_error, evaluations: 99, seed: 4 };
+        let estimated = Explanation { exactness: exactness.clone(), ..example() };
+        for (format, expected) in [(Format::Csv, Exactness::Unstated), (Format::Parquet, exactness)] {
+            let path = folder.path().join(if format == Format::Parquet { "v.parquet" } else { "v.csv" });
+            let mut writer = Writer::open(Some(&path), format, &estimated).unwrap();
+            writer.rows(&estimated).unwrap();
+            writer.finish().unwrap();
+            let found = read(Source { path, delimiter: None }.open().unwrap()).unwrap();
+            assert_eq!(found.exactness, expected);
+            assert_eq!((found.values, found.players.len()), (estimated.values.clone(), 3));
+        }
+        let text = std::fs::read_to_string(folder.path().join("v.csv")).unwrap();
+        assert!(
+            text.lines()
+                .next()
+                .unwrap()
+                .ends_with("std_error:bmi,std_error:player:row,std_error:player:player:x")
+        );
     }
 
     #[test]

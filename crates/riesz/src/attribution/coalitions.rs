@@ -166,6 +166,15 @@ impl Stratum {
     }
 }
 
+/// What a coalition's value counts in the Shapley value of a player: `(s-1)! (p-s)! / p!` if it is among the coalition's s of p players,
+/// `-s! (p-s-1)! / p!` if it is not.
+pub(crate) fn definition_weight(coalition: &Coalition, player: usize) -> f64 {
+    let (p, s) = (coalition.0.len(), coalition.0.iter().filter(|on| **on).count());
+    let choose = |n: usize, k: usize| (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64);
+    let size = if coalition.0[player] { choose(p - 1, s - 1) } else { -choose(p - 1, s) };
+    1.0 / (p as f64 * size)
+}
+
 /// `C(n, k)`, or `usize::MAX` if it is larger.
 fn binomial(n: usize, k: usize) -> usize {
     let mut result: u128 = 1;
@@ -327,6 +336,9 @@ impl Regression {
             differences.extend_from_slice(&stratum.differences);
         }
         let mut differences = Matrix::from_row_major(pairs, games, differences);
+        if self.whole() {
+            return solved(self.definition(&differences, &total), None);
+        }
         // With A the normal matrix and 1 the vector of ones, the solution is H b + c (v(all) - v(∅)), where
         // c = A⁻¹1 / 1ᵀA⁻¹1 and H = A⁻¹ - A⁻¹1 1ᵀA⁻¹ / 1ᵀA⁻¹1. H takes 1 to 0, so a coalition and its complement enter through
         // the difference of their values alone.
@@ -348,9 +360,6 @@ impl Regression {
         let mut values = weighted.transpose().matmul(&differences).transpose();
         for (g, total) in total.iter().enumerate() {
             values.row_mut(g).iter_mut().zip(&sums).for_each(|(v, s)| *v += s / all * total);
-        }
-        if self.whole() {
-            return solved(values, None);
         }
         // What the fit leaves of each difference, over 1 - leverage (the jackknife's), times its effect on the values.
         let mut signs = z;
@@ -389,6 +398,21 @@ impl Regression {
     }
 }
 
+impl Regression {
+    /// The values from all coalitions, by definition; for a coalition's complement the signs change.
+    fn definition(&self, differences: &Matrix, total: &[f64]) -> Matrix {
+        let p = self.players;
+        let drawn = self.strata.iter().flat_map(|s| &s.drawn);
+        let coefficients = drawn.flat_map(|s| (0..p).map(move |j| definition_weight(s, j))).collect();
+        let coefficients = Matrix::from_row_major(differences.rows(), p, coefficients);
+        let mut values = differences.transpose().matmul(&coefficients);
+        for (g, total) in total.iter().enumerate() {
+            values.row_mut(g).iter_mut().for_each(|v| *v += total / p as f64);
+        }
+        values
+    }
+}
+
 /// Shapley values of `game` within a budget. All coalitions are valued if they fit and no standard error is asked for.
 ///
 /// # Errors
@@ -401,7 +425,7 @@ pub fn solve<G: CoalitionGame>(game: &mut G, budget: Budget) -> Result<Solution,
         let allowed = format!("{players} players take at least {smallest}");
         return Err(Error::parameter("coalitions", budget.coalitions, allowed).into());
     }
-    if let Some(target) = budget.std_error.filter(|e| !(*e > 0.0)) {
+    if let Some(target) = budget.std_error.filter(|e| e.is_nan() || *e <= 0.0) {
         return Err(Error::parameter("std_error", target, "it is a positive number").into());
     }
     let mut regression = Regression::new(game, budget.seed)?;

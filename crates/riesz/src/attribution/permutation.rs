@@ -94,9 +94,7 @@ pub fn estimate<E: From<Error>>(
         Ok(out)
     };
     let columns = rows.columns();
-    let by_column: Vec<f64> =
-        (0..columns.len()).flat_map(|j| reference.rows.iter().map(move |row| row[j])).collect();
-    let at_background = ask(&Table::from_column_major(columns.to_vec(), reference.rows.len(), by_column)?)?;
+    let at_background = ask(&reference.table(columns)?)?;
     let predictions = if rows.rows() == 0 { Matrix::zeros(0, at_background.cols()) } else { ask(rows)? };
     let (m, players) = (at_background.cols(), groups.players());
     let p = players.len();

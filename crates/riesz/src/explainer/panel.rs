@@ -8,8 +8,12 @@ use crate::simd::{LANES, Lanes, Plain};
 pub(super) struct Panel {
     /// Column-major, `len` rows.
     points: Vec<f64>,
-    /// Number of rows.
+    /// Number of rows, padding included.
     pub(super) len: usize,
+    /// Number of rows without padding.
+    pub(super) own: usize,
+    /// Rows of the panels before it, padding included.
+    pub(super) from: usize,
     /// Coefficients by output: `coef[output][block]`.
     pub(super) coef: Vec<Vec<Lanes>>,
 }
@@ -23,6 +27,7 @@ impl Panel {
 /// Cuts the support points into panels of at most `len` rows.
 pub(super) fn panels(model: &Expansion, len: usize) -> Vec<Panel> {
     let (n, d, m) = (model.points.rows(), model.points.width(), model.outputs());
+    let mut from = 0;
     (0..n)
         .step_by(len)
         .map(|start| {
@@ -40,7 +45,8 @@ pub(super) fn panels(model: &Expansion, len: usize) -> Vec<Panel> {
                     column[i / LANES].0[i % LANES] = model.coef[(start + i, o)];
                 }
             }
-            Panel { points, len: padded, coef }
+            from += padded;
+            Panel { points, len: padded, own, from: from - padded, coef }
         })
         .collect()
 }

@@ -5,6 +5,7 @@
 //! whatever the data, and steps are damped by the generalised self-concordance of the loss (Bach 2010), so that
 //! the method converges from zero, on separable classes too.
 
+use super::Penalty;
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
@@ -36,6 +37,8 @@ pub struct KernelLogisticRegression {
     pub tolerance: f64,
     /// Newton steps allowed, 100 by default. Ten are usual.
     pub max_iterations: usize,
+    /// A further penalty, on Shapley values for example; then no row has weight 0.
+    pub penalty: Option<Penalty>,
 }
 
 /// A fitted logistic regression.
@@ -62,6 +65,7 @@ impl KernelLogisticRegression {
             fit_intercept: true,
             tolerance: 1e-12,
             max_iterations: 100,
+            penalty: None,
         }
     }
 
@@ -92,8 +96,13 @@ impl KernelLogisticRegression {
                 remedy: "standardise the columns, or check the kernel's parameters",
             });
         }
+        let penalised = match &self.penalty {
+            None => None,
+            // The objective has ridge/2 before its quadratic form.
+            Some(penalty) => Some(penalty.apply(gram.clone(), self.ridge / 2.0)?),
+        };
         let problem = Problem {
-            gram,
+            gram: penalised.as_ref().map_or(gram, |penalised| penalised.gram.clone()),
             labels: rows.iter().map(|&r| labels[r]).collect(),
             weights: rows.iter().map(|&r| weights[r]).collect(),
             outputs: if classes.len() == 2 { 1 } else { classes.len() },
@@ -108,7 +117,10 @@ impl KernelLogisticRegression {
         let model = Expansion {
             kernel: self.kernel.clone(),
             points,
-            coef: coef.transpose(),
+            coef: match &penalised {
+                None => coef.transpose(),
+                Some(penalised) => penalised.lift(&coef.transpose()),
+            },
             intercept,
             output_names,
             link,

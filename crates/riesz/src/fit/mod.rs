@@ -10,6 +10,7 @@
 //! | [`KernelLogisticRegression`] | logarithmic | damped Newton |
 //! | [`SupportVectorClassifier`], [`SupportVectorRegressor`], [`OneClassSupportVector`] | hinge, ε-insensitive, one-class | sequential minimal optimisation |
 //!
+//! A [`Penalty`] on functionals of the model, such as Shapley values, can be added to ridge and logistic regression.
 //! Settings are chosen with [`selection`].
 
 mod evidence;
@@ -17,6 +18,7 @@ mod gp;
 mod gpc;
 mod labels;
 mod logistic;
+mod penalty;
 mod ridge;
 pub mod selection;
 mod svm;
@@ -25,6 +27,7 @@ pub use gp::{GaussianProcess, GpFit, Tune};
 pub use gpc::{Curvature, GaussianProcessClassifier, GpcFit};
 pub use labels::ClassWeight;
 pub use logistic::{KernelLogisticRegression, KlrFit};
+pub use penalty::Penalty;
 pub use ridge::{KernelRidge, RidgeFit};
 pub use svm::{
     OneClassFit, OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor, SvcFit, SvrFit,

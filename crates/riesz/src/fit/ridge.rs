@@ -1,5 +1,6 @@
 //! Kernel ridge regression (Saunders, Gammerman and Vovk 1998), with leave-one-out in closed form.
 
+use super::Penalty;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
@@ -18,6 +19,8 @@ pub struct KernelRidge {
     pub center: bool,
     /// One positive weight a row; `None` for equal weights.
     pub sample_weight: Option<Vec<f64>>,
+    /// A further penalty, on Shapley values for example.
+    pub penalty: Option<Penalty>,
 }
 
 /// A fitted ridge regression.
@@ -25,8 +28,10 @@ pub struct KernelRidge {
 pub struct RidgeFit {
     /// The model.
     pub model: Expansion,
-    /// The factor of the gram matrix plus ridge.
+    /// The factor of the gram matrix (with a further penalty, of the one it is moved into) plus ridge.
     pub factor: Cholesky,
+    /// The coefficients on this gram matrix, rows × targets: those of the model, but for a penalty.
+    pub dual_coef: Matrix,
     /// What had to be added to the diagonal besides the ridge.
     pub jitter: f64,
 }
@@ -36,14 +41,14 @@ impl RidgeFit {
     /// inverse (Rifkin and Lippert 2007). Cost 2n³/3, twice that of the fit.
     pub fn loo_error(&self) -> f64 {
         let inverse = self.factor.inverse();
-        mean_square(&self.model.coef, |i| inverse[(i, i)])
+        mean_square(&self.dual_coef, |i| inverse[(i, i)])
     }
 }
 
 impl KernelRidge {
     /// Kernel ridge regression with centred targets and equal weights.
     pub fn new(kernel: Kernel, ridge: f64) -> Self {
-        Self { kernel, ridge, center: true, sample_weight: None }
+        Self { kernel, ridge, center: true, sample_weight: None, penalty: None }
     }
 
     /// Fits to `y` (n × targets). Cost n³/3 and the gram matrix, O(n² d).
@@ -54,9 +59,16 @@ impl KernelRidge {
         self.check(x, y)?;
         let (targets, intercept) = self.centred(y);
         let mut gram = self.kernel.gram(x);
+        let mut lift = None;
+        if let Some(penalty) = &self.penalty {
+            let penalised = penalty.apply(gram, self.ridge)?;
+            gram = penalised.gram.clone();
+            lift = Some(penalised);
+        }
         gram.add_diagonal(|i| self.ridge / self.weight(i));
         let factor = Cholesky::new(gram, "gram matrix plus ridge")?;
-        let coef = factor.solve(targets);
+        let dual_coef = factor.solve(targets);
+        let coef = lift.map_or_else(|| dual_coef.clone(), |penalised| penalised.lift(&dual_coef));
         let jitter = factor.jitter;
         let mut model = Expansion::new(self.kernel.clone(), x.clone(), coef, intercept)?;
         model.card = vec![
@@ -64,7 +76,10 @@ impl KernelRidge {
             Fact::measured("ridge", self.ridge),
             Fact::measured("jitter", jitter),
         ];
-        Ok(RidgeFit { model, factor, jitter })
+        if let Some(penalty) = &self.penalty {
+            model.card.push(Fact::measured("strength of the penalty", penalty.strength));
+        }
+        Ok(RidgeFit { model, factor, dual_coef, jitter })
     }
 
     /// Mean squared leave-one-out error for each of `ridges`, from one eigendecomposition of the gram
@@ -74,12 +89,13 @@ impl KernelRidge {
     /// As [`fit`](Self::fit).
     pub fn loo_path(&self, x: &Table, y: &Matrix, ridges: &[f64]) -> Result<Vec<f64>> {
         self.check(x, y)?;
-        if self.sample_weight.is_some() {
-            return Err(Error::parameter(
-                "sample_weight",
-                "given",
-                "the leave-one-out path takes equal weights only",
-            ));
+        for (name, given) in
+            [("sample_weight", self.sample_weight.is_some()), ("penalty", self.penalty.is_some())]
+        {
+            if given {
+                let allowed = "the leave-one-out path takes equal weights and no further penalty";
+                return Err(Error::parameter(name, "given", allowed));
+            }
         }
         let (targets, _) = self.centred(y);
         let (values, vectors) = symmetric_eigen(&self.kernel.gram(x))?;

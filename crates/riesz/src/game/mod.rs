@@ -1,6 +1,6 @@
 //! Games: what it means that a feature is absent.
 //!
-//! For a kernel model every game here is a *product game*: support point i contributes
+//! For a kernel model the first four are *product games*: support point i contributes
 //! `coef_i Π_{j present} k_j(x_ij, x_j) Π_{j absent} b_ij`, and the games differ in the absent side b alone.
 //!
 //! | game | absent factor | base value | features are |
@@ -9,15 +9,18 @@
 //! | baseline | `k_j(x_ij, x⁰_j)` | prediction at x⁰ | set to a reference row |
 //! | interventional | `k_j(x_ij, b_j)` for each background row b, averaged | mean prediction over the background | set by intervention to values of background rows |
 //! | marginal product | mean of `k_j(x_ij, b_j)` over the background | mean over the product of marginals | replaced by independent draws |
+//! | observational | none: the absent product's conditional mean given the present features | mean prediction over the reference | guessed from the present ones |
 //!
 //! The functional game removes a factor; it is not a projection onto functions of the remaining features
 //! (that holds only where each factor's space contains 1 with norm 1).
 
 use rayon::prelude::*;
 
+use crate::embedding::Ridge;
 use crate::error::{Error, Result};
-use crate::kernel::Columns;
+use crate::expansion::Expansion;
 use crate::kernel::products::PlayerProduct;
+use crate::kernel::{Columns, Kernel};
 use crate::simd::Isa;
 use crate::table::{Column, Table};
 
@@ -60,11 +63,29 @@ pub enum Game {
         /// The background.
         background: Background,
     },
+    /// Absent features follow their conditional distribution given the present ones, estimated by a conditional mean embedding:
+    /// RKHS-SHAP's observational game (Chau, Hu, Gonzalez and Sejdinovic 2022). Not a product game: its coalitions
+    /// are valued one by one. With nobody present it is the mean over the reference, with everybody the prediction.
+    Observational {
+        /// The rows from which conditional distributions are learnt.
+        reference: Background,
+        /// How much they are smoothed.
+        ridge: Ridge,
+        /// The kernel that says how alike rows are in what is conditioned on, one product of factors: by default the model's own
+        /// if it is one bounded product over all columns, else a Gaussian with each column's median length scale.
+        kernel: Option<Kernel>,
+    },
 }
 
 impl Game {
+    /// The observational game that learns from the model's own support points, with a ridge chosen by cross-validation.
+    pub fn observational(model: &Expansion) -> Self {
+        Self::Observational { reference: model.points.clone().into(), ridge: Ridge::default(), kernel: None }
+    }
+
     /// The names of all games, as commands and files spell them.
-    pub const NAMES: [&'static str; 4] = ["functional", "baseline", "interventional", "marginal-product"];
+    pub const NAMES: [&'static str; 5] =
+        ["functional", "baseline", "interventional", "marginal-product", "observational"];
 
     /// The game's name, one of [`NAMES`](Self::NAMES).
     pub fn name(&self) -> &'static str {
@@ -73,6 +94,7 @@ impl Game {
             Self::Baseline { .. } => Self::NAMES[1],
             Self::Interventional { .. } => Self::NAMES[2],
             Self::MarginalProduct { .. } => Self::NAMES[3],
+            Self::Observational { .. } => Self::NAMES[4],
         }
     }
 
@@ -91,10 +113,14 @@ impl Game {
                 "each absent feature is averaged out on its own over {} background rows",
                 background.rows.rows()
             ),
+            Self::Observational { reference, .. } => format!(
+                "absent features follow their distribution given the present ones, learnt from {} reference rows",
+                reference.rows.rows()
+            ),
         }
     }
 
-    /// The absent side, with rows matched to the model's columns.
+    /// The absent side of a product game, with rows matched to the model's columns.
     pub(crate) fn absent_side(&self, columns: &[Column]) -> Result<Absent> {
         match self {
             Self::Functional => Ok(Absent::Ones),
@@ -113,6 +139,7 @@ impl Game {
             }
             Self::Interventional { background } => Ok(Absent::Rows(Reference::new(background, columns)?)),
             Self::MarginalProduct { background } => Ok(Absent::Means(Reference::new(background, columns)?)),
+            Self::Observational { .. } => Err(Error::parameter("game", self.name(), "it is no product game")),
         }
     }
 }
@@ -157,6 +184,14 @@ impl Reference {
             rows: kept.iter().map(|&i| table.row(i)).collect(),
             weights: kept.iter().map(|&i| raw[i] / total).collect(),
         })
+    }
+}
+
+impl Reference {
+    /// The rows as a table.
+    pub(crate) fn table(&self, columns: &[Column]) -> Result<Table> {
+        let values = (0..columns.len()).flat_map(|j| self.rows.iter().map(move |row| row[j])).collect();
+        Table::from_column_major(columns.to_vec(), self.rows.len(), values)
     }
 }
 

@@ -288,6 +288,63 @@ fn cholesky_in_place(matrix: &mut Matrix) -> bool {
         && (0..n).all(|i| matrix[(i, i)].is_finite())
 }
 
+/// Column-major blocks for one thread of many: systems of one size, again and again, in memory that is kept.
+pub(crate) mod sequential {
+    use faer::dyn_stack::{MemBuffer, MemStack};
+    use faer::linalg::cholesky::llt::factor;
+    use faer::linalg::{matmul, triangular_solve};
+    use faer::{Accum, MatMut, MatRef, Par};
+
+    /// Replaces the lower triangle of the n × n `a` by its Cholesky factor; false if it is not positive definite.
+    pub(crate) fn cholesky_in_place(a: &mut [f64], n: usize) -> bool {
+        let scratch = factor::cholesky_in_place_scratch::<f64>(n, Par::Seq, Default::default());
+        factor::cholesky_in_place(
+            MatMut::from_column_major_slice_mut(a, n, n),
+            Default::default(),
+            Par::Seq,
+            MemStack::new(&mut MemBuffer::new(scratch)),
+            Default::default(),
+        )
+        .is_ok()
+            && (0..n).all(|i| a[i * n + i].is_finite())
+    }
+
+    /// Solves `L Lᵀ X = B` in place; `b` is n × columns.
+    pub(crate) fn solve_in_place(lower: &[f64], n: usize, b: &mut [f64]) {
+        let columns = b.len() / n.max(1);
+        let l = MatRef::from_column_major_slice(lower, n, n);
+        let mut b = MatMut::from_column_major_slice_mut(b, n, columns);
+        triangular_solve::solve_lower_triangular_in_place(l, b.as_mut(), Par::Seq);
+        triangular_solve::solve_upper_triangular_in_place(l.transpose(), b, Par::Seq);
+    }
+
+    /// `out += a b`, where `a` is m × k, `b` k × columns, and `out` m × columns.
+    pub(crate) fn add_product(out: &mut [f64], a: &[f64], b: &[f64], m: usize) {
+        let (k, columns) = (a.len() / m, out.len() / m);
+        matmul::matmul(
+            MatMut::from_column_major_slice_mut(out, m, columns),
+            Accum::Add,
+            MatRef::from_column_major_slice(a, m, k),
+            MatRef::from_column_major_slice(b, k, columns),
+            1.0,
+            Par::Seq,
+        );
+    }
+
+    /// `out += aᵀ b`, where `a` is rows × m, `b` rows × k, and `out` m × k.
+    pub(crate) fn add_transposed_product(out: &mut [f64], a: &[f64], b: &[f64], rows: usize) {
+        let (m, k) = (a.len() / rows, b.len() / rows);
+        matmul::matmul(
+            MatMut::from_column_major_slice_mut(out, m, k),
+            Accum::Add,
+            MatRef::from_column_major_slice(a, rows, m).transpose(),
+            MatRef::from_column_major_slice(b, rows, k),
+            1.0,
+            Par::Seq,
+        );
+    }
+}
+
 /// Eigenvalues (ascending) and eigenvectors (columns) of a symmetric matrix.
 ///
 /// # Errors

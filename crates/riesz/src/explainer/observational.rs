@@ -1,0 +1,528 @@
+//! The observational game, coalition by coalition. With `W_S(x) = (K_S + η diag(1/w))⁻¹ k_S(x)` the weights of the reference rows
+//! given the players S at x, support points `x_i` and reference rows `x_b`, a coalition's value is
+//!
+//! `intercept + Σ_i coef_i k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b`
+//!
+//! term by term of the model's kernel (Chau, Hu, Gonzalez and Sejdinovic 2022, Proposition 3). A kernel that ties players together has no
+//! such factors; then the model's outputs at the reference rows are averaged, `Σ_b W_S(x)_b f(x_b)` around their mean (their equation
+//! C.5). One factorisation serves all rows and outputs. Threads share coalitions, each valued by one of them, so
+//! results do not depend on their number.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rayon::prelude::*;
+
+use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, definition_weight, solve};
+use crate::embedding::{ConditionalMean, Ridge, between, default_kernel};
+use crate::error::{Error, Result};
+use crate::expansion::Expansion;
+use crate::explanation::{Exactness, Explanation, Fact, Provenance};
+use crate::game::{Background, Game, Reference};
+use crate::kernel::Kernel;
+use crate::kernel::products::PlayerProduct;
+use crate::linalg::{Matrix, dot, sequential};
+use crate::simd::Isa;
+use crate::table::{Groups, Table};
+
+/// Rows times outputs that share the factorisation of a coalition.
+const GAMES: usize = 4096;
+
+/// Players up to which functionals are computed, from all their coalitions.
+const MOST_PLAYERS: usize = 16;
+
+/// Parts in which coalitions are summed up.
+const PARTS: usize = 16;
+
+/// Explains rows of one model under its observational game.
+pub(super) struct ByConditioning<'m> {
+    model: &'m Expansion,
+    pub(super) groups: Groups,
+    pub(super) base: Vec<f64>,
+    pub(super) budget: Budget,
+    pub(super) stop: Arc<AtomicBool>,
+    embedding: ConditionalMean,
+    form: Form<'m>,
+}
+
+/// How a coalition's value follows from the weights of the reference rows.
+enum Form<'m> {
+    /// Players have factors: the absent ones' are averaged.
+    Factors(Vec<TermFactors<'m>>),
+    /// They do not: the outputs at the reference rows are averaged. Column-major, less their mean.
+    Outputs(Vec<f64>),
+}
+
+/// A product of the model's kernel.
+struct TermFactors<'m> {
+    product: PlayerProduct<'m>,
+    /// For each of its players the factor between support points and reference rows: all support points at the first
+    /// reference row, then at the second, … `None` if these are the embedding's own.
+    absent: Option<Vec<Vec<f64>>>,
+}
+
+impl<'m> ByConditioning<'m> {
+    pub(super) fn new(
+        model: &'m Expansion,
+        reference: Background,
+        ridge: Ridge,
+        kernel: Option<Kernel>,
+        groups: Groups,
+    ) -> Result<Self> {
+        let reference = Reference::new(&reference, model.columns())?;
+        let rows = reference.table(model.columns())?;
+        let own = default_kernel(&model.kernel, &rows)?;
+        let kernel = kernel.unwrap_or(own);
+        let budget = Budget::default();
+        let embedding =
+            ConditionalMean::new(rows, reference.weights.clone(), kernel, &groups, ridge, budget.seed)?;
+        let outputs = model.predict(embedding.rows())?;
+        let (n, m) = (outputs.rows(), outputs.cols());
+        let base: Vec<f64> = (0..m).map(|o| dot(&outputs.column(o), &reference.weights)).collect();
+        let form = match model.kernel.products(model.columns(), &groups) {
+            Ok(products) => {
+                let factors =
+                    products.into_iter().map(|product| TermFactors::new(product, model, &embedding));
+                Form::Factors(factors.collect())
+            }
+            Err(Error::NotProduct { .. }) => {
+                Form::Outputs((0..n * m).map(|t| outputs[(t % n, t / n)] - base[t / n]).collect())
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Self { model, groups, base, budget, stop: Arc::default(), embedding, form })
+    }
+
+    pub(super) fn absent(&self) -> String {
+        let game = Game::Observational {
+            reference: self.embedding.rows().clone().into(),
+            ridge: Ridge::Fixed(self.embedding.ridge()),
+            kernel: None,
+        };
+        game.absent()
+    }
+
+    pub(super) fn rows_at_once(&self) -> usize {
+        (GAMES / self.model.outputs().max(1)).max(1)
+    }
+
+    /// `out[i][r]`: what a coefficient 1 of support point i would add to the value of `player` in row r.
+    pub(super) fn functionals(&self, rows: &Table, player: usize) -> Result<Matrix> {
+        let data = rows.conform(self.model.columns())?;
+        let Form::Factors(terms) = &self.form else {
+            // The kernel ties players together, and says so.
+            self.model.kernel.products(self.model.columns(), &self.groups)?;
+            return Err(Error::parameter(
+                "kernel",
+                self.model.kernel.formula(),
+                "it has no factors by player",
+            ));
+        };
+        let (n, count, p) = (self.model.points.rows(), data.rows(), self.groups.players().len());
+        if p > MOST_PLAYERS {
+            let allowed =
+                format!("up to {MOST_PLAYERS} players, whose coalitions are all valued: group columns");
+            return Err(Error::parameter("players", p, allowed));
+        }
+        let predictions = Matrix::zeros(count, self.model.outputs());
+        let game = Rows::new(self, data.clone(), &predictions, 0)?;
+        let coalitions: Vec<Coalition> = (1..(1_usize << p) - 1)
+            .map(|mask| Coalition::new((0..p).map(|j| mask >> j & 1 == 1).collect()))
+            .collect();
+        // Everybody is worth k(x_i, x), nobody the mean of k(x_i, x_b).
+        let share = 1.0 / p as f64;
+        let everybody = self.model.kernel.cross_gram(&self.model.points, &data);
+        let reference = self.model.kernel.cross_gram(&self.model.points, self.embedding.rows());
+        let nobody: Vec<f64> = (0..n).map(|i| self.embedding.mean(reference.row(i))).collect();
+        let mut total: Vec<f64> =
+            (0..n * count).map(|t| share * (everybody[(t % n, t / n)] - nobody[t % n])).collect();
+        // A fixed number of parts, each summed in order, whatever the number of threads.
+        let parts: Vec<Vec<f64>> = coalitions
+            .par_chunks(coalitions.len().div_ceil(PARTS).max(1))
+            .map(|coalitions| {
+                let mut memory = Memory::default();
+                let mut sum = vec![0.0; n * count];
+                for coalition in coalitions {
+                    let weight = definition_weight(coalition, player);
+                    game.add_functional(terms, coalition, weight, &mut memory, &mut sum)?;
+                }
+                Ok(sum)
+            })
+            .collect::<Result<_>>()?;
+        for part in &parts {
+            total.iter_mut().zip(part).for_each(|(t, v)| *t += v);
+        }
+        Ok(Matrix::from_row_major(count, n, total).transpose())
+    }
+
+    pub(super) fn explain(&self, rows: &Table) -> Result<Explanation> {
+        let data = rows.conform(self.model.columns())?;
+        let predictions = self.model.predict(&data)?;
+        let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
+        let mut values = Vec::with_capacity(n * m * p);
+        let (mut std_error, mut bound) = (Vec::new(), Vec::new());
+        let (mut sampled, mut coalitions) = (false, 0);
+        for start in (0..n).step_by(self.rows_at_once()) {
+            let chunk: Vec<usize> = (start..n.min(start + self.rows_at_once())).collect();
+            let mut game = Rows::new(self, data.select_rows(&chunk), &predictions, start)?;
+            let found = solve(&mut game, self.budget)?;
+            values.extend_from_slice(found.values.data());
+            coalitions = found.coalitions;
+            match found.std_error {
+                Some(errors) => {
+                    sampled = true;
+                    std_error.extend_from_slice(errors.data());
+                }
+                // The weights of all coalitions add up to 2 at most; the rest is rounding of the sum.
+                None => bound.extend(game.error.iter().zip(&game.largest).map(|(error, largest)| {
+                    2.0 * error + f64::EPSILON * (found.coalitions + 8 * p + 8) as f64 * largest
+                })),
+            }
+        }
+        let base_values: Vec<f64> = (0..n).flat_map(|_| self.base.iter().copied()).collect();
+        let exactness = if sampled {
+            let evaluations = coalitions + 2;
+            Exactness::Estimated { std_error, evaluations, seed: self.budget.seed }
+        } else {
+            let gap = |g: usize| {
+                let sum: f64 = values[g * p..(g + 1) * p].iter().sum();
+                predictions.data()[g] - base_values[g] - sum
+            };
+            Exactness::Exact { residual: (0..n * m).map(gap).collect(), bound }
+        };
+        let mut model = self.model.card.clone();
+        model.push(Fact::new("kernel", self.model.kernel.formula()));
+        model.push(Fact::new("support points", self.model.points.rows()));
+        Ok(Explanation {
+            players: self.groups.players().to_vec(),
+            output_names: self.model.output_names.clone(),
+            values,
+            base_values,
+            predictions: predictions.data().to_vec(),
+            data,
+            row_numbers: (0..n).collect(),
+            exactness,
+            provenance: Provenance {
+                game: Game::NAMES[4].into(),
+                absent: self.absent(),
+                model,
+                run: vec![
+                    Fact::new("riesz", env!("CARGO_PKG_VERSION")),
+                    Fact::new("conditioning kernel", self.embedding.kernel().formula()),
+                    Fact::measured("ridge", self.embedding.ridge()),
+                    Fact::new("coalitions valued", coalitions + 2),
+                ],
+            },
+        })
+    }
+}
+
+impl<'m> TermFactors<'m> {
+    fn new(product: PlayerProduct<'m>, model: &Expansion, embedding: &ConditionalMean) -> Self {
+        let [term] = model.kernel.terms.as_slice() else {
+            return Self { absent: Some(factors(&product, &model.points, embedding.rows())), product };
+        };
+        let same = term.factors == embedding.kernel().terms[0].factors
+            && model.points.column_major() == embedding.rows().column_major();
+        let absent = (!same).then(|| factors(&product, &model.points, embedding.rows()));
+        Self { product, absent }
+    }
+}
+
+/// For each player of a product its factor between the rows of `u` and each row of `x`.
+fn factors(product: &PlayerProduct<'_>, u: &Table, x: &Table) -> Vec<Vec<f64>> {
+    let isa = Isa::detect();
+    let players = 0..product.players.len();
+    players.map(|k| between(u, x, |u, v, out| product.factor(isa, k, u, v, out))).collect()
+}
+
+/// Some rows under the observational game.
+struct Rows<'e, 'm> {
+    explainer: &'e ByConditioning<'m>,
+    count: usize,
+    /// By player, the embedding's factor between each reference row and each of the rows.
+    given: Vec<Vec<f64>>,
+    /// For each term and each of its players, the factor between support points and rows; `None` if it is `given`.
+    present: Vec<Option<Vec<Vec<f64>>>>,
+    ends: [Vec<f64>; 2],
+    /// By row and output: the largest bound on the error of a coalition's value, and the largest value.
+    error: Vec<f64>,
+    largest: Vec<f64>,
+}
+
+/// What one thread keeps between coalitions.
+#[derive(Default)]
+struct Memory {
+    system: Vec<f64>,
+    weights: Vec<f64>,
+    /// The lengths of what the weights are solved for, row by row.
+    right: Vec<f64>,
+    rest: Vec<f64>,
+    present: Vec<f64>,
+    scaled: Vec<f64>,
+    averaged: Vec<f64>,
+}
+
+impl<'e, 'm> Rows<'e, 'm> {
+    /// `first` is the number of the first of them in `predictions`.
+    fn new(
+        explainer: &'e ByConditioning<'m>,
+        rows: Table,
+        predictions: &Matrix,
+        first: usize,
+    ) -> Result<Self> {
+        let (count, m) = (rows.rows(), explainer.model.outputs());
+        let present = match &explainer.form {
+            Form::Outputs(_) => Vec::new(),
+            Form::Factors(terms) => {
+                let of = |term: &TermFactors<'_>| {
+                    term.absent.as_ref().map(|_| factors(&term.product, &explainer.model.points, &rows))
+                };
+                terms.iter().map(of).collect()
+            }
+        };
+        Ok(Self {
+            explainer,
+            count,
+            given: explainer.embedding.factors(&rows)?,
+            present,
+            ends: [
+                (0..count).flat_map(|_| explainer.base.iter().copied()).collect(),
+                predictions.data()[first * m..(first + count) * m].to_vec(),
+            ],
+            error: vec![0.0; count * m],
+            largest: vec![0.0; count * m],
+        })
+    }
+
+    /// Factors the coalition's system of the reference rows, and puts what it is solved for, the embedding's kernel between reference
+    /// rows and rows, into `weights`. Returns the system's trace and its least eigenvalue's bound.
+    fn factor(&self, coalition: &Coalition, memory: &mut Memory) -> Result<(f64, f64)> {
+        let ByConditioning { embedding, stop, .. } = self.explainer;
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        let (b, present) = (embedding.rows().rows(), coalition.present());
+        let everyone: Vec<usize> = (0..present.len()).collect();
+        // The system of the reference rows, and the weights that it gives them for each row.
+        let grams = split(embedding.grams(), &everyone, present, true);
+        memory.system.resize(b * b, 0.0);
+        for j in 0..b {
+            let column = j * b + j..(j + 1) * b;
+            multiply(&grams, column.clone(), &mut memory.system[column]);
+        }
+        let mut trace = 0.0;
+        let mut least = f64::INFINITY;
+        for j in 0..b {
+            let shift = embedding.shift(j);
+            least = least.min(shift);
+            memory.system[j * b + j] += shift;
+            trace += memory.system[j * b + j];
+        }
+        let given = split(&self.given, &everyone, present, true);
+        memory.weights.resize(b * self.count, 0.0);
+        multiply(&given, 0..b * self.count, &mut memory.weights);
+        memory.right.clear();
+        memory.right.extend(memory.weights.chunks_exact(b).map(norm));
+        if !sequential::cholesky_in_place(&mut memory.system, b) {
+            return Err(Error::NotPositiveDefinite {
+                what: "kernel matrix of the conditional mean embedding",
+                size: b,
+                jitter: least,
+            });
+        }
+        Ok((trace, least))
+    }
+
+    /// Adds `weight` times the coalition's functional: `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b` at `out[i + n r]`.
+    fn add_functional(
+        &self,
+        terms: &[TermFactors<'_>],
+        coalition: &Coalition,
+        weight: f64,
+        memory: &mut Memory,
+        out: &mut [f64],
+    ) -> Result<()> {
+        let (n, b) = (self.explainer.model.points.rows(), self.explainer.embedding.rows().rows());
+        self.factor(coalition, memory)?;
+        if self.present.iter().any(Option::is_none) {
+            memory.present.clone_from(&memory.weights);
+        }
+        sequential::solve_in_place(&memory.system, b, &mut memory.weights);
+        for (t, term) in terms.iter().enumerate() {
+            self.multiply_factors(t, term, coalition.present(), memory);
+            memory.averaged.clear();
+            memory.averaged.resize(n * self.count, 0.0);
+            sequential::add_product(&mut memory.averaged, &memory.rest, &memory.weights, n);
+            let scale = weight * term.product.scale;
+            let both = memory.averaged.iter().zip(&memory.present);
+            out.iter_mut().zip(both).for_each(|(out, (a, f))| *out += scale * a * f);
+        }
+        Ok(())
+    }
+
+    /// Values and bounds on their errors, rows × outputs.
+    fn value(&self, coalition: &Coalition, memory: &mut Memory) -> Result<(Vec<f64>, Vec<f64>)> {
+        let ByConditioning { model, embedding, form, base, .. } = self.explainer;
+        let (b, m, u) = (embedding.rows().rows(), model.outputs(), f64::EPSILON / 2.0);
+        let present = coalition.present();
+        let (trace, least) = self.factor(coalition, memory)?;
+        let right = std::mem::take(&mut memory.right);
+        // Backward error of a Cholesky solution (Higham 2002, theorem 10.4, with ‖|R|ᵀ|R|‖ ≤ trace), and that of the factors.
+        let units = self.units();
+        let backward = ((3 * b + 1) as f64 * 1.1 + units) * u * trace / least;
+        let mut values = vec![0.0; self.count * m];
+        let mut errors = vec![0.0; self.count * m];
+        match form {
+            Form::Outputs(outputs) => {
+                let mut solved = outputs.clone();
+                sequential::solve_in_place(&memory.system, b, &mut solved);
+                for (i, weights) in memory.weights.chunks_exact(b).enumerate() {
+                    for (o, solved) in solved.chunks_exact(b).enumerate() {
+                        values[i * m + o] = base[o] + dot(weights, solved);
+                        let size = right[i] * norm(solved);
+                        errors[i * m + o] =
+                            size * (backward + (b as f64 + units) * u) + 4.0 * u * base[o].abs();
+                    }
+                }
+            }
+            Form::Factors(terms) => {
+                // Where a term shares the embedding's factors, its present side is what the weights were solved from.
+                if self.present.iter().any(Option::is_none) {
+                    memory.present.clone_from(&memory.weights);
+                }
+                sequential::solve_in_place(&memory.system, b, &mut memory.weights);
+                memory.averaged.clear();
+                memory.averaged.resize(b * self.count * m, 0.0);
+                // Σ_i |coef_i| |present factors| times the largest absent factor, by row and output.
+                let mut sizes = vec![0.0; self.count * m];
+                for (t, term) in terms.iter().enumerate() {
+                    self.average(t, term, present, memory, &mut sizes);
+                }
+                for i in 0..self.count {
+                    let weights = &memory.weights[i * b..(i + 1) * b];
+                    let (length, total) = (norm(weights), weights.iter().map(|w| w.abs()).sum::<f64>());
+                    for o in 0..m {
+                        let from = (o * self.count + i) * b;
+                        let averaged = &memory.averaged[from..from + b];
+                        values[i * m + o] = model.intercept[o] + dot(averaged, weights);
+                        let solving = norm(averaged) * (length * backward + units * u * right[i] / least);
+                        let n = model.points.rows() as f64;
+                        let summing = (n + b as f64 + 2.0 * units) * u * sizes[i * m + o] * total;
+                        errors[i * m + o] = solving + summing + 4.0 * u * model.intercept[o].abs();
+                    }
+                }
+            }
+        }
+        memory.right = right;
+        Ok((values, errors))
+    }
+
+    /// Adds what term `t` contributes to `averaged`: `Σ_i coef_i k_S(x_i, x) k_rest(x_i, x_b)`, reference rows × (outputs × rows).
+    fn average(
+        &self,
+        t: usize,
+        term: &TermFactors<'_>,
+        present: &[bool],
+        memory: &mut Memory,
+        sizes: &mut [f64],
+    ) {
+        let model = self.explainer.model;
+        let (n, m) = (model.points.rows(), model.outputs());
+        self.multiply_factors(t, term, present, memory);
+        let largest = memory.rest.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
+        memory.scaled.clear();
+        for o in 0..m {
+            let coef = model.coef.column(o);
+            for (i, factors) in memory.present.chunks_exact(n).enumerate() {
+                let scaled = factors.iter().zip(&coef).map(|(f, c)| f * c * term.product.scale);
+                let from = memory.scaled.len();
+                memory.scaled.extend(scaled);
+                sizes[i * m + o] += largest * memory.scaled[from..].iter().map(|v| v.abs()).sum::<f64>();
+            }
+        }
+        sequential::add_transposed_product(&mut memory.averaged, &memory.rest, &memory.scaled, n);
+    }
+
+    /// Term `t`'s products of absent factors, in `rest` (support points × reference rows), and of present ones, in `present` (support
+    /// points × rows), unless these are the embedding's.
+    fn multiply_factors(&self, t: usize, term: &TermFactors<'_>, present: &[bool], memory: &mut Memory) {
+        let ByConditioning { model, embedding, .. } = self.explainer;
+        let (n, b, players) = (model.points.rows(), embedding.rows().rows(), &term.product.players);
+        let rest: Vec<&[f64]> = match &term.absent {
+            Some(own) => split(own, players, present, false),
+            None => split(embedding.grams(), &(0..present.len()).collect::<Vec<_>>(), present, false),
+        };
+        memory.rest.resize(n * b, 0.0);
+        multiply(&rest, 0..n * b, &mut memory.rest);
+        if let Some(own) = &self.present[t] {
+            memory.present.resize(n * self.count, 0.0);
+            multiply(&split(own, players, present, true), 0..n * self.count, &mut memory.present);
+        }
+    }
+
+    /// Units of rounding that a product of factors may be off.
+    fn units(&self) -> f64 {
+        let pieces = self.explainer.model.columns().len() + self.given.len();
+        (12 * pieces + 8) as f64
+    }
+}
+
+impl CoalitionGame for Rows<'_, '_> {
+    type Error = Error;
+
+    fn players(&self) -> usize {
+        self.explainer.groups.players().len()
+    }
+
+    fn ends(&mut self) -> Result<[Vec<f64>; 2]> {
+        Ok(self.ends.clone())
+    }
+
+    fn values(&mut self, coalitions: &[Coalition]) -> Result<Matrix> {
+        let games = self.error.len();
+        let found: Vec<(Vec<f64>, Vec<f64>)> = coalitions
+            .par_iter()
+            .map_init(Memory::default, |memory, coalition| self.value(coalition, memory))
+            .collect::<Result<_>>()?;
+        let mut all = Vec::with_capacity(coalitions.len() * games);
+        for (values, errors) in &found {
+            for g in 0..games {
+                self.error[g] = self.error[g].max(errors[g]);
+                self.largest[g] = self.largest[g].max(values[g].abs());
+            }
+            all.extend_from_slice(values);
+        }
+        Ok(Matrix::from_row_major(coalitions.len(), games, all))
+    }
+}
+
+/// The factors of those players that are present, or of those that are absent; empty ones are 1.
+fn split<'f>(factors: &'f [Vec<f64>], players: &[usize], present: &[bool], on: bool) -> Vec<&'f [f64]> {
+    let own = factors.iter().zip(players).filter(|(f, p)| present[**p] == on && !f.is_empty());
+    own.map(|(factor, _)| factor.as_slice()).collect()
+}
+
+/// The products of the factors' entries in a range; 1 without factors.
+fn multiply(factors: &[&[f64]], range: std::ops::Range<usize>, out: &mut [f64]) {
+    // A piece of this length stays in the first-level cache while all factors pass over it.
+    const PIECE: usize = 1024;
+    for (at, out) in out.chunks_mut(PIECE).enumerate() {
+        let from = range.start + at * PIECE;
+        match factors {
+            [] => out.fill(1.0),
+            [one] => out.copy_from_slice(&one[from..from + out.len()]),
+            [one, two, more @ ..] => {
+                let both = one[from..].iter().zip(&two[from..]);
+                out.iter_mut().zip(both).for_each(|(o, (a, b))| *o = a * b);
+                for factor in more {
+                    out.iter_mut().zip(&factor[from..]).for_each(|(o, f)| *o *= f);
+                }
+            }
+        }
+    }
+}
+
+fn norm(v: &[f64]) -> f64 {
+    dot(v, v).sqrt()
+}

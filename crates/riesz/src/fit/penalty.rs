@@ -1,0 +1,89 @@
+//! A further penalty on what linear functionals of the model say: Shapley-regularised training, when the functionals are Shapley
+//! values (Chau, Hu, Gonzalez and Sejdinovic 2022, §4).
+//!
+//! With the gram matrix K and functionals Z (a column holds what each coefficient adds to one functional), the estimator
+//! minimises `loss(K α) + ridge αᵀ K α + (strength / n) ‖Zᵀ α‖²`. That is the same estimator without the penalty on another gram matrix
+//! `K̃ = K M⁻¹ K`, `M = K + c Z Zᵀ`, `c = strength / (n ridge)`: if `γ` are its coefficients there, `α = M⁻¹ K γ` are those of
+//! the penalised model, and it predicts `K α = K̃ γ`. So every estimator that works on a gram matrix can be penalised.
+//! For squared loss it is the paper's Proposition 7, `α = (K² + ridge K + (strength / n) Z Zᵀ)⁻¹ K y`.
+
+use crate::error::{Error, Result};
+use crate::linalg::{Cholesky, Matrix};
+
+/// `(strength / n) Σ (Σ_i functional_i coef_i)²` over functionals and outputs, where n is the number of rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Penalty {
+    /// Rows × functionals: what a coefficient 1 of the row adds to the functional. Several n × n matrices from
+    /// [`Explainer::functionals`](crate::Explainer::functionals) stand side by side.
+    pub functionals: Matrix,
+    /// Not negative.
+    pub strength: f64,
+}
+
+/// A gram matrix on which the estimator without the penalty is the estimator with it.
+pub(crate) struct Penalised {
+    /// `K̃`.
+    pub(crate) gram: Matrix,
+    /// `T` of the coefficients `α = L⁻ᵀ R⁻ᵀ T γ`.
+    half: Matrix,
+    lower: Cholesky,
+    inner: Cholesky,
+}
+
+impl Penalty {
+    /// Several matrices of functionals as one penalty.
+    pub fn new(functionals: &[Matrix], strength: f64) -> Self {
+        let rows = functionals.first().map_or(0, Matrix::rows);
+        let side_by_side = (0..rows).flat_map(|i| functionals.iter().flat_map(move |f| f.row(i).to_vec()));
+        let cols = functionals.iter().map(Matrix::cols).sum();
+        Self { functionals: Matrix::from_row_major(rows, cols, side_by_side.collect()), strength }
+    }
+
+    /// Moves the penalty into the gram matrix; `ridge` is what multiplies `αᵀ K α` in the objective. Cost O(n³) and O(n² · functionals).
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Parameter`]; [`Error::NotPositiveDefinite`] for the gram matrix.
+    pub(crate) fn apply(&self, gram: Matrix, ridge: f64) -> Result<Penalised> {
+        let n = gram.rows();
+        if self.functionals.rows() != n {
+            return Err(Error::Shape {
+                what: "the matrix of penalised functionals".into(),
+                unit: "rows",
+                expected: n,
+                found: self.functionals.rows(),
+                why: "one a row that the model is fitted on".into(),
+            });
+        }
+        if !(self.strength.is_finite() && self.strength >= 0.0) {
+            return Err(Error::parameter("strength", self.strength, "it is a number that is not negative"));
+        }
+        // K = L Lᵀ and V = L⁻¹ Z: M = L (I + c V Vᵀ) Lᵀ = L R Rᵀ Lᵀ, and K̃ = L (R Rᵀ)⁻¹ Lᵀ = Tᵀ T with T = R⁻¹ Lᵀ.
+        let lower = Cholesky::new(gram, "gram matrix")?;
+        let mut v = self.functionals.clone();
+        lower.solve_lower_in_place(&mut v);
+        let mut inner = v.matmul(&v.transpose());
+        let c = self.strength / (n as f64 * ridge);
+        inner.data_mut().iter_mut().for_each(|x| *x *= c);
+        inner.add_diagonal(|_| 1.0);
+        let inner = Cholesky::new(inner, "matrix of the penalty")?;
+        let mut half = Matrix::zeros(n, n);
+        for i in 0..n {
+            for j in i..n {
+                half[(i, j)] = lower.lower()[(j, i)];
+            }
+        }
+        inner.solve_lower_in_place(&mut half);
+        let gram = half.transpose().matmul(&half);
+        Ok(Penalised { gram, half, lower, inner })
+    }
+}
+
+impl Penalised {
+    /// From coefficients on `gram` (n × outputs) to those of the model.
+    pub(crate) fn lift(&self, coef: &Matrix) -> Matrix {
+        let mut coef = self.half.matmul(coef);
+        self.inner.solve_upper_in_place(&mut coef);
+        self.lower.solve_upper_in_place(&mut coef);
+        coef
+    }
+}

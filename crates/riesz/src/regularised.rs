@@ -1,0 +1,66 @@
+//! Training that is told not to lean on some features: a penalty on their Shapley values at the training rows (Chau, Hu, Gonzalez and
+//! Sejdinovic 2022, §4). Under the interventional game it makes a model robust to a shift of these features, under the observational
+//! one it also takes away what other features say of them.
+//!
+//! [`penalty`] goes into [`KernelRidge`](crate::fit::KernelRidge) or [`KernelLogisticRegression`](crate::fit::KernelLogisticRegression).
+//!
+//! ```
+//! use riesz::fit::KernelRidge;
+//! use riesz::{Explainer, Game, Kernel, Matrix, Table};
+//!
+//! let rows: Vec<[f64; 2]> = (0..40).map(|i| [(i as f64 * 0.7).sin(), (i as f64 * 0.3).cos()]).collect();
+//! let x = Table::from_rows(&rows)?;
+//! let y = Matrix::column_vector(rows.iter().map(|r| r[0] + r[1]).collect());
+//! let kernel = Kernel::gaussian(&[1.0, 1.0]);
+//! let game = Game::Interventional { background: x.clone().into() };
+//!
+//! let mut estimator = KernelRidge::new(kernel.clone(), 0.1);
+//! estimator.penalty = Some(riesz::regularised::penalty(&kernel, &x, game.clone(), None, &["x1"], 100.0)?);
+//! let model = estimator.fit(&x, &y)?.model;
+//! let importance = Explainer::new(&model, game, None)?.explain(&x)?.mean_abs(0);
+//! assert!(importance[0] < 0.1 * importance[1]);
+//! # Ok::<(), riesz::Error>(())
+//! ```
+
+use crate::error::{Error, Result, listed};
+use crate::expansion::Expansion;
+use crate::explainer::Explainer;
+use crate::fit::Penalty;
+use crate::game::Game;
+use crate::kernel::Kernel;
+use crate::linalg::Matrix;
+use crate::table::{Groups, Table};
+
+/// `(strength / n) Σ φ²` over the values φ of the players called `protected` (columns, or groups of `groups`) at the n rows of
+/// `x`, on which a model with this kernel is going to be fitted. Cost: that of explaining these rows.
+///
+/// # Errors
+/// [`Error::UnknownColumn`] for a player that is not there; [`Error::TooFew`] without one; those of [`Explainer::functionals`].
+pub fn penalty<S: AsRef<str>>(
+    kernel: &Kernel,
+    x: &Table,
+    game: Game,
+    groups: Option<Groups>,
+    protected: &[S],
+    strength: f64,
+) -> Result<Penalty> {
+    if protected.is_empty() {
+        return Err(Error::TooFew {
+            what: "the list of protected features".into(),
+            needed: 1,
+            unit: "feature is",
+        });
+    }
+    let blank = Expansion::new(kernel.clone(), x.clone(), Matrix::zeros(x.rows(), 1), vec![0.0])?;
+    let explainer = Explainer::new(&blank, game, groups)?;
+    let players = explainer.groups().players();
+    let mut functionals = Vec::with_capacity(protected.len());
+    for name in protected {
+        let player = players.iter().position(|p| p.name == name.as_ref()).ok_or_else(|| {
+            let known = listed(players.iter().map(|p| &p.name));
+            Error::UnknownColumn { name: name.as_ref().into(), known }
+        })?;
+        functionals.push(explainer.functionals(x, player)?);
+    }
+    Ok(Penalty::new(&functionals, strength))
+}

@@ -1,0 +1,67 @@
+//! Functionals against the values that they are functionals of.
+
+use riesz::kernel::Linear;
+use riesz::{Background, Expansion, Explainer, Game, Groups, Kernel, Matrix, Ridge, Table};
+
+fn number(i: usize, j: usize) -> f64 {
+    ((i * 67 + j * 131 + i * j * 29) % 211) as f64 / 70.0 - 1.5
+}
+
+fn table(from: usize, n: usize, d: usize) -> Table {
+    let rows: Vec<Vec<f64>> = (from..from + n).map(|i| (0..d).map(|j| number(i, j)).collect()).collect();
+    Table::from_rows(&rows).unwrap()
+}
+
+fn games(model: &Expansion) -> Vec<Game> {
+    let background = || Background { rows: table(90, 5, 4), weights: Some(vec![1.0, 2.0, 1.0, 0.5, 3.0]) };
+    let observational =
+        |reference: Background| Game::Observational { reference, ridge: Ridge::Fixed(0.01), kernel: None };
+    vec![
+        Game::Functional,
+        Game::Baseline { point: table(90, 1, 4) },
+        Game::Interventional { background: background() },
+        Game::MarginalProduct { background: background() },
+        observational(background()),
+        observational(model.points.clone().into()),
+    ]
+}
+
+#[test]
+fn values_are_coefficients_times_functionals() {
+    let rows = table(300, 19, 4);
+    let kernels = [
+        1.3 * Kernel::gaussian(&[1.0, 0.8, 1.2, 0.9]),
+        Kernel::gaussian(&[1.0, 0.8, 1.2, 0.9])
+            + 0.5 * Kernel::from(Linear { columns: vec![2], center: vec![0.0], scale: vec![1.0] }),
+    ];
+    for kernel in kernels {
+        // Not a multiple of what the engine takes at a time, and several panels.
+        let n = 301;
+        for outputs in [1, 2] {
+            let coef = Matrix::from_row_major(n, outputs, (0..n * outputs).map(|t| number(t, 3)).collect());
+            let model = Expansion::new(kernel.clone(), table(0, n, 4), coef, vec![0.7; outputs]).unwrap();
+            for game in games(&model) {
+                let name = game.name();
+                for groups in [None, Some(Groups::named(rows.columns(), &[("a", vec!["x2", "x4"])]).unwrap())]
+                {
+                    let explainer = Explainer::new(&model, game.clone(), groups).unwrap();
+                    let explanation = explainer.explain(&rows).unwrap();
+                    let p = explanation.players.len();
+                    for player in 0..p {
+                        let functional = explainer.functionals(&rows, player).unwrap();
+                        assert_eq!((functional.rows(), functional.cols()), (n, 19));
+                        let values = functional.transpose().matmul(&model.coef);
+                        for r in 0..19 {
+                            for o in 0..outputs {
+                                let expected = explanation.values[(r * outputs + o) * p + player];
+                                let error = (values[(r, o)] - expected).abs();
+                                assert!(error < 1e-9 * (1.0 + expected.abs()), "{name} {player}: {error}");
+                            }
+                        }
+                    }
+                    assert!(explainer.functionals(&rows, p).unwrap_err().to_string().contains("from 0"));
+                }
+            }
+        }
+    }
+}

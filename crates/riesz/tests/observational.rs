@@ -1,0 +1,344 @@
+//! The observational game against its definition: every coalition from the formula, in plain code.
+
+use riesz::attribution::coalitions::Budget;
+use riesz::attribution::enumeration::shapley;
+use riesz::kernel::{Linear, Profile, Stationary};
+use riesz::{
+    Background, Exactness, Expansion, Explainer, Explanation, Game, Groups, Kernel, Matrix, Ridge, Table,
+};
+
+fn number(i: usize, j: usize) -> f64 {
+    ((i * 67 + j * 131 + i * j * 29 + i * i * 3) % 211) as f64 / 70.0 - 1.5
+}
+
+fn table(from: usize, n: usize, d: usize) -> Table {
+    let rows: Vec<Vec<f64>> = (from..from + n).map(|i| (0..d).map(|j| number(i, j)).collect()).collect();
+    Table::from_rows(&rows).unwrap()
+}
+
+/// Solves a system by elimination with pivots.
+fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
+    let n = b.len();
+    for k in 0..n {
+        let pivot = (k..n).max_by(|&i, &j| a[i][k].abs().total_cmp(&a[j][k].abs())).unwrap();
+        a.swap(k, pivot);
+        b.swap(k, pivot);
+        for i in k + 1..n {
+            let f = a[i][k] / a[k][k];
+            for j in k..n {
+                a[i][j] -= f * a[k][j];
+            }
+            b[i] -= f * b[k];
+        }
+    }
+    for k in (0..n).rev() {
+        let known: f64 = (k + 1..n).map(|j| a[k][j] * b[j]).sum();
+        b[k] = (b[k] - known) / a[k][k];
+    }
+    b
+}
+
+type Factor = fn(usize, f64, f64) -> f64;
+
+fn gaussian(j: usize, u: f64, v: f64) -> f64 {
+    let l = 0.7 + 0.2 * j as f64;
+    (-(u - v).powi(2) / (2.0 * l * l)).exp()
+}
+
+fn laplacian(j: usize, u: f64, v: f64) -> f64 {
+    (-(u - v).abs() / (1.1 + 0.1 * j as f64)).exp()
+}
+
+/// The model's kernel as products of factors with a scale, each over some columns; and what is conditioned with.
+struct Truth {
+    terms: Vec<(f64, Vec<(usize, Factor)>)>,
+    condition: Factor,
+}
+
+/// The weights of the reference rows given the columns `present` at `x`.
+fn weights(
+    condition: Factor,
+    reference: &Table,
+    w: &[f64],
+    ridge: f64,
+    present: &[bool],
+    x: &[f64],
+) -> Vec<f64> {
+    let k = |u: &[f64], v: &[f64]| -> f64 {
+        (0..u.len()).filter(|&j| present[j]).map(|j| condition(j, u[j], v[j])).product()
+    };
+    let rows: Vec<Vec<f64>> = (0..reference.rows()).map(|b| reference.row(b)).collect();
+    let a = (0..rows.len())
+        .map(|b| {
+            let mut row: Vec<f64> = rows.iter().map(|c| k(&rows[b], c)).collect();
+            row[b] += ridge / w[b];
+            row
+        })
+        .collect();
+    solve(a, rows.iter().map(|c| k(c, x)).collect())
+}
+
+/// A model, what its kernel is made of, and what is conditioned on.
+struct Setting<'a> {
+    model: &'a Expansion,
+    truth: &'a Truth,
+    reference: &'a Table,
+    w: &'a [f64],
+    ridge: f64,
+}
+
+/// A coalition's value: `intercept + Σ_b W_b f(present of x, absent of b)`, less the intercept inside f.
+fn value(setting: &Setting<'_>, columns: &[bool], x: &[f64], output: usize) -> f64 {
+    let Setting { model, truth, reference, w, ridge } = *setting;
+    let f = |row: &[f64]| -> f64 {
+        (0..model.points.rows())
+            .map(|i| {
+                let p = model.points.row(i);
+                let kernel: f64 = truth
+                    .terms
+                    .iter()
+                    .map(|(scale, factors)| {
+                        scale * factors.iter().map(|(j, f)| f(*j, p[*j], row[*j])).product::<f64>()
+                    })
+                    .sum();
+                model.coef[(i, output)] * kernel
+            })
+            .sum()
+    };
+    let mixed = |b: usize| -> Vec<f64> {
+        (0..x.len()).map(|j| if columns[j] { x[j] } else { reference.get(b, j) }).collect()
+    };
+    if columns.iter().all(|on| *on) {
+        return model.intercept[output] + f(x);
+    }
+    let given = match columns.iter().any(|on| *on) {
+        false => w.to_vec(),
+        true => weights(truth.condition, reference, w, ridge, columns, x),
+    };
+    model.intercept[output] + (0..reference.rows()).map(|b| given[b] * f(&mixed(b))).sum::<f64>()
+}
+
+fn model(kernel: Kernel, n: usize, d: usize) -> Expansion {
+    let coef = Matrix::from_row_major(n, 2, (0..2 * n).map(|t| number(t, 5)).collect());
+    Expansion::new(kernel, table(0, n, d), coef, vec![0.3, -2.0]).unwrap()
+}
+
+fn normalised(weights: &[f64]) -> Vec<f64> {
+    let total: f64 = weights.iter().sum();
+    weights.iter().map(|w| w / total).collect()
+}
+
+fn lengthscales(d: usize, start: f64, step: f64) -> Vec<f64> {
+    (0..d).map(|j| start + step * j as f64).collect()
+}
+
+fn assert_exact(explanation: &Explanation, expected: impl Fn(usize, usize) -> Vec<f64>, what: &str) {
+    let m = explanation.outputs();
+    let Exactness::Exact { bound, residual } = &explanation.exactness else { panic!("{what}: not exact") };
+    for row in 0..explanation.rows() {
+        for o in 0..m {
+            let p = explanation.players.len();
+            let values = &explanation.values[(row * m + o) * p..(row * m + o + 1) * p];
+            for (found, expected) in values.iter().zip(expected(row, o)) {
+                let error = (found - expected).abs();
+                assert!(error < 1e-10 * (1.0 + expected.abs()), "{what}: {found} {expected}");
+                assert!(error <= bound[row * m + o], "{what}: {error} {}", bound[row * m + o]);
+            }
+            assert!(residual[row * m + o].abs() <= bound[row * m + o]);
+            assert!(bound[row * m + o] < 1e-7, "{what}: bound {}", bound[row * m + o]);
+        }
+    }
+}
+
+#[test]
+fn values_are_those_of_the_definition() {
+    let d = 4;
+    let rows = table(400, 3, d);
+    let own = lengthscales(d, 0.7, 0.2);
+    let gaussians: Vec<(usize, Factor)> = (0..d).map(|j| (j, gaussian as Factor)).collect();
+    let one = || Truth { terms: vec![(1.0, gaussians.clone())], condition: gaussian };
+    let sum = Truth {
+        terms: vec![
+            (2.0, gaussians.clone()),
+            (0.5, vec![(0, laplacian), (2, laplacian)]),
+            (1.5, vec![]),
+            (0.7, vec![(1, |_, u, v| u * v)]),
+        ],
+        condition: gaussian,
+    };
+    let laplacians = Stationary {
+        profile: Profile::Exponential,
+        columns: vec![0, 2],
+        lengthscale: vec![1.1, 1.3],
+        ard: true,
+        isotropic: false,
+    };
+    let summed = 2.0 * Kernel::gaussian(&own)
+        + 0.5 * Kernel::from(laplacians)
+        + Kernel::constant(1.5)
+        + 0.7 * Kernel::from(Linear { columns: vec![1], center: vec![0.0], scale: vec![1.0] });
+    let given = Some(Kernel::gaussian(&own));
+    let weighted: Vec<f64> = (1..=9).map(f64::from).collect();
+    for (what, kernel, truth, condition, reference, weights) in [
+        ("own points", Kernel::gaussian(&own), one(), None, table(0, 12, d), None),
+        (
+            "scaled",
+            3.0 * Kernel::gaussian(&own),
+            Truth { terms: vec![(3.0, gaussians.clone())], ..one() },
+            None,
+            table(0, 12, d),
+            None,
+        ),
+        ("other rows", Kernel::gaussian(&own), one(), None, table(50, 9, d), None),
+        ("weights", Kernel::gaussian(&own), one(), None, table(50, 9, d), Some(weighted)),
+        ("a sum", summed, sum, given, table(0, 12, d), None),
+    ] {
+        let model = model(kernel, 12, d);
+        let w = normalised(weights.as_deref().unwrap_or(&vec![1.0; reference.rows()]));
+        for groups in [
+            Groups::singletons(rows.columns()),
+            Groups::named(rows.columns(), &[("pair", vec!["x1", "x4"])]).unwrap(),
+        ] {
+            for ridge in [1e-3, 0.1] {
+                let game = Game::Observational {
+                    reference: Background { rows: reference.clone(), weights: weights.clone() },
+                    ridge: Ridge::Fixed(ridge),
+                    kernel: condition.clone(),
+                };
+                let explainer = Explainer::new(&model, game, Some(groups.clone())).unwrap();
+                let explanation = explainer.explain(&rows).unwrap();
+                let setting = Setting { model: &model, truth: &truth, reference: &reference, w: &w, ridge };
+                let expected = |row: usize, o: usize| {
+                    shapley(groups.players().len(), |players| {
+                        let mut columns = vec![false; d];
+                        for (player, _) in groups.players().iter().zip(players).filter(|(_, on)| **on) {
+                            player.columns.iter().for_each(|&j| columns[j] = true);
+                        }
+                        value(&setting, &columns, &rows.row(row), o)
+                    })
+                };
+                assert_exact(&explanation, expected, what);
+                let empty = value(&setting, &vec![false; d], &rows.row(0), 1);
+                assert!((explainer.base()[1] - empty).abs() < 1e-12);
+            }
+        }
+    }
+}
+
+/// A kernel without factors: the outputs at the reference rows are averaged around their mean.
+#[test]
+fn kernels_without_product_form_condition_the_outputs() {
+    let d = 3;
+    let (rows, reference) = (table(400, 2, d), table(30, 10, d));
+    let matern = Stationary {
+        profile: Profile::Matern32,
+        columns: (0..d).collect(),
+        lengthscale: vec![1.0; d],
+        ard: true,
+        isotropic: true,
+    };
+    let model = model(matern.into(), 12, d);
+    let game = Game::Observational {
+        reference: reference.clone().into(),
+        ridge: Ridge::Fixed(0.02),
+        kernel: Some(Kernel::gaussian(&lengthscales(d, 0.7, 0.2))),
+    };
+    let explanation = Explainer::new(&model, game, None).unwrap().explain(&rows).unwrap();
+    let (at, f) = (model.predict(&reference).unwrap(), model.predict(&rows).unwrap());
+    let w = vec![0.1; 10];
+    let expected = |row: usize, o: usize| {
+        let mean = at.column(o).iter().sum::<f64>() / 10.0;
+        shapley(d, |present| {
+            if present.iter().all(|on| *on) {
+                return f[(row, o)];
+            }
+            if !present.iter().any(|on| *on) {
+                return mean;
+            }
+            let given = weights(gaussian, &reference, &w, 0.02, present, &rows.row(row));
+            mean + given.iter().zip(at.column(o)).map(|(w, f)| w * (f - mean)).sum::<f64>()
+        })
+    };
+    assert_exact(&explanation, expected, "isotropic");
+}
+
+/// With independent columns it nears the interventional game as the reference grows, with a huge ridge proper coalitions are
+/// worth only the intercept.
+#[test]
+fn the_limits_are_those_known() {
+    let d = 3;
+    let n = 500;
+    // A lattice rule: columns that fill the cube evenly and say nothing of each other.
+    let rows: Vec<Vec<f64>> = (0..n)
+        .map(|i| [1.0, 117.0, 193.0].map(|g| 2.0 * (i as f64 * g / n as f64).fract() - 1.0).to_vec())
+        .collect();
+    let reference = Table::from_rows(&rows).unwrap();
+    let model = model(Kernel::gaussian(&[0.8, 1.0, 1.2]), 12, d);
+    let x = Table::from_rows(&[[0.3, -0.5, 0.4]]).unwrap();
+    let explain = |game| Explainer::new(&model, game, None).unwrap().explain(&x).unwrap();
+    let truth = explain(Game::Interventional { background: reference.clone().into() });
+    let of = |ridge| {
+        let game = Game::Observational {
+            reference: reference.clone().into(),
+            ridge: Ridge::Fixed(ridge),
+            kernel: None,
+        };
+        explain(game)
+    };
+    let found = of(1e-3);
+    let size = truth.values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+    for (a, b) in found.values.iter().zip(&truth.values) {
+        assert!((a - b).abs() < 0.02 * size, "{a} {b} {size}");
+    }
+    // v(S) = intercept for all proper S: each player gets a third of v(all) - v(nobody).
+    let shrunk = of(1e12);
+    for o in 0..2 {
+        let third = (shrunk.predictions[o] - shrunk.base_values[o]) / 3.0;
+        assert!(shrunk.values[o * d..(o + 1) * d].iter().all(|v| (v - third).abs() < 1e-8 * size));
+    }
+}
+
+#[test]
+fn samples_agree_with_all_coalitions_and_threads_do_not_matter() {
+    let d = 8;
+    let (model, rows) = (model(Kernel::gaussian(&lengthscales(d, 1.5, 0.2)), 40, d), table(400, 3, d));
+    let explain = |coalitions, std_error, threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let explainer = Explainer::new(&model, Game::observational(&model), None).unwrap();
+            explainer.with_budget(Budget { coalitions, std_error, seed: 5 }).explain(&rows).unwrap()
+        })
+    };
+    let all = explain(254, None, 1);
+    assert!(matches!(all.exactness, Exactness::Exact { .. }));
+    assert_eq!(all, explain(254, None, 3));
+    let some = explain(120, None, 2);
+    let Exactness::Estimated { std_error, evaluations, seed } = &some.exactness else { panic!() };
+    assert_eq!((*evaluations <= 140, *seed), (true, 5));
+    let off = some.values.iter().zip(&all.values).zip(std_error).map(|((a, b), e)| ((a - b) / e).powi(2));
+    let mean_square = off.sum::<f64>() / all.values.len() as f64;
+    assert!((0.2..3.0).contains(&mean_square), "{mean_square}");
+    assert!(some.residuals().iter().all(|r| r.abs() < 1e-9));
+    assert!(matches!(explain(254, Some(1e-9), 1).exactness, Exactness::Exact { .. }));
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let model = model(Kernel::gaussian(&[1.0, 1.0]), 5, 2);
+    let refused = |ridge, kernel| {
+        let game = Game::Observational { reference: model.points.clone().into(), ridge, kernel };
+        Explainer::new(&model, game, None).err().unwrap().to_string()
+    };
+    assert!(refused(Ridge::Fixed(0.0), None).contains("ridge = 0"));
+    assert!(refused(Ridge::Fixed(f64::NAN), None).contains("ridge = NaN"));
+    let sum = Kernel::gaussian(&[1.0, 1.0]) + Kernel::constant(1.0);
+    assert!(refused(Ridge::Fixed(0.1), Some(sum)).contains("one product of factors"));
+    let twice = Expansion { points: model.points.select_rows(&[0, 0, 0, 0, 0]), ..model.clone() };
+    let game = Game::Observational {
+        reference: twice.points.clone().into(),
+        ridge: Ridge::Fixed(1e-300),
+        kernel: None,
+    };
+    let tiny = Explainer::new(&twice, game, None).unwrap().explain(&table(0, 1, 2));
+    assert!(tiny.unwrap_err().to_string().contains("raise the ridge"));
+}

@@ -1,0 +1,157 @@
+//! Shapley-regularised training against its closed form, its optimality conditions, and what it is for.
+
+use riesz::fit::{KernelLogisticRegression, KernelRidge, Penalty};
+use riesz::linalg::{Cholesky, lu_solve};
+use riesz::{Expansion, Explainer, Game, Kernel, Matrix, Ridge, Table};
+
+fn number(i: usize, j: usize) -> f64 {
+    ((i * 67 + j * 131 + i * j * 29) % 211) as f64 / 70.0 - 1.5
+}
+
+fn table(n: usize) -> Table {
+    let rows: Vec<Vec<f64>> = (0..n).map(|i| (0..3).map(|j| number(i, j)).collect()).collect();
+    Table::from_rows(&rows).unwrap()
+}
+
+/// A kernel whose gram matrix is far from singular.
+fn kernel() -> Kernel {
+    Kernel::gaussian(&[0.25, 0.3, 0.2])
+}
+
+fn games(x: &Table) -> [Game; 2] {
+    [
+        Game::Interventional { background: x.clone().into() },
+        Game::Observational { reference: x.clone().into(), ridge: Ridge::Fixed(0.01), kernel: None },
+    ]
+}
+
+fn functionals(x: &Table, game: Game, player: usize) -> Matrix {
+    let blank = Expansion::new(kernel(), x.clone(), Matrix::zeros(x.rows(), 1), vec![0.0]).unwrap();
+    Explainer::new(&blank, game, None).unwrap().functionals(x, player).unwrap()
+}
+
+fn targets(x: &Table, outputs: usize) -> Matrix {
+    let of = |i: usize, o: usize| (x.get(i, 0) * (o + 1) as f64).sin() + x.get(i, 1) * x.get(i, 2);
+    let n = x.rows();
+    Matrix::from_row_major(n, outputs, (0..n * outputs).map(|t| of(t / outputs, t % outputs)).collect())
+}
+
+/// `α = (K² + ridge K + (strength / n) Z Zᵀ)⁻¹ K y` (Proposition 7 of the paper).
+#[test]
+fn ridge_is_the_closed_form() {
+    let x = table(40);
+    let y = targets(&x, 2);
+    let gram = kernel().gram(&x);
+    for game in games(&x) {
+        for (protected, strength, ridge) in
+            [(vec![0], 5.0, 0.3), (vec![1, 2], 40.0, 0.1), (vec![0], 0.0, 0.3)]
+        {
+            let z: Vec<Matrix> = protected.iter().map(|&p| functionals(&x, game.clone(), p)).collect();
+            let mut estimator = KernelRidge::new(kernel(), ridge);
+            estimator.center = false;
+            estimator.penalty = Some(Penalty::new(&z, strength));
+            let fit = estimator.fit(&x, &y).unwrap();
+            let mut system = gram.matmul(&gram);
+            for z in &z {
+                let zz = z.matmul(&z.transpose());
+                system.data_mut().iter_mut().zip(zz.data()).for_each(|(s, v)| *s += strength / 40.0 * v);
+            }
+            system.data_mut().iter_mut().zip(gram.data()).for_each(|(s, k)| *s += ridge * k);
+            let right = gram.matmul(&y);
+            for o in 0..2 {
+                let expected = lu_solve(&system, &right.column(o));
+                for (found, expected) in fit.model.coef.column(o).iter().zip(&expected) {
+                    assert!((found - expected).abs() < 1e-9 * (1.0 + expected.abs()), "{found} {expected}");
+                }
+            }
+            // Leaving one out, with the same functionals of the others.
+            if strength > 0.0 {
+                continue;
+            }
+            let plain = KernelRidge { penalty: None, ..estimator }.fit(&x, &y).unwrap();
+            assert!((plain.loo_error() - fit.loo_error()).abs() < 1e-10);
+        }
+    }
+}
+
+/// At the optimum of `Σ w loss + ridge/2 αᵀKα + (strength/n) ‖Zᵀα‖²` the gradient is zero: `K (p - y) + ridge Kα + 2 (strength/n) Z Zᵀ α`.
+#[test]
+fn logistic_regression_meets_its_optimality_conditions() {
+    let x = table(40);
+    for classes in [2, 3] {
+        let names: Vec<String> = (0..classes).map(|c| format!("c{c}")).collect();
+        let labels: Vec<usize> = (0..40).map(|i| (i * i + i / 3) % classes).collect();
+        for game in games(&x) {
+            let z = functionals(&x, game, 1);
+            let (ridge, strength) = (0.2, 7.0);
+            let mut estimator = KernelLogisticRegression::new(kernel(), ridge);
+            estimator.penalty = Some(Penalty::new(std::slice::from_ref(&z), strength));
+            let model = estimator.fit(&x, &labels, &names).unwrap().model;
+            let values = model.predict(&x).unwrap();
+            let gram = kernel().gram(&x);
+            let outputs = model.outputs();
+            for o in 0..outputs {
+                let residual: Vec<f64> = (0..40)
+                    .map(|i| {
+                        let class = if outputs == 1 { 1 } else { o };
+                        model.probabilities(values.row(i)).unwrap()[class]
+                            - f64::from(u8::from(labels[i] == class))
+                    })
+                    .collect();
+                let coef = model.coef.column(o);
+                let (fit, smooth) = (gram.matvec(&residual), gram.matvec(&coef));
+                let said = z.matvec(&z.transpose().matvec(&coef));
+                for i in 0..40 {
+                    let gradient = fit[i] + ridge * smooth[i] + 2.0 * strength / 40.0 * said[i];
+                    assert!(gradient.abs() < 1e-8, "{classes} classes, {o}: {gradient}");
+                }
+                assert!(residual.iter().sum::<f64>().abs() < 1e-8);
+            }
+        }
+    }
+}
+
+/// The stronger the penalty, the smaller the protected values, and only these.
+#[test]
+fn protected_values_shrink_along_the_path() {
+    let x = table(60);
+    let y = targets(&x, 1);
+    let wide = Kernel::gaussian(&[1.5, 1.5, 1.5]);
+    for game in games(&x) {
+        let blank = Expansion::new(wide.clone(), x.clone(), Matrix::zeros(60, 1), vec![0.0]).unwrap();
+        let z = Explainer::new(&blank, game.clone(), None).unwrap().functionals(&x, 0).unwrap();
+        let along = |strength: f64| {
+            let mut estimator = KernelRidge::new(wide.clone(), 0.05);
+            estimator.penalty = Some(Penalty::new(std::slice::from_ref(&z), strength));
+            let model = estimator.fit(&x, &y).unwrap().model;
+            let explanation = Explainer::new(&model, game.clone(), None).unwrap().explain(&x).unwrap();
+            let error = model.predict(&x).unwrap();
+            let error: f64 = error.data().iter().zip(y.data()).map(|(a, b)| (a - b).powi(2)).sum();
+            (explanation.mean_abs(0), error)
+        };
+        let path: Vec<(Vec<f64>, f64)> = [0.0, 0.3, 10.0, 300.0, 1e4].map(along).to_vec();
+        for pair in path.windows(2) {
+            assert!(pair[1].0[0] < pair[0].0[0] && pair[1].1 > pair[0].1, "{pair:?}");
+        }
+        assert!(path[4].0[0] < 0.03 * path[0].0[0], "{path:?}");
+        assert!((1..3).all(|j| path[4].0[j] > 0.2 * path[0].0[j]), "{path:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let x = table(10);
+    let mut estimator = KernelRidge::new(kernel(), 0.1);
+    estimator.penalty = Some(Penalty::new(&[Matrix::zeros(9, 9)], 1.0));
+    assert!(estimator.fit(&x, &targets(&x, 1)).unwrap_err().to_string().contains("9 rows, but 10"));
+    estimator.penalty = Some(Penalty::new(&[Matrix::zeros(10, 10)], -1.0));
+    assert!(estimator.fit(&x, &targets(&x, 1)).unwrap_err().to_string().contains("strength = -1"));
+    assert!(estimator.loo_path(&x, &targets(&x, 1), &[0.1]).unwrap_err().to_string().contains("penalty"));
+    // Two equal rows: a gram matrix without an inverse.
+    let twice = x.select_rows(&[0, 0, 1, 2, 3]);
+    let mut estimator = KernelRidge::new(kernel(), 0.1);
+    estimator.penalty = Some(Penalty::new(&[functionals(&twice, games(&twice)[0].clone(), 0)], 1.0));
+    let model = estimator.fit(&twice, &targets(&twice, 1)).unwrap().model;
+    let again = model.predict(&twice).unwrap();
+    assert!((again[(0, 0)] - again[(1, 0)]).abs() < 1e-12 && Cholesky::new(kernel().gram(&x), "k").is_ok());
+}

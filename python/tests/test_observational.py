@@ -1,0 +1,100 @@
+"""The observational game against its definition in numpy."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import Matern
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+import riesz
+from conftest import shapley
+
+
+def observational(points, coef, intercept, gamma, reference, x, ridge):
+    """RKHS-SHAP's observational values of ``coef @ rbf(points, x) + intercept``, by enumeration."""
+    rbf = lambda a, b, s: np.exp(-gamma * ((a[:, None, s] - b[None, :, s]) ** 2).sum(axis=2))
+    d, b = len(x), len(reference)
+    everything = np.ones(d, dtype=bool)
+
+    def value(mask):
+        mask = np.asarray(mask)
+        if mask.all():
+            return coef @ rbf(points, x[None], everything)[:, 0] + intercept
+        rest = rbf(points, reference, ~mask)
+        if not mask.any():
+            return coef @ rest.mean(axis=1) + intercept
+        given = np.linalg.solve(rbf(reference, reference, mask) + b * ridge * np.eye(b), rbf(reference, x[None], mask)[:, 0])
+        return coef @ (rbf(points, x[None], mask)[:, 0] * (rest @ given)) + intercept
+
+    return shapley(value, d)
+
+
+def test_values_are_those_of_the_definition(data):
+    X, y = data
+    ridge = KernelRidge(kernel="rbf", gamma=0.3, alpha=0.1).fit(X, y)
+    explainer = riesz.Explainer(ridge, game="observational", ridge=0.01)
+    explanation = explainer(X[:4])
+    assert explainer.exactness == explanation.exactness == "exact" and explanation.certificate.holds
+    expected = [observational(X, ridge.dual_coef_, 0.0, 0.3, X, x, 0.01) for x in X[:4]]
+    np.testing.assert_allclose(explanation.values, expected, atol=1e-10)
+    assert abs(explanation.base_values[0] - ridge.predict(X).mean()) < 1e-10
+    assert explanation.provenance.run["ridge"] == "0.01"
+    # Another reference, support vectors, and a pipeline whose columns are the user's.
+    svr = SVR(gamma=0.2, C=5.0).fit(X, y)
+    explanation = riesz.Explainer(svr, X[10:30], game="observational", ridge=0.1)(X[:3])
+    arguments = svr.support_vectors_, svr.dual_coef_[0], svr.intercept_[0], 0.2, X[10:30]
+    np.testing.assert_allclose(explanation.values, [observational(*arguments, x, 0.1) for x in X[:3]], atol=1e-10)
+    pipeline = make_pipeline(StandardScaler(), SVR(gamma=0.2)).fit(X, y)
+    scaled = pipeline[0].transform(X)
+    found = riesz.Explainer(pipeline, X[:20], game="observational", ridge=0.1)(X[:3])
+    expected = riesz.Explainer(pipeline[1], scaled[:20], game="observational", ridge=0.1)(scaled[:3])
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
+
+
+def test_samples_come_with_standard_errors(data):
+    X, y = data
+    wide = np.hstack([X, X[:, ::-1] + np.sin(3 * X)])
+    model = KernelRidge(kernel="rbf", gamma=0.05, alpha=0.1).fit(wide, y)
+    exact = riesz.Explainer(model, game="observational", ridge=0.01)(wide[:3])
+    explainer = riesz.Explainer(model, game="observational", ridge=0.01, coalitions=120, seed=3)
+    some = explainer(wide[:3])
+    assert explainer.exactness == some.exactness == "estimated" and "coalitions" in explainer.reason
+    assert some.certificate is None and some.std_error.shape == (3, 8) and some.sampling.seed == 3
+    assert (np.abs(some.values - exact.values) < 6 * some.std_error + 1e-9).all()
+    np.testing.assert_allclose(some.residual, 0, atol=1e-9)
+    again = riesz.Explainer(model, game="observational", ridge=0.01, coalitions=120, seed=3, threads=1)(wide[:3])
+    np.testing.assert_array_equal(some.values, again.values)
+    target = some.std_error.max()
+    finer = riesz.Explainer(model, game="observational", ridge=0.01, std_error=target / 2)(wide[:3])
+    assert finer.std_error is None or finer.std_error.max() <= target / 2
+
+
+def test_any_kernel_and_several_outputs_and_a_chosen_ridge(data):
+    X, y = data
+    matern = GaussianProcessRegressor(Matern(1.2, nu=1.5), alpha=0.1, optimizer=None).fit(X, y)
+    explanation = riesz.Explainer(matern, game="observational")(X[:5])
+    assert explanation.certificate.holds and float(explanation.provenance.run["ridge"]) > 0
+    three = SVC(kernel="poly").fit(X, np.digitize(y, [-0.5, 0.5]))
+    explanation = riesz.Explainer(three, X, game="observational")(X[:5])
+    assert explanation.shape == (5, 4, 3) and explanation.certificate.holds
+    with pytest.raises(ValueError, match="ridge = -1"):
+        riesz.Explainer(matern, game="observational", ridge=-1.0)
+    with pytest.raises(ValueError, match="settings of the observational game"):
+        riesz.Explainer(matern, X, groups={"all": range(4)}, ridge=0.1)
+    with pytest.raises(ValueError, match="coalitions = 3 is not allowed: 4 players take at least"):
+        riesz.Explainer(matern, game="observational", coalitions=3)(X[:1])
+
+
+def test_dependent_columns_share_what_is_known_of_them(data):
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=(300, 1))
+    X = np.hstack([z, z + 0.05 * rng.normal(size=(300, 1))])
+    model = riesz.KernelRidge(kernel=riesz.kernels.RBF(2.0), alpha=1e-3).fit(X, X[:, 0])
+    row = np.array([[1.5, 1.5]])
+    alone = riesz.Explainer(model, X)(row).values[0]
+    shared = riesz.Explainer(model, X, game="observational")(row).values[0]
+    # The model reads both columns in some mixture; given one, the other is known, so they get the same.
+    assert abs(shared[0] - shared[1]) < 0.1 < abs(alone[0] - alone[1])

@@ -1,0 +1,116 @@
+"""Training that is told not to lean on some features, against generic optimisers and what it promises."""
+
+import numpy as np
+import pandas
+import pytest
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+import riesz
+from riesz.kernels import RBF
+
+
+def values_of_units(X, kernel, game, ridge, player):
+    """Z with ``phi(x_i) = Z[:, i] @ coef``, by explaining models with one coefficient each."""
+    columns = []
+    for i in range(len(X)):
+        unit = riesz.Expansion(kernel, X, np.eye(len(X))[i])
+        columns.append(riesz.Explainer(unit, X, game=game, ridge=ridge)(X).values[:, player])
+    return np.array(columns)
+
+
+@pytest.mark.parametrize(("game", "ridge"), [("interventional", None), ("observational", 0.01)])
+def test_a_generic_optimiser_finds_the_same_model(game, ridge):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    y = X[:, 0] + np.sin(X[:, 1])
+    kernel = RBF(0.7)
+    gram = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2) / (2 * 0.7**2))
+    z = values_of_units(X, kernel, game, ridge, 0)
+    options = dict(kernel=kernel, alpha=0.3, protect=[0], protect_strength=20.0, protect_game=game, protect_ridge=ridge)
+    squared = riesz.KernelRidge(**options).fit(X, y)
+
+    def objective(a):
+        fit, said = gram @ a - y, z.T @ a
+        value = fit @ fit + 0.3 * a @ gram @ a + 20.0 / 30 * said @ said
+        return value, 2 * gram @ fit + 0.6 * gram @ a + 40.0 / 30 * z @ said
+
+    found = minimize(objective, np.zeros(30), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}).x
+    np.testing.assert_allclose(squared.predict(X), gram @ found, atol=1e-6)
+    assert objective(squared.dual_coef_)[0] <= objective(found)[0] + 1e-10
+
+    label = y > 0
+    logistic = riesz.KernelLogisticRegression(**options).fit(X, label)
+
+    def objective(parameters):
+        a, b = parameters[:-1], parameters[-1]
+        f, said = gram @ a + b, z.T @ a
+        slope = 1 / (1 + np.exp(-f)) - label
+        value = np.logaddexp(0, np.where(label, -f, f)).sum() + 0.15 * a @ gram @ a + 20.0 / 30 * said @ said
+        return value, np.append(gram @ slope + 0.3 * gram @ a + 40.0 / 30 * z @ said, slope.sum())
+
+    found = minimize(objective, np.zeros(31), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}).x
+    np.testing.assert_allclose(logistic.decision_function(X), gram @ found[:-1] + found[-1], atol=1e-5)
+
+
+def test_a_path_shows_what_protection_costs():
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=(120, 1))
+    X = pandas.DataFrame(np.hstack([z, z + 0.3 * rng.normal(size=(120, 1)), rng.normal(size=(120, 1))]), columns=list("abc"))
+    y = X["a"] + X["c"]
+    for game in ("interventional", "observational"):
+        # Length scales at which the ridge alone does not decide.
+        model = riesz.KernelRidge(0.1, kernel=RBF(2.0), protect="a", protect_game=game)
+        path = riesz.protection_path(model, X[:80], y[:80], [0.0, 10.0, 300.0, 10000.0], X_test=X[80:], y_test=y[80:])
+        assert path.feature_names == ["a", "b", "c"] and path.protected == ["a"]
+        assert (np.diff(path.importances[:, 0]) < 0).all() and path.importances[-1, 0] < 0.15 * path.importances[0, 0]
+        assert path.scores[0] > path.scores[-1] and path.importances[-1, 2] > 0.3 * path.importances[0, 2]
+        again = clone(model).set_params(protect_strength=300.0).fit(X[:80], y[:80])
+        np.testing.assert_allclose(again.predict(X), path.estimators[2].predict(X), atol=1e-10)
+        assert path.plot().get_xlabel() == "mean |value| of a"
+    # Against what b says of a, only the observational penalty helps.
+    interventional, observational = (
+        riesz.KernelRidge(0.1, kernel=RBF(2.0), protect="a", protect_game=game, protect_strength=1000.0).fit(X, y)
+        for game in ("interventional", "observational")
+    )
+    said = [abs(np.corrcoef(model.predict(X), X["a"])[0, 1]) for model in (interventional, observational)]
+    assert said[1] < 0.8 * said[0]
+
+
+def test_groups_classifiers_weights_and_searches():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(60, 4))
+    y = np.digitize(X[:, 0] + X[:, 1], [-0.5, 0.5])
+    model = riesz.KernelLogisticRegression(0.1, kernel=RBF(2.0), protect={"pair": [0, 1]}, protect_strength=0.0)
+    search = GridSearchCV(model, {"protect_strength": [0.0, 1.0]}, cv=3).fit(X, y)
+    assert search.best_params_ == {"protect_strength": 0.0}
+    path = riesz.protection_path(model, X, y, [0.0, 300.0])
+    assert path.feature_names == ["pair", "x2", "x3"] and path.importances[1, 0] < 0.2 * path.importances[0, 0]
+    # A row of weight 0 is no row.
+    weights = np.where(np.arange(60) < 40, 1.0, 0.0)
+    for kind, target in [(riesz.KernelRidge, X[:, 0]), (riesz.KernelLogisticRegression, y)]:
+        model = kind(0.1, kernel=RBF(2.0), protect=[0], protect_strength=5.0)
+        weighted, fewer = clone(model).fit(X, target, sample_weight=weights), clone(model).fit(X[:40], target[:40])
+        np.testing.assert_allclose(weighted.expansion_.predict(X), fewer.expansion_.predict(X), atol=1e-8)
+    centred = riesz.KernelRidge(0.1, kernel=RBF(2.0), fit_intercept=True).fit(X, X[:, 0] + 100)
+    assert abs(centred.expansion_.intercept[0] - 100 - X[:, 0].mean()) < 1e-10
+
+
+def test_what_cannot_be_protected_is_said():
+    X, y = np.eye(4), np.arange(4.0)
+    for options, words in [
+        ({"protect": ["age"]}, "protect names the column 'age'"),
+        ({"protect": [9]}, "protect names the column 9"),
+        ({"protect": []}, "it is a list of columns"),
+        ({"protect": [0], "protect_strength": -1}, "protect_strength = -1"),
+        ({"protect": [0], "protect_game": "functional"}, "protect_game = 'functional'"),
+        ({"protect": [0], "protect_ridge": 0.1}, "setting of the observational game"),
+        ({"protect_strength": 2.0}, "no feature to protect"),
+        ({"protect": [0], "kernel": "poly"}, "ties the columns"),
+        ({"protect": [0], "protect_background": np.empty((0, 4))}, "no rows"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            riesz.KernelRidge(**options).fit(X, y)
+    with pytest.raises(ValueError, match="protects no feature"):
+        riesz.protection_path(riesz.KernelRidge(), X, y, [0.0])
