@@ -390,6 +390,9 @@ impl GameArgs {
             ("--background", self.background.is_some()),
             ("--baseline", self.baseline.is_some()),
             ("--groups", self.groups.is_some()),
+            ("--ridge", self.ridge.is_some()),
+            ("--coalitions", self.coalitions.is_some()),
+            ("--std-error", self.std_error.is_some()),
         ];
         options.iter().find(|(_, given)| *given).map(|(option, _)| *option)
     }

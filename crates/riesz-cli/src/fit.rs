@@ -78,7 +78,9 @@ pub fn run(args: Box<FitArgs>, global: &Global, console: Console) -> Result<()> 
     drop(progress);
     // Better known now than when the model is to be explained.
     if let Err(error @ Error::NotProduct { .. }) = Explainer::new(&model, Game::Functional, groups.clone()) {
-        console.note(format!("note: explanations of this model will have {error}"));
+        console.note(format!(
+            "note: explanations of this model will have {error}; the observational game takes any kernel"
+        ));
     }
     model.card.push(Fact::new("data", &name));
     model.card.push(Fact::new("rows", x.rows()));

@@ -198,7 +198,14 @@ fn questions_that_cannot_be_asked() {
     place.bad("explain m.riesz train.csv --threads 1000000", "it is a whole number from 1 to 1024");
     place.bad("explain m.riesz train.csv --threads 0", "it is a whole number from 1 to 1024");
     place.good("explain m.riesz train.csv -o why.json");
-    for option in ["--background train.csv", "--baseline train.csv", "--game functional", "--groups g=a"] {
+    for option in [
+        "--background train.csv",
+        "--baseline train.csv",
+        "--game functional",
+        "--groups g=a",
+        "--ridge 1",
+        "--coalitions 9",
+    ] {
         let name = option.split_whitespace().next().unwrap();
         place.bad(
             &format!("report why.json {option} -o why.html"),
