@@ -325,6 +325,20 @@ class Explainer:
                 raise ValueError(f"the name '{name}' is used twice: rename the group or the column")
         return given, players
 
+    def robustness(self, delta: Any) -> np.ndarray:
+        """How far any Shapley value can move, for any row, if no column of the row moves by more than ``delta``: one number an
+        output, proved from the norm of the model (Chau et al. 2022, Theorem 6), and often far larger than what happens.
+
+        ``delta`` is a number, or one number a column; a categorical column moves if it changes at all. For kernels that are
+        bounded, under the baseline, interventional and observational games.
+        """
+        if not self._cores:
+            raise UnsupportedModelError(f"the bound takes a kernel that is known; {self.reason}")
+        if self._imported.transform is not None:
+            raise UnsupportedModelError("the bound is in the model's own columns: explain the pipeline's last step")
+        moves = np.broadcast_to(np.asarray(delta, dtype=np.float64), (len(self.feature_names),)).tolist()
+        return np.concatenate([core.robustness(moves) for core in self._cores])
+
     def _by_core(self, X: Any) -> Found:
         rows = self._model_rows(X, "X")
         parts = [core.explain(rows) for core in self._cores]

@@ -98,3 +98,21 @@ def test_dependent_columns_share_what_is_known_of_them(data):
     shared = riesz.Explainer(model, X, game="observational")(row).values[0]
     # The model reads both columns in some mixture; given one, the other is known, so they get the same.
     assert abs(shared[0] - shared[1]) < 0.1 < abs(alone[0] - alone[1])
+
+
+def test_values_move_by_no_more_than_the_bound(data):
+    X, y = data
+    model = SVR(gamma=0.2, C=5.0).fit(X, y)
+    rng = np.random.default_rng(0)
+    moved = X[:20] + rng.uniform(-0.3, 0.3, size=(20, 4))
+    for options in [{}, {"game": "observational", "ridge": 0.05}]:
+        explainer = riesz.Explainer(model, X[:10], **options)
+        bound = explainer.robustness(0.3)
+        far = np.abs(explainer(moved).values - explainer(X[:20]).values).max()
+        assert bound.shape == (1,) and 0 < far <= bound[0] and explainer.robustness([0, 0, 0, 0])[0] == 0
+    with pytest.raises(ValueError, match="game = functional"):
+        riesz.Explainer(model).robustness(0.1)
+    with pytest.raises(riesz.UnsupportedModelError, match="kernel that is known"):
+        riesz.Explainer(model.predict, X).robustness(0.1)
+    with pytest.raises(riesz.UnsupportedModelError, match="last step"):
+        riesz.Explainer(make_pipeline(StandardScaler(), SVR()).fit(X, y), X).robustness(0.1)

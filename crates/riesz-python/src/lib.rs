@@ -320,6 +320,11 @@ impl Explainer {
         players.iter().map(|p| (p.name.clone(), p.columns.clone())).collect()
     }
 
+    /// For each output, how far values may move if the columns of a row move by these numbers.
+    fn robustness(&self, delta: Vec<f64>) -> PyResult<Vec<f64>> {
+        self.owned.borrow_dependent().robustness(&delta).map_err(refuse)
+    }
+
     /// Values (rows, outputs, players), base values (outputs), predictions and residuals (rows, outputs); bounds (rows, outputs), or
     /// else standard errors (as values) and evaluations; facts about the run.
     fn explain<'py>(&self, py: Python<'py>, rows: PyReadonlyArray2<'_, f64>) -> PyResult<Parts<'py>> {

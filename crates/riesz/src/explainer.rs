@@ -3,6 +3,7 @@
 mod observational;
 mod panel;
 mod product;
+mod robustness;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -134,6 +135,31 @@ impl<'m> Explainer<'m> {
         match &self.engine {
             Engine::Products(engine) => engine.functionals(rows, player),
             Engine::Conditioning(engine) => engine.functionals(rows, player),
+        }
+    }
+
+    /// For each output, a bound on how far any Shapley value of any row moves if each column j of the row moves by at most `delta[j]`
+    /// (for a categorical column: if it changes at all). Proved, from the norm of the model in the space of its kernel, and
+    /// therefore often far larger than what happens. Cost O(n² d).
+    ///
+    /// Source: Chau, Hu, Gonzalez and Sejdinovic 2022, Theorem 6, with the constants that the triangle inequality gives.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for kernels that are not bounded, and for the functional and marginal-product games, to which the theorem does
+    /// not speak; [`Error::Shape`] unless there is one number a column.
+    pub fn robustness(&self, delta: &[f64]) -> Result<Vec<f64>> {
+        match &self.engine {
+            Engine::Products(engine) => match &engine.game {
+                Game::Baseline { .. } | Game::Interventional { .. } => {
+                    robustness::bound(engine.model, &robustness::Absent::Rows, delta)
+                }
+                game => Err(Error::parameter(
+                    "game",
+                    game.name(),
+                    "the bound holds for the baseline, interventional and observational games",
+                )),
+            },
+            Engine::Conditioning(engine) => engine.robustness(delta),
         }
     }
 

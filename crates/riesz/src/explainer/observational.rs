@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
+use super::robustness;
 use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, Valued, definition_weight, solve};
 use crate::embedding::{ConditionalMean, Ridge, between, default_kernel};
 use crate::error::{Error, Result};
@@ -100,6 +101,15 @@ impl<'m> ByConditioning<'m> {
             kernel: None,
         };
         game.absent()
+    }
+
+    pub(super) fn robustness(&self, delta: &[f64]) -> Result<Vec<f64>> {
+        if let Form::Outputs(_) = self.form {
+            // The kernel ties players together, and says so.
+            self.model.kernel.products(self.model.columns(), &self.groups)?;
+        }
+        let (kernel, ridge) = (self.embedding.kernel(), self.embedding.ridge());
+        robustness::bound(self.model, &robustness::Absent::Embedding { kernel, ridge }, delta)
     }
 
     pub(super) fn rows_at_once(&self) -> usize {

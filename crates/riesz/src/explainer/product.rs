@@ -29,7 +29,7 @@ const ABSENT: usize = 1 << 19;
 
 /// Explains rows of one model under one product game.
 pub(super) struct ByProducts<'m> {
-    model: &'m Expansion,
+    pub(super) model: &'m Expansion,
     pub(super) game: Game,
     pub(super) groups: Groups,
     products: Vec<PlayerProduct<'m>>,

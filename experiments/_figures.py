@@ -1,0 +1,49 @@
+"""What the experiments share: where figures and tables go, and their look."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+HERE = pathlib.Path(__file__).parent
+COLOURS = ["#1f6fb2", "#d55e00", "#009e73", "#868d96", "#cc79a7", "#e69f00"]
+
+
+def arguments(doc: str) -> argparse.Namespace:
+    """``--full`` for the published sizes, ``--output`` for the folder of results."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="the published sizes, which take longer")
+    parser.add_argument("--output", type=pathlib.Path, default=HERE / "results", help="folder for figure and table")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    return options
+
+
+def panels(count: int, height: float = 3.4):
+    """A row of axes."""
+    figure, axes = plt.subplots(1, count, figsize=(4.2 * count, height), constrained_layout=True)
+    axes = [axes] if count == 1 else list(axes)
+    for axis in axes:
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(alpha=0.25, linewidth=0.6)
+    return figure, axes
+
+
+def table(header: list[str], rows: list[list]) -> str:
+    """A Markdown table."""
+    text = lambda cell: f"{cell:.3f}" if isinstance(cell, float) else str(cell)
+    lines = [header, ["---"] * len(header), *[[text(cell) for cell in row] for row in rows]]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def finish(options: argparse.Namespace, name: str, figure, text: str) -> None:
+    """Prints the table, and writes it beside the figure."""
+    print(text)
+    (options.output / f"{name}.md").write_text(text + "\n")
+    figure.savefig(options.output / f"{name}.png", dpi=150)
+    print(f"figure: {options.output / name}.png")
