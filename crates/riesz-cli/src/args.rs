@@ -366,6 +366,12 @@ pub struct GameArgs {
     /// predicts left-out rows best]
     #[arg(long, value_name = "RIDGE")]
     pub ridge: Option<f64>,
+    /// Observational game: learn conditional distributions through so many of the reference rows, for thousands of rows
+    #[arg(long, value_name = "M")]
+    pub landmarks: Option<usize>,
+    /// Observational game: learn conditional distributions through so many random Fourier features
+    #[arg(long, value_name = "M")]
+    pub random_features: Option<usize>,
     /// Observational game: value at most so many coalitions of features; if there are more, values are estimated
     /// [default: 4096, all of them up to 12 features]
     #[arg(long, value_name = "N")]

@@ -11,7 +11,7 @@ use riesz::fit::{
     SupportVectorClassifier, SupportVectorRegressor, Tune,
 };
 use riesz::kernel::Units;
-use riesz::{Column, Expansion, Game, Groups, Kernel, Matrix, Ridge, Table, regularised};
+use riesz::{Column, Conditioning, Expansion, Game, Groups, Kernel, Matrix, Ridge, Table, regularised};
 
 use crate::args::{FitArgs, ModelKind};
 use crate::console::Console;
@@ -165,13 +165,12 @@ impl Problem<'_> {
             return Ok(None);
         }
         let rows = self.x.clone().into();
-        let game = match self.args.protect_ridge {
-            _ if self.args.protect_game == "interventional" => Game::Interventional { background: rows },
-            ridge => Game::Observational {
-                reference: rows,
-                ridge: ridge.map_or(Ridge::CrossValidated, Ridge::Fixed),
-                kernel: None,
-            },
+        let game = if self.args.protect_game == "interventional" {
+            Game::Interventional { background: rows }
+        } else {
+            let ridge = self.args.protect_ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
+            let conditioning = Conditioning { ridge, seed: self.seed, ..Conditioning::default() };
+            Game::Observational { reference: rows, conditioning }
         };
         let groups = self.groups.clone();
         let strength = self.args.strength;

@@ -6,7 +6,7 @@ use riesz::attribution::coalitions::Budget;
 use riesz::explanation::Fact;
 use riesz::format::model::SavedModel;
 use riesz::game::Absence;
-use riesz::{Background, Column, Game, Groups, Ridge, Table};
+use riesz::{Approximation, Background, Column, Conditioning, Game, Groups, Ridge, Table};
 
 use crate::args::{GameArgs, TableArgs};
 use crate::console::Console;
@@ -43,6 +43,8 @@ impl Question {
         let observational = name == "observational";
         let unused = match name {
             _ if !observational && args.ridge.is_some() => Some("--ridge"),
+            _ if !observational && args.landmarks.is_some() => Some("--landmarks"),
+            _ if !observational && args.random_features.is_some() => Some("--random-features"),
             _ if !observational && args.coalitions.is_some() => Some("--coalitions"),
             _ if !observational && args.std_error.is_some() => Some("--std-error"),
             _ if args.conditional.as_deref().is_some_and(|way| way != "kernel") => {
@@ -80,8 +82,7 @@ impl Question {
                     }
                 };
                 facts.push(Fact::new("reference rows", reference.rows.rows()));
-                let ridge = args.ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
-                Game::Observational { reference, ridge, kernel: None }
+                Game::Observational { reference, conditioning: conditioning(args, seed)? }
             }
             _ => {
                 let path = args.background.as_deref().ok_or_else(|| {
@@ -161,10 +162,7 @@ impl ProgramQuestion {
             _ if !observational => Absence::Background(reference),
             "gaussian" => Absence::Gaussian { reference, draws },
             "copula" => Absence::Copula { reference, draws },
-            _ => {
-                let ridge = args.ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
-                Absence::Embedding { reference, ridge, kernel: None }
-            }
+            _ => Absence::Embedding { reference, conditioning: conditioning(args, seed)? },
         };
         let groups = match &args.groups {
             Some(text) => read_groups(text, &columns)?,
@@ -177,6 +175,22 @@ impl ProgramQuestion {
     pub fn columns(&self) -> &[Column] {
         self.absence.background().rows.columns()
     }
+}
+
+/// How conditional distributions are learnt.
+fn conditioning(args: &GameArgs, seed: u64) -> Result<Conditioning> {
+    let approximation = match (args.landmarks, args.random_features) {
+        (Some(_), Some(_)) => {
+            return Err(Failure::input(
+                "--landmarks and --random-features are two ways to the same end: choose one",
+            ));
+        }
+        (Some(count), None) => Approximation::Landmarks(count),
+        (None, Some(count)) => Approximation::RandomFeatures(count),
+        (None, None) => Approximation::Exact,
+    };
+    let ridge = args.ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
+    Ok(Conditioning { ridge, kernel: None, approximation, seed })
 }
 
 fn budget(args: &GameArgs, seed: u64) -> Budget {

@@ -8,7 +8,7 @@ use riesz::fit::{
     ClassWeight, GaussianProcess, GaussianProcessClassifier, GpFit, GpcFit, KernelLogisticRegression,
     KernelRidge, Penalty, SupportVectorClassifier, SupportVectorRegressor, Tune,
 };
-use riesz::{Column, Game, Kernel, Matrix, Ridge, Table};
+use riesz::{Column, Conditioning, Game, Kernel, Matrix, Ridge, Table};
 
 use crate::{Expansion, matrix, refuse, refuse_in_python, table};
 
@@ -83,8 +83,10 @@ pub fn functionals<'py>(
         "interventional" => Game::Interventional { background: rows.into() },
         "observational" => Game::Observational {
             reference: rows.into(),
-            ridge: ridge.map_or(Ridge::CrossValidated, Ridge::Fixed),
-            kernel: None,
+            conditioning: Conditioning {
+                ridge: ridge.map_or(Ridge::CrossValidated, Ridge::Fixed),
+                ..Conditioning::default()
+            },
         },
         other => return Err(refuse(format!("features are not protected in the {other} game"))),
     };

@@ -18,7 +18,10 @@ use riesz::attribution::coalitions::Budget;
 use riesz::format::model::{self, SavedModel};
 use riesz::format::{explanation, libsvm};
 use riesz::table::{Groups, level_of_number, level_of_text};
-use riesz::{Background, Column, ColumnKind, Exactness, Explanation, Game, Kernel, Matrix, Ridge, Table};
+use riesz::{
+    Approximation, Background, Column, ColumnKind, Conditioning, Exactness, Explanation, Game, Kernel,
+    Matrix, Ridge, Table,
+};
 use riesz_report::{PlotOptions, ReportOptions, Theme};
 use self_cell::self_cell;
 
@@ -65,6 +68,26 @@ fn table(columns: &[Column], rows: ArrayView2<'_, f64>) -> riesz::Result<Table> 
 /// Row-major numbers as an array; their number is the product of the sizes.
 fn matrix(rows: usize, cols: usize, numbers: Vec<f64>) -> PyResult<Array2<f64>> {
     Array2::from_shape_vec((rows, cols), numbers).map_err(refuse)
+}
+
+/// How conditional distributions are learnt.
+pub(crate) fn conditioning(
+    ridge: Option<f64>,
+    landmarks: Option<usize>,
+    random_features: Option<usize>,
+    seed: u64,
+) -> Conditioning {
+    let approximation = match (landmarks, random_features) {
+        (Some(count), _) => Approximation::Landmarks(count),
+        (None, Some(count)) => Approximation::RandomFeatures(count),
+        (None, None) => Approximation::Exact,
+    };
+    Conditioning {
+        ridge: ridge.map_or(Ridge::CrossValidated, Ridge::Fixed),
+        kernel: None,
+        approximation,
+        seed,
+    }
 }
 
 /// A thread pool; `None` for one thread a core.
@@ -255,7 +278,7 @@ struct Explainer {
 #[pymethods]
 impl Explainer {
     #[new]
-    #[pyo3(signature = (model, game, background, weights, groups, threads, ridge, coalitions, std_error, seed))]
+    #[pyo3(signature = (model, game, background, weights, groups, threads, ridge, landmarks, random_features, coalitions, std_error, seed))]
     #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
     fn new(
         py: Python<'_>,
@@ -266,6 +289,8 @@ impl Explainer {
         groups: Option<Vec<(String, Vec<usize>)>>,
         threads: Option<usize>,
         ridge: Option<f64>,
+        landmarks: Option<usize>,
+        random_features: Option<usize>,
         coalitions: usize,
         std_error: Option<f64>,
         seed: u64,
@@ -286,8 +311,7 @@ impl Explainer {
                     Some(_) => rows()?,
                     None => model.model.points.clone().into(),
                 },
-                ridge: ridge.map_or(Ridge::CrossValidated, Ridge::Fixed),
-                kernel: None,
+                conditioning: conditioning(ridge, landmarks, random_features, seed),
             },
             other => return Err(refuse(format!("there is no game '{other}'"))),
         };

@@ -6,9 +6,9 @@ use pyo3::prelude::*;
 use riesz::attribution::coalitions::Budget;
 use riesz::attribution::permutation::{Permutations, estimate};
 use riesz::game::Absence;
-use riesz::{Background, Column, Error, Game, Matrix, Ridge, Table};
+use riesz::{Background, Column, Error, Game, Matrix, Table};
 
-use crate::{matrix, players, refuse, table};
+use crate::{conditioning, matrix, players, refuse, table};
 
 /// Values and standard errors (rows, outputs, players), base values (outputs), predictions (rows, outputs), evaluations, and what an absent
 /// feature means.
@@ -111,11 +111,7 @@ pub(crate) fn kernel_shap<'py>(
         "background" => Absence::Background(reference),
         "gaussian" => Absence::Gaussian { reference, draws },
         "copula" => Absence::Copula { reference, draws },
-        "kernel" => Absence::Embedding {
-            reference,
-            ridge: ridge.map_or(Ridge::CrossValidated, Ridge::Fixed),
-            kernel: None,
-        },
+        "kernel" => Absence::Embedding { reference, conditioning: conditioning(ridge, None, None, seed) },
         other => return Err(refuse(format!("there is no way '{other}' of filling in absent features"))),
     };
     let budget = Budget { coalitions, std_error, seed };

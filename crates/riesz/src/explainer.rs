@@ -51,8 +51,8 @@ impl<'m> Explainer<'m> {
             });
         }
         let engine = match game {
-            Game::Observational { reference, ridge, kernel } => {
-                let engine = ByConditioning::new(model, reference, ridge, kernel, groups)?;
+            Game::Observational { reference, conditioning } => {
+                let engine = ByConditioning::new(model, reference, &conditioning, groups)?;
                 Engine::Conditioning(Box::new(engine))
             }
             game => Engine::Products(Box::new(ByProducts::new(model, game, groups)?)),

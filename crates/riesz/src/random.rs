@@ -18,10 +18,14 @@ impl Random {
         ((u128::from(self.bits()) * n as u128) >> 64) as usize
     }
 
+    /// A number between 0 and 1, neither of them.
+    pub(crate) fn uniform(&mut self) -> f64 {
+        ((self.bits() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+    }
+
     /// A standard normal number (Box and Muller 1958).
     pub(crate) fn normal(&mut self) -> f64 {
-        let unit = |bits: u64| ((bits >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-        let (u, v) = (unit(self.bits()), unit(self.bits()));
+        let (u, v) = (self.uniform(), self.uniform());
         (-2.0 * u.ln()).sqrt() * (2.0 * std::f64::consts::PI * v).cos()
     }
 

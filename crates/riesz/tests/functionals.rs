@@ -1,7 +1,7 @@
 //! Functionals against the values that they are functionals of.
 
 use riesz::kernel::Linear;
-use riesz::{Background, Expansion, Explainer, Game, Groups, Kernel, Matrix, Ridge, Table};
+use riesz::{Background, Conditioning, Expansion, Explainer, Game, Groups, Kernel, Matrix, Table};
 
 fn number(i: usize, j: usize) -> f64 {
     ((i * 67 + j * 131 + i * j * 29) % 211) as f64 / 70.0 - 1.5
@@ -14,8 +14,10 @@ fn table(from: usize, n: usize, d: usize) -> Table {
 
 fn games(model: &Expansion) -> Vec<Game> {
     let background = || Background { rows: table(90, 5, 4), weights: Some(vec![1.0, 2.0, 1.0, 0.5, 3.0]) };
-    let observational =
-        |reference: Background| Game::Observational { reference, ridge: Ridge::Fixed(0.01), kernel: None };
+    let observational = |reference: Background| Game::Observational {
+        reference,
+        conditioning: Conditioning::with_ridge(0.01),
+    };
     vec![
         Game::Functional,
         Game::Baseline { point: table(90, 1, 4) },

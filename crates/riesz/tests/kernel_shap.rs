@@ -4,7 +4,7 @@ use riesz::attribution::coalitions::Budget;
 use riesz::attribution::enumeration::shapley;
 use riesz::attribution::kernel_shap::{KernelShap, kernel_shap};
 use riesz::game::Absence;
-use riesz::{Background, Expansion, Explainer, Game, Groups, Kernel, Matrix, Result, Ridge, Table};
+use riesz::{Background, Conditioning, Expansion, Explainer, Game, Groups, Kernel, Matrix, Result, Table};
 
 fn number(i: usize, j: usize) -> f64 {
     ((i * 67 + j * 131 + i * j * 29) % 211) as f64 / 70.0 - 1.5
@@ -45,13 +45,17 @@ fn kernel_models_are_explained_as_by_their_own_engines() {
             (
                 Absence::Embedding {
                     reference: background.clone(),
-                    ridge: Ridge::Fixed(0.01),
-                    kernel: Some(kernel.clone()),
+                    conditioning: Conditioning {
+                        kernel: Some(kernel.clone()),
+                        ..Conditioning::with_ridge(0.01)
+                    },
                 },
                 Game::Observational {
                     reference: background.clone(),
-                    ridge: Ridge::Fixed(0.01),
-                    kernel: Some(kernel.clone()),
+                    conditioning: Conditioning {
+                        kernel: Some(kernel.clone()),
+                        ..Conditioning::with_ridge(0.01)
+                    },
                 },
             ),
         ];
@@ -84,8 +88,7 @@ fn an_embedding_weighs_the_reference() {
     let kernel = Kernel::gaussian(&[1.0, 0.9, 1.1, 1.3]);
     let absence = Absence::Embedding {
         reference: reference.clone(),
-        ridge: Ridge::Fixed(0.01),
-        kernel: Some(kernel.clone()),
+        conditioning: Conditioning { kernel: Some(kernel.clone()), ..Conditioning::with_ridge(0.01) },
     };
     let groups = Groups::singletons(rows.columns());
     let found = run(&model, &rows, &absence, &groups, 4096);
@@ -113,8 +116,7 @@ fn an_embedding_weighs_the_reference() {
             Expansion::new(one.kernel.clone(), points, Matrix::column_vector(coef), vec![mean[o]]).unwrap();
         let game = Game::Observational {
             reference: reference.clone(),
-            ridge: Ridge::Fixed(0.01),
-            kernel: Some(kernel.clone()),
+            conditioning: Conditioning { kernel: Some(kernel.clone()), ..Conditioning::with_ridge(0.01) },
         };
         let expected = Explainer::new(&shifted, game, None).unwrap().explain(&rows).unwrap();
         for i in 0..2 {

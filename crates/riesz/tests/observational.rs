@@ -4,7 +4,8 @@ use riesz::attribution::coalitions::Budget;
 use riesz::attribution::enumeration::shapley;
 use riesz::kernel::{Linear, Profile, Stationary};
 use riesz::{
-    Background, Exactness, Expansion, Explainer, Explanation, Game, Groups, Kernel, Matrix, Ridge, Table,
+    Approximation, Background, Conditioning, Exactness, Expansion, Explainer, Explanation, Game, Groups,
+    Kernel, Matrix, Ridge, Table,
 };
 
 fn number(i: usize, j: usize) -> f64 {
@@ -85,11 +86,12 @@ struct Setting<'a> {
     reference: &'a Table,
     w: &'a [f64],
     ridge: f64,
+    centred: bool,
 }
 
-/// A coalition's value: `intercept + Σ_b W_b f(present of x, absent of b)`, less the intercept inside f.
+/// A coalition's value: `intercept + Σ_b W_b f(present of x, absent of b)`, less the intercept inside f, or around the mean of f.
 fn value(setting: &Setting<'_>, columns: &[bool], x: &[f64], output: usize) -> f64 {
-    let Setting { model, truth, reference, w, ridge } = *setting;
+    let Setting { model, truth, reference, w, ridge, centred } = *setting;
     let f = |row: &[f64]| -> f64 {
         (0..model.points.rows())
             .map(|i| {
@@ -115,7 +117,10 @@ fn value(setting: &Setting<'_>, columns: &[bool], x: &[f64], output: usize) -> f
         false => w.to_vec(),
         true => weights(truth.condition, reference, w, ridge, columns, x),
     };
-    model.intercept[output] + (0..reference.rows()).map(|b| given[b] * f(&mixed(b))).sum::<f64>()
+    let mean: f64 = (0..reference.rows()).map(|b| w[b] * f(&reference.row(b))).sum();
+    let center = if centred { mean } else { 0.0 };
+    let around = |b: usize| given[b] * (f(&mixed(b)) - center);
+    model.intercept[output] + center + (0..reference.rows()).map(around).sum::<f64>()
 }
 
 fn model(kernel: Kernel, n: usize, d: usize) -> Expansion {
@@ -199,15 +204,19 @@ fn values_are_those_of_the_definition() {
             Groups::singletons(rows.columns()),
             Groups::named(rows.columns(), &[("pair", vec!["x1", "x4"])]).unwrap(),
         ] {
-            for ridge in [1e-3, 0.1] {
+            for (ridge, centred) in [(1e-3, true), (0.1, true), (0.1, false)] {
                 let game = Game::Observational {
                     reference: Background { rows: reference.clone(), weights: weights.clone() },
-                    ridge: Ridge::Fixed(ridge),
-                    kernel: condition.clone(),
+                    conditioning: Conditioning {
+                        kernel: condition.clone(),
+                        centred,
+                        ..Conditioning::with_ridge(ridge)
+                    },
                 };
                 let explainer = Explainer::new(&model, game, Some(groups.clone())).unwrap();
                 let explanation = explainer.explain(&rows).unwrap();
-                let setting = Setting { model: &model, truth: &truth, reference: &reference, w: &w, ridge };
+                let setting =
+                    Setting { model: &model, truth: &truth, reference: &reference, w: &w, ridge, centred };
                 let expected = |row: usize, o: usize| {
                     shapley(groups.players().len(), |players| {
                         let mut columns = vec![false; d];
@@ -240,8 +249,10 @@ fn kernels_without_product_form_condition_the_outputs() {
     let model = model(matern.into(), 12, d);
     let game = Game::Observational {
         reference: reference.clone().into(),
-        ridge: Ridge::Fixed(0.02),
-        kernel: Some(Kernel::gaussian(&lengthscales(d, 0.7, 0.2))),
+        conditioning: Conditioning {
+            kernel: Some(Kernel::gaussian(&lengthscales(d, 0.7, 0.2))),
+            ..Conditioning::with_ridge(0.02)
+        },
     };
     let explanation = Explainer::new(&model, game, None).unwrap().explain(&rows).unwrap();
     let (at, f) = (model.predict(&reference).unwrap(), model.predict(&rows).unwrap());
@@ -280,8 +291,7 @@ fn the_limits_are_those_known() {
     let of = |ridge| {
         let game = Game::Observational {
             reference: reference.clone().into(),
-            ridge: Ridge::Fixed(ridge),
-            kernel: None,
+            conditioning: Conditioning { centred: false, ..Conditioning::with_ridge(ridge) },
         };
         explain(game)
     };
@@ -326,7 +336,10 @@ fn samples_agree_with_all_coalitions_and_threads_do_not_matter() {
 fn what_is_wrong_is_said() {
     let model = model(Kernel::gaussian(&[1.0, 1.0]), 5, 2);
     let refused = |ridge, kernel| {
-        let game = Game::Observational { reference: model.points.clone().into(), ridge, kernel };
+        let game = Game::Observational {
+            reference: model.points.clone().into(),
+            conditioning: Conditioning { ridge, kernel, ..Conditioning::default() },
+        };
         Explainer::new(&model, game, None).err().unwrap().to_string()
     };
     assert!(refused(Ridge::Fixed(0.0), None).contains("ridge = 0"));
@@ -336,9 +349,104 @@ fn what_is_wrong_is_said() {
     let twice = Expansion { points: model.points.select_rows(&[0, 0, 0, 0, 0]), ..model.clone() };
     let game = Game::Observational {
         reference: twice.points.clone().into(),
-        ridge: Ridge::Fixed(1e-300),
-        kernel: None,
+        conditioning: Conditioning::with_ridge(1e-300),
     };
     let tiny = Explainer::new(&twice, game, None).unwrap().explain(&table(0, 1, 2));
     assert!(tiny.unwrap_err().to_string().contains("raise the ridge"));
+}
+
+/// With every reference row a landmark nothing is lost; with fewer, and with random features, the more the nearer.
+#[test]
+fn approximations_near_the_whole() {
+    let d = 3;
+    let (model, rows) = (model(Kernel::gaussian(&[1.0, 1.2, 1.4]), 40, d), table(400, 4, d));
+    let reference = table(50, 80, d);
+    let explain = |approximation| {
+        let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.01) };
+        let game = Game::Observational { reference: reference.clone().into(), conditioning };
+        let explainer = Explainer::new(&model, game, None).unwrap();
+        (explainer.explain(&rows).unwrap(), explainer.functionals(&rows, 1).unwrap())
+    };
+    let (whole, functional) = explain(Approximation::Exact);
+    let distance = |found: &Explanation| {
+        let pairs = found.values.iter().zip(&whole.values);
+        let off: f64 = pairs.map(|(a, b)| (a - b).powi(2)).sum();
+        (off / whole.values.iter().map(|v| v * v).sum::<f64>()).sqrt()
+    };
+    let (all, same) = explain(Approximation::Landmarks(80));
+    assert!(distance(&all) < 1e-5, "{}", distance(&all));
+    assert!(same.data().iter().zip(functional.data()).all(|(a, b)| (a - b).abs() < 1e-5));
+    for steps in
+        [[5, 20, 60].map(Approximation::Landmarks), [30, 300, 3000].map(Approximation::RandomFeatures)]
+    {
+        let found = steps.map(|step| explain(step).0);
+        let off = [distance(&found[0]), distance(&found[1]), distance(&found[2])];
+        assert!(off[0] > off[1] && off[1] > off[2] && off[2] < 0.05, "{off:?}");
+        assert!(
+            found.iter().all(|e| e.certificate().unwrap().holds && e.provenance.run[3].value.contains(' '))
+        );
+    }
+    // Each profile has a spectral density of its own.
+    for profile in [Profile::Exponential, Profile::Matern32, Profile::Matern52, Profile::Cauchy] {
+        let kernel: Kernel = Stationary {
+            profile,
+            columns: vec![0, 1, 2],
+            lengthscale: vec![1.0, 1.2, 1.4],
+            ard: true,
+            isotropic: false,
+        }
+        .into();
+        let model = Expansion { kernel, ..model.clone() };
+        let explain = |approximation| {
+            let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.01) };
+            let game = Game::Observational { reference: reference.clone().into(), conditioning };
+            Explainer::new(&model, game, None).unwrap().explain(&rows).unwrap()
+        };
+        let (whole, near) = (explain(Approximation::Exact), explain(Approximation::RandomFeatures(4000)));
+        let size = whole.values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+        assert!(
+            whole.values.iter().zip(&near.values).all(|(a, b)| (a - b).abs() < 0.1 * size),
+            "{profile:?}"
+        );
+    }
+    let periodic = Kernel::from(riesz::kernel::Periodic { columns: [0], period: 1.0, lengthscale: 1.0 })
+        * Kernel::gaussian(&[1.0, 1.0, 1.0]);
+    let model = Expansion { kernel: periodic, ..model.clone() };
+    for (approximation, culprit) in
+        [(Approximation::RandomFeatures(9), "use landmarks"), (Approximation::Landmarks(0), "landmarks = 0")]
+    {
+        let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.01) };
+        let game = Game::Observational { reference: reference.clone().into(), conditioning };
+        assert!(Explainer::new(&model, game, None).err().unwrap().to_string().contains(culprit));
+    }
+}
+
+/// What the bound has to hold for: rows far from everything, one player, weights that are nearly nothing, constants.
+#[test]
+fn the_bound_holds_at_the_edges() {
+    let d = 3;
+    let model = model(Kernel::gaussian(&[2.0, 2.0, 2.0]), 30, d);
+    let far = Table::from_rows(&[[10.0, 10.0, 10.0], [1e3, 0.0, 0.0], [0.1, 0.2, 0.3]]).unwrap();
+    let tiny = Some((0..30).map(|i| if i < 5 { 1e-12 } else { 1.0 }).collect());
+    for weights in [None, tiny] {
+        for groups in [None, Some(Groups::named(far.columns(), &[("all", vec!["x1", "x2", "x3"])]).unwrap())]
+        {
+            let reference = Background { rows: model.points.clone(), weights: weights.clone() };
+            let game = Game::Observational { reference, conditioning: Conditioning::with_ridge(1e-2) };
+            let explanation = Explainer::new(&model, game, groups).unwrap().explain(&far).unwrap();
+            let certificate = explanation.certificate().unwrap();
+            assert!(certificate.holds && certificate.bound < 1e-6, "{certificate:?}");
+        }
+    }
+    // A model that says the same everywhere gives nobody anything.
+    let constant = Expansion::new(
+        Kernel::constant(1.0),
+        model.points.clone(),
+        Matrix::from_row_major(30, 1, vec![10.0; 30]),
+        vec![0.0],
+    )
+    .unwrap();
+    let explanation =
+        Explainer::new(&constant, Game::observational(&constant), None).unwrap().explain(&far).unwrap();
+    assert!(explanation.values.iter().all(|v| v.abs() < 1e-9), "{:?}", explanation.values);
 }

@@ -2,7 +2,7 @@
 
 use riesz::fit::{KernelLogisticRegression, KernelRidge, Penalty};
 use riesz::linalg::{Cholesky, lu_solve};
-use riesz::{Expansion, Explainer, Game, Kernel, Matrix, Ridge, Table};
+use riesz::{Conditioning, Expansion, Explainer, Game, Kernel, Matrix, Table};
 
 fn number(i: usize, j: usize) -> f64 {
     ((i * 67 + j * 131 + i * j * 29) % 211) as f64 / 70.0 - 1.5
@@ -21,7 +21,7 @@ fn kernel() -> Kernel {
 fn games(x: &Table) -> [Game; 2] {
     [
         Game::Interventional { background: x.clone().into() },
-        Game::Observational { reference: x.clone().into(), ridge: Ridge::Fixed(0.01), kernel: None },
+        Game::Observational { reference: x.clone().into(), conditioning: Conditioning::with_ridge(0.01) },
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use riesz::kernel::{Categorical, Linear, Periodic, Profile, Stationary};
-use riesz::{Expansion, Explainer, Game, Kernel, Matrix, Ridge, Table};
+use riesz::{Conditioning, Expansion, Explainer, Game, Kernel, Matrix, Table};
 
 fn number(i: usize, j: usize) -> f64 {
     ((i * 67 + j * 131 + i * j * 29) % 211) as f64 / 70.0 - 1.5
@@ -56,7 +56,7 @@ proptest! {
         for game in [
             Game::Baseline { point: reference.select_rows(&[0]) },
             Game::Interventional { background: reference.clone().into() },
-            Game::Observational { reference: reference.clone().into(), ridge: Ridge::Fixed(0.05), kernel: None },
+            Game::Observational { reference: reference.clone().into(), conditioning: Conditioning::with_ridge(0.05) },
         ] {
             let explainer = Explainer::new(&model, game, None).unwrap();
             let bound = explainer.robustness(&delta).unwrap();

@@ -43,7 +43,7 @@ pub fn kernel_shap<E: From<Error>>(
     batch: usize,
 ) -> Result<KernelShap, E> {
     let columns = rows.columns();
-    let filling = absence.prepare(columns, groups, budget.seed)?;
+    let filling = absence.prepare(columns, groups)?;
     let mut model = Asked { f, columns, batch: batch.max(1), evaluations: 0, outputs: None };
     let at_reference = model.ask(filling.reference.rows.clone())?;
     let m = at_reference.cols();

@@ -18,6 +18,17 @@ const COALITIONS: usize = 16;
 /// Reference rows that are looked at: a random sample if there are more.
 const ROWS: usize = 400;
 
+/// The reference rows that are looked at, of n.
+pub(super) fn rows(n: usize, seed: u64) -> Vec<usize> {
+    let mut rows: Vec<usize> = (0..n).collect();
+    if n > ROWS {
+        Random(seed).shuffle(&mut rows);
+        rows.truncate(ROWS);
+        rows.sort_unstable();
+    }
+    rows
+}
+
 /// The η of the grid with the smallest leave-one-out loss, relative to that of the mean embedding and averaged over coalitions.
 /// `grams` are the n × n factors of the players.
 pub(super) fn choose(grams: &[Vec<f64>], n: usize, seed: u64) -> Result<f64> {
@@ -27,20 +38,9 @@ pub(super) fn choose(grams: &[Vec<f64>], n: usize, seed: u64) -> Result<f64> {
         return Ok(1e-3);
     }
     let mut random = Random(seed);
-    let mut rows: Vec<usize> = (0..n).collect();
-    if n > ROWS {
-        random.shuffle(&mut rows);
-        rows.truncate(ROWS);
-        rows.sort_unstable();
-    }
     let product = |which: &[usize]| {
-        let mut out = Matrix::zeros(rows.len(), rows.len());
-        for (a, &i) in rows.iter().enumerate() {
-            for (b, &j) in rows.iter().enumerate() {
-                out[(a, b)] = which.iter().map(|&p| grams[p][i * n + j]).product();
-            }
-        }
-        out
+        let numbers = (0..n * n).map(|t| which.iter().map(|&p| grams[p][t]).product());
+        Matrix::from_row_major(n, n, numbers.collect())
     };
     // Sizes go round, so that small and large coalitions count alike, as they do in a Shapley value.
     let drawn: Vec<(Vec<usize>, Vec<usize>)> = (0..COALITIONS)

@@ -3,7 +3,7 @@
 //!
 //! `intercept + Σ_i coef_i k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b`
 //!
-//! term by term of the model's kernel (Chau, Hu, Gonzalez and Sejdinovic 2022, Proposition 3). A kernel that ties players together has no
+//! around the mean over the reference, term by term of the model's kernel (Chau, Hu, Gonzalez and Sejdinovic 2022, Proposition 3). A kernel that ties players together has no
 //! such factors; then the model's outputs at the reference rows are averaged, `Σ_b W_S(x)_b f(x_b)` around their mean (their equation
 //! C.5). One factorisation serves all rows and outputs. Threads share coalitions, each valued by one of them, so
 //! results do not depend on their number.
@@ -15,12 +15,11 @@ use rayon::prelude::*;
 
 use super::robustness;
 use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, Valued, definition_weight, solve};
-use crate::embedding::{ConditionalMean, Ridge, between, default_kernel};
+use crate::embedding::{ConditionalMean, Conditioning, System, between, default_kernel, multiply};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::{Exactness, Explanation, Fact, Provenance};
 use crate::game::{Background, Game, Reference};
-use crate::kernel::Kernel;
 use crate::kernel::products::PlayerProduct;
 use crate::linalg::{Matrix, dot, sequential};
 use crate::simd::Isa;
@@ -44,6 +43,9 @@ pub(super) struct ByConditioning<'m> {
     pub(super) stop: Arc<AtomicBool>,
     embedding: ConditionalMean,
     form: Form<'m>,
+    centred: bool,
+    /// `Σ_i |coef_i k(x_i, x_b)|`, a bound on which rounding of the outputs at the reference rows depends; column-major.
+    sizes: Vec<f64>,
 }
 
 /// How a coalition's value follows from the weights of the reference rows.
@@ -66,17 +68,17 @@ impl<'m> ByConditioning<'m> {
     pub(super) fn new(
         model: &'m Expansion,
         reference: Background,
-        ridge: Ridge,
-        kernel: Option<Kernel>,
+        conditioning: &Conditioning,
         groups: Groups,
     ) -> Result<Self> {
         let reference = Reference::new(&reference, model.columns())?;
         let rows = reference.table(model.columns())?;
-        let own = default_kernel(&model.kernel, &rows)?;
-        let kernel = kernel.unwrap_or(own);
+        let kernel = match &conditioning.kernel {
+            Some(kernel) => kernel.clone(),
+            None => default_kernel(&model.kernel, &rows)?,
+        };
         let budget = Budget::default();
-        let embedding =
-            ConditionalMean::new(rows, reference.weights.clone(), kernel, &groups, ridge, budget.seed)?;
+        let embedding = ConditionalMean::new(rows, reference.weights.clone(), kernel, &groups, conditioning)?;
         let outputs = model.predict(embedding.rows())?;
         let (n, m) = (outputs.rows(), outputs.cols());
         let base: Vec<f64> = (0..m).map(|o| dot(&outputs.column(o), &reference.weights)).collect();
@@ -91,15 +93,14 @@ impl<'m> ByConditioning<'m> {
             }
             Err(error) => return Err(error),
         };
-        Ok(Self { model, groups, base, budget, stop: Arc::default(), embedding, form })
+        let sizes = sizes(model, embedding.rows());
+        let centred = conditioning.centred;
+        Ok(Self { model, groups, base, budget, stop: Arc::default(), embedding, form, centred, sizes })
     }
 
     pub(super) fn absent(&self) -> String {
-        let game = Game::Observational {
-            reference: self.embedding.rows().clone().into(),
-            ridge: Ridge::Fixed(self.embedding.ridge()),
-            kernel: None,
-        };
+        let reference = self.embedding.rows().clone().into();
+        let game = Game::Observational { reference, conditioning: Conditioning::default() };
         game.absent()
     }
 
@@ -154,7 +155,7 @@ impl<'m> ByConditioning<'m> {
                 let mut sum = vec![0.0; n * count];
                 for coalition in coalitions {
                     let weight = definition_weight(coalition, player);
-                    game.add_functional(terms, coalition, weight, &mut memory, &mut sum)?;
+                    game.add_functional(terms, coalition, weight, &nobody, &mut memory, &mut sum)?;
                 }
                 Ok(sum)
             })
@@ -220,6 +221,7 @@ impl<'m> ByConditioning<'m> {
                     Fact::new("riesz", env!("CARGO_PKG_VERSION")),
                     Fact::new("conditioning kernel", self.embedding.kernel().formula()),
                     Fact::measured("ridge", self.embedding.ridge()),
+                    Fact::new("approximation", self.embedding.approximation()),
                     Fact::new("coalitions valued", coalitions + 2),
                 ],
             },
@@ -232,7 +234,8 @@ impl<'m> TermFactors<'m> {
         let [term] = model.kernel.terms.as_slice() else {
             return Self { absent: Some(factors(&product, &model.points, embedding.rows())), product };
         };
-        let same = term.factors == embedding.kernel().terms[0].factors
+        let same = embedding.grams().is_some()
+            && term.factors == embedding.kernel().terms[0].factors
             && model.points.column_major() == embedding.rows().column_major();
         let absent = (!same).then(|| factors(&product, &model.points, embedding.rows()));
         Self { product, absent }
@@ -244,6 +247,14 @@ fn factors(product: &PlayerProduct<'_>, u: &Table, x: &Table) -> Vec<Vec<f64>> {
     let isa = Isa::detect();
     let players = 0..product.players.len();
     players.map(|k| between(u, x, |u, v, out| product.factor(isa, k, u, v, out))).collect()
+}
+
+/// `Σ_i |coef_i k(x_i, x)|` for each row of `x`, output by output.
+fn sizes(model: &Expansion, x: &Table) -> Vec<f64> {
+    let mut gram = model.kernel.cross_gram(x, &model.points);
+    gram.data_mut().iter_mut().for_each(|k| *k = k.abs());
+    let absolute = |o| model.coef.column(o).iter().map(|c: &f64| c.abs()).collect::<Vec<f64>>();
+    (0..model.outputs()).flat_map(|o| gram.matvec(&absolute(o))).collect()
 }
 
 /// Some rows under the observational game.
@@ -263,9 +274,10 @@ struct Rows<'e, 'm> {
 /// What one thread keeps between coalitions.
 #[derive(Default)]
 struct Memory {
-    system: Vec<f64>,
+    system: System,
+    /// What the system is solved for and to, size × rows.
     weights: Vec<f64>,
-    /// The lengths of what the weights are solved for, row by row.
+    /// The lengths of what it is solved for, row by row.
     right: Vec<f64>,
     rest: Vec<f64>,
     present: Vec<f64>,
@@ -282,6 +294,18 @@ impl<'e, 'm> Rows<'e, 'm> {
         first: usize,
     ) -> Result<Self> {
         let (count, m) = (rows.rows(), explainer.model.outputs());
+        // The ends are predictions, and a mean of some.
+        let (own, reference) = (sizes(explainer.model, &rows), explainer.embedding.rows().rows());
+        let mut error = Vec::with_capacity(count * m);
+        let mut largest = Vec::with_capacity(count * m);
+        for i in 0..count {
+            for o in 0..m {
+                let mean = explainer.embedding.mean(&explainer.sizes[o * reference..(o + 1) * reference]);
+                let size = own[o * count + i].max(mean) + explainer.model.intercept[o].abs();
+                error.push(rounding(explainer.model, reference) * size);
+                largest.push(predictions[(first + i, o)].abs().max(explainer.base[o].abs()));
+            }
+        }
         let present = match &explainer.form {
             Form::Outputs(_) => Vec::new(),
             Form::Factors(terms) => {
@@ -294,54 +318,30 @@ impl<'e, 'm> Rows<'e, 'm> {
         Ok(Self {
             explainer,
             count,
-            given: explainer.embedding.factors(&rows)?,
+            given: explainer.embedding.given(&rows)?,
             present,
             ends: [
                 (0..count).flat_map(|_| explainer.base.iter().copied()).collect(),
                 predictions.data()[first * m..(first + count) * m].to_vec(),
             ],
-            error: vec![0.0; count * m],
-            largest: vec![0.0; count * m],
+            error,
+            largest,
         })
     }
 
-    /// Factors the coalition's system of the reference rows, and puts what it is solved for, the embedding's kernel between reference
-    /// rows and rows, into `weights`. Returns the system's trace and its least eigenvalue's bound.
-    fn factor(&self, coalition: &Coalition, memory: &mut Memory) -> Result<(f64, f64)> {
+    /// Factors the coalition's system, and puts what it is solved for into `weights`.
+    fn factor(&self, coalition: &Coalition, memory: &mut Memory) -> Result<()> {
         let ByConditioning { embedding, stop, .. } = self.explainer;
         if stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
-        let (b, present) = (embedding.rows().rows(), coalition.present());
-        let everyone: Vec<usize> = (0..present.len()).collect();
-        // The system of the reference rows, and the weights that it gives them for each row.
-        let grams = split(embedding.grams(), &everyone, present, true);
-        memory.system.resize(b * b, 0.0);
-        for j in 0..b {
-            let column = j * b + j..(j + 1) * b;
-            multiply(&grams, column.clone(), &mut memory.system[column]);
-        }
-        let mut trace = 0.0;
-        let mut least = f64::INFINITY;
-        for j in 0..b {
-            let shift = embedding.shift(j);
-            least = least.min(shift);
-            memory.system[j * b + j] += shift;
-            trace += memory.system[j * b + j];
-        }
-        let given = split(&self.given, &everyone, present, true);
-        memory.weights.resize(b * self.count, 0.0);
-        multiply(&given, 0..b * self.count, &mut memory.weights);
+        let (size, present) = (embedding.size(), coalition.present());
+        embedding.prepare(present, &mut memory.system)?;
+        memory.weights.resize(size * self.count, 0.0);
+        embedding.right(&self.given, present, &memory.system, &mut memory.weights);
         memory.right.clear();
-        memory.right.extend(memory.weights.chunks_exact(b).map(norm));
-        if !sequential::cholesky_in_place(&mut memory.system, b) {
-            return Err(Error::NotPositiveDefinite {
-                what: "kernel matrix of the conditional mean embedding",
-                size: b,
-                jitter: least,
-            });
-        }
-        Ok((trace, least))
+        memory.right.extend(memory.weights.chunks_exact(size).map(norm));
+        Ok(())
     }
 
     /// Adds `weight` times the coalition's functional: `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b` at `out[i + n r]`.
@@ -350,23 +350,30 @@ impl<'e, 'm> Rows<'e, 'm> {
         terms: &[TermFactors<'_>],
         coalition: &Coalition,
         weight: f64,
+        nobody: &[f64],
         memory: &mut Memory,
         out: &mut [f64],
     ) -> Result<()> {
-        let (n, b) = (self.explainer.model.points.rows(), self.explainer.embedding.rows().rows());
+        let embedding = &self.explainer.embedding;
+        let n = self.explainer.model.points.rows();
         self.factor(coalition, memory)?;
-        if self.present.iter().any(Option::is_none) {
-            memory.present.clone_from(&memory.weights);
-        }
-        sequential::solve_in_place(&memory.system, b, &mut memory.weights);
+        embedding.solve(&memory.system, &mut memory.weights);
+        let weights = embedding.weights(&memory.system, &memory.weights);
         for (t, term) in terms.iter().enumerate() {
             self.multiply_factors(t, term, coalition.present(), memory);
             memory.averaged.clear();
             memory.averaged.resize(n * self.count, 0.0);
-            sequential::add_product(&mut memory.averaged, &memory.rest, &memory.weights, n);
+            sequential::add_product(&mut memory.averaged, &memory.rest, &weights, n);
             let scale = weight * term.product.scale;
             let both = memory.averaged.iter().zip(&memory.present);
             out.iter_mut().zip(both).for_each(|(out, (a, f))| *out += scale * a * f);
+        }
+        if self.explainer.centred {
+            let reference = embedding.rows().rows();
+            for (weights, out) in weights.chunks_exact(reference).zip(out.chunks_exact_mut(n)) {
+                let missing = weight * (1.0 - weights.iter().sum::<f64>());
+                out.iter_mut().zip(nobody).for_each(|(out, mean)| *out += missing * mean);
+            }
         }
         Ok(())
     }
@@ -374,52 +381,63 @@ impl<'e, 'm> Rows<'e, 'm> {
     /// Values and bounds on their errors, rows × outputs.
     fn value(&self, coalition: &Coalition, memory: &mut Memory) -> Result<(Vec<f64>, Vec<f64>)> {
         let ByConditioning { model, embedding, form, base, .. } = self.explainer;
-        let (b, m, u) = (embedding.rows().rows(), model.outputs(), f64::EPSILON / 2.0);
+        let (size, m, u) = (embedding.size(), model.outputs(), f64::EPSILON / 2.0);
         let present = coalition.present();
-        let (trace, least) = self.factor(coalition, memory)?;
+        self.factor(coalition, memory)?;
         let right = std::mem::take(&mut memory.right);
-        // Backward error of a Cholesky solution (Higham 2002, theorem 10.4, with ‖|R|ᵀ|R|‖ ≤ trace), and that of the factors.
         let units = self.units();
-        let backward = ((3 * b + 1) as f64 * 1.1 + units) * u * trace / least;
+        let reference = embedding.rows().rows();
         let mut values = vec![0.0; self.count * m];
         let mut errors = vec![0.0; self.count * m];
         match form {
             Form::Outputs(outputs) => {
-                let mut solved = outputs.clone();
-                sequential::solve_in_place(&memory.system, b, &mut solved);
-                for (i, weights) in memory.weights.chunks_exact(b).enumerate() {
-                    for (o, solved) in solved.chunks_exact(b).enumerate() {
+                let projected = embedding.project(&memory.system, outputs);
+                let mut solved = projected.clone();
+                embedding.solve(&memory.system, &mut solved);
+                for o in 0..m {
+                    let solved = &solved[o * size..(o + 1) * size];
+                    let off = rounding(model, reference)
+                        * norm(&self.explainer.sizes[o * reference..(o + 1) * reference]);
+                    let length = norm(&projected[o * size..(o + 1) * size]);
+                    let solving = embedding.solution_error(&memory.system, length, norm(solved), units)
+                        + off / embedding.ridge();
+                    for (i, weights) in memory.weights.chunks_exact(size).enumerate() {
                         values[i * m + o] = base[o] + dot(weights, solved);
-                        let size = right[i] * norm(solved);
-                        errors[i * m + o] =
-                            size * (backward + (b as f64 + units) * u) + 4.0 * u * base[o].abs();
+                        let summing = (size as f64 + 2.0 * units) * u * norm(solved);
+                        errors[i * m + o] = right[i] * (solving + summing) + 4.0 * u * base[o].abs();
                     }
                 }
             }
             Form::Factors(terms) => {
-                // Where a term shares the embedding's factors, its present side is what the weights were solved from.
-                if self.present.iter().any(Option::is_none) {
-                    memory.present.clone_from(&memory.weights);
-                }
-                sequential::solve_in_place(&memory.system, b, &mut memory.weights);
+                embedding.solve(&memory.system, &mut memory.weights);
                 memory.averaged.clear();
-                memory.averaged.resize(b * self.count * m, 0.0);
+                memory.averaged.resize(reference * self.count * m, 0.0);
                 // Σ_i |coef_i| |present factors| times the largest absent factor, by row and output.
                 let mut sizes = vec![0.0; self.count * m];
                 for (t, term) in terms.iter().enumerate() {
                     self.average(t, term, present, memory, &mut sizes);
                 }
+                let averaged = embedding.project(&memory.system, &memory.averaged);
+                let ones = embedding.project(&memory.system, &vec![1.0; reference]);
+                let terms = model.points.rows() as f64 + (size + reference) as f64 + 2.0 * units;
                 for i in 0..self.count {
-                    let weights = &memory.weights[i * b..(i + 1) * b];
-                    let (length, total) = (norm(weights), weights.iter().map(|w| w.abs()).sum::<f64>());
+                    let weights = &memory.weights[i * size..(i + 1) * size];
+                    let off = embedding.solution_error(&memory.system, right[i], norm(weights), units);
+                    let total: f64 = weights.iter().zip(&ones).map(|(w, one)| (w * one).abs()).sum();
+                    let missing = 1.0 - dot(weights, &ones);
                     for o in 0..m {
-                        let from = (o * self.count + i) * b;
-                        let averaged = &memory.averaged[from..from + b];
-                        values[i * m + o] = model.intercept[o] + dot(averaged, weights);
-                        let solving = norm(averaged) * (length * backward + units * u * right[i] / least);
-                        let n = model.points.rows() as f64;
-                        let summing = (n + b as f64 + 2.0 * units) * u * sizes[i * m + o] * total;
-                        errors[i * m + o] = solving + summing + 4.0 * u * model.intercept[o].abs();
+                        let from = (o * self.count + i) * size;
+                        let averaged = &averaged[from..from + size];
+                        let center = if self.explainer.centred { base[o] - model.intercept[o] } else { 0.0 };
+                        values[i * m + o] = model.intercept[o] + dot(averaged, weights) + center * missing;
+                        let solving = off * (norm(averaged) + center.abs() * norm(&ones));
+                        // A projection is no longer than what it is made of, so weights by features are as long as those by rows.
+                        let summing = terms
+                            * u
+                            * (sizes[i * m + o] * total.max(1.5 * norm(weights))
+                                + center.abs() * (1.0 + total));
+                        errors[i * m + o] =
+                            solving + summing + 8.0 * u * (model.intercept[o].abs() + base[o].abs());
                     }
                 }
             }
@@ -461,13 +479,20 @@ impl<'e, 'm> Rows<'e, 'm> {
         let (n, b, players) = (model.points.rows(), embedding.rows().rows(), &term.product.players);
         let rest: Vec<&[f64]> = match &term.absent {
             Some(own) => split(own, players, present, false),
-            None => split(embedding.grams(), &(0..present.len()).collect::<Vec<_>>(), present, false),
+            None => {
+                let everyone: Vec<usize> = (0..present.len()).collect();
+                split(embedding.grams().unwrap_or_default(), &everyone, present, false)
+            }
         };
         memory.rest.resize(n * b, 0.0);
         multiply(&rest, 0..n * b, &mut memory.rest);
-        if let Some(own) = &self.present[t] {
-            memory.present.resize(n * self.count, 0.0);
-            multiply(&split(own, players, present, true), 0..n * self.count, &mut memory.present);
+        memory.present.resize(n * self.count, 0.0);
+        match &self.present[t] {
+            // The embedding's factors are the model's, and its reference rows the support points.
+            None => embedding.plain(&self.given, present, &mut memory.present),
+            Some(own) => {
+                multiply(&split(own, players, present, true), 0..n * self.count, &mut memory.present);
+            }
         }
     }
 
@@ -513,24 +538,10 @@ fn split<'f>(factors: &'f [Vec<f64>], players: &[usize], present: &[bool], on: b
     own.map(|(factor, _)| factor.as_slice()).collect()
 }
 
-/// The products of the factors' entries in a range; 1 without factors.
-fn multiply(factors: &[&[f64]], range: std::ops::Range<usize>, out: &mut [f64]) {
-    // A piece of this length stays in the first-level cache while all factors pass over it.
-    const PIECE: usize = 1024;
-    for (at, out) in out.chunks_mut(PIECE).enumerate() {
-        let from = range.start + at * PIECE;
-        match factors {
-            [] => out.fill(1.0),
-            [one] => out.copy_from_slice(&one[from..from + out.len()]),
-            [one, two, more @ ..] => {
-                let both = one[from..].iter().zip(&two[from..]);
-                out.iter_mut().zip(both).for_each(|(o, (a, b))| *o = a * b);
-                for factor in more {
-                    out.iter_mut().zip(&factor[from..]).for_each(|(o, f)| *o *= f);
-                }
-            }
-        }
-    }
+/// What rounding can do to a prediction, or to a mean of some, relative to the sum of its terms' sizes.
+fn rounding(model: &Expansion, reference: usize) -> f64 {
+    let terms = model.points.rows() + reference + 12 * model.columns().len() + 16;
+    f64::EPSILON / 2.0 * terms as f64
 }
 
 fn norm(v: &[f64]) -> f64 {

@@ -1,13 +1,13 @@
 //! What absent features are filled in with, for models that are known by their answers alone: the rows of a background, or draws
 //! from the distribution of the absent features given the present ones.
 
-use crate::embedding::{ConditionalMean, Ridge, default_kernel};
+use crate::embedding::{ConditionalMean, Conditioning, System, default_kernel};
 use crate::error::{Error, Result};
 use crate::game::{Background, Reference};
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::random::Random;
-use crate::table::{Column, ColumnKind, Groups};
+use crate::table::{Column, ColumnKind, Groups, Table};
 
 /// What takes the place of absent features.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,10 +33,8 @@ pub enum Absence {
     Embedding {
         /// The rows from which conditional distributions are learnt.
         reference: Background,
-        /// How much they are smoothed.
-        ridge: Ridge,
-        /// The kernel on what is conditioned on, one product of factors: by default a Gaussian with median length scales.
-        kernel: Option<Kernel>,
+        /// How they are learnt; by default with a Gaussian kernel and median length scales.
+        conditioning: Conditioning,
     },
 }
 
@@ -74,7 +72,7 @@ enum GivenWay<'f> {
     Embedding {
         embedding: &'f ConditionalMean,
         players: Vec<bool>,
-        factor: Cholesky,
+        system: System,
     },
 }
 
@@ -117,7 +115,7 @@ impl Absence {
     }
 
     /// Learns what has to be learnt from the reference.
-    pub(crate) fn prepare(&self, columns: &[Column], groups: &Groups, seed: u64) -> Result<Filling> {
+    pub(crate) fn prepare(&self, columns: &[Column], groups: &Groups) -> Result<Filling> {
         let reference = Reference::new(self.background(), columns)?;
         let way = match self {
             Self::Background(_) => Way::Background,
@@ -132,14 +130,14 @@ impl Absence {
                 let scores = matches!(self, Self::Copula { .. });
                 Way::Normal { normal: Normal::new(&reference, columns, scores)?, draws: *draws }
             }
-            Self::Embedding { ridge, kernel, .. } => {
+            Self::Embedding { conditioning, .. } => {
                 let rows = reference.table(columns)?;
-                let own = match kernel {
+                let own = match &conditioning.kernel {
                     Some(kernel) => kernel.clone(),
                     None => default_kernel(&Kernel::constant(1.0), &rows)?,
                 };
                 let weights = reference.weights.clone();
-                Way::Embedding(Box::new(ConditionalMean::new(rows, weights, own, groups, *ridge, seed)?))
+                Way::Embedding(Box::new(ConditionalMean::new(rows, weights, own, groups, conditioning)?))
             }
         };
         Ok(Filling { reference, groups: groups.clone(), way })
@@ -162,8 +160,9 @@ impl Filling {
                 GivenWay::Normal { normal, draws: *draws, absent, known, slope, lower }
             }
             Way::Embedding(embedding) => {
-                let factor = embedding.factor(players)?;
-                GivenWay::Embedding { embedding, players: players.to_vec(), factor }
+                let mut system = System::default();
+                embedding.prepare(players, &mut system)?;
+                GivenWay::Embedding { embedding, players: players.to_vec(), system }
             }
         };
         Ok(Given { filling: self, present, way })
@@ -182,8 +181,14 @@ impl Given<'_> {
             GivenWay::Background => {
                 Mixtures { rows: rows(), weights: reference.weights.clone(), drawn: false }
             }
-            GivenWay::Embedding { embedding, players, factor } => {
-                Mixtures { rows: rows(), weights: embedding.weights(players, factor, x)?, drawn: false }
+            GivenWay::Embedding { embedding, players, system } => {
+                let columns = embedding.rows().columns().to_vec();
+                let given = embedding.given(&Table::from_column_major(columns, 1, x.to_vec())?)?;
+                let mut solved = vec![0.0; embedding.size()];
+                embedding.right(&given, players, system, &mut solved);
+                embedding.solve(system, &mut solved);
+                let weights = embedding.weights(system, &solved);
+                Mixtures { rows: rows(), weights, drawn: false }
             }
             GivenWay::Normal { normal, draws, absent, known, slope, lower } => {
                 let centred: Vec<f64> =

@@ -20,11 +20,11 @@ use rayon::prelude::*;
 
 pub use absence::Absence;
 
-use crate::embedding::Ridge;
+use crate::embedding::Conditioning;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
+use crate::kernel::Columns;
 use crate::kernel::products::PlayerProduct;
-use crate::kernel::{Columns, Kernel};
 use crate::simd::Isa;
 use crate::table::{Column, Table};
 
@@ -73,18 +73,15 @@ pub enum Game {
     Observational {
         /// The rows from which conditional distributions are learnt.
         reference: Background,
-        /// How much they are smoothed.
-        ridge: Ridge,
-        /// The kernel that says how alike rows are in what is conditioned on, one product of factors: by default the model's own
-        /// if it is one bounded product over all columns, else a Gaussian with each column's median length scale.
-        kernel: Option<Kernel>,
+        /// How they are learnt.
+        conditioning: Conditioning,
     },
 }
 
 impl Game {
     /// The observational game that learns from the model's own support points, with a ridge chosen by cross-validation.
     pub fn observational(model: &Expansion) -> Self {
-        Self::Observational { reference: model.points.clone().into(), ridge: Ridge::default(), kernel: None }
+        Self::Observational { reference: model.points.clone().into(), conditioning: Conditioning::default() }
     }
 
     /// The names of all games, as commands and files spell them.

@@ -318,6 +318,27 @@ pub(crate) mod sequential {
         triangular_solve::solve_upper_triangular_in_place(l.transpose(), b, Par::Seq);
     }
 
+    /// Solves `L X = B` in place; `b` is n × columns.
+    pub(crate) fn solve_lower_in_place(lower: &[f64], n: usize, b: &mut [f64]) {
+        let columns = b.len() / n.max(1);
+        let b = MatMut::from_column_major_slice_mut(b, n, columns);
+        let l = MatRef::from_column_major_slice(lower, n, n);
+        triangular_solve::solve_lower_triangular_in_place(l, b, Par::Seq);
+    }
+
+    /// `out += a bᵀ`, where `a` and `b` are m × k, and `out` m × m.
+    pub(crate) fn add_product_transposed(out: &mut [f64], a: &[f64], b: &[f64], m: usize) {
+        let k = a.len() / m;
+        matmul::matmul(
+            MatMut::from_column_major_slice_mut(out, m, m),
+            Accum::Add,
+            MatRef::from_column_major_slice(a, m, k),
+            MatRef::from_column_major_slice(b, m, k).transpose(),
+            1.0,
+            Par::Seq,
+        );
+    }
+
     /// `out += a b`, where `a` is m × k, `b` k × columns, and `out` m × columns.
     pub(crate) fn add_product(out: &mut [f64], a: &[f64], b: &[f64], m: usize) {
         let (k, columns) = (a.len() / m, out.len() / m);
