@@ -74,6 +74,8 @@ class Explainer:
         groups: list[tuple[str, list[int]]] | None,
         threads: int | None,
         ridge: float | None,
+        landmarks: int | None,
+        random_features: int | None,
         coalitions: int,
         std_error: float | None,
         seed: int,

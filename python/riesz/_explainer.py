@@ -66,6 +66,9 @@ class Explainer:
         By default one a core. Results do not depend on it.
     ridge : float, optional
         Observational game: how much conditional distributions are smoothed; by default what predicts left-out rows best.
+    landmarks, random_features : int, optional
+        Observational game: learn conditional distributions through so many of the reference rows (Nyström), or so many random
+        Fourier features, instead of all rows: O(n m²) instead of O(n³) for each coalition.
     coalitions : int
         Observational game: values at most so many coalitions of features. Up to 12 features the default holds all of them, and
         values are exact; beyond, they are estimated with standard errors.
@@ -128,6 +131,8 @@ class Explainer:
         weights: Any = None,
         threads: int | None = None,
         ridge: float | None = None,
+        landmarks: int | None = None,
+        random_features: int | None = None,
         coalitions: int = 4096,
         std_error: float | None = None,
         conditional: str = "kernel",
@@ -148,6 +153,8 @@ class Explainer:
             "weights": weights,
             "threads": threads,
             "ridge": ridge,
+            "landmarks": landmarks,
+            "random_features": random_features,
             "coalitions": coalitions,
             "std_error": std_error,
             "conditional": conditional,
@@ -168,8 +175,19 @@ class Explainer:
             raise ValueError("the functional game has no use for a background: leave it out, or name another game")
         if game not in ("functional", "observational") and background is None:
             raise ValueError(f"the {game} game needs a background: rows that say what features could have been otherwise")
-        if game != "observational" and (ridge is not None or std_error is not None):
-            raise ValueError(f"ridge and std_error are settings of the observational game, not of the {game} game")
+        if game != "observational":
+            for name, value in [("ridge", ridge), ("landmarks", landmarks), ("random_features", random_features)]:
+                if value is not None:
+                    raise ValueError(
+                        f"ridge, landmarks and random_features are settings of the observational game: leave out {name}"
+                    )
+            if std_error is not None and estimator != "kernel_shap":
+                raise ValueError("std_error is a target of the observational game and of KernelSHAP: leave it out")
+        for name, value in [("landmarks", landmarks), ("random_features", random_features)]:
+            if value is not None and (not is_whole(value) or value < 1):
+                raise ValueError(f"{name} = {value!r}: it is a positive whole number")
+        if landmarks is not None and random_features is not None:
+            raise ValueError("landmarks and random_features are two ways to the same end: choose one")
         if not isinstance(coalitions, (int, np.integer)) or coalitions < 1:
             raise ValueError(f"coalitions = {coalitions}: it is a positive whole number")
         if threads is not None and (not isinstance(threads, (int, np.integer)) or not 1 <= threads <= MAX_THREADS):
@@ -217,11 +235,18 @@ class Explainer:
                 raise UnsupportedModelError(
                     f"{'KernelSHAP was' if self._estimator == 'kernel_shap' else 'permutations were'} asked for"
                 )
-            self._prepare_cores(threads, ridge, int(coalitions), std_error)
+            self._prepare_cores(threads, ridge, (landmarks, random_features), int(coalitions), std_error)
         except UnsupportedModelError as error:
             self._prepare_estimates(error)
 
-    def _prepare_cores(self, threads: int | None, ridge: float | None, coalitions: int, std_error: float | None) -> None:
+    def _prepare_cores(
+        self,
+        threads: int | None,
+        ridge: float | None,
+        through: tuple[int | None, int | None],
+        coalitions: int,
+        std_error: float | None,
+    ) -> None:
         imported, background = self._imported, self._background
         if imported.refusal is not None:
             raise imported.refusal
@@ -239,6 +264,7 @@ class Explainer:
                     playing,
                     threads,
                     ridge,
+                    *through,
                     coalitions,
                     std_error,
                     self._seed,
@@ -249,8 +275,9 @@ class Explainer:
             if "ties the columns" in str(error):
                 raise UnsupportedModelError(str(error)) from None
             raise
-        if self.game == "observational" and 2 ** len(playing) - 2 > coalitions:
-            self.reason = f"{len(playing)} features have more than {coalitions} coalitions"
+        if self.game == "observational" and (std_error is not None or 2 ** len(playing) - 2 > coalitions):
+            many = f"{len(playing)} features have more than {coalitions} coalitions"
+            self.reason = many if std_error is None else "a standard error was asked for"
             self.exactness = "estimated"
         # The core orders players by their first column in the model.
         place = {name: k for k, (name, _) in enumerate(self._players)}

@@ -55,6 +55,8 @@ def players(protect: Any, names: list[str]) -> list[tuple[str, list[int]]]:
     for name, columns in groups.items():
         own = []
         for column in [columns] if isinstance(columns, (str, int, np.integer)) else columns:
+            if isinstance(column, (bool, np.bool_)):
+                raise ValueError(f"protect names the column {column!r}: give names or numbers")
             if isinstance(column, str) and column in names:
                 own.append(names.index(column))
             elif isinstance(column, (int, np.integer)) and 0 <= column < len(names):
@@ -113,8 +115,8 @@ def protection_path(
         shared = one._functionals
         del one._functionals
         background = X if one.protect_background is None else one.protect_background
-        groups = {name: own for name, own in players(one.protect, one.expansion_.feature_names) if len(own) > 1}
-        explainer = Explainer(one, background, game=one.protect_game, ridge=one.protect_ridge, groups=groups or None)
+        groups = dict(players(one.protect, one.expansion_.feature_names))
+        explainer = Explainer(one, background, game=one.protect_game, ridge=one.protect_ridge, groups=groups)
         explanation = explainer(rows)
         values = np.abs(explanation.values)
         importances.append(values.mean(axis=0) if values.ndim == 2 else values.mean(axis=(0, 2)))

@@ -19,7 +19,7 @@ CHUNK = 64
 class Sampling:
     """How values were estimated."""
 
-    #: Rows that the model was asked about.
+    #: Rows that the model was asked about; for kernel models, coalitions valued for all rows together.
     evaluations: int
     #: Seed of the sampler.
     seed: int

@@ -27,7 +27,9 @@ def observational(points, coef, intercept, gamma, reference, x, ridge):
         if not mask.any():
             return coef @ rest.mean(axis=1) + intercept
         given = np.linalg.solve(rbf(reference, reference, mask) + b * ridge * np.eye(b), rbf(reference, x[None], mask)[:, 0])
-        return coef @ (rbf(points, x[None], mask)[:, 0] * (rest @ given)) + intercept
+        # Shrunk towards the mean over the reference.
+        mean = coef @ rbf(points, reference, everything).mean(axis=1)
+        return coef @ (rbf(points, x[None], mask)[:, 0] * (rest @ given)) + intercept + mean * (1 - given.sum())
 
     return shapley(value, d)
 
@@ -70,6 +72,17 @@ def test_samples_come_with_standard_errors(data):
     target = some.std_error.max()
     finer = riesz.Explainer(model, game="observational", ridge=0.01, std_error=target / 2)(wide[:3])
     assert finer.std_error is None or finer.std_error.max() <= target / 2
+
+
+def test_targets_hold_for_all_rows_and_classes(data):
+    X, y = data
+    model = riesz.KernelRidge(kernel=riesz.kernels.RBF(1.5), alpha=0.1).fit(X, np.column_stack([y, -y, y**2]))
+    rows = np.tile(X, (40, 1))
+    explainer = riesz.Explainer(model, game="observational", ridge=0.01, std_error=0.02)
+    explanation = explainer(rows)
+    assert explainer.exactness == explanation.exactness == "estimated" and explainer.reason == "a standard error was asked for"
+    assert explanation.values.shape == explanation.std_error.shape == (2000, 4, 3) and explanation.std_error.max() <= 0.02
+    np.testing.assert_allclose(explanation.values[:50], explanation.values[50:100], atol=1e-12)
 
 
 def test_any_kernel_and_several_outputs_and_a_chosen_ridge(data):
@@ -116,3 +129,24 @@ def test_values_move_by_no_more_than_the_bound(data):
         riesz.Explainer(model.predict, X).robustness(0.1)
     with pytest.raises(riesz.UnsupportedModelError, match="last step"):
         riesz.Explainer(make_pipeline(StandardScaler(), SVR()).fit(X, y), X).robustness(0.1)
+
+
+def test_landmarks_and_random_features_are_near_the_whole(data):
+    X, y = data
+    model = SVR(gamma=0.1, C=5.0).fit(X, y)
+    options = dict(game="observational", ridge=0.05)
+    whole = riesz.Explainer(model, X, **options)(X[:5]).values
+    near = {
+        "landmarks": riesz.Explainer(model, X, landmarks=40, **options),
+        "random_features": riesz.Explainer(model, X, random_features=2000, **options),
+    }
+    for name, explainer in near.items():
+        explanation = explainer(X[:5])
+        assert np.abs(explanation.values - whole).max() < 0.2 * np.abs(whole).max(), name
+        assert name.split("_")[0] in explanation.provenance.run["approximation"] and explanation.certificate.holds
+    with pytest.raises(ValueError, match="choose one"):
+        riesz.Explainer(model, X, landmarks=4, random_features=4, **options)
+    with pytest.raises(ValueError, match="landmarks = 0"):
+        riesz.Explainer(model, X, landmarks=0, **options)
+    with pytest.raises(ValueError, match="settings of the observational game"):
+        riesz.Explainer(model, X, landmarks=4)

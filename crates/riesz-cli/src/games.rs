@@ -138,6 +138,11 @@ impl ProgramQuestion {
                 )));
             }
         };
+        if path.as_os_str() == "-" {
+            return Err(Failure::input(
+                "the background of a program cannot come from standard input: give a file",
+            ));
+        }
         if args.baseline.is_some() {
             return Err(Failure::input(
                 "a program has no use for --baseline: give it as a --background of one row",
@@ -190,7 +195,7 @@ fn conditioning(args: &GameArgs, seed: u64) -> Result<Conditioning> {
         (None, None) => Approximation::Exact,
     };
     let ridge = args.ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
-    Ok(Conditioning { ridge, kernel: None, approximation, seed })
+    Ok(Conditioning { ridge, approximation, seed, ..Conditioning::default() })
 }
 
 fn budget(args: &GameArgs, seed: u64) -> Budget {

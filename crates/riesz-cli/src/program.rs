@@ -17,6 +17,9 @@ use crate::games::ProgramQuestion;
 /// Rows that a program is asked about at once: it is started anew each time.
 const BATCH: usize = 1 << 20;
 
+/// Bytes that an answer to one row may have on average.
+const LONGEST_LINE: u64 = 1 << 14;
+
 /// The command, if `model` is one and not a file.
 pub fn command(model: &Path) -> Option<&str> {
     model.to_str()?.strip_prefix("cmd:")
@@ -92,10 +95,21 @@ fn answer(command: &str, rows: &Table) -> Result<(Matrix, Option<Vec<String>>)> 
         stdin.map(|mut stdin| stdin.write_all(&input))
     });
     let mut text = String::new();
-    let read = stdout.as_mut().map(|stdout| stdout.read_to_string(&mut text)).transpose();
+    let limit = (rows.rows() as u64 + 2) * LONGEST_LINE;
+    let read = stdout.as_mut().map(|stdout| stdout.take(limit).read_to_string(&mut text)).transpose();
+    if text.len() as u64 >= limit {
+        drop(child.kill());
+    }
+    drop(stdout);
     let status = child.wait().map_err(|e| broken("cannot be waited for", &e))?;
     drop(writer.join());
     read.map_err(|e| broken("answers with what is not text", &e))?;
+    if text.len() as u64 >= limit {
+        let many = rows.rows();
+        return Err(Failure::input(format!(
+            "the program '{command}' does not stop answering about {many} rows"
+        )));
+    }
     if !status.success() {
         let code = status
             .code()

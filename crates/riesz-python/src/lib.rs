@@ -82,12 +82,8 @@ pub(crate) fn conditioning(
         (None, Some(count)) => Approximation::RandomFeatures(count),
         (None, None) => Approximation::Exact,
     };
-    Conditioning {
-        ridge: ridge.map_or(Ridge::CrossValidated, Ridge::Fixed),
-        kernel: None,
-        approximation,
-        seed,
-    }
+    let ridge = ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
+    Conditioning { ridge, approximation, seed, ..Conditioning::default() }
 }
 
 /// A thread pool; `None` for one thread a core.

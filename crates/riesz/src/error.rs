@@ -11,7 +11,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// There is nothing to work on.
-    #[error("{what} is empty: at least {needed} {unit} needed")]
+    #[error("{what} is {}: at least {needed} {unit} needed", if *needed == 1 { "empty" } else { "too small" })]
     TooFew {
         /// What was too small.
         what: String,

@@ -141,6 +141,7 @@ proptest! {
         let additive = |s: &[bool], _: usize| (0..s.len()).filter(|&j| s[j]).map(worth).sum::<f64>() + 3.0;
         let coalitions = Regression::smallest(players) + 30;
         let found = solve(&mut asked(players, 1, additive), Budget { coalitions, std_error: None, seed }).unwrap();
+        prop_assert!(found.coalitions <= coalitions, "{} of {}", found.coalitions, coalitions);
         for j in 0..players {
             prop_assert!((found.values[(0, j)] - worth(j)).abs() < 1e-9);
         }

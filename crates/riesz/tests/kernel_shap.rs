@@ -197,6 +197,29 @@ fn gaussian_draws_give_known_conditional_expectations_within_their_errors() {
     assert!(means.iter().zip(&truth).all(|(a, b)| (a - b).abs() < 0.02), "{means:?} {truth:?}");
 }
 
+/// The unit of one column is nothing to another.
+#[test]
+fn gaussian_draws_do_not_mind_units() {
+    let (reference, _, _) = normal_sample();
+    let stretched = |t: &Table| {
+        let rows: Vec<Vec<f64>> =
+            (0..t.rows()).map(|i| vec![t.get(i, 0), t.get(i, 1), 1e8 * t.get(i, 2)]).collect();
+        Table::from_rows(&rows).unwrap()
+    };
+    let x = reference.select_rows(&[17, 60]);
+    let f = |t: &Table| -> Result<Matrix> { Ok(Matrix::column_vector(t.column(0).to_vec())) };
+    let groups = Groups::singletons(x.columns());
+    let run = |reference: Table, rows: &Table| {
+        let absence = Absence::Gaussian { reference: reference.into(), draws: 400 };
+        kernel_shap(f, rows, &absence, &groups, Budget::default(), 1 << 20).unwrap()
+    };
+    let (plain, other) = (run(reference.clone(), &x), run(stretched(&reference), &stretched(&x)));
+    let errors = plain.std_error.iter().flatten().zip(other.std_error.iter().flatten());
+    for ((a, b), (e, f)) in plain.values.iter().zip(&other.values).zip(errors) {
+        assert!((a - b).abs() < 5.0 * e.hypot(*f) + 1e-3, "{a} {b} {e} {f}");
+    }
+}
+
 /// A copula sees through monotone changes of the columns: exponentials of columns explain as the columns do.
 #[test]
 fn copulas_do_not_mind_monotone_changes() {
@@ -219,9 +242,10 @@ fn copulas_do_not_mind_monotone_changes() {
         kernel_shap(sum(unbend), rows, &absence, &groups, Budget::default(), 1 << 20).unwrap()
     };
     let (plain, curved) = (run(reference.clone(), &x, false), run(bent(&reference), &bent(&x), true));
-    // The same draws; between two values of a column lines bend.
-    for (a, b) in plain.values.iter().zip(&curved.values) {
-        assert!((a - b).abs() < 0.02, "{a} {b}");
+    // Other draws: rows are told apart by their values.
+    let errors = plain.std_error.iter().flatten().zip(curved.std_error.iter().flatten());
+    for ((a, b), (e, f)) in plain.values.iter().zip(&curved.values).zip(errors) {
+        assert!((a - b).abs() < 5.0 * e.hypot(*f) + 0.01, "{a} {b} {e} {f}");
     }
 }
 

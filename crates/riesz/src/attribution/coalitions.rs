@@ -78,7 +78,8 @@ impl From<Matrix> for Valued {
 pub struct Budget {
     /// The largest number of coalitions, not counting the empty and the whole one. If all fit, values are exact.
     pub coalitions: usize,
-    /// Stops as soon as no standard error is larger than this.
+    /// Stops as soon as no standard error is larger than this. Values then always come with standard errors, which are 0 if it takes all
+    /// coalitions.
     pub std_error: Option<f64>,
     /// Seed of the sample.
     pub seed: u64,
@@ -267,8 +268,9 @@ impl Regression {
         let mut mass: f64 = self.strata.iter().map(|s| s.mass).sum();
         let mut inner = 0;
         for (t, stratum) in self.strata.iter().enumerate() {
-            // Without all pairs of the first size the regression may have no solution.
-            let share = left as f64 * stratum.mass / mass;
+            // Without all pairs of the first size the regression may have no solution; the inner sizes keep two pairs each.
+            let kept = 2 * (self.strata.len() - t - 1);
+            let share = left.saturating_sub(kept) as f64 * stratum.mass / mass;
             if t > 0 && stratum.count as f64 > share * (1.0 + 1e-12) {
                 break;
             }
@@ -277,9 +279,10 @@ impl Regression {
             mass -= stratum.mass;
             inner = t + 1;
         }
+        let free = left.saturating_sub(2 * (self.strata.len() - inner));
         for (t, stratum) in self.strata.iter().enumerate().skip(inner) {
-            let share = (left as f64 * stratum.mass / mass) as usize;
-            taken[t] = taken[t].max(share.max(2)).min(stratum.count);
+            let share = (free as f64 * stratum.mass / mass) as usize;
+            taken[t] = taken[t].max(2 + share).min(stratum.count);
         }
         taken
     }
@@ -494,7 +497,10 @@ pub fn solve<G: CoalitionGame>(game: &mut G, budget: Budget) -> Result<Solution,
     let mut size = if budget.std_error.is_some() { (8 * smallest).min(most) } else { most };
     loop {
         regression.extend(game, size)?;
-        let solution = regression.solution()?;
+        let mut solution = regression.solution()?;
+        if budget.std_error.is_some() && solution.std_error.is_none() {
+            solution.std_error = Some(Matrix::zeros(solution.values.rows(), players));
+        }
         let largest = solution.std_error.iter().flat_map(|e| e.data()).copied().fold(0.0, f64::max);
         if size == most || budget.std_error.is_none_or(|target| largest <= target) {
             return Ok(solution);

@@ -72,6 +72,7 @@ pub fn kernel_shap<E: From<Error>>(
         base: &base,
         predictions: &predictions,
         largest,
+        weighing: vec![0.0; predictions.data().len()],
         embedded,
         seed: budget.seed,
     };
@@ -80,7 +81,10 @@ pub fn kernel_shap<E: From<Error>>(
     Ok(KernelShap {
         values: found.values.data().to_vec(),
         std_error: found.std_error.map(|e| e.data().to_vec()),
-        rounding: game.largest.iter().map(|v| f64::EPSILON * terms as f64 * v).collect(),
+        // The weights of all coalitions add up to 2 at most.
+        rounding: (game.largest.iter().zip(&game.weighing))
+            .map(|(largest, weighing)| f64::EPSILON * terms as f64 * largest + 2.0 * weighing)
+            .collect(),
         evaluations: game.model.evaluations,
         coalitions: found.coalitions + 2,
         base: base.clone(),
@@ -116,6 +120,11 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> Asked<'_, F> {
     }
 }
 
+/// A number that depends on the row, so that its draws do not depend on where it stands.
+fn hash(row: &[f64]) -> u64 {
+    row.iter().fold(0x243F_6A88_85A3_08D3, |h, v| Random(h ^ v.to_bits()).bits())
+}
+
 struct FunctionGame<'a, F> {
     model: Asked<'a, F>,
     filling: &'a Filling,
@@ -124,6 +133,8 @@ struct FunctionGame<'a, F> {
     predictions: &'a Matrix,
     /// By row and output, the largest answer.
     largest: Vec<f64>,
+    /// By row and output, a bound on what the error of an embedding's weights does to a coalition's value.
+    weighing: Vec<f64>,
     /// Whether weights come from an embedding, and need not sum to 1.
     embedded: bool,
     seed: u64,
@@ -151,11 +162,10 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
         for (c, coalition) in coalitions.iter().enumerate() {
             let given = self.filling.given(coalition.present())?;
             for i in 0..n {
-                let mut random =
-                    Random(self.seed ^ Random(i as u64).bits() ^ coalition.hash().rotate_left(17));
+                let mut random = Random(self.seed ^ hash(&self.rows[i]) ^ coalition.hash().rotate_left(17));
                 let mixtures = given.mixtures(&self.rows[i], &mut random)?;
                 drawn |= mixtures.drawn;
-                meant.push((c, i, mixtures.weights));
+                meant.push((c, i, mixtures.weights, mixtures.error));
                 asked.extend(mixtures.rows);
                 let last = c + 1 == coalitions.len() && i + 1 == n;
                 if asked.len() < self.model.batch && !last {
@@ -163,7 +173,7 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
                 }
                 let answers = self.model.ask(std::mem::take(&mut asked))?;
                 let mut at = 0;
-                for (c, i, weights) in meant.drain(..) {
+                for (c, i, weights, error) in meant.drain(..) {
                     for o in 0..m {
                         let own = (0..weights.len()).map(|k| answers[(at + k, o)]);
                         // Weights of an embedding need not sum to 1; around the mean it does not matter.
@@ -173,6 +183,8 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
                         values[(c, i * m + o)] = value;
                         let size = own.clone().map(f64::abs).fold(value.abs(), f64::max);
                         self.largest[i * m + o] = self.largest[i * m + o].max(size);
+                        let spread: f64 = own.clone().map(|a| (a - center).powi(2)).sum();
+                        self.weighing[i * m + o] = self.weighing[i * m + o].max(error * spread.sqrt());
                         if drawn {
                             let k = weights.len() as f64;
                             let spread: f64 = own.map(|a| (a - value).powi(2)).sum();

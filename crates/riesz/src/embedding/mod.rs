@@ -135,8 +135,9 @@ impl ConditionalMean {
             Ridge::Fixed(value) if value.is_finite() && value > 0.0 => value,
             Ridge::Fixed(value) => return Err(Error::parameter("ridge", value, "it is a positive number")),
             Ridge::CrossValidated => {
-                let chosen = rows.select_rows(&ridge::rows(n, seed));
-                ridge::choose(&factors(&products, groups, &chosen, &chosen), chosen.rows(), seed)?
+                let (chosen, own) = ridge::rows(&rows, &weights, seed);
+                let chosen = rows.select_rows(&chosen);
+                ridge::choose(&factors(&products, groups, &chosen, &chosen), &own, seed)?
             }
         };
         let few = |name: &str, count: usize| match count {
@@ -367,11 +368,11 @@ impl ConditionalMean {
 fn product<'k>(kernel: &'k Kernel, rows: &Table, groups: &Groups) -> Result<PlayerProduct<'k>> {
     let mut products = kernel.products(rows.columns(), groups)?;
     match (products.pop(), products.is_empty()) {
-        (Some(product), true) => Ok(product),
+        (Some(product), true) if product.scale == 1.0 => Ok(product),
         _ => Err(Error::parameter(
             "kernel of the conditional mean embedding",
             kernel.formula(),
-            "it is one product of factors; leave it out for a Gaussian with the columns' median length scales",
+            "it is one product of factors, of scale 1; leave it out for a Gaussian with the columns' median length scales",
         )),
     }
 }

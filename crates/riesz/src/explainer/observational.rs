@@ -192,7 +192,7 @@ impl<'m> ByConditioning<'m> {
         }
         let base_values: Vec<f64> = (0..n).flat_map(|_| self.base.iter().copied()).collect();
         let exactness = if sampled {
-            let evaluations = coalitions + 2;
+            let evaluations = (coalitions + 2) * n;
             Exactness::Estimated { std_error, evaluations, seed: self.budget.seed }
         } else {
             let gap = |g: usize| {

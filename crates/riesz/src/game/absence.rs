@@ -38,6 +38,9 @@ pub enum Absence {
     },
 }
 
+/// Draws that fit into memory with room to spare.
+const MOST_DRAWS: usize = 1_000_000;
+
 /// An [`Absence`] made ready.
 pub(crate) struct Filling {
     pub(crate) reference: Reference,
@@ -82,6 +85,8 @@ pub(crate) struct Mixtures {
     pub(crate) weights: Vec<f64>,
     /// Whether the rows are a random sample.
     pub(crate) drawn: bool,
+    /// A bound on the length of the error of the weights.
+    pub(crate) error: f64,
 }
 
 impl Absence {
@@ -120,12 +125,9 @@ impl Absence {
         let way = match self {
             Self::Background(_) => Way::Background,
             Self::Gaussian { draws, .. } | Self::Copula { draws, .. } => {
-                if *draws < 2 {
-                    return Err(Error::parameter(
-                        "draws",
-                        draws,
-                        "at least 2, or there is no standard error",
-                    ));
+                if !(2..=MOST_DRAWS).contains(draws) {
+                    let allowed = format!("from 2, for a standard error, to {MOST_DRAWS}");
+                    return Err(Error::parameter("draws", draws, allowed));
                 }
                 let scores = matches!(self, Self::Copula { .. });
                 Way::Normal { normal: Normal::new(&reference, columns, scores)?, draws: *draws }
@@ -179,32 +181,38 @@ impl Given<'_> {
         let rows = || reference.rows.iter().map(|row| mix(row)).collect();
         Ok(match &self.way {
             GivenWay::Background => {
-                Mixtures { rows: rows(), weights: reference.weights.clone(), drawn: false }
+                Mixtures { rows: rows(), weights: reference.weights.clone(), drawn: false, error: 0.0 }
             }
             GivenWay::Embedding { embedding, players, system } => {
                 let columns = embedding.rows().columns().to_vec();
                 let given = embedding.given(&Table::from_column_major(columns, 1, x.to_vec())?)?;
                 let mut solved = vec![0.0; embedding.size()];
                 embedding.right(&given, players, system, &mut solved);
+                let length = dot(&solved, &solved).sqrt();
                 embedding.solve(system, &mut solved);
+                let units = (12 * x.len() + 8) as f64;
+                // The reference rows' weights are no longer than what they come from.
+                let error = embedding.solution_error(system, length, dot(&solved, &solved).sqrt(), units);
                 let weights = embedding.weights(system, &solved);
-                Mixtures { rows: rows(), weights, drawn: false }
+                Mixtures { rows: rows(), weights, drawn: false, error }
             }
             GivenWay::Normal { normal, draws, absent, known, slope, lower } => {
-                let centred: Vec<f64> =
-                    known.iter().map(|&j| normal.score(j, x[j]) - normal.mean[j]).collect();
+                let centred: Vec<f64> = known
+                    .iter()
+                    .map(|&j| (normal.score(j, x[j]) - normal.mean[j]) / normal.scale[j])
+                    .collect();
                 let mean = slope.matvec(&centred);
                 let draw = |random: &mut Random| {
                     let noise: Vec<f64> = absent.iter().map(|_| random.normal()).collect();
                     let mut row = x.to_vec();
                     for (a, &j) in absent.iter().enumerate() {
                         let own = dot(&lower.row(a)[..=a], &noise[..=a]);
-                        row[j] = normal.value(j, normal.mean[j] + mean[a] + own);
+                        row[j] = normal.value(j, normal.mean[j] + normal.scale[j] * (mean[a] + own));
                     }
                     row
                 };
                 let rows = (0..*draws).map(|_| draw(random)).collect();
-                Mixtures { rows, weights: vec![1.0 / *draws as f64; *draws], drawn: true }
+                Mixtures { rows, weights: vec![1.0 / *draws as f64; *draws], drawn: true, error: 0.0 }
             }
         })
     }
@@ -213,7 +221,10 @@ impl Given<'_> {
 /// A normal distribution of the columns, or of their normal scores.
 struct Normal {
     mean: Vec<f64>,
-    covariance: Matrix,
+    /// Standard deviations; 1 for constant columns.
+    scale: Vec<f64>,
+    /// Correlations; 0 for constant columns.
+    correlation: Matrix,
     /// For each column its sorted values and their scores; empty without scores.
     scores: Vec<(Vec<f64>, Vec<f64>)>,
 }
@@ -250,21 +261,28 @@ impl Normal {
                 }
             }
         }
-        Ok(Self { mean, covariance, scores })
+        // In units of its own: what is added to a diagonal is little for every column.
+        let of = |i: usize| covariance[(i, i)].sqrt();
+        let scale: Vec<f64> = (0..d).map(|i| if of(i) > 0.0 { of(i) } else { 1.0 }).collect();
+        for i in 0..d {
+            for j in 0..d {
+                covariance[(i, j)] /= scale[i] * scale[j];
+            }
+        }
+        Ok(Self { mean, scale, correlation: covariance, scores })
     }
 
-    /// From the known columns to the others: the matrix of the conditional mean, and the factor of the conditional covariance.
+    /// From the known columns to the others, in standard units: the matrix of the conditional mean, and the factor of the conditional
+    /// covariance.
     fn given(&self, known: &[usize], absent: &[usize]) -> Result<(Matrix, Matrix)> {
         let block = |a: &[usize], b: &[usize]| {
             let numbers =
-                a.iter().flat_map(|&i| b.iter().map(move |&j| (i, j))).map(|at| self.covariance[at]);
+                a.iter().flat_map(|&i| b.iter().map(move |&j| (i, j))).map(|at| self.correlation[at]);
             Matrix::from_row_major(a.len(), b.len(), numbers.collect())
         };
         // Constant columns, and columns that others determine, leave a singular matrix: a little is added to its diagonal.
-        let d = self.mean.len();
-        let largest = (0..d).map(|i| self.covariance[(i, i)]).fold(f64::MIN_POSITIVE, f64::max);
         let regular = |mut m: Matrix| {
-            m.add_diagonal(|_| 1e-10 * largest);
+            m.add_diagonal(|_| 1e-10);
             m
         };
         let cross = block(known, absent);
