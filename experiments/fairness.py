@@ -58,6 +58,7 @@ def main():
                 axis.set_xlabel("observational Shapley value")
                 axis.set_yticks([])
     axes[0].legend(fontsize=8)
+    axes[2].legend(fontsize=8)
     text = f"Mean absolute observational Shapley values under a penalty on X5, n = {n}\n\n"
     text += table(["penalty", "λ", "error", "X4", "X5"], rows)
     finish(options, "fairness", figure, text)
