@@ -439,9 +439,7 @@ impl Regression {
         variance.data_mut().iter_mut().for_each(|v| *v = v.sqrt());
         solved(values, Some(variance))
     }
-}
 
-impl Regression {
     /// The values from all coalitions, by definition; for a coalition's complement the signs change.
     fn definition(&self, differences: &Matrix, total: &[f64]) -> Matrix {
         let p = self.players;
@@ -452,9 +450,7 @@ impl Regression {
         }
         values
     }
-}
 
-impl Regression {
     /// Powers of what the difference of each pair counts in each player's value, pairs × players.
     fn coefficients(&self, power: i32) -> Matrix {
         let p = self.players;
