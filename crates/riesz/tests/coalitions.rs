@@ -66,7 +66,7 @@ fn all_coalitions_give_the_shapley_values() {
 
 #[test]
 fn a_sample_covers_the_truth_as_often_as_it_says() {
-    for (players, coalitions) in [(10, 300), (12, 600)] {
+    for (players, coalitions) in [(10, 90), (10, 300), (12, 600)] {
         let truth: Vec<Vec<f64>> = (0..4).map(|g| enumerated(players, g)).collect();
         let runs = 500_u64;
         let (mut covered, mut bias) = (0, Matrix::zeros(4, players));
@@ -91,6 +91,61 @@ fn a_sample_covers_the_truth_as_often_as_it_says() {
         let typical = (square / (runs as usize * 4 * players) as f64).sqrt();
         let largest = bias.data().iter().fold(0.0, |m: f64, b| m.max(b.abs()));
         assert!(largest < 5.0 * typical / (runs as f64).sqrt(), "{players}: {largest} {typical}");
+    }
+}
+
+/// A game whose values are estimates with noise of a known variance, a new one for each coalition and seed.
+struct Noisy {
+    players: usize,
+    seed: u64,
+}
+
+impl CoalitionGame for Noisy {
+    type Error = Error;
+
+    fn players(&self) -> usize {
+        self.players
+    }
+
+    fn ends(&mut self) -> Result<[Vec<f64>; 2]> {
+        Ok([false, true].map(|on| vec![game(&vec![on; self.players], 0)]))
+    }
+
+    fn values(&mut self, coalitions: &[Coalition]) -> Result<Valued> {
+        // Uniform on [-√3 s, √3 s]: variance s².
+        let noise = |s: &Coalition| {
+            let code = s
+                .present()
+                .iter()
+                .fold(self.seed, |c, on| c.wrapping_mul(31).wrapping_add(u64::from(*on) + 7));
+            let mixed =
+                code.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            ((mixed >> 11) as f64 / (1_u64 << 53) as f64 - 0.5) * 12_f64.sqrt()
+        };
+        let values = coalitions.iter().map(|s| game(s.present(), 0) + noise(s)).collect();
+        let n = coalitions.len();
+        Ok(Valued {
+            values: Matrix::from_row_major(n, 1, values),
+            variance: Some(Matrix::from_row_major(n, 1, vec![1.0; n])),
+        })
+    }
+}
+
+#[test]
+fn noise_of_the_values_themselves_counts() {
+    let truth = enumerated(9, 0);
+    for coalitions in [200, 450, 510] {
+        let (mut covered, runs) = (0, 600_u64);
+        for seed in 0..runs {
+            let budget = Budget { coalitions, std_error: None, seed };
+            let found = solve(&mut Noisy { players: 9, seed: seed * 7919 + 3 }, budget).unwrap();
+            let std_error = found.std_error.unwrap();
+            covered += (0..9)
+                .filter(|&j| (found.values[(0, j)] - truth[j]).abs() <= 1.96 * std_error[(0, j)])
+                .count();
+        }
+        let coverage = covered as f64 / (runs * 9) as f64;
+        assert!((0.93..0.975).contains(&coverage), "{coalitions}: {coverage}");
     }
 }
 
