@@ -111,7 +111,7 @@ pub enum Command {
     Fit(Box<FitArgs>),
     /// Predict the rows of a table
     Predict(PredictArgs),
-    /// Explain the predictions for the rows of a table, exactly
+    /// Explain the predictions for the rows of a table
     Explain(ExplainArgs),
     /// Draw an explanation
     Plot(PlotArgs),
@@ -372,11 +372,11 @@ pub struct GameArgs {
     /// Observational game: learn conditional distributions through so many random Fourier features
     #[arg(long, value_name = "M")]
     pub random_features: Option<usize>,
-    /// Observational game: value at most so many coalitions of features; if there are more, values are estimated
+    /// Observational game, and programs: value at most so many coalitions of features; if there are more, values are estimated
     /// [default: 4096, all of them up to 12 features]
     #[arg(long, value_name = "N")]
     pub coalitions: Option<usize>,
-    /// Observational game: stop as soon as no standard error is larger than this
+    /// Observational game, and programs: stop as soon as no standard error is larger than this
     #[arg(long, value_name = "E")]
     pub std_error: Option<f64>,
     /// Where conditional distributions of a program's observational game come from [default: kernel, a conditional
