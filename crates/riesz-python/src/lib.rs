@@ -234,11 +234,7 @@ impl Expansion {
     /// Facts about the model, for model cards.
     #[getter]
     fn card(&self) -> Vec<(String, String)> {
-        let mut card: Vec<(String, String)> =
-            self.model.card.iter().map(|fact| (fact.name.clone(), fact.value.clone())).collect();
-        card.push(("kernel".into(), self.model.kernel.formula()));
-        card.push(("support points".into(), self.model.points.rows().to_string()));
-        card
+        self.model.facts().into_iter().map(|fact| (fact.name, fact.value)).collect()
     }
 
     fn predict<'py>(

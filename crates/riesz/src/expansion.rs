@@ -78,6 +78,13 @@ impl Expansion {
         Ok(model)
     }
 
+    /// The model card with what can be seen of the model itself: its kernel and the number of support points.
+    pub fn facts(&self) -> Vec<Fact> {
+        let own =
+            [Fact::new("kernel", self.kernel.formula()), Fact::new("support points", self.points.rows())];
+        self.card.iter().cloned().chain(own).collect()
+    }
+
     /// Checks sizes, ranges and finiteness; whoever builds an expansion from outside data calls this.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, Valued, solve};
 use crate::error::{Error, Result};
 use crate::game::Absence;
-use crate::game::absence::Filling;
+use crate::game::absence::{Filling, Known};
 use crate::linalg::Matrix;
 use crate::random::Random;
 use crate::table::{Column, Groups, Table};
@@ -68,7 +68,7 @@ pub fn kernel_shap<E: From<Error>>(
     let mut game = FunctionGame {
         model,
         filling: &filling,
-        rows: all,
+        rows: all.into_iter().map(|x| filling.know(x)).collect::<Result<_>>()?,
         base: &base,
         predictions: &predictions,
         largest,
@@ -128,7 +128,7 @@ fn hash(row: &[f64]) -> u64 {
 struct FunctionGame<'a, F> {
     model: Asked<'a, F>,
     filling: &'a Filling,
-    rows: Vec<Vec<f64>>,
+    rows: Vec<Known>,
     base: &'a [f64],
     predictions: &'a Matrix,
     /// By row and output, the largest answer.
@@ -162,8 +162,8 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
         for (c, coalition) in coalitions.iter().enumerate() {
             let given = self.filling.given(coalition.present())?;
             for i in 0..n {
-                let mut random = Random(self.seed ^ hash(&self.rows[i]) ^ coalition.hash().rotate_left(17));
-                let mixtures = given.mixtures(&self.rows[i], &mut random)?;
+                let mut random = Random(self.seed ^ hash(&self.rows[i].x) ^ coalition.hash().rotate_left(17));
+                let mixtures = given.mixtures(&self.rows[i], &mut random);
                 drawn |= mixtures.drawn;
                 meant.push((c, i, mixtures.weights, mixtures.error));
                 asked.extend(mixtures.rows);

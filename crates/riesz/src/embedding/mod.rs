@@ -231,7 +231,7 @@ impl ConditionalMean {
         system.lower.resize(size * size, 0.0);
         match &self.form {
             Form::Exact(grams) => {
-                let grams = split(grams, present);
+                let grams = split(grams, 0.., present, true);
                 for j in 0..n {
                     let column = j * n + j..(j + 1) * n;
                     multiply(&grams, column.clone(), &mut system.lower[column]);
@@ -246,7 +246,7 @@ impl ConditionalMean {
             Form::Landmarks { cross, among, .. } => {
                 // Φ = L⁻¹ K(landmarks, rows) with K(landmarks, landmarks) = L Lᵀ.
                 system.whitening.resize(size * size, 0.0);
-                multiply(&split(among, present), 0..size * size, &mut system.whitening);
+                multiply(&split(among, 0.., present, true), 0..size * size, &mut system.whitening);
                 let diagonal: f64 =
                     (0..size).map(|i| system.whitening[i * size + i]).sum::<f64>() / size as f64;
                 (0..size).for_each(|i| system.whitening[i * size + i] += 1e-10 * diagonal);
@@ -258,13 +258,13 @@ impl ConditionalMean {
                     });
                 }
                 system.features.resize(size * n, 0.0);
-                multiply(&split(cross, present), 0..size * n, &mut system.features);
+                multiply(&split(cross, 0.., present, true), 0..size * n, &mut system.features);
                 sequential::solve_lower_in_place(&system.whitening, size, &mut system.features);
                 self.fill_from_features(system);
             }
             Form::Features { frequencies, arguments } => {
                 system.features.resize(size * n, 0.0);
-                frequencies.features(&split(arguments, present), &mut system.features);
+                frequencies.features(&split(arguments, 0.., present, true), &mut system.features);
                 self.fill_from_features(system);
             }
         }
@@ -290,7 +290,7 @@ impl ConditionalMean {
 
     /// What the system of a coalition is solved for, size × rows, from what rows are [`given`](Self::given) as.
     pub(crate) fn right(&self, given: &[Vec<f64>], present: &[bool], system: &System, out: &mut [f64]) {
-        let own = split(given, present);
+        let own = split(given, 0.., present, true);
         match &self.form {
             Form::Exact(_) => {
                 multiply(&own, 0..out.len(), out);
@@ -306,7 +306,7 @@ impl ConditionalMean {
 
     /// The products of the embedding's own factors between reference rows and rows.
     pub(crate) fn plain(&self, given: &[Vec<f64>], present: &[bool], out: &mut [f64]) {
-        multiply(&split(given, present), 0..out.len(), out);
+        multiply(&split(given, 0.., present, true), 0..out.len(), out);
     }
 
     fn times_roots(&self, columns: &mut [f64]) {
@@ -386,9 +386,14 @@ fn factors(product: &PlayerProduct<'_>, groups: &Groups, u: &Table, x: &Table) -
     all
 }
 
-/// What there is of the players that are present.
-fn split<'f>(by_player: &'f [Vec<f64>], present: &[bool]) -> Vec<&'f [f64]> {
-    let own = by_player.iter().zip(present).filter(|(factor, on)| **on && !factor.is_empty());
+/// The factors of those of `players` that are present, or of those that are absent; empty ones are 1.
+pub(crate) fn split<'f>(
+    factors: &'f [Vec<f64>],
+    players: impl IntoIterator<Item = usize>,
+    present: &[bool],
+    on: bool,
+) -> Vec<&'f [f64]> {
+    let own = factors.iter().zip(players).filter(|(factor, p)| present[*p] == on && !factor.is_empty());
     own.map(|(factor, _)| factor.as_slice()).collect()
 }
 

@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use super::robustness;
 use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, Valued, definition_weight, solve};
-use crate::embedding::{ConditionalMean, Conditioning, System, between, default_kernel, multiply};
+use crate::embedding::{ConditionalMean, Conditioning, System, between, default_kernel, multiply, split};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::{Exactness, Explanation, Fact, Provenance};
@@ -201,9 +201,6 @@ impl<'m> ByConditioning<'m> {
             };
             Exactness::Exact { residual: (0..n * m).map(gap).collect(), bound }
         };
-        let mut model = self.model.card.clone();
-        model.push(Fact::new("kernel", self.model.kernel.formula()));
-        model.push(Fact::new("support points", self.model.points.rows()));
         Ok(Explanation {
             players: self.groups.players().to_vec(),
             output_names: self.model.output_names.clone(),
@@ -216,7 +213,7 @@ impl<'m> ByConditioning<'m> {
             provenance: Provenance {
                 game: Game::NAMES[4].into(),
                 absent: self.absent(),
-                model,
+                model: self.model.facts(),
                 run: vec![
                     Fact::new("riesz", env!("CARGO_PKG_VERSION")),
                     Fact::new("conditioning kernel", self.embedding.kernel().formula()),
@@ -478,11 +475,8 @@ impl<'e, 'm> Rows<'e, 'm> {
         let ByConditioning { model, embedding, .. } = self.explainer;
         let (n, b, players) = (model.points.rows(), embedding.rows().rows(), &term.product.players);
         let rest: Vec<&[f64]> = match &term.absent {
-            Some(own) => split(own, players, present, false),
-            None => {
-                let everyone: Vec<usize> = (0..present.len()).collect();
-                split(embedding.grams().unwrap_or_default(), &everyone, present, false)
-            }
+            Some(own) => split(own, players.iter().copied(), present, false),
+            None => split(embedding.grams().unwrap_or_default(), 0.., present, false),
         };
         memory.rest.resize(n * b, 0.0);
         multiply(&rest, 0..n * b, &mut memory.rest);
@@ -491,7 +485,8 @@ impl<'e, 'm> Rows<'e, 'm> {
             // The embedding's factors are the model's, and its reference rows the support points.
             None => embedding.plain(&self.given, present, &mut memory.present),
             Some(own) => {
-                multiply(&split(own, players, present, true), 0..n * self.count, &mut memory.present);
+                let own = split(own, players.iter().copied(), present, true);
+                multiply(&own, 0..n * self.count, &mut memory.present);
             }
         }
     }
@@ -530,12 +525,6 @@ impl CoalitionGame for Rows<'_, '_> {
         }
         Ok(Matrix::from_row_major(coalitions.len(), games, all).into())
     }
-}
-
-/// The factors of those players that are present, or of those that are absent; empty ones are 1.
-fn split<'f>(factors: &'f [Vec<f64>], players: &[usize], present: &[bool], on: bool) -> Vec<&'f [f64]> {
-    let own = factors.iter().zip(players).filter(|(f, p)| present[**p] == on && !f.is_empty());
-    own.map(|(factor, _)| factor.as_slice()).collect()
 }
 
 /// What rounding can do to a prediction, or to a mean of some, relative to the sum of its terms' sizes.

@@ -210,9 +210,6 @@ impl<'m> ByProducts<'m> {
                 values.extend_from_slice(row);
             }
         }
-        let mut model = self.model.card.clone();
-        model.push(Fact::new("kernel", self.model.kernel.formula()));
-        model.push(Fact::new("support points", self.model.points.rows()));
         Ok(Explanation {
             players: self.groups.players().to_vec(),
             output_names: self.model.output_names.clone(),
@@ -225,7 +222,7 @@ impl<'m> ByProducts<'m> {
             provenance: Provenance {
                 game: self.game.name().into(),
                 absent: self.game.absent(),
-                model,
+                model: self.model.facts(),
                 run: vec![Fact::new("riesz", env!("CARGO_PKG_VERSION"))],
             },
         })

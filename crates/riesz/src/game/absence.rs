@@ -146,7 +146,26 @@ impl Absence {
     }
 }
 
+/// A row, and what a coalition needs of it.
+pub(crate) struct Known {
+    pub(crate) x: Vec<f64>,
+    /// By player, for an embedding.
+    given: Vec<Vec<f64>>,
+}
+
 impl Filling {
+    /// Prepares a row, for all coalitions.
+    pub(crate) fn know(&self, x: Vec<f64>) -> Result<Known> {
+        let given = match &self.way {
+            Way::Embedding(embedding) => {
+                let columns = embedding.rows().columns().to_vec();
+                embedding.given(&Table::from_column_major(columns, 1, x.clone())?)?
+            }
+            Way::Background | Way::Normal { .. } => Vec::new(),
+        };
+        Ok(Known { x, given })
+    }
+
     /// Prepares a coalition of players.
     pub(crate) fn given(&self, players: &[bool]) -> Result<Given<'_>> {
         let width = self.reference.rows[0].len();
@@ -172,22 +191,21 @@ impl Filling {
 }
 
 impl Given<'_> {
-    /// The rows that stand for the coalition at `x`.
-    pub(crate) fn mixtures(&self, x: &[f64], random: &mut Random) -> Result<Mixtures> {
+    /// The rows that stand for the coalition at a row.
+    pub(crate) fn mixtures(&self, row: &Known, random: &mut Random) -> Mixtures {
+        let x = &row.x;
         let reference = &self.filling.reference;
         let mix = |other: &[f64]| -> Vec<f64> {
             (0..x.len()).map(|j| if self.present[j] { x[j] } else { other[j] }).collect()
         };
         let rows = || reference.rows.iter().map(|row| mix(row)).collect();
-        Ok(match &self.way {
+        match &self.way {
             GivenWay::Background => {
                 Mixtures { rows: rows(), weights: reference.weights.clone(), drawn: false, error: 0.0 }
             }
             GivenWay::Embedding { embedding, players, system } => {
-                let columns = embedding.rows().columns().to_vec();
-                let given = embedding.given(&Table::from_column_major(columns, 1, x.to_vec())?)?;
                 let mut solved = vec![0.0; embedding.size()];
-                embedding.right(&given, players, system, &mut solved);
+                embedding.right(&row.given, players, system, &mut solved);
                 let length = dot(&solved, &solved).sqrt();
                 embedding.solve(system, &mut solved);
                 let units = (12 * x.len() + 8) as f64;
@@ -214,7 +232,7 @@ impl Given<'_> {
                 let rows = (0..*draws).map(|_| draw(random)).collect();
                 Mixtures { rows, weights: vec![1.0 / *draws as f64; *draws], drawn: true, error: 0.0 }
             }
-        })
+        }
     }
 }
 
