@@ -15,6 +15,7 @@
 //! | [`explainer`] | a model and a game, ready for rows |
 //! | [`attribution`] | the engines that compute values |
 //! | [`explanation`] | the answer: values, how exact they are, where they come from |
+//! | [`discrepancy`] | two-sample and independence tests, attributed to features |
 //! | [`linalg`] | matrices and their factorisations |
 //!
 //! ```
@@ -36,6 +37,7 @@
 //! ```
 
 pub mod attribution;
+pub mod discrepancy;
 pub mod embedding;
 pub mod error;
 pub mod expansion;
@@ -52,6 +54,7 @@ pub mod regularised;
 mod simd;
 pub mod table;
 
+pub use discrepancy::{IndependenceTest, TwoSampleTest};
 pub use embedding::{Approximation, Conditioning, Ridge};
 pub use error::{Error, Result};
 pub use expansion::{Expansion, Link};

@@ -1,0 +1,280 @@
+//! HSIC as a sum over pairs of rows of X, weighted by the centred kernel between rows of Y, and its null distribution by permuting the rows of Y
+//! or by a wild bootstrap.
+//!
+//! Both estimators weigh a pair by `s (l(y_i, y_j) - a_i - a_j + m)`. Biased: a are the row means of the gram matrix L, m its mean, and
+//! s = 1/(n-1)², which is `tr(K H L H)/(n-1)²`. Unbiased: the diagonal of L is 0, a its row sums over n - 2, m its sum over (n-1)(n-2), and
+//! s = 1/(n(n-3)) (Song, Smola, Gretton, Bedo and Borgwardt 2012, equation 5, sorted by the entries of K).
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::pairs::{Draws, Mask, Points, Tile, Weights};
+use crate::kernel::Kernel;
+use crate::linalg::sequential;
+use crate::random::Random;
+use crate::simd::{Isa, LANES};
+use crate::table::Table;
+
+/// Rows up to which the weights of all pairs are kept (8 n² bytes); beyond they are made anew for every draw.
+const KEPT: usize = 4096;
+
+/// Draws whose weights are gathered together.
+const TOGETHER: usize = 32;
+
+/// The centred kernel between the rows of Y.
+pub(super) struct Centred<'k> {
+    points: Points,
+    kernel: &'k Kernel,
+    unbiased: bool,
+    /// a and m of the module's head.
+    means: Vec<f64>,
+    mean: f64,
+    scale: f64,
+    /// n × n, if kept.
+    all: Option<Vec<f64>>,
+    isa: Isa,
+}
+
+impl<'k> Centred<'k> {
+    /// Cost O(n² d).
+    pub(super) fn new(y: &Table, kernel: &'k Kernel, unbiased: bool, keep: bool) -> Self {
+        let (points, isa) = (Points::new(y), Isa::detect());
+        let n = y.rows();
+        let columns = 0..points.stride();
+        let sums: Vec<f64> = (0..n)
+            .into_par_iter()
+            .map_init(
+                || (Vec::new(), vec![0.0; columns.len()]),
+                |(buffer, row), i| {
+                    kernel.row(isa, points.columns(&columns), &points.row(i), buffer, row);
+                    let own = if unbiased { row[i] } else { 0.0 };
+                    row[..n].iter().sum::<f64>() - own
+                },
+            )
+            .collect();
+        let (total, size) = (sums.iter().sum::<f64>(), n as f64);
+        let (by, mean, scale) = if unbiased {
+            (size - 2.0, total / ((size - 1.0) * (size - 2.0)), 1.0 / (size * (size - 3.0)))
+        } else {
+            (size, total / (size * size), 1.0 / (size - 1.0).powi(2))
+        };
+        let mut means: Vec<f64> = sums.iter().map(|s| s / by).collect();
+        means.resize(points.stride(), 0.0);
+        let mut centred = Self { points, kernel, unbiased, means, mean, scale, all: None, isa };
+        if keep && n <= KEPT {
+            let stride = centred.points.stride();
+            let mut all = vec![0.0; n * stride];
+            all.par_chunks_exact_mut(stride)
+                .enumerate()
+                .for_each(|(i, row)| centred.compute(i, &columns, row));
+            centred.all = Some(all);
+        }
+        centred
+    }
+
+    pub(super) fn mask(&self) -> Mask {
+        if self.unbiased { Mask::OffDiagonal } else { Mask::Everything }
+    }
+
+    fn compute(&self, i: usize, columns: &Range<usize>, out: &mut [f64]) {
+        self.kernel.row(self.isa, self.points.columns(columns), &self.points.row(i), &mut Vec::new(), out);
+        for (out, mean) in out.iter_mut().zip(&self.means[columns.clone()]) {
+            *out = self.scale * ((*out - self.means[i]) + (self.mean - mean));
+        }
+    }
+
+    /// The rows of Y in random orders.
+    pub(super) fn permuted(&self, draws: usize, seed: u64) -> Permuted<'_, 'k> {
+        let mut random = Random(seed);
+        let (n, stride) = (self.points.rows(), self.points.stride());
+        let mut orders = Vec::with_capacity(draws * stride);
+        for _ in 0..draws {
+            let mut order: Vec<u32> = (0..n as u32).collect();
+            random.shuffle(&mut order);
+            order.resize(stride, 0);
+            orders.extend(order);
+        }
+        Permuted { of: self, orders, draws }
+    }
+}
+
+impl Weights for Centred<'_> {
+    fn row(&self, i: usize, columns: &Range<usize>, out: &mut [f64]) {
+        match &self.all {
+            Some(all) => {
+                let from = i * self.points.stride();
+                out.copy_from_slice(&all[from + columns.start..from + columns.end]);
+            }
+            None => self.compute(i, columns, out),
+        }
+    }
+}
+
+/// Permutations of the rows of Y.
+pub(super) struct Permuted<'c, 'k> {
+    of: &'c Centred<'k>,
+    /// Draw by draw: the row that stands at each place, padding included.
+    orders: Vec<u32>,
+    draws: usize,
+}
+
+impl Permuted<'_, '_> {
+    pub(super) fn order(&self, draw: usize) -> &[u32] {
+        let stride = self.of.points.stride();
+        &self.orders[draw * stride..(draw + 1) * stride]
+    }
+}
+
+impl Draws for Permuted<'_, '_> {
+    fn count(&self) -> usize {
+        self.draws
+    }
+
+    /// Where weights are not kept: for each draw the rows of Y that stand at the columns, and their means.
+    fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {
+        let mut out = Vec::new();
+        if self.of.all.is_none() {
+            for draw in 0..self.draws {
+                let order = &self.order(draw)[columns.clone()];
+                self.of.points.gather(order, &mut out);
+                out.extend(order.iter().map(|&i| self.of.means[i as usize]));
+            }
+        }
+        out
+    }
+
+    fn add(&self, tile: &Tile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]) {
+        let of = self.of;
+        let (size, length, channels) = (tile.size(), tile.columns.len(), tile.channels);
+        let each = prepared.len() / self.draws;
+        let mut buffer = Vec::new();
+        memory.resize(size * TOGETHER, 0.0);
+        for from in (0..self.draws).step_by(TOGETHER) {
+            let draws = from..(from + TOGETHER).min(self.draws);
+            for (draw, out) in draws.clone().zip(memory.chunks_exact_mut(size)) {
+                let order = self.order(draw);
+                let places = &order[tile.columns.clone()];
+                for (i, out) in order[tile.rows.clone()].iter().zip(out.chunks_exact_mut(length)) {
+                    let i = *i as usize;
+                    if let Some(all) = &of.all {
+                        let row = &all[i * of.points.stride()..(i + 1) * of.points.stride()];
+                        out.iter_mut().zip(places).for_each(|(out, &j)| *out = row[j as usize]);
+                        continue;
+                    }
+                    let (rows, means) = prepared[draw * each..(draw + 1) * each].split_at(each - length);
+                    let rows = crate::kernel::Columns::new(rows, length, 0, length);
+                    of.kernel.row(of.isa, rows, &of.points.row(i), &mut buffer, out);
+                    for (out, mean) in out.iter_mut().zip(means) {
+                        *out = of.scale * ((*out - of.means[i]) + (of.mean - mean));
+                    }
+                }
+            }
+            let sums = &mut out[draws.start * channels..draws.end * channels];
+            let weights = &memory[..size * draws.len()];
+            sequential::add_transposed_product(sums, tile.values, weights, size);
+        }
+    }
+}
+
+/// A wild bootstrap of rows that depend on each other in time: weights `e_i e_j W_ij`, centred again, with a process e that forgets
+/// over some rows (Chwialkowski, Sejdinovic and Gretton 2014, the second of their two processes and their V-statistic of a centred kernel).
+pub(super) struct Wild<'c, 'k> {
+    of: &'c Centred<'k>,
+    /// Draw by draw, rows with padding.
+    process: Vec<f64>,
+    /// `Σ_j e_i e_j W_ij / n`, laid out alike, and its mean by draw.
+    means: Vec<f64>,
+    mean: Vec<f64>,
+}
+
+impl<'c, 'k> Wild<'c, 'k> {
+    /// `forgets` is the number of rows over which the process's correlation falls to 1/e.
+    pub(super) fn new(of: &'c Centred<'k>, draws: usize, forgets: f64, seed: u64) -> Self {
+        let (n, stride) = (of.points.rows(), of.points.stride());
+        let mut random = Random(seed);
+        let (keep, fresh) = ((-1.0 / forgets).exp(), (1.0 - (-2.0 / forgets).exp()).sqrt());
+        let mut process = Vec::with_capacity(draws * stride);
+        for _ in 0..draws {
+            let mut e = random.normal();
+            for _ in 0..n {
+                process.push(e);
+                e = keep * e + fresh * random.normal();
+            }
+            process.resize(process.len().next_multiple_of(LANES), 0.0);
+        }
+        // Row by row of W, all draws at once.
+        let columns = 0..stride;
+        let mut by_row = vec![0.0; n * draws];
+        const ROWS: usize = 64;
+        by_row.par_chunks_mut(ROWS * draws).enumerate().for_each(|(at, out)| {
+            let count = out.len() / draws;
+            let mut rows = vec![0.0; count * stride];
+            for (r, row) in rows.chunks_exact_mut(stride).enumerate() {
+                of.row(at * ROWS + r, &columns, row);
+            }
+            // draws × rows
+            sequential::add_transposed_product(out, &process, &rows, stride);
+        });
+        let mut means = vec![0.0; draws * stride];
+        let mut mean = vec![0.0; draws];
+        for i in 0..n {
+            for b in 0..draws {
+                let value = process[b * stride + i] * by_row[i * draws + b] / n as f64;
+                means[b * stride + i] = value;
+                mean[b] += value / n as f64;
+            }
+        }
+        Self { of, process, means, mean }
+    }
+
+    #[cfg(test)]
+    pub(super) fn process(&self) -> Vec<Vec<f64>> {
+        let draws = self.process.chunks_exact(self.of.points.stride());
+        draws.map(|e| e[..self.of.points.rows()].to_vec()).collect()
+    }
+}
+
+impl Draws for Wild<'_, '_> {
+    fn count(&self) -> usize {
+        self.mean.len()
+    }
+
+    fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {
+        let parts = [&self.process, &self.means].map(|all| {
+            all.chunks_exact(self.of.points.stride()).flat_map(|e| e[columns.clone()].iter().copied())
+        });
+        parts.into_iter().flatten().collect()
+    }
+
+    fn add(&self, tile: &Tile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]) {
+        let (rows, length, draws, stride) =
+            (tile.rows.len(), tile.columns.len(), self.count(), self.of.points.stride());
+        let mut weights = vec![0.0; tile.size()];
+        for (i, out) in tile.rows.clone().zip(weights.chunks_exact_mut(length)) {
+            self.of.row(i, &tile.columns, out);
+        }
+        let (process, means) = prepared.split_at(length * draws);
+        for channel in 0..tile.channels {
+            let values = tile.channel(channel);
+            let weighted: Vec<f64> = values.iter().zip(&weights).map(|(v, w)| v * w).collect();
+            memory.clear();
+            memory.resize(2 * rows * draws, 0.0);
+            let (first, second) = memory.split_at_mut(rows * draws);
+            sequential::add_transposed_product(first, &weighted, process, length);
+            sequential::add_transposed_product(second, values, means, length);
+            let sums: Vec<f64> = values.chunks_exact(length).map(|row| row.iter().sum()).collect();
+            let all: f64 = sums.iter().sum();
+            for b in 0..draws {
+                let at = b * stride + tile.rows.start;
+                let mut total = self.mean[b] * all;
+                for r in 0..rows {
+                    total += self.process[at + r] * first[b * rows + r]
+                        - self.means[at + r] * sums[r]
+                        - second[b * rows + r];
+                }
+                out[b * tile.channels + channel] += total;
+            }
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! What makes two samples differ, and what depends on what: MMD² and HSIC, tested and attributed to features.
+//!
+//! [`TwoSampleTest`] compares the rows of two tables by their maximum mean discrepancy, [`IndependenceTest`] asks by the Hilbert–Schmidt independence
+//! criterion whether the rows of one table depend on those of another. Both statistics are sums of a kernel over pairs of rows, and with an absent
+//! feature's factor replaced by 1 they are product games: their Shapley values say exactly how much each
+//! feature contributes (Mohammadi, Chau and Muandet 2025, §6). Permutations give p-values for the statistic and for every feature.
+//!
+//! ```
+//! use riesz::{Table, TwoSampleTest};
+//!
+//! let row = |i: u32| [f64::from(i * 7 % 11), f64::from(i * 5 % 13)];
+//! let x: Vec<[f64; 2]> = (0..60).map(row).collect();
+//! let z: Vec<[f64; 2]> = (60..110).map(row).map(|[a, b]| [a, b + 5.0]).collect();
+//! let found = TwoSampleTest::default().run(&Table::from_rows(&x)?, &Table::from_rows(&z)?)?;
+//! assert!(found.p_value.is_some_and(|p| p < 0.01));
+//! let attributions = found.attributions.unwrap();
+//! let values = &attributions.explanation.values;
+//! assert!((values[0] + values[1] - found.statistic).abs() < 1e-12);
+//! let significance = attributions.significance.unwrap();
+//! assert!(significance.adjusted[0] > 0.05 && significance.adjusted[1] < 0.01);
+//! # Ok::<(), riesz::Error>(())
+//! ```
+
+mod conditional;
+mod dependence;
+mod null;
+mod pairs;
+mod two_samples;
+mod witness;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+pub use conditional::residuals;
+pub use two_samples::Estimator;
+pub use witness::{Witness, witness};
+
+use crate::error::{Error, Result};
+use crate::explanation::{Exactness, Explanation, Fact, Provenance};
+use crate::kernel::{
+    Categorical, Factor, Kernel, Lengthscale, Profile, Stationary, Term, Units, lengthscales,
+};
+use crate::table::{Column, ColumnKind, Groups, Table};
+use dependence::{Centred, Wild};
+use pairs::{Draws, Pairs, Sums, Weights};
+use two_samples::{Labels, arrangement};
+
+/// What is said of features.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Attribute {
+    /// Nothing: the statistic alone. The only choice for kernels that tie features together.
+    Nothing,
+    /// Their Shapley values.
+    Values,
+    /// Their Shapley values, and how these are distributed if there is nothing to find.
+    #[default]
+    Significance,
+}
+
+/// What two tests have in common.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What is said of features.
+    pub attribute: Attribute,
+    /// The players of the attribution, by default one a column.
+    pub groups: Option<Groups>,
+    /// Draws from the null distribution; none gives no p-values. A p-value is at least 1/(draws + 1).
+    pub permutations: usize,
+    /// Their seed.
+    pub seed: u64,
+    /// Set by another thread to give up.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let (attribute, groups, stop) = (Attribute::default(), None, Arc::default());
+        Self { attribute, groups, permutations: 1000, seed: 0, stop }
+    }
+}
+
+/// Do two samples come from the same distribution?
+#[derive(Debug, Clone, Default)]
+pub struct TwoSampleTest {
+    /// The kernels between rows: by default [`default_kernel`] of the pooled sample. Several make an aggregated test: the largest of their
+    /// studentised statistics counts, and its p-value allows for the choice.
+    pub kernels: Vec<Kernel>,
+    /// How MMD² is estimated.
+    pub estimator: Estimator,
+    /// The rest.
+    pub settings: Settings,
+}
+
+/// Where the null distribution of HSIC comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Null {
+    /// Permutations of the rows of Y: exact if rows are independent of each other.
+    #[default]
+    Permutation,
+    /// A wild bootstrap for rows that are a stationary time series: its process forgets over so many rows. Valid as the number of rows
+    /// grows, for the biased estimator (Chwialkowski, Sejdinovic and Gretton 2014).
+    WildBootstrap(f64),
+}
+
+/// Do the rows of two tables depend on each other?
+#[derive(Debug, Clone, Default)]
+pub struct IndependenceTest {
+    /// The kernels between rows of X, as for [`TwoSampleTest`].
+    pub kernels: Vec<Kernel>,
+    /// The kernel between rows of Y, by default [`default_kernel`] of Y.
+    pub target_kernel: Option<Kernel>,
+    /// Whether the estimator is unbiased (Song and others 2012, equation 5) rather than `tr(KHLH)/(n-1)²` (Gretton, Bousquet, Smola and
+    /// Schölkopf 2005).
+    pub unbiased: bool,
+    /// Where the null distribution comes from.
+    pub null: Null,
+    /// The rest.
+    pub settings: Settings,
+}
+
+/// What a test found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TestResult {
+    /// MMD² or HSIC; with several kernels that of the one whose studentised statistic is largest.
+    pub statistic: f64,
+    /// Its p-value, from at least one draw.
+    pub p_value: Option<f64>,
+    /// The statistic in every draw from the null distribution.
+    pub null: Vec<f64>,
+    /// Statistic and p-value, adjusted for their number, of each kernel.
+    pub by_kernel: Vec<OfKernel>,
+    /// The kernel, as a number in `by_kernel`, that statistic and attributions belong to.
+    pub chosen: usize,
+    /// What features contribute.
+    pub attributions: Option<Attributions>,
+}
+
+/// What a test found with one kernel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OfKernel {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The statistic.
+    pub statistic: f64,
+    /// Its p-value, adjusted for the number of kernels.
+    pub p_value: Option<f64>,
+}
+
+/// What features contribute to a statistic.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attributions {
+    /// Shapley values that add up to the statistic: one row, whose data are the sample's means and most frequent levels.
+    pub explanation: Explanation,
+    /// How they compare with the null distribution.
+    pub significance: Option<Significance>,
+}
+
+/// Shapley values beside their distribution under the test's null hypothesis.
+///
+/// The null hypothesis is that of the whole test: the samples come from one distribution, or X and Y are independent. `adjusted` controls the
+/// chance of naming any feature if it holds. Where it does not, a feature that is itself distributed alike can have a value other than 0, because Shapley
+/// values share out what features do together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Significance {
+    /// By feature, the chance of a value at least as large.
+    pub p_values: Vec<f64>,
+    /// The same, adjusted for the number of features by the step-down maximum of studentised values (Westfall and Young 1993).
+    pub adjusted: Vec<f64>,
+    /// By feature, the middle 95 % of its values.
+    pub bands: Vec<[f64; 2]>,
+}
+
+impl TwoSampleTest {
+    /// Compares the rows of `x` and of `z`, whose columns are matched by name. Cost O((n + m)² d), and for each draw O((n + m)²) per
+    /// feature; with blocks of q rows O((n + m) q) in place of the squares. Memory does not grow with the number of pairs.
+    ///
+    /// Exact level: under the null hypothesis the p-value is at most α with probability at most α.
+    ///
+    /// # Errors
+    /// [`Error::TooFew`], [`Error::UnknownColumn`], [`Error::WrongKind`]; [`Error::NotProduct`] for kernels that tie features together,
+    /// unless nothing is attributed; [`Error::Interrupted`].
+    pub fn run(&self, x: &Table, z: &Table) -> Result<TestResult> {
+        let pooled = pooled(x, z)?;
+        let (n, m) = (x.rows(), z.rows());
+        let needed = match self.estimator {
+            Estimator::Block(q) if q < 2 => {
+                return Err(Error::parameter("block size", q, "at least 2 rows"));
+            }
+            Estimator::Block(q) => q,
+            Estimator::Unbiased | Estimator::Biased => 2,
+        };
+        for (what, rows) in [("the first sample", n), ("the second sample", m)] {
+            if rows < needed {
+                return Err(Error::TooFew { what: what.into(), needed, unit: "rows are" });
+            }
+        }
+        let kernels = kernels(&self.kernels, &pooled)?;
+        let sample = pooled.select_rows(&arrangement(self.estimator, n, m));
+        let labels = Labels::new(self.estimator, n, m);
+        let relabelled = labels.relabelled(sample.rows(), self.settings.permutations, self.settings.seed);
+        let run = |kernel: &Kernel| {
+            let pairs = Pairs::new(&sample, kernel, self.settings.players(&sample).as_ref(), labels.mask())?;
+            let draws = (self.settings.permutations > 0).then_some(&relabelled as &dyn Draws);
+            self.settings.sum(&pairs, &labels, draws)
+        };
+        let sums = kernels.iter().map(run).collect::<Result<Vec<_>>>()?;
+        let estimator = match self.estimator {
+            Estimator::Unbiased => "unbiased".into(),
+            Estimator::Biased => "biased".into(),
+            Estimator::Block(q) => format!("blocks of {q} rows"),
+        };
+        let facts = vec![
+            Fact::new("statistic", "MMD² between two samples"),
+            Fact::new("estimator", estimator),
+            Fact::new("rows of the first sample", n),
+            Fact::new("rows of the second sample", m),
+        ];
+        let absent = "an absent feature's kernel factor is replaced by 1: samples are compared without it";
+        self.settings.result(&sample, kernels, &sums, ("mmd", "MMD²", absent), facts)
+    }
+}
+
+impl IndependenceTest {
+    /// Asks whether row i of `x` depends on row i of `y`. Cost O(n² d), and for each draw O(n²) per feature. Memory
+    /// does not grow with the number of pairs, but for 8 n² bytes up to n = 4096 rows.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for tables of unequal length, [`Error::TooFew`], [`Error::Target`] for a `y` that does not vary; [`Error::Parameter`];
+    /// [`Error::NotProduct`] for kernels that tie features together, unless nothing is attributed; [`Error::Interrupted`].
+    pub fn run(&self, x: &Table, y: &Table) -> Result<TestResult> {
+        let n = x.rows();
+        same_rows(x, y)?;
+        let needed = if self.unbiased { 4 } else { 2 };
+        if n < needed {
+            return Err(Error::TooFew { what: "the sample".into(), needed, unit: "rows are" });
+        }
+        varies(y)?;
+        let kernels = kernels(&self.kernels, x)?;
+        let target = match &self.target_kernel {
+            Some(kernel) => {
+                kernel.validate(y.width())?;
+                kernel.clone()
+            }
+            None => default_kernel(y)?,
+        };
+        let Settings { permutations, seed, .. } = self.settings;
+        let centred = Centred::new(y, &target, self.unbiased, permutations > 0);
+        let draws: Option<Box<dyn Draws + '_>> = match self.null {
+            Null::WildBootstrap(forgets) if !(forgets.is_finite() && forgets > 0.0) => {
+                let allowed = "a positive number of rows over which dependence fades";
+                return Err(Error::parameter("wild bootstrap", forgets, allowed));
+            }
+            Null::WildBootstrap(_) if self.unbiased => {
+                let allowed = "with the wild bootstrap the estimator is the biased one";
+                return Err(Error::parameter("estimator", "unbiased", allowed));
+            }
+            _ if permutations == 0 => None,
+            Null::Permutation => Some(Box::new(centred.permuted(permutations, seed))),
+            Null::WildBootstrap(forgets) => Some(Box::new(Wild::new(&centred, permutations, forgets, seed))),
+        };
+        let run = |kernel: &Kernel| {
+            let pairs = Pairs::new(x, kernel, self.settings.players(x).as_ref(), centred.mask())?;
+            self.settings.sum(&pairs, &centred, draws.as_deref())
+        };
+        let sums = kernels.iter().map(run).collect::<Result<Vec<_>>>()?;
+        let facts = vec![
+            Fact::new("statistic", "HSIC of two sets of columns"),
+            Fact::new("estimator", if self.unbiased { "unbiased" } else { "biased, (n - 1)⁻² tr(KHLH)" }),
+            Fact::new("rows", n),
+            Fact::new("kernel of the target", target.formula()),
+        ];
+        let absent = "an absent feature's kernel factor is replaced by 1: dependence is measured without it";
+        self.settings.result(x, kernels, &sums, ("hsic", "HSIC", absent), facts)
+    }
+}
+
+impl Settings {
+    fn players(&self, sample: &Table) -> Option<Groups> {
+        match self.attribute {
+            Attribute::Nothing => None,
+            _ => Some(self.groups.clone().unwrap_or_else(|| Groups::singletons(sample.columns()))),
+        }
+    }
+
+    /// With the draws of the statistic alone where nothing more is asked of them.
+    fn sum(&self, pairs: &Pairs<'_>, weights: &dyn Weights, draws: Option<&dyn Draws>) -> Result<Sums> {
+        let drawn = if self.attribute == Attribute::Significance { pairs.channels() } else { 1 };
+        pairs.sum(weights, draws, drawn, &self.stop)
+    }
+
+    fn result(
+        &self,
+        sample: &Table,
+        kernels: Vec<Kernel>,
+        sums: &[Sums],
+        (game, name, absent): (&str, &str, &str),
+        mut facts: Vec<Fact>,
+    ) -> Result<TestResult> {
+        let scores: Vec<Vec<f64>> =
+            sums.iter().map(|s| null::studentised(s.observed[0], &s.draws(0), s.tie())).collect();
+        let adjusted = null::adjusted(&scores);
+        let chosen =
+            (0..sums.len()).rev().max_by(|&a, &b| scores[a][0].total_cmp(&scores[b][0])).unwrap_or(0);
+        let tested = self.permutations > 0;
+        let by_kernel: Vec<OfKernel> = kernels
+            .into_iter()
+            .zip(sums)
+            .zip(&adjusted)
+            .map(|((kernel, sums), &p)| OfKernel {
+                kernel,
+                statistic: sums.observed[0],
+                p_value: tested.then_some(p),
+            })
+            .collect();
+        let own = &sums[chosen];
+        let null = own.draws(0);
+        // One kernel needs no studentising, and several are as significant as the most significant.
+        let p_value =
+            if sums.len() == 1 { null::p_value(own.observed[0], &null, own.tie()) } else { adjusted[chosen] };
+        facts.push(Fact::new("kernel", by_kernel[chosen].kernel.formula()));
+        facts.push(Fact::new("permutations", self.permutations));
+        facts.push(Fact::new("seed", self.seed));
+        let attributions = self.players(sample).map(|groups| {
+            let values = own.observed[1..].to_vec();
+            let residual = own.observed[0] - values.iter().sum::<f64>();
+            let significance = (tested && self.attribute == Attribute::Significance)
+                .then(|| significance(sums, chosen, groups.players().len()));
+            let explanation = Explanation {
+                players: groups.players().to_vec(),
+                output_names: vec![name.into()],
+                values,
+                base_values: vec![0.0],
+                predictions: vec![own.observed[0]],
+                data: typical(sample),
+                row_numbers: vec![0],
+                exactness: Exactness::Exact { residual: vec![residual], bound: vec![own.bound] },
+                provenance: Provenance {
+                    game: game.into(),
+                    absent: absent.into(),
+                    model: facts,
+                    run: vec![Fact::new("riesz", env!("CARGO_PKG_VERSION"))],
+                },
+            };
+            Attributions { explanation, significance }
+        });
+        let statistic = own.observed[0];
+        let p_value = tested.then_some(p_value);
+        Ok(TestResult { statistic, p_value, null, by_kernel, chosen, attributions })
+    }
+}
+
+/// Features against the null distribution. Where a kernel was chosen, what a feature's studentised value is compared with is the largest that it has
+/// with any of them.
+fn significance(sums: &[Sums], chosen: usize, players: usize) -> Significance {
+    let own = &sums[chosen];
+    let mut scores = Vec::with_capacity(players);
+    let mut p_values = Vec::with_capacity(players);
+    let mut bands = Vec::with_capacity(players);
+    for player in 1..=players {
+        let mut score = null::studentised(own.observed[player], &own.draws(player), own.tie());
+        for other in sums {
+            let draws = null::studentised(other.observed[player], &other.draws(player), other.tie());
+            score[1..].iter_mut().zip(&draws[1..]).for_each(|(s, d)| *s = s.max(*d));
+        }
+        p_values.push(null::p_value(score[0], &score[1..], null::SCORE));
+        bands.push(null::band(&own.draws(player), 0.95));
+        scores.push(score);
+    }
+    Significance { p_values, adjusted: null::adjusted(&scores), bands }
+}
+
+/// The kernel between rows where none is given: a Gaussian over the standardised numeric columns whose one length scale is the median distance
+/// between two rows (up to 1000 of them), times a factor of ½ for every categorical column in which two rows differ.
+///
+/// If more than half of the pairs are alike the length scale is that of scikit-learn's `gamma="scale"`.
+///
+/// # Errors
+/// [`Error::Parameter`] for columns of overflowing spread.
+pub fn default_kernel(sample: &Table) -> Result<Kernel> {
+    let of_kind = |numeric: bool| -> Vec<usize> {
+        let kind = |c: &Column| (c.kind == ColumnKind::Numeric) == numeric;
+        (0..sample.width()).filter(|&j| kind(&sample.columns()[j])).collect()
+    };
+    let (numeric, categorical) = (of_kind(true), of_kind(false));
+    let mut factors = Vec::new();
+    if !numeric.is_empty() {
+        let units = Units::standardised(sample);
+        // The median is 0 where more than half of the pairs are alike.
+        let lengthscale = lengthscales(sample, &numeric, &units, Lengthscale::Median)
+            .or_else(|_| lengthscales(sample, &numeric, &units, Lengthscale::Scale))?;
+        factors.push(Factor::Stationary(Stationary {
+            profile: Profile::Gaussian,
+            columns: numeric,
+            lengthscale,
+            ard: false,
+            isotropic: false,
+        }));
+    }
+    let equal = |j| Factor::Categorical(Categorical { columns: [j], similarity: 0.5 });
+    factors.extend(categorical.into_iter().map(equal));
+    Ok(Kernel { terms: vec![Term { scale: 1.0, factors }] })
+}
+
+/// `kernel` with all length scales multiplied by each of `multiples`: the grid of an aggregated test.
+pub fn lengthscale_grid(kernel: &Kernel, multiples: &[f64]) -> Vec<Kernel> {
+    let times = |multiple: &f64| {
+        let mut kernel = kernel.clone();
+        for factor in kernel.terms.iter_mut().flat_map(|term| &mut term.factors) {
+            let scaled: Vec<f64> = factor
+                .parameters()
+                .iter()
+                .map(|p| p.log_value + if p.name.starts_with("lengthscale") { multiple.ln() } else { 0.0 })
+                .collect();
+            factor.set_parameters(&scaled);
+        }
+        kernel
+    };
+    multiples.iter().map(times).collect()
+}
+
+fn kernels(given: &[Kernel], sample: &Table) -> Result<Vec<Kernel>> {
+    if given.is_empty() {
+        return Ok(vec![default_kernel(sample)?]);
+    }
+    given.iter().try_for_each(|kernel| kernel.validate(sample.width()))?;
+    Ok(given.to_vec())
+}
+
+/// The rows of `x`, then those of `z` with columns matched by name. A level that only one of them has is a level of both.
+fn pooled(x: &Table, z: &Table) -> Result<Table> {
+    let mut columns = x.columns().to_vec();
+    for column in &mut columns {
+        let ColumnKind::Categorical { levels } = &mut column.kind else { continue };
+        let other = &z.columns()[z.index_of(&column.name)?];
+        if let ColumnKind::Categorical { levels: more } = &other.kind {
+            let new: Vec<String> = more.iter().filter(|l| !levels.contains(l)).cloned().collect();
+            levels.extend(new);
+        }
+    }
+    x.conform(&columns)?.stack(&z.conform(&columns)?)
+}
+
+/// One row: means, and the most frequent levels.
+fn typical(sample: &Table) -> Table {
+    let of = |(j, column): (usize, &Column)| match &column.kind {
+        ColumnKind::Numeric => sample.column(j).iter().map(|v| v / sample.rows() as f64).sum::<f64>(),
+        ColumnKind::Categorical { levels } => {
+            let count = |level: usize| sample.column(j).iter().filter(|v| **v == level as f64).count();
+            (0..levels.len()).rev().max_by_key(|&level| count(level)).unwrap_or(0) as f64
+        }
+    };
+    let values: Vec<f64> = sample.columns().iter().enumerate().map(of).collect();
+    let columns = sample.columns().to_vec();
+    Table::from_column_major(columns, 1, values).unwrap_or_else(|_| sample.select_rows(&[0]))
+}
+
+fn same_rows(x: &Table, y: &Table) -> Result<()> {
+    if x.rows() == y.rows() {
+        return Ok(());
+    }
+    let (expected, found) = (x.rows(), y.rows());
+    let why = "one for each row of the features".into();
+    Err(Error::Shape { what: "the target".into(), unit: "rows", expected, found, why })
+}
+
+fn varies(y: &Table) -> Result<()> {
+    let constant = |j: usize| y.column(j).windows(2).all(|w| w[0] == w[1]);
+    if y.width() > 0 && !(0..y.width()).all(constant) {
+        return Ok(());
+    }
+    let name = y.columns().iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
+    Err(Error::Target { name, problem: "is the same in all rows, so nothing can depend on it".into() })
+}
+
+#[cfg(test)]
+mod tests;

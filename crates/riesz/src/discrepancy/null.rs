@@ -1,0 +1,90 @@
+//! From draws of a null distribution to p-values, for one number or for many at once.
+
+/// The share of draws that are no smaller than what was observed, itself counted as one: `(1 + #{draws ≥ observed}) / (1 + draws)`. If the draws
+/// are exchangeable with what was observed, it is at most α with probability at most α, for any number of draws
+/// (Phipson and Smyth 2010).
+///
+/// Sums of the same numbers in another order differ by rounding: numbers within `tie` of each other are ties.
+pub(super) fn p_value(observed: f64, draws: &[f64], tie: f64) -> f64 {
+    let larger = draws.iter().filter(|v| **v >= observed - tie).count();
+    (1 + larger) as f64 / (1 + draws.len()) as f64
+}
+
+/// `(v - mean) / standard deviation` over what was observed and all draws, which leaves them exchangeable; zeros if they are all within `tie`.
+/// The observed one first.
+pub(super) fn studentised(observed: f64, draws: &[f64], tie: f64) -> Vec<f64> {
+    let all: Vec<f64> = std::iter::once(observed).chain(draws.iter().copied()).collect();
+    let n = all.len() as f64;
+    let mean = all.iter().sum::<f64>() / n;
+    let deviation = (all.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
+    if deviation > tie {
+        return all.iter().map(|v| (v - mean) / deviation).collect();
+    }
+    vec![0.0; all.len()]
+}
+
+/// Studentised scores this close are ties.
+pub(super) const SCORE: f64 = 1e-9;
+
+/// p-values adjusted for being many, by the step-down maximum (Westfall and Young 1993, algorithm 4.1): `scores[h]` holds the score of
+/// hypothesis h as observed and then in each draw. Draws keep the dependence between hypotheses.
+pub(super) fn adjusted(scores: &[Vec<f64>]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|&a, &b| scores[b][0].total_cmp(&scores[a][0]));
+    let draws = scores.first().map_or(0, |s| s.len() - 1);
+    // From the least significant up: the largest score of those that are no more significant.
+    let mut largest = vec![f64::NEG_INFINITY; draws];
+    let mut adjusted = vec![1.0; scores.len()];
+    for &h in order.iter().rev() {
+        largest.iter_mut().zip(&scores[h][1..]).for_each(|(m, v)| *m = m.max(*v));
+        adjusted[h] = p_value(scores[h][0], &largest, SCORE);
+    }
+    for pair in order.windows(2) {
+        adjusted[pair[1]] = adjusted[pair[1]].max(adjusted[pair[0]]);
+    }
+    adjusted
+}
+
+/// The interval that holds the middle `share` of the draws.
+pub(super) fn band(draws: &[f64], share: f64) -> [f64; 2] {
+    let mut sorted = draws.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let outside = ((1.0 - share) / 2.0 * sorted.len() as f64).floor() as usize;
+    match sorted.as_slice() {
+        [] => [f64::NAN; 2],
+        sorted => [sorted[outside], sorted[sorted.len() - 1 - outside]],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p_values_count_ties_and_themselves() {
+        assert_eq!(p_value(2.0, &[1.0, 2.0, 3.0], 0.0), 0.75);
+        assert_eq!(p_value(2.0 + 1e-13, &[1.0, 2.0, 3.0], 1e-12), 0.75);
+        assert_eq!(p_value(4.0, &[1.0, 2.0, 3.0], 1e-12), 0.25);
+    }
+
+    /// Against the definition: for the h-th most significant, the share of draws whose largest score among it and the less
+    /// significant ones reaches its own, made monotone.
+    #[test]
+    fn the_step_down_follows_its_definition() {
+        let scores =
+            vec![vec![2.0, 1.0, 2.5, 0.0, 0.3], vec![3.0, 0.5, 1.0, 2.9, 0.1], vec![0.5, 0.7, 0.1, 0.2, 0.9]];
+        // Order 1, 0, 2. Largest of all: 1, 2.5, 2.9, .9; of 0 and 2: 1, 2.5, .2, .9; of 2: .7, .1, .2, .9.
+        assert_eq!(adjusted(&scores), [0.4, 0.2, 0.6]);
+    }
+
+    #[test]
+    fn a_number_that_never_changes_has_no_score() {
+        assert_eq!(studentised(1.0, &[1.0, 1.0 + 1e-14], 1e-12), [0.0; 3]);
+    }
+
+    #[test]
+    fn bands_leave_out_both_ends() {
+        let draws: Vec<f64> = (0..100).map(f64::from).collect();
+        assert_eq!(band(&draws, 0.95), [2.0, 97.0]);
+    }
+}

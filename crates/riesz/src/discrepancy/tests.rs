@@ -1,0 +1,152 @@
+//! Every draw of a null distribution against the same statistic computed from its weights, one pair after the other.
+
+use std::sync::atomic::AtomicBool;
+
+use super::dependence::{Centred, Wild};
+use super::pairs::{Draws, Mask, Pairs};
+use super::two_samples::{Estimator, Labels, arrangement};
+use crate::kernel::Kernel;
+use crate::random::Random;
+use crate::table::{Groups, Table};
+
+const D: usize = 3;
+
+fn sample(n: usize, seed: u64) -> Table {
+    let mut random = Random(seed);
+    let rows: Vec<[f64; D]> = (0..n).map(|_| [(); D].map(|()| random.normal())).collect();
+    Table::from_rows(&rows).unwrap()
+}
+
+/// All channels of all draws against `Σ_ij W_ij v_ij`, where v is the sum of the players' values, `k(x_i, x_j) - 1`, and the statistic.
+fn compare(
+    table: &Table,
+    mask: Mask,
+    draws: &dyn Draws,
+    weights: &super::pairs::Sums,
+    w: impl Fn(usize, usize, usize) -> f64,
+) {
+    let n = table.rows();
+    let kernel = Kernel::gaussian(&[1.0; D]);
+    for b in 0..draws.count() {
+        let (mut statistic, mut empty) = (0.0, 0.0);
+        for i in 0..n {
+            for j in 0..n {
+                if i == j && mask != Mask::Everything {
+                    continue;
+                }
+                statistic += w(b, i, j) * kernel.eval(&table.row(i), &table.row(j));
+                empty += w(b, i, j);
+            }
+        }
+        let found = weights.draws(0)[b];
+        assert!((found - statistic).abs() < 1e-12, "draw {b}: {found} {statistic}");
+        let values: f64 = (1..=D).map(|p| weights.draws(p)[b]).sum();
+        assert!((values - (statistic - empty)).abs() < 1e-12, "draw {b}: {values} {statistic} {empty}");
+    }
+}
+
+fn sums(
+    table: &Table,
+    kernel: &Kernel,
+    mask: Mask,
+    weights: &dyn super::pairs::Weights,
+    draws: &dyn Draws,
+) -> super::pairs::Sums {
+    let groups = Groups::singletons(table.columns());
+    let pairs = Pairs::new(table, kernel, Some(&groups), mask).unwrap();
+    pairs.sum(weights, Some(draws), D + 1, &AtomicBool::new(false)).unwrap()
+}
+
+#[test]
+fn relabelled_samples() {
+    let kernel = Kernel::gaussian(&[1.0; D]);
+    let (n, m) = (70, 83);
+    for estimator in [Estimator::Unbiased, Estimator::Biased, Estimator::Block(7)] {
+        let table = sample(n + m, 1).select_rows(&arrangement(estimator, n, m));
+        let labels = Labels::new(estimator, n, m);
+        let draws = labels.relabelled(table.rows(), 5, 3);
+        let found = sums(&table, &kernel, labels.mask(), &labels, &draws);
+        let all = draws.prepare(&(0..table.rows().next_multiple_of(8)));
+        let label = |b: usize, i: usize| all[b * table.rows().next_multiple_of(8) + i];
+        compare(&table, labels.mask(), &draws, &found, |b, i, j| {
+            let (one, other) = (label(b, i), label(b, j));
+            let biased = f64::from(u8::from(estimator == Estimator::Biased));
+            let pairs = |n: usize| n as f64 * (n as f64 - 1.0 + biased);
+            match estimator {
+                Estimator::Block(q) if i / (2 * q) != j / (2 * q) || i % q == j % q => 0.0,
+                Estimator::Block(q) => one * other / ((n.min(m) / q) * q * (q - 1)) as f64,
+                _ if one != other => -1.0 / (n * m) as f64,
+                _ if one == 1.0 => 1.0 / pairs(n),
+                _ => 1.0 / pairs(m),
+            }
+        });
+        // A relabelling keeps the sizes of the samples.
+        let size: f64 = (0..table.rows()).map(|i| label(2, i)).sum();
+        let expected = if let Estimator::Block(_) = estimator { 0.0 } else { n as f64 };
+        assert_eq!(size, expected);
+    }
+}
+
+/// With kept weights and without.
+#[test]
+fn permuted_rows() {
+    let (kernel, n) = (Kernel::gaussian(&[1.0; D]), 150);
+    let (x, y) = (sample(n, 2), sample(n, 3));
+    for (unbiased, keep) in [(false, true), (false, false), (true, true), (true, false)] {
+        let centred = Centred::new(&y, &kernel, unbiased, keep);
+        let draws = centred.permuted(37, 4);
+        let found = sums(&x, &kernel, centred.mask(), &centred, &draws);
+        let orders: Vec<Vec<usize>> =
+            (0..37).map(|b| draws.order(b)[..n].iter().map(|&i| i as usize).collect()).collect();
+        for order in &orders {
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..n).collect::<Vec<_>>());
+        }
+        let weights: Vec<Vec<f64>> = (0..n)
+            .map(|i| {
+                let mut row = vec![0.0; n.next_multiple_of(8)];
+                super::pairs::Weights::row(&centred, i, &(0..row.len()), &mut row);
+                row
+            })
+            .collect();
+        compare(&x, centred.mask(), &draws, &found, |b, i, j| weights[orders[b][i]][orders[b][j]]);
+    }
+}
+
+/// `(H (E ∘ W) H)_ij` in plain code.
+#[test]
+fn the_wild_bootstrap() {
+    let (kernel, n) = (Kernel::gaussian(&[1.0; D]), 140);
+    let (x, y) = (sample(n, 2), sample(n, 3));
+    let centred = Centred::new(&y, &kernel, false, true);
+    let draws = Wild::new(&centred, 4, 3.0, 5);
+    let found = sums(&x, &kernel, centred.mask(), &centred, &draws);
+    let process = draws.process();
+    let weighted: Vec<Vec<Vec<f64>>> = process
+        .iter()
+        .map(|e| {
+            let mut rows: Vec<Vec<f64>> = (0..n)
+                .map(|i| {
+                    let mut row = vec![0.0; n.next_multiple_of(8)];
+                    super::pairs::Weights::row(&centred, i, &(0..row.len()), &mut row);
+                    (0..n).map(|j| row[j] * e[i] * e[j]).collect()
+                })
+                .collect();
+            let means: Vec<f64> = rows.iter().map(|r| r.iter().sum::<f64>() / n as f64).collect();
+            let mean = means.iter().sum::<f64>() / n as f64;
+            for i in 0..n {
+                for j in 0..n {
+                    rows[i][j] += mean - means[i] - means[j];
+                }
+            }
+            rows
+        })
+        .collect();
+    compare(&x, centred.mask(), &draws, &found, |b, i, j| weighted[b][i][j]);
+    // The process: mean 0, variance 1, correlation exp(-1/3) from row to row.
+    let long = Wild::new(&centred, 200, 3.0, 6).process().concat();
+    let product =
+        |lag: usize| long.iter().zip(&long[lag..]).map(|(a, b)| a * b).sum::<f64>() / long.len() as f64;
+    assert!((product(0) - 1.0).abs() < 0.05 && (product(1) - (-1.0_f64 / 3.0).exp()).abs() < 0.05);
+}

@@ -1,0 +1,152 @@
+//! MMD² as a sum over pairs of the pooled sample, and its null distribution by relabelling.
+//!
+//! With a label `l_i` a row, every estimator weighs a pair by `c₀ + c₁ (l_i + l_j) + c₂ l_i l_j`, so all relabellings of a tile of pairs are
+//! one matrix product with the labels.
+
+use std::ops::Range;
+
+use super::pairs::{Draws, Mask, Tile, Weights};
+use crate::linalg::sequential;
+use crate::random::Random;
+use crate::simd::LANES;
+
+/// How MMD² is estimated from n rows of the one and m of the other sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Estimator {
+    /// Means over all pairs of different rows (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, equation 3): its expectation is MMD², and it can be
+    /// negative.
+    #[default]
+    Unbiased,
+    /// Means over all pairs, a row with itself included (their equation 5): never negative, too large on average.
+    Biased,
+    /// The mean over consecutive blocks of q ≥ 2 rows of each sample of `Σ_{i≠j} h(i, j) / (q (q - 1))`, where `h(i, j) = k(x_i, x_j) + k(z_i, z_j) - k(x_i, z_j)
+    /// - k(z_i, x_j)` (Zaremba, Gretton and Blaschko 2013). Unbiased, in O(n q). Rows that fill no block are left out, and the order of rows matters.
+    Block(usize),
+}
+
+impl Estimator {
+    /// The linear-time estimator, blocks of two (Gretton and others 2012, lemma 14).
+    pub const LINEAR: Self = Self::Block(2);
+}
+
+/// The labelled rows of a pooled sample.
+pub(super) struct Labels {
+    /// By row, padding included.
+    labels: Vec<f64>,
+    coefficients: [f64; 3],
+    estimator: Estimator,
+}
+
+/// Relabellings of them.
+pub(super) struct Relabelled<'l> {
+    of: &'l Labels,
+    /// Draw by draw.
+    labels: Vec<i8>,
+}
+
+/// Which rows of two samples, one below the other, are used, in which order.
+pub(super) fn arrangement(estimator: Estimator, n: usize, m: usize) -> Vec<usize> {
+    match estimator {
+        Estimator::Unbiased | Estimator::Biased => (0..n + m).collect(),
+        Estimator::Block(q) => (0..n.min(m) / q)
+            .flat_map(|block| {
+                let own = block * q..(block + 1) * q;
+                own.clone().chain(own.map(move |i| n + i))
+            })
+            .collect(),
+    }
+}
+
+impl Labels {
+    /// For n rows of the one sample and m of the other in their [`arrangement`].
+    pub(super) fn new(estimator: Estimator, n: usize, m: usize) -> Self {
+        let (labels, coefficients): (Vec<f64>, _) = match estimator {
+            Estimator::Unbiased | Estimator::Biased => {
+                let biased = f64::from(u8::from(estimator == Estimator::Biased));
+                let pairs = |n: usize| n as f64 * (n as f64 - 1.0 + biased);
+                let (own, other, cross) = (1.0 / pairs(n), 1.0 / pairs(m), -1.0 / (n as f64 * m as f64));
+                let labels = (0..n + m).map(|i| f64::from(u8::from(i < n))).collect();
+                (labels, [other, cross - other, own + other - 2.0 * cross])
+            }
+            Estimator::Block(q) => {
+                let blocks = n.min(m) / q;
+                let labels = (0..2 * q * blocks).map(|i| if i / q % 2 == 0 { 1.0 } else { -1.0 }).collect();
+                (labels, [0.0, 0.0, 1.0 / (blocks * q * (q - 1)) as f64])
+            }
+        };
+        let mut labels = labels;
+        labels.resize(labels.len().next_multiple_of(LANES), 0.0);
+        Self { labels, coefficients, estimator }
+    }
+
+    pub(super) fn mask(&self) -> Mask {
+        match self.estimator {
+            Estimator::Unbiased => Mask::OffDiagonal,
+            Estimator::Biased => Mask::Everything,
+            Estimator::Block(q) => Mask::Blocks(q),
+        }
+    }
+
+    /// Labels exchanged at random: all of them among all rows, or, in blocks, those of row i of the one and row i of the other sample.
+    pub(super) fn relabelled(&self, rows: usize, draws: usize, seed: u64) -> Relabelled<'_> {
+        let mut random = Random(seed);
+        let mut all = Vec::with_capacity(draws * self.labels.len());
+        for _ in 0..draws {
+            let mut labels: Vec<i8> = self.labels.iter().map(|&l| l as i8).collect();
+            match self.estimator {
+                Estimator::Unbiased | Estimator::Biased => random.shuffle(&mut labels[..rows]),
+                Estimator::Block(q) => {
+                    for i in (0..rows).filter(|i| i / q % 2 == 0) {
+                        if random.bits() >> 63 == 1 {
+                            labels.swap(i, i + q);
+                        }
+                    }
+                }
+            }
+            all.extend(labels);
+        }
+        Relabelled { of: self, labels: all }
+    }
+}
+
+impl Weights for Labels {
+    fn row(&self, i: usize, columns: &Range<usize>, out: &mut [f64]) {
+        let (own, [c0, c1, c2]) = (self.labels[i], self.coefficients);
+        for (out, label) in out.iter_mut().zip(&self.labels[columns.clone()]) {
+            *out = c0 + c1 * (own + label) + c2 * (own * label);
+        }
+    }
+}
+
+impl Draws for Relabelled<'_> {
+    fn count(&self) -> usize {
+        self.labels.len() / self.of.labels.len()
+    }
+
+    fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {
+        let draws = self.labels.chunks_exact(self.of.labels.len());
+        draws.flat_map(|labels| labels[columns.clone()].iter().map(|&l| f64::from(l))).collect()
+    }
+
+    fn add(&self, tile: &Tile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]) {
+        let [c0, c1, c2] = self.of.coefficients;
+        let (rows, length) = (tile.rows.len(), tile.columns.len());
+        for channel in 0..tile.channels {
+            let values = tile.channel(channel);
+            memory.clear();
+            memory.resize(rows * self.count(), 0.0);
+            sequential::add_transposed_product(memory, values, prepared, length);
+            let sums: Vec<f64> = values.chunks_exact(length).map(|row| row.iter().sum()).collect();
+            let all = c0 * sums.iter().sum::<f64>();
+            let labels = self.labels.chunks_exact(self.of.labels.len());
+            for (draw, (labels, products)) in labels.zip(memory.chunks_exact(rows)).enumerate() {
+                let mut total = all;
+                for ((label, product), sum) in labels[tile.rows.clone()].iter().zip(products).zip(&sums) {
+                    let label = f64::from(*label);
+                    total += c1 * (product + label * sum) + c2 * (label * product);
+                }
+                out[draw * tile.channels + channel] += total;
+            }
+        }
+    }
+}

@@ -1,0 +1,529 @@
+//! MMD² and HSIC against their definitions in plain code, their attributions against enumeration, and the tests' levels against simulated
+//! null hypotheses.
+
+use proptest::prelude::*;
+use riesz::attribution::enumeration::shapley;
+use riesz::discrepancy::{
+    Attribute, Estimator, IndependenceTest, Null, Settings, TestResult, TwoSampleTest, default_kernel,
+    lengthscale_grid, residuals, witness,
+};
+use riesz::kernel::{Categorical, Linear, Profile, Stationary};
+use riesz::{Column, ColumnKind, Error, Groups, Kernel, Table};
+
+/// A deterministic stream of numbers.
+struct Stream(u64);
+impl Stream {
+    /// In [0, 1).
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn normal(&mut self) -> f64 {
+        (-2.0 * (1.0 - self.next()).ln()).sqrt() * (std::f64::consts::TAU * self.next()).cos()
+    }
+
+    /// The last column holds the levels 0, 1, 2.
+    fn table(&mut self, n: usize, d: usize) -> Table {
+        let mut cell = |j: usize| if j + 1 == d { (3.0 * self.next()).floor() } else { self.normal() };
+        let rows: Vec<Vec<f64>> = (0..n).map(|_| (0..d).map(&mut cell).collect()).collect();
+        Table::from_rows(&rows).unwrap()
+    }
+
+    fn normals(&mut self, n: usize, d: usize) -> Table {
+        let rows: Vec<Vec<f64>> = (0..n).map(|_| (0..d).map(|_| self.normal()).collect()).collect();
+        Table::from_rows(&rows).unwrap()
+    }
+}
+
+/// A sum of products of one-column kernels.
+type Terms = Vec<(f64, Vec<(usize, Kernel)>)>;
+
+fn terms(count: usize, d: usize, s: &mut Stream) -> Terms {
+    let one = |j: usize, s: &mut Stream| -> Kernel {
+        let lengthscale = 0.5 + 2.0 * s.next();
+        let stationary = |profile| {
+            Stationary {
+                profile,
+                columns: vec![j],
+                lengthscale: vec![lengthscale],
+                ard: true,
+                isotropic: false,
+            }
+            .into()
+        };
+        match (s.next() * 5.0) as usize {
+            0 => stationary(Profile::Exponential),
+            1 => stationary(Profile::Matern32),
+            2 => Categorical { columns: [j], similarity: 0.3 }.into(),
+            3 => Linear { columns: vec![j], center: vec![0.2], scale: vec![1.5] }.into(),
+            _ => stationary(Profile::Gaussian),
+        }
+    };
+    (0..count)
+        .map(|t| {
+            // Some columns are missing from some terms.
+            let own: Vec<usize> = (0..d).filter(|&j| t == 0 || (j + t) % 3 > 0).collect();
+            (0.3 + s.next(), own.into_iter().map(|j| (j, one(j, s))).collect())
+        })
+        .collect()
+}
+
+fn kernel(terms: &Terms) -> Kernel {
+    let product = |(scale, factors): &(f64, Vec<(usize, Kernel)>)| {
+        factors.iter().fold(Kernel::constant(*scale), |k, (_, f)| k * f.clone())
+    };
+    terms.iter().map(product).reduce(|a, b| a + b).unwrap()
+}
+
+/// `Σ_t scale Π_{j present} k_tj(u_j, v_j)`.
+fn value(terms: &Terms, u: &[f64], v: &[f64], present: impl Fn(usize) -> bool) -> f64 {
+    let product = |(scale, factors): &(f64, Vec<(usize, Kernel)>)| {
+        factors.iter().filter(|(j, _)| present(*j)).fold(*scale, |p, (_, f)| p * f.eval(u, v))
+    };
+    terms.iter().map(product).sum()
+}
+
+/// MMD² from its definition.
+fn mmd(x: &[Vec<f64>], z: &[Vec<f64>], estimator: Estimator, k: &dyn Fn(&[f64], &[f64]) -> f64) -> f64 {
+    let (n, m) = (x.len(), z.len());
+    let cross = |x: &[Vec<f64>], z: &[Vec<f64>]| -> f64 {
+        x.iter().flat_map(|u| z.iter().map(move |v| k(u, v))).sum::<f64>() / (x.len() * z.len()) as f64
+    };
+    let within = |x: &[Vec<f64>]| -> f64 {
+        let mut sum = 0.0;
+        for i in 0..x.len() {
+            for j in 0..x.len() {
+                sum += if i == j { 0.0 } else { k(&x[i], &x[j]) };
+            }
+        }
+        sum / (x.len() * (x.len() - 1)) as f64
+    };
+    match estimator {
+        Estimator::Unbiased => within(x) + within(z) - 2.0 * cross(x, z),
+        Estimator::Biased => cross(x, x) + cross(z, z) - 2.0 * cross(x, z),
+        Estimator::Block(q) => {
+            let blocks = n.min(m) / q;
+            let mut sum = 0.0;
+            for from in (0..blocks).map(|b| b * q) {
+                for i in from..from + q {
+                    for j in (from..from + q).filter(|&j| j != i) {
+                        sum += k(&x[i], &x[j]) + k(&z[i], &z[j]) - k(&x[i], &z[j]) - k(&z[i], &x[j]);
+                    }
+                }
+            }
+            sum / (blocks * q * (q - 1)) as f64
+        }
+    }
+}
+
+fn matrix(rows: &[Vec<f64>], k: &dyn Fn(&[f64], &[f64]) -> f64) -> Vec<Vec<f64>> {
+    rows.iter().map(|u| rows.iter().map(|v| k(u, v)).collect()).collect()
+}
+
+/// `tr(K H L H) / (n-1)²`.
+fn hsic_biased(k: &[Vec<f64>], l: &[Vec<f64>]) -> f64 {
+    let n = k.len();
+    let h = |i: usize, j: usize| f64::from(u8::from(i == j)) - 1.0 / n as f64;
+    let mut trace = 0.0;
+    for a in 0..n {
+        for b in 0..n {
+            for c in 0..n {
+                for d in 0..n {
+                    trace += k[a][b] * h(b, c) * l[c][d] * h(d, a);
+                }
+            }
+        }
+    }
+    trace / ((n - 1) * (n - 1)) as f64
+}
+
+/// The U-statistic over all ordered quadruples of different rows (Gretton, Bousquet, Smola and Schölkopf 2005, lemma 1).
+fn hsic_unbiased(k: &[Vec<f64>], l: &[Vec<f64>]) -> f64 {
+    let n = k.len();
+    let (mut sum, mut count) = (0.0, 0.0);
+    for a in 0..n {
+        for b in (0..n).filter(|&b| b != a) {
+            for c in (0..n).filter(|&c| c != a && c != b) {
+                for d in (0..n).filter(|&d| d != a && d != b && d != c) {
+                    sum += k[a][b] * (l[a][b] + l[c][d] - 2.0 * l[a][c]);
+                    count += 1.0;
+                }
+            }
+        }
+    }
+    sum / count
+}
+
+fn rows(table: &Table) -> Vec<Vec<f64>> {
+    (0..table.rows()).map(|i| table.row(i)).collect()
+}
+
+fn settings(permutations: usize, seed: u64) -> Settings {
+    Settings { permutations, seed, ..Settings::default() }
+}
+
+fn check(found: &TestResult, truth: impl Fn(&[bool]) -> f64) {
+    let explanation = &found.attributions.as_ref().unwrap().explanation;
+    let p = explanation.players.len();
+    let all = truth(&vec![true; p]);
+    assert!((found.statistic - all).abs() < 1e-12 * (1.0 + all.abs()), "{} {all}", found.statistic);
+    assert!(truth(&vec![false; p]).abs() < 1e-11);
+    let expected = shapley(p, truth);
+    for (value, expected) in explanation.values.iter().zip(&expected) {
+        assert!((value - expected).abs() < 1e-12 * (1.0 + all.abs()), "{value} {expected}");
+    }
+    let certificate = explanation.certificate().unwrap();
+    assert!(certificate.holds && certificate.bound < 1e-8, "{certificate:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn mmd_and_its_values_follow_the_definition(
+        seed in any::<u64>(), d in 1..6_usize, n in 4..14_usize, m in 4..14_usize, count in 1..3_usize, which in 0..4_usize,
+    ) {
+        let mut s = Stream(seed);
+        let (x, z, own) = (s.table(n, d), s.table(m, d), terms(count, d, &mut s));
+        let estimator = [Estimator::Unbiased, Estimator::Biased, Estimator::LINEAR, Estimator::Block(3)][which];
+        // Two columns make one player.
+        let groups = (d > 2).then(|| Groups::named(x.columns(), &[("both", vec!["x1", "x3"])]).unwrap());
+        let players = groups.clone().unwrap_or_else(|| Groups::singletons(x.columns()));
+        let settings = Settings { groups, attribute: Attribute::Values, ..settings(0, 0) };
+        let test = TwoSampleTest { kernels: vec![kernel(&own)], estimator, settings };
+        let found = test.run(&x, &z).unwrap();
+        prop_assert!(found.p_value.is_none());
+        check(&found, |coalition| {
+            let present = |j: usize| players.players().iter().zip(coalition).any(|(p, &here)| here && p.columns.contains(&j));
+            mmd(&rows(&x), &rows(&z), estimator, &|u, v| value(&own, u, v, present))
+        });
+    }
+
+    #[test]
+    fn hsic_and_its_values_follow_the_definition(
+        seed in any::<u64>(), d in 1..5_usize, n in 5..9_usize, count in 1..3_usize, unbiased in any::<bool>(),
+    ) {
+        let mut s = Stream(seed);
+        let (x, y, own, target) = (s.table(n, d), s.normals(n, 2), terms(count, d, &mut s), terms(2, 2, &mut s));
+        let test = IndependenceTest {
+            kernels: vec![kernel(&own)],
+            target_kernel: Some(kernel(&target)),
+            unbiased,
+            settings: Settings { attribute: Attribute::Values, ..settings(0, 0) },
+            ..IndependenceTest::default()
+        };
+        let l = matrix(&rows(&y), &|u, v| value(&target, u, v, |_| true));
+        check(&test.run(&x, &y).unwrap(), |coalition| {
+            let k = matrix(&rows(&x), &|u, v| value(&own, u, v, |j| coalition[j]));
+            if unbiased { hsic_unbiased(&k, &l) } else { hsic_biased(&k, &l) }
+        });
+    }
+}
+
+/// Samples that cross the edges of tiles, in two sizes.
+#[test]
+fn large_samples_follow_the_definition() {
+    let mut s = Stream(5);
+    let (x, z, own) = (s.table(143, 3), s.table(201, 3), terms(1, 3, &mut s));
+    for estimator in [Estimator::Unbiased, Estimator::Biased, Estimator::LINEAR, Estimator::Block(50)] {
+        let settings = Settings { attribute: Attribute::Values, ..settings(0, 0) };
+        let found = TwoSampleTest { kernels: vec![kernel(&own)], estimator, settings }.run(&x, &z).unwrap();
+        check(&found, |coalition| {
+            mmd(&rows(&x), &rows(&z), estimator, &|u, v| value(&own, u, v, |j| coalition[j]))
+        });
+    }
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let mut s = Stream(1);
+    let (x, z) = (s.normals(300, 4), s.normals(250, 4));
+    let two = TwoSampleTest { settings: settings(99, 3), ..TwoSampleTest::default() };
+    let one = IndependenceTest { settings: settings(99, 3), ..IndependenceTest::default() };
+    let run = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let y = x.select_rows(&(50..300).collect::<Vec<_>>());
+        pool.install(|| (two.run(&x, &z).unwrap(), one.run(&z, &y).unwrap()))
+    };
+    assert_eq!(run(1), run(3));
+}
+
+/// Rejections at 5 % of true null hypotheses lie within 3 standard deviations of the binomial distribution.
+fn level(runs: usize, at_most: bool, run: impl Fn(u64) -> f64) {
+    let rejected = (0..runs as u64).filter(|&seed| run(seed) <= 0.05).count() as f64;
+    let (mean, spread) = (0.05 * runs as f64, 3.0 * (0.05 * 0.95 * runs as f64).sqrt());
+    let low = if at_most { 0.0 } else { mean - spread };
+    assert!((low..mean + spread).contains(&rejected), "{rejected} of {runs}");
+}
+
+const RUNS: usize = 2000;
+
+#[test]
+fn two_sample_tests_keep_their_level() {
+    for estimator in [Estimator::Unbiased, Estimator::Biased, Estimator::LINEAR, Estimator::Block(5)] {
+        level(RUNS, false, |seed| {
+            let mut s = Stream(seed);
+            let (x, z) = (s.normals(20, 2), s.normals(20, 2));
+            let settings = Settings { attribute: Attribute::Nothing, ..settings(99, seed) };
+            TwoSampleTest { estimator, settings, ..TwoSampleTest::default() }
+                .run(&x, &z)
+                .unwrap()
+                .p_value
+                .unwrap()
+        });
+    }
+}
+
+#[test]
+fn an_aggregated_test_keeps_its_level() {
+    level(RUNS, false, |seed| {
+        let mut s = Stream(seed);
+        let (x, z) = (s.normals(20, 2), s.normals(25, 2));
+        let kernels = lengthscale_grid(&Kernel::gaussian(&[1.0, 1.0]), &[0.2, 0.5, 1.0, 3.0]);
+        let settings = Settings { attribute: Attribute::Nothing, ..settings(99, seed) };
+        TwoSampleTest { kernels, settings, ..TwoSampleTest::default() }.run(&x, &z).unwrap().p_value.unwrap()
+    });
+}
+
+#[test]
+fn independence_tests_keep_their_level() {
+    for unbiased in [false, true] {
+        level(RUNS, false, |seed| {
+            let mut s = Stream(seed);
+            let (x, y) = (s.normals(25, 2), s.normals(25, 1));
+            let settings = Settings { attribute: Attribute::Nothing, ..settings(99, seed) };
+            let test = IndependenceTest { unbiased, settings, ..IndependenceTest::default() };
+            test.run(&x, &y).unwrap().p_value.unwrap()
+        });
+    }
+}
+
+/// With nothing to find, any feature at all is named in 5 % of samples, and so is one looked at alone.
+#[test]
+fn feature_tests_keep_the_family_wise_error() {
+    let run = |seed: u64, family: bool| {
+        let mut s = Stream(seed);
+        let (x, z) = (s.normals(20, 4), s.normals(20, 4));
+        let found =
+            TwoSampleTest { settings: settings(99, seed), ..TwoSampleTest::default() }.run(&x, &z).unwrap();
+        let significance = found.attributions.unwrap().significance.unwrap();
+        match family {
+            true => significance.adjusted.iter().copied().fold(1.0, f64::min),
+            false => significance.p_values[2],
+        }
+    };
+    level(RUNS, false, |seed| run(seed, true));
+    level(RUNS, false, |seed| run(seed, false));
+}
+
+fn autoregressive(n: usize, keep: f64, s: &mut Stream) -> Table {
+    let mut value = s.normal() / (1.0 - keep * keep).sqrt();
+    let series: Vec<[f64; 1]> = (0..n)
+        .map(|_| {
+            value = keep * value + s.normal();
+            [value]
+        })
+        .collect();
+    Table::from_rows(&series).unwrap()
+}
+
+/// Two independent series that remember: permutations see dependence, the wild bootstrap does not.
+#[test]
+fn the_wild_bootstrap_bears_dependence_in_time() {
+    let p = |null: Null, seed: u64| {
+        let mut s = Stream(seed);
+        let (x, y) = (autoregressive(150, 0.8, &mut s), autoregressive(150, 0.8, &mut s));
+        let settings = Settings { attribute: Attribute::Nothing, ..settings(199, seed) };
+        IndependenceTest { null, settings, ..IndependenceTest::default() }
+            .run(&x, &y)
+            .unwrap()
+            .p_value
+            .unwrap()
+    };
+    let rejected = |null: Null| (0..300).filter(|&seed| p(null, seed) <= 0.05).count();
+    let (permutation, wild) = (rejected(Null::Permutation), rejected(Null::WildBootstrap(20.0)));
+    assert!(permutation > 75, "{permutation}");
+    // 5 % are 15; valid as samples grow.
+    assert!(wild < 30, "{wild}");
+}
+
+#[test]
+fn power_is_that_of_a_plain_permutation_test() {
+    // The same test in plain code, with its own permutations.
+    let plain = |x: &[Vec<f64>], z: &[Vec<f64>], k: &Kernel, s: &mut Stream| {
+        let all: Vec<Vec<f64>> = x.iter().chain(z).cloned().collect();
+        let gram = matrix(&all, &|u, v| k.eval(u, v));
+        let statistic = |order: &[usize]| {
+            let (n, m) = (x.len(), z.len());
+            let mut sum = 0.0;
+            for (a, &i) in order.iter().enumerate() {
+                for (b, &j) in order.iter().enumerate().filter(|(b, _)| *b != a) {
+                    sum += gram[i][j]
+                        * match (a < n, b < n) {
+                            (true, true) => 1.0 / (n * (n - 1)) as f64,
+                            (false, false) => 1.0 / (m * (m - 1)) as f64,
+                            _ => -1.0 / (n * m) as f64,
+                        };
+                }
+            }
+            sum
+        };
+        let mut order: Vec<usize> = (0..all.len()).collect();
+        let observed = statistic(&order);
+        let mut larger = 1;
+        for _ in 0..99 {
+            for i in (1..order.len()).rev() {
+                order.swap(i, (s.next() * (i + 1) as f64) as usize);
+            }
+            larger += usize::from(statistic(&order) >= observed);
+        }
+        f64::from(larger as u32) / 100.0
+    };
+    let kernel = Kernel::gaussian(&[1.5, 1.5]);
+    let (mut ours, mut theirs) = (0, 0);
+    for seed in 0..200 {
+        let mut s = Stream(seed);
+        let (x, shifted) = (s.normals(20, 2), s.normals(20, 2));
+        let z =
+            Table::from_rows(&rows(&shifted).iter().map(|r| [r[0] + 0.8, r[1]]).collect::<Vec<_>>()).unwrap();
+        let settings = Settings { attribute: Attribute::Nothing, ..settings(99, seed) };
+        let test = TwoSampleTest { kernels: vec![kernel.clone()], settings, ..TwoSampleTest::default() };
+        ours += usize::from(test.run(&x, &z).unwrap().p_value.unwrap() <= 0.05);
+        theirs += usize::from(plain(&rows(&x), &rows(&z), &kernel, &mut s) <= 0.05);
+    }
+    assert!(theirs > 60 && theirs < 190, "{theirs}");
+    assert!(ours.abs_diff(theirs) <= 12, "{ours} {theirs}");
+}
+
+#[test]
+fn the_column_that_differs_is_named() {
+    let mut s = Stream(3);
+    let (x, z) = (s.normals(100, 5), s.normals(120, 5));
+    let z =
+        Table::from_rows(&rows(&z).iter().map(|r| [r[0], r[1], 2.0 * r[2], r[3], r[4]]).collect::<Vec<_>>())
+            .unwrap();
+    let found = TwoSampleTest::default().run(&x, &z).unwrap();
+    let significance = found.attributions.unwrap().significance.unwrap();
+    let named: Vec<usize> = (0..5).filter(|&j| significance.adjusted[j] <= 0.05).collect();
+    assert_eq!(named, [2]);
+    assert!(significance.bands[2][1] > significance.bands[2][0]);
+}
+
+/// X and Y depend on each other through Z alone.
+#[test]
+fn residuals_take_away_what_is_given() {
+    let mut s = Stream(8);
+    let z = s.normals(200, 1);
+    let noisy = |f: fn(f64) -> f64, s: &mut Stream| {
+        Table::from_rows(&rows(&z).iter().map(|r| [f(r[0]) + 0.3 * s.normal()]).collect::<Vec<_>>()).unwrap()
+    };
+    let (x, y) = (noisy(f64::sin, &mut s), noisy(|v| v * v, &mut s));
+    let test = IndependenceTest::default();
+    let plain = test.run(&x, &y).unwrap().p_value.unwrap();
+    let given = test.run(&residuals(&x, &z).unwrap(), &residuals(&y, &z).unwrap()).unwrap().p_value.unwrap();
+    assert!(plain < 0.01 && given > 0.05, "{plain} {given}");
+}
+
+#[test]
+fn an_aggregated_test_finds_what_one_lengthscale_misses() {
+    let mut s = Stream(2);
+    // A fast oscillation of the density: the median length scale is far too long.
+    let z: Vec<[f64; 1]> = (0..400)
+        .map(|_| {
+            loop {
+                let v = 6.0 * s.next();
+                if s.next() < 0.5 * (1.0 + (12.0 * v).sin()) {
+                    break [v];
+                }
+            }
+        })
+        .collect();
+    let x: Vec<[f64; 1]> = (0..400).map(|_| [6.0 * s.next()]).collect();
+    let (x, z) = (Table::from_rows(&x).unwrap(), Table::from_rows(&z).unwrap());
+    let median = default_kernel(&x.stack(&z).unwrap()).unwrap();
+    let p = |kernels| {
+        TwoSampleTest { kernels, settings: settings(499, 0), ..TwoSampleTest::default() }.run(&x, &z).unwrap()
+    };
+    let (one, many) = (p(vec![median.clone()]), p(lengthscale_grid(&median, &[0.03, 0.1, 0.3, 1.0])));
+    assert!(one.p_value.unwrap() > 0.05 && many.p_value.unwrap() <= 0.01, "{one:?}");
+    assert_eq!(many.chosen, 0);
+    assert_eq!(many.statistic, many.by_kernel[0].statistic);
+}
+
+/// The witness of one column alone, squared in the RKHS norm, is that column's biased MMD²: checked on a finite sum.
+#[test]
+fn the_witness_is_a_difference_of_means() {
+    let mut s = Stream(4);
+    let (x, z) = (s.normals(30, 2), s.normals(20, 2));
+    let kernel = Kernel::gaussian(&[0.7, 1.0]);
+    let found = witness(&x, &z, Some(&kernel), "x1").unwrap();
+    let mean = |t: &Table, at: f64| {
+        t.column(0).iter().map(|v| (-(v - at).powi(2) / (2.0 * 0.49)).exp()).sum::<f64>() / t.rows() as f64
+    };
+    for (at, value) in found.at.iter().zip(&found.values) {
+        assert!((value - (mean(&x, *at) - mean(&z, *at))).abs() < 1e-14);
+    }
+    assert!(found.std_error.iter().all(|e| *e > 0.0 && *e < 0.2));
+}
+
+#[test]
+fn levels_of_either_sample_count() {
+    let column = |levels: &[&str]| Column {
+        name: "colour".into(),
+        kind: ColumnKind::Categorical { levels: levels.iter().map(|l| (*l).to_string()).collect() },
+    };
+    let table = |levels: &[&str], codes: Vec<f64>| {
+        Table::from_column_major(vec![column(levels)], codes.len(), codes).unwrap()
+    };
+    let x = table(&["red", "blue"], vec![0.0, 1.0, 0.0, 0.0]);
+    let z = table(&["green", "red"], vec![0.0, 0.0, 1.0]);
+    let found =
+        TwoSampleTest { estimator: Estimator::Biased, ..TwoSampleTest::default() }.run(&x, &z).unwrap();
+    // Kernel ½ + ½ δ: half the squared distance of the frequencies (¾, ¼, 0) and (⅓, 0, ⅔).
+    let truth = 0.5 * ((0.75_f64 - 1.0 / 3.0).powi(2) + 0.25_f64.powi(2) + (2.0_f64 / 3.0).powi(2));
+    assert!((found.statistic - truth).abs() < 1e-14);
+}
+
+#[test]
+fn bad_input_is_named() {
+    let mut s = Stream(0);
+    let (x, one) = (s.normals(10, 2), s.normals(1, 2));
+    let two = TwoSampleTest::default();
+    assert!(matches!(two.run(&x, &one), Err(Error::TooFew { .. })));
+    assert!(matches!(two.run(&one, &x), Err(Error::TooFew { .. })));
+    assert!(matches!(two.run(&x, &s.normals(10, 1)), Err(Error::UnknownColumn { .. })));
+    let block = TwoSampleTest { estimator: Estimator::Block(1), ..TwoSampleTest::default() };
+    assert!(matches!(block.run(&x, &x), Err(Error::Parameter { .. })));
+    // Nothing varies, and nothing differs.
+    let equal = Table::from_rows(&[[1.0, 2.0]; 5]).unwrap();
+    let found = two.run(&equal, &equal).unwrap();
+    assert!(found.statistic.abs() < 1e-15 && found.p_value == Some(1.0));
+    let stop = TwoSampleTest::default();
+    stop.settings.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(stop.run(&x, &x), Err(Error::Interrupted));
+
+    let joint: Kernel = Stationary {
+        profile: Profile::Matern32,
+        columns: vec![0, 1],
+        lengthscale: vec![1.0, 1.0],
+        ard: false,
+        isotropic: true,
+    }
+    .into();
+    let tied = TwoSampleTest { kernels: vec![joint], ..TwoSampleTest::default() };
+    assert!(matches!(tied.run(&x, &x), Err(Error::NotProduct { .. })));
+    let settings = Settings { attribute: Attribute::Nothing, ..Settings::default() };
+    assert_eq!(TwoSampleTest { settings, ..tied }.run(&x, &x).unwrap().attributions, None);
+
+    let depends = IndependenceTest::default();
+    assert!(matches!(depends.run(&x, &one), Err(Error::Shape { .. })));
+    assert!(matches!(depends.run(&equal, &equal), Err(Error::Target { .. })));
+    let wild = |unbiased, rows| IndependenceTest {
+        null: Null::WildBootstrap(rows),
+        unbiased,
+        ..IndependenceTest::default()
+    };
+    assert!(matches!(wild(true, 5.0).run(&x, &x), Err(Error::Parameter { .. })));
+    assert!(matches!(wild(false, 0.0).run(&x, &x), Err(Error::Parameter { .. })));
+}
