@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
+use riesz::discrepancy::selection::{Method, rank};
 use riesz::discrepancy::{
     Attribute, Estimator, IndependenceTest, Null, Settings, TestResult, TwoSampleTest, default_kernel,
     lengthscale_grid, residuals, witness,
@@ -232,6 +233,38 @@ fn large_samples_follow_the_definition() {
         check(&found, |coalition| {
             mmd(&rows(&x), &rows(&z), estimator, &|u, v| value(&own, u, v, |j| coalition[j]))
         });
+    }
+}
+
+/// Interaction indices from their definition (Grabisch and Roubens 1999), over all coalitions without the pair.
+#[test]
+fn interactions_follow_the_definition() {
+    for (seed, d) in [(1, 2), (2, 4), (3, 6)] {
+        let mut s = Stream(seed);
+        let (x, z, own) = (s.table(9, d), s.table(11, d), terms(2, d, &mut s));
+        let settings = Settings { attribute: Attribute::Values, interactions: true, ..settings(0, 0) };
+        let test = TwoSampleTest { kernels: vec![kernel(&own)], settings, ..TwoSampleTest::default() };
+        let attributions = test.run(&x, &z).unwrap().attributions.unwrap();
+        let game = |mask: usize| {
+            mmd(&rows(&x), &rows(&z), Estimator::Unbiased, &|u, v| value(&own, u, v, |j| mask >> j & 1 == 1))
+        };
+        let factorial = |k: usize| (1..=k).map(|i| i as f64).product::<f64>();
+        let found = attributions.interactions.unwrap();
+        for j in 0..d {
+            for l in (0..d).filter(|&l| l != j) {
+                let (a, b) = (1 << j, 1 << l);
+                let mut index = 0.0;
+                for mask in (0..1_usize << d).filter(|mask| mask & (a | b) == 0) {
+                    let size = mask.count_ones() as usize;
+                    let weight = factorial(size) * factorial(d - size - 2) / factorial(d - 1);
+                    index += weight * (game(mask | a | b) - game(mask | a) - game(mask | b) + game(mask));
+                }
+                assert!((found.values[(j, l)] - index / 2.0).abs() < 1e-12, "{j} {l}");
+            }
+            let row: f64 = found.values.row(j).iter().sum();
+            assert!((row - attributions.explanation.values[j]).abs() < 1e-12);
+        }
+        assert!(found.bound < 1e-9);
     }
 }
 
@@ -526,4 +559,107 @@ fn bad_input_is_named() {
     };
     assert!(matches!(wild(true, 5.0).run(&x, &x), Err(Error::Parameter { .. })));
     assert!(matches!(wild(false, 0.0).run(&x, &x), Err(Error::Parameter { .. })));
+}
+
+/// y depends on x2 and on the product of x4 and x5.
+fn relevant(n: usize, seed: u64) -> (Table, Table) {
+    let mut s = Stream(seed);
+    let x = s.normals(n, 8);
+    let y: Vec<[f64; 1]> = rows(&x).iter().map(|r| [r[1].sin() + r[3] * r[4] + 0.1 * s.normal()]).collect();
+    (x, Table::from_rows(&y).unwrap())
+}
+
+#[test]
+fn every_method_finds_the_relevant_features() {
+    let (x, y) = relevant(400, 1);
+    for method in [Method::Shapley, Method::Backward, Method::Lasso] {
+        let found = rank(&x, &y, method, None, None, 3).unwrap();
+        let mut best = found.order[..3].to_vec();
+        best.sort_unstable();
+        assert_eq!(best, [1, 3, 4], "{method:?} {found:?}");
+        let mut all = found.order.clone();
+        all.sort_unstable();
+        assert_eq!(all, (0..8).collect::<Vec<_>>());
+    }
+    assert!(matches!(
+        rank(&x, &y, Method::Lasso, Some(&Kernel::gaussian(&[1.0; 8])), None, 3),
+        Err(Error::Parameter { .. })
+    ));
+}
+
+/// Each step against HSIC of what is left, from its definition.
+#[test]
+fn backward_elimination_follows_its_definition() {
+    let (x, y) = relevant(20, 3);
+    let l = matrix(&rows(&y), &|u, v| default_kernel(&y).unwrap().eval(u, v));
+    let mut left: Vec<usize> = (0..8).collect();
+    let mut gone = Vec::new();
+    let columns = |list: &[usize]| -> Table {
+        x.conform(&list.iter().map(|&j| x.columns()[j].clone()).collect::<Vec<_>>()).unwrap()
+    };
+    while left.len() > 1 {
+        // The kernel of all that are left, without one factor.
+        let own = columns(&left);
+        let kernel = default_kernel(&own).unwrap();
+        let parameters = kernel.terms[0].factors[0].parameters();
+        let lengthscale = parameters[0].log_value.exp();
+        let spread = |j: usize| {
+            let c = own.column(j);
+            let mean = c.iter().sum::<f64>() / c.len() as f64;
+            (c.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / c.len() as f64).sqrt()
+        };
+        let common = lengthscale / spread(0);
+        let without = |out: usize| {
+            let k = matrix(&rows(&own), &|u, v| {
+                (0..left.len())
+                    .filter(|&j| j != out)
+                    .map(|j| (-((u[j] - v[j]) / (common * spread(j))).powi(2) / 2.0).exp())
+                    .product()
+            });
+            hsic_unbiased(&k, &l)
+        };
+        let values: Vec<f64> = (0..left.len()).map(without).collect();
+        let worst = (0..left.len()).max_by(|&a, &b| values[a].total_cmp(&values[b])).unwrap();
+        gone.push(left.remove(worst));
+    }
+    gone.push(left[0]);
+    gone.reverse();
+    assert_eq!(rank(&x, &y, Method::Backward, None, None, 3).unwrap().order, gone);
+}
+
+/// The coefficients satisfy the conditions of optimality of HSIC-Lasso, computed from whole gram matrices.
+#[test]
+fn the_lasso_is_optimal() {
+    let (x, y) = relevant(60, 5);
+    let centred = |table: &Table| -> Vec<f64> {
+        let k = matrix(&rows(table), &|u, v| default_kernel(table).unwrap().eval(u, v));
+        let n = k.len();
+        let means: Vec<f64> = k.iter().map(|r| r.iter().sum::<f64>() / n as f64).collect();
+        let mean = means.iter().sum::<f64>() / n as f64;
+        let mut all = Vec::new();
+        for i in 0..n {
+            all.extend((0..n).map(|j| k[i][j] - means[i] - means[j] + mean));
+        }
+        let length = all.iter().map(|v| v * v).sum::<f64>().sqrt();
+        all.iter().map(|v| v / length).collect()
+    };
+    let columns: Vec<Vec<f64>> =
+        x.columns().iter().map(|c| centred(&x.conform(std::slice::from_ref(c)).unwrap())).collect();
+    let target = centred(&y);
+    let found = rank(&x, &y, Method::Lasso, None, None, 4).unwrap();
+    let rest: Vec<f64> = (0..target.len())
+        .map(|t| target[t] - columns.iter().zip(&found.scores).map(|(c, a)| a * c[t]).sum::<f64>())
+        .collect();
+    let gradient: Vec<f64> =
+        columns.iter().map(|c| c.iter().zip(&rest).map(|(a, b)| a * b).sum::<f64>()).collect();
+    let active: Vec<usize> = (0..8).filter(|&j| found.scores[j] > 0.0).collect();
+    assert!(active.len() >= 4);
+    let penalty = gradient[active[0]];
+    for j in 0..8 {
+        if found.scores[j] > 0.0 {
+            assert!((gradient[j] - penalty).abs() < 1e-8, "{gradient:?}");
+        } else {
+            assert!(gradient[j] <= penalty + 1e-8, "{gradient:?}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 pub mod coalitions;
 pub mod enumeration;
+pub(crate) mod interaction;
 pub mod kernel_shap;
 pub mod permutation;
 pub(crate) mod quadrature;

@@ -136,7 +136,7 @@ fn pairs_body<V: Simd>(run: &Run<'_>, from: usize, scratch: &mut Scratch, totals
 }
 
 #[inline(always)]
-fn load(values: &[f64], at: usize) -> Lanes {
+pub(super) fn load(values: &[f64], at: usize) -> Lanes {
     let mut out = Lanes::ZERO;
     out.0.copy_from_slice(&values[at..at + LANES]);
     out
@@ -268,7 +268,7 @@ fn blocks<V: Simd, const ONES: bool>(
 /// node. A factor errs by `10 + per_log · max(0, -ln |f|)` units; relative to the larger side t of its pair that is at most
 /// `10 + per_log (max(0, -ln t) + 1/e)`. `decay` bounds `Σ max(0, -ln t)` over the active factors.
 #[inline(always)]
-fn relative_error(players: usize, choice: &Choice, outside: &Rounding, decay: f64) -> f64 {
+pub(super) fn relative_error(players: usize, choice: &Choice, outside: &Rounding, decay: f64) -> f64 {
     let unit = f64::EPSILON / 2.0;
     let factors = players as f64 * (16.0 + 0.368 * outside.per_log) + outside.fixed;
     let logs = outside.per_log * (decay + outside.decay);

@@ -13,7 +13,7 @@ use super::pairs::{Draws, Mask, Points, Tile, Weights};
 use crate::kernel::Kernel;
 use crate::linalg::sequential;
 use crate::random::Random;
-use crate::simd::{Isa, LANES};
+use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 use crate::table::Table;
 
 /// Rows up to which the weights of all pairs are kept (8 n² bytes); beyond they are made anew for every draw.
@@ -31,7 +31,7 @@ pub(super) struct Centred<'k> {
     means: Vec<f64>,
     mean: f64,
     scale: f64,
-    /// n × n, if kept.
+    /// Row by row, if kept. Rows are as long as a power of two, so that gathering from them needs no checks.
     all: Option<Vec<f64>>,
     isa: Isa,
 }
@@ -63,11 +63,10 @@ impl<'k> Centred<'k> {
         means.resize(points.stride(), 0.0);
         let mut centred = Self { points, kernel, unbiased, means, mean, scale, all: None, isa };
         if keep && n <= KEPT {
-            let stride = centred.points.stride();
-            let mut all = vec![0.0; n * stride];
-            all.par_chunks_exact_mut(stride)
+            let mut all = vec![0.0; n * centred.length()];
+            all.par_chunks_exact_mut(centred.length())
                 .enumerate()
-                .for_each(|(i, row)| centred.compute(i, &columns, row));
+                .for_each(|(i, row)| centred.compute(i, &columns, &mut row[..columns.len()]));
             centred.all = Some(all);
         }
         centred
@@ -75,6 +74,11 @@ impl<'k> Centred<'k> {
 
     pub(super) fn mask(&self) -> Mask {
         if self.unbiased { Mask::OffDiagonal } else { Mask::Everything }
+    }
+
+    /// Length of a row that is kept.
+    fn length(&self) -> usize {
+        self.points.stride().next_power_of_two()
     }
 
     fn compute(&self, i: usize, columns: &Range<usize>, out: &mut [f64]) {
@@ -103,7 +107,7 @@ impl Weights for Centred<'_> {
     fn row(&self, i: usize, columns: &Range<usize>, out: &mut [f64]) {
         match &self.all {
             Some(all) => {
-                let from = i * self.points.stride();
+                let from = i * self.length();
                 out.copy_from_slice(&all[from + columns.start..from + columns.end]);
             }
             None => self.compute(i, columns, out),
@@ -126,9 +130,47 @@ impl Permuted<'_, '_> {
     }
 }
 
+dispatch! {
+    /// `out[t] = row[places[t]]`, where the row's length is a power of two.
+    fn gather(row: &[f64], places: &[u32], out: &mut [f64]) = gather_body::<V>
+}
+
+#[inline(always)]
+fn gather_body<V: Simd>(row: &[f64], places: &[u32], out: &mut [f64]) {
+    let last = row.len() - 1;
+    for (out, &j) in out.iter_mut().zip(places) {
+        *out = row[j as usize & last];
+    }
+}
+
+dispatch! {
+    /// `Σ_t values[t] row[places[t]]`, likewise.
+    fn gather_dot(values: &[f64], row: &[f64], places: &[u32]) -> f64 = gather_dot_body::<V>
+}
+
+#[inline(always)]
+fn gather_dot_body<V: Simd>(values: &[f64], row: &[f64], places: &[u32]) -> f64 {
+    let last = row.len() - 1;
+    let mut sum = [Lanes::ZERO; 4];
+    let (values, places) = (values.as_chunks::<LANES>().0, places.as_chunks::<LANES>().0);
+    for (at, (values, places)) in values.iter().zip(places).enumerate() {
+        let mut found = Lanes::ZERO;
+        for l in 0..LANES {
+            found.0[l] = row[places[l] as usize & last];
+        }
+        sum[at % 4] = found.fma::<V>(Lanes(*values), sum[at % 4]);
+    }
+    sum[0].add::<V>(sum[1]).add::<V>(sum[2].add::<V>(sum[3])).sum()
+}
+
 impl Draws for Permuted<'_, '_> {
     fn count(&self) -> usize {
         self.draws
+    }
+
+    /// Gathering from a row of weights, which comes from afar, is quicker the more is gathered from it.
+    fn columns(&self, channels: usize) -> Option<usize> {
+        (channels == 1 && self.of.all.is_some()).then_some(1024)
     }
 
     /// Where weights are not kept: for each draw the rows of Y that stand at the columns, and their means.
@@ -147,6 +189,17 @@ impl Draws for Permuted<'_, '_> {
     fn add(&self, tile: &Tile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]) {
         let of = self.of;
         let (size, length, channels) = (tile.size(), tile.columns.len(), tile.channels);
+        if let (Some(all), 1) = (&of.all, channels) {
+            for (draw, out) in out.iter_mut().enumerate() {
+                let order = self.order(draw);
+                let places = &order[tile.columns.clone()];
+                for (i, values) in order[tile.rows.clone()].iter().zip(tile.values.chunks_exact(length)) {
+                    let i = *i as usize;
+                    *out += gather_dot(of.isa, values, &all[i * of.length()..(i + 1) * of.length()], places);
+                }
+            }
+            return;
+        }
         let each = prepared.len() / self.draws;
         let mut buffer = Vec::new();
         memory.resize(size * TOGETHER, 0.0);
@@ -158,8 +211,7 @@ impl Draws for Permuted<'_, '_> {
                 for (i, out) in order[tile.rows.clone()].iter().zip(out.chunks_exact_mut(length)) {
                     let i = *i as usize;
                     if let Some(all) = &of.all {
-                        let row = &all[i * of.points.stride()..(i + 1) * of.points.stride()];
-                        out.iter_mut().zip(places).for_each(|(out, &j)| *out = row[j as usize]);
+                        gather(of.isa, &all[i * of.length()..(i + 1) * of.length()], places, out);
                         continue;
                     }
                     let (rows, means) = prepared[draw * each..(draw + 1) * each].split_at(each - length);
@@ -238,6 +290,10 @@ impl<'c, 'k> Wild<'c, 'k> {
 impl Draws for Wild<'_, '_> {
     fn count(&self) -> usize {
         self.mean.len()
+    }
+
+    fn columns(&self, _channels: usize) -> Option<usize> {
+        None
     }
 
     fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {

@@ -25,6 +25,7 @@ mod conditional;
 mod dependence;
 mod null;
 mod pairs;
+pub mod selection;
 mod two_samples;
 mod witness;
 
@@ -35,14 +36,16 @@ pub use conditional::residuals;
 pub use two_samples::Estimator;
 pub use witness::{Witness, witness};
 
+use crate::attribution::interaction::place;
 use crate::error::{Error, Result};
 use crate::explanation::{Exactness, Explanation, Fact, Provenance};
 use crate::kernel::{
     Categorical, Factor, Kernel, Lengthscale, Profile, Stationary, Term, Units, lengthscales,
 };
+use crate::linalg::Matrix;
 use crate::table::{Column, ColumnKind, Groups, Table};
 use dependence::{Centred, Wild};
-use pairs::{Draws, Pairs, Sums, Weights};
+use pairs::{Ask, Draws, Mask, Pairs, Sums, Weights};
 use two_samples::{Labels, arrangement};
 
 /// What is said of features.
@@ -64,6 +67,8 @@ pub struct Settings {
     pub attribute: Attribute,
     /// The players of the attribution, by default one a column.
     pub groups: Option<Groups>,
+    /// Whether interactions of pairs of features are computed, in O(n² features²).
+    pub interactions: bool,
     /// Draws from the null distribution; none gives no p-values. A p-value is at least 1/(draws + 1).
     pub permutations: usize,
     /// Their seed.
@@ -75,7 +80,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let (attribute, groups, stop) = (Attribute::default(), None, Arc::default());
-        Self { attribute, groups, permutations: 1000, seed: 0, stop }
+        Self { attribute, groups, interactions: false, permutations: 1000, seed: 0, stop }
     }
 }
 
@@ -153,6 +158,18 @@ pub struct Attributions {
     pub explanation: Explanation,
     /// How they compare with the null distribution.
     pub significance: Option<Significance>,
+    /// What pairs of features do together.
+    pub interactions: Option<Interactions>,
+}
+
+/// Shapley interaction values (players × players): off the diagonal half of the Shapley interaction index of the pair (Grabisch and Roubens
+/// 1999), on it what is left of the player's Shapley value. Rows add up to Shapley values, and all entries to the statistic.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interactions {
+    /// The values.
+    pub values: Matrix,
+    /// A bound on the error of each, quadrature and rounding.
+    pub bound: f64,
 }
 
 /// Shapley values beside their distribution under the test's null hypothesis.
@@ -198,12 +215,6 @@ impl TwoSampleTest {
         let sample = pooled.select_rows(&arrangement(self.estimator, n, m));
         let labels = Labels::new(self.estimator, n, m);
         let relabelled = labels.relabelled(sample.rows(), self.settings.permutations, self.settings.seed);
-        let run = |kernel: &Kernel| {
-            let pairs = Pairs::new(&sample, kernel, self.settings.players(&sample).as_ref(), labels.mask())?;
-            let draws = (self.settings.permutations > 0).then_some(&relabelled as &dyn Draws);
-            self.settings.sum(&pairs, &labels, draws)
-        };
-        let sums = kernels.iter().map(run).collect::<Result<Vec<_>>>()?;
         let estimator = match self.estimator {
             Estimator::Unbiased => "unbiased".into(),
             Estimator::Biased => "biased".into(),
@@ -215,8 +226,17 @@ impl TwoSampleTest {
             Fact::new("rows of the first sample", n),
             Fact::new("rows of the second sample", m),
         ];
-        let absent = "an absent feature's kernel factor is replaced by 1: samples are compared without it";
-        self.settings.result(&sample, kernels, &sums, ("mmd", "MMD²", absent), facts)
+        self.settings.answer(Question {
+            sample: &sample,
+            kernels,
+            mask: labels.mask(),
+            weights: &labels,
+            draws: (self.settings.permutations > 0).then_some(&relabelled),
+            game: "mmd",
+            statistic: "MMD²",
+            absent: "an absent feature's kernel factor is replaced by 1: samples are compared without it",
+            facts,
+        })
     }
 }
 
@@ -258,56 +278,63 @@ impl IndependenceTest {
             Null::Permutation => Some(Box::new(centred.permuted(permutations, seed))),
             Null::WildBootstrap(forgets) => Some(Box::new(Wild::new(&centred, permutations, forgets, seed))),
         };
-        let run = |kernel: &Kernel| {
-            let pairs = Pairs::new(x, kernel, self.settings.players(x).as_ref(), centred.mask())?;
-            self.settings.sum(&pairs, &centred, draws.as_deref())
-        };
-        let sums = kernels.iter().map(run).collect::<Result<Vec<_>>>()?;
         let facts = vec![
             Fact::new("statistic", "HSIC of two sets of columns"),
             Fact::new("estimator", if self.unbiased { "unbiased" } else { "biased, (n - 1)⁻² tr(KHLH)" }),
             Fact::new("rows", n),
             Fact::new("kernel of the target", target.formula()),
         ];
-        let absent = "an absent feature's kernel factor is replaced by 1: dependence is measured without it";
-        self.settings.result(x, kernels, &sums, ("hsic", "HSIC", absent), facts)
+        self.settings.answer(Question {
+            sample: x,
+            kernels,
+            mask: centred.mask(),
+            weights: &centred,
+            draws: draws.as_deref(),
+            game: "hsic",
+            statistic: "HSIC",
+            absent: "an absent feature's kernel factor is replaced by 1: dependence is measured without it",
+            facts,
+        })
     }
 }
 
 impl Settings {
-    fn players(&self, sample: &Table) -> Option<Groups> {
-        match self.attribute {
-            Attribute::Nothing => None,
-            _ => Some(self.groups.clone().unwrap_or_else(|| Groups::singletons(sample.columns()))),
-        }
+    fn players(&self, sample: &Table) -> Groups {
+        self.groups.clone().unwrap_or_else(|| Groups::singletons(sample.columns()))
     }
 
-    /// With the draws of the statistic alone where nothing more is asked of them.
-    fn sum(&self, pairs: &Pairs<'_>, weights: &dyn Weights, draws: Option<&dyn Draws>) -> Result<Sums> {
-        let drawn = if self.attribute == Attribute::Significance { pairs.channels() } else { 1 };
-        pairs.sum(weights, draws, drawn, &self.stop)
-    }
-
-    fn result(
-        &self,
-        sample: &Table,
-        kernels: Vec<Kernel>,
-        sums: &[Sums],
-        (game, name, absent): (&str, &str, &str),
-        mut facts: Vec<Fact>,
-    ) -> Result<TestResult> {
+    fn answer(&self, question: Question<'_>) -> Result<TestResult> {
+        let Question { sample, mask, weights, draws, game, statistic: name, absent, mut facts, .. } =
+            question;
+        let groups = self.players(sample);
+        let ask = if self.attribute == Attribute::Nothing { Ask::Nothing } else { Ask::Values(&groups) };
+        let all = question
+            .kernels
+            .iter()
+            .map(|kernel| Pairs::new(sample, kernel, ask, mask))
+            .collect::<Result<Vec<_>>>()?;
+        let sum = |pairs: &Pairs<'_>| {
+            // Draws of the statistic alone where nothing more is asked of them.
+            let drawn = if self.attribute == Attribute::Significance { pairs.channels() } else { 1 };
+            pairs.sum(weights, draws, drawn, &self.stop)
+        };
+        let sums = all.iter().map(sum).collect::<Result<Vec<_>>>()?;
         let scores: Vec<Vec<f64>> =
             sums.iter().map(|s| null::studentised(s.observed[0], &s.draws(0), s.tie())).collect();
         let adjusted = null::adjusted(&scores);
         let chosen =
             (0..sums.len()).rev().max_by(|&a, &b| scores[a][0].total_cmp(&scores[b][0])).unwrap_or(0);
         let tested = self.permutations > 0;
-        let by_kernel: Vec<OfKernel> = kernels
-            .into_iter()
-            .zip(sums)
+        let interactions = (self.interactions && self.attribute != Attribute::Nothing)
+            .then(|| all[chosen].interactions(weights, &self.stop))
+            .transpose()?;
+        let by_kernel: Vec<OfKernel> = question
+            .kernels
+            .iter()
+            .zip(&sums)
             .zip(&adjusted)
             .map(|((kernel, sums), &p)| OfKernel {
-                kernel,
+                kernel: kernel.clone(),
                 statistic: sums.observed[0],
                 p_value: tested.then_some(p),
             })
@@ -320,11 +347,15 @@ impl Settings {
         facts.push(Fact::new("kernel", by_kernel[chosen].kernel.formula()));
         facts.push(Fact::new("permutations", self.permutations));
         facts.push(Fact::new("seed", self.seed));
-        let attributions = self.players(sample).map(|groups| {
+        let attributions = (self.attribute != Attribute::Nothing).then(|| {
             let values = own.observed[1..].to_vec();
             let residual = own.observed[0] - values.iter().sum::<f64>();
             let significance = (tested && self.attribute == Attribute::Significance)
-                .then(|| significance(sums, chosen, groups.players().len()));
+                .then(|| significance(&sums, chosen, groups.players().len()));
+            let interactions = interactions.map(|(indices, bound)| {
+                let values = share(&values, &indices);
+                Interactions { values, bound: bound + own.bound }
+            });
             let explanation = Explanation {
                 players: groups.players().to_vec(),
                 output_names: vec![name.into()],
@@ -341,12 +372,41 @@ impl Settings {
                     run: vec![Fact::new("riesz", env!("CARGO_PKG_VERSION"))],
                 },
             };
-            Attributions { explanation, significance }
+            Attributions { explanation, significance, interactions }
         });
         let statistic = own.observed[0];
         let p_value = tested.then_some(p_value);
         Ok(TestResult { statistic, p_value, null, by_kernel, chosen, attributions })
     }
+}
+
+/// What a test sums up, and how it is called.
+struct Question<'q> {
+    sample: &'q Table,
+    kernels: Vec<Kernel>,
+    mask: Mask,
+    weights: &'q dyn Weights,
+    draws: Option<&'q dyn Draws>,
+    game: &'q str,
+    statistic: &'q str,
+    absent: &'q str,
+    facts: Vec<Fact>,
+}
+
+/// Shares each pair's index out to its two players; see [`Interactions`].
+fn share(values: &[f64], indices: &[f64]) -> Matrix {
+    let p = values.len();
+    let mut out = Matrix::zeros(p, p);
+    for j in 0..p {
+        out[(j, j)] += values[j];
+        for l in j + 1..p {
+            let half = indices[place(p, j, l)] / 2.0;
+            (out[(j, l)], out[(l, j)]) = (half, half);
+            out[(j, j)] -= half;
+            out[(l, l)] -= half;
+        }
+    }
+    out
 }
 
 /// Features against the null distribution. Where a kernel was chosen, what a feature's studentised value is compared with is the largest that it has

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
+use crate::attribution::interaction;
 use crate::attribution::quadrature::{self as engine, Rounding, Run, Scratch};
 use crate::error::{Error, Result};
 use crate::kernel::products::PlayerProduct;
@@ -17,8 +18,12 @@ use crate::kernel::{Columns, Kernel};
 use crate::simd::{Isa, LANES, Lanes};
 use crate::table::{Groups, Table};
 
-/// Rows and columns of a tile of pairs.
-const TILE: [usize; 2] = [32, 128];
+/// Rows of a tile of pairs, and tiles below each other that threads take together.
+const TILE: usize = 32;
+const TOGETHER: usize = 8;
+
+/// Columns of a tile, unless draws wish for more.
+const COLUMNS: usize = 128;
 
 /// Parts in which tiles are summed up, whatever the number of threads.
 const PARTS: usize = 32;
@@ -113,7 +118,19 @@ pub(super) struct Pairs<'k> {
 enum Channels<'k> {
     Nothing,
     /// The value of each of so many players.
-    Players(Vec<PlayerProduct<'k>>, usize),
+    Values(Vec<PlayerProduct<'k>>, usize),
+    /// The kernel without each of so many players.
+    Without(Vec<PlayerProduct<'k>>, usize),
+}
+
+/// What is asked of a pair besides the kernel's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ask<'g> {
+    Nothing,
+    /// The Shapley values of these players.
+    Values(&'g Groups),
+    /// The kernel without each of them.
+    Without(&'g Groups),
 }
 
 /// Some pairs: rows of the sample by columns of its (padded) rows.
@@ -147,6 +164,8 @@ pub(super) trait Weights: Sync {
 pub(super) trait Draws: Sync {
     /// Their number.
     fn count(&self) -> usize;
+    /// The number of columns that tiles of so many channels should have.
+    fn columns(&self, channels: usize) -> Option<usize>;
     /// What all tiles with these columns need.
     fn prepare(&self, columns: &Range<usize>) -> Vec<f64>;
     /// Adds `Σ_ij W_ij v_ij` over the tile for each draw and channel: `out[draw * channels + channel]`.
@@ -210,21 +229,16 @@ struct Memory {
 }
 
 impl<'k> Pairs<'k> {
-    /// The pairs of the rows of `sample`; with `groups` also the values of these players.
+    /// The pairs of the rows of `sample`.
     ///
     /// # Errors
     /// [`Error::NotProduct`] if the kernel ties columns of different players together.
-    pub(super) fn new(
-        sample: &Table,
-        kernel: &'k Kernel,
-        groups: Option<&Groups>,
-        mask: Mask,
-    ) -> Result<Self> {
-        let channels = match groups {
-            Some(groups) => {
-                Channels::Players(kernel.products(sample.columns(), groups)?, groups.players().len())
-            }
-            None => Channels::Nothing,
+    pub(super) fn new(sample: &Table, kernel: &'k Kernel, ask: Ask<'_>, mask: Mask) -> Result<Self> {
+        let products = |groups| kernel.products(sample.columns(), groups);
+        let channels = match ask {
+            Ask::Nothing => Channels::Nothing,
+            Ask::Values(groups) => Channels::Values(products(groups)?, groups.players().len()),
+            Ask::Without(groups) => Channels::Without(products(groups)?, groups.players().len()),
         };
         Ok(Self { points: Points::new(sample), kernel, mask, channels, isa: Isa::detect() })
     }
@@ -232,7 +246,7 @@ impl<'k> Pairs<'k> {
     pub(super) fn channels(&self) -> usize {
         match &self.channels {
             Channels::Nothing => 1,
-            Channels::Players(_, players) => players + 1,
+            Channels::Values(_, players) | Channels::Without(_, players) => players + 1,
         }
     }
 
@@ -249,26 +263,32 @@ impl<'k> Pairs<'k> {
         stop: &AtomicBool,
     ) -> Result<Sums> {
         let (n, stride) = (self.points.rows(), self.points.stride());
-        let starts: Vec<usize> = (0..stride).step_by(TILE[1]).collect();
+        let width = draws.and_then(|draws| draws.columns(drawn)).unwrap_or(COLUMNS);
         let empty = || Sums::new(self.channels(), drawn, draws.map_or(0, Draws::count));
-        let parts: Vec<Sums> = (0..PARTS.min(starts.len()))
+        let tasks: Vec<[Range<usize>; 2]> = (0..stride)
+            .step_by(width)
+            .map(|start| start..(start + width).min(stride))
+            .flat_map(|columns| {
+                let starts = (0..columns.end.min(n)).step_by(TILE * TOGETHER);
+                starts.map(move |from| {
+                    [from..(from + TILE * TOGETHER).min(columns.end).min(n), columns.clone()]
+                })
+            })
+            .filter(|[rows, columns]| self.mask.end(rows.end - 1, n) > columns.start)
+            .collect();
+        let parts: Vec<Sums> = (0..PARTS.min(tasks.len()))
             .into_par_iter()
             .map(|part| {
                 let (mut memory, mut sums) = (Memory::default(), empty());
-                // Long and short columns take turns, so that parts are alike.
-                for start in starts.iter().skip(part).step_by(PARTS) {
-                    let columns = *start..(start + TILE[1]).min(stride);
-                    let prepared = draws.map(|draws| (draws, draws.prepare(&columns)));
-                    for from in (0..columns.end.min(n)).step_by(TILE[0]) {
-                        let rows = from..(from + TILE[0]).min(n);
-                        if self.mask.end(rows.end - 1, n) <= columns.start {
-                            continue;
-                        }
+                for [rows, columns] in tasks.iter().skip(part).step_by(PARTS) {
+                    let prepared = draws.map(|draws| (draws, draws.prepare(columns)));
+                    for from in rows.clone().step_by(TILE) {
+                        let rows = from..(from + TILE).min(rows.end);
                         if stop.load(Ordering::Relaxed) {
                             return Err(Error::Interrupted);
                         }
-                        self.fill(&rows, &columns, &mut memory);
-                        self.observe(&rows, &columns, weights, &mut memory, &mut sums);
+                        self.fill(&rows, columns, &mut memory);
+                        self.observe(&rows, columns, weights, &mut memory, &mut sums);
                         if let Some((draws, prepared)) = &prepared {
                             let size = rows.len() * columns.len();
                             let values = &memory.values[..size * drawn];
@@ -334,8 +354,8 @@ impl<'k> Pairs<'k> {
             list.resize(size, 0.0);
         }
         // How many roundings a sum over all pairs can add up.
-        let tiles = self.points.stride().div_ceil(TILE[0]) * self.points.stride().div_ceil(TILE[1]) / PARTS;
-        let summing = 2.0 * f64::EPSILON * (tiles + TILE[0] + TILE[1] + PARTS + 64) as f64;
+        let tiles = n.div_ceil(TILE) * self.points.stride().div_ceil(length);
+        let summing = 2.0 * f64::EPSILON * (tiles / PARTS + size / LANES + PARTS + 64) as f64;
         for (r, i) in rows.clone().enumerate() {
             // Whole blocks of lanes around the pairs that count.
             let from = i.max(columns.start) / LANES * LANES;
@@ -351,9 +371,17 @@ impl<'k> Pairs<'k> {
             let out = &mut memory.values[own.clone()];
             self.kernel.row(self.isa, u, &x, &mut memory.row, out);
             out.iter_mut().zip(&*multiplicity).for_each(|(v, m)| *v *= m);
-            if let Channels::Players(products, _) = &self.channels {
-                for product in products {
-                    self.values(product, u, &x, (size, own.clone(), summing), memory);
+            match &self.channels {
+                Channels::Nothing => {}
+                Channels::Values(products, _) => {
+                    for product in products {
+                        self.values(product, u, &x, (size, own.clone(), summing), memory);
+                    }
+                }
+                Channels::Without(products, players) => {
+                    for product in products {
+                        self.without(product, *players, u, &x, (size, own.clone()), memory);
+                    }
                 }
             }
         }
@@ -372,27 +400,13 @@ impl<'k> Pairs<'k> {
         let (size, own, summing) = place;
         let at = own.start;
         let (length, players) = (u.len(), product.players.len());
-        memory.factors.clear();
-        memory.factors.resize((players + 1) * length, 1.0);
-        memory.active.clear();
-        for k in 0..players {
-            let factor = &mut memory.factors[k * length..(k + 1) * length];
-            product.factor(self.isa, k, u, x, factor);
-            // A factor of 1 gives its player nothing.
-            if factor.iter().any(|f| *f != 1.0) {
-                memory.active.push(k as u32);
-            }
-        }
+        self.factors(product, u, x, memory);
         let active = memory.active.len();
         if active == 0 {
             return;
         }
         memory.active.resize(active.next_multiple_of(4), players as u32);
-        let rounding = Rounding {
-            per_log: 8.0 + x.len() as f64,
-            fixed: 12.0 * (product.pieces() - active.min(product.pieces())) as f64,
-            decay: 0.0,
-        };
+        let rounding = rounding(product, active, x.len());
         let blocks = memory.multiplicities[own].as_chunks::<LANES>().0;
         for (block, multiplicity) in blocks.iter().enumerate() {
             let weights = [Lanes(multiplicity.map(|m| m * product.scale))];
@@ -420,6 +434,129 @@ impl<'k> Pairs<'k> {
             }
         }
     }
+
+    /// The factors of a product between some rows and the row `x`, and one more, all 1; and which of them are not 1 everywhere.
+    fn factors(&self, product: &PlayerProduct<'_>, u: Columns<'_>, x: &[f64], memory: &mut Memory) {
+        let (length, players) = (u.len(), product.players.len());
+        memory.factors.clear();
+        memory.factors.resize((players + 1) * length, 1.0);
+        memory.active.clear();
+        for k in 0..players {
+            let factor = &mut memory.factors[k * length..(k + 1) * length];
+            product.factor(self.isa, k, u, x, factor);
+            // A factor of 1 gives its player nothing.
+            if factor.iter().any(|f| *f != 1.0) {
+                memory.active.push(k as u32);
+            }
+        }
+    }
+
+    /// Adds the kernel without each player in one row of a tile for one product.
+    fn without(
+        &self,
+        product: &PlayerProduct<'_>,
+        players: usize,
+        u: Columns<'_>,
+        x: &[f64],
+        (size, own): (usize, Range<usize>),
+        memory: &mut Memory,
+    ) {
+        let (length, count) = (u.len(), product.players.len());
+        self.factors(product, u, x, memory);
+        let Memory { values, multiplicities, factors, row, weights, .. } = memory;
+        let factor = |k: usize| &factors[k * length..(k + 1) * length];
+        // Products of the factors before each.
+        let mut before: Vec<f64> = multiplicities[own.clone()].iter().map(|m| m * product.scale).collect();
+        row.clear();
+        for k in 0..count {
+            row.extend_from_slice(&before);
+            before.iter_mut().zip(factor(k)).for_each(|(b, f)| *b *= f);
+        }
+        weights.clear();
+        weights.resize(length, 1.0);
+        for k in (0..count).rev() {
+            let from = (1 + product.players[k]) * size + own.start;
+            let both = row[k * length..(k + 1) * length].iter().zip(&*weights);
+            values[from..from + length].iter_mut().zip(both).for_each(|(v, (b, a))| *v += b * a);
+            weights.iter_mut().zip(factor(k)).for_each(|(w, f)| *w *= f);
+        }
+        // Without a player that has no factor here, the product is whole.
+        for player in (0..players).filter(|p| !product.players.contains(p)) {
+            let from = (1 + player) * size + own.start;
+            values[from..from + length].iter_mut().zip(&before).for_each(|(v, b)| *v += b);
+        }
+    }
+
+    /// Shapley interaction indices of all pairs of players with the sample's weights (see [`interaction::place`]), and a
+    /// bound on the error of each. Cost O(n² players²).
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] if `stop` is set.
+    pub(super) fn interactions(&self, weights: &dyn Weights, stop: &AtomicBool) -> Result<(Vec<f64>, f64)> {
+        let Channels::Values(products, players) = &self.channels else { return Ok((Vec::new(), 0.0)) };
+        let (n, stride, count) = (self.points.rows(), self.points.stride(), players * (players - 1) / 2);
+        let parts: Vec<(Vec<f64>, f64)> = (0..PARTS)
+            .into_par_iter()
+            .map(|part| {
+                let mut memory = Memory::default();
+                let (mut total, mut error) = (vec![0.0; count], 0.0);
+                // Long and short rows take turns.
+                for i in (part..n).step_by(PARTS) {
+                    if stop.load(Ordering::Relaxed) {
+                        return Err(Error::Interrupted);
+                    }
+                    let range = i / LANES * LANES..self.mask.end(i, n).next_multiple_of(LANES).min(stride);
+                    let (u, x) = (self.points.columns(&range), self.points.row(i));
+                    let mut own = vec![0.0; range.len()];
+                    weights.row(i, &range, &mut own);
+                    own.iter_mut().zip(range).for_each(|(w, j)| *w *= self.mask.multiplicity(i, j, n));
+                    for product in products {
+                        self.factors(product, u, &x, &mut memory);
+                        let active = memory.active.len();
+                        let list: Vec<Lanes> = own
+                            .as_chunks::<LANES>()
+                            .0
+                            .iter()
+                            .map(|w| Lanes(w.map(|w| w * product.scale)))
+                            .collect();
+                        let run = Run {
+                            a: &memory.factors,
+                            b: None,
+                            stride: u.len(),
+                            offset: 0,
+                            active: &memory.active,
+                            players: active,
+                            weights: &list,
+                            rounding: rounding(product, active, x.len()),
+                        };
+                        let mut sums = vec![Lanes::ZERO; active * active.saturating_sub(1) / 2];
+                        error += interaction::add_pairs(self.isa, &run, &mut sums);
+                        let mut found = sums.iter();
+                        for (at, &j) in memory.active.iter().enumerate() {
+                            for &l in &memory.active[at + 1..] {
+                                let [j, l] = [j, l].map(|k| product.players[k as usize]);
+                                let place = interaction::place(*players, j, l);
+                                total[place] += found.next().map_or(0.0, |lanes| lanes.sum());
+                            }
+                        }
+                    }
+                }
+                Ok((total, error))
+            })
+            .collect::<Result<_>>()?;
+        let (mut total, mut error) = (vec![0.0; count], 0.0);
+        for (part, bound) in &parts {
+            total.iter_mut().zip(part).for_each(|(t, v)| *t += v);
+            error += bound;
+        }
+        Ok((total, error))
+    }
+}
+
+/// What the engine must know of factors that it is not given.
+fn rounding(product: &PlayerProduct<'_>, active: usize, width: usize) -> Rounding {
+    let fixed = 12.0 * product.pieces().saturating_sub(active) as f64;
+    Rounding { per_log: 8.0 + width as f64, fixed, decay: 0.0 }
 }
 
 /// A sum of products in a fixed order, pair by pair where a weight may be meaningless but the value is 0.

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::dependence::{Centred, Wild};
-use super::pairs::{Draws, Mask, Pairs};
+use super::pairs::{Ask, Draws, Mask, Pairs};
 use super::two_samples::{Estimator, Labels, arrangement};
 use crate::kernel::Kernel;
 use crate::random::Random;
@@ -53,7 +53,7 @@ fn sums(
     draws: &dyn Draws,
 ) -> super::pairs::Sums {
     let groups = Groups::singletons(table.columns());
-    let pairs = Pairs::new(table, kernel, Some(&groups), mask).unwrap();
+    let pairs = Pairs::new(table, kernel, Ask::Values(&groups), mask).unwrap();
     pairs.sum(weights, Some(draws), D + 1, &AtomicBool::new(false)).unwrap()
 }
 

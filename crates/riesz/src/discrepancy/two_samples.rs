@@ -123,6 +123,10 @@ impl Draws for Relabelled<'_> {
         self.labels.len() / self.of.labels.len()
     }
 
+    fn columns(&self, _channels: usize) -> Option<usize> {
+        None
+    }
+
     fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {
         let draws = self.labels.chunks_exact(self.of.labels.len());
         draws.flat_map(|labels| labels[columns.clone()].iter().map(|&l| f64::from(l))).collect()
