@@ -32,6 +32,8 @@ mod witness;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use serde::{Deserialize, Serialize};
+
 pub use conditional::residuals;
 pub use two_samples::Estimator;
 pub use witness::{Witness, witness};
@@ -124,7 +126,7 @@ pub struct IndependenceTest {
 }
 
 /// What a test found.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TestResult {
     /// MMD² or HSIC; with several kernels that of the one whose studentised statistic is largest.
     pub statistic: f64,
@@ -141,7 +143,7 @@ pub struct TestResult {
 }
 
 /// What a test found with one kernel.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OfKernel {
     /// The kernel.
     pub kernel: Kernel,
@@ -152,7 +154,7 @@ pub struct OfKernel {
 }
 
 /// What features contribute to a statistic.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Attributions {
     /// Shapley values that add up to the statistic: one row, whose data are the sample's means and most frequent levels.
     pub explanation: Explanation,
@@ -164,7 +166,7 @@ pub struct Attributions {
 
 /// Shapley interaction values (players × players): off the diagonal half of the Shapley interaction index of the pair (Grabisch and Roubens
 /// 1999), on it what is left of the player's Shapley value. Rows add up to Shapley values, and all entries to the statistic.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Interactions {
     /// The values.
     pub values: Matrix,
@@ -177,7 +179,7 @@ pub struct Interactions {
 /// The null hypothesis is that of the whole test: the samples come from one distribution, or X and Y are independent. `adjusted` controls the
 /// chance of naming any feature if it holds. Where it does not, a feature that is itself distributed alike can have a value other than 0, because Shapley
 /// values share out what features do together.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Significance {
     /// By feature, the chance of a value at least as large.
     pub p_values: Vec<f64>,

@@ -1,5 +1,7 @@
 //! Where along a feature two samples differ.
 
+use serde::{Deserialize, Serialize};
+
 use super::{default_kernel, pooled};
 use crate::error::Result;
 use crate::kernel::Columns;
@@ -11,7 +13,7 @@ use crate::table::{ColumnKind, Groups, Table};
 const POINTS: usize = 101;
 
 /// The difference of two samples along a column.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Witness {
     /// The column.
     pub column: String,
