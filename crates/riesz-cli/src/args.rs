@@ -1,9 +1,13 @@
 //! What the command line understands.
 
+mod discrepancy;
+
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+
+pub use discrepancy::{CompareArgs, DependArgs, SelectArgs, TestArgs};
 
 use crate::failure::{Failure, Result};
 use crate::io::input::Source;
@@ -17,6 +21,8 @@ Examples:
   riesz explain m.riesz new.csv --background train.csv -o why.parquet
   riesz explain libsvm.model new.csv --game baseline --baseline typical.csv
   riesz explain m.riesz new.csv -o why.json && riesz plot beeswarm why.json -o why.svg
+  riesz compare a.csv b.csv -o differ.html                    what makes two samples differ
+  riesz depend data.csv --target price                        what a column depends on
   riesz inspect m.riesz                                       what is in the file";
 
 /// Kernel machines that explain themselves with exact Shapley values.
@@ -113,6 +119,12 @@ pub enum Command {
     Predict(PredictArgs),
     /// Explain the predictions for the rows of a table
     Explain(ExplainArgs),
+    /// Test whether two samples differ, and say in which features
+    Compare(Box<CompareArgs>),
+    /// Test whether a target depends on the other columns, and say on which
+    Depend(Box<DependArgs>),
+    /// Rank features by what a target depends on
+    Select(SelectArgs),
     /// Draw an explanation
     Plot(PlotArgs),
     /// Write a page about an explanation that opens in any browser, offline

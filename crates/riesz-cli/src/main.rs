@@ -1,13 +1,16 @@
 //! riesz on the command line: arguments, files, words and exit codes. What is computed is in the library.
 
 mod args;
+mod compare;
 mod completions;
 mod console;
 mod convert;
 mod demo;
+mod depend;
 mod estimators;
 mod explain;
 mod failure;
+mod finding;
 mod fit;
 mod games;
 mod inspect;
@@ -16,6 +19,7 @@ mod plot;
 mod predict;
 mod program;
 mod report;
+mod select;
 
 use std::cell::Cell;
 use std::process::ExitCode;
@@ -82,6 +86,9 @@ fn run(cli: Cli) -> Result<()> {
         Command::Fit(args) => fit::run(args, global, console),
         Command::Predict(args) => predict::run(&args, global, console),
         Command::Explain(args) => explain::run(&args, global, console),
+        Command::Compare(args) => compare::run(&args, global, console),
+        Command::Depend(args) => depend::run(&args, global, console),
+        Command::Select(args) => select::run(&args, global, console),
         Command::Plot(args) => plot::run(&args, global, console),
         Command::Report(args) => report::run(&args, global, console),
         Command::Inspect(args) => inspect::run(&args, global),

@@ -20,6 +20,11 @@ pub(crate) fn number(x: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
+/// A probability, to three decimals or as small as it is.
+pub(crate) fn p_value(p: f64) -> String {
+    if p >= 0.0005 { fixed(p, 3) } else { number(p) }
+}
+
 /// `number` with a sign in front, also for gains.
 pub(crate) fn signed(x: f64) -> String {
     let text = number(x);

@@ -11,7 +11,7 @@ use crate::svg::{Svg, Theme, variables};
 
 const TEMPLATE: &str = include_str!("../assets/report.html");
 const SCRIPT: &str = include_str!("../assets/report.js");
-const STYLE: &str = include_str!("../assets/report.css");
+pub(crate) const STYLE: &str = include_str!("../assets/report.css");
 
 /// What the page looks like.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,7 +90,7 @@ fn drawn_rows(explanation: &Explanation, max_rows: usize) -> Vec<usize> {
 }
 
 /// The picture as part of a page: the page's own style sheet holds the variables.
-fn inline(svg: Svg) -> String {
+pub(crate) fn inline(svg: Svg) -> String {
     svg.text.replace(&variables(), "").replace(" xmlns=\"http://www.w3.org/2000/svg\"", "")
 }
 
@@ -138,7 +138,7 @@ fn data(drawn: &Explanation, all: &Explanation) -> Value {
 }
 
 /// The panel's verdict (a class), its headline and its facts.
-fn exactness(e: &Explanation) -> Value {
+pub(crate) fn exactness(e: &Explanation) -> Value {
     let fact = |name: &str, value: String| json!({ "name": name, "value": value });
     match (&e.exactness, e.certificate()) {
         (Exactness::Estimated { std_error, evaluations, seed }, _) => json!({
@@ -174,7 +174,7 @@ fn exactness(e: &Explanation) -> Value {
 }
 
 /// What a content security policy wants to know of an inline script or style.
-fn hash(text: &str) -> String {
+pub(crate) fn hash(text: &str) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digest = Sha256::digest(text.as_bytes());
     let mut out = String::from("sha256-");

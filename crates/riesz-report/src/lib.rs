@@ -8,8 +8,10 @@ mod html;
 mod plot;
 mod png;
 mod svg;
+mod test_page;
 
 pub use html::{ReportOptions, report};
-pub use plot::{Plot, PlotOptions, render};
+pub use plot::{Plot, PlotOptions, render, render_null, render_test, render_witness};
 pub use png::png;
 pub use svg::{Svg, Theme};
+pub use test_page::{TestPage, test_report};

@@ -166,6 +166,17 @@ impl Canvas {
         self.push(&format!("<path d=\"M{}Z\" fill=\"{fill}\"/>\n", d.join("L")));
     }
 
+    /// A filled outline that lets through what lies below.
+    pub(crate) fn area(&mut self, points: &[(f64, f64)], paint: Paint, opacity: f64) {
+        let d: Vec<String> =
+            points.iter().map(|p| format!("{} {}", coordinate(p.0), coordinate(p.1))).collect();
+        let fill = paint.css(self.theme);
+        self.push(&format!(
+            "<path d=\"M{}Z\" fill=\"{fill}\" fill-opacity=\"{opacity:.2}\"/>\n",
+            d.join("L")
+        ));
+    }
+
     pub(crate) fn polyline(&mut self, points: &[(f64, f64)], paint: Paint) {
         let d: Vec<String> =
             points.iter().map(|p| format!("{} {}", coordinate(p.0), coordinate(p.1))).collect();

@@ -1,14 +1,18 @@
 //! The plots people know from explanations, one file each, and the list of them.
 
+mod bands;
 mod bar;
 mod beeswarm;
 mod dependence;
 mod force;
 mod heatmap;
+mod null;
 mod waterfall;
+mod witness;
 
 use std::str::FromStr;
 
+use riesz::discrepancy::{TestResult, Witness};
 use riesz::{Error, Explanation, Result};
 
 use crate::format::{self, single_column};
@@ -110,12 +114,7 @@ pub fn render(explanation: &Explanation, plot: Plot, options: &PlotOptions) -> R
             in_range("player", *player, explanation.players.len())?;
         }
     }
-    if !(280..=10_000).contains(&options.width) {
-        return Err(Error::parameter("width", options.width, "from 280 to 10000 pixels"));
-    }
-    if options.max_display == 0 {
-        return Err(Error::parameter("max_display", 0, "at least 1"));
-    }
+    fits(options)?;
     let draw = match plot {
         Plot::Beeswarm => beeswarm::draw,
         Plot::Bar => bar::draw,
@@ -125,6 +124,52 @@ pub fn render(explanation: &Explanation, plot: Plot, options: &PlotOptions) -> R
         Plot::Force => force::draw,
     };
     Ok(draw(explanation, options))
+}
+
+/// Draws what features contribute to a test's statistic, with what they contribute under the null hypothesis.
+///
+/// # Errors
+/// As [`render`]; [`Error::TooFew`] for a test that attributed nothing.
+pub fn render_test(found: &TestResult, options: &PlotOptions) -> Result<Svg> {
+    fits(options)?;
+    match &found.attributions {
+        Some(attributions) => {
+            check(&attributions.explanation)?;
+            Ok(bands::draw(attributions, options))
+        }
+        None => Err(Error::TooFew { what: "the list of attributions".into(), needed: 1, unit: "feature is" }),
+    }
+}
+
+/// Draws a test's statistic beside its null distribution.
+///
+/// # Errors
+/// [`Error::TooFew`] without draws; [`Error::Parameter`] for options.
+pub fn render_null(found: &TestResult, statistic: &str, options: &PlotOptions) -> Result<Svg> {
+    fits(options)?;
+    if found.null.is_empty() {
+        return Err(Error::TooFew { what: "the null distribution".into(), needed: 1, unit: "draw is" });
+    }
+    Ok(null::draw(found, statistic, options))
+}
+
+/// Draws where two samples differ along a column.
+///
+/// # Errors
+/// [`Error::Parameter`] for options.
+pub fn render_witness(found: &Witness, options: &PlotOptions) -> Result<Svg> {
+    fits(options)?;
+    Ok(witness::draw(found, options))
+}
+
+fn fits(options: &PlotOptions) -> Result<()> {
+    if !(280..=10_000).contains(&options.width) {
+        return Err(Error::parameter("width", options.width, "from 280 to 10000 pixels"));
+    }
+    if options.max_display == 0 {
+        return Err(Error::parameter("max_display", 0, "at least 1"));
+    }
+    Ok(())
 }
 
 /// Whether the explanation can be drawn at all.

@@ -16,14 +16,15 @@ use crate::table::{ColumnKind, Table};
 /// as dependence (Zhang, Peters, Janzing and Schölkopf 2011, §3; Shah and Peters 2020 show that no test does without such an assumption).
 ///
 /// # Errors
-/// [`Error::WrongKind`] for a categorical column of `x`; [`Error::Shape`] for tables of unequal length; those of
+/// [`Error::Parameter`] for a categorical column of `x`; [`Error::Shape`] for tables of unequal length; those of
 /// [`KernelRidge::fit`].
 pub fn residuals(x: &Table, given: &Table) -> Result<Table> {
     same_rows(given, x)?;
     for column in x.columns() {
         if column.kind != ColumnKind::Numeric {
-            let column = column.name.clone();
-            return Err(Error::WrongKind { column, found: "categories", expected: "numbers" });
+            let allowed =
+                "what is given can be taken away from numbers only; leave the categorical column out";
+            return Err(Error::parameter("column", &column.name, allowed));
         }
     }
     let (n, units) = (x.rows(), Units::standardised(x));

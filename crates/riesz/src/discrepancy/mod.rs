@@ -181,9 +181,10 @@ pub struct Interactions {
 /// values share out what features do together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Significance {
-    /// By feature, the chance of a value at least as large.
+    /// By feature, the chance of a value at least as far from the mean of the null distribution, to either side.
     pub p_values: Vec<f64>,
-    /// The same, adjusted for the number of features by the step-down maximum of studentised values (Westfall and Young 1993).
+    /// The same, adjusted for the number of features by the step-down maximum of the sizes of studentised values (Westfall
+    /// and Young 1993).
     pub adjusted: Vec<f64>,
     /// By feature, the middle 95 % of its values.
     pub bands: Vec<[f64; 2]>,
@@ -414,14 +415,18 @@ fn share(values: &[f64], indices: &[f64]) -> Matrix {
 /// Features against the null distribution. Where a kernel was chosen, what a feature's studentised value is compared with is the largest that it has
 /// with any of them.
 fn significance(sums: &[Sums], chosen: usize, players: usize) -> Significance {
+    let size = |of: &Sums, player: usize| -> Vec<f64> {
+        let scores = null::studentised(of.observed[player], &of.draws(player), of.tie());
+        scores.iter().map(|v| v.abs()).collect()
+    };
     let own = &sums[chosen];
     let mut scores = Vec::with_capacity(players);
     let mut p_values = Vec::with_capacity(players);
     let mut bands = Vec::with_capacity(players);
     for player in 1..=players {
-        let mut score = null::studentised(own.observed[player], &own.draws(player), own.tie());
+        let mut score = size(own, player);
         for other in sums {
-            let draws = null::studentised(other.observed[player], &other.draws(player), other.tie());
+            let draws = size(other, player);
             score[1..].iter_mut().zip(&draws[1..]).for_each(|(s, d)| *s = s.max(*d));
         }
         p_values.push(null::p_value(score[0], &score[1..], null::SCORE));
@@ -489,7 +494,10 @@ fn kernels(given: &[Kernel], sample: &Table) -> Result<Vec<Kernel>> {
 }
 
 /// The rows of `x`, then those of `z` with columns matched by name. A level that only one of them has is a level of both.
-fn pooled(x: &Table, z: &Table) -> Result<Table> {
+///
+/// # Errors
+/// As [`Table::conform`].
+pub fn pooled(x: &Table, z: &Table) -> Result<Table> {
     let mut columns = x.columns().to_vec();
     for column in &mut columns {
         let ColumnKind::Categorical { levels } = &mut column.kind else { continue };

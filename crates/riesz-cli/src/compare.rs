@@ -1,0 +1,181 @@
+//! `riesz compare`.
+
+use riesz::discrepancy::{Estimator, TestResult, TwoSampleTest, Witness, witness};
+use riesz::explanation::Fact;
+use riesz::{Kernel, Table};
+
+use crate::args::{CompareArgs, Global};
+use crate::console::Console;
+use crate::failure::{Failure, Result};
+use crate::finding::{Finding, Form, brief, kernels, settings};
+use crate::io::typing::Columns;
+
+/// Features whose witness functions stand on the page.
+const WITNESSES: usize = 4;
+
+/// Reads two samples, tests whether they differ, and writes what was found.
+pub fn run(args: &CompareArgs, global: &Global, console: Console) -> Result<()> {
+    let format = Form::of(&args.test, global)?;
+    let Samples { first, second, names } = read(args, &console)?;
+    let (n, m) = (first.rows(), second.rows());
+    let estimator = match (args.estimator.as_str(), args.block_size) {
+        ("block", size) => Estimator::Block(size.unwrap_or((n.min(m) as f64).sqrt() as usize).max(2)),
+        (_, Some(_)) => {
+            return Err(Failure::input("--block-size belongs to --estimator block: leave it out"));
+        }
+        ("biased", _) => Estimator::Biased,
+        ("linear", _) => Estimator::LINEAR,
+        _ => Estimator::Unbiased,
+    };
+    if let Estimator::Block(q) = estimator {
+        let used = n.min(m) / q * q;
+        if used < n.max(m) {
+            console.note(format!("note: blocks of {q} rows use the first {used} rows of each sample"));
+        }
+    }
+    let pooled = riesz::discrepancy::pooled(&first, &second)?;
+    let test = TwoSampleTest {
+        kernels: kernels(&args.test, &pooled)?,
+        estimator,
+        settings: settings(&args.test, global, &pooled)?,
+    };
+    let progress = console.progress(&format!("comparing {n} with {m} rows"));
+    let mut found = test.run(&first, &second)?;
+    drop(progress);
+    if let Some(attributions) = &mut found.attributions {
+        let run = &mut attributions.explanation.provenance.run;
+        run.extend([Fact::new("first sample", &names[0]), Fact::new("second sample", &names[1])]);
+    }
+    let verdict = verdict(&found, &names);
+    let kernel = found.by_kernel[found.chosen].kernel.clone();
+    let finding = Finding {
+        name: "MMD²",
+        title: format!("{} against {}", names[0], names[1]),
+        verdict,
+        found: &found,
+        // Only a page shows them.
+        witnesses: &|| witnesses(&first, &second, &kernel, &found),
+    };
+    finding.write(&args.test, format, &console)
+}
+
+fn verdict(found: &TestResult, names: &[String; 2]) -> String {
+    let [first, second] = names;
+    match found.p_value {
+        None => {
+            format!("MMD² between {first} and {second} is {}; no test was asked for.", brief(found.statistic))
+        }
+        Some(p) if p <= 0.05 => format!(
+            "The samples differ: if {first} and {second} had one distribution, MMD² would be {} or larger with probability {p:.3}.",
+            brief(found.statistic)
+        ),
+        Some(p) => format!(
+            "No difference is seen: if {first} and {second} had one distribution, MMD² would be {} or larger with probability {p:.3}.",
+            brief(found.statistic)
+        ),
+    }
+}
+
+/// Those of the columns of the features that contribute most.
+fn witnesses(first: &Table, second: &Table, kernel: &Kernel, found: &TestResult) -> Result<Vec<Witness>> {
+    let Some(attributions) = &found.attributions else { return Ok(Vec::new()) };
+    let explanation = &attributions.explanation;
+    let values = explanation.row_values(0, 0);
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+    let columns = order.iter().filter_map(|&j| match explanation.players[j].columns.as_slice() {
+        [one] => Some(explanation.data.columns()[*one].name.as_str()),
+        _ => None,
+    });
+    columns.take(WITNESSES).map(|column| Ok(witness(first, second, Some(kernel), column)?)).collect()
+}
+
+struct Samples {
+    first: Table,
+    second: Table,
+    names: [String; 2],
+}
+
+fn read(args: &CompareArgs, console: &Console) -> Result<Samples> {
+    let test = &args.test;
+    let rows = test.table.source(&args.first).open()?;
+    let (name, header) = (rows.name.clone(), rows.header().to_vec());
+    rows.places(test.ignore.iter().chain(&test.categorical))?;
+    let by = args.by.as_deref().map(|by| split(by, &header));
+    let by_column = by.as_ref().map(|(column, _)| column.clone());
+    let features: Vec<String> = header
+        .iter()
+        .filter(|c| !test.ignore.contains(c) && by_column.as_ref() != Some(c))
+        .cloned()
+        .collect();
+    if features.is_empty() {
+        return Err(Failure::input(format!("{name}: no column is left to compare")));
+    }
+    let mut wanted = features.clone();
+    wanted.extend(by_column.clone());
+    let columns = Columns::read(rows, &wanted)?;
+    if let Some((column, value)) = by {
+        let all = columns.table(&features, &test.categorical, console)?;
+        let (levels, codes) = columns.levels(&column)?;
+        let level = match &value {
+            Some(value) => levels.iter().position(|l| l == value).ok_or_else(|| {
+                let known = riesz::error::listed(&levels);
+                Failure::input(format!(
+                    "{name}: column '{column}' is never '{value}'; its values are: {known}"
+                ))
+            })?,
+            None if levels.len() == 2 => 0,
+            None => {
+                let known = riesz::error::listed(&levels);
+                return Err(Failure::input(format!(
+                    "{name}: column '{column}' has {} values ({known}): two samples need two; compare one with all others by --by '{column}=VALUE'",
+                    levels.len()
+                )));
+            }
+        };
+        let of = |own: bool| -> Vec<usize> {
+            (0..all.rows()).filter(|&i| (codes[i] == level as f64) == own).collect()
+        };
+        let first = format!("{column} = {}", levels[level]);
+        let second = match levels.as_slice() {
+            [_, _] => format!("{column} = {}", levels[1 - level]),
+            _ => "all others".into(),
+        };
+        return Ok(Samples {
+            first: all.select_rows(&of(true)),
+            second: all.select_rows(&of(false)),
+            names: [first, second],
+        });
+    }
+    let Some(second) = &args.second else {
+        return Err(Failure::input("give a second table, or --by COL to split the first"));
+    };
+    let rows = test.table.source(second).open()?;
+    let extra: Vec<&String> =
+        rows.header().iter().filter(|c| !features.contains(c) && !test.ignore.contains(c)).collect();
+    if !extra.is_empty() {
+        let extra = riesz::error::listed(&extra);
+        console.warn(format!("{} has columns that {name} lacks, which are left out: {extra}", rows.name));
+    }
+    let others = Columns::read(rows, &features)?;
+    // A column of either that holds text is one of levels in both.
+    let mut categorical = test.categorical.clone();
+    for feature in &features {
+        if columns.is_text(feature)? || others.is_text(feature)? {
+            categorical.push(feature.clone());
+        }
+    }
+    Ok(Samples {
+        first: columns.table(&features, &categorical, console)?,
+        second: others.table(&features, &categorical, console)?,
+        names: [name, others.name],
+    })
+}
+
+/// `COL` or `COL=VALUE`; a column's own name may hold an equals sign.
+fn split(by: &str, header: &[String]) -> (String, Option<String>) {
+    match by.split_once('=') {
+        Some((column, value)) if !header.iter().any(|h| h == by) => (column.into(), Some(value.into())),
+        _ => (by.into(), None),
+    }
+}

@@ -1,0 +1,104 @@
+//! `riesz depend`.
+
+use riesz::discrepancy::{IndependenceTest, Null, TestResult, residuals};
+use riesz::explanation::Fact;
+use riesz::kernel::{KernelExpression, Units};
+use riesz::{Kernel, Table};
+
+use crate::args::{DependArgs, Global};
+use crate::console::Console;
+use crate::failure::{Failure, Result};
+use crate::finding::{Finding, Form, brief, kernels, settings};
+use crate::io::typing::Columns;
+
+/// Reads, tests whether targets depend on features, and writes what was found.
+pub fn run(args: &DependArgs, global: &Global, console: Console) -> Result<()> {
+    let format = Form::of(&args.test, global)?;
+    let test = &args.test;
+    let rows = test.table.source(&args.data).open()?;
+    let (name, header) = (rows.name.clone(), rows.header().to_vec());
+    rows.places(args.target.iter().chain(&args.given).chain(&test.ignore).chain(&test.categorical))?;
+    if let Some(both) = args.given.iter().find(|c| args.target.contains(c)) {
+        return Err(Failure::input(format!("column '{both}' cannot be a target and given: leave one out")));
+    }
+    let features: Vec<String> = header
+        .iter()
+        .filter(|c| !args.target.contains(c) && !args.given.contains(c) && !test.ignore.contains(c))
+        .cloned()
+        .collect();
+    if features.is_empty() {
+        return Err(Failure::input(format!("{name}: no column is left that the target could depend on")));
+    }
+    let wanted: Vec<String> = features.iter().chain(&args.target).chain(&args.given).cloned().collect();
+    let columns = Columns::read(rows, &wanted)?;
+    let table = |names: &[String]| columns.table(names, &test.categorical, &console);
+    let (mut x, mut y) = (table(&features)?, table(&args.target)?);
+    if !args.given.is_empty() {
+        let given = table(&args.given)?;
+        let progress = console.progress("taking away what is given");
+        (x, y) = (residuals(&x, &given)?, residuals(&y, &given)?);
+        drop(progress);
+    }
+    // The kernels belong to the features and the targets, whichever of them the statistic is shared out to.
+    let target_kernel = args.target_kernel.as_deref().map(|text| expression(text, &y, args)).transpose()?;
+    let (by, other) = if args.by_target { (&y, &x) } else { (&x, &y) };
+    let (own, others) = if args.by_target {
+        let of_features = kernels(test, &x)?;
+        if of_features.len() > 1 {
+            return Err(Failure::input(
+                "with --by-target there is one kernel of the features: give one --kernel",
+            ));
+        }
+        (target_kernel.into_iter().collect(), of_features.into_iter().next())
+    } else {
+        (kernels(test, &x)?, target_kernel)
+    };
+    let hsic = IndependenceTest {
+        kernels: own,
+        target_kernel: others,
+        unbiased: args.estimator == "unbiased",
+        null: args.wild_bootstrap.map_or(Null::Permutation, Null::WildBootstrap),
+        settings: settings(test, global, by)?,
+    };
+    let progress = console.progress(&format!("testing {} rows", x.rows()));
+    let mut found = hsic.run(by, other)?;
+    drop(progress);
+    if let Some(attributions) = &mut found.attributions {
+        let run = &mut attributions.explanation.provenance.run;
+        run.extend([Fact::new("data", &name), Fact::new("target", args.target.join(", "))]);
+        if !args.given.is_empty() {
+            run.push(Fact::new("given", args.given.join(", ")));
+        }
+    }
+    let finding = Finding {
+        name: "HSIC",
+        title: format!("What {} depends on", args.target.join(", ")),
+        verdict: verdict(&found, args),
+        found: &found,
+        witnesses: &|| Ok(Vec::new()),
+    };
+    finding.write(test, format, &console)
+}
+
+fn expression(text: &str, y: &Table, args: &DependArgs) -> Result<Kernel> {
+    let units = if args.test.no_standardise { Units::raw(y.width()) } else { Units::standardised(y) };
+    Ok(KernelExpression::parse(text)?.resolve(y, &units)?)
+}
+
+fn verdict(found: &TestResult, args: &DependArgs) -> String {
+    let target = args.target.join(", ");
+    let beyond = match args.given.as_slice() {
+        [] => String::new(),
+        given => format!(" beyond what {} says of both", given.join(", ")),
+    };
+    let value = brief(found.statistic);
+    match found.p_value {
+        None => format!("HSIC of {target} and the features is {value}{beyond}; no test was asked for."),
+        Some(p) if p <= 0.05 => format!(
+            "{target} depends on the features{beyond}: if it did not, HSIC would be {value} or larger with probability {p:.3}."
+        ),
+        Some(p) => format!(
+            "No dependence of {target} on the features is seen{beyond}: without any, HSIC would be {value} or larger with probability {p:.3}."
+        ),
+    }
+}

@@ -1,0 +1,267 @@
+//! What `compare` and `depend` share: a test's settings from arguments, and what was found as words, table, picture or page.
+
+use std::fmt::Write as _;
+
+use riesz::discrepancy::{
+    Attribute, Attributions, Settings, TestResult, Witness, default_kernel, lengthscale_grid,
+};
+use riesz::explanation::Fact;
+use riesz::kernel::{KernelExpression, Units};
+use riesz::{Kernel, Table};
+use riesz_report::{PlotOptions, TestPage, png, render_test, test_report};
+use serde_json::json;
+
+use crate::args::{Format, Global, TestArgs};
+use crate::console::{Console, printable};
+use crate::explain::Certificate;
+use crate::failure::{Failure, Result};
+use crate::games::read_groups;
+use crate::io::output::write_all;
+use crate::io::write::{Cells, TableWriter};
+
+/// Pixels of a PNG to one of the SVG.
+const SCALE: f32 = 2.0;
+
+/// The form in which a finding is written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Form {
+    /// Words.
+    Text,
+    /// A table of features.
+    Table(Format),
+    /// Everything.
+    Json,
+    /// A picture.
+    Picture {
+        /// PNG rather than SVG.
+        pixels: bool,
+    },
+    /// A page.
+    Page,
+}
+
+impl Form {
+    /// As asked, or by the extension of the output; refused if the test does not yield it.
+    pub fn of(args: &TestArgs, global: &Global) -> Result<Self> {
+        let extension = args
+            .output
+            .as_deref()
+            .and_then(|p| p.extension())
+            .map(|e| e.to_string_lossy().to_ascii_lowercase());
+        let form = match (global.format, extension.as_deref()) {
+            (Some(Format::Text), _) | (None, None | Some("txt")) => Self::Text,
+            (Some(Format::Json), _) | (None, Some("json")) => Self::Json,
+            (Some(Format::Svg), _) | (None, Some("svg")) => Self::Picture { pixels: false },
+            (Some(Format::Png), _) | (None, Some("png")) => Self::Picture { pixels: true },
+            (Some(format @ (Format::Csv | Format::Parquet)), _) => Self::Table(format),
+            (None, Some("csv")) => Self::Table(Format::Csv),
+            (None, Some("parquet" | "pq")) => Self::Table(Format::Parquet),
+            (None, Some("html" | "htm")) => Self::Page,
+            (None, Some(other)) => {
+                return Err(Failure::input(format!(
+                    "a finding is written as .html, .svg, .png, .csv, .parquet, .json or .txt, not as .{other}"
+                )));
+            }
+        };
+        if args.statistic_only && !matches!(form, Self::Text | Self::Json) {
+            return Err(Failure::input(
+                "with --statistic-only there are no features to show: write words or JSON, or leave it out",
+            ));
+        }
+        Ok(form)
+    }
+}
+
+/// The kernels that were asked for, and their multiples; none for the default.
+pub fn kernels(args: &TestArgs, sample: &Table) -> Result<Vec<Kernel>> {
+    let units = if args.no_standardise { Units::raw(sample.width()) } else { Units::standardised(sample) };
+    let mut kernels = Vec::new();
+    for text in &args.kernel {
+        kernels.push(KernelExpression::parse(text)?.resolve(sample, &units)?);
+    }
+    if kernels.is_empty() && args.no_standardise {
+        kernels.push(KernelExpression::parse("rbf")?.resolve(sample, &units)?);
+    }
+    if let Some(bad) = args.lengthscales.iter().find(|m| !(m.is_finite() && **m > 0.0)) {
+        return Err(Failure::input(format!("--lengthscales {bad}: multiples are positive numbers")));
+    }
+    if args.lengthscales.is_empty() {
+        return Ok(kernels);
+    }
+    if kernels.is_empty() {
+        kernels.push(default_kernel(sample)?);
+    }
+    Ok(kernels.iter().flat_map(|kernel| lengthscale_grid(kernel, &args.lengthscales)).collect())
+}
+
+/// The settings that were asked for, for features in the columns of `sample`.
+pub fn settings(args: &TestArgs, global: &Global, sample: &Table) -> Result<Settings> {
+    Ok(Settings {
+        attribute: if args.statistic_only { Attribute::Nothing } else { Attribute::Significance },
+        groups: args.groups.as_deref().map(|g| read_groups(g, sample.columns())).transpose()?,
+        interactions: args.interactions,
+        permutations: args.permutations,
+        seed: global.seed,
+        ..Settings::default()
+    })
+}
+
+/// A statistic, to four significant digits.
+pub fn brief(value: f64) -> String {
+    let rounded = format!("{value:.3e}").parse().unwrap_or(value);
+    Fact::measured("", rounded).value
+}
+
+/// What a test found, and how to speak of it.
+pub struct Finding<'f> {
+    /// The statistic.
+    pub name: &'f str,
+    /// What was tested.
+    pub title: String,
+    /// The verdict, in a sentence.
+    pub verdict: String,
+    /// What was found.
+    pub found: &'f TestResult,
+    /// Where samples differ, column by column, for the page.
+    pub witnesses: &'f dyn Fn() -> Result<Vec<Witness>>,
+}
+
+impl Finding<'_> {
+    /// Writes it.
+    pub fn write(&self, args: &TestArgs, form: Form, console: &Console) -> Result<()> {
+        let path = args.output.as_deref();
+        let options = PlotOptions { max_display: args.max_display, ..PlotOptions::default() };
+        match form {
+            Form::Text => write_all(path, self.text(args.max_display).as_bytes())?,
+            Form::Json => write_all(path, format!("{:#}\n", self.record()?).as_bytes())?,
+            Form::Table(format) => self.table(path, format)?,
+            Form::Picture { pixels } => {
+                let picture = render_test(self.found, &options)?;
+                let bytes = if pixels { png(&picture, SCALE)? } else { picture.text.into_bytes() };
+                write_all(path, &bytes)?;
+            }
+            Form::Page => {
+                let page = TestPage {
+                    title: args.title.as_deref().unwrap_or(&self.title),
+                    verdict: &self.verdict,
+                    found: self.found,
+                    witnesses: &(self.witnesses)()?,
+                    max_display: args.max_display,
+                };
+                write_all(path, test_report(&page)?.as_bytes())?;
+            }
+        }
+        if form != Form::Text {
+            console.note(&self.verdict);
+        }
+        let Some(attributions) = &self.found.attributions else { return Ok(()) };
+        let mut certificate = Certificate::default();
+        certificate.include(&attributions.explanation);
+        certificate.check()
+    }
+
+    fn text(&self, most: usize) -> String {
+        let found = self.found;
+        let mut text = format!("{}\n\n", self.verdict);
+        let _ = write!(text, "{} = {:.6e}", self.name, found.statistic);
+        if let Some(p) = found.p_value {
+            let _ = write!(text, ", p = {p:.4} ({} draws from the null distribution)", found.null.len());
+        }
+        text.push('\n');
+        for (k, one) in found.by_kernel.iter().enumerate() {
+            let formula = printable(&one.kernel.formula());
+            if found.by_kernel.len() == 1 {
+                let _ = writeln!(text, "kernel: {formula}");
+                continue;
+            }
+            let p = one.p_value.map_or_else(String::new, |p| format!(", adjusted p = {p:.4}"));
+            let mark = if k == found.chosen { '*' } else { ' ' };
+            let _ = writeln!(text, "{mark} {formula}: {:.6e}{p}", one.statistic);
+        }
+        if let Some(attributions) = &found.attributions {
+            self.features(attributions, most, &mut text);
+        }
+        text
+    }
+
+    fn features(&self, found: &Attributions, most: usize, text: &mut String) {
+        let explanation = &found.explanation;
+        let values = explanation.row_values(0, 0);
+        let names: Vec<String> = explanation.players.iter().map(|p| printable(&p.name)).collect();
+        let order = descending(values);
+        let width = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).max(7);
+        let head =
+            found.significance.as_ref().map_or("", |_| "      95 % under the null        p  adjusted p");
+        let _ = writeln!(text, "\n{:width$}  Shapley value{head}", "feature");
+        for &j in order.iter().take(most) {
+            let _ = write!(text, "{:width$}  {:>13.6e}", names[j], values[j]);
+            if let Some(s) = &found.significance {
+                let [low, high] = s.bands[j];
+                let (p, adjusted) = (s.p_values[j], s.adjusted[j]);
+                let _ = write!(text, "  {low:>10.2e} {high:>10.2e}  {p:>7.4}     {adjusted:>7.4}");
+            }
+            text.push('\n');
+        }
+        if order.len() > most {
+            let rest: f64 = order[most..].iter().map(|&j| values[j]).sum();
+            let _ = writeln!(text, "and {} more, together {rest:.6e}", order.len() - most);
+        }
+        if let Some(interactions) = &found.interactions {
+            let mut pairs: Vec<(usize, usize, f64)> = Vec::new();
+            for j in 0..values.len() {
+                pairs.extend((j + 1..values.len()).map(|l| (j, l, 2.0 * interactions.values[(j, l)])));
+            }
+            pairs.sort_by(|a, b| b.2.abs().total_cmp(&a.2.abs()));
+            let _ = writeln!(text, "\n{:width$}  Shapley interaction index", "pair");
+            for (j, l, value) in pairs.iter().take(most) {
+                let _ = writeln!(text, "{} x {}  {value:.6e}", names[*j], names[*l]);
+            }
+        }
+        let mut certificate = Certificate::default();
+        certificate.include(explanation);
+        let words = certificate.words().replace("the predictions", "the statistic");
+        let _ = writeln!(text, "\n{words}");
+    }
+
+    fn record(&self) -> Result<serde_json::Value> {
+        let broken = |e: serde_json::Error| Failure::input(format!("the finding cannot be written: {e}"));
+        let found = serde_json::to_value(self.found).map_err(broken)?;
+        let mut record =
+            json!({ "format": "riesz-test", "version": 1, "test": self.name, "verdict": self.verdict });
+        if let (Some(record), serde_json::Value::Object(found)) = (record.as_object_mut(), found) {
+            record.extend(found);
+        }
+        Ok(record)
+    }
+
+    fn table(&self, path: Option<&std::path::Path>, format: Format) -> Result<()> {
+        let Some(found) = &self.found.attributions else { return Ok(()) };
+        let (explanation, s) = (&found.explanation, found.significance.as_ref());
+        let values = explanation.row_values(0, 0);
+        let order = descending(values);
+        let mut names = vec!["feature".to_string(), "value".into()];
+        let mut cells = vec![
+            Cells::Texts(order.iter().map(|&j| explanation.players[j].name.clone()).collect()),
+            Cells::Numbers(order.iter().map(|&j| values[j]).collect()),
+        ];
+        if let Some(s) = s {
+            names.extend(["null_low", "null_high", "p_value", "adjusted_p_value"].map(String::from));
+            let column = |of: &dyn Fn(usize) -> f64| Cells::Numbers(order.iter().map(|&j| of(j)).collect());
+            cells.push(column(&|j| s.bands[j][0]));
+            cells.push(column(&|j| s.bands[j][1]));
+            cells.push(column(&|j| s.p_values[j]));
+            cells.push(column(&|j| s.adjusted[j]));
+        }
+        let mut example = vec![Cells::Texts(Vec::new())];
+        example.extend((1..names.len()).map(|_| Cells::Numbers(Vec::new())));
+        let mut table = TableWriter::open(path, format, names, example)?;
+        table.rows(cells)?;
+        table.finish()
+    }
+}
+
+fn descending(values: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+    order
+}

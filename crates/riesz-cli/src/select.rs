@@ -1,0 +1,48 @@
+//! `riesz select`.
+
+use riesz::discrepancy::selection::{Method, rank};
+
+use crate::args::{Global, SelectArgs};
+use crate::console::Console;
+use crate::failure::{Failure, Result};
+use crate::io::typing::Columns;
+use crate::io::write::{Cells, TableWriter};
+
+/// Reads, ranks the features and writes their names.
+pub fn run(args: &SelectArgs, global: &Global, console: Console) -> Result<()> {
+    let format = global.table_format(args.output.as_deref())?;
+    let rows = args.table.source(&args.data).open()?;
+    let (name, header) = (rows.name.clone(), rows.header().to_vec());
+    rows.places(args.target.iter().chain(&args.ignore).chain(&args.categorical))?;
+    let features: Vec<String> =
+        header.iter().filter(|c| !args.target.contains(c) && !args.ignore.contains(c)).cloned().collect();
+    if features.is_empty() {
+        return Err(Failure::input(format!("{name}: no column is left to select from")));
+    }
+    let wanted = args.features.unwrap_or(features.len());
+    if wanted == 0 || wanted > features.len() {
+        return Err(Failure::input(format!(
+            "--features {wanted}: from 1 to the {} there are",
+            features.len()
+        )));
+    }
+    let method = Method::named(&args.method)
+        .ok_or_else(|| Failure::input(format!("there is no method '{}'", args.method)))?;
+    let all: Vec<String> = features.iter().chain(&args.target).cloned().collect();
+    let columns = Columns::read(rows, &all)?;
+    let x = columns.table(&features, &args.categorical, &console)?;
+    let y = columns.table(&args.target, &args.categorical, &console)?;
+    let progress = console.progress(&format!("ranking {} features by {} rows", x.width(), x.rows()));
+    let found = rank(&x, &y, method, None, None, wanted)?;
+    drop(progress);
+    let best = &found.order[..wanted];
+    let names = ["rank", "feature", "score"].map(String::from).to_vec();
+    let example = vec![Cells::Integers(Vec::new()), Cells::Texts(Vec::new()), Cells::Numbers(Vec::new())];
+    let mut table = TableWriter::open(args.output.as_deref(), format, names, example)?;
+    table.rows(vec![
+        Cells::Integers((1..=wanted as i64).collect()),
+        Cells::Texts(best.iter().map(|&j| features[j].clone()).collect()),
+        Cells::Numbers(best.iter().map(|&j| found.scores[j]).collect()),
+    ])?;
+    table.finish()
+}

@@ -1,0 +1,104 @@
+//! One self-contained page about a two-sample or independence test: verdict, features, pictures, provenance. No network, no script.
+
+use minijinja::{Environment, context};
+use riesz::discrepancy::{TestResult, Witness};
+use riesz::{Error, Result};
+
+use crate::format::{number, p_value};
+use crate::html::{STYLE, exactness, hash, inline};
+use crate::plot::{PlotOptions, render_null, render_test, render_witness};
+use crate::svg::{Svg, Theme};
+
+const TEMPLATE: &str = include_str!("../assets/test.html");
+
+/// What stands on the page.
+#[derive(Debug, Clone)]
+pub struct TestPage<'p> {
+    /// The page's title.
+    pub title: &'p str,
+    /// The verdict, in a sentence.
+    pub verdict: &'p str,
+    /// What was tested.
+    pub found: &'p TestResult,
+    /// Where the samples differ, column by column.
+    pub witnesses: &'p [Witness],
+    /// Most features shown by name in the plot; the table has all.
+    pub max_display: usize,
+}
+
+/// The page as one HTML file that opens from disk and loads nothing.
+///
+/// # Errors
+/// As [`render_test`].
+pub fn test_report(page: &TestPage<'_>) -> Result<String> {
+    let found = page.found;
+    let options = |width| PlotOptions {
+        theme: Theme::Auto,
+        width,
+        max_display: page.max_display,
+        ..PlotOptions::default()
+    };
+    let both = |draw: &dyn Fn(&PlotOptions) -> Result<Svg>| -> Result<Vec<String>> {
+        [720, 330].into_iter().map(|width| Ok(inline(draw(&options(width))?))).collect()
+    };
+    let Some(attributions) = &found.attributions else {
+        return Err(Error::TooFew { what: "the list of attributions".into(), needed: 1, unit: "feature is" });
+    };
+    let e = &attributions.explanation;
+    let values = e.row_values(0, 0);
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+    let rows: Vec<_> = order
+        .iter()
+        .map(|&j| {
+            let significance = attributions.significance.as_ref();
+            context! {
+                name => e.players[j].name.as_str(),
+                value => number(values[j]),
+                band => significance.map(|s| format!("{} … {}", number(s.bands[j][0]), number(s.bands[j][1]))),
+                p_value => significance.map(|s| p_value(s.p_values[j])),
+                adjusted => significance.map(|s| p_value(s.adjusted[j])),
+                found => significance.is_some_and(|s| s.adjusted[j] <= 0.05),
+            }
+        })
+        .collect();
+    let kernels: Vec<_> = found
+        .by_kernel
+        .iter()
+        .map(|k| {
+            context! {
+                formula => k.kernel.formula(),
+                statistic => number(k.statistic),
+                p_value => k.p_value.map(p_value),
+            }
+        })
+        .collect();
+    let statistic = &e.output_names[0];
+    let witnesses = page
+        .witnesses
+        .iter()
+        .map(|w| Ok(context! { column => w.column.as_str(), plots => both(&|o| render_witness(w, o))? }))
+        .collect::<Result<Vec<_>>>()?;
+    let null = if found.null.is_empty() { None } else { Some(both(&|o| render_null(found, statistic, o))?) };
+    let page = context! {
+        title => page.title,
+        verdict => page.verdict,
+        style => STYLE,
+        style_hash => hash(STYLE),
+        statistic => statistic.as_str(),
+        features => values.len(),
+        absent => e.provenance.absent.as_str(),
+        significance => attributions.significance.is_some(),
+        bars => both(&|o| render_test(found, o))?,
+        null => null,
+        rows => rows,
+        kernels => kernels,
+        witnesses => witnesses,
+        exactness => minijinja::value::Serde(exactness(e)),
+        provenance => minijinja::value::Serde(&e.provenance),
+    };
+    let mut environment = Environment::new();
+    let broken = |e: minijinja::Error| Error::Format { problem: format!("the page cannot be written: {e}") };
+    environment.add_template("test.html", TEMPLATE).map_err(broken)?;
+    environment.get_template("test.html").and_then(|t| t.render(page)).map_err(broken)
+}
