@@ -48,6 +48,14 @@ impl Mask {
         }
     }
 
+    /// The number of columns that a tile should have: few for small blocks, outside of which nothing counts.
+    fn columns(self) -> usize {
+        match self {
+            Self::Everything | Self::OffDiagonal => COLUMNS,
+            Self::Blocks(q) => (2 * q).next_multiple_of(LANES).clamp(TILE, COLUMNS),
+        }
+    }
+
     fn multiplicity(self, i: usize, j: usize, n: usize) -> f64 {
         match self {
             _ if j < i || j >= self.end(i, n) => 0.0,
@@ -263,7 +271,7 @@ impl<'k> Pairs<'k> {
         stop: &AtomicBool,
     ) -> Result<Sums> {
         let (n, stride) = (self.points.rows(), self.points.stride());
-        let width = draws.and_then(|draws| draws.columns(drawn)).unwrap_or(COLUMNS);
+        let width = draws.and_then(|draws| draws.columns(drawn)).unwrap_or(self.mask.columns());
         let empty = || Sums::new(self.channels(), drawn, draws.map_or(0, Draws::count));
         let tasks: Vec<[Range<usize>; 2]> = (0..stride)
             .step_by(width)
