@@ -1,0 +1,119 @@
+"""Which variables make two samples differ: normal against Student t, equal distributions, diabetes by sex (figures 5 to 8 of Mohammadi et al. 2025).
+
+    python experiments/two_samples.py [--full]
+
+Twenty independent variables, n = m = 1000. In the first setting both samples are standard normal in the first ten; in the last ten one is normal, the other Student t
+with three degrees of freedom, scaled as in the authors' code by the normal block's sample mean and deviation, so that its variance is about three times as
+large. In the second setting all twenty are normal. Each repetition gives exact Shapley values of the unbiased MMD², with one median length scale. Full:
+1,000 repetitions. Then the diabetes data, women against men.
+
+Published: variables 1 to 10 are a little negative and 11 to 20 positive; if nothing differs all are alike around 0; between the sexes s3, s4, bp, s6, age, s5
+and s2 raise the discrepancy, in this order, and bmi and s1 hide it.
+
+What the signs mean: an absent variable's factor is 1. A variable that is distributed alike in both samples adds factors below 1 to every pair, which
+makes rows less alike and what the others show smaller: it hides some of it.
+"""
+
+import time
+
+import numpy as np
+from _figures import COLOURS, arguments, finish, panels, table
+from sklearn.datasets import load_diabetes
+
+import riesz
+from riesz.kernels import RBF
+
+D, N = 20, 1000
+
+
+def median_distance(X):
+    X = X[np.random.default_rng(0).permutation(len(X))[:1000]]
+    square = ((X**2).sum(1)[:, None] + (X**2).sum(1) - 2 * X @ X.T)[np.triu_indices(len(X), 1)]
+    return float(np.sqrt(np.median(np.maximum(square, 0))))
+
+
+def attribute(X, Z):
+    kernel = RBF(median_distance(np.vstack([X, Z])))
+    return riesz.mmd_test(X, Z, kernel=kernel, permutations=0).attributions.values[0]
+
+
+def simulate(repetitions, heavy_tails):
+    values = []
+    for seed in range(repetitions):
+        rng = np.random.default_rng(seed)
+        X, Z = rng.normal(size=(N, D)), rng.normal(size=(N, D))
+        if heavy_tails:
+            block = X[:, D // 2 :]
+            Z[:, D // 2 :] = block.mean(0) + block.std(0) * rng.standard_t(3, size=(N, D // 2))
+        values.append(attribute(X, Z))
+    return np.array(values)
+
+
+def boxes(axis, values, title):
+    found = axis.boxplot(1e3 * values, showfliers=False, patch_artist=True, medianprops={"color": "black"})
+    for j, box in enumerate(found["boxes"]):
+        box.set_facecolor(COLOURS[1] if j >= D // 2 else COLOURS[0])
+    axis.axhline(0, color="black", linewidth=0.6)
+    axis.set_title(title, fontsize=10)
+    axis.set_xticks(range(1, D + 1, 3), range(1, D + 1, 3))
+    axis.set_xlabel("variable")
+    axis.set_ylabel("Shapley value of MMD², thousandths")
+
+
+def main():
+    options = arguments(__doc__)
+    repetitions = 1000 if options.full else 50
+    figure, axes = panels(3)
+    rows = []
+    for axis, heavy, title in [(axes[0], True, "11-20: Student t against normal"), (axes[1], False, "equal distributions")]:
+        start = time.perf_counter()
+        values = simulate(repetitions, heavy)
+        seconds = time.perf_counter() - start
+        boxes(axis, values, title)
+        first, last = values[:, : D // 2], values[:, D // 2 :]
+        rows.append(
+            [
+                title,
+                f"{1e3 * first.mean():.3f} ± {1e3 * first.std():.3f}",
+                f"{1e3 * last.mean():.3f} ± {1e3 * last.std():.3f}",
+                f"{(values[:, : D // 2] < 0).mean():.0%}",
+                f"{(values[:, D // 2 :] > 0).mean():.0%}",
+                f"{seconds:.0f}",
+            ]
+        )
+    text = f"Shapley values of the unbiased MMD², thousandths, n = m = {N}, d = {D}, {repetitions} repetitions\n\n"
+    text += table(["setting", "variables 1-10", "variables 11-20", "1-10 negative", "11-20 positive", "seconds"], rows)
+
+    X = load_diabetes(as_frame=True, scaled=True).data
+    men = X["sex"] > 0
+    X = X.drop(columns=["sex"])
+    kernel = RBF(median_distance(X.to_numpy()))
+    found = riesz.mmd_test(X[men], X[~men], kernel=kernel)
+    values = found.attributions.values[0]
+    order = np.argsort(values)[::-1]
+    text += f"\n\nDiabetes by sex: MMD² = {found.statistic:.4f}, p = {found.pvalue:.3f}\n\n"
+    text += table(
+        ["feature", "Shapley value", "95 % under the null", "adjusted p"],
+        [
+            [
+                X.columns[j],
+                f"{values[j]:.4f}",
+                "{:.4f} … {:.4f}".format(*found.bands[j]),
+                f"{found.adjusted_pvalues[j]:.3f}",
+            ]
+            for j in order
+        ],
+    )
+    names = [X.columns[j] for j in order]
+    low, high = found.bands[order].T
+    axes[2].barh(names, high - low, left=low, color=COLOURS[3], alpha=0.35, height=0.9)
+    axes[2].barh(names, values[order], color=[COLOURS[1] if v > 0 else COLOURS[0] for v in values[order]], height=0.45)
+    axes[2].invert_yaxis()
+    axes[2].axvline(0, color="black", linewidth=0.6)
+    axes[2].set_title("diabetes by sex, null bands in grey", fontsize=10)
+    axes[2].set_xlabel("Shapley value of MMD²")
+    finish(options, "two_samples", figure, text)
+
+
+if __name__ == "__main__":
+    main()
