@@ -1,0 +1,87 @@
+//! Pictures and page of tests: structure, escaping, and input meant to break things.
+
+use riesz::discrepancy::{Attribute, Settings, TestResult, TwoSampleTest, Witness, witness};
+use riesz::{Column, ColumnKind, Error, Table};
+use riesz_report::{
+    PlotOptions, TestPage, Theme, png, render_null, render_test, render_witness, test_report,
+};
+
+/// Two samples of a column of numbers and one of levels, with names that mean something in HTML.
+fn samples() -> (Table, Table) {
+    let columns = vec![
+        Column::numeric("<b>a & \"b\"</b>"),
+        Column {
+            name: "colour".into(),
+            kind: ColumnKind::Categorical { levels: vec!["red".into(), "</script>".into()] },
+        },
+    ];
+    let table = |shift: f64| {
+        let numbers = (0..30).map(|i| f64::from(i * 7 % 11) + shift);
+        let values = numbers.chain((0..30).map(|i| f64::from(i % 2))).collect();
+        Table::from_column_major(columns.clone(), 30, values).unwrap()
+    };
+    (table(0.0), table(3.0))
+}
+
+fn found(permutations: usize) -> (TestResult, Vec<Witness>) {
+    let (x, z) = samples();
+    let settings = Settings { permutations, ..Settings::default() };
+    let found = TwoSampleTest { settings, ..TwoSampleTest::default() }.run(&x, &z).unwrap();
+    let witnesses = x.columns().iter().map(|c| witness(&x, &z, None, &c.name).unwrap()).collect();
+    (found, witnesses)
+}
+
+fn options() -> Vec<PlotOptions> {
+    let one = |theme, width| PlotOptions { theme, width, ..PlotOptions::default() };
+    vec![one(Theme::Light, 720), one(Theme::Dark, 280), one(Theme::Auto, 500)]
+}
+
+#[test]
+fn pictures_are_well_formed() {
+    for permutations in [0, 99] {
+        let (found, witnesses) = found(permutations);
+        for options in options() {
+            let mut pictures = vec![render_test(&found, &options).unwrap()];
+            pictures.extend(witnesses.iter().map(|w| render_witness(w, &options).unwrap()));
+            match render_null(&found, "MMD²", &options) {
+                Ok(picture) => pictures.push(picture),
+                Err(error) => assert!(permutations == 0 && matches!(error, Error::TooFew { .. })),
+            }
+            for picture in &pictures {
+                roxmltree::Document::parse(&picture.text).unwrap();
+                assert!(!picture.text.contains("NaN") && !picture.text.contains("inf\""));
+                if options.theme != Theme::Auto {
+                    png(picture, 1.0).unwrap();
+                }
+            }
+            // A band for each feature, if there are any.
+            let bands = pictures[0].text.matches("fill-opacity=\"0.30\"").count();
+            assert_eq!(bands, if permutations > 0 { 2 } else { 0 });
+        }
+    }
+    let (found, _) = found(9);
+    assert!(render_test(&found, &PlotOptions { width: 10, ..PlotOptions::default() }).is_err());
+    assert!(render_test(&found, &PlotOptions { max_display: 0, ..PlotOptions::default() }).is_err());
+}
+
+#[test]
+fn the_page_says_everything_and_nothing_else() {
+    let (found, witnesses) = found(99);
+    let page = TestPage {
+        title: "before & <after>",
+        verdict: "They differ.",
+        found: &found,
+        witnesses: &witnesses,
+        max_display: 10,
+    };
+    let text = test_report(&page).unwrap();
+    assert!(text.contains("before &amp; &lt;after&gt;") && text.contains("They differ."));
+    assert!(!text.contains("<b>a &") && !text.contains("<script"));
+    assert!(!text.contains("http://") && !text.contains("https://"));
+    assert!(text.contains("the certificate holds") && text.contains("adjusted p-value"));
+    assert_eq!(text, test_report(&page).unwrap());
+    let (x, z) = samples();
+    let settings = Settings { attribute: Attribute::Nothing, permutations: 9, ..Settings::default() };
+    let bare = TwoSampleTest { settings, ..TwoSampleTest::default() }.run(&x, &z).unwrap();
+    assert!(matches!(test_report(&TestPage { found: &bare, ..page }), Err(Error::TooFew { .. })));
+}
