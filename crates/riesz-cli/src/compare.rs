@@ -5,7 +5,7 @@ use riesz::explanation::Fact;
 use riesz::{Kernel, Table};
 
 use crate::args::{CompareArgs, Global};
-use crate::console::Console;
+use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
 use crate::finding::{Finding, Form, brief, kernels, settings};
 use crate::io::typing::Columns;
@@ -39,9 +39,9 @@ pub fn run(args: &CompareArgs, global: &Global, console: Console) -> Result<()> 
         estimator,
         settings: settings(&args.test, global, &pooled)?,
     };
-    let progress = console.progress(&format!("comparing {n} with {m} rows"));
-    let mut found = test.run(&first, &second)?;
-    drop(progress);
+    let message = format!("comparing {n} with {m} rows");
+    let share = || test.settings.progress.share();
+    let mut found = watched(&console, &message, share, || test.run(&first, &second))?;
     if let Some(attributions) = &mut found.attributions {
         let run = &mut attributions.explanation.provenance.run;
         run.extend([Fact::new("first sample", &names[0]), Fact::new("second sample", &names[1])]);

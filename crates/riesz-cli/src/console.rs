@@ -1,6 +1,7 @@
 //! Words on standard error: notes, errors and progress. A closed or full standard error is no reason to fail.
 
 use std::io::{IsTerminal, Write};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -44,6 +45,28 @@ impl Console {
         bar.enable_steady_tick(Duration::from_millis(120));
         Progress(bar)
     }
+}
+
+/// Runs `work` while `share` of it, from 0 to 1, is shown in percent behind `message`.
+pub fn watched<T>(
+    console: &Console,
+    message: &str,
+    share: impl Fn() -> f64 + Sync,
+    work: impl FnOnce() -> T,
+) -> T {
+    let progress = console.progress(message);
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let (progress, share) = (&progress, &share);
+        scope.spawn(move || {
+            while ended.recv_timeout(Duration::from_millis(250)) == Err(RecvTimeoutError::Timeout) {
+                progress.say(format!("{message}: {:.0} %", 100.0 * share()));
+            }
+        });
+        let result = work();
+        drop(end);
+        result
+    })
 }
 
 /// Work under way. It leaves the terminal when dropped.

@@ -6,7 +6,7 @@ use riesz::kernel::{KernelExpression, Units};
 use riesz::{Kernel, Table};
 
 use crate::args::{DependArgs, Global};
-use crate::console::Console;
+use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
 use crate::finding::{Finding, Form, brief, kernels, settings};
 use crate::io::typing::Columns;
@@ -60,9 +60,9 @@ pub fn run(args: &DependArgs, global: &Global, console: Console) -> Result<()> {
         null: args.wild_bootstrap.map_or(Null::Permutation, Null::WildBootstrap),
         settings: settings(test, global, by)?,
     };
-    let progress = console.progress(&format!("testing {} rows", x.rows()));
-    let mut found = hsic.run(by, other)?;
-    drop(progress);
+    let share = || hsic.settings.progress.share();
+    let message = format!("testing {} rows", x.rows());
+    let mut found = watched(&console, &message, share, || hsic.run(by, other))?;
     if let Some(attributions) = &mut found.attributions {
         let run = &mut attributions.explanation.provenance.run;
         run.extend([Fact::new("data", &name), Fact::new("target", args.target.join(", "))]);

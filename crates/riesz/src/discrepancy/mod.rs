@@ -30,7 +30,7 @@ mod two_samples;
 mod witness;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +47,7 @@ use crate::kernel::{
 use crate::linalg::Matrix;
 use crate::table::{Column, ColumnKind, Groups, Table};
 use dependence::{Centred, Wild};
-use pairs::{Ask, Draws, Mask, Pairs, Sums, Weights};
+use pairs::{Ask, Draws, Mask, PARTS, Pairs, Sums, Weights};
 use two_samples::{Labels, arrangement};
 
 /// What is said of features.
@@ -77,12 +77,36 @@ pub struct Settings {
     pub seed: u64,
     /// Set by another thread to give up.
     pub stop: Arc<AtomicBool>,
+    /// Read by another thread to see how far the work is.
+    pub progress: Arc<Progress>,
+}
+
+/// How far work is, for another thread to see.
+#[derive(Debug, Default)]
+pub struct Progress {
+    done: AtomicUsize,
+    total: AtomicUsize,
+}
+
+impl Progress {
+    /// The share that is done, from 0 to 1.
+    pub fn share(&self) -> f64 {
+        let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
+        done as f64 / total.max(1) as f64
+    }
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        let (attribute, groups, stop) = (Attribute::default(), None, Arc::default());
-        Self { attribute, groups, interactions: false, permutations: 1000, seed: 0, stop }
+        Self {
+            attribute: Attribute::default(),
+            groups: None,
+            interactions: false,
+            permutations: 1000,
+            seed: 0,
+            stop: Arc::default(),
+            progress: Arc::default(),
+        }
     }
 }
 
@@ -316,10 +340,12 @@ impl Settings {
             .iter()
             .map(|kernel| Pairs::new(sample, kernel, ask, mask))
             .collect::<Result<Vec<_>>>()?;
+        self.progress.done.store(0, Ordering::Relaxed);
+        self.progress.total.store(all.len() * PARTS, Ordering::Relaxed);
         let sum = |pairs: &Pairs<'_>| {
             // Draws of the statistic alone where nothing more is asked of them.
             let drawn = if self.attribute == Attribute::Significance { pairs.channels() } else { 1 };
-            pairs.sum(weights, draws, drawn, &self.stop)
+            pairs.sum(weights, draws, drawn, &self.stop, &self.progress.done)
         };
         let sums = all.iter().map(sum).collect::<Result<Vec<_>>>()?;
         let scores: Vec<Vec<f64>> =

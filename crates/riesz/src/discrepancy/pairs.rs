@@ -6,7 +6,7 @@
 //! distribution. Pairs are made once, tile by tile, and serve all draws; memory does not grow with their number.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
@@ -26,7 +26,7 @@ const TOGETHER: usize = 8;
 const COLUMNS: usize = 128;
 
 /// Parts in which tiles are summed up, whatever the number of threads.
-const PARTS: usize = 32;
+pub(super) const PARTS: usize = 32;
 
 /// Which pairs count. Pairs are unordered: one that counts does so twice, the pair of a row with itself once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -258,7 +258,7 @@ impl<'k> Pairs<'k> {
         }
     }
 
-    /// Sums over all pairs; draws are made of the first `drawn` channels. Cost O(n² d) and that of the draws. Threads share columns; the sums do
+    /// Sums over all pairs, and counts to [`PARTS`] in `done`; draws are made of the first `drawn` channels. Cost O(n² d) and that of the draws. Threads share columns; the sums do
     /// not depend on their number.
     ///
     /// # Errors
@@ -269,6 +269,7 @@ impl<'k> Pairs<'k> {
         draws: Option<&dyn Draws>,
         drawn: usize,
         stop: &AtomicBool,
+        done: &AtomicUsize,
     ) -> Result<Sums> {
         let (n, stride) = (self.points.rows(), self.points.stride());
         let width = draws.and_then(|draws| draws.columns(drawn)).unwrap_or(self.mask.columns());
@@ -284,7 +285,7 @@ impl<'k> Pairs<'k> {
             })
             .filter(|[rows, columns]| self.mask.end(rows.end - 1, n) > columns.start)
             .collect();
-        let parts: Vec<Sums> = (0..PARTS.min(tasks.len()))
+        let parts: Vec<Sums> = (0..PARTS)
             .into_par_iter()
             .map(|part| {
                 let (mut memory, mut sums) = (Memory::default(), empty());
@@ -305,6 +306,7 @@ impl<'k> Pairs<'k> {
                         }
                     }
                 }
+                done.fetch_add(1, Ordering::Relaxed);
                 Ok(sums)
             })
             .collect::<Result<_>>()?;

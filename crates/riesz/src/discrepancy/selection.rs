@@ -1,6 +1,6 @@
 //! Features ranked by what a target depends on: by their exact Shapley values of HSIC, and by two well-known methods for comparison.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use rayon::prelude::*;
 
@@ -115,7 +115,7 @@ fn backward(x: &Table, target: &Centred<'_>) -> Result<Ranking> {
         let own = x.conform(&columns)?;
         let (kernel, groups) = (default_kernel(&own)?, Groups::singletons(&columns));
         let pairs = Pairs::new(&own, &kernel, Ask::Without(&groups), target.mask())?;
-        let sums = pairs.sum(target, None, 1, &AtomicBool::new(false))?;
+        let sums = pairs.sum(target, None, 1, &AtomicBool::new(false), &AtomicUsize::new(0))?;
         // The larger what is left, the less is lost.
         let mut order = descending(&sums.observed[1..]);
         order.truncate((left.len() / 10).max(1));

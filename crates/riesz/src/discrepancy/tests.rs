@@ -1,6 +1,6 @@
 //! Every draw of a null distribution against the same statistic computed from its weights, one pair after the other.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use super::dependence::{Centred, Wild};
 use super::pairs::{Ask, Draws, Mask, Pairs};
@@ -54,7 +54,7 @@ fn sums(
 ) -> super::pairs::Sums {
     let groups = Groups::singletons(table.columns());
     let pairs = Pairs::new(table, kernel, Ask::Values(&groups), mask).unwrap();
-    pairs.sum(weights, Some(draws), D + 1, &AtomicBool::new(false)).unwrap()
+    pairs.sum(weights, Some(draws), D + 1, &AtomicBool::new(false), &AtomicUsize::new(0)).unwrap()
 }
 
 #[test]
