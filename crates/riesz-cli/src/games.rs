@@ -231,28 +231,9 @@ fn read_background(
     else {
         return Ok(Background { rows, weights });
     };
-    let kept = sample(rows.rows(), count, seed);
+    let kept = rows.sample_rows(count, seed);
     let weights = weights.map(|w| kept.iter().map(|&i| w[i]).collect());
     Ok(Background { rows: rows.select_rows(&kept), weights })
-}
-
-/// `count` of `0..n` in ascending order, drawn without replacement.
-pub fn sample(n: usize, count: usize, seed: u64) -> Vec<usize> {
-    let mut state = seed;
-    let mut all: Vec<usize> = (0..n).collect();
-    let count = count.min(n);
-    for i in 0..count {
-        // SplitMix64 (Steele, Lea and Flood 2014).
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^= z >> 31;
-        all.swap(i, i + (z % (n - i) as u64) as usize);
-    }
-    all.truncate(count);
-    all.sort_unstable();
-    all
 }
 
 /// `name=col,col;name=col`, or a file with one `name=col,col` a line.
@@ -279,15 +260,6 @@ pub fn read_groups(text: &str, columns: &[Column]) -> Result<Groups> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn samples_are_distinct_and_repeatable() {
-        let kept = sample(50, 20, 7);
-        assert_eq!(kept, sample(50, 20, 7));
-        assert_ne!(kept, sample(50, 20, 8));
-        assert!(kept.windows(2).all(|w| w[0] < w[1]) && kept.len() == 20);
-        assert_eq!(sample(3, 10, 0), [0, 1, 2]);
-    }
 
     #[test]
     fn groups_are_read() {
