@@ -193,11 +193,16 @@ class _Protecting:
     def _penalty(self, kernel: str, names: list[str], X: np.ndarray):
         from ._protection import penalty
 
-        found = penalty(self, kernel, names, X)
         # A path of strengths keeps what does not change.
-        if hasattr(self, "_functionals") and found is not None:
-            self._functionals = found[0]
+        path = self._on_path()
+        found = penalty(self, kernel, names, X, path.get("functionals"))
+        if found is not None:
+            path["functionals"] = found[0], found[2]
         return found
+
+    def _on_path(self) -> dict[str, Any]:
+        """What the fits of :func:`riesz.protection_path` leave for one another."""
+        return getattr(self, "_path", {})
 
 
 class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
@@ -220,6 +225,13 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         The game of these values. The observational one also takes away what other features say of the protected ones.
     protect_ridge : float, optional
         Smoothing of the observational game; by default what predicts left-out rows best.
+    protect_landmarks, protect_random_features : int, optional
+        Observational game: learn conditional distributions through so many of the reference rows, or so many random Fourier
+        features, as :class:`riesz.Explainer` does.
+    protect_coalitions : int, default 4096
+        Observational game of more than 16 features (or groups): estimate what is penalised from so many coalitions of them.
+    protect_seed : int, default 0
+        Seed of landmarks, features and coalitions.
     protect_background : array or data frame, optional
         Background of the interventional game, reference of the observational one; by default the training rows. Penalising the
         interventional values of n rows costs O(n² · background · d).
@@ -238,6 +250,10 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         protect_strength=1.0,
         protect_game="interventional",
         protect_ridge=None,
+        protect_landmarks=None,
+        protect_random_features=None,
+        protect_coalitions=4096,
+        protect_seed=0,
         protect_background=None,
     ):
         self.alpha = alpha
@@ -250,6 +266,10 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         self.protect_strength = protect_strength
         self.protect_game = protect_game
         self.protect_ridge = protect_ridge
+        self.protect_landmarks = protect_landmarks
+        self.protect_random_features = protect_random_features
+        self.protect_coalitions = protect_coalitions
+        self.protect_seed = protect_seed
         self.protect_background = protect_background
 
     def fit(self, X, y, sample_weight=None):
@@ -393,6 +413,13 @@ class KernelLogisticRegression(_Protecting, _Classifier):
         The game of these values. The observational one also takes away what other features say of the protected ones.
     protect_ridge : float, optional
         Smoothing of the observational game; by default what predicts left-out rows best.
+    protect_landmarks, protect_random_features : int, optional
+        Observational game: learn conditional distributions through so many of the reference rows, or so many random Fourier
+        features, as :class:`riesz.Explainer` does.
+    protect_coalitions : int, default 4096
+        Observational game of more than 16 features (or groups): estimate what is penalised from so many coalitions of them.
+    protect_seed : int, default 0
+        Seed of landmarks, features and coalitions.
     protect_background : array or data frame, optional
         Background of the interventional game, reference of the observational one; by default the training rows. Penalising the
         interventional values of n rows costs O(n² · background · d).
@@ -412,6 +439,10 @@ class KernelLogisticRegression(_Protecting, _Classifier):
         protect_strength=1.0,
         protect_game="interventional",
         protect_ridge=None,
+        protect_landmarks=None,
+        protect_random_features=None,
+        protect_coalitions=4096,
+        protect_seed=0,
         protect_background=None,
     ):
         self.alpha = alpha
@@ -425,6 +456,10 @@ class KernelLogisticRegression(_Protecting, _Classifier):
         self.protect_strength = protect_strength
         self.protect_game = protect_game
         self.protect_ridge = protect_ridge
+        self.protect_landmarks = protect_landmarks
+        self.protect_random_features = protect_random_features
+        self.protect_coalitions = protect_coalitions
+        self.protect_seed = protect_seed
         self.protect_background = protect_background
 
     def fit(self, X, y, sample_weight=None):
@@ -436,7 +471,7 @@ class KernelLogisticRegression(_Protecting, _Classifier):
             # A row of weight 0 is no row.
             X, codes, weights = X[weights > 0], codes[weights > 0], weights[weights > 0]
         penalty = self._penalty(kernel, names, X)
-        core, steps = _core.kernel_logistic_regression(
+        core, steps, end = _core.kernel_logistic_regression(
             kernel,
             names,
             X,
@@ -447,7 +482,9 @@ class KernelLogisticRegression(_Protecting, _Classifier):
             None if weights is None else weights.tolist(),
             _count("max_iter", self.max_iter, 1),
             penalty,
+            self._on_path().get("start"),
         )
+        self._on_path()["start"] = end
         self.n_iter_ = steps
         self.expansion_ = Expansion._wrap(core)
         return self

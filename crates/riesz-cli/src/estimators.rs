@@ -1,6 +1,7 @@
 //! Every kind of model, from the arguments of `fit`. A new kind is a line of [`Problem::fit`], a function here, and
 //! its name and options in `args`.
 
+use riesz::attribution::coalitions::Budget;
 use riesz::explanation::Fact;
 use riesz::fit::selection::{
     Axis, ClassScore, CrossValidation, DEFAULT_MULTIPLIERS, cross_validate, cross_validate_classes,
@@ -174,7 +175,15 @@ impl Problem<'_> {
         };
         let groups = self.groups.clone();
         let strength = self.args.strength;
-        Ok(Some(regularised::penalty(kernel, self.x, game, groups, &self.args.protect, strength)?))
+        Ok(Some(regularised::penalty(
+            kernel,
+            self.x,
+            game,
+            groups,
+            &self.args.protect,
+            strength,
+            Budget::default(),
+        )?))
     }
 
     /// What was protected, for the model card.

@@ -39,6 +39,18 @@ pub struct KernelLogisticRegression {
     pub max_iterations: usize,
     /// A further penalty, on Shapley values for example; then no row has weight 0.
     pub penalty: Option<Penalty>,
+    /// Where Newton's method starts, by default at zero: the end of a fit to the same rows with other settings, for paths of
+    /// settings. It changes how many steps are taken, and nothing else but rounding.
+    pub start: Option<NewtonState>,
+}
+
+/// Where Newton's method ended, or is to start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewtonState {
+    /// `w_i ([row i is of class o] - p_o(x_i)) / ridge`, rows × outputs. Without a penalty these are the model's coefficients.
+    pub coef: Matrix,
+    /// One an output.
+    pub intercept: Vec<f64>,
 }
 
 /// A fitted logistic regression.
@@ -52,6 +64,8 @@ pub struct KlrFit {
     pub objective: f64,
     /// The largest violation of the optimality condition, relative to the largest `ridge · |α|`.
     pub violation: f64,
+    /// Where [`KernelLogisticRegression::start`] may start a fit with other settings.
+    pub end: NewtonState,
 }
 
 impl KernelLogisticRegression {
@@ -66,6 +80,7 @@ impl KernelLogisticRegression {
             tolerance: 1e-12,
             max_iterations: 100,
             penalty: None,
+            start: None,
         }
     }
 
@@ -108,20 +123,21 @@ impl KernelLogisticRegression {
             outputs: if classes.len() == 2 { 1 } else { classes.len() },
             settings: self,
         };
-        let optimum = problem.solve()?;
+        let optimum = problem.solve(problem.start()?)?;
         let (output_names, link) = match classes {
             [no, yes] => (vec![format!("{yes} vs {no}")], Link::Logistic),
             _ => (classes.to_vec(), Link::Softmax),
         };
         let Optimum { coef, intercept, iterations, objective, violation } = optimum;
-        let model = Expansion {
+        let end = NewtonState { coef: coef.transpose(), intercept };
+        let mut model = Expansion {
             kernel: self.kernel.clone(),
             points,
             coef: match &penalised {
-                None => coef.transpose(),
-                Some(penalised) => penalised.lift(&coef.transpose()),
+                None => end.coef.clone(),
+                Some(penalised) => penalised.lift(&end.coef),
             },
-            intercept,
+            intercept: end.intercept.clone(),
             output_names,
             link,
             classes: classes.to_vec(),
@@ -132,8 +148,9 @@ impl KernelLogisticRegression {
                 Fact::measured("objective", objective),
             ],
         };
+        model.card.extend(self.penalty.iter().flat_map(Penalty::facts));
         model.validate()?;
-        Ok(KlrFit { model, iterations, objective, violation })
+        Ok(KlrFit { model, iterations, objective, violation, end })
     }
 }
 
@@ -161,11 +178,27 @@ const LEAST_CURVATURE: f64 = 1e-14;
 const MOST_ROUNDING: f64 = 1e-6;
 
 impl Problem<'_> {
-    fn solve(&self) -> Result<Optimum> {
+    /// Coefficients, outputs × n, and intercepts to start from.
+    fn start(&self) -> Result<(Matrix, Vec<f64>)> {
+        let (m, n) = (self.outputs, self.labels.len());
+        let Some(start) = &self.settings.start else { return Ok((Matrix::zeros(m, n), vec![0.0; m])) };
+        for (unit, expected, found) in [
+            ("rows", n, start.coef.rows()),
+            ("outputs", m, start.coef.cols()),
+            ("intercepts", m, start.intercept.len()),
+        ] {
+            if expected != found {
+                let why = "those of the rows of positive weight and of the classes".into();
+                return Err(Error::Shape { what: "the start".into(), unit, expected, found, why });
+            }
+        }
+        let intercept = if self.settings.fit_intercept { start.intercept.clone() } else { vec![0.0; m] };
+        Ok((start.coef.transpose(), intercept))
+    }
+
+    fn solve(&self, (mut coef, mut intercept): (Matrix, Vec<f64>)) -> Result<Optimum> {
         let (m, n) = (self.outputs, self.labels.len());
         let ridge = self.settings.ridge;
-        let mut coef = Matrix::zeros(m, n);
-        let mut intercept = vec![0.0; m];
         let mut violation = f64::NAN;
         for iterations in 0..=self.settings.max_iterations {
             let smooth = self.times_gram(&coef);
