@@ -218,7 +218,7 @@ def kernel_logistic_regression(
     max_iter: int,
     penalty: tuple[NDArray[np.float64], float, int | None] | None,
     start: tuple[NDArray[np.float64], list[float]] | None,
-) -> tuple[Expansion, int, tuple[NDArray[np.float64], list[float]]]: ...
+) -> tuple[Expansion, int, bool, tuple[NDArray[np.float64], list[float]]]: ...
 def functionals(
     kernel: str,
     names: list[str],

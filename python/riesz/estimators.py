@@ -118,12 +118,11 @@ def _iterations(max_iter: int) -> int | None:
     raise ValueError(f"max_iter = {max_iter!r}: it is a whole number from 1, or -1 for no limit")
 
 
-def _warn_unless(converged: bool, model: Any) -> None:
+def _warn_unless(
+    converged: bool, model: Any, remedy: str = "standardise the columns, lower C, raise tol or raise max_iter"
+) -> None:
     if not converged:
-        message = (
-            f"{type(model).__name__} stopped at max_iter = {model.max_iter}, before it converged: "
-            "standardise the columns, lower C, raise tol or raise max_iter"
-        )
+        message = f"{type(model).__name__} stopped at max_iter = {model.max_iter}, before it converged: {remedy}"
         warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
@@ -404,7 +403,8 @@ class KernelLogisticRegression(_Protecting, _Classifier):
     kernel, gamma, degree, coef0
         See :mod:`riesz.estimators`.
     max_iter : int, default 100
-        Most Newton steps.
+        Most Newton steps; ``n_iter_`` says how many were taken. A fit that stops there warns with scikit-learn's
+        ``ConvergenceWarning``.
     protect : list of columns, or dict of name to columns, optional
         Features (or groups of them) whose Shapley values at the training rows are penalised, by name or number.
     protect_strength : float, default 1
@@ -471,7 +471,7 @@ class KernelLogisticRegression(_Protecting, _Classifier):
             # A row of weight 0 is no row.
             X, codes, weights = X[weights > 0], codes[weights > 0], weights[weights > 0]
         penalty = self._penalty(kernel, names, X)
-        core, steps, end = _core.kernel_logistic_regression(
+        core, self.n_iter_, converged, end = _core.kernel_logistic_regression(
             kernel,
             names,
             X,
@@ -485,7 +485,7 @@ class KernelLogisticRegression(_Protecting, _Classifier):
             self._on_path().get("start"),
         )
         self._on_path()["start"] = end
-        self.n_iter_ = steps
+        _warn_unless(converged, self, "raise alpha or max_iter")
         self.expansion_ = Expansion._wrap(core)
         return self
 
@@ -503,6 +503,8 @@ class KernelLogisticRegression(_Protecting, _Classifier):
 class _Tuned:
     """What the Gaussian processes share."""
 
+    expansion_: Expansion
+
     def _start(self, X, names):
         kernel = rk.Constant(1.0) * rk.RBF(1.0) if self.kernel is None else self.kernel
         if not isinstance(kernel, rk.Kernel):
@@ -510,6 +512,11 @@ class _Tuned:
         if self.optimizer not in (None, "fmin_l_bfgs_b"):
             raise ValueError(f"optimizer = {self.optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is")
         return kernel._to_json(names)
+
+    @property
+    def kernel_(self) -> rk.Kernel:
+        """The tuned kernel, multiplied out, in the units of the columns and (for regression) of the target."""
+        return rk._from_json(self.expansion_._core.kernel, self.expansion_.feature_names)
 
     def _seed(self):
         return int(check_random_state(self.random_state).randint(2**31 - 1))

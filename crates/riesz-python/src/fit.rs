@@ -111,7 +111,7 @@ type Start<'py> = (PyReadonlyArray2<'py, f64>, Vec<f64>);
 /// Where Newton's method ended.
 type End<'py> = (Bound<'py, PyArray2<f64>>, Vec<f64>);
 
-/// Kernel logistic regression: the model, its Newton steps, and where they ended.
+/// Kernel logistic regression: the model, its Newton steps, whether they converged, and where they ended.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
 pub fn kernel_logistic_regression<'py>(
@@ -127,18 +127,19 @@ pub fn kernel_logistic_regression<'py>(
     max_iter: usize,
     penalty: Option<Penalising<'_>>,
     start: Option<Start<'_>>,
-) -> PyResult<(Expansion, usize, End<'py>)> {
+) -> PyResult<(Expansion, usize, bool, End<'py>)> {
     let mut estimator = KernelLogisticRegression::new(self::kernel(kernel)?, alpha);
     estimator.penalty = penalty.map(self::penalty);
     estimator.class_weight = weights_of_classes(class_weight);
     estimator.sample_weight = sample_weight;
     estimator.max_iterations = max_iter;
+    estimator.keep_unfinished = true;
     estimator.start = start.map(|(coef, intercept)| NewtonState { coef: targets(&coef), intercept });
     let x = named(names, &x)?;
     let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse_in_python)?;
     let NewtonState { coef, intercept } = fit.end;
     let coef = matrix(coef.rows(), coef.cols(), coef.data().to_vec())?.into_pyarray(py);
-    Ok((expansion(fit.model), fit.iterations, (coef, intercept)))
+    Ok((expansion(fit.model), fit.iterations, fit.converged, (coef, intercept)))
 }
 
 /// Support vector classification: the model, the support vectors' rows, the iterations of each pair, and

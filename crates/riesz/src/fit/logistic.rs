@@ -37,6 +37,8 @@ pub struct KernelLogisticRegression {
     pub tolerance: f64,
     /// Newton steps allowed, 100 by default. Ten are usual.
     pub max_iterations: usize,
+    /// Whether to return the model as it is after these steps, with `converged` false in the fit, instead of an error.
+    pub keep_unfinished: bool,
     /// A further penalty, on Shapley values for example; then no row has weight 0.
     pub penalty: Option<Penalty>,
     /// Where Newton's method starts, by default at zero: the end of a fit to the same rows with other settings, for paths of
@@ -60,7 +62,9 @@ pub struct KlrFit {
     pub model: Expansion,
     /// Newton steps taken.
     pub iterations: usize,
-    /// The objective at the optimum.
+    /// Whether they reached the tolerance; always, unless [`KernelLogisticRegression::keep_unfinished`] is set.
+    pub converged: bool,
+    /// The objective where they ended.
     pub objective: f64,
     /// The largest violation of the optimality condition, relative to the largest `ridge · |α|`.
     pub violation: f64,
@@ -79,6 +83,7 @@ impl KernelLogisticRegression {
             fit_intercept: true,
             tolerance: 1e-12,
             max_iterations: 100,
+            keep_unfinished: false,
             penalty: None,
             start: None,
         }
@@ -128,7 +133,7 @@ impl KernelLogisticRegression {
             [no, yes] => (vec![format!("{yes} vs {no}")], Link::Logistic),
             _ => (classes.to_vec(), Link::Softmax),
         };
-        let Optimum { coef, intercept, iterations, objective, violation } = optimum;
+        let Optimum { coef, intercept, iterations, converged, objective, violation } = optimum;
         let end = NewtonState { coef: coef.transpose(), intercept };
         let mut model = Expansion {
             kernel: self.kernel.clone(),
@@ -150,7 +155,7 @@ impl KernelLogisticRegression {
         };
         model.card.extend(self.penalty.iter().flat_map(Penalty::facts));
         model.validate()?;
-        Ok(KlrFit { model, iterations, objective, violation, end })
+        Ok(KlrFit { model, iterations, converged, objective, violation, end })
     }
 }
 
@@ -167,6 +172,7 @@ struct Optimum {
     coef: Matrix,
     intercept: Vec<f64>,
     iterations: usize,
+    converged: bool,
     objective: f64,
     violation: f64,
 }
@@ -219,14 +225,15 @@ impl Problem<'_> {
                     remedy: "raise the ridge, or standardise the columns",
                 });
             }
-            if violation <= self.settings.tolerance
+            let converged = violation <= self.settings.tolerance
                 || violation > previous / 4.0
                     && violation <= MOST_ROUNDING
-                    && violation <= self.rounding(&coef, &intercept, &curvature) / scale
-            {
-                return Ok(Optimum { coef, intercept, iterations, objective, violation });
+                    && violation <= self.rounding(&coef, &intercept, &curvature) / scale;
+            let last = iterations == self.settings.max_iterations;
+            if converged || last && self.settings.keep_unfinished {
+                return Ok(Optimum { coef, intercept, iterations, converged, objective, violation });
             }
-            if iterations == self.settings.max_iterations {
+            if last {
                 break;
             }
             let (step, shift) = self.newton(&gradient, &curvature, &sums)?;
