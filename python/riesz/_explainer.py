@@ -264,11 +264,11 @@ class Explainer:
         ``coalitions`` in the first place.
 
         For estimates by coalitions: the observational game, and KernelSHAP. Each such explanation keeps what it takes, 4 bytes a
-        coalition, row and output; selections, files and pickles of it do not.
+        coalition, row and output, up to 1 GB; selections, files and pickles of it do not.
         """
         kept = explanation._kept
         if kept is None:
-            why = "selections, files and pickles do not keep them"
+            why = "selections, files and pickles do not keep them, nor do explanations of more than 1 GB of them"
             if explanation.exactness == "exact":
                 why = "its values are exact"
             elif not self._cores and self._settings.estimator == "permutation":
@@ -369,6 +369,7 @@ class Explainer:
 
         bounds = [part[4] for part in parts if part[4] is not None]
         estimates = [part[5] for part in parts if part[5] is not None]
+        kept_parts = [part[7] for part in parts if part[7] is not None]
         predictions, residual = (np.concatenate([part[k] for part in parts], axis=1) for k in (2, 3))
         exact = len(bounds) == len(parts)
         return Found(
@@ -379,7 +380,7 @@ class Explainer:
             bound=np.concatenate(bounds, axis=1) if exact else None,
             std_error=None if exact else for_all([error for error, _ in estimates]),
             sampling=None if exact else Sampling(sum(count for _, count in estimates), chosen.seed),
-            samples=None if exact else [part[7] for part in parts if part[7] is not None],
+            samples=None if exact or len(kept_parts) < len(parts) else kept_parts,
             absent=self._cores[0].absent,
             run=dict(parts[0][6]),
         )

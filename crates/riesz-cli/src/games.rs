@@ -239,7 +239,9 @@ pub fn conditioning(
 fn free_memory() -> Option<u64> {
     let mut system = sysinfo::System::new();
     system.refresh_memory();
-    let own = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
+    // What a container's limit counts as used holds files that were read, which make way.
+    let own =
+        system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory.saturating_sub(limits.rss));
     Some(system.available_memory().min(own)).filter(|bytes| *bytes > 0)
 }
 

@@ -92,8 +92,15 @@ pub(crate) fn conditioning(
 fn free_memory() -> Option<u64> {
     let mut system = sysinfo::System::new();
     system.refresh_memory();
-    let own = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
+    // What a container's limit counts as used holds files that were read, which make way.
+    let own =
+        system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory.saturating_sub(limits.rss));
     Some(system.available_memory().min(own)).filter(|bytes| *bytes > 0)
+}
+
+/// Whether the values of so many coalitions of so many rows and outputs are few enough to be kept with an explanation: 1 GB.
+fn may_keep(coalitions: usize, games: usize) -> bool {
+    4.0 * coalitions as f64 * games as f64 <= 1e9
 }
 
 /// Coalitions that were valued in an explanation, from which a larger budget goes on.
@@ -388,7 +395,8 @@ impl Explainer {
         let budget = Budget { coalitions, std_error, seed: self.seed };
         let all = if p < 60 { (1_usize << p).saturating_sub(2) } else { usize::MAX };
         // What is sampled is kept, and kept in one piece.
-        let mut kept = (self.by_coalitions && (std_error.is_some() || coalitions < all) || sample.is_some())
+        let sampled = self.by_coalitions && (std_error.is_some() || coalitions < all);
+        let mut kept = (sampled && may_keep(coalitions.min(all), n * m) || sample.is_some())
             .then(|| sample.cloned().unwrap_or_default());
         let (mut done, mut chunk) = (0, if kept.is_some() { n } else { explainer.rows_at_once() });
         loop {

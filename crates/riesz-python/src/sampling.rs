@@ -9,7 +9,7 @@ use riesz::attribution::permutation::{Permutations, estimate};
 use riesz::game::Absence;
 use riesz::{Background, Column, Error, Game, Matrix, Table};
 
-use crate::{Sample, conditioning, matrix, players, refuse, table};
+use crate::{Sample, conditioning, matrix, may_keep, players, refuse, table};
 
 /// Values and standard errors (rows, outputs, players), base values (outputs), predictions (rows, outputs), evaluations, and what an absent
 /// feature means.
@@ -129,7 +129,7 @@ pub(crate) fn kernel_shap<'py>(
     let found = kernel_shap_from(ask, &rows, &absence, &groups, budget, BATCH, &mut kept.sample)?;
     let (n, m, p) = (rows.rows(), found.base.len(), groups.players().len());
     let cube = |numbers: Vec<f64>| Array3::from_shape_vec((n, m, p), numbers).map_err(refuse);
-    let estimated = found.std_error.is_some();
+    let keep = found.std_error.is_some() && may_keep(found.coalitions, n * m);
     Ok((
         cube(found.values)?.into_pyarray(py),
         found.std_error.map(cube).transpose()?.map(|errors| errors.into_pyarray(py)),
@@ -139,7 +139,7 @@ pub(crate) fn kernel_shap<'py>(
         found.evaluations,
         found.coalitions,
         absence.absent(),
-        estimated.then_some(kept),
+        keep.then_some(kept),
     ))
 }
 
