@@ -9,6 +9,7 @@ __all__ = [
     "Explainer",
     "GaussianProcessClassifierFit",
     "GaussianProcessFit",
+    "Sample",
     "__version__",
     "check",
     "codes",
@@ -76,8 +77,6 @@ class Explainer:
         ridge: float | None,
         landmarks: int | None,
         random_features: int | None,
-        coalitions: int,
-        std_error: float | None,
         seed: int,
     ) -> Explainer: ...
     @property
@@ -86,7 +85,11 @@ class Explainer:
     @property
     def players(self) -> list[tuple[str, list[int]]]: ...
     def explain(
-        self, rows: NDArray[np.float64]
+        self,
+        rows: NDArray[np.float64],
+        coalitions: int,
+        std_error: float | None,
+        sample: Sample | None,
     ) -> tuple[
         NDArray[np.float64],
         NDArray[np.float64],
@@ -95,7 +98,13 @@ class Explainer:
         NDArray[np.float64] | None,
         tuple[NDArray[np.float64], int] | None,
         list[tuple[str, str]],
+        Sample | None,
     ]: ...
+
+@final
+class Sample:
+    @property
+    def coalitions(self) -> int: ...
 
 def kernel_shap(
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
@@ -106,9 +115,12 @@ def kernel_shap(
     absence: str,
     draws: int,
     ridge: float | None,
+    landmarks: int | None,
+    random_features: int | None,
     coalitions: int,
     std_error: float | None,
     seed: int,
+    sample: Sample | None,
 ) -> tuple[
     NDArray[np.float64],
     NDArray[np.float64] | None,
@@ -118,6 +130,7 @@ def kernel_shap(
     int,
     int,
     str,
+    Sample | None,
 ]: ...
 def permutation(
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
@@ -191,7 +204,7 @@ def kernel_ridge(
     alpha: float,
     fit_intercept: bool,
     sample_weight: list[float] | None,
-    penalty: tuple[NDArray[np.float64], float] | None,
+    penalty: tuple[NDArray[np.float64], float, int | None] | None,
 ) -> Expansion: ...
 def kernel_logistic_regression(
     kernel: str,
@@ -203,8 +216,9 @@ def kernel_logistic_regression(
     class_weight: list[float] | None,
     sample_weight: list[float] | None,
     max_iter: int,
-    penalty: tuple[NDArray[np.float64], float] | None,
-) -> tuple[Expansion, int]: ...
+    penalty: tuple[NDArray[np.float64], float, int | None] | None,
+    start: tuple[NDArray[np.float64], list[float]] | None,
+) -> tuple[Expansion, int, bool, tuple[NDArray[np.float64], list[float]]]: ...
 def functionals(
     kernel: str,
     names: list[str],
@@ -214,7 +228,11 @@ def functionals(
     groups: list[tuple[str, list[int]]],
     protected: list[str],
     ridge: float | None,
-) -> NDArray[np.float64]: ...
+    landmarks: int | None,
+    random_features: int | None,
+    coalitions: int,
+    seed: int,
+) -> tuple[NDArray[np.float64], int | None]: ...
 def svc(
     kernel: str,
     names: list[str],

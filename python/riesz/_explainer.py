@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,16 +17,12 @@ from ._expansion import Expansion, UnsupportedModelError
 from ._explanation import Explanation, Provenance
 from ._gpytorch import is_gpytorch
 from ._gpytorch import read as read_gpytorch
-from ._sampled import Coalitions, Found, Sampling, kernel_shap_values, permutation_estimates
+from ._sampled import Found, Kept, Sampling, kernel_shap_values, permutation_estimates
+from ._settings import Settings, settings
 
 if TYPE_CHECKING:
     # scikit-learn is imported only when a model is read.
     from ._sklearn import Imported
-
-#: More threads than any machine has cores for are a slip, and could bring it down.
-MAX_THREADS = 1024
-
-GAMES = ("functional", "baseline", "interventional", "marginal_product", "observational")
 
 Groups = Mapping[str, Sequence[str | int]]
 
@@ -70,15 +67,15 @@ class Explainer:
         Observational game: learn conditional distributions through so many of the reference rows (Nyström), or so many random
         Fourier features, instead of all rows: O(n m²) instead of O(n³) for each coalition.
     coalitions : int
-        Observational game: values at most so many coalitions of features. Up to 12 features the default holds all of them, and
-        values are exact; beyond, they are estimated with standard errors.
+        Observational game and KernelSHAP: values at most so many coalitions of features. Up to 12 features the default holds
+        all of them, and values are exact; beyond, they are estimated with standard errors, and :meth:`extend` goes on from them.
     std_error : float, optional
-        Observational game: stops as soon as no standard error is larger.
+        Observational game and KernelSHAP: stops as soon as no standard error is larger.
     conditional : {"kernel", "gaussian", "copula"}
         Observational game: where conditional distributions come from. ``"kernel"`` is the conditional mean embedding; the others
         draw from a normal distribution or a Gaussian copula fitted to the background, for comparison.
-    draws : int
-        For these: draws for each coalition and row.
+    draws : int, optional
+        For these: draws for each coalition and row, by default 100.
     estimator : {"permutation", "kernel_shap"}, optional
         How the values of a function are found, by default by permutations under the interventional game, and by KernelSHAP
         (values of ``coalitions`` coalitions, the same for all rows; all of them if they fit) under the observational one.
@@ -136,7 +133,7 @@ class Explainer:
         coalitions: int = 4096,
         std_error: float | None = None,
         conditional: str = "kernel",
-        draws: int = 100,
+        draws: int | None = None,
         estimator: str | None = None,
         permutations: int = 2,
         seed: int = 0,
@@ -164,90 +161,41 @@ class Explainer:
             "seed": seed,
             "output_names": output_names,
         }
-        if not isinstance(game, str):
-            raise TypeError(f"game = {game!r}: it is one of {', '.join(GAMES)}, or auto")
-        if game == "auto":
-            game = "functional" if background is None else "interventional"
-        game = game.replace("-", "_")
-        if game not in GAMES:
-            raise ValueError(f"game = '{game}': it is one of {', '.join(GAMES)}, or auto")
-        if game == "functional" and background is not None:
-            raise ValueError("the functional game has no use for a background: leave it out, or name another game")
-        if game not in ("functional", "observational") and background is None:
-            raise ValueError(f"the {game} game needs a background: rows that say what features could have been otherwise")
-        if game != "observational":
-            for name, value in [("ridge", ridge), ("landmarks", landmarks), ("random_features", random_features)]:
-                if value is not None:
-                    raise ValueError(
-                        f"ridge, landmarks and random_features are settings of the observational game: leave out {name}"
-                    )
-            if std_error is not None and estimator != "kernel_shap":
-                raise ValueError("std_error is a target of the observational game and of KernelSHAP: leave it out")
-        for name, value in [("landmarks", landmarks), ("random_features", random_features)]:
-            if value is not None and (not is_whole(value) or value < 1):
-                raise ValueError(f"{name} = {value!r}: it is a positive whole number")
-        if landmarks is not None and random_features is not None:
-            raise ValueError("landmarks and random_features are two ways to the same end: choose one")
-        if not isinstance(coalitions, (int, np.integer)) or coalitions < 1:
-            raise ValueError(f"coalitions = {coalitions}: it is a positive whole number")
-        if threads is not None and (not isinstance(threads, (int, np.integer)) or not 1 <= threads <= MAX_THREADS):
-            raise ValueError(f"threads = {threads!r}: it is a whole number from 1 to {MAX_THREADS}, or None for one a core")
-        if weights is not None and background is None:
-            raise ValueError("weights are those of a background: give one")
-        if not isinstance(permutations, (int, np.integer)) or permutations < 2:
-            raise ValueError(f"permutations = {permutations}: it is a whole number from 2, or there is no standard error")
-        if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
-            raise ValueError(f"seed = {seed}: it is a whole number from 0 to 2**64 - 1")
-        self.game = game
+        chosen = {name: value for name, value in self._arguments.items() if name in Settings.__annotations__}
+        self._settings = settings(has_background=background is not None, has_weights=weights is not None, **chosen)
+        self.game = self._settings.game
         self._imported = _read(model, background, output_names)
         self.feature_names = _user_names(background, self._imported)
-        self._background, self._permutations, self._seed = background, int(permutations), int(seed)
-        # Both games and both ways need a background of the right width, and its weights.
-        self._weights = weights
-        if background is not None:
-            b = len(as_cells(background, "background"))
-            if not b:
-                raise ValueError("the background has no rows")
-            check_columns(background, self.feature_names, "background")
-            if weights is not None:
-                self._weights = np.ascontiguousarray(weights, dtype=np.float64)
-                if self._weights.shape != (b,):
-                    raise ValueError(f"weights has the shape {self._weights.shape}: one number a background row is needed")
+        self._background, self._weights = background, weights
+        self._check_background()
         self._players = _players(groups, self._imported, self.feature_names)
         self.exactness: str = "exact"
         self.reason: str | None = None
         self._cores: list[_core.Explainer] = []
-        if conditional not in ("kernel", "gaussian", "copula"):
-            raise ValueError(f"conditional = {conditional!r}: it is 'kernel', 'gaussian' or 'copula'")
-        if conditional != "kernel" and self.game != "observational":
-            raise ValueError(f"conditional is a setting of the observational game, not of the {self.game} game")
-        if estimator not in (None, "permutation", "kernel_shap"):
-            raise ValueError(f"estimator = {estimator!r}: it is 'permutation' or 'kernel_shap'")
-        if estimator == "permutation" and self.game == "observational":
-            raise ValueError("permutations estimate the interventional game: use estimator='kernel_shap'")
-        if not is_whole(draws) or draws < 2:
-            raise ValueError(f"draws = {draws!r}: it is a whole number from 2, or there is no standard error")
-        self._estimator = estimator or ("kernel_shap" if self.game == "observational" else "permutation")
-        absence = conditional if self.game == "observational" else "background"
-        self._coalitions = Coalitions(absence, int(draws), ridge, int(coalitions), std_error, self._seed)
         try:
-            if estimator is not None or conditional != "kernel":
-                raise UnsupportedModelError(
-                    f"{'KernelSHAP was' if self._estimator == 'kernel_shap' else 'permutations were'} asked for"
-                )
-            self._prepare_cores(threads, ridge, (landmarks, random_features), int(coalitions), std_error)
+            if self._settings.asked:
+                way = "KernelSHAP was" if self._settings.estimator == "kernel_shap" else "permutations were"
+                raise UnsupportedModelError(f"{way} asked for")
+            self._prepare_cores()
         except UnsupportedModelError as error:
             self._prepare_estimates(error)
 
-    def _prepare_cores(
-        self,
-        threads: int | None,
-        ridge: float | None,
-        through: tuple[int | None, int | None],
-        coalitions: int,
-        std_error: float | None,
-    ) -> None:
-        imported, background = self._imported, self._background
+    def _check_background(self) -> None:
+        """Every game and way needs a background of the right width, and its weights."""
+        background = self._background
+        if background is None:
+            return
+        b = len(as_cells(background, "background"))
+        if not b:
+            raise ValueError("the background has no rows")
+        check_columns(background, self.feature_names, "background")
+        if self._weights is not None:
+            self._weights = np.ascontiguousarray(self._weights, dtype=np.float64)
+            if self._weights.shape != (b,):
+                raise ValueError(f"weights has the shape {self._weights.shape}: one number a background row is needed")
+
+    def _prepare_cores(self) -> None:
+        imported, background, chosen = self._imported, self._background, self._settings
         if imported.refusal is not None:
             raise imported.refusal
         rows = None if background is None else self._model_rows(background, "background")
@@ -262,12 +210,11 @@ class Explainer:
                     rows,
                     self._weights,
                     playing,
-                    threads,
-                    ridge,
-                    *through,
-                    coalitions,
-                    std_error,
-                    self._seed,
+                    chosen.threads,
+                    chosen.ridge,
+                    chosen.landmarks,
+                    chosen.random_features,
+                    chosen.seed,
                 )
                 for expansion in imported.expansions
             ]
@@ -275,13 +222,20 @@ class Explainer:
             if "ties the columns" in str(error):
                 raise UnsupportedModelError(str(error)) from None
             raise
-        if self.game == "observational" and (std_error is not None or 2 ** len(playing) - 2 > coalitions):
-            many = f"{len(playing)} features have more than {coalitions} coalitions"
-            self.reason = many if std_error is None else "a standard error was asked for"
-            self.exactness = "estimated"
+        self.reason = self._sampled_because(chosen)
+        self.exactness = "exact" if self.reason is None else "estimated"
         # The core orders players by their first column in the model.
         place = {name: k for k, (name, _) in enumerate(self._players)}
         self._used = [place[name] for name, _ in self._cores[0].players]
+
+    def _sampled_because(self, chosen: Settings) -> str | None:
+        """Why the coalitions of a kernel model are sampled, if they are."""
+        if self.game != "observational":
+            return None
+        if chosen.std_error is not None:
+            return "a standard error was asked for"
+        count = len(self._cores[0].players)
+        return f"{count} features have more than {chosen.coalitions} coalitions" if 2**count - 2 > chosen.coalitions else None
 
     def _prepare_estimates(self, refusal: UnsupportedModelError) -> None:
         imported, background = self._imported, self._background
@@ -295,27 +249,53 @@ class Explainer:
         rows = len(as_cells(background))
         if self.game == "baseline" and rows != 1:
             raise ValueError(f"the baseline game has one baseline, but the background has {rows} rows")
-        settings = self._coalitions
-        whole = 2 ** len(self._players) - 2 <= settings.coalitions and settings.std_error is None
-        if self._estimator == "permutation" or not whole or settings.absence in ("gaussian", "copula"):
+        chosen = self._settings
+        whole = 2 ** len(self._players) - 2 <= chosen.coalitions and chosen.std_error is None
+        if chosen.estimator == "permutation" or not whole or chosen.absence in ("gaussian", "copula"):
             self.exactness, self.reason = "estimated", str(refusal)
 
     def __call__(self, X: Any) -> Explanation:
         """Explains the rows of ``X``, in the columns that the model was fitted on."""
+        return self._explain(X, self._settings, None)
+
+    def extend(self, explanation: Explanation, coalitions: int, *, std_error: float | None = None) -> Explanation:
+        """Explains the rows of ``explanation`` anew from ``coalitions`` coalitions of features, or until no standard error is
+        larger than ``std_error``. Those that have been valued are not valued again, and the result is that of an explainer with
+        ``coalitions`` in the first place.
+
+        For estimates by coalitions: the observational game, and KernelSHAP. Each such explanation keeps what it takes, 4 bytes a
+        coalition, row and output, up to 1 GB; selections, files and pickles of it do not.
+        """
+        kept = explanation._kept
+        if kept is None:
+            why = "selections, files and pickles do not keep them, nor do explanations of more than 1 GB of them"
+            if explanation.exactness == "exact":
+                why = "its values are exact"
+            elif not self._cores and self._settings.estimator == "permutation":
+                why = "it was estimated from permutations: ask for more of them, or for estimator='kernel_shap'"
+            raise ValueError(f"the explanation has no coalitions to go on from: {why}")
+        if kept.explainer is not self:
+            raise ValueError("the explanation is another explainer's: extend it with the explainer that made it")
+        valued = max(sample.coalitions for sample in kept.samples)
+        if not is_whole(coalitions) or coalitions <= valued:
+            raise ValueError(f"coalitions = {coalitions!r}: it is a whole number above the {valued} that have been valued")
+        return self._explain(kept.X, replace(self._settings, coalitions=int(coalitions), std_error=std_error), kept)
+
+    def _explain(self, X: Any, chosen: Settings, kept: Kept | None) -> Explanation:
         imported = self._imported
         names, players = self._names(X)
         model = {"model": imported.kind, "explained": imported.explained}
         run: dict[str, str] = {"riesz": _core.__version__}
         if self._cores:
-            found = self._by_core(X)
+            found = self._by_core(X, chosen, kept)
             for expansion in imported.expansions:
                 for name, value in expansion._core.card:
                     model.setdefault(name, value)
         else:
-            found = self._by_calls(X)
+            found = self._by_calls(X, chosen, kept)
         values, base, predictions = found.values, found.base, found.predictions
         if found.sampling is not None:
-            run["estimated because"] = self.reason or ""
+            run["estimated because"] = (self._sampled_because(chosen) if self._cores else self.reason) or ""
         run |= found.run
         m = len(base)
         output_names = imported.output_names or (["y"] if m == 1 else [f"y{o}" for o in range(m)])
@@ -334,8 +314,16 @@ class Explainer:
             players=players,
             output_names=output_names,
             row_numbers=np.arange(len(values)),
+            kept=self._kept(X, found, kept),
             provenance=Provenance(game=self.game.replace("_", "-"), absent=found.absent, model=model, run=run),
         )
+
+    def _kept(self, X: Any, found: Found, before: Kept | None) -> Kept | None:
+        if found.samples is None or found.sampling is None:
+            return None
+        # The user may change X.
+        rows = copy.deepcopy(X) if before is None else before.X
+        return Kept(self, rows, found.samples, found.sampling.evaluations)
 
     def _names(self, X: Any) -> tuple[list[str], list[tuple[str, list[int]]]]:
         """The names of the columns of ``X`` and the players, once it is known that these columns are meant."""
@@ -366,9 +354,11 @@ class Explainer:
         moves = np.broadcast_to(np.asarray(delta, dtype=np.float64), (len(self.feature_names),)).tolist()
         return np.concatenate([core.robustness(moves) for core in self._cores])
 
-    def _by_core(self, X: Any) -> Found:
+    def _by_core(self, X: Any, chosen: Settings, kept: Kept | None) -> Found:
         rows = self._model_rows(X, "X")
-        parts = [core.explain(rows) for core in self._cores]
+        samples = [None] * len(self._cores) if kept is None else kept.samples
+        budget = chosen.coalitions, chosen.std_error
+        parts = [core.explain(rows, *budget, sample) for core, sample in zip(self._cores, samples)]
         base = np.concatenate([part[1] for part in parts])
         n, p = len(rows), len(self._players)
 
@@ -379,6 +369,7 @@ class Explainer:
 
         bounds = [part[4] for part in parts if part[4] is not None]
         estimates = [part[5] for part in parts if part[5] is not None]
+        kept_parts = [part[7] for part in parts if part[7] is not None]
         predictions, residual = (np.concatenate([part[k] for part in parts], axis=1) for k in (2, 3))
         exact = len(bounds) == len(parts)
         return Found(
@@ -388,18 +379,19 @@ class Explainer:
             residual=residual,
             bound=np.concatenate(bounds, axis=1) if exact else None,
             std_error=None if exact else for_all([error for error, _ in estimates]),
-            sampling=None if exact else Sampling(sum(count for _, count in estimates), self._seed),
+            sampling=None if exact else Sampling(sum(count for _, count in estimates), chosen.seed),
+            samples=None if exact or len(kept_parts) < len(parts) else kept_parts,
             absent=self._cores[0].absent,
             run=dict(parts[0][6]),
         )
 
-    def _by_calls(self, X: Any) -> Found:
+    def _by_calls(self, X: Any, chosen: Settings, kept: Kept | None) -> Found:
         function = self._imported.function
         assert function is not None
         background, weights, players = self._background, self._weights, self._players
-        if self._estimator == "permutation":
-            return permutation_estimates(function, X, background, weights, players, self._permutations, self._seed)
-        return kernel_shap_values(function, X, background, weights, players, self._coalitions)
+        if chosen.estimator == "permutation":
+            return permutation_estimates(function, X, background, weights, players, chosen.permutations, chosen.seed)
+        return kernel_shap_values(function, X, background, weights, players, chosen, kept)
 
     def _model_rows(self, X: Any, what: str) -> np.ndarray:
         """The user's rows in the model's columns."""

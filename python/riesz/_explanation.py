@@ -14,7 +14,7 @@ import numpy as np
 from . import _core
 from ._data import is_missing, is_whole
 from ._expansion import write
-from ._sampled import Sampling
+from ._sampled import Kept, Sampling
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,12 @@ class Explanation:
         std_error: np.ndarray | None = None,
         sampling: Sampling | None = None,
         whole: bool = True,
+        kept: Kept | None = None,
     ) -> None:
         # Exact values have a bound, estimated ones a standard error and a sampling.
         self._std_error, self.sampling = std_error, sampling
+        # What Explainer.extend goes on from; selections, files and pickles do without.
+        self._kept = kept
         # Always rows × players × outputs, and rows × outputs; `squeezed` says which of the three were picked by a number or
         # name and do not show.
         self._values, self._base, self._predictions = values, base_values, predictions

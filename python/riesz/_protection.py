@@ -9,39 +9,65 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._data import as_numbers
+from ._data import as_numbers, is_whole
 
 GAMES = ("interventional", "observational")
 
 
-def penalty(estimator: Any, kernel: str, names: list[str], X: np.ndarray) -> tuple[np.ndarray, float] | None:
-    """What the estimator's ``protect`` asks for: functionals of the coefficients, and how strongly they are penalised."""
+#: Settings of the observational game, with their defaults.
+OBSERVATIONAL = {
+    "protect_ridge": None,
+    "protect_landmarks": None,
+    "protect_random_features": None,
+    "protect_coalitions": 4096,
+    "protect_seed": 0,
+}
+
+#: Functionals of the coefficients, (n, players * n), and of how many coalitions they are estimates, if they are.
+Functionals = tuple[np.ndarray, int | None]
+
+
+def penalty(
+    estimator: Any, kernel: str, names: list[str], X: np.ndarray, known: Functionals | None
+) -> tuple[np.ndarray, float, int | None] | None:
+    """What the estimator's ``protect`` asks for: functionals of the coefficients (or those that are known already), how strongly
+    they are penalised, and of how many coalitions they are estimates."""
     if estimator.protect is None:
-        for name, default in [("protect_strength", 1.0), ("protect_ridge", None), ("protect_background", None)]:
-            if getattr(estimator, name) != default:
+        for name, default in {"protect_strength": 1.0, "protect_background": None, **OBSERVATIONAL}.items():
+            if _differs(getattr(estimator, name), default):
                 raise ValueError(f"{name} is given, but no feature to protect: name some with protect=[...]")
         return None
     strength = estimator.protect_strength
     if not isinstance(strength, (int, float, np.number)) or not 0 <= strength < np.inf:
         raise ValueError(f"protect_strength = {strength!r}: it is a number that is not negative")
-    known = getattr(estimator, "_functionals", None)
-    if known is None:
-        known = functionals(estimator, kernel, names, X)
-    return known, float(strength)
+    z, sampled = functionals(estimator, kernel, names, X) if known is None else known
+    return z, float(strength), sampled
 
 
-def functionals(estimator: Any, kernel: str, names: list[str], X: np.ndarray) -> np.ndarray:
-    """The protected players' Shapley values at the rows of ``X`` as functionals of the coefficients, (n, players * n)."""
-    game, ridge, background = estimator.protect_game, estimator.protect_ridge, estimator.protect_background
+def functionals(estimator: Any, kernel: str, names: list[str], X: np.ndarray) -> Functionals:
+    """The protected players' Shapley values at the rows of ``X``."""
+    game, background = estimator.protect_game, estimator.protect_background
     if game not in GAMES:
         raise ValueError(f"protect_game = {game!r}: it is 'interventional' or 'observational'")
-    if ridge is not None and game != "observational":
-        raise ValueError("protect_ridge is a setting of the observational game: leave it out, or name that game")
+    chosen = {name: getattr(estimator, name) for name in OBSERVATIONAL}
+    for name, default in OBSERVATIONAL.items():
+        if game != "observational" and _differs(chosen[name], default):
+            raise ValueError(f"{name} is a setting of the observational game: leave it out, or name that game")
+    for name, least in [("protect_landmarks", 1), ("protect_random_features", 1), ("protect_coalitions", 1), ("protect_seed", 0)]:
+        value = chosen[name]
+        if not (value is None and OBSERVATIONAL[name] is None) and not (is_whole(value) and least <= value < 2**63):
+            raise ValueError(f"{name} = {value!r}: it is a whole number from {least}")
+    if chosen["protect_landmarks"] is not None and chosen["protect_random_features"] is not None:
+        raise ValueError("protect_landmarks and protect_random_features are two ways to the same end: choose one")
     rows = X if background is None else as_numbers(background, names, "protect_background")
     if not len(rows):
         raise ValueError("protect_background has no rows")
     groups = players(estimator.protect, names)
-    return _core.functionals(kernel, names, X, game, rows, groups, [name for name, _ in groups], ridge)
+    return _core.functionals(kernel, names, X, game, rows, groups, [name for name, _ in groups], *chosen.values())
+
+
+def _differs(value: Any, default: Any) -> bool:
+    return (value is not None) if default is None else value != default
 
 
 def players(protect: Any, names: list[str]) -> list[tuple[str, list[int]]]:
@@ -96,7 +122,7 @@ def protection_path(
     """Fits ``estimator``, whose ``protect`` names features, at each strength; scores it, and explains it under ``protect_game``.
 
     Scores and Shapley values are those of the test rows, or of the training rows if there are none. What is penalised is computed
-    once: a further strength costs a fit.
+    once: a further strength costs a fit, which for a logistic regression starts where the previous one ended.
     """
     from sklearn.base import clone
 
@@ -105,18 +131,21 @@ def protection_path(
     if estimator.protect is None:
         raise ValueError("the estimator protects no feature: name some with protect=[...]")
     rows, target = (X, y) if X_test is None else (X_test, y_test)
-    shared = None
+    path: dict[str, Any] = {}
     fitted, scores, importances = [], [], []
     names: list[str] = []
     for strength in strengths:
         one = clone(estimator).set_params(protect_strength=strength)
-        one._functionals = shared
+        # What the fits leave for one another.
+        one._path = path
         one.fit(X, y)
-        shared = one._functionals
-        del one._functionals
+        del one._path
         background = X if one.protect_background is None else one.protect_background
         groups = dict(players(one.protect, one.expansion_.feature_names))
-        explainer = Explainer(one, background, game=one.protect_game, ridge=one.protect_ridge, groups=groups)
+        chosen: dict[str, Any] = {}
+        if one.protect_game == "observational":
+            chosen = {name.removeprefix("protect_"): getattr(one, name) for name in OBSERVATIONAL}
+        explainer = Explainer(one, background, game=one.protect_game, groups=groups, **chosen)
         explanation = explainer(rows)
         values = np.abs(explanation.values)
         importances.append(values.mean(axis=0) if values.ndim == 2 else values.mean(axis=(0, 2)))

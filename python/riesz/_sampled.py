@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _core
 from ._data import as_cells
+from ._settings import Settings
 
 #: Explained rows that the compiled half is handed at a time.
 CHUNK = 64
@@ -42,6 +43,19 @@ class Found:
     absent: str
     #: Facts about the run.
     run: dict[str, str]
+    #: Of values estimated by coalitions: the coalitions, from which a larger budget goes on.
+    samples: list[_core.Sample] | None = None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What :meth:`riesz.Explainer.extend` goes on from."""
+
+    explainer: Any
+    X: Any
+    samples: list[_core.Sample]
+    #: How often the function has been asked.
+    evaluations: int
 
 
 def permutation_estimates(
@@ -82,28 +96,17 @@ def permutation_estimates(
     )
 
 
-@dataclass(frozen=True)
-class Coalitions:
-    """Settings of KernelSHAP."""
-
-    #: What absent features are filled in with: "background", "gaussian", "copula" or "kernel".
-    absence: str
-    draws: int
-    ridge: float | None
-    coalitions: int
-    std_error: float | None
-    seed: int
-
-
 def kernel_shap_values(
     function: Callable[[Any], Any],
     X: Any,
     background: Any,
     weights: np.ndarray | None,
     players: list[tuple[str, list[int]]],
-    settings: Coalitions,
+    settings: Settings,
+    kept: Kept | None,
 ) -> Found:
-    """Values of ``function``, which is called with rows in the form of ``background``, from the values of coalitions."""
+    """Values of ``function``, which is called with rows in the form of ``background``, from the values of coalitions; those that
+    were kept are not valued again."""
     if settings.absence == "background":
         # Rows are mixed and never changed: for each cell it is enough to know the row it comes from.
         width, b = as_cells(background).shape[1], len(as_cells(background))
@@ -116,9 +119,13 @@ def kernel_shap_values(
         form = _former(background)
     ask = lambda numbers: _answer(function, form(numbers))
     s = settings
-    values, errors, base, predictions, rounding, evaluations, coalitions, absent = _core.kernel_shap(
-        ask, rows, reference, weights, players, s.absence, s.draws, s.ridge, s.coalitions, s.std_error, s.seed
+    embedding = s.ridge, s.landmarks, s.random_features
+    budget = s.coalitions, s.std_error, s.seed
+    before = None if kept is None else kept.samples[0]
+    values, errors, base, predictions, rounding, evaluations, coalitions, absent, sample = _core.kernel_shap(
+        ask, rows, reference, weights, players, s.absence, s.draws, *embedding, *budget, before
     )
+    evaluations += 0 if kept is None else kept.evaluations
     return Found(
         values=values.transpose(0, 2, 1),
         base=base,
@@ -129,6 +136,7 @@ def kernel_shap_values(
         sampling=None if errors is None else Sampling(evaluations, s.seed),
         absent=absent,
         run={"coalitions valued": str(coalitions)},
+        samples=None if sample is None else [sample],
     )
 
 

@@ -118,12 +118,11 @@ def _iterations(max_iter: int) -> int | None:
     raise ValueError(f"max_iter = {max_iter!r}: it is a whole number from 1, or -1 for no limit")
 
 
-def _warn_unless(converged: bool, model: Any) -> None:
+def _warn_unless(
+    converged: bool, model: Any, remedy: str = "standardise the columns, lower C, raise tol or raise max_iter"
+) -> None:
     if not converged:
-        message = (
-            f"{type(model).__name__} stopped at max_iter = {model.max_iter}, before it converged: "
-            "standardise the columns, lower C, raise tol or raise max_iter"
-        )
+        message = f"{type(model).__name__} stopped at max_iter = {model.max_iter}, before it converged: {remedy}"
         warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
@@ -193,11 +192,16 @@ class _Protecting:
     def _penalty(self, kernel: str, names: list[str], X: np.ndarray):
         from ._protection import penalty
 
-        found = penalty(self, kernel, names, X)
         # A path of strengths keeps what does not change.
-        if hasattr(self, "_functionals") and found is not None:
-            self._functionals = found[0]
+        path = self._on_path()
+        found = penalty(self, kernel, names, X, path.get("functionals"))
+        if found is not None:
+            path["functionals"] = found[0], found[2]
         return found
+
+    def _on_path(self) -> dict[str, Any]:
+        """What the fits of :func:`riesz.protection_path` leave for one another."""
+        return getattr(self, "_path", {})
 
 
 class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
@@ -220,6 +224,13 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         The game of these values. The observational one also takes away what other features say of the protected ones.
     protect_ridge : float, optional
         Smoothing of the observational game; by default what predicts left-out rows best.
+    protect_landmarks, protect_random_features : int, optional
+        Observational game: learn conditional distributions through so many of the reference rows, or so many random Fourier
+        features, as :class:`riesz.Explainer` does.
+    protect_coalitions : int, default 4096
+        Observational game of more than 16 features (or groups): estimate what is penalised from so many coalitions of them.
+    protect_seed : int, default 0
+        Seed of landmarks, features and coalitions.
     protect_background : array or data frame, optional
         Background of the interventional game, reference of the observational one; by default the training rows. Penalising the
         interventional values of n rows costs O(n² · background · d).
@@ -238,6 +249,10 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         protect_strength=1.0,
         protect_game="interventional",
         protect_ridge=None,
+        protect_landmarks=None,
+        protect_random_features=None,
+        protect_coalitions=4096,
+        protect_seed=0,
         protect_background=None,
     ):
         self.alpha = alpha
@@ -250,6 +265,10 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         self.protect_strength = protect_strength
         self.protect_game = protect_game
         self.protect_ridge = protect_ridge
+        self.protect_landmarks = protect_landmarks
+        self.protect_random_features = protect_random_features
+        self.protect_coalitions = protect_coalitions
+        self.protect_seed = protect_seed
         self.protect_background = protect_background
 
     def fit(self, X, y, sample_weight=None):
@@ -384,7 +403,8 @@ class KernelLogisticRegression(_Protecting, _Classifier):
     kernel, gamma, degree, coef0
         See :mod:`riesz.estimators`.
     max_iter : int, default 100
-        Most Newton steps.
+        Most Newton steps; ``n_iter_`` says how many were taken. A fit that stops there warns with scikit-learn's
+        ``ConvergenceWarning``.
     protect : list of columns, or dict of name to columns, optional
         Features (or groups of them) whose Shapley values at the training rows are penalised, by name or number.
     protect_strength : float, default 1
@@ -393,6 +413,13 @@ class KernelLogisticRegression(_Protecting, _Classifier):
         The game of these values. The observational one also takes away what other features say of the protected ones.
     protect_ridge : float, optional
         Smoothing of the observational game; by default what predicts left-out rows best.
+    protect_landmarks, protect_random_features : int, optional
+        Observational game: learn conditional distributions through so many of the reference rows, or so many random Fourier
+        features, as :class:`riesz.Explainer` does.
+    protect_coalitions : int, default 4096
+        Observational game of more than 16 features (or groups): estimate what is penalised from so many coalitions of them.
+    protect_seed : int, default 0
+        Seed of landmarks, features and coalitions.
     protect_background : array or data frame, optional
         Background of the interventional game, reference of the observational one; by default the training rows. Penalising the
         interventional values of n rows costs O(n² · background · d).
@@ -412,6 +439,10 @@ class KernelLogisticRegression(_Protecting, _Classifier):
         protect_strength=1.0,
         protect_game="interventional",
         protect_ridge=None,
+        protect_landmarks=None,
+        protect_random_features=None,
+        protect_coalitions=4096,
+        protect_seed=0,
         protect_background=None,
     ):
         self.alpha = alpha
@@ -425,6 +456,10 @@ class KernelLogisticRegression(_Protecting, _Classifier):
         self.protect_strength = protect_strength
         self.protect_game = protect_game
         self.protect_ridge = protect_ridge
+        self.protect_landmarks = protect_landmarks
+        self.protect_random_features = protect_random_features
+        self.protect_coalitions = protect_coalitions
+        self.protect_seed = protect_seed
         self.protect_background = protect_background
 
     def fit(self, X, y, sample_weight=None):
@@ -436,7 +471,7 @@ class KernelLogisticRegression(_Protecting, _Classifier):
             # A row of weight 0 is no row.
             X, codes, weights = X[weights > 0], codes[weights > 0], weights[weights > 0]
         penalty = self._penalty(kernel, names, X)
-        core, steps = _core.kernel_logistic_regression(
+        core, self.n_iter_, converged, end = _core.kernel_logistic_regression(
             kernel,
             names,
             X,
@@ -447,8 +482,10 @@ class KernelLogisticRegression(_Protecting, _Classifier):
             None if weights is None else weights.tolist(),
             _count("max_iter", self.max_iter, 1),
             penalty,
+            self._on_path().get("start"),
         )
-        self.n_iter_ = steps
+        self._on_path()["start"] = end
+        _warn_unless(converged, self, "raise alpha or max_iter")
         self.expansion_ = Expansion._wrap(core)
         return self
 
@@ -466,6 +503,8 @@ class KernelLogisticRegression(_Protecting, _Classifier):
 class _Tuned:
     """What the Gaussian processes share."""
 
+    expansion_: Expansion
+
     def _start(self, X, names):
         kernel = rk.Constant(1.0) * rk.RBF(1.0) if self.kernel is None else self.kernel
         if not isinstance(kernel, rk.Kernel):
@@ -473,6 +512,11 @@ class _Tuned:
         if self.optimizer not in (None, "fmin_l_bfgs_b"):
             raise ValueError(f"optimizer = {self.optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is")
         return kernel._to_json(names)
+
+    @property
+    def kernel_(self) -> rk.Kernel:
+        """The tuned kernel, multiplied out, in the units of the columns and (for regression) of the target."""
+        return rk._from_json(self.expansion_._core.kernel, self.expansion_.feature_names)
 
     def _seed(self):
         return int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -14,6 +14,7 @@ import json
 import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,41 @@ class Constant(Kernel):
 
     def __repr__(self):
         return f"Constant({self.value!r})"
+
+
+def _from_json(text: str, names: Sequence[str]) -> Kernel:
+    """The inverse of ``_to_json``: a sum of products."""
+    products = []
+    for term in json.loads(text)["terms"]:
+        factors = [_factor(factor, names) for factor in term["factors"]]
+        first = [] if term["scale"] == 1.0 and factors else [Constant(term["scale"])]
+        products.append(reduce(Product, first + factors))
+    return reduce(Sum, products)
+
+
+def _factor(factor: dict[str, Any], names: Sequence[str]) -> Kernel:
+    columns = None if factor["columns"] == list(range(len(names))) else [names[j] for j in factor["columns"]]
+    kind = factor["factor"]
+    if kind == "periodic":
+        return Periodic(factor["lengthscale"], factor["period"], columns)
+    if kind == "categorical":
+        return Categorical(factor["similarity"], columns)
+    if kind == "linear":
+        return Linear(_scalars(factor["center"]), _scalars(factor["scale"]), columns)
+    if kind == "polynomial":
+        return Polynomial(factor["degree"], factor["gamma"], factor["coef0"], columns)
+    length_scale = factor["lengthscale"] if factor["ard"] else _scalars(factor["lengthscale"])
+    profile, isotropic = factor["profile"], factor["isotropic"]
+    if profile == "rational_quadratic":
+        return RationalQuadratic(length_scale, factor["alpha"], isotropic, columns)
+    if profile in ("matern32", "matern52") or isotropic and profile == "exponential":
+        return Matern(length_scale, {"exponential": 0.5, "matern32": 1.5, "matern52": 2.5}[profile], isotropic, columns)
+    return {"gaussian": RBF, "exponential": Laplacian, "cauchy": Cauchy}[profile](length_scale, columns)
+
+
+def _scalars(values: list[float]) -> Scalars:
+    """One number, if all are the same."""
+    return values[0] if len(set(values)) == 1 else values
 
 
 def _positions(columns: Columns, names: Sequence[str]) -> list[int]:

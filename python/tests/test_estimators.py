@@ -2,6 +2,7 @@
 
 import contextlib
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -84,6 +85,47 @@ def test_support_vector_machines(settings, regression):
     weighted = riesz.SVC(class_weight={"low": 3.0}, **settings).fit(X, classes)
     theirs = svm.SVC(class_weight={"low": 3.0}, **settings).fit(X, classes)
     np.testing.assert_allclose(weighted.decision_function(X), theirs.decision_function(X), **near)
+
+
+def test_logistic_regressions_that_stop_early_warn(regression):
+    X, y, _, _ = regression
+    for target in (y > 0, np.digitize(y, [-0.5, 0.5])):
+        model = riesz.KernelLogisticRegression(alpha=1e-3, max_iter=2)
+        # The remedies are Python's arguments.
+        with pytest.warns(ConvergenceWarning, match="stopped at max_iter = 2, before it converged: raise alpha or max_iter$"):
+            model.fit(X, target)
+        early, steps = model.predict_proba(X), model.n_iter_
+        model.set_params(max_iter=100).fit(X, target)
+        np.testing.assert_allclose(early.sum(axis=1), 1.0)
+        assert steps == 2 < model.n_iter_ < 100 and np.abs(early - model.predict_proba(X)).max() > 1e-6
+        riesz.Explainer(model, X[:5])(X[:2])
+
+
+def test_processes_have_the_kernel_that_was_tuned(regression):
+    X, y, _, _ = regression
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"][: X.shape[1]])
+    for kernel, fixed in [
+        (None, False),
+        (Constant(2.0) * Matern(1.0, nu=2.5, columns=["a", "b"]) + 0.5 * Linear(), False),
+        (Constant(0.3) + RBF([1.0] * X.shape[1]) * riesz.kernels.Periodic(2.0, 3.0, columns=["c"]), False),
+        (riesz.kernels.RationalQuadratic(1.5, 0.7, isotropic=False) + 1e-3 * riesz.kernels.Polynomial(2), True),
+        (riesz.kernels.Laplacian(2.0) * riesz.kernels.Cauchy(3.0, columns=["d"]) + Matern(2.0, nu=0.5), True),
+    ]:
+        process = riesz.GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None if fixed else "fmin_l_bfgs_b")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            process.fit(frame, y)
+        # The same process again, from its parts.
+        again = riesz.GaussianProcessRegressor(process.kernel_, alpha=process.noise_, optimizer=None, normalize_y=False)
+        again.fit(frame, y - y.mean())
+        np.testing.assert_allclose(again.predict(frame) + y.mean(), process.predict(frame), rtol=1e-6, atol=1e-8)
+        assert pickle.loads(pickle.dumps(process)).kernel_ == process.kernel_
+    classifier = riesz.GaussianProcessClassifier().fit(X, y > 0)
+    again = riesz.GaussianProcessClassifier(classifier.kernel_, optimizer=None).fit(X, y > 0)
+    np.testing.assert_allclose(again.predict_proba(X), classifier.predict_proba(X), atol=1e-8)
+    assert repr(classifier.kernel_).startswith("Constant(") and "RBF(length_scale=" in repr(classifier.kernel_)
+    with pytest.raises(AttributeError):
+        riesz.GaussianProcessClassifier().kernel_  # noqa: B018
 
 
 def test_support_vector_machines_that_stop_early_warn(regression):
@@ -192,8 +234,6 @@ def test_settings_that_make_no_sense(regression):
         (riesz.GaussianProcessRegressor(n_restarts_optimizer=-1), "n_restarts_optimizer = -1: it is a whole number from 0"),
         (riesz.GaussianProcessClassifier(n_restarts_optimizer=0.5), "n_restarts_optimizer = 0.5"),
         (riesz.SVR(tol=1e-15), "tol = 1e-15|tol = 0.000000000000001"),
-        # The remedies are Python's arguments.
-        (riesz.KernelLogisticRegression(alpha=1e-9, max_iter=1), "raise alpha or max_iter$"),
     ]:
         with pytest.raises(ValueError, match=culprit):
             model.fit(X, (y > 0) if is_classifier(model) else y)

@@ -150,3 +150,47 @@ def test_landmarks_and_random_features_are_near_the_whole(data):
         riesz.Explainer(model, X, landmarks=0, **options)
     with pytest.raises(ValueError, match="settings of the observational game"):
         riesz.Explainer(model, X, landmarks=4)
+
+
+def test_an_estimate_is_extended_by_new_coalitions_alone(data):
+    X, y = data
+    wide = np.hstack([X, X[:, ::-1] + np.sin(3 * X)])
+    # Several outputs, and several expansions under one explainer.
+    targets = np.column_stack([y, -y])
+    processes = riesz.GaussianProcessRegressor(riesz.kernels.RBF(4.0), alpha=0.1, optimizer=None).fit(wide, targets)
+    three = SVC(gamma=0.05).fit(wide, np.digitize(y, [-0.5, 0.5]))
+    rows = wide[:3].copy()
+    for model in (processes, three):
+        options = dict(game="observational", ridge=0.01, seed=3)
+        explainer = riesz.Explainer(model, wide[:30], coalitions=100, **options)
+        some = explainer(rows)
+        rows[:] = 0.0
+        more = explainer.extend(some, 180)
+        rows[:] = wide[:3]
+        once = riesz.Explainer(model, wide[:30], coalitions=180, **options)(rows)
+        np.testing.assert_array_equal(more.values, once.values)
+        np.testing.assert_array_equal(more.std_error, once.std_error)
+        assert more.sampling == once.sampling and more.provenance.run == once.provenance.run
+        whole = explainer.extend(more, 254)
+        assert whole.exactness == "exact" and whole.certificate.holds
+        exact = riesz.Explainer(model, wide[:30], **options)(rows)
+        np.testing.assert_array_equal(whole.values, exact.values)
+        np.testing.assert_array_equal(whole.bound, exact.bound)
+        target = more.std_error.max() / 1.5
+        finer = explainer.extend(some, 254, std_error=target)
+        assert finer.std_error.max() <= target
+
+
+def test_too_much_memory_is_refused_beforehand(data):
+    X, y = data
+    model = SVR(gamma=0.1).fit(X, y)
+    many = np.tile(X, (20_000, 1)) + np.arange(1_000_000)[:, None] * 1e-7
+    with pytest.raises(
+        ValueError, match="1000000 reference rows takes .* GB of memory, and .* are free: use fewer reference rows"
+    ):
+        riesz.Explainer(model, many, game="observational", ridge=0.1)
+    with pytest.raises(ValueError, match="GB of memory"):
+        riesz.Explainer(model.predict, many, game="observational", ridge=0.1)(X[:1])
+    kernel = riesz.kernels.RBF(2.0)
+    with pytest.raises(ValueError, match="GB of memory"):
+        riesz.KernelRidge(kernel=kernel, protect=[0], protect_game="observational", protect_background=many).fit(X, y)

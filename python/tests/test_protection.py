@@ -114,3 +114,57 @@ def test_what_cannot_be_protected_is_said():
             riesz.KernelRidge(**options).fit(X, y)
     with pytest.raises(ValueError, match="protects no feature"):
         riesz.protection_path(riesz.KernelRidge(), X, y, [0.0])
+
+
+def test_paths_of_classifiers_start_where_they_were():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(80, 3))
+    y = X[:, 0] + X[:, 1] + 0.3 * rng.normal(size=80) > 0
+    model = riesz.KernelLogisticRegression(0.01, kernel=RBF(1.0), protect=[0])
+    strengths = [0.0, 1.0, 3.0, 10.0, 30.0, 100.0]
+    path = riesz.protection_path(model, X, y, strengths)
+    alone = [clone(model).set_params(protect_strength=strength).fit(X, y) for strength in strengths]
+    for one, other in zip(path.estimators, alone):
+        np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-6)
+        assert not hasattr(one, "_path")
+    steps = [sum(one.n_iter_ for one in models) for models in (path.estimators, alone)]
+    assert steps[0] < 0.85 * steps[1], steps
+
+
+def test_many_features_and_many_rows_are_protected_observationally():
+    rng = np.random.default_rng(4)
+    z = rng.normal(size=(100, 1))
+    X = np.hstack([z, z + 0.3 * rng.normal(size=(100, 1)), rng.normal(size=(100, 16))])
+    y = X[:, 0] + X[:, 2]
+    options = dict(kernel=RBF(4.0), protect=[0], protect_game="observational", protect_ridge=0.01)
+    model = riesz.KernelRidge(0.1, protect_landmarks=20, protect_coalitions=200, **options)
+    free, fair = (clone(model).set_params(protect_strength=strength).fit(X, y) for strength in (0.0, 1000.0))
+    said = [abs(np.corrcoef(one.predict(X), X[:, 0])[0, 1]) for one in (free, fair)]
+    assert said[1] < 0.7 * said[0]
+    explainer = riesz.Explainer(fair, X[:10])
+    assert "estimated from 200 coalitions" in explainer(X[:1]).provenance.model["penalty"]
+    again = clone(model).set_params(protect_strength=1000.0, protect_seed=0).fit(X, y)
+    np.testing.assert_array_equal(again.dual_coef_, fair.dual_coef_)
+    other = clone(model).set_params(protect_strength=1000.0, protect_seed=1).fit(X, y)
+    assert np.abs(other.dual_coef_ - fair.dual_coef_).max() > 0
+    # Few features: the coalitions are all taken, and the settings of the path are those of the explanations.
+    few = X[:, :4]
+    model = riesz.KernelRidge(0.1, protect_landmarks=99, **options | {"kernel": RBF(2.0)})
+    near, exact = (clone(model).set_params(protect_landmarks=count).fit(few, y) for count in (99, None))
+    assert 0 < np.abs(near.predict(few) - exact.predict(few)).max() < 0.05 * np.ptp(exact.predict(few))
+    assert "penalty" not in riesz.Explainer(near, few[:10])(few[:1]).provenance.model
+    path = riesz.protection_path(model, few, y, [0.0, 1000.0])
+    assert path.importances[1, 0] < 0.3 * path.importances[0, 0]
+    for settings, words in [
+        ({"protect_landmarks": 0}, "protect_landmarks = 0"),
+        ({"protect_random_features": 2.5}, "protect_random_features = 2.5"),
+        ({"protect_coalitions": None}, "protect_coalitions = None"),
+        ({"protect_seed": -1}, "protect_seed = -1"),
+        ({"protect_random_features": 9}, "two ways to the same end"),
+        ({"protect_game": "interventional", "protect_ridge": None}, "protect_landmarks is a setting of the observational game"),
+        ({"protect": None, "protect_ridge": None}, "protect_landmarks is given, but no feature to protect"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            clone(model).set_params(**settings).fit(few, y)
+    with pytest.raises(ValueError, match="a value among 18 players takes at least 34"):
+        riesz.KernelRidge(0.1, protect_coalitions=20, **options).fit(X, y)

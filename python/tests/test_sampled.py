@@ -242,8 +242,8 @@ def test_conditional_samplers_for_comparison(data):
 
     expected = shapley(value, 4)
     assert (np.abs(explanation.values[0] - expected) < 5 * explanation.std_error[0] + 0.03).all()
-    for conditional in ("kernel", "copula"):
-        found = riesz.Explainer(model.predict, frame, game="observational", conditional=conditional, draws=300)(frame[:2])
+    for conditional, draws in (("kernel", None), ("copula", 300)):
+        found = riesz.Explainer(model.predict, frame, game="observational", conditional=conditional, draws=draws)(frame[:2])
         if conditional == "copula":
             assert np.abs(found.values - explanation.values).max() < 0.3 * np.abs(explanation.values).max()
         np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), found.predictions, atol=1e-9)
@@ -259,3 +259,72 @@ def test_conditional_samplers_for_comparison(data):
     with pytest.raises(ValueError, match="the background holds text"):
         text = frame.assign(a="x")
         riesz.Explainer(lambda rows: rows["b"], text, game="observational")(text[:1])
+
+
+def test_an_estimate_is_extended_by_new_coalitions_alone(data):
+    X, y = data
+    wide = np.hstack([X, np.sin(3 * X), X**2])
+    asked = []
+
+    def function(rows):
+        asked.append(len(rows))
+        return model.predict(rows)
+
+    model = SVR(gamma=0.1, C=5.0).fit(wide, y)
+    frame = pandas.DataFrame(wide, columns=list("abcdefghijkl"))
+    for background, rows, options in [
+        (wide[:5], wide[20:22], {"estimator": "kernel_shap"}),
+        (frame[:5], frame[20:22], {"estimator": "kernel_shap"}),
+        (wide[:20], wide[20:22], {"game": "observational", "ridge": 0.01}),
+        (wide[:20], wide[20:22], {"game": "observational", "conditional": "gaussian", "draws": 5}),
+    ]:
+        explainer = riesz.Explainer(function, background, coalitions=200, **options)
+        some = explainer(rows)
+        asked.clear()
+        more = explainer.extend(some, 600)
+        added = sum(asked)
+        asked.clear()
+        once = riesz.Explainer(function, background, coalitions=600, **options)(rows)
+        np.testing.assert_array_equal(more.values, once.values)
+        np.testing.assert_array_equal(more.std_error, once.std_error)
+        assert added < 0.8 * sum(asked) and more.sampling.evaluations == some.sampling.evaluations + added
+        assert more.provenance.run["coalitions valued"] == once.provenance.run["coalitions valued"]
+        # What went before is as it was, and can be gone on from again, to the last coalition.
+        np.testing.assert_array_equal(explainer.extend(some, 600).values, more.values)
+        if options.get("conditional") != "gaussian":
+            whole = explainer.extend(more, 4094)
+            assert whole.exactness == "exact" and whole.certificate.holds
+            with pytest.raises(ValueError, match="go on from: its values are exact"):
+                explainer.extend(whole, 5000)
+    for explanation, words in [
+        (some[:1], "go on from: selections, files and pickles"),
+        (pickle.loads(pickle.dumps(some)), "selections, files and pickles"),
+        (once, "another explainer's"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            explainer.extend(explanation, 1000)
+    with pytest.raises(ValueError, match="coalitions = 100: it is a whole number above the .* valued"):
+        explainer.extend(some, 100)
+    permutations = riesz.Explainer(function, wide[:5])
+    with pytest.raises(ValueError, match="estimated from permutations"):
+        permutations.extend(permutations(wide[:1]), 1000)
+
+
+def test_functions_are_conditioned_through_landmarks_and_features_too(data):
+    X, y = data
+    model = SVR(gamma=0.1, C=5.0).fit(X, y)
+    options = dict(game="observational", ridge=0.05)
+    whole = riesz.Explainer(model.predict, X, **options)(X[:4]).values
+    for name, near, far in [("landmarks", 45, 2), ("random_features", 3000, 3)]:
+        off = [
+            np.abs(riesz.Explainer(model.predict, X, **{name: count}, **options)(X[:4]).values - whole).max()
+            for count in (near, far)
+        ]
+        assert 0 < off[0] < 0.2 * np.abs(whole).max() and off[0] < off[1], (name, off)
+        for conditional in ("gaussian", "copula"):
+            with pytest.raises(ValueError, match=f"{name} is a setting of conditional='kernel', not of '{conditional}'"):
+                riesz.Explainer(model.predict, X, game="observational", conditional=conditional, **{name: near})
+        with pytest.raises(ValueError, match=f"settings of the observational game: leave out {name}"):
+            riesz.Explainer(model.predict, X, **{name: near})
+    with pytest.raises(ValueError, match="draws are those of conditional='gaussian'"):
+        riesz.Explainer(model.predict, X, draws=10, **options)

@@ -273,6 +273,16 @@ pub struct FitArgs {
     /// Smoothing of the observational game, a number like 0.001 [default: what predicts left-out rows best]
     #[arg(long, value_name = "RIDGE", requires = "protect", allow_negative_numbers = true)]
     pub protect_ridge: Option<f64>,
+    /// Learn the observational game's conditional distributions through so many of the rows, for thousands of rows
+    #[arg(long, value_name = "M", requires = "protect")]
+    pub protect_landmarks: Option<usize>,
+    /// Learn them through so many random Fourier features
+    #[arg(long, value_name = "M", requires = "protect")]
+    pub protect_random_features: Option<usize>,
+    /// With the observational game and more than 16 features: estimate what is penalised from so many coalitions of them,
+    /// drawn with --seed [default: 4096]
+    #[arg(long, value_name = "N", requires = "protect")]
+    pub protect_coalitions: Option<usize>,
     /// Model file to write
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -286,10 +296,18 @@ impl FitArgs {
     pub fn check(&self) -> Result<()> {
         use ModelKind::{Gp, Gpc, Klr, Krr, Svc, Svr};
         let kind = self.model;
-        if self.protect_ridge.is_some() && self.protect_game != "observational" {
-            return Err(Failure::input(
-                "--protect-ridge belongs to --protect-game observational: leave it out",
-            ));
+        let observational = [
+            ("--protect-ridge", self.protect_ridge.is_some()),
+            ("--protect-landmarks", self.protect_landmarks.is_some()),
+            ("--protect-random-features", self.protect_random_features.is_some()),
+            ("--protect-coalitions", self.protect_coalitions.is_some()),
+        ];
+        if self.protect_game != "observational"
+            && let Some((option, _)) = observational.iter().find(|(_, given)| *given)
+        {
+            return Err(Failure::input(format!(
+                "{option} belongs to --protect-game observational: leave it out"
+            )));
         }
         let uses: [(&str, bool, &[ModelKind]); 10] = [
             ("--protect", !self.protect.is_empty(), &[Krr, Klr]),
@@ -384,8 +402,9 @@ pub struct GameArgs {
     /// Observational game: learn conditional distributions through so many random Fourier features
     #[arg(long, value_name = "M")]
     pub random_features: Option<usize>,
-    /// Observational game, and programs: value at most so many coalitions of features; if there are more, values are estimated
-    /// [default: 4096, all of them up to 12 features]
+    /// Observational game, and programs: value at most so many coalitions of features; if there are more, values are estimated. A
+    /// larger number takes the same ones, drawn with --seed, and more; to go on until values are sure enough, give
+    /// --std-error [default: 4096, all of them up to 12 features]
     #[arg(long, value_name = "N")]
     pub coalitions: Option<usize>,
     /// Observational game, and programs: stop as soon as no standard error is larger than this
@@ -398,6 +417,12 @@ pub struct GameArgs {
     /// Draws for each coalition and row with --conditional gaussian or copula [default: 100]
     #[arg(long, value_name = "N", requires = "conditional")]
     pub draws: Option<usize>,
+    /// Also give a proved bound on how far any value of any row can move if the row's columns move by at most so much:
+    /// 'bmi=0.5,age=1' in the columns' units, where others stay as they are, or one number of standard deviations of all
+    /// columns (of the model's support points). It comes from the norm of the model and is often far larger than what
+    /// happens. For bounded kernels, and the baseline, interventional and observational games
+    #[arg(long, value_name = "DELTA", allow_negative_numbers = true)]
+    pub robustness: Option<String>,
 }
 
 impl GameArgs {
@@ -409,8 +434,12 @@ impl GameArgs {
             ("--baseline", self.baseline.is_some()),
             ("--groups", self.groups.is_some()),
             ("--ridge", self.ridge.is_some()),
+            ("--landmarks", self.landmarks.is_some()),
+            ("--random-features", self.random_features.is_some()),
             ("--coalitions", self.coalitions.is_some()),
             ("--std-error", self.std_error.is_some()),
+            ("--conditional", self.conditional.is_some()),
+            ("--robustness", self.robustness.is_some()),
         ];
         options.iter().find(|(_, given)| *given).map(|(option, _)| *option)
     }
@@ -425,6 +454,7 @@ Examples:
   riesz explain m.riesz new.csv --game marginal-product --background train.csv -o why.parquet
   riesz explain m.riesz new.csv --game observational -o why.parquet
   riesz explain m.riesz new.csv --groups 'blood=s1,s2,s3' -o why.json
+  riesz explain m.riesz new.csv --background train.csv --robustness 'bmi=0.5' -o why.json
   riesz explain 'cmd:python3 forest.py' new.csv --background train.csv --background-rows 50
 
 The table has the columns row (from 0), output, base_value, prediction, residual, and one column

@@ -15,7 +15,6 @@ use crate::args::{DemoArgs, Global};
 use crate::console::Console;
 use crate::explain::Certificate;
 use crate::failure::Result;
-use crate::games::sample;
 use crate::io::input::Rows;
 use crate::io::output::write_all;
 use crate::io::typing::Columns;
@@ -37,7 +36,7 @@ pub fn run(args: &DemoArgs, global: &Global, console: Console) -> Result<()> {
     let columns = Columns::read(rows, &header)?;
     let x = columns.table(features, &["sex".to_string()], &console)?;
     let y = columns.numbers(&target)?;
-    let background = x.select_rows(&sample(x.rows(), BACKGROUND, global.seed));
+    let background = x.select_rows(&x.sample_rows(BACKGROUND, global.seed));
 
     let progress = console.progress("fitting");
     let mut explanations = Vec::new();

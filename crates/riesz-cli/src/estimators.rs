@@ -1,6 +1,7 @@
 //! Every kind of model, from the arguments of `fit`. A new kind is a line of [`Problem::fit`], a function here, and
 //! its name and options in `args`.
 
+use riesz::attribution::coalitions::Budget;
 use riesz::explanation::Fact;
 use riesz::fit::selection::{
     Axis, ClassScore, CrossValidation, DEFAULT_MULTIPLIERS, cross_validate, cross_validate_classes,
@@ -11,11 +12,12 @@ use riesz::fit::{
     SupportVectorClassifier, SupportVectorRegressor, Tune,
 };
 use riesz::kernel::Units;
-use riesz::{Column, Conditioning, Expansion, Game, Groups, Kernel, Matrix, Ridge, Table, regularised};
+use riesz::{Column, Expansion, Game, Groups, Kernel, Matrix, Table, regularised};
 
 use crate::args::{FitArgs, ModelKind};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
+use crate::games::conditioning;
 use crate::io::typing::Columns;
 
 /// What every kind of model is fitted from.
@@ -168,13 +170,18 @@ impl Problem<'_> {
         let game = if self.args.protect_game == "interventional" {
             Game::Interventional { background: rows }
         } else {
-            let ridge = self.args.protect_ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
-            let conditioning = Conditioning { ridge, seed: self.seed, ..Conditioning::default() };
+            let through = [
+                ("--protect-landmarks", self.args.protect_landmarks),
+                ("--protect-random-features", self.args.protect_random_features),
+            ];
+            let conditioning = conditioning(self.args.protect_ridge, through, self.seed)?;
             Game::Observational { reference: rows, conditioning }
         };
         let groups = self.groups.clone();
-        let strength = self.args.strength;
-        Ok(Some(regularised::penalty(kernel, self.x, game, groups, &self.args.protect, strength)?))
+        let coalitions = self.args.protect_coalitions.unwrap_or(Budget::default().coalitions);
+        let budget = Budget { coalitions, std_error: None, seed: self.seed };
+        let (protected, strength) = (&self.args.protect, self.args.strength);
+        Ok(Some(regularised::penalty(kernel, self.x, game, groups, protected, strength, budget)?))
     }
 
     /// What was protected, for the model card.

@@ -10,7 +10,7 @@ use riesz::{Exactness, Explainer, Explanation, Table};
 use crate::args::{ExplainArgs, Format, Global};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::games::{ProgramQuestion, Question};
+use crate::games::{ProgramQuestion, Question, robustness};
 use crate::io::models::read_model;
 use crate::io::output::Output;
 use crate::io::typing::Conforming;
@@ -52,6 +52,9 @@ pub fn run(args: &ExplainArgs, global: &Global, console: Console) -> Result<()> 
     let rows = Conforming::new(rows, saved.model.columns(), width)?;
     let mut facts = vec![Fact::new("model file", args.model.display()), Fact::new("rows", &rows_name)];
     facts.extend(question.facts);
+    let bound = robustness(&args.game, &explainer, &saved.model)?;
+    bound.iter().for_each(|fact| console.note(format!("{}: {}", fact.name, fact.value)));
+    facts.extend(bound);
     stream(rows, facts, width, &mut |table| Ok(explainer.explain(table)?))
 }
 

@@ -3,10 +3,14 @@
 use std::path::Path;
 
 use riesz::attribution::coalitions::Budget;
+use riesz::error::listed;
 use riesz::explanation::Fact;
 use riesz::format::model::SavedModel;
 use riesz::game::Absence;
-use riesz::{Approximation, Background, Column, Conditioning, Game, Groups, Ridge, Table};
+use riesz::kernel::Units;
+use riesz::{
+    Approximation, Background, Column, Conditioning, Expansion, Explainer, Game, Groups, Ridge, Table,
+};
 
 use crate::args::{GameArgs, TableArgs};
 use crate::console::Console;
@@ -47,11 +51,13 @@ impl Question {
             _ if !observational && args.random_features.is_some() => Some("--random-features"),
             _ if !observational && args.coalitions.is_some() => Some("--coalitions"),
             _ if !observational && args.std_error.is_some() => Some("--std-error"),
+            _ if !observational && args.conditional.is_some() => Some("--conditional"),
             _ if args.conditional.as_deref().is_some_and(|way| way != "kernel") => {
                 return Err(Failure::input(
                     "--conditional gaussian and copula are for programs, 'cmd:COMMAND' in place of the model",
                 ));
             }
+            _ if args.draws.is_some() => Some("--draws"),
             "functional" if args.background.is_some() => Some("--background"),
             "functional" | "interventional" | "marginal-product" | "observational"
                 if args.baseline.is_some() =>
@@ -82,7 +88,7 @@ impl Question {
                     }
                 };
                 facts.push(Fact::new("reference rows", reference.rows.rows()));
-                Game::Observational { reference, conditioning: conditioning(args, seed)? }
+                Game::Observational { reference, conditioning: learnt_through(args, seed)? }
             }
             _ => {
                 let path = args.background.as_deref().ok_or_else(|| {
@@ -150,9 +156,27 @@ impl ProgramQuestion {
         }
         let observational = game == "observational";
         let conditional = args.conditional.as_deref().unwrap_or("kernel");
-        if !observational && (args.conditional.is_some() || args.ridge.is_some()) {
+        let given = [
+            ("--ridge", args.ridge.is_some()),
+            ("--landmarks", args.landmarks.is_some()),
+            ("--random-features", args.random_features.is_some()),
+        ];
+        let embedding = given.iter().find(|(_, given)| *given).map(|(option, _)| *option);
+        let misplaced = match conditional {
+            _ if !observational && args.conditional.is_some() => {
+                Some(("--conditional", "--game observational"))
+            }
+            _ if !observational => embedding.map(|option| (option, "--game observational")),
+            "kernel" if args.draws.is_some() => Some(("--draws", "--conditional gaussian or copula")),
+            "kernel" => None,
+            _ => embedding.map(|option| (option, "--conditional kernel")),
+        };
+        if let Some((option, owner)) = misplaced {
+            return Err(Failure::input(format!("{option} belongs to {owner}: leave it out")));
+        }
+        if args.robustness.is_some() {
             return Err(Failure::input(
-                "--conditional and --ridge belong to --game observational: leave them out",
+                "--robustness takes a model whose kernel is known, which a program is not: leave it out",
             ));
         }
         let rows = table.source(path).open()?;
@@ -167,7 +191,7 @@ impl ProgramQuestion {
             _ if !observational => Absence::Background(reference),
             "gaussian" => Absence::Gaussian { reference, draws },
             "copula" => Absence::Copula { reference, draws },
-            _ => Absence::Embedding { reference, conditioning: conditioning(args, seed)? },
+            _ => Absence::Embedding { reference, conditioning: learnt_through(args, seed)? },
         };
         let groups = match &args.groups {
             Some(text) => read_groups(text, &columns)?,
@@ -182,20 +206,89 @@ impl ProgramQuestion {
     }
 }
 
-/// How conditional distributions are learnt.
-fn conditioning(args: &GameArgs, seed: u64) -> Result<Conditioning> {
-    let approximation = match (args.landmarks, args.random_features) {
+fn learnt_through(args: &GameArgs, seed: u64) -> Result<Conditioning> {
+    conditioning(
+        args.ridge,
+        [("--landmarks", args.landmarks), ("--random-features", args.random_features)],
+        seed,
+    )
+}
+
+/// How conditional distributions are learnt, from the options for landmarks and random features.
+pub fn conditioning(
+    ridge: Option<f64>,
+    [landmarks, random_features]: [(&str, Option<usize>); 2],
+    seed: u64,
+) -> Result<Conditioning> {
+    let approximation = match (landmarks.1, random_features.1) {
         (Some(_), Some(_)) => {
-            return Err(Failure::input(
-                "--landmarks and --random-features are two ways to the same end: choose one",
-            ));
+            return Err(Failure::input(format!(
+                "{} and {} are two ways to the same end: choose one",
+                landmarks.0, random_features.0
+            )));
         }
         (Some(count), None) => Approximation::Landmarks(count),
         (None, Some(count)) => Approximation::RandomFeatures(count),
         (None, None) => Approximation::Exact,
     };
-    let ridge = args.ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
-    Ok(Conditioning { ridge, approximation, seed, ..Conditioning::default() })
+    let ridge = ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
+    Ok(Conditioning { ridge, approximation, seed, memory: free_memory(), ..Conditioning::default() })
+}
+
+/// Bytes of memory that are free, in the machine and in what of it this process may use; `None` where it is not known.
+fn free_memory() -> Option<u64> {
+    let mut system = sysinfo::System::new();
+    system.refresh_memory();
+    // What a container's limit counts as used holds files that were read, which make way.
+    let own =
+        system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory.saturating_sub(limits.rss));
+    Some(system.available_memory().min(own)).filter(|bytes| *bytes > 0)
+}
+
+/// The bound of `--robustness`, if it is asked for: what columns move by, and how far values can.
+pub fn robustness(args: &GameArgs, explainer: &Explainer<'_>, model: &Expansion) -> Result<Vec<Fact>> {
+    let Some(text) = args.robustness.as_deref() else { return Ok(Vec::new()) };
+    let columns = model.columns();
+    let number = |text: &str| match text.trim().parse::<f64>() {
+        Ok(delta) if delta.is_finite() && delta >= 0.0 => Ok(delta),
+        _ => Err(Failure::input(format!(
+            "--robustness: '{text}' is not understood: write a number that is not negative, or column=number,column=number"
+        ))),
+    };
+    let (delta, moves) = if text.contains('=') {
+        let mut delta = vec![0.0; columns.len()];
+        for part in text.split(',') {
+            let (name, by) = part.rsplit_once('=').unwrap_or(("", part));
+            let j = columns.iter().position(|c| c.name == name.trim()).ok_or_else(|| {
+                Failure::input(format!(
+                    "--robustness: there is no column '{}'; the columns are: {}",
+                    name.trim(),
+                    listed(columns.iter().map(|c| &c.name))
+                ))
+            })?;
+            delta[j] = number(by)?;
+        }
+        (delta, text.to_string())
+    } else {
+        let count = number(text)?;
+        let deviations = Units::standardised(&model.points).scale;
+        (
+            deviations.iter().map(|s| count * s).collect(),
+            format!("{count} standard deviations of each column"),
+        )
+    };
+    let bounds = explainer.robustness(&delta)?;
+    let said = "no value moves by more than";
+    let found = match bounds.as_slice() {
+        [bound] => Fact::measured(said, *bound),
+        several => {
+            let each = model.output_names.iter().zip(several);
+            let each: Vec<String> =
+                each.map(|(name, bound)| format!("{} ({name})", Fact::measured("", *bound).value)).collect();
+            Fact::new(said, each.join(", "))
+        }
+    };
+    Ok(vec![Fact::new("robustness to", moves), found])
 }
 
 fn budget(args: &GameArgs, seed: u64) -> Budget {
@@ -231,28 +324,9 @@ fn read_background(
     else {
         return Ok(Background { rows, weights });
     };
-    let kept = sample(rows.rows(), count, seed);
+    let kept = rows.sample_rows(count, seed);
     let weights = weights.map(|w| kept.iter().map(|&i| w[i]).collect());
     Ok(Background { rows: rows.select_rows(&kept), weights })
-}
-
-/// `count` of `0..n` in ascending order, drawn without replacement.
-pub fn sample(n: usize, count: usize, seed: u64) -> Vec<usize> {
-    let mut state = seed;
-    let mut all: Vec<usize> = (0..n).collect();
-    let count = count.min(n);
-    for i in 0..count {
-        // SplitMix64 (Steele, Lea and Flood 2014).
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^= z >> 31;
-        all.swap(i, i + (z % (n - i) as u64) as usize);
-    }
-    all.truncate(count);
-    all.sort_unstable();
-    all
 }
 
 /// `name=col,col;name=col`, or a file with one `name=col,col` a line.
@@ -279,15 +353,6 @@ pub fn read_groups(text: &str, columns: &[Column]) -> Result<Groups> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn samples_are_distinct_and_repeatable() {
-        let kept = sample(50, 20, 7);
-        assert_eq!(kept, sample(50, 20, 7));
-        assert_ne!(kept, sample(50, 20, 8));
-        assert!(kept.windows(2).all(|w| w[0] < w[1]) && kept.len() == 20);
-        assert_eq!(sample(3, 10, 0), [0, 1, 2]);
-    }
 
     #[test]
     fn groups_are_read() {

@@ -8,7 +8,7 @@ use crate::args::{Global, ReportArgs};
 use crate::console::Console;
 use crate::explain::{Certificate, within_limit};
 use crate::failure::{Failure, Result};
-use crate::games::Question;
+use crate::games::{Question, robustness};
 use crate::io::models::{Found, complete, read_any};
 use crate::io::output::write_all;
 use crate::io::typing::Conforming;
@@ -43,6 +43,7 @@ pub fn run(args: &ReportArgs, global: &Global, console: Console) -> Result<()> {
                 + (explainer.groups().players().len() + 4) * saved.model.outputs();
             let mut facts = vec![Fact::new("model file", args.file.display()), Fact::new("rows", &rows.name)];
             facts.extend(question.facts);
+            facts.extend(robustness(&args.game, &explainer, &saved.model)?);
             let mut rows = Conforming::new(rows, saved.model.columns(), width)?;
             let progress = console.progress("explaining");
             let mut all: Option<Explanation> = None;

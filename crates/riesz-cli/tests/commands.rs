@@ -104,6 +104,11 @@ fn sampled_coalitions_come_with_standard_errors() {
     place.good(&format!("explain m.riesz rows.csv {options} --std-error 0.5 --coalitions 1000 -o e.parquet"));
     place.good("report e.parquet -o r.html");
     assert!(place.read("r.html").contains("These values are estimates."));
+    // The seed makes a larger budget contain the smaller one, so that standard errors shrink and values move within them.
+    let (more, _) = place.good(&format!("explain m.riesz rows.csv {options} --coalitions 600"));
+    for (more, some) in cells(&more)[1..].iter().zip(&some[1..]) {
+        assert!((15..25).all(|j| number(&more[j]) < number(&some[j])));
+    }
     place.bad("explain m.riesz rows.csv --ridge 0.1", "the functional game has no use for --ridge");
     place.bad("explain m.riesz rows.csv --game observational --coalitions 5", "10 players take at least 36");
 }
@@ -147,16 +152,81 @@ fn programs_are_explained_by_their_answers() {
         "--game observational --conditional gaussian --draws 30",
     );
     assert!(err.contains("estimated: standard errors"), "{err}");
+    // Landmarks are passed on, and a larger budget takes the coalitions of a smaller one.
+    let observational = "--game observational --ridge 0.01";
+    let (_, (whole, _)) = explain("cmd:sh ask.sh", observational);
+    let (_, (near, err)) = explain("cmd:sh ask.sh", &format!("{observational} --landmarks 3"));
+    assert!(err.contains("exact") && near != whole, "{err}");
     for (model, options, culprit) in [
         ("cmd:exit 3", "", "ended with the exit code 3"),
         ("cmd:echo hello", "", "0 lines of numbers about"),
         ("cmd:sh ask.sh", "--game functional", "takes a model whose kernel is known"),
-        ("cmd:sh ask.sh", "--conditional copula", "belong to --game observational"),
+        ("cmd:sh ask.sh", "--conditional copula", "--conditional belongs to --game observational"),
+        ("cmd:sh ask.sh", "--landmarks 3", "--landmarks belongs to --game observational"),
+        (
+            "cmd:sh ask.sh",
+            "--game observational --conditional copula --random-features 9",
+            "--random-features belongs to --conditional kernel",
+        ),
+        (
+            "cmd:sh ask.sh",
+            "--game observational --conditional kernel --draws 9",
+            "--draws belongs to --conditional gaussian or copula",
+        ),
+        ("cmd:sh ask.sh", "--robustness 1", "--robustness takes a model whose kernel is known"),
+        ("m.riesz", "--conditional kernel", "the interventional game has no use for --conditional"),
+        ("m.riesz", "--game observational --conditional kernel --draws 9", "no use for --draws"),
         ("m.riesz", "--game observational --conditional copula", "are for programs"),
     ] {
         let (code, (_, err)) = explain(model, options);
         assert!(code == Some(2) && err.contains(culprit), "{model} {options}: {err}");
     }
+}
+
+/// The bound is printed and kept with the explanation, in the columns' units or in standard deviations.
+#[test]
+fn a_bound_on_how_far_values_move() {
+    let place = fitted();
+    let rows = std::fs::read_to_string(diabetes()).unwrap();
+    place.write("rows.csv", rows.lines().take(3).collect::<Vec<_>>().join("\n"));
+    let bound = |options: &str| {
+        let explain = "explain m.riesz rows.csv --background DIABETES --background-rows 9";
+        let (_, err) = place.good(&format!("{explain} {options} -o e.json"));
+        let explanation = riesz::format::explanation::read(place.read("e.json").as_bytes()).unwrap();
+        let fact = |name: &str| {
+            let found = explanation.provenance.run.iter().find(|fact| fact.name == name);
+            found.map_or_else(|| panic!("{name}"), |fact| fact.value.clone())
+        };
+        let (moves, said) = (fact("robustness to"), fact("no value moves by more than"));
+        assert!(err.contains(&said) && err.contains(&moves), "{err}");
+        number(&said)
+    };
+    // bmi alone, by its own standard deviation and by twice as much; and everything.
+    let column: Vec<f64> = cells(&rows)[1..].iter().map(|row| number(&row[2])).collect();
+    let mean = column.iter().sum::<f64>() / column.len() as f64;
+    let deviation = (column.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / column.len() as f64).sqrt();
+    let (one, two) = (
+        bound(&format!("--robustness bmi={deviation}")),
+        bound(&format!("--robustness bmi={}", 2.0 * deviation)),
+    );
+    assert!(0.0 < one && one < two && two <= bound("--robustness 2"), "{one} {two}");
+    assert!(
+        bound("--robustness 0") == 0.0 && bound("--game observational --ridge 0.01 --robustness 1") > one
+    );
+    place.good("report m.riesz rows.csv --background rows.csv --robustness 1 -o r.html");
+    assert!(place.read("r.html").contains("no value moves by more than"));
+    for (options, culprit) in [
+        ("--robustness x", "'x' is not understood"),
+        ("--robustness -1", "'-1' is not understood"),
+        ("--robustness bmi=", "'' is not understood"),
+        ("--robustness weight=1", "there is no column 'weight'"),
+        ("--robustness 1 --game functional", "game = functional"),
+    ] {
+        place.bad(&format!("explain m.riesz rows.csv {options}"), culprit);
+    }
+    place.good("explain m.riesz rows.csv -o e.json");
+    place.bad("report e.json --robustness 1 -o r.html", "has no use for --robustness");
+    place.bad("report e.json --landmarks 1 -o r.html", "has no use for --landmarks");
 }
 
 #[test]
@@ -179,11 +249,38 @@ fn protected_features_lose_their_say() {
         let (before, after) = (importance("plain.riesz", game), importance("m.riesz", game));
         assert!(after < 0.5 * before, "{game}: {before} {after}");
     }
+    // Through landmarks it is nearly the same model.
+    let protect = "--protect body --protect-game observational --strength 1000 --protect-landmarks 60";
+    place.good(&format!("{fit} {protect} -o near.riesz"));
+    let (exact, near) = (importance("m.riesz", "observational"), importance("near.riesz", "observational"));
+    assert!(near != exact && near < 0.5 * importance("plain.riesz", "observational"), "{near} {exact}");
+    // More than 16 features: what is penalised is estimated, and the model says so.
+    let line = |(i, line): (usize, &str)| {
+        let more: Vec<String> = (0..8)
+            .map(|j| if i == 0 { format!("z{j}") } else { ((i * (3 + 2 * j) + i * i) % 31).to_string() })
+            .collect();
+        format!("{},{line}\n", more.join(","))
+    };
+    place.write("wide.csv", rows.lines().take(81).enumerate().map(line).collect::<String>());
+    let wide = "fit wide.csv --target target --ridge 0.5 --protect bmi --protect-game observational";
+    let (_, err) = place.good(&format!("{wide} --protect-coalitions 100 --protect-ridge 0.01 -o w.riesz"));
+    assert!(err.contains("its values are estimated from 100 coalitions of features"), "{err}");
+    place.bad(
+        &format!("{wide} --protect-coalitions 9 -o no.riesz"),
+        "a value among 18 players takes at least 34",
+    );
     for (words, culprit) in [
         ("--model svr --protect age", "--model svr has no use for --protect"),
         ("--protect weight", "there is no column 'weight'"),
         ("--protect age --strength -1", "strength = -1"),
         ("--protect age --protect-ridge 0.1", "--protect-ridge belongs to"),
+        ("--protect age --protect-landmarks 5", "--protect-landmarks belongs to"),
+        ("--protect age --protect-coalitions 5", "--protect-coalitions belongs to"),
+        (
+            "--protect age --protect-game observational --protect-landmarks 5 --protect-random-features 5",
+            "--protect-landmarks and --protect-random-features are two ways",
+        ),
+        ("--protect age --protect-game observational --protect-landmarks 0", "landmarks = 0"),
         ("--kernel polynomial --protect age", "ties the columns"),
     ] {
         place.bad(&format!("fit DIABETES --target target --ridge 1 {words} -o no.riesz"), culprit);

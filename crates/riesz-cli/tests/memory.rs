@@ -32,6 +32,11 @@ fn two_hundred_thousand_rows_in_little_memory() {
         assert!(status.success(), "{output}");
     }
     assert_eq!(place.read("out.csv").lines().count(), 200_001);
+    // What would take more than there is says so, and what would do.
+    place.bad(
+        "explain m.riesz train.csv --game observational --ridge 0.1 --background rows.csv",
+        "the observational game on 200000 reference rows takes",
+    );
     let few: String = text.lines().take(50_001).map(|l| l.to_string() + "\n").collect();
     place.write("few.csv", few);
     let (small, large) = (resident(&place, "few.csv"), resident(&place, "rows.csv"));

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
+use riesz::attribution::coalitions::Budget;
 use riesz::fit::{
     ClassWeight, GaussianProcess, GaussianProcessClassifier, GpFit, GpcFit, KernelLogisticRegression,
-    KernelRidge, Penalty, SupportVectorClassifier, SupportVectorRegressor, Tune,
+    KernelRidge, NewtonState, Penalty, SupportVectorClassifier, SupportVectorRegressor, Tune,
 };
-use riesz::{Column, Conditioning, Game, Kernel, Matrix, Ridge, Table};
+use riesz::{Column, Game, Kernel, Matrix, Table};
 
 use crate::{Expansion, matrix, refuse, refuse_in_python, table};
 
@@ -48,7 +49,7 @@ pub fn kernel_ridge(
     alpha: f64,
     fit_intercept: bool,
     sample_weight: Option<Vec<f64>>,
-    penalty: Option<(PyReadonlyArray2<'_, f64>, f64)>,
+    penalty: Option<Penalising<'_>>,
 ) -> PyResult<Expansion> {
     let mut estimator = KernelRidge::new(self::kernel(kernel)?, alpha);
     estimator.sample_weight = sample_weight;
@@ -58,11 +59,15 @@ pub fn kernel_ridge(
     py.detach(|| estimator.fit(&x, &y)).map(|fit| expansion(fit.model)).map_err(refuse_in_python)
 }
 
-fn penalty((functionals, strength): (PyReadonlyArray2<'_, f64>, f64)) -> Penalty {
-    Penalty { functionals: targets(&functionals), strength }
+/// Functionals, strength, and of how many coalitions they are estimates.
+type Penalising<'py> = (PyReadonlyArray2<'py, f64>, f64, Option<usize>);
+
+fn penalty((functionals, strength, sampled): Penalising<'_>) -> Penalty {
+    Penalty { functionals: targets(&functionals), strength, sampled }
 }
 
-/// The Shapley values of players at the rows of `x` as functionals of a model's coefficients: rows × (players · rows).
+/// The Shapley values of players at the rows of `x` as functionals of a model's coefficients: rows × (players · rows), and of how many
+/// coalitions they are estimates, if they are.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn functionals<'py>(
@@ -75,7 +80,11 @@ pub fn functionals<'py>(
     groups: Vec<(String, Vec<usize>)>,
     protected: Vec<String>,
     ridge: Option<f64>,
-) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    landmarks: Option<usize>,
+    random_features: Option<usize>,
+    coalitions: usize,
+    seed: u64,
+) -> PyResult<(Bound<'py, PyArray2<f64>>, Option<usize>)> {
     let kernel = self::kernel(kernel)?;
     let rows: Table = named(names.clone(), &background)?;
     let x = named(names, &x)?;
@@ -83,26 +92,30 @@ pub fn functionals<'py>(
         "interventional" => Game::Interventional { background: rows.into() },
         "observational" => Game::Observational {
             reference: rows.into(),
-            conditioning: Conditioning {
-                ridge: ridge.map_or(Ridge::CrossValidated, Ridge::Fixed),
-                ..Conditioning::default()
-            },
+            conditioning: crate::conditioning(ridge, landmarks, random_features, seed),
         },
         other => return Err(refuse(format!("features are not protected in the {other} game"))),
     };
     let groups = crate::players(x.columns(), groups)?;
+    let budget = Budget { coalitions, std_error: None, seed };
     let found = py
-        .detach(|| riesz::regularised::penalty(&kernel, &x, game, Some(groups), &protected, 0.0))
-        .map_err(refuse)?
-        .functionals;
-    Ok(crate::matrix(found.rows(), found.cols(), found.data().to_vec())?.into_pyarray(py))
+        .detach(|| riesz::regularised::penalty(&kernel, &x, game, Some(groups), &protected, 0.0, budget))
+        .map_err(refuse)?;
+    let Penalty { functionals: z, sampled, .. } = found;
+    Ok((crate::matrix(z.rows(), z.cols(), z.data().to_vec())?.into_pyarray(py), sampled))
 }
 
-/// Kernel logistic regression: the model and its Newton steps.
+/// Coefficients (rows × outputs) and intercepts that Newton's method starts from.
+type Start<'py> = (PyReadonlyArray2<'py, f64>, Vec<f64>);
+
+/// Where Newton's method ended.
+type End<'py> = (Bound<'py, PyArray2<f64>>, Vec<f64>);
+
+/// Kernel logistic regression: the model, its Newton steps, whether they converged, and where they ended.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
-pub fn kernel_logistic_regression(
-    py: Python<'_>,
+pub fn kernel_logistic_regression<'py>(
+    py: Python<'py>,
     kernel: &str,
     names: Vec<String>,
     x: PyReadonlyArray2<'_, f64>,
@@ -112,16 +125,21 @@ pub fn kernel_logistic_regression(
     class_weight: Option<Vec<f64>>,
     sample_weight: Option<Vec<f64>>,
     max_iter: usize,
-    penalty: Option<(PyReadonlyArray2<'_, f64>, f64)>,
-) -> PyResult<(Expansion, usize)> {
+    penalty: Option<Penalising<'_>>,
+    start: Option<Start<'_>>,
+) -> PyResult<(Expansion, usize, bool, End<'py>)> {
     let mut estimator = KernelLogisticRegression::new(self::kernel(kernel)?, alpha);
     estimator.penalty = penalty.map(self::penalty);
     estimator.class_weight = weights_of_classes(class_weight);
     estimator.sample_weight = sample_weight;
     estimator.max_iterations = max_iter;
+    estimator.keep_unfinished = true;
+    estimator.start = start.map(|(coef, intercept)| NewtonState { coef: targets(&coef), intercept });
     let x = named(names, &x)?;
     let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse_in_python)?;
-    Ok((expansion(fit.model), fit.iterations))
+    let NewtonState { coef, intercept } = fit.end;
+    let coef = matrix(coef.rows(), coef.cols(), coef.data().to_vec())?.into_pyarray(py);
+    Ok((expansion(fit.model), fit.iterations, fit.converged, (coef, intercept)))
 }
 
 /// Support vector classification: the model, the support vectors' rows, the iterations of each pair, and

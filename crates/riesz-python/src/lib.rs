@@ -14,7 +14,7 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReado
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use riesz::attribution::coalitions::Budget;
+use riesz::attribution::coalitions::{self, Budget};
 use riesz::format::model::{self, SavedModel};
 use riesz::format::{explanation, libsvm};
 use riesz::table::{Groups, level_of_number, level_of_text};
@@ -25,7 +25,8 @@ use riesz::{
 use riesz_report::{PlotOptions, ReportOptions, Theme};
 use self_cell::self_cell;
 
-/// Values, base values, predictions and residuals; bounds, or else standard errors and evaluations; facts about the run.
+/// Values, base values, predictions and residuals; bounds, or else standard errors and evaluations; facts about the run; the coalitions
+/// that a larger budget goes on from.
 type Parts<'py> = (
     Bound<'py, PyArray3<f64>>,
     Bound<'py, PyArray1<f64>>,
@@ -34,6 +35,7 @@ type Parts<'py> = (
     Option<Bound<'py, PyArray2<f64>>>,
     Option<(Bound<'py, PyArray3<f64>>, usize)>,
     Vec<(String, String)>,
+    Option<Sample>,
 );
 
 /// How long to compute before looking whether the user pressed Ctrl-C.
@@ -83,7 +85,38 @@ pub(crate) fn conditioning(
         (None, None) => Approximation::Exact,
     };
     let ridge = ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
-    Conditioning { ridge, approximation, seed, ..Conditioning::default() }
+    Conditioning { ridge, approximation, seed, memory: free_memory(), ..Conditioning::default() }
+}
+
+/// Bytes of memory that are free, in the machine and in what of it this process may use; `None` where it is not known.
+fn free_memory() -> Option<u64> {
+    let mut system = sysinfo::System::new();
+    system.refresh_memory();
+    // What a container's limit counts as used holds files that were read, which make way.
+    let own =
+        system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory.saturating_sub(limits.rss));
+    Some(system.available_memory().min(own)).filter(|bytes| *bytes > 0)
+}
+
+/// Whether the values of so many coalitions of so many rows and outputs are few enough to be kept with an explanation: 1 GB.
+fn may_keep(coalitions: usize, games: usize) -> bool {
+    4.0 * coalitions as f64 * games as f64 <= 1e9
+}
+
+/// Coalitions that were valued in an explanation, from which a larger budget goes on.
+#[pyclass(frozen, module = "riesz._core")]
+#[derive(Clone, Default)]
+pub(crate) struct Sample {
+    pub(crate) sample: coalitions::Sample,
+}
+
+#[pymethods]
+impl Sample {
+    /// How many they are, not counting the empty and the whole one.
+    #[getter]
+    fn coalitions(&self) -> usize {
+        self.sample.coalitions()
+    }
 }
 
 /// A thread pool; `None` for one thread a core.
@@ -263,6 +296,9 @@ self_cell!(
 struct Explainer {
     owned: Owned,
     pool: rayon::ThreadPool,
+    seed: u64,
+    /// Whether the game values coalitions.
+    by_coalitions: bool,
     absent: String,
     stop: Arc<AtomicBool>,
 }
@@ -270,7 +306,7 @@ struct Explainer {
 #[pymethods]
 impl Explainer {
     #[new]
-    #[pyo3(signature = (model, game, background, weights, groups, threads, ridge, landmarks, random_features, coalitions, std_error, seed))]
+    #[pyo3(signature = (model, game, background, weights, groups, threads, ridge, landmarks, random_features, seed))]
     #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
     fn new(
         py: Python<'_>,
@@ -283,8 +319,6 @@ impl Explainer {
         ridge: Option<f64>,
         landmarks: Option<usize>,
         random_features: Option<usize>,
-        coalitions: usize,
-        std_error: Option<f64>,
         seed: u64,
     ) -> PyResult<Self> {
         let columns = model.model.columns();
@@ -309,18 +343,18 @@ impl Explainer {
         };
         let groups = groups.map(|groups| players(columns, groups)).transpose()?;
         let absent = game.absent();
+        let by_coalitions = matches!(game, Game::Observational { .. });
         let pool = pool(threads)?;
         let owner = model.model.clone();
         let stop = Arc::new(AtomicBool::new(false));
-        let budget = Budget { coalitions, std_error, seed };
         let prepare = || {
             Owned::try_new(owner, |model| {
                 let explainer = riesz::Explainer::new(model, game, groups)?;
-                Ok::<_, riesz::Error>(explainer.with_budget(budget).with_stop(stop.clone()))
+                Ok::<_, riesz::Error>(explainer.with_stop(stop.clone()))
             })
         };
         let owned = py.detach(|| pool.install(prepare)).map_err(refuse)?;
-        Ok(Self { owned, pool, absent, stop })
+        Ok(Self { owned, pool, seed, by_coalitions, absent, stop })
     }
 
     /// What an absent feature means, in a sentence.
@@ -342,19 +376,37 @@ impl Explainer {
     }
 
     /// Values (rows, outputs, players), base values (outputs), predictions and residuals (rows, outputs); bounds (rows, outputs), or
-    /// else standard errors (as values) and evaluations; facts about the run.
-    fn explain<'py>(&self, py: Python<'py>, rows: PyReadonlyArray2<'_, f64>) -> PyResult<Parts<'py>> {
+    /// else standard errors (as values) and evaluations; facts about the run; if values are estimated, their coalitions, from which
+    /// another call on the same rows goes on within a budget of its own.
+    #[pyo3(signature = (rows, coalitions, std_error, sample))]
+    fn explain<'py>(
+        &self,
+        py: Python<'py>,
+        rows: PyReadonlyArray2<'_, f64>,
+        coalitions: usize,
+        std_error: Option<f64>,
+        sample: Option<&Sample>,
+    ) -> PyResult<Parts<'py>> {
         let rows = rows.as_array();
         let explainer = self.owned.borrow_dependent();
         let columns = self.owned.borrow_owner().columns();
         let (n, m, p) = (rows.nrows(), explainer.base().len(), explainer.groups().players().len());
         let mut whole: Option<Explanation> = None;
-        let (mut done, mut chunk) = (0, explainer.rows_at_once());
+        let budget = Budget { coalitions, std_error, seed: self.seed };
+        let all = if p < 60 { (1_usize << p).saturating_sub(2) } else { usize::MAX };
+        // What is sampled is kept, and kept in one piece.
+        let sampled = self.by_coalitions && (std_error.is_some() || coalitions < all);
+        let mut kept = (sampled && may_keep(coalitions.min(all), n * m) || sample.is_some())
+            .then(|| sample.cloned().unwrap_or_default());
+        let (mut done, mut chunk) = (0, if kept.is_some() { n } else { explainer.rows_at_once() });
         loop {
             let until = (done + chunk).min(n);
             let part = table(columns, rows.slice(numpy::ndarray::s![done..until, ..])).map_err(refuse)?;
             let start = Instant::now();
-            let part = self.interruptible(py, || explainer.explain(&part))?;
+            let part = self.interruptible(py, || match &mut kept {
+                Some(kept) => explainer.explain_from(&part, budget, &mut kept.sample),
+                None => explainer.explain_from(&part, budget, &mut coalitions::Sample::default()),
+            })?;
             match &mut whole {
                 Some(whole) => whole.append(part).map_err(refuse)?,
                 none => *none = Some(part),
@@ -367,6 +419,9 @@ impl Explainer {
             if start.elapsed() < PATIENCE {
                 chunk = (2 * chunk).min(1 << 16);
             }
+        }
+        if matches!(whole.as_ref().map(|e| &e.exactness), Some(Exactness::Exact { .. })) {
+            kept = None;
         }
         let Explanation { values, predictions, exactness, provenance, .. } =
             whole.ok_or_else(|| refuse("nothing was explained"))?;
@@ -393,6 +448,7 @@ impl Explainer {
             bound,
             estimated,
             provenance.run.into_iter().map(|fact| (fact.name, fact.value)).collect(),
+            kept,
         ))
     }
 }
@@ -480,7 +536,7 @@ fn svg(
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::{Expansion, Explainer, check, codes, report, svg};
+    use super::{Expansion, Explainer, Sample, check, codes, report, svg};
 
     #[pymodule_export]
     use super::sampling::{kernel_shap, permutation};

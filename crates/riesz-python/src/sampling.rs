@@ -4,11 +4,12 @@ use numpy::ndarray::Array3;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::attribution::coalitions::Budget;
+use riesz::attribution::kernel_shap::kernel_shap_from;
 use riesz::attribution::permutation::{Permutations, estimate};
 use riesz::game::Absence;
 use riesz::{Background, Column, Error, Game, Matrix, Table};
 
-use crate::{conditioning, matrix, players, refuse, table};
+use crate::{Sample, conditioning, matrix, may_keep, players, refuse, table};
 
 /// Values and standard errors (rows, outputs, players), base values (outputs), predictions (rows, outputs), evaluations, and what an absent
 /// feature means.
@@ -22,7 +23,8 @@ type Estimated<'py> = (
 );
 
 /// Values and, if they are estimated, standard errors (rows, outputs, players); base values (outputs); predictions and bounds on the
-/// rounding (rows, outputs); evaluations, coalitions, and what an absent feature means.
+/// rounding (rows, outputs); evaluations, coalitions, what an absent feature means; and if values are estimated, the coalitions from which
+/// a larger budget goes on.
 type ByCoalitions<'py> = (
     Bound<'py, PyArray3<f64>>,
     Option<Bound<'py, PyArray3<f64>>>,
@@ -32,6 +34,7 @@ type ByCoalitions<'py> = (
     usize,
     usize,
     String,
+    Option<Sample>,
 );
 
 /// What went wrong: here, or in the function that was called.
@@ -101,9 +104,12 @@ pub(crate) fn kernel_shap<'py>(
     absence: &str,
     draws: usize,
     ridge: Option<f64>,
+    landmarks: Option<usize>,
+    random_features: Option<usize>,
     coalitions: usize,
     std_error: Option<f64>,
     seed: u64,
+    sample: Option<&Sample>,
 ) -> PyResult<ByCoalitions<'py>> {
     let (rows, reference) = tables(&rows, &background, weights)?;
     let groups = players(rows.columns(), groups)?;
@@ -111,14 +117,19 @@ pub(crate) fn kernel_shap<'py>(
         "background" => Absence::Background(reference),
         "gaussian" => Absence::Gaussian { reference, draws },
         "copula" => Absence::Copula { reference, draws },
-        "kernel" => Absence::Embedding { reference, conditioning: conditioning(ridge, None, None, seed) },
+        "kernel" => Absence::Embedding {
+            reference,
+            conditioning: conditioning(ridge, landmarks, random_features, seed),
+        },
         other => return Err(refuse(format!("there is no way '{other}' of filling in absent features"))),
     };
     let budget = Budget { coalitions, std_error, seed };
     let ask = |asked: &Table| call(py, function, asked);
-    let found = riesz::attribution::kernel_shap::kernel_shap(ask, &rows, &absence, &groups, budget, BATCH)?;
+    let mut kept = sample.cloned().unwrap_or_default();
+    let found = kernel_shap_from(ask, &rows, &absence, &groups, budget, BATCH, &mut kept.sample)?;
     let (n, m, p) = (rows.rows(), found.base.len(), groups.players().len());
     let cube = |numbers: Vec<f64>| Array3::from_shape_vec((n, m, p), numbers).map_err(refuse);
+    let keep = found.std_error.is_some() && may_keep(found.coalitions, n * m);
     Ok((
         cube(found.values)?.into_pyarray(py),
         found.std_error.map(cube).transpose()?.map(|errors| errors.into_pyarray(py)),
@@ -128,6 +139,7 @@ pub(crate) fn kernel_shap<'py>(
         found.evaluations,
         found.coalitions,
         absence.absent(),
+        keep.then_some(kept),
     ))
 }
 

@@ -151,6 +151,19 @@ pub enum Error {
         /// What is wrong and what to do.
         problem: String,
     },
+    /// More memory would be taken than there is.
+    #[error(
+        "{what} takes {:.1} GB of memory, and {:.1} GB are free: use fewer reference rows, or learn through landmarks or random features",
+        needed / 1e9, *available as f64 / 1e9
+    )]
+    Memory {
+        /// What takes it.
+        what: String,
+        /// Bytes that are needed.
+        needed: f64,
+        /// Bytes that there are.
+        available: u64,
+    },
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,

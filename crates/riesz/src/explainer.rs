@@ -8,7 +8,8 @@ mod robustness;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::attribution::coalitions::Budget;
+use crate::attribution::coalitions::{Budget, Sample};
+use crate::attribution::contributions;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Explanation;
@@ -121,11 +122,13 @@ impl<'m> Explainer<'m> {
     /// support point i adds to the player's value in row r, for every output alike (support points × rows). For regularisers,
     /// posterior covariances and whatever else needs the functional rather than its value.
     ///
-    /// Cost: that of explaining the rows. Under the observational game of all coalitions, whatever the budget, and with a
-    /// matrix product of the reference with the support points for each.
+    /// Cost: that of explaining the rows, and under the observational game a matrix product of the reference with the support points
+    /// for each coalition. It takes all coalitions of up to 16 players whatever the [`Budget`], and of more players if they fit; else
+    /// it is estimated from a sample as large as the budget (its standard error is not looked at), see
+    /// [`sampled_functionals`](Self::sampled_functionals).
     ///
     /// # Errors
-    /// As [`explain`](Self::explain); [`Error::Parameter`] for a player that is not there, or too many players to value all coalitions;
+    /// As [`explain`](Self::explain); [`Error::Parameter`] for a player that is not there, or a budget that is too small for a sample;
     /// [`Error::NotProduct`].
     pub fn functionals(&self, rows: &Table, player: usize) -> Result<Matrix> {
         let players = self.groups().players().len();
@@ -135,6 +138,18 @@ impl<'m> Explainer<'m> {
         match &self.engine {
             Engine::Products(engine) => engine.functionals(rows, player),
             Engine::Conditioning(engine) => engine.functionals(rows, player),
+        }
+    }
+
+    /// How many coalitions [`functionals`](Self::functionals) samples at most; `None` where they are not estimated.
+    pub fn sampled_functionals(&self) -> Option<usize> {
+        match &self.engine {
+            Engine::Conditioning(engine)
+                if !contributions::whole(engine.groups.players().len(), &engine.budget) =>
+            {
+                Some(engine.budget.coalitions)
+            }
+            _ => None,
         }
     }
 
@@ -180,7 +195,20 @@ impl<'m> Explainer<'m> {
     pub fn explain(&self, rows: &Table) -> Result<Explanation> {
         match &self.engine {
             Engine::Products(engine) => engine.explain(rows),
-            Engine::Conditioning(engine) => engine.explain(rows),
+            Engine::Conditioning(engine) => engine.explain(rows, engine.budget, None),
+        }
+    }
+
+    /// As [`explain`](Self::explain) within a budget of its own, going on from the coalitions that an earlier call on the same rows
+    /// valued, and leaving them for a later call: the result is that of one call with the larger budget. Product games, which
+    /// value no coalitions, are explained anew.
+    ///
+    /// # Errors
+    /// As [`explain`](Self::explain); [`Error::Format`] for a sample of other rows or another explainer.
+    pub fn explain_from(&self, rows: &Table, budget: Budget, sample: &mut Sample) -> Result<Explanation> {
+        match &self.engine {
+            Engine::Products(engine) => engine.explain(rows),
+            Engine::Conditioning(engine) => engine.explain(rows, budget, Some(sample)),
         }
     }
 }

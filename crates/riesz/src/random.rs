@@ -1,6 +1,7 @@
 //! Random numbers that are the same on every machine.
 
 /// SplitMix64 (Steele, Lea and Flood 2014).
+#[derive(Clone)]
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {

@@ -5,6 +5,7 @@
 //! [`penalty`] goes into [`KernelRidge`](crate::fit::KernelRidge) or [`KernelLogisticRegression`](crate::fit::KernelLogisticRegression).
 //!
 //! ```
+//! use riesz::attribution::coalitions::Budget;
 //! use riesz::fit::KernelRidge;
 //! use riesz::{Explainer, Game, Kernel, Matrix, Table};
 //!
@@ -15,13 +16,14 @@
 //! let game = Game::Interventional { background: x.clone().into() };
 //!
 //! let mut estimator = KernelRidge::new(kernel.clone(), 0.1);
-//! estimator.penalty = Some(riesz::regularised::penalty(&kernel, &x, game.clone(), None, &["x1"], 1000.0)?);
+//! estimator.penalty = Some(riesz::regularised::penalty(&kernel, &x, game.clone(), None, &["x1"], 1000.0, Budget::default())?);
 //! let model = estimator.fit(&x, &y)?.model;
 //! let importance = Explainer::new(&model, game, None)?.explain(&x)?.mean_abs(0);
 //! assert!(importance[0] < 0.3 * importance[1]);
 //! # Ok::<(), riesz::Error>(())
 //! ```
 
+use crate::attribution::coalitions::Budget;
 use crate::error::{Error, Result, listed};
 use crate::expansion::Expansion;
 use crate::explainer::Explainer;
@@ -32,7 +34,9 @@ use crate::linalg::Matrix;
 use crate::table::{Groups, Table};
 
 /// `(strength / n) Σ φ²` over the values φ of the players called `protected` (columns, or groups of `groups`) at the n rows of
-/// `x`, on which a model with this kernel is going to be fitted. Cost: that of explaining these rows.
+/// `x`, on which a model with this kernel is going to be fitted. Cost: that of explaining these rows. Under the observational game of
+/// more than 16 players the values are estimated from a sample as large as `budget`, unless it holds all coalitions; the penalty
+/// and the fitted model say so. [`Conditioning`](crate::Conditioning) has landmarks and random features for many rows.
 ///
 /// # Errors
 /// [`Error::UnknownColumn`] for a player that is not there; [`Error::TooFew`] without one; those of [`Explainer::functionals`].
@@ -43,6 +47,7 @@ pub fn penalty<S: AsRef<str>>(
     groups: Option<Groups>,
     protected: &[S],
     strength: f64,
+    budget: Budget,
 ) -> Result<Penalty> {
     if protected.is_empty() {
         return Err(Error::TooFew {
@@ -52,7 +57,7 @@ pub fn penalty<S: AsRef<str>>(
         });
     }
     let blank = Expansion::new(kernel.clone(), x.clone(), Matrix::zeros(x.rows(), 1), vec![0.0])?;
-    let explainer = Explainer::new(&blank, game, groups)?;
+    let explainer = Explainer::new(&blank, game, groups)?.with_budget(budget);
     let players = explainer.groups().players();
     let mut functionals = Vec::with_capacity(protected.len());
     for name in protected {
@@ -62,5 +67,5 @@ pub fn penalty<S: AsRef<str>>(
         })?;
         functionals.push(explainer.functionals(x, player)?);
     }
-    Ok(Penalty::new(&functionals, strength))
+    Ok(Penalty { sampled: explainer.sampled_functionals(), ..Penalty::new(&functionals, strength) })
 }

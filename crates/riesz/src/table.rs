@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, listed};
+use crate::random::Random;
 
 /// What the numbers of a column mean.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -204,6 +205,15 @@ impl Table {
         Self { columns: self.columns.clone(), rows: indices.len(), values }
     }
 
+    /// `count` of the rows, drawn at random without replacement, in ascending order: their indices, all if there are no more.
+    pub fn sample_rows(&self, count: usize, seed: u64) -> Vec<usize> {
+        let mut all: Vec<usize> = (0..self.rows).collect();
+        Random(seed).shuffle(&mut all);
+        all.truncate(count);
+        all.sort_unstable();
+        all
+    }
+
     /// These rows, then those of `below`, which has the same columns.
     ///
     /// # Errors
@@ -394,6 +404,16 @@ mod tests {
         let error = Table::from_rows(&[[1.0, 2.0], [3.0, f64::NAN]]).unwrap_err();
         assert_eq!(error.to_string(), "row 2 of column 'x2' is NaN: remove the row or fill the value in");
         assert!(Table::from_rows(&[vec![1.0], vec![1.0, 2.0]]).is_err());
+    }
+
+    #[test]
+    fn samples_are_distinct_and_repeatable() {
+        let table = |n: usize| Table::from_rows(&vec![[0.0]; n]).unwrap();
+        let kept = table(50).sample_rows(20, 7);
+        assert_eq!(kept, table(50).sample_rows(20, 7));
+        assert_ne!(kept, table(50).sample_rows(20, 8));
+        assert!(kept.windows(2).all(|w| w[0] < w[1]) && kept.len() == 20);
+        assert_eq!(table(3).sample_rows(10, 0), [0, 1, 2]);
     }
 
     #[test]

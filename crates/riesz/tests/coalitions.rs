@@ -1,7 +1,9 @@
 //! Values by coalitions: against enumeration, and their standard errors against how far they are off.
 
 use proptest::prelude::*;
-use riesz::attribution::coalitions::{Budget, Coalition, CoalitionGame, Regression, Valued, solve};
+use riesz::attribution::coalitions::{
+    Budget, Coalition, CoalitionGame, Regression, Valued, solve, solve_from,
+};
 use riesz::attribution::enumeration::shapley;
 use riesz::{Error, Matrix, Result};
 
@@ -206,4 +208,58 @@ proptest! {
             prop_assert!(gap.abs() < 1e-11, "{}", gap);
         }
     }
+}
+
+/// Going on from a kept regression values what is new, and ends where one run would have.
+#[test]
+fn a_budget_that_grows_is_a_budget_that_was_large() {
+    for (players, small, large) in
+        [(10, 60, 200), (10, 200, 1022), (13, 400, 3000), (2, 2, 2), (30, 300, 700)]
+    {
+        let budget = |coalitions| Budget { coalitions, std_error: None, seed: 5 };
+        let mut kept = None;
+        let mut growing = asked(players, 2, game);
+        solve_from(&mut growing, budget(small), &mut kept).unwrap();
+        let before = growing.evaluations;
+        let grown = solve_from(&mut growing, budget(large), &mut kept).unwrap();
+        let mut whole = asked(players, 2, game);
+        assert_eq!(grown, solve(&mut whole, budget(large)).unwrap(), "{players}");
+        assert_eq!(growing.evaluations, whole.evaluations, "{players}");
+        assert!(small == large || before < whole.evaluations);
+        // The seed is that of the first call, and a smaller budget adds nothing.
+        let again = solve_from(&mut growing, Budget { seed: 9, ..budget(small) }, &mut kept).unwrap();
+        assert_eq!((again, growing.evaluations), (grown, whole.evaluations));
+    }
+}
+
+#[test]
+fn a_kept_regression_goes_on_to_a_standard_error_and_after_a_failure() {
+    let mut kept = None;
+    let mut growing = asked(16, 1, game);
+    let rough = Budget { coalitions: 1 << 16, std_error: Some(0.01), seed: 1 };
+    solve_from(&mut growing, rough, &mut kept).unwrap();
+    let before = growing.evaluations;
+    let fine = solve_from(&mut growing, Budget { std_error: Some(0.003), ..rough }, &mut kept).unwrap();
+    assert!(growing.evaluations > before && growing.evaluations == fine.coalitions);
+    assert!(fine.std_error.unwrap().data().iter().all(|e| *e <= 0.003));
+    // A game that breaks off in the middle: nothing is lost, nothing counted twice.
+    let budget = |coalitions| Budget { coalitions, std_error: None, seed: 1 };
+    let mut kept = None;
+    solve_from(&mut asked(12, 1, game), budget(100), &mut kept).unwrap();
+    let nan = |present: &[bool], g: usize| {
+        let end = present.iter().all(|on| *on) || present.iter().all(|on| !on);
+        if end { game(present, g) } else { f64::NAN }
+    };
+    assert!(solve_from(&mut asked(12, 1, nan), budget(900), &mut kept).is_err());
+    assert_eq!(
+        kept.as_ref().unwrap().coalitions(),
+        solve(&mut asked(12, 1, game), budget(100)).unwrap().coalitions
+    );
+    let found = solve_from(&mut asked(12, 1, game), budget(900), &mut kept).unwrap();
+    assert_eq!(found, solve(&mut asked(12, 1, game), budget(900)).unwrap());
+    // Another game is not gone on with.
+    let other = |present: &[bool], g: usize| game(present, g) + f64::from(u8::from(present[0]));
+    let refused = solve_from(&mut asked(12, 1, other), budget(1000), &mut kept).unwrap_err().to_string();
+    assert!(refused.contains("were valued for other rows"), "{refused}");
+    assert!(solve_from(&mut asked(12, 2, game), budget(1000), &mut kept).is_err());
 }

@@ -1,8 +1,8 @@
 //! KernelSHAP of functions: against the exact engines on kernel models, and against known conditional expectations.
 
-use riesz::attribution::coalitions::Budget;
+use riesz::attribution::coalitions::{Budget, Sample};
 use riesz::attribution::enumeration::shapley;
-use riesz::attribution::kernel_shap::{KernelShap, kernel_shap};
+use riesz::attribution::kernel_shap::{KernelShap, kernel_shap, kernel_shap_from};
 use riesz::game::Absence;
 use riesz::{Background, Conditioning, Expansion, Explainer, Game, Groups, Kernel, Matrix, Result, Table};
 
@@ -281,5 +281,35 @@ fn sampled_coalitions_and_bad_input() {
         let f = |x: &Table| -> Result<Matrix> { Ok(Matrix::column_vector(x.column(1).to_vec())) };
         let found = kernel_shap(f, &rows, &absence, &groups, Budget::default(), 100).unwrap();
         assert!(found.values.iter().all(|v| v.abs() < 1e-3), "{:?}", found.values);
+    }
+}
+
+/// With weights, draws and embeddings, down to the bounds on rounding.
+#[test]
+fn going_on_ends_where_one_run_does() {
+    let model = machine(9);
+    let rows = table(300, 2, 9);
+    let groups = Groups::singletons(rows.columns());
+    let reference: Background = table(50, 12, 9).into();
+    let conditioning = Conditioning::with_ridge(0.05);
+    for absence in [
+        Absence::Background(reference.clone()),
+        Absence::Gaussian { reference: reference.clone(), draws: 5 },
+        Absence::Embedding { reference, conditioning },
+    ] {
+        for large in [300, 4096] {
+            let mut sample = Sample::default();
+            let mut go_on = |coalitions| {
+                let budget = Budget { coalitions, std_error: None, seed: 3 };
+                let f = |x: &Table| model.predict(x);
+                kernel_shap_from(f, &rows, &absence, &groups, budget, 100, &mut sample).unwrap()
+            };
+            let first = go_on(120);
+            let grown = go_on(large);
+            let whole = run(&model, &rows, &absence, &groups, large);
+            assert!(grown.evaluations < whole.evaluations && first.coalitions < grown.coalitions);
+            assert_eq!(sample.coalitions() + 2, grown.coalitions);
+            assert_eq!(KernelShap { evaluations: grown.evaluations, ..whole }, grown);
+        }
     }
 }

@@ -373,3 +373,23 @@ fn bad_input_is_refused_with_a_sentence() {
     let error = KernelLogisticRegression::new(linear, 1.0).fit(&far, &[0, 1], &ab).unwrap_err();
     assert!(matches!(error, Error::Overflow { .. }), "{error}");
 }
+
+#[test]
+fn unfinished_fits_are_errors_or_kept() {
+    let rows: Vec<[f64; 2]> = (0..40).map(|i| [(i as f64 * 0.7).sin(), (i as f64 * 0.3).cos()]).collect();
+    let labels: Vec<usize> = rows.iter().map(|r| usize::from(r[0] + r[1] > 0.0)).collect();
+    let x = Table::from_rows(&rows).unwrap();
+    let mut estimator = KernelLogisticRegression::new(Kernel::gaussian(&[1.0, 1.0]), 1e-3);
+    estimator.max_iterations = 2;
+    assert!(matches!(estimator.fit(&x, &labels, &names(2)), Err(Error::NotConverged { iterations: 2, .. })));
+    estimator.keep_unfinished = true;
+    let early = estimator.fit(&x, &labels, &names(2)).unwrap();
+    assert!(!early.converged && early.iterations == 2 && early.violation > 1e-6);
+    // Its end is where a later fit may start.
+    estimator.max_iterations = 100;
+    let cold = estimator.fit(&x, &labels, &names(2)).unwrap();
+    estimator.start = Some(early.end);
+    let warm = estimator.fit(&x, &labels, &names(2)).unwrap();
+    assert!(cold.converged && warm.converged && warm.iterations + 2 == cold.iterations);
+    assert!(cold.objective < early.objective && (warm.objective - cold.objective).abs() < 1e-10);
+}

@@ -1,6 +1,6 @@
 //! The observational game against its definition: every coalition from the formula, in plain code.
 
-use riesz::attribution::coalitions::Budget;
+use riesz::attribution::coalitions::{Budget, Sample};
 use riesz::attribution::enumeration::shapley;
 use riesz::kernel::{Linear, Profile, Stationary};
 use riesz::{
@@ -471,4 +471,61 @@ fn the_bound_holds_at_the_edges() {
     let explanation =
         Explainer::new(&constant, Game::observational(&constant), None).unwrap().explain(&far).unwrap();
     assert!(explanation.values.iter().all(|v| v.abs() < 1e-9), "{:?}", explanation.values);
+}
+
+/// Rows that are explained in several parts, and a bound at the end that looks at what was valued at first.
+#[test]
+fn going_on_ends_where_one_run_does() {
+    let coef = Matrix::from_row_major(10, 3, (0..30).map(|t| number(t, 5)).collect());
+    let model =
+        Expansion::new(Kernel::gaussian(&[1.1; 8]), table(0, 10, 8), coef, vec![0.3, 0.0, 1.0]).unwrap();
+    let game = Game::Observational {
+        reference: table(40, 8, 8).into(),
+        conditioning: Conditioning::with_ridge(0.05),
+    };
+    let rows = table(80, 1500, 8);
+    let budget = |coalitions| Budget { coalitions, std_error: None, seed: 3 };
+    for large in [120, 4096] {
+        let explainer = Explainer::new(&model, game.clone(), None).unwrap();
+        assert!(explainer.rows_at_once() < rows.rows());
+        let mut sample = Sample::default();
+        let first = explainer.explain_from(&rows, budget(70), &mut sample).unwrap();
+        assert!(matches!(first.exactness, Exactness::Estimated { .. }));
+        let grown = explainer.explain_from(&rows, budget(large), &mut sample).unwrap();
+        assert_eq!(grown, explainer.with_budget(budget(large)).explain(&rows).unwrap());
+        assert!(sample.coalitions() > 70 && sample.coalitions() <= large);
+    }
+    let explainer = Explainer::new(&model, game, None).unwrap();
+    let mut sample = Sample::default();
+    explainer.explain_from(&rows, budget(70), &mut sample).unwrap();
+    for other in [rows.select_rows(&[0]), table(81, 1500, 8)] {
+        let refused = explainer.explain_from(&other, budget(80), &mut sample).unwrap_err().to_string();
+        assert!(refused.contains("were valued for other rows"), "{refused}");
+    }
+}
+
+#[test]
+fn too_much_memory_is_refused_beforehand() {
+    let coef = Matrix::from_row_major(10, 1, (0..10).map(|t| number(t, 5)).collect());
+    let model = Expansion::new(Kernel::gaussian(&[1.1; 3]), table(0, 10, 3), coef, vec![0.0]).unwrap();
+    let reference = table(0, 100_000, 3);
+    let explainer = |approximation| {
+        let memory = Some(4 << 30);
+        let conditioning = Conditioning { approximation, memory, ..Conditioning::with_ridge(0.1) };
+        let game = Game::Observational { reference: reference.clone().into(), conditioning };
+        Explainer::new(&model, game, None)
+    };
+    let refused = explainer(Approximation::Exact).err().unwrap().to_string();
+    assert!(refused.contains("100000 reference rows takes") && refused.contains("landmarks"), "{refused}");
+    assert!(explainer(Approximation::Landmarks(10)).is_ok());
+    // As many support points as reference rows: their kernel values alone are too many.
+    let coef = Matrix::from_row_major(100_000, 1, vec![1.0; 100_000]);
+    let large = Expansion::new(Kernel::gaussian(&[1.1; 3]), reference.clone(), coef, vec![0.0]).unwrap();
+    let conditioning = Conditioning {
+        approximation: Approximation::Landmarks(10),
+        memory: Some(4 << 30),
+        ..Conditioning::with_ridge(0.1)
+    };
+    let game = Game::Observational { reference: reference.into(), conditioning };
+    assert!(Explainer::new(&large, game, None).is_err());
 }

@@ -1,8 +1,9 @@
 //! Shapley-regularised training against its closed form, its optimality conditions, and what it is for.
 
+use riesz::attribution::coalitions::Budget;
 use riesz::fit::{KernelLogisticRegression, KernelRidge, Penalty};
 use riesz::linalg::{Cholesky, lu_solve};
-use riesz::{Conditioning, Expansion, Explainer, Game, Kernel, Matrix, Table};
+use riesz::{Approximation, Conditioning, Expansion, Explainer, Game, Kernel, Matrix, Table, regularised};
 
 fn number(i: usize, j: usize) -> f64 {
     ((i * 67 + j * 131 + i * j * 29) % 211) as f64 / 70.0 - 1.5
@@ -154,4 +155,116 @@ fn what_is_wrong_is_said() {
     let model = estimator.fit(&twice, &targets(&twice, 1)).unwrap().model;
     let again = model.predict(&twice).unwrap();
     assert!((again[(0, 0)] - again[(1, 0)]).abs() < 1e-12 && Cholesky::new(kernel().gram(&x), "k").is_ok());
+}
+
+/// A path from one strength to the next takes fewer steps than as many fits from zero, and ends at the same models.
+#[test]
+fn logistic_paths_start_where_they_were() {
+    let x = table(60);
+    let kernel = Kernel::gaussian(&[0.8, 0.8, 0.8]);
+    for classes in [2, 3] {
+        let names: Vec<String> = (0..classes).map(|c| format!("c{c}")).collect();
+        let labels: Vec<usize> = (0..60)
+            .map(|i| ((x.get(i, 0) + x.get(i, 1) + 3.0) as usize * classes / 6).min(classes - 1))
+            .collect();
+        let game = games(&x)[0].clone();
+        let z = {
+            let blank = Expansion::new(kernel.clone(), x.clone(), Matrix::zeros(60, 1), vec![0.0]).unwrap();
+            Explainer::new(&blank, game, None).unwrap().functionals(&x, 0).unwrap()
+        };
+        let mut warm = KernelLogisticRegression::new(kernel.clone(), 0.01);
+        let (mut from_zero, mut from_before) = (0, 0);
+        for strength in [0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0] {
+            warm.penalty = Some(Penalty::new(std::slice::from_ref(&z), strength));
+            let cold =
+                KernelLogisticRegression { start: None, ..warm.clone() }.fit(&x, &labels, &names).unwrap();
+            let found = warm.fit(&x, &labels, &names).unwrap();
+            from_zero += cold.iterations;
+            from_before += found.iterations;
+            assert!((found.objective - cold.objective).abs() < 1e-9 * cold.objective);
+            let (a, b) = (found.model.predict(&x).unwrap(), cold.model.predict(&x).unwrap());
+            assert!(a.data().iter().zip(b.data()).all(|(a, b)| (a - b).abs() < 1e-6), "{classes} {strength}");
+            warm.start = Some(found.end);
+        }
+        println!("{classes} classes: {from_before} steps after one another, {from_zero} from zero");
+        assert!(5 * from_before < 4 * from_zero, "{classes} classes: {from_before} {from_zero}");
+        warm.start.as_mut().unwrap().intercept.push(0.0);
+        assert!(warm.fit(&x, &labels, &names).unwrap_err().to_string().contains("intercepts"));
+    }
+}
+
+/// Beyond 16 players the observational functional is estimated: with all coalitions it is exact, with more of them nearer, and
+/// nearly unbiased over seeds.
+#[test]
+fn sampled_functionals_converge_to_the_exact_one() {
+    let (d, n) = (17, 5);
+    let rows: Vec<Vec<f64>> = (0..n).map(|i| (0..d).map(|j| number(i, j)).collect()).collect();
+    let x = Table::from_rows(&rows).unwrap();
+    let kernel = Kernel::gaussian(&vec![3.0; d]);
+    let game =
+        Game::Observational { reference: x.clone().into(), conditioning: Conditioning::with_ridge(0.01) };
+    let penalty = |coalitions: usize, seed: u64| {
+        let budget = Budget { coalitions, std_error: None, seed };
+        regularised::penalty(&kernel, &x, game.clone(), None, &["x3"], 2.0, budget)
+    };
+    let exact = penalty(1 << 17, 0).unwrap();
+    assert_eq!(exact.sampled, None);
+    // The value of a model with one coefficient, by the engine that explains.
+    let coef = Matrix::column_vector((0..n).map(|i| f64::from(u8::from(i == 1))).collect());
+    let unit = Expansion::new(kernel.clone(), x.clone(), coef, vec![0.0]).unwrap();
+    let budget = Budget { coalitions: 1 << 17, ..Budget::default() };
+    let values = Explainer::new(&unit, game.clone(), None).unwrap().with_budget(budget).explain(&x).unwrap();
+    for r in 0..n {
+        assert!((exact.functionals[(1, r)] - values.row_values(r, 0)[2]).abs() < 1e-10);
+    }
+    let off = |coalitions: usize| {
+        let (mut square, mut bias) = (0.0, vec![0.0; n * n]);
+        for seed in 0..20 {
+            let some = penalty(coalitions, seed).unwrap();
+            assert_eq!(some.sampled, Some(coalitions));
+            for (t, (a, b)) in some.functionals.data().iter().zip(exact.functionals.data()).enumerate() {
+                square += (a - b).powi(2);
+                bias[t] += (a - b) / 20.0;
+            }
+        }
+        let typical = (square / 20.0).sqrt();
+        (typical, bias.iter().map(|b| b * b).sum::<f64>().sqrt())
+    };
+    let size = exact.functionals.data().iter().map(|v| v * v).sum::<f64>().sqrt();
+    let (few, many) = (off(100), off(3000));
+    assert!(few.0 < 0.2 * size && many.0 < 0.3 * few.0, "{few:?} {many:?} {size}");
+    assert!(few.1 < 0.6 * few.0 && many.1 < 0.6 * many.0, "{few:?} {many:?}");
+    assert!(penalty(33, 0).unwrap_err().to_string().contains("17 players takes at least 34"));
+    let y = targets(&x, 1);
+    let mut estimator = KernelRidge::new(kernel.clone(), 0.1);
+    estimator.penalty = Some(penalty(100, 0).unwrap());
+    let card = estimator.fit(&x, &y).unwrap().model.card;
+    let said = card.iter().find(|fact| fact.name == "penalty").unwrap();
+    assert!(said.value.contains("estimated from 100 coalitions"));
+    estimator.penalty = Some(exact);
+    assert!(estimator.fit(&x, &y).unwrap().model.card.iter().all(|fact| fact.name != "penalty"));
+}
+
+/// Landmarks and random features take the place of all reference rows: with all rows as landmarks nothing changes.
+#[test]
+fn penalties_are_learnt_through_landmarks() {
+    let x = table(40);
+    let kernel = Kernel::gaussian(&[0.8, 0.8, 0.8]);
+    let through = |approximation| {
+        let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.05) };
+        let game = Game::Observational { reference: x.clone().into(), conditioning };
+        regularised::penalty(&kernel, &x, game, None, &["x1"], 1.0, Budget::default()).unwrap().functionals
+    };
+    let far = |a: &Matrix, b: &Matrix| {
+        let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
+        norm(&mut a.data().iter().zip(b.data()).map(|(a, b)| a - b)) / norm(&mut b.data().iter().copied())
+    };
+    let exact = through(Approximation::Exact);
+    let all = far(&through(Approximation::Landmarks(40)), &exact);
+    let (few, most) = (
+        far(&through(Approximation::Landmarks(5)), &exact),
+        far(&through(Approximation::Landmarks(30)), &exact),
+    );
+    let features = far(&through(Approximation::RandomFeatures(3000)), &exact);
+    assert!(all < 1e-5 && most < few && few < 1.0 && features < 0.3, "{all} {most} {few} {features}");
 }

@@ -32,7 +32,7 @@ impl Coalition {
         self.0.iter().fold(0x6A09_E667_F3BC_C908, |h, on| Random(h ^ u64::from(*on)).bits())
     }
 
-    fn complement(&self) -> Self {
+    pub(super) fn complement(&self) -> Self {
         Self(self.0.iter().map(|on| !on).collect())
     }
 }
@@ -106,15 +106,18 @@ pub struct Solution {
 }
 
 /// Pairs of complementary coalitions whose smaller one has a given size.
-struct Stratum {
-    size: usize,
+#[derive(Clone)]
+pub(super) struct Stratum {
+    pub(super) size: usize,
     players: usize,
     /// What the Shapley kernel gives to all pairs together.
     mass: f64,
     /// Number of pairs, or `usize::MAX`.
-    count: usize,
+    pub(super) count: usize,
     /// The pairs drawn so far, by the coalition of this size.
     drawn: Vec<Coalition>,
+    /// How many of them have been valued.
+    valued: usize,
     /// `v(S) - v(all \ S)`, drawn × games.
     differences: Vec<f64>,
     /// Their variances, if values are estimates.
@@ -131,7 +134,7 @@ struct Stratum {
 const LISTED: usize = 1 << 16;
 
 impl Stratum {
-    fn new(size: usize, players: usize, seed: u64) -> Self {
+    pub(super) fn new(size: usize, players: usize, seed: u64) -> Self {
         let halves = 2 * size == players;
         let kernel = (players - 1) as f64 / (size * (players - size)) as f64;
         let count = binomial(players, size);
@@ -141,6 +144,7 @@ impl Stratum {
             mass: if halves { kernel } else { 2.0 * kernel },
             count: if halves { count.div_ceil(2) } else { count },
             drawn: Vec::new(),
+            valued: 0,
             differences: Vec::new(),
             noise: Vec::new(),
             shuffled: None,
@@ -150,8 +154,8 @@ impl Stratum {
         }
     }
 
-    /// Draws up to `number` pairs in all; returns the new ones.
-    fn draw(&mut self, number: usize) -> &[Coalition] {
+    /// Draws up to `number` pairs in all; returns those that have not been valued.
+    pub(super) fn draw(&mut self, number: usize) -> &[Coalition] {
         let from = self.drawn.len();
         let number = number.min(self.count);
         if self.count <= LISTED {
@@ -182,7 +186,7 @@ impl Stratum {
                 }
             }
         }
-        &self.drawn[from..]
+        &self.drawn[self.valued..]
     }
 
     fn whole(&self) -> bool {
@@ -228,6 +232,7 @@ fn subsets(players: usize, size: usize) -> Vec<Coalition> {
 }
 
 /// A sample of pairs that can grow: [`extend`](Self::extend) it until [`solution`](Self::solution) is good enough.
+#[derive(Clone)]
 pub struct Regression {
     players: usize,
     ends: [Vec<f64>; 2],
@@ -250,9 +255,26 @@ impl Regression {
         2 * (players + 2 * (players / 2).saturating_sub(1))
     }
 
+    /// Whether `other`, a new regression, is of the same game.
+    fn check(&self, other: &Self) -> Result<()> {
+        let sizes = |r: &Self| (r.players, r.ends[0].len());
+        let all = || self.ends.iter().flatten().zip(other.ends.iter().flatten());
+        let largest = all().map(|(a, b)| a.abs().max(b.abs())).fold(0.0, f64::max);
+        // Not to the last bit: a model may compute it in another order.
+        if sizes(self) == sizes(other) && all().all(|(a, b)| (a - b).abs() <= 1e-6 * largest) {
+            return Ok(());
+        }
+        Err(Error::Format {
+            problem:
+                "the coalitions to go on from were valued for other rows, or by another model or background: \
+                      give those of the first call"
+                    .into(),
+        })
+    }
+
     /// Coalitions valued so far.
     pub fn coalitions(&self) -> usize {
-        2 * self.strata.iter().map(|s| s.drawn.len()).sum::<usize>()
+        2 * self.strata.iter().map(|s| s.valued).sum::<usize>()
     }
 
     /// Whether all coalitions have been valued.
@@ -290,7 +312,7 @@ impl Regression {
     /// Grows the sample to about `coalitions` in all, and values what is new.
     ///
     /// # Errors
-    /// Those of the game; [`Error::Overflow`] if a value is not finite.
+    /// Those of the game, after which the sample is what it was; [`Error::Overflow`] if a value is not finite.
     pub fn extend<G: CoalitionGame>(&mut self, game: &mut G, coalitions: usize) -> Result<(), G::Error> {
         let taken = self.allocate(coalitions / 2);
         let mut asked = Vec::new();
@@ -309,9 +331,8 @@ impl Regression {
             .into());
         }
         let mut pair = 0;
-        let games = values.cols();
         for stratum in &mut self.strata {
-            for _ in stratum.differences.len() / games.max(1)..stratum.drawn.len() {
+            for _ in std::mem::replace(&mut stratum.valued, stratum.drawn.len())..stratum.drawn.len() {
                 let (one, other) = (values.row(2 * pair), values.row(2 * pair + 1));
                 stratum.differences.extend(one.iter().zip(other).map(|(a, b)| a - b));
                 if let Some(variance) = &variance {
@@ -337,7 +358,7 @@ impl Regression {
         if p < 2 {
             return solved(Matrix::from_row_major(games, p, if p == 1 { total } else { Vec::new() }), None);
         }
-        if self.strata.iter().any(|s| s.drawn.len() < 2.min(s.count)) || !self.strata[0].whole() {
+        if self.strata.iter().any(|s| s.valued < 2.min(s.count)) || !self.strata[0].whole() {
             let needed = Self::smallest(p);
             return Err(Error::TooFew {
                 what: "the sample of coalitions".into(),
@@ -470,11 +491,66 @@ impl Regression {
     }
 }
 
+/// Coalitions that were valued for some rows, from which explaining these rows can go on with a larger budget. It takes 8 bytes
+/// for each pair of coalitions, row and output.
+#[derive(Clone, Default)]
+pub struct Sample {
+    pub(crate) parts: Vec<Part>,
+}
+
+/// What is kept of rows that were explained together.
+#[derive(Clone, Default)]
+pub(crate) struct Part {
+    pub(crate) regression: Option<Regression>,
+    /// By game, what the bound on rounding is made of.
+    pub(crate) rounding: [Vec<f64>; 2],
+}
+
+impl Sample {
+    /// Coalitions valued so far, not counting the empty and the whole one.
+    pub fn coalitions(&self) -> usize {
+        let valued = self.parts.iter().flat_map(|part| &part.regression).map(Regression::coalitions);
+        valued.max().unwrap_or(0)
+    }
+
+    /// What is kept of the part with a number, which is new if all before it are there.
+    pub(crate) fn part(&mut self, number: usize) -> &mut Part {
+        if self.parts.len() <= number {
+            self.parts.resize_with(number + 1, Part::default);
+        }
+        &mut self.parts[number]
+    }
+}
+
+impl Part {
+    /// Takes the larger of what was kept and what is there now, on both sides.
+    pub(crate) fn merge(&mut self, now: [&mut Vec<f64>; 2]) {
+        for (kept, now) in self.rounding.iter_mut().zip(now) {
+            now.iter_mut().zip(kept.iter()).for_each(|(now, kept)| *now = now.max(*kept));
+            kept.clone_from(now);
+        }
+    }
+}
+
 /// Shapley values of `game` within a budget. All coalitions are valued if they fit and no standard error is asked for.
 ///
 /// # Errors
 /// Those of the game; [`Error::Parameter`] for a budget below [`Regression::smallest`].
 pub fn solve<G: CoalitionGame>(game: &mut G, budget: Budget) -> Result<Solution, G::Error> {
+    solve_from(game, budget, &mut None)
+}
+
+/// As [`solve`], going on from the regression of an earlier call on the same game, if there is one, and leaving it for a later call.
+/// Coalitions that it has are not valued again, and the budget counts them; the seed is that of the first call. The result is that of
+/// one call with the larger number of coalitions.
+///
+/// # Errors
+/// As [`solve`]; [`Error::Format`] for the regression of another game.
+pub fn solve_from<G: CoalitionGame>(
+    game: &mut G,
+    budget: Budget,
+    kept: &mut Option<Regression>,
+) -> Result<Solution, G::Error> {
     let players = game.players();
     let all = if players < 60 { (1_usize << players).saturating_sub(2) } else { usize::MAX };
     let smallest = Regression::smallest(players).min(all);
@@ -485,12 +561,19 @@ pub fn solve<G: CoalitionGame>(game: &mut G, budget: Budget) -> Result<Solution,
     if let Some(target) = budget.std_error.filter(|e| e.is_nan() || *e <= 0.0) {
         return Err(Error::parameter("std_error", target, "it is a positive number").into());
     }
-    let mut regression = Regression::new(game, budget.seed)?;
+    let fresh = Regression::new(game, budget.seed)?;
+    if let Some(kept) = kept {
+        kept.check(&fresh)?;
+    }
+    let regression = kept.get_or_insert(fresh);
     if players < 2 {
         return Ok(regression.solution()?);
     }
     let most = budget.coalitions.min(all);
-    let mut size = if budget.std_error.is_some() { (8 * smallest).min(most) } else { most };
+    let mut size = match budget.std_error {
+        Some(_) => regression.coalitions().max(8 * smallest).min(most),
+        None => most,
+    };
     loop {
         regression.extend(game, size)?;
         let mut solution = regression.solution()?;
@@ -520,6 +603,24 @@ mod tests {
             assert_eq!(all.len(), binomial(players, size));
             assert!(all.iter().all(|s| s.0.iter().filter(|on| **on).count() == size));
             assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len());
+        }
+    }
+
+    /// So that a sample that grows is the sample that would have been drawn at once.
+    #[test]
+    fn larger_budgets_contain_smaller_ones() {
+        for players in [3, 7, 10, 12, 13, 20, 31, 64] {
+            let strata = (1..=players / 2).map(|size| Stratum::new(size, players, 0)).collect();
+            let regression = Regression { players, ends: Default::default(), strata };
+            let mut before = vec![0; players / 2];
+            for pairs in Regression::smallest(players) / 2..6000 {
+                let now = regression.allocate(pairs);
+                assert!(
+                    before.iter().zip(&now).all(|(a, b)| a <= b),
+                    "{players} {pairs}: {before:?} {now:?}"
+                );
+                before = now;
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //! features are filled in with is an [`Absence`]; all coalitions are valued while the budget lasts, and else a sample
 //! of them, the same for all rows.
 
-use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, Valued, solve};
+use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, Sample, Valued, solve_from};
 use crate::error::{Error, Result};
 use crate::game::Absence;
 use crate::game::absence::{Filling, Known};
@@ -42,6 +42,23 @@ pub fn kernel_shap<E: From<Error>>(
     budget: Budget,
     batch: usize,
 ) -> Result<KernelShap, E> {
+    kernel_shap_from(f, rows, absence, groups, budget, batch, &mut Sample::default())
+}
+
+/// As [`kernel_shap`], going on from the coalitions that an earlier call on the same rows valued, and leaving them for a later call: the
+/// result is that of one call with the larger budget, but for `evaluations`, which are those of this call.
+///
+/// # Errors
+/// As [`kernel_shap`]; [`Error::Format`] for a sample of other rows or another function.
+pub fn kernel_shap_from<E: From<Error>>(
+    f: impl FnMut(&Table) -> Result<Matrix, E>,
+    rows: &Table,
+    absence: &Absence,
+    groups: &Groups,
+    budget: Budget,
+    batch: usize,
+    sample: &mut Sample,
+) -> Result<KernelShap, E> {
     let columns = rows.columns();
     let filling = absence.prepare(columns, groups)?;
     let mut model = Asked { f, columns, batch: batch.max(1), evaluations: 0, outputs: None };
@@ -76,7 +93,9 @@ pub fn kernel_shap<E: From<Error>>(
         embedded,
         seed: budget.seed,
     };
-    let found = solve(&mut game, budget)?;
+    let part = sample.part(0);
+    let found = solve_from(&mut game, budget, &mut part.regression)?;
+    part.merge([&mut game.largest, &mut game.weighing]);
     let terms = found.coalitions + 8 * groups.players().len() + filling.reference.rows.len() + 16;
     Ok(KernelShap {
         values: found.values.data().to_vec(),

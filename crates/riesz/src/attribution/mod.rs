@@ -1,6 +1,7 @@
 //! Engines: from a game to its values.
 
 pub mod coalitions;
+pub(crate) mod contributions;
 pub mod enumeration;
 pub(crate) mod interaction;
 pub mod kernel_shap;

@@ -7,6 +7,7 @@
 //! Source: Song, Huang, Smola and Fukumizu 2009; Chau, Hu, Gonzalez and Sejdinovic 2022 (RKHS-SHAP), §3.
 
 mod features;
+mod memory;
 mod ridge;
 
 use rayon::prelude::*;
@@ -64,12 +65,15 @@ pub struct Conditioning {
     pub centred: bool,
     /// Seed of landmarks, features, and of the sample that the ridge is chosen on.
     pub seed: u64,
+    /// Bytes of memory that may be taken: what would take more is refused beforehand, with [`Error::Memory`]. `None`, the
+    /// default, for no limit.
+    pub memory: Option<u64>,
 }
 
 impl Default for Conditioning {
     fn default() -> Self {
         let (ridge, approximation) = (Ridge::default(), Approximation::default());
-        Self { ridge, kernel: None, approximation, centred: true, seed: 0 }
+        Self { ridge, kernel: None, approximation, centred: true, seed: 0, memory: None }
     }
 }
 
@@ -119,7 +123,7 @@ impl ConditionalMean {
     ///
     /// # Errors
     /// [`Error::Parameter`] for a ridge that is not positive, or a kernel that is a sum; [`Error::NotProduct`] for one that ties
-    /// players together.
+    /// players together; [`Error::Memory`].
     pub(crate) fn new(
         rows: Table,
         weights: Vec<f64>,
@@ -128,6 +132,7 @@ impl ConditionalMean {
         conditioning: &Conditioning,
     ) -> Result<Self> {
         kernel.validate(rows.width())?;
+        conditioning.check_memory(rows.rows(), groups.players().len(), 0.0)?;
         let seed = conditioning.seed;
         let products = product(&kernel, &rows, groups)?;
         let n = rows.rows();

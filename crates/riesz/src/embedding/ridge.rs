@@ -23,16 +23,10 @@ const ROWS: usize = 400;
 /// The reference rows that are looked at, each with what all rows like it weigh: a row whose like is left in would be predicted by
 /// remembering it.
 pub(super) fn rows(table: &Table, weights: &[f64], seed: u64) -> (Vec<usize>, Vec<f64>) {
-    let mut order: Vec<usize> = (0..table.rows()).collect();
-    if order.len() > ROWS {
-        Random(seed).shuffle(&mut order);
-        order.truncate(ROWS);
-        order.sort_unstable();
-    }
     let key = |i: &usize| -> Vec<u64> { table.row(*i).iter().map(|v| v.to_bits()).collect() };
     let (mut rows, mut own): (Vec<usize>, Vec<f64>) = (Vec::new(), Vec::new());
     let mut places = std::collections::HashMap::new();
-    for i in order {
+    for i in table.sample_rows(ROWS, seed) {
         match places.entry(key(&i)) {
             std::collections::hash_map::Entry::Occupied(place) => own[*place.get()] += weights[i],
             std::collections::hash_map::Entry::Vacant(place) => {

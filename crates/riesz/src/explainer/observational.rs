@@ -14,12 +14,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 
 use super::robustness;
-use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, Valued, definition_weight, solve};
-use crate::embedding::{ConditionalMean, Conditioning, System, between, default_kernel, multiply, split};
+use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, Part, Sample, Valued, solve_from};
+use crate::attribution::contributions::contributions;
+use crate::embedding::{
+    Approximation, ConditionalMean, Conditioning, System, between, default_kernel, multiply, split,
+};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::{Exactness, Explanation, Fact, Provenance};
 use crate::game::{Background, Game, Reference};
+use crate::kernel::Kernel;
 use crate::kernel::products::PlayerProduct;
 use crate::linalg::{Matrix, dot, sequential};
 use crate::simd::Isa;
@@ -27,9 +31,6 @@ use crate::table::{Groups, Table};
 
 /// Rows times outputs that share the factorisation of a coalition.
 const GAMES: usize = 4096;
-
-/// Players up to which functionals are computed, from all their coalitions.
-const MOST_PLAYERS: usize = 16;
 
 /// Parts in which coalitions are summed up.
 const PARTS: usize = 16;
@@ -78,6 +79,12 @@ impl<'m> ByConditioning<'m> {
             None => default_kernel(&model.kernel, &rows)?,
         };
         let budget = Budget::default();
+        // Kernel values of support points and reference rows, and their factors by player.
+        let pairs = model.points.rows() as f64 * rows.rows() as f64;
+        let exact = conditioning.approximation == Approximation::Exact;
+        let own = if exact && shares_factors(model, &rows, &kernel) { 0 } else { model.kernel.terms.len() };
+        let players = groups.players().len();
+        conditioning.check_memory(rows.rows(), players, pairs * (1 + own * players) as f64)?;
         let embedding = ConditionalMean::new(rows, reference.weights.clone(), kernel, &groups, conditioning)?;
         let outputs = model.predict(embedding.rows())?;
         let (n, m) = (outputs.rows(), outputs.cols());
@@ -130,16 +137,9 @@ impl<'m> ByConditioning<'m> {
             ));
         };
         let (n, count, p) = (self.model.points.rows(), data.rows(), self.groups.players().len());
-        if p > MOST_PLAYERS {
-            let allowed =
-                format!("up to {MOST_PLAYERS} players, whose coalitions are all valued: group columns");
-            return Err(Error::parameter("players", p, allowed));
-        }
+        let coalitions = contributions(p, player, &self.budget)?;
         let predictions = Matrix::zeros(count, self.model.outputs());
         let game = Rows::new(self, data.clone(), &predictions, 0)?;
-        let coalitions: Vec<Coalition> = (1..(1_usize << p) - 1)
-            .map(|mask| Coalition::new((0..p).map(|j| mask >> j & 1 == 1).collect()))
-            .collect();
         // Everybody is worth k(x_i, x), nobody the mean of k(x_i, x_b).
         let share = 1.0 / p as f64;
         let everybody = self.model.kernel.cross_gram(&self.model.points, &data);
@@ -153,9 +153,8 @@ impl<'m> ByConditioning<'m> {
             .map(|coalitions| {
                 let mut memory = Memory::default();
                 let mut sum = vec![0.0; n * count];
-                for coalition in coalitions {
-                    let weight = definition_weight(coalition, player);
-                    game.add_functional(terms, coalition, weight, &nobody, &mut memory, &mut sum)?;
+                for (coalition, weight) in coalitions {
+                    game.add_functional(terms, coalition, *weight, &nobody, &mut memory, &mut sum)?;
                 }
                 Ok(sum)
             })
@@ -166,17 +165,26 @@ impl<'m> ByConditioning<'m> {
         Ok(Matrix::from_row_major(count, n, total).transpose())
     }
 
-    pub(super) fn explain(&self, rows: &Table) -> Result<Explanation> {
+    /// Goes on from `sample` and keeps what was valued in it, if there is one.
+    pub(super) fn explain(
+        &self,
+        rows: &Table,
+        budget: Budget,
+        mut sample: Option<&mut Sample>,
+    ) -> Result<Explanation> {
         let data = rows.conform(self.model.columns())?;
         let predictions = self.model.predict(&data)?;
         let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
         let mut values = Vec::with_capacity(n * m * p);
         let (mut std_error, mut bound) = (Vec::new(), Vec::new());
         let (mut sampled, mut coalitions) = (false, 0);
-        for start in (0..n).step_by(self.rows_at_once()) {
+        for (number, start) in (0..n).step_by(self.rows_at_once()).enumerate() {
+            let mut own = Part::default();
+            let part = sample.as_mut().map_or(&mut own, |sample| sample.part(number));
             let chunk: Vec<usize> = (start..n.min(start + self.rows_at_once())).collect();
             let mut game = Rows::new(self, data.select_rows(&chunk), &predictions, start)?;
-            let found = solve(&mut game, self.budget)?;
+            let found = solve_from(&mut game, budget, &mut part.regression)?;
+            part.merge([&mut game.error, &mut game.largest]);
             values.extend_from_slice(found.values.data());
             coalitions = found.coalitions;
             match found.std_error {
@@ -193,7 +201,7 @@ impl<'m> ByConditioning<'m> {
         let base_values: Vec<f64> = (0..n).flat_map(|_| self.base.iter().copied()).collect();
         let exactness = if sampled {
             let evaluations = (coalitions + 2) * n;
-            Exactness::Estimated { std_error, evaluations, seed: self.budget.seed }
+            Exactness::Estimated { std_error, evaluations, seed: budget.seed }
         } else {
             let gap = |g: usize| {
                 let sum: f64 = values[g * p..(g + 1) * p].iter().sum();
@@ -228,15 +236,16 @@ impl<'m> ByConditioning<'m> {
 
 impl<'m> TermFactors<'m> {
     fn new(product: PlayerProduct<'m>, model: &Expansion, embedding: &ConditionalMean) -> Self {
-        let [term] = model.kernel.terms.as_slice() else {
-            return Self { absent: Some(factors(&product, &model.points, embedding.rows())), product };
-        };
-        let same = embedding.grams().is_some()
-            && term.factors == embedding.kernel().terms[0].factors
-            && model.points.column_major() == embedding.rows().column_major();
+        let same = embedding.grams().is_some() && shares_factors(model, embedding.rows(), embedding.kernel());
         let absent = (!same).then(|| factors(&product, &model.points, embedding.rows()));
         Self { product, absent }
     }
+}
+
+/// Whether the factors of the model between its support points and the reference rows are those of the embedding.
+fn shares_factors(model: &Expansion, reference: &Table, embedding: &Kernel) -> bool {
+    let ([term], [own]) = (model.kernel.terms.as_slice(), embedding.terms.as_slice()) else { return false };
+    term.factors == own.factors && model.points.column_major() == reference.column_major()
 }
 
 /// For each player of a product its factor between the rows of `u` and each row of `x`.

@@ -37,8 +37,22 @@ pub struct KernelLogisticRegression {
     pub tolerance: f64,
     /// Newton steps allowed, 100 by default. Ten are usual.
     pub max_iterations: usize,
+    /// Whether to return the model as it is after these steps, with `converged` false in the fit, instead of an error.
+    pub keep_unfinished: bool,
     /// A further penalty, on Shapley values for example; then no row has weight 0.
     pub penalty: Option<Penalty>,
+    /// Where Newton's method starts, by default at zero: the end of a fit to the same rows with other settings, for paths of
+    /// settings. It changes how many steps are taken, and nothing else but rounding.
+    pub start: Option<NewtonState>,
+}
+
+/// Where Newton's method ended, or is to start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewtonState {
+    /// `w_i ([row i is of class o] - p_o(x_i)) / ridge`, rows × outputs. Without a penalty these are the model's coefficients.
+    pub coef: Matrix,
+    /// One an output.
+    pub intercept: Vec<f64>,
 }
 
 /// A fitted logistic regression.
@@ -48,10 +62,14 @@ pub struct KlrFit {
     pub model: Expansion,
     /// Newton steps taken.
     pub iterations: usize,
-    /// The objective at the optimum.
+    /// Whether they reached the tolerance; always, unless [`KernelLogisticRegression::keep_unfinished`] is set.
+    pub converged: bool,
+    /// The objective where they ended.
     pub objective: f64,
     /// The largest violation of the optimality condition, relative to the largest `ridge · |α|`.
     pub violation: f64,
+    /// Where [`KernelLogisticRegression::start`] may start a fit with other settings.
+    pub end: NewtonState,
 }
 
 impl KernelLogisticRegression {
@@ -65,7 +83,9 @@ impl KernelLogisticRegression {
             fit_intercept: true,
             tolerance: 1e-12,
             max_iterations: 100,
+            keep_unfinished: false,
             penalty: None,
+            start: None,
         }
     }
 
@@ -108,20 +128,21 @@ impl KernelLogisticRegression {
             outputs: if classes.len() == 2 { 1 } else { classes.len() },
             settings: self,
         };
-        let optimum = problem.solve()?;
+        let optimum = problem.solve(problem.start()?)?;
         let (output_names, link) = match classes {
             [no, yes] => (vec![format!("{yes} vs {no}")], Link::Logistic),
             _ => (classes.to_vec(), Link::Softmax),
         };
-        let Optimum { coef, intercept, iterations, objective, violation } = optimum;
-        let model = Expansion {
+        let Optimum { coef, intercept, iterations, converged, objective, violation } = optimum;
+        let end = NewtonState { coef: coef.transpose(), intercept };
+        let mut model = Expansion {
             kernel: self.kernel.clone(),
             points,
             coef: match &penalised {
-                None => coef.transpose(),
-                Some(penalised) => penalised.lift(&coef.transpose()),
+                None => end.coef.clone(),
+                Some(penalised) => penalised.lift(&end.coef),
             },
-            intercept,
+            intercept: end.intercept.clone(),
             output_names,
             link,
             classes: classes.to_vec(),
@@ -132,8 +153,9 @@ impl KernelLogisticRegression {
                 Fact::measured("objective", objective),
             ],
         };
+        model.card.extend(self.penalty.iter().flat_map(Penalty::facts));
         model.validate()?;
-        Ok(KlrFit { model, iterations, objective, violation })
+        Ok(KlrFit { model, iterations, converged, objective, violation, end })
     }
 }
 
@@ -150,6 +172,7 @@ struct Optimum {
     coef: Matrix,
     intercept: Vec<f64>,
     iterations: usize,
+    converged: bool,
     objective: f64,
     violation: f64,
 }
@@ -161,11 +184,27 @@ const LEAST_CURVATURE: f64 = 1e-14;
 const MOST_ROUNDING: f64 = 1e-6;
 
 impl Problem<'_> {
-    fn solve(&self) -> Result<Optimum> {
+    /// Coefficients, outputs × n, and intercepts to start from.
+    fn start(&self) -> Result<(Matrix, Vec<f64>)> {
+        let (m, n) = (self.outputs, self.labels.len());
+        let Some(start) = &self.settings.start else { return Ok((Matrix::zeros(m, n), vec![0.0; m])) };
+        for (unit, expected, found) in [
+            ("rows", n, start.coef.rows()),
+            ("outputs", m, start.coef.cols()),
+            ("intercepts", m, start.intercept.len()),
+        ] {
+            if expected != found {
+                let why = "those of the rows of positive weight and of the classes".into();
+                return Err(Error::Shape { what: "the start".into(), unit, expected, found, why });
+            }
+        }
+        let intercept = if self.settings.fit_intercept { start.intercept.clone() } else { vec![0.0; m] };
+        Ok((start.coef.transpose(), intercept))
+    }
+
+    fn solve(&self, (mut coef, mut intercept): (Matrix, Vec<f64>)) -> Result<Optimum> {
         let (m, n) = (self.outputs, self.labels.len());
         let ridge = self.settings.ridge;
-        let mut coef = Matrix::zeros(m, n);
-        let mut intercept = vec![0.0; m];
         let mut violation = f64::NAN;
         for iterations in 0..=self.settings.max_iterations {
             let smooth = self.times_gram(&coef);
@@ -186,14 +225,15 @@ impl Problem<'_> {
                     remedy: "raise the ridge, or standardise the columns",
                 });
             }
-            if violation <= self.settings.tolerance
+            let converged = violation <= self.settings.tolerance
                 || violation > previous / 4.0
                     && violation <= MOST_ROUNDING
-                    && violation <= self.rounding(&coef, &intercept, &curvature) / scale
-            {
-                return Ok(Optimum { coef, intercept, iterations, objective, violation });
+                    && violation <= self.rounding(&coef, &intercept, &curvature) / scale;
+            let last = iterations == self.settings.max_iterations;
+            if converged || last && self.settings.keep_unfinished {
+                return Ok(Optimum { coef, intercept, iterations, converged, objective, violation });
             }
-            if iterations == self.settings.max_iterations {
+            if last {
                 break;
             }
             let (step, shift) = self.newton(&gradient, &curvature, &sums)?;

@@ -26,7 +26,7 @@ mod svm;
 pub use gp::{GaussianProcess, GpFit, Tune};
 pub use gpc::{Curvature, GaussianProcessClassifier, GpcFit};
 pub use labels::ClassWeight;
-pub use logistic::{KernelLogisticRegression, KlrFit};
+pub use logistic::{KernelLogisticRegression, KlrFit, NewtonState};
 pub use penalty::Penalty;
 pub use ridge::{KernelRidge, RidgeFit};
 pub use svm::{

@@ -8,6 +8,7 @@
 //! For squared loss it is the paper's Proposition 7, `α = (K² + ridge K + (strength / n) Z Zᵀ)⁻¹ K y`.
 
 use crate::error::{Error, Result};
+use crate::explanation::Fact;
 use crate::linalg::{Cholesky, Matrix};
 
 /// `(strength / n) Σ (Σ_i functional_i coef_i)²` over functionals and outputs, where n is the number of rows.
@@ -18,6 +19,8 @@ pub struct Penalty {
     pub functionals: Matrix,
     /// Not negative.
     pub strength: f64,
+    /// Of how many coalitions functionals are estimates, for the model card; `None` if they are exact.
+    pub sampled: Option<usize>,
 }
 
 /// A gram matrix on which the estimator without the penalty is the estimator with it.
@@ -36,7 +39,20 @@ impl Penalty {
         let rows = functionals.first().map_or(0, Matrix::rows);
         let side_by_side = (0..rows).flat_map(|i| functionals.iter().flat_map(move |f| f.row(i).to_vec()));
         let cols = functionals.iter().map(Matrix::cols).sum();
-        Self { functionals: Matrix::from_row_major(rows, cols, side_by_side.collect()), strength }
+        Self {
+            functionals: Matrix::from_row_major(rows, cols, side_by_side.collect()),
+            strength,
+            sampled: None,
+        }
+    }
+
+    /// For the model card.
+    pub(crate) fn facts(&self) -> impl Iterator<Item = Fact> {
+        let sampled =
+            self.sampled.map(|count| format!("its values are estimated from {count} coalitions of features"));
+        [Fact::measured("strength of the penalty", self.strength)]
+            .into_iter()
+            .chain(sampled.map(|words| Fact::new("penalty", words)))
     }
 
     /// Moves the penalty into the gram matrix; `ridge` is what multiplies `αᵀ K α` in the objective. Cost O(n³) and O(n² · functionals).

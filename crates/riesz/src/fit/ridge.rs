@@ -77,7 +77,7 @@ impl KernelRidge {
             Fact::measured("jitter", jitter),
         ];
         if let Some(penalty) = &self.penalty {
-            model.card.push(Fact::measured("strength of the penalty", penalty.strength));
+            model.card.extend(penalty.facts());
         }
         Ok(RidgeFit { model, factor, dual_coef, jitter })
     }
