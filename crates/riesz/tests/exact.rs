@@ -435,3 +435,12 @@ fn sparse_support_points_are_enumerated() {
         }
     }
 }
+
+/// Kernels whose every term is a constant: all values are 0, and base value and prediction are rounded apart.
+#[test]
+fn constants_are_certified() {
+    check(&case(1, 5, 3, 2, 2_828_649_356_181_212_436), None);
+    for seed in 0..200 {
+        check(&case(1, 7, 2, 3, seed), None);
+    }
+}

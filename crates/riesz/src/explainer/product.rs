@@ -325,6 +325,12 @@ impl<'m> ByProducts<'m> {
     fn portion(&self, rows: &[Vec<f64>], part: &Portion<'_>, w: &mut Workspace, sums: &mut [Sums]) {
         let (m, players, len) = (self.model.outputs(), part.product.players.len(), part.panel.len);
         if players == 0 {
+            // A constant gives nobody a value, and is rounded in prediction and base value like any other term.
+            for (o, coef) in part.panel.coef.iter().enumerate() {
+                let size: f64 = coef.iter().flat_map(|lanes| lanes.0).map(f64::abs).sum();
+                let weight: f64 = part.variants.clone().map(|v| self.absent.weights()[v]).sum();
+                sums.iter_mut().for_each(|s| s.magnitude[o] += weight * part.product.scale.abs() * size);
+            }
             return;
         }
         // After the factors stands the engine's padding.
