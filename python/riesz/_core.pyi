@@ -76,6 +76,7 @@ class Explainer:
         ridge: float | None,
         landmarks: int | None,
         random_features: int | None,
+        conjugate_gradients: float | None,
         coalitions: int,
         std_error: float | None,
         seed: int,

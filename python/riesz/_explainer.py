@@ -69,6 +69,9 @@ class Explainer:
     landmarks, random_features : int, optional
         Observational game: learn conditional distributions through so many of the reference rows (Nyström), or so many random
         Fourier features, instead of all rows: O(n m²) instead of O(n³) for each coalition.
+    conjugate_gradients : float, optional
+        Observational game: take all reference rows, where their matrices are too large to factor, by conjugate gradients to this
+        tolerance, 1e-6 say: how far the weights of reference rows may be off, relatively. That is part of the proved bound.
     coalitions : int
         Observational game: values at most so many coalitions of features. Up to 12 features the default holds all of them, and
         values are exact; beyond, they are estimated with standard errors.
@@ -133,6 +136,7 @@ class Explainer:
         ridge: float | None = None,
         landmarks: int | None = None,
         random_features: int | None = None,
+        conjugate_gradients: float | None = None,
         coalitions: int = 4096,
         std_error: float | None = None,
         conditional: str = "kernel",
@@ -155,6 +159,7 @@ class Explainer:
             "ridge": ridge,
             "landmarks": landmarks,
             "random_features": random_features,
+            "conjugate_gradients": conjugate_gradients,
             "coalitions": coalitions,
             "std_error": std_error,
             "conditional": conditional,
@@ -175,19 +180,20 @@ class Explainer:
             raise ValueError("the functional game has no use for a background: leave it out, or name another game")
         if game not in ("functional", "observational") and background is None:
             raise ValueError(f"the {game} game needs a background: rows that say what features could have been otherwise")
+        through = {"landmarks": landmarks, "random_features": random_features, "conjugate_gradients": conjugate_gradients}
         if game != "observational":
-            for name, value in [("ridge", ridge), ("landmarks", landmarks), ("random_features", random_features)]:
+            for name, value in [("ridge", ridge), *through.items()]:
                 if value is not None:
-                    raise ValueError(
-                        f"ridge, landmarks and random_features are settings of the observational game: leave out {name}"
-                    )
+                    raise ValueError(f"ridge, {', '.join(through)} are settings of the observational game: leave out {name}")
             if std_error is not None and estimator != "kernel_shap":
                 raise ValueError("std_error is a target of the observational game and of KernelSHAP: leave it out")
         for name, value in [("landmarks", landmarks), ("random_features", random_features)]:
             if value is not None and (not is_whole(value) or value < 1):
                 raise ValueError(f"{name} = {value!r}: it is a positive whole number")
-        if landmarks is not None and random_features is not None:
-            raise ValueError("landmarks and random_features are two ways to the same end: choose one")
+        if conjugate_gradients is not None and not 0 < conjugate_gradients < 1:
+            raise ValueError(f"conjugate_gradients = {conjugate_gradients!r}: it is a tolerance between 0 and 1, such as 1e-6")
+        if sum(value is not None for value in through.values()) > 1:
+            raise ValueError(f"{', '.join(through)} are ways to the same end: choose one")
         if not isinstance(coalitions, (int, np.integer)) or coalitions < 1:
             raise ValueError(f"coalitions = {coalitions}: it is a positive whole number")
         if threads is not None and (not isinstance(threads, (int, np.integer)) or not 1 <= threads <= MAX_THREADS):
@@ -235,7 +241,7 @@ class Explainer:
                 raise UnsupportedModelError(
                     f"{'KernelSHAP was' if self._estimator == 'kernel_shap' else 'permutations were'} asked for"
                 )
-            self._prepare_cores(threads, ridge, (landmarks, random_features), int(coalitions), std_error)
+            self._prepare_cores(threads, ridge, (landmarks, random_features, conjugate_gradients), int(coalitions), std_error)
         except UnsupportedModelError as error:
             self._prepare_estimates(error)
 
@@ -243,7 +249,7 @@ class Explainer:
         self,
         threads: int | None,
         ridge: float | None,
-        through: tuple[int | None, int | None],
+        through: tuple[int | None, int | None, float | None],
         coalitions: int,
         std_error: float | None,
     ) -> None:

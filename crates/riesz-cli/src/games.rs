@@ -6,7 +6,9 @@ use riesz::attribution::coalitions::Budget;
 use riesz::explanation::Fact;
 use riesz::format::model::SavedModel;
 use riesz::game::Absence;
-use riesz::{Approximation, Background, Column, Conditioning, Game, Groups, Ridge, Table};
+use riesz::{
+    Approximation, Background, Column, Conditioning, ConjugateGradients, Game, Groups, Ridge, Table,
+};
 
 use crate::args::{GameArgs, TableArgs};
 use crate::console::Console;
@@ -45,6 +47,7 @@ impl Question {
             _ if !observational && args.ridge.is_some() => Some("--ridge"),
             _ if !observational && args.landmarks.is_some() => Some("--landmarks"),
             _ if !observational && args.random_features.is_some() => Some("--random-features"),
+            _ if !observational && args.conjugate_gradients.is_some() => Some("--conjugate-gradients"),
             _ if !observational && args.coalitions.is_some() => Some("--coalitions"),
             _ if !observational && args.std_error.is_some() => Some("--std-error"),
             _ if args.conditional.as_deref().is_some_and(|way| way != "kernel") => {
@@ -184,15 +187,18 @@ impl ProgramQuestion {
 
 /// How conditional distributions are learnt.
 fn conditioning(args: &GameArgs, seed: u64) -> Result<Conditioning> {
-    let approximation = match (args.landmarks, args.random_features) {
-        (Some(_), Some(_)) => {
+    let approximation = match (args.landmarks, args.random_features, args.conjugate_gradients) {
+        (None, None, None) => Approximation::Exact,
+        (Some(count), None, None) => Approximation::Landmarks(count),
+        (None, Some(count), None) => Approximation::RandomFeatures(count),
+        (None, None, Some(tolerance)) => {
+            Approximation::ConjugateGradients(ConjugateGradients { tolerance, ..Default::default() })
+        }
+        _ => {
             return Err(Failure::input(
-                "--landmarks and --random-features are two ways to the same end: choose one",
+                "--landmarks, --random-features and --conjugate-gradients are ways to the same end: choose one",
             ));
         }
-        (Some(count), None) => Approximation::Landmarks(count),
-        (None, Some(count)) => Approximation::RandomFeatures(count),
-        (None, None) => Approximation::Exact,
     };
     let ridge = args.ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
     Ok(Conditioning { ridge, approximation, seed, ..Conditioning::default() })

@@ -19,8 +19,8 @@ use riesz::format::model::{self, SavedModel};
 use riesz::format::{explanation, libsvm};
 use riesz::table::{Groups, level_of_number, level_of_text};
 use riesz::{
-    Approximation, Background, Column, ColumnKind, Conditioning, Exactness, Explanation, Game, Kernel,
-    Matrix, Ridge, Table,
+    Approximation, Background, Column, ColumnKind, Conditioning, ConjugateGradients, Exactness, Explanation,
+    Game, Kernel, Matrix, Ridge, Table,
 };
 use riesz_report::{PlotOptions, ReportOptions, Theme};
 use self_cell::self_cell;
@@ -71,17 +71,7 @@ fn matrix(rows: usize, cols: usize, numbers: Vec<f64>) -> PyResult<Array2<f64>> 
 }
 
 /// How conditional distributions are learnt.
-pub(crate) fn conditioning(
-    ridge: Option<f64>,
-    landmarks: Option<usize>,
-    random_features: Option<usize>,
-    seed: u64,
-) -> Conditioning {
-    let approximation = match (landmarks, random_features) {
-        (Some(count), _) => Approximation::Landmarks(count),
-        (None, Some(count)) => Approximation::RandomFeatures(count),
-        (None, None) => Approximation::Exact,
-    };
+pub(crate) fn conditioning(ridge: Option<f64>, approximation: Approximation, seed: u64) -> Conditioning {
     let ridge = ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
     Conditioning { ridge, approximation, seed, ..Conditioning::default() }
 }
@@ -270,7 +260,7 @@ struct Explainer {
 #[pymethods]
 impl Explainer {
     #[new]
-    #[pyo3(signature = (model, game, background, weights, groups, threads, ridge, landmarks, random_features, coalitions, std_error, seed))]
+    #[pyo3(signature = (model, game, background, weights, groups, threads, ridge, landmarks, random_features, conjugate_gradients, coalitions, std_error, seed))]
     #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
     fn new(
         py: Python<'_>,
@@ -283,6 +273,7 @@ impl Explainer {
         ridge: Option<f64>,
         landmarks: Option<usize>,
         random_features: Option<usize>,
+        conjugate_gradients: Option<f64>,
         coalitions: usize,
         std_error: Option<f64>,
         seed: u64,
@@ -292,6 +283,15 @@ impl Explainer {
             let rows = background.as_ref().ok_or_else(|| refuse("this game needs a background"))?;
             let rows = table(columns, rows.as_array()).map_err(refuse)?;
             Ok(Background { rows, weights: weights.as_ref().map(|w| w.as_array().to_vec()) })
+        };
+        // Python lets at most one of them through.
+        let approximation = match (landmarks, random_features, conjugate_gradients) {
+            (Some(count), ..) => Approximation::Landmarks(count),
+            (_, Some(count), _) => Approximation::RandomFeatures(count),
+            (.., Some(tolerance)) => {
+                Approximation::ConjugateGradients(ConjugateGradients { tolerance, ..Default::default() })
+            }
+            _ => Approximation::Exact,
         };
         let game = match game {
             "functional" => Game::Functional,
@@ -303,7 +303,7 @@ impl Explainer {
                     Some(_) => rows()?,
                     None => model.model.points.clone().into(),
                 },
-                conditioning: conditioning(ridge, landmarks, random_features, seed),
+                conditioning: conditioning(ridge, approximation, seed),
             },
             other => return Err(refuse(format!("there is no game '{other}'"))),
         };

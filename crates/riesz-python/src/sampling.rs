@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use riesz::attribution::coalitions::Budget;
 use riesz::attribution::permutation::{Permutations, estimate};
 use riesz::game::Absence;
-use riesz::{Background, Column, Error, Game, Matrix, Table};
+use riesz::{Approximation, Background, Column, Error, Game, Matrix, Table};
 
 use crate::{conditioning, matrix, players, refuse, table};
 
@@ -111,7 +111,9 @@ pub(crate) fn kernel_shap<'py>(
         "background" => Absence::Background(reference),
         "gaussian" => Absence::Gaussian { reference, draws },
         "copula" => Absence::Copula { reference, draws },
-        "kernel" => Absence::Embedding { reference, conditioning: conditioning(ridge, None, None, seed) },
+        "kernel" => {
+            Absence::Embedding { reference, conditioning: conditioning(ridge, Approximation::Exact, seed) }
+        }
         other => return Err(refuse(format!("there is no way '{other}' of filling in absent features"))),
     };
     let budget = Budget { coalitions, std_error, seed };

@@ -52,7 +52,7 @@ pub mod regularised;
 mod simd;
 pub mod table;
 
-pub use embedding::{Approximation, Conditioning, Ridge};
+pub use embedding::{Approximation, Conditioning, ConjugateGradients, Ridge};
 pub use error::{Error, Result};
 pub use expansion::{Expansion, Link};
 pub use explainer::Explainer;
