@@ -1,5 +1,7 @@
 //! Conditional mean embeddings by one factorisation a coalition, which serves all rows.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::features::Frequencies;
@@ -11,6 +13,9 @@ use crate::linalg::sequential;
 use crate::simd::Isa;
 use crate::table::{Groups, Table};
 
+/// Reference rows in a block of features.
+const BLOCK: usize = 512;
+
 /// Conditional mean embeddings on reference rows, for any set of present players.
 pub(crate) struct ConditionalMean {
     pub(crate) learnt: Learnt,
@@ -21,10 +26,11 @@ enum Form {
     /// By player: the factor between any two reference rows, column by column. Empty where the kernel has no factor of the
     /// player, which then says nothing of the others.
     Exact(Vec<Vec<f64>>),
-    /// By player: the factor between landmarks and reference rows, and between landmarks.
-    Landmarks { landmarks: Table, cross: Vec<Vec<f64>>, among: Vec<Vec<f64>> },
-    /// By player: the arguments of the reference rows.
-    Features { frequencies: Frequencies, arguments: Vec<Vec<f64>> },
+    /// Some of the reference rows. Their factors are computed for each coalition: kept for all players they would be far larger than
+    /// the features of one.
+    Landmarks(Table),
+    /// As with landmarks, arguments are not kept.
+    Features(Frequencies),
 }
 
 /// The system of one coalition, in memory that is kept.
@@ -41,7 +47,7 @@ pub(crate) struct System {
 }
 
 impl ConditionalMean {
-    /// Prepares embeddings given any players. Cost O(players · n · m) for n reference rows and m of them, landmarks or features.
+    /// Prepares embeddings given any players. Cost O(players · n²) for n reference rows, and nothing for landmarks and features.
     ///
     /// # Errors
     /// [`Error::Parameter`] for no landmarks or features, or factors that random features do not know.
@@ -60,17 +66,11 @@ impl ConditionalMean {
             }
             Approximation::Exact => Form::Exact(factors(&products, groups, rows, rows)),
             Approximation::Landmarks(count) => {
-                let landmarks = learnt.landmarks(few("landmarks", count)?, seed);
-                Form::Landmarks {
-                    cross: factors(&products, groups, &landmarks, rows),
-                    among: factors(&products, groups, &landmarks, &landmarks),
-                    landmarks,
-                }
+                Form::Landmarks(learnt.landmarks(few("landmarks", count)?, seed))
             }
             Approximation::RandomFeatures(count) => {
                 let count = few("random features", count)?;
-                let frequencies = Frequencies::new(&learnt.kernel, rows.width(), groups, count, seed)?;
-                Form::Features { arguments: frequencies.arguments(rows), frequencies }
+                Form::Features(Frequencies::new(&learnt.kernel, rows.width(), groups, count, seed)?)
             }
         };
         Ok(Self { form, learnt })
@@ -80,7 +80,7 @@ impl ConditionalMean {
     pub(crate) fn grams(&self) -> Option<&[Vec<f64>]> {
         match &self.form {
             Form::Exact(grams) => Some(grams),
-            Form::Landmarks { .. } | Form::Features { .. } => None,
+            Form::Landmarks(_) | Form::Features(_) => None,
         }
     }
 
@@ -88,8 +88,8 @@ impl ConditionalMean {
     pub(crate) fn size(&self) -> usize {
         match &self.form {
             Form::Exact(_) => self.learnt.rows.rows(),
-            Form::Landmarks { landmarks, .. } => landmarks.rows(),
-            Form::Features { frequencies, .. } => frequencies.count(),
+            Form::Landmarks(landmarks) => landmarks.rows(),
+            Form::Features(frequencies) => frequencies.count(),
         }
     }
 
@@ -97,8 +97,8 @@ impl ConditionalMean {
     pub(crate) fn approximation(&self) -> String {
         match &self.form {
             Form::Exact(_) => "none: all reference rows".into(),
-            Form::Landmarks { landmarks, .. } => format!("{} landmarks", landmarks.rows()),
-            Form::Features { frequencies, .. } => format!("{} random Fourier features", frequencies.count()),
+            Form::Landmarks(landmarks) => format!("{} landmarks", landmarks.rows()),
+            Form::Features(frequencies) => format!("{} random Fourier features", frequencies.count()),
         }
     }
 
@@ -107,8 +107,8 @@ impl ConditionalMean {
         let products = self.learnt.product()?;
         Ok(match &self.form {
             Form::Exact(_) => factors(&products, &self.learnt.groups, &self.learnt.rows, x),
-            Form::Landmarks { landmarks, .. } => factors(&products, &self.learnt.groups, landmarks, x),
-            Form::Features { frequencies, .. } => frequencies.arguments(x),
+            Form::Landmarks(landmarks) => factors(&products, &self.learnt.groups, landmarks, x),
+            Form::Features(frequencies) => frequencies.arguments(x),
         })
     }
 
@@ -133,30 +133,33 @@ impl ConditionalMean {
                     system.lower[j * n + j] += self.learnt.ridge;
                 }
             }
-            Form::Landmarks { cross, among, .. } => {
+            Form::Landmarks(landmarks) => {
                 // Φ = L⁻¹ K(landmarks, rows) with K(landmarks, landmarks) = L Lᵀ.
-                system.whitening.resize(size * size, 0.0);
-                multiply(&split(among, 0.., present, true), 0..size * size, &mut system.whitening);
-                let diagonal: f64 =
-                    (0..size).map(|i| system.whitening[i * size + i]).sum::<f64>() / size as f64;
-                (0..size).for_each(|i| system.whitening[i * size + i] += 1e-10 * diagonal);
-                if !sequential::cholesky_in_place(&mut system.whitening, size) {
-                    return Err(Error::NotPositiveDefinite {
-                        what: "kernel matrix of the landmarks",
-                        size,
-                        jitter: 1e-10 * diagonal,
-                    });
+                let product = self.learnt.product()?;
+                let between = |v: &Table, rows: Range<usize>, out: &mut [f64]| {
+                    products(&product, present, true, landmarks, v, rows, out);
+                };
+                let System { whitening, .. } = system;
+                whitening.resize(size * size, 0.0);
+                between(landmarks, 0..size, whitening);
+                let diagonal: f64 = (0..size).map(|i| whitening[i * size + i]).sum::<f64>() / size as f64;
+                (0..size).for_each(|i| whitening[i * size + i] += 1e-10 * diagonal);
+                if !sequential::cholesky_in_place(whitening, size) {
+                    let what = "kernel matrix of the landmarks";
+                    return Err(Error::NotPositiveDefinite { what, size, jitter: 1e-10 * diagonal });
                 }
-                system.features.resize(size * n, 0.0);
-                multiply(&split(cross, 0.., present, true), 0..size * n, &mut system.features);
-                sequential::solve_lower_in_place(&system.whitening, size, &mut system.features);
-                self.fill_from_features(system);
+                let whitening = std::mem::take(whitening);
+                self.fill_from_features(system, |rows, out| {
+                    between(&self.learnt.rows, rows, out);
+                    sequential::solve_lower_in_place(&whitening, size, out);
+                });
+                system.whitening = whitening;
             }
-            Form::Features { frequencies, arguments } => {
-                system.features.resize(size * n, 0.0);
-                frequencies.features(&split(arguments, 0.., present, true), &mut system.features);
-                self.fill_from_features(system);
-            }
+            Form::Features(frequencies) => self.fill_from_features(system, |rows, out| {
+                let own = self.learnt.rows.select_rows(&rows.collect::<Vec<usize>>());
+                let arguments = frequencies.arguments(&own);
+                frequencies.features(&split(&arguments, 0.., present, true), out);
+            }),
         }
         system.trace = (0..size).map(|i| system.lower[i * size + i]).sum();
         if sequential::cholesky_in_place(&mut system.lower, size) {
@@ -166,16 +169,30 @@ impl ConditionalMean {
         Err(Error::NotPositiveDefinite { what, size, jitter: self.learnt.ridge })
     }
 
-    /// `Φ diag(w) Φᵀ + η I`.
-    fn fill_from_features(&self, system: &mut System) {
+    /// `Φ diag(w) Φᵀ + η I`, block by block of the features, which `fill` computes.
+    fn fill_from_features(&self, system: &mut System, fill: impl Fn(Range<usize>, &mut [f64])) {
         let size = self.size();
-        let mut weighted = system.features.clone();
-        for (row, weight) in weighted.chunks_exact_mut(size).zip(&self.learnt.weights) {
-            row.iter_mut().for_each(|v| *v *= weight);
-        }
+        let mut weighted = Vec::new();
+        system.features.resize(size * self.learnt.rows.rows(), 0.0);
         system.lower.fill(0.0);
-        sequential::add_outer_product(&mut system.lower, &weighted, &system.features, size);
+        for rows in self.blocks() {
+            let block = &mut system.features[rows.start * size..rows.end * size];
+            fill(rows.clone(), block);
+            weighted.clear();
+            weighted.extend_from_slice(block);
+            for (row, weight) in weighted.chunks_exact_mut(size).zip(&self.learnt.weights[rows]) {
+                row.iter_mut().for_each(|v| *v *= weight);
+            }
+            sequential::add_lower_outer_product(&mut system.lower, &weighted, block, size);
+        }
         (0..size).for_each(|i| system.lower[i * size + i] += self.learnt.ridge);
+    }
+
+    /// Blocks of reference rows: all at once where their factors are kept, else so many that what is computed of them stays small.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let n = self.learnt.rows.rows();
+        let length = if self.grams().is_some() { n.max(1) } else { BLOCK };
+        (0..n).step_by(length).map(move |start| start..n.min(start + length))
     }
 
     /// What the system of a coalition is solved for, size × rows, from what rows are [`given`](Self::given) as.
@@ -186,11 +203,11 @@ impl ConditionalMean {
                 multiply(&own, 0..out.len(), out);
                 self.times_roots(out);
             }
-            Form::Landmarks { .. } => {
+            Form::Landmarks(_) => {
                 multiply(&own, 0..out.len(), out);
                 sequential::solve_lower_in_place(&system.whitening, self.size(), out);
             }
-            Form::Features { frequencies, .. } => frequencies.features(&own, out),
+            Form::Features(frequencies) => frequencies.features(&own, out),
         }
     }
 
@@ -219,38 +236,78 @@ impl ConditionalMean {
         sequential::solve_in_place(&system.lower, self.size(), b);
     }
 
-    /// From numbers by reference row (rows × k) to what they are worth in the system (size × k): their product with the weights of
-    /// the reference rows is its product with what the system was solved to.
-    pub(crate) fn project(&self, system: &System, by_row: &[f64]) -> Vec<f64> {
-        if system.features.is_empty() {
-            let mut scaled = by_row.to_vec();
-            self.times_roots(&mut scaled);
-            return scaled;
+    /// Adds to `out` (size × k) what numbers by reference row (a block of rows × k) are worth in the system: their product with the
+    /// weights of the reference rows is its product with what the system was solved to.
+    pub(crate) fn project(&self, system: &System, rows: Range<usize>, by_row: &[f64], out: &mut [f64]) {
+        let weights = &self.learnt.weights[rows.clone()];
+        let Some(features) = self.features(system, &rows) else {
+            for (out, column) in out.chunks_exact_mut(self.size()).zip(by_row.chunks_exact(rows.len())) {
+                let both = out[rows.clone()].iter_mut().zip(column);
+                both.zip(weights).for_each(|((out, v), w)| *out += v * w.sqrt());
+            }
+            return;
+        };
+        let weighted: Vec<f64> = by_row
+            .chunks_exact(rows.len())
+            .flat_map(|column| column.iter().zip(weights).map(|(v, w)| v * w))
+            .collect();
+        sequential::add_product(out, features, &weighted, self.size());
+    }
+
+    /// The same for numbers whose k of a row are next to one another (k × a block of rows), where the reference rows are not the features.
+    pub(crate) fn project_rows(&self, system: &System, rows: Range<usize>, by_row: &[f64], out: &mut [f64]) {
+        let Some(features) = self.features(system, &rows) else { return };
+        let mut weighted = features.to_vec();
+        for (row, weight) in weighted.chunks_exact_mut(self.size()).zip(&self.learnt.weights[rows]) {
+            row.iter_mut().for_each(|v| *v *= weight);
         }
-        let (n, size) = (self.learnt.rows.rows(), self.size());
-        let mut weighted = by_row.to_vec();
-        for column in weighted.chunks_exact_mut(n) {
-            column.iter_mut().zip(&self.learnt.weights).for_each(|(v, w)| *v *= w);
+        sequential::add_outer_product(out, &weighted, by_row, self.size());
+    }
+
+    /// The weights of a block of reference rows, rows × k, from what the system was solved to, size × k.
+    pub(crate) fn weights(&self, system: &System, rows: Range<usize>, solved: &[f64]) -> Vec<f64> {
+        let weights = &self.learnt.weights[rows.clone()];
+        let Some(features) = self.features(system, &rows) else {
+            let columns = solved.chunks_exact(self.size());
+            return columns
+                .flat_map(|column| column[rows.clone()].iter().zip(weights).map(|(v, w)| v * w.sqrt()))
+                .collect();
+        };
+        let mut out = vec![0.0; solved.len() / self.size() * rows.len()];
+        sequential::add_transposed_product(&mut out, features, solved, self.size());
+        for column in out.chunks_exact_mut(rows.len()) {
+            column.iter_mut().zip(weights).for_each(|(v, w)| *v *= w);
         }
-        let mut out = vec![0.0; by_row.len() / n * size];
-        sequential::add_product(&mut out, &system.features, &weighted, size);
         out
     }
 
-    /// The weights of the reference rows, rows × k, from what the system was solved to, size × k.
-    pub(crate) fn weights(&self, system: &System, solved: &[f64]) -> Vec<f64> {
-        if system.features.is_empty() {
-            let mut scaled = solved.to_vec();
-            self.times_roots(&mut scaled);
-            return scaled;
+    /// The features of a block of reference rows; none if the reference rows are the features.
+    fn features<'s>(&self, system: &'s System, rows: &Range<usize>) -> Option<&'s [f64]> {
+        let size = self.size();
+        self.grams().is_none().then(|| &system.features[rows.start * size..rows.end * size])
+    }
+}
+
+/// The products of the factors of those players who are present, or of those who are absent, between all rows of `u` and some of `v`:
+/// all rows of `u` with the first of `v`, then with the second, …
+pub(crate) fn products(
+    product: &PlayerProduct<'_>,
+    present: &[bool],
+    on: bool,
+    u: &Table,
+    v: &Table,
+    rows: Range<usize>,
+    out: &mut [f64],
+) {
+    let own: Vec<usize> = (0..product.players.len()).filter(|&k| present[product.players[k]] == on).collect();
+    let mut factor = vec![0.0; u.rows()];
+    for (i, out) in rows.zip(out.chunks_exact_mut(u.rows().max(1))) {
+        let row = v.row(i);
+        out.fill(1.0);
+        for &k in &own {
+            product.factor(Isa::detect(), k, Columns::of(u, 0), &row, &mut factor);
+            out.iter_mut().zip(&factor).for_each(|(o, f)| *o *= f);
         }
-        let (n, size) = (self.learnt.rows.rows(), self.size());
-        let mut out = vec![0.0; solved.len() / size * n];
-        sequential::add_transposed_product(&mut out, &system.features, solved, size);
-        for column in out.chunks_exact_mut(n) {
-            column.iter_mut().zip(&self.learnt.weights).for_each(|(v, w)| *v *= w);
-        }
-        out
     }
 }
 

@@ -22,7 +22,7 @@ use crate::kernel::{
 use crate::linalg::dot;
 use crate::random::Random;
 use crate::table::{ColumnKind, Groups, Table};
-pub(crate) use factored::{ConditionalMean, System, between, multiply, split};
+pub(crate) use factored::{ConditionalMean, System, between, multiply, products, split};
 pub(crate) use iterative::{IterativeMean, Solved};
 pub(crate) use tiles::{Tiles, blocks};
 

@@ -212,7 +212,8 @@ impl Given<'_> {
                 let units = (12 * x.len() + 8) as f64;
                 // The reference rows' weights are no longer than what they come from.
                 let error = embedding.solution_error(system, length, dot(&solved, &solved).sqrt(), units);
-                let weights = embedding.weights(system, &solved);
+                let all = 0..reference.rows.len();
+                let weights = embedding.weights(system, all, &solved);
                 Mixtures { rows: rows(), weights, drawn: false, error }
             }
             GivenWay::Normal { normal, draws, absent, known, slope, lower } => {

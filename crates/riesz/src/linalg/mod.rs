@@ -294,7 +294,8 @@ fn cholesky_in_place(matrix: &mut Matrix) -> bool {
 pub(crate) mod sequential {
     use faer::dyn_stack::{MemBuffer, MemStack};
     use faer::linalg::cholesky::llt::factor;
-    use faer::linalg::{matmul, triangular_solve};
+    use faer::linalg::matmul::{self, triangular, triangular::BlockStructure};
+    use faer::linalg::triangular_solve;
     use faer::{Accum, MatMut, MatRef, Par};
 
     /// Replaces the lower triangle of the n × n `a` by its Cholesky factor; false if it is not positive definite.
@@ -339,6 +340,22 @@ pub(crate) mod sequential {
             Accum::Add,
             MatRef::from_column_major_slice(a, m, c),
             MatRef::from_column_major_slice(b, k, c).transpose(),
+            1.0,
+            Par::Seq,
+        );
+    }
+
+    /// The lower triangle of `out += a bᵀ`, which is symmetric; `a` and `b` are m × c, and `out` m × m.
+    pub(crate) fn add_lower_outer_product(out: &mut [f64], a: &[f64], b: &[f64], m: usize) {
+        let c = a.len() / m;
+        triangular::matmul(
+            MatMut::from_column_major_slice_mut(out, m, m),
+            BlockStructure::TriangularLower,
+            Accum::Add,
+            MatRef::from_column_major_slice(a, m, c),
+            BlockStructure::Rectangular,
+            MatRef::from_column_major_slice(b, m, c).transpose(),
+            BlockStructure::Rectangular,
             1.0,
             Par::Seq,
         );

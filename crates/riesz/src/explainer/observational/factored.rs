@@ -1,5 +1,6 @@
 //! Coalitions whose systems are factored: one factorisation serves all rows and outputs, and each coalition is valued by one thread.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use rayon::prelude::*;
@@ -7,7 +8,7 @@ use rayon::prelude::*;
 use super::bounds::{Averaged, Weights, by_factors, by_outputs, norm, rounding, units};
 use super::{ByConditioning, Form, Valuation};
 use crate::attribution::coalitions::Coalition;
-use crate::embedding::{ConditionalMean, System, between, multiply, split};
+use crate::embedding::{ConditionalMean, System, between, multiply, products, split};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::kernel::products::PlayerProduct;
@@ -21,10 +22,18 @@ const PARTS: usize = 16;
 /// An embedding, and what coalitions need of the model's kernel.
 pub(super) struct Factored {
     pub(super) embedding: ConditionalMean,
-    /// For each product of the model's kernel and each of its players the factor between support points and reference rows: all
-    /// support points at the first reference row, then at the second, … `None` if these are the embedding's own. Empty for
-    /// kernels without factors.
-    absent: Vec<Option<Vec<Vec<f64>>>>,
+    /// For each product of the model's kernel; empty for kernels without factors.
+    absent: Vec<Absent>,
+}
+
+/// Where the factors of absent players between support points and reference rows come from.
+enum Absent {
+    /// They are the embedding's.
+    Own,
+    /// For each player of the product: all support points at the first reference row, then at the second, …
+    Kept(Vec<Vec<f64>>),
+    /// They are computed for each coalition: the embedding does not keep its own either.
+    Computed,
 }
 
 impl Factored {
@@ -33,10 +42,13 @@ impl Factored {
         let learnt = &embedding.learnt;
         let of = |product: &PlayerProduct<'_>| {
             let same = model.kernel.terms.len() == 1
-                && embedding.grams().is_some()
                 && model.kernel.terms[0].factors == learnt.kernel.terms[0].factors
                 && model.points.column_major() == learnt.rows.column_major();
-            (!same).then(|| factors(product, &model.points, &learnt.rows))
+            match embedding.grams() {
+                None => Absent::Computed,
+                Some(_) if same => Absent::Own,
+                Some(_) => Absent::Kept(factors(product, &model.points, &learnt.rows)),
+            }
         };
         Self { absent: products.iter().map(of).collect(), embedding }
     }
@@ -81,8 +93,8 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
             Form::Factors(products) => {
                 let points = &explainer.model.points;
                 let both = products.iter().zip(&engine.absent);
-                both.map(|(product, absent)| absent.as_ref().map(|_| factors(product, points, rows)))
-                    .collect()
+                let kept = |absent: &Absent| !matches!(absent, Absent::Own);
+                both.map(|(product, absent)| kept(absent).then(|| factors(product, points, rows))).collect()
             }
         };
         let given = engine.embedding.given(rows)?;
@@ -118,20 +130,26 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         let n = self.explainer.model.points.rows();
         self.factor(coalition, memory)?;
         embedding.solve(&memory.system, &mut memory.weights);
-        let weights = embedding.weights(&memory.system, &memory.weights);
+        let mut missing = vec![weight; self.count];
         for (t, product) in products.iter().enumerate() {
-            self.multiply_factors(t, product, coalition.present(), memory);
+            self.present_factors(t, product, coalition.present(), memory);
             memory.averaged.clear();
             memory.averaged.resize(n * self.count, 0.0);
-            sequential::add_product(&mut memory.averaged, &memory.rest, &weights, n);
+            for rows in embedding.blocks() {
+                let weights = embedding.weights(&memory.system, rows.clone(), &memory.weights);
+                self.absent_factors(t, product, coalition.present(), rows.clone(), memory);
+                sequential::add_product(&mut memory.averaged, &memory.rest, &weights, n);
+                if t == 0 {
+                    let sums = weights.chunks_exact(rows.len()).map(|weights| weights.iter().sum::<f64>());
+                    missing.iter_mut().zip(sums).for_each(|(m, sum)| *m -= weight * sum);
+                }
+            }
             let scale = weight * product.scale;
             let both = memory.averaged.iter().zip(&memory.present);
             out.iter_mut().zip(both).for_each(|(out, (a, f))| *out += scale * a * f);
         }
         if self.explainer.centred {
-            let reference = embedding.learnt.rows.rows();
-            for (weights, out) in weights.chunks_exact(reference).zip(out.chunks_exact_mut(n)) {
-                let missing = weight * (1.0 - weights.iter().sum::<f64>());
+            for (missing, out) in missing.iter().zip(out.chunks_exact_mut(n)) {
                 out.iter_mut().zip(nobody).for_each(|(out, mean)| *out += missing * mean);
             }
         }
@@ -152,7 +170,12 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         let mut errors = vec![0.0; self.count * m];
         match form {
             Form::Outputs(outputs) => {
-                let projected = embedding.project(&memory.system, outputs);
+                let mut projected = vec![0.0; size * m];
+                for rows in embedding.blocks() {
+                    let columns = outputs.chunks_exact(reference);
+                    let own: Vec<f64> = columns.flat_map(|column| &column[rows.clone()]).copied().collect();
+                    embedding.project(&memory.system, rows, &own, &mut projected);
+                }
                 let mut solved = projected.clone();
                 embedding.solve(&memory.system, &mut solved);
                 for o in 0..m {
@@ -178,14 +201,18 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
             Form::Factors(products) => {
                 embedding.solve(&memory.system, &mut memory.weights);
                 memory.averaged.clear();
-                memory.averaged.resize(reference * self.count * m, 0.0);
+                memory.averaged.resize(size * self.count * m, 0.0);
                 // Σ_i |coef_i| |present factors| times the largest absent factor, by row and output.
                 let mut sizes = vec![0.0; self.count * m];
                 for (t, product) in products.iter().enumerate() {
                     self.average(t, product, present, memory, &mut sizes);
                 }
-                let averaged = embedding.project(&memory.system, &memory.averaged);
-                let ones = embedding.project(&memory.system, &vec![1.0; reference]);
+                let averaged = &memory.averaged;
+                let mut ones = vec![0.0; size];
+                for rows in embedding.blocks() {
+                    let own = vec![1.0; rows.len()];
+                    embedding.project(&memory.system, rows, &own, &mut ones);
+                }
                 let terms = model.points.rows() as f64 + (size + reference) as f64 + 2.0 * units;
                 for i in 0..self.count {
                     let solved = &memory.weights[i * size..(i + 1) * size];
@@ -214,7 +241,8 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         Ok((values, errors))
     }
 
-    /// Adds what product `t` contributes to `averaged`: `Σ_i coef_i k_S(x_i, x) k_rest(x_i, x_b)`, reference rows × (outputs × rows).
+    /// Adds what product `t` contributes to `averaged`: `Σ_i coef_i k_S(x_i, x) k_rest(x_i, x_b)`, reference rows × (outputs × rows), as
+    /// it is worth in the system.
     fn average(
         &self,
         t: usize,
@@ -223,34 +251,69 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         memory: &mut Memory,
         sizes: &mut [f64],
     ) {
-        let model = self.explainer.model;
+        let (model, embedding) = (self.explainer.model, &self.engine.embedding);
         let (n, m) = (model.points.rows(), model.outputs());
-        self.multiply_factors(t, product, present, memory);
-        let largest = memory.rest.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
+        self.present_factors(t, product, present, memory);
         memory.scaled.clear();
         for o in 0..m {
             let coef = model.coef.column(o);
-            for (i, factors) in memory.present.chunks_exact(n).enumerate() {
+            for factors in memory.present.chunks_exact(n) {
                 let scaled = factors.iter().zip(&coef).map(|(f, c)| f * c * product.scale);
-                let from = memory.scaled.len();
                 memory.scaled.extend(scaled);
-                sizes[i * m + o] += largest * memory.scaled[from..].iter().map(|v| v.abs()).sum::<f64>();
             }
         }
-        sequential::add_transposed_product(&mut memory.averaged, &memory.rest, &memory.scaled, n);
+        let mut largest = 0.0_f64;
+        let (size, columns) = (embedding.size(), self.count * m);
+        // The absent factors are many columns as well: what they are worth in the system is less to multiply if there are more rows.
+        let factors_first = embedding.grams().is_none() && columns * (n + size) > n * size;
+        let mut worth = vec![0.0; if factors_first { size * n } else { 0 }];
+        for rows in embedding.blocks() {
+            self.absent_factors(t, product, present, rows.clone(), memory);
+            largest = memory.rest.iter().fold(largest, |a: f64, v| a.max(v.abs()));
+            if factors_first {
+                embedding.project_rows(&memory.system, rows, &memory.rest, &mut worth);
+            } else {
+                let mut own = vec![0.0; rows.len() * columns];
+                sequential::add_transposed_product(&mut own, &memory.rest, &memory.scaled, n);
+                embedding.project(&memory.system, rows, &own, &mut memory.averaged);
+            }
+        }
+        if factors_first {
+            sequential::add_product(&mut memory.averaged, &worth, &memory.scaled, size);
+        }
+        for (t, scaled) in memory.scaled.chunks_exact(n).enumerate() {
+            let (o, i) = (t / self.count, t % self.count);
+            sizes[i * m + o] += largest * scaled.iter().map(|v| v.abs()).sum::<f64>();
+        }
     }
 
-    /// Product `t`'s products of absent factors, in `rest` (support points × reference rows), and of present ones, in `present` (support
-    /// points × rows), unless these are the embedding's.
-    fn multiply_factors(&self, t: usize, product: &PlayerProduct<'_>, present: &[bool], memory: &mut Memory) {
-        let (model, embedding) = (self.explainer.model, &self.engine.embedding);
-        let (n, b, players) = (model.points.rows(), embedding.learnt.rows.rows(), &product.players);
-        let rest: Vec<&[f64]> = match &self.engine.absent[t] {
-            Some(own) => split(own, players.iter().copied(), present, false),
-            None => split(embedding.grams().unwrap_or_default(), 0.., present, false),
+    /// Product `t`'s products of absent factors, in `rest`: support points × a block of reference rows.
+    fn absent_factors(
+        &self,
+        t: usize,
+        product: &PlayerProduct<'_>,
+        present: &[bool],
+        rows: Range<usize>,
+        memory: &mut Memory,
+    ) {
+        let (points, embedding) = (&self.explainer.model.points, &self.engine.embedding);
+        let n = points.rows();
+        memory.rest.resize(n * rows.len(), 0.0);
+        let kept = match &self.engine.absent[t] {
+            Absent::Own => split(embedding.grams().unwrap_or_default(), 0.., present, false),
+            Absent::Kept(own) => split(own, product.players.iter().copied(), present, false),
+            Absent::Computed => {
+                let reference = &embedding.learnt.rows;
+                return products(product, present, false, points, reference, rows, &mut memory.rest);
+            }
         };
-        memory.rest.resize(n * b, 0.0);
-        multiply(&rest, 0..n * b, &mut memory.rest);
+        multiply(&kept, n * rows.start..n * rows.end, &mut memory.rest);
+    }
+
+    /// Product `t`'s products of present factors, in `present`: support points × rows.
+    fn present_factors(&self, t: usize, product: &PlayerProduct<'_>, present: &[bool], memory: &mut Memory) {
+        let (n, players) = (self.explainer.model.points.rows(), &product.players);
+        let embedding = &self.engine.embedding;
         memory.present.resize(n * self.count, 0.0);
         match &self.present[t] {
             // The embedding's factors are the model's, and its reference rows the support points.
