@@ -10,7 +10,7 @@ Published: beeswarms in which these features lead: housing LSTAT, ZN, CRIM; diab
 radius, concave points, perimeter; census relationship, education, capital gain. League of Legends is not to be had.
 
 The census model is a kernel ridge regression on all rows with 1,000 landmarks (Nyström's subset of regressors); the landmarks are
-the reference of the conditional mean embeddings, and 1,000 rows are explained from 2,048 coalitions.
+the reference of the conditional mean embeddings, unless --reference names more rows, and 1,000 rows are explained from 2,048 coalitions.
 """
 
 import argparse

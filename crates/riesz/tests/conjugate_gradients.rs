@@ -159,6 +159,8 @@ fn functionals_and_samples_are_those_of_the_factorisation() {
         assert!(off.fold(0.0, f64::max) < 1e-8);
         assert!(sampled.values.iter().zip(&sample.values).all(|(a, b)| (a - b).abs() < 1e-6));
         assert!(matches!(sample.exactness, Exactness::Estimated { .. }));
+        let last = sample.provenance.run.last().unwrap();
+        assert!(last.name.contains("bound on the error") && last.value.parse::<f64>().unwrap() < 1e-6);
     }
 }
 

@@ -196,13 +196,14 @@ impl<'m> ByConditioning<'m> {
         let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
         let mut values = Vec::with_capacity(n * m * p);
         let (mut std_error, mut bound) = (Vec::new(), Vec::new());
-        let (mut sampled, mut coalitions) = (false, 0);
+        let (mut sampled, mut coalitions, mut off) = (false, 0, 0.0);
         for start in (0..n).step_by(self.rows_at_once()) {
             let chunk: Vec<usize> = (start..n.min(start + self.rows_at_once())).collect();
             let mut game = Rows::new(self, &data.select_rows(&chunk), &predictions, start)?;
             let found = solve(&mut game, self.budget)?;
             values.extend_from_slice(found.values.data());
             coalitions = found.coalitions;
+            off = game.error.iter().copied().fold(off, f64::max);
             match found.std_error {
                 Some(errors) => {
                     sampled = true;
@@ -238,15 +239,25 @@ impl<'m> ByConditioning<'m> {
                 game: Game::NAMES[4].into(),
                 absent: self.absent(),
                 model: self.model.facts(),
-                run: vec![
-                    Fact::new("riesz", env!("CARGO_PKG_VERSION")),
-                    Fact::new("conditioning kernel", self.learnt().kernel.formula()),
-                    Fact::measured("ridge", self.learnt().ridge),
-                    Fact::new("approximation", self.approximation()),
-                    Fact::new("coalitions valued", coalitions + 2),
-                ],
+                run: self.run(coalitions, off),
             },
         })
+    }
+
+    /// What was done, where so many proper coalitions were valued, none of them off by more than `off`.
+    fn run(&self, coalitions: usize, off: f64) -> Vec<Fact> {
+        let mut facts = vec![
+            Fact::new("riesz", env!("CARGO_PKG_VERSION")),
+            Fact::new("conditioning kernel", self.learnt().kernel.formula()),
+            Fact::measured("ridge", self.learnt().ridge),
+            Fact::new("approximation", self.approximation()),
+            Fact::new("coalitions valued", coalitions + 2),
+        ];
+        // Standard errors of sampled coalitions do not tell what the iteration left open.
+        if let Engine::Iterative(_) = &self.engine {
+            facts.push(Fact::measured("bound on the error of a coalition's value", off));
+        }
+        facts
     }
 }
 
