@@ -77,6 +77,7 @@ class Explainer:
         ridge: float | None,
         landmarks: int | None,
         random_features: int | None,
+        conjugate_gradients: float | None,
         seed: int,
     ) -> Explainer: ...
     @property

@@ -66,6 +66,9 @@ class Explainer:
     landmarks, random_features : int, optional
         Observational game: learn conditional distributions through so many of the reference rows (Nyström), or so many random
         Fourier features, instead of all rows: O(n m²) instead of O(n³) for each coalition.
+    conjugate_gradients : float, optional
+        Observational game: take all reference rows, where their matrices are too large to factor, by conjugate gradients to this
+        tolerance, 1e-6 say: how far the weights of reference rows may be off, relatively. That is part of the proved bound.
     coalitions : int
         Observational game and KernelSHAP: values at most so many coalitions of features. Up to 12 features the default holds
         all of them, and values are exact; beyond, they are estimated with standard errors, and :meth:`extend` goes on from them.
@@ -130,6 +133,7 @@ class Explainer:
         ridge: float | None = None,
         landmarks: int | None = None,
         random_features: int | None = None,
+        conjugate_gradients: float | None = None,
         coalitions: int = 4096,
         std_error: float | None = None,
         conditional: str = "kernel",
@@ -152,6 +156,7 @@ class Explainer:
             "ridge": ridge,
             "landmarks": landmarks,
             "random_features": random_features,
+            "conjugate_gradients": conjugate_gradients,
             "coalitions": coalitions,
             "std_error": std_error,
             "conditional": conditional,
@@ -214,6 +219,7 @@ class Explainer:
                     chosen.ridge,
                     chosen.landmarks,
                     chosen.random_features,
+                    chosen.conjugate_gradients,
                     chosen.seed,
                 )
                 for expansion in imported.expansions
@@ -250,6 +256,11 @@ class Explainer:
         if self.game == "baseline" and rows != 1:
             raise ValueError(f"the baseline game has one baseline, but the background has {rows} rows")
         chosen = self._settings
+        if chosen.conjugate_gradients is not None:
+            raise ValueError(
+                "conjugate_gradients solve the systems of a model whose kernel is known; what is explained by its answers takes "
+                "landmarks or random_features"
+            )
         whole = 2 ** len(self._players) - 2 <= chosen.coalitions and chosen.std_error is None
         if chosen.estimator == "permutation" or not whole or chosen.absence in ("gaussian", "copula"):
             self.exactness, self.reason = "estimated", str(refusal)

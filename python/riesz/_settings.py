@@ -24,6 +24,7 @@ class Settings:
     ridge: float | None
     landmarks: int | None
     random_features: int | None
+    conjugate_gradients: float | None
     coalitions: int
     std_error: float | None
     conditional: str
@@ -50,6 +51,7 @@ def settings(
     ridge: Any,
     landmarks: Any,
     random_features: Any,
+    conjugate_gradients: Any,
     coalitions: Any,
     std_error: Any,
     conditional: Any,
@@ -60,18 +62,21 @@ def settings(
 ) -> Settings:
     """What the user asked for, or an error that names what is wrong with it."""
     game = _game(game, has_background)
-    embedding = [("ridge", ridge), ("landmarks", landmarks), ("random_features", random_features)]
+    through = {"landmarks": landmarks, "random_features": random_features, "conjugate_gradients": conjugate_gradients}
+    embedding = [("ridge", ridge), *through.items()]
     if game != "observational":
         for name, value in embedding:
             if value is not None:
-                raise ValueError(f"ridge, landmarks and random_features are settings of the observational game: leave out {name}")
+                raise ValueError(f"ridge, {', '.join(through)} are settings of the observational game: leave out {name}")
         if std_error is not None and estimator != "kernel_shap":
             raise ValueError("std_error is a target of the observational game and of KernelSHAP: leave it out")
     for name, value in [("landmarks", landmarks), ("random_features", random_features)]:
         if value is not None and (not is_whole(value) or value < 1):
             raise ValueError(f"{name} = {value!r}: it is a positive whole number")
-    if landmarks is not None and random_features is not None:
-        raise ValueError("landmarks and random_features are two ways to the same end: choose one")
+    if conjugate_gradients is not None and not 0 < conjugate_gradients < 1:
+        raise ValueError(f"conjugate_gradients = {conjugate_gradients!r}: it is a tolerance between 0 and 1, such as 1e-6")
+    if sum(value is not None for value in through.values()) > 1:
+        raise ValueError(f"{', '.join(through)} are ways to the same end: choose one")
     if not isinstance(coalitions, (int, np.integer)) or coalitions < 1:
         raise ValueError(f"coalitions = {coalitions}: it is a positive whole number")
     if threads is not None and (not isinstance(threads, (int, np.integer)) or not 1 <= threads <= MAX_THREADS):
@@ -104,6 +109,7 @@ def settings(
         ridge=ridge,
         landmarks=landmarks,
         random_features=random_features,
+        conjugate_gradients=conjugate_gradients,
         coalitions=int(coalitions),
         std_error=std_error,
         conditional=conditional,

@@ -194,3 +194,22 @@ def test_too_much_memory_is_refused_beforehand(data):
     kernel = riesz.kernels.RBF(2.0)
     with pytest.raises(ValueError, match="GB of memory"):
         riesz.KernelRidge(kernel=kernel, protect=[0], protect_game="observational", protect_background=many).fit(X, y)
+
+
+def test_conjugate_gradients_are_within_the_bound_of_the_whole(data):
+    X, y = data
+    model = SVR(gamma=0.1, C=5.0).fit(X, y)
+    options = dict(game="observational", ridge=0.05)
+    whole = riesz.Explainer(model, X, **options)(X[:5])
+    for tolerance in (0.1, 1e-8):
+        found = riesz.Explainer(model, X, conjugate_gradients=tolerance, **options)(X[:5])
+        error = np.abs(found.values - whole.values).max(axis=1)
+        assert (error <= found.bound + whole.bound).all() and found.certificate.holds
+        assert "conjugate gradients" in found.provenance.run["approximation"]
+    assert error.max() < 1e-6 * np.abs(whole.values).max()
+    with pytest.raises(ValueError, match="choose one"):
+        riesz.Explainer(model, X, landmarks=4, conjugate_gradients=1e-6, **options)
+    with pytest.raises(ValueError, match="conjugate_gradients = 0: it is a tolerance"):
+        riesz.Explainer(model, X, conjugate_gradients=0, **options)
+    with pytest.raises(ValueError, match="settings of the observational game"):
+        riesz.Explainer(model, X, conjugate_gradients=1e-6)

@@ -402,6 +402,10 @@ pub struct GameArgs {
     /// Observational game: learn conditional distributions through so many random Fourier features
     #[arg(long, value_name = "M")]
     pub random_features: Option<usize>,
+    /// Observational game: take all reference rows, where their matrices are too large for memory, by conjugate gradients to
+    /// this tolerance, which is part of the proved bound [default: 1e-6]
+    #[arg(long, value_name = "TOLERANCE", num_args = 0..=1, require_equals = true, default_missing_value = "1e-6")]
+    pub conjugate_gradients: Option<f64>,
     /// Observational game, and programs: value at most so many coalitions of features; if there are more, values are estimated. A
     /// larger number takes the same ones, drawn with --seed, and more; to go on until values are sure enough, give
     /// --std-error [default: 4096, all of them up to 12 features]

@@ -9,7 +9,8 @@ use riesz::format::model::SavedModel;
 use riesz::game::Absence;
 use riesz::kernel::Units;
 use riesz::{
-    Approximation, Background, Column, Conditioning, Expansion, Explainer, Game, Groups, Ridge, Table,
+    Approximation, Background, Column, Conditioning, ConjugateGradients, Expansion, Explainer, Game, Groups,
+    Ridge, Table,
 };
 
 use crate::args::{GameArgs, TableArgs};
@@ -49,6 +50,7 @@ impl Question {
             _ if !observational && args.ridge.is_some() => Some("--ridge"),
             _ if !observational && args.landmarks.is_some() => Some("--landmarks"),
             _ if !observational && args.random_features.is_some() => Some("--random-features"),
+            _ if !observational && args.conjugate_gradients.is_some() => Some("--conjugate-gradients"),
             _ if !observational && args.coalitions.is_some() => Some("--coalitions"),
             _ if !observational && args.std_error.is_some() => Some("--std-error"),
             _ if !observational && args.conditional.is_some() => Some("--conditional"),
@@ -207,11 +209,18 @@ impl ProgramQuestion {
 }
 
 fn learnt_through(args: &GameArgs, seed: u64) -> Result<Conditioning> {
-    conditioning(
-        args.ridge,
-        [("--landmarks", args.landmarks), ("--random-features", args.random_features)],
-        seed,
-    )
+    let through = [("--landmarks", args.landmarks), ("--random-features", args.random_features)];
+    let conditioning = conditioning(args.ridge, through, seed)?;
+    match (args.conjugate_gradients, conditioning.approximation) {
+        (None, _) => Ok(conditioning),
+        (Some(tolerance), Approximation::Exact) => {
+            let settings = ConjugateGradients { tolerance, ..ConjugateGradients::default() };
+            Ok(Conditioning { approximation: Approximation::ConjugateGradients(settings), ..conditioning })
+        }
+        _ => Err(Failure::input(
+            "--landmarks, --random-features and --conjugate-gradients are ways to the same end: choose one",
+        )),
+    }
 }
 
 /// How conditional distributions are learnt, from the options for landmarks and random features.

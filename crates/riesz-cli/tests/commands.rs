@@ -109,6 +109,20 @@ fn sampled_coalitions_come_with_standard_errors() {
     for (more, some) in cells(&more)[1..].iter().zip(&some[1..]) {
         assert!((15..25).all(|j| number(&more[j]) < number(&some[j])));
     }
+    for tolerance in ["", "=1e-9"] {
+        let iterated = format!("explain m.riesz rows.csv {options} --conjugate-gradients{tolerance}");
+        let (iterated, err) = place.good(&iterated);
+        assert!(err.contains("exact"), "{err}");
+        for (one, other) in all[1..].iter().zip(&cells(&iterated)[1..]) {
+            assert!((5..15).all(|j| (number(&one[j]) - number(&other[j])).abs() < 1e-2), "{one:?} {other:?}");
+        }
+    }
+    place.bad(&format!("explain m.riesz rows.csv {options} --conjugate-gradients=2"), "tolerance = 2");
+    place.bad(
+        &format!("explain m.riesz rows.csv {options} --landmarks 9 --conjugate-gradients"),
+        "choose one",
+    );
+    place.bad("explain m.riesz rows.csv --conjugate-gradients", "has no use for --conjugate-gradients");
     place.bad("explain m.riesz rows.csv --ridge 0.1", "the functional game has no use for --ridge");
     place.bad("explain m.riesz rows.csv --game observational --coalitions 5", "10 players take at least 36");
 }

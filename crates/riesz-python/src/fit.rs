@@ -92,7 +92,11 @@ pub fn functionals<'py>(
         "interventional" => Game::Interventional { background: rows.into() },
         "observational" => Game::Observational {
             reference: rows.into(),
-            conditioning: crate::conditioning(ridge, landmarks, random_features, seed),
+            conditioning: crate::conditioning(
+                ridge,
+                crate::approximation(landmarks, random_features, None),
+                seed,
+            ),
         },
         other => return Err(refuse(format!("features are not protected in the {other} game"))),
     };

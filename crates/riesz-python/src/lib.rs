@@ -19,8 +19,8 @@ use riesz::format::model::{self, SavedModel};
 use riesz::format::{explanation, libsvm};
 use riesz::table::{Groups, level_of_number, level_of_text};
 use riesz::{
-    Approximation, Background, Column, ColumnKind, Conditioning, Exactness, Explanation, Game, Kernel,
-    Matrix, Ridge, Table,
+    Approximation, Background, Column, ColumnKind, Conditioning, ConjugateGradients, Exactness, Explanation,
+    Game, Kernel, Matrix, Ridge, Table,
 };
 use riesz_report::{PlotOptions, ReportOptions, Theme};
 use self_cell::self_cell;
@@ -72,18 +72,24 @@ fn matrix(rows: usize, cols: usize, numbers: Vec<f64>) -> PyResult<Array2<f64>> 
     Array2::from_shape_vec((rows, cols), numbers).map_err(refuse)
 }
 
-/// How conditional distributions are learnt.
-pub(crate) fn conditioning(
-    ridge: Option<f64>,
+/// What conditional distributions are learnt through; Python lets at most one of them through.
+pub(crate) fn approximation(
     landmarks: Option<usize>,
     random_features: Option<usize>,
-    seed: u64,
-) -> Conditioning {
-    let approximation = match (landmarks, random_features) {
-        (Some(count), _) => Approximation::Landmarks(count),
-        (None, Some(count)) => Approximation::RandomFeatures(count),
-        (None, None) => Approximation::Exact,
-    };
+    conjugate_gradients: Option<f64>,
+) -> Approximation {
+    match (landmarks, random_features, conjugate_gradients) {
+        (Some(count), ..) => Approximation::Landmarks(count),
+        (_, Some(count), _) => Approximation::RandomFeatures(count),
+        (.., Some(tolerance)) => {
+            Approximation::ConjugateGradients(ConjugateGradients { tolerance, ..Default::default() })
+        }
+        _ => Approximation::Exact,
+    }
+}
+
+/// How conditional distributions are learnt.
+pub(crate) fn conditioning(ridge: Option<f64>, approximation: Approximation, seed: u64) -> Conditioning {
     let ridge = ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
     Conditioning { ridge, approximation, seed, memory: free_memory(), ..Conditioning::default() }
 }
@@ -306,7 +312,7 @@ struct Explainer {
 #[pymethods]
 impl Explainer {
     #[new]
-    #[pyo3(signature = (model, game, background, weights, groups, threads, ridge, landmarks, random_features, seed))]
+    #[pyo3(signature = (model, game, background, weights, groups, threads, ridge, landmarks, random_features, conjugate_gradients, seed))]
     #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
     fn new(
         py: Python<'_>,
@@ -319,6 +325,7 @@ impl Explainer {
         ridge: Option<f64>,
         landmarks: Option<usize>,
         random_features: Option<usize>,
+        conjugate_gradients: Option<f64>,
         seed: u64,
     ) -> PyResult<Self> {
         let columns = model.model.columns();
@@ -337,7 +344,11 @@ impl Explainer {
                     Some(_) => rows()?,
                     None => model.model.points.clone().into(),
                 },
-                conditioning: conditioning(ridge, landmarks, random_features, seed),
+                conditioning: conditioning(
+                    ridge,
+                    approximation(landmarks, random_features, conjugate_gradients),
+                    seed,
+                ),
             },
             other => return Err(refuse(format!("there is no game '{other}'"))),
         };

@@ -9,7 +9,7 @@ use riesz::attribution::permutation::{Permutations, estimate};
 use riesz::game::Absence;
 use riesz::{Background, Column, Error, Game, Matrix, Table};
 
-use crate::{Sample, conditioning, matrix, may_keep, players, refuse, table};
+use crate::{Sample, approximation, conditioning, matrix, may_keep, players, refuse, table};
 
 /// Values and standard errors (rows, outputs, players), base values (outputs), predictions (rows, outputs), evaluations, and what an absent
 /// feature means.
@@ -119,7 +119,7 @@ pub(crate) fn kernel_shap<'py>(
         "copula" => Absence::Copula { reference, draws },
         "kernel" => Absence::Embedding {
             reference,
-            conditioning: conditioning(ridge, landmarks, random_features, seed),
+            conditioning: conditioning(ridge, approximation(landmarks, random_features, None), seed),
         },
         other => return Err(refuse(format!("there is no way '{other}' of filling in absent features"))),
     };

@@ -185,13 +185,14 @@ impl<'m> Explainer<'m> {
     /// absent factors are (usually 5 to 30) and never exceeds half the number of players.
     ///
     /// The observational game is exact if its [`Budget`] holds all coalitions, and is estimated with standard errors otherwise.
-    /// Cost for each coalition O(reference³) once, and O(reference · (reference + n)) a row.
+    /// Cost for each coalition O(reference³) once, and O(reference · (reference + n)) a row; by conjugate gradients O(reference²) a row and step.
     ///
     /// Work is shared by the threads of the ambient pool; results do not depend on their number.
     ///
     /// # Errors
     /// As [`Table::conform`]; [`Error::Overflow`] if a value is not finite; [`Error::NotPositiveDefinite`] for a ridge that is too
-    /// small; [`Error::Parameter`] for a budget that is too small.
+    /// small; [`Error::NotConverged`] for conjugate gradients that do not reach their tolerance; [`Error::Parameter`] for a budget
+    /// that is too small.
     pub fn explain(&self, rows: &Table) -> Result<Explanation> {
         match &self.engine {
             Engine::Products(engine) => engine.explain(rows),

@@ -55,7 +55,7 @@ mod simd;
 pub mod table;
 
 pub use discrepancy::{IndependenceTest, TwoSampleTest};
-pub use embedding::{Approximation, Conditioning, Ridge};
+pub use embedding::{Approximation, Conditioning, ConjugateGradients, Ridge};
 pub use error::{Error, Result};
 pub use expansion::{Expansion, Link};
 pub use explainer::Explainer;

@@ -443,6 +443,54 @@ fn approximations_near_the_whole() {
     }
 }
 
+/// A reference of several blocks of rows says what one block of the same rows says.
+#[test]
+fn approximations_take_the_reference_block_by_block() {
+    let d = 3;
+    let (model, rows) = (model(Kernel::gaussian(&[1.0, 1.2, 1.4]), 40, d), table(400, 4, d));
+    let once = table(50, 80, d);
+    let twice = |table: &Table| table.stack(table).unwrap();
+    let many = twice(&twice(&twice(&twice(&once))));
+    assert_eq!(many.rows(), 1280);
+    let explain = |reference: &Table, approximation| {
+        let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.01) };
+        let game = Game::Observational { reference: reference.clone().into(), conditioning };
+        let explainer = Explainer::new(&model, game, None).unwrap();
+        // Many rows, whose products are taken in another order than those of few.
+        let all = explainer.explain(&table(300, 150, d)).unwrap().values;
+        let few = explainer.explain(&table(300, 4, d)).unwrap().values;
+        assert!(few.iter().zip(&all).all(|(a, b)| (a - b).abs() < 1e-9));
+        (all, explainer.functionals(&rows, 1).unwrap())
+    };
+    let distance = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    for (few, all, tolerance) in [
+        (Approximation::RandomFeatures(50), Approximation::RandomFeatures(50), 1e-9),
+        (Approximation::Exact, Approximation::Landmarks(1280), 1e-4),
+    ] {
+        let (expected, found) = (explain(&once, few), explain(&many, all));
+        assert!(distance(&expected.0, &found.0) < tolerance, "{}", distance(&expected.0, &found.0));
+        assert!(distance(expected.1.data(), found.1.data()) < tolerance);
+    }
+    let matern = Stationary {
+        profile: Profile::Matern32,
+        columns: (0..d).collect(),
+        lengthscale: vec![1.0; d],
+        ard: true,
+        isotropic: true,
+    };
+    let model = Expansion { kernel: matern.into(), ..model.clone() };
+    let explain = |reference: &Table| {
+        let conditioning = Conditioning {
+            kernel: Some(Kernel::gaussian(&[1.0, 1.2, 1.4])),
+            approximation: Approximation::RandomFeatures(50),
+            ..Conditioning::with_ridge(0.01)
+        };
+        let game = Game::Observational { reference: reference.clone().into(), conditioning };
+        Explainer::new(&model, game, None).unwrap().explain(&rows).unwrap().values
+    };
+    assert!(distance(&explain(&once), &explain(&many)) < 1e-9);
+}
+
 /// What the bound has to hold for: rows far from everything, one player, weights that are nearly nothing, constants.
 #[test]
 fn the_bound_holds_at_the_edges() {

@@ -17,9 +17,11 @@ impl Conditioning {
             Approximation::Exact => (p + threads) * n * n,
             Approximation::Landmarks(m) => {
                 let m = m.min(rows) as f64;
-                p * m * (n + m) + threads * m * (2.0 * m + 2.0 * n)
+                p * m * m + threads * m * (2.0 * m + n)
             }
-            Approximation::RandomFeatures(m) => p * n * m as f64 + threads * m as f64 * (m as f64 + 2.0 * n),
+            Approximation::RandomFeatures(m) => threads * m as f64 * (m as f64 + n),
+            // Takes its rows in portions that fit.
+            Approximation::ConjugateGradients(_) => 0.0,
         };
         let needed = 8.0 * (doubles + more);
         if needed <= available as f64 {

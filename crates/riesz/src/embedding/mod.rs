@@ -6,24 +6,26 @@
 //! They are computed as `D^½ (D^½ K_S D^½ + η I)⁻¹ D^½ k_S(x)` with `D = diag(w)`, which small weights do not upset.
 //! Source: Song, Huang, Smola and Fukumizu 2009; Chau, Hu, Gonzalez and Sejdinovic 2022 (RKHS-SHAP), §3.
 
+mod factored;
 mod features;
+mod iterative;
 mod memory;
 mod ridge;
+mod tiles;
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::kernel::products::PlayerProduct;
 use crate::kernel::{
-    Categorical, Columns, Factor, Kernel, Lengthscale, Profile, Stationary, Structure, Term, Units,
-    lengthscales,
+    Categorical, Factor, Kernel, Lengthscale, Profile, Stationary, Structure, Term, Units, lengthscales,
 };
-use crate::linalg::{dot, sequential};
+use crate::linalg::dot;
 use crate::random::Random;
-use crate::simd::Isa;
 use crate::table::{ColumnKind, Groups, Table};
-use features::Frequencies;
+pub(crate) use factored::{ConditionalMean, System, between, multiply, products, split};
+pub(crate) use iterative::{IterativeMean, Solved};
+pub(crate) use tiles::{Tiles, blocks};
 
 /// How much a conditional mean embedding is smoothed.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -37,16 +39,41 @@ pub enum Ridge {
 }
 
 /// What conditional distributions are learnt through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Approximation {
-    /// All reference rows: O(n³) for each coalition.
+    /// All reference rows, by a factorisation: O(n³) for each coalition, and n² numbers for each player and thread.
     #[default]
     Exact,
+    /// All reference rows, by iteration: O(n² r) a step for r rows explained, and n · r numbers for each coalition of a batch.
+    ConjugateGradients(ConjugateGradients),
     /// The projection on so many of the reference rows, drawn at random (Nyström): O(n m²).
     Landmarks(usize),
     /// So many random Fourier features: O(n m²).
     RandomFeatures(usize),
+}
+
+/// Preconditioned block conjugate gradients: the way to use more reference rows than fit into memory as matrices.
+///
+/// The right sides of all rows explained share their search directions, and the coalitions of a batch share the kernel's factors, which
+/// are computed tile by tile in each step and not kept. The preconditioner is Nyström's. Sources: Rudi, Carratino and Rosasco 2017 (the
+/// preconditioner); O'Leary 1980, Ji and Li 2017 (blocks).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ConjugateGradients {
+    /// How far the weights of reference rows may be off, relative to what they are computed from: between 0 and 1. What is left of the
+    /// residual becomes part of each value's error bound.
+    pub tolerance: f64,
+    /// Reference rows that the preconditioner is made of; none without one. It decides how many steps are taken, and no value.
+    pub landmarks: usize,
+    /// Steps after which a coalition is given up.
+    pub iterations: usize,
+}
+
+impl Default for ConjugateGradients {
+    /// A relative error of 1e-6, 500 landmarks, 500 steps.
+    fn default() -> Self {
+        Self { tolerance: 1e-6, landmarks: 500, iterations: 500 }
+    }
 }
 
 /// How conditional distributions are learnt from reference rows.
@@ -84,42 +111,20 @@ impl Conditioning {
     }
 }
 
-/// Conditional mean embeddings on reference rows, for any set of present players.
-pub(crate) struct ConditionalMean {
-    rows: Table,
-    weights: Vec<f64>,
-    kernel: Kernel,
-    groups: Groups,
-    ridge: f64,
-    form: Form,
+/// What all forms of conditional mean embeddings are learnt from.
+pub(crate) struct Learnt {
+    pub(crate) rows: Table,
+    /// Positive; their sum is 1.
+    pub(crate) weights: Vec<f64>,
+    /// Says how alike rows are in what is conditioned on.
+    pub(crate) kernel: Kernel,
+    pub(crate) groups: Groups,
+    /// η.
+    pub(crate) ridge: f64,
 }
 
-enum Form {
-    /// By player: the factor between any two reference rows, column by column. Empty where the kernel has no factor of the
-    /// player, which then says nothing of the others.
-    Exact(Vec<Vec<f64>>),
-    /// By player: the factor between landmarks and reference rows, and between landmarks.
-    Landmarks { landmarks: Table, cross: Vec<Vec<f64>>, among: Vec<Vec<f64>> },
-    /// By player: the arguments of the reference rows.
-    Features { frequencies: Frequencies, arguments: Vec<Vec<f64>> },
-}
-
-/// The system of one coalition, in memory that is kept.
-#[derive(Default)]
-pub(crate) struct System {
-    /// The Cholesky factor, size × size, column by column.
-    lower: Vec<f64>,
-    /// Features of the reference rows, size × rows; empty if the reference rows are the features.
-    features: Vec<f64>,
-    /// The Cholesky factor of the kernel between landmarks.
-    whitening: Vec<f64>,
-    /// Its trace.
-    trace: f64,
-}
-
-impl ConditionalMean {
-    /// Prepares embeddings given any players of `groups`. The weights are positive and sum to 1. Cost O(players · n · m) for n
-    /// reference rows and m of them, landmarks or features, and that of choosing the ridge.
+impl Learnt {
+    /// Checks the kernel, and chooses the ridge where none is given. The weights are positive and sum to 1.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a ridge that is not positive, or a kernel that is a sum; [`Error::NotProduct`] for one that ties
@@ -133,239 +138,36 @@ impl ConditionalMean {
     ) -> Result<Self> {
         kernel.validate(rows.width())?;
         conditioning.check_memory(rows.rows(), groups.players().len(), 0.0)?;
-        let seed = conditioning.seed;
         let products = product(&kernel, &rows, groups)?;
-        let n = rows.rows();
         let ridge = match conditioning.ridge {
             Ridge::Fixed(value) if value.is_finite() && value > 0.0 => value,
             Ridge::Fixed(value) => return Err(Error::parameter("ridge", value, "it is a positive number")),
             Ridge::CrossValidated => {
-                let (chosen, own) = ridge::rows(&rows, &weights, seed);
+                let (chosen, own) = ridge::rows(&rows, &weights, conditioning.seed);
                 let chosen = rows.select_rows(&chosen);
-                ridge::choose(&factors(&products, groups, &chosen, &chosen), &own, seed)?
+                let factors = factored::factors(&products, groups, &chosen, &chosen);
+                ridge::choose(&factors, &own, conditioning.seed)?
             }
         };
-        let few = |name: &str, count: usize| match count {
-            0 => Err(Error::parameter(name, count, "at least 1")),
-            _ => Ok(count),
-        };
-        let form = match conditioning.approximation {
-            Approximation::Exact => Form::Exact(factors(&products, groups, &rows, &rows)),
-            Approximation::Landmarks(count) => {
-                let mut order: Vec<usize> = (0..n).collect();
-                Random(seed).shuffle(&mut order);
-                order.truncate(few("landmarks", count)?);
-                let landmarks = rows.select_rows(&order);
-                Form::Landmarks {
-                    cross: factors(&products, groups, &landmarks, &rows),
-                    among: factors(&products, groups, &landmarks, &landmarks),
-                    landmarks,
-                }
-            }
-            Approximation::RandomFeatures(count) => {
-                let count = few("random features", count)?;
-                let frequencies = Frequencies::new(&kernel, rows.width(), groups, count, seed)?;
-                Form::Features { arguments: frequencies.arguments(&rows), frequencies }
-            }
-        };
-        Ok(Self { rows, weights, kernel, groups: groups.clone(), ridge, form })
+        Ok(Self { rows, weights, kernel, groups: groups.clone(), ridge })
     }
 
-    /// The kernel on what is conditioned on.
-    pub(crate) fn kernel(&self) -> &Kernel {
-        &self.kernel
+    /// The one product that the kernel is.
+    pub(crate) fn product(&self) -> Result<PlayerProduct<'_>> {
+        product(&self.kernel, &self.rows, &self.groups)
     }
 
-    /// η.
-    pub(crate) fn ridge(&self) -> f64 {
-        self.ridge
-    }
-
-    /// The reference rows.
-    pub(crate) fn rows(&self) -> &Table {
-        &self.rows
-    }
-
-    /// By player, the factor between any two reference rows; `None` for approximations, which do not have them.
-    pub(crate) fn grams(&self) -> Option<&[Vec<f64>]> {
-        match &self.form {
-            Form::Exact(grams) => Some(grams),
-            Form::Landmarks { .. } | Form::Features { .. } => None,
-        }
-    }
-
-    /// Size of a coalition's system: the number of reference rows, landmarks or features.
-    pub(crate) fn size(&self) -> usize {
-        match &self.form {
-            Form::Exact(_) => self.rows.rows(),
-            Form::Landmarks { landmarks, .. } => landmarks.rows(),
-            Form::Features { frequencies, .. } => frequencies.count(),
-        }
-    }
-
-    /// In words.
-    pub(crate) fn approximation(&self) -> String {
-        match &self.form {
-            Form::Exact(_) => "none: all reference rows".into(),
-            Form::Landmarks { landmarks, .. } => format!("{} landmarks", landmarks.rows()),
-            Form::Features { frequencies, .. } => format!("{} random Fourier features", frequencies.count()),
-        }
+    /// Some of the reference rows, drawn at random.
+    fn landmarks(&self, count: usize, seed: u64) -> Table {
+        let mut order: Vec<usize> = (0..self.rows.rows()).collect();
+        Random(seed).shuffle(&mut order);
+        order.truncate(count);
+        self.rows.select_rows(&order)
     }
 
     /// The mean of numbers that belong to the reference rows.
     pub(crate) fn mean(&self, numbers: &[f64]) -> f64 {
         dot(numbers, &self.weights)
-    }
-
-    /// What [`right`](Self::right) needs of rows, by player.
-    pub(crate) fn given(&self, x: &Table) -> Result<Vec<Vec<f64>>> {
-        let products = product(&self.kernel, &self.rows, &self.groups)?;
-        Ok(match &self.form {
-            Form::Exact(_) => factors(&products, &self.groups, &self.rows, x),
-            Form::Landmarks { landmarks, .. } => factors(&products, &self.groups, landmarks, x),
-            Form::Features { frequencies, .. } => frequencies.arguments(x),
-        })
-    }
-
-    /// Factors the system of a coalition.
-    ///
-    /// # Errors
-    /// [`Error::NotPositiveDefinite`] for a ridge that is too small.
-    pub(crate) fn prepare(&self, present: &[bool], system: &mut System) -> Result<()> {
-        let (n, size) = (self.rows.rows(), self.size());
-        system.lower.resize(size * size, 0.0);
-        match &self.form {
-            Form::Exact(grams) => {
-                let grams = split(grams, 0.., present, true);
-                for j in 0..n {
-                    let column = j * n + j..(j + 1) * n;
-                    multiply(&grams, column.clone(), &mut system.lower[column]);
-                }
-                let roots: Vec<f64> = self.weights.iter().map(|w| w.sqrt()).collect();
-                for j in 0..n {
-                    let column = &mut system.lower[j * n + j..(j + 1) * n];
-                    column.iter_mut().zip(&roots[j..]).for_each(|(v, root)| *v *= root * roots[j]);
-                    system.lower[j * n + j] += self.ridge;
-                }
-            }
-            Form::Landmarks { cross, among, .. } => {
-                // Φ = L⁻¹ K(landmarks, rows) with K(landmarks, landmarks) = L Lᵀ.
-                system.whitening.resize(size * size, 0.0);
-                multiply(&split(among, 0.., present, true), 0..size * size, &mut system.whitening);
-                let diagonal: f64 =
-                    (0..size).map(|i| system.whitening[i * size + i]).sum::<f64>() / size as f64;
-                (0..size).for_each(|i| system.whitening[i * size + i] += 1e-10 * diagonal);
-                if !sequential::cholesky_in_place(&mut system.whitening, size) {
-                    return Err(Error::NotPositiveDefinite {
-                        what: "kernel matrix of the landmarks",
-                        size,
-                        jitter: 1e-10 * diagonal,
-                    });
-                }
-                system.features.resize(size * n, 0.0);
-                multiply(&split(cross, 0.., present, true), 0..size * n, &mut system.features);
-                sequential::solve_lower_in_place(&system.whitening, size, &mut system.features);
-                self.fill_from_features(system);
-            }
-            Form::Features { frequencies, arguments } => {
-                system.features.resize(size * n, 0.0);
-                frequencies.features(&split(arguments, 0.., present, true), &mut system.features);
-                self.fill_from_features(system);
-            }
-        }
-        system.trace = (0..size).map(|i| system.lower[i * size + i]).sum();
-        if sequential::cholesky_in_place(&mut system.lower, size) {
-            return Ok(());
-        }
-        let what = "kernel matrix of the conditional mean embedding";
-        Err(Error::NotPositiveDefinite { what, size, jitter: self.ridge })
-    }
-
-    /// `Φ diag(w) Φᵀ + η I`.
-    fn fill_from_features(&self, system: &mut System) {
-        let size = self.size();
-        let mut weighted = system.features.clone();
-        for (row, weight) in weighted.chunks_exact_mut(size).zip(&self.weights) {
-            row.iter_mut().for_each(|v| *v *= weight);
-        }
-        system.lower.fill(0.0);
-        sequential::add_product_transposed(&mut system.lower, &weighted, &system.features, size);
-        (0..size).for_each(|i| system.lower[i * size + i] += self.ridge);
-    }
-
-    /// What the system of a coalition is solved for, size × rows, from what rows are [`given`](Self::given) as.
-    pub(crate) fn right(&self, given: &[Vec<f64>], present: &[bool], system: &System, out: &mut [f64]) {
-        let own = split(given, 0.., present, true);
-        match &self.form {
-            Form::Exact(_) => {
-                multiply(&own, 0..out.len(), out);
-                self.times_roots(out);
-            }
-            Form::Landmarks { .. } => {
-                multiply(&own, 0..out.len(), out);
-                sequential::solve_lower_in_place(&system.whitening, self.size(), out);
-            }
-            Form::Features { frequencies, .. } => frequencies.features(&own, out),
-        }
-    }
-
-    /// The products of the embedding's own factors between reference rows and rows.
-    pub(crate) fn plain(&self, given: &[Vec<f64>], present: &[bool], out: &mut [f64]) {
-        multiply(&split(given, 0.., present, true), 0..out.len(), out);
-    }
-
-    fn times_roots(&self, columns: &mut [f64]) {
-        for column in columns.chunks_exact_mut(self.rows.rows()) {
-            column.iter_mut().zip(&self.weights).for_each(|(v, w)| *v *= w.sqrt());
-        }
-    }
-
-    /// A bound on the length of the error of a solution, from the lengths of right side and solution: the backward error of a
-    /// Cholesky solution (Higham 2002, theorem 10.4, with ‖|R|ᵀ|R|‖ ≤ trace; the least eigenvalue is at least η), and that of factors that are
-    /// off by `units` roundings.
-    pub(crate) fn solution_error(&self, system: &System, right: f64, solution: f64, units: f64) -> f64 {
-        let u = f64::EPSILON / 2.0;
-        let backward = ((3 * self.size() + 1) as f64 * 1.1 + units) * system.trace;
-        u / self.ridge * (backward * solution + units * right)
-    }
-
-    /// Solves the system in place.
-    pub(crate) fn solve(&self, system: &System, b: &mut [f64]) {
-        sequential::solve_in_place(&system.lower, self.size(), b);
-    }
-
-    /// From numbers by reference row (rows × k) to what they are worth in the system (size × k): their product with the weights of
-    /// the reference rows is its product with what the system was solved to.
-    pub(crate) fn project(&self, system: &System, by_row: &[f64]) -> Vec<f64> {
-        if system.features.is_empty() {
-            let mut scaled = by_row.to_vec();
-            self.times_roots(&mut scaled);
-            return scaled;
-        }
-        let (n, size) = (self.rows.rows(), self.size());
-        let mut weighted = by_row.to_vec();
-        for column in weighted.chunks_exact_mut(n) {
-            column.iter_mut().zip(&self.weights).for_each(|(v, w)| *v *= w);
-        }
-        let mut out = vec![0.0; by_row.len() / n * size];
-        sequential::add_product(&mut out, &system.features, &weighted, size);
-        out
-    }
-
-    /// The weights of the reference rows, rows × k, from what the system was solved to, size × k.
-    pub(crate) fn weights(&self, system: &System, solved: &[f64]) -> Vec<f64> {
-        if system.features.is_empty() {
-            let mut scaled = solved.to_vec();
-            self.times_roots(&mut scaled);
-            return scaled;
-        }
-        let (n, size) = (self.rows.rows(), self.size());
-        let mut out = vec![0.0; solved.len() / size * n];
-        sequential::add_transposed_product(&mut out, &system.features, solved, size);
-        for column in out.chunks_exact_mut(n) {
-            column.iter_mut().zip(&self.weights).for_each(|(v, w)| *v *= w);
-        }
-        out
     }
 }
 
@@ -380,59 +182,6 @@ fn product<'k>(kernel: &'k Kernel, rows: &Table, groups: &Groups) -> Result<Play
             "it is one product of factors, of scale 1; leave it out for a Gaussian with the columns' median length scales",
         )),
     }
-}
-
-/// By player, the factor between the rows of `u` and each row of `x`; empty for players without one.
-fn factors(product: &PlayerProduct<'_>, groups: &Groups, u: &Table, x: &Table) -> Vec<Vec<f64>> {
-    let mut all = vec![Vec::new(); groups.players().len()];
-    for (k, &player) in product.players.iter().enumerate() {
-        all[player] = between(u, x, |u, v, out| product.factor(Isa::detect(), k, u, v, out));
-    }
-    all
-}
-
-/// The factors of those of `players` that are present, or of those that are absent; empty ones are 1.
-pub(crate) fn split<'f>(
-    factors: &'f [Vec<f64>],
-    players: impl IntoIterator<Item = usize>,
-    present: &[bool],
-    on: bool,
-) -> Vec<&'f [f64]> {
-    let own = factors.iter().zip(players).filter(|(factor, p)| present[*p] == on && !factor.is_empty());
-    own.map(|(factor, _)| factor.as_slice()).collect()
-}
-
-/// The products of the factors' entries in a range; 1 without factors.
-pub(crate) fn multiply(factors: &[&[f64]], range: std::ops::Range<usize>, out: &mut [f64]) {
-    // A piece of this length stays in the first-level cache while all factors pass over it.
-    const PIECE: usize = 1024;
-    for (at, out) in out.chunks_mut(PIECE).enumerate() {
-        let from = range.start + at * PIECE;
-        match factors {
-            [] => out.fill(1.0),
-            [one] => out.copy_from_slice(&one[from..from + out.len()]),
-            [one, two, more @ ..] => {
-                let both = one[from..].iter().zip(&two[from..]);
-                out.iter_mut().zip(both).for_each(|(o, (a, b))| *o = a * b);
-                for factor in more {
-                    out.iter_mut().zip(&factor[from..]).for_each(|(o, f)| *o *= f);
-                }
-            }
-        }
-    }
-}
-
-/// `fill(rows of u, row of x, out)` for every row of `x`, one after the other.
-pub(crate) fn between(
-    u: &Table,
-    x: &Table,
-    fill: impl Fn(Columns<'_>, &[f64], &mut [f64]) + Sync,
-) -> Vec<f64> {
-    let mut out = vec![0.0; u.rows() * x.rows()];
-    out.par_chunks_mut(u.rows().max(1))
-        .enumerate()
-        .for_each(|(i, out)| fill(Columns::of(u, 0), &x.row(i), out));
-    out
 }
 
 /// The kernel that says how alike two rows are in what is conditioned on: the model's own if it is one product of bounded

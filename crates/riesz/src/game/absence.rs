@@ -1,7 +1,7 @@
 //! What absent features are filled in with, for models that are known by their answers alone: the rows of a background, or draws
 //! from the distribution of the absent features given the present ones.
 
-use crate::embedding::{ConditionalMean, Conditioning, System, default_kernel};
+use crate::embedding::{ConditionalMean, Conditioning, Learnt, System, default_kernel};
 use crate::error::{Error, Result};
 use crate::game::{Background, Reference};
 use crate::kernel::Kernel;
@@ -139,7 +139,8 @@ impl Absence {
                     None => default_kernel(&Kernel::constant(1.0), &rows)?,
                 };
                 let weights = reference.weights.clone();
-                Way::Embedding(Box::new(ConditionalMean::new(rows, weights, own, groups, conditioning)?))
+                let learnt = Learnt::new(rows, weights, own, groups, conditioning)?;
+                Way::Embedding(Box::new(ConditionalMean::new(learnt, conditioning)?))
             }
         };
         Ok(Filling { reference, groups: groups.clone(), way })
@@ -158,7 +159,7 @@ impl Filling {
     pub(crate) fn know(&self, x: Vec<f64>) -> Result<Known> {
         let given = match &self.way {
             Way::Embedding(embedding) => {
-                let columns = embedding.rows().columns().to_vec();
+                let columns = embedding.learnt.rows.columns().to_vec();
                 embedding.given(&Table::from_column_major(columns, 1, x.clone())?)?
             }
             Way::Background | Way::Normal { .. } => Vec::new(),
@@ -211,7 +212,8 @@ impl Given<'_> {
                 let units = (12 * x.len() + 8) as f64;
                 // The reference rows' weights are no longer than what they come from.
                 let error = embedding.solution_error(system, length, dot(&solved, &solved).sqrt(), units);
-                let weights = embedding.weights(system, &solved);
+                let all = 0..reference.rows.len();
+                let weights = embedding.weights(system, all, &solved);
                 Mixtures { rows: rows(), weights, drawn: false, error }
             }
             GivenWay::Normal { normal, draws, absent, known, slope, lower } => {

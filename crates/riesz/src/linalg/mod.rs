@@ -1,6 +1,8 @@
 //! The little linear algebra that kernel machines need, over the `faer` library. No type of that library
 //! appears in a signature, so it can be replaced here alone.
 
+pub(crate) mod block;
+
 use faer::linalg::solvers::Solve;
 use faer::{MatMut, MatRef, Par};
 use serde::{Deserialize, Serialize};
@@ -292,7 +294,8 @@ fn cholesky_in_place(matrix: &mut Matrix) -> bool {
 pub(crate) mod sequential {
     use faer::dyn_stack::{MemBuffer, MemStack};
     use faer::linalg::cholesky::llt::factor;
-    use faer::linalg::{matmul, triangular_solve};
+    use faer::linalg::matmul::{self, triangular, triangular::BlockStructure};
+    use faer::linalg::triangular_solve;
     use faer::{Accum, MatMut, MatRef, Par};
 
     /// Replaces the lower triangle of the n × n `a` by its Cholesky factor; false if it is not positive definite.
@@ -326,14 +329,33 @@ pub(crate) mod sequential {
         triangular_solve::solve_lower_triangular_in_place(l, b, Par::Seq);
     }
 
-    /// `out += a bᵀ`, where `a` and `b` are m × k, and `out` m × m.
-    pub(crate) fn add_product_transposed(out: &mut [f64], a: &[f64], b: &[f64], m: usize) {
-        let k = a.len() / m;
+    /// `out += a bᵀ`, where `a` is m × c, `b` k × c, and `out` m × k.
+    pub(crate) fn add_outer_product(out: &mut [f64], a: &[f64], b: &[f64], m: usize) {
+        if out.is_empty() {
+            return;
+        }
+        let (k, c) = (out.len() / m, a.len() / m);
         matmul::matmul(
-            MatMut::from_column_major_slice_mut(out, m, m),
+            MatMut::from_column_major_slice_mut(out, m, k),
             Accum::Add,
-            MatRef::from_column_major_slice(a, m, k),
-            MatRef::from_column_major_slice(b, m, k).transpose(),
+            MatRef::from_column_major_slice(a, m, c),
+            MatRef::from_column_major_slice(b, k, c).transpose(),
+            1.0,
+            Par::Seq,
+        );
+    }
+
+    /// The lower triangle of `out += a bᵀ`, which is symmetric; `a` and `b` are m × c, and `out` m × m.
+    pub(crate) fn add_lower_outer_product(out: &mut [f64], a: &[f64], b: &[f64], m: usize) {
+        let c = a.len() / m;
+        triangular::matmul(
+            MatMut::from_column_major_slice_mut(out, m, m),
+            BlockStructure::TriangularLower,
+            Accum::Add,
+            MatRef::from_column_major_slice(a, m, c),
+            BlockStructure::Rectangular,
+            MatRef::from_column_major_slice(b, m, c).transpose(),
+            BlockStructure::Rectangular,
             1.0,
             Par::Seq,
         );
@@ -341,6 +363,9 @@ pub(crate) mod sequential {
 
     /// `out += a b`, where `a` is m × k, `b` k × columns, and `out` m × columns.
     pub(crate) fn add_product(out: &mut [f64], a: &[f64], b: &[f64], m: usize) {
+        if out.is_empty() {
+            return;
+        }
         let (k, columns) = (a.len() / m, out.len() / m);
         matmul::matmul(
             MatMut::from_column_major_slice_mut(out, m, columns),

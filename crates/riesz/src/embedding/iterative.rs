@@ -1,0 +1,352 @@
+//! Conditional mean embeddings by preconditioned conjugate gradients over all reference rows, without a matrix of them in memory.
+//!
+//! The system of a coalition is `A = D^½ K_S D^½ + η I`, whose least eigenvalue is at least η, so a solution that leaves the residual r
+//! is off by no more than ‖r‖ / η. The residual is computed anew when the iteration says that it is short enough.
+
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use super::tiles::{Tiles, blocks};
+use super::{ConjugateGradients, Learnt};
+use crate::error::{Error, Result};
+use crate::kernel::Columns;
+use crate::linalg::block::{BlockGradients, lengths};
+use crate::linalg::sequential;
+use crate::simd::Isa;
+use crate::table::Table;
+
+/// How often an iteration starts again from a residual that was computed anew and found too long: rounding cannot be iterated away.
+const RESTARTS: usize = 3;
+
+/// Conditional mean embeddings that are solved for by iteration.
+pub(crate) struct IterativeMean {
+    pub(crate) learnt: Learnt,
+    settings: ConjugateGradients,
+    landmarks: Table,
+    /// The square roots of the reference rows' weights.
+    roots: Vec<f64>,
+    /// By factor: between each reference row and itself.
+    diagonals: Vec<Vec<f64>>,
+}
+
+/// Solutions of one coalition's system.
+pub(crate) struct Solved {
+    /// Right sides × reference rows, all right sides next to one another. Times the roots of the rows' weights they are weights of the rows.
+    pub(crate) solution: Vec<f64>,
+    /// The lengths of the solutions.
+    pub(crate) lengths: Vec<f64>,
+    /// Bounds on the lengths of their errors.
+    pub(crate) errors: Vec<f64>,
+}
+
+/// A coalition on its way.
+struct Run<'c> {
+    present: &'c [bool],
+    right: Vec<f64>,
+    gradients: BlockGradients,
+    preconditioner: Option<Nystrom>,
+    restarts: usize,
+    /// Bounds on the errors, once they are small enough.
+    errors: Option<Vec<f64>>,
+}
+
+impl IterativeMean {
+    /// Prepares embeddings given any players. Cost O(players · n) for n reference rows.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a tolerance that is not between 0 and 1, or no iterations.
+    pub(crate) fn new(learnt: Learnt, settings: ConjugateGradients, seed: u64) -> Result<Self> {
+        if !(settings.tolerance > 0.0 && settings.tolerance < 1.0) {
+            return Err(Error::parameter("tolerance", settings.tolerance, "it is between 0 and 1"));
+        }
+        if settings.iterations == 0 {
+            return Err(Error::parameter("iterations", 0, "at least 1"));
+        }
+        let product = learnt.product()?;
+        let rows = &learnt.rows;
+        let itself = |k: usize, i: usize| {
+            let mut out = [0.0];
+            let own = Columns::new(rows.column_major(), rows.rows(), i, 1);
+            product.factor(Isa::detect(), k, own, &rows.row(i), &mut out);
+            out[0]
+        };
+        let diagonals =
+            (0..product.players.len()).map(|k| (0..rows.rows()).map(|i| itself(k, i)).collect()).collect();
+        let roots = learnt.weights.iter().map(|w| w.sqrt()).collect();
+        let landmarks = learnt.landmarks(settings.landmarks, seed);
+        Ok(Self { learnt, settings, landmarks, roots, diagonals })
+    }
+
+    /// In words.
+    pub(crate) fn approximation(&self) -> String {
+        format!(
+            "none: all reference rows, by conjugate gradients to a tolerance of {:e}",
+            self.settings.tolerance
+        )
+    }
+
+    /// The square roots of the reference rows' weights.
+    pub(crate) fn roots(&self) -> &[f64] {
+        &self.roots
+    }
+
+    /// Numbers that [`solve`](Self::solve) keeps for each coalition with so many right sides.
+    pub(crate) fn numbers(&self, count: usize) -> usize {
+        (5 * count + self.landmarks.rows()) * self.roots.len()
+    }
+
+    /// For each coalition what its system is solved for, to have the weights of the reference rows at each row of `x`: `D^½ k_S(x)`,
+    /// rows of `x` × reference rows.
+    pub(crate) fn right(
+        &self,
+        x: &Table,
+        coalitions: &[&[bool]],
+        stop: &AtomicBool,
+    ) -> Result<Vec<Vec<f64>>> {
+        let product = self.learnt.product()?;
+        let tiles = Tiles { product: &product, u: x, v: &self.learnt.rows, coalitions, present: true };
+        let mut all = tiles.whole(stop)?;
+        all.iter_mut().for_each(|block| scale_rows(block, &self.roots));
+        Ok(all)
+    }
+
+    /// Solves the systems of a batch of coalitions for what `right` says of each, in steps that go over the pairs of reference
+    /// rows once for all. A product of factors is off by at most `units` roundings.
+    ///
+    /// # Errors
+    /// [`Error::NotConverged`] where the tolerance is not reached; [`Error::NotPositiveDefinite`] for kernels that are not;
+    /// [`Error::Interrupted`].
+    pub(crate) fn solve(
+        &self,
+        coalitions: &[&[bool]],
+        right: impl Fn(&[&[bool]]) -> Result<Vec<Vec<f64>>>,
+        units: f64,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Solved>> {
+        let mut runs = self.start(coalitions, right(coalitions)?, stop)?;
+        for step in 0.. {
+            self.check(&mut runs, &right, units, stop)?;
+            let mut open: Vec<&mut Run<'_>> = runs.iter_mut().filter(|run| run.errors.is_none()).collect();
+            if open.is_empty() {
+                break;
+            }
+            let hopeless = |run: &&mut Run<'_>| run.restarts > RESTARTS || run.gradients.stuck();
+            if step == self.settings.iterations || open.iter().any(hopeless) {
+                let excess = open.iter().flat_map(|run| run.gradients.excess()).fold(0.0, f64::max);
+                return Err(Error::NotConverged {
+                    method: "the conjugate gradients for conditional mean embeddings",
+                    iterations: step,
+                    change: excess * self.settings.tolerance / 2.0,
+                    remedy: "raise the ridge or the tolerance, or take more landmarks or iterations",
+                });
+            }
+            let present: Vec<&[bool]> = open.iter().map(|run| run.present).collect();
+            let (directions, images): (Vec<&[f64]>, Vec<&mut Vec<f64>>) =
+                open.iter_mut().map(|run| run.gradients.directions()).unzip();
+            self.multiply(&present, &directions, images, stop)?;
+            let defined: Vec<bool> = open.par_iter_mut().map(|run| run.advance()).collect();
+            if defined.contains(&false) {
+                let what = "kernel matrix of the conditional mean embedding";
+                let (size, jitter) = (self.roots.len(), self.learnt.ridge);
+                return Err(Error::NotPositiveDefinite { what, size, jitter });
+            }
+        }
+        Ok(runs.into_iter().map(Run::finish).collect())
+    }
+
+    /// The runs at their start.
+    fn start<'c>(
+        &self,
+        coalitions: &[&'c [bool]],
+        rights: Vec<Vec<f64>>,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Run<'c>>> {
+        let n = self.roots.len();
+        let preconditioners = self.preconditioners(coalitions, stop)?;
+        let all: Vec<_> = coalitions.iter().zip(rights).zip(preconditioners).collect();
+        let run = |((present, block), preconditioner): ((&&'c [bool], Vec<f64>), Option<Nystrom>)| {
+            let count = block.len() / n;
+            let right = lengths(&block, count);
+            // Half of what is allowed, so that rounding of the residual, which is computed anew in the end, has room.
+            let targets =
+                right.iter().map(|l| 0.5 * self.settings.tolerance * self.learnt.ridge * l).collect();
+            let gradients =
+                BlockGradients::new(block, targets, |b, count| precondition(&preconditioner, b, count));
+            Run { present, right, gradients, preconditioner, restarts: 0, errors: None }
+        };
+        Ok(all.into_par_iter().map(run).collect())
+    }
+
+    /// Computes the residuals of the runs that seem to be done, and bounds on their errors; starts again where they are too large.
+    fn check(
+        &self,
+        runs: &mut [Run<'_>],
+        right: &impl Fn(&[&[bool]]) -> Result<Vec<Vec<f64>>>,
+        units: f64,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let mut done: Vec<&mut Run<'_>> =
+            runs.iter_mut().filter(|run| run.errors.is_none() && run.gradients.converged()).collect();
+        if done.is_empty() {
+            return Ok(());
+        }
+        let present: Vec<&[bool]> = done.iter().map(|run| run.present).collect();
+        let mut images = vec![Vec::new(); done.len()];
+        let solutions: Vec<&[f64]> = done.iter().map(|run| run.gradients.solution()).collect();
+        self.multiply(&present, &solutions, images.iter_mut().collect(), stop)?;
+        for ((run, image), mut residual) in done.iter_mut().zip(images).zip(right(&present)?) {
+            residual.iter_mut().zip(&image).for_each(|(r, i)| *r -= i);
+            let left = lengths(&residual, run.right.len());
+            let allowed = |length: &f64| self.settings.tolerance * self.learnt.ridge * length;
+            if left.iter().zip(&run.right).all(|(left, right)| *left <= allowed(right)) {
+                run.errors = Some(self.errors(run, &left, units));
+            } else {
+                run.restarts += 1;
+                let preconditioner = &run.preconditioner;
+                run.gradients.restart(residual, |b, count| precondition(preconditioner, b, count));
+            }
+        }
+        Ok(())
+    }
+
+    /// Bounds on the lengths of the solutions' errors, from the lengths of their computed residuals: these are off by the rounding of sums
+    /// of n products whose sizes make a matrix no larger than its trace, and of the right side.
+    fn errors(&self, run: &Run<'_>, left: &[f64], units: f64) -> Vec<f64> {
+        let (n, u, ridge) = (self.roots.len(), f64::EPSILON / 2.0, self.learnt.ridge);
+        let terms = 1.1 * n as f64 + units + 8.0;
+        let size = self.trace(run.present) + ridge;
+        let found = lengths(run.gradients.solution(), run.right.len());
+        let numbers = left.iter().zip(&run.right).zip(found);
+        numbers
+            .map(|((left, right), found)| {
+                (left * (1.0 + terms * u) + u * (terms * size * found + (units + 4.0) * right)) / ridge
+            })
+            .collect()
+    }
+
+    /// The trace of `D^½ K_S D^½`.
+    fn trace(&self, present: &[bool]) -> f64 {
+        let players: Vec<usize> = self.learnt.product().map_or(Vec::new(), |product| product.players.clone());
+        let own: Vec<&Vec<f64>> =
+            self.diagonals.iter().zip(players).filter(|(_, p)| present[*p]).map(|(d, _)| d).collect();
+        let row = |(i, w): (usize, &f64)| w * own.iter().map(|d| d[i].abs()).product::<f64>();
+        self.learnt.weights.iter().enumerate().map(row).sum()
+    }
+
+    /// `D^½ K_S D^½ b + η b` for each coalition's block.
+    fn multiply(
+        &self,
+        coalitions: &[&[bool]],
+        from: &[&[f64]],
+        mut to: Vec<&mut Vec<f64>>,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let n = self.roots.len();
+        let product = self.learnt.product()?;
+        let rows = &self.learnt.rows;
+        let widths: Vec<usize> = from.iter().map(|block| block.len() / n).collect();
+        for (to, from) in to.iter_mut().zip(from) {
+            to.clear();
+            to.resize(from.len(), 0.0);
+        }
+        let tiles = Tiles { product: &product, u: rows, v: rows, coalitions, present: true };
+        tiles.visit(stop, blocks(&mut to, |c| widths[c]), |own, tile| {
+            let width = widths[tile.coalition];
+            let roots = &self.roots[tile.u.clone()];
+            for column in tile.products.chunks_exact_mut(tile.u.len()) {
+                column.iter_mut().zip(roots).for_each(|(k, root)| *k *= root);
+            }
+            let from = &from[tile.coalition][tile.u.start * width..tile.u.end * width];
+            sequential::add_product(own[tile.coalition], from, tile.products, width);
+        })?;
+        to.par_iter_mut().zip(from).zip(&widths).for_each(|((to, from), width)| {
+            let rows = to.chunks_exact_mut(*width).zip(from.chunks_exact(*width)).zip(&self.roots);
+            for ((to, from), root) in rows {
+                to.iter_mut().zip(from).for_each(|(t, f)| *t = *t * root + self.learnt.ridge * f);
+            }
+        });
+        Ok(())
+    }
+
+    /// Nyström's approximation of each coalition's system; none without landmarks.
+    fn preconditioners(&self, coalitions: &[&[bool]], stop: &AtomicBool) -> Result<Vec<Option<Nystrom>>> {
+        let (u, coalitions) = (&self.landmarks, coalitions);
+        if u.rows() == 0 {
+            return Ok(coalitions.iter().map(|_| None).collect());
+        }
+        let product = self.learnt.product()?;
+        let cross = Tiles { product: &product, u, v: &self.learnt.rows, coalitions, present: true };
+        let among = Tiles { v: u, ..cross };
+        let both: Vec<_> = among.whole(stop)?.into_iter().zip(cross.whole(stop)?).collect();
+        let of = |(among, cross)| Nystrom::new(among, cross, &self.roots, self.learnt.ridge);
+        Ok(both.into_par_iter().map(of).collect())
+    }
+}
+
+impl Run<'_> {
+    fn advance(&mut self) -> bool {
+        let preconditioner = &self.preconditioner;
+        self.gradients.advance(|b, count| precondition(preconditioner, b, count))
+    }
+
+    fn finish(self) -> Solved {
+        let lengths = lengths(self.gradients.solution(), self.right.len());
+        let errors = self.errors.unwrap_or_default();
+        Solved { solution: self.gradients.into_solution(), lengths, errors }
+    }
+}
+
+/// The inverse of `Φᵀ Φ + η I` up to the factor η, with `Φ = L⁻¹ K(landmarks, rows) D^½` and `K(landmarks, landmarks) = L Lᵀ`.
+struct Nystrom {
+    /// landmarks × rows
+    features: Vec<f64>,
+    /// The Cholesky factor of `Φ Φᵀ + η I`.
+    lower: Vec<f64>,
+}
+
+impl Nystrom {
+    /// None if the kernel between landmarks is not positive definite even with a little on its diagonal; nothing is lost but steps.
+    fn new(among: Vec<f64>, mut features: Vec<f64>, roots: &[f64], ridge: f64) -> Option<Self> {
+        let m = features.len() / roots.len();
+        let mean = (0..m).map(|i| among[i * m + i]).sum::<f64>() / m as f64;
+        let whitening = [1e-10, 1e-8, 1e-6].iter().find_map(|jitter| {
+            let mut whitening = among.clone();
+            (0..m).for_each(|i| whitening[i * m + i] += jitter * mean);
+            sequential::cholesky_in_place(&mut whitening, m).then_some(whitening)
+        })?;
+        sequential::solve_lower_in_place(&whitening, m, &mut features);
+        scale_rows(&mut features, roots);
+        let mut lower = whitening;
+        lower.fill(0.0);
+        sequential::add_outer_product(&mut lower, &features, &features, m);
+        (0..m).for_each(|i| lower[i * m + i] += ridge);
+        sequential::cholesky_in_place(&mut lower, m).then_some(Self { features, lower })
+    }
+
+    /// `b - Φᵀ (Φ Φᵀ + η I)⁻¹ Φ b`, for `count` vectors.
+    fn apply(&self, mut block: Vec<f64>, count: usize) -> Vec<f64> {
+        let m = (self.lower.len() as f64).sqrt() as usize;
+        let mut inner = vec![0.0; m * count];
+        sequential::add_outer_product(&mut inner, &self.features, &block, m);
+        sequential::solve_in_place(&self.lower, m, &mut inner);
+        let inner: Vec<f64> = (0..m * count).map(|t| -inner[t / count + t % count * m]).collect();
+        sequential::add_product(&mut block, &inner, &self.features, count);
+        block
+    }
+}
+
+fn precondition(preconditioner: &Option<Nystrom>, block: Vec<f64>, count: usize) -> Vec<f64> {
+    match preconditioner {
+        Some(nystrom) if count > 0 => nystrom.apply(block, count),
+        _ => block,
+    }
+}
+
+/// Multiplies the numbers of each row by its scale.
+fn scale_rows(block: &mut [f64], scales: &[f64]) {
+    let width = block.len() / scales.len().max(1);
+    for (row, scale) in block.chunks_exact_mut(width.max(1)).zip(scales) {
+        row.iter_mut().for_each(|v| *v *= scale);
+    }
+}
