@@ -566,14 +566,4 @@ fn too_much_memory_is_refused_beforehand() {
     let refused = explainer(Approximation::Exact).err().unwrap().to_string();
     assert!(refused.contains("100000 reference rows takes") && refused.contains("landmarks"), "{refused}");
     assert!(explainer(Approximation::Landmarks(10)).is_ok());
-    // As many support points as reference rows: their kernel values alone are too many.
-    let coef = Matrix::from_row_major(100_000, 1, vec![1.0; 100_000]);
-    let large = Expansion::new(Kernel::gaussian(&[1.1; 3]), reference.clone(), coef, vec![0.0]).unwrap();
-    let conditioning = Conditioning {
-        approximation: Approximation::Landmarks(10),
-        memory: Some(4 << 30),
-        ..Conditioning::with_ridge(0.1)
-    };
-    let game = Game::Observational { reference: reference.into(), conditioning };
-    assert!(Explainer::new(&large, game, None).is_err());
 }
