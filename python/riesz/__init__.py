@@ -13,6 +13,7 @@ True
 
 from . import kernels, plots
 from ._core import __version__
+from ._discrepancy import TestResult, hsic_test, mmd_test
 from ._expansion import Expansion, UnsupportedModelError
 from ._explainer import Explainer
 from ._explanation import Certificate, Explanation
@@ -36,9 +37,12 @@ __all__ = [
     "Explanation",
     "ProtectionPath",
     "Sampling",
+    "TestResult",
     "UnsupportedModelError",
     "__version__",
+    "hsic_test",
     "kernels",
+    "mmd_test",
     "plots",
     "protection_path",
 ]
@@ -49,8 +53,12 @@ def __getattr__(name: str):
         from . import estimators
 
         return getattr(estimators, name)
+    if name == "feature_selection":
+        import importlib
+
+        return importlib.import_module(".feature_selection", __name__)
     raise AttributeError(f"module 'riesz' has no attribute '{name}'")
 
 
 def __dir__():
-    return [*globals(), *_ESTIMATORS]
+    return [*globals(), *_ESTIMATORS, "feature_selection"]

@@ -14,17 +14,25 @@ __all__ = [
     "check",
     "codes",
     "functionals",
+    "hsic_test",
     "kernel_logistic_regression",
     "kernel_ridge",
     "kernel_shap",
+    "mmd_test",
     "permutation",
+    "rank_features",
     "report",
     "svc",
     "svg",
     "svr",
+    "witness",
 ]
 
 __version__: str
+
+# Names of columns, their levels, and rows; what is said of features, groups, interactions, draws, their seed.
+_Rows = tuple[list[str], list[list[str] | None], NDArray[np.float64]]
+_Options = tuple[str, list[tuple[str, list[int]]] | None, bool, int, int]
 
 @final
 class Expansion:
@@ -143,6 +151,32 @@ def permutation(
     permutations: int,
     seed: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], int, str]: ...
+def mmd_test(
+    x: _Rows,
+    z: _Rows,
+    kernels: list[str],
+    multiples: list[float] | None,
+    biased: bool,
+    block_size: int | None,
+    options: _Options,
+    threads: int | None,
+) -> bytes: ...
+def hsic_test(
+    x: _Rows,
+    y: _Rows,
+    given: _Rows | None,
+    kernels: list[str],
+    multiples: list[float] | None,
+    target_kernel: str | None,
+    unbiased: bool,
+    decay: float | None,
+    options: _Options,
+    threads: int | None,
+) -> bytes: ...
+def witness(x: _Rows, z: _Rows, kernel: str, column: str) -> bytes: ...
+def rank_features(
+    x: _Rows, y: _Rows, method: str, kernel: str | None, target_kernel: str | None, wanted: int
+) -> tuple[list[int], list[float]]: ...
 def codes(levels: list[str], cells: list[str | float]) -> list[int | None]: ...
 def check(json: bytes) -> None: ...
 def report(json: bytes, title: str) -> str: ...

@@ -283,7 +283,7 @@ class Explanation:
             _core.check(content)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
-        return cls._from_json(content)
+        return cls._from_record(json.loads(content))
 
     def report(self, path: str | os.PathLike[str], title: str = "Explanation") -> None:
         """Writes a self-contained HTML page: importance, beeswarm, dependence, each row, exactness, provenance."""
@@ -331,8 +331,7 @@ class Explanation:
         return json.dumps(record, allow_nan=False).encode()
 
     @classmethod
-    def _from_json(cls, content: bytes) -> Explanation:
-        record = json.loads(content)
+    def _from_record(cls, record: dict[str, Any]) -> Explanation:
         exactness = record["exactness"]
         exact = exactness["kind"] == "exact"
         if exactness["kind"] not in ("exact", "estimated"):

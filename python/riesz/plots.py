@@ -19,9 +19,10 @@ from ._explanation import Explanation
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ._discrepancy import TestResult, Witness
     from ._protection import ProtectionPath
 
-__all__ = ["bar", "beeswarm", "force", "heatmap", "protection_path", "scatter", "waterfall"]
+__all__ = ["attributions", "bar", "beeswarm", "force", "heatmap", "protection_path", "scatter", "waterfall", "witness"]
 
 UP, DOWN, NEUTRAL, MUTED = "#d55e00", "#1f6fb2", "#868d96", "#5b6470"
 
@@ -89,6 +90,68 @@ def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | Non
     ax.margins(x=0.12)
     ax.axvline(0.0, color=MUTED, linewidth=0.8)
     ax.set_xlabel(_value_name(e) if single else f"mean |{_value_name(e)}|")
+    return ax
+
+
+def attributions(result: TestResult, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
+    """What features contribute to MMD² or HSIC, a bar for each, in a grey box that holds the middle 95 % of its values under the
+    null hypothesis. Bars of features whose adjusted p-value is above 0.05 are grey."""
+    e = _table(result._explained()[0], max_display, single=True)
+    lines = _lines(e, max_display)
+    ax = _axes(ax, height=1.3 + 0.36 * len(lines))
+    values, bands, adjusted = e._values[0, :, 0], result.bands, result.adjusted_pvalues
+    for y, (_, players) in zip(range(len(lines))[::-1], lines):
+        size = values[players].sum()
+        colour = UP if size > 0 else DOWN
+        end = size
+        if bands is not None and adjusted is not None and len(players) == 1:
+            low, high = bands[players[0]]
+            box = ax.barh(y, high - low, left=low, color="#dfe2e6", height=0.84, zorder=2)
+            box.set_label("middle 95 % under the null hypothesis" if y == len(lines) - 1 else "_")
+            colour = colour if adjusted[players[0]] <= 0.05 else NEUTRAL
+            end = max(size, high) if size > 0 else min(size, low)
+        ax.barh(y, size, color=colour, height=0.46, zorder=3)
+        sign = -1 if size < 0 else 1
+        ax.annotate(
+            _signed(size),
+            (end, y),
+            (3 * sign, 0),
+            textcoords="offset points",
+            va="center",
+            ha="left" if sign > 0 else "right",
+            color=MUTED,
+            fontsize="small",
+        )
+    _name_lines(ax, [name for name, _ in lines])
+    ax.margins(x=0.14)
+    ax.axvline(0.0, color=MUTED, linewidth=0.8, zorder=4)
+    ax.set_xlabel(_value_name(e))
+    ax.set_title(result._headline(), fontsize="medium", loc="left")
+    if bands is not None:
+        ax.legend(loc="lower right", fontsize="small", frameon=False)
+    return ax
+
+
+def witness(found: Witness, ax: Axes | None = None) -> Axes:
+    """Where along a column two samples differ: the witness function with two standard errors, above 0 where the first sample has
+    more mass and below where the second has."""
+    ax = _axes(ax, height=3.4)
+    values, spread = found.values, 2.0 * found.std_error
+    if found.places.dtype == object:
+        places = np.arange(len(values))
+        ax.bar(places, values, color=[UP if v > 0 else DOWN for v in values], width=0.6, zorder=3)
+        ax.errorbar(places, values, spread, fmt="none", ecolor=MUTED, elinewidth=1.0, capsize=3, zorder=4)
+        ax.set_xticks(places, found.places)
+    else:
+        ax.fill_between(found.places, values - spread, values + spread, color="#dfe2e6", linewidth=0, zorder=1)
+        for sign, colour in [(1, UP), (-1, DOWN)]:
+            ax.plot(found.places, np.where(values * sign >= 0, values, np.nan), color=colour, linewidth=1.6, zorder=3)
+    ax.axhline(0.0, color=MUTED, linewidth=0.8, zorder=2)
+    ax.margins(y=0.12)
+    ax.set_xlabel(found.feature)
+    ax.set_ylabel("witness function")
+    for text, y, side in [("more of the first sample", 0.98, "top"), ("more of the second sample", 0.02, "bottom")]:
+        ax.text(0.99, y, text, transform=ax.transAxes, ha="right", va=side, fontsize="small", color=MUTED)
     return ax
 
 

@@ -14,7 +14,7 @@ use riesz::{Column, Game, Kernel, Matrix, Table};
 use crate::{Expansion, matrix, refuse, refuse_in_python, table};
 
 /// A kernel in riesz's JSON form.
-fn kernel(json: &str) -> PyResult<Kernel> {
+pub(crate) fn kernel(json: &str) -> PyResult<Kernel> {
     serde_json::from_str(json).map_err(refuse)
 }
 

@@ -1,6 +1,7 @@
 //! The compiled half of the Python package `riesz`: conversion between numpy arrays and the library's types, and
 //! nothing else. The public classes are written in Python, in `python/riesz`.
 
+mod discrepancy;
 mod fit;
 mod sampling;
 
@@ -414,10 +415,11 @@ impl Explainer {
             let until = (done + chunk).min(n);
             let part = table(columns, rows.slice(numpy::ndarray::s![done..until, ..])).map_err(refuse)?;
             let start = Instant::now();
-            let part = self.interruptible(py, || match &mut kept {
+            let part = interruptible(py, &self.pool, &self.stop, || match &mut kept {
                 Some(kept) => explainer.explain_from(&part, budget, &mut kept.sample),
                 None => explainer.explain_from(&part, budget, &mut coalitions::Sample::default()),
-            })?;
+            })?
+            .map_err(refuse)?;
             match &mut whole {
                 Some(whole) => whole.append(part).map_err(refuse)?,
                 none => *none = Some(part),
@@ -464,38 +466,37 @@ impl Explainer {
     }
 }
 
-impl Explainer {
-    /// Runs `work` in the pool while this thread looks whether the user pressed Ctrl-C.
-    fn interruptible<T: Send>(
-        &self,
-        py: Python<'_>,
-        work: impl FnOnce() -> riesz::Result<T> + Send,
-    ) -> PyResult<T> {
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let receiver = std::sync::Mutex::new(receiver);
-        let mut interrupted = Ok(());
-        let result = std::thread::scope(|scope| {
-            scope.spawn(move || sender.send(self.pool.install(work)));
-            loop {
-                let answer = py.detach(|| {
-                    let receiver = receiver.lock().map_err(|_| RecvTimeoutError::Disconnected)?;
-                    receiver.recv_timeout(PATIENCE)
-                });
-                match answer {
-                    Ok(answer) => return Some(answer),
-                    Err(RecvTimeoutError::Disconnected) => return None,
-                    Err(RecvTimeoutError::Timeout) => {}
-                }
-                if interrupted.is_ok() {
-                    interrupted = py.check_signals();
-                    self.stop.store(interrupted.is_err(), Ordering::Relaxed);
-                }
+/// Runs `work` in the pool while this thread looks whether the user pressed Ctrl-C, and then sets `stop`, which `work` is to heed.
+fn interruptible<T: Send>(
+    py: Python<'_>,
+    pool: &rayon::ThreadPool,
+    stop: &AtomicBool,
+    work: impl FnOnce() -> riesz::Result<T> + Send,
+) -> PyResult<riesz::Result<T>> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let receiver = std::sync::Mutex::new(receiver);
+    let mut interrupted = Ok(());
+    let result = std::thread::scope(|scope| {
+        scope.spawn(move || sender.send(pool.install(work)));
+        loop {
+            let answer = py.detach(|| {
+                let receiver = receiver.lock().map_err(|_| RecvTimeoutError::Disconnected)?;
+                receiver.recv_timeout(PATIENCE)
+            });
+            match answer {
+                Ok(answer) => return Some(answer),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {}
             }
-        });
-        self.stop.store(false, Ordering::Relaxed);
-        interrupted?;
-        result.ok_or_else(|| refuse("the computation broke off"))?.map_err(refuse)
-    }
+            if interrupted.is_ok() {
+                interrupted = py.check_signals();
+                stop.store(interrupted.is_err(), Ordering::Relaxed);
+            }
+        }
+    });
+    stop.store(false, Ordering::Relaxed);
+    interrupted?;
+    result.ok_or_else(|| refuse("the computation broke off"))
 }
 
 /// A cell of a categorical column.
@@ -548,6 +549,9 @@ fn svg(
 mod _core {
     #[pymodule_export]
     use super::{Expansion, Explainer, Sample, check, codes, report, svg};
+
+    #[pymodule_export]
+    use super::discrepancy::{hsic_test, mmd_test, rank_features, witness};
 
     #[pymodule_export]
     use super::sampling::{kernel_shap, permutation};

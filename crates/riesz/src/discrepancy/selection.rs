@@ -1,6 +1,7 @@
 //! Features ranked by what a target depends on: by their exact Shapley values of HSIC, and by two well-known methods for comparison.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
@@ -63,6 +64,22 @@ pub fn rank(
     target_kernel: Option<&Kernel>,
     wanted: usize,
 ) -> Result<Ranking> {
+    rank_until(x, y, method, kernel, target_kernel, wanted, &Arc::default())
+}
+
+/// [`rank`], unless another thread sets `stop` to give up.
+///
+/// # Errors
+/// Those of [`rank`], and [`Error::Interrupted`].
+pub fn rank_until(
+    x: &Table,
+    y: &Table,
+    method: Method,
+    kernel: Option<&Kernel>,
+    target_kernel: Option<&Kernel>,
+    wanted: usize,
+    stop: &Arc<AtomicBool>,
+) -> Result<Ranking> {
     same_rows(x, y)?;
     varies(y)?;
     if x.rows() < 4 {
@@ -85,7 +102,12 @@ pub fn rank(
             let test = IndependenceTest {
                 kernels: kernel.cloned().into_iter().collect(),
                 target_kernel: Some(target),
-                settings: Settings { attribute: Attribute::Values, permutations: 0, ..Settings::default() },
+                settings: Settings {
+                    attribute: Attribute::Values,
+                    permutations: 0,
+                    stop: stop.clone(),
+                    ..Settings::default()
+                },
                 ..IndependenceTest::default()
             };
             let scores = match test.run(x, y)?.attributions {
@@ -94,8 +116,8 @@ pub fn rank(
             };
             Ok(Ranking { order: descending(&scores), scores })
         }
-        Method::Backward => backward(x, &Centred::new(y, &target, true, false)),
-        Method::Lasso => lasso(x, y, &target, wanted),
+        Method::Backward => backward(x, &Centred::new(y, &target, true, false), stop),
+        Method::Lasso => lasso(x, y, &target, wanted, stop),
     }
 }
 
@@ -105,7 +127,7 @@ fn descending(scores: &[f64]) -> Vec<usize> {
     order
 }
 
-fn backward(x: &Table, target: &Centred<'_>) -> Result<Ranking> {
+fn backward(x: &Table, target: &Centred<'_>, stop: &AtomicBool) -> Result<Ranking> {
     let mut left: Vec<usize> = (0..x.width()).collect();
     let mut gone = Vec::with_capacity(x.width());
     let mut scores = vec![0.0; x.width()];
@@ -115,7 +137,7 @@ fn backward(x: &Table, target: &Centred<'_>) -> Result<Ranking> {
         let own = x.conform(&columns)?;
         let (kernel, groups) = (default_kernel(&own)?, Groups::singletons(&columns));
         let pairs = Pairs::new(&own, &kernel, Ask::Without(&groups), target.mask())?;
-        let sums = pairs.sum(target, None, 1, &AtomicBool::new(false), &AtomicUsize::new(0))?;
+        let sums = pairs.sum(target, None, 1, stop, &AtomicUsize::new(0))?;
         // The larger what is left, the less is lost.
         let mut order = descending(&sums.observed[1..]);
         order.truncate((left.len() / 10).max(1));
@@ -137,7 +159,7 @@ fn backward(x: &Table, target: &Centred<'_>) -> Result<Ranking> {
 /// Parts in which rows are summed up.
 const PARTS: usize = 16;
 
-fn lasso(x: &Table, y: &Table, target: &Kernel, wanted: usize) -> Result<Ranking> {
+fn lasso(x: &Table, y: &Table, target: &Kernel, wanted: usize, stop: &AtomicBool) -> Result<Ranking> {
     let (n, d) = (x.rows(), x.width());
     let (points, targets, isa) = (Points::new(x), Points::new(y), Isa::detect());
     // One kernel a column.
@@ -175,6 +197,9 @@ fn lasso(x: &Table, y: &Table, target: &Kernel, wanted: usize) -> Result<Ranking
         .map(|part| {
             let (mut rows, mut sum) = (vec![0.0; (d + 1) * stride], vec![0.0; (d + 1) * (d + 1)]);
             for i in (part..n).step_by(PARTS) {
+                if stop.load(Ordering::Relaxed) {
+                    return Err(Error::Interrupted);
+                }
                 fill(i, &mut rows);
                 for (k, row) in rows.chunks_exact_mut(stride).enumerate() {
                     for (j, v) in row[..n].iter_mut().enumerate() {
@@ -183,9 +208,9 @@ fn lasso(x: &Table, y: &Table, target: &Kernel, wanted: usize) -> Result<Ranking
                 }
                 sequential::add_transposed_product(&mut sum, &rows, &rows, stride);
             }
-            sum
+            Ok(sum)
         })
-        .collect();
+        .collect::<Result<_>>()?;
     let mut products = vec![0.0; (d + 1) * (d + 1)];
     for part in &parts {
         products.iter_mut().zip(part).for_each(|(p, v)| *p += v);

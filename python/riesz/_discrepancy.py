@@ -1,0 +1,552 @@
+"""What makes two samples differ, and what depends on what: MMD² and HSIC, tested and attributed to features."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._data import is_whole
+from ._explainer import MAX_THREADS, Groups, _players
+from ._explanation import Explanation
+from ._samples import Rows, read, read_both
+from .kernels import Kernel, from_record
+
+__all__ = ["OfKernel", "TestResult", "Witness", "hsic_test", "mmd_test"]
+
+#: Features with an adjusted p-value up to this are pointed out.
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class OfKernel:
+    """What a test found with one kernel."""
+
+    kernel: Kernel
+    statistic: float
+    #: Adjusted for the number of kernels; ``None`` without draws.
+    pvalue: float | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Witness:
+    """The witness function of two samples along one column: the mean of the column's kernel over the first sample less that over
+    the second (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, §2.3). It is positive where the first has more mass."""
+
+    #: The column.
+    feature: str
+    #: 101 places from the least to the largest value, or the names of all levels.
+    places: np.ndarray
+    #: The function there.
+    values: np.ndarray
+    #: Its standard error.
+    std_error: np.ndarray
+
+    def plot(self, ax: Any = None) -> Any:
+        """:func:`riesz.plots.witness`."""
+        from . import plots
+
+        return plots.witness(self, ax=ax)
+
+    def __repr__(self) -> str:
+        at = int(np.argmax(np.abs(self.values)))
+        more = "first" if self.values[at] > 0 else "second"
+        place = self.places[at] if self.places.dtype == object else f"{self.places[at]:.4g}"
+        return f"<riesz.Witness: along {self.feature}, largest at {place}, where the {more} sample has more mass>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TestResult:
+    """What :func:`mmd_test` or :func:`hsic_test` found; ``None`` stands for what was not asked for. There are p features.
+
+    The null hypothesis of :attr:`pvalues` is that of the whole test: the samples come from one distribution, or X and Y are
+    independent. :attr:`adjusted_pvalues` control the chance of naming any feature if it holds. Where it does not, a feature
+    that is itself distributed alike can have a value other than 0, because Shapley values share out what features do
+    together.
+    """
+
+    #: MMD² or HSIC; with several kernels that of the one whose studentised statistic is largest.
+    statistic: float
+    #: Its p-value, ``(1 + draws that are no smaller) / (1 + draws)``; it allows for a choice of kernels.
+    pvalue: float | None
+    #: The statistic in every draw from the null distribution, (permutations,).
+    null_distribution: np.ndarray
+    #: Statistic and p-value of each kernel.
+    by_kernel: list[OfKernel]
+    #: The kernel, as a number in :attr:`by_kernel`, that statistic and attributions belong to.
+    chosen: int
+    #: Shapley values that add up to the statistic: an explanation with one row, whose data are means and most frequent levels.
+    attributions: Explanation | None = None
+    #: By feature, the chance of a value at least as large, (p,).
+    pvalues: np.ndarray | None = None
+    #: The same, adjusted for the number of features by the step-down maximum (Westfall and Young 1993), (p,).
+    adjusted_pvalues: np.ndarray | None = None
+    #: By feature, the middle 95 % of its values under the null hypothesis, (p, 2).
+    bands: np.ndarray | None = None
+    #: Shapley interaction values, (p, p): off the diagonal half of the Shapley interaction index of the pair (Grabisch and
+    #: Roubens 1999), on it what is left of the feature's value. Rows add up to the values.
+    interactions: np.ndarray | None = None
+    #: A proved bound on the error of each interaction value.
+    interactions_bound: float | None = None
+    _name: str = "MMD²"
+    #: Both samples and the chosen kernel in the core's forms, for witness functions.
+    _compared: tuple[Rows, Rows, str] | None = field(default=None)
+
+    # pytest is not to take the class for a test of its own.
+    __test__ = False
+
+    @classmethod
+    def _from_json(cls, content: bytes, name: str, names: list[str]) -> TestResult:
+        record = json.loads(content)
+        kernels = [
+            OfKernel(from_record(one["kernel"], names), float(one["statistic"]), one["p_value"]) for one in record["by_kernel"]
+        ]
+        more: dict[str, Any] = {}
+        if record["attributions"] is not None:
+            found = record["attributions"]
+            more["attributions"] = Explanation._from_record(found["explanation"])
+            if found["significance"] is not None:
+                arrays = {ours: np.asarray(found["significance"][theirs]) for ours, theirs in SIGNIFICANCE.items()}
+                more |= arrays
+            if found["interactions"] is not None:
+                values = found["interactions"]["values"]
+                more["interactions"] = np.reshape(values["data"], (values["rows"], values["cols"]))
+                more["interactions_bound"] = float(found["interactions"]["bound"])
+        return cls(
+            statistic=float(record["statistic"]),
+            pvalue=record["p_value"],
+            null_distribution=np.asarray(record["null"], dtype=np.float64),
+            by_kernel=kernels,
+            chosen=int(record["chosen"]),
+            _name=name,
+            **more,
+        )
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that statistic and attributions belong to."""
+        return self.by_kernel[self.chosen].kernel
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The features: columns, or groups of columns."""
+        return self._explained().feature_names
+
+    @property
+    def values(self) -> np.ndarray:
+        """The Shapley values, (p,). They add up to the statistic."""
+        return self._explained().values[0]
+
+    def _explained(self) -> Explanation:
+        if self.attributions is None:
+            raise ValueError("nothing was attributed to features: run the test with attribute=True")
+        return self.attributions
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """One line a feature: ``feature, value, pvalue, adjusted_pvalue, band_low, band_high``, the last four of them if there
+        are draws. ``library`` is ``"pandas"`` or ``"polars"``."""
+        columns: dict[str, Any] = {"feature": self.feature_names, "value": self.values}
+        if self.bands is not None:
+            columns |= {
+                "pvalue": self.pvalues,
+                "adjusted_pvalue": self.adjusted_pvalues,
+                "band_low": self.bands[:, 0],
+                "band_high": self.bands[:, 1],
+            }
+        if library == "pandas":
+            import pandas
+
+            return pandas.DataFrame(columns)
+        if library == "polars":
+            import polars
+
+            return polars.DataFrame(columns)
+        raise ValueError(f"library = '{library}': it is 'pandas' or 'polars'")
+
+    def plot(self, ax: Any = None, max_display: int | None = 10) -> Any:
+        """:func:`riesz.plots.attributions`."""
+        from . import plots
+
+        return plots.attributions(self, ax=ax, max_display=max_display)
+
+    def witness(self, feature: str | int) -> Witness:
+        """Where along a column, by name or number, the two samples of :func:`mmd_test` differ. Cost O(n + m) a place."""
+        if self._compared is None:
+            raise ValueError("a witness function is that of two samples: mmd_test has one, hsic_test has none")
+        x, z, kernel = self._compared
+        if not isinstance(feature, str):
+            if not is_whole(feature) or not 0 <= feature < len(x.names):
+                raise ValueError(f"feature = {feature!r}: it is a column's name, or its number from 0 to {len(x.names) - 1}")
+            feature = x.names[feature]
+        found = json.loads(_core.witness(x, z, kernel, feature))
+        places = np.asarray(found["at"]) if found["levels"] is None else np.asarray(found["levels"], dtype=object)
+        return Witness(feature, places, np.asarray(found["values"]), np.asarray(found["std_error"]))
+
+    def plot_witness(self, feature: str | int, ax: Any = None) -> Any:
+        """:meth:`witness`, drawn by :func:`riesz.plots.witness`."""
+        return self.witness(feature).plot(ax)
+
+    # Display ---------------------------------------------------------------------------------------------------------
+
+    def _headline(self) -> str:
+        text = f"{self._name} = {self.statistic:.4g}"
+        if self.pvalue is not None:
+            text += f", p = {self.pvalue:.3g} ({len(self.null_distribution)} draws"
+            text += f", {len(self.by_kernel)} kernels)" if len(self.by_kernel) > 1 else ")"
+        return text
+
+    def _lines(self, max_display: int | None) -> list[list[str]]:
+        """Heads of a table, then a line for each feature, the largest value first."""
+        order = np.argsort(-np.abs(self.values), kind="stable")[:max_display]
+        lines = [["feature", "value"]]
+        if self.bands is not None:
+            lines[0] += ["95 % under the null", "p", "adjusted p"]
+        for j in order:
+            line = [self.feature_names[j], f"{self.values[j]:+.3g}"]
+            if self.bands is not None and self.pvalues is not None and self.adjusted_pvalues is not None:
+                low, high = self.bands[j]
+                line += [f"{low:+.2g} to {high:+.2g}", f"{self.pvalues[j]:.3g}", f"{self.adjusted_pvalues[j]:.3g}"]
+            lines.append([cell.replace("-", "−") if k else cell for k, cell in enumerate(line)])
+        return lines
+
+    def summary(self, max_display: int | None = 10) -> str:
+        """The test in words, then a line for each feature, the largest value first; ``max_display=None`` shows all."""
+        kernel = repr(self.kernel)
+        text = [self._headline(), f"kernel: {kernel if len(kernel) <= 100 else kernel[:99] + '…'}"]
+        if self.attributions is None:
+            return "\n".join(text)
+        lines = self._lines(max_display)
+        widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
+        text.append("")
+        for line in lines:
+            padded = [cell.rjust(width) if k else cell.ljust(width) for k, (cell, width) in enumerate(zip(line, widths))]
+            text.append("  ".join(padded))
+        hidden = len(self.feature_names) - len(lines) + 1
+        return "\n".join([*text, f"… and {hidden} more"] if hidden else text)
+
+    def __repr__(self) -> str:
+        if self.attributions is None:
+            return f"<riesz.TestResult: {self._headline()}>"
+        if self.adjusted_pvalues is None:
+            order = np.argsort(-np.abs(self.values), kind="stable")[:3]
+            return f"<riesz.TestResult: {self._headline()}; most from {', '.join(self.feature_names[j] for j in order)}>"
+        named = [j for j in np.argsort(-self.values, kind="stable") if self.adjusted_pvalues[j] <= LEVEL]
+        shown = ", ".join(self.feature_names[j] for j in named[:5]) + (", …" if len(named) > 5 else "")
+        return f"<riesz.TestResult: {self._headline()}; features at adjusted p ≤ {LEVEL}: {shown or 'none'}>"
+
+    def _repr_html_(self) -> str:
+        text = f"<p><b>{html.escape(self._headline())}</b></p>"
+        if self.attributions is None:
+            return text
+        head, *lines = self._lines(10)
+        cells = lambda line, tag: "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in line)
+        rows = "".join(f"<tr>{cells(line, 'td')}</tr>" for line in lines)
+        hidden = len(self.feature_names) - len(lines)
+        more = f"<p>… and {hidden} more</p>" if hidden else ""
+        return f"{text}<table><thead><tr>{cells(head, 'th')}</tr></thead><tbody>{rows}</tbody></table>{more}"
+
+
+#: Our names of what the core calls the significance of attributions.
+SIGNIFICANCE = {"pvalues": "p_values", "adjusted_pvalues": "adjusted", "bands": "bands"}
+
+
+def mmd_test(
+    X: Any,
+    Z: Any,
+    *,
+    kernel: Kernel | Sequence[Kernel] | None = None,
+    lengthscales: Sequence[float] | None = None,
+    estimator: str = "unbiased",
+    block_size: int | None = None,
+    permutations: int = 1000,
+    attribute: bool | str = True,
+    groups: Groups | None = None,
+    interactions: bool = False,
+    seed: int = 0,
+    threads: int | None = None,
+) -> TestResult:
+    """Two-sample test by the maximum mean discrepancy, attributed to features.
+
+    MMD² (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012) is a sum of the kernel over pairs of rows. With an absent
+    feature's factor replaced by 1 it is a product game, whose exact Shapley values say how much each feature contributes
+    (Mohammadi, Chau and Muandet 2025, §6). Permutations of the pooled rows give p-values for the statistic and for each
+    feature.
+
+    Parameters
+    ----------
+    X, Z : array or data frame of shape (n, d) and (m, d)
+        The samples. Columns of two data frames are matched by name. Columns of text, truth values or categories are
+        categorical, and a level may be in one sample only. An array with one dimension is one column.
+    kernel : riesz.kernels.Kernel or list of them, optional
+        The kernel between rows, in the samples' own units; a categorical column holds the numbers of its levels. By default a
+        Gaussian over the numeric columns, standardised, whose length scale is the median distance between two rows of the pooled
+        sample, times ``Categorical(0.5)`` for every categorical column. Several kernels make an aggregated test: the
+        largest of their studentised statistics counts, and the p-value allows for the choice.
+    lengthscales : list of float, optional
+        Takes each kernel with its length scales multiplied by each of these, as in ``[0.25, 0.5, 1, 2, 4]``: an aggregated test
+        that need not know the right length scale.
+    estimator : {"unbiased", "biased", "linear", "block"}
+        Means over pairs of different rows (their equation 3), over all pairs (equation 5), or over pairs within consecutive
+        blocks of two (lemma 14) or of ``block_size`` rows (Zaremba, Gretton and Blaschko 2013), where the order of rows matters.
+    block_size : int, optional
+        Rows of a block, at least 2.
+    permutations : int
+        Draws from the null distribution; a p-value is at least ``1 / (permutations + 1)``. 0 gives no p-values.
+    attribute : bool or "values"
+        Whether features get Shapley values and p-values; ``"values"`` for the values alone, ``False`` for the statistic alone,
+        the only choice for kernels that tie columns together.
+    groups : dict of name to list of columns, optional
+        Columns, by name or number, that stand or fall together as one feature; others are features of their own.
+    interactions : bool
+        Whether pairs of features get interaction values, in O((n + m)² d²).
+    seed : int
+    threads : int, optional
+        By default one a core. Results do not depend on it.
+
+    Returns
+    -------
+    TestResult
+
+    Raises
+    ------
+    ValueError
+        For missing values, columns that do not match, too few rows, and kernels that tie columns of different features together.
+
+    Notes
+    -----
+    Cost O((n + m)² d), and for each draw O((n + m)²) per feature; with blocks of q rows O((n + m) q) in place of the squares.
+    Memory does not grow with the number of pairs. The level is exact: if both samples come from one distribution, the p-value
+    is at most α with probability at most α.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> rng = np.random.default_rng(0)
+    >>> X, Z = rng.normal(size=(80, 3)), rng.normal(size=(60, 3)) + [0.0, 1.0, 0.0]
+    >>> result = riesz.mmd_test(X, Z)
+    >>> result.pvalue < 0.01
+    True
+    >>> result.adjusted_pvalues <= 0.05
+    array([False,  True, False])
+    >>> bool(abs(result.values.sum() - result.statistic) < 1e-12)
+    True
+    >>> riesz.mmd_test(X, Z, lengthscales=[0.5, 1, 2], attribute=False).pvalue < 0.01
+    True
+    """
+    blocks = {"unbiased": None, "biased": None, "linear": 2, "block": block_size}
+    if estimator not in blocks:
+        raise ValueError(f"estimator = {estimator!r}: it is 'unbiased', 'biased', 'linear' or 'block'")
+    if estimator == "block" and (not is_whole(block_size) or block_size < 2):  # type: ignore[operator]
+        raise ValueError(f"block_size = {block_size!r}: with estimator='block' it is a whole number from 2")
+    if estimator != "block" and block_size is not None:
+        raise ValueError(f"block_size is a setting of estimator='block', not of '{estimator}': leave it out")
+    x, z = read_both(X, Z)
+    content = _core.mmd_test(
+        x,
+        z,
+        _kernels(kernel, x.names, "kernel"),
+        _multiples(lengthscales),
+        estimator == "biased",
+        blocks[estimator],
+        _options(attribute, groups, interactions, permutations, seed, x.names),
+        _threads(threads),
+    )
+    result = TestResult._from_json(content, "MMD²", x.names)
+    object.__setattr__(result, "_compared", (x, z, result.kernel._to_json(x.names)))
+    return result
+
+
+def hsic_test(
+    X: Any,
+    Y: Any,
+    *,
+    kernel: Kernel | Sequence[Kernel] | None = None,
+    target_kernel: Kernel | Sequence[Kernel] | None = None,
+    lengthscales: Sequence[float] | None = None,
+    estimator: str = "biased",
+    permutations: int = 1000,
+    null: str = "permutation",
+    decay: float | None = None,
+    given: Any = None,
+    side: str = "X",
+    attribute: bool | str = True,
+    groups: Groups | None = None,
+    interactions: bool = False,
+    seed: int = 0,
+    threads: int | None = None,
+) -> TestResult:
+    """Independence test by the Hilbert–Schmidt independence criterion, attributed to features.
+
+    HSIC (Gretton, Bousquet, Smola and Schölkopf 2005) is a sum of the kernel between rows of X, weighted by the centred kernel
+    between the same rows of Y. Its exact Shapley values say how much each feature contributes (Mohammadi, Chau and Muandet
+    2025, §6), as for :func:`mmd_test`.
+
+    Parameters
+    ----------
+    X : array or data frame of shape (n, d)
+        As for :func:`mmd_test`.
+    Y : array, series or data frame of shape (n,) or (n, k)
+        What may depend on X. Text, truth values and categories are categorical; for classes that are numbers give
+        ``target_kernel=riesz.kernels.Categorical()``.
+    kernel, target_kernel : riesz.kernels.Kernel, optional
+        The kernels between rows of X and of Y, by default those of :func:`mmd_test`. That of the side which is attributed can be
+        a list: an aggregated test.
+    lengthscales : list of float, optional
+        As for :func:`mmd_test`, for the side which is attributed.
+    estimator : {"biased", "unbiased"}
+        ``tr(KHLH) / (n - 1)²``, or the unbiased estimator (Song, Smola, Gretton, Bedo and Borgwardt 2012, equation 5).
+    permutations : int
+        Draws from the null distribution; 0 gives no p-values.
+    null : {"permutation", "wild_bootstrap"}
+        Permutations are exact if rows are independent of each other. The wild bootstrap is for rows that are a stationary time
+        series; it is valid as n grows, for the biased estimator (Chwialkowski, Sejdinovic and Gretton 2014).
+    decay : float, optional
+        Wild bootstrap: the number of rows over which the correlation of its process falls to 1/e; at least that over which
+        rows depend on each other.
+    given : array, series or data frame, optional
+        Asks whether X and Y depend on each other beyond these columns: tests the leave-one-out residuals of both in kernel ridge
+        regressions on them, which cost O(n³). The level is only as good as the regressions: what they leave of ``given``
+        counts as dependence (Zhang, Peters, Janzing and Schölkopf 2011, §3; Shah and Peters 2020). X and Y must be numbers.
+    side : {"X", "Y"}
+        Whose columns are the features that HSIC is attributed to.
+    attribute, groups, interactions, seed, threads
+        As for :func:`mmd_test`.
+
+    Returns
+    -------
+    TestResult
+
+    Raises
+    ------
+    ValueError
+        As :func:`mmd_test`; also for tables of unequal length and for a side that does not vary.
+
+    Notes
+    -----
+    Cost O(n² d), and for each draw O(n²) per feature. Memory does not grow with the number of pairs, but for 8 n² bytes up to
+    n = 4096 rows.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 3))
+    >>> y = X[:, 1] ** 2 + 0.3 * rng.normal(size=100)
+    >>> result = riesz.hsic_test(X, y)
+    >>> result.adjusted_pvalues <= 0.05
+    array([False,  True, False])
+    >>> riesz.hsic_test(X[:, 0], y, given=X[:, 1]).pvalue > 0.05
+    True
+    """
+    if estimator not in ("biased", "unbiased"):
+        raise ValueError(f"estimator = {estimator!r}: it is 'biased' or 'unbiased'")
+    if side not in ("X", "Y"):
+        raise ValueError(f"side = {side!r}: it is 'X' or 'Y'")
+    if null not in ("permutation", "wild_bootstrap"):
+        raise ValueError(f"null = {null!r}: it is 'permutation' or 'wild_bootstrap'")
+    if null == "permutation" and decay is not None:
+        raise ValueError("decay is a setting of null='wild_bootstrap': leave it out")
+    if null == "wild_bootstrap" and not _is_positive(decay):
+        raise ValueError(
+            f"decay = {decay!r}: for the wild bootstrap it is a positive number, the rows over which dependence fades"
+        )
+    if null == "wild_bootstrap" and estimator == "unbiased":
+        raise ValueError("the wild bootstrap is for estimator='biased'")
+    x, y = read(X, "X"), read(Y, "Y", ["y"])
+    _same_rows(y, "Y", x)
+    others = None
+    if given is not None:
+        others = read(given, "given", ["given"])
+        _same_rows(others, "given", x)
+        x, y = _as_numbers(x, "X"), _as_numbers(y, "Y")
+    own, mine, my_kernel, target, their_kernel = x, "kernel", kernel, y, target_kernel
+    if side == "Y":
+        own, mine, my_kernel, target, their_kernel = y, "target_kernel", target_kernel, x, kernel
+    theirs = _kernels(their_kernel, target.names, "target_kernel" if side == "X" else "kernel")
+    if len(theirs) > 1:
+        raise ValueError(
+            f"an aggregated test varies {mine}, the kernel of the side that is attributed: give one kernel for the other"
+        )
+    content = _core.hsic_test(
+        own,
+        target,
+        others,
+        _kernels(my_kernel, own.names, mine),
+        _multiples(lengthscales),
+        theirs[0] if theirs else None,
+        estimator == "unbiased",
+        None if decay is None else float(decay),
+        _options(attribute, groups, interactions, permutations, seed, own.names),
+        _threads(threads),
+    )
+    result = TestResult._from_json(content, "HSIC", own.names)
+    if result.attributions is not None and others is not None:
+        result.attributions.provenance.model["given"] = ", ".join(others.names)
+    return result
+
+
+# Settings -----------------------------------------------------------------------------------------------------------------
+
+
+def _kernels(kernel: Any, names: list[str], what: str) -> list[str]:
+    """Kernels in the core's form; none for the default."""
+    if kernel is None:
+        return []
+    known = list(kernel) if isinstance(kernel, (list, tuple)) else [kernel]
+    if not known or not all(isinstance(one, Kernel) for one in known):
+        raise TypeError(f"{what} = {kernel!r}: it is a kernel of riesz.kernels, a list of them, or None for the default")
+    return [one._to_json(names) for one in known]
+
+
+def _multiples(lengthscales: Any) -> list[float] | None:
+    if lengthscales is None:
+        return None
+    listed = isinstance(lengthscales, Iterable) and not isinstance(lengthscales, str)
+    found = list(lengthscales) if listed else []
+    if not found or not all(_is_positive(one) for one in found):
+        raise ValueError(f"lengthscales = {lengthscales!r}: it is a list of positive numbers, which multiply the length scales")
+    return [float(one) for one in found]
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and bool(0 < value < np.inf)
+
+
+def _options(attribute: Any, groups: Any, interactions: Any, permutations: Any, seed: Any, names: list[str]) -> _core._Options:
+    if attribute not in (True, False, "values"):
+        raise ValueError(f"attribute = {attribute!r}: it is True, 'values' or False")
+    if not attribute and (groups is not None or interactions):
+        raise ValueError("groups and interactions are of values, and attribute=False asks for none: leave out either")
+    if not is_whole(permutations) or permutations < 0:
+        raise ValueError(f"permutations = {permutations!r}: it is a whole number from 0")
+    if not is_whole(seed) or not 0 <= seed < 2**64:
+        raise ValueError(f"seed = {seed!r}: it is a whole number from 0 to 2**64 - 1")
+    said = attribute if isinstance(attribute, str) else "significance" if attribute else "nothing"
+    players = None if groups is None else _players(groups, None, names)
+    return said, players, bool(interactions), int(permutations), int(seed)
+
+
+def _threads(threads: Any) -> int | None:
+    if threads is None or (is_whole(threads) and 1 <= threads <= MAX_THREADS):
+        return threads
+    raise ValueError(f"threads = {threads!r}: it is a whole number from 1 to {MAX_THREADS}, or None for one a core")
+
+
+def _same_rows(rows: Rows, what: str, x: Rows) -> None:
+    if len(rows.numbers) != len(x.numbers):
+        raise ValueError(f"{what} has {len(rows.numbers)} rows, but X has {len(x.numbers)}: row i of both must belong together")
+
+
+def _as_numbers(rows: Rows, what: str) -> Rows:
+    """Truth values as 0 and 1, which residuals can be taken of."""
+    for name, levels in zip(rows.names, rows.levels):
+        if levels is not None and levels != ["False", "True"]:
+            raise ValueError(
+                f"column '{name}' of {what} holds levels, of which no residuals given other columns exist: encode it"
+            )
+    return rows._replace(levels=[None] * len(rows.names))
