@@ -105,7 +105,9 @@ def learn(X, y, X_test, classes):
         return model.predict(X_test)
     model = riesz.GaussianProcessRegressor(kernel=start, normalize_y=True).fit(X[rows], y[rows])
     if len(rows) < len(X):
-        model = riesz.GaussianProcessRegressor(kernel=model.kernel_, alpha=model.noise_, optimizer=None, normalize_y=True).fit(X, y)
+        model = riesz.GaussianProcessRegressor(kernel=model.kernel_, alpha=model.noise_, optimizer=None, normalize_y=True).fit(
+            X, y
+        )
     return model.predict(X_test)
 
 
@@ -165,7 +167,10 @@ def main():
             )
         classes, published = SETS[name][1:]
         text += f"\n{name}: {shape[0]} rows, {count} of {shape[1]} features; published for Shapley values: {published}\n\n"
-        text += table(["method", "accuracy" if classes else "percentage error", "" if classes else "R²", "seconds to select"], rows) + "\n"
+        text += (
+            table(["method", "accuracy" if classes else "percentage error", "" if classes else "R²", "seconds to select"], rows)
+            + "\n"
+        )
         print(text.split("\n\n")[-1], flush=True)
     print(text)
     (options.output / "feature_selection.md").write_text(text)

@@ -2,9 +2,10 @@
 
     .venv/bin/python python/benches/discrepancy.py
 
-The reference is the best form known of the published attribution: one array of pairs a feature, Gauss-Legendre quadrature with as many nodes as are exact, prefix and suffix
-products, in blocks of rows so that memory stays bounded. The permutation test's reference multiplies the whole gram matrix with all relabellings at
-once. One thread on both sides unless said otherwise.
+The reference is the best form known of the published attribution: one array of pairs a feature, Gauss-Legendre quadrature with as
+many nodes as are exact, prefix and suffix products, in blocks of rows so that memory stays bounded. The permutation test's
+reference multiplies the whole gram matrix with all relabellings at once. One thread on both sides, unless the environment says
+otherwise.
 """
 
 from __future__ import annotations
@@ -113,17 +114,15 @@ def main():
     ours, found = best(lambda: riesz.mmd_test(X, Z, kernel=kernel, permutations=draws, attribute=False), repetitions)
     line(f"MMD² tested, {draws} permutations", theirs, ours, abs(found.statistic - expected[0]))
 
-    plain = [best(lambda: f(permutations=0, attribute=False), repetitions)[0] for f in (lambda **m: riesz.mmd_test(X, Z, kernel=kernel, **m), hsic)]
-    tested = [
-        best(lambda: riesz.mmd_test(X, Z, kernel=kernel, permutations=draws, attribute=False), repetitions)[0],
-        best(lambda: hsic(permutations=draws, attribute=False), repetitions)[0],
-        best(lambda: riesz.mmd_test(X, Z, kernel=kernel, permutations=draws), repetitions)[0],
-        best(lambda: hsic(permutations=draws), repetitions)[0],
-    ]
+    mmd = lambda **more: riesz.mmd_test(X, Z, kernel=kernel, **more)
+    time_of = lambda run, **more: best(lambda: run(**more), repetitions)[0]
     print(f"\n{draws} permutations, in times of one statistic:")
     print("| | one statistic, ms | permutation test | with all features |")
     print("|---|---|---|---|")
-    for name, single, attributed, bare, full in (("MMD²", plain[0], one, tested[0], tested[2]), ("HSIC", plain[1], other, tested[1], tested[3])):
+    for name, run, attributed in [("MMD²", mmd, one), ("HSIC", hsic, other)]:
+        single = time_of(run, permutations=0, attribute=False)
+        bare = time_of(run, permutations=draws, attribute=False)
+        full = time_of(run, permutations=draws)
         print(
             f"| {name} | {1e3 * single:.1f} (attributed {1e3 * attributed:.1f}) | {bare:.3g} s, {bare / single:.0f} times"
             f" | {full:.3g} s, {full / attributed:.0f} times one attribution |"

@@ -12,9 +12,10 @@ import numpy as np
 
 from . import _core
 from ._data import is_whole
-from ._explainer import MAX_THREADS, Groups, _players
+from ._explainer import Groups, _players
 from ._explanation import Explanation
 from ._samples import Rows, read, read_both
+from ._settings import MAX_THREADS
 from .kernels import Kernel, from_record
 
 __all__ = ["OfKernel", "TestResult", "Witness", "hsic_test", "mmd_test"]

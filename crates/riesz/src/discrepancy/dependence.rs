@@ -13,7 +13,7 @@ use super::pairs::{Draws, Mask, Points, Tile, Weights};
 use crate::kernel::Kernel;
 use crate::linalg::sequential;
 use crate::random::Random;
-use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
+use crate::simd::{Isa, LANES};
 use crate::table::Table;
 
 /// Rows up to which the weights of all pairs are kept (8 n² bytes); beyond they are made anew for every draw.
@@ -130,37 +130,24 @@ impl Permuted<'_, '_> {
     }
 }
 
-dispatch! {
-    /// `out[t] = row[places[t]]`, where the row's length is a power of two.
-    fn gather(row: &[f64], places: &[u32], out: &mut [f64]) = gather_body::<V>
-}
-
-#[inline(always)]
-fn gather_body<V: Simd>(row: &[f64], places: &[u32], out: &mut [f64]) {
+/// `out[t] = row[places[t]]`, where the row's length is a power of two. Single loads: gathering instructions take longer.
+fn gather(row: &[f64], places: &[u32], out: &mut [f64]) {
     let last = row.len() - 1;
     for (out, &j) in out.iter_mut().zip(places) {
         *out = row[j as usize & last];
     }
 }
 
-dispatch! {
-    /// `Σ_t values[t] row[places[t]]`, likewise.
-    fn gather_dot(values: &[f64], row: &[f64], places: &[u32]) -> f64 = gather_dot_body::<V>
-}
-
-#[inline(always)]
-fn gather_dot_body<V: Simd>(values: &[f64], row: &[f64], places: &[u32]) -> f64 {
+/// `Σ_t values[t] row[places[t]]`, likewise.
+fn gather_dot(values: &[f64], row: &[f64], places: &[u32]) -> f64 {
     let last = row.len() - 1;
-    let mut sum = [Lanes::ZERO; 4];
-    let (values, places) = (values.as_chunks::<LANES>().0, places.as_chunks::<LANES>().0);
-    for (at, (values, places)) in values.iter().zip(places).enumerate() {
-        let mut found = Lanes::ZERO;
+    let mut sum = [0.0; LANES];
+    for (values, places) in values.as_chunks::<LANES>().0.iter().zip(places.as_chunks::<LANES>().0) {
         for l in 0..LANES {
-            found.0[l] = row[places[l] as usize & last];
+            sum[l] += values[l] * row[places[l] as usize & last];
         }
-        sum[at % 4] = found.fma::<V>(Lanes(*values), sum[at % 4]);
     }
-    sum[0].add::<V>(sum[1]).add::<V>(sum[2].add::<V>(sum[3])).sum()
+    sum.iter().sum()
 }
 
 impl Draws for Permuted<'_, '_> {
@@ -192,10 +179,13 @@ impl Draws for Permuted<'_, '_> {
         if let (Some(all), 1) = (&of.all, channels) {
             for (draw, out) in out.iter_mut().enumerate() {
                 let order = self.order(draw);
-                let places = &order[tile.columns.clone()];
-                for (i, values) in order[tile.rows.clone()].iter().zip(tile.values.chunks_exact(length)) {
-                    let i = *i as usize;
-                    *out += gather_dot(of.isa, values, &all[i * of.length()..(i + 1) * of.length()], places);
+                let rows = tile.rows.clone().zip(tile.values.chunks_exact(length));
+                for (i, values) in rows {
+                    // What lies before the diagonal counts on the other side of it.
+                    let from = i.saturating_sub(tile.columns.start) / LANES * LANES;
+                    let places = &order[tile.columns.start + from..tile.columns.end];
+                    let row = order[i] as usize * of.length();
+                    *out += gather_dot(&values[from..], &all[row..row + of.length()], places);
                 }
             }
             return;
@@ -211,7 +201,7 @@ impl Draws for Permuted<'_, '_> {
                 for (i, out) in order[tile.rows.clone()].iter().zip(out.chunks_exact_mut(length)) {
                     let i = *i as usize;
                     if let Some(all) = &of.all {
-                        gather(of.isa, &all[i * of.length()..(i + 1) * of.length()], places, out);
+                        gather(&all[i * of.length()..(i + 1) * of.length()], places, out);
                         continue;
                     }
                     let (rows, means) = prepared[draw * each..(draw + 1) * each].split_at(each - length);

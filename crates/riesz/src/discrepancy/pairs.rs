@@ -287,6 +287,7 @@ impl<'k> Pairs<'k> {
             .collect();
         let parts: Vec<Sums> = (0..PARTS)
             .into_par_iter()
+            .with_max_len(1)
             .map(|part| {
                 let (mut memory, mut sums) = (Memory::default(), empty());
                 for [rows, columns] in tasks.iter().skip(part).step_by(PARTS) {
