@@ -79,42 +79,6 @@ class Kernel:
         return f"{type(self).__name__}({', '.join(given)})"
 
 
-def from_record(record: dict[str, Any], names: Sequence[str]) -> Kernel:
-    """The kernel that ``_to_json`` wrote, over columns of these names."""
-    whole: Kernel | None = None
-    for term in record["terms"]:
-        product: Kernel | None = None if term["factors"] and term["scale"] == 1 else Constant(term["scale"])
-        for factor in term["factors"]:
-            one = _factor(factor, names)
-            product = one if product is None else product * one
-        assert product is not None
-        whole = product if whole is None else whole + product
-    assert whole is not None
-    return whole
-
-
-def _factor(record: dict[str, Any], names: Sequence[str]) -> Kernel:
-    numbers = lambda values: values[0] if len(set(values)) == 1 else list(values)
-    columns = None if record["columns"] == list(range(len(names))) else [names[j] for j in record["columns"]]
-    kind = record["factor"]
-    if kind == "stationary":
-        profile, isotropic = record["profile"], record["isotropic"]
-        length_scale = numbers(record["lengthscale"])
-        nu = {"exponential": 0.5, "matern32": 1.5, "matern52": 2.5}.get(profile)
-        if profile == "rational_quadratic":
-            return RationalQuadratic(length_scale, record["alpha"], isotropic, columns)
-        if nu is None or (nu == 0.5 and not isotropic):
-            return {"gaussian": RBF, "exponential": Laplacian, "cauchy": Cauchy}[profile](length_scale, columns)
-        return Matern(length_scale, nu, isotropic, columns)
-    if kind == "periodic":
-        return Periodic(record["lengthscale"], record["period"], columns)
-    if kind == "linear":
-        return Linear(numbers(record["center"]), numbers(record["scale"]), columns)
-    if kind == "categorical":
-        return Categorical(record["similarity"], columns)
-    return Polynomial(record["degree"], record["gamma"], record["coef0"], columns)
-
-
 def _kernel(value: Any) -> Any:
     if isinstance(value, Kernel):
         return value
@@ -170,10 +134,10 @@ class Constant(Kernel):
         return f"Constant({self.value!r})"
 
 
-def _from_json(text: str, names: Sequence[str]) -> Kernel:
-    """The inverse of ``_to_json``: a sum of products."""
+def _from_record(record: dict[str, Any], names: Sequence[str]) -> Kernel:
+    """The inverse of ``_to_json``, from what it says: a sum of products."""
     products = []
-    for term in json.loads(text)["terms"]:
+    for term in record["terms"]:
         factors = [_factor(factor, names) for factor in term["factors"]]
         first = [] if term["scale"] == 1.0 and factors else [Constant(term["scale"])]
         products.append(reduce(Product, first + factors))

@@ -17,7 +17,7 @@
 //! let values = &attributions.explanation.values;
 //! assert!((values[0] + values[1] - found.statistic).abs() < 1e-12);
 //! let significance = attributions.significance.unwrap();
-//! assert!(values[1] > values[0] && significance.adjusted[1] < 0.01);
+//! assert!(significance.adjusted[0] > 0.05 && significance.adjusted[1] < 0.01);
 //! # Ok::<(), riesz::Error>(())
 //! ```
 
@@ -205,10 +205,10 @@ pub struct Interactions {
 /// values share out what features do together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Significance {
-    /// By feature, the chance of a value at least as far from the mean of the null distribution, to either side.
+    /// By feature, the chance of a value at least as large. One-sided: a value below those of the null distribution is no finding, because a
+    /// feature that has no part in a difference dims what the others show.
     pub p_values: Vec<f64>,
-    /// The same, adjusted for the number of features by the step-down maximum of the sizes of studentised values (Westfall
-    /// and Young 1993).
+    /// The same, adjusted for the number of features by the step-down maximum of studentised values (Westfall and Young 1993).
     pub adjusted: Vec<f64>,
     /// By feature, the middle 95 % of its values.
     pub bands: Vec<[f64; 2]>,
@@ -441,23 +441,21 @@ fn share(values: &[f64], indices: &[f64]) -> Matrix {
 /// Features against the null distribution. Where a kernel was chosen, what a feature's studentised value is compared with is the largest that it has
 /// with any of them.
 fn significance(sums: &[Sums], chosen: usize, players: usize) -> Significance {
-    let size = |of: &Sums, player: usize| -> Vec<f64> {
-        let scores = null::studentised(of.observed[player], &of.draws(player), of.tie());
-        scores.iter().map(|v| v.abs()).collect()
-    };
+    let score =
+        |of: &Sums, player: usize| null::studentised(of.observed[player], &of.draws(player), of.tie());
     let own = &sums[chosen];
     let mut scores = Vec::with_capacity(players);
     let mut p_values = Vec::with_capacity(players);
     let mut bands = Vec::with_capacity(players);
     for player in 1..=players {
-        let mut score = size(own, player);
+        let mut found = score(own, player);
         for other in sums {
-            let draws = size(other, player);
-            score[1..].iter_mut().zip(&draws[1..]).for_each(|(s, d)| *s = s.max(*d));
+            let draws = score(other, player);
+            found[1..].iter_mut().zip(&draws[1..]).for_each(|(s, d)| *s = s.max(*d));
         }
-        p_values.push(null::p_value(score[0], &score[1..], null::SCORE));
+        p_values.push(null::p_value(found[0], &found[1..], null::SCORE));
         bands.push(null::band(&own.draws(player), 0.95));
-        scores.push(score);
+        scores.push(found);
     }
     Significance { p_values, adjusted: null::adjusted(&scores), bands }
 }

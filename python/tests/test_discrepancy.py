@@ -1,0 +1,209 @@
+"""MMD and HSIC tests against plain numpy, enumeration and published numbers."""
+
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pandas
+import polars
+import pytest
+from scipy.stats import ks_2samp
+from sklearn.datasets import load_diabetes
+from sklearn.metrics.pairwise import rbf_kernel
+
+import riesz
+from riesz.kernels import RBF, Categorical, Matern
+
+
+def mmd(K, n, estimator):
+    """MMD² from the gram matrix of the pooled rows."""
+    X, Z, XZ = K[:n, :n], K[n:, n:], K[:n, n:]
+    m = len(Z)
+    if estimator == "biased":
+        return X.mean() + Z.mean() - 2 * XZ.mean()
+    if estimator == "unbiased":
+        return (X.sum() - np.trace(X)) / (n * (n - 1)) + (Z.sum() - np.trace(Z)) / (m * (m - 1)) - 2 * XZ.mean()
+    first, second = np.arange(0, min(n, m) // 2 * 2, 2), np.arange(1, min(n, m) // 2 * 2, 2)
+    return (X[first, second] + Z[first, second] - XZ[first, second] - XZ[second, first]).mean()
+
+
+def hsic(K, L, estimator):
+    n = len(K)
+    if estimator == "biased":
+        H = np.eye(n) - 1 / n
+        return np.trace(K @ H @ L @ H) / (n - 1) ** 2
+    K, L = K - np.diag(np.diag(K)), L - np.diag(np.diag(L))
+    one = np.ones(n)
+    cross = one @ K @ one * (one @ L @ one) / ((n - 1) * (n - 2)) - 2 / (n - 2) * (one @ K @ L @ one)
+    return (np.trace(K @ L) + cross) / (n * (n - 3))
+
+
+def shapley(d, value):
+    found = np.zeros(d)
+    for j in range(d):
+        others = [k for k in range(d) if k != j]
+        for size in range(d):
+            weight = math.factorial(size) * math.factorial(d - size - 1) / math.factorial(d)
+            for S in itertools.combinations(others, size):
+                found[j] += weight * (value([*S, j]) - value(list(S)))
+    return found
+
+
+def gram(rows, columns, scale):
+    return rbf_kernel(rows[:, columns], gamma=1 / (2 * scale**2)) if columns else np.ones((len(rows), len(rows)))
+
+
+@pytest.fixture
+def samples():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(30, 4)), rng.normal(size=(24, 4)) * [1, 2, 1, 1]
+
+
+@pytest.mark.parametrize("estimator", ["unbiased", "biased", "linear"])
+def test_mmd_follows_its_definition(samples, estimator):
+    X, Z = samples
+    found = riesz.mmd_test(X, Z, kernel=RBF(1.7), estimator=estimator, permutations=0)
+    pooled = np.vstack([X, Z])
+    value = lambda S: mmd(gram(pooled, S, 1.7), len(X), estimator)
+    assert found.statistic == pytest.approx(value(range(4)), abs=1e-14)
+    np.testing.assert_allclose(found.values, shapley(4, value), atol=1e-14)
+    assert found.pvalue is None and found.pvalues is None and found.attributions.certificate.holds
+
+
+@pytest.mark.parametrize("estimator", ["biased", "unbiased"])
+def test_hsic_follows_its_definition(samples, estimator):
+    X, _ = samples
+    Y = np.column_stack([X[:, 0] * X[:, 1], X[:, 2]])
+    L = gram(Y, [0, 1], 0.9)
+    options = dict(kernel=RBF(1.7), target_kernel=RBF(0.9), estimator=estimator, permutations=0)
+    found = riesz.hsic_test(X, Y, **options)
+    np.testing.assert_allclose(found.values, shapley(4, lambda S: hsic(gram(X, S, 1.7), L, estimator)), atol=1e-15)
+    # The same statistic, shared out to the other side.
+    other = riesz.hsic_test(X, Y, side="Y", **options)
+    assert other.statistic == pytest.approx(found.statistic, rel=1e-12) and len(other.values) == 2
+    K = gram(X, [0, 1, 2, 3], 1.7)
+    np.testing.assert_allclose(other.values, shapley(2, lambda S: hsic(gram(Y, S, 0.9), K, estimator)), atol=1e-15)
+
+
+def test_the_p_value_is_that_of_a_plain_permutation_test(samples):
+    X, Z = samples
+    X, Z = X[:, [0, 2]], Z[:, [0, 2]] + 0.25
+    pooled, n, rng = np.vstack([X, Z]), len(X), np.random.default_rng(5)
+    K = gram(pooled, [0, 1], 1.5)
+    draws = []
+    for _ in range(2000):
+        order = rng.permutation(len(pooled))
+        draws.append(mmd(K[np.ix_(order, order)], n, "unbiased"))
+    expected = np.mean(np.array(draws) >= mmd(K, n, "unbiased"))
+    found = riesz.mmd_test(X, Z, kernel=RBF(1.5), permutations=2000)
+    assert 0.02 < expected < 0.98
+    assert abs(found.pvalue - expected) < 4 * np.sqrt(2 * expected * (1 - expected) / 2000)
+    assert ks_2samp(found.null_distribution, draws).pvalue > 1e-3
+
+
+def test_diabetes_by_sex_is_as_published():
+    """Mohammadi, Chau and Muandet 2025, figures 7 and 8; the numbers are those of the published estimator."""
+    X = load_diabetes(as_frame=True).data
+    men = X["sex"] > 0
+    X = X.drop(columns="sex")
+    rows = X.to_numpy()
+    distances = np.sqrt(((rows[:, None] - rows[None]) ** 2).sum(2))
+    found = riesz.mmd_test(X[men], X[~men], kernel=RBF(np.median(distances[np.triu_indices(len(X), 1)])))
+    published = dict(s3=0.0232, s4=0.0162, bp=0.0081, s6=0.0046, age=0.0036, s5=0.0018, s2=0.0003, bmi=-0.0016, s1=-0.0023)
+    frame = found.to_frame().set_index("feature")
+    assert list(frame["value"].sort_values(ascending=False).index) == list(published)
+    np.testing.assert_allclose(frame.loc[list(published), "value"], list(published.values()), atol=6e-5)
+    assert found.statistic == pytest.approx(0.0538, abs=5e-5) and found.pvalue == pytest.approx(1 / 1001)
+    assert (frame.loc[["s3", "s4", "bp", "s6"], "adjusted_pvalue"] < 0.01).all() and frame.loc["bmi", "adjusted_pvalue"] > 0.5
+    assert "s3" in found.summary() and "s3" in repr(found) and "<table>" in found._repr_html_()
+
+
+def test_frames_are_matched_by_name_and_level():
+    rng = np.random.default_rng(1)
+    frame = lambda shift, colours: pandas.DataFrame(
+        {"a": rng.normal(size=40) + shift, "colour": rng.choice(colours, 40), "b": rng.normal(size=40)}
+    )
+    X, Z = frame(0.0, ["red", "blue"]), frame(1.5, ["red", "green"])
+    found = riesz.mmd_test(X, Z[["b", "colour", "a"]])
+    assert found.feature_names == ["a", "colour", "b"] and (found.adjusted_pvalues[:2] < 0.05).all()
+    again = riesz.mmd_test(*(polars.DataFrame(part.to_dict(orient="list")) for part in (X, Z)))
+    assert again.statistic == found.statistic
+    np.testing.assert_array_equal(again.pvalues, found.pvalues)
+    grouped = riesz.mmd_test(X, Z, groups={"both": ["a", "b"]}, interactions=True)
+    assert grouped.feature_names == ["both", "colour"] and grouped.interactions.shape == (2, 2)
+    np.testing.assert_allclose(grouped.interactions.sum(axis=1), grouped.values, atol=1e-14)
+    colours = found.witness("colour")
+    assert list(colours.places) == ["blue", "red", "green"] and colours.values[0] > 0 > colours.values[2]
+    along = found.witness(0)
+    assert along.feature == "a" and along.values[0] > 0 > along.values[-1] and (along.std_error > 0).all()
+
+
+def test_classes_and_what_is_given():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(150, 3))
+    y = np.where(X[:, 1] > 0, "yes", "no")
+    found = riesz.hsic_test(X, y)
+    assert found.pvalue < 0.01 and list(found.adjusted_pvalues <= 0.05) == [False, True, False]
+    codes = riesz.hsic_test(X, (X[:, 1] > 0).astype(float), target_kernel=Categorical(0.5))
+    assert codes.statistic == pytest.approx(found.statistic, rel=1e-12)
+    Z = rng.normal(size=150)
+    A, B = np.sin(Z) + 0.3 * rng.normal(size=150), Z**2 + 0.3 * rng.normal(size=150)
+    assert riesz.hsic_test(A, B).pvalue < 0.01 < 0.05 < riesz.hsic_test(A, B, given=Z).pvalue
+    assert riesz.hsic_test(A, B, null="wild_bootstrap", decay=10).pvalue < 0.05
+
+
+def test_aggregated_tests_name_the_kernel(samples):
+    X, Z = samples
+    found = riesz.mmd_test(X, Z, kernel=RBF(2.0), lengthscales=[0.1, 1, 10], attribute=False)
+    assert len(found.by_kernel) == 3 and found.attributions is None
+    assert found.pvalue == min(one.pvalue for one in found.by_kernel)
+    np.testing.assert_allclose([one.kernel.length_scale for one in found.by_kernel], [0.2, 2.0, 20.0])
+    assert found.statistic == found.by_kernel[found.chosen].statistic
+    with pytest.raises(ValueError, match="attribute=True"):
+        found.to_frame()
+
+
+def test_results_repeat_whatever_the_threads(samples):
+    X, Z = samples
+    one, other = (riesz.mmd_test(X, Z, seed=3, threads=t, permutations=200) for t in (1, 2))
+    assert one.pvalue == other.pvalue and (one.null_distribution == other.null_distribution).all()
+    assert (riesz.mmd_test(X, Z, seed=4, permutations=200).null_distribution != one.null_distribution).any()
+    kept = pickle.loads(pickle.dumps(one))
+    assert kept.pvalue == one.pvalue and (kept.values == one.values).all()
+
+
+def test_pictures_are_drawn(samples, tmp_path):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    X, Z = samples
+    found = riesz.mmd_test(X, Z)
+    for name, ax in [("bars", found.plot()), ("witness", found.plot_witness(1))]:
+        ax.figure.savefig(tmp_path / f"{name}.png")
+        assert (tmp_path / f"{name}.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda X, Z: riesz.mmd_test(X, Z[:, :2]), "columns"),
+        (lambda X, Z: riesz.mmd_test(X, Z[:1]), "at least 2 rows are needed"),
+        (lambda X, Z: riesz.mmd_test(X, np.where(Z > 1, np.nan, Z)), "nan"),
+        (lambda X, Z: riesz.mmd_test(X, Z, estimator="exact"), "it is 'unbiased', 'biased', 'linear' or 'block'"),
+        (lambda X, Z: riesz.mmd_test(X, Z, estimator="block"), "block_size = None"),
+        (lambda X, Z: riesz.mmd_test(X, Z, block_size=4), "leave it out"),
+        (lambda X, Z: riesz.mmd_test(X, Z, permutations=-1), "a whole number from 0"),
+        (lambda X, Z: riesz.mmd_test(X, Z, lengthscales=[0]), "a list of positive numbers"),
+        (lambda X, Z: riesz.mmd_test(X, Z, kernel=Matern(1.0, isotropic=True)), "ties the columns"),
+        (lambda X, Z: riesz.mmd_test(X, Z, attribute=False, interactions=True), "leave out either"),
+        (lambda X, Z: riesz.hsic_test(X, Z[:, 0]), "row i of both must belong together"),
+        (lambda X, Z: riesz.hsic_test(X, np.ones(30)), "is the same in all rows"),
+        (lambda X, Z: riesz.hsic_test(X, X[:, 0], null="wild_bootstrap"), "decay = None"),
+        (lambda X, Z: riesz.hsic_test(X, ["a", "b"] * 15, given=X[:, 0]), "holds levels"),
+        (lambda X, Z: riesz.hsic_test(X, X[:, 0]).witness(0), "hsic_test has none"),
+    ],
+)
+def test_bad_input_is_named(samples, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(*samples)
