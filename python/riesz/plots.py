@@ -123,7 +123,7 @@ def attributions(result: TestResult, ax: Axes | None = None, max_display: int | 
             fontsize="small",
         )
     _name_lines(ax, [name for name, _ in lines])
-    ax.margins(x=0.14)
+    ax.margins(x=0.2)
     ax.axvline(0.0, color=MUTED, linewidth=0.8, zorder=4)
     ax.set_xlabel(_value_name(e))
     ax.set_title(result._headline(), fontsize="medium", loc="left")
