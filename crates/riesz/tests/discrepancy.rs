@@ -532,6 +532,8 @@ fn bad_input_is_named() {
     let equal = Table::from_rows(&[[1.0, 2.0]; 5]).unwrap();
     let found = two.run(&equal, &equal).unwrap();
     assert!(found.statistic.abs() < 1e-15 && found.p_value == Some(1.0));
+    let many = TwoSampleTest { settings: settings(1_000_000, 0), ..TwoSampleTest::default() };
+    assert!(matches!(many.run(&x, &x), Err(Error::Parameter { .. })));
     let stop = TwoSampleTest::default();
     stop.settings.stop.store(true, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(stop.run(&x, &x), Err(Error::Interrupted));

@@ -71,7 +71,8 @@ pub struct Settings {
     pub groups: Option<Groups>,
     /// Whether interactions of pairs of features are computed, in O(n² features²).
     pub interactions: bool,
-    /// Draws from the null distribution; none gives no p-values. A p-value is at least 1/(draws + 1).
+    /// Draws from the null distribution, up to 100,000; none gives no p-values. A p-value is at least 1/(draws + 1), and the draws take memory in
+    /// proportion to the rows.
     pub permutations: usize,
     /// Their seed.
     pub seed: u64,
@@ -224,6 +225,7 @@ impl TwoSampleTest {
     /// [`Error::TooFew`], [`Error::UnknownColumn`], [`Error::WrongKind`]; [`Error::NotProduct`] for kernels that tie features together,
     /// unless nothing is attributed; [`Error::Interrupted`].
     pub fn run(&self, x: &Table, z: &Table) -> Result<TestResult> {
+        self.settings.check()?;
         let pooled = pooled(x, z)?;
         let (n, m) = (x.rows(), z.rows());
         let needed = match self.estimator {
@@ -275,6 +277,7 @@ impl IndependenceTest {
     /// [`Error::Shape`] for tables of unequal length, [`Error::TooFew`], [`Error::Target`] for a `y` that does not vary; [`Error::Parameter`];
     /// [`Error::NotProduct`] for kernels that tie features together, unless nothing is attributed; [`Error::Interrupted`].
     pub fn run(&self, x: &Table, y: &Table) -> Result<TestResult> {
+        self.settings.check()?;
         let n = x.rows();
         same_rows(x, y)?;
         let needed = if self.unbiased { 4 } else { 2 };
@@ -325,7 +328,17 @@ impl IndependenceTest {
     }
 }
 
+/// More draws than anybody needs are a slip, and could exhaust memory.
+const MOST_DRAWS: usize = 100_000;
+
 impl Settings {
+    fn check(&self) -> Result<()> {
+        if self.permutations <= MOST_DRAWS {
+            return Ok(());
+        }
+        Err(Error::parameter("permutations", self.permutations, format!("at most {MOST_DRAWS}")))
+    }
+
     fn players(&self, sample: &Table) -> Groups {
         self.groups.clone().unwrap_or_else(|| Groups::singletons(sample.columns()))
     }
