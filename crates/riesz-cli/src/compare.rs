@@ -80,9 +80,7 @@ fn verdict(found: &TestResult, names: &[String; 2]) -> String {
 fn witnesses(first: &Table, second: &Table, kernel: &Kernel, found: &TestResult) -> Result<Vec<Witness>> {
     let Some(attributions) = &found.attributions else { return Ok(Vec::new()) };
     let explanation = &attributions.explanation;
-    let values = explanation.row_values(0, 0);
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+    let order = attributions.order();
     let columns = order.iter().filter_map(|&j| match explanation.players[j].columns.as_slice() {
         [one] => Some(explanation.data.columns()[*one].name.as_str()),
         _ => None,

@@ -188,7 +188,7 @@ impl Finding<'_> {
         let explanation = &found.explanation;
         let values = explanation.row_values(0, 0);
         let names: Vec<String> = explanation.players.iter().map(|p| printable(&p.name)).collect();
-        let order = descending(values);
+        let order = found.order();
         let width = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).max(7);
         let head =
             found.significance.as_ref().map_or("", |_| "      95 % under the null        p  adjusted p");
@@ -238,7 +238,7 @@ impl Finding<'_> {
         let Some(found) = &self.found.attributions else { return Ok(()) };
         let (explanation, s) = (&found.explanation, found.significance.as_ref());
         let values = explanation.row_values(0, 0);
-        let order = descending(values);
+        let order = found.order();
         let mut names = vec!["feature".to_string(), "value".into()];
         let mut cells = vec![
             Cells::Texts(order.iter().map(|&j| explanation.players[j].name.clone()).collect()),
@@ -258,10 +258,4 @@ impl Finding<'_> {
         table.rows(cells)?;
         table.finish()
     }
-}
-
-fn descending(values: &[f64]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
-    order
 }

@@ -46,8 +46,7 @@ pub fn test_report(page: &TestPage<'_>) -> Result<String> {
     };
     let e = &attributions.explanation;
     let values = e.row_values(0, 0);
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+    let order = attributions.order();
     let rows: Vec<_> = order
         .iter()
         .map(|&j| {

@@ -189,6 +189,16 @@ pub struct Attributions {
     pub interactions: Option<Interactions>,
 }
 
+impl Attributions {
+    /// The players, from the largest to the smallest value.
+    pub fn order(&self) -> Vec<usize> {
+        let values = &self.explanation.values;
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+        order
+    }
+}
+
 /// Shapley interaction values (players × players): off the diagonal half of the Shapley interaction index of the pair (Grabisch and Roubens
 /// 1999), on it what is left of the player's Shapley value. Rows add up to Shapley values, and all entries to the statistic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
