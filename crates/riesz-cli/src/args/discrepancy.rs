@@ -14,7 +14,7 @@ pub struct TestArgs {
     /// the choice among them [default: a Gaussian of median length scale, times equality of categories]
     #[arg(long, value_name = "EXPR")]
     pub kernel: Vec<String>,
-    /// Also try the kernel with its length scales multiplied by each of these: 0.25,0.5,1,2,4
+    /// An aggregated test of the kernel with its length scales multiplied by each of these: 0.25,0.5,1,2,4
     #[arg(long, value_name = "MULTIPLES", value_delimiter = ',')]
     pub lengthscales: Vec<f64>,
     /// Take columns as they are instead of standardising them
@@ -62,8 +62,9 @@ Examples:
   riesz compare a.parquet b.parquet --lengthscales 0.25,0.5,1,2,4 -o differ.csv
   riesz compare a.csv b.csv --estimator linear          millions of rows
 
-MMD² (maximum mean discrepancy) is 0 if, and with the default kernel only if, rows are distributed alike. The table of features has the columns
-feature, value, null_low, null_high, p_value and adjusted_p_value.")]
+MMD² (maximum mean discrepancy) is 0 if, and with the default kernel only if, rows are distributed
+alike. The table of features has the columns feature, value, null_low, null_high, p_value and
+adjusted_p_value.")]
 pub struct CompareArgs {
     /// First sample, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
@@ -95,8 +96,9 @@ Examples:
   riesz depend data.csv --target y --given age           beyond what age says of both
   riesz depend series.csv --target y --wild-bootstrap 20  rows are a time series
 
-HSIC (Hilbert-Schmidt independence criterion) is 0 if, and with the default kernels only if, the target is independent of the other columns. The table of
-features has the columns feature, value, null_low, null_high, p_value and adjusted_p_value.")]
+HSIC (Hilbert-Schmidt independence criterion) is 0 if, and with the default kernels only if, the
+target is independent of the other columns. The table of features has the columns feature, value,
+null_low, null_high, p_value and adjusted_p_value.")]
 pub struct DependArgs {
     /// Table with a header row, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
