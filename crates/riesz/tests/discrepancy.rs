@@ -8,8 +8,10 @@ use riesz::discrepancy::{
     Attribute, Estimator, IndependenceTest, Null, Settings, TestResult, TwoSampleTest, default_kernel,
     lengthscale_grid, residuals, witness,
 };
+use riesz::fit::KernelRidge;
+use riesz::fit::selection::default_ridges;
 use riesz::kernel::{Categorical, Linear, Profile, Stationary};
-use riesz::{Column, ColumnKind, Error, Groups, Kernel, Table};
+use riesz::{Column, ColumnKind, Error, Groups, Kernel, Matrix, Table};
 
 /// A deterministic stream of numbers.
 struct Stream(u64);
@@ -264,7 +266,9 @@ fn interactions_follow_the_definition() {
             let row: f64 = found.values.row(j).iter().sum();
             assert!((row - attributions.explanation.values[j]).abs() < 1e-12);
         }
-        assert!(found.bound < 1e-9);
+        // Twice the bound of a value for the index, and that of the values that diagonal entries are made from.
+        let of_values = attributions.explanation.certificate().unwrap().bound;
+        assert!(found.bound < 1e-9 && found.bound > 2.0 * of_values);
     }
 }
 
@@ -348,6 +352,25 @@ fn feature_tests_keep_the_family_wise_error() {
     };
     level(RUNS, false, |seed| run(seed, true));
     level(RUNS, false, |seed| run(seed, false));
+}
+
+/// So are those of an aggregated test, which looked at several kernels.
+#[test]
+fn feature_tests_allow_for_the_choice_of_a_kernel() {
+    let run = |seed: u64, family: bool| {
+        let mut s = Stream(seed);
+        let (x, z) = (s.normals(16, 3), s.normals(16, 3));
+        let kernels = lengthscale_grid(&Kernel::gaussian(&[1.0; 3]), &[0.1, 0.3, 1.0, 3.0]);
+        let test = TwoSampleTest { kernels, settings: settings(99, seed), ..TwoSampleTest::default() };
+        let significance = test.run(&x, &z).unwrap().attributions.unwrap().significance.unwrap();
+        if family {
+            significance.adjusted.iter().copied().fold(1.0, f64::min)
+        } else {
+            significance.p_values[0]
+        }
+    };
+    level(RUNS, true, |seed| run(seed, true));
+    level(RUNS, true, |seed| run(seed, false));
 }
 
 fn autoregressive(n: usize, keep: f64, s: &mut Stream) -> Table {
@@ -458,6 +481,32 @@ fn residuals_take_away_what_is_given() {
     assert!(plain < 0.01 && given > 0.05, "{plain} {given}");
 }
 
+/// For one of the ridges, each residual is that of a model fitted without its row.
+#[test]
+fn residuals_leave_one_out() {
+    let mut s = Stream(4);
+    let z = s.normals(25, 2);
+    let x = Table::from_rows(
+        &rows(&z).iter().map(|r| [r[0].sin() + r[1] + 0.3 * s.normal()]).collect::<Vec<_>>(),
+    )
+    .unwrap();
+    let n = x.rows();
+    let mean = x.column(0).iter().sum::<f64>() / n as f64;
+    let scale = (x.column(0).iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n as f64).sqrt();
+    let kernel = default_kernel(&z).unwrap();
+    let left_out = |ridge: f64, i: usize| {
+        let others: Vec<usize> = (0..n).filter(|&k| k != i).collect();
+        let target = others.iter().map(|&k| (x.get(k, 0) - mean) / scale).collect();
+        let mut estimator = KernelRidge::new(kernel.clone(), ridge);
+        estimator.center = false;
+        let model = estimator.fit(&z.select_rows(&others), &Matrix::column_vector(target)).unwrap().model;
+        x.get(i, 0) - mean - scale * model.predict(&z.select_rows(&[i])).unwrap()[(0, 0)]
+    };
+    let found = residuals(&x, &z).unwrap();
+    let matches = |ridge: &f64| (0..n).all(|i| (found.get(i, 0) - left_out(*ridge, i)).abs() < 1e-8);
+    assert!(default_ridges().iter().any(matches));
+}
+
 #[test]
 fn an_aggregated_test_finds_what_one_lengthscale_misses() {
     let mut s = Stream(2);
@@ -497,7 +546,14 @@ fn the_witness_is_a_difference_of_means() {
     for (at, value) in found.at.iter().zip(&found.values) {
         assert!((value - (mean(&x, *at) - mean(&z, *at))).abs() < 1e-14);
     }
-    assert!(found.std_error.iter().all(|e| *e > 0.0 && *e < 0.2));
+    let variance = |t: &Table, at: f64| {
+        let k: Vec<f64> = t.column(0).iter().map(|v| (-(v - at).powi(2) / (2.0 * 0.49)).exp()).collect();
+        let mean = mean(t, at);
+        k.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (k.len() * (k.len() - 1)) as f64
+    };
+    for (at, error) in found.at.iter().zip(&found.std_error) {
+        assert!((error.powi(2) - variance(&x, *at) - variance(&z, *at)).abs() < 1e-14);
+    }
 }
 
 #[test]
