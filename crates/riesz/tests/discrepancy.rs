@@ -607,6 +607,13 @@ fn bad_input_is_named() {
     let settings = Settings { attribute: Attribute::Nothing, ..Settings::default() };
     assert_eq!(TwoSampleTest { settings, ..tied }.run(&x, &x).unwrap().attributions, None);
 
+    // A product of 600 linear factors, a million each: out of range.
+    let wide = Table::from_rows(&vec![vec![1e3; 600]; 4]).unwrap();
+    let linear = |j| Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] };
+    let product = (0..600).map(|j| linear(j).into()).reduce(|a: Kernel, b: Kernel| a * b).unwrap();
+    let overflows = TwoSampleTest { kernels: vec![product], ..TwoSampleTest::default() };
+    assert!(matches!(overflows.run(&wide, &wide), Err(Error::Overflow { .. })));
+
     let depends = IndependenceTest::default();
     assert!(matches!(depends.run(&x, &one), Err(Error::Shape { .. })));
     assert!(matches!(depends.run(&equal, &equal), Err(Error::Target { .. })));

@@ -320,12 +320,8 @@ impl<'k> Pairs<'k> {
             total.size += part.size;
         }
         total.bound += total.empty.abs();
-        if total.observed.iter().all(|v| v.is_finite()) {
-            return Ok(total);
-        }
-        let remedy =
-            "the kernel is not bounded on these rows: standardise the columns or choose a bounded kernel";
-        Err(Error::Overflow { what: "the sum of the kernel over all pairs of rows".into(), remedy })
+        finite(&total.observed)?;
+        Ok(total)
     }
 
     /// Adds a tile with the sample's weights.
@@ -560,8 +556,18 @@ impl<'k> Pairs<'k> {
             total.iter_mut().zip(part).for_each(|(t, v)| *t += v);
             error += bound;
         }
+        finite(&total)?;
         Ok((total, error))
     }
+}
+
+fn finite(sums: &[f64]) -> Result<()> {
+    if sums.iter().all(|v| v.is_finite()) {
+        return Ok(());
+    }
+    let remedy =
+        "the kernel is not bounded on these rows: standardise the columns or choose a bounded kernel";
+    Err(Error::Overflow { what: "the sum of the kernel over all pairs of rows".into(), remedy })
 }
 
 /// What the engine must know of factors that it is not given.
