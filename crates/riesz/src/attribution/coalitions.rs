@@ -74,7 +74,7 @@ impl From<Matrix> for Valued {
 }
 
 /// How many coalitions are valued.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Budget {
     /// The largest number of coalitions, not counting the empty and the whole one. If all fit, values are exact.
     pub coalitions: usize,

@@ -2,13 +2,14 @@
 //! features are filled in with is an [`Absence`]; all coalitions are valued while the budget lasts, and else a sample
 //! of them, the same for all rows.
 
-use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, Sample, Valued, solve_from};
+use crate::attribution::coalitions::{Coalition, CoalitionGame, Sample, Valued, solve_from};
 use crate::error::{Error, Result};
 use crate::game::Absence;
 use crate::game::absence::{Filling, Known};
 use crate::linalg::Matrix;
+use crate::question::Question;
 use crate::random::Random;
-use crate::table::{Column, Groups, Table};
+use crate::table::{Column, Table};
 
 /// Values of a function.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,20 +30,19 @@ pub struct KernelShap {
     pub coalitions: usize,
 }
 
-/// Explains `rows` of the function `f`, from rows of a table to rows of outputs, which is asked about at most `batch` rows at a time.
+/// Asks `question` about `rows` of the function `f`, from rows of a table to rows of outputs, which is asked about at most `batch` rows at a
+/// time.
 ///
 /// # Errors
-/// Those of `f`; what is wrong with the reference or the budget; [`Error::Overflow`] if `f` answers with numbers that are not
+/// Those of `f`; what is wrong with the reference or the budget; [`Error::Parameter`] for a game that takes a kernel; [`Error::Overflow`] if `f` answers with numbers that are not
 /// finite, [`Error::Shape`] if not with one row of outputs for each row, and as many outputs each time.
 pub fn kernel_shap<E: From<Error>>(
     f: impl FnMut(&Table) -> Result<Matrix, E>,
     rows: &Table,
-    absence: &Absence,
-    groups: &Groups,
-    budget: Budget,
+    question: &Question,
     batch: usize,
 ) -> Result<KernelShap, E> {
-    kernel_shap_from(f, rows, absence, groups, budget, batch, &mut Sample::default())
+    kernel_shap_from(f, rows, question, batch, &mut Sample::default())
 }
 
 /// As [`kernel_shap`], going on from the coalitions that an earlier call on the same rows valued, and leaving them for a later call: the
@@ -53,13 +53,13 @@ pub fn kernel_shap<E: From<Error>>(
 pub fn kernel_shap_from<E: From<Error>>(
     f: impl FnMut(&Table) -> Result<Matrix, E>,
     rows: &Table,
-    absence: &Absence,
-    groups: &Groups,
-    budget: Budget,
+    question: &Question,
     batch: usize,
     sample: &mut Sample,
 ) -> Result<KernelShap, E> {
     let columns = rows.columns();
+    let (absence, budget) = (question.game.absence()?, question.budget);
+    let groups = &question.players_of(columns);
     let filling = absence.prepare(columns, groups)?;
     let mut model = Asked { f, columns, batch: batch.max(1), evaluations: 0, outputs: None };
     let at_reference = model.ask(filling.reference.rows.clone())?;

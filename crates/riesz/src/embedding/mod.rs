@@ -77,7 +77,7 @@ impl Default for ConjugateGradients {
 }
 
 /// How conditional distributions are learnt from reference rows.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Conditioning {
     /// How much they are smoothed.
     pub ridge: Ridge,
@@ -93,7 +93,8 @@ pub struct Conditioning {
     /// Seed of landmarks, features, and of the sample that the ridge is chosen on.
     pub seed: u64,
     /// Bytes of memory that may be taken: what would take more is refused beforehand, with [`Error::Memory`]. `None`, the
-    /// default, for no limit.
+    /// default, for no limit. A matter of the machine, and no part of a question's serialised form.
+    #[serde(skip)]
     pub memory: Option<u64>,
 }
 

@@ -129,7 +129,7 @@ impl<'m> ByConditioning<'m> {
 
     pub(super) fn absent(&self) -> String {
         let reference = self.learnt().rows.clone().into();
-        let game = Game::Observational { reference, conditioning: Conditioning::default() };
+        let game = Game::Observational { reference, conditional: Conditioning::default().into() };
         game.absent()
     }
 
