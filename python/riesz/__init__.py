@@ -11,7 +11,7 @@
 True
 """
 
-from . import kernels, plots
+from . import games, kernels, plots
 from ._core import __version__
 from ._discrepancy import TestResult, hsic_test, mmd_test
 from ._expansion import Expansion, UnsupportedModelError
@@ -19,6 +19,7 @@ from ._explainer import Explainer
 from ._explanation import Certificate, Explanation
 from ._protection import ProtectionPath, protection_path
 from ._sampled import Sampling
+from .games import Baseline, Functional, Interventional, MarginalProduct, Observational
 
 #: Estimators import scikit-learn, which takes longer than all the rest, so they are loaded when they are asked for.
 _ESTIMATORS = (
@@ -31,15 +32,21 @@ _ESTIMATORS = (
 )
 
 __all__ = [
+    "Baseline",
     "Certificate",
     "Expansion",
     "Explainer",
     "Explanation",
+    "Functional",
+    "Interventional",
+    "MarginalProduct",
+    "Observational",
     "ProtectionPath",
     "Sampling",
     "TestResult",
     "UnsupportedModelError",
     "__version__",
+    "games",
     "hsic_test",
     "kernels",
     "mmd_test",

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._data import is_whole
-from ._explainer import Groups, _players
+from ._data import is_whole, threads_of
 from ._explanation import Explanation
+from ._players import Groups, players_of
 from ._samples import Rows, read, read_both
-from ._settings import MAX_THREADS
 from .kernels import Kernel, _from_record
 
 __all__ = ["OfKernel", "TestResult", "Witness", "hsic_test", "mmd_test"]
@@ -355,7 +354,7 @@ def mmd_test(
         estimator == "biased",
         blocks[estimator],
         _options(attribute, groups, interactions, permutations, seed, x.names),
-        _threads(threads),
+        threads_of(threads),
     )
     result = TestResult._from_json(content, "MMD²", x.names)
     object.__setattr__(result, "_compared", (x, z, result.kernel._to_json(x.names)))
@@ -483,7 +482,7 @@ def hsic_test(
         estimator == "unbiased",
         None if decay is None else float(decay),
         _options(attribute, groups, interactions, permutations, seed, own.names),
-        _threads(threads),
+        threads_of(threads),
     )
     result = TestResult._from_json(content, "HSIC", own.names)
     if result.attributions is not None and others is not None:
@@ -528,14 +527,8 @@ def _options(attribute: Any, groups: Any, interactions: Any, permutations: Any, 
     if not is_whole(seed) or not 0 <= seed < 2**64:
         raise ValueError(f"seed = {seed!r}: it is a whole number from 0 to 2**64 - 1")
     said = attribute if isinstance(attribute, str) else "significance" if attribute else "nothing"
-    players = None if groups is None else _players(groups, None, names)
+    players = None if groups is None else players_of(groups, None, names)
     return said, players, bool(interactions), int(permutations), int(seed)
-
-
-def _threads(threads: Any) -> int | None:
-    if threads is None or (is_whole(threads) and 1 <= threads <= MAX_THREADS):
-        return threads
-    raise ValueError(f"threads = {threads!r}: it is a whole number from 1 to {MAX_THREADS}, or None for one a core")
 
 
 def _same_rows(rows: Rows, what: str, x: Rows) -> None:

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
-use riesz::attribution::coalitions::Budget;
 use riesz::fit::{
     ClassWeight, GaussianProcess, GaussianProcessClassifier, GpFit, GpcFit, KernelLogisticRegression,
     KernelRidge, NewtonState, Penalty, SupportVectorClassifier, SupportVectorRegressor, Tune,
 };
-use riesz::{Column, Game, Kernel, Matrix, Table};
+use riesz::question::Subject;
+use riesz::{Column, Kernel, Matrix, Table};
 
+use crate::question::Settings;
 use crate::{Expansion, matrix, refuse, refuse_in_python, table};
 
 /// A kernel in riesz's JSON form.
@@ -75,36 +76,17 @@ pub fn functionals<'py>(
     kernel: &str,
     names: Vec<String>,
     x: PyReadonlyArray2<'_, f64>,
-    game: &str,
+    settings: &Settings,
     background: PyReadonlyArray2<'_, f64>,
     groups: Vec<(String, Vec<usize>)>,
     protected: Vec<String>,
-    ridge: Option<f64>,
-    landmarks: Option<usize>,
-    random_features: Option<usize>,
-    coalitions: usize,
-    seed: u64,
 ) -> PyResult<(Bound<'py, PyArray2<f64>>, Option<usize>)> {
     let kernel = self::kernel(kernel)?;
-    let rows: Table = named(names.clone(), &background)?;
     let x = named(names, &x)?;
-    let game = match game {
-        "interventional" => Game::Interventional { background: rows.into() },
-        "observational" => Game::Observational {
-            reference: rows.into(),
-            conditioning: crate::conditioning(
-                ridge,
-                crate::approximation(landmarks, random_features, None),
-                seed,
-            ),
-        },
-        other => return Err(refuse(format!("features are not protected in the {other} game"))),
-    };
-    let groups = crate::players(x.columns(), groups)?;
-    let budget = Budget { coalitions, std_error: None, seed };
-    let found = py
-        .detach(|| riesz::regularised::penalty(&kernel, &x, game, Some(groups), &protected, 0.0, budget))
-        .map_err(refuse)?;
+    let question = settings.ask(Subject::Protection, x.columns(), Some(&background), None, None)?;
+    let question = question.with_players(Some(crate::players(x.columns(), groups)?));
+    let found =
+        py.detach(|| riesz::regularised::penalty(&kernel, &x, question, &protected, 0.0)).map_err(refuse)?;
     let Penalty { functionals: z, sampled, .. } = found;
     Ok((crate::matrix(z.rows(), z.cols(), z.data().to_vec())?.into_pyarray(py), sampled))
 }

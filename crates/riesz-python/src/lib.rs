@@ -3,6 +3,7 @@
 
 mod discrepancy;
 mod fit;
+mod question;
 mod sampling;
 
 use std::sync::Arc;
@@ -15,16 +16,16 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReado
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use riesz::attribution::coalitions::{self, Budget};
+use riesz::attribution::coalitions;
 use riesz::format::model::{self, SavedModel};
 use riesz::format::{explanation, libsvm};
+use riesz::question::{Budget, Subject};
 use riesz::table::{Groups, level_of_number, level_of_text};
-use riesz::{
-    Approximation, Background, Column, ColumnKind, Conditioning, ConjugateGradients, Exactness, Explanation,
-    Game, Kernel, Matrix, Ridge, Table,
-};
+use riesz::{Column, ColumnKind, Exactness, Explanation, Game, Kernel, Matrix, Table};
 use riesz_report::{PlotOptions, ReportOptions, Theme};
 use self_cell::self_cell;
+
+use question::{Question, Settings};
 
 /// Values, base values, predictions and residuals; bounds, or else standard errors and evaluations; facts about the run; the coalitions
 /// that a larger budget goes on from.
@@ -71,38 +72,6 @@ fn table(columns: &[Column], rows: ArrayView2<'_, f64>) -> riesz::Result<Table> 
 /// Row-major numbers as an array; their number is the product of the sizes.
 fn matrix(rows: usize, cols: usize, numbers: Vec<f64>) -> PyResult<Array2<f64>> {
     Array2::from_shape_vec((rows, cols), numbers).map_err(refuse)
-}
-
-/// What conditional distributions are learnt through; Python lets at most one of them through.
-pub(crate) fn approximation(
-    landmarks: Option<usize>,
-    random_features: Option<usize>,
-    conjugate_gradients: Option<f64>,
-) -> Approximation {
-    match (landmarks, random_features, conjugate_gradients) {
-        (Some(count), ..) => Approximation::Landmarks(count),
-        (_, Some(count), _) => Approximation::RandomFeatures(count),
-        (.., Some(tolerance)) => {
-            Approximation::ConjugateGradients(ConjugateGradients { tolerance, ..Default::default() })
-        }
-        _ => Approximation::Exact,
-    }
-}
-
-/// How conditional distributions are learnt.
-pub(crate) fn conditioning(ridge: Option<f64>, approximation: Approximation, seed: u64) -> Conditioning {
-    let ridge = ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
-    Conditioning { ridge, approximation, seed, memory: free_memory(), ..Conditioning::default() }
-}
-
-/// Bytes of memory that are free, in the machine and in what of it this process may use; `None` where it is not known.
-fn free_memory() -> Option<u64> {
-    let mut system = sysinfo::System::new();
-    system.refresh_memory();
-    // What a container's limit counts as used holds files that were read, which make way.
-    let own =
-        system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory.saturating_sub(limits.rss));
-    Some(system.available_memory().min(own)).filter(|bytes| *bytes > 0)
 }
 
 /// Whether the values of so many coalitions of so many rows and outputs are few enough to be kept with an explanation: 1 GB.
@@ -303,7 +272,8 @@ self_cell!(
 struct Explainer {
     owned: Owned,
     pool: rayon::ThreadPool,
-    seed: u64,
+    /// Without the rows of its game.
+    budget: Budget,
     /// Whether the game values coalitions.
     by_coalitions: bool,
     absent: String,
@@ -313,60 +283,38 @@ struct Explainer {
 #[pymethods]
 impl Explainer {
     #[new]
-    #[pyo3(signature = (model, game, background, weights, groups, threads, ridge, landmarks, random_features, conjugate_gradients, seed))]
-    #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
     fn new(
         py: Python<'_>,
         model: &Expansion,
-        game: &str,
+        settings: &Settings,
         background: Option<PyReadonlyArray2<'_, f64>>,
         weights: Option<PyReadonlyArray1<'_, f64>>,
-        groups: Option<Vec<(String, Vec<usize>)>>,
+        groups: Vec<(String, Vec<usize>)>,
         threads: Option<usize>,
-        ridge: Option<f64>,
-        landmarks: Option<usize>,
-        random_features: Option<usize>,
-        conjugate_gradients: Option<f64>,
-        seed: u64,
     ) -> PyResult<Self> {
         let columns = model.model.columns();
-        let rows = || -> PyResult<Background> {
-            let rows = background.as_ref().ok_or_else(|| refuse("this game needs a background"))?;
-            let rows = table(columns, rows.as_array()).map_err(refuse)?;
-            Ok(Background { rows, weights: weights.as_ref().map(|w| w.as_array().to_vec()) })
-        };
-        let game = match game {
-            "functional" => Game::Functional,
-            "baseline" => Game::Baseline { point: rows()?.rows },
-            "interventional" => Game::Interventional { background: rows()? },
-            "marginal-product" => Game::MarginalProduct { background: rows()? },
-            "observational" => Game::Observational {
-                reference: match &background {
-                    Some(_) => rows()?,
-                    None => model.model.points.clone().into(),
-                },
-                conditioning: conditioning(
-                    ridge,
-                    approximation(landmarks, random_features, conjugate_gradients),
-                    seed,
-                ),
-            },
-            other => return Err(refuse(format!("there is no game '{other}'"))),
-        };
-        let groups = groups.map(|groups| players(columns, groups)).transpose()?;
-        let absent = game.absent();
-        let by_coalitions = matches!(game, Game::Observational { .. });
-        let pool = pool(threads)?;
+        let own = Some(&model.model.points);
+        let question = settings.ask(Subject::Model, columns, background.as_ref(), weights.as_ref(), own)?;
+        let question = question.with_players(Some(players(columns, groups)?));
+        let absent = question.game.absent();
+        let by_coalitions = matches!(question.game, Game::Observational { .. });
+        let (pool, budget) = (pool(threads)?, question.budget);
         let owner = model.model.clone();
         let stop = Arc::new(AtomicBool::new(false));
         let prepare = || {
             Owned::try_new(owner, |model| {
-                let explainer = riesz::Explainer::new(model, game, groups)?;
-                Ok::<_, riesz::Error>(explainer.with_stop(stop.clone()))
+                Ok::<_, riesz::Error>(riesz::Explainer::new(model, question)?.with_stop(stop.clone()))
             })
         };
         let owned = py.detach(|| pool.install(prepare)).map_err(refuse)?;
-        Ok(Self { owned, pool, seed, by_coalitions, absent, stop })
+        Ok(Self { owned, pool, budget, by_coalitions, absent, stop })
+    }
+
+    /// Why values are estimated within a budget, if they are.
+    #[pyo3(signature = (budget=None))]
+    fn sampled_because(&self, budget: Option<question::Budget>) -> Option<String> {
+        let players = self.owned.borrow_dependent().groups().players().len();
+        self.by_coalitions.then(|| self.within(budget).sampled_because(players)).flatten()
     }
 
     /// What an absent feature means, in a sentence.
@@ -390,7 +338,7 @@ impl Explainer {
     /// Values (rows, outputs, players), base values (outputs), predictions and residuals (rows, outputs); bounds (rows, outputs), or
     /// else standard errors (as values) and evaluations; facts about the run; if values are estimated, their coalitions, from which
     /// another call on the same rows goes on within a budget of its own.
-    #[pyo3(signature = (rows, coalitions, std_error, sample))]
+    #[pyo3(signature = (rows, budget=None, sample=None))]
     fn explain<'py>(
         &self,
         py: Python<'py>,
@@ -404,11 +352,11 @@ impl Explainer {
         let columns = self.owned.borrow_owner().columns();
         let (n, m, p) = (rows.nrows(), explainer.base().len(), explainer.groups().players().len());
         let mut whole: Option<Explanation> = None;
-        let budget = Budget { coalitions, std_error, seed: self.seed };
+        let budget = self.within(budget);
+        let sampled = self.by_coalitions && budget.sampled_because(p).is_some();
         let all = if p < 60 { (1_usize << p).saturating_sub(2) } else { usize::MAX };
         // What is sampled is kept, and kept in one piece.
-        let sampled = self.by_coalitions && (std_error.is_some() || coalitions < all);
-        let mut kept = (sampled && may_keep(coalitions.min(all), n * m) || sample.is_some())
+        let mut kept = (sampled && may_keep(budget.coalitions.min(all), n * m) || sample.is_some())
             .then(|| sample.cloned().unwrap_or_default());
         let (mut done, mut chunk) = (0, if kept.is_some() { n } else { explainer.rows_at_once() });
         loop {
@@ -463,6 +411,13 @@ impl Explainer {
             provenance.run.into_iter().map(|fact| (fact.name, fact.value)).collect(),
             kept,
         ))
+    }
+}
+
+impl Explainer {
+    /// The budget, or one of its own.
+    fn within(&self, budget: Option<question::Budget>) -> Budget {
+        budget.map_or(self.budget, |(coalitions, std_error)| Budget { coalitions, std_error, ..self.budget })
     }
 }
 
@@ -548,7 +503,7 @@ fn svg(
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::{Expansion, Explainer, Sample, check, codes, report, svg};
+    use super::{Expansion, Explainer, Question, Sample, Settings, check, codes, report, svg};
 
     #[pymodule_export]
     use super::discrepancy::{hsic_test, mmd_test, rank_features, witness};

@@ -85,6 +85,18 @@ pub struct Budget {
     pub seed: u64,
 }
 
+impl Budget {
+    /// Why the values of so many players are sampled, where coalitions are valued: `None` if it is all of them.
+    pub fn sampled_because(&self, players: usize) -> Option<String> {
+        let coalitions = self.coalitions;
+        if self.std_error.is_some() {
+            return Some("a standard error was asked for".into());
+        }
+        let all = if players < 60 { (1_usize << players).saturating_sub(2) } else { usize::MAX };
+        (all > coalitions).then(|| format!("{players} features have more than {coalitions} coalitions"))
+    }
+}
+
 impl Default for Budget {
     /// 4096 coalitions: all of them up to 12 players.
     fn default() -> Self {

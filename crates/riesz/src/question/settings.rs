@@ -70,11 +70,16 @@ pub struct Setting {
 }
 
 /// What is asked for, in words: the settings that decide on the use of others.
-struct Asked {
-    subject: Subject,
-    game: &'static str,
-    conditional: &'static str,
-    estimator: &'static str,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// Of what.
+    pub subject: Subject,
+    /// The game, one of [`Game::NAMES`].
+    pub game: &'static str,
+    /// Where conditional distributions come from: `kernel`, `gaussian` or `copula`.
+    pub conditional: &'static str,
+    /// How a function's values are found: `permutation` or `kernel_shap`.
+    pub estimator: &'static str,
 }
 
 impl Asked {
@@ -343,22 +348,15 @@ impl Settings {
 
     /// Whether values of a model whose kernel is known are to be found from its answers all the same.
     pub fn asks_for_answers(&self) -> bool {
-        ["estimator", "conditional", "draws", "permutations"].iter().any(|name| self.0.contains_key(*name))
-            && self.choice("conditional", &CONDITIONAL) != Some("kernel")
+        let drawn = self.choice("conditional", &CONDITIONAL).is_some_and(|way| way != "kernel");
+        drawn || self.0.contains_key("estimator") || self.0.contains_key("permutations")
     }
 
-    /// The question that these settings ask of `subject`. `source` says which rows for absent features there are, and `rows` gives them
-    /// for the game of this name; without a source it is asked for those of the observational game alone, which are the model's own
-    /// support points.
+    /// What these settings ask of `subject`, for which there are rows from `source`.
     ///
     /// # Errors
-    /// [`Error::Unused`] for a setting that has no use in the game; [`Error::Parameter`]; those of `rows`.
-    pub fn question<E: From<Error>>(
-        &self,
-        subject: Subject,
-        source: Option<Source>,
-        rows: impl FnOnce(&'static str) -> Result<Background, E>,
-    ) -> Result<Question, E> {
+    /// [`Error::Unused`] for a setting that has no use in the game; [`Error::Parameter`] for what cannot be asked.
+    pub fn check(&self, subject: Subject, source: Option<Source>) -> Result<Asked> {
         let game = self.game(subject, source)?;
         let conditional = self.choice("conditional", &CONDITIONAL).unwrap_or(CONDITIONAL[0]);
         let estimator = self.choice("estimator", &ESTIMATORS).unwrap_or_else(|| match subject {
@@ -369,14 +367,30 @@ impl Settings {
         for setting in SETTINGS.iter().filter(|setting| self.0.contains_key(setting.name)) {
             if !(setting.used)(&asked) {
                 let (setting, belongs) = (setting.name.into(), setting.belongs.into());
-                return Err(Error::Unused { setting, belongs }.into());
+                return Err(Error::Unused { setting, belongs });
             }
         }
         if estimator == "permutation" && game == "observational" {
             let allowed =
                 "permutations estimate the interventional game: the observational one takes kernel_shap";
-            return Err(Error::parameter("estimator", estimator, allowed).into());
+            return Err(Error::parameter("estimator", estimator, allowed));
         }
+        Ok(asked)
+    }
+
+    /// The question that these settings ask of `subject`. `source` says which rows for absent features there are, and `rows` gives them
+    /// for the game of this name; without a source it is asked for those of the observational game alone, which are the model's own
+    /// support points.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check) and of `rows`.
+    pub fn question<E: From<Error>>(
+        &self,
+        subject: Subject,
+        source: Option<Source>,
+        rows: impl FnOnce(&'static str) -> Result<Background, E>,
+    ) -> Result<Question, E> {
+        let Asked { game, conditional, estimator, .. } = self.check(subject, source)?;
         let seed = self.0.get("seed").and_then(Value::as_u64).unwrap_or(0);
         let game = match game {
             "functional" => Game::Functional,
