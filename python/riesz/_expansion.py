@@ -11,12 +11,9 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._core import UnsupportedModelError
 from ._data import as_numbers, names_of, numbered
 from .kernels import Kernel
-
-
-class UnsupportedModelError(TypeError):
-    """The model, or a part of it that the message names, has no exact values."""
 
 
 class Expansion:

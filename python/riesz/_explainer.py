@@ -117,7 +117,13 @@ class Explainer:
     ) -> None:
         if isinstance(model, (str, os.PathLike)):
             model = Expansion.load(model)
-        budget = {"estimator": estimator, "coalitions": coalitions, "std_error": std_error, "permutations": permutations, "seed": seed}
+        budget = {
+            "estimator": estimator,
+            "coalitions": coalitions,
+            "std_error": std_error,
+            "permutations": permutations,
+            "seed": seed,
+        }
         # What pickles and copies are made of.
         self._arguments = {
             "model": model,

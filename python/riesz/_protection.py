@@ -44,7 +44,8 @@ def functionals(estimator: Any, kernel: str, names: list[str], X: np.ndarray) ->
         raise ValueError("protect_game's background has no rows")
     groups = players(estimator.protect, names)
     settings = settings_of({**game._settings(names), **_budget(estimator)})
-    return _core.functionals(kernel, names, X, settings, rows, groups, [name for name, _ in groups])
+    weights = None if game.weights is None else np.ascontiguousarray(game.weights, dtype=np.float64)
+    return _core.functionals(kernel, names, X, settings, rows, weights, groups, [name for name, _ in groups])
 
 
 def _budget(estimator: Any) -> dict[str, Any]:

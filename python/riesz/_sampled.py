@@ -67,9 +67,7 @@ def _row_numbers(start: int, rows: np.ndarray) -> np.ndarray:
     return np.tile(np.arange(start, start + len(rows), dtype=np.float64)[:, None], (1, rows.shape[1]))
 
 
-def permutation_estimates(
-    function: Callable[[Any], Any], X: Any, background: Any, question: _core.Question, seed: int
-) -> Found:
+def permutation_estimates(function: Callable[[Any], Any], X: Any, background: Any, question: _core.Question, seed: int) -> Found:
     """Values of ``function``, which is called with rows in the form of ``background`` (array or data frame, with its types and names),
     estimated along random orders of the players."""
     pick = _picker(background, X)

@@ -28,7 +28,13 @@ def test_a_generic_optimiser_finds_the_same_model(game, ridge):
     kernel = RBF(0.7)
     gram = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2) / (2 * 0.7**2))
     z = values_of_units(X, kernel, game, ridge, 0)
-    options = dict(kernel=kernel, alpha=0.3, protect=[0], protect_strength=20.0, protect_game=riesz.Observational(ridge=ridge) if ridge else game)
+    options = dict(
+        kernel=kernel,
+        alpha=0.3,
+        protect=[0],
+        protect_strength=20.0,
+        protect_game=riesz.Observational(ridge=ridge) if ridge else game,
+    )
     squared = riesz.KernelRidge(**options).fit(X, y)
 
     def objective(a):
@@ -108,11 +114,12 @@ def test_what_cannot_be_protected_is_said():
         ({"protect": [0], "protect_game": "shap"}, "protect_game = 'shap'"),
         ({"protect": [0], "protect_coalitions": 9}, "belongs to the observational game"),
         ({"protect_strength": 2.0}, "no feature to protect"),
-        ({"protect": [0], "kernel": "poly"}, "ties the columns"),
         ({"protect": [0], "protect_game": riesz.Interventional(np.empty((0, 4)))}, "no rows"),
     ]:
         with pytest.raises(ValueError, match=words):
             riesz.KernelRidge(**options).fit(X, y)
+    with pytest.raises(riesz.UnsupportedModelError, match="ties the columns"):
+        riesz.KernelRidge(protect=[0], kernel="poly").fit(X, y)
     with pytest.raises(ValueError, match="protects no feature"):
         riesz.protection_path(riesz.KernelRidge(), X, y, [0.0])
 

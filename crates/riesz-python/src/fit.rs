@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::fit::{
     ClassWeight, GaussianProcess, GaussianProcessClassifier, GpFit, GpcFit, KernelLogisticRegression,
@@ -12,7 +12,7 @@ use riesz::question::Subject;
 use riesz::{Column, Kernel, Matrix, Table};
 
 use crate::question::Settings;
-use crate::{Expansion, matrix, refuse, refuse_in_python, table};
+use crate::{Expansion, matrix, raise, refuse, table};
 
 /// A kernel in riesz's JSON form.
 pub(crate) fn kernel(json: &str) -> PyResult<Kernel> {
@@ -57,7 +57,7 @@ pub fn kernel_ridge(
     estimator.center = fit_intercept;
     estimator.penalty = penalty.map(self::penalty);
     let (x, y) = (named(names, &x)?, targets(&y));
-    py.detach(|| estimator.fit(&x, &y)).map(|fit| expansion(fit.model)).map_err(refuse_in_python)
+    py.detach(|| estimator.fit(&x, &y)).map(|fit| expansion(fit.model)).map_err(raise)
 }
 
 /// Functionals, strength, and of how many coalitions they are estimates.
@@ -78,12 +78,14 @@ pub fn functionals<'py>(
     x: PyReadonlyArray2<'_, f64>,
     settings: &Settings,
     background: PyReadonlyArray2<'_, f64>,
+    weights: Option<PyReadonlyArray1<'_, f64>>,
     groups: Vec<(String, Vec<usize>)>,
     protected: Vec<String>,
 ) -> PyResult<(Bound<'py, PyArray2<f64>>, Option<usize>)> {
     let kernel = self::kernel(kernel)?;
     let x = named(names, &x)?;
-    let question = settings.ask(Subject::Protection, x.columns(), Some(&background), None, None)?;
+    let question =
+        settings.ask(Subject::Protection, x.columns(), Some(&background), weights.as_ref(), None)?;
     let question = question.with_players(Some(crate::players(x.columns(), groups)?));
     let found =
         py.detach(|| riesz::regularised::penalty(&kernel, &x, question, &protected, 0.0)).map_err(refuse)?;
@@ -122,7 +124,7 @@ pub fn kernel_logistic_regression<'py>(
     estimator.keep_unfinished = true;
     estimator.start = start.map(|(coef, intercept)| NewtonState { coef: targets(&coef), intercept });
     let x = named(names, &x)?;
-    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse_in_python)?;
+    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(raise)?;
     let NewtonState { coef, intercept } = fit.end;
     let coef = matrix(coef.rows(), coef.cols(), coef.data().to_vec())?.into_pyarray(py);
     Ok((expansion(fit.model), fit.iterations, fit.converged, (coef, intercept)))
@@ -153,7 +155,7 @@ pub fn svc(
     // Without a limit of the user's own, not to converge is an error.
     estimator.keep_unfinished = max_iter.is_some();
     let x = named(names, &x)?;
-    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse_in_python)?;
+    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(raise)?;
     Ok((expansion(fit.model), fit.support, fit.iterations, fit.converged))
 }
 
@@ -179,7 +181,7 @@ pub fn svr(
     // Without a limit of the user's own, not to converge is an error.
     estimator.keep_unfinished = max_iter.is_some();
     let x = named(names, &x)?;
-    let fit = py.detach(|| estimator.fit(&x, &y)).map_err(refuse_in_python)?;
+    let fit = py.detach(|| estimator.fit(&x, &y)).map_err(raise)?;
     Ok((expansion(fit.model), fit.support, fit.iterations, fit.converged))
 }
 
@@ -216,7 +218,7 @@ impl GaussianProcessFit {
         estimator.restarts = restarts;
         estimator.seed = seed;
         let (x, y) = (named(names, &x)?, targets(&y));
-        Ok(Self { fit: py.detach(|| estimator.fit(&x, &y)).map_err(refuse_in_python)? })
+        Ok(Self { fit: py.detach(|| estimator.fit(&x, &y)).map_err(raise)? })
     }
 
     /// The posterior mean.
@@ -295,7 +297,7 @@ impl GaussianProcessClassifierFit {
         estimator.restarts = restarts;
         estimator.seed = seed;
         let x = named(names, &x)?;
-        Ok(Self { fit: py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse_in_python)? })
+        Ok(Self { fit: py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(raise)? })
     }
 
     /// The posterior mean of the latent functions.

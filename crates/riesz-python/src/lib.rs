@@ -2,6 +2,7 @@
 //! nothing else. The public classes are written in Python, in `python/riesz`.
 
 mod discrepancy;
+mod error;
 mod fit;
 mod question;
 mod sampling;
@@ -25,6 +26,7 @@ use riesz::{Column, ColumnKind, Exactness, Explanation, Game, Kernel, Matrix, Ta
 use riesz_report::{PlotOptions, ReportOptions, Theme};
 use self_cell::self_cell;
 
+pub(crate) use error::{raise, refuse};
 use question::{Question, Settings};
 
 /// Values, base values, predictions and residuals; bounds, or else standard errors and evaluations; facts about the run; the coalitions
@@ -42,28 +44,6 @@ type Parts<'py> = (
 
 /// How long to compute before looking whether the user pressed Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(200);
-
-fn refuse(error: impl std::fmt::Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
-
-/// A refusal of the library in the words of the Python classes, whose arguments have scikit-learn's names.
-fn refuse_in_python(error: riesz::Error) -> PyErr {
-    let words = [
-        ("lengthscale = ", "length_scale = "),
-        ("period = ", "periodicity = "),
-        ("tolerance = ", "tol = "),
-        ("c times weight = ", "C times weight = "),
-        ("lower c or", "lower C or"),
-        ("raise c or", "raise C or"),
-        ("lower c, raise the tolerance or raise max_iterations", "lower C, raise tol or raise max_iter"),
-        ("raise the ridge, the tolerance or the number of iterations", "raise alpha or max_iter"),
-        ("raise the ridge, or", "raise alpha, or"),
-        ("raise the ridge or noise", "raise alpha"),
-        ("and the noise", "and alpha"),
-    ];
-    refuse(words.iter().fold(error.to_string(), |text, (ours, theirs)| text.replace(ours, theirs)))
-}
 
 fn table(columns: &[Column], rows: ArrayView2<'_, f64>) -> riesz::Result<Table> {
     Table::from_column_major(columns.to_vec(), rows.nrows(), rows.t().iter().copied().collect())
@@ -136,7 +116,7 @@ impl Expansion {
         let points = table(&columns, points.as_array()).map_err(refuse)?;
         let coef = coef.as_array();
         let coef = Matrix::from_row_major(coef.nrows(), coef.ncols(), coef.iter().copied().collect());
-        let mut model = riesz::Expansion::new(kernel, points, coef, intercept).map_err(refuse_in_python)?;
+        let mut model = riesz::Expansion::new(kernel, points, coef, intercept).map_err(raise)?;
         model.output_names = output_names;
         model.validate().map_err(refuse)?;
         Ok(Self { model: Arc::new(model), groups: None })
@@ -306,7 +286,7 @@ impl Explainer {
                 Ok::<_, riesz::Error>(riesz::Explainer::new(model, question)?.with_stop(stop.clone()))
             })
         };
-        let owned = py.detach(|| pool.install(prepare)).map_err(refuse)?;
+        let owned = py.detach(|| pool.install(prepare)).map_err(raise)?;
         Ok(Self { owned, pool, budget, by_coalitions, absent, stop })
     }
 
@@ -314,7 +294,7 @@ impl Explainer {
     #[pyo3(signature = (budget=None))]
     fn sampled_because(&self, budget: Option<question::Budget>) -> Option<String> {
         let players = self.owned.borrow_dependent().groups().players().len();
-        self.by_coalitions.then(|| self.within(budget).sampled_because(players)).flatten()
+        self.within(budget).sampled_because(players).filter(|_| self.by_coalitions)
     }
 
     /// What an absent feature means, in a sentence.
@@ -343,8 +323,7 @@ impl Explainer {
         &self,
         py: Python<'py>,
         rows: PyReadonlyArray2<'_, f64>,
-        coalitions: usize,
-        std_error: Option<f64>,
+        budget: Option<question::Budget>,
         sample: Option<&Sample>,
     ) -> PyResult<Parts<'py>> {
         let rows = rows.as_array();
@@ -504,6 +483,9 @@ fn svg(
 mod _core {
     #[pymodule_export]
     use super::{Expansion, Explainer, Question, Sample, Settings, check, codes, report, svg};
+
+    #[pymodule_export]
+    use super::error::UnsupportedModelError;
 
     #[pymodule_export]
     use super::discrepancy::{hsic_test, mmd_test, rank_features, witness};

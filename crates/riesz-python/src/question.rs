@@ -6,7 +6,7 @@ use riesz::question::{Estimator, Source, Subject};
 use riesz::{Background, Column, Game};
 use serde_json::Value;
 
-use crate::{players, refuse, table};
+use crate::{players, raise, refuse, table};
 
 /// Settings of a question, by name.
 #[pyclass(frozen, module = "riesz._core")]
@@ -29,7 +29,7 @@ impl Settings {
     #[new]
     fn new(json: &str) -> PyResult<Self> {
         let given: serde_json::Map<String, Value> = serde_json::from_str(json).map_err(refuse)?;
-        Ok(Self { settings: riesz::question::Settings::new(given).map_err(refuse)? })
+        Ok(Self { settings: riesz::question::Settings::new(given).map_err(raise)? })
     }
 
     /// Whether a model is to be asked for its answers, though its kernel may be known.
@@ -42,7 +42,7 @@ impl Settings {
     fn game(&self, of_function: bool, has_background: bool) -> PyResult<&'static str> {
         let subject = if of_function { Subject::Function } else { Subject::Model };
         let source = has_background.then_some(Source::Background);
-        self.settings.check(subject, source).map(|asked| asked.game).map_err(refuse)
+        self.settings.check(subject, source).map(|asked| asked.game).map_err(raise)
     }
 }
 
@@ -65,7 +65,7 @@ impl Settings {
             (None, Some(own)) => Ok(own.clone().into()),
             (None, None) => Err(riesz::Error::parameter("background", "None", "rows are needed")),
         };
-        self.settings.question(subject, source, rows).map_err(|e: riesz::Error| refuse(e))
+        self.settings.question(subject, source, rows).map_err(raise)
     }
 }
 

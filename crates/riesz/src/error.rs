@@ -101,7 +101,7 @@ pub enum Error {
     /// A matrix that should be positive definite is not, even after the largest jitter.
     #[error(
         "the {size}x{size} {what} is not positive definite, even with {jitter:.1e} added to its diagonal: \
-         raise the ridge or noise, remove duplicate rows, or check the kernel's parameters"
+         raise the ridge, noise or alpha, remove duplicate rows, or check the kernel's parameters"
     )]
     NotPositiveDefinite {
         /// Which matrix.
