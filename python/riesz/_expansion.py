@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._core import UnsupportedModelError
 from ._data import as_numbers, names_of, numbered
 from .kernels import Kernel
 

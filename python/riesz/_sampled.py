@@ -58,8 +58,8 @@ class Kept:
 
 
 def reference_rows(background: Any, as_numbers: bool) -> np.ndarray:
-    """The rows for absent features, as the compiled half is handed them: themselves, where conditional distributions are learnt from
-    them; else, because rows are mixed and never changed, for each cell the number of the row that it comes from."""
+    """The rows for absent features as the compiled half is handed them: themselves, where conditional distributions are learnt
+    from them; else, because rows are mixed and never changed, for each cell the number of the row that it comes from."""
     return _numbers(background, "the background") if as_numbers else _row_numbers(0, as_cells(background))
 
 
@@ -68,8 +68,8 @@ def _row_numbers(start: int, rows: np.ndarray) -> np.ndarray:
 
 
 def permutation_estimates(function: Callable[[Any], Any], X: Any, background: Any, question: _core.Question, seed: int) -> Found:
-    """Values of ``function``, which is called with rows in the form of ``background`` (array or data frame, with its types and names),
-    estimated along random orders of the players."""
+    """Values of ``function``, which is called with rows in the form of ``background`` (array or data frame, with its types and
+    names), estimated along random orders of the players."""
     pick = _picker(background, X)
     ask = lambda sources: _answer(function, pick(sources.astype(np.intp)))
     numbers = _row_numbers(len(as_cells(background)), as_cells(X))

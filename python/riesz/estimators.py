@@ -220,11 +220,12 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
     protect_strength : float, default 1
         The penalty is ``protect_strength / n * sum of squared values``.
     protect_game : {"interventional", "observational"} or game, default "interventional"
-        The game of these values, by default against the training rows; :class:`riesz.Observational` and :class:`riesz.Interventional`
-        carry another background and settings. The observational one also takes away what other features say of the protected ones.
+        The game of these values, by default against the training rows; :class:`riesz.Observational` and
+        :class:`riesz.Interventional` carry another background and settings. The observational one also takes away what other
+        features say of the protected ones.
     protect_coalitions, protect_seed : int, optional
-        Observational game of more than 16 features: what is penalised is estimated from so many coalitions (by default 4096), drawn
-        with this seed.
+        Observational game of more than 16 features: what is penalised is estimated from so many coalitions (by default 4096),
+        drawn with this seed.
     """
 
     def __init__(
@@ -393,11 +394,12 @@ class KernelLogisticRegression(_Protecting, _Classifier):
     protect_strength : float, default 1
         The penalty is ``protect_strength / n * sum of squared values``.
     protect_game : {"interventional", "observational"} or game, default "interventional"
-        The game of these values, by default against the training rows; :class:`riesz.Observational` and :class:`riesz.Interventional`
-        carry another background and settings. The observational one also takes away what other features say of the protected ones.
+        The game of these values, by default against the training rows; :class:`riesz.Observational` and
+        :class:`riesz.Interventional` carry another background and settings. The observational one also takes away what other
+        features say of the protected ones.
     protect_coalitions, protect_seed : int, optional
-        Observational game of more than 16 features: what is penalised is estimated from so many coalitions (by default 4096), drawn
-        with this seed.
+        Observational game of more than 16 features: what is penalised is estimated from so many coalitions (by default 4096),
+        drawn with this seed.
     """
 
     def __init__(
