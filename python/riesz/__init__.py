@@ -17,7 +17,7 @@ from ._discrepancy import TestResult, hsic_test, mmd_test
 from ._expansion import Expansion, UnsupportedModelError
 from ._explainer import Explainer
 from ._explanation import Certificate, Explanation
-from ._protection import ProtectionPath, protection_path
+from ._protection_path import ProtectionPath, protection_path
 from ._sampled import Sampling
 from .games import Baseline, Functional, Interventional, MarginalProduct, Observational
 

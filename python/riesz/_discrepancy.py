@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
+from . import _core, plots
 from ._data import is_whole, threads_of
 from ._explanation import Explanation
 from ._players import Groups, players_of
@@ -49,8 +49,6 @@ class Witness:
 
     def plot(self, ax: Any = None) -> Any:
         """:func:`riesz.plots.witness`."""
-        from . import plots
-
         return plots.witness(self, ax=ax)
 
     def __repr__(self) -> str:
@@ -170,8 +168,6 @@ class TestResult:
 
     def plot(self, ax: Any = None, max_display: int | None = 10) -> Any:
         """:func:`riesz.plots.attributions`."""
-        from . import plots
-
         return plots.attributions(self, ax=ax, max_display=max_display)
 
     def witness(self, feature: str | int) -> Witness:
