@@ -12,9 +12,9 @@ True
 """
 
 from . import games, kernels, plots
-from ._core import __version__
+from ._core import UnsupportedModelError, __version__
 from ._discrepancy import TestResult, hsic_test, mmd_test
-from ._expansion import Expansion, UnsupportedModelError
+from ._expansion import Expansion
 from ._explainer import Explainer
 from ._explanation import Certificate, Explanation
 from ._protection_path import ProtectionPath, protection_path

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._core import UnsupportedModelError
 from ._data import as_cells, check_columns, is_numbered, is_whole, names_of, numbered, threads_of
-from ._expansion import Expansion, UnsupportedModelError
+from ._expansion import Expansion
 from ._explanation import Explanation, Provenance
 from ._gpytorch import is_gpytorch
 from ._gpytorch import read as read_gpytorch

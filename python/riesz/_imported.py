@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ._core import UnsupportedModelError
 from ._data import names_of, numbered
-from ._expansion import Expansion, UnsupportedModelError
+from ._expansion import Expansion
 
 
 @dataclass

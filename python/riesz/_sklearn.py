@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from . import kernels as rk
+from ._core import UnsupportedModelError
 from ._data import as_cells, numbered
-from ._expansion import Expansion, UnsupportedModelError
+from ._expansion import Expansion
 from ._imported import Imported, Read
 
 #: Support points at which an expansion is compared with its model.
