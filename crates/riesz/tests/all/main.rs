@@ -14,6 +14,7 @@ mod logistic;
 mod observational;
 mod penalty;
 mod permutation;
+mod question;
 mod ridge;
 mod robustness;
 mod selection;
