@@ -155,7 +155,8 @@ class Explainer:
                 raise UnsupportedModelError("its answers were asked for")
             self._prepare_cores()
         except UnsupportedModelError as error:
-            self._prepare_estimates(error)
+            known = asked is not None and asked.name in ("functional", "marginal-product")
+            self._prepare_estimates(error, known)
 
     def _check_background(self) -> None:
         """Every game and way needs a background of the right width, and its weights."""
@@ -190,11 +191,11 @@ class Explainer:
         place = {name: k for k, (name, _) in enumerate(self._players)}
         self._used = [place[name] for name, _ in self._cores[0].players]
 
-    def _prepare_estimates(self, refusal: UnsupportedModelError) -> None:
+    def _prepare_estimates(self, refusal: UnsupportedModelError, takes_a_kernel: bool) -> None:
         imported, background = self._imported, self._background
         if imported.function is None:
             raise refusal
-        if background is None:
+        if background is None or takes_a_kernel:
             raise UnsupportedModelError(
                 f"{refusal}; riesz estimates such values, with standard errors, given a background and the interventional or "
                 "observational game"

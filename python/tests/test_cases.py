@@ -21,7 +21,7 @@ def read(path):
     core = _core.Expansion(json.dumps(case["kernel"]), points, coef, case["intercept"], names, outputs)
     question = {"background": case["background"], "game": case["game"]}
     if "ridge" in case:
-        question["ridge"] = case["ridge"]
+        question["game"] = riesz.Observational(ridge=case["ridge"])
     values = np.array(case["values"]).transpose(0, 2, 1)
     base_values = np.tile(case["base_values"], (len(case["rows"]), 1))
     expected = {"values": values, "base_values": base_values, "predictions": np.array(case["predictions"])}

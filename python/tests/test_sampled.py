@@ -177,7 +177,7 @@ def test_what_cannot_be_estimated_is_said(data):
         riesz.Explainer(poly, X[:5], game="marginal_product")
     with pytest.raises(riesz.UnsupportedModelError, match="the function .*<lambda> is not known to have a kernel"):
         riesz.Explainer(lambda rows: rows[:, 0])
-    with pytest.raises(ValueError, match="the baseline game has one baseline, but the background has 2 rows"):
+    with pytest.raises(ValueError, match="the baseline has 2 rows, but 1 are expected"):
         riesz.Explainer(poly, X[:2], game="baseline")
     with pytest.raises(ValueError, match="permutations = 1"):
         riesz.Explainer(poly, X[:2], permutations=1)

@@ -204,7 +204,7 @@ impl Game {
 }
 
 /// A baseline, which has one row.
-fn one_row(point: &Table) -> Result<Table> {
+pub(crate) fn one_row(point: &Table) -> Result<Table> {
     if point.rows() == 1 {
         return Ok(point.clone());
     }

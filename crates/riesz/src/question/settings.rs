@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Budget, Estimator, Question};
 use crate::embedding::{Approximation, Conditioning, ConjugateGradients, Ridge};
 use crate::error::{Error, Result, listed};
-use crate::game::{Background, Conditional, Game};
+use crate::game::{Background, Conditional, Game, one_row};
 use crate::kernel::{Kernel, KernelExpression, Units};
 use crate::table::Table;
 
@@ -394,7 +394,7 @@ impl Settings {
         let seed = self.0.get("seed").and_then(Value::as_u64).unwrap_or(0);
         let game = match game {
             "functional" => Game::Functional,
-            "baseline" => Game::Baseline { point: rows(game)?.rows },
+            "baseline" => Game::Baseline { point: one_row(&rows(game)?.rows)? },
             "interventional" => Game::Interventional { background: rows(game)? },
             "marginal-product" => Game::MarginalProduct { background: rows(game)? },
             _ => {

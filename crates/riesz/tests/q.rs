@@ -1,0 +1,1 @@
+#[path = "all/question.rs"] mod question;
