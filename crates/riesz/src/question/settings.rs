@@ -193,7 +193,7 @@ pub const SETTINGS: [Setting; 14] = [
         bare: None,
         help: "Gaussian and copula distributions: draws for each coalition and row [default: 100]",
         belongs: "conditional distributions that are gaussian or copula",
-        used: |asked| asked.observational() && asked.conditional != "kernel",
+        used: |asked| asked.observational() && !asked.has_kernel() && asked.conditional != "kernel",
     },
     Setting {
         name: "estimator",

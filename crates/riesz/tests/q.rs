@@ -1,1 +1,0 @@
-#[path = "all/question.rs"] mod question;
