@@ -16,7 +16,7 @@ from ._explainer import Groups, _players
 from ._explanation import Explanation
 from ._samples import Rows, read, read_both
 from ._settings import MAX_THREADS
-from .kernels import Kernel, _from_record
+from .kernels import Kernel, _from_json
 
 __all__ = ["OfKernel", "TestResult", "Witness", "hsic_test", "mmd_test"]
 
@@ -105,7 +105,7 @@ class TestResult:
     def _from_json(cls, content: bytes, name: str, names: list[str]) -> TestResult:
         record = json.loads(content)
         kernels = [
-            OfKernel(_from_record(one["kernel"], names), float(one["statistic"]), one["p_value"]) for one in record["by_kernel"]
+            OfKernel(_from_json(json.dumps(one["kernel"]), names), float(one["statistic"]), one["p_value"]) for one in record["by_kernel"]
         ]
         more: dict[str, Any] = {}
         if record["attributions"] is not None:

@@ -3,6 +3,7 @@
 
 mod discrepancy;
 mod fit;
+mod kernel;
 mod sampling;
 
 use std::sync::Arc;
@@ -50,7 +51,6 @@ fn refuse(error: impl std::fmt::Display) -> PyErr {
 fn refuse_in_python(error: riesz::Error) -> PyErr {
     let words = [
         ("lengthscale = ", "length_scale = "),
-        ("period = ", "periodicity = "),
         ("tolerance = ", "tol = "),
         ("c times weight = ", "C times weight = "),
         ("lower c or", "lower C or"),
@@ -549,6 +549,9 @@ fn svg(
 mod _core {
     #[pymodule_export]
     use super::{Expansion, Explainer, Sample, check, codes, report, svg};
+
+    #[pymodule_export]
+    use super::kernel::{FactorKind, factors, kernel, kernel_terms};
 
     #[pymodule_export]
     use super::discrepancy::{hsic_test, mmd_test, rank_features, witness};
