@@ -105,7 +105,8 @@ class TestResult:
     def _from_json(cls, content: bytes, name: str, names: list[str]) -> TestResult:
         record = json.loads(content)
         kernels = [
-            OfKernel(_from_json(json.dumps(one["kernel"]), names), float(one["statistic"]), one["p_value"]) for one in record["by_kernel"]
+            OfKernel(_from_json(json.dumps(one["kernel"]), names), float(one["statistic"]), one["p_value"])
+            for one in record["by_kernel"]
         ]
         more: dict[str, Any] = {}
         if record["attributions"] is not None:

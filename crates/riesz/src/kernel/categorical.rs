@@ -23,7 +23,7 @@ impl Categorical {
     pub(super) const DECLARED: &'static [&'static Declaration] = &[&Declaration {
         names: &["categorical"],
         python: "Categorical",
-        formula: "1 where levels are equal, else similarity; multiplied over its columns",
+        formula: "1 if equal, else similarity",
         categorical: true,
         arguments: &[SIMILARITY],
         make: |columns, values| {

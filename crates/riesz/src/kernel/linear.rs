@@ -26,7 +26,7 @@ impl Linear {
     pub(super) const DECLARED: &'static [&'static Declaration] = &[&Declaration {
         names: &["linear"],
         python: "Linear",
-        formula: "Σ (u - center) (v - center) / scale²",
+        formula: "u·v",
         categorical: false,
         arguments: &[CENTER, SCALE],
         make: |columns, values| {

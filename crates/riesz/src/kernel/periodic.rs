@@ -29,7 +29,7 @@ impl Periodic {
     pub(super) const DECLARED: &'static [&'static Declaration] = &[&Declaration {
         names: &["periodic"],
         python: "Periodic",
-        formula: "exp(-2 sin²(π (u - v) / period) / lengthscale²), multiplied over its columns",
+        formula: "exp(-2 sin²(π (u - v) / period) / lengthscale²)",
         categorical: false,
         arguments: &[PERIOD, LENGTHSCALE],
         make: |columns, values| {

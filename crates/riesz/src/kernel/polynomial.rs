@@ -36,7 +36,7 @@ impl Polynomial {
     pub(super) const DECLARED: &'static [&'static Declaration] = &[&Declaration {
         names: &["polynomial", "poly"],
         python: "Polynomial",
-        formula: "(gamma Σ (u - center) (v - center) / scale² + coef0)^degree",
+        formula: "(gamma u·v + coef0)^degree",
         categorical: false,
         arguments: &[DEGREE, GAMMA, COEF0, CENTER.in_python(""), SCALE.in_python("")],
         make: |columns, values| {

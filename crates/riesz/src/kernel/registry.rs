@@ -326,19 +326,18 @@ impl Declaration {
 /// How kernels are written, for the help of commands: every factor with its arguments and formula.
 pub fn help() -> String {
     let mut text = String::from(
-        "Kernels are these factors, joined by + and *, with numbers as weights; r is a distance over the length scale:\n",
+        "Kernels are these factors, joined by + and *, with numbers as weights. r is the distance over the\n\
+         length scale, and u·v the inner product of centred and scaled columns:\n",
     );
     let constant = ("constant(value=1)".to_string(), "value", &["constant"][..]);
     let rows: Vec<_> =
         registry().map(|one| (one.usage(), one.formula, one.names)).chain([constant]).collect();
     let width = rows.iter().map(|(usage, ..)| usage.chars().count()).max().unwrap_or(0);
     for (usage, formula, names) in &rows {
-        let also = if names.len() > 1 { format!("; also {}", names[1..].join(", ")) } else { String::new() };
+        let also = names[1..].iter().map(|name| format!(", also {name}")).collect::<String>();
         let _ = writeln!(text, "  {usage:width$}  {formula}{also}");
     }
-    text.push_str(
-        "Beside these arguments, a factor takes the columns that it reads, by default all. They are:\n",
-    );
+    text.push_str("Columns to read are named among the arguments, by default all are read; the others are:");
     let mut seen: Vec<&Argument> = Vec::new();
     for argument in registry().flat_map(Declaration::writable) {
         if !seen.iter().any(|a| a.name == argument.name && a.help == argument.help) {
@@ -347,8 +346,7 @@ pub fn help() -> String {
     }
     let width = seen.iter().map(|a| a.name.len()).max().unwrap_or(0);
     for argument in seen {
-        let _ = writeln!(text, "  {:width$}  {}", argument.name, argument.help);
+        let _ = write!(text, "\n  {:width$}  {}", argument.name, argument.help);
     }
-    text.truncate(text.trim_end().len());
     text
 }

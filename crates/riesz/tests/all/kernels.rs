@@ -10,34 +10,24 @@ use riesz::kernel::{
 use riesz::{Column, ColumnKind, Kernel, Matrix, Table};
 use serde_json::Value;
 
-/// SplitMix64 (Steele, Lea and Flood 2014).
-struct Numbers(u64);
+use crate::common::Stream;
 
-impl Numbers {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
+fn between(random: &mut Stream, low: f64, high: f64) -> f64 {
+    low + (high - low) * random.uniform()
+}
 
-    fn between(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * self.next()
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() * n as f64) as usize
-    }
+fn below(random: &mut Stream, n: usize) -> usize {
+    (random.uniform() * n as f64) as usize
 }
 
 /// Three columns of numbers, with ties, and two of levels.
-fn table(n: usize, random: &mut Numbers) -> Table {
+fn table(n: usize, random: &mut Stream) -> Table {
     let levels = || ColumnKind::Categorical { levels: ["a", "b", "c"].map(String::from).to_vec() };
     let level = |name: &str| Column { name: name.into(), kind: levels() };
     let columns = ["x", "y", "z"].map(Column::numeric).into_iter().chain(["s", "t"].map(level)).collect();
-    let number = |random: &mut Numbers| (random.between(-2.0, 2.0) * 4.0).round() / 4.0;
+    let number = |random: &mut Stream| (between(random, -2.0, 2.0) * 4.0).round() / 4.0;
     let mut values: Vec<f64> = (0..3 * n).map(|_| number(random)).collect();
-    values.extend((0..2 * n).map(|_| random.below(3) as f64));
+    values.extend((0..2 * n).map(|_| below(random, 3) as f64));
     Table::from_column_major(columns, n, values).unwrap()
 }
 
@@ -49,17 +39,17 @@ fn columns(kind: &Declaration) -> Vec<usize> {
 type Given = Vec<(&'static str, Vec<f64>)>;
 
 /// A value for every argument, off the ends of its range.
-fn draw(kind: &Declaration, random: &mut Numbers) -> Given {
-    let one = |takes: Takes, random: &mut Numbers| match takes {
-        Takes::Lengthscales | Takes::Scales | Takes::Positive => random.between(0.5, 2.0),
-        Takes::NotNegative => random.between(0.2, 1.0),
-        Takes::Centers => random.between(-0.5, 0.5),
-        Takes::Fraction => random.between(0.1, 0.9),
-        Takes::Whole(most) => 1.0 + random.below(most.min(4) as usize) as f64,
-        Takes::Flag => random.below(2) as f64,
+fn draw(kind: &Declaration, random: &mut Stream) -> Given {
+    let one = |takes: Takes, random: &mut Stream| match takes {
+        Takes::Lengthscales | Takes::Scales | Takes::Positive => between(random, 0.5, 2.0),
+        Takes::NotNegative => between(random, 0.2, 1.0),
+        Takes::Centers => between(random, -0.5, 0.5),
+        Takes::Fraction => between(random, 0.1, 0.9),
+        Takes::Whole(most) => 1.0 + below(random, most.min(4) as usize) as f64,
+        Takes::Flag => below(random, 2) as f64,
     };
     let count = |takes: Takes| if takes.by_column() { columns(kind).len() } else { 1 };
-    let values = |takes: Takes, random: &mut Numbers| (0..count(takes)).map(|_| one(takes, random)).collect();
+    let values = |takes: Takes, random: &mut Stream| (0..count(takes)).map(|_| one(takes, random)).collect();
     kind.arguments.iter().map(|a| (a.name, values(a.takes, random))).collect()
 }
 
@@ -68,9 +58,9 @@ fn product(factors: Vec<Factor>) -> Kernel {
 }
 
 /// Every kind several times, with random arguments.
-fn kinds() -> impl Iterator<Item = (&'static Declaration, Given, Vec<Factor>, Numbers)> {
+fn kinds() -> impl Iterator<Item = (&'static Declaration, Given, Vec<Factor>, Stream)> {
     registry().flat_map(|kind| (0..12).map(move |seed| (kind, seed))).map(|(kind, seed)| {
-        let mut random = Numbers(seed);
+        let mut random = Stream(seed);
         let given = draw(kind, &mut random);
         let factors = kind.factors(&columns(kind), &given).unwrap();
         (kind, given, factors, random)
@@ -84,6 +74,20 @@ fn names_are_unique() {
     for (i, name) in names.iter().enumerate() {
         assert!(!names[..i].contains(name) && *name != "constant", "{name}");
         assert!(Declaration::named(&name.to_uppercase()).unwrap().names.contains(name));
+    }
+}
+
+#[test]
+fn help_says_everything() {
+    let help = riesz::kernel::help();
+    assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+    for kind in registry() {
+        let own: Vec<&str> = help.lines().filter(|line| line.contains(&kind.usage())).collect();
+        assert!(own.len() == 1 && own[0].contains(kind.formula), "{help}");
+        assert!(kind.names.iter().all(|name| own[0].contains(name)), "{help}");
+        for argument in kind.arguments.iter().filter(|a| kind.usage().contains(a.name)) {
+            assert!(help.contains(&format!("{}  ", argument.name)) && help.contains(argument.help), "{help}");
+        }
     }
 }
 
@@ -143,13 +147,13 @@ fn check_gradient(kernel: &Kernel, x: &Table) {
 fn gradients_are_differences() {
     let all: Vec<_> = kinds().collect();
     for (_, _, factors, _) in &all {
-        check_gradient(&(0.7 * product(factors.clone())), &table(9, &mut Numbers(5)));
+        check_gradient(&(0.7 * product(factors.clone())), &table(9, &mut Stream(5)));
     }
     // A sum of products of neighbours in the registry: parameters keep their places.
     for pair in all.chunks(12).map(|own| product(own[0].2.clone())).collect::<Vec<_>>().windows(2) {
         let [a, b] = pair else { unreachable!() };
         let kernel = a.clone() * b.clone() + 0.4 * b.clone() + Kernel::constant(2.0);
-        check_gradient(&kernel, &table(9, &mut Numbers(6)));
+        check_gradient(&kernel, &table(9, &mut Stream(6)));
     }
 }
 
@@ -234,7 +238,8 @@ fn expressions_say_every_argument() {
                     expected.push((*name, values.clone()));
                 }
                 _ => {
-                    arguments.insert(random.below(arguments.len() + 1), format!("{name} = {}", values[0]));
+                    arguments
+                        .insert(below(&mut random, arguments.len() + 1), format!("{name} = {}", values[0]));
                     expected.push((*name, vec![values[0]]));
                 }
             }
@@ -284,7 +289,7 @@ fn arguments_are_checked() {
                 Takes::NotNegative => vec![-1e-9],
                 Takes::Fraction | Takes::Flag => vec![-0.1, 1.1],
                 Takes::Whole(most) => vec![0.0, 1.5, f64::from(most) + 1.0],
-                    };
+            };
             for value in bad.into_iter().chain([f64::NAN, f64::INFINITY]) {
                 let said = say(vec![(argument.name, vec![value])]);
                 let expected = format!("{} = {value} is not allowed: it is a", argument.name);
@@ -309,7 +314,9 @@ fn frequencies_sample_the_kernel() {
             let count = 20_000;
             let slots = 0..factor.columns().len();
             let drawn: Option<Vec<Vec<f64>>> = slots
-                .map(|slot| factor.frequencies(slot, count, random.below(1000) as u64 * 7 + slot as u64))
+                .map(|slot| {
+                    factor.frequencies(slot, count, below(&mut random, 1000) as u64 * 7 + slot as u64)
+                })
                 .collect();
             let Some(drawn) = drawn else { continue };
             assert_eq!(factor.structure(), Structure::Separable);
@@ -339,7 +346,7 @@ fn least_values_bound_and_are_reached() {
             let alone = product(vec![factor.clone()]);
             // Categories move or do not; numbers move by up to a few length scales.
             let delta: Vec<f64> = (0..5)
-                .map(|j| if j < 3 { random.between(0.0, 1.5) } else { random.below(2) as f64 })
+                .map(|j| if j < 3 { between(&mut random, 0.0, 1.5) } else { below(&mut random, 2) as f64 })
                 .collect();
             let Some(least) = factor.least(&delta) else {
                 assert!(alone.eval(&[9.0; 5], &[9.0; 5]) > 1.0, "{} is bounded by 1", factor.formula());
@@ -357,7 +364,7 @@ fn least_values_bound_and_are_reached() {
                     _ => u[j] + by * delta[j],
                 };
                 let line: Vec<f64> = (0..5).map(|j| step(j, t as f64 / 400.0)).collect();
-                let any: Vec<f64> = (0..5).map(|j| step(j, random.between(-1.0, 1.0))).collect();
+                let any: Vec<f64> = (0..5).map(|j| step(j, between(&mut random, -1.0, 1.0))).collect();
                 assert_eq!(alone.eval(&u, &u), 1.0);
                 for v in [line, any] {
                     reached = reached.min(alone.eval(&u, &v));
