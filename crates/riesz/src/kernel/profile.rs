@@ -230,7 +230,7 @@ impl Shape for RationalQuadraticShape {
     const DECLARATION: &'static Declaration = &Declaration {
         names: &["rq", "rational_quadratic"],
         python: "RationalQuadratic",
-        formula: "(1 + r²/(2 alpha))^-alpha",
+        formula: "(1 + r²/(2α))^-α",
         categorical: false,
         arguments: &[LENGTHSCALE, ALPHA, ARD, ISOTROPIC_AT_FIRST],
         make: |columns, values| {
