@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 __all__ = [
     "Expansion",
     "Explainer",
+    "FactorKind",
     "GaussianProcessClassifierFit",
     "GaussianProcessFit",
     "Question",
@@ -16,11 +17,14 @@ __all__ = [
     "__version__",
     "check",
     "codes",
+    "factors",
     "functionals",
     "hsic_test",
+    "kernel",
     "kernel_logistic_regression",
     "kernel_ridge",
     "kernel_shap",
+    "kernel_terms",
     "mmd_test",
     "permutation",
     "rank_features",
@@ -36,6 +40,26 @@ __version__: str
 # Names of columns, their levels, and rows; what is said of features, groups, interactions, draws, their seed.
 _Rows = tuple[list[str], list[list[str] | None], NDArray[np.float64]]
 _Options = tuple[str, list[tuple[str, list[int]]] | None, bool, int, int]
+
+# A scale and factors, each by its kind, its columns and its arguments.
+_Term = tuple[float, list[tuple[str, list[int], list[tuple[str, list[float]]]]]]
+
+@final
+class FactorKind:
+    @property
+    def names(self) -> list[str]: ...
+    @property
+    def python(self) -> str: ...
+    @property
+    def usage(self) -> str: ...
+    @property
+    def formula(self) -> str: ...
+    @property
+    def arguments(self) -> list[tuple[str, str, float]]: ...
+
+def factors() -> list[FactorKind]: ...
+def kernel(terms: list[_Term]) -> str: ...
+def kernel_terms(json: str) -> list[_Term]: ...
 
 @final
 class Expansion:

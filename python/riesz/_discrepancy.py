@@ -15,7 +15,7 @@ from ._data import is_whole, threads_of
 from ._explanation import Explanation
 from ._players import Groups, players_of
 from ._samples import Rows, read, read_both
-from .kernels import Kernel, _from_record
+from .kernels import Kernel, _from_json
 
 __all__ = ["OfKernel", "TestResult", "Witness", "hsic_test", "mmd_test"]
 
@@ -102,7 +102,8 @@ class TestResult:
     def _from_json(cls, content: bytes, name: str, names: list[str]) -> TestResult:
         record = json.loads(content)
         kernels = [
-            OfKernel(_from_record(one["kernel"], names), float(one["statistic"]), one["p_value"]) for one in record["by_kernel"]
+            OfKernel(_from_json(json.dumps(one["kernel"]), names), float(one["statistic"]), one["p_value"])
+            for one in record["by_kernel"]
         ]
         more: dict[str, Any] = {}
         if record["attributions"] is not None:

@@ -7,7 +7,6 @@ They clone, pickle, go into pipelines and grid searches, and take arrays and dat
 
 from __future__ import annotations
 
-import json
 import numbers
 import warnings
 from typing import Any
@@ -485,7 +484,7 @@ class _Tuned:
     @property
     def kernel_(self) -> rk.Kernel:
         """The tuned kernel, multiplied out, in the units of the columns and (for regression) of the target."""
-        return rk._from_record(json.loads(self.expansion_._core.kernel), self.expansion_.feature_names)
+        return rk._from_json(self.expansion_._core.kernel, self.expansion_.feature_names)
 
     def _seed(self):
         return int(check_random_state(self.random_state).randint(2**31 - 1))

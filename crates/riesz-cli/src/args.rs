@@ -182,22 +182,18 @@ pub enum ModelKind {
     Gpc,
 }
 
-/// Arguments of `fit`.
-#[derive(Debug, Args)]
-#[command(before_help = "\
+const FIT_EXAMPLES: &str = "\
 Examples:
   riesz fit train.csv --target price -o m.riesz
   riesz fit train.csv --target price --model gp --kernel 'rbf(ard)' --restarts 3 -o m.riesz
   riesz fit train.csv --target churn --model svc --c auto --class-weight balanced -o m.riesz
   riesz fit train.csv --target price --model krr --kernel 'rbf(age, bmi) + 0.5*linear' -o m.riesz
   cat train.csv | riesz fit - --target y1,y2 --model krr -o m.riesz
-  riesz fit train.csv --target price --protect age --strength 100 --protect-game observational -o m.riesz
+  riesz fit train.csv --target price --protect age --strength 100 --protect-game observational -o m.riesz";
 
-Kernels are rbf, laplacian, matern12, matern32, matern52, rq, cauchy, periodic, linear,
-polynomial, categorical and constant, joined by + and *, with numbers as weights. Their arguments
-are columns (by default all), 'ard' (tune one length scale a column), 'isotropic', and
-lengthscale=NUMBER, median, median_per_feature, scale or auto (in units of the standardised
-columns), alpha=, period=, degree=, gamma=, coef0=, similarity=.")]
+/// Arguments of `fit`.
+#[derive(Debug, Args)]
+#[command(before_help = format!("{FIT_EXAMPLES}\n\n{}", riesz::kernel::help()))]
 pub struct FitArgs {
     /// Table with a header row, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]

@@ -4,6 +4,7 @@
 mod discrepancy;
 mod error;
 mod fit;
+mod kernel;
 mod question;
 mod sampling;
 
@@ -486,6 +487,9 @@ mod _core {
 
     #[pymodule_export]
     use super::error::UnsupportedModelError;
+
+    #[pymodule_export]
+    use super::kernel::{FactorKind, factors, kernel, kernel_terms};
 
     #[pymodule_export]
     use super::discrepancy::{hsic_test, mmd_test, rank_features, witness};

@@ -502,16 +502,10 @@ pub fn default_kernel(sample: &Table) -> Result<Kernel> {
         // The median is 0 where more than half of the pairs are alike.
         let lengthscale = lengthscales(sample, &numeric, &units, Lengthscale::Median)
             .or_else(|_| lengthscales(sample, &numeric, &units, Lengthscale::Scale))?;
-        factors.push(Factor::Stationary(Stationary {
-            profile: Profile::Gaussian,
-            columns: numeric,
-            lengthscale,
-            ard: false,
-            isotropic: false,
-        }));
+        let (profile, columns) = (Profile::Gaussian, numeric);
+        factors.push(Stationary { profile, columns, lengthscale, ard: false, isotropic: false }.into());
     }
-    let equal = |j| Factor::Categorical(Categorical { columns: [j], similarity: 0.5 });
-    factors.extend(categorical.into_iter().map(equal));
+    factors.extend(categorical.into_iter().map(|j| Factor::from(Categorical::over(j))));
     Ok(Kernel { terms: vec![Term { scale: 1.0, factors }] })
 }
 

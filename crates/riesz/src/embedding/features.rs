@@ -2,7 +2,7 @@
 //! with m features for n reference rows costs O(n m²) instead of O(n³).
 
 use crate::error::{Error, Result};
-use crate::kernel::{Factor, Kernel, Profile};
+use crate::kernel::{Factor, Kernel};
 use crate::random::Random;
 use crate::table::{Groups, Table};
 
@@ -27,14 +27,9 @@ impl Frequencies {
         let owner = groups.owners(columns);
         let mut players = vec![Vec::new(); groups.players().len()];
         for factor in &kernel.terms[0].factors {
-            let Factor::Stationary(stationary) = factor else {
-                return Err(unknown(factor));
-            };
-            for (slot, &j) in stationary.columns.iter().enumerate() {
-                let lengthscale = stationary.lengthscale[slot.min(stationary.lengthscale.len() - 1)];
-                let draw = |random: &mut Random| frequency(stationary.profile, random);
+            for (slot, &j) in factor.columns().iter().enumerate() {
                 let drawn: Option<Vec<f64>> =
-                    (0..count).map(|_| draw(&mut random).map(|w| w / lengthscale)).collect();
+                    (0..count).map(|_| factor.frequency(slot, &mut random)).collect();
                 players[owner[j]].push((j, drawn.ok_or_else(|| unknown(factor))?));
             }
         }
@@ -76,27 +71,6 @@ impl Frequencies {
 }
 
 fn unknown(factor: &Factor) -> Error {
-    let allowed = "random features take Gaussian, Laplacian, Matérn and Cauchy factors by column: use landmarks instead";
+    let allowed = "random features take products over columns whose spectral densities are known: use landmarks instead";
     Error::parameter("kernel of the conditional mean embedding", factor.formula(), allowed)
-}
-
-/// A draw from the spectral density of a profile with length scale 1.
-fn frequency(profile: Profile, random: &mut Random) -> Option<f64> {
-    // Matérn ν: Student's t with 2ν degrees of freedom.
-    let student = |degrees: u32, random: &mut Random| {
-        let square: f64 = (0..degrees).map(|_| random.normal().powi(2)).sum();
-        random.normal() / (square / f64::from(degrees)).sqrt()
-    };
-    Some(match profile {
-        Profile::Gaussian => random.normal(),
-        Profile::Exponential => student(1, random),
-        Profile::Matern32 => student(3, random),
-        Profile::Matern52 => student(5, random),
-        // 1 / (1 + r²) is the transform of exp(-|ω|) / 2.
-        Profile::Cauchy => {
-            let sign = if random.bits() & 1 == 0 { 1.0 } else { -1.0 };
-            -sign * random.uniform().ln()
-        }
-        Profile::RationalQuadratic { .. } => return None,
-    })
 }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::kernel::products::PlayerProduct;
 use crate::kernel::{
-    Categorical, Factor, Kernel, Lengthscale, Profile, Stationary, Structure, Term, Units, lengthscales,
+    Categorical, Kernel, Lengthscale, Profile, Stationary, Structure, Term, Units, lengthscales,
 };
 use crate::linalg::dot;
 use crate::random::Random;
@@ -201,16 +201,15 @@ pub(crate) fn default_kernel(model: &Kernel, rows: &Table) -> Result<Kernel> {
     let mut factors = Vec::new();
     for (j, column) in rows.columns().iter().enumerate() {
         factors.push(match &column.kind {
-            ColumnKind::Categorical { .. } => {
-                Factor::Categorical(Categorical { columns: [j], similarity: 0.0 })
-            }
-            ColumnKind::Numeric => Factor::Stationary(Stationary {
+            ColumnKind::Categorical { .. } => Categorical { columns: [j], similarity: 0.0 }.into(),
+            ColumnKind::Numeric => Stationary {
                 profile: Profile::Gaussian,
                 columns: vec![j],
                 lengthscale: lengthscales(rows, &[j], &units, Lengthscale::MedianPerFeature)?,
                 ard: true,
                 isotropic: false,
-            }),
+            }
+            .into(),
         });
     }
     Ok(Kernel { terms: vec![Term { scale: 1.0, factors }] })

@@ -9,6 +9,7 @@ mod exact;
 mod functionals;
 mod gp;
 mod kernel_shap;
+mod kernels;
 mod libsvm;
 mod logistic;
 mod observational;
