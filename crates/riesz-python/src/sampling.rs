@@ -1,5 +1,7 @@
 //! Estimates for functions that are written in Python.
 
+use std::sync::atomic::AtomicBool;
+
 use numpy::ndarray::Array3;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -126,7 +128,16 @@ pub(crate) fn kernel_shap<'py>(
     let budget = Budget { coalitions, std_error, seed };
     let ask = |asked: &Table| call(py, function, asked);
     let mut kept = sample.cloned().unwrap_or_default();
-    let found = kernel_shap_from(ask, &rows, &absence, &groups, budget, BATCH, &mut kept.sample)?;
+    let found = kernel_shap_from(
+        ask,
+        &rows,
+        &absence,
+        &groups,
+        budget,
+        BATCH,
+        &mut kept.sample,
+        &AtomicBool::new(false),
+    )?;
     let (n, m, p) = (rows.rows(), found.base.len(), groups.players().len());
     let cube = |numbers: Vec<f64>| Array3::from_shape_vec((n, m, p), numbers).map_err(refuse);
     let keep = found.std_error.is_some() && may_keep(found.coalitions, n * m);

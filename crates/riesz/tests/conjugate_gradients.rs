@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use riesz::attribution::coalitions::Budget;
 use riesz::kernel::{Linear, Profile, Stationary};
 use riesz::{
-    Approximation, Background, Conditioning, ConjugateGradients, Error, Exactness, Expansion, Explainer,
-    Explanation, Game, Groups, Kernel, Matrix, Table,
+    Approximation, Background, Conditioning, ConditioningKernel, ConjugateGradients, Error, Exactness,
+    Expansion, Explainer, Explanation, Game, Groups, Kernel, Matrix, Table,
 };
 
 fn number(i: usize, j: usize) -> f64 {
@@ -109,7 +109,7 @@ fn values_are_those_of_the_factorisation_within_the_bound() {
                     model: &model,
                     reference: Background { rows: reference.clone(), weights: weights.clone() },
                     conditioning: Conditioning {
-                        kernel: condition.clone(),
+                        kernel: condition.clone().map_or(ConditioningKernel::Auto, ConditioningKernel::Given),
                         centred,
                         ..Conditioning::with_ridge(ridge)
                     },

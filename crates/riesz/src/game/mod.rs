@@ -20,7 +20,7 @@ use rayon::prelude::*;
 
 pub use absence::Absence;
 
-use crate::embedding::Conditioning;
+use crate::embedding::{Conditioning, normalised};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::kernel::Columns;
@@ -155,35 +155,12 @@ impl Reference {
     pub(crate) fn new(background: &Background, columns: &[Column]) -> Result<Self> {
         let table = background.rows.conform(columns)?;
         let n = table.rows();
-        if n == 0 {
-            return Err(Error::TooFew { what: "the background".into(), needed: 1, unit: "row is" });
-        }
-        let raw = background.weights.clone().unwrap_or_else(|| vec![1.0; n]);
-        if raw.len() != n {
-            return Err(Error::Shape {
-                what: "the list of background weights".into(),
-                unit: "numbers",
-                expected: n,
-                found: raw.len(),
-                why: "one a background row".into(),
-            });
-        }
-        if let Some(bad) = raw.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
-            return Err(Error::parameter(
-                "background weight",
-                bad,
-                "weights are numbers that are not negative",
-            ));
-        }
-        let total: f64 = raw.iter().sum();
-        if !(total.is_finite() && total > 0.0) {
-            return Err(Error::parameter("sum of the background weights", total, "it is a positive number"));
-        }
+        let weights = normalised(background.weights.as_deref(), n, "background")?;
         // Rows of weight 0 cost as much as others and change nothing.
-        let kept: Vec<usize> = (0..n).filter(|&i| raw[i] > 0.0).collect();
+        let kept: Vec<usize> = (0..n).filter(|&i| weights[i] > 0.0).collect();
         Ok(Self {
             rows: kept.iter().map(|&i| table.row(i)).collect(),
-            weights: kept.iter().map(|&i| raw[i] / total).collect(),
+            weights: kept.iter().map(|&i| weights[i]).collect(),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Columns, FactorKind, Parameter, Structure};
+use super::{Columns, Factor, FactorKind, Parameter, Structure};
 use crate::error::{Error, Result};
 use crate::simd::Isa;
 
@@ -58,6 +58,10 @@ impl FactorKind for Categorical {
         for (o, &x) in out[0].iter_mut().zip(u.column(j)) {
             *o = if x == v[j] { 0.0 } else { 1.0 - self.similarity };
         }
+    }
+
+    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
+        kept(self.columns[0]).then(|| Factor::Categorical(self.clone()))
     }
 
     fn formula(&self) -> String {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Columns, FactorKind, Parameter, Structure};
+use super::{Columns, Factor, FactorKind, Parameter, Structure};
 use crate::error::{Error, Result};
 use crate::simd::Isa;
 
@@ -36,6 +36,18 @@ pub(super) fn validate_units(columns: &[usize], center: &[f64], scale: &[f64]) -
         return Err(Error::parameter("scale", bad, "scales are positive numbers"));
     }
     Ok(())
+}
+
+/// Columns, shift and scale of the columns that are kept.
+pub(super) fn restricted_units(
+    columns: &[usize],
+    center: &[f64],
+    scale: &[f64],
+    kept: &dyn Fn(usize) -> bool,
+) -> (Vec<usize>, Vec<f64>, Vec<f64>) {
+    let slots: Vec<usize> = (0..columns.len()).filter(|&slot| kept(columns[slot])).collect();
+    let of = |numbers: &[f64]| slots.iter().map(|&slot| numbers[slot]).collect();
+    (slots.iter().map(|&slot| columns[slot]).collect(), of(center), of(scale))
 }
 
 /// `out[i] += Σ_c (u_ic - center_c)(v_c - center_c) / scale_c²`.
@@ -91,6 +103,11 @@ impl FactorKind for Linear {
     fn set_parameters(&mut self, _: &[f64]) {}
 
     fn log_gradient(&self, _: Columns<'_>, _: &[f64], _: &mut [Vec<f64>]) {}
+
+    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
+        let (columns, center, scale) = restricted_units(&self.columns, &self.center, &self.scale, kept);
+        Some(Factor::Linear(Self { columns, center, scale }))
+    }
 
     fn formula(&self) -> String {
         "linear".into()

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FactorKind, Parameter, Structure};
+use super::{Factor, FactorKind, Parameter, Structure};
 use crate::error::{Error, Result};
 use crate::simd::Isa;
 
@@ -68,6 +68,10 @@ impl FactorKind for Periodic {
             out[0][i] = 2.0 * std::f64::consts::PI * turns * (2.0 * angle).sin() / self.lengthscale.powi(2);
             out[1][i] = 4.0 * square;
         }
+    }
+
+    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
+        kept(self.columns[0]).then(|| Factor::Periodic(self.clone()))
     }
 
     fn formula(&self) -> String {

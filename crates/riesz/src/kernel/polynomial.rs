@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::linear::{add_inner, validate_units};
-use super::{Columns, FactorKind, Parameter, Structure};
+use super::linear::{add_inner, restricted_units, validate_units};
+use super::{Columns, Factor, FactorKind, Parameter, Structure};
 use crate::error::{Error, Result};
 use crate::simd::Isa;
 
@@ -95,6 +95,15 @@ impl FactorKind for Polynomial {
                 out[1][i] = over * self.coef0;
             }
         }
+    }
+
+    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
+        let (columns, center, scale) = restricted_units(&self.columns, &self.center, &self.scale, kept);
+        Some(Factor::Polynomial(Self { columns, center, scale, ..self.clone() }))
+    }
+
+    fn roundings(&self) -> f64 {
+        f64::from(self.degree) * (12 * self.columns.len() + 8) as f64
     }
 
     fn formula(&self) -> String {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::profile::{Profile, Shape, with_shape};
-use super::{Columns, FactorKind, Parameter, Structure};
+use super::{Columns, Factor, FactorKind, Parameter, Structure};
 use crate::error::{Error, Result};
 use crate::simd::{Simd, dispatch, fma};
 
@@ -68,7 +68,7 @@ impl FactorKind for Stationary {
     }
 
     fn multiply_all(&self, isa: crate::simd::Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        if self.profile == Profile::Gaussian || self.joint() {
+        if self.joint() || self.profile == Profile::Gaussian && self.columns.len() > 1 {
             // Squared distances first, then the profile once.
             let mut square = vec![0.0; out.len()];
             for (&j, l) in self.columns.iter().zip(&self.lengthscale) {
@@ -151,6 +151,12 @@ impl FactorKind for Stationary {
                 out[lengths][i] = if self.joint() { of(squares.sum()) } else { squares.map(of).sum() };
             }
         }
+    }
+
+    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
+        let all = self.columns.iter().zip(&self.lengthscale).filter(|(j, _)| kept(**j));
+        let (columns, lengthscale): (Vec<usize>, Vec<f64>) = all.unzip();
+        (!columns.is_empty()).then(|| Factor::Stationary(Self { columns, lengthscale, ..self.clone() }))
     }
 
     fn formula(&self) -> String {
