@@ -242,7 +242,7 @@ mod tests {
             let table =
                 Table::from_rows(&x.iter().zip(y).map(|(x, y)| [*x, *y]).collect::<Vec<_>>()).unwrap();
             let blocks = [vec![0], vec![1]];
-            let kernel = BlockKernel::new(Kernel::gaussian(&[0.5, 0.5]), table.columns(), &blocks);
+            let kernel = BlockKernel::new(&Kernel::gaussian(&[0.5, 0.5]), table.columns(), &blocks);
             of_sets(&table, &vec![1.0 / y.len() as f64; y.len()], &kernel, 2, 0, &AtomicBool::new(false))
                 .unwrap()
         };

@@ -75,6 +75,13 @@ pub enum ConditioningKernel {
     Given(Kernel),
 }
 
+impl From<Option<Kernel>> for ConditioningKernel {
+    /// The one that is given, if there is one.
+    fn from(given: Option<Kernel>) -> Self {
+        given.map_or(Self::Auto, Self::Given)
+    }
+}
+
 impl ConditioningKernel {
     /// The kernel that is meant for these rows, where `own` is the model's.
     ///

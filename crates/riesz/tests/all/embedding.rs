@@ -9,38 +9,10 @@ use riesz::{
     Ridge, Table,
 };
 
+use crate::common::{number, table};
+use crate::observational::solve;
+
 static GO_ON: AtomicBool = AtomicBool::new(false);
-
-fn number(i: usize, j: usize) -> f64 {
-    ((i * 67 + j * 131 + i * j * 29 + i * i * 3) % 211) as f64 / 70.0 - 1.5
-}
-
-fn table(from: usize, n: usize, d: usize) -> Table {
-    let rows: Vec<Vec<f64>> = (from..from + n).map(|i| (0..d).map(|j| number(i, j)).collect()).collect();
-    Table::from_rows(&rows).unwrap()
-}
-
-/// Solves a system by elimination with pivots.
-fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
-    let n = b.len();
-    for k in 0..n {
-        let pivot = (k..n).max_by(|&i, &j| a[i][k].abs().total_cmp(&a[j][k].abs())).unwrap();
-        a.swap(k, pivot);
-        b.swap(k, pivot);
-        for i in k + 1..n {
-            let f = a[i][k] / a[k][k];
-            for j in k..n {
-                a[i][j] -= f * a[k][j];
-            }
-            b[i] -= f * b[k];
-        }
-    }
-    for k in (0..n).rev() {
-        let known: f64 = (k + 1..n).map(|j| a[k][j] * b[j]).sum();
-        b[k] = (b[k] - known) / a[k][k];
-    }
-    b
-}
 
 /// `(K + η diag(1/w))⁻¹ k(x)` for each row x, and with `centred` the rest to 1 shared out by w.
 fn definition(
