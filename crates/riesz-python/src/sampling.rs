@@ -1,5 +1,7 @@
 //! Estimates for functions that are written in Python.
 
+use std::sync::atomic::AtomicBool;
+
 use numpy::ndarray::Array3;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -96,7 +98,8 @@ pub(crate) fn kernel_shap<'py>(
     let rows = rows_of(&question, &rows)?;
     let ask = |asked: &Table| call(py, function, asked);
     let mut kept = sample.cloned().unwrap_or_default();
-    let found = kernel_shap_from(ask, &rows, &question, BATCH, &mut kept.sample)?;
+    let stop = AtomicBool::new(false);
+    let found = kernel_shap_from(ask, &rows, &question, BATCH, &mut kept.sample, &stop)?;
     let groups = question.players_of(rows.columns());
     let (n, m, p) = (rows.rows(), found.base.len(), groups.players().len());
     let cube = |numbers: Vec<f64>| Array3::from_shape_vec((n, m, p), numbers).map_err(refuse);

@@ -1,6 +1,5 @@
 //! From a model and a [`Question`] to an [`Explanation`].
 
-mod observational;
 mod panel;
 mod product;
 mod robustness;
@@ -9,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::attribution::coalitions::{Budget, Sample};
-use crate::attribution::contributions;
+use crate::attribution::observational::ObservationalGame;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Explanation;
@@ -18,7 +17,6 @@ use crate::linalg::Matrix;
 use crate::question::Question;
 use crate::simd::Isa;
 use crate::table::{Groups, Table};
-use observational::ByConditioning;
 use product::ByProducts;
 
 /// Answers one question about rows of one model.
@@ -28,7 +26,7 @@ pub struct Explainer<'m> {
 
 enum Engine<'m> {
     Products(Box<ByProducts<'m>>),
-    Conditioning(Box<ByConditioning<'m>>),
+    Conditioning(Box<ObservationalGame<'m>>),
 }
 
 impl<'m> Explainer<'m> {
@@ -56,7 +54,8 @@ impl<'m> Explainer<'m> {
         }
         let engine = match game {
             Game::Observational { reference, conditional: Conditional::Embedding(conditioning) } => {
-                let mut engine = ByConditioning::new(model, reference, &conditioning, groups)?;
+                let mut engine =
+                    ObservationalGame::new(model, reference, &conditioning, groups, Arc::default())?;
                 engine.budget = budget;
                 Engine::Conditioning(Box::new(engine))
             }
@@ -177,12 +176,8 @@ impl<'m> Explainer<'m> {
     /// How many coalitions [`functionals`](Self::functionals) samples at most; `None` where they are not estimated.
     pub fn sampled_functionals(&self) -> Option<usize> {
         match &self.engine {
-            Engine::Conditioning(engine)
-                if !contributions::whole(engine.groups.players().len(), &engine.budget) =>
-            {
-                Some(engine.budget.coalitions)
-            }
-            _ => None,
+            Engine::Conditioning(engine) => engine.sampled_functionals(),
+            Engine::Products(_) => None,
         }
     }
 
@@ -207,7 +202,10 @@ impl<'m> Explainer<'m> {
                     "the bound holds for the baseline, interventional and observational games",
                 )),
             },
-            Engine::Conditioning(engine) => engine.robustness(delta),
+            Engine::Conditioning(engine) => {
+                let (kernel, ridge) = engine.conditioning()?;
+                robustness::bound(engine.model, &robustness::Absent::Embedding { kernel, ridge }, delta)
+            }
         }
     }
 

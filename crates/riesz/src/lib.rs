@@ -54,10 +54,11 @@ pub mod question;
 mod random;
 pub mod regularised;
 mod simd;
+mod stop;
 pub mod table;
 
 pub use discrepancy::{IndependenceTest, TwoSampleTest};
-pub use embedding::{Approximation, Conditioning, ConjugateGradients, Ridge};
+pub use embedding::{Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Ridge};
 pub use error::{Error, Result};
 pub use expansion::{Expansion, Link};
 pub use explainer::Explainer;

@@ -6,7 +6,7 @@
 //! Tejada 2009 (random orders); Mitchell, Cooper, Frank and Holmes 2022 (an order and its reverse).
 
 use crate::error::{Error, Result};
-use crate::game::{Absence, Reference};
+use crate::game::{Game, Reference};
 use crate::linalg::Matrix;
 use crate::question::{Estimator, Question};
 use crate::random::Random;
@@ -45,8 +45,9 @@ pub fn estimate<E: From<Error>>(
     first_row: usize,
     question: &Question,
 ) -> Result<Estimate, E> {
-    let (Absence::Background(background), Estimator::Permutation { per_reference: orders }) =
-        (question.game.absence()?, question.estimator)
+    let (background, estimator) = (question.game.function_background()?, question.estimator);
+    let (false, Estimator::Permutation { per_reference: orders }) =
+        (matches!(question.game, Game::Observational { .. }), estimator)
     else {
         let allowed = "permutations estimate the interventional and the baseline game";
         return Err(Error::parameter("estimator", "permutation", allowed).into());

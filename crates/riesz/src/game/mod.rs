@@ -14,14 +14,10 @@
 //! The functional game removes a factor; it is not a projection onto functions of the remaining features
 //! (that holds only where each factor's space contains 1 with norm 1).
 
-pub(crate) mod absence;
-
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-pub use absence::Absence;
-
-use crate::embedding::Conditioning;
+use crate::embedding::{Conditioning, normalised};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::kernel::Columns;
@@ -167,27 +163,20 @@ impl Game {
         }
     }
 
-    /// What absent features of a function are filled in with.
+    /// The background or reference, for a function.
     ///
     /// # Errors
     /// [`Error::Parameter`] for the games of kernels; [`Error::Shape`] for a baseline of several rows.
-    pub(crate) fn absence(&self) -> Result<Absence> {
+    pub(crate) fn function_background(&self) -> Result<Background> {
         match self {
             Self::Functional | Self::MarginalProduct { .. } => Err(Error::parameter(
                 "game",
                 self.name(),
                 "it takes a model whose kernel is known; a function has the interventional, the baseline and the observational game",
             )),
-            Self::Baseline { point } => one_row(point).map(|point| Absence::Background(point.into())),
-            Self::Interventional { background } => Ok(Absence::Background(background.clone())),
-            Self::Observational { reference, conditional } => {
-                let reference = reference.clone();
-                Ok(match conditional.clone() {
-                    Conditional::Embedding(conditioning) => Absence::Embedding { reference, conditioning },
-                    Conditional::Gaussian { draws } => Absence::Gaussian { reference, draws },
-                    Conditional::Copula { draws } => Absence::Copula { reference, draws },
-                })
-            }
+            Self::Baseline { point } => Ok(one_row(point)?.into()),
+            Self::Interventional { background } => Ok(background.clone()),
+            Self::Observational { reference, .. } => Ok(reference.clone()),
         }
     }
 
@@ -227,35 +216,12 @@ impl Reference {
     pub(crate) fn new(background: &Background, columns: &[Column]) -> Result<Self> {
         let table = background.rows.conform(columns)?;
         let n = table.rows();
-        if n == 0 {
-            return Err(Error::TooFew { what: "the background".into(), needed: 1, unit: "row is" });
-        }
-        let raw = background.weights.clone().unwrap_or_else(|| vec![1.0; n]);
-        if raw.len() != n {
-            return Err(Error::Shape {
-                what: "the list of background weights".into(),
-                unit: "numbers",
-                expected: n,
-                found: raw.len(),
-                why: "one a background row".into(),
-            });
-        }
-        if let Some(bad) = raw.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
-            return Err(Error::parameter(
-                "background weight",
-                bad,
-                "weights are numbers that are not negative",
-            ));
-        }
-        let total: f64 = raw.iter().sum();
-        if !(total.is_finite() && total > 0.0) {
-            return Err(Error::parameter("sum of the background weights", total, "it is a positive number"));
-        }
+        let weights = normalised(background.weights.as_deref(), n, "background")?;
         // Rows of weight 0 cost as much as others and change nothing.
-        let kept: Vec<usize> = (0..n).filter(|&i| raw[i] > 0.0).collect();
+        let kept: Vec<usize> = (0..n).filter(|&i| weights[i] > 0.0).collect();
         Ok(Self {
             rows: kept.iter().map(|&i| table.row(i)).collect(),
-            weights: kept.iter().map(|&i| raw[i] / total).collect(),
+            weights: kept.iter().map(|&i| weights[i]).collect(),
         })
     }
 }

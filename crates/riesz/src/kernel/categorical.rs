@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::registry::{Argument, Declaration, Takes, Values};
-use super::{Columns, FactorKind, Parameter, Structure};
+use super::{Columns, Factor, FactorKind, Parameter, Structure};
 use crate::simd::Isa;
 
 const SIMILARITY: Argument =
@@ -86,5 +86,9 @@ impl FactorKind for Categorical {
     fn least(&self, delta: &[f64]) -> Option<f64> {
         let changed = |d: &f64| f64::from(u8::from(*d > 0.0));
         Some(self.apart(&delta.iter().map(changed).collect::<Vec<_>>()))
+    }
+
+    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
+        kept(self.columns[0]).then(|| self.clone().into())
     }
 }

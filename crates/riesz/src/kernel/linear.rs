@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::registry::{Argument, Declaration, Takes, Values};
-use super::{Columns, FactorKind, Parameter, Structure};
+use super::{Columns, Factor, FactorKind, Parameter, Structure};
 use crate::simd::Isa;
 
 pub(super) const CENTER: Argument =
@@ -34,6 +34,18 @@ impl Linear {
             vec![Self { columns, center, scale }.into()]
         },
     }];
+}
+
+/// Columns, shift and scale of the columns that are kept.
+pub(super) fn restricted_units(
+    columns: &[usize],
+    center: &[f64],
+    scale: &[f64],
+    kept: &dyn Fn(usize) -> bool,
+) -> (Vec<usize>, Vec<f64>, Vec<f64>) {
+    let slots: Vec<usize> = (0..columns.len()).filter(|&slot| kept(columns[slot])).collect();
+    let of = |numbers: &[f64]| slots.iter().map(|&slot| numbers[slot]).collect();
+    (slots.iter().map(|&slot| columns[slot]).collect(), of(center), of(scale))
 }
 
 /// `out[i] += Σ_c (u_ic - center_c)(v_c - center_c) / scale_c²`.
@@ -93,4 +105,9 @@ impl FactorKind for Linear {
     fn set_parameters(&mut self, _: &[f64]) {}
 
     fn log_gradient(&self, _: Columns<'_>, _: &[f64], _: &mut [Vec<f64>]) {}
+
+    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
+        let (columns, center, scale) = restricted_units(&self.columns, &self.center, &self.scale, kept);
+        Some(Self { columns, center, scale }.into())
+    }
 }

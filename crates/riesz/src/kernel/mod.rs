@@ -148,6 +148,13 @@ pub trait FactorKind {
     fn frequency(&self, _slot: usize, _: &mut Random) -> Option<f64> {
         None
     }
+    /// The same factor over those of its columns that are kept, as a family of kernels is taken to a sub-space; `None` where it is 1
+    /// without the others.
+    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor>;
+    /// How many roundings it may be off between rows u and v, relative to `√(k(u, u) k(v, v))`.
+    fn roundings(&self) -> f64 {
+        (12 * self.columns().len() + 8) as f64
+    }
     /// A short formula with the parameters' values.
     fn formula(&self) -> String {
         self.declaration().written(&self.values(), "")
@@ -324,17 +331,25 @@ impl Kernel {
     /// `out[i] = k(u_i, v)`.
     pub(crate) fn row(&self, isa: Isa, u: Columns<'_>, v: &[f64], buffer: &mut Vec<f64>, out: &mut [f64]) {
         for (t, term) in self.terms.iter().enumerate() {
-            buffer.clear();
-            buffer.resize(out.len(), term.scale);
-            for factor in &term.factors {
-                factor.multiply_all(isa, u, v, buffer);
-            }
-            if t == 0 {
-                out.copy_from_slice(buffer);
-            } else {
-                out.iter_mut().zip(&*buffer).for_each(|(o, b)| *o += b);
-            }
+            buffer.resize(if t == 0 { 0 } else { out.len() }, 0.0);
+            let product = if t == 0 { &mut *out } else { &mut *buffer };
+            product.fill(term.scale);
+            term.factors.iter().for_each(|factor| factor.multiply_all(isa, u, v, product));
+            out.iter_mut().zip(&*buffer).for_each(|(o, b)| *o += b);
         }
+    }
+
+    /// How many roundings it may be off between rows u and v, relative to `√(k(u, u) k(v, v))`.
+    pub(crate) fn roundings(&self) -> f64 {
+        let of = |term: &Term| term.factors.iter().map(|f| f.roundings()).sum::<f64>();
+        self.terms.len() as f64 + self.terms.iter().map(of).fold(0.0, f64::max)
+    }
+
+    /// The kernel over those columns that are kept, term by term and factor by factor.
+    pub(crate) fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Self {
+        let factors = |term: &Term| term.factors.iter().filter_map(|f| f.restricted(kept)).collect();
+        let terms = self.terms.iter().map(|term| Term { scale: term.scale, factors: factors(term) });
+        Self { terms: terms.collect() }
     }
 
     /// `k(u, v)` for two rows.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::registry::{Argument, Declaration, Takes, Ungiven, Values};
-use super::{FactorKind, Parameter, Structure};
+use super::{Factor, FactorKind, Parameter, Structure};
 use crate::simd::Isa;
 
 const PERIOD: Argument = Argument {
@@ -95,5 +95,9 @@ impl FactorKind for Periodic {
         let mut far = delta.to_vec();
         far[j] = delta[j].min(self.period / 2.0);
         Some(self.apart(&far))
+    }
+
+    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
+        kept(self.columns[0]).then(|| self.clone().into())
     }
 }

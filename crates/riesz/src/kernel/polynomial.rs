@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::linear::{CENTER, SCALE, add_inner};
+use super::linear::{CENTER, SCALE, add_inner, restricted_units};
 use super::registry::{Argument, Declaration, Takes, Ungiven, Values};
-use super::{Columns, FactorKind, Parameter, Structure};
+use super::{Columns, Factor, FactorKind, Parameter, Structure};
 use crate::simd::Isa;
 
 const DEGREE: Argument =
@@ -124,5 +124,14 @@ impl FactorKind for Polynomial {
                 out[1][i] = over * self.coef0;
             }
         }
+    }
+
+    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
+        let (columns, center, scale) = restricted_units(&self.columns, &self.center, &self.scale, kept);
+        Some(Self { columns, center, scale, ..self.clone() }.into())
+    }
+
+    fn roundings(&self) -> f64 {
+        f64::from(self.degree) * (12 * self.columns.len() + 8) as f64
     }
 }

@@ -82,7 +82,7 @@ impl FactorKind for Stationary {
     }
 
     fn multiply_all(&self, isa: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        if self.profile.radial() || self.joint() {
+        if self.joint() || self.profile.radial() && self.columns.len() > 1 {
             // Squared distances first, then the profile once.
             let mut square = vec![0.0; out.len()];
             for (&j, l) in self.columns.iter().zip(&self.lengthscale) {
@@ -170,6 +170,12 @@ impl FactorKind for Stationary {
     fn frequency(&self, slot: usize, random: &mut Random) -> Option<f64> {
         let drawn = with_shape!(self.profile, shape => shape.frequency(random));
         drawn.filter(|_| !self.joint()).map(|w| w / self.lengthscale[slot])
+    }
+
+    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
+        let all = self.columns.iter().zip(&self.lengthscale).filter(|(j, _)| kept(**j));
+        let (columns, lengthscale): (Vec<usize>, Vec<f64>) = all.unzip();
+        (!columns.is_empty()).then(|| Self { columns, lengthscale, ..self.clone() }.into())
     }
 
     fn formula(&self) -> String {

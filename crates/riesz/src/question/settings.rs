@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{Budget, Estimator, Question};
-use crate::embedding::{Approximation, Conditioning, ConjugateGradients, Ridge};
+use crate::embedding::{Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Ridge};
 use crate::error::{Error, Result, listed};
 use crate::game::{Background, Conditional, Game, one_row};
 use crate::kernel::{Kernel, KernelExpression, Units};
@@ -47,7 +47,8 @@ pub enum Kind {
         /// Whether it is below 1.
         share: bool,
     },
-    /// A [`Kernel`] in its JSON form, or an expression ([`KernelExpression`]) in the units of the reference's columns.
+    /// `own`, for the model's own family on the columns that are given; or a [`Kernel`] in its JSON form; or an expression
+    /// ([`KernelExpression`]) in the units of the reference's columns.
     Kernel,
 }
 
@@ -135,16 +136,17 @@ pub const SETTINGS: [Setting; 14] = [
         bare: None,
         help: "Observational game: whether what is predicted is shrunk towards its mean, so that a constant model gives nobody any \
                value; 'false' shrinks it towards the intercept, as published [default: true]",
-        belongs: KNOWN,
-        used: |asked| asked.embedded() && asked.has_kernel(),
+        belongs: EMBEDDED,
+        used: Asked::embedded,
     },
     Setting {
         name: "conditioning_kernel",
         placeholder: "KERNEL",
         kind: Kind::Kernel,
         bare: None,
-        help: "Observational game: the kernel that says how alike rows are in what is conditioned on [default: the model's own if it \
-               is one bounded product over all columns, else a Gaussian with median length scales]",
+        help: "Observational game: the kernel that says how alike rows are in what is conditioned on, an expression as of 'fit \
+               --kernel', or 'own': the model's own, whatever its form, on the columns that are present [default: the model's own if \
+               it is one bounded product over all columns, else a Gaussian with median length scales]",
         belongs: EMBEDDED,
         used: Asked::embedded,
     },
@@ -282,6 +284,7 @@ impl Setting {
                 _ => wrong("it is a positive number".into()),
             },
             Kind::Kernel => match value.as_str() {
+                Some("own") => Ok(()),
                 Some(text) => KernelExpression::parse(text).map(|_| ()),
                 None => match serde_json::from_value::<Kernel>(value.clone()) {
                     Ok(_) => Ok(()),
@@ -476,7 +479,7 @@ impl Settings {
         };
         Ok(Conditioning {
             ridge: self.number("ridge").map_or(Ridge::CrossValidated, Ridge::Fixed),
-            kernel: None,
+            kernel: ConditioningKernel::Auto,
             approximation,
             centred: self.0.get("centred").and_then(Value::as_bool).unwrap_or(true),
             seed,
@@ -485,14 +488,15 @@ impl Settings {
     }
 
     /// The kernel of the conditioning, for columns such as those of `reference`.
-    fn conditioning_kernel(&self, reference: &Table) -> Result<Option<Kernel>> {
+    fn conditioning_kernel(&self, reference: &Table) -> Result<ConditioningKernel> {
         match self.0.get("conditioning_kernel") {
-            None => Ok(None),
+            None => Ok(ConditioningKernel::Auto),
+            Some(Value::String(text)) if text == "own" => Ok(ConditioningKernel::OwnFamily),
             Some(Value::String(text)) => {
                 let units = Units::raw(reference.width());
-                KernelExpression::parse(text)?.resolve(reference, &units).map(Some)
+                KernelExpression::parse(text)?.resolve(reference, &units).map(ConditioningKernel::Given)
             }
-            Some(record) => Ok(serde_json::from_value(record.clone()).ok()),
+            Some(record) => Ok(serde_json::from_value::<Kernel>(record.clone()).ok().into()),
         }
     }
 }

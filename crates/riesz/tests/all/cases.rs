@@ -68,7 +68,7 @@ fn answers_alone() {
             Game::Interventional { background } => Absence::Background(background.clone()),
             Game::Observational { reference, conditioning } => {
                 let kernel = Some(model.kernel.clone());
-                let conditioning = Conditioning { kernel, ..conditioning.clone() };
+                let conditioning = Conditioning { kernel: kernel.into(), ..conditioning.clone() };
                 Absence::Embedding { reference: reference.clone(), conditioning }
             }
             _ => continue,

@@ -97,7 +97,7 @@ fn values_are_those_of_the_factorisation_within_the_bound() {
                     model: &model,
                     reference: Background { rows: reference.clone(), weights: weights.clone() },
                     conditioning: Conditioning {
-                        kernel: condition.clone(),
+                        kernel: condition.clone().into(),
                         centred,
                         ..Conditioning::with_ridge(ridge)
                     },

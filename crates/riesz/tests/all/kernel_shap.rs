@@ -1,10 +1,15 @@
 //! KernelSHAP of functions: against the exact engines on kernel models, and against known conditional expectations.
 
+use std::sync::atomic::AtomicBool;
+
 use riesz::attribution::coalitions::{Budget, Sample};
 use riesz::attribution::enumeration::shapley;
 use riesz::attribution::kernel_shap::{KernelShap, kernel_shap, kernel_shap_from};
 use riesz::game::Absence;
-use riesz::{Background, Conditioning, Expansion, Explainer, Game, Groups, Kernel, Matrix, Result, Table};
+use riesz::{
+    Background, Conditioning, ConditioningKernel, Expansion, Explainer, Game, Groups, Kernel, Matrix, Result,
+    Table,
+};
 
 use crate::common::{model, number, table};
 
@@ -34,14 +39,14 @@ fn kernel_models_are_explained_as_by_their_own_engines() {
                 Absence::Embedding {
                     reference: background.clone(),
                     conditioning: Conditioning {
-                        kernel: Some(kernel.clone()),
+                        kernel: ConditioningKernel::Given(kernel.clone()),
                         ..Conditioning::with_ridge(0.01)
                     },
                 },
                 Game::Observational {
                     reference: background.clone(),
                     conditioning: Conditioning {
-                        kernel: Some(kernel.clone()),
+                        kernel: ConditioningKernel::Given(kernel.clone()),
                         ..Conditioning::with_ridge(0.01)
                     },
                 },
@@ -76,7 +81,10 @@ fn an_embedding_weighs_the_reference() {
     let kernel = Kernel::gaussian(&[1.0, 0.9, 1.1, 1.3]);
     let absence = Absence::Embedding {
         reference: reference.clone(),
-        conditioning: Conditioning { kernel: Some(kernel.clone()), ..Conditioning::with_ridge(0.01) },
+        conditioning: Conditioning {
+            kernel: ConditioningKernel::Given(kernel.clone()),
+            ..Conditioning::with_ridge(0.01)
+        },
     };
     let groups = Groups::singletons(rows.columns());
     let found = run(&model, &rows, &absence, &groups, 4096);
@@ -104,7 +112,10 @@ fn an_embedding_weighs_the_reference() {
             Expansion::new(one.kernel.clone(), points, Matrix::column_vector(coef), vec![mean[o]]).unwrap();
         let game = Game::Observational {
             reference: reference.clone(),
-            conditioning: Conditioning { kernel: Some(kernel.clone()), ..Conditioning::with_ridge(0.01) },
+            conditioning: Conditioning {
+                kernel: ConditioningKernel::Given(kernel.clone()),
+                ..Conditioning::with_ridge(0.01)
+            },
         };
         let expected = Explainer::new(&shifted, game, None).unwrap().explain(&rows).unwrap();
         for i in 0..2 {
@@ -290,7 +301,17 @@ fn going_on_ends_where_one_run_does() {
             let mut go_on = |coalitions| {
                 let budget = Budget { coalitions, std_error: None, seed: 3 };
                 let f = |x: &Table| model.predict(x);
-                kernel_shap_from(f, &rows, &absence, &groups, budget, 100, &mut sample).unwrap()
+                kernel_shap_from(
+                    f,
+                    &rows,
+                    &absence,
+                    &groups,
+                    budget,
+                    100,
+                    &mut sample,
+                    &AtomicBool::new(false),
+                )
+                .unwrap()
             };
             let first = go_on(120);
             let grown = go_on(large);

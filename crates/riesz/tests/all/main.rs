@@ -5,6 +5,7 @@ mod coalitions;
 mod common;
 mod conjugate_gradients;
 mod discrepancy;
+mod embedding;
 mod exact;
 mod functionals;
 mod gp;

@@ -2,16 +2,16 @@
 
 use riesz::attribution::coalitions::{Budget, Sample};
 use riesz::attribution::enumeration::shapley;
-use riesz::kernel::{Linear, Profile, Stationary};
+use riesz::kernel::{Linear, Polynomial, Profile, Stationary};
 use riesz::{
-    Approximation, Background, Conditioning, Exactness, Expansion, Explainer, Explanation, Game, Groups,
-    Kernel, Matrix, Ridge, Table,
+    Approximation, Background, Conditioning, ConditioningKernel, ConjugateGradients, Exactness, Expansion,
+    Explainer, Explanation, Game, Groups, Kernel, Matrix, Ridge, Table,
 };
 
 use crate::common::{largest_difference, model, number, table, with_threads};
 
 /// Solves a system by elimination with pivots.
-fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
+pub fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
     let n = b.len();
     for k in 0..n {
         let pivot = (k..n).max_by(|&i, &j| a[i][k].abs().total_cmp(&a[j][k].abs())).unwrap();
@@ -49,18 +49,23 @@ struct Truth {
     condition: Factor,
 }
 
+/// How alike two rows are in the columns that are marked.
+type Alike<'a> = &'a dyn Fn(&[bool], &[f64], &[f64]) -> f64;
+
+fn product(factor: Factor) -> impl Fn(&[bool], &[f64], &[f64]) -> f64 {
+    move |on, u, v| (0..u.len()).filter(|&j| on[j]).map(|j| factor(j, u[j], v[j])).product()
+}
+
 /// The weights of the reference rows given the columns `present` at `x`.
 fn weights(
-    condition: Factor,
+    alike: Alike<'_>,
     reference: &Table,
     w: &[f64],
     ridge: f64,
     present: &[bool],
     x: &[f64],
 ) -> Vec<f64> {
-    let k = |u: &[f64], v: &[f64]| -> f64 {
-        (0..u.len()).filter(|&j| present[j]).map(|j| condition(j, u[j], v[j])).product()
-    };
+    let k = |u: &[f64], v: &[f64]| alike(present, u, v);
     let rows: Vec<Vec<f64>> = (0..reference.rows()).map(|b| reference.row(b)).collect();
     let a = (0..rows.len())
         .map(|b| {
@@ -76,6 +81,7 @@ fn weights(
 struct Setting<'a> {
     model: &'a Expansion,
     truth: &'a Truth,
+    alike: Alike<'a>,
     reference: &'a Table,
     w: &'a [f64],
     ridge: f64,
@@ -84,7 +90,7 @@ struct Setting<'a> {
 
 /// A coalition's value: `intercept + Σ_b W_b f(present of x, absent of b)`, less the intercept inside f, or around the mean of f.
 fn value(setting: &Setting<'_>, columns: &[bool], x: &[f64], output: usize) -> f64 {
-    let Setting { model, truth, reference, w, ridge, centred } = *setting;
+    let Setting { model, truth, alike, reference, w, ridge, centred } = *setting;
     let f = |row: &[f64]| -> f64 {
         (0..model.points.rows())
             .map(|i| {
@@ -108,7 +114,7 @@ fn value(setting: &Setting<'_>, columns: &[bool], x: &[f64], output: usize) -> f
     }
     let given = match columns.iter().any(|on| *on) {
         false => w.to_vec(),
-        true => weights(truth.condition, reference, w, ridge, columns, x),
+        true => weights(alike, reference, w, ridge, columns, x),
     };
     let mean: f64 = (0..reference.rows()).map(|b| w[b] * f(&reference.row(b))).sum();
     let center = if centred { mean } else { 0.0 };
@@ -196,15 +202,23 @@ fn values_are_those_of_the_definition() {
                 let game = Game::Observational {
                     reference: Background { rows: reference.clone(), weights: weights.clone() },
                     conditioning: Conditioning {
-                        kernel: condition.clone(),
+                        kernel: condition.clone().into(),
                         centred,
                         ..Conditioning::with_ridge(ridge)
                     },
                 };
                 let explainer = Explainer::new(&model, game, Some(groups.clone())).unwrap();
                 let explanation = explainer.explain(&rows).unwrap();
-                let setting =
-                    Setting { model: &model, truth: &truth, reference: &reference, w: &w, ridge, centred };
+                let alike = &product(truth.condition);
+                let setting = Setting {
+                    model: &model,
+                    truth: &truth,
+                    alike,
+                    reference: &reference,
+                    w: &w,
+                    ridge,
+                    centred,
+                };
                 let expected = |row: usize, o: usize| {
                     shapley(groups.players().len(), |players| {
                         let mut columns = vec![false; d];
@@ -238,7 +252,7 @@ fn kernels_without_product_form_condition_the_outputs() {
     let game = Game::Observational {
         reference: reference.clone().into(),
         conditioning: Conditioning {
-            kernel: Some(Kernel::gaussian(&lengthscales(d, 0.7, 0.2))),
+            kernel: ConditioningKernel::Given(Kernel::gaussian(&lengthscales(d, 0.7, 0.2))),
             ..Conditioning::with_ridge(0.02)
         },
     };
@@ -254,11 +268,191 @@ fn kernels_without_product_form_condition_the_outputs() {
             if !present.iter().any(|on| *on) {
                 return mean;
             }
-            let given = weights(gaussian, &reference, &w, 0.02, present, &rows.row(row));
+            let given = weights(&product(gaussian), &reference, &w, 0.02, present, &rows.row(row));
             mean + given.iter().zip(at.column(o)).map(|(w, f)| w * (f - mean)).sum::<f64>()
         })
     };
     assert_exact(&explanation, expected, "isotropic");
+}
+
+/// Kernels that are no product over columns, each with what it is over some of them.
+fn families(d: usize) -> Vec<(&'static str, Kernel, Box<dyn Fn(&[bool], &[f64], &[f64]) -> f64>)> {
+    let l = |j: usize| 1.0 + 0.2 * j as f64;
+    let isotropic = |profile| {
+        let lengthscale = (0..d).map(l).collect();
+        Kernel::from(Stationary {
+            profile,
+            columns: (0..d).collect(),
+            lengthscale,
+            ard: true,
+            isotropic: true,
+        })
+    };
+    let square = move |on: &[bool], u: &[f64], v: &[f64]| -> f64 {
+        (0..u.len()).filter(|&j| on[j]).map(|j| ((u[j] - v[j]) / l(j)).powi(2)).sum()
+    };
+    let matern = move |on: &[bool], u: &[f64], v: &[f64]| {
+        let r = (3.0 * square(on, u, v)).sqrt();
+        (1.0 + r) * (-r).exp()
+    };
+    let rational = move |on: &[bool], u: &[f64], v: &[f64]| (1.0 + square(on, u, v) / 3.0).powf(-1.5);
+    let inner = |on: &[bool], u: &[f64], v: &[f64]| -> f64 {
+        (0..u.len()).filter(|&j| on[j]).map(|j| (u[j] - 0.3) * (v[j] - 0.3) / 4.0).sum()
+    };
+    let (columns, center, scale) = ((0..d).collect::<Vec<usize>>(), vec![0.3; d], vec![2.0; d]);
+    let power = |degree, gamma, coef0| {
+        let (columns, center, scale) = (columns.clone(), center.clone(), scale.clone());
+        Kernel::from(Polynomial { columns, center, scale, gamma, coef0, degree })
+    };
+    let linear = Linear { columns: columns.clone(), center: center.clone(), scale: scale.clone() };
+    vec![
+        ("matern", isotropic(Profile::Matern32), Box::new(matern)),
+        ("rational", isotropic(Profile::RationalQuadratic { alpha: 1.5 }), Box::new(rational)),
+        ("cube", power(3, 0.8, 0.5), Box::new(move |on, u, v| (0.8 * inner(on, u, v) + 0.5).powi(3))),
+        ("high power", power(9, 0.1, 1.0), Box::new(move |on, u, v| (0.1 * inner(on, u, v) + 1.0).powi(9))),
+        (
+            "a sum",
+            0.5 * isotropic(Profile::Matern32) + 1.5 * Kernel::from(linear),
+            Box::new(move |on, u, v| (0.5 * matern(on, u, v) + 1.5 * inner(on, u, v)) / 2.0),
+        ),
+        (
+            "a product",
+            isotropic(Profile::Matern32) * Kernel::gaussian(&lengthscales(d, 0.7, 0.2)),
+            Box::new(move |on, u, v| matern(on, u, v) * product(gaussian)(on, u, v)),
+        ),
+    ]
+}
+
+/// As published for kernels that are no product (equation C.5): conditioned by their own family over the columns that are given, and
+/// shrunk towards the intercept unless it is centred.
+#[test]
+fn kernels_are_conditioned_by_their_own_family() {
+    let d = 4;
+    let (rows, reference) = (table(400, 3, d), table(50, 14, d));
+    let weights_of_rows: Vec<f64> = (1..=14).map(f64::from).collect();
+    for (what, kernel, alike) in families(d) {
+        let model = model(kernel.clone(), 12, d);
+        let (at, f) = (model.predict(&reference).unwrap(), model.predict(&rows).unwrap());
+        for groups in [None, Some(Groups::named(rows.columns(), &[("pair", vec!["x1", "x4"])]).unwrap())] {
+            let groups = groups.unwrap_or_else(|| Groups::singletons(rows.columns()));
+            for (centred, given) in [(true, None), (false, None), (false, Some(weights_of_rows.clone()))] {
+                let w = normalised(given.as_deref().unwrap_or(&[1.0; 14]));
+                let ridge = 0.02;
+                let explain = |kernel, approximation| {
+                    let conditioning =
+                        Conditioning { kernel, centred, approximation, ..Conditioning::with_ridge(ridge) };
+                    let reference = Background { rows: reference.clone(), weights: given.clone() };
+                    let game = Game::Observational { reference, conditioning };
+                    Explainer::new(&model, game, Some(groups.clone()))?.explain(&rows)
+                };
+                let exact = explain(ConditioningKernel::OwnFamily, Approximation::Exact).unwrap();
+                let expected = |row: usize, o: usize| {
+                    let mean: f64 = at.column(o).iter().zip(&w).map(|(f, w)| f * w).sum();
+                    let center = if centred { mean } else { model.intercept[o] };
+                    shapley(groups.players().len(), |players| {
+                        let mut on = vec![false; d];
+                        for (player, _) in groups.players().iter().zip(players).filter(|(_, is)| **is) {
+                            player.columns.iter().for_each(|&j| on[j] = true);
+                        }
+                        match on.iter().filter(|on| **on).count() {
+                            0 => mean,
+                            all if all == d => f[(row, o)],
+                            _ => {
+                                let given = weights(&*alike, &reference, &w, ridge, &on, &rows.row(row));
+                                center
+                                    + given
+                                        .iter()
+                                        .zip(at.column(o))
+                                        .map(|(w, f)| w * (f - center))
+                                        .sum::<f64>()
+                            }
+                        }
+                    })
+                };
+                assert_exact(&exact, expected, what);
+                let by_landmarks =
+                    explain(ConditioningKernel::OwnFamily, Approximation::Landmarks(14)).unwrap();
+                let gradients = ConjugateGradients { tolerance: 1e-9, landmarks: 5, iterations: 500 };
+                let gradients = Approximation::ConjugateGradients(gradients);
+                let by_gradients = explain(ConditioningKernel::OwnFamily, gradients).unwrap();
+                assert_exact(&by_gradients, expected, what);
+                let size = exact.values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+                for (a, b) in exact.values.iter().zip(&by_landmarks.values) {
+                    assert!((a - b).abs() < 1e-4 * size, "{what}: {a} {b}");
+                }
+                let refused = explain(ConditioningKernel::OwnFamily, Approximation::RandomFeatures(9));
+                assert!(refused.unwrap_err().to_string().contains("use landmarks"));
+                // Given as such it is the same kernel, if it is one term.
+                if let ([_], Ok(same)) = (
+                    kernel.terms.as_slice(),
+                    explain(ConditioningKernel::Given(kernel.clone()), Approximation::Exact),
+                ) {
+                    assert_eq!(same, exact, "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// For one product of factors its own family is leaving factors out, whatever its scale; for a sum of products it is the sum over the columns
+/// that are given, whose weights average the absent factors of each.
+#[test]
+fn the_family_of_products_is_products() {
+    let d = 3;
+    let (rows, reference) = (table(400, 3, d), table(50, 14, d));
+    let own = lengthscales(d, 0.7, 0.2);
+    let explain = |kernel: Kernel, conditioning, approximation| {
+        let conditioning =
+            Conditioning { kernel: conditioning, approximation, ..Conditioning::with_ridge(0.02) };
+        let game = Game::Observational { reference: reference.clone().into(), conditioning };
+        let model = model(kernel, 14, d);
+        let explainer = Explainer::new(&model, game, None).unwrap();
+        (explainer.explain(&rows).unwrap(), explainer.functionals(&rows, 1).unwrap())
+    };
+    for approximation in [Approximation::Exact, Approximation::RandomFeatures(30)] {
+        let scaled = || 3.0 * Kernel::gaussian(&own);
+        let auto = explain(scaled(), ConditioningKernel::Auto, approximation);
+        assert_eq!(auto, explain(scaled(), ConditioningKernel::OwnFamily, approximation));
+    }
+    let summed =
+        2.0 * Kernel::gaussian(&own) + 0.5 * Kernel::stationary(Profile::Exponential, &[1.1, 1.2, 1.3]);
+    let all = |factor: Factor| (0..d).map(|j| (j, factor)).collect::<Vec<_>>();
+    let truth = Truth { terms: vec![(2.0, all(gaussian)), (0.5, all(laplacian))], condition: gaussian };
+    let alike = &|on: &[bool], u: &[f64], v: &[f64]| {
+        (2.0 * product(gaussian)(on, u, v) + 0.5 * product(laplacian)(on, u, v)) / 2.5
+    };
+    let model = model(summed.clone(), 14, d);
+    let w = vec![1.0 / 14.0; 14];
+    let setting = Setting {
+        model: &model,
+        truth: &truth,
+        alike,
+        reference: &reference,
+        w: &w,
+        ridge: 0.02,
+        centred: true,
+    };
+    let expected = |row: usize, o: usize| shapley(d, |on| value(&setting, on, &rows.row(row), o));
+    let gradients = ConjugateGradients { tolerance: 1e-9, landmarks: 5, iterations: 500 };
+    let (exact, functionals) = explain(summed.clone(), ConditioningKernel::OwnFamily, Approximation::Exact);
+    assert_exact(&exact, expected, "a sum of products");
+    for (approximation, tolerance) in
+        [(Approximation::ConjugateGradients(gradients), 1e-7), (Approximation::Landmarks(14), 1e-4)]
+    {
+        let (found, own) = explain(summed.clone(), ConditioningKernel::OwnFamily, approximation);
+        assert!(found.values.iter().zip(&exact.values).all(|(a, b)| (a - b).abs() < tolerance));
+        assert!(own.data().iter().zip(functionals.data()).all(|(a, b)| (a - b).abs() < tolerance));
+        assert!(found.certificate().unwrap().holds);
+    }
+    let game = Game::Observational {
+        reference: reference.clone().into(),
+        conditioning: Conditioning {
+            kernel: ConditioningKernel::OwnFamily,
+            ..Conditioning::with_ridge(0.02)
+        },
+    };
+    let refused = Explainer::new(&model, game, None).unwrap().robustness(&[0.1; 3]).unwrap_err().to_string();
+    assert!(refused.contains("here it is one product of factors"), "{refused}");
 }
 
 /// With independent columns it nears the interventional game as the reference grows, with a huge ridge proper coalitions are
@@ -351,10 +545,10 @@ fn what_is_wrong_is_said() {
         };
         Explainer::new(&model, game, None).err().unwrap().to_string()
     };
-    assert!(refused(Ridge::Fixed(0.0), None).contains("ridge = 0"));
-    assert!(refused(Ridge::Fixed(f64::NAN), None).contains("ridge = NaN"));
+    assert!(refused(Ridge::Fixed(0.0), ConditioningKernel::Auto).contains("ridge = 0"));
+    assert!(refused(Ridge::Fixed(f64::NAN), ConditioningKernel::Auto).contains("ridge = NaN"));
     let sum = Kernel::gaussian(&[1.0, 1.0]) + Kernel::constant(1.0);
-    assert!(refused(Ridge::Fixed(0.1), Some(sum)).contains("one product of factors"));
+    assert!(refused(Ridge::Fixed(0.1), ConditioningKernel::Given(sum)).contains("one product of factors"));
     let twice = Expansion { points: model.points.select_rows(&[0, 0, 0, 0, 0]), ..model.clone() };
     let game = Game::Observational {
         reference: twice.points.clone().into(),
@@ -471,7 +665,7 @@ fn approximations_take_the_reference_block_by_block() {
     let model = Expansion { kernel: matern.into(), ..model.clone() };
     let explain = |reference: &Table| {
         let conditioning = Conditioning {
-            kernel: Some(Kernel::gaussian(&[1.0, 1.2, 1.4])),
+            kernel: ConditioningKernel::Given(Kernel::gaussian(&[1.0, 1.2, 1.4])),
             approximation: Approximation::RandomFeatures(50),
             ..Conditioning::with_ridge(0.01)
         };

@@ -1,7 +1,9 @@
 //! Questions: what can be set, what has no use where, and that a question is what its file says.
 
 use riesz::question::{Estimator, Kind, SETTINGS, Setting, Settings, Source, Subject};
-use riesz::{Background, Conditional, Error, Explainer, Expansion, Game, Groups, Kernel, Matrix, Question, Table};
+use riesz::{
+    Background, Conditional, Error, Expansion, Explainer, Game, Groups, Kernel, Matrix, Question, Table,
+};
 use serde_json::{Value, json};
 
 const SUBJECTS: [Subject; 4] = [Subject::Model, Subject::Function, Subject::Program, Subject::Protection];
@@ -107,7 +109,9 @@ fn what_cannot_be_asked_is_said() {
     assert!(some(json!({"game": "functional"}), Subject::Program).contains("whose kernel is known"));
     assert!(some(json!({"game": "baseline"}), Subject::Protection).contains("protected"));
     let two = json!({"game": "observational", "landmarks": 3, "random_features": 3});
-    assert!(some(two, Subject::Model).contains("landmarks = 3 is not allowed: random_features is another way"));
+    assert!(
+        some(two, Subject::Model).contains("landmarks = 3 is not allowed: random_features is another way")
+    );
     let along = json!({"game": "observational", "estimator": "permutation"});
     assert!(some(along, Subject::Function).contains("permutations estimate the interventional game"));
     let baseline = settings(json!({"game": "interventional"})).unwrap();

@@ -1,12 +1,11 @@
 //! Coalitions whose systems are solved by iteration, a batch at a time, over tiles of rows: nothing as large as the reference squared is
 //! kept. The threads share the rows of each tile.
 
-use super::bounds::{Averaged, Weights, by_factors, by_outputs, rounding, units};
-use super::{ByConditioning, Form, Valuation};
+use super::bounds::{AveragedAt, WeightsAt, by_factors, by_outputs, rounding};
+use super::{Averaged, ObservationalGame, Product, Valuation};
 use crate::attribution::coalitions::Coalition;
-use crate::embedding::{IterativeMean, Solved, Tiles, blocks};
+use crate::embedding::{IterativeMeans, Products, RightSides, Solved, Tiles, blocks};
 use crate::error::Result;
-use crate::kernel::products::PlayerProduct;
 use crate::linalg::block::lengths;
 use crate::linalg::{dot, sequential};
 use crate::table::Table;
@@ -27,8 +26,8 @@ pub(super) fn rows_at_once(reference: usize, points: usize) -> usize {
 
 /// Some rows.
 pub(super) struct IterativeRows<'e, 'm> {
-    explainer: &'e ByConditioning<'m>,
-    embedding: &'e IterativeMean,
+    game: &'e ObservationalGame<'m>,
+    means: &'e IterativeMeans,
     rows: Table,
 }
 
@@ -36,55 +35,53 @@ pub(super) struct IterativeRows<'e, 'm> {
 type Bounded = (Vec<f64>, Vec<f64>);
 
 impl<'e, 'm> IterativeRows<'e, 'm> {
-    pub(super) fn new(explainer: &'e ByConditioning<'m>, embedding: &'e IterativeMean, rows: Table) -> Self {
-        Self { explainer, embedding, rows }
+    pub(super) fn new(game: &'e ObservationalGame<'m>, means: &'e IterativeMeans, rows: Table) -> Self {
+        Self { game, means, rows }
     }
 
     /// Coalitions that are solved together.
     fn batch(&self) -> usize {
-        let count = match self.explainer.form {
-            Form::Factors(_) => self.rows.rows(),
-            Form::Outputs(_) => self.explainer.model.outputs(),
+        let count = match self.game.averaged {
+            Averaged::Factors(_) => self.rows.rows(),
+            Averaged::Outputs(..) => self.game.model.outputs(),
         };
-        let points = 2 * count * self.explainer.model.points.rows();
-        (NUMBERS / (self.embedding.numbers(count) + points).max(1)).clamp(1, BATCH)
+        let points = 2 * count * self.game.model.points.rows();
+        (NUMBERS / (self.means.numbers(count) + points).max(1)).clamp(1, BATCH)
     }
 
     /// The weights of the reference rows for all rows, in the coordinates of the systems.
     fn weights(&self, coalitions: &[&[bool]]) -> Result<Vec<Solved>> {
-        let stop = &self.explainer.stop;
-        let right = |coalitions: &[&[bool]]| self.embedding.right(&self.rows, coalitions, stop);
-        self.embedding.solve(coalitions, right, units(self.explainer), stop)
+        self.means.solve(coalitions, RightSides::Kernel(&self.rows), self.game.units, &self.game.stop)
     }
 
     /// For each coalition the products of the present factors between rows and support points, rows next to one another.
-    fn present(&self, product: &PlayerProduct<'_>, coalitions: &[&[bool]]) -> Result<Vec<Vec<f64>>> {
-        let v = &self.explainer.model.points;
-        Tiles { product, u: &self.rows, v, coalitions, present: true }.whole(&self.explainer.stop)
+    fn present(&self, product: &Product, coalitions: &[&[bool]]) -> Result<Vec<Vec<f64>>> {
+        let products = &Products::new(&product.kernels, coalitions, true);
+        Tiles { products, u: &self.rows, v: &self.game.model.points }.whole(&self.game.stop)
     }
 
     /// The values of a batch, where players have factors.
-    fn by_factors(&self, products: &[PlayerProduct<'_>], coalitions: &[&[bool]]) -> Result<Vec<Bounded>> {
-        let (count, m) = (self.rows.rows(), self.explainer.model.outputs());
-        let reference = self.embedding.roots().len();
-        let terms = (self.explainer.model.points.rows() + 2 * reference) as f64 + 2.0 * units(self.explainer);
+    fn by_factors(&self, products: &[Product], coalitions: &[&[bool]]) -> Result<Vec<Bounded>> {
+        let (count, m) = (self.rows.rows(), self.game.model.outputs());
+        let reference = self.means.roots().len();
+        let terms = (self.game.model.points.rows() + 2 * reference) as f64 + 2.0 * self.game.units;
         let solved = self.weights(coalitions)?;
-        let weights: Vec<Vec<Weights>> = solved.iter().map(|solved| self.summed(solved)).collect();
+        let weights: Vec<Vec<WeightsAt>> = solved.iter().map(|solved| self.summed(solved)).collect();
         let mut all = vec![(vec![0.0; count * m], vec![0.0; count * m]); coalitions.len()];
         for o in 0..m {
             let averaged = self.averaged(products, coalitions, o)?;
             for (c, (mut averaged, sizes)) in averaged.into_iter().enumerate() {
                 let mut product = vec![0.0; count];
                 let rows = averaged.chunks_exact_mut(count).zip(solved[c].solution.chunks_exact(count));
-                for ((averaged, solved), root) in rows.zip(self.embedding.roots()) {
+                for ((averaged, solved), root) in rows.zip(self.means.roots()) {
                     for (i, (a, s)) in averaged.iter_mut().zip(solved).enumerate() {
                         *a *= root;
                         product[i] += *a * s;
                     }
                 }
                 for (i, length) in lengths(&averaged, count).into_iter().enumerate() {
-                    let averaged = Averaged { product: product[i], length, size: sizes[i] };
-                    let (value, error) = by_factors(self.explainer, o, &weights[c][i], &averaged, terms);
+                    let averaged = AveragedAt { product: product[i], length, size: sizes[i] };
+                    let (value, error) = by_factors(self.game, o, &weights[c][i], &averaged, terms);
                     (all[c].0[i * m + o], all[c].1[i * m + o]) = (value, error);
                 }
             }
@@ -93,19 +90,19 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
     }
 
     /// What is said of the weights at each row.
-    fn summed(&self, solved: &Solved) -> Vec<Weights> {
+    fn summed(&self, solved: &Solved) -> Vec<WeightsAt> {
         let count = self.rows.rows();
         let (mut sum, mut total) = (vec![0.0; count], vec![0.0; count]);
-        for (solved, root) in solved.solution.chunks_exact(count).zip(self.embedding.roots()) {
+        for (solved, root) in solved.solution.chunks_exact(count).zip(self.means.roots()) {
             for (i, s) in solved.iter().enumerate() {
                 sum[i] += s * root;
                 total[i] += (s * root).abs();
             }
         }
-        let ones = dot(self.embedding.roots(), self.embedding.roots()).sqrt();
+        let ones = dot(self.means.roots(), self.means.roots()).sqrt();
         let of = |i: usize| {
-            let (length, off) = (solved.lengths[i], solved.errors[i]);
-            Weights { length, off, total: total[i], missing: 1.0 - sum[i], ones }
+            let (off, total, missing) = (solved.errors[i], total[i], 1.0 - sum[i]);
+            WeightsAt { off, total, largest: total.max(1.5 * solved.lengths[i]), missing, ones }
         };
         (0..count).map(of).collect()
     }
@@ -114,12 +111,12 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
     /// `Σ_i |coef_i| |present factors|` times the largest absent factor.
     fn averaged(
         &self,
-        products: &[PlayerProduct<'_>],
+        products: &[Product],
         coalitions: &[&[bool]],
         o: usize,
     ) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        let (model, stop, count) = (self.explainer.model, &self.explainer.stop, self.rows.rows());
-        let (reference, coef) = (&self.embedding.learnt.rows, model.coef.column(o));
+        let (model, stop, count) = (self.game.model, &self.game.stop, self.rows.rows());
+        let (reference, coef) = (&self.means.learnt.rows, model.coef.column(o));
         let mut averaged = vec![vec![0.0; count * reference.rows()]; coalitions.len()];
         let mut sizes = vec![vec![0.0; count]; coalitions.len()];
         for product in products {
@@ -127,15 +124,16 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
             for (scaled, coef) in scaled.iter_mut().flat_map(|all| all.chunks_exact_mut(count).zip(&coef)) {
                 scaled.iter_mut().for_each(|v| *v *= coef * product.scale);
             }
-            let tiles = Tiles { product, u: &model.points, v: reference, coalitions, present: false };
+            let absent = &Products::new(&product.kernels, coalitions, false);
+            let tiles = Tiles { products: absent, u: &model.points, v: reference };
             let own = blocks(&mut averaged, |_| count)
                 .into_iter()
                 .map(|own| (own, vec![0.0_f64; coalitions.len()]));
             let own = tiles.visit(stop, own.collect(), |(own, largest), tile| {
-                let most = tile.products.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
-                largest[tile.coalition] = largest[tile.coalition].max(most);
-                let scaled = &scaled[tile.coalition][tile.u.start * count..tile.u.end * count];
-                sequential::add_product(own[tile.coalition], scaled, tile.products, count);
+                let most = tile.numbers.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
+                largest[tile.product] = largest[tile.product].max(most);
+                let scaled = &scaled[tile.product][tile.u.start * count..tile.u.end * count];
+                sequential::add_product(own[tile.product], scaled, tile.numbers, count);
             })?;
             for (c, sizes) in sizes.iter_mut().enumerate() {
                 let largest = own.iter().fold(0.0, |a: f64, (_, largest)| a.max(largest[c]));
@@ -149,28 +147,26 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
 
     /// The values of a batch, where the outputs at the reference rows are averaged. `outputs` is column-major.
     fn by_outputs(&self, outputs: &[f64], coalitions: &[&[bool]]) -> Result<Vec<Bounded>> {
-        let ByConditioning { model, stop, sizes, .. } = self.explainer;
-        let (embedding, count, m) = (self.embedding, self.rows.rows(), model.outputs());
-        let (learnt, roots) = (&embedding.learnt, embedding.roots());
+        let ObservationalGame { model, stop, sizes, units, .. } = self.game;
+        let (means, count, m) = (self.means, self.rows.rows(), model.outputs());
+        let (learnt, roots) = (&means.learnt, means.roots());
         let n = roots.len();
         let right: Vec<f64> = (0..n * m).map(|t| outputs[t / m + t % m * n] * roots[t / m]).collect();
-        let rights = |coalitions: &[&[bool]]| Ok(vec![right.clone(); coalitions.len()]);
-        let mut solved = embedding.solve(coalitions, rights, units(self.explainer), stop)?;
+        let mut solved = means.solve(coalitions, RightSides::Numbers(&right), *units, stop)?;
         for solved in &mut solved {
             let rows = solved.solution.chunks_exact_mut(m).zip(roots);
             rows.for_each(|(row, root)| row.iter_mut().for_each(|v| *v *= root));
         }
-        let product = learnt.product()?;
-        let mut products = vec![vec![0.0; m * count]; coalitions.len()];
+        let mut sums = vec![vec![0.0; m * count]; coalitions.len()];
         // The squares of the lengths of what the weights come from.
         let mut squares = vec![vec![0.0; count]; coalitions.len()];
-        let own = blocks(&mut products, |_| m).into_iter().zip(blocks(&mut squares, |_| 1)).collect();
-        let tiles = Tiles { product: &product, u: &learnt.rows, v: &self.rows, coalitions, present: true };
-        tiles.visit(stop, own, |(products, squares), tile| {
-            let solved = &solved[tile.coalition].solution[tile.u.start * m..tile.u.end * m];
-            sequential::add_product(products[tile.coalition], solved, tile.products, m);
-            let columns = tile.products.chunks_exact(tile.u.len());
-            for (square, column) in squares[tile.coalition].iter_mut().zip(columns) {
+        let own = blocks(&mut sums, |_| m).into_iter().zip(blocks(&mut squares, |_| 1)).collect();
+        let tiles = Tiles { products: &learnt.kernel.given(coalitions), u: &learnt.rows, v: &self.rows };
+        tiles.visit(stop, own, |(sums, squares), tile| {
+            let solved = &solved[tile.product].solution[tile.u.start * m..tile.u.end * m];
+            sequential::add_product(sums[tile.product], solved, tile.numbers, m);
+            let columns = tile.numbers.chunks_exact(tile.u.len());
+            for (square, column) in squares[tile.product].iter_mut().zip(columns) {
                 let terms = column.iter().zip(&learnt.weights[tile.u.clone()]).map(|(k, w)| w * k * k);
                 *square += terms.sum::<f64>();
             }
@@ -178,31 +174,31 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         let off: Vec<f64> = (0..m)
             .map(|o| lengths(&sizes[o * n..(o + 1) * n], 1)[0] * rounding(model, n) / learnt.ridge)
             .collect();
-        let all = solved.iter().zip(&products).zip(&squares);
-        Ok(all
-            .map(|((solved, products), squares)| {
-                let of = |t: usize| {
-                    let (i, o) = (t / m, t % m);
-                    let solving = solved.errors[o] + off[o];
-                    let right = squares[i].sqrt() * (1.0 + f64::EPSILON * n as f64);
-                    by_outputs(self.explainer, o, products[t], right, solving, solved.lengths[o], n)
-                };
-                (0..count * m).map(of).unzip()
-            })
-            .collect())
+        let value = |(c, solved): (usize, &Solved)| {
+            let length = |square: &f64| square.sqrt() * (1.0 + f64::EPSILON * n as f64);
+            let reach = learnt.kernel.reach(coalitions[c], means.trace(coalitions[c]), &self.rows);
+            let right = reach.unwrap_or_else(|| squares[c].iter().map(length).collect());
+            let of = |t: usize| {
+                let (i, o) = (t / m, t % m);
+                let solving = solved.errors[o] + off[o];
+                by_outputs(self.game, o, sums[c][t], right[i], solving, solved.lengths[o], n)
+            };
+            (0..count * m).map(of).unzip()
+        };
+        Ok(solved.iter().enumerate().map(value).collect())
     }
 
     /// Adds the functionals of a batch, each times its weight, at `[i + n r]`.
     fn add_functionals(
         &self,
-        products: &[PlayerProduct<'_>],
+        products: &[Product],
         coalitions: &[&[bool]],
         weights: &[f64],
         nobody: &[f64],
         out: &mut [f64],
     ) -> Result<()> {
-        let (points, stop, count) = (&self.explainer.model.points, &self.explainer.stop, self.rows.rows());
-        let (n, roots) = (points.rows(), self.embedding.roots());
+        let (points, stop, count) = (&self.game.model.points, &self.game.stop, self.rows.rows());
+        let (n, roots) = (points.rows(), self.means.roots());
         let mut solved = self.weights(coalitions)?;
         for solved in &mut solved {
             let rows = solved.solution.chunks_exact_mut(count).zip(roots);
@@ -211,11 +207,11 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         for product in products {
             let present = self.present(product, coalitions)?;
             let mut averaged = vec![vec![0.0; count * n]; coalitions.len()];
-            let u = &self.embedding.learnt.rows;
-            let tiles = Tiles { product, u, v: points, coalitions, present: false };
+            let absent = &Products::new(&product.kernels, coalitions, false);
+            let tiles = Tiles { products: absent, u: &self.means.learnt.rows, v: points };
             tiles.visit(stop, blocks(&mut averaged, |_| count), |own, tile| {
-                let solved = &solved[tile.coalition].solution[tile.u.start * count..tile.u.end * count];
-                sequential::add_product(own[tile.coalition], solved, tile.products, count);
+                let solved = &solved[tile.product].solution[tile.u.start * count..tile.u.end * count];
+                sequential::add_product(own[tile.product], solved, tile.numbers, count);
             })?;
             for ((averaged, present), weight) in averaged.iter().zip(&present).zip(weights) {
                 let scale = weight * product.scale;
@@ -224,7 +220,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
                 }
             }
         }
-        if self.explainer.centred {
+        if self.game.centred {
             for (solved, weight) in solved.iter().zip(weights) {
                 let mut missing = vec![*weight; count];
                 for row in solved.solution.chunks_exact(count) {
@@ -244,18 +240,22 @@ impl Valuation for IterativeRows<'_, '_> {
         let mut all = Vec::with_capacity(coalitions.len());
         for batch in coalitions.chunks(self.batch()) {
             let present: Vec<&[bool]> = batch.iter().map(Coalition::present).collect();
-            all.extend(match &self.explainer.form {
-                Form::Factors(products) => self.by_factors(products, &present)?,
-                Form::Outputs(outputs) => self.by_outputs(outputs, &present)?,
+            all.extend(match &self.game.averaged {
+                Averaged::Factors(products) => self.by_factors(products, &present)?,
+                Averaged::Outputs(outputs, _) => self.by_outputs(outputs, &present)?,
             });
         }
         Ok(all)
     }
 
-    fn functionals(&self, coalitions: &[(Coalition, f64)], nobody: &[f64]) -> Result<Vec<f64>> {
-        let (n, count) = (self.explainer.model.points.rows(), self.rows.rows());
+    fn functionals(
+        &self,
+        products: &[Product],
+        coalitions: &[(Coalition, f64)],
+        nobody: &[f64],
+    ) -> Result<Vec<f64>> {
+        let (n, count) = (self.game.model.points.rows(), self.rows.rows());
         let mut out = vec![0.0; n * count];
-        let Form::Factors(products) = &self.explainer.form else { return Ok(out) };
         if count == 0 {
             return Ok(out);
         }

@@ -3,24 +3,27 @@
 //!
 //! `intercept + Σ_i coef_i k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b`
 //!
-//! around the mean over the reference, term by term of the model's kernel (Chau, Hu, Gonzalez and Sejdinovic 2022, Proposition 3). A kernel that ties players together has no
-//! such factors; then the model's outputs at the reference rows are averaged, `Σ_b W_S(x)_b f(x_b)` around their mean (their equation
-//! C.5). The systems are factored one by one, or solved by iteration a batch at a time; results do not depend on the number of
-//! threads.
+//! around the mean over the reference, term by term of the model's kernel (Chau, Hu, Gonzalez and Sejdinovic 2022, Proposition 3). A
+//! kernel that ties players together has no such factors; then the model's outputs at the reference rows are averaged,
+//! `Σ_b W_S(x)_b f(x_b)` around their mean (their equation C.5). The systems are factored one by one, or solved by iteration a batch at
+//! a time; results do not depend on the number of threads.
+//!
+//! Of a function, which has no kernel, [`filling`] says what absent features are.
 
 mod bounds;
 mod factored;
+pub(crate) mod filling;
 mod iterative;
+mod normal;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use super::robustness;
-use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, Part, Sample, Valued, solve_from};
-use crate::attribution::contributions::contributions;
-use crate::embedding::{Approximation, ConditionalMean, Conditioning, IterativeMean, Learnt, default_kernel};
+use super::coalitions::{Budget, Coalition, CoalitionGame, Part, Sample, Valued, solve_from};
+use super::contributions::{contributions, whole};
+use crate::embedding::{Approximation, ConditionalMeans, Conditioning, Learnt, Solver};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::{Exactness, Explanation, Fact, Provenance};
@@ -29,40 +32,46 @@ use crate::kernel::products::PlayerProduct;
 use crate::kernel::{Columns, Kernel};
 use crate::linalg::{Matrix, dot};
 use crate::simd::Isa;
+use crate::stop;
 use crate::table::{Groups, Table};
 use bounds::rounding;
-use factored::{Factored, FactoredRows};
+use factored::{AbsentFactors, FactoredRows};
 use iterative::IterativeRows;
 
 /// Rows times outputs that share the factorisation of a coalition.
 const GAMES: usize = 4096;
 
-/// Explains rows of one model under its observational game.
-pub(super) struct ByConditioning<'m> {
-    pub(super) groups: Groups,
-    pub(super) base: Vec<f64>,
-    pub(super) budget: Budget,
-    pub(super) stop: Arc<AtomicBool>,
-    model: &'m Expansion,
-    form: Form<'m>,
+/// The observational game of one model.
+pub(crate) struct ObservationalGame<'m> {
+    pub(crate) model: &'m Expansion,
+    pub(crate) groups: Groups,
+    pub(crate) base: Vec<f64>,
+    pub(crate) budget: Budget,
+    pub(crate) stop: Arc<AtomicBool>,
+    averaged: Averaged,
     centred: bool,
     /// `Σ_i |coef_i k(x_i, x_b)|`, a bound on which rounding of the outputs at the reference rows depends; column-major.
     sizes: Vec<f64>,
-    engine: Engine,
+    /// Units of rounding that a kernel between rows may be off.
+    units: f64,
+    means: ConditionalMeans,
+    /// For each product of the model's kernel, where systems are factored.
+    absent: Vec<AbsentFactors>,
 }
 
 /// How a coalition's value follows from the weights of the reference rows.
-enum Form<'m> {
+enum Averaged {
     /// Players have factors in these products of the model's kernel: the absent ones' are averaged.
-    Factors(Vec<PlayerProduct<'m>>),
-    /// They do not: the outputs at the reference rows are averaged. Column-major, less their mean.
-    Outputs(Vec<f64>),
+    Factors(Vec<Product>),
+    /// They do not, for this reason: the outputs at the reference rows are averaged. Column-major, less what they are shrunk towards.
+    Outputs(Vec<f64>, Error),
 }
 
-/// How the weights are found.
-enum Engine {
-    Factored(Factored),
-    Iterative(IterativeMean),
+/// A product of the model's kernel.
+struct Product {
+    scale: f64,
+    /// One a player.
+    kernels: Vec<Kernel>,
 }
 
 /// Values coalitions for some rows.
@@ -72,130 +81,148 @@ trait Valuation {
 
     /// The sum of the coalitions' functionals `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b`, each times its weight, at `[i + n r]`;
     /// `nobody` is worth the mean of `k(x_i, x_b)`.
-    fn functionals(&self, coalitions: &[(Coalition, f64)], nobody: &[f64]) -> Result<Vec<f64>>;
+    fn functionals(
+        &self,
+        products: &[Product],
+        coalitions: &[(Coalition, f64)],
+        nobody: &[f64],
+    ) -> Result<Vec<f64>>;
 }
 
-impl<'m> ByConditioning<'m> {
-    pub(super) fn new(
+impl<'m> ObservationalGame<'m> {
+    /// Prepares to value coalitions of `groups`. Gives up with [`Error::Interrupted`] soon after `stop` becomes true, now and later.
+    pub(crate) fn new(
         model: &'m Expansion,
         reference: Background,
         conditioning: &Conditioning,
         groups: Groups,
+        stop: Arc<AtomicBool>,
     ) -> Result<Self> {
         let reference = Reference::new(&reference, model.columns())?;
         let rows = reference.table(model.columns())?;
-        let kernel = match &conditioning.kernel {
-            Some(kernel) => kernel.clone(),
-            None => default_kernel(&model.kernel, &rows)?,
-        };
+        let blocks: Vec<Vec<usize>> = groups.players().iter().map(|player| player.columns.clone()).collect();
         // Where all factors are kept, those between support points and reference rows are too, unless they are the same.
-        let players = groups.players().len();
+        let kernel = conditioning.kernel.kernel(Some(&model.kernel), &rows)?;
         let kept = match conditioning.approximation {
-            Approximation::Exact if !shares_factors(model, &rows, &kernel) => {
-                model.kernel.terms.len() * players
-            }
+            Approximation::Exact if !shares_factors(model, &rows, &kernel) => model.kernel.terms.len(),
             _ => 0,
         };
-        let pairs = model.points.rows() as f64 * rows.rows() as f64;
-        conditioning.check_memory(rows.rows(), players, pairs * kept as f64)?;
-        let learnt = Learnt::new(rows, reference.weights.clone(), kernel, &groups, conditioning)?;
-        let outputs = model.predict(&learnt.rows)?;
+        let more = (model.points.rows() * rows.rows()) as f64 * (kept * blocks.len()) as f64;
+        conditioning.check_memory("the observational game", rows.rows(), blocks.len(), more)?;
+        let means = ConditionalMeans::learn(rows, reference.weights, &blocks, &kernel, conditioning, &stop)?;
+        let Learnt { rows, weights, kernel, .. } = means.learnt();
+        let outputs = model.predict_until(rows, &stop)?;
         let (n, m) = (outputs.rows(), outputs.cols());
-        let base: Vec<f64> = (0..m).map(|o| dot(&outputs.column(o), &reference.weights)).collect();
-        let form = match model.kernel.products(model.columns(), &groups) {
-            Ok(products) => Form::Factors(products),
-            Err(Error::NotProduct { .. }) => {
-                Form::Outputs((0..n * m).map(|t| outputs[(t % n, t / n)] - base[t / n]).collect())
+        let base: Vec<f64> = (0..m).map(|o| dot(&outputs.column(o), weights)).collect();
+        let centred = conditioning.centred;
+        let centre = if centred { &base } else { &model.intercept };
+        let averaged = match model.kernel.products(model.columns(), &groups) {
+            Ok(products) => {
+                let of = |p: PlayerProduct<'_>| Product { scale: p.scale, kernels: p.kernels(blocks.len()) };
+                Averaged::Factors(products.into_iter().map(of).collect())
+            }
+            Err(tied @ Error::NotProduct { .. }) => {
+                let less = |t: usize| outputs[(t % n, t / n)] - centre[t / n];
+                Averaged::Outputs((0..n * m).map(less).collect(), tied)
             }
             Err(error) => return Err(error),
         };
-        let sizes = sizes(model, &learnt.rows);
-        let engine = match conditioning.approximation {
-            Approximation::ConjugateGradients(settings) => {
-                Engine::Iterative(IterativeMean::new(learnt, settings, conditioning.seed)?)
+        let absent = match (&means.solver, &averaged) {
+            (Solver::Factored(means), Averaged::Factors(products)) => {
+                let same = shares_factors(model, rows, kernel.whole());
+                let of = |product| AbsentFactors::new(means, model, product, same, &stop);
+                products.iter().map(of).collect::<Result<_>>()?
             }
-            _ => Engine::Factored(Factored::new(ConditionalMean::new(learnt, conditioning)?, model, &form)),
+            _ => Vec::new(),
         };
-        let (budget, centred) = (Budget::default(), conditioning.centred);
-        Ok(Self { model, groups, base, budget, stop: Arc::default(), form, centred, sizes, engine })
+        let units = kernel.units(model.columns().len() + blocks.len());
+        let sizes = sizes(model, rows, &stop)?;
+        let budget = Budget::default();
+        Ok(Self { model, groups, base, budget, stop, averaged, centred, sizes, units, means, absent })
     }
 
-    fn learnt(&self) -> &Learnt {
-        match &self.engine {
-            Engine::Factored(engine) => &engine.embedding.learnt,
-            Engine::Iterative(embedding) => &embedding.learnt,
+    /// The embedding's kernel, one product of factors, and ridge.
+    ///
+    /// # Errors
+    /// [`Error::NotProduct`] if the model's kernel ties players together; [`Error::Parameter`] if the embedding's does.
+    pub(crate) fn conditioning(&self) -> Result<(&Kernel, f64)> {
+        self.products()?;
+        let kernel = self.means.kernel();
+        if self.means.learnt().kernel.factors().is_none() {
+            let (name, allowed) =
+                ("kernel of the conditional mean embedding", "here it is one product of factors");
+            return Err(Error::parameter(name, kernel.formula(), allowed));
+        }
+        Ok((kernel, self.means.ridge()))
+    }
+
+    fn products(&self) -> Result<&[Product]> {
+        match &self.averaged {
+            Averaged::Factors(products) => Ok(products),
+            Averaged::Outputs(_, tied) => Err(tied.clone()),
         }
     }
 
-    pub(super) fn absent(&self) -> String {
-        let reference = self.learnt().rows.clone().into();
+    /// What output `o` is shrunk towards.
+    fn centre(&self, o: usize) -> f64 {
+        if self.centred { self.base[o] } else { self.model.intercept[o] }
+    }
+
+    pub(crate) fn absent(&self) -> String {
+        let reference = self.means.learnt().rows.clone().into();
         let game = Game::Observational { reference, conditional: Conditioning::default().into() };
         game.absent()
     }
 
-    pub(super) fn robustness(&self, delta: &[f64]) -> Result<Vec<f64>> {
-        if let Form::Outputs(_) = self.form {
-            // The kernel ties players together, and says so.
-            self.model.kernel.products(self.model.columns(), &self.groups)?;
-        }
-        let (kernel, ridge) = (&self.learnt().kernel, self.learnt().ridge);
-        robustness::bound(self.model, &robustness::Absent::Embedding { kernel, ridge }, delta)
+    /// How many coalitions [`functionals`](Self::functionals) samples at most; `None` where it takes all.
+    pub(crate) fn sampled_functionals(&self) -> Option<usize> {
+        (!whole(self.groups.players().len(), &self.budget)).then_some(self.budget.coalitions)
     }
 
-    pub(super) fn rows_at_once(&self) -> usize {
+    pub(crate) fn rows_at_once(&self) -> usize {
         let games = (GAMES / self.model.outputs().max(1)).max(1);
-        match (&self.engine, &self.form) {
-            (Engine::Iterative(embedding), Form::Factors(_)) => {
-                let reference = embedding.learnt.rows.rows();
-                games.min(iterative::rows_at_once(reference, self.model.points.rows()))
+        match (&self.means.solver, &self.averaged) {
+            (Solver::Iterative(means), Averaged::Factors(_)) => {
+                games.min(iterative::rows_at_once(means.learnt.rows.rows(), self.model.points.rows()))
             }
             _ => games,
         }
     }
 
     fn valuation(&self, rows: &Table) -> Result<Box<dyn Valuation + '_>> {
-        Ok(match &self.engine {
-            Engine::Factored(engine) => Box::new(FactoredRows::new(self, engine, rows)?),
-            Engine::Iterative(embedding) => Box::new(IterativeRows::new(self, embedding, rows.clone())),
+        Ok(match &self.means.solver {
+            Solver::Factored(means) => Box::new(FactoredRows::new(self, means, rows)?),
+            Solver::Iterative(means) => Box::new(IterativeRows::new(self, means, rows.clone())),
         })
     }
 
-    fn approximation(&self) -> String {
-        match &self.engine {
-            Engine::Factored(engine) => engine.embedding.approximation(),
-            Engine::Iterative(embedding) => embedding.approximation(),
-        }
-    }
-
     /// `out[i][r]`: what a coefficient 1 of support point i would add to the value of `player` in row r.
-    pub(super) fn functionals(&self, rows: &Table, player: usize) -> Result<Matrix> {
-        let data = rows.conform(self.model.columns())?;
-        if let Form::Outputs(_) = &self.form {
-            // The kernel ties players together, and says so.
-            self.model.kernel.products(self.model.columns(), &self.groups)?;
-        }
-        let (n, count, p) = (self.model.points.rows(), data.rows(), self.groups.players().len());
+    pub(crate) fn functionals(&self, rows: &Table, player: usize) -> Result<Matrix> {
+        let (data, products) = (rows.conform(self.model.columns())?, self.products()?);
+        let points = &self.model.points;
+        let (n, count, p) = (points.rows(), data.rows(), self.groups.players().len());
         let coalitions = contributions(p, player, &self.budget)?;
         // Everybody is worth k(x_i, x), nobody the mean of k(x_i, x_b).
         let share = 1.0 / p as f64;
-        let everybody = self.model.kernel.cross_gram(&self.model.points, &data);
-        let nobody = by_row(self.model, &self.learnt().rows, &self.model.points, |k| self.learnt().mean(k));
+        let mean = |k: &[f64]| self.means.learnt().mean(k);
+        let nobody = by_row(self.model, &self.means.learnt().rows, points, mean, &self.stop)?;
+        let everybody = by_row(self.model, &data, points, <[f64]>::to_vec, &self.stop)?;
         let mut total: Vec<f64> =
-            (0..n * count).map(|t| share * (everybody[(t % n, t / n)] - nobody[t % n])).collect();
-        let proper = self.valuation(&data)?.functionals(&coalitions, &nobody)?;
+            (0..n * count).map(|t| share * (everybody[t % n][t / n] - nobody[t % n])).collect();
+        let proper = self.valuation(&data)?.functionals(products, &coalitions, &nobody)?;
         total.iter_mut().zip(&proper).for_each(|(t, v)| *t += v);
         Ok(Matrix::from_row_major(count, n, total).transpose())
     }
 
     /// Goes on from `sample` and keeps what was valued in it, if there is one.
-    pub(super) fn explain(
+    pub(crate) fn explain(
         &self,
         rows: &Table,
         budget: Budget,
         mut sample: Option<&mut Sample>,
     ) -> Result<Explanation> {
         let data = rows.conform(self.model.columns())?;
-        let predictions = self.model.predict(&data)?;
+        let predictions = self.model.predict_until(&data, &self.stop)?;
         let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
         let mut values = Vec::with_capacity(n * m * p);
         let (mut std_error, mut bound) = (Vec::new(), Vec::new());
@@ -204,7 +231,7 @@ impl<'m> ByConditioning<'m> {
             let mut own = Part::default();
             let part = sample.as_mut().map_or(&mut own, |sample| sample.part(number));
             let chunk: Vec<usize> = (start..n.min(start + self.rows_at_once())).collect();
-            let mut game = Rows::new(self, &data.select_rows(&chunk), &predictions, start)?;
+            let mut game = SomeRows::new(self, &data.select_rows(&chunk), &predictions, start)?;
             let found = solve_from(&mut game, budget, &mut part.regression)?;
             part.merge([&mut game.error, &mut game.largest]);
             values.extend_from_slice(found.values.data());
@@ -254,13 +281,13 @@ impl<'m> ByConditioning<'m> {
     fn run(&self, coalitions: usize, off: f64) -> Vec<Fact> {
         let mut facts = vec![
             Fact::new("riesz", env!("CARGO_PKG_VERSION")),
-            Fact::new("conditioning kernel", self.learnt().kernel.formula()),
-            Fact::measured("ridge", self.learnt().ridge),
-            Fact::new("approximation", self.approximation()),
+            Fact::new("conditioning kernel", self.means.kernel().formula()),
+            Fact::measured("ridge", self.means.ridge()),
+            Fact::new("approximation", self.means.approximation()),
             Fact::new("coalitions valued", coalitions + 2),
         ];
         // Standard errors of sampled coalitions do not tell what the iteration left open.
-        if let Engine::Iterative(_) = &self.engine {
+        if let Solver::Iterative(_) = &self.means.solver {
             facts.push(Fact::measured("bound on the error of a coalition's value", off));
         }
         facts
@@ -274,27 +301,34 @@ fn shares_factors(model: &Expansion, reference: &Table, embedding: &Kernel) -> b
 }
 
 /// What `read` makes of the kernel between all rows of `u` and each row of `x`, one row of `x` at a time.
-fn by_row<T: Send>(model: &Expansion, u: &Table, x: &Table, read: impl Fn(&[f64]) -> T + Sync) -> Vec<T> {
+fn by_row<T: Send>(
+    model: &Expansion,
+    u: &Table,
+    x: &Table,
+    read: impl Fn(&[f64]) -> T + Sync,
+    stop: &AtomicBool,
+) -> Result<Vec<T>> {
     let isa = Isa::detect();
     let memory = || (Vec::new(), vec![0.0; u.rows()]);
     let rows = (0..x.rows()).into_par_iter();
     rows.map_init(memory, |(buffer, out), i| {
+        stop::check(stop)?;
         model.kernel.row(isa, Columns::of(u, 0), &x.row(i), buffer, out);
-        read(out)
+        Ok(read(out))
     })
     .collect()
 }
 
 /// `Σ_i |coef_i k(x_i, x)|` for each row of `x`, output by output.
-fn sizes(model: &Expansion, x: &Table) -> Vec<f64> {
+fn sizes(model: &Expansion, x: &Table, stop: &AtomicBool) -> Result<Vec<f64>> {
     let total = |k: &[f64], o: usize| k.iter().enumerate().map(|(i, k)| (k * model.coef[(i, o)]).abs()).sum();
     let outputs = |k: &[f64]| (0..model.outputs()).map(|o| total(k, o)).collect::<Vec<f64>>();
-    let all = by_row(model, &model.points, x, outputs);
-    (0..model.outputs()).flat_map(|o| all.iter().map(move |row| row[o])).collect()
+    let all = by_row(model, &model.points, x, outputs, stop)?;
+    Ok((0..model.outputs()).flat_map(|o| all.iter().map(move |row| row[o])).collect())
 }
 
 /// Some rows under the observational game.
-struct Rows<'e> {
+struct SomeRows<'e> {
     players: usize,
     valuation: Box<dyn Valuation + 'e>,
     ends: [Vec<f64>; 2],
@@ -303,32 +337,32 @@ struct Rows<'e> {
     largest: Vec<f64>,
 }
 
-impl<'e> Rows<'e> {
+impl<'e> SomeRows<'e> {
     /// `first` is the number of the first of them in `predictions`.
     fn new(
-        explainer: &'e ByConditioning<'_>,
+        game: &'e ObservationalGame<'_>,
         rows: &Table,
         predictions: &Matrix,
         first: usize,
     ) -> Result<Self> {
-        let (count, m) = (rows.rows(), explainer.model.outputs());
+        let (count, m) = (rows.rows(), game.model.outputs());
         // The ends are predictions, and a mean of some.
-        let (own, reference) = (sizes(explainer.model, rows), explainer.learnt().rows.rows());
+        let (own, reference) = (sizes(game.model, rows, &game.stop)?, game.means.learnt().rows.rows());
         let mut error = Vec::with_capacity(count * m);
         let mut largest = Vec::with_capacity(count * m);
         for i in 0..count {
             for o in 0..m {
-                let mean = explainer.learnt().mean(&explainer.sizes[o * reference..(o + 1) * reference]);
-                let size = own[o * count + i].max(mean) + explainer.model.intercept[o].abs();
-                error.push(rounding(explainer.model, reference) * size);
-                largest.push(predictions[(first + i, o)].abs().max(explainer.base[o].abs()));
+                let mean = game.means.learnt().mean(&game.sizes[o * reference..(o + 1) * reference]);
+                let size = own[o * count + i].max(mean) + game.model.intercept[o].abs();
+                error.push(rounding(game.model, reference) * size);
+                largest.push(predictions[(first + i, o)].abs().max(game.base[o].abs()));
             }
         }
         Ok(Self {
-            players: explainer.groups.players().len(),
-            valuation: explainer.valuation(rows)?,
+            players: game.groups.players().len(),
+            valuation: game.valuation(rows)?,
             ends: [
-                (0..count).flat_map(|_| explainer.base.iter().copied()).collect(),
+                (0..count).flat_map(|_| game.base.iter().copied()).collect(),
                 predictions.data()[first * m..(first + count) * m].to_vec(),
             ],
             error,
@@ -337,7 +371,7 @@ impl<'e> Rows<'e> {
     }
 }
 
-impl CoalitionGame for Rows<'_> {
+impl CoalitionGame for SomeRows<'_> {
     type Error = Error;
 
     fn players(&self) -> usize {
