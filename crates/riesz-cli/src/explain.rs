@@ -36,9 +36,7 @@ pub fn run(args: &ExplainArgs, global: &Global, console: Console) -> Result<()> 
         facts.extend(question.facts.iter().cloned());
         let width = 2 * (question.columns().len() + question.groups.players().len() + 4);
         let rows = Conforming::new(rows, question.columns(), width)?;
-        return stream(rows, facts, width, &mut |table| {
-            program::explain(command, &question, table, global.seed)
-        });
+        return stream(rows, facts, width, &mut |table| program::explain(command, &question, table));
     }
     let saved = read_model(&args.model, rows.header())?;
     let question = Question::read(&args.game, &args.table, &saved, global.seed)?;

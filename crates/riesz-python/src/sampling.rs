@@ -1,41 +1,15 @@
 //! Estimates for functions that are written in Python.
 
-use numpy::ndarray::Array3;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::attribution::coalitions::Budget;
 use riesz::attribution::kernel_shap::kernel_shap_from;
 use riesz::attribution::permutation::{Permutations, estimate};
 use riesz::game::Absence;
-use riesz::{Background, Column, Error, Game, Matrix, Table};
+use riesz::{Background, Column, Error, Exactness, Matrix, Table};
 
-use crate::{Sample, approximation, conditioning, matrix, may_keep, players, refuse, table};
-
-/// Values and standard errors (rows, outputs, players), base values (outputs), predictions (rows, outputs), evaluations, and what an absent
-/// feature means.
-type Estimated<'py> = (
-    Bound<'py, PyArray3<f64>>,
-    Bound<'py, PyArray3<f64>>,
-    Bound<'py, PyArray1<f64>>,
-    Bound<'py, PyArray2<f64>>,
-    usize,
-    String,
-);
-
-/// Values and, if they are estimated, standard errors (rows, outputs, players); base values (outputs); predictions and bounds on the
-/// rounding (rows, outputs); evaluations, coalitions, what an absent feature means; and if values are estimated, the coalitions from which
-/// a larger budget goes on.
-type ByCoalitions<'py> = (
-    Bound<'py, PyArray3<f64>>,
-    Option<Bound<'py, PyArray3<f64>>>,
-    Bound<'py, PyArray1<f64>>,
-    Bound<'py, PyArray2<f64>>,
-    Bound<'py, PyArray2<f64>>,
-    usize,
-    usize,
-    String,
-    Option<Sample>,
-);
+use crate::explanation::Explanation;
+use crate::{Sample, approximation, conditioning, explained, join, matrix, may_keep, players, refuse, table};
 
 /// What went wrong: here, or in the function that was called.
 enum Failure {
@@ -110,7 +84,7 @@ pub(crate) fn kernel_shap<'py>(
     std_error: Option<f64>,
     seed: u64,
     sample: Option<&Sample>,
-) -> PyResult<ByCoalitions<'py>> {
+) -> PyResult<Explanation> {
     let (rows, reference) = tables(&rows, &background, weights)?;
     let groups = players(rows.columns(), groups)?;
     let absence = match absence {
@@ -126,22 +100,17 @@ pub(crate) fn kernel_shap<'py>(
     let budget = Budget { coalitions, std_error, seed };
     let ask = |asked: &Table| call(py, function, asked);
     let mut kept = sample.cloned().unwrap_or_default();
-    let found = kernel_shap_from(ask, &rows, &absence, &groups, budget, BATCH, &mut kept.sample)?;
-    let (n, m, p) = (rows.rows(), found.base.len(), groups.players().len());
-    let cube = |numbers: Vec<f64>| Array3::from_shape_vec((n, m, p), numbers).map_err(refuse);
-    let keep = found.std_error.is_some() && may_keep(found.coalitions, n * m);
-    Ok((
-        cube(found.values)?.into_pyarray(py),
-        found.std_error.map(cube).transpose()?.map(|errors| errors.into_pyarray(py)),
-        found.base.into_pyarray(py),
-        matrix(n, m, found.predictions.data().to_vec())?.into_pyarray(py),
-        matrix(n, m, found.rounding)?.into_pyarray(py),
-        found.evaluations,
-        found.coalitions,
-        absence.absent(),
-        keep.then_some(kept),
-    ))
+    let mut found = kernel_shap_from(ask, &rows, &absence, &groups, budget, BATCH, &mut kept.sample)?;
+    if let Exactness::Estimated { sampling: Some(sampling), .. } = &mut found.exactness {
+        sampling.evaluations += kept.evaluations;
+        kept.evaluations = sampling.evaluations;
+    }
+    let keep = may_keep(kept.sample.coalitions(), found.rows() * found.outputs());
+    explained(py, Some(found), keep.then_some(kept))
 }
+
+/// Explained rows whose estimates are made together.
+const CHUNK: usize = 64;
 
 /// Estimates the interventional game of `function`, from arrays (rows, columns) to arrays (rows, outputs).
 #[pyfunction]
@@ -150,26 +119,21 @@ pub(crate) fn permutation<'py>(
     py: Python<'py>,
     function: &Bound<'py, PyAny>,
     rows: PyReadonlyArray2<'py, f64>,
-    first_row: usize,
     background: PyReadonlyArray2<'py, f64>,
     weights: Option<PyReadonlyArray1<'py, f64>>,
     groups: Vec<(String, Vec<usize>)>,
     permutations: usize,
     seed: u64,
-) -> PyResult<Estimated<'py>> {
+) -> PyResult<Explanation> {
     let (rows, background) = tables(&rows, &background, weights)?;
     let groups = players(rows.columns(), groups)?;
-    let ask = |asked: &Table| call(py, function, asked);
     let settings = Permutations { per_reference: permutations, seed };
-    let found = estimate(ask, &rows, first_row, &background, &groups, settings)?;
-    let (n, m, p) = (rows.rows(), found.base.len(), groups.players().len());
-    let cube = |numbers: Vec<f64>| Array3::from_shape_vec((n, m, p), numbers).map_err(refuse);
-    Ok((
-        cube(found.values)?.into_pyarray(py),
-        cube(found.std_error)?.into_pyarray(py),
-        found.base.into_pyarray(py),
-        matrix(n, m, found.predictions.data().to_vec())?.into_pyarray(py),
-        found.evaluations,
-        Game::Interventional { background }.absent(),
-    ))
+    let mut whole = None;
+    for start in (0..rows.rows().max(1)).step_by(CHUNK) {
+        let own: Vec<usize> = (start..rows.rows().min(start + CHUNK)).collect();
+        let ask = |asked: &Table| call(py, function, asked);
+        let found = estimate(ask, &rows.select_rows(&own), start, &background, &groups, settings)?;
+        join(&mut whole, found)?;
+    }
+    explained(py, whole, None)
 }
