@@ -16,9 +16,8 @@ from ._core import __version__
 from ._discrepancy import TestResult, hsic_test, mmd_test
 from ._expansion import Expansion, UnsupportedModelError
 from ._explainer import Explainer
-from ._explanation import Certificate, Explanation
+from ._explanation import Certificate, Explanation, Sampling
 from ._protection import ProtectionPath, protection_path
-from ._sampled import Sampling
 
 #: Estimators import scikit-learn, which takes longer than all the rest, so they are loaded when they are asked for.
 _ESTIMATORS = (

@@ -14,10 +14,10 @@ import numpy as np
 from . import _core
 from ._data import as_cells, check_columns, is_numbered, is_whole, names_of, numbered
 from ._expansion import Expansion, UnsupportedModelError
-from ._explanation import Explanation, Provenance
+from ._explanation import Explanation, Kept, joined
 from ._gpytorch import is_gpytorch
 from ._gpytorch import read as read_gpytorch
-from ._sampled import Found, Kept, Sampling, kernel_shap_values, permutation_estimates
+from ._sampled import kernel_shap_values, permutation_estimates
 from ._settings import Settings, settings
 
 if TYPE_CHECKING:
@@ -298,43 +298,33 @@ class Explainer:
         model = {"model": imported.kind, "explained": imported.explained}
         run: dict[str, str] = {"riesz": _core.__version__}
         if self._cores:
-            found = self._by_core(X, chosen, kept)
+            parts, used = self._by_core(X, chosen, kept), self._used
             for expansion in imported.expansions:
                 for name, value in expansion._core.card:
                     model.setdefault(name, value)
         else:
-            found = self._by_calls(X, chosen, kept)
-        values, base, predictions = found.values, found.base, found.predictions
-        if found.sampling is not None:
+            parts, used = [self._by_calls(X, chosen, kept)], list(range(len(players)))
+        _, absent, _, facts = parts[0].provenance
+        if parts[0].sampling is not None:
             run["estimated because"] = (self._sampled_because(chosen) if self._cores else self.reason) or ""
-        run |= found.run
-        m = len(base)
+        m = sum(len(part.output_names) for part in parts)
         output_names = imported.output_names or (["y"] if m == 1 else [f"y{o}" for o in range(m)])
         if len(output_names) != m:
             raise ValueError(f"there are {len(output_names)} output_names, but the model has {m} outputs")
-        return Explanation(
-            values=values,
-            base_values=np.tile(base, (len(values), 1)),
-            predictions=predictions,
-            residual=found.residual,
-            bound=found.bound,
-            std_error=found.std_error,
-            sampling=found.sampling,
+        explanation = joined(
+            parts,
+            used,
+            players,
             data=as_cells(X),
             column_names=names,
-            players=players,
             output_names=output_names,
-            row_numbers=np.arange(len(values)),
-            kept=self._kept(X, found, kept),
-            provenance=Provenance(game=self.game.replace("_", "-"), absent=found.absent, model=model, run=run),
+            provenance={"game": self.game.replace("_", "-"), "absent": absent, "model": model, "run": run | dict(facts)},
         )
-
-    def _kept(self, X: Any, found: Found, before: Kept | None) -> Kept | None:
-        if found.samples is None or found.sampling is None:
-            return None
-        # The user may change X.
-        rows = copy.deepcopy(X) if before is None else before.X
-        return Kept(self, rows, found.samples, found.sampling.evaluations)
+        samples = [part.sample for part in parts if part.sample is not None]
+        if len(samples) == len(parts):
+            # The user may change X.
+            explanation._kept = Kept(self, copy.deepcopy(X) if kept is None else kept.X, samples)
+        return explanation
 
     def _names(self, X: Any) -> tuple[list[str], list[tuple[str, list[int]]]]:
         """The names of the columns of ``X`` and the players, once it is known that these columns are meant."""
@@ -365,38 +355,13 @@ class Explainer:
         moves = np.broadcast_to(np.asarray(delta, dtype=np.float64), (len(self.feature_names),)).tolist()
         return np.concatenate([core.robustness(moves) for core in self._cores])
 
-    def _by_core(self, X: Any, chosen: Settings, kept: Kept | None) -> Found:
+    def _by_core(self, X: Any, chosen: Settings, kept: Kept | None) -> list[_core.Explanation]:
         rows = self._model_rows(X, "X")
         samples = [None] * len(self._cores) if kept is None else kept.samples
         budget = chosen.coalitions, chosen.std_error
-        parts = [core.explain(rows, *budget, sample) for core, sample in zip(self._cores, samples)]
-        base = np.concatenate([part[1] for part in parts])
-        n, p = len(rows), len(self._players)
+        return [core.explain(rows, *budget, sample) for core, sample in zip(self._cores, samples)]
 
-        def for_all(cubes: list[np.ndarray]) -> np.ndarray:
-            whole = np.zeros((n, p, len(base)))
-            whole[:, self._used] = np.concatenate(cubes, axis=1).transpose(0, 2, 1)
-            return whole
-
-        bounds = [part[4] for part in parts if part[4] is not None]
-        estimates = [part[5] for part in parts if part[5] is not None]
-        kept_parts = [part[7] for part in parts if part[7] is not None]
-        predictions, residual = (np.concatenate([part[k] for part in parts], axis=1) for k in (2, 3))
-        exact = len(bounds) == len(parts)
-        return Found(
-            values=for_all([part[0] for part in parts]),
-            base=base,
-            predictions=predictions,
-            residual=residual,
-            bound=np.concatenate(bounds, axis=1) if exact else None,
-            std_error=None if exact else for_all([error for error, _ in estimates]),
-            sampling=None if exact else Sampling(sum(count for _, count in estimates), chosen.seed),
-            samples=None if exact or len(kept_parts) < len(parts) else kept_parts,
-            absent=self._cores[0].absent,
-            run=dict(parts[0][6]),
-        )
-
-    def _by_calls(self, X: Any, chosen: Settings, kept: Kept | None) -> Found:
+    def _by_calls(self, X: Any, chosen: Settings, kept: Kept | None) -> _core.Explanation:
         function = self._imported.function
         assert function is not None
         background, weights, players = self._background, self._weights, self._players

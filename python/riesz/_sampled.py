@@ -3,59 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from . import _core
 from ._data import as_cells
+from ._explanation import Kept
 from ._settings import Settings
-
-#: Explained rows that the compiled half is handed at a time.
-CHUNK = 64
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How values were estimated."""
-
-    #: Rows that the model was asked about; for kernel models, coalitions valued for all rows together.
-    evaluations: int
-    #: Seed of the sampler.
-    seed: int
-
-
-@dataclass(frozen=True)
-class Found:
-    """Values (rows, players, outputs), base values (outputs), predictions and residuals (rows, outputs)."""
-
-    values: np.ndarray
-    base: np.ndarray
-    predictions: np.ndarray
-    residual: np.ndarray
-    #: Of exact values, (rows, outputs).
-    bound: np.ndarray | None
-    #: Of estimated values, in their shape.
-    std_error: np.ndarray | None
-    sampling: Sampling | None
-    #: What an absent feature means.
-    absent: str
-    #: Facts about the run.
-    run: dict[str, str]
-    #: Of values estimated by coalitions: the coalitions, from which a larger budget goes on.
-    samples: list[_core.Sample] | None = None
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What :meth:`riesz.Explainer.extend` goes on from."""
-
-    explainer: Any
-    X: Any
-    samples: list[_core.Sample]
-    #: How often the function has been asked.
-    evaluations: int
 
 
 def permutation_estimates(
@@ -66,34 +21,12 @@ def permutation_estimates(
     players: list[tuple[str, list[int]]],
     permutations: int,
     seed: int,
-) -> Found:
+) -> _core.Explanation:
     """The interventional game of ``function``, which is called with rows in the form of ``background`` (array or data frame,
     with its types and names), estimated from random orders of the players."""
-    b, n, width = len(as_cells(background)), len(as_cells(X)), as_cells(background).shape[1]
     pick = _picker(background, X)
-
     ask = lambda sources: _answer(function, pick(sources.astype(np.intp)))
-    # The compiled half mixes rows: it is handed, for each cell, the number of the row that the cell comes from.
-    references = np.tile(np.arange(b, dtype=np.float64)[:, None], (1, width))
-    parts = []
-    for start in range(0, max(n, 1), CHUNK):
-        rows = np.tile(np.arange(b + start, b + min(n, start + CHUNK), dtype=np.float64)[:, None], (1, width))
-        parts.append(_core.permutation(ask, rows, start, references, weights, players, permutations, seed))
-    values, errors, predictions = (np.concatenate([part[k] for part in parts]) for k in (0, 1, 3))
-    evaluations = sum(part[4] for part in parts)
-    shown = lambda cube: cube.transpose(0, 2, 1)
-    base = parts[0][2]
-    return Found(
-        values=shown(values),
-        base=base,
-        predictions=predictions,
-        residual=predictions - base - values.sum(axis=2),
-        bound=None,
-        std_error=shown(errors),
-        sampling=Sampling(evaluations, seed),
-        absent=parts[0][5],
-        run={},
-    )
+    return _core.permutation(ask, *_sources(X, background), weights, players, permutations, seed)
 
 
 def kernel_shap_values(
@@ -104,14 +37,11 @@ def kernel_shap_values(
     players: list[tuple[str, list[int]]],
     settings: Settings,
     kept: Kept | None,
-) -> Found:
+) -> _core.Explanation:
     """Values of ``function``, which is called with rows in the form of ``background``, from the values of coalitions; those that
     were kept are not valued again."""
     if settings.absence == "background":
-        # Rows are mixed and never changed: for each cell it is enough to know the row it comes from.
-        width, b = as_cells(background).shape[1], len(as_cells(background))
-        number = lambda start, count: np.tile(np.arange(start, start + count, dtype=np.float64)[:, None], (1, width))
-        reference, rows = number(0, b), number(b, len(as_cells(X)))
+        rows, reference = _sources(X, background)
         pick = _picker(background, X)
         form = lambda sources: pick(sources.astype(np.intp))
     else:
@@ -122,22 +52,15 @@ def kernel_shap_values(
     embedding = s.ridge, s.landmarks, s.random_features
     budget = s.coalitions, s.std_error, s.seed
     before = None if kept is None else kept.samples[0]
-    values, errors, base, predictions, rounding, evaluations, coalitions, absent, sample = _core.kernel_shap(
-        ask, rows, reference, weights, players, s.absence, s.draws, *embedding, *budget, before
-    )
-    evaluations += 0 if kept is None else kept.evaluations
-    return Found(
-        values=values.transpose(0, 2, 1),
-        base=base,
-        predictions=predictions,
-        residual=predictions - base - values.sum(axis=2),
-        bound=rounding if errors is None else None,
-        std_error=None if errors is None else errors.transpose(0, 2, 1),
-        sampling=None if errors is None else Sampling(evaluations, s.seed),
-        absent=absent,
-        run={"coalitions valued": str(coalitions)},
-        samples=None if sample is None else [sample],
-    )
+    return _core.kernel_shap(ask, rows, reference, weights, players, s.absence, s.draws, *embedding, *budget, before)
+
+
+def _sources(X: Any, background: Any) -> tuple[np.ndarray, np.ndarray]:
+    """``X`` and the background for where rows are mixed and never changed: in each cell the number of the row that it comes from,
+    first those of the background."""
+    b, width = as_cells(background).shape
+    number = lambda start, count: np.tile(np.arange(start, start + count, dtype=np.float64)[:, None], (1, width))
+    return number(b, len(as_cells(X))), number(0, b)
 
 
 def _answer(function: Callable[[Any], Any], rows: Any) -> np.ndarray:

@@ -442,8 +442,118 @@ pub struct Certificate {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::table::{Column, Groups};
+
+    /// Any explanation that is consistent: numbers of all sizes, none of which need add up, and names of all kinds.
+    pub(crate) fn any_explanation() -> impl Strategy<Value = Explanation> {
+        let number = prop_oneof![any::<f64>().prop_filter("finite", |v| v.is_finite()), -3.0..3.0];
+        let sizes = (1_usize..4, 1_usize..4, 1_usize..5, 0..3);
+        let numbers = prop::collection::vec(number, 4 * 4 * 5 * 3);
+        (sizes, numbers, "[a-z :\"<,×]{0,9}", any::<(u32, u64)>()).prop_map(
+            |((n, m, p, kind), numbers, name, (row, seed))| {
+                let mut rest = numbers.iter().cycle().copied();
+                let mut take = |count: usize| rest.by_ref().take(count).collect::<Vec<f64>>();
+                let sizes = |list: Vec<f64>| list.into_iter().map(f64::abs).collect();
+                let columns: Vec<Column> = (0..p).map(|j| Column::numeric(format!("{j}{name}{j}"))).collect();
+                let sampling = Some(Sampling { evaluations: row as usize, seed });
+                Explanation {
+                    index: Index::Shapley,
+                    players: Groups::singletons(&columns).players().to_vec(),
+                    subsets: None,
+                    output_names: (0..m).map(|o| format!("{name}{o}")).collect(),
+                    values: take(n * m * p),
+                    base_values: take(n * m),
+                    predictions: take(n * m),
+                    data: Table::from_column_major(columns, n, take(n * p)).unwrap(),
+                    row_numbers: (0..n).map(|i| row as usize + 7 * i).collect(),
+                    exactness: match kind {
+                        0 => Exactness::Exact { bound: sizes(take(n * m)) },
+                        1 => Exactness::Estimated { std_error: sizes(take(n * m * p)), sampling },
+                        _ => Exactness::Unstated,
+                    },
+                    provenance: Provenance { game: name, run: vec![Fact::new("a", 1)], ..Default::default() },
+                }
+            },
+        )
+    }
+
+    /// Two rows, two outputs and three players, whose values add up.
+    fn example() -> Explanation {
+        let data = Table::from_rows(&[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]).unwrap();
+        let values: Vec<f64> = (0..12).map(|k| 1.0 / f64::from(k + 3)).collect();
+        let predictions = values.chunks(3).map(|v| 0.7 + v.iter().sum::<f64>()).collect();
+        Explanation {
+            index: Index::Shapley,
+            players: Groups::singletons(data.columns()).players().to_vec(),
+            subsets: None,
+            output_names: vec!["a".into(), "b".into()],
+            values,
+            base_values: vec![0.7; 4],
+            predictions,
+            data,
+            row_numbers: vec![0, 1],
+            exactness: Exactness::Exact { bound: vec![1e-15; 4] },
+            provenance: Provenance::default(),
+        }
+    }
+
+    #[test]
+    fn the_check_of_identity_can_fail() {
+        let good = example();
+        assert!(good.certificate().is_some_and(|c| c.holds && c.residual <= 1e-15 && c.bound == 1e-15));
+        for part in 0..3 {
+            for wrong in [1e-9, f64::NAN, f64::INFINITY] {
+                let mut bad = good.clone();
+                [&mut bad.values, &mut bad.base_values, &mut bad.predictions][part][3] += wrong;
+                assert!(bad.certificate().is_some_and(|c| !c.holds), "{part} {wrong}");
+            }
+        }
+        let unstated = Explanation { exactness: Exactness::Unstated, ..good };
+        assert_eq!(unstated.certificate(), None);
+    }
+
+    #[test]
+    fn selections_know_what_they_lack() {
+        let all = example();
+        let turned = all.select(&[1, 0], &[2, 0, 1], &[1]);
+        assert!(turned.is_complete() && turned.validate().is_ok() && turned.row_numbers == [1, 0]);
+        assert_eq!(turned.row_values(0, 0), [all.values[11], all.values[9], all.values[10]]);
+        assert_eq!((turned.set_name(0), turned.set_columns(2)), ("x3".into(), vec![1]));
+        // The same bits in another order.
+        assert_eq!(turned.residuals(), [all.residuals()[3], all.residuals()[1]]);
+        assert_eq!(turned.select(&[1, 0], &[1, 2, 0], &[0]), all.select(&[0, 1], &[0, 1, 2], &[1]));
+        let [a, b, c] = [1.0 / 3.0, 1.0 / 4.0, 1.0 / 5.0];
+        for (sets, left) in [(&[0, 1][..], c), (&[0, 0, 1], c - a), (&[], a + b + c)] {
+            let some = all.select(&[0], sets, &[0]);
+            assert!(!some.is_complete() && some.certificate().is_none() && some.validate().is_ok());
+            assert!((some.residuals()[0] - left).abs() < 1e-15, "{sets:?}");
+        }
+        let mut pairs = all.select(&[0], &[0, 1], &[0]);
+        pairs.subsets = Some(vec![vec![0], vec![0, 2]]);
+        assert_eq!((pairs.set_name(1), pairs.set_columns(1)), ("x1 × x3".into(), vec![0, 2]));
+        assert!(pairs.validate().is_ok() && !pairs.is_complete());
+        for wrong in [vec![], vec![3], vec![1, 1], vec![2, 0]] {
+            pairs.subsets = Some(vec![vec![0], wrong]);
+            assert!(pairs.validate().is_err());
+        }
+    }
+
+    #[test]
+    fn rows_and_outputs_are_put_together() {
+        let all = example();
+        let mut rows = all.select_rows(&[0]);
+        rows.append(all.select_rows(&[1])).unwrap();
+        assert_eq!(rows, all);
+        let output = |o| all.select(&[0, 1], &[0, 1, 2], &[o]);
+        let mut outputs = output(0);
+        outputs.beside(output(1)).unwrap();
+        assert_eq!(outputs, all);
+        assert!(rows.append(output(1)).is_err() && outputs.beside(all.select_rows(&[1, 0])).is_err());
+    }
 
     #[test]
     fn measured_numbers_are_short() {

@@ -2,9 +2,13 @@
 
 use riesz::attribution::coalitions::{Budget, Sample};
 use riesz::attribution::enumeration::shapley;
-use riesz::attribution::kernel_shap::{KernelShap, kernel_shap, kernel_shap_from};
+use riesz::attribution::kernel_shap::{kernel_shap, kernel_shap_from};
+use riesz::explanation::Sampling;
 use riesz::game::Absence;
-use riesz::{Background, Conditioning, Expansion, Explainer, Game, Groups, Kernel, Matrix, Result, Table};
+use riesz::{
+    Background, Conditioning, Exactness, Expansion, Explainer, Explanation, Game, Groups, Kernel, Matrix,
+    Result, Table,
+};
 
 fn number(i: usize, j: usize) -> f64 {
     ((i * 67 + j * 131 + i * j * 29) % 211) as f64 / 70.0 - 1.5
@@ -20,9 +24,24 @@ fn machine(d: usize) -> Expansion {
     Expansion::new(Kernel::gaussian(&vec![1.2; d]), table(0, 12, d), coef, vec![0.3, -2.0]).unwrap()
 }
 
-fn run(model: &Expansion, rows: &Table, absence: &Absence, groups: &Groups, coalitions: usize) -> KernelShap {
+fn run(
+    model: &Expansion,
+    rows: &Table,
+    absence: &Absence,
+    groups: &Groups,
+    coalitions: usize,
+) -> Explanation {
     let budget = Budget { coalitions, std_error: None, seed: 3 };
     kernel_shap(|x: &Table| model.predict(x), rows, absence, groups, budget, 100).unwrap()
+}
+
+fn std_error(found: &Explanation) -> &[f64] {
+    let Exactness::Estimated { std_error, .. } = &found.exactness else { panic!("not estimated") };
+    std_error
+}
+
+fn coalitions(found: &Explanation) -> usize {
+    found.provenance.run.iter().find(|f| f.name == "coalitions valued").unwrap().value.parse().unwrap()
 }
 
 /// A model asked for its answers is explained as the same model read as an expansion.
@@ -66,14 +85,15 @@ fn kernel_models_are_explained_as_by_their_own_engines() {
             let expected = Explainer::new(model, game, Some(groups.clone())).unwrap().explain(&rows).unwrap();
             let found = run(model, &rows, &absence, &groups, 4096);
             if matches!(absence, Absence::Background(_)) {
-                assert!(found.std_error.is_none());
+                let Exactness::Exact { bound } = &found.exactness else { panic!("not exact") };
+                assert!(found.certificate().unwrap().holds);
                 for (k, (a, b)) in found.values.iter().zip(&expected.values).enumerate() {
-                    let bound = found.rounding[k / groups.players().len()];
+                    let bound = bound[k / groups.players().len()];
                     assert!((a - b).abs() <= bound.max(1e-12) && bound < 1e-11, "{a} {b} {bound}");
                 }
-                assert_eq!(found.coalitions, 1 << groups.players().len());
+                assert_eq!(coalitions(&found), 1 << groups.players().len());
             }
-            assert!(found.base.iter().zip(&expected.base_values).all(|(a, b)| (a - b).abs() < 1e-12));
+            assert!(found.base_values.iter().zip(&expected.base_values).all(|(a, b)| (a - b).abs() < 1e-12));
         }
     }
 }
@@ -186,7 +206,7 @@ fn gaussian_draws_give_known_conditional_expectations_within_their_errors() {
     for seed in 0..400 {
         let budget = Budget { seed, ..Budget::default() };
         let found = kernel_shap(linear, &rows, &absence, &groups, budget, 1 << 20).unwrap();
-        let errors = found.std_error.unwrap();
+        let errors = std_error(&found);
         for j in 0..3 {
             covered += usize::from((found.values[j] - truth[j]).abs() <= 1.96 * errors[j]);
             means[j] += found.values[j] / 400.0;
@@ -214,7 +234,7 @@ fn gaussian_draws_do_not_mind_units() {
         kernel_shap(f, rows, &absence, &groups, Budget::default(), 1 << 20).unwrap()
     };
     let (plain, other) = (run(reference.clone(), &x), run(stretched(&reference), &stretched(&x)));
-    let errors = plain.std_error.iter().flatten().zip(other.std_error.iter().flatten());
+    let errors = std_error(&plain).iter().zip(std_error(&other));
     for ((a, b), (e, f)) in plain.values.iter().zip(&other.values).zip(errors) {
         assert!((a - b).abs() < 5.0 * e.hypot(*f) + 1e-3, "{a} {b} {e} {f}");
     }
@@ -243,7 +263,7 @@ fn copulas_do_not_mind_monotone_changes() {
     };
     let (plain, curved) = (run(reference.clone(), &x, false), run(bent(&reference), &bent(&x), true));
     // Other draws: rows are told apart by their values.
-    let errors = plain.std_error.iter().flatten().zip(curved.std_error.iter().flatten());
+    let errors = std_error(&plain).iter().zip(std_error(&curved));
     for ((a, b), (e, f)) in plain.values.iter().zip(&curved.values).zip(errors) {
         assert!((a - b).abs() < 5.0 * e.hypot(*f) + 0.01, "{a} {b} {e} {f}");
     }
@@ -257,9 +277,8 @@ fn sampled_coalitions_and_bad_input() {
     let absence = Absence::Background(table(50, 6, 9).into());
     let (all, some) =
         (run(&model, &rows, &absence, &groups, 4096), run(&model, &rows, &absence, &groups, 150));
-    let errors = some.std_error.unwrap();
-    assert!(some.evaluations < all.evaluations / 2 && all.std_error.is_none());
-    for ((a, b), e) in all.values.iter().zip(&some.values).zip(&errors) {
+    assert!(coalitions(&some) < coalitions(&all) / 2 && matches!(all.exactness, Exactness::Exact { .. }));
+    for ((a, b), e) in all.values.iter().zip(&some.values).zip(std_error(&some)) {
         assert!((a - b).abs() <= 6.0 * e + 1e-12, "{a} {b} {e}");
     }
     let refused = |absence: &Absence| {
@@ -299,17 +318,27 @@ fn going_on_ends_where_one_run_does() {
     ] {
         for large in [300, 4096] {
             let mut sample = Sample::default();
-            let mut go_on = |coalitions| {
-                let budget = Budget { coalitions, std_error: None, seed: 3 };
-                let f = |x: &Table| model.predict(x);
-                kernel_shap_from(f, &rows, &absence, &groups, budget, 100, &mut sample).unwrap()
+            let go_on = |coalitions, sample: &mut Sample| {
+                let (budget, mut asked) = (Budget { coalitions, std_error: None, seed: 3 }, 0);
+                let f = |x: &Table| {
+                    asked += x.rows();
+                    model.predict(x)
+                };
+                let found = kernel_shap_from(f, &rows, &absence, &groups, budget, 100, sample).unwrap();
+                if let Exactness::Estimated { sampling, .. } = &found.exactness {
+                    assert_eq!(*sampling, Some(Sampling { evaluations: asked, seed: 3 }));
+                }
+                (found, asked)
             };
-            let first = go_on(120);
-            let grown = go_on(large);
-            let whole = run(&model, &rows, &absence, &groups, large);
-            assert!(grown.evaluations < whole.evaluations && first.coalitions < grown.coalitions);
-            assert_eq!(sample.coalitions() + 2, grown.coalitions);
-            assert_eq!(KernelShap { evaluations: grown.evaluations, ..whole }, grown);
+            let (first, _) = go_on(120, &mut sample);
+            let (mut grown, added) = go_on(large, &mut sample);
+            let (whole, asked) = go_on(large, &mut Sample::default());
+            assert!(added < asked && coalitions(&first) < coalitions(&grown));
+            assert_eq!(sample.coalitions() + 2, coalitions(&grown));
+            if let Exactness::Estimated { sampling: Some(sampling), .. } = &mut grown.exactness {
+                sampling.evaluations = asked;
+            }
+            assert_eq!(whole, grown);
         }
     }
 }

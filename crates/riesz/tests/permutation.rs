@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
 use riesz::attribution::permutation::{Permutations, estimate};
-use riesz::{Background, Groups, Matrix, Result, Table};
+use riesz::explanation::Sampling;
+use riesz::{Background, Exactness, Explanation, Groups, Matrix, Result, Table};
 
 /// Numbers in [-1, 1].
 fn number(i: usize, j: usize) -> f64 {
@@ -24,6 +25,11 @@ fn model(x: &Table) -> Result<Matrix> {
     };
     let data = (0..x.rows()).flat_map(|i| of(&x.row(i))).collect();
     Ok(Matrix::from_row_major(x.rows(), 2, data))
+}
+
+fn std_error(found: &Explanation) -> &[f64] {
+    let Exactness::Estimated { std_error, .. } = &found.exactness else { panic!("not estimated") };
+    std_error
 }
 
 /// The interventional game's values by enumeration.
@@ -57,7 +63,7 @@ fn standard_errors_tell_how_far_values_are_off() {
         let settings = Permutations { per_reference: 4, seed };
         let found = estimate(model, &rows, 0, &background, &groups, settings).unwrap();
         for k in 0..truth.len() {
-            let (error, std_error) = (found.values[k] - truth[k], found.std_error[k]);
+            let (error, std_error) = (found.values[k] - truth[k], std_error(&found)[k]);
             mean[k] += found.values[k] / runs as f64;
             square[k] += error * error;
             claimed[k] += std_error * std_error;
@@ -74,7 +80,7 @@ fn standard_errors_tell_how_far_values_are_off() {
         estimate(model, &rows, 0, &background, &groups, Permutations { per_reference: 4, seed: 1 }).unwrap();
     for k in 0..truth.len() {
         let error = (mean[k] - truth[k]).abs();
-        assert!(error < 6.0 * one.std_error[k] / (runs as f64).sqrt() + 1e-12, "{k}: {error}");
+        assert!(error < 6.0 * std_error(&one)[k] / (runs as f64).sqrt() + 1e-12, "{k}: {error}");
     }
 }
 
@@ -86,10 +92,12 @@ fn rows_are_estimated_one_by_one_from_the_seed() {
     let all = estimate(model, &rows, 10, &background, &groups, settings).unwrap();
     let last = estimate(model, &rows.select_rows(&[4]), 14, &background, &groups, settings).unwrap();
     assert_eq!(all.values[4 * 14..], last.values);
-    assert_eq!(all.std_error[4 * 14..], last.std_error);
+    assert_eq!(std_error(&all)[4 * 14..], *std_error(&last));
+    assert_eq!((&all.row_numbers[4..], &last.row_numbers[..]), (&[14][..], &[14][..]));
     let other = Permutations { seed: 10, ..settings };
     assert_ne!(estimate(model, &rows, 10, &background, &groups, other).unwrap().values, all.values);
-    assert_eq!(all.evaluations, 9 + 5 + 5 * 9 * 3 * 2 * 6);
+    let Exactness::Estimated { sampling, .. } = all.exactness else { panic!() };
+    assert_eq!(sampling, Some(Sampling { evaluations: 9 + 5 + 5 * 9 * 3 * 2 * 6, seed: 9 }));
 }
 
 #[test]
@@ -128,7 +136,7 @@ proptest! {
         let found = estimate(model, &rows, 0, &background, &groups, settings).unwrap();
         for k in 0..4 {
             let sum: f64 = found.values[k * d..(k + 1) * d].iter().sum();
-            let gap = found.predictions[(k / 2, k % 2)] - found.base[k % 2] - sum;
+            let gap = found.residuals()[k];
             prop_assert!(gap.abs() < 1e-12 * (1.0 + sum.abs()) * 10.0, "{}", gap);
         }
         let additive = |x: &Table| -> Result<Matrix> {
@@ -140,7 +148,7 @@ proptest! {
             let scaled = |v: f64| (v * (1.0 + j as f64)).cos();
             let mean = (0..5).map(|b| scaled(background.rows.get(b, j))).sum::<f64>() / 5.0;
             prop_assert!((found.values[j] - scaled(rows.get(0, j)) + mean).abs() < 1e-12);
-            prop_assert!(found.std_error[j] < 1e-7);
+            prop_assert!(std_error(&found)[j] < 1e-7);
         }
     }
 }

@@ -247,3 +247,85 @@ impl Reader {
         Ok(explanation)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::explanation::tests::any_explanation;
+
+    /// What is read of the lines `pick`.
+    fn reread(explanation: &Explanation, note: Option<Note>, pick: &[usize]) -> Result<Explanation> {
+        let m = explanation.outputs();
+        let mut names = header(explanation);
+        // As others may order columns.
+        names.reverse();
+        let mut reader = Reader::new(&names)?;
+        let all = numbers(explanation);
+        for &k in pick {
+            let numbers =
+                reader.wanted()[2..].iter().map(|&j| all[names.len() - 3 - j][k]).collect::<Vec<_>>();
+            reader.line(explanation.row_numbers[k / m] as f64, &explanation.output_names[k % m], numbers)?;
+        }
+        reader.finish(note)
+    }
+
+    proptest! {
+        #[test]
+        fn tables_are_read_back(explanation in any_explanation()) {
+            let (n, m) = (explanation.rows(), explanation.outputs());
+            let lines: Vec<usize> = (0..n * m).collect();
+            let mut note = Note::new(&explanation);
+            note.include(&explanation);
+            let note: Note = serde_json::from_str(&serde_json::to_string(&note).unwrap()).unwrap();
+            for said in [Some(note), None] {
+                let mut found = reread(&explanation, said.clone(), &lines).unwrap();
+                // The other way round, columns are the other way round.
+                prop_assert!(recognises(&header(&found)) && found.data.width() == 0);
+                let sets: Vec<usize> = (0..found.sets()).rev().collect();
+                let all = |count| (0..count).collect::<Vec<usize>>();
+                found.players.reverse();
+                found = Explanation { players: found.players.clone(), ..found.select(&all(n), &sets, &all(m)) };
+                found.subsets = None;
+                let mut expected = Explanation { data: found.data.clone(), ..explanation.clone() };
+                expected.players.iter_mut().for_each(|player| player.columns.clear());
+                match (&mut expected.exactness, said) {
+                    (Exactness::Exact { bound }, Some(_)) => {
+                        let largest = bound.iter().copied().fold(0.0, f64::max);
+                        bound.fill(largest);
+                    }
+                    (exactness @ Exactness::Exact { .. }, None) => *exactness = Exactness::Unstated,
+                    (Exactness::Estimated { sampling, .. }, None) => *sampling = None,
+                    _ => {}
+                }
+                expected.provenance = found.provenance.clone();
+                prop_assert_eq!(format!("{found:?}"), format!("{expected:?}"));
+            }
+        }
+    }
+
+    #[test]
+    fn lines_that_do_not_belong_are_refused() {
+        let header = ["row", "output", "base_value", "prediction", "residual", "a"].map(String::from);
+        let read = |lines: &[(f64, &str, f64)]| {
+            let mut reader = Reader::new(&header)?;
+            lines.iter().try_for_each(|(row, output, v)| reader.line(*row, output, [0.0, 1.0, *v]))?;
+            reader.finish(None)
+        };
+        assert_eq!(read(&[(7.0, "y", 1.0)]).unwrap().row_numbers, [7]);
+        for (lines, words) in [
+            (&[(-1.0, "y", 1.0)][..], "column 'row' is -1, which is not the number of a row"),
+            (&[(f64::NAN, "y", 1.0)], "NaN"),
+            (&[(1.0, "y", 1.0), (1.0, "y", 2.0)], "row 1, output 'y' is there twice"),
+            (&[(1.0, "y", 1.0), (1.0, "z", 2.0), (2.0, "y", 1.0)], "row 2 has no line for output 'z'"),
+            (&[(1.0, "y", f64::INFINITY)], "not finite"),
+            (&[], "the table of values is empty"),
+        ] {
+            let message = read(lines).unwrap_err().to_string();
+            assert!(message.contains(words), "{message}");
+        }
+        assert!(Reader::new(&header[1..]).unwrap_err().to_string().contains("no column 'row'"));
+        assert!(Reader::new(&header[..5]).unwrap_err().to_string().contains("no column of values"));
+    }
+}
