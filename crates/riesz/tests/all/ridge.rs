@@ -2,12 +2,8 @@
 
 use riesz::fit::KernelRidge;
 use riesz::{Kernel, Matrix, Table};
-use serde_json::Value;
 
-fn matrix(value: &Value) -> Matrix {
-    let rows: Vec<Vec<f64>> = serde_json::from_value(value.clone()).unwrap();
-    Matrix::from_row_major(rows.len(), rows[0].len(), rows.concat())
-}
+use crate::common::{fixture, matrix};
 
 fn close(found: &Matrix, expected: &Matrix, what: &str) {
     let largest = expected.data().iter().fold(0.0_f64, |m, v| m.max(v.abs()));
@@ -19,7 +15,7 @@ fn close(found: &Matrix, expected: &Matrix, what: &str) {
 
 #[test]
 fn scikit_learn_agrees() {
-    let all: Value = serde_json::from_str(include_str!("data/ridge/scikit_learn.json")).unwrap();
+    let all = fixture("ridge/scikit_learn.json");
     let rows: Vec<Vec<f64>> = serde_json::from_value(all["x"].clone()).unwrap();
     let (train, test) = (Table::from_rows(&rows[..45]).unwrap(), Table::from_rows(&rows[45..]).unwrap());
     let y = matrix(&all["y"]);

@@ -3,61 +3,20 @@
 
 use proptest::prelude::*;
 use riesz::fit::{ClassWeight, KernelLogisticRegression, KlrFit};
-use riesz::kernel::{Linear, Polynomial, Profile, Stationary};
+use riesz::kernel::{Linear, Profile};
 use riesz::{Error, Expansion, Kernel, Link, Table};
 use serde_json::Value;
 
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
-}
-
-fn matrix(value: &Value) -> Vec<Vec<f64>> {
-    value.as_array().unwrap().iter().map(numbers).collect()
-}
-
-fn kernel(value: &Value, width: usize) -> Kernel {
-    let columns: Vec<usize> = (0..width).collect();
-    let (center, scale) = (vec![0.0; width], vec![1.0; width]);
-    let number = |name: &str| value[name].as_f64().unwrap();
-    match value["kernel"].as_str().unwrap() {
-        "rbf" => Stationary {
-            profile: Profile::Gaussian,
-            columns,
-            lengthscale: vec![(0.5 / number("gamma")).sqrt(); width],
-            ard: false,
-            isotropic: true,
-        }
-        .into(),
-        "linear" => Linear { columns, center, scale }.into(),
-        "poly" => Polynomial {
-            columns,
-            center,
-            scale,
-            gamma: number("gamma"),
-            coef0: number("coef0"),
-            degree: number("degree") as u32,
-        }
-        .into(),
-        other => panic!("kernel {other}"),
-    }
-}
-
-fn names(k: usize) -> Vec<String> {
-    (0..k).map(|c| c.to_string()).collect()
-}
-
-fn largest_difference<'a>(a: impl IntoIterator<Item = &'a f64>, b: impl IntoIterator<Item = &'a f64>) -> f64 {
-    a.into_iter().zip(b).fold(0.0, |most: f64, (a, b)| most.max((a - b).abs()))
-}
+use crate::common::{fixture, kernel, largest_difference, lists, names, numbers, points, with_threads};
 
 #[test]
 fn agrees_with_scikit_learn_and_scipy() {
-    let all: Value = serde_json::from_str(include_str!("data/logistic/scikit_learn.json")).unwrap();
+    let all = fixture("logistic/scikit_learn.json");
     assert_eq!(all["cases"].as_array().unwrap().len(), 10);
     for case in all["cases"].as_array().unwrap() {
         let name = case["name"].as_str().unwrap();
         let data = &all["datasets"][case["dataset"].as_str().unwrap()];
-        let x = Table::from_rows(&matrix(&data["x"])).unwrap();
+        let x = Table::from_rows(&lists(&data["x"])).unwrap();
         let labels: Vec<usize> = numbers(&data["y"]).iter().map(|l| *l as usize).collect();
         let k = labels.iter().max().unwrap() + 1;
         let kernel = kernel(&case["kernel"], x.width());
@@ -79,10 +38,10 @@ fn agrees_with_scikit_learn_and_scipy() {
         );
         let worst = largest_difference(&fit.model.intercept, &numbers(&case["intercept"]));
         assert!(worst < 1e-9, "{name}: intercepts differ by {worst:e}");
-        let new = Table::from_rows(&matrix(&case["new"])).unwrap();
+        let new = Table::from_rows(&lists(&case["new"])).unwrap();
         for (x, expected) in [(&x, &case["values"]), (&new, &case["values_new"])] {
-            let (ours, expected) = (fit.model.predict(x).unwrap(), matrix(expected));
-            let worst = largest_difference(ours.data(), expected.iter().flatten());
+            let (ours, expected) = (fit.model.predict(x).unwrap(), lists(expected));
+            let worst = largest_difference(ours.data(), &expected.concat());
             println!("    values differ by {worst:e}");
             assert!(worst < 1e-9, "{name}: values differ by {worst:e}");
         }
@@ -120,11 +79,6 @@ fn objective(model: &Expansion, x: &Table, labels: &[usize], weight: &[f64], rid
     (0..labels.len()).map(loss).sum::<f64>() + ridge / 2.0 * norm
 }
 
-fn points() -> impl Strategy<Value = Vec<[f64; 2]>> {
-    // A coarse grid brings duplicate rows.
-    prop::collection::vec([-8..8_i32, -8..8_i32].prop_map(|p| p.map(|v| f64::from(v) * 0.25)), 8..40)
-}
-
 fn some_kernel(which: usize) -> Kernel {
     let linear: Kernel = Linear { columns: vec![0, 1], center: vec![0.1, 0.0], scale: vec![1.0, 2.0] }.into();
     match which {
@@ -140,7 +94,7 @@ proptest! {
     /// Necessary and sufficient for the optimum, over 9 decades of ridges, with duplicate rows and any labels.
     #[test]
     fn the_optimality_condition_holds(
-        rows in points(),
+        rows in points(40),
         seed in any::<u64>(),
         which in 0..3_usize,
         k in 2..5_usize,
@@ -314,9 +268,7 @@ fn the_number_of_threads_does_not_matter() {
         let labels: Vec<usize> = labels.iter().map(|l| l % k).collect();
         let estimator = KernelLogisticRegression::new(Kernel::gaussian(&[1.0, 1.5, 0.8]), 0.01);
         let fit = || estimator.fit(&x, &labels, &names(k)).unwrap().model;
-        let with =
-            |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(fit);
-        assert_eq!(with(1), with(3));
+        assert_eq!(with_threads(1, fit), with_threads(3, fit));
     }
 }
 

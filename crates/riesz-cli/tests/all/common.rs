@@ -1,5 +1,4 @@
 //! What the tests of the command line share.
-#![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -92,6 +91,10 @@ impl Place {
 pub fn texts(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     (text(&output.stdout), text(&output.stderr))
+}
+
+pub fn number(text: &str) -> f64 {
+    text.parse().unwrap()
 }
 
 /// The cells of a CSV text, header first.

@@ -7,22 +7,10 @@ use riesz::attribution::coalitions::Budget;
 use riesz::kernel::{Linear, Profile, Stationary};
 use riesz::{
     Approximation, Background, Conditioning, ConjugateGradients, Error, Exactness, Expansion, Explainer,
-    Explanation, Game, Groups, Kernel, Matrix, Table,
+    Explanation, Game, Groups, Kernel, Table,
 };
 
-fn number(i: usize, j: usize) -> f64 {
-    ((i * 67 + j * 131 + i * j * 29 + i * i * 3) % 211) as f64 / 70.0 - 1.5
-}
-
-fn table(from: usize, n: usize, d: usize) -> Table {
-    let rows: Vec<Vec<f64>> = (from..from + n).map(|i| (0..d).map(|j| number(i, j)).collect()).collect();
-    Table::from_rows(&rows).unwrap()
-}
-
-fn model(kernel: Kernel, n: usize, d: usize) -> Expansion {
-    let coef = Matrix::from_row_major(n, 2, (0..2 * n).map(|t| number(t, 5)).collect());
-    Expansion::new(kernel, table(0, n, d), coef, vec![0.3, -2.0]).unwrap()
-}
+use crate::common::{model, table, with_threads};
 
 fn scales(d: usize) -> Vec<f64> {
     (0..d).map(|j| 0.9 + 0.2 * j as f64).collect()
@@ -176,8 +164,7 @@ fn the_number_of_threads_does_not_matter() {
         groups: None,
     };
     let explain = |threads| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| {
+        with_threads(threads, || {
             let settings = Approximation::ConjugateGradients(gradients(1e-6, 40));
             setting.explain(settings, &rows).unwrap()
         })

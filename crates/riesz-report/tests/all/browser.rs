@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-mod common;
+use crate::common::explanation;
 
 struct Browser {
     driver: Child,
@@ -117,7 +117,7 @@ fn the_report_works_in_a_browser() {
     let folder = std::env::temp_dir().join(format!("riesz-report-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let page = folder.join("report.html");
-    let explanation = common::explanation(60, &["age", "bmi", "</script><b>x"], 2);
+    let explanation = explanation(60, &["age", "bmi", "</script><b>x"], 2);
     std::fs::write(&page, riesz_report::report(&explanation, &Default::default()).unwrap()).unwrap();
     let browser = Browser::start(&folder.join("profile"));
     browser.post("url", json!({ "url": format!("file://{}", page.display()) }));

@@ -3,9 +3,11 @@
 
 use proptest::prelude::*;
 use riesz::fit::{ClassWeight, OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor};
-use riesz::kernel::{Linear, Periodic, Polynomial, Profile, Stationary};
+use riesz::kernel::{Linear, Periodic, Profile};
 use riesz::{Expansion, Kernel, Table};
 use serde_json::Value;
+
+use crate::common::{fixture, kernel, largest_difference, lists, names, numbers, points};
 
 /// Both sides were stopped at violations this small.
 const TOLERANCE: f64 = 1e-7;
@@ -15,45 +17,6 @@ const TOLERANCE: f64 = 1e-7;
 /// to 2e-6 (measured on the linear three-class case), and decision values by as much. Our own solutions are held
 /// to their tolerance by the property tests below.
 const AGREEMENT: f64 = 5e-6;
-
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
-}
-
-fn matrix(value: &Value) -> Vec<Vec<f64>> {
-    value.as_array().unwrap().iter().map(numbers).collect()
-}
-
-fn kernel(value: &Value, width: usize) -> Kernel {
-    let columns: Vec<usize> = (0..width).collect();
-    let (center, scale) = (vec![0.0; width], vec![1.0; width]);
-    let number = |name: &str| value[name].as_f64().unwrap();
-    match value["kernel"].as_str().unwrap() {
-        "rbf" => Stationary {
-            profile: Profile::Gaussian,
-            columns,
-            lengthscale: vec![(0.5 / number("gamma")).sqrt(); width],
-            ard: false,
-            isotropic: true,
-        }
-        .into(),
-        "linear" => Linear { columns, center, scale }.into(),
-        "poly" => Polynomial {
-            columns,
-            center,
-            scale,
-            gamma: number("gamma"),
-            coef0: number("coef0"),
-            degree: number("degree") as u32,
-        }
-        .into(),
-        other => panic!("kernel {other}"),
-    }
-}
-
-fn names(k: usize) -> Vec<String> {
-    (0..k).map(|c| c.to_string()).collect()
-}
 
 /// Settings that drive the solver through all its paths: cache of two rows or ample, with and without shrinking.
 fn fit(case: &Value, x: &Table, y: &[f64], cache_bytes: usize, shrinking: bool) -> (Expansion, Vec<usize>) {
@@ -95,13 +58,13 @@ fn fit(case: &Value, x: &Table, y: &[f64], cache_bytes: usize, shrinking: bool) 
 
 #[test]
 fn agrees_with_scikit_learn() {
-    let all: Value = serde_json::from_str(include_str!("data/svm/scikit_learn.json")).unwrap();
+    let all = fixture("svm/scikit_learn.json");
     for case in all["cases"].as_array().unwrap() {
         let name = case["name"].as_str().unwrap();
         let data = &all["datasets"][case["dataset"].as_str().unwrap()];
-        let x = Table::from_rows(&matrix(&data["x"])).unwrap();
+        let x = Table::from_rows(&lists(&data["x"])).unwrap();
         let y = numbers(&data["y"]);
-        let decision = matrix(&case["decision"]);
+        let decision = lists(&case["decision"]);
         let scale = decision.iter().flatten().fold(1.0, |a: f64, b| a.max(b.abs()));
         for (cache_bytes, shrinking) in [(200 << 20, true), (200 << 20, false), (0, true), (0, false)] {
             let (model, support) = fit(case, &x, &y, cache_bytes, shrinking);
@@ -121,7 +84,7 @@ fn agrees_with_scikit_learn() {
                 }
             }
             if case["compare_coef"] == true {
-                let expected = matrix(&case["coef"]);
+                let expected = lists(&case["coef"]);
                 let rows: Vec<usize> = numbers(&case["support"]).iter().map(|v| *v as usize).collect();
                 let largest = expected.iter().flatten().fold(1.0, |a: f64, b| a.max(b.abs()));
                 for r in 0..x.rows() {
@@ -176,11 +139,6 @@ fn unusual(which: usize) -> Kernel {
     }
 }
 
-fn points() -> impl Strategy<Value = Vec<[f64; 2]>> {
-    // A coarse grid brings duplicate rows.
-    prop::collection::vec([-8..8_i32, -8..8_i32].prop_map(|p| p.map(|v| f64::from(v) * 0.25)), 8..60)
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -188,7 +146,7 @@ proptest! {
     /// sufficient for the optimum.
     #[test]
     fn classification_meets_the_optimality_conditions(
-        rows in points(),
+        rows in points(60),
         seed in any::<u64>(),
         which in 0..4_usize,
         log_c in -2.0..2.0_f64,
@@ -226,7 +184,7 @@ proptest! {
     /// The residual is within ε where β = 0, ε in the direction of β strictly between, and at least ε at the bound.
     #[test]
     fn regression_meets_the_optimality_conditions(
-        rows in points(),
+        rows in points(60),
         seed in any::<u64>(),
         which in 0..4_usize,
         log_c in -2.0..2.0_f64,
@@ -297,8 +255,7 @@ fn neither_cache_nor_shrinking_moves_the_optimum() {
         }
     }
     for other in &answers[1..] {
-        let differ = |a: &[f64], b: &[f64]| a.iter().zip(b).fold(0.0, |m: f64, (a, b)| m.max((a - b).abs()));
-        assert!(differ(&answers[0].0, &other.0) < 1e-5, "{:e}", differ(&answers[0].0, &other.0));
-        assert!(differ(&answers[0].1, &other.1) < 1e-5, "{:e}", differ(&answers[0].1, &other.1));
+        assert!(largest_difference(&answers[0].0, &other.0) < 1e-5);
+        assert!(largest_difference(&answers[0].1, &other.1) < 1e-5);
     }
 }

@@ -1,8 +1,6 @@
 //! Input that is wrong: one clear sentence, exit code 2, and nothing lost.
 
-mod common;
-
-use common::{Place, diabetes, texts};
+use crate::common::{Place, diabetes, texts};
 
 fn fitted() -> Place {
     let place = Place::new();

@@ -8,7 +8,7 @@ use riesz::attribution::enumeration::shapley;
 use riesz::{Error, Matrix, Result};
 
 /// `games` functions of a coalition, and how many were asked for.
-struct Asked<F> {
+pub struct Asked<F> {
     players: usize,
     games: usize,
     function: F,
@@ -35,7 +35,7 @@ impl<F: Fn(&[bool], usize) -> f64> CoalitionGame for Asked<F> {
     }
 }
 
-fn asked<F: Fn(&[bool], usize) -> f64>(players: usize, games: usize, function: F) -> Asked<F> {
+pub fn asked<F: Fn(&[bool], usize) -> f64>(players: usize, games: usize, function: F) -> Asked<F> {
     Asked { players, games, function, evaluations: 0 }
 }
 

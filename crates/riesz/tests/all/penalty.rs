@@ -5,14 +5,7 @@ use riesz::fit::{KernelLogisticRegression, KernelRidge, Penalty};
 use riesz::linalg::{Cholesky, lu_solve};
 use riesz::{Approximation, Conditioning, Expansion, Explainer, Game, Kernel, Matrix, Table, regularised};
 
-fn number(i: usize, j: usize) -> f64 {
-    ((i * 67 + j * 131 + i * j * 29) % 211) as f64 / 70.0 - 1.5
-}
-
-fn table(n: usize) -> Table {
-    let rows: Vec<Vec<f64>> = (0..n).map(|i| (0..3).map(|j| number(i, j)).collect()).collect();
-    Table::from_rows(&rows).unwrap()
-}
+use crate::common::{number, table};
 
 /// A kernel whose gram matrix is far from singular.
 fn kernel() -> Kernel {
@@ -40,7 +33,7 @@ fn targets(x: &Table, outputs: usize) -> Matrix {
 /// `α = (K² + ridge K + (strength / n) Z Zᵀ)⁻¹ K y` (Proposition 7 of the paper).
 #[test]
 fn ridge_is_the_closed_form() {
-    let x = table(40);
+    let x = table(0, 40, 3);
     let y = targets(&x, 2);
     let gram = kernel().gram(&x);
     for game in games(&x) {
@@ -78,7 +71,7 @@ fn ridge_is_the_closed_form() {
 /// At the optimum of `Σ w loss + ridge/2 αᵀKα + (strength/n) ‖Zᵀα‖²` the gradient is zero: `K (p - y) + ridge Kα + 2 (strength/n) Z Zᵀ α`.
 #[test]
 fn logistic_regression_meets_its_optimality_conditions() {
-    let x = table(40);
+    let x = table(0, 40, 3);
     for classes in [2, 3] {
         let names: Vec<String> = (0..classes).map(|c| format!("c{c}")).collect();
         let labels: Vec<usize> = (0..40).map(|i| (i * i + i / 3) % classes).collect();
@@ -115,7 +108,7 @@ fn logistic_regression_meets_its_optimality_conditions() {
 /// The stronger the penalty, the smaller the protected values, and only these.
 #[test]
 fn protected_values_shrink_along_the_path() {
-    let x = table(60);
+    let x = table(0, 60, 3);
     let y = targets(&x, 1);
     let wide = Kernel::gaussian(&[1.5, 1.5, 1.5]);
     for game in games(&x) {
@@ -141,7 +134,7 @@ fn protected_values_shrink_along_the_path() {
 
 #[test]
 fn what_is_wrong_is_said() {
-    let x = table(10);
+    let x = table(0, 10, 3);
     let mut estimator = KernelRidge::new(kernel(), 0.1);
     estimator.penalty = Some(Penalty::new(&[Matrix::zeros(9, 9)], 1.0));
     assert!(estimator.fit(&x, &targets(&x, 1)).unwrap_err().to_string().contains("9 rows, but 10"));
@@ -160,7 +153,7 @@ fn what_is_wrong_is_said() {
 /// A path from one strength to the next takes fewer steps than as many fits from zero, and ends at the same models.
 #[test]
 fn logistic_paths_start_where_they_were() {
-    let x = table(60);
+    let x = table(0, 60, 3);
     let kernel = Kernel::gaussian(&[0.8, 0.8, 0.8]);
     for classes in [2, 3] {
         let names: Vec<String> = (0..classes).map(|c| format!("c{c}")).collect();
@@ -248,7 +241,7 @@ fn sampled_functionals_converge_to_the_exact_one() {
 /// Landmarks and random features take the place of all reference rows: with all rows as landmarks nothing changes.
 #[test]
 fn penalties_are_learnt_through_landmarks() {
-    let x = table(40);
+    let x = table(0, 40, 3);
     let kernel = Kernel::gaussian(&[0.8, 0.8, 0.8]);
     let through = |approximation| {
         let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.05) };

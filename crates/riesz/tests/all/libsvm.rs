@@ -5,21 +5,18 @@ use riesz::fit::{SupportVectorClassifier, SupportVectorRegressor};
 use riesz::format::libsvm::{read, write};
 use riesz::kernel::{Linear, Polynomial, Profile, Stationary};
 use riesz::{Error, Expansion, Kernel, Link, Matrix, Table};
-use serde_json::Value;
+
+use crate::common::{fixture, numbers};
 
 const FILES: [(&str, &str); 7] = [
-    ("c_svc_rbf.model", include_str!("data/svm/c_svc_rbf.model")),
-    ("c_svc_poly_3_classes.model", include_str!("data/svm/c_svc_poly_3_classes.model")),
-    ("c_svc_linear_probability.model", include_str!("data/svm/c_svc_linear_probability.model")),
-    ("nu_svc_rbf.model", include_str!("data/svm/nu_svc_rbf.model")),
-    ("one_class_rbf.model", include_str!("data/svm/one_class_rbf.model")),
-    ("epsilon_svr_rbf.model", include_str!("data/svm/epsilon_svr_rbf.model")),
-    ("nu_svr_linear.model", include_str!("data/svm/nu_svr_linear.model")),
+    ("c_svc_rbf.model", include_str!("../data/svm/c_svc_rbf.model")),
+    ("c_svc_poly_3_classes.model", include_str!("../data/svm/c_svc_poly_3_classes.model")),
+    ("c_svc_linear_probability.model", include_str!("../data/svm/c_svc_linear_probability.model")),
+    ("nu_svc_rbf.model", include_str!("../data/svm/nu_svc_rbf.model")),
+    ("one_class_rbf.model", include_str!("../data/svm/one_class_rbf.model")),
+    ("epsilon_svr_rbf.model", include_str!("../data/svm/epsilon_svr_rbf.model")),
+    ("nu_svr_linear.model", include_str!("../data/svm/nu_svr_linear.model")),
 ];
-
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
-}
 
 /// Equal but for columns' names and the order of points.
 fn same(a: &Expansion, b: &Expansion) {
@@ -32,7 +29,7 @@ fn same(a: &Expansion, b: &Expansion) {
 
 #[test]
 fn files_of_libsvm_decide_as_libsvm() {
-    let all: Value = serde_json::from_str(include_str!("data/svm/libsvm.json")).unwrap();
+    let all = fixture("svm/libsvm.json");
     let cases = all["cases"].as_array().unwrap();
     assert_eq!(cases.len(), FILES.len());
     for (case, (name, text)) in cases.iter().zip(FILES) {

@@ -10,19 +10,7 @@ use riesz::{
     Result, Table,
 };
 
-fn number(i: usize, j: usize) -> f64 {
-    ((i * 67 + j * 131 + i * j * 29) % 211) as f64 / 70.0 - 1.5
-}
-
-fn table(from: usize, n: usize, d: usize) -> Table {
-    let rows: Vec<Vec<f64>> = (from..from + n).map(|i| (0..d).map(|j| number(i, j)).collect()).collect();
-    Table::from_rows(&rows).unwrap()
-}
-
-fn machine(d: usize) -> Expansion {
-    let coef = Matrix::from_row_major(12, 2, (0..24).map(|t| number(t, 5)).collect());
-    Expansion::new(Kernel::gaussian(&vec![1.2; d]), table(0, 12, d), coef, vec![0.3, -2.0]).unwrap()
-}
+use crate::common::{model, number, table};
 
 fn run(
     model: &Expansion,
@@ -47,7 +35,7 @@ fn coalitions(found: &Explanation) -> usize {
 /// A model asked for its answers is explained as the same model read as an expansion.
 #[test]
 fn kernel_models_are_explained_as_by_their_own_engines() {
-    let model = machine(5);
+    let model = model(Kernel::gaussian(&[1.2; 5]), 12, 5);
     let rows = table(300, 3, 5);
     let weights = Some((1..=9).map(f64::from).collect());
     let background = Background { rows: table(50, 9, 5), weights };
@@ -102,7 +90,7 @@ fn kernel_models_are_explained_as_by_their_own_engines() {
 /// the function less its mean.
 #[test]
 fn an_embedding_weighs_the_reference() {
-    let model = machine(4);
+    let model = model(Kernel::gaussian(&[1.2; 4]), 12, 4);
     let rows = table(300, 2, 4);
     let reference: Background = table(50, 9, 4).into();
     let kernel = Kernel::gaussian(&[1.0, 0.9, 1.1, 1.3]);
@@ -271,7 +259,7 @@ fn copulas_do_not_mind_monotone_changes() {
 
 #[test]
 fn sampled_coalitions_and_bad_input() {
-    let model = machine(9);
+    let model = model(Kernel::gaussian(&[1.2; 9]), 12, 9);
     let rows = table(300, 2, 9);
     let groups = Groups::singletons(rows.columns());
     let absence = Absence::Background(table(50, 6, 9).into());
@@ -306,7 +294,7 @@ fn sampled_coalitions_and_bad_input() {
 /// With weights, draws and embeddings, down to the bounds on rounding.
 #[test]
 fn going_on_ends_where_one_run_does() {
-    let model = machine(9);
+    let model = model(Kernel::gaussian(&[1.2; 9]), 12, 9);
     let rows = table(300, 2, 9);
     let groups = Groups::singletons(rows.columns());
     let reference: Background = table(50, 12, 9).into();

@@ -1,12 +1,6 @@
 //! `compare`, `depend` and `select` on real data, and on input meant to break them.
 
-mod common;
-
-use common::{Place, cells};
-
-fn number(text: &str) -> f64 {
-    text.parse().unwrap()
-}
+use crate::common::{Place, cells, number, texts};
 
 /// The published attributions (Mohammadi, Chau and Muandet 2025, figures 7 and 8): s3, s4, bp, s6, age, s5, s2 raise the discrepancy between
 /// the sexes, bmi and s1 hide it.
@@ -166,7 +160,7 @@ fn bad_questions_are_named() {
     ];
     for (words, expected) in cases {
         let output = place.run(words);
-        let (out, err) = common::texts(&output);
+        let (out, err) = texts(&output);
         assert_eq!(output.status.code(), Some(2), "{words}: {out}{err}");
         assert!(err.contains(expected), "{words}: expected '{expected}' in: {err}");
         assert!(!err.contains("panicked"), "{words}: {err}");

@@ -4,8 +4,7 @@ use riesz::table::Player;
 use riesz::{Column, ColumnKind, Explanation, Table};
 use riesz_report::{Plot, PlotOptions, Theme, png, render, report};
 
-mod common;
-use common::explanation;
+use crate::common::explanation;
 
 fn draw_all(e: &Explanation) -> Vec<String> {
     let mut texts = Vec::new();

@@ -9,34 +9,13 @@ use riesz::attribution::enumeration::shapley;
 use riesz::kernel::{Categorical, Linear, Periodic, Polynomial, Profile, Stationary};
 use riesz::{Background, Expansion, Explainer, Game, Groups, Isa, Kernel, Matrix, Table};
 
-/// A deterministic stream of numbers in [-1, 1].
-struct Stream(u64);
-impl Stream {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((self.0 >> 11) as f64 / (1_u64 << 53) as f64) * 2.0 - 1.0
-    }
-
-    /// The last column holds levels, the others numbers on several scales, with some zeros.
-    fn table(&mut self, n: usize, d: usize) -> Table {
-        let mut cell = |j: usize| match j {
-            _ if j + 1 == d => (self.next() * 1.5 + 1.5).floor(),
-            _ if self.next() > 0.8 => 0.0,
-            _ => self.next() * (1.0 + j as f64),
-        };
-        let rows: Vec<Vec<f64>> = (0..n).map(|_| (0..d).map(&mut cell).collect()).collect();
-        Table::from_rows(&rows).unwrap()
-    }
-}
+use crate::common::{Stream, Terms, stationary, value, with_threads};
 
 const KINDS: usize = 12;
 
 fn one_column(kind: usize, j: usize, s: &mut Stream) -> Kernel {
-    let lengthscale = 0.5 + s.next().abs() * 2.0;
-    let stationary = |profile| -> Kernel {
-        Stationary { profile, columns: vec![j], lengthscale: vec![lengthscale], ard: true, isotropic: false }
-            .into()
-    };
+    let lengthscale = 0.5 + s.signed().abs() * 2.0;
+    let stationary = |profile| stationary(profile, j, lengthscale);
     match kind {
         0 => stationary(Profile::Gaussian),
         1 => stationary(Profile::Exponential),
@@ -63,7 +42,7 @@ fn one_column(kind: usize, j: usize, s: &mut Stream) -> Kernel {
 
 /// A model, and its kernel a second time as terms of (scale, one-column kernels), for the oracle.
 struct Case {
-    terms: Vec<(f64, Vec<(usize, Kernel)>)>,
+    terms: Terms,
     model: Expansion,
     background: Background,
     rows: Table,
@@ -74,15 +53,15 @@ fn case(d: usize, n: usize, outputs: usize, terms: usize, seed: u64) -> Case {
     let mut list = Vec::new();
     let mut kernel: Option<Kernel> = None;
     for _ in 0..terms {
-        let scale = 0.3 + s.next().abs();
+        let scale = 0.3 + s.signed().abs();
         let mut factors = Vec::new();
         let mut product = Kernel::constant(scale);
         for j in 0..d {
             // Some columns are missing from some terms.
-            if terms > 1 && s.next() > 0.5 {
+            if terms > 1 && s.signed() > 0.5 {
                 continue;
             }
-            let kind = (s.next().abs() * KINDS as f64) as usize % KINDS;
+            let kind = (s.signed().abs() * KINDS as f64) as usize % KINDS;
             let factor = one_column(kind, j, &mut s);
             product = product * factor.clone();
             factors.push((j, factor));
@@ -94,9 +73,9 @@ fn case(d: usize, n: usize, outputs: usize, terms: usize, seed: u64) -> Case {
         });
     }
     let points = s.table(n, d);
-    let coef = Matrix::from_row_major(n, outputs, (0..n * outputs).map(|_| s.next()).collect());
-    let intercept = (0..outputs).map(|_| s.next()).collect();
-    let weights = (0..5).map(|i| if i == 3 { 0.0 } else { s.next().abs() + 0.1 }).collect();
+    let coef = Matrix::from_row_major(n, outputs, (0..n * outputs).map(|_| s.signed()).collect());
+    let intercept = (0..outputs).map(|_| s.signed()).collect();
+    let weights = (0..5).map(|i| if i == 3 { 0.0 } else { s.signed().abs() + 0.1 }).collect();
     let background = Background { rows: s.table(5, d), weights: Some(weights) };
     let random = s.table(3, d);
     // One explained row is a support point, another a background row.
@@ -110,45 +89,6 @@ fn case(d: usize, n: usize, outputs: usize, terms: usize, seed: u64) -> Case {
         background,
         rows,
     }
-}
-
-/// v(S), with players given as lists of columns.
-fn value(case: &Case, game: &str, x: &[f64], output: usize, players: &[Vec<usize>], s: &[bool]) -> f64 {
-    let present = |j: usize| players.iter().zip(s).any(|(columns, &here)| here && columns.contains(&j));
-    let raw = case.background.weights.as_ref().unwrap();
-    let total: f64 = raw.iter().sum();
-    if game == "interventional" || game == "baseline" {
-        let references = if game == "baseline" { 1 } else { case.background.rows.rows() };
-        return (0..references)
-            .map(|b| {
-                let row: Vec<f64> = (0..x.len())
-                    .map(|j| if present(j) { x[j] } else { case.background.rows.get(b, j) })
-                    .collect();
-                let weight = if game == "baseline" { 1.0 } else { raw[b] / total };
-                weight * case.model.predict(&Table::from_rows(&[row]).unwrap()).unwrap()[(0, output)]
-            })
-            .sum();
-    }
-    let mut sum = case.model.intercept[output];
-    for i in 0..case.model.points.rows() {
-        let point = case.model.points.row(i);
-        for (scale, factors) in &case.terms {
-            let mut product = scale * case.model.coef[(i, output)];
-            for (columns, &here) in players.iter().zip(s) {
-                let own = factors.iter().filter(|(j, _)| columns.contains(j));
-                let at = |row: &[f64]| own.clone().map(|(_, k)| k.eval(&point, row)).product::<f64>();
-                if here {
-                    product *= at(x);
-                } else if game == "marginal-product" {
-                    product *= (0..raw.len())
-                        .map(|b| raw[b] / total * at(&case.background.rows.row(b)))
-                        .sum::<f64>();
-                }
-            }
-            sum += product;
-        }
-    }
-    sum
 }
 
 const PRODUCT_GAMES: [&str; 4] = ["functional", "baseline", "interventional", "marginal-product"];
@@ -170,7 +110,8 @@ fn check(case: &Case, groups: Option<Groups>) {
     };
     let m = case.model.outputs();
     for name in PRODUCT_GAMES {
-        let explainer = Explainer::new(&case.model, game(case, name), groups.clone()).unwrap();
+        let game = game(case, name);
+        let explainer = Explainer::new(&case.model, game.clone(), groups.clone()).unwrap();
         let explanation = explainer.explain(&case.rows).unwrap();
         explanation.validate().unwrap();
         let certificate = explanation.certificate().unwrap();
@@ -179,8 +120,9 @@ fn check(case: &Case, groups: Option<Groups>) {
         for i in 0..case.rows.rows() {
             for o in 0..m {
                 let x = case.rows.row(i);
-                let truth = shapley(players.len(), |s| value(case, name, &x, o, &players, s));
-                let empty = value(case, name, &x, o, &players, &vec![false; players.len()]);
+                let value = |s: &[bool]| value(&case.model, &case.terms, &game, &x, o, &players, s);
+                let truth = shapley(players.len(), value);
+                let empty = value(&vec![false; players.len()]);
                 let scale = truth.iter().fold(empty.abs(), |a, b| a.max(b.abs())).max(1.0);
                 assert!((explanation.base_values[i * m + o] - empty).abs() < 1e-12 * scale);
                 for (j, (value, truth)) in explanation.row_values(i, o).iter().zip(&truth).enumerate() {
@@ -217,11 +159,11 @@ proptest! {
         let kernel = Kernel::gaussian(&[1.3, 1.3, 0.8]) + Kernel::stationary(Profile::Cauchy, &[1.0, 1.0, 2.0]);
         // Columns 1 and 2 agree everywhere; column 4 is not read by the kernel.
         let mut table = |n: usize| {
-            let mut row = |_| { let u = s.next(); [u, u, s.next(), s.next()] };
+            let mut row = |_| { let u = s.signed(); [u, u, s.signed(), s.signed()] };
             Table::from_rows(&(0..n).map(&mut row).collect::<Vec<_>>()).unwrap()
         };
         let (points, background, rows) = (table(n), table(4), table(3));
-        let mut coef = || Matrix::column_vector((0..n).map(|_| s.next()).collect());
+        let mut coef = || Matrix::column_vector((0..n).map(|_| s.signed()).collect());
         let (one, two) = (coef(), coef());
         let sum = Matrix::column_vector(one.data().iter().zip(two.data()).map(|(a, b)| a + b).collect());
         for game in [
@@ -270,10 +212,7 @@ fn threads_and_batches_do_not_change_a_bit() {
     let case = case(7, 300, 1, 1, 11);
     let rows = Stream(5).table(40, 7);
     let explainer = Explainer::new(&case.model, game(&case, "interventional"), None).unwrap();
-    let run = |threads: usize, rows: &Table| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| explainer.explain(rows).unwrap())
-    };
+    let run = |threads: usize, rows: &Table| with_threads(threads, || explainer.explain(rows).unwrap());
     let one = run(1, &rows);
     for threads in [2, 3] {
         let other = run(threads, &rows);

@@ -8,14 +8,7 @@ use riesz::{
     Kernel, Matrix, Ridge, Table,
 };
 
-fn number(i: usize, j: usize) -> f64 {
-    ((i * 67 + j * 131 + i * j * 29 + i * i * 3) % 211) as f64 / 70.0 - 1.5
-}
-
-fn table(from: usize, n: usize, d: usize) -> Table {
-    let rows: Vec<Vec<f64>> = (from..from + n).map(|i| (0..d).map(|j| number(i, j)).collect()).collect();
-    Table::from_rows(&rows).unwrap()
-}
+use crate::common::{largest_difference, model, number, table, with_threads};
 
 /// Solves a system by elimination with pivots.
 fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
@@ -121,11 +114,6 @@ fn value(setting: &Setting<'_>, columns: &[bool], x: &[f64], output: usize) -> f
     let center = if centred { mean } else { 0.0 };
     let around = |b: usize| given[b] * (f(&mixed(b)) - center);
     model.intercept[output] + center + (0..reference.rows()).map(around).sum::<f64>()
-}
-
-fn model(kernel: Kernel, n: usize, d: usize) -> Expansion {
-    let coef = Matrix::from_row_major(n, 2, (0..2 * n).map(|t| number(t, 5)).collect());
-    Expansion::new(kernel, table(0, n, d), coef, vec![0.3, -2.0]).unwrap()
 }
 
 fn normalised(weights: &[f64]) -> Vec<f64> {
@@ -314,8 +302,7 @@ fn samples_agree_with_all_coalitions_and_threads_do_not_matter() {
     let d = 8;
     let (model, rows) = (model(Kernel::gaussian(&lengthscales(d, 1.5, 0.2)), 40, d), table(400, 3, d));
     let explain = |coalitions, std_error, threads| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| {
+        with_threads(threads, || {
             let explainer = Explainer::new(&model, Game::observational(&model), None).unwrap();
             explainer.with_budget(Budget { coalitions, std_error, seed: 5 }).explain(&rows).unwrap()
         })
@@ -463,14 +450,17 @@ fn approximations_take_the_reference_block_by_block() {
         assert!(few.iter().zip(&all).all(|(a, b)| (a - b).abs() < 1e-9));
         (all, explainer.functionals(&rows, 1).unwrap())
     };
-    let distance = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     for (few, all, tolerance) in [
         (Approximation::RandomFeatures(50), Approximation::RandomFeatures(50), 1e-9),
         (Approximation::Exact, Approximation::Landmarks(1280), 1e-4),
     ] {
         let (expected, found) = (explain(&once, few), explain(&many, all));
-        assert!(distance(&expected.0, &found.0) < tolerance, "{}", distance(&expected.0, &found.0));
-        assert!(distance(expected.1.data(), found.1.data()) < tolerance);
+        assert!(
+            largest_difference(&expected.0, &found.0) < tolerance,
+            "{}",
+            largest_difference(&expected.0, &found.0)
+        );
+        assert!(largest_difference(expected.1.data(), found.1.data()) < tolerance);
     }
     let matern = Stationary {
         profile: Profile::Matern32,
@@ -489,7 +479,7 @@ fn approximations_take_the_reference_block_by_block() {
         let game = Game::Observational { reference: reference.clone().into(), conditioning };
         Explainer::new(&model, game, None).unwrap().explain(&rows).unwrap().values
     };
-    assert!(distance(&explain(&once), &explain(&many)) < 1e-9);
+    assert!(largest_difference(&explain(&once), &explain(&many)) < 1e-9);
 }
 
 /// What the bound has to hold for: rows far from everything, one player, weights that are nearly nothing, constants.

@@ -1,12 +1,10 @@
 //! `explain` streams: the memory it needs does not grow with the number of rows.
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use std::fmt::Write;
 use std::process::Command;
 
-use common::Place;
+use crate::common::Place;
 
 #[test]
 fn two_hundred_thousand_rows_in_little_memory() {

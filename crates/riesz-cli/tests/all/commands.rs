@@ -1,17 +1,11 @@
 //! Every command on real data.
 
-mod common;
-
-use common::{Place, cells, diabetes, texts};
+use crate::common::{Place, cells, diabetes, number, texts};
 
 fn fitted() -> Place {
     let place = Place::new();
     place.good("fit DIABETES --target target --model krr --categorical sex -o m.riesz");
     place
-}
-
-fn number(text: &str) -> f64 {
-    text.parse().unwrap()
 }
 
 #[test]

@@ -6,28 +6,12 @@ use riesz::kernel::{Periodic, Polynomial, Profile, Stationary};
 use riesz::{Error, Kernel, Matrix, Table};
 use serde_json::Value;
 
-fn fixtures() -> Value {
-    serde_json::from_str(include_str!("data/gp/scikit_learn.json")).unwrap()
-}
-
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
-}
-
-fn matrix(value: &Value) -> Matrix {
-    let rows: Vec<Vec<f64>> = value.as_array().unwrap().iter().map(numbers).collect();
-    Matrix::from_row_major(rows.len(), rows[0].len(), rows.concat())
-}
-
-fn table(matrix: &Matrix) -> Table {
-    let rows: Vec<&[f64]> = (0..matrix.rows()).map(|i| matrix.row(i)).collect();
-    Table::from_rows(&rows).unwrap()
-}
+use crate::common::{fixture, lists, matrix, numbers, with_threads};
 
 /// A fixture's data: training table, test table (its last ten rows), training targets.
 fn data(all: &Value, case: &Value) -> (Table, Table, Matrix) {
     let set = &all["datasets"][case["dataset"].as_str().unwrap()];
-    let (x, y) = (table(&matrix(&set["x"])), matrix(&set["y"]));
+    let (x, y) = (Table::from_rows(&lists(&set["x"])).unwrap(), matrix(&set["y"]));
     let n = x.rows() - 10;
     let (train, test): (Vec<usize>, Vec<usize>) = (0..x.rows()).partition(|&i| i < n);
     let targets = Matrix::from_row_major(n, y.cols(), y.data()[..n * y.cols()].to_vec());
@@ -92,7 +76,7 @@ fn gradient_gap(found: &[f64], expected: &Value) -> f64 {
 
 #[test]
 fn regression_agrees_with_scikit_learn() {
-    let all = fixtures();
+    let all = fixture("gp/scikit_learn.json");
     for case in all["regression"].as_array().unwrap() {
         let name = case["name"].as_str().unwrap();
         let (x, test, y) = data(&all, case);
@@ -134,7 +118,7 @@ fn regression_agrees_with_scikit_learn() {
 
 /// The bundled data, columns standardised.
 fn diabetes() -> (Table, Matrix) {
-    let text = include_str!("../../riesz-cli/data/diabetes.csv");
+    let text = include_str!("../../../riesz-cli/data/diabetes.csv");
     let rows: Vec<Vec<f64>> =
         text.lines().skip(1).map(|l| l.split(',').map(|v| v.parse().unwrap()).collect()).collect();
     let n = rows.len();
@@ -145,7 +129,10 @@ fn diabetes() -> (Table, Matrix) {
         let sd = (column.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n as f64).sqrt();
         (0..n).for_each(|i| x[(i, j)] = (x[(i, j)] - mean) / sd);
     }
-    (table(&x), Matrix::column_vector(rows.iter().map(|r| r[10]).collect()))
+    (
+        Table::from_rows(&(0..n).map(|i| x.row(i)).collect::<Vec<_>>()).unwrap(),
+        Matrix::column_vector(rows.iter().map(|r| r[10]).collect()),
+    )
 }
 
 fn stationary(profile: Profile, ard: bool) -> Kernel {
@@ -156,7 +143,7 @@ fn stationary(profile: Profile, ard: bool) -> Kernel {
 #[test]
 fn tuning_reaches_what_scikit_learn_reaches() {
     let (x, y) = diabetes();
-    for case in fixtures()["tuning"].as_array().unwrap() {
+    for case in fixture("gp/scikit_learn.json")["tuning"].as_array().unwrap() {
         let name = case["kernel"].as_str().unwrap();
         let kernel = match name {
             "rbf" => stationary(Profile::Gaussian, false),
@@ -207,8 +194,7 @@ fn results_depend_on_the_seed_alone() {
     let labels: Vec<usize> = y.data().iter().map(|v| usize::from(*v > 140.0)).collect();
     let classes = ["low".to_string(), "high".to_string()];
     let run = |threads: usize, seed: u64| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| {
+        with_threads(threads, || {
             let mut gp = GaussianProcess::new(stationary(Profile::Gaussian, true), 0.5);
             (gp.restarts, gp.seed) = (2, seed);
             let fit = gp.fit(&x, &y).unwrap();
@@ -290,7 +276,7 @@ fn mean_is_ridge_and_variance_is_its_update() {
 
 #[test]
 fn classification_agrees_with_scikit_learn() {
-    let all = fixtures();
+    let all = fixture("gp/scikit_learn.json");
     let classes = ["no".to_string(), "yes".to_string()];
     let mut furthest = 0.0_f64;
     for case in all["classification"].as_array().unwrap() {
@@ -329,7 +315,7 @@ fn classification_agrees_with_scikit_learn() {
 /// Three classes are three problems of two with one kernel, and scikit-learn's.
 #[test]
 fn several_classes_are_one_against_the_rest() {
-    let all = fixtures();
+    let all = fixture("gp/scikit_learn.json");
     let case = &all["several_classes"];
     let (x, test, y) = data(&all, case);
     let labels: Vec<usize> = y.data().iter().map(|v| *v as usize).collect();
@@ -378,7 +364,7 @@ fn several_classes_are_one_against_the_rest() {
 /// Where scikit-learn has no gradient to compare with: every parameter, by differences.
 #[test]
 fn gradients_are_differences() {
-    let all = fixtures();
+    let all = fixture("gp/scikit_learn.json");
     let classes = ["no".to_string(), "yes".to_string()];
     let differences = |theta: &[f64], f: &dyn Fn(&[f64]) -> f64| -> Vec<f64> {
         let at = |i: usize, h: f64| {

@@ -10,20 +10,10 @@ use riesz::kernel::{Linear, Profile, Stationary};
 use riesz::{Error, Kernel, Matrix, Result, Table};
 use serde_json::Value;
 
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
-}
-
-fn matrix(value: &Value) -> Vec<Vec<f64>> {
-    value.as_array().unwrap().iter().map(numbers).collect()
-}
+use crate::common::{fixture, lists, names, numbers, with_threads};
 
 fn indices(value: &Value) -> Vec<usize> {
     numbers(value).iter().map(|v| *v as usize).collect()
-}
-
-fn fixture() -> Value {
-    serde_json::from_str(include_str!("data/logistic/selection.json")).unwrap()
 }
 
 fn rbf(lengthscale: f64, width: usize) -> Kernel {
@@ -36,10 +26,6 @@ fn linear(width: usize) -> Kernel {
     Linear { columns: (0..width).collect(), center: vec![0.0; width], scale: vec![1.0; width] }.into()
 }
 
-fn names(k: usize) -> Vec<String> {
-    (0..k).map(|c| c.to_string()).collect()
-}
-
 fn close(ours: &[f64], theirs: &[f64], tolerance: f64) {
     assert_eq!(ours.len(), theirs.len());
     for (a, b) in ours.iter().zip(theirs) {
@@ -49,14 +35,14 @@ fn close(ours: &[f64], theirs: &[f64], tolerance: f64) {
 
 #[test]
 fn leave_one_out_agrees_with_scikit_learn() {
-    let all = fixture();
-    let x = Table::from_rows(&matrix(&all["x"])).unwrap();
+    let all = fixture("logistic/selection.json");
+    let x = Table::from_rows(&lists(&all["x"])).unwrap();
     let y = Matrix::column_vector(numbers(&all["y"]));
     let (ridges, multipliers) = (numbers(&all["ridges"]), numbers(&all["multipliers"]));
     let mut estimator = KernelRidge::new(rbf(all["lengthscale"].as_f64().unwrap(), 3), 1.0);
     estimator.center = false;
     let found = select_ridge(&estimator, &x, &y, &ridges, &multipliers).unwrap();
-    let expected: Vec<f64> = matrix(&all["loo"]).concat();
+    let expected: Vec<f64> = lists(&all["loo"]).concat();
     close(found.errors.data(), &expected, 1e-9);
     let least = (0..12).min_by(|a, b| expected[*a].total_cmp(&expected[*b])).unwrap();
     assert_eq!(found.chosen, (least / 4, least % 4));
@@ -69,8 +55,8 @@ fn leave_one_out_agrees_with_scikit_learn() {
 
 #[test]
 fn cross_validation_of_ridge_agrees_with_scikit_learn() {
-    let all = fixture();
-    let x = Table::from_rows(&matrix(&all["x"])).unwrap();
+    let all = fixture("logistic/selection.json");
+    let x = Table::from_rows(&lists(&all["x"])).unwrap();
     let y = Matrix::column_vector(numbers(&all["y"]));
     let axes = [
         Axis::new("multiplier", &numbers(&all["multipliers"])),
@@ -84,7 +70,7 @@ fn cross_validation_of_ridge_agrees_with_scikit_learn() {
         Ok(ridge.fit(x, y)?.model)
     })
     .unwrap();
-    let expected: Vec<Vec<f64>> = all["ridge_folds"].as_array().unwrap().iter().flat_map(matrix).collect();
+    let expected: Vec<Vec<f64>> = all["ridge_folds"].as_array().unwrap().iter().flat_map(lists).collect();
     check(&found, &expected, 1e-9, false);
 }
 
@@ -110,8 +96,8 @@ fn check(found: &CrossValidation, expected: &[Vec<f64>], tolerance: f64, larger_
 
 #[test]
 fn cross_validation_of_classifiers_agrees_with_scikit_learn() {
-    let all = fixture();
-    let x = Table::from_rows(&matrix(&all["iris"])).unwrap();
+    let all = fixture("logistic/selection.json");
+    let x = Table::from_rows(&lists(&all["iris"])).unwrap();
     let (labels, fold, classes) = (indices(&all["labels"]), indices(&all["fold"]), names(3));
     let ridges = numbers(&all["ridges"]);
     let log_loss = |ridges: &[f64]| {
@@ -120,7 +106,7 @@ fn cross_validation_of_classifiers_agrees_with_scikit_learn() {
         };
         cross_validate_classes(ridges, &x, &labels, &classes, &fold, ClassScore::LogLoss, fit).unwrap()
     };
-    let expected = matrix(&all["logistic_log_loss"]);
+    let expected = lists(&all["logistic_log_loss"]);
     check(&log_loss(&ridges), &expected, 1e-7, false);
     // In the other order, a candidate that is not evidently worse comes before the best.
     let reversed = log_loss(&ridges.iter().rev().copied().collect::<Vec<_>>());
@@ -139,7 +125,7 @@ fn cross_validation_of_classifiers_agrees_with_scikit_learn() {
     let grid = Axis::grid(&axes);
     let score =
         |score| cross_validate_classes(&grid, &x, &labels, &classes, &fold, score, |p, x, l, _| svc(p, x, l));
-    let expected: Vec<Vec<f64>> = all["svc_accuracy"].as_array().unwrap().iter().flat_map(matrix).collect();
+    let expected: Vec<Vec<f64>> = all["svc_accuracy"].as_array().unwrap().iter().flat_map(lists).collect();
     check(&score(ClassScore::Accuracy).unwrap(), &expected, 1e-12, true);
     // Votes are no probabilities.
     assert!(matches!(score(ClassScore::LogLoss), Err(Error::Parameter { .. })));
@@ -147,8 +133,8 @@ fn cross_validation_of_classifiers_agrees_with_scikit_learn() {
 
 #[test]
 fn cross_validation_is_refitting_for_any_number_of_threads() {
-    let all = fixture();
-    let x = Table::from_rows(&matrix(&all["iris"])).unwrap();
+    let all = fixture("logistic/selection.json");
+    let x = Table::from_rows(&lists(&all["iris"])).unwrap();
     let (classes, labels) = (names(2), indices(&all["labels"]).iter().map(|l| l % 2).collect::<Vec<_>>());
     let fold = stratified_folds(&labels, &classes, 7, 3).unwrap();
     let ridges = [1.0, 0.1];
@@ -178,8 +164,7 @@ fn cross_validation_is_refitting_for_any_number_of_threads() {
         }
     }
     for threads in [1, 2, 3] {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        assert_eq!(pool.install(score), found);
+        assert_eq!(with_threads(threads, score), found);
     }
 }
 

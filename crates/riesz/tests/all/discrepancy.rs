@@ -13,49 +13,13 @@ use riesz::fit::selection::default_ridges;
 use riesz::kernel::{Categorical, Linear, Profile, Stationary};
 use riesz::{Column, ColumnKind, Error, Groups, Kernel, Matrix, Table};
 
-/// A deterministic stream of numbers.
-struct Stream(u64);
-impl Stream {
-    /// In [0, 1).
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    fn normal(&mut self) -> f64 {
-        (-2.0 * (1.0 - self.next()).ln()).sqrt() * (std::f64::consts::TAU * self.next()).cos()
-    }
-
-    /// The last column holds the levels 0, 1, 2.
-    fn table(&mut self, n: usize, d: usize) -> Table {
-        let mut cell = |j: usize| if j + 1 == d { (3.0 * self.next()).floor() } else { self.normal() };
-        let rows: Vec<Vec<f64>> = (0..n).map(|_| (0..d).map(&mut cell).collect()).collect();
-        Table::from_rows(&rows).unwrap()
-    }
-
-    fn normals(&mut self, n: usize, d: usize) -> Table {
-        let rows: Vec<Vec<f64>> = (0..n).map(|_| (0..d).map(|_| self.normal()).collect()).collect();
-        Table::from_rows(&rows).unwrap()
-    }
-}
-
-/// A sum of products of one-column kernels.
-type Terms = Vec<(f64, Vec<(usize, Kernel)>)>;
+use crate::common::{Stream, Terms, stationary, with_threads};
 
 fn terms(count: usize, d: usize, s: &mut Stream) -> Terms {
     let one = |j: usize, s: &mut Stream| -> Kernel {
-        let lengthscale = 0.5 + 2.0 * s.next();
-        let stationary = |profile| {
-            Stationary {
-                profile,
-                columns: vec![j],
-                lengthscale: vec![lengthscale],
-                ard: true,
-                isotropic: false,
-            }
-            .into()
-        };
-        match (s.next() * 5.0) as usize {
+        let lengthscale = 0.5 + 2.0 * s.uniform();
+        let stationary = |profile| stationary(profile, j, lengthscale);
+        match (s.uniform() * 5.0) as usize {
             0 => stationary(Profile::Exponential),
             1 => stationary(Profile::Matern32),
             2 => Categorical { columns: [j], similarity: 0.3 }.into(),
@@ -67,7 +31,7 @@ fn terms(count: usize, d: usize, s: &mut Stream) -> Terms {
         .map(|t| {
             // Some columns are missing from some terms.
             let own: Vec<usize> = (0..d).filter(|&j| t == 0 || (j + t) % 3 > 0).collect();
-            (0.3 + s.next(), own.into_iter().map(|j| (j, one(j, s))).collect())
+            (0.3 + s.uniform(), own.into_iter().map(|j| (j, one(j, s))).collect())
         })
         .collect()
 }
@@ -188,7 +152,7 @@ proptest! {
         seed in any::<u64>(), d in 1..6_usize, n in 4..14_usize, m in 4..14_usize, count in 1..3_usize, which in 0..4_usize,
     ) {
         let mut s = Stream(seed);
-        let (x, z, own) = (s.table(n, d), s.table(m, d), terms(count, d, &mut s));
+        let (x, z, own) = (s.normals_and_levels(n, d), s.normals_and_levels(m, d), terms(count, d, &mut s));
         let estimator = [Estimator::Unbiased, Estimator::Biased, Estimator::LINEAR, Estimator::Block(3)][which];
         // Two columns make one player.
         let groups = (d > 2).then(|| Groups::named(x.columns(), &[("both", vec!["x1", "x3"])]).unwrap());
@@ -208,7 +172,7 @@ proptest! {
         seed in any::<u64>(), d in 1..5_usize, n in 5..9_usize, count in 1..3_usize, unbiased in any::<bool>(),
     ) {
         let mut s = Stream(seed);
-        let (x, y, own, target) = (s.table(n, d), s.normals(n, 2), terms(count, d, &mut s), terms(2, 2, &mut s));
+        let (x, y, own, target) = (s.normals_and_levels(n, d), s.normals(n, 2), terms(count, d, &mut s), terms(2, 2, &mut s));
         let test = IndependenceTest {
             kernels: vec![kernel(&own)],
             target_kernel: Some(kernel(&target)),
@@ -228,7 +192,7 @@ proptest! {
 #[test]
 fn large_samples_follow_the_definition() {
     let mut s = Stream(5);
-    let (x, z, own) = (s.table(143, 3), s.table(201, 3), terms(1, 3, &mut s));
+    let (x, z, own) = (s.normals_and_levels(143, 3), s.normals_and_levels(201, 3), terms(1, 3, &mut s));
     for estimator in [Estimator::Unbiased, Estimator::Biased, Estimator::LINEAR, Estimator::Block(50)] {
         let settings = Settings { attribute: Attribute::Values, ..settings(0, 0) };
         let found = TwoSampleTest { kernels: vec![kernel(&own)], estimator, settings }.run(&x, &z).unwrap();
@@ -243,7 +207,7 @@ fn large_samples_follow_the_definition() {
 fn interactions_follow_the_definition() {
     for (seed, d) in [(1, 2), (2, 4), (3, 6)] {
         let mut s = Stream(seed);
-        let (x, z, own) = (s.table(9, d), s.table(11, d), terms(2, d, &mut s));
+        let (x, z, own) = (s.normals_and_levels(9, d), s.normals_and_levels(11, d), terms(2, d, &mut s));
         let settings = Settings { attribute: Attribute::Values, interactions: true, ..settings(0, 0) };
         let test = TwoSampleTest { kernels: vec![kernel(&own)], settings, ..TwoSampleTest::default() };
         let attributions = test.run(&x, &z).unwrap().attributions.unwrap();
@@ -279,9 +243,8 @@ fn results_do_not_depend_on_the_number_of_threads() {
     let two = TwoSampleTest { settings: settings(99, 3), ..TwoSampleTest::default() };
     let one = IndependenceTest { settings: settings(99, 3), ..IndependenceTest::default() };
     let run = |threads| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let y = x.select_rows(&(50..300).collect::<Vec<_>>());
-        pool.install(|| (two.run(&x, &z).unwrap(), one.run(&z, &y).unwrap()))
+        with_threads(threads, || (two.run(&x, &z).unwrap(), one.run(&z, &y).unwrap()))
     };
     assert_eq!(run(1), run(3));
 }
@@ -430,7 +393,7 @@ fn power_is_that_of_a_plain_permutation_test() {
         let mut larger = 1;
         for _ in 0..99 {
             for i in (1..order.len()).rev() {
-                order.swap(i, (s.next() * (i + 1) as f64) as usize);
+                order.swap(i, (s.uniform() * (i + 1) as f64) as usize);
             }
             larger += usize::from(statistic(&order) >= observed);
         }
@@ -514,14 +477,14 @@ fn an_aggregated_test_finds_what_one_lengthscale_misses() {
     let z: Vec<[f64; 1]> = (0..400)
         .map(|_| {
             loop {
-                let v = 6.0 * s.next();
-                if s.next() < 0.5 * (1.0 + (12.0 * v).sin()) {
+                let v = 6.0 * s.uniform();
+                if s.uniform() < 0.5 * (1.0 + (12.0 * v).sin()) {
                     break [v];
                 }
             }
         })
         .collect();
-    let x: Vec<[f64; 1]> = (0..400).map(|_| [6.0 * s.next()]).collect();
+    let x: Vec<[f64; 1]> = (0..400).map(|_| [6.0 * s.uniform()]).collect();
     let (x, z) = (Table::from_rows(&x).unwrap(), Table::from_rows(&z).unwrap());
     let median = default_kernel(&x.stack(&z).unwrap()).unwrap();
     let p = |kernels| {

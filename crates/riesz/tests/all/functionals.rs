@@ -1,16 +1,9 @@
 //! Functionals against the values that they are functionals of.
 
 use riesz::kernel::Linear;
-use riesz::{Background, Conditioning, Expansion, Explainer, Game, Groups, Kernel, Matrix, Table};
+use riesz::{Background, Conditioning, Expansion, Explainer, Game, Groups, Kernel, Matrix};
 
-fn number(i: usize, j: usize) -> f64 {
-    ((i * 67 + j * 131 + i * j * 29) % 211) as f64 / 70.0 - 1.5
-}
-
-fn table(from: usize, n: usize, d: usize) -> Table {
-    let rows: Vec<Vec<f64>> = (from..from + n).map(|i| (0..d).map(|j| number(i, j)).collect()).collect();
-    Table::from_rows(&rows).unwrap()
-}
+use crate::common::{number, table};
 
 fn games(model: &Expansion) -> Vec<Game> {
     let background = || Background { rows: table(90, 5, 4), weights: Some(vec![1.0, 2.0, 1.0, 0.5, 3.0]) };

@@ -1,12 +1,10 @@
 //! The bound on how far values move, on random models and random moves.
 
 use proptest::prelude::*;
-use riesz::kernel::{Categorical, Linear, Periodic, Profile, Stationary};
+use riesz::kernel::{Categorical, Linear, Periodic, Profile};
 use riesz::{Conditioning, Expansion, Explainer, Game, Kernel, Matrix, Table};
 
-fn number(i: usize, j: usize) -> f64 {
-    ((i * 67 + j * 131 + i * j * 29) % 211) as f64 / 70.0 - 1.5
-}
+use crate::common::{number, stationary};
 
 /// Three numbers and a category.
 fn table(from: usize, n: usize) -> Table {
@@ -17,15 +15,6 @@ fn table(from: usize, n: usize) -> Table {
 }
 
 fn kernel() -> Kernel {
-    let stationary = |profile, column: usize, lengthscale| {
-        Kernel::from(Stationary {
-            profile,
-            columns: vec![column],
-            lengthscale: vec![lengthscale],
-            ard: true,
-            isotropic: false,
-        })
-    };
     let periodic = Kernel::from(Periodic { columns: [2], period: 2.3, lengthscale: 1.1 });
     let categorical = Kernel::from(Categorical { columns: [3], similarity: 0.4 });
     2.0 * (stationary(Profile::Gaussian, 0, 0.8)
