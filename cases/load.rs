@@ -48,7 +48,7 @@ impl From<File> for Case {
                 "marginal-product" => Game::MarginalProduct { background: background().into() },
                 "observational" => Game::Observational {
                     reference: background().into(),
-                    conditioning: Conditioning::with_ridge(file.ridge.unwrap()),
+                    conditional: Conditioning::with_ridge(file.ridge.unwrap()).into(),
                 },
                 other => panic!("unknown game {other}"),
             },

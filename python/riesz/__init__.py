@@ -16,9 +16,8 @@ from ._core import UnsupportedModelError, __version__
 from ._discrepancy import TestResult, hsic_test, mmd_test
 from ._expansion import Expansion
 from ._explainer import Explainer
-from ._explanation import Certificate, Explanation
+from ._explanation import Certificate, Explanation, Sampling
 from ._protection_path import ProtectionPath, protection_path
-from ._sampled import Sampling
 from .games import Baseline, Functional, Interventional, MarginalProduct, Observational
 
 #: Estimators import scikit-learn, which takes longer than all the rest, so they are loaded when they are asked for.

@@ -7,15 +7,16 @@ from numpy.typing import NDArray
 __all__ = [
     "Expansion",
     "Explainer",
+    "Explanation",
     "FactorKind",
     "GaussianProcessClassifierFit",
     "GaussianProcessFit",
     "Question",
     "Sample",
     "Settings",
+    "TestResult",
     "UnsupportedModelError",
     "__version__",
-    "check",
     "codes",
     "factors",
     "functionals",
@@ -28,17 +29,17 @@ __all__ = [
     "mmd_test",
     "permutation",
     "rank_features",
-    "report",
     "svc",
-    "svg",
     "svr",
     "witness",
 ]
 
 __version__: str
 
-# Names of columns, their levels, and rows; what is said of features, groups, interactions, draws, their seed.
+# Names of columns, their levels, and rows; the game, what absent means in it, facts about the model and the run; what is said of
+# features, groups, interactions, draws, their seed.
 _Rows = tuple[list[str], list[list[str] | None], NDArray[np.float64]]
+_Origin = tuple[str, str, list[tuple[str, str]], list[tuple[str, str]]]
 _Options = tuple[str, list[tuple[str, list[int]]] | None, bool, int, int]
 
 # A scale and factors, each by its kind, its columns and its arguments.
@@ -134,8 +135,6 @@ class Explainer:
         threads: int | None,
     ) -> Explainer: ...
     def sampled_because(self, budget: tuple[int, float | None] | None = None) -> str | None: ...
-    @property
-    def absent(self) -> str: ...
     def robustness(self, delta: list[float]) -> list[float]: ...
     @property
     def players(self) -> list[tuple[str, list[int]]]: ...
@@ -144,21 +143,95 @@ class Explainer:
         rows: NDArray[np.float64],
         budget: tuple[int, float | None] | None = None,
         sample: Sample | None = None,
-    ) -> tuple[
-        NDArray[np.float64],
-        NDArray[np.float64],
-        NDArray[np.float64],
-        NDArray[np.float64],
-        NDArray[np.float64] | None,
-        tuple[NDArray[np.float64], int] | None,
-        list[tuple[str, str]],
-        Sample | None,
-    ]: ...
+    ) -> Explanation: ...
+
+@final
+class Explanation:
+    def __new__(
+        cls,
+        *,
+        values: NDArray[np.float64],
+        base_values: NDArray[np.float64],
+        predictions: NDArray[np.float64],
+        bound: NDArray[np.float64] | None,
+        std_error: NDArray[np.float64] | None,
+        sampling: tuple[int, int] | None,
+        players: list[tuple[str, list[int]]],
+        subsets: list[list[int]] | None,
+        output_names: list[str],
+        data: _Rows,
+        row_numbers: NDArray[np.int64],
+        provenance: _Origin,
+    ) -> Explanation: ...
+    @staticmethod
+    def from_json(json: bytes) -> Explanation: ...
+    def to_json(self) -> bytes: ...
+    @staticmethod
+    def from_table(header: list[str], numbers: NDArray[np.float64], outputs: list[str]) -> Explanation: ...
+    def table(self) -> list[tuple[str, NDArray[np.float64]]]: ...
+    def select(self, rows: NDArray[np.int64], sets: NDArray[np.int64], outputs: NDArray[np.int64]) -> Explanation: ...
+    def report(self, title: str) -> str: ...
+    def svg(self, plot: str, output: int, row: int, max_display: int) -> str: ...
+    @property
+    def values(self) -> NDArray[np.float64]: ...
+    @property
+    def base_values(self) -> NDArray[np.float64]: ...
+    @property
+    def predictions(self) -> NDArray[np.float64]: ...
+    @property
+    def residual(self) -> NDArray[np.float64]: ...
+    @property
+    def bound(self) -> NDArray[np.float64] | None: ...
+    @property
+    def std_error(self) -> NDArray[np.float64] | None: ...
+    @property
+    def sampling(self) -> tuple[int, int] | None: ...
+    @property
+    def sample(self) -> Sample | None: ...
+    @property
+    def certificate(self) -> tuple[float, float, bool] | None: ...
+    @property
+    def is_complete(self) -> bool: ...
+    @property
+    def sets(self) -> list[tuple[str, list[int]]]: ...
+    @property
+    def output_names(self) -> list[str]: ...
+    @property
+    def row_numbers(self) -> NDArray[np.int64]: ...
+    @property
+    def data(self) -> _Rows: ...
+    @property
+    def provenance(self) -> _Origin: ...
 
 @final
 class Sample:
     @property
     def coalitions(self) -> int: ...
+
+@final
+class TestResult:
+    @property
+    def statistic(self) -> float: ...
+    @property
+    def pvalue(self) -> float | None: ...
+    @property
+    def null_distribution(self) -> NDArray[np.float64]: ...
+    @property
+    def by_kernel(self) -> list[tuple[str, float, float | None]]: ...
+    @property
+    def chosen(self) -> int: ...
+    @property
+    def attributions(self) -> Explanation | None: ...
+    @property
+    def pvalues(self) -> NDArray[np.float64] | None: ...
+    @property
+    def adjusted_pvalues(self) -> NDArray[np.float64] | None: ...
+    @property
+    def bands(self) -> NDArray[np.float64] | None: ...
+    @property
+    def interactions(self) -> NDArray[np.float64] | None: ...
+    @property
+    def interactions_bound(self) -> float | None: ...
 
 def kernel_shap(
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
@@ -166,23 +239,12 @@ def kernel_shap(
     question: Question,
     budget: tuple[int, float | None] | None = None,
     sample: Sample | None = None,
-) -> tuple[
-    NDArray[np.float64],
-    NDArray[np.float64] | None,
-    NDArray[np.float64],
-    NDArray[np.float64],
-    NDArray[np.float64],
-    int,
-    int,
-    str,
-    Sample | None,
-]: ...
+) -> Explanation: ...
 def permutation(
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     rows: NDArray[np.float64],
-    first_row: int,
     question: Question,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], int, str]: ...
+) -> Explanation: ...
 def mmd_test(
     x: _Rows,
     z: _Rows,
@@ -192,7 +254,7 @@ def mmd_test(
     block_size: int | None,
     options: _Options,
     threads: int | None,
-) -> bytes: ...
+) -> TestResult: ...
 def hsic_test(
     x: _Rows,
     y: _Rows,
@@ -204,15 +266,12 @@ def hsic_test(
     decay: float | None,
     options: _Options,
     threads: int | None,
-) -> bytes: ...
+) -> TestResult: ...
 def witness(x: _Rows, z: _Rows, kernel: str, column: str) -> bytes: ...
 def rank_features(
     x: _Rows, y: _Rows, method: str, kernel: str | None, target_kernel: str | None, wanted: int
 ) -> tuple[list[int], list[float]]: ...
 def codes(levels: list[str], cells: list[str | float]) -> list[int | None]: ...
-def check(json: bytes) -> None: ...
-def report(json: bytes, title: str) -> str: ...
-def svg(json: bytes, plot: str, output: int, row: int, max_display: int) -> str: ...
 
 @final
 class GaussianProcessFit:

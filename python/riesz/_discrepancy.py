@@ -99,31 +99,20 @@ class TestResult:
     __test__ = False
 
     @classmethod
-    def _from_json(cls, content: bytes, name: str, names: list[str]) -> TestResult:
-        record = json.loads(content)
-        kernels = [
-            OfKernel(_from_json(json.dumps(one["kernel"]), names), float(one["statistic"]), one["p_value"])
-            for one in record["by_kernel"]
-        ]
-        more: dict[str, Any] = {}
-        if record["attributions"] is not None:
-            found = record["attributions"]
-            more["attributions"] = Explanation._from_record(found["explanation"])
-            if found["significance"] is not None:
-                arrays = {ours: np.asarray(found["significance"][theirs]) for ours, theirs in SIGNIFICANCE.items()}
-                more |= arrays
-            if found["interactions"] is not None:
-                values = found["interactions"]["values"]
-                more["interactions"] = np.reshape(values["data"], (values["rows"], values["cols"]))
-                more["interactions_bound"] = float(found["interactions"]["bound"])
+    def _wrap(cls, core: _core.TestResult, name: str, names: list[str]) -> TestResult:
         return cls(
-            statistic=float(record["statistic"]),
-            pvalue=record["p_value"],
-            null_distribution=np.asarray(record["null"], dtype=np.float64),
-            by_kernel=kernels,
-            chosen=int(record["chosen"]),
+            statistic=core.statistic,
+            pvalue=core.pvalue,
+            null_distribution=core.null_distribution,
+            by_kernel=[OfKernel(_from_json(one, names), value, p) for one, value, p in core.by_kernel],
+            chosen=core.chosen,
+            attributions=None if core.attributions is None else Explanation(core.attributions),
+            pvalues=core.pvalues,
+            adjusted_pvalues=core.adjusted_pvalues,
+            bands=core.bands,
+            interactions=core.interactions,
+            interactions_bound=core.interactions_bound,
             _name=name,
-            **more,
         )
 
     @property
@@ -248,10 +237,6 @@ class TestResult:
         return f"{text}<table><thead><tr>{cells(head, 'th')}</tr></thead><tbody>{rows}</tbody></table>{more}"
 
 
-#: Our names of what the core calls the significance of attributions.
-SIGNIFICANCE = {"pvalues": "p_values", "adjusted_pvalues": "adjusted", "bands": "bands"}
-
-
 def mmd_test(
     X: Any,
     Z: Any,
@@ -343,7 +328,7 @@ def mmd_test(
     if estimator != "block" and block_size is not None:
         raise ValueError(f"block_size is a setting of estimator='block', not of '{estimator}': leave it out")
     x, z = read_both(X, Z)
-    content = _core.mmd_test(
+    found = _core.mmd_test(
         x,
         z,
         _kernels(kernel, x.names, "kernel"),
@@ -353,7 +338,7 @@ def mmd_test(
         _options(attribute, groups, interactions, permutations, seed, x.names),
         threads_of(threads),
     )
-    result = TestResult._from_json(content, "MMD²", x.names)
+    result = TestResult._wrap(found, "MMD²", x.names)
     object.__setattr__(result, "_compared", (x, z, result.kernel._to_json(x.names)))
     return result
 
@@ -469,7 +454,7 @@ def hsic_test(
         raise ValueError(
             f"an aggregated test varies {mine}, the kernel of the side that is attributed: give one kernel for the other"
         )
-    content = _core.hsic_test(
+    found = _core.hsic_test(
         own,
         target,
         others,
@@ -481,10 +466,7 @@ def hsic_test(
         _options(attribute, groups, interactions, permutations, seed, own.names),
         threads_of(threads),
     )
-    result = TestResult._from_json(content, "HSIC", own.names)
-    if result.attributions is not None and others is not None:
-        result.attributions.provenance.model["given"] = ", ".join(others.names)
-    return result
+    return TestResult._wrap(found, "HSIC", own.names)
 
 
 # Settings -----------------------------------------------------------------------------------------------------------------

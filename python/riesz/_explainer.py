@@ -15,12 +15,12 @@ from . import _core
 from ._core import UnsupportedModelError
 from ._data import as_cells, check_columns, is_numbered, is_whole, names_of, numbered, threads_of
 from ._expansion import Expansion
-from ._explanation import Explanation, Provenance
+from ._explanation import Explanation, Kept, joined
 from ._gpytorch import is_gpytorch
 from ._gpytorch import read as read_gpytorch
 from ._imported import Imported, user_names
 from ._players import Groups, model_players, players_of
-from ._sampled import Found, Kept, Sampling, kernel_shap_values, permutation_estimates, reference_rows
+from ._sampled import kernel_shap_values, permutation_estimates, reference_rows
 from .games import Game, game_of, settings_of
 
 #: Coalitions, and the standard error to reach, if there is one.
@@ -239,43 +239,33 @@ class Explainer:
         model = {"model": imported.kind, "explained": imported.explained}
         run: dict[str, str] = {"riesz": _core.__version__}
         if self._cores:
-            found = self._by_core(X, budget, kept)
+            parts, used = self._by_core(X, budget, kept), self._used
             for expansion in imported.expansions:
                 for name, value in expansion._core.card:
                     model.setdefault(name, value)
         else:
-            found = self._by_calls(X, budget, kept)
-        values, base, predictions = found.values, found.base, found.predictions
-        if found.sampling is not None:
+            parts, used = [self._by_calls(X, budget, kept)], list(range(len(players)))
+        _, absent, _, facts = parts[0].provenance
+        if parts[0].sampling is not None:
             run["estimated because"] = (self._cores[0].sampled_because(budget) if self._cores else self.reason) or ""
-        run |= found.run
-        m = len(base)
+        m = sum(len(part.output_names) for part in parts)
         output_names = imported.output_names or (["y"] if m == 1 else [f"y{o}" for o in range(m)])
         if len(output_names) != m:
             raise ValueError(f"there are {len(output_names)} output_names, but the model has {m} outputs")
-        return Explanation(
-            values=values,
-            base_values=np.tile(base, (len(values), 1)),
-            predictions=predictions,
-            residual=found.residual,
-            bound=found.bound,
-            std_error=found.std_error,
-            sampling=found.sampling,
+        explanation = joined(
+            parts,
+            used,
+            players,
             data=as_cells(X),
             column_names=names,
-            players=players,
             output_names=output_names,
-            row_numbers=np.arange(len(values)),
-            kept=self._kept(X, found, kept),
-            provenance=Provenance(game=self.game.replace("_", "-"), absent=found.absent, model=model, run=run),
+            provenance={"game": self.game.replace("_", "-"), "absent": absent, "model": model, "run": run | dict(facts)},
         )
-
-    def _kept(self, X: Any, found: Found, before: Kept | None) -> Kept | None:
-        if found.samples is None or found.sampling is None:
-            return None
-        # The user may change X.
-        rows = copy.deepcopy(X) if before is None else before.X
-        return Kept(self, rows, found.samples, found.sampling.evaluations)
+        samples = [part.sample for part in parts if part.sample is not None]
+        if len(samples) == len(parts):
+            # The user may change X.
+            explanation._kept = Kept(self, copy.deepcopy(X) if kept is None else kept.X, samples)
+        return explanation
 
     def _names(self, X: Any) -> tuple[list[str], list[tuple[str, list[int]]]]:
         """The names of the columns of ``X`` and the players, once it is known that these columns are meant."""
@@ -306,43 +296,17 @@ class Explainer:
         moves = np.broadcast_to(np.asarray(delta, dtype=np.float64), (len(self.feature_names),)).tolist()
         return np.concatenate([core.robustness(moves) for core in self._cores])
 
-    def _by_core(self, X: Any, budget: Budget | None, kept: Kept | None) -> Found:
+    def _by_core(self, X: Any, budget: Budget | None, kept: Kept | None) -> list[_core.Explanation]:
         rows = self._model_rows(X, "X")
         samples = [None] * len(self._cores) if kept is None else kept.samples
-        parts = [core.explain(rows, budget, sample) for core, sample in zip(self._cores, samples)]
-        base = np.concatenate([part[1] for part in parts])
-        n, p = len(rows), len(self._players)
+        return [core.explain(rows, budget, sample) for core, sample in zip(self._cores, samples)]
 
-        def for_all(cubes: list[np.ndarray]) -> np.ndarray:
-            whole = np.zeros((n, p, len(base)))
-            whole[:, self._used] = np.concatenate(cubes, axis=1).transpose(0, 2, 1)
-            return whole
-
-        bounds = [part[4] for part in parts if part[4] is not None]
-        estimates = [part[5] for part in parts if part[5] is not None]
-        kept_parts = [part[7] for part in parts if part[7] is not None]
-        predictions, residual = (np.concatenate([part[k] for part in parts], axis=1) for k in (2, 3))
-        exact = len(bounds) == len(parts)
-        return Found(
-            values=for_all([part[0] for part in parts]),
-            base=base,
-            predictions=predictions,
-            residual=residual,
-            bound=np.concatenate(bounds, axis=1) if exact else None,
-            std_error=None if exact else for_all([error for error, _ in estimates]),
-            sampling=None if exact else Sampling(sum(count for _, count in estimates), int(self._arguments["seed"])),
-            samples=None if exact or len(kept_parts) < len(parts) else kept_parts,
-            absent=self._cores[0].absent,
-            run=dict(parts[0][6]),
-        )
-
-    def _by_calls(self, X: Any, budget: Budget | None, kept: Kept | None) -> Found:
+    def _by_calls(self, X: Any, budget: Budget | None, kept: Kept | None) -> _core.Explanation:
         function = self._imported.function
         assert function is not None
-        seed = int(self._arguments["seed"])
         if self._question.estimator == "permutation":
-            return permutation_estimates(function, X, self._background, self._question, seed)
-        return kernel_shap_values(function, X, self._background, self._question, self.game, seed, budget, kept)
+            return permutation_estimates(function, X, self._background, self._question)
+        return kernel_shap_values(function, X, self._background, self._question, self.game, budget, kept)
 
     def _model_rows(self, X: Any, what: str) -> np.ndarray:
         """The user's rows in the model's columns."""

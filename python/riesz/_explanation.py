@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from . import _core
-from ._data import is_missing, is_whole
+from ._data import as_numbers, is_missing, is_whole
 from ._expansion import write
-from ._sampled import Kept, Sampling
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How values were estimated."""
+
+    #: Rows that the model was asked about; for kernel models, coalitions valued for all rows together.
+    evaluations: int
+    #: Seed of the sampler.
+    seed: int
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What :meth:`riesz.Explainer.extend` goes on from."""
+
+    explainer: Any
+    X: Any
+    samples: list[_core.Sample]
 
 
 @dataclass(frozen=True)
@@ -61,45 +79,37 @@ class Explanation:
         The columns of :attr:`data`.
     provenance : Provenance
     sampling : Sampling or None
-        For estimated values, how often the model was asked (``evaluations``) and the ``seed``.
+        For estimated values, how often the model was asked (``evaluations``) and the ``seed``; a table of values does not say.
     """
 
     def __init__(
         self,
-        *,
-        values: np.ndarray,
-        base_values: np.ndarray,
-        predictions: np.ndarray,
-        residual: np.ndarray,
-        bound: np.ndarray | None,
-        data: np.ndarray,
-        column_names: Sequence[str],
-        players: Sequence[tuple[str, Sequence[int]]],
-        output_names: Sequence[str],
-        row_numbers: np.ndarray,
-        provenance: Provenance,
+        core: _core.Explanation,
+        data: np.ndarray | None = None,
         squeezed: tuple[bool, bool, bool] = (False, False, False),
-        std_error: np.ndarray | None = None,
-        sampling: Sampling | None = None,
-        whole: bool = True,
         kept: Kept | None = None,
     ) -> None:
-        # Exact values have a bound, estimated ones a standard error and a sampling.
-        self._std_error, self.sampling = std_error, sampling
+        self._core = core
+        # The users' own cells, which the core knows as numbers and levels.
+        self._data = _cells(core) if data is None else data
+        # Arrays are always rows × players × outputs, and rows × outputs; `squeezed` says which of the three were picked by a
+        # number or name and do not show.
+        self._squeezed = squeezed
         # What Explainer.extend goes on from; selections, files and pickles do without.
         self._kept = kept
-        # Always rows × players × outputs, and rows × outputs; `squeezed` says which of the three were picked by a number or
-        # name and do not show.
-        self._values, self._base, self._predictions = values, base_values, predictions
-        self._residual, self._bound = residual, bound
-        self._data, self._squeezed = data, squeezed
-        # Whether all players of the game are there.
-        self._whole = whole
-        self.column_names, self._players = list(column_names), [(name, list(own)) for name, own in players]
+        self._players, self.column_names = core.sets, core.data[0]
         self.feature_names = [name for name, _ in self._players]
-        self.output_names = list(output_names)
-        self.row_numbers = row_numbers
-        self.provenance = provenance
+        self.output_names, self.row_numbers = core.output_names, core.row_numbers
+        self.sampling = None if core.sampling is None else Sampling(*core.sampling)
+        game, absent, model, run = core.provenance
+        self.provenance = Provenance(game, absent, dict(model), dict(run))
+
+    _values = cached_property(lambda self: self._core.values)
+    _base = cached_property(lambda self: self._core.base_values)
+    _predictions = cached_property(lambda self: self._core.predictions)
+    _residual = cached_property(lambda self: self._core.residual)
+    _bound = cached_property(lambda self: self._core.bound)
+    _std_error = cached_property(lambda self: self._core.std_error)
 
     # Arrays ------------------------------------------------------------------------------------------------------
 
@@ -137,7 +147,7 @@ class Explanation:
     @property
     def bound(self) -> Any:
         """A proved bound on the error of each exact value of a row, quadrature and rounding; (n,), or (n, m). ``None`` for
-        estimated values."""
+        others."""
         return None if self._bound is None else self._shown(self._bound, (0, 2))
 
     @property
@@ -147,26 +157,21 @@ class Explanation:
 
     @property
     def exactness(self) -> str:
-        """``"exact"``, that is up to rounding, within :attr:`bound`; or ``"estimated"``, with :attr:`std_error`."""
-        return "exact" if self._std_error is None else "estimated"
+        """``"exact"``, that is up to rounding, within :attr:`bound`; ``"estimated"``, with :attr:`std_error`; or ``"unstated"``,
+        for exact values that come from a table, which has no place for the bound."""
+        return "exact" if self._bound is not None else "unstated" if self._std_error is None else "estimated"
 
     @property
     def std_error(self) -> Any:
-        """The standard error of each estimated value, in the shape of :attr:`values`; ``None`` for exact ones."""
+        """The standard error of each estimated value, in the shape of :attr:`values`; ``None`` for others."""
         return None if self._std_error is None else self._shown(self._std_error, (0, 1, 2))
 
     @property
     def certificate(self) -> Certificate | None:
-        """Largest residual, largest bound, and whether each residual is within its bound; ``None`` for estimated values, and for
-        some of the features, whose values need not add up."""
-        if self._bound is None or not self._whole:
-            return None
-        size = np.abs(self._residual)
-        return Certificate(
-            residual=float(size.max(initial=0.0)),
-            bound=float(self._bound.max(initial=0.0)),
-            holds=bool((size <= self._bound).all()),
-        )
+        """Largest residual, largest bound, and whether each residual is within its bound; ``None`` for values that are not exact,
+        and for some of the features, whose values need not add up."""
+        found = self._core.certificate
+        return None if found is None else Certificate(*found)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -176,7 +181,7 @@ class Explanation:
     def __len__(self) -> int:
         if self._squeezed[0]:
             raise TypeError("this is the explanation of a single row")
-        return len(self._values)
+        return len(self.row_numbers)
 
     # Picking -----------------------------------------------------------------------------------------------------
 
@@ -188,41 +193,21 @@ class Explanation:
             keys[at : at + 1] = [slice(None)] * (len(free) - len(keys) + 1)
         if len(keys) > len(free):
             raise IndexError(f"{len(keys)} indices, but the explanation has {len(free)} axes: rows, features, outputs")
-        picked: list[Any] = [slice(None)] * 3
+        counts = len(self.row_numbers), len(self.feature_names), len(self.output_names)
+        picked = [np.arange(count) for count in counts]
         squeezed = list(self._squeezed)
         names = [None, self.feature_names, self.output_names]
         for axis, one in zip(free, keys):
-            one = _positions(one, names[axis], ("row", "feature", "output")[axis], self._values.shape[axis])
-            if isinstance(one, (int, np.integer)):
-                count = self._values.shape[axis]
+            what, count = ("row", "feature", "output")[axis], counts[axis]
+            one = _positions(one, names[axis], what, count)
+            if is_whole(one):
                 if not -count <= one < count:
-                    raise IndexError(f"there is no {('row', 'feature', 'output')[axis]} {one}: there are {count}")
+                    raise IndexError(f"there is no {what} {one}: there are {count}")
                 squeezed[axis] = True
-                one = [int(one) % count]
-            picked[axis] = one
-        rows, players, outputs = picked
-        pair = lambda array: array[rows][:, outputs]
-        cube = lambda array: array[rows][:, players][:, :, outputs]
-        own = np.arange(len(self._players))[players].tolist()
-        whole = self._whole and sorted(own) == list(range(len(self._players)))
-        values, base, predictions = cube(self._values), pair(self._base), pair(self._predictions)
-        return Explanation(
-            values=values,
-            base_values=base,
-            predictions=predictions,
-            residual=pair(self._residual) if whole else predictions - base - values.sum(axis=1),
-            bound=None if self._bound is None else pair(self._bound),
-            std_error=None if self._std_error is None else cube(self._std_error),
-            sampling=self.sampling,
-            data=self._data[rows],
-            column_names=self.column_names,
-            players=[self._players[j] for j in own],
-            output_names=[self.output_names[o] for o in np.arange(len(self.output_names))[outputs]],
-            row_numbers=self.row_numbers[rows],
-            provenance=self.provenance,
-            squeezed=(squeezed[0], squeezed[1], squeezed[2]),
-            whole=whole,
-        )
+                one = [one]
+            picked[axis] = picked[axis][one]
+        core = self._core.select(*(places.astype(np.int64) for places in picked))
+        return Explanation(core, self._data[picked[0]], (squeezed[0], squeezed[1], squeezed[2]))
 
     # To other tools ----------------------------------------------------------------------------------------------
 
@@ -242,33 +227,36 @@ class Explanation:
         )
 
     def to_frame(self, library: str = "pandas") -> Any:
-        """One line a row and output: ``row, output, base_value, prediction, residual``, then one column a feature: the table
-        that the command line writes. ``library`` is ``"pandas"`` or ``"polars"``."""
-        n, p, m = self._values.shape
-        leading: dict[str, Any] = {
-            "row": np.repeat(self.row_numbers, m),
-            "output": list(self.output_names) * n,
-            "base_value": self._base.ravel(),
-            "prediction": self._predictions.ravel(),
-            "residual": self._residual.ravel(),
-        }
-        for j, name in enumerate(self.feature_names):
-            taken = name in leading or name.startswith("player:")
-            leading[f"player:{name}" if taken else name] = self._values[:, j].ravel()
+        """One line a row and output: ``row, output, base_value, prediction, residual``, then one column a feature and, for
+        estimated values, its standard error in ``std_error:feature``: the table that the command line writes, and
+        :meth:`from_frame` reads. ``library`` is ``"pandas"`` or ``"polars"``."""
+        n, m = len(self.row_numbers), len(self.output_names)
+        columns = {"row": np.repeat(self.row_numbers, m), "output": self.output_names * n, **dict(self._core.table())}
         if library == "pandas":
             import pandas
 
-            return pandas.DataFrame(leading)
+            return pandas.DataFrame(columns)
         if library == "polars":
             import polars
 
-            return polars.DataFrame(leading)
+            return polars.DataFrame(columns)
         raise ValueError(f"library = '{library}': it is 'pandas' or 'polars'")
+
+    @classmethod
+    def from_frame(cls, frame: Any) -> Explanation:
+        """Reads a table that :meth:`to_frame` or ``riesz explain`` made, or some of its rows, as a pandas or polars frame. It
+        holds neither the explained rows nor the bound of exact values, nor does it name the game."""
+        numbers = [name for name in frame.columns if name != "output"]
+        header = [str(name) for name in numbers]
+        cells = as_numbers(frame[numbers], header, "the table")
+        outputs = [str(name) for name in frame["output"]] if "output" in frame.columns else None
+        return cls(_core.Explanation.from_table(header if outputs is None else [*header, "output"], cells, outputs or []))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the explanation as JSON, which ``riesz plot``, ``report`` and ``inspect`` read too."""
         _check_ending(path, (".json",), "save writes JSON (for a table use .to_frame())")
-        write(path, self._to_json())
+        self._check_whole()
+        write(path, self._core.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Explanation:
@@ -277,106 +265,39 @@ class Explanation:
         if not content.lstrip().startswith(b"{"):
             raise ValueError(
                 f"{path} is not JSON: load reads what save and 'riesz explain -o FILE.json' write; tables of values, CSV and "
-                "Parquet, are read by the command line, 'riesz report' and 'riesz plot'"
+                "Parquet, are read by the command line, 'riesz report' and 'riesz plot', and as data frames by from_frame"
             )
         try:
-            _core.check(content)
+            return cls(_core.Explanation.from_json(content))
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
-        return cls._from_record(json.loads(content))
 
     def report(self, path: str | os.PathLike[str], title: str = "Explanation") -> None:
         """Writes a self-contained HTML page: importance, beeswarm, dependence, each row, exactness, provenance."""
         if not isinstance(title, str):
             raise TypeError(f"title = {title!r}: it is a text")
         _check_ending(path, (".html", ".htm"), "report writes HTML")
-        write(path, _core.report(self._to_json(), title).encode())
+        self._check_whole()
+        write(path, self._core.report(title).encode())
 
-    def _to_json(self) -> bytes:
-        if not self._whole:
+    def _check_whole(self) -> None:
+        if not self._core.is_complete:
             raise ValueError(
                 "the features of this explanation are a selection, and their values do not add up to the predictions: "
                 "save or report the whole explanation"
             )
-        columns, numbers = [], []
-        for j, name in enumerate(self.column_names):
-            kind, cells = _column(self._data[:, j])
-            columns.append({"name": name, "kind": kind})
-            numbers.extend(cells)
-        facts = lambda known: [{"name": k, "value": v} for k, v in known.items()]
-        flat = lambda cube: cube.transpose(0, 2, 1).ravel().tolist()
-        exactness: dict[str, Any] = {"kind": self.exactness}
-        if self._bound is not None:
-            exactness |= {"residual": self._residual.ravel().tolist(), "bound": self._bound.ravel().tolist()}
-        elif self._std_error is not None and self.sampling is not None:
-            exactness |= {"std_error": flat(self._std_error), **vars(self.sampling)}
-        record = {
-            "format": "riesz-explanation",
-            "version": 1,
-            "players": [{"name": name, "columns": own} for name, own in self._players],
-            "output_names": self.output_names,
-            "values": flat(self._values),
-            "base_values": self._base.ravel().tolist(),
-            "predictions": self._predictions.ravel().tolist(),
-            "data": {"columns": columns, "rows": len(self._data), "values": numbers},
-            "row_numbers": self.row_numbers.tolist(),
-            "exactness": exactness,
-            "provenance": {
-                "game": self.provenance.game,
-                "absent": self.provenance.absent,
-                "model": facts(self.provenance.model),
-                "run": facts(self.provenance.run),
-            },
-        }
-        return json.dumps(record, allow_nan=False).encode()
-
-    @classmethod
-    def _from_record(cls, record: dict[str, Any]) -> Explanation:
-        exactness = record["exactness"]
-        exact = exactness["kind"] == "exact"
-        if exactness["kind"] not in ("exact", "estimated"):
-            raise ValueError(f"the explanation's values are {exactness['kind']}: exact or estimated ones can be read")
-        n, m, p = len(record["row_numbers"]), len(record["output_names"]), len(record["players"])
-        pair = lambda numbers: np.asarray(numbers, dtype=np.float64).reshape(n, m)
-        cube = lambda numbers: np.asarray(numbers, dtype=np.float64).reshape(n, m, p).transpose(0, 2, 1)
-        values, base, predictions = cube(record["values"]), pair(record["base_values"]), pair(record["predictions"])
-        table = record["data"]
-        data = np.asarray(table["values"], dtype=np.float64).reshape(len(table["columns"]), n).T
-        levels = [c["kind"]["categorical"]["levels"] if isinstance(c["kind"], dict) else None for c in table["columns"]]
-        if any(level is not None for level in levels):
-            data = data.astype(object)
-            for j, level in enumerate(levels):
-                if level is not None:
-                    names = _numbers_of(level) or level
-                    data[:, j] = [names[int(code)] for code in data[:, j]]
-        facts = lambda known: {fact["name"]: fact["value"] for fact in known}
-        origin = record["provenance"]
-        return cls(
-            values=values,
-            base_values=base,
-            predictions=predictions,
-            residual=pair(exactness["residual"]) if exact else predictions - base - values.sum(axis=1),
-            bound=pair(exactness["bound"]) if exact else None,
-            std_error=None if exact else cube(exactness["std_error"]),
-            sampling=None if exact else Sampling(exactness["evaluations"], exactness["seed"]),
-            data=data,
-            column_names=[c["name"] for c in table["columns"]],
-            players=[(player["name"], player["columns"]) for player in record["players"]],
-            output_names=record["output_names"],
-            row_numbers=np.asarray(record["row_numbers"], dtype=np.int64),
-            provenance=Provenance(origin["game"], origin["absent"], facts(origin["model"]), facts(origin["run"])),
-        )
 
     # Display -----------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         shape = " × ".join(str(size) for size in self.shape) or "1"
         certificate = self.certificate
-        if not self._whole and self._bound is not None:
-            state = f"some of its features, each value exact within {self._bound.max(initial=0.0):.1e}"
+        if self._std_error is not None:
+            state = f"estimated, standard errors up to {self._std_error.max(initial=0.0):.1e}"
+        elif self._bound is None:
+            state = "not said how exact"
         elif certificate is None:
-            largest = 0.0 if self._std_error is None else self._std_error.max(initial=0.0)
-            state = f"estimated, standard errors up to {largest:.1e}"
+            state = f"some of its features, each value exact within {self._bound.max(initial=0.0):.1e}"
         elif certificate.holds:
             state = f"exact within {certificate.bound:.1e}"
         else:
@@ -384,42 +305,77 @@ class Explanation:
         return f"<riesz.Explanation: {shape} values, {self.provenance.game} game, {state}>"
 
     def _repr_html_(self) -> str:
-        if not len(self._values) or not self.feature_names or not self._whole:
+        if not len(self.row_numbers) or not self.feature_names or not self._core.is_complete:
             return f"<code>{repr(self)[1:-1]}</code>"
-        plot = "waterfall" if len(self._values) == 1 else "beeswarm"
-        return _core.svg(self._to_json(), plot, 0, 0, 10) + f"<p><code>{repr(self)[1:-1]}</code></p>"
+        plot = "waterfall" if len(self.row_numbers) == 1 else "beeswarm"
+        return self._core.svg(plot, 0, 0, 10) + f"<p><code>{repr(self)[1:-1]}</code></p>"
 
     def __reduce__(self):
-        # By the names of the constructor's arguments, which later versions keep reading.
-        state = {
-            "values": self._values,
-            "base_values": self._base,
-            "predictions": self._predictions,
-            "residual": self._residual,
-            "bound": self._bound,
-            "data": self._data,
-            "column_names": self.column_names,
-            "players": self._players,
-            "output_names": self.output_names,
-            "row_numbers": self.row_numbers,
-            "provenance": vars(self.provenance),
-            "squeezed": self._squeezed,
-        }
-        if self.sampling is None and self._whole:
-            return _unpickle, (1, state)
-        # Version 2 added estimated values, version 3 selections of features.
-        sampling = None if self.sampling is None else vars(self.sampling)
-        state |= {"std_error": self._std_error, "sampling": sampling}
-        return _unpickle, (2, state) if self._whole else (3, state | {"whole": False})
+        return _unpickle, (3, {"core": self._core, "data": self._data, "squeezed": self._squeezed})
+
+
+def joined(
+    parts: Sequence[_core.Explanation], used: Sequence[int], players: Sequence[tuple[str, list[int]]], **told: Any
+) -> Explanation:
+    """The outputs of ``parts`` beside each other. Of ``players``, those at ``used`` are the parts'; no column of the others
+    reaches the model, and their values are 0. See :func:`_of` for the rest."""
+    n, m = len(parts[0].row_numbers), sum(len(part.output_names) for part in parts)
+
+    def cube(name: str) -> np.ndarray | None:
+        cubes = [getattr(part, name) for part in parts]
+        if any(one is None for one in cubes):
+            return None
+        whole = np.zeros((n, len(players), m))
+        whole[:, used] = np.concatenate(cubes, axis=2)
+        return whole
+
+    def pair(name: str) -> np.ndarray | None:
+        pairs = [getattr(part, name) for part in parts]
+        return None if any(one is None for one in pairs) else np.concatenate(pairs, axis=1)
+
+    samplings = [part.sampling for part in parts if part.sampling is not None]
+    return _of(
+        values=cube("values"),
+        base_values=pair("base_values"),
+        predictions=pair("predictions"),
+        bound=pair("bound"),
+        std_error=cube("std_error"),
+        sampling={"evaluations": sum(count for count, _ in samplings), "seed": samplings[0][1]} if samplings else None,
+        players=players,
+        row_numbers=parts[0].row_numbers,
+        **told,
+    )
+
+
+def _of(
+    *,
+    data: np.ndarray,
+    column_names: Sequence[str],
+    provenance: dict[str, Any],
+    squeezed: tuple[bool, bool, bool] = (False, False, False),
+    std_error: np.ndarray | None = None,
+    sampling: dict[str, int] | None = None,
+    **parts: Any,
+) -> Explanation:
+    """An explanation of its parts, under the names that pickles of version 2 have for them."""
+    columns = [_column(cells) for cells in data.T]
+    numbers = np.stack([numbers for _, numbers in columns], axis=1) if columns else np.empty((len(data), 0))
+    model, run = (list(provenance[facts].items()) for facts in ("model", "run"))
+    core = _core.Explanation(
+        data=(list(column_names), [levels for levels, _ in columns], numbers),
+        provenance=(provenance["game"], provenance["absent"], model, run),
+        std_error=std_error,
+        sampling=None if sampling is None else (sampling["evaluations"], sampling["seed"]),
+        subsets=None,
+        **parts,
+    )
+    return Explanation(core, data, squeezed)
 
 
 def _unpickle(version: int, state: dict[str, Any]) -> Explanation:
     if version > 3:
         raise ValueError(f"this pickle is of version {version}, written by a newer riesz: update riesz to read it")
-    state = {**state, "provenance": Provenance(**state["provenance"])}
-    if state.get("sampling") is not None:
-        state["sampling"] = Sampling(**state["sampling"])
-    return Explanation(**state)
+    return Explanation(**state) if version == 3 else _of(**{name: part for name, part in state.items() if name != "residual"})
 
 
 def _positions(key: Any, names: Sequence[str] | None, what: str, count: int) -> Any:
@@ -454,8 +410,9 @@ def _positions(key: Any, names: Sequence[str] | None, what: str, count: int) -> 
 MISSING = "missing"
 
 
-def _column(cells: np.ndarray) -> tuple[Any, list[float]]:
-    """A column's kind and numbers in the file format, which has no missing numbers: a column with some is one of levels."""
+def _column(cells: np.ndarray) -> tuple[list[str] | None, np.ndarray]:
+    """A column's levels (``None`` for numbers) and its numbers in the core's form, which has no missing numbers: a column with
+    some is one of levels."""
     known = cells
     if cells.dtype == object:
         known = np.array([np.nan if is_missing(cell) else cell for cell in cells], dtype=object)
@@ -466,13 +423,26 @@ def _column(cells: np.ndarray) -> tuple[Any, list[float]]:
         levels = sorted(set(texts))
     else:
         if np.isfinite(numbers).all():
-            return "numeric", numbers.tolist()
+            return None, numbers
         spelled = lambda value: MISSING if np.isnan(value) else repr(float(value)).removesuffix(".0")
         texts = [spelled(value) for value in numbers]
         # In the order of the numbers, NaN last.
         levels = [spelled(value) for value in np.unique(numbers)]
     code = {level: float(k) for k, level in enumerate(levels)}
-    return {"categorical": {"levels": levels}}, [code[text] for text in texts]
+    return levels, np.array([code[text] for text in texts])
+
+
+def _cells(core: _core.Explanation) -> np.ndarray:
+    """The explained rows with levels by name, and the numbers of a column of which some are missing."""
+    _, levels, numbers = core.data
+    if all(level is None for level in levels):
+        return numbers
+    cells = numbers.astype(object)
+    for j, level in enumerate(levels):
+        if level is not None:
+            names = _numbers_of(level) or level
+            cells[:, j] = [names[int(code)] for code in numbers[:, j]]
+    return cells
 
 
 def _numbers_of(levels: Sequence[str]) -> list[float] | None:

@@ -3,58 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from . import _core
 from ._data import as_cells
-
-#: Explained rows that the compiled half is handed at a time.
-CHUNK = 64
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How values were estimated."""
-
-    #: Rows that the model was asked about; for kernel models, coalitions valued for all rows together.
-    evaluations: int
-    #: Seed of the sampler.
-    seed: int
-
-
-@dataclass(frozen=True)
-class Found:
-    """Values (rows, players, outputs), base values (outputs), predictions and residuals (rows, outputs)."""
-
-    values: np.ndarray
-    base: np.ndarray
-    predictions: np.ndarray
-    residual: np.ndarray
-    #: Of exact values, (rows, outputs).
-    bound: np.ndarray | None
-    #: Of estimated values, in their shape.
-    std_error: np.ndarray | None
-    sampling: Sampling | None
-    #: What an absent feature means.
-    absent: str
-    #: Facts about the run.
-    run: dict[str, str]
-    #: Of values estimated by coalitions: the coalitions, from which a larger budget goes on.
-    samples: list[_core.Sample] | None = None
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What :meth:`riesz.Explainer.extend` goes on from."""
-
-    explainer: Any
-    X: Any
-    samples: list[_core.Sample]
-    #: How often the function has been asked.
-    evaluations: int
+from ._explanation import Kept
 
 
 def reference_rows(background: Any, as_numbers: bool) -> np.ndarray:
@@ -67,29 +22,12 @@ def _row_numbers(start: int, rows: np.ndarray) -> np.ndarray:
     return np.tile(np.arange(start, start + len(rows), dtype=np.float64)[:, None], (1, rows.shape[1]))
 
 
-def permutation_estimates(function: Callable[[Any], Any], X: Any, background: Any, question: _core.Question, seed: int) -> Found:
+def permutation_estimates(function: Callable[[Any], Any], X: Any, background: Any, question: _core.Question) -> _core.Explanation:
     """Values of ``function``, which is called with rows in the form of ``background`` (array or data frame, with its types and
     names), estimated along random orders of the players."""
     pick = _picker(background, X)
     ask = lambda sources: _answer(function, pick(sources.astype(np.intp)))
-    numbers = _row_numbers(len(as_cells(background)), as_cells(X))
-    starts = range(0, max(len(numbers), 1), CHUNK)
-    parts = [_core.permutation(ask, numbers[start : start + CHUNK], start, question) for start in starts]
-    values, errors, predictions = (np.concatenate([part[k] for part in parts]) for k in (0, 1, 3))
-    evaluations = sum(part[4] for part in parts)
-    shown = lambda cube: cube.transpose(0, 2, 1)
-    base = parts[0][2]
-    return Found(
-        values=shown(values),
-        base=base,
-        predictions=predictions,
-        residual=predictions - base - values.sum(axis=2),
-        bound=None,
-        std_error=shown(errors),
-        sampling=Sampling(evaluations, seed),
-        absent=parts[0][5],
-        run={},
-    )
+    return _core.permutation(ask, _row_numbers(len(as_cells(background)), as_cells(X)), question)
 
 
 def kernel_shap_values(
@@ -98,10 +36,9 @@ def kernel_shap_values(
     background: Any,
     question: _core.Question,
     game: str,
-    seed: int,
     budget: tuple[int, float | None] | None,
     kept: Kept | None,
-) -> Found:
+) -> _core.Explanation:
     """Values of ``function``, which is called with rows in the form of ``background``, from the values of coalitions; those that
     were kept are not valued again."""
     if game == "observational":
@@ -111,23 +48,7 @@ def kernel_shap_values(
         rows = _row_numbers(len(as_cells(background)), as_cells(X))
         form = lambda sources: pick(sources.astype(np.intp))
     ask = lambda numbers: _answer(function, form(numbers))
-    before = None if kept is None else kept.samples[0]
-    values, errors, base, predictions, rounding, evaluations, coalitions, absent, sample = _core.kernel_shap(
-        ask, rows, question, budget, before
-    )
-    evaluations += 0 if kept is None else kept.evaluations
-    return Found(
-        values=values.transpose(0, 2, 1),
-        base=base,
-        predictions=predictions,
-        residual=predictions - base - values.sum(axis=2),
-        bound=rounding if errors is None else None,
-        std_error=None if errors is None else errors.transpose(0, 2, 1),
-        sampling=None if errors is None else Sampling(evaluations, seed),
-        absent=absent,
-        run={"coalitions valued": str(coalitions)},
-        samples=None if sample is None else [sample],
-    )
+    return _core.kernel_shap(ask, rows, question, budget, None if kept is None else kept.samples[0])
 
 
 def _answer(function: Callable[[Any], Any], rows: Any) -> np.ndarray:

@@ -281,7 +281,7 @@ def _table(explanation: Explanation, max_display: int | None, single: bool = Fal
 
 def _row(explanation: Explanation, max_display: int | None, what: str) -> Explanation:
     e = _table(explanation, max_display, single=True)
-    if not e._whole:
+    if not e._core.is_complete:
         raise ValueError(
             f"a {what} adds up to the prediction, which the values of some of the features do not: "
             "draw the whole explanation's row"

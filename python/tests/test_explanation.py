@@ -1,6 +1,6 @@
 """Explanations: picking, other tools, files."""
 
-import copy
+import io
 import json
 import pathlib
 import pickle
@@ -89,7 +89,15 @@ def test_picking(one, three):
 
 
 def test_some_features_do_not_claim_to_add_up(one, three, tmp_path):
-    assert one[:, ["bp", "age", "sex", "bmi"]].certificate == one.certificate and one[:, ::-1].certificate.holds
+    turned = one[:, ["bp", "age", "sex", "bmi"]]
+    assert turned.certificate == one.certificate and one[:, ::-1].certificate.holds
+    turned.save(tmp_path / "turned.json")
+    read = riesz.Explanation.load(tmp_path / "turned.json")
+    assert read.feature_names == turned.feature_names and (read.values == turned.values).all() and read.certificate.holds
+    turned.report(tmp_path / "turned.html")
+    assert "the certificate holds" in (tmp_path / "turned.html").read_text()
+    for path in tmp_path.iterdir():
+        path.unlink()
     for e in (one[:, ["bmi", "bp"]], one[0, "bmi"], one[2:][:, ["bmi", "bmi", "bp"]], three[0, [0, 2]]):
         assert e.certificate is None and (e.bound < 1e-6).all() and "some of its features" in repr(e)
         total = e._base + e._values.sum(axis=1) + e._residual
@@ -136,10 +144,48 @@ def test_frames(one, three):
         one.to_frame("dask")
 
 
+def test_frames_come_back(data, one, three):
+    X, y = data
+    estimated = riesz.Explainer(SVC(kernel="poly").fit(X, np.digitize(y, [-0.3, 0.5])), X[:5])(X[:6])
+    for e in (one, three, three[:, ::-1], estimated):
+        for library, read in [("pandas", pd.DataFrame.copy), ("polars", lambda f: f), ("pandas", through_csv)]:
+            frame = read(e.to_frame(library))
+            errors = [name for name in frame.columns if name.startswith("std_error:")]
+            assert errors == [f"std_error:{name}" for name in e.feature_names] * (e is estimated)
+            found = riesz.Explanation.from_frame(frame)
+            assert found.feature_names == e.feature_names and found.output_names == e.output_names
+            for name in ("values", "base_values", "predictions", "row_numbers"):
+                np.testing.assert_array_equal(getattr(found, name), getattr(e, name))
+            if e is estimated:
+                np.testing.assert_array_equal(found.std_error, e.std_error)
+            assert found.exactness == ("estimated" if e is estimated else "unstated") and found.sampling is None
+            assert found.certificate is None and found.bound is None and found.data.shape == (6, 0)
+            assert "<svg" in found[..., 0]._repr_html_() or e is not one
+            riesz.plots.bar(found if e is one else found[..., 0])
+    frame = three.to_frame()
+    some = riesz.Explanation.from_frame(frame[frame["row"] > 3][::-1])
+    assert (some.row_numbers == [5, 4]).all() and (some[:, :, "0 vs 1"].values == three[[5, 4], :, "0 vs 1"].values).all()
+    for wrong, words in [
+        (frame.drop(columns="output"), "no column 'output'"),
+        (frame[["row", "output", "base_value", "prediction", "residual"]], "no column of values"),
+        (frame[1:], "row 0 has no line for output"),
+        (pd.concat([frame, frame[:1]]), "is there twice: remove one"),
+        (frame[:0], "the table of values is empty"),
+        (frame.assign(x0=np.nan), r"the table is nan in row 0 \(from 0\) of column 'x0'"),
+        (frame.assign(row="a"), "column 'row' of the table holds values that are not numbers"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            riesz.Explanation.from_frame(wrong)
+
+
+def through_csv(frame):
+    return pd.read_csv(io.StringIO(frame.to_csv(index=False)), float_precision="round_trip")
+
+
 def test_files(one, three, tmp_path):
-    mixed = copy.copy(one)
-    mixed._data = np.array(one.data, dtype=object)
-    mixed._data[:, 1] = ["f", "m", "f", "m", "x", "f"]
+    frame = pd.DataFrame(one.data, columns=one.column_names).assign(sex=["f", "m", "f", "m", "x", "f"])
+    mixed = riesz.Explainer(lambda rows: rows["bmi"] * (rows["sex"] == "m"), frame[:3])(frame)
+    assert set(mixed.data[:, 1]) == {"f", "m", "x"}
     for e in (one, three, one[2:4], one[3], mixed):
         e.save(tmp_path / "e.json")
         read = riesz.Explanation.load(tmp_path / "e.json")
@@ -170,10 +216,9 @@ def test_missing_numbers_stay_numbers_in_files(data, tmp_path):
     frame = pd.DataFrame(X, columns=list("abcd")).assign(b=np.where(np.isnan(X[:, 1]), np.nan, np.round(X[:, 1] * 4)))
     model = make_pipeline(SimpleImputer(), SVR()).fit(frame, y)
     explanation = riesz.Explainer(model, frame[:8])(frame[:12])
-    mixed = copy.copy(explanation)
-    mixed._data = np.array(explanation.data, dtype=object)
-    mixed._data[3, 1], mixed._data[5, 1] = None, pd.NA
-    mixed._data[:, 0] = ["1", "2"] * 6
+    rows = frame[:12].astype(object).assign(a=["1", "2"] * 6)
+    rows.iloc[3, 1], rows.iloc[5, 1] = None, pd.NA
+    mixed = riesz.Explainer(lambda rows: 1.0 * (rows["a"] == "2"), rows[:3])(rows)
     for e in (explanation, mixed):
         e.save(tmp_path / "e.json")
         column = json.loads((tmp_path / "e.json").read_text())["data"]["columns"][1]

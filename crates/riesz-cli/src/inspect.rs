@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use riesz::explanation::{Exactness, Fact};
+use riesz::explanation::{Exactness, Fact, Sampling};
 use riesz::format::model::SavedModel;
 use riesz::{Column, ColumnKind, Explanation};
 use serde_json::{Value, json};
@@ -110,7 +110,7 @@ fn explanation_facts(explanation: &Explanation, format: &str) -> Vec<Fact> {
             .ranking(o)
             .into_iter()
             .take(5)
-            .map(|j| format!("{} {:.4}", explanation.players[j].name, mean[j]))
+            .map(|k| format!("{} {:.4}", explanation.set_name(k), mean[k]))
             .collect();
         facts.push(Fact::new(format!("mean |value| of {output}"), top.join(", ")));
         if o == 4 {
@@ -127,9 +127,10 @@ fn exactness_words(explanation: &Explanation) -> String {
             format!("exact: largest residual {:.1e}, proved bound {:.1e}", c.residual, c.bound)
         }
         (_, Some(c)) => format!("FAILED: largest residual {:.1e} exceeds the bound", c.residual),
-        (Exactness::Estimated { evaluations, seed, .. }, None) => {
+        (Exactness::Estimated { sampling: Some(Sampling { evaluations, seed }), .. }, None) => {
             format!("estimated from {evaluations} evaluations (seed {seed})")
         }
+        (Exactness::Estimated { sampling: None, .. }, None) => "estimated".into(),
         (_, None) => "not known: the table does not say".into(),
     }
 }
@@ -137,7 +138,7 @@ fn exactness_words(explanation: &Explanation) -> String {
 fn explanation_record(explanation: &Explanation, format: &str) -> Value {
     let importance: Vec<Value> = (0..explanation.outputs())
         .map(|o| {
-            let names = explanation.players.iter().map(|p| p.name.clone());
+            let names = (0..explanation.sets()).map(|k| explanation.set_name(k));
             let by_player: Vec<Value> = names
                 .zip(explanation.mean_abs(o))
                 .map(|(player, value)| json!({ "player": player, "mean_abs": value }))

@@ -68,8 +68,8 @@ fn row(explanation: &Explanation, wanted: usize, kind: Plot) -> Result<usize> {
 }
 
 fn player(explanation: &Explanation, wanted: &str) -> Result<usize> {
-    explanation.players.iter().position(|p| p.name == wanted).ok_or_else(|| {
-        let known: Vec<&str> = explanation.players.iter().map(|p| p.name.as_str()).collect();
+    let known: Vec<String> = (0..explanation.sets()).map(|k| explanation.set_name(k)).collect();
+    known.iter().position(|name| name == wanted).ok_or_else(|| {
         Failure::input(format!("there is no player '{wanted}'; the players are: {}", listed(&known)))
     })
 }

@@ -5,10 +5,9 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use riesz::attribution::kernel_shap::{KernelShap, kernel_shap};
-use riesz::explanation::{Exactness, Fact, Provenance};
-use riesz::table::Groups;
-use riesz::{Explanation, Game, Matrix, Question, Table};
+use riesz::attribution::kernel_shap::kernel_shap;
+use riesz::explanation::Fact;
+use riesz::{Explanation, Matrix, Question, Table};
 
 use crate::failure::{Failure, Result};
 
@@ -31,46 +30,13 @@ pub fn explain(command: &str, question: &Question, rows: &Table) -> Result<Expla
         names = names.take().or(header);
         Ok(answer)
     };
-    let groups = &question.players_of(rows.columns());
-    let found = kernel_shap(ask, rows, question, BATCH)?;
-    let (n, m) = (rows.rows(), found.base.len());
-    let default = || if m == 1 { vec!["y".into()] } else { (1..=m).map(|o| format!("y{o}")).collect() };
-    let output_names = names.filter(|names| names.len() == m).unwrap_or_else(default);
-    Ok(Explanation {
-        players: groups.players().to_vec(),
-        output_names,
-        base_values: (0..n).flat_map(|_| found.base.iter().copied()).collect(),
-        predictions: found.predictions.data().to_vec(),
-        data: rows.clone(),
-        row_numbers: (0..n).collect(),
-        exactness: exactness(&found, groups, question.seed),
-        provenance: provenance(command, &question.game, &found),
-        values: found.values,
-    })
-}
-
-fn exactness(found: &KernelShap, groups: &Groups, seed: u64) -> Exactness {
-    if let Some(std_error) = &found.std_error {
-        return Exactness::Estimated { std_error: std_error.clone(), evaluations: found.evaluations, seed };
+    let mut found = kernel_shap(ask, rows, question, BATCH)?;
+    let outputs = found.outputs();
+    if let Some(names) = names.filter(|names| names.len() == outputs) {
+        found.output_names = names;
     }
-    let (p, m) = (groups.players().len(), found.base.len());
-    let gap = |(g, prediction): (usize, &f64)| {
-        prediction - found.base[g % m] - found.values[g * p..(g + 1) * p].iter().sum::<f64>()
-    };
-    let residual = found.predictions.data().iter().enumerate().map(gap).collect();
-    Exactness::Exact { residual, bound: found.rounding.clone() }
-}
-
-fn provenance(command: &str, game: &Game, found: &KernelShap) -> Provenance {
-    Provenance {
-        game: game.name().into(),
-        absent: game.absent(),
-        model: vec![Fact::new("model", "a program"), Fact::new("command", command)],
-        run: vec![
-            Fact::new("riesz", env!("CARGO_PKG_VERSION")),
-            Fact::new("coalitions valued", found.coalitions),
-        ],
-    }
+    found.provenance.model = vec![Fact::new("model", "a program"), Fact::new("command", command)];
+    Ok(found)
 }
 
 /// What the program answers about some rows, and the names of its outputs if it gives any.

@@ -1,31 +1,20 @@
-//! Two-sample and independence tests: tables in, what was found out as JSON.
+//! Two-sample and independence tests: tables in, what was found out.
 
-use numpy::PyReadonlyArray2;
+use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use riesz::discrepancy::selection::{Method, rank_until};
 use riesz::discrepancy::{
     self, Attribute, Estimator, Null, Settings, default_kernel, lengthscale_grid, residuals,
 };
-use riesz::{Column, ColumnKind, Error, IndependenceTest, Kernel, Table, TwoSampleTest};
+use riesz::explanation::Fact;
+use riesz::{Column, Error, IndependenceTest, Kernel, Table, TwoSampleTest};
 
-use crate::{fit, interruptible, players, pool, raise, refuse, table};
-
-/// Names of columns, their levels (`None` for numbers), and the rows.
-type Rows<'py> = (Vec<String>, Vec<Option<Vec<String>>>, PyReadonlyArray2<'py, f64>);
+use crate::explanation::Explanation;
+use crate::{Rows, fit, interruptible, matrix, players, pool, raise, refuse, sample};
 
 /// What is said of features ("nothing", "values" or "significance"), groups of them, whether pairs are looked at, draws, their seed.
 type Options = (String, Option<Vec<(String, Vec<usize>)>>, bool, usize, u64);
-
-fn sample((names, levels, rows): Rows<'_>) -> PyResult<Table> {
-    let kind = |levels: Option<Vec<String>>| match levels {
-        Some(levels) => ColumnKind::Categorical { levels },
-        None => ColumnKind::Numeric,
-    };
-    let columns: Vec<Column> =
-        names.into_iter().zip(levels).map(|(name, levels)| Column { name, kind: kind(levels) }).collect();
-    table(&columns, rows.as_array()).map_err(refuse)
-}
 
 fn settings(columns: &[Column], options: Options) -> PyResult<Settings> {
     let (attribute, groups, interactions, permutations, seed) = options;
@@ -66,8 +55,59 @@ fn refuse_test(error: Error) -> PyErr {
     }
 }
 
-fn json<'py>(py: Python<'py>, found: serde_json::Result<Vec<u8>>) -> PyResult<Bound<'py, PyBytes>> {
-    Ok(PyBytes::new(py, &found.map_err(refuse)?))
+/// What a test found; `None` for what was not asked for.
+#[pyclass(frozen, get_all, module = "riesz._core")]
+pub(crate) struct TestResult {
+    statistic: f64,
+    pvalue: Option<f64>,
+    null_distribution: Py<PyArray1<f64>>,
+    /// Kernel in its JSON form, statistic and p-value.
+    by_kernel: Vec<(String, f64, Option<f64>)>,
+    chosen: usize,
+    attributions: Option<Py<Explanation>>,
+    pvalues: Option<Py<PyArray1<f64>>>,
+    adjusted_pvalues: Option<Py<PyArray1<f64>>>,
+    bands: Option<Py<PyArray2<f64>>>,
+    interactions: Option<Py<PyArray2<f64>>>,
+    interactions_bound: Option<f64>,
+}
+
+impl TestResult {
+    fn new(py: Python<'_>, found: discrepancy::TestResult) -> PyResult<Self> {
+        let list = |numbers: Vec<f64>| numbers.into_pyarray(py).unbind();
+        let grid = |rows: usize, numbers: Vec<f64>| -> PyResult<_> {
+            let cols = numbers.len() / rows.max(1);
+            Ok(matrix(rows, cols, numbers)?.into_pyarray(py).unbind())
+        };
+        let kernel = |of: discrepancy::OfKernel| {
+            Ok((serde_json::to_string(&of.kernel).map_err(refuse)?, of.statistic, of.p_value))
+        };
+        let (mut explanation, mut significance, mut interactions) = (None, None, None);
+        if let Some(found) = found.attributions {
+            explanation = Some(Py::new(py, Explanation::new(found.explanation, None))?);
+            (significance, interactions) = (found.significance, found.interactions);
+        }
+        let (mut pvalues, mut adjusted_pvalues, mut bands) = (None, None, None);
+        if let Some(found) = significance {
+            (pvalues, adjusted_pvalues) = (Some(list(found.p_values)), Some(list(found.adjusted)));
+            bands = Some(grid(found.bands.len(), found.bands.concat())?);
+        }
+        Ok(Self {
+            statistic: found.statistic,
+            pvalue: found.p_value,
+            null_distribution: list(found.null),
+            by_kernel: found.by_kernel.into_iter().map(kernel).collect::<PyResult<_>>()?,
+            chosen: found.chosen,
+            attributions: explanation,
+            pvalues,
+            adjusted_pvalues,
+            bands,
+            interactions_bound: interactions.as_ref().map(|i| i.bound),
+            interactions: interactions
+                .map(|i| grid(i.values.rows(), i.values.data().to_vec()))
+                .transpose()?,
+        })
+    }
 }
 
 /// Compares two samples with the same columns. `block_size` is None, or the rows of a block.
@@ -83,7 +123,7 @@ pub(crate) fn mmd_test<'py>(
     block_size: Option<usize>,
     options: Options,
     threads: Option<usize>,
-) -> PyResult<Bound<'py, PyBytes>> {
+) -> PyResult<TestResult> {
     let (x, z) = (sample(x)?, sample(z)?);
     let pooled = x.stack(&z).map_err(refuse)?;
     let estimator = match block_size {
@@ -96,7 +136,7 @@ pub(crate) fn mmd_test<'py>(
     let kernels = self::kernels(&kernels, multiples.as_deref(), &pooled)?;
     let test = TwoSampleTest { kernels, estimator, settings };
     let found = interruptible(py, &pool(threads)?, &stop, || test.run(&x, &z))?.map_err(refuse_test)?;
-    json(py, serde_json::to_vec(&found))
+    TestResult::new(py, found)
 }
 
 /// Asks whether the rows of two tables depend on each other, beyond a third one if it is given. `decay` is None for permutations, or the rows
@@ -115,11 +155,13 @@ pub(crate) fn hsic_test<'py>(
     decay: Option<f64>,
     options: Options,
     threads: Option<usize>,
-) -> PyResult<Bound<'py, PyBytes>> {
+) -> PyResult<TestResult> {
     let (mut x, mut y) = (sample(x)?, sample(y)?);
     let (pool, settings) = (pool(threads)?, settings(x.columns(), options)?);
     let stop = settings.stop.clone();
+    let mut beyond = None;
     if let Some(given) = given {
+        beyond = Some(Fact::new("given", given.0.join(", ")));
         let given = sample(given)?;
         let both = || Ok((residuals(&x, &given)?, residuals(&y, &given)?));
         (x, y) = interruptible(py, &pool, &stop, both)?.map_err(refuse_test)?;
@@ -131,8 +173,11 @@ pub(crate) fn hsic_test<'py>(
         null: decay.map_or(Null::Permutation, Null::WildBootstrap),
         settings,
     };
-    let found = interruptible(py, &pool, &stop, || test.run(&x, &y))?.map_err(refuse_test)?;
-    json(py, serde_json::to_vec(&found))
+    let mut found = interruptible(py, &pool, &stop, || test.run(&x, &y))?.map_err(refuse_test)?;
+    if let Some(attributions) = &mut found.attributions {
+        attributions.explanation.provenance.model.extend(beyond);
+    }
+    TestResult::new(py, found)
 }
 
 /// The witness function of two samples along a column.
@@ -146,7 +191,7 @@ pub(crate) fn witness<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let (x, z, kernel) = (sample(x)?, sample(z)?, fit::kernel(kernel)?);
     let found = py.detach(|| discrepancy::witness(&x, &z, Some(&kernel), column)).map_err(refuse)?;
-    json(py, serde_json::to_vec(&found))
+    Ok(PyBytes::new(py, &serde_json::to_vec(&found).map_err(refuse)?))
 }
 
 /// Columns of `x` from the most to the least relevant for `y`, and their scores.

@@ -3,6 +3,7 @@
 
 mod discrepancy;
 mod error;
+mod explanation;
 mod fit;
 mod kernel;
 mod question;
@@ -13,41 +14,42 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use numpy::ndarray::{Array2, Array3, ArrayView2};
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::ndarray::{Array2, ArrayView2};
+use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use riesz::attribution::coalitions;
+use riesz::format::libsvm;
 use riesz::format::model::{self, SavedModel};
-use riesz::format::{explanation, libsvm};
 use riesz::question::{Budget, Subject};
 use riesz::table::{Groups, level_of_number, level_of_text};
-use riesz::{Column, ColumnKind, Exactness, Explanation, Game, Kernel, Matrix, Table};
-use riesz_report::{PlotOptions, ReportOptions, Theme};
+use riesz::{Column, ColumnKind, Exactness, Game, Kernel, Matrix, Table};
 use self_cell::self_cell;
 
-pub(crate) use error::{raise, refuse};
-use question::{Question, Settings};
-
-/// Values, base values, predictions and residuals; bounds, or else standard errors and evaluations; facts about the run; the coalitions
-/// that a larger budget goes on from.
-type Parts<'py> = (
-    Bound<'py, PyArray3<f64>>,
-    Bound<'py, PyArray1<f64>>,
-    Bound<'py, PyArray2<f64>>,
-    Bound<'py, PyArray2<f64>>,
-    Option<Bound<'py, PyArray2<f64>>>,
-    Option<(Bound<'py, PyArray3<f64>>, usize)>,
-    Vec<(String, String)>,
-    Option<Sample>,
-);
+use crate::error::{raise, refuse};
+use crate::explanation::Explanation;
+use crate::question::{Question, Settings};
 
 /// How long to compute before looking whether the user pressed Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 fn table(columns: &[Column], rows: ArrayView2<'_, f64>) -> riesz::Result<Table> {
     Table::from_column_major(columns.to_vec(), rows.nrows(), rows.t().iter().copied().collect())
+}
+
+/// Names of columns, their levels (`None` for numbers), and the rows.
+pub(crate) type Rows<'py> = (Vec<String>, Vec<Option<Vec<String>>>, PyReadonlyArray2<'py, f64>);
+
+/// Rows that say what their columns hold.
+pub(crate) fn sample((names, levels, rows): Rows<'_>) -> PyResult<Table> {
+    let kind = |levels: Option<Vec<String>>| match levels {
+        Some(levels) => ColumnKind::Categorical { levels },
+        None => ColumnKind::Numeric,
+    };
+    let columns: Vec<Column> =
+        names.into_iter().zip(levels).map(|(name, levels)| Column { name, kind: kind(levels) }).collect();
+    table(&columns, rows.as_array()).map_err(refuse)
 }
 
 /// Row-major numbers as an array; their number is the product of the sizes.
@@ -64,7 +66,9 @@ fn may_keep(coalitions: usize, games: usize) -> bool {
 #[pyclass(frozen, module = "riesz._core")]
 #[derive(Clone, Default)]
 pub(crate) struct Sample {
-    pub(crate) sample: coalitions::Sample,
+    sample: coalitions::Sample,
+    /// How often a function has been asked about a row for them.
+    evaluations: usize,
 }
 
 #[pymethods]
@@ -257,7 +261,6 @@ struct Explainer {
     budget: Budget,
     /// Whether the game values coalitions.
     by_coalitions: bool,
-    absent: String,
     stop: Arc<AtomicBool>,
 }
 
@@ -277,7 +280,6 @@ impl Explainer {
         let own = Some(&model.model.points);
         let question = settings.ask(Subject::Model, columns, background.as_ref(), weights.as_ref(), own)?;
         let question = question.with_players(Some(players(columns, groups)?));
-        let absent = question.game.absent();
         let by_coalitions = matches!(question.game, Game::Observational { .. });
         let (pool, budget) = (pool(threads)?, question.budget);
         let owner = model.model.clone();
@@ -288,7 +290,7 @@ impl Explainer {
             })
         };
         let owned = py.detach(|| pool.install(prepare)).map_err(raise)?;
-        Ok(Self { owned, pool, budget, by_coalitions, absent, stop })
+        Ok(Self { owned, pool, budget, by_coalitions, stop })
     }
 
     /// Why values are estimated within a budget, if they are.
@@ -296,12 +298,6 @@ impl Explainer {
     fn sampled_because(&self, budget: Option<question::Budget>) -> Option<String> {
         let players = self.owned.borrow_dependent().groups().players().len();
         self.within(budget).sampled_because(players).filter(|_| self.by_coalitions)
-    }
-
-    /// What an absent feature means, in a sentence.
-    #[getter]
-    fn absent(&self) -> String {
-        self.absent.clone()
     }
 
     /// The players and their columns.
@@ -316,22 +312,20 @@ impl Explainer {
         self.owned.borrow_dependent().robustness(&delta).map_err(refuse)
     }
 
-    /// Values (rows, outputs, players), base values (outputs), predictions and residuals (rows, outputs); bounds (rows, outputs), or
-    /// else standard errors (as values) and evaluations; facts about the run; if values are estimated, their coalitions, from which
-    /// another call on the same rows goes on within a budget of its own.
+    /// Explains rows within a budget of coalitions, going on from those of `sample`, an earlier call on the same rows.
     #[pyo3(signature = (rows, budget=None, sample=None))]
-    fn explain<'py>(
+    fn explain(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         rows: PyReadonlyArray2<'_, f64>,
         budget: Option<question::Budget>,
         sample: Option<&Sample>,
-    ) -> PyResult<Parts<'py>> {
+    ) -> PyResult<Explanation> {
         let rows = rows.as_array();
         let explainer = self.owned.borrow_dependent();
         let columns = self.owned.borrow_owner().columns();
         let (n, m, p) = (rows.nrows(), explainer.base().len(), explainer.groups().players().len());
-        let mut whole: Option<Explanation> = None;
+        let mut whole: Option<riesz::Explanation> = None;
         let budget = self.within(budget);
         let sampled = self.by_coalitions && budget.sampled_because(p).is_some();
         let all = if p < 60 { (1_usize << p).saturating_sub(2) } else { usize::MAX };
@@ -339,58 +333,24 @@ impl Explainer {
         let mut kept = (sampled && may_keep(budget.coalitions.min(all), n * m) || sample.is_some())
             .then(|| sample.cloned().unwrap_or_default());
         let (mut done, mut chunk) = (0, if kept.is_some() { n } else { explainer.rows_at_once() });
-        loop {
+        while whole.is_none() || done < n {
             let until = (done + chunk).min(n);
             let part = table(columns, rows.slice(numpy::ndarray::s![done..until, ..])).map_err(refuse)?;
             let start = Instant::now();
-            let part = interruptible(py, &self.pool, &self.stop, || match &mut kept {
+            let mut part = interruptible(py, &self.pool, &self.stop, || match &mut kept {
                 Some(kept) => explainer.explain_from(&part, budget, &mut kept.sample),
                 None => explainer.explain_from(&part, budget, &mut coalitions::Sample::default()),
             })?
             .map_err(refuse)?;
-            match &mut whole {
-                Some(whole) => whole.append(part).map_err(refuse)?,
-                none => *none = Some(part),
-            }
+            part.row_numbers.iter_mut().for_each(|row| *row += done);
+            join(&mut whole, part)?;
             done = until;
-            if done == n {
-                break;
-            }
             // Chunks do not change a bit of the result, but where each is as dear as the next one they stay as they are.
             if start.elapsed() < PATIENCE {
                 chunk = (2 * chunk).min(1 << 16);
             }
         }
-        if matches!(whole.as_ref().map(|e| &e.exactness), Some(Exactness::Exact { .. })) {
-            kept = None;
-        }
-        let Explanation { values, predictions, exactness, provenance, .. } =
-            whole.ok_or_else(|| refuse("nothing was explained"))?;
-        let cube = |numbers| {
-            Ok::<_, PyErr>(Array3::from_shape_vec((n, m, p), numbers).map_err(refuse)?.into_pyarray(py))
-        };
-        let pair = |numbers| Ok::<_, PyErr>(matrix(n, m, numbers)?.into_pyarray(py));
-        let gap = |values: &[f64]| -> Vec<f64> {
-            let sum = |g: usize| values[g * p..(g + 1) * p].iter().sum::<f64>();
-            (0..n * m).map(|g| predictions[g] - explainer.base()[g % m] - sum(g)).collect()
-        };
-        let (residual, bound, estimated) = match exactness {
-            Exactness::Exact { residual, bound } => (residual, Some(pair(bound)?), None),
-            Exactness::Estimated { std_error, evaluations, .. } => {
-                (gap(&values), None, Some((cube(std_error)?, evaluations)))
-            }
-            Exactness::Unstated => return Err(refuse("the explanation does not say how exact it is")),
-        };
-        Ok((
-            cube(values)?,
-            explainer.base().to_vec().into_pyarray(py),
-            pair(predictions)?,
-            pair(residual)?,
-            bound,
-            estimated,
-            provenance.run.into_iter().map(|fact| (fact.name, fact.value)).collect(),
-            kept,
-        ))
+        explained(py, whole, kept)
     }
 }
 
@@ -399,6 +359,28 @@ impl Explainer {
     fn within(&self, budget: Option<question::Budget>) -> Budget {
         budget.map_or(self.budget, |(coalitions, std_error)| Budget { coalitions, std_error, ..self.budget })
     }
+}
+
+/// Puts `part` below what is there.
+fn join(whole: &mut Option<riesz::Explanation>, part: riesz::Explanation) -> PyResult<()> {
+    match whole {
+        Some(whole) => whole.append(part).map_err(refuse),
+        None => {
+            *whole = Some(part);
+            Ok(())
+        }
+    }
+}
+
+/// What was explained, with the coalitions to go on from where values are estimated.
+fn explained(
+    py: Python<'_>,
+    whole: Option<riesz::Explanation>,
+    kept: Option<Sample>,
+) -> PyResult<Explanation> {
+    let whole = whole.ok_or_else(|| refuse("nothing was explained"))?;
+    let kept = kept.filter(|_| matches!(whole.exactness, Exactness::Estimated { .. }));
+    Ok(Explanation::new(whole, kept.map(|kept| Py::new(py, kept)).transpose()?))
 }
 
 /// Runs `work` in the pool while this thread looks whether the user pressed Ctrl-C, and then sets `stop`, which `work` is to heed.
@@ -451,48 +433,23 @@ fn codes(levels: Vec<String>, cells: Vec<Cell>) -> Vec<Option<usize>> {
     cells.iter().map(code).collect()
 }
 
-/// Whether an explanation's JSON form can be read.
-#[pyfunction]
-fn check(py: Python<'_>, json: &[u8]) -> PyResult<()> {
-    py.detach(|| explanation::read(json)).map(|_| ()).map_err(refuse)
-}
-
-/// The HTML report of an explanation in its JSON form.
-#[pyfunction]
-fn report(py: Python<'_>, json: &[u8], title: &str) -> PyResult<String> {
-    let options = ReportOptions { title: title.into(), ..ReportOptions::default() };
-    py.detach(|| explanation::read(json).and_then(|e| riesz_report::report(&e, &options))).map_err(refuse)
-}
-
-/// One plot of an explanation in its JSON form, as SVG.
-#[pyfunction]
-fn svg(
-    py: Python<'_>,
-    json: &[u8],
-    plot: &str,
-    output: usize,
-    row: usize,
-    max_display: usize,
-) -> PyResult<String> {
-    let options = PlotOptions { output, row, max_display, theme: Theme::Auto, ..PlotOptions::default() };
-    let draw = || riesz_report::render(&explanation::read(json)?, plot.parse()?, &options);
-    py.detach(draw).map(|svg| svg.text).map_err(refuse)
-}
-
 /// The compiled half of riesz.
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::{Expansion, Explainer, Question, Sample, Settings, check, codes, report, svg};
+    use super::error::UnsupportedModelError;
 
     #[pymodule_export]
-    use super::error::UnsupportedModelError;
+    use super::explanation::Explanation;
+
+    #[pymodule_export]
+    use super::{Expansion, Explainer, Question, Sample, Settings, codes};
 
     #[pymodule_export]
     use super::kernel::{FactorKind, factors, kernel, kernel_terms};
 
     #[pymodule_export]
-    use super::discrepancy::{hsic_test, mmd_test, rank_features, witness};
+    use super::discrepancy::{TestResult, hsic_test, mmd_test, rank_features, witness};
 
     #[pymodule_export]
     use super::sampling::{kernel_shap, permutation};

@@ -2,41 +2,15 @@
 
 use std::sync::atomic::AtomicBool;
 
-use numpy::ndarray::Array3;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::attribution::kernel_shap::kernel_shap_from;
 use riesz::attribution::permutation::estimate;
-use riesz::{Error, Matrix, Table};
+use riesz::{Error, Exactness, Matrix, Table};
 
+use crate::explanation::Explanation;
 use crate::question::{Budget, Question};
-use crate::{Sample, matrix, may_keep, refuse, table};
-
-/// Values and standard errors (rows, outputs, players), base values (outputs), predictions (rows, outputs), evaluations, and what an absent
-/// feature means.
-type Estimated<'py> = (
-    Bound<'py, PyArray3<f64>>,
-    Bound<'py, PyArray3<f64>>,
-    Bound<'py, PyArray1<f64>>,
-    Bound<'py, PyArray2<f64>>,
-    usize,
-    String,
-);
-
-/// Values and, if they are estimated, standard errors (rows, outputs, players); base values (outputs); predictions and bounds on the
-/// rounding (rows, outputs); evaluations, coalitions, what an absent feature means; and if values are estimated, the coalitions from which
-/// a larger budget goes on.
-type ByCoalitions<'py> = (
-    Bound<'py, PyArray3<f64>>,
-    Option<Bound<'py, PyArray3<f64>>>,
-    Bound<'py, PyArray1<f64>>,
-    Bound<'py, PyArray2<f64>>,
-    Bound<'py, PyArray2<f64>>,
-    usize,
-    usize,
-    String,
-    Option<Sample>,
-);
+use crate::{Sample, explained, join, matrix, may_keep, raise, table};
 
 /// What went wrong: here, or in the function that was called.
 enum Failure {
@@ -59,7 +33,7 @@ impl From<PyErr> for Failure {
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Here(error) => refuse(error),
+            Failure::Here(error) => raise(error),
             Failure::There(error) => error,
         }
     }
@@ -77,7 +51,7 @@ fn call(py: Python<'_>, function: &Bound<'_, PyAny>, asked: &Table) -> Result<Ma
 /// Rows in the columns of the background.
 fn rows_of(question: &riesz::Question, rows: &PyReadonlyArray2<'_, f64>) -> PyResult<Table> {
     let columns = question.game.rows().map_or(&[][..], Table::columns);
-    table(columns, rows.as_array()).map_err(refuse)
+    table(columns, rows.as_array()).map_err(raise)
 }
 
 /// Rows that a function is asked about at once.
@@ -93,29 +67,23 @@ pub(crate) fn kernel_shap<'py>(
     question: &Question,
     budget: Option<Budget>,
     sample: Option<&Sample>,
-) -> PyResult<ByCoalitions<'py>> {
+) -> PyResult<Explanation> {
     let question = question.within(budget);
     let rows = rows_of(&question, &rows)?;
     let ask = |asked: &Table| call(py, function, asked);
     let mut kept = sample.cloned().unwrap_or_default();
     let stop = AtomicBool::new(false);
-    let found = kernel_shap_from(ask, &rows, &question, BATCH, &mut kept.sample, &stop)?;
-    let groups = question.players_of(rows.columns());
-    let (n, m, p) = (rows.rows(), found.base.len(), groups.players().len());
-    let cube = |numbers: Vec<f64>| Array3::from_shape_vec((n, m, p), numbers).map_err(refuse);
-    let keep = found.std_error.is_some() && may_keep(found.coalitions, n * m);
-    Ok((
-        cube(found.values)?.into_pyarray(py),
-        found.std_error.map(cube).transpose()?.map(|errors| errors.into_pyarray(py)),
-        found.base.into_pyarray(py),
-        matrix(n, m, found.predictions.data().to_vec())?.into_pyarray(py),
-        matrix(n, m, found.rounding)?.into_pyarray(py),
-        found.evaluations,
-        found.coalitions,
-        question.game.absent(),
-        keep.then_some(kept),
-    ))
+    let mut found = kernel_shap_from(ask, &rows, &question, BATCH, &mut kept.sample, &stop)?;
+    if let Exactness::Estimated { sampling: Some(sampling), .. } = &mut found.exactness {
+        sampling.evaluations += kept.evaluations;
+        kept.evaluations = sampling.evaluations;
+    }
+    let keep = may_keep(kept.sample.coalitions(), found.rows() * found.outputs());
+    explained(py, Some(found), keep.then_some(kept))
 }
+
+/// Explained rows whose estimates are made together.
+const CHUNK: usize = 64;
 
 /// Estimates the values of `function`, from arrays (rows, columns) to arrays (rows, outputs), along random orders.
 #[pyfunction]
@@ -123,22 +91,15 @@ pub(crate) fn permutation<'py>(
     py: Python<'py>,
     function: &Bound<'py, PyAny>,
     rows: PyReadonlyArray2<'py, f64>,
-    first_row: usize,
     question: &Question,
-) -> PyResult<Estimated<'py>> {
+) -> PyResult<Explanation> {
     let question = &question.question;
     let rows = rows_of(question, &rows)?;
-    let ask = |asked: &Table| call(py, function, asked);
-    let found = estimate(ask, &rows, first_row, question)?;
-    let groups = question.players_of(rows.columns());
-    let (n, m, p) = (rows.rows(), found.base.len(), groups.players().len());
-    let cube = |numbers: Vec<f64>| Array3::from_shape_vec((n, m, p), numbers).map_err(refuse);
-    Ok((
-        cube(found.values)?.into_pyarray(py),
-        cube(found.std_error)?.into_pyarray(py),
-        found.base.into_pyarray(py),
-        matrix(n, m, found.predictions.data().to_vec())?.into_pyarray(py),
-        found.evaluations,
-        question.game.absent(),
-    ))
+    let mut whole = None;
+    for start in (0..rows.rows().max(1)).step_by(CHUNK) {
+        let own: Vec<usize> = (start..rows.rows().min(start + CHUNK)).collect();
+        let ask = |asked: &Table| call(py, function, asked);
+        join(&mut whole, estimate(ask, &rows.select_rows(&own), start, question)?)?;
+    }
+    explained(py, whole, None)
 }

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use riesz::explanation::{Fact, Provenance};
+use riesz::explanation::{Fact, Index, Provenance};
 use riesz::{Column, Exactness, Explanation, Groups, Table};
 use riesz_report::{Plot, PlotOptions, ReportOptions, Theme, png, render, report};
 
@@ -56,15 +56,17 @@ fn diabetes() -> Result<Explanation, Box<dyn std::error::Error>> {
     let values: Vec<f64> = (0..n * d).map(|k| effect(k / d, k % d)).collect();
     let predictions: Vec<f64> =
         (0..n).map(|i| 152.133 + values[i * d..(i + 1) * d].iter().sum::<f64>()).collect();
-    let mut explanation = Explanation {
+    let explanation = Explanation {
+        index: Index::Shapley,
         players: Groups::singletons(&columns).players().to_vec(),
+        subsets: None,
         output_names: vec!["progression".into()],
         values,
         base_values: vec![152.133; n],
         predictions,
         data,
         row_numbers: (0..n).collect(),
-        exactness: Exactness::Exact { residual: Vec::new(), bound: vec![3.1e-12; n] },
+        exactness: Exactness::Exact { bound: vec![3.1e-12; n] },
         provenance: Provenance {
             game: "interventional".into(),
             absent: "an absent feature takes its values from the background rows, whatever the others are"
@@ -73,8 +75,6 @@ fn diabetes() -> Result<Explanation, Box<dyn std::error::Error>> {
             run: vec![Fact::new("data", "diabetes.csv"), Fact::new("rows", n)],
         },
     };
-    let residual = explanation.residuals();
-    explanation.exactness = Exactness::Exact { residual, bound: vec![3.1e-12; n] };
     explanation.validate()?;
     Ok(explanation)
 }

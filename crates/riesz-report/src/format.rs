@@ -1,7 +1,7 @@
 //! Numbers and words as they stand in pictures: short, with a true minus sign, and as wide as they look.
 
 use riesz::explanation::Explanation;
-use riesz::table::{ColumnKind, Player};
+use riesz::table::ColumnKind;
 
 /// Four significant digits, whole numbers below a million in full, a true minus sign.
 pub(crate) fn number(x: f64) -> String {
@@ -118,9 +118,9 @@ pub(crate) fn shorten(text: &str, size: f64, width: f64) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// The single column of a player, if it has one: only then is there a feature value to show.
-pub(crate) fn single_column(player: &Player) -> Option<usize> {
-    if let [column] = player.columns[..] { Some(column) } else { None }
+/// The single column of a set of players, if it has one: only then is there a feature value to show.
+pub(crate) fn single_column(explanation: &Explanation, set: usize) -> Option<usize> {
+    if let [column] = explanation.set_columns(set)[..] { Some(column) } else { None }
 }
 
 /// The value of column `column` in row `row`, in words or short digits.
@@ -134,11 +134,11 @@ pub(crate) fn cell(explanation: &Explanation, row: usize, column: usize) -> Stri
 }
 
 /// "bmi = 32.1", or just the name of a group.
-pub(crate) fn label(explanation: &Explanation, row: usize, player: usize) -> String {
-    let player = &explanation.players[player];
-    match single_column(player) {
-        Some(column) => format!("{} = {}", player.name, cell(explanation, row, column)),
-        None => player.name.clone(),
+pub(crate) fn label(explanation: &Explanation, row: usize, set: usize) -> String {
+    let name = explanation.set_name(set);
+    match single_column(explanation, set) {
+        Some(column) => format!("{name} = {}", cell(explanation, row, column)),
+        None => name,
     }
 }
 

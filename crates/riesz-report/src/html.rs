@@ -1,6 +1,7 @@
 //! One self-contained page: static plots, the data as JSON, own script and style, no network.
 
 use minijinja::{Environment, context};
+use riesz::explanation::Sampling;
 use riesz::{ColumnKind, Error, Exactness, Explanation, Result};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -69,7 +70,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         outputs => outputs,
         rows => explanation.rows(),
         drawn => rows.len(),
-        players => explanation.players.len(),
+        players => explanation.sets(),
         provenance => minijinja::value::Serde(&explanation.provenance),
         exactness => minijinja::value::Serde(exactness(explanation)),
         // Inside a script element only `<` can end the element or open a comment.
@@ -84,7 +85,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
 /// Evenly spaced rows, few enough for a page of some megabytes; all of them if they are few.
 fn drawn_rows(explanation: &Explanation, max_rows: usize) -> Vec<usize> {
     let n = explanation.rows();
-    let numbers = explanation.outputs() * explanation.players.len() + explanation.data.width();
+    let numbers = explanation.outputs() * explanation.sets() + explanation.data.width();
     let count = n.min(max_rows).min((400_000 / numbers).max(50));
     (0..count).map(|k| k * n / count).collect()
 }
@@ -95,18 +96,14 @@ pub(crate) fn inline(svg: Svg) -> String {
 }
 
 fn data(drawn: &Explanation, all: &Explanation) -> Value {
-    let (n, m, p) = (drawn.rows(), drawn.outputs(), drawn.players.len());
+    let (n, m, p) = (drawn.rows(), drawn.outputs(), drawn.sets());
     let by_output = |list: &[f64]| -> Vec<Vec<f64>> {
         (0..m).map(|o| (0..n).map(|i| list[i * m + o]).collect()).collect()
     };
     let values: Vec<Vec<Vec<f64>>> = (0..m)
         .map(|o| (0..p).map(|j| (0..n).map(|i| drawn.row_values(i, o)[j]).collect()).collect())
         .collect();
-    let players: Vec<Value> = drawn
-        .players
-        .iter()
-        .map(|q| json!({ "name": q.name, "column": single_column(q), "size": q.columns.len() }))
-        .collect();
+    let player = |k| json!({ "name": drawn.set_name(k), "column": single_column(drawn, k), "size": drawn.set_columns(k).len() });
     let columns: Vec<Value> = drawn
         .data
         .columns()
@@ -120,19 +117,15 @@ fn data(drawn: &Explanation, all: &Explanation) -> Value {
             json!({ "name": c.name, "levels": levels, "values": drawn.data.column(j) })
         })
         .collect();
-    let residuals = match &drawn.exactness {
-        Exactness::Exact { residual, .. } => residual.clone(),
-        Exactness::Estimated { .. } | Exactness::Unstated => drawn.residuals(),
-    };
     json!({
         "rows": drawn.row_numbers,
         "outputs": drawn.output_names,
-        "players": players,
+        "players": (0..p).map(player).collect::<Vec<_>>(),
         "columns": columns,
         "values": values,
         "base": by_output(&drawn.base_values),
         "predictions": by_output(&drawn.predictions),
-        "residuals": by_output(&residuals),
+        "residuals": by_output(&drawn.residuals()),
         "ranking": (0..m).map(|o| all.ranking(o)).collect::<Vec<_>>(),
     })
 }
@@ -141,15 +134,15 @@ fn data(drawn: &Explanation, all: &Explanation) -> Value {
 pub(crate) fn exactness(e: &Explanation) -> Value {
     let fact = |name: &str, value: String| json!({ "name": name, "value": value });
     match (&e.exactness, e.certificate()) {
-        (Exactness::Estimated { std_error, evaluations, seed }, _) => json!({
-            "class": "estimated",
-            "headline": "These values are estimates.",
-            "facts": [
-                fact("largest standard error", number(std_error.iter().copied().fold(0.0, f64::max))),
-                fact("evaluations of the game", evaluations.to_string()),
-                fact("seed", seed.to_string()),
-            ],
-        }),
+        (Exactness::Estimated { std_error, sampling }, _) => {
+            let largest = std_error.iter().copied().fold(0.0, f64::max);
+            let mut facts = vec![fact("largest standard error", number(largest))];
+            if let Some(Sampling { evaluations, seed }) = sampling {
+                facts.push(fact("evaluations of the game", evaluations.to_string()));
+                facts.push(fact("seed", seed.to_string()));
+            }
+            json!({ "class": "estimated", "headline": "These values are estimates.", "facts": facts })
+        }
         (_, Some(c)) => json!({
             "class": if c.holds { "holds" } else { "fails" },
             "headline": if c.holds {

@@ -52,7 +52,7 @@ pub fn test_report(page: &TestPage<'_>) -> Result<String> {
         .map(|&j| {
             let significance = attributions.significance.as_ref();
             context! {
-                name => e.players[j].name.as_str(),
+                name => e.set_name(j),
                 value => number(values[j]),
                 band => significance.map(|s| format!("{} … {}", number(s.bands[j][0]), number(s.bands[j][1]))),
                 p_value => significance.map(|s| p_value(s.p_values[j])),

@@ -99,7 +99,7 @@ fn main() {
             true => Game::Interventional { background: table(&background).into() },
             false => Game::Functional,
         };
-        let explainer = Explainer::new(&model, game, None).expect("a product kernel");
+        let explainer = Explainer::new(&model, game).expect("a product kernel");
         let x_table = table(&x);
         let mut explanation = None;
         let seconds = pool.install(|| time(|| explanation = explainer.explain(&x_table).ok()));
@@ -155,7 +155,7 @@ fn threads() {
         } else {
             Game::Functional
         };
-        let explainer = Explainer::new(&model, game, None).expect("a product kernel");
+        let explainer = Explainer::new(&model, game).expect("a product kernel");
         let seconds = [1, 2].map(|count| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(count).build().expect("a thread pool");
             pool.install(|| time(|| drop(explainer.explain(&x).expect("an explanation"))))
@@ -186,7 +186,7 @@ fn sparse(pool: &rayon::ThreadPool) {
         let model = Expansion::new(kernel, points, Matrix::column_vector(vec![1.0; N]), vec![0.0]);
         let model = model.expect("a valid model");
         let point = Table::from_rows(&[vec![0.0; d]]).expect("zeros");
-        let explainer = Explainer::new(&model, Game::Baseline { point }, None).expect("a product kernel");
+        let explainer = Explainer::new(&model, Game::Baseline { point }).expect("a product kernel");
         let seconds = pool.install(|| time(|| drop(explainer.explain(&x).expect("an explanation"))));
         let ms = seconds * 1e3 / ROWS as f64;
         println!("baseline, {filled:>5} of {d:>5} columns differ: {ms:.3} ms a row");

@@ -58,6 +58,11 @@ pub struct Expansion {
     pub card: Vec<Fact>,
 }
 
+/// What outputs without names are called: `y`, or `y1 … ym`.
+pub(crate) fn default_names(outputs: usize) -> Vec<String> {
+    if outputs == 1 { vec!["y".into()] } else { (1..=outputs).map(|o| format!("y{o}")).collect() }
+}
+
 impl Expansion {
     /// A regression model with outputs named `y` or `y1 … ym`.
     ///
@@ -65,7 +70,7 @@ impl Expansion {
     /// As [`validate`](Self::validate).
     pub fn new(kernel: Kernel, points: Table, coef: Matrix, intercept: Vec<f64>) -> Result<Self> {
         let m = intercept.len();
-        let output_names = if m == 1 { vec!["y".into()] } else { (1..=m).map(|o| format!("y{o}")).collect() };
+        let output_names = default_names(m);
         let model = Self {
             kernel,
             points,

@@ -1,6 +1,8 @@
 //! The answer to a question about a model: values, what they add up to, how exact they are, and where
 //! they come from. Everything that people see (tables, plots, pages) is made from an [`Explanation`].
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -12,11 +14,8 @@ use crate::table::{Player, Table};
 pub enum Exactness {
     /// Exact up to rounding.
     Exact {
-        /// `prediction - base_value - sum of values`, per row and output (rows × outputs). The prediction
-        /// is computed on another path than the values.
-        residual: Vec<f64>,
-        /// A proved bound on the error of each value and on the residual: quadrature and rounding
-        /// (rows × outputs). It takes kernel factors to be evaluated within a few units of rounding; a periodic
+        /// A proved bound on the error of each value and on the [residual](Explanation::residuals): quadrature and
+        /// rounding (rows × outputs). It takes kernel factors to be evaluated within a few units of rounding; a periodic
         /// factor over thousands of periods, and a polynomial of several columns within one player that cancels,
         /// can miss that.
         bound: Vec<f64>,
@@ -25,13 +24,54 @@ pub enum Exactness {
     Estimated {
         /// Standard error of each value, in the layout of [`Explanation::values`].
         std_error: Vec<f64>,
-        /// Number of evaluations of the game.
-        evaluations: usize,
-        /// Seed of the sampler.
-        seed: u64,
+        /// How they were drawn; `None` if the values come from a table that does not say.
+        #[serde(flatten)]
+        sampling: Option<Sampling>,
     },
     /// Nothing is known: the values come from a file that does not say.
     Unstated,
+}
+
+/// How values were estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// Number of evaluations of the game: rows that a function was asked about, or coalitions valued for all rows together.
+    pub evaluations: usize,
+    /// Seed of the sampler.
+    pub seed: u64,
+}
+
+/// Which value of a game a set of players gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Index {
+    /// The Shapley value (Shapley 1953): one a player.
+    #[default]
+    Shapley,
+}
+
+impl Index {
+    /// Its name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Shapley => "Shapley value",
+        }
+    }
+
+    /// The size of the largest sets that get a value: 1 for players alone, 2 for pairs too.
+    pub fn order(self) -> usize {
+        match self {
+            Self::Shapley => 1,
+        }
+    }
+
+    /// Whether the values of all sets add up to the prediction less the base value.
+    pub fn is_efficient(self) -> bool {
+        match self {
+            Self::Shapley => true,
+        }
+    }
 }
 
 /// One fact for people: a name and its value, for model cards and provenance.
@@ -82,14 +122,20 @@ pub struct Provenance {
     pub run: Vec<Fact>,
 }
 
-/// Shapley values of `n` rows, `m` outputs and `p` players.
+/// Values of `n` rows, `m` outputs and `s` sets of players: one set a player, unless [`subsets`](Self::subsets) lists others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The players, in the order of the values.
+    /// Which value it is.
+    #[serde(default)]
+    pub index: Index,
+    /// The players of the game.
     pub players: Vec<Player>,
+    /// The sets of players that values belong to, each in ascending order; `None` for every player alone, in their order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subsets: Option<Vec<Vec<usize>>>,
     /// Names of the model's outputs.
     pub output_names: Vec<String>,
-    /// Values, rows × outputs × players: player `j` of output `o` in row `i` is `values[(i * m + o) * p + j]`.
+    /// Values, rows × outputs × sets: set `k` of output `o` in row `i` is `values[(i * m + o) * s + k]`.
     pub values: Vec<f64>,
     /// The game's value with all players absent, rows × outputs.
     pub base_values: Vec<f64>,
@@ -116,16 +162,38 @@ impl Explanation {
         self.output_names.len()
     }
 
-    /// The values of row `i`, output `o`, one a player.
-    pub fn row_values(&self, i: usize, o: usize) -> &[f64] {
-        let p = self.players.len();
-        let start = (i * self.outputs() + o) * p;
-        &self.values[start..start + p]
+    /// Number of sets that have values.
+    pub fn sets(&self) -> usize {
+        self.subsets.as_ref().map_or(self.players.len(), Vec::len)
     }
 
-    /// Mean of |value| over rows, one a player: the usual measure of global importance. Zeros if there are no rows.
+    /// The players of set `k`.
+    pub fn members(&self, k: usize) -> impl Iterator<Item = &Player> {
+        let alone = self.subsets.is_none().then_some(k);
+        let listed = self.subsets.iter().flat_map(move |sets| &sets[k]).copied();
+        alone.into_iter().chain(listed).map(|j| &self.players[j])
+    }
+
+    /// What set `k` is called: its player, or its players joined by ×.
+    pub fn set_name(&self, k: usize) -> String {
+        self.members(k).map(|player| player.name.as_str()).collect::<Vec<_>>().join(" × ")
+    }
+
+    /// The columns of the players of set `k`.
+    pub fn set_columns(&self, k: usize) -> Vec<usize> {
+        self.members(k).flat_map(|player| &player.columns).copied().collect()
+    }
+
+    /// The values of row `i`, output `o`, one a set.
+    pub fn row_values(&self, i: usize, o: usize) -> &[f64] {
+        let s = self.sets();
+        let start = (i * self.outputs() + o) * s;
+        &self.values[start..start + s]
+    }
+
+    /// Mean of |value| over rows, one a set: the usual measure of global importance. Zeros if there are no rows.
     pub fn mean_abs(&self, output: usize) -> Vec<f64> {
-        let mut mean = vec![0.0; self.players.len()];
+        let mut mean = vec![0.0; self.sets()];
         for i in 0..self.rows() {
             for (m, v) in mean.iter_mut().zip(self.row_values(i, output)) {
                 *m += v.abs() / self.rows() as f64;
@@ -134,7 +202,7 @@ impl Explanation {
         mean
     }
 
-    /// Players from the most to the least important by [`mean_abs`](Self::mean_abs); ties keep their order.
+    /// Sets from the most to the least important by [`mean_abs`](Self::mean_abs); ties keep their order.
     pub fn ranking(&self, output: usize) -> Vec<usize> {
         let mean = self.mean_abs(output);
         let mut order: Vec<usize> = (0..mean.len()).collect();
@@ -142,25 +210,54 @@ impl Explanation {
         order
     }
 
-    /// `prediction - base_value - sum of values`, per row and output (rows × outputs), recomputed.
+    /// `prediction - base_value - sum of values`, per row and output (rows × outputs). The prediction is computed on
+    /// another path than the values, so that this checks them; where values are not of all sets, it is what the
+    /// others are worth.
     pub fn residuals(&self) -> Vec<f64> {
         let m = self.outputs();
+        // The same sum, to the last bit, in whichever order sets are listed.
+        let order = self.subsets.as_ref().map(|sets| {
+            let mut order: Vec<usize> = (0..sets.len()).collect();
+            order.sort_by_key(|&k| &sets[k]);
+            order
+        });
+        let sum = |values: &[f64]| match &order {
+            None => values.iter().sum::<f64>(),
+            Some(order) => order.iter().map(|&k| values[k]).sum(),
+        };
         (0..self.rows() * m)
-            .map(|k| {
-                self.predictions[k] - self.base_values[k] - self.row_values(k / m, k % m).iter().sum::<f64>()
-            })
+            .map(|g| self.predictions[g] - self.base_values[g] - sum(self.row_values(g / m, g % m)))
             .collect()
     }
 
-    /// The largest |residual|, the largest bound, and whether every residual is within its own bound.
-    /// `None` if the values are not known to be exact.
+    /// Whether there are values of all sets that the index gives one, which is what adds up.
+    pub fn is_complete(&self) -> bool {
+        let Some(sets) = &self.subsets else { return self.index.order() == 1 };
+        let (p, order) = (self.players.len(), self.index.order());
+        // How many sets there are of each size, from one to the next.
+        let all: usize = (1..=order)
+            .scan(1, |count: &mut usize, size| {
+                *count = count.saturating_mul((p + 1).saturating_sub(size)) / size;
+                Some(*count)
+            })
+            .sum();
+        let distinct: HashSet<&Vec<usize>> = sets.iter().collect();
+        sets.len() == all && distinct.len() == all && sets.iter().all(|set| set.len() <= order)
+    }
+
+    /// The explanation's check of itself: the largest |residual|, the largest bound, and whether every residual is within
+    /// its own bound. `None` if values are not known to be exact, and if they need not add up.
     pub fn certificate(&self) -> Option<Certificate> {
-        let Exactness::Exact { residual, bound } = &self.exactness else { return None };
+        let Exactness::Exact { bound } = &self.exactness else { return None };
+        if !(self.index.is_efficient() && self.is_complete()) {
+            return None;
+        }
+        let residuals = self.residuals();
         Some(Certificate {
-            residual: residual.iter().fold(0.0, |m, r| r.abs().max(m)),
+            residual: residuals.iter().fold(0.0, |m, r| r.abs().max(m)),
             bound: bound.iter().fold(0.0, |m, &b| b.max(m)),
             // Written so that NaN fails.
-            holds: residual.iter().zip(bound).all(|(r, b)| r.abs() <= *b),
+            holds: residuals.iter().zip(bound).all(|(r, b)| r.abs() <= *b),
         })
     }
 
@@ -169,21 +266,17 @@ impl Explanation {
     /// # Errors
     /// [`Error::Format`] if the two do not belong together.
     pub fn append(&mut self, other: Self) -> Result<()> {
-        let same = self.players == other.players
+        let same = self.belongs_with(&other)
             && self.output_names == other.output_names
-            && self.provenance.game == other.provenance.game
             && self.data.columns() == other.data.columns();
         match (&mut self.exactness, other.exactness) {
-            (Exactness::Exact { residual, bound }, Exactness::Exact { residual: r, bound: b }) if same => {
-                residual.extend(r);
-                bound.extend(b);
-            }
+            (Exactness::Exact { bound }, Exactness::Exact { bound: more }) if same => bound.extend(more),
             (
-                Exactness::Estimated { std_error, evaluations, seed },
-                Exactness::Estimated { std_error: errors, evaluations: more, seed: same_seed },
-            ) if same && *seed == same_seed => {
+                Exactness::Estimated { std_error, sampling: Some(sampling) },
+                Exactness::Estimated { std_error: errors, sampling: Some(more) },
+            ) if same && sampling.seed == more.seed => {
                 std_error.extend(errors);
-                *evaluations += more;
+                sampling.evaluations += more.evaluations;
             }
             _ => {
                 return Err(Error::Format {
@@ -207,14 +300,11 @@ impl Explanation {
     /// # Errors
     /// [`Error::Format`] if the two do not belong together.
     pub fn beside(&mut self, other: Self) -> Result<()> {
-        let same = self.players == other.players
-            && self.provenance.game == other.provenance.game
-            && self.row_numbers == other.row_numbers
-            && self.data == other.data;
-        let (m, k, p) = (self.outputs(), other.outputs(), self.players.len());
+        let same =
+            self.belongs_with(&other) && self.row_numbers == other.row_numbers && self.data == other.data;
+        let (m, k, s) = (self.outputs(), other.outputs(), self.sets());
         match (&mut self.exactness, other.exactness) {
-            (Exactness::Exact { residual, bound }, Exactness::Exact { residual: r, bound: b }) if same => {
-                *residual = weave(residual, m, &r, k);
+            (Exactness::Exact { bound }, Exactness::Exact { bound: b }) if same => {
                 *bound = weave(bound, m, &b, k);
             }
             _ => {
@@ -225,7 +315,7 @@ impl Explanation {
                 });
             }
         }
-        self.values = weave(&self.values, m * p, &other.values, k * p);
+        self.values = weave(&self.values, m * s, &other.values, k * s);
         self.base_values = weave(&self.base_values, m, &other.base_values, k);
         self.predictions = weave(&self.predictions, m, &other.predictions, k);
         self.output_names.extend(other.output_names);
@@ -233,74 +323,105 @@ impl Explanation {
         Ok(())
     }
 
+    /// Whether the values of both are of one kind.
+    fn belongs_with(&self, other: &Self) -> bool {
+        self.index == other.index
+            && self.players == other.players
+            && self.subsets == other.subsets
+            && self.provenance.game == other.provenance.game
+    }
+
     /// The rows with the given indices, in that order.
     pub fn select_rows(&self, indices: &[usize]) -> Self {
-        let (m, p) = (self.outputs(), self.players.len());
-        let pick = |list: &[f64], width: usize| -> Vec<f64> {
-            indices.iter().flat_map(|&i| &list[i * width..(i + 1) * width]).copied().collect()
+        let all = |count: usize| (0..count).collect::<Vec<usize>>();
+        self.select(indices, &all(self.sets()), &all(self.outputs()))
+    }
+
+    /// The values of some rows, sets and outputs, in the order of these indices, which may repeat.
+    pub fn select(&self, rows: &[usize], sets: &[usize], outputs: &[usize]) -> Self {
+        let pick = |list: &[f64], width: usize, places: &[usize]| -> Vec<f64> {
+            let games = rows.iter().flat_map(|i| outputs.iter().map(move |o| i * self.outputs() + o));
+            games.flat_map(|game| places.iter().map(move |k| list[game * width + k])).collect()
         };
+        let cube = |list: &[f64]| pick(list, self.sets(), sets);
+        let pair = |list: &[f64]| pick(list, 1, &[0]);
+        let own = |&k: &usize| self.subsets.as_ref().map_or_else(|| vec![k], |all| all[k].clone());
+        let subsets: Vec<Vec<usize>> = sets.iter().map(own).collect();
+        let alone = subsets.len() == self.players.len() && subsets.iter().enumerate().all(|(k, s)| s == &[k]);
         Self {
+            index: self.index,
             players: self.players.clone(),
-            output_names: self.output_names.clone(),
-            values: pick(&self.values, m * p),
-            base_values: pick(&self.base_values, m),
-            predictions: pick(&self.predictions, m),
-            data: self.data.select_rows(indices),
-            row_numbers: indices.iter().map(|&i| self.row_numbers[i]).collect(),
+            subsets: (!alone).then_some(subsets),
+            output_names: outputs.iter().map(|&o| self.output_names[o].clone()).collect(),
+            values: cube(&self.values),
+            base_values: pair(&self.base_values),
+            predictions: pair(&self.predictions),
+            data: self.data.select_rows(rows),
+            row_numbers: rows.iter().map(|&i| self.row_numbers[i]).collect(),
             exactness: match &self.exactness {
-                Exactness::Exact { residual, bound } => {
-                    Exactness::Exact { residual: pick(residual, m), bound: pick(bound, m) }
+                Exactness::Exact { bound } => Exactness::Exact { bound: pair(bound) },
+                Exactness::Estimated { std_error, sampling } => {
+                    Exactness::Estimated { std_error: cube(std_error), sampling: *sampling }
                 }
-                Exactness::Estimated { std_error, evaluations, seed } => Exactness::Estimated {
-                    std_error: pick(std_error, m * p),
-                    evaluations: *evaluations,
-                    seed: *seed,
-                },
                 Exactness::Unstated => Exactness::Unstated,
             },
             provenance: self.provenance.clone(),
         }
     }
 
-    /// Checks that all parts have the sizes that belong together.
+    /// Checks that all parts have the sizes that belong together, and that numbers are finite.
     ///
     /// # Errors
-    /// [`Error::Shape`].
+    /// [`Error::Shape`], [`Error::Format`].
     pub fn validate(&self) -> Result<()> {
-        let (n, m, p) = (self.rows(), self.outputs(), self.players.len());
-        let check = |what: &str, found: usize, expected: usize| {
-            if found == expected {
+        let (n, m, p, s) = (self.rows(), self.outputs(), self.players.len(), self.sets());
+        let broken = |problem: String| Err(Error::Format { problem });
+        let check = |what: &str, list: &[f64], expected: usize| {
+            if !list.iter().all(|v| v.is_finite()) {
+                return broken("the explanation holds numbers that are not finite".into());
+            }
+            if list.len() == expected {
                 return Ok(());
             }
             Err(Error::Shape {
                 what: format!("the explanation's {what}"),
                 unit: "numbers",
                 expected,
-                found,
-                why: format!("{n} rows, {m} outputs, {p} players"),
+                found: list.len(),
+                why: format!("{n} rows, {m} outputs, {s} sets of players"),
             })
         };
         // A file may claim any number of rows.
-        check("values", self.values.len(), n.saturating_mul(m).saturating_mul(p))?;
-        check("row numbers", self.row_numbers.len(), n)?;
-        check("base values", self.base_values.len(), n * m)?;
-        check("predictions", self.predictions.len(), n * m)?;
-        match &self.exactness {
-            Exactness::Exact { residual, bound } => {
-                check("residuals", residual.len(), n * m)?;
-                check("bounds", bound.len(), n * m)
+        let games = n.saturating_mul(m);
+        let all = games.saturating_mul(s);
+        check("values", &self.values, all)?;
+        check("base values", &self.base_values, games)?;
+        check("predictions", &self.predictions, games)?;
+        let errors = match &self.exactness {
+            Exactness::Exact { bound } => check("bounds", bound, games).map(|()| &bound[..])?,
+            Exactness::Estimated { std_error, .. } => {
+                check("standard errors", std_error, all).map(|()| &std_error[..])?
             }
-            Exactness::Estimated { std_error, .. } => check("standard errors", std_error.len(), n * m * p),
-            Exactness::Unstated => Ok(()),
-        }?;
+            Exactness::Unstated => &[],
+        };
+        if errors.iter().any(|e| *e < 0.0) {
+            return broken("the explanation has a bound or standard error below 0".into());
+        }
+        if self.row_numbers.len() != n {
+            return broken(format!("the explanation numbers {} rows and has {n}", self.row_numbers.len()));
+        }
         for player in &self.players {
             if player.columns.iter().any(|&j| j >= self.data.width()) {
-                return Err(Error::Format {
-                    problem: format!("player '{}' names a column that the data lack", player.name),
-                });
+                return broken(format!("player '{}' names a column that the data lack", player.name));
             }
         }
-        Ok(())
+        let fits = |set: &Vec<usize>| {
+            !set.is_empty() && set.windows(2).all(|w| w[0] < w[1]) && set.iter().all(|&j| j < p)
+        };
+        match self.subsets.iter().flatten().find(|set| !fits(set)) {
+            Some(set) => broken(format!("{set:?} is no set of the explanation's {p} players")),
+            None => Ok(()),
+        }
     }
 }
 
@@ -321,8 +442,118 @@ pub struct Certificate {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::table::{Column, Groups};
+
+    /// Any explanation that is consistent: numbers of all sizes, none of which need add up, and names of all kinds.
+    pub(crate) fn any_explanation() -> impl Strategy<Value = Explanation> {
+        let number = prop_oneof![any::<f64>().prop_filter("finite", |v| v.is_finite()), -3.0..3.0];
+        let sizes = (1_usize..4, 1_usize..4, 1_usize..5, 0..3);
+        let numbers = prop::collection::vec(number, 4 * 4 * 5 * 3);
+        (sizes, numbers, "[a-z :\"<,×]{0,9}", any::<(u32, u64)>()).prop_map(
+            |((n, m, p, kind), numbers, name, (row, seed))| {
+                let mut rest = numbers.iter().cycle().copied();
+                let mut take = |count: usize| rest.by_ref().take(count).collect::<Vec<f64>>();
+                let sizes = |list: Vec<f64>| list.into_iter().map(f64::abs).collect();
+                let columns: Vec<Column> = (0..p).map(|j| Column::numeric(format!("{j}{name}{j}"))).collect();
+                let sampling = Some(Sampling { evaluations: row as usize, seed });
+                Explanation {
+                    index: Index::Shapley,
+                    players: Groups::singletons(&columns).players().to_vec(),
+                    subsets: None,
+                    output_names: (0..m).map(|o| format!("{name}{o}")).collect(),
+                    values: take(n * m * p),
+                    base_values: take(n * m),
+                    predictions: take(n * m),
+                    data: Table::from_column_major(columns, n, take(n * p)).unwrap(),
+                    row_numbers: (0..n).map(|i| row as usize + 7 * i).collect(),
+                    exactness: match kind {
+                        0 => Exactness::Exact { bound: sizes(take(n * m)) },
+                        1 => Exactness::Estimated { std_error: sizes(take(n * m * p)), sampling },
+                        _ => Exactness::Unstated,
+                    },
+                    provenance: Provenance { game: name, run: vec![Fact::new("a", 1)], ..Default::default() },
+                }
+            },
+        )
+    }
+
+    /// Two rows, two outputs and three players, whose values add up.
+    fn example() -> Explanation {
+        let data = Table::from_rows(&[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]).unwrap();
+        let values: Vec<f64> = (0..12).map(|k| 1.0 / f64::from(k + 3)).collect();
+        let predictions = values.chunks(3).map(|v| 0.7 + v.iter().sum::<f64>()).collect();
+        Explanation {
+            index: Index::Shapley,
+            players: Groups::singletons(data.columns()).players().to_vec(),
+            subsets: None,
+            output_names: vec!["a".into(), "b".into()],
+            values,
+            base_values: vec![0.7; 4],
+            predictions,
+            data,
+            row_numbers: vec![0, 1],
+            exactness: Exactness::Exact { bound: vec![1e-15; 4] },
+            provenance: Provenance::default(),
+        }
+    }
+
+    #[test]
+    fn the_check_of_identity_can_fail() {
+        let good = example();
+        assert!(good.certificate().is_some_and(|c| c.holds && c.residual <= 1e-15 && c.bound == 1e-15));
+        for part in 0..3 {
+            for wrong in [1e-9, f64::NAN, f64::INFINITY] {
+                let mut bad = good.clone();
+                [&mut bad.values, &mut bad.base_values, &mut bad.predictions][part][3] += wrong;
+                assert!(bad.certificate().is_some_and(|c| !c.holds), "{part} {wrong}");
+            }
+        }
+        let unstated = Explanation { exactness: Exactness::Unstated, ..good };
+        assert_eq!(unstated.certificate(), None);
+    }
+
+    #[test]
+    fn selections_know_what_they_lack() {
+        let all = example();
+        let turned = all.select(&[1, 0], &[2, 0, 1], &[1]);
+        assert!(turned.is_complete() && turned.validate().is_ok() && turned.row_numbers == [1, 0]);
+        assert_eq!(turned.row_values(0, 0), [all.values[11], all.values[9], all.values[10]]);
+        assert_eq!((turned.set_name(0), turned.set_columns(2)), ("x3".into(), vec![1]));
+        // The same bits in another order.
+        assert_eq!(turned.residuals(), [all.residuals()[3], all.residuals()[1]]);
+        assert_eq!(turned.select(&[1, 0], &[1, 2, 0], &[0]), all.select(&[0, 1], &[0, 1, 2], &[1]));
+        let [a, b, c] = [1.0 / 3.0, 1.0 / 4.0, 1.0 / 5.0];
+        for (sets, left) in [(&[0, 1][..], c), (&[0, 0, 1], c - a), (&[], a + b + c)] {
+            let some = all.select(&[0], sets, &[0]);
+            assert!(!some.is_complete() && some.certificate().is_none() && some.validate().is_ok());
+            assert!((some.residuals()[0] - left).abs() < 1e-15, "{sets:?}");
+        }
+        let mut pairs = all.select(&[0], &[0, 1], &[0]);
+        pairs.subsets = Some(vec![vec![0], vec![0, 2]]);
+        assert_eq!((pairs.set_name(1), pairs.set_columns(1)), ("x1 × x3".into(), vec![0, 2]));
+        assert!(pairs.validate().is_ok() && !pairs.is_complete());
+        for wrong in [vec![], vec![3], vec![1, 1], vec![2, 0]] {
+            pairs.subsets = Some(vec![vec![0], wrong]);
+            assert!(pairs.validate().is_err());
+        }
+    }
+
+    #[test]
+    fn rows_and_outputs_are_put_together() {
+        let all = example();
+        let mut rows = all.select_rows(&[0]);
+        rows.append(all.select_rows(&[1])).unwrap();
+        assert_eq!(rows, all);
+        let output = |o| all.select(&[0, 1], &[0, 1, 2], &[o]);
+        let mut outputs = output(0);
+        outputs.beside(output(1)).unwrap();
+        assert_eq!(outputs, all);
+        assert!(rows.append(output(1)).is_err() && outputs.beside(all.select_rows(&[1, 0])).is_err());
+    }
 
     #[test]
     fn measured_numbers_are_short() {

@@ -1,49 +1,23 @@
-//! Explanations as tables, both ways. One line a row and output: `row, output, base_value, prediction, residual`, then
-//! one column a player, and where values are estimated, one column a player for their standard errors. A table can be of any length; unlike the JSON form it does not hold the feature values,
-//! and a CSV file has no place for the certificate and the provenance, which a Parquet file carries beside its columns.
+//! Explanations as tables, both ways. What a table of values is, [`riesz::format::values`] says; a Parquet file carries its note beside
+//! its columns, and a CSV file has no place for it.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use riesz::error::listed;
-use riesz::explanation::{Exactness, Provenance};
-use riesz::table::Player;
+pub use riesz::format::values::recognises;
+use riesz::format::values::{Note, Reader, header, numbers};
 use riesz::{Explanation, Table};
-use serde::{Deserialize, Serialize};
 
 use crate::args::Format;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::chunk::Raw;
 use crate::io::input::Rows;
-use crate::io::typing::{CHUNK, Columns, numbers};
+use crate::io::typing::{self, CHUNK, Columns};
 use crate::io::write::{Cells, TableWriter};
-
-/// Columns before those of the players.
-const LEADING: [&str; 5] = ["row", "output", "base_value", "prediction", "residual"];
-
-/// What a player's name begins with in the table if it is one of [`LEADING`].
-const PLAYER: &str = "player:";
-
-/// What the column of a player's standard errors begins with, before the name of the player's own column.
-const STD_ERROR: &str = "std_error:";
-
-/// Numbers that an explanation read back from a table may hold.
-const NUMBERS: usize = 200_000_000;
 
 /// The key of the [`Note`] in a Parquet file.
 const NOTE: &str = "riesz";
-
-/// What a Parquet file says beside its columns, as JSON.
-#[derive(Serialize, Deserialize)]
-struct Note {
-    provenance: Provenance,
-    /// The largest proved bound of all rows, if the values are exact.
-    bound: Option<f64>,
-    /// Evaluations and seed, if they are estimated.
-    #[serde(default)]
-    sampling: Option<(usize, u64)>,
-}
 
 /// A table of values being written.
 pub struct Writer {
@@ -54,50 +28,21 @@ pub struct Writer {
 impl Writer {
     /// Opens `path` for explanations like `first`, whose rows are not written yet.
     pub fn open(path: Option<&Path>, format: Format, first: &Explanation) -> Result<Self> {
-        let mut names: Vec<String> = LEADING.map(String::from).to_vec();
-        for player in &first.players {
-            let name = player.name.as_str();
-            let taken = LEADING.contains(&name) || name.starts_with(PLAYER) || name.starts_with(STD_ERROR);
-            names.push(if taken { format!("{PLAYER}{name}") } else { name.into() });
-        }
-        let sampling = match first.exactness {
-            Exactness::Estimated { evaluations, seed, .. } => Some((evaluations, seed)),
-            Exactness::Exact { .. } | Exactness::Unstated => None,
-        };
-        if sampling.is_some() {
-            let errors: Vec<String> =
-                names[LEADING.len()..].iter().map(|name| format!("{STD_ERROR}{name}")).collect();
-            names.extend(errors);
-        }
+        let names = header(first);
         let mut example = vec![Cells::Integers(Vec::new()), Cells::Texts(Vec::new())];
         example.extend((0..names.len() - 2).map(|_| Cells::Numbers(Vec::new())));
-        Ok(Self {
-            table: TableWriter::open(path, format, names, example)?,
-            note: Note { provenance: first.provenance.clone(), bound: Some(0.0), sampling },
-        })
+        Ok(Self { table: TableWriter::open(path, format, names, example)?, note: Note::new(first) })
     }
 
     /// Writes some rows.
     pub fn rows(&mut self, chunk: &Explanation) -> Result<()> {
-        let (n, m, p) = (chunk.rows(), chunk.outputs(), chunk.players.len());
-        let largest = chunk.certificate().map(|c| c.bound);
-        self.note.bound = self.note.bound.zip(largest).map(|(a, b)| a.max(b));
-        let residual = match &chunk.exactness {
-            Exactness::Exact { residual, .. } => residual.clone(),
-            Exactness::Estimated { .. } | Exactness::Unstated => chunk.residuals(),
-        };
+        self.note.include(chunk);
+        let (n, m) = (chunk.rows(), chunk.outputs());
         let mut cells = vec![
             Cells::Integers((0..n * m).map(|k| chunk.row_numbers[k / m] as i64).collect()),
             Cells::Texts((0..n * m).map(|k| chunk.output_names[k % m].clone()).collect()),
-            Cells::Numbers(chunk.base_values.clone()),
-            Cells::Numbers(chunk.predictions.clone()),
-            Cells::Numbers(residual),
         ];
-        let by_player = |all: &[f64], j: usize| Cells::Numbers((0..n * m).map(|k| all[k * p + j]).collect());
-        cells.extend((0..p).map(|j| by_player(&chunk.values, j)));
-        if let Exactness::Estimated { std_error, .. } = &chunk.exactness {
-            cells.extend((0..p).map(|j| by_player(std_error, j)));
-        }
+        cells.extend(numbers(chunk).into_iter().map(Cells::Numbers));
         self.table.rows(cells)
     }
 
@@ -110,142 +55,32 @@ impl Writer {
     }
 }
 
-/// Whether a table with these columns is one of values.
-pub fn recognises(header: &[String]) -> bool {
-    LEADING.iter().all(|name| header.iter().any(|h| h == name))
-}
-
 /// Reads a table that `riesz explain` wrote, or some of its rows. The explanation has no feature values.
 pub fn read(mut rows: Rows) -> Result<Explanation> {
     let name = rows.name.clone();
     let header = rows.header().to_vec();
-    let leading = rows.places(&LEADING.map(String::from))?;
-    let (errors, own): (Vec<usize>, Vec<usize>) =
-        (0..header.len()).filter(|j| !leading.contains(j)).partition(|&j| header[j].starts_with(STD_ERROR));
-    let p = own.len();
-    // Standard errors of the players, in their order, if each has some.
-    let errors: Vec<usize> = own
-        .iter()
-        .map_while(|&j| {
-            errors.iter().copied().find(|&e| header[e].strip_prefix(STD_ERROR) == Some(&header[j]))
-        })
-        .collect();
-    if p == 0 {
-        return Err(Failure::input(format!(
-            "{name}: there is no column of values after {}",
-            LEADING.join(", ")
-        )));
-    }
-    let with_errors = errors.len() == p;
-    let width = 4 + if with_errors { 2 * p } else { p };
-    let wanted: Vec<usize> =
-        leading.iter().chain(&own).chain(errors.iter().filter(|_| with_errors)).copied().collect();
-    // A line's columns follow one another.
-    let mut lines: Vec<f64> = Vec::new();
-    let mut row_numbers: Vec<usize> = Vec::new();
-    let mut output_names: Vec<String> = Vec::new();
-    let mut places: HashMap<usize, usize> = HashMap::new();
-    let mut cells: HashMap<(usize, usize), usize> = HashMap::new();
-    let mut known: HashMap<String, usize> = HashMap::new();
+    let about = |e: riesz::Error| Failure::from(e).about(&name);
+    let mut reader = Reader::new(&header).map_err(about)?;
+    let wanted = reader.wanted().to_vec();
     while let Some(chunk) = rows.next(&wanted, CHUNK)? {
         let mut columns = Vec::with_capacity(wanted.len());
-        for (k, &j) in wanted.iter().enumerate() {
+        for (k, &j) in wanted.iter().enumerate().filter(|(k, _)| *k != 1) {
             let mut column = Vec::with_capacity(chunk.rows);
-            if k != 1 {
-                numbers(&chunk, k, &header[j], &name, &mut column)?;
-            }
+            typing::numbers(&chunk, k, &header[j], &name, &mut column)?;
             columns.push(column);
         }
         for i in 0..chunk.rows {
-            let number = columns[0][i];
-            if number < 0.0 || number.fract() != 0.0 || number > (1u64 << 53) as f64 {
-                return Err(Failure::input(format!(
-                    "{name}: {} of column 'row' is {number}, which is not the number of a row",
-                    chunk.place(i)
-                )));
-            }
-            let number = number as usize;
             let output = match &chunk.columns[1] {
                 Raw::Texts(texts) => texts.get(i).to_string(),
                 Raw::Numbers(numbers) => numbers[i].to_string(),
             };
-            let at = *places.entry(number).or_insert_with(|| {
-                row_numbers.push(number);
-                row_numbers.len() - 1
-            });
-            let o = *known.entry(output.clone()).or_insert_with(|| {
-                output_names.push(output.clone());
-                output_names.len() - 1
-            });
-            if cells.insert((at, o), cells.len()).is_some() {
-                return Err(Failure::input(format!(
-                    "{name}: {} repeats row {number}, output '{output}': remove one of the two",
-                    chunk.place(i)
-                )));
-            }
-            lines.extend(columns.iter().enumerate().filter(|(k, _)| *k != 1).map(|(_, column)| column[i]));
-        }
-        if lines.len() > NUMBERS {
-            return Err(Failure::input(format!(
-                "{name} holds more than {NUMBERS} numbers, too many to show at once: cut it into parts"
-            )));
+            let line = columns[1..].iter().map(|column| column[i]);
+            let read = reader.line(columns[0][i], &output, line);
+            read.map_err(|e| Failure::from(e).about(&format!("{name}: {}", chunk.place(i))))?;
         }
     }
-    let (n, m) = (row_numbers.len(), output_names.len());
-    if n == 0 {
-        return Err(Failure::input(format!("{name} has names of columns but no rows")));
-    }
-    let (mut base_values, mut predictions, mut residual) = (Vec::new(), Vec::new(), Vec::new());
-    let mut values = Vec::with_capacity(n * m * p);
-    let mut std_error = Vec::new();
-    for (at, number) in row_numbers.iter().enumerate() {
-        for (o, output) in output_names.iter().enumerate() {
-            let k = *cells.get(&(at, o)).ok_or_else(|| {
-                Failure::input(format!("{name}: row {number} has no line for output '{output}'"))
-            })?;
-            let line = &lines[k * width..(k + 1) * width];
-            base_values.push(line[1]);
-            predictions.push(line[2]);
-            residual.push(line[3]);
-            values.extend_from_slice(&line[4..4 + p]);
-            std_error.extend_from_slice(&line[4 + p..]);
-        }
-    }
-    let note: Option<Note> = rows.note(NOTE).and_then(|note| serde_json::from_str(&note).ok());
-    let silent = Note {
-        provenance: Provenance {
-            game: "not stated".into(),
-            absent: "the table does not say what an absent feature means".into(),
-            ..Provenance::default()
-        },
-        bound: None,
-        sampling: None,
-    };
-    let Note { provenance, bound, sampling } = note.unwrap_or(silent);
-    let player = |&j: &usize| {
-        let name = header[j].strip_prefix(PLAYER).unwrap_or(&header[j]).to_string();
-        Player { name, columns: Vec::new() }
-    };
-    let explanation = Explanation {
-        players: own.iter().map(player).collect(),
-        output_names,
-        values,
-        base_values,
-        predictions,
-        data: Table::from_column_major(Vec::new(), n, Vec::new())?,
-        row_numbers,
-        exactness: match (bound, sampling) {
-            // The largest bound of all rows is one for each.
-            (Some(bound), None) if bound >= 0.0 => Exactness::Exact { residual, bound: vec![bound; n * m] },
-            (_, Some((evaluations, seed))) if with_errors => {
-                Exactness::Estimated { std_error, evaluations, seed }
-            }
-            _ => Exactness::Unstated,
-        },
-        provenance,
-    };
-    explanation.validate()?;
-    Ok(explanation)
+    let note = rows.note(NOTE).and_then(|note| serde_json::from_str(&note).ok());
+    reader.finish(note).map_err(about)
 }
 
 /// Gives an explanation that came from a table the feature values that it lacks: those columns of `rows` that players

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use riesz::embedding::Ridge;
 use riesz::format::model::{SavedModel, to_bytes};
-use riesz::{Game, Table};
+use riesz::{Conditional, Game, Table};
 
 use crate::common::{Place, cells, number};
 
@@ -30,7 +30,7 @@ fn every_case() {
             Game::Interventional { background } | Game::MarginalProduct { background } => {
                 (Some(&background.rows), "--background b.csv".to_string())
             }
-            Game::Observational { reference, conditioning } => {
+            Game::Observational { reference, conditional: Conditional::Embedding(conditioning) } => {
                 let Ridge::Fixed(ridge) = conditioning.ridge else { panic!("no ridge") };
                 (Some(&reference.rows), format!("--background b.csv --ridge {ridge}"))
             }

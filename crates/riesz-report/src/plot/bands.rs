@@ -15,7 +15,7 @@ pub(super) fn draw(found: &Attributions, options: &PlotOptions) -> Svg {
     let p_value =
         |j: usize| shown_p.map_or_else(String::new, |s| format!(", p = {}", format::p_value(s.adjusted[j])));
     let mut lines: Vec<(Option<usize>, String, f64, String)> =
-        named.iter().map(|&j| (Some(j), e.players[j].name.clone(), values[j], p_value(j))).collect();
+        named.iter().map(|&j| (Some(j), e.set_name(j), values[j], p_value(j))).collect();
     if !rest.is_empty() {
         lines.push((None, rest_label(rest.len()), rest.iter().map(|&j| values[j]).sum(), String::new()));
     }

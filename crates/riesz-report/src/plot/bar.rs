@@ -7,7 +7,7 @@ pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let mean = e.mean_abs(options.output);
     let (named, rest) = shown(e.ranking(options.output), options.max_display);
     let mut lines: Vec<(Option<usize>, String, f64)> =
-        named.iter().map(|&j| (Some(j), e.players[j].name.clone(), mean[j])).collect();
+        named.iter().map(|&j| (Some(j), e.set_name(j), mean[j])).collect();
     if !rest.is_empty() {
         lines.push((None, rest_label(rest.len()), rest.iter().map(|&j| mean[j]).sum()));
     }

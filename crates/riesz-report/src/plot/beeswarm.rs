@@ -7,7 +7,7 @@ pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (named, rest) = shown(e.ranking(o), options.max_display);
     let mut lines: Vec<(Option<usize>, String, Vec<f64>)> = named
         .iter()
-        .map(|&j| (Some(j), e.players[j].name.clone(), (0..n).map(|i| e.row_values(i, o)[j]).collect()))
+        .map(|&j| (Some(j), e.set_name(j), (0..n).map(|i| e.row_values(i, o)[j]).collect()))
         .collect();
     if !rest.is_empty() {
         let sum = |i| rest.iter().map(|&j| e.row_values(i, o)[j]).sum();
@@ -45,7 +45,7 @@ pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     }
     let high = (top + 200.0).min(bottom);
     colour_bar(&mut canvas, width - 50.0, top, high.max(top + 30.0), "Low", "High", "Feature value");
-    let names: Vec<&str> = named.iter().take(3).map(|&j| e.players[j].name.as_str()).collect();
+    let names: Vec<String> = named.iter().take(3).map(|&j| e.set_name(j)).collect();
     let about = format!(
         "One dot for each of {n} rows and each feature: to the right it pushes the prediction above the base value, to \
          the left below it; orange dots are high feature values, blue dots low ones. Most important: {}.",

@@ -7,9 +7,9 @@ use super::*;
 pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, n, o) = (options.width as f64, e.rows(), options.output);
     let player = options.player.unwrap_or_else(|| e.ranking(o)[0]);
-    let name = &e.players[player].name;
+    let name = &e.set_name(player);
     let values: Vec<f64> = (0..n).map(|i| e.row_values(i, o)[player]).collect();
-    let column = single_column(&e.players[player]);
+    let column = single_column(e, player);
     let xs: Vec<f64> = match column {
         Some(j) => e.data.column(j).to_vec(),
         None => e.row_numbers.iter().map(|&i| i as f64).collect(),
@@ -27,7 +27,7 @@ pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let mut canvas = Canvas::new(options.theme);
     let axis_name = match column {
         Some(_) => name.clone(),
-        None => match e.players[player].columns.len() {
+        None => match e.set_columns(player).len() {
             0 => "row (the explanation has no feature values)".into(),
             columns => format!("row ({name} has {columns} columns, so no single value)"),
         },
@@ -64,7 +64,7 @@ pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         .collect();
     canvas.dots(&dots, 5.0);
     if let (Some(j), Some(_)) = (options.color_by, &colour) {
-        colour_bar(&mut canvas, width - 52.0, top, bottom - 60.0, "Low", "High", &e.players[j].name);
+        colour_bar(&mut canvas, width - 52.0, top, bottom - 60.0, "Low", "High", &e.set_name(j));
     }
     let about = format!("A dot for each of {n} rows: the value of {name} across, its Shapley value upwards.");
     canvas.finish(width, bottom + 42.0, &format!("Dependence on {name}"), &about, "")

@@ -5,7 +5,7 @@ use super::*;
 pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, n, o) = (options.width as f64, e.rows(), options.output);
     let (named, rest) = shown(e.ranking(o), options.max_display);
-    let mut names: Vec<String> = named.iter().map(|&j| e.players[j].name.clone()).collect();
+    let mut names: Vec<String> = named.iter().map(|&j| e.set_name(j)).collect();
     if !rest.is_empty() {
         names.push(rest_label(rest.len()));
     }

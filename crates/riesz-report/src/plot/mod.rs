@@ -111,7 +111,7 @@ pub fn render(explanation: &Explanation, plot: Plot, options: &PlotOptions) -> R
     }
     if plot == Plot::Dependence {
         for player in options.player.iter().chain(&options.color_by) {
-            in_range("player", *player, explanation.players.len())?;
+            in_range("player", *player, explanation.sets())?;
         }
     }
     fits(options)?;
@@ -175,7 +175,7 @@ fn fits(options: &PlotOptions) -> Result<()> {
 /// Whether the explanation can be drawn at all.
 pub(crate) fn check(explanation: &Explanation) -> Result<()> {
     explanation.validate()?;
-    let (n, m, p) = (explanation.rows(), explanation.outputs(), explanation.players.len());
+    let (n, m, p) = (explanation.rows(), explanation.outputs(), explanation.sets());
     for (what, size, unit) in [
         ("the explanation", n, "row is"),
         ("the explanation", m, "output is"),
@@ -185,11 +185,16 @@ pub(crate) fn check(explanation: &Explanation) -> Result<()> {
             return Err(Error::TooFew { what: what.into(), needed: 1, unit });
         }
     }
+    if !explanation.is_complete() {
+        return Err(Error::Format {
+            problem: "the explanation is a selection of values, which do not add up to the predictions: draw or report the whole".into(),
+        });
+    }
     // Far from overflow, so that sums and axis ranges are finite too.
     let drawable = |x: f64| x.abs() < 1e300;
     let not_finite = |row, column: String, value| Err(Error::NotFinite { row, column, value });
     if let Some(k) = explanation.values.iter().position(|&v| !drawable(v)) {
-        let name = format!("value of {}", explanation.players[k % p].name);
+        let name = format!("value of {}", explanation.set_name(k % p));
         return not_finite(k / (m * p), name, explanation.values[k]);
     }
     for (name, list) in [("base value", &explanation.base_values), ("prediction", &explanation.predictions)] {
@@ -277,7 +282,7 @@ fn label_room(labels: &[String], width: f64) -> f64 {
 
 /// "bmi"'s place among its column's values: 0 at the 5% quantile, 1 at the 95% quantile. `None` for groups.
 fn colour_scale(explanation: &Explanation, player: usize) -> Option<impl Fn(usize) -> Paint + use<'_>> {
-    let column = explanation.data.column(single_column(&explanation.players[player])?);
+    let column = explanation.data.column(single_column(explanation, player)?);
     let mut sorted = column.to_vec();
     sorted.sort_by(f64::total_cmp);
     let quantile = |q: f64| sorted[((sorted.len() - 1) as f64 * q).round() as usize];
@@ -312,7 +317,7 @@ fn jitter(k: usize) -> f64 {
 /// "Shapley value", with the output's name if there are several.
 fn value_name(explanation: &Explanation, output: usize) -> String {
     match explanation.outputs() {
-        1 => "Shapley value".into(),
-        _ => format!("Shapley value for {}", explanation.output_names[output]),
+        1 => explanation.index.name().into(),
+        _ => format!("{} for {}", explanation.index.name(), explanation.output_names[output]),
     }
 }

@@ -1,6 +1,6 @@
 //! Explanations to draw.
 
-use riesz::explanation::{Fact, Provenance};
+use riesz::explanation::{Fact, Index, Provenance};
 use riesz::{Column, Exactness, Explanation, Groups, Table};
 
 /// `n` rows of the columns `names` and `m` outputs, with arbitrary but fixed numbers.
@@ -11,23 +11,22 @@ pub fn explanation(n: usize, names: &[&str], m: usize) -> Explanation {
     let data = Table::from_column_major(columns.clone(), n, (0..n * p).map(wave).collect()).unwrap();
     let values: Vec<f64> = (0..n * m * p).map(|k| wave(k * 3 + 1) / (1 + k % p) as f64).collect();
     let predictions = values.chunks(p).map(|v| 1.5 + v.iter().sum::<f64>()).collect();
-    let mut explanation = Explanation {
+    Explanation {
+        index: Index::Shapley,
         players: Groups::singletons(&columns).players().to_vec(),
+        subsets: None,
         output_names: (0..m).map(|o| format!("out{o}")).collect(),
         values,
         base_values: vec![1.5; n * m],
         predictions,
         data,
         row_numbers: (0..n).collect(),
-        exactness: Exactness::Exact { residual: Vec::new(), bound: Vec::new() },
+        exactness: Exactness::Exact { bound: vec![1e-12; n * m] },
         provenance: Provenance {
             game: "interventional".into(),
             absent: "it takes background values".into(),
             model: vec![Fact::new("kernel", "<rbf> & \"more\"")],
             run: vec![],
         },
-    };
-    let residual = explanation.residuals();
-    explanation.exactness = Exactness::Exact { bound: vec![1e-12; residual.len()], residual };
-    explanation
+    }
 }

@@ -7,32 +7,18 @@ use std::sync::atomic::AtomicBool;
 use super::coalitions::{Coalition, CoalitionGame, Sample, Valued, solve_from};
 use super::observational::filling::{Filling, Known};
 use crate::error::{Error, Result};
+use crate::expansion::default_names;
+use crate::explanation::{Exactness, Explanation, Fact, Index, Sampling};
 use crate::linalg::Matrix;
 use crate::question::Question;
 use crate::random::Random;
 use crate::table::{Column, Table};
 
-/// Values of a function.
-#[derive(Debug, Clone, PartialEq)]
-pub struct KernelShap {
-    /// Values, rows × outputs × players.
-    pub values: Vec<f64>,
-    /// Their standard errors, in the same layout; `None` if all coalitions were valued, and without draws.
-    pub std_error: Option<Vec<f64>>,
-    /// The mean prediction over the background or reference, one an output.
-    pub base: Vec<f64>,
-    /// Predictions, rows × outputs.
-    pub predictions: Matrix,
-    /// A bound on the rounding of each row's values, rows × outputs, for answers that are taken as they are.
-    pub rounding: Vec<f64>,
-    /// How often the model was asked about a row.
-    pub evaluations: usize,
-    /// Coalitions valued, with the empty and the whole one.
-    pub coalitions: usize,
-}
-
 /// Asks `question` about `rows` of the function `f`, from rows of a table to rows of outputs, which is asked about at most `batch` rows at a
 /// time.
+///
+/// Values are exact if all coalitions were valued and no absent feature was drawn: then what is bounded is rounding, where answers are taken
+/// as they are. Of the model, whose outputs are called `y` or `y1 … ym`, the provenance says nothing.
 ///
 /// # Errors
 /// Those of `f`; what is wrong with the reference or the budget; [`Error::Parameter`] for a game that takes a kernel; [`Error::Overflow`] if `f` answers with numbers that are not
@@ -42,7 +28,7 @@ pub fn kernel_shap<E: From<Error>>(
     rows: &Table,
     question: &Question,
     batch: usize,
-) -> Result<KernelShap, E> {
+) -> Result<Explanation, E> {
     kernel_shap_from(f, rows, question, batch, &mut Sample::default(), &AtomicBool::new(false))
 }
 
@@ -60,7 +46,7 @@ pub fn kernel_shap_from<E: From<Error>>(
     batch: usize,
     sample: &mut Sample,
     stop: &AtomicBool,
-) -> Result<KernelShap, E> {
+) -> Result<Explanation, E> {
     let columns = rows.columns();
     let (budget, groups) = (question.budget, &question.players_of(columns));
     let filling = Filling::new(&question.game, columns, groups, stop)?;
@@ -72,17 +58,6 @@ pub fn kernel_shap_from<E: From<Error>>(
         (0..m).map(|o| weights.iter().enumerate().map(|(b, w)| w * at_reference[(b, o)]).sum()).collect();
     let all: Vec<Vec<f64>> = (0..rows.rows()).map(|i| rows.row(i)).collect();
     let predictions = if all.is_empty() { Matrix::zeros(0, m) } else { model.ask(all.clone())? };
-    if all.is_empty() {
-        return Ok(KernelShap {
-            values: Vec::new(),
-            std_error: None,
-            base,
-            predictions,
-            rounding: Vec::new(),
-            evaluations: model.evaluations,
-            coalitions: 0,
-        });
-    }
     let largest = predictions.data().iter().map(|v| v.abs()).collect();
     let mut game = FunctionGame {
         model,
@@ -95,21 +70,41 @@ pub fn kernel_shap_from<E: From<Error>>(
         seed: budget.seed,
         stop,
     };
-    let part = sample.part(0);
-    let found = solve_from(&mut game, budget, &mut part.regression)?;
-    part.merge([&mut game.largest, &mut game.weighing]);
-    let terms = found.coalitions + 8 * groups.players().len() + filling.reference.rows.len() + 16;
-    Ok(KernelShap {
-        values: found.values.data().to_vec(),
-        std_error: found.std_error.map(|e| e.data().to_vec()),
+    let (n, p) = (rows.rows(), groups.players().len());
+    let (mut values, mut std_error, mut coalitions) = (Vec::new(), None, 0);
+    if n > 0 {
+        let part = sample.part(0);
+        let found = solve_from(&mut game, budget, &mut part.regression)?;
+        part.merge([&mut game.largest, &mut game.weighing]);
+        values = found.values.data().to_vec();
+        std_error = found.std_error.map(|e| e.data().to_vec());
+        coalitions = found.coalitions + 2;
+    }
+    let terms = coalitions + 8 * p + filling.reference.rows.len() + 14;
+    let exactness = match std_error {
+        Some(std_error) => {
+            let sampling = Sampling { evaluations: game.model.evaluations, seed: budget.seed };
+            Exactness::Estimated { std_error, sampling: Some(sampling) }
+        }
         // The weights of all coalitions add up to 2 at most.
-        rounding: (game.largest.iter().zip(&game.weighing))
-            .map(|(largest, weighing)| f64::EPSILON * terms as f64 * largest + 2.0 * weighing)
-            .collect(),
-        evaluations: game.model.evaluations,
-        coalitions: found.coalitions + 2,
-        base: base.clone(),
-        predictions: predictions.clone(),
+        None => Exactness::Exact {
+            bound: (game.largest.iter().zip(&game.weighing))
+                .map(|(largest, weighing)| f64::EPSILON * terms as f64 * largest + 2.0 * weighing)
+                .collect(),
+        },
+    };
+    Ok(Explanation {
+        index: Index::Shapley,
+        players: groups.players().to_vec(),
+        subsets: None,
+        output_names: default_names(m),
+        values,
+        base_values: (0..n).flat_map(|_| base.iter().copied()).collect(),
+        predictions: predictions.data().to_vec(),
+        data: rows.clone(),
+        row_numbers: (0..n).collect(),
+        exactness,
+        provenance: question.provenance(Vec::new(), vec![Fact::new("coalitions valued", coalitions)]),
     })
 }
 

@@ -6,6 +6,8 @@
 //! Tejada 2009 (random orders); Mitchell, Cooper, Frank and Holmes 2022 (an order and its reverse).
 
 use crate::error::{Error, Result};
+use crate::expansion::default_names;
+use crate::explanation::{Exactness, Explanation, Index, Sampling};
 use crate::game::{Game, Reference};
 use crate::linalg::Matrix;
 use crate::question::{Estimator, Question};
@@ -15,23 +17,9 @@ use crate::table::{Groups, Table};
 /// Rows that the model is asked about at once.
 const BATCH: usize = 8192;
 
-/// Estimated values of the interventional game.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Estimate {
-    /// Values, rows × outputs × players.
-    pub values: Vec<f64>,
-    /// Their standard errors, in the same layout.
-    pub std_error: Vec<f64>,
-    /// The mean prediction over the background, one an output. Not estimated.
-    pub base: Vec<f64>,
-    /// Predictions, rows × outputs.
-    pub predictions: Matrix,
-    /// How often the model was asked about a row.
-    pub evaluations: usize,
-}
-
 /// Estimates the interventional game of the function `f`, from rows of a table to rows of outputs, at `rows`; `first_row` is the
-/// number of the first of them, for the seed. Calls `f` on thousands of rows at a time.
+/// number of the first of them, for the seed. Calls `f` on thousands of rows at a time. Base values, the mean prediction over the background,
+/// are not estimated. Of the model, whose outputs are called `y` or `y1 … ym`, the provenance says nothing.
 ///
 /// Row i has orders of its own, which do not depend on the other rows. Evaluations a row: about `2 · per_reference · background rows · players`.
 ///
@@ -44,7 +32,7 @@ pub fn estimate<E: From<Error>>(
     rows: &Table,
     first_row: usize,
     question: &Question,
-) -> Result<Estimate, E> {
+) -> Result<Explanation, E> {
     let (background, estimator) = (question.game.function_background()?, question.estimator);
     let (false, Estimator::Permutation { per_reference: orders }) =
         (matches!(question.game, Game::Observational { .. }), estimator)
@@ -76,8 +64,7 @@ pub fn estimate<E: From<Error>>(
     let base: Vec<f64> = (0..m)
         .map(|o| reference.weights.iter().enumerate().map(|(b, w)| w * at_background[(b, o)]).sum())
         .collect();
-    let mut estimate =
-        Estimate { values: Vec::new(), std_error: Vec::new(), base, predictions, evaluations: 0 };
+    let (mut all_values, mut std_error) = (Vec::new(), Vec::new());
     // Between the background row and the row itself an order passes p - 1 mixtures.
     let between = p.saturating_sub(1);
     let units_at_once = (BATCH / (2 * between).max(1)).max(1);
@@ -109,11 +96,8 @@ pub fn estimate<E: From<Error>>(
                     for o in 0..m {
                         let mut before = at_background[(*b, o)];
                         for k in 0..p {
-                            let after = if k == between {
-                                estimate.predictions[(i, o)]
-                            } else {
-                                answers[(first + k, o)]
-                            };
+                            let after =
+                                if k == between { predictions[(i, o)] } else { answers[(first + k, o)] };
                             let player = if direction == 1 { order[k] } else { order[p - 1 - k] };
                             own[o * p + player] += 0.5 * (after - before);
                             before = after;
@@ -137,11 +121,23 @@ pub fn estimate<E: From<Error>>(
                 }
             }
         }
-        estimate.values.extend(values);
-        estimate.std_error.extend(variance.into_iter().map(f64::sqrt));
+        all_values.extend(values);
+        std_error.extend(variance.into_iter().map(f64::sqrt));
     }
-    estimate.evaluations = evaluations;
-    Ok(estimate)
+    let n = rows.rows();
+    Ok(Explanation {
+        index: Index::Shapley,
+        players: players.to_vec(),
+        subsets: None,
+        output_names: default_names(m),
+        values: all_values,
+        base_values: (0..n).flat_map(|_| base.iter().copied()).collect(),
+        predictions: predictions.data().to_vec(),
+        data: rows.clone(),
+        row_numbers: (first_row..first_row + n).collect(),
+        exactness: Exactness::Estimated { std_error, sampling: Some(Sampling { evaluations, seed }) },
+        provenance: question.provenance(Vec::new(), Vec::new()),
+    })
 }
 
 /// The mixtures that orders and their reverses pass on the way from their background row to `x`.

@@ -40,7 +40,7 @@ pub use witness::{Witness, witness};
 
 use crate::attribution::interaction::place;
 use crate::error::{Error, Result};
-use crate::explanation::{Exactness, Explanation, Fact, Provenance};
+use crate::explanation::{Exactness, Explanation, Fact, Index, Provenance};
 use crate::kernel::{
     Categorical, Factor, Kernel, Lengthscale, Profile, Stationary, Term, Units, lengthscales,
 };
@@ -401,7 +401,6 @@ impl Settings {
         facts.push(Fact::new("seed", self.seed));
         let attributions = (self.attribute != Attribute::Nothing).then(|| {
             let values = own.observed[1..].to_vec();
-            let residual = own.observed[0] - values.iter().sum::<f64>();
             let significance = (tested && self.attribute == Attribute::Significance)
                 .then(|| significance(&sums, chosen, groups.players().len()));
             let interactions = interactions.map(|(indices, bound)| {
@@ -409,14 +408,16 @@ impl Settings {
                 Interactions { values, bound: bound + own.bound }
             });
             let explanation = Explanation {
+                index: Index::Shapley,
                 players: groups.players().to_vec(),
+                subsets: None,
                 output_names: vec![name.into()],
                 values,
                 base_values: vec![0.0],
                 predictions: vec![own.observed[0]],
                 data: typical(sample),
                 row_numbers: vec![0],
-                exactness: Exactness::Exact { residual: vec![residual], bound: vec![own.bound] },
+                exactness: Exactness::Exact { bound: vec![own.bound] },
                 provenance: Provenance {
                     game: game.into(),
                     absent: absent.into(),

@@ -11,7 +11,7 @@ use super::panel::{Panel, Side, decay, multiply, panels};
 use crate::attribution::quadrature::{self as engine, Rounding, Run, Scratch};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
-use crate::explanation::{Exactness, Explanation, Fact, Provenance};
+use crate::explanation::{Exactness, Explanation, Fact, Index, Provenance};
 use crate::game::{Absent, Game};
 use crate::kernel::products::PlayerProduct;
 use crate::linalg::Matrix;
@@ -188,7 +188,6 @@ impl<'m> ByProducts<'m> {
             })
             .collect();
         let mut values = Vec::with_capacity(n * m * p);
-        let mut residual = Vec::with_capacity(n * m);
         let mut bound = Vec::with_capacity(n * m);
         let blocks: usize = self.panels.iter().map(|panel| panel.len / LANES).sum();
         let terms = (blocks * self.absent.weights().len() * self.products.len()) as f64;
@@ -203,22 +202,22 @@ impl<'m> ByProducts<'m> {
                         remedy: "its numbers are too far from the data the model was fitted on",
                     });
                 }
-                let prediction = predictions[(i, o)];
-                residual.push(prediction - self.base[o] - row.iter().sum::<f64>());
                 let size = sums.magnitude[o] + self.model.intercept[o].abs();
                 bound.push(sums.error[o] + summing * size);
                 values.extend_from_slice(row);
             }
         }
         Ok(Explanation {
+            index: Index::Shapley,
             players: self.groups.players().to_vec(),
+            subsets: None,
             output_names: self.model.output_names.clone(),
             values,
             base_values: (0..n).flat_map(|_| self.base.iter().copied()).collect(),
             predictions: predictions.data().to_vec(),
             data,
             row_numbers: (0..n).collect(),
-            exactness: Exactness::Exact { residual, bound },
+            exactness: Exactness::Exact { bound },
             provenance: Provenance {
                 game: self.game.name().into(),
                 absent: self.game.absent(),

@@ -5,11 +5,13 @@
 //! |---|---|
 //! | [`model`] | a fitted model: a safetensors file with one JSON record |
 //! | [`explanation`] | an explanation: JSON |
+//! | [`values`] | an explanation's values: the columns of a table |
 //! | [`libsvm`] | LIBSVM's text models (`svm-train`, `svm_save_model`) |
 
 pub mod explanation;
 pub mod libsvm;
 pub mod model;
+pub mod values;
 
 use crate::error::{Error, Result};
 

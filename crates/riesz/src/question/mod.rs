@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use settings::{Kind, SETTINGS, Setting, Settings, Source, Subject};
 
 pub use crate::attribution::coalitions::Budget;
+use crate::explanation::{Fact, Provenance};
 use crate::game::Game;
 use crate::table::{Column, Groups};
 
@@ -46,6 +47,17 @@ impl Question {
     /// The players among these columns.
     pub fn players_of(&self, columns: &[Column]) -> Groups {
         self.players.clone().unwrap_or_else(|| Groups::singletons(columns))
+    }
+
+    /// Where an explanation that answers it comes from, with facts about the model and the run.
+    pub(crate) fn provenance(&self, model: Vec<Fact>, run: Vec<Fact>) -> Provenance {
+        let version = Fact::new("riesz", env!("CARGO_PKG_VERSION"));
+        Provenance {
+            game: self.game.name().into(),
+            absent: self.game.absent(),
+            model,
+            run: std::iter::once(version).chain(run).collect(),
+        }
     }
 
     /// The same question for other players.

@@ -3,9 +3,9 @@
 use riesz::attribution::coalitions::{Budget, solve};
 use riesz::attribution::enumeration::shapley;
 use riesz::attribution::kernel_shap::kernel_shap;
-use riesz::attribution::permutation::{Permutations, estimate};
-use riesz::game::Absence;
-use riesz::{Conditioning, Explainer, Game, Groups, Kernel, Table};
+use riesz::attribution::permutation::estimate;
+use riesz::question::Estimator;
+use riesz::{Conditional, Conditioning, Exactness, Explainer, Game, Kernel, Question, Table};
 
 use crate::coalitions::asked;
 use crate::common::{Terms, value};
@@ -17,7 +17,7 @@ use load::{Case, cases};
 #[test]
 fn the_explainer() {
     for case in cases() {
-        let explainer = Explainer::new(&case.model, case.game.clone(), None).unwrap();
+        let explainer = Explainer::new(&case.model, case.game.clone()).unwrap();
         let found = explainer.explain(&case.rows).unwrap();
         assert!(found.certificate().unwrap().holds, "{}", case.name);
         // Coalitions are valued through a linear system, products directly.
@@ -62,28 +62,28 @@ fn answers_alone() {
     for case in cases() {
         let Case { model, rows, .. } = &case;
         let ask = |x: &Table| model.predict(x);
-        let groups = Groups::singletons(rows.columns());
-        let absence = match &case.game {
-            Game::Baseline { point } => Absence::Background(point.clone().into()),
-            Game::Interventional { background } => Absence::Background(background.clone()),
-            Game::Observational { reference, conditioning } => {
-                let kernel = Some(model.kernel.clone());
-                let conditioning = Conditioning { kernel: kernel.into(), ..conditioning.clone() };
-                Absence::Embedding { reference: reference.clone(), conditioning }
+        let game = match case.game.clone() {
+            // The default kernel of a function's conditioning is not that of the model.
+            Game::Observational { reference, conditional: Conditional::Embedding(conditioning) } => {
+                let kernel = Some(model.kernel.clone()).into();
+                let conditional = Conditioning { kernel, ..conditioning }.into();
+                Game::Observational { reference, conditional }
             }
+            game @ (Game::Baseline { .. } | Game::Interventional { .. }) => game,
             _ => continue,
         };
-        let found = kernel_shap(ask, rows, &absence, &groups, Budget::default(), 1000).unwrap();
-        assert!(found.std_error.is_none(), "{}", case.name);
-        let base = found.base.repeat(rows.rows());
-        case.check("KernelSHAP", [&base, found.predictions.data(), &found.values], |_| 1e-12);
-        let Absence::Background(background) = absence else { continue };
-        let settings = Permutations { per_reference: 200, seed: 1 };
-        let found = estimate(ask, rows, 0, &background, &groups, settings).unwrap();
-        let base = found.base.repeat(rows.rows());
-        assert!(found.std_error.iter().all(|e| *e < 0.03), "{}: {:?}", case.name, found.std_error);
-        case.check("permutations", [&base, found.predictions.data(), &found.values], |k| {
-            4.0 * found.std_error[k]
-        });
+        let found = kernel_shap(ask, rows, &game.clone().into(), 1000).unwrap();
+        assert!(matches!(found.exactness, Exactness::Exact { .. }), "{}", case.name);
+        case.check("KernelSHAP", [&found.base_values, &found.predictions, &found.values], |_| 1e-12);
+        if matches!(game, Game::Observational { .. }) {
+            continue;
+        }
+        let estimator = Estimator::Permutation { per_reference: 200 };
+        let question = Question { estimator, seed: 1, ..game.into() };
+        let found = estimate(ask, rows, 0, &question).unwrap();
+        let Exactness::Estimated { std_error, .. } = &found.exactness else { panic!("{}", case.name) };
+        assert!(std_error.iter().all(|e| *e < 0.03), "{}: {std_error:?}", case.name);
+        let numbers = [&found.base_values[..], &found.predictions, &found.values];
+        case.check("permutations", numbers, |k| 4.0 * std_error[k]);
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use riesz::kernel::{Linear, Polynomial, Profile, Stationary};
-use riesz::{Background, Expansion, Game, Kernel, Matrix, Table};
+use riesz::{Background, Expansion, Game, Groups, Kernel, Matrix, Question, Table};
 use serde_json::Value;
 
 /// A number in [-1.5, 1.5], of no pattern.
@@ -16,6 +16,11 @@ pub fn number(i: usize, j: usize) -> f64 {
 pub fn table(from: usize, n: usize, d: usize) -> Table {
     let rows: Vec<Vec<f64>> = (from..from + n).map(|i| (0..d).map(|j| number(i, j)).collect()).collect();
     Table::from_rows(&rows).unwrap()
+}
+
+/// What `game` asks about these players.
+pub fn about(game: &Game, groups: &Groups) -> Question {
+    Question::from(game.clone()).with_players(Some(groups.clone()))
 }
 
 /// A model of two outputs over the first `n` rows.

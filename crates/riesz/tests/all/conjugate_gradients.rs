@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use riesz::attribution::coalitions::Budget;
+use riesz::attribution::coalitions::{Budget, Sample};
 use riesz::kernel::{Linear, Profile, Stationary};
 use riesz::{
     Approximation, Background, Conditioning, ConjugateGradients, Error, Exactness, Expansion, Explainer,
-    Explanation, Game, Groups, Kernel, Table,
+    Explanation, Game, Groups, Kernel, Question, Table,
 };
 
 use crate::common::{model, table, with_threads};
@@ -30,8 +30,9 @@ struct Setting<'a> {
 impl Setting<'_> {
     fn explainer(&self, approximation: Approximation) -> riesz::Result<Explainer<'_>> {
         let conditioning = Conditioning { approximation, ..self.conditioning.clone() };
-        let game = Game::Observational { reference: self.reference.clone(), conditioning };
-        Explainer::new(self.model, game, self.groups.clone())
+        let game =
+            Game::Observational { reference: self.reference.clone(), conditional: conditioning.into() };
+        Explainer::new(self.model, Question::from(game).with_players(self.groups.clone()))
     }
 
     fn explain(&self, approximation: Approximation, rows: &Table) -> riesz::Result<Explanation> {
@@ -139,7 +140,8 @@ fn functionals_and_samples_are_those_of_the_factorisation() {
         let all = |approximation| {
             let explainer = setting.explainer(approximation).unwrap();
             let functionals = explainer.functionals(&rows, 2).unwrap();
-            (functionals, explainer.with_budget(budget).explain(&rows).unwrap())
+            let found = explainer.explain_from(&rows, budget, &mut Sample::default()).unwrap();
+            (functionals, found)
         };
         let (whole, sampled) = all(Approximation::Exact);
         let (functionals, sample) = all(Approximation::ConjugateGradients(gradients(1e-10, 30)));

@@ -7,7 +7,7 @@
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
 use riesz::kernel::{Categorical, Linear, Periodic, Polynomial, Profile, Stationary};
-use riesz::{Background, Expansion, Explainer, Game, Groups, Isa, Kernel, Matrix, Table};
+use riesz::{Background, Expansion, Explainer, Game, Groups, Isa, Kernel, Matrix, Question, Table};
 
 use crate::common::{Stream, Terms, stationary, value, with_threads};
 
@@ -111,7 +111,8 @@ fn check(case: &Case, groups: Option<Groups>) {
     let m = case.model.outputs();
     for name in PRODUCT_GAMES {
         let game = game(case, name);
-        let explainer = Explainer::new(&case.model, game.clone(), groups.clone()).unwrap();
+        let explainer =
+            Explainer::new(&case.model, Question::from(game.clone()).with_players(groups.clone())).unwrap();
         let explanation = explainer.explain(&case.rows).unwrap();
         explanation.validate().unwrap();
         let certificate = explanation.certificate().unwrap();
@@ -173,7 +174,7 @@ proptest! {
         ] {
             let explain = |coef: &Matrix| {
                 let model = Expansion::new(kernel.clone(), points.clone(), coef.clone(), vec![0.5]).unwrap();
-                Explainer::new(&model, game.clone(), None).unwrap().explain(&rows).unwrap()
+                Explainer::new(&model, game.clone()).unwrap().explain(&rows).unwrap()
             };
             let (a, b, c) = (explain(&one), explain(&two), explain(&sum));
             for i in 0..3 {
@@ -193,7 +194,7 @@ fn every_instruction_set_agrees() {
     let case = case(9, 100, 2, 2, 7);
     for name in PRODUCT_GAMES {
         let explain = |isa| {
-            let explainer = Explainer::new(&case.model, game(&case, name), None).unwrap();
+            let explainer = Explainer::new(&case.model, game(&case, name)).unwrap();
             explainer.with_isa(isa).explain(&case.rows).unwrap()
         };
         let sets = Isa::available();
@@ -211,7 +212,7 @@ fn every_instruction_set_agrees() {
 fn threads_and_batches_do_not_change_a_bit() {
     let case = case(7, 300, 1, 1, 11);
     let rows = Stream(5).table(40, 7);
-    let explainer = Explainer::new(&case.model, game(&case, "interventional"), None).unwrap();
+    let explainer = Explainer::new(&case.model, game(&case, "interventional")).unwrap();
     let run = |threads: usize, rows: &Table| with_threads(threads, || explainer.explain(rows).unwrap());
     let one = run(1, &rows);
     for threads in [2, 3] {
@@ -230,7 +231,7 @@ fn ten_thousand_features() {
         let coef = Matrix::column_vector(vec![2.0]);
         let model = Expansion::new(Kernel::gaussian(&vec![1.0; d]), points, coef, vec![0.0]).unwrap();
         let row = Table::from_rows(&[vec![gap; d]]).unwrap();
-        let explanation = Explainer::new(&model, Game::Functional, None).unwrap().explain(&row).unwrap();
+        let explanation = Explainer::new(&model, Game::Functional).unwrap().explain(&row).unwrap();
         let log_product = -0.5 * gap * gap * d as f64;
         let truth = 2.0 * log_product.exp_m1() / d as f64;
         let certificate = explanation.certificate().unwrap();
@@ -256,7 +257,7 @@ fn products_beyond_the_range_of_doubles() {
             Expansion::new(kernel.clone(), points, Matrix::column_vector(vec![1.0]), vec![0.0]).unwrap();
         let row = Table::from_rows(&[vec![1.0; d]]).unwrap();
         let game = Game::Baseline { point: Table::from_rows(&[vec![0.5; d]]).unwrap() };
-        let explainer = Explainer::new(&model, game, None).unwrap();
+        let explainer = Explainer::new(&model, game).unwrap();
         // By symmetry all players share 1 - 2^-60 equally; the prediction itself is out of reach, since its
         // partial products overflow, and says so.
         match explainer.explain(&row) {
@@ -282,10 +283,12 @@ fn a_kernel_without_product_form_says_so() {
     .into();
     let points = Stream(1).table(5, 3);
     let model = Expansion::new(kernel, points, Matrix::column_vector(vec![1.0; 5]), vec![0.0]).unwrap();
-    let error = Explainer::new(&model, Game::Functional, None).err().unwrap();
+    let error = Explainer::new(&model, Game::Functional).err().unwrap();
     assert!(matches!(&error, riesz::Error::NotProduct { columns, .. } if columns == "x1, x2"), "{error}");
     let groups = Groups::named(model.columns(), &[("both", vec!["x1", "x2"])]).unwrap();
-    assert!(Explainer::new(&model, Game::Functional, Some(groups)).is_ok());
+    assert!(
+        Explainer::new(&model, Question::from(Game::Functional).with_players(Some(groups.clone()))).is_ok()
+    );
 }
 
 /// Rows that differ from the baseline in a few of many columns: the others are multiplied into the weights by runs. The
@@ -316,7 +319,7 @@ fn sparse_rows_are_enumerated() {
         let mut expected = vec![0.0; D];
         differing.iter().zip(&phi).for_each(|(&j, p)| expected[j] = *p);
         let x = Table::from_rows(&[mixture((1 << k) - 1)]).unwrap();
-        let explanation = Explainer::new(&model, game(), None).unwrap().explain(&x).unwrap();
+        let explanation = Explainer::new(&model, game()).unwrap().explain(&x).unwrap();
         assert!(explanation.certificate().unwrap().holds);
         for (j, (value, expected)) in explanation.values.iter().zip(&expected).enumerate() {
             assert!((value - expected).abs() < 1e-12, "{differing:?} {j}: {value} {expected}");
@@ -366,7 +369,7 @@ fn sparse_support_points_are_enumerated() {
         let mut expected = vec![0.0; D];
         players.iter().zip(&phi).for_each(|(&j, p)| expected[j] = *p);
         let rows = Table::from_rows(&[x.clone(), x]).unwrap();
-        let explanation = Explainer::new(&model, Game::Functional, None).unwrap().explain(&rows).unwrap();
+        let explanation = Explainer::new(&model, Game::Functional).unwrap().explain(&rows).unwrap();
         assert!(explanation.certificate().unwrap().holds);
         for (j, expected) in expected.iter().enumerate() {
             let value = explanation.row_values(1, 0)[j];

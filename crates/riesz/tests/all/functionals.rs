@@ -1,7 +1,7 @@
 //! Functionals against the values that they are functionals of.
 
 use riesz::kernel::Linear;
-use riesz::{Background, Conditioning, Expansion, Explainer, Game, Groups, Kernel, Matrix};
+use riesz::{Background, Conditioning, Expansion, Explainer, Game, Groups, Kernel, Matrix, Question};
 
 use crate::common::{number, table};
 
@@ -9,7 +9,7 @@ fn games(model: &Expansion) -> Vec<Game> {
     let background = || Background { rows: table(90, 5, 4), weights: Some(vec![1.0, 2.0, 1.0, 0.5, 3.0]) };
     let observational = |reference: Background| Game::Observational {
         reference,
-        conditioning: Conditioning::with_ridge(0.01),
+        conditional: Conditioning::with_ridge(0.01).into(),
     };
     vec![
         Game::Functional,
@@ -39,7 +39,8 @@ fn values_are_coefficients_times_functionals() {
                 let name = game.name();
                 for groups in [None, Some(Groups::named(rows.columns(), &[("a", vec!["x2", "x4"])]).unwrap())]
                 {
-                    let explainer = Explainer::new(&model, game.clone(), groups).unwrap();
+                    let explainer =
+                        Explainer::new(&model, Question::from(game.clone()).with_players(groups)).unwrap();
                     let explanation = explainer.explain(&rows).unwrap();
                     let p = explanation.players.len();
                     for player in 0..p {

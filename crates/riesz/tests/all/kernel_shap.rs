@@ -4,18 +4,32 @@ use std::sync::atomic::AtomicBool;
 
 use riesz::attribution::coalitions::{Budget, Sample};
 use riesz::attribution::enumeration::shapley;
-use riesz::attribution::kernel_shap::{KernelShap, kernel_shap, kernel_shap_from};
-use riesz::game::Absence;
+use riesz::attribution::kernel_shap::{kernel_shap, kernel_shap_from};
+use riesz::explanation::Sampling;
 use riesz::{
-    Background, Conditioning, ConditioningKernel, Expansion, Explainer, Game, Groups, Kernel, Matrix, Result,
-    Table,
+    Background, Conditional, Conditioning, ConditioningKernel, Exactness, Expansion, Explainer, Explanation,
+    Game, Groups, Kernel, Matrix, Result, Table,
 };
 
-use crate::common::{model, number, table};
+use crate::common::{about, model, number, table};
 
-fn run(model: &Expansion, rows: &Table, absence: &Absence, groups: &Groups, coalitions: usize) -> KernelShap {
-    let budget = Budget { coalitions, std_error: None, seed: 3 };
-    kernel_shap(|x: &Table| model.predict(x), rows, absence, groups, budget, 100).unwrap()
+fn run(model: &Expansion, rows: &Table, game: &Game, groups: &Groups, coalitions: usize) -> Explanation {
+    let question = about(game, groups).with_budget(Budget { coalitions, std_error: None, seed: 3 });
+    kernel_shap(|x: &Table| model.predict(x), rows, &question, 100).unwrap()
+}
+
+fn std_error(found: &Explanation) -> &[f64] {
+    let Exactness::Estimated { std_error, .. } = &found.exactness else { panic!("not estimated") };
+    std_error
+}
+
+fn coalitions(found: &Explanation) -> usize {
+    found.provenance.run.iter().find(|f| f.name == "coalitions valued").unwrap().value.parse().unwrap()
+}
+
+/// The observational game that learns from `reference` in this way.
+fn drawn(reference: impl Into<Background>, conditional: Conditional) -> Game {
+    Game::Observational { reference: reference.into(), conditional }
 }
 
 /// A model asked for its answers is explained as the same model read as an expansion.
@@ -30,43 +44,30 @@ fn kernel_models_are_explained_as_by_their_own_engines() {
         Groups::singletons(rows.columns()),
         Groups::named(rows.columns(), &[("a", vec!["x1", "x5"])]).unwrap(),
     ] {
+        let conditioning = Conditioning {
+            kernel: ConditioningKernel::Given(kernel.clone()),
+            ..Conditioning::with_ridge(0.01)
+        };
         let ways = [
-            (
-                Absence::Background(background.clone()),
-                Game::Interventional { background: background.clone() },
-            ),
-            (
-                Absence::Embedding {
-                    reference: background.clone(),
-                    conditioning: Conditioning {
-                        kernel: ConditioningKernel::Given(kernel.clone()),
-                        ..Conditioning::with_ridge(0.01)
-                    },
-                },
-                Game::Observational {
-                    reference: background.clone(),
-                    conditioning: Conditioning {
-                        kernel: ConditioningKernel::Given(kernel.clone()),
-                        ..Conditioning::with_ridge(0.01)
-                    },
-                },
-            ),
+            Game::Interventional { background: background.clone() },
+            Game::Observational { reference: background.clone(), conditional: conditioning.into() },
         ];
-        for (absence, game) in ways {
+        for game in ways {
             // An intercept is not smoothed away, whether it is known or not: both games agree for a model without one.
             let plain = Expansion { intercept: vec![0.0; 2], ..model.clone() };
-            let model = if matches!(absence, Absence::Background(_)) { &model } else { &plain };
-            let expected = Explainer::new(model, game, Some(groups.clone())).unwrap().explain(&rows).unwrap();
-            let found = run(model, &rows, &absence, &groups, 4096);
-            if matches!(absence, Absence::Background(_)) {
-                assert!(found.std_error.is_none());
+            let model = if matches!(game, Game::Interventional { .. }) { &model } else { &plain };
+            let expected = Explainer::new(model, about(&game, &groups)).unwrap().explain(&rows).unwrap();
+            let found = run(model, &rows, &game, &groups, 4096);
+            if matches!(game, Game::Interventional { .. }) {
+                let Exactness::Exact { bound } = &found.exactness else { panic!("not exact") };
+                assert!(found.certificate().unwrap().holds);
                 for (k, (a, b)) in found.values.iter().zip(&expected.values).enumerate() {
-                    let bound = found.rounding[k / groups.players().len()];
+                    let bound = bound[k / groups.players().len()];
                     assert!((a - b).abs() <= bound.max(1e-12) && bound < 1e-11, "{a} {b} {bound}");
                 }
-                assert_eq!(found.coalitions, 1 << groups.players().len());
+                assert_eq!(coalitions(&found), 1 << groups.players().len());
             }
-            assert!(found.base.iter().zip(&expected.base_values).all(|(a, b)| (a - b).abs() < 1e-12));
+            assert!(found.base_values.iter().zip(&expected.base_values).all(|(a, b)| (a - b).abs() < 1e-12));
         }
     }
 }
@@ -79,15 +80,11 @@ fn an_embedding_weighs_the_reference() {
     let rows = table(300, 2, 4);
     let reference: Background = table(50, 9, 4).into();
     let kernel = Kernel::gaussian(&[1.0, 0.9, 1.1, 1.3]);
-    let absence = Absence::Embedding {
-        reference: reference.clone(),
-        conditioning: Conditioning {
-            kernel: ConditioningKernel::Given(kernel.clone()),
-            ..Conditioning::with_ridge(0.01)
-        },
-    };
+    let conditioning =
+        Conditioning { kernel: ConditioningKernel::Given(kernel.clone()), ..Conditioning::with_ridge(0.01) };
+    let game = Game::Observational { reference: reference.clone(), conditional: conditioning.into() };
     let groups = Groups::singletons(rows.columns());
-    let found = run(&model, &rows, &absence, &groups, 4096);
+    let found = run(&model, &rows, &game, &groups, 4096);
     // Less its mean over the reference, the function is an expansion with that intercept.
     let mean: Vec<f64> = {
         let at = model.predict(&reference.rows).unwrap();
@@ -110,14 +107,7 @@ fn an_embedding_weighs_the_reference() {
         coef[12] = model.intercept[o] - mean[o] - total;
         let shifted =
             Expansion::new(one.kernel.clone(), points, Matrix::column_vector(coef), vec![mean[o]]).unwrap();
-        let game = Game::Observational {
-            reference: reference.clone(),
-            conditioning: Conditioning {
-                kernel: ConditioningKernel::Given(kernel.clone()),
-                ..Conditioning::with_ridge(0.01)
-            },
-        };
-        let expected = Explainer::new(&shifted, game, None).unwrap().explain(&rows).unwrap();
+        let expected = Explainer::new(&shifted, game.clone()).unwrap().explain(&rows).unwrap();
         for i in 0..2 {
             for j in 0..4 {
                 let (a, b) = (found.values[(i * 2 + o) * 4 + j], expected.values[i * 4 + j]);
@@ -180,12 +170,12 @@ fn gaussian_draws_give_known_conditional_expectations_within_their_errors() {
         Ok(Matrix::column_vector((0..t.rows()).map(of).collect()))
     };
     let groups = Groups::singletons(rows.columns());
-    let absence = Absence::Gaussian { reference: reference.into(), draws: 50 };
+    let game = drawn(reference, Conditional::Gaussian { draws: 50 });
     let (mut covered, mut means) = (0, [0.0; 3]);
     for seed in 0..400 {
         let budget = Budget { seed, ..Budget::default() };
-        let found = kernel_shap(linear, &rows, &absence, &groups, budget, 1 << 20).unwrap();
-        let errors = found.std_error.unwrap();
+        let found = kernel_shap(linear, &rows, &about(&game, &groups).with_budget(budget), 1 << 20).unwrap();
+        let errors = std_error(&found);
         for j in 0..3 {
             covered += usize::from((found.values[j] - truth[j]).abs() <= 1.96 * errors[j]);
             means[j] += found.values[j] / 400.0;
@@ -209,11 +199,11 @@ fn gaussian_draws_do_not_mind_units() {
     let f = |t: &Table| -> Result<Matrix> { Ok(Matrix::column_vector(t.column(0).to_vec())) };
     let groups = Groups::singletons(x.columns());
     let run = |reference: Table, rows: &Table| {
-        let absence = Absence::Gaussian { reference: reference.into(), draws: 400 };
-        kernel_shap(f, rows, &absence, &groups, Budget::default(), 1 << 20).unwrap()
+        let game = drawn(reference, Conditional::Gaussian { draws: 400 });
+        kernel_shap(f, rows, &about(&game, &groups), 1 << 20).unwrap()
     };
     let (plain, other) = (run(reference.clone(), &x), run(stretched(&reference), &stretched(&x)));
-    let errors = plain.std_error.iter().flatten().zip(other.std_error.iter().flatten());
+    let errors = std_error(&plain).iter().zip(std_error(&other));
     for ((a, b), (e, f)) in plain.values.iter().zip(&other.values).zip(errors) {
         assert!((a - b).abs() < 5.0 * e.hypot(*f) + 1e-3, "{a} {b} {e} {f}");
     }
@@ -237,12 +227,12 @@ fn copulas_do_not_mind_monotone_changes() {
     };
     let groups = Groups::singletons(x.columns());
     let run = |reference: Table, rows: &Table, unbend: bool| {
-        let absence = Absence::Copula { reference: reference.into(), draws: 40 };
-        kernel_shap(sum(unbend), rows, &absence, &groups, Budget::default(), 1 << 20).unwrap()
+        let game = drawn(reference, Conditional::Copula { draws: 40 });
+        kernel_shap(sum(unbend), rows, &about(&game, &groups), 1 << 20).unwrap()
     };
     let (plain, curved) = (run(reference.clone(), &x, false), run(bent(&reference), &bent(&x), true));
     // Other draws: rows are told apart by their values.
-    let errors = plain.std_error.iter().flatten().zip(curved.std_error.iter().flatten());
+    let errors = std_error(&plain).iter().zip(std_error(&curved));
     for ((a, b), (e, f)) in plain.values.iter().zip(&curved.values).zip(errors) {
         assert!((a - b).abs() < 5.0 * e.hypot(*f) + 0.01, "{a} {b} {e} {f}");
     }
@@ -253,32 +243,30 @@ fn sampled_coalitions_and_bad_input() {
     let model = model(Kernel::gaussian(&[1.2; 9]), 12, 9);
     let rows = table(300, 2, 9);
     let groups = Groups::singletons(rows.columns());
-    let absence = Absence::Background(table(50, 6, 9).into());
-    let (all, some) =
-        (run(&model, &rows, &absence, &groups, 4096), run(&model, &rows, &absence, &groups, 150));
-    let errors = some.std_error.unwrap();
-    assert!(some.evaluations < all.evaluations / 2 && all.std_error.is_none());
-    for ((a, b), e) in all.values.iter().zip(&some.values).zip(&errors) {
+    let game = Game::Interventional { background: table(50, 6, 9).into() };
+    let (all, some) = (run(&model, &rows, &game, &groups, 4096), run(&model, &rows, &game, &groups, 150));
+    assert!(coalitions(&some) < coalitions(&all) / 2 && matches!(all.exactness, Exactness::Exact { .. }));
+    for ((a, b), e) in all.values.iter().zip(&some.values).zip(std_error(&some)) {
         assert!((a - b).abs() <= 6.0 * e + 1e-12, "{a} {b} {e}");
     }
-    let refused = |absence: &Absence| {
+    let refused = |game: &Game| {
         let f = |x: &Table| model.predict(x);
-        kernel_shap(f, &rows, absence, &groups, Budget::default(), 100).unwrap_err().to_string()
+        kernel_shap(f, &rows, &about(game, &groups), 100).unwrap_err().to_string()
     };
     let one: Background = table(0, 1, 9).into();
-    assert!(refused(&Absence::Gaussian { reference: one.clone(), draws: 1 }).contains("draws = 1"));
-    assert!(refused(&Absence::Gaussian { reference: one, draws: 9 }).contains("at least 2 rows"));
+    assert!(refused(&drawn(one.clone(), Conditional::Gaussian { draws: 1 })).contains("draws = 1"));
+    assert!(refused(&drawn(one, Conditional::Gaussian { draws: 9 })).contains("at least 2 rows"));
     // A constant column has one value to draw.
     let constant: Vec<Vec<f64>> = (0..20).map(|i| vec![number(i, 0), 5.0]).collect();
     let reference: Background = Table::from_rows(&constant).unwrap().into();
     let rows = Table::from_rows(&[[0.3, 5.0]]).unwrap();
     let groups = Groups::singletons(rows.columns());
-    for absence in [
-        Absence::Gaussian { reference: reference.clone(), draws: 20 },
-        Absence::Copula { reference, draws: 20 },
+    for game in [
+        drawn(reference.clone(), Conditional::Gaussian { draws: 20 }),
+        drawn(reference, Conditional::Copula { draws: 20 }),
     ] {
         let f = |x: &Table| -> Result<Matrix> { Ok(Matrix::column_vector(x.column(1).to_vec())) };
-        let found = kernel_shap(f, &rows, &absence, &groups, Budget::default(), 100).unwrap();
+        let found = kernel_shap(f, &rows, &about(&game, &groups), 100).unwrap();
         assert!(found.values.iter().all(|v| v.abs() < 1e-3), "{:?}", found.values);
     }
 }
@@ -291,34 +279,36 @@ fn going_on_ends_where_one_run_does() {
     let groups = Groups::singletons(rows.columns());
     let reference: Background = table(50, 12, 9).into();
     let conditioning = Conditioning::with_ridge(0.05);
-    for absence in [
-        Absence::Background(reference.clone()),
-        Absence::Gaussian { reference: reference.clone(), draws: 5 },
-        Absence::Embedding { reference, conditioning },
+    for game in [
+        Game::Interventional { background: reference.clone() },
+        drawn(reference.clone(), Conditional::Gaussian { draws: 5 }),
+        drawn(reference, conditioning.into()),
     ] {
         for large in [300, 4096] {
             let mut sample = Sample::default();
-            let mut go_on = |coalitions| {
-                let budget = Budget { coalitions, std_error: None, seed: 3 };
-                let f = |x: &Table| model.predict(x);
-                kernel_shap_from(
-                    f,
-                    &rows,
-                    &absence,
-                    &groups,
-                    budget,
-                    100,
-                    &mut sample,
-                    &AtomicBool::new(false),
-                )
-                .unwrap()
+            let go_on = |coalitions, sample: &mut Sample| {
+                let (budget, mut asked) = (Budget { coalitions, std_error: None, seed: 3 }, 0);
+                let f = |x: &Table| {
+                    asked += x.rows();
+                    model.predict(x)
+                };
+                let question = about(&game, &groups).with_budget(budget);
+                let stop = AtomicBool::new(false);
+                let found = kernel_shap_from(f, &rows, &question, 100, sample, &stop).unwrap();
+                if let Exactness::Estimated { sampling, .. } = &found.exactness {
+                    assert_eq!(*sampling, Some(Sampling { evaluations: asked, seed: 3 }));
+                }
+                (found, asked)
             };
-            let first = go_on(120);
-            let grown = go_on(large);
-            let whole = run(&model, &rows, &absence, &groups, large);
-            assert!(grown.evaluations < whole.evaluations && first.coalitions < grown.coalitions);
-            assert_eq!(sample.coalitions() + 2, grown.coalitions);
-            assert_eq!(KernelShap { evaluations: grown.evaluations, ..whole }, grown);
+            let (first, _) = go_on(120, &mut sample);
+            let (mut grown, added) = go_on(large, &mut sample);
+            let (whole, asked) = go_on(large, &mut Sample::default());
+            assert!(added < asked && coalitions(&first) < coalitions(&grown));
+            assert_eq!(sample.coalitions() + 2, coalitions(&grown));
+            if let Exactness::Estimated { sampling: Some(sampling), .. } = &mut grown.exactness {
+                sampling.evaluations = asked;
+            }
+            assert_eq!(whole, grown);
         }
     }
 }

@@ -4,8 +4,8 @@ use riesz::attribution::coalitions::{Budget, Sample};
 use riesz::attribution::enumeration::shapley;
 use riesz::kernel::{Linear, Polynomial, Profile, Stationary};
 use riesz::{
-    Approximation, Background, Conditioning, ConditioningKernel, ConjugateGradients, Exactness, Expansion,
-    Explainer, Explanation, Game, Groups, Kernel, Matrix, Ridge, Table,
+    Approximation, Background, Conditional, Conditioning, ConditioningKernel, ConjugateGradients, Exactness,
+    Expansion, Explainer, Explanation, Game, Groups, Kernel, Matrix, Question, Ridge, Table,
 };
 
 use crate::common::{largest_difference, model, number, table, with_threads};
@@ -133,7 +133,8 @@ fn lengthscales(d: usize, start: f64, step: f64) -> Vec<f64> {
 
 fn assert_exact(explanation: &Explanation, expected: impl Fn(usize, usize) -> Vec<f64>, what: &str) {
     let m = explanation.outputs();
-    let Exactness::Exact { bound, residual } = &explanation.exactness else { panic!("{what}: not exact") };
+    let Exactness::Exact { bound } = &explanation.exactness else { panic!("{what}: not exact") };
+    let residual = explanation.residuals();
     for row in 0..explanation.rows() {
         for o in 0..m {
             let p = explanation.players.len();
@@ -201,13 +202,14 @@ fn values_are_those_of_the_definition() {
             for (ridge, centred) in [(1e-3, true), (0.1, true), (0.1, false)] {
                 let game = Game::Observational {
                     reference: Background { rows: reference.clone(), weights: weights.clone() },
-                    conditioning: Conditioning {
+                    conditional: Conditional::Embedding(Conditioning {
                         kernel: condition.clone().into(),
                         centred,
                         ..Conditioning::with_ridge(ridge)
-                    },
+                    }),
                 };
-                let explainer = Explainer::new(&model, game, Some(groups.clone())).unwrap();
+                let explainer =
+                    Explainer::new(&model, Question::from(game).with_players(Some(groups.clone()))).unwrap();
                 let explanation = explainer.explain(&rows).unwrap();
                 let alike = &product(truth.condition);
                 let setting = Setting {
@@ -251,12 +253,12 @@ fn kernels_without_product_form_condition_the_outputs() {
     let model = model(matern.into(), 12, d);
     let game = Game::Observational {
         reference: reference.clone().into(),
-        conditioning: Conditioning {
+        conditional: Conditional::Embedding(Conditioning {
             kernel: ConditioningKernel::Given(Kernel::gaussian(&lengthscales(d, 0.7, 0.2))),
             ..Conditioning::with_ridge(0.02)
-        },
+        }),
     };
-    let explanation = Explainer::new(&model, game, None).unwrap().explain(&rows).unwrap();
+    let explanation = Explainer::new(&model, game).unwrap().explain(&rows).unwrap();
     let (at, f) = (model.predict(&reference).unwrap(), model.predict(&rows).unwrap());
     let w = vec![0.1; 10];
     let expected = |row: usize, o: usize| {
@@ -342,8 +344,9 @@ fn kernels_are_conditioned_by_their_own_family() {
                     let conditioning =
                         Conditioning { kernel, centred, approximation, ..Conditioning::with_ridge(ridge) };
                     let reference = Background { rows: reference.clone(), weights: given.clone() };
-                    let game = Game::Observational { reference, conditioning };
-                    Explainer::new(&model, game, Some(groups.clone()))?.explain(&rows)
+                    let game = Game::Observational { reference, conditional: conditioning.into() };
+                    Explainer::new(&model, Question::from(game).with_players(Some(groups.clone())))?
+                        .explain(&rows)
                 };
                 let exact = explain(ConditioningKernel::OwnFamily, Approximation::Exact).unwrap();
                 let expected = |row: usize, o: usize| {
@@ -404,9 +407,10 @@ fn the_family_of_products_is_products() {
     let explain = |kernel: Kernel, conditioning, approximation| {
         let conditioning =
             Conditioning { kernel: conditioning, approximation, ..Conditioning::with_ridge(0.02) };
-        let game = Game::Observational { reference: reference.clone().into(), conditioning };
+        let game =
+            Game::Observational { reference: reference.clone().into(), conditional: conditioning.into() };
         let model = model(kernel, 14, d);
-        let explainer = Explainer::new(&model, game, None).unwrap();
+        let explainer = Explainer::new(&model, game).unwrap();
         (explainer.explain(&rows).unwrap(), explainer.functionals(&rows, 1).unwrap())
     };
     for approximation in [Approximation::Exact, Approximation::RandomFeatures(30)] {
@@ -446,12 +450,12 @@ fn the_family_of_products_is_products() {
     }
     let game = Game::Observational {
         reference: reference.clone().into(),
-        conditioning: Conditioning {
+        conditional: Conditional::Embedding(Conditioning {
             kernel: ConditioningKernel::OwnFamily,
             ..Conditioning::with_ridge(0.02)
-        },
+        }),
     };
-    let refused = Explainer::new(&model, game, None).unwrap().robustness(&[0.1; 3]).unwrap_err().to_string();
+    let refused = Explainer::new(&model, game).unwrap().robustness(&[0.1; 3]).unwrap_err().to_string();
     assert!(refused.contains("here it is one product of factors"), "{refused}");
 }
 
@@ -468,12 +472,15 @@ fn the_limits_are_those_known() {
     let reference = Table::from_rows(&rows).unwrap();
     let model = model(Kernel::gaussian(&[0.8, 1.0, 1.2]), 12, d);
     let x = Table::from_rows(&[[0.3, -0.5, 0.4]]).unwrap();
-    let explain = |game| Explainer::new(&model, game, None).unwrap().explain(&x).unwrap();
+    let explain = |game| Explainer::new(&model, game).unwrap().explain(&x).unwrap();
     let truth = explain(Game::Interventional { background: reference.clone().into() });
     let of = |ridge| {
         let game = Game::Observational {
             reference: reference.clone().into(),
-            conditioning: Conditioning { centred: false, ..Conditioning::with_ridge(ridge) },
+            conditional: Conditional::Embedding(Conditioning {
+                centred: false,
+                ..Conditioning::with_ridge(ridge)
+            }),
         };
         explain(game)
     };
@@ -496,16 +503,17 @@ fn samples_agree_with_all_coalitions_and_threads_do_not_matter() {
     let (model, rows) = (model(Kernel::gaussian(&lengthscales(d, 1.5, 0.2)), 40, d), table(400, 3, d));
     let explain = |coalitions, std_error, threads| {
         with_threads(threads, || {
-            let explainer = Explainer::new(&model, Game::observational(&model), None).unwrap();
-            explainer.with_budget(Budget { coalitions, std_error, seed: 5 }).explain(&rows).unwrap()
+            let question = Question::from(Game::observational(&model));
+            let budget = Budget { coalitions, std_error, seed: 5 };
+            Explainer::new(&model, question.with_budget(budget)).unwrap().explain(&rows).unwrap()
         })
     };
     let all = explain(254, None, 1);
     assert!(matches!(all.exactness, Exactness::Exact { .. }));
     assert_eq!(all, explain(254, None, 3));
     let some = explain(120, None, 2);
-    let Exactness::Estimated { std_error, evaluations, seed } = &some.exactness else { panic!() };
-    assert_eq!((*evaluations <= 3 * 122, *seed), (true, 5));
+    let Exactness::Estimated { std_error, sampling } = &some.exactness else { panic!() };
+    assert!(sampling.is_some_and(|s| s.evaluations <= 3 * 122 && s.seed == 5));
     let off = some.values.iter().zip(&all.values).zip(std_error).map(|((a, b), e)| ((a - b) / e).powi(2));
     let mean_square = off.sum::<f64>() / all.values.len() as f64;
     assert!((0.2..3.0).contains(&mean_square), "{mean_square}");
@@ -524,8 +532,8 @@ fn other_rows_of_the_same_number_are_other_rows() {
     let other = table(70, 12, d);
     let explain = |reference: Table, weights| {
         let reference = Background { rows: reference, weights };
-        let game = Game::Observational { reference, conditioning: Conditioning::with_ridge(0.01) };
-        Explainer::new(&model, game, None).unwrap().explain(&rows).unwrap().values
+        let game = Game::Observational { reference, conditional: Conditioning::with_ridge(0.01).into() };
+        Explainer::new(&model, game).unwrap().explain(&rows).unwrap().values
     };
     let one = explain(other.clone(), None);
     // The same reference in another shape: twice, with half the weight each.
@@ -541,9 +549,9 @@ fn what_is_wrong_is_said() {
     let refused = |ridge, kernel| {
         let game = Game::Observational {
             reference: model.points.clone().into(),
-            conditioning: Conditioning { ridge, kernel, ..Conditioning::default() },
+            conditional: Conditional::Embedding(Conditioning { ridge, kernel, ..Conditioning::default() }),
         };
-        Explainer::new(&model, game, None).err().unwrap().to_string()
+        Explainer::new(&model, game).err().unwrap().to_string()
     };
     assert!(refused(Ridge::Fixed(0.0), ConditioningKernel::Auto).contains("ridge = 0"));
     assert!(refused(Ridge::Fixed(f64::NAN), ConditioningKernel::Auto).contains("ridge = NaN"));
@@ -552,9 +560,9 @@ fn what_is_wrong_is_said() {
     let twice = Expansion { points: model.points.select_rows(&[0, 0, 0, 0, 0]), ..model.clone() };
     let game = Game::Observational {
         reference: twice.points.clone().into(),
-        conditioning: Conditioning::with_ridge(1e-300),
+        conditional: Conditioning::with_ridge(1e-300).into(),
     };
-    let tiny = Explainer::new(&twice, game, None).unwrap().explain(&table(0, 1, 2));
+    let tiny = Explainer::new(&twice, game).unwrap().explain(&table(0, 1, 2));
     assert!(tiny.unwrap_err().to_string().contains("raise the ridge"));
 }
 
@@ -566,14 +574,13 @@ fn approximations_near_the_whole() {
     let reference = table(50, 80, d);
     let game = |approximation| {
         let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.01) };
-        Game::Observational { reference: reference.clone().into(), conditioning }
+        Game::Observational { reference: reference.clone().into(), conditional: conditioning.into() }
     };
     let explain = |model: &Expansion, approximation| {
-        Explainer::new(model, game(approximation), None).unwrap().explain(&rows).unwrap()
+        Explainer::new(model, game(approximation)).unwrap().explain(&rows).unwrap()
     };
-    let functional = |approximation| {
-        Explainer::new(&model, game(approximation), None).unwrap().functionals(&rows, 1).unwrap()
-    };
+    let functional =
+        |approximation| Explainer::new(&model, game(approximation)).unwrap().functionals(&rows, 1).unwrap();
     let whole = explain(&model, Approximation::Exact);
     let distance = |found: &Explanation| {
         let pairs = found.values.iter().zip(&whole.values);
@@ -619,7 +626,7 @@ fn approximations_near_the_whole() {
     for (approximation, culprit) in
         [(Approximation::RandomFeatures(9), "use landmarks"), (Approximation::Landmarks(0), "landmarks = 0")]
     {
-        let explainer = Explainer::new(&model, game(approximation), None);
+        let explainer = Explainer::new(&model, game(approximation));
         assert!(explainer.err().unwrap().to_string().contains(culprit));
     }
 }
@@ -635,8 +642,9 @@ fn approximations_take_the_reference_block_by_block() {
     assert_eq!(many.rows(), 1280);
     let explain = |reference: &Table, approximation| {
         let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.01) };
-        let game = Game::Observational { reference: reference.clone().into(), conditioning };
-        let explainer = Explainer::new(&model, game, None).unwrap();
+        let game =
+            Game::Observational { reference: reference.clone().into(), conditional: conditioning.into() };
+        let explainer = Explainer::new(&model, game).unwrap();
         // Many rows, whose products are taken in another order than those of few.
         let all = explainer.explain(&table(300, 150, d)).unwrap().values;
         let few = explainer.explain(&table(300, 4, d)).unwrap().values;
@@ -669,8 +677,9 @@ fn approximations_take_the_reference_block_by_block() {
             approximation: Approximation::RandomFeatures(50),
             ..Conditioning::with_ridge(0.01)
         };
-        let game = Game::Observational { reference: reference.clone().into(), conditioning };
-        Explainer::new(&model, game, None).unwrap().explain(&rows).unwrap().values
+        let game =
+            Game::Observational { reference: reference.clone().into(), conditional: conditioning.into() };
+        Explainer::new(&model, game).unwrap().explain(&rows).unwrap().values
     };
     assert!(largest_difference(&explain(&once), &explain(&many)) < 1e-9);
 }
@@ -686,8 +695,11 @@ fn the_bound_holds_at_the_edges() {
         for groups in [None, Some(Groups::named(far.columns(), &[("all", vec!["x1", "x2", "x3"])]).unwrap())]
         {
             let reference = Background { rows: model.points.clone(), weights: weights.clone() };
-            let game = Game::Observational { reference, conditioning: Conditioning::with_ridge(1e-2) };
-            let explanation = Explainer::new(&model, game, groups).unwrap().explain(&far).unwrap();
+            let game = Game::Observational { reference, conditional: Conditioning::with_ridge(1e-2).into() };
+            let explanation = Explainer::new(&model, Question::from(game).with_players(groups))
+                .unwrap()
+                .explain(&far)
+                .unwrap();
             let certificate = explanation.certificate().unwrap();
             assert!(certificate.holds && certificate.bound < 1e-6, "{certificate:?}");
         }
@@ -701,7 +713,7 @@ fn the_bound_holds_at_the_edges() {
     )
     .unwrap();
     let explanation =
-        Explainer::new(&constant, Game::observational(&constant), None).unwrap().explain(&far).unwrap();
+        Explainer::new(&constant, Game::observational(&constant)).unwrap().explain(&far).unwrap();
     assert!(explanation.values.iter().all(|v| v.abs() < 1e-9), "{:?}", explanation.values);
 }
 
@@ -713,21 +725,22 @@ fn going_on_ends_where_one_run_does() {
         Expansion::new(Kernel::gaussian(&[1.1; 8]), table(0, 10, 8), coef, vec![0.3, 0.0, 1.0]).unwrap();
     let game = Game::Observational {
         reference: table(40, 8, 8).into(),
-        conditioning: Conditioning::with_ridge(0.05),
+        conditional: Conditioning::with_ridge(0.05).into(),
     };
     let rows = table(80, 1500, 8);
     let budget = |coalitions| Budget { coalitions, std_error: None, seed: 3 };
     for large in [120, 4096] {
-        let explainer = Explainer::new(&model, game.clone(), None).unwrap();
+        let explainer = Explainer::new(&model, game.clone()).unwrap();
         assert!(explainer.rows_at_once() < rows.rows());
         let mut sample = Sample::default();
         let first = explainer.explain_from(&rows, budget(70), &mut sample).unwrap();
         assert!(matches!(first.exactness, Exactness::Estimated { .. }));
         let grown = explainer.explain_from(&rows, budget(large), &mut sample).unwrap();
-        assert_eq!(grown, explainer.with_budget(budget(large)).explain(&rows).unwrap());
+        let once = Question::from(game.clone()).with_budget(budget(large));
+        assert_eq!(grown, Explainer::new(&model, once).unwrap().explain(&rows).unwrap());
         assert!(sample.coalitions() > 70 && sample.coalitions() <= large);
     }
-    let explainer = Explainer::new(&model, game, None).unwrap();
+    let explainer = Explainer::new(&model, game).unwrap();
     let mut sample = Sample::default();
     explainer.explain_from(&rows, budget(70), &mut sample).unwrap();
     for other in [rows.select_rows(&[0]), table(81, 1500, 8)] {
@@ -744,8 +757,9 @@ fn too_much_memory_is_refused_beforehand() {
     let explainer = |approximation| {
         let memory = Some(4 << 30);
         let conditioning = Conditioning { approximation, memory, ..Conditioning::with_ridge(0.1) };
-        let game = Game::Observational { reference: reference.clone().into(), conditioning };
-        Explainer::new(&model, game, None)
+        let game =
+            Game::Observational { reference: reference.clone().into(), conditional: conditioning.into() };
+        Explainer::new(&model, game)
     };
     let refused = explainer(Approximation::Exact).err().unwrap().to_string();
     assert!(refused.contains("100000 reference rows takes") && refused.contains("landmarks"), "{refused}");

@@ -3,7 +3,9 @@
 use riesz::attribution::coalitions::Budget;
 use riesz::fit::{KernelLogisticRegression, KernelRidge, Penalty};
 use riesz::linalg::{Cholesky, lu_solve};
-use riesz::{Approximation, Conditioning, Expansion, Explainer, Game, Kernel, Matrix, Table, regularised};
+use riesz::{
+    Approximation, Conditioning, Expansion, Explainer, Game, Kernel, Matrix, Question, Table, regularised,
+};
 
 use crate::common::{number, table};
 
@@ -15,13 +17,16 @@ fn kernel() -> Kernel {
 fn games(x: &Table) -> [Game; 2] {
     [
         Game::Interventional { background: x.clone().into() },
-        Game::Observational { reference: x.clone().into(), conditioning: Conditioning::with_ridge(0.01) },
+        Game::Observational {
+            reference: x.clone().into(),
+            conditional: Conditioning::with_ridge(0.01).into(),
+        },
     ]
 }
 
 fn functionals(x: &Table, game: Game, player: usize) -> Matrix {
     let blank = Expansion::new(kernel(), x.clone(), Matrix::zeros(x.rows(), 1), vec![0.0]).unwrap();
-    Explainer::new(&blank, game, None).unwrap().functionals(x, player).unwrap()
+    Explainer::new(&blank, game).unwrap().functionals(x, player).unwrap()
 }
 
 fn targets(x: &Table, outputs: usize) -> Matrix {
@@ -113,12 +118,12 @@ fn protected_values_shrink_along_the_path() {
     let wide = Kernel::gaussian(&[1.5, 1.5, 1.5]);
     for game in games(&x) {
         let blank = Expansion::new(wide.clone(), x.clone(), Matrix::zeros(60, 1), vec![0.0]).unwrap();
-        let z = Explainer::new(&blank, game.clone(), None).unwrap().functionals(&x, 0).unwrap();
+        let z = Explainer::new(&blank, game.clone()).unwrap().functionals(&x, 0).unwrap();
         let along = |strength: f64| {
             let mut estimator = KernelRidge::new(wide.clone(), 0.05);
             estimator.penalty = Some(Penalty::new(std::slice::from_ref(&z), strength));
             let model = estimator.fit(&x, &y).unwrap().model;
-            let explanation = Explainer::new(&model, game.clone(), None).unwrap().explain(&x).unwrap();
+            let explanation = Explainer::new(&model, game.clone()).unwrap().explain(&x).unwrap();
             let error = model.predict(&x).unwrap();
             let error: f64 = error.data().iter().zip(y.data()).map(|(a, b)| (a - b).powi(2)).sum();
             (explanation.mean_abs(0), error)
@@ -163,7 +168,7 @@ fn logistic_paths_start_where_they_were() {
         let game = games(&x)[0].clone();
         let z = {
             let blank = Expansion::new(kernel.clone(), x.clone(), Matrix::zeros(60, 1), vec![0.0]).unwrap();
-            Explainer::new(&blank, game, None).unwrap().functionals(&x, 0).unwrap()
+            Explainer::new(&blank, game).unwrap().functionals(&x, 0).unwrap()
         };
         let mut warm = KernelLogisticRegression::new(kernel.clone(), 0.01);
         let (mut from_zero, mut from_before) = (0, 0);
@@ -194,11 +199,14 @@ fn sampled_functionals_converge_to_the_exact_one() {
     let rows: Vec<Vec<f64>> = (0..n).map(|i| (0..d).map(|j| number(i, j)).collect()).collect();
     let x = Table::from_rows(&rows).unwrap();
     let kernel = Kernel::gaussian(&vec![3.0; d]);
-    let game =
-        Game::Observational { reference: x.clone().into(), conditioning: Conditioning::with_ridge(0.01) };
+    let game = Game::Observational {
+        reference: x.clone().into(),
+        conditional: Conditioning::with_ridge(0.01).into(),
+    };
     let penalty = |coalitions: usize, seed: u64| {
         let budget = Budget { coalitions, std_error: None, seed };
-        regularised::penalty(&kernel, &x, game.clone(), None, &["x3"], 2.0, budget)
+        let question = Question::from(game.clone()).with_budget(budget);
+        regularised::penalty(&kernel, &x, question, &["x3"], 2.0)
     };
     let exact = penalty(1 << 17, 0).unwrap();
     assert_eq!(exact.sampled, None);
@@ -206,7 +214,8 @@ fn sampled_functionals_converge_to_the_exact_one() {
     let coef = Matrix::column_vector((0..n).map(|i| f64::from(u8::from(i == 1))).collect());
     let unit = Expansion::new(kernel.clone(), x.clone(), coef, vec![0.0]).unwrap();
     let budget = Budget { coalitions: 1 << 17, ..Budget::default() };
-    let values = Explainer::new(&unit, game.clone(), None).unwrap().with_budget(budget).explain(&x).unwrap();
+    let question = Question::from(game.clone()).with_budget(budget);
+    let values = Explainer::new(&unit, question).unwrap().explain(&x).unwrap();
     for r in 0..n {
         assert!((exact.functionals[(1, r)] - values.row_values(r, 0)[2]).abs() < 1e-10);
     }
@@ -245,8 +254,8 @@ fn penalties_are_learnt_through_landmarks() {
     let kernel = Kernel::gaussian(&[0.8, 0.8, 0.8]);
     let through = |approximation| {
         let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.05) };
-        let game = Game::Observational { reference: x.clone().into(), conditioning };
-        regularised::penalty(&kernel, &x, game, None, &["x1"], 1.0, Budget::default()).unwrap().functionals
+        let game = Game::Observational { reference: x.clone().into(), conditional: conditioning.into() };
+        regularised::penalty(&kernel, &x, game, &["x1"], 1.0).unwrap().functionals
     };
     let far = |a: &Matrix, b: &Matrix| {
         let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();

@@ -2,8 +2,12 @@
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
-use riesz::attribution::permutation::{Permutations, estimate};
-use riesz::{Background, Groups, Matrix, Result, Table};
+use riesz::attribution::permutation::estimate;
+use riesz::explanation::Sampling;
+use riesz::question::Estimator;
+use riesz::{Background, Exactness, Explanation, Game, Groups, Matrix, Question, Result, Table};
+
+use crate::common::about;
 
 /// Numbers in [-1, 1].
 fn number(i: usize, j: usize) -> f64 {
@@ -24,6 +28,17 @@ fn model(x: &Table) -> Result<Matrix> {
     };
     let data = (0..x.rows()).flat_map(|i| of(&x.row(i))).collect();
     Ok(Matrix::from_row_major(x.rows(), 2, data))
+}
+
+/// The question for so many orders a background row.
+fn along(background: &Background, groups: &Groups, per_reference: usize, seed: u64) -> Question {
+    let game = Game::Interventional { background: background.clone() };
+    Question { estimator: Estimator::Permutation { per_reference }, seed, ..about(&game, groups) }
+}
+
+fn std_error(found: &Explanation) -> &[f64] {
+    let Exactness::Estimated { std_error, .. } = &found.exactness else { panic!("not estimated") };
+    std_error
 }
 
 /// The interventional game's values by enumeration.
@@ -54,10 +69,10 @@ fn standard_errors_tell_how_far_values_are_off() {
     let (k, runs) = (truth.len(), 600_u64);
     let (mut mean, mut square, mut claimed, mut covered) = (vec![0.0; k], vec![0.0; k], vec![0.0; k], 0);
     for seed in 0..runs {
-        let settings = Permutations { per_reference: 4, seed };
-        let found = estimate(model, &rows, 0, &background, &groups, settings).unwrap();
+        let settings = along(&background, &groups, 4, seed);
+        let found = estimate(model, &rows, 0, &settings).unwrap();
         for k in 0..truth.len() {
-            let (error, std_error) = (found.values[k] - truth[k], found.std_error[k]);
+            let (error, std_error) = (found.values[k] - truth[k], std_error(&found)[k]);
             mean[k] += found.values[k] / runs as f64;
             square[k] += error * error;
             claimed[k] += std_error * std_error;
@@ -70,11 +85,10 @@ fn standard_errors_tell_how_far_values_are_off() {
     }
     let coverage = covered as f64 / (runs as f64 * truth.len() as f64);
     assert!((0.88..0.98).contains(&coverage), "{coverage}");
-    let one =
-        estimate(model, &rows, 0, &background, &groups, Permutations { per_reference: 4, seed: 1 }).unwrap();
+    let one = estimate(model, &rows, 0, &along(&background, &groups, 4, 1)).unwrap();
     for k in 0..truth.len() {
         let error = (mean[k] - truth[k]).abs();
-        assert!(error < 6.0 * one.std_error[k] / (runs as f64).sqrt() + 1e-12, "{k}: {error}");
+        assert!(error < 6.0 * std_error(&one)[k] / (runs as f64).sqrt() + 1e-12, "{k}: {error}");
     }
 }
 
@@ -82,37 +96,37 @@ fn standard_errors_tell_how_far_values_are_off() {
 fn rows_are_estimated_one_by_one_from_the_seed() {
     let (rows, background) = (table(500, 5, 7), Background::from(table(0, 9, 7)));
     let groups = Groups::singletons(rows.columns());
-    let settings = Permutations { per_reference: 3, seed: 9 };
-    let all = estimate(model, &rows, 10, &background, &groups, settings).unwrap();
-    let last = estimate(model, &rows.select_rows(&[4]), 14, &background, &groups, settings).unwrap();
+    let settings = along(&background, &groups, 3, 9);
+    let all = estimate(model, &rows, 10, &settings).unwrap();
+    let last = estimate(model, &rows.select_rows(&[4]), 14, &settings).unwrap();
     assert_eq!(all.values[4 * 14..], last.values);
-    assert_eq!(all.std_error[4 * 14..], last.std_error);
-    let other = Permutations { seed: 10, ..settings };
-    assert_ne!(estimate(model, &rows, 10, &background, &groups, other).unwrap().values, all.values);
-    assert_eq!(all.evaluations, 9 + 5 + 5 * 9 * 3 * 2 * 6);
+    assert_eq!(std_error(&all)[4 * 14..], *std_error(&last));
+    assert_eq!((&all.row_numbers[4..], &last.row_numbers[..]), (&[14][..], &[14][..]));
+    let other = Question { seed: 10, ..settings };
+    assert_ne!(estimate(model, &rows, 10, &other).unwrap().values, all.values);
+    let Exactness::Estimated { sampling, .. } = all.exactness else { panic!() };
+    assert_eq!(sampling, Some(Sampling { evaluations: 9 + 5 + 5 * 9 * 3 * 2 * 6, seed: 9 }));
 }
 
 #[test]
 fn what_cannot_be_estimated_is_said() {
     let (rows, background) = (table(500, 1, 3), Background::from(table(0, 4, 3)));
     let groups = Groups::singletons(rows.columns());
-    let few = Permutations { per_reference: 1, seed: 0 };
-    assert!(
-        estimate(model, &rows, 0, &background, &groups, few).unwrap_err().to_string().contains("at least 2")
-    );
+    let few = along(&background, &groups, 1, 0);
+    assert!(estimate(model, &rows, 0, &few).unwrap_err().to_string().contains("at least 2"));
     let nan =
         |x: &Table| -> Result<Matrix> { Ok(Matrix::from_row_major(x.rows(), 1, vec![f64::NAN; x.rows()])) };
-    let refused = estimate(nan, &rows, 0, &background, &groups, Permutations::default());
+    let refused = estimate(nan, &rows, 0, &along(&background, &groups, 2, 0));
     assert!(refused.unwrap_err().to_string().contains("finite numbers for every mixture"));
     let short = |_: &Table| -> Result<Matrix> { Ok(Matrix::zeros(1, 1)) };
-    let refused = estimate(short, &rows, 0, &background, &groups, Permutations::default());
+    let refused = estimate(short, &rows, 0, &along(&background, &groups, 2, 0));
     assert!(refused.unwrap_err().to_string().contains("the model's answer has 1 rows"));
     let mut calls = 0;
     let moody = |x: &Table| -> Result<Matrix> {
         calls += 1;
         Ok(Matrix::zeros(x.rows(), calls))
     };
-    let refused = estimate(moody, &rows, 0, &background, &groups, Permutations::default());
+    let refused = estimate(moody, &rows, 0, &along(&background, &groups, 2, 0));
     assert!(refused.unwrap_err().to_string().contains("the model's answer has 2 outputs"));
 }
 
@@ -124,23 +138,23 @@ proptest! {
     fn efficiency_and_additive_functions(d in 1_usize..9, from in 0_usize..300, seed: u64) {
         let (rows, background) = (table(from, 2, d), Background::from(table(from + 50, 5, d)));
         let groups = Groups::singletons(rows.columns());
-        let settings = Permutations { per_reference: 2, seed };
-        let found = estimate(model, &rows, 0, &background, &groups, settings).unwrap();
+        let settings = along(&background, &groups, 2, seed);
+        let found = estimate(model, &rows, 0, &settings).unwrap();
         for k in 0..4 {
             let sum: f64 = found.values[k * d..(k + 1) * d].iter().sum();
-            let gap = found.predictions[(k / 2, k % 2)] - found.base[k % 2] - sum;
+            let gap = found.residuals()[k];
             prop_assert!(gap.abs() < 1e-12 * (1.0 + sum.abs()) * 10.0, "{}", gap);
         }
         let additive = |x: &Table| -> Result<Matrix> {
             let of = |i: usize| (0..d).map(|j| (x.get(i, j) * (1.0 + j as f64)).cos()).sum::<f64>();
             Ok(Matrix::column_vector((0..x.rows()).map(of).collect()))
         };
-        let found = estimate(additive, &rows, 0, &background, &groups, settings).unwrap();
+        let found = estimate(additive, &rows, 0, &settings).unwrap();
         for j in 0..d {
             let scaled = |v: f64| (v * (1.0 + j as f64)).cos();
             let mean = (0..5).map(|b| scaled(background.rows.get(b, j))).sum::<f64>() / 5.0;
             prop_assert!((found.values[j] - scaled(rows.get(0, j)) + mean).abs() < 1e-12);
-            prop_assert!(found.std_error[j] < 1e-7);
+            prop_assert!(std_error(&found)[j] < 1e-7);
         }
     }
 }

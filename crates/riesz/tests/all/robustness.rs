@@ -45,9 +45,9 @@ proptest! {
         for game in [
             Game::Baseline { point: reference.select_rows(&[0]) },
             Game::Interventional { background: reference.clone().into() },
-            Game::Observational { reference: reference.clone().into(), conditioning: Conditioning::with_ridge(0.05) },
+            Game::Observational { reference: reference.clone().into(), conditional: Conditioning::with_ridge(0.05).into() },
         ] {
-            let explainer = Explainer::new(&model, game, None).unwrap();
+            let explainer = Explainer::new(&model, game).unwrap();
             let bound = explainer.robustness(&delta).unwrap();
             let explanation = explainer.explain(&rows).unwrap();
             for o in 0..2 {
@@ -65,7 +65,7 @@ fn it_is_zero_without_a_move_grows_with_it_and_is_not_idle() {
     let coef = Matrix::column_vector((0..15).map(|t| number(t, 5)).collect());
     let model = Expansion::new(kernel(), table(0, 15), coef, vec![0.3]).unwrap();
     let game = || Game::Interventional { background: table(30, 10).into() };
-    let explainer = Explainer::new(&model, game(), None).unwrap();
+    let explainer = Explainer::new(&model, game()).unwrap();
     let of = |d: f64| explainer.robustness(&[d, d, d, 0.0]).unwrap()[0];
     assert_eq!(of(0.0), 0.0);
     assert!(of(0.01) < of(0.1) && of(0.1) < of(1.0) && of(1e9) == of(1e12));
@@ -78,10 +78,10 @@ fn it_is_zero_without_a_move_grows_with_it_and_is_not_idle() {
     for (delta, culprit) in [(vec![0.1; 3], "4 are expected"), (vec![-1.0; 4], "perturbation = -1")] {
         assert!(explainer.robustness(&delta).unwrap_err().to_string().contains(culprit));
     }
-    let functional = Explainer::new(&model, Game::Functional, None).unwrap();
+    let functional = Explainer::new(&model, Game::Functional).unwrap();
     assert!(functional.robustness(&[0.1; 4]).unwrap_err().to_string().contains("game = functional"));
     let linear = Kernel::from(Linear { columns: vec![0], center: vec![0.0], scale: vec![1.0] });
     let model = Expansion { kernel: linear, ..model.clone() };
-    let explainer = Explainer::new(&model, game(), None).unwrap();
+    let explainer = Explainer::new(&model, game()).unwrap();
     assert!(explainer.robustness(&[0.1; 4]).unwrap_err().to_string().contains("no bound"));
 }

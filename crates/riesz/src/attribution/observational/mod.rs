@@ -26,7 +26,7 @@ use super::contributions::{contributions, whole};
 use crate::embedding::{Approximation, ConditionalMeans, Conditioning, Learnt, Solver};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
-use crate::explanation::{Exactness, Explanation, Fact, Provenance};
+use crate::explanation::{Exactness, Explanation, Fact, Index, Provenance, Sampling};
 use crate::game::{Background, Game, Reference};
 use crate::kernel::products::PlayerProduct;
 use crate::kernel::{Columns, Kernel};
@@ -248,22 +248,19 @@ impl<'m> ObservationalGame<'m> {
                 })),
             }
         }
-        let base_values: Vec<f64> = (0..n).flat_map(|_| self.base.iter().copied()).collect();
         let exactness = if sampled {
-            let evaluations = (coalitions + 2) * n;
-            Exactness::Estimated { std_error, evaluations, seed: budget.seed }
+            let sampling = Some(Sampling { evaluations: (coalitions + 2) * n, seed: budget.seed });
+            Exactness::Estimated { std_error, sampling }
         } else {
-            let gap = |g: usize| {
-                let sum: f64 = values[g * p..(g + 1) * p].iter().sum();
-                predictions.data()[g] - base_values[g] - sum
-            };
-            Exactness::Exact { residual: (0..n * m).map(gap).collect(), bound }
+            Exactness::Exact { bound }
         };
         Ok(Explanation {
+            index: Index::Shapley,
             players: self.groups.players().to_vec(),
+            subsets: None,
             output_names: self.model.output_names.clone(),
             values,
-            base_values,
+            base_values: (0..n).flat_map(|_| self.base.iter().copied()).collect(),
             predictions: predictions.data().to_vec(),
             data,
             row_numbers: (0..n).collect(),

@@ -1,0 +1,274 @@
+//! Explanations: the library's, with their parts as numpy arrays.
+
+use numpy::ndarray::Array3;
+use numpy::{
+    IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
+};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use riesz::explanation::{Fact, Index, Provenance, Sampling};
+use riesz::format::{explanation, values};
+use riesz::table::Player;
+use riesz::{ColumnKind, Exactness};
+use riesz_report::{PlotOptions, ReportOptions, Theme};
+
+use crate::{Rows, Sample, matrix, refuse, sample};
+
+/// The game, what an absent feature means in it, facts about the model and about the run.
+type Origin = (String, String, Vec<(String, String)>, Vec<(String, String)>);
+
+/// Values, what they add up to, how exact they are, and where they come from.
+#[pyclass(frozen, module = "riesz._core")]
+pub(crate) struct Explanation {
+    inner: riesz::Explanation,
+    /// Of values estimated by coalitions: the coalitions, from which a larger budget goes on.
+    #[pyo3(get)]
+    sample: Option<Py<Sample>>,
+}
+
+impl Explanation {
+    pub(crate) fn new(inner: riesz::Explanation, sample: Option<Py<Sample>>) -> Self {
+        Self { inner, sample }
+    }
+
+    fn cube<'py>(&self, py: Python<'py>, numbers: &[f64]) -> PyResult<Bound<'py, PyArray3<f64>>> {
+        let shape = (self.inner.rows(), self.inner.outputs(), self.inner.sets());
+        let cube = Array3::from_shape_vec(shape, numbers.to_vec()).map_err(refuse)?;
+        Ok(cube.permuted_axes([0, 2, 1]).into_pyarray(py))
+    }
+
+    fn pair<'py>(&self, py: Python<'py>, numbers: Vec<f64>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        Ok(matrix(self.inner.rows(), self.inner.outputs(), numbers)?.into_pyarray(py))
+    }
+}
+
+#[pymethods]
+impl Explanation {
+    /// Arrays are rows × sets × outputs and rows × outputs. With neither bounds nor standard errors it is not stated how exact values are.
+    #[new]
+    #[pyo3(signature = (
+        *, values, base_values, predictions, bound, std_error, sampling, players, subsets, output_names, data, row_numbers, provenance
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
+    fn of_parts(
+        values: PyReadonlyArray3<'_, f64>,
+        base_values: PyReadonlyArray2<'_, f64>,
+        predictions: PyReadonlyArray2<'_, f64>,
+        bound: Option<PyReadonlyArray2<'_, f64>>,
+        std_error: Option<PyReadonlyArray3<'_, f64>>,
+        sampling: Option<(usize, u64)>,
+        players: Vec<(String, Vec<usize>)>,
+        subsets: Option<Vec<Vec<usize>>>,
+        output_names: Vec<String>,
+        data: Rows<'_>,
+        row_numbers: PyReadonlyArray1<'_, i64>,
+        provenance: Origin,
+    ) -> PyResult<Self> {
+        let flat = |cube: PyReadonlyArray3<'_, f64>| {
+            cube.as_array().permuted_axes([0, 2, 1]).iter().copied().collect()
+        };
+        let pair = |array: PyReadonlyArray2<'_, f64>| array.as_array().iter().copied().collect();
+        let facts = |known: Vec<(String, String)>| known.into_iter().map(|(k, v)| Fact::new(k, v)).collect();
+        let (game, absent, model, run) = provenance;
+        let inner = riesz::Explanation {
+            index: Index::Shapley,
+            players: players.into_iter().map(|(name, columns)| Player { name, columns }).collect(),
+            subsets,
+            output_names,
+            values: flat(values),
+            base_values: pair(base_values),
+            predictions: pair(predictions),
+            data: sample(data)?,
+            row_numbers: row_numbers.as_array().iter().map(|&i| i as usize).collect(),
+            exactness: match (bound, std_error) {
+                (Some(bound), _) => Exactness::Exact { bound: pair(bound) },
+                (None, Some(std_error)) => Exactness::Estimated {
+                    std_error: flat(std_error),
+                    sampling: sampling.map(|(evaluations, seed)| Sampling { evaluations, seed }),
+                },
+                (None, None) => Exactness::Unstated,
+            },
+            provenance: Provenance { game, absent, model: facts(model), run: facts(run) },
+        };
+        inner.validate().map_err(refuse)?;
+        Ok(Self::new(inner, None))
+    }
+
+    /// What pickles are made of: the arguments of the constructor.
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((), Bound<'py, PyDict>)> {
+        let parts = PyDict::new(py);
+        parts.set_item("values", self.values(py)?)?;
+        parts.set_item("base_values", self.base_values(py)?)?;
+        parts.set_item("predictions", self.predictions(py)?)?;
+        parts.set_item("bound", self.bound(py)?)?;
+        parts.set_item("std_error", self.std_error(py)?)?;
+        parts.set_item("sampling", self.sampling())?;
+        let players = self.inner.players.iter().map(|p| (p.name.clone(), p.columns.clone()));
+        parts.set_item("players", players.collect::<Vec<_>>())?;
+        parts.set_item("subsets", self.inner.subsets.clone())?;
+        parts.set_item("output_names", self.output_names())?;
+        parts.set_item("data", self.data(py)?)?;
+        parts.set_item("row_numbers", self.row_numbers(py))?;
+        parts.set_item("provenance", self.provenance())?;
+        Ok(((), parts))
+    }
+
+    /// Reads the JSON form.
+    #[staticmethod]
+    fn from_json(py: Python<'_>, json: &[u8]) -> PyResult<Self> {
+        py.detach(|| explanation::read(json)).map(|inner| Self::new(inner, None)).map_err(refuse)
+    }
+
+    /// The JSON form.
+    fn to_json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let mut json = Vec::new();
+        py.detach(|| explanation::write(&self.inner, &mut json)).map_err(refuse)?;
+        Ok(PyBytes::new(py, &json))
+    }
+
+    /// Reads a table of values: the names of its columns, its numbers (lines × columns, anything for the outputs), and the outputs.
+    #[staticmethod]
+    fn from_table(
+        header: Vec<String>,
+        numbers: PyReadonlyArray2<'_, f64>,
+        outputs: Vec<String>,
+    ) -> PyResult<Self> {
+        let mut reader = values::Reader::new(&header).map_err(refuse)?;
+        let wanted = reader.wanted().to_vec();
+        for (line, output) in numbers.as_array().rows().into_iter().zip(outputs) {
+            let own = wanted[2..].iter().map(|&j| line[j]);
+            reader.line(line[wanted[0]], &output, own).map_err(refuse)?;
+        }
+        Ok(Self::new(reader.finish(None).map_err(refuse)?, None))
+    }
+
+    /// The table of values: the columns of numbers after the number of the row and the name of the output.
+    fn table<'py>(&self, py: Python<'py>) -> Vec<(String, Bound<'py, PyArray1<f64>>)> {
+        let names = values::header(&self.inner).into_iter().skip(2);
+        names.zip(values::numbers(&self.inner)).map(|(name, v)| (name, v.into_pyarray(py))).collect()
+    }
+
+    /// The values of some rows, sets and outputs.
+    fn select(
+        &self,
+        rows: PyReadonlyArray1<'_, i64>,
+        sets: PyReadonlyArray1<'_, i64>,
+        outputs: PyReadonlyArray1<'_, i64>,
+    ) -> Self {
+        let places = |list: PyReadonlyArray1<'_, i64>| -> Vec<usize> {
+            list.as_array().iter().map(|&k| k as usize).collect()
+        };
+        Self::new(self.inner.select(&places(rows), &places(sets), &places(outputs)), None)
+    }
+
+    /// The HTML report.
+    fn report(&self, py: Python<'_>, title: String) -> PyResult<String> {
+        let options = ReportOptions { title, ..ReportOptions::default() };
+        py.detach(|| riesz_report::report(&self.inner, &options)).map_err(refuse)
+    }
+
+    /// One plot, as SVG.
+    fn svg(
+        &self,
+        py: Python<'_>,
+        plot: &str,
+        output: usize,
+        row: usize,
+        max_display: usize,
+    ) -> PyResult<String> {
+        let options = PlotOptions { output, row, max_display, theme: Theme::Auto, ..PlotOptions::default() };
+        let draw = || riesz_report::render(&self.inner, plot.parse()?, &options);
+        py.detach(draw).map(|svg| svg.text).map_err(refuse)
+    }
+
+    #[getter]
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray3<f64>>> {
+        self.cube(py, &self.inner.values)
+    }
+
+    #[getter]
+    fn base_values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        self.pair(py, self.inner.base_values.clone())
+    }
+
+    #[getter]
+    fn predictions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        self.pair(py, self.inner.predictions.clone())
+    }
+
+    #[getter]
+    fn residual<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        self.pair(py, self.inner.residuals())
+    }
+
+    #[getter]
+    fn bound<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
+        let Exactness::Exact { bound } = &self.inner.exactness else { return Ok(None) };
+        self.pair(py, bound.clone()).map(Some)
+    }
+
+    #[getter]
+    fn std_error<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray3<f64>>>> {
+        let Exactness::Estimated { std_error, .. } = &self.inner.exactness else { return Ok(None) };
+        self.cube(py, std_error).map(Some)
+    }
+
+    /// Evaluations and seed.
+    #[getter]
+    fn sampling(&self) -> Option<(usize, u64)> {
+        let Exactness::Estimated { sampling, .. } = &self.inner.exactness else { return None };
+        sampling.map(|Sampling { evaluations, seed }| (evaluations, seed))
+    }
+
+    /// The largest residual, the largest bound, and whether each residual is within its own.
+    #[getter]
+    fn certificate(&self) -> Option<(f64, f64, bool)> {
+        self.inner.certificate().map(|c| (c.residual, c.bound, c.holds))
+    }
+
+    /// Whether there are values of all players.
+    #[getter]
+    fn is_complete(&self) -> bool {
+        self.inner.is_complete()
+    }
+
+    /// Names and columns of the sets of players that have values.
+    #[getter]
+    fn sets(&self) -> Vec<(String, Vec<usize>)> {
+        (0..self.inner.sets()).map(|k| (self.inner.set_name(k), self.inner.set_columns(k))).collect()
+    }
+
+    #[getter]
+    fn output_names(&self) -> Vec<String> {
+        self.inner.output_names.clone()
+    }
+
+    #[getter]
+    fn row_numbers<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
+        self.inner.row_numbers.iter().map(|&i| i as i64).collect::<Vec<_>>().into_pyarray(py)
+    }
+
+    /// The explained rows: names of columns, their levels, and numbers.
+    #[getter]
+    #[allow(clippy::type_complexity, reason = "as in Rows")]
+    fn data<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Vec<String>, Vec<Option<Vec<String>>>, Bound<'py, PyArray2<f64>>)> {
+        let data = &self.inner.data;
+        let names = data.columns().iter().map(|c| c.name.clone()).collect();
+        let levels = data.columns().iter().map(|c| match &c.kind {
+            ColumnKind::Categorical { levels } => Some(levels.clone()),
+            ColumnKind::Numeric => None,
+        });
+        let by_column = matrix(data.width(), data.rows(), data.column_major().to_vec())?;
+        Ok((names, levels.collect(), by_column.reversed_axes().into_pyarray(py)))
+    }
+
+    #[getter]
+    fn provenance(&self) -> Origin {
+        let facts = |list: &[Fact]| list.iter().map(|f| (f.name.clone(), f.value.clone())).collect();
+        let Provenance { game, absent, model, run } = &self.inner.provenance;
+        (game.clone(), absent.clone(), facts(model), facts(run))
+    }
+}
