@@ -227,7 +227,7 @@ impl Finding<'_> {
         let broken = |e: serde_json::Error| Failure::input(format!("the finding cannot be written: {e}"));
         let found = serde_json::to_value(self.found).map_err(broken)?;
         let mut record =
-            json!({ "format": "riesz-test", "version": 1, "test": self.name, "verdict": self.verdict });
+            json!({ "format": "riesz-test", "version": 2, "test": self.name, "verdict": self.verdict });
         if let (Some(record), serde_json::Value::Object(found)) = (record.as_object_mut(), found) {
             record.extend(found);
         }

@@ -112,34 +112,31 @@ pub fn add_data(explanation: &mut Explanation, rows: Rows, console: &Console) ->
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use riesz::Column;
-    use riesz::explanation::Fact;
+    use riesz::explanation::{Fact, Index, Provenance, Sampling};
+    use riesz::table::Player;
+    use riesz::{Column, Exactness};
 
     use super::*;
     use crate::io::input::Source;
 
-    /// Two outputs, three players (one called as a leading column is), rows 4 and 5.
-    fn example() -> Explanation {
+    /// Two outputs, three players (one called as a leading column is), rows 4 and 5, and numbers from `numbers` by turns.
+    fn example(numbers: &[f64], exactness: Exactness) -> Explanation {
         let names = ["bmi", "row", "player:x"];
         let columns: Vec<Column> = names.iter().map(|n| Column::numeric(*n)).collect();
-        let values =
-            vec![0.1, 1e-300, -3.0, 0.25, f64::MIN_POSITIVE, 7.0, -0.0, 2.0, 1e17, 5.0, 6.0, 1.0 / 3.0];
+        let mut numbers = numbers.iter().cycle().copied();
+        let mut take = |count: usize| numbers.by_ref().take(count).collect::<Vec<f64>>();
+        let player = |(j, name): (usize, &&str)| Player { name: (*name).into(), columns: vec![j] };
         Explanation {
-            players: names
-                .iter()
-                .enumerate()
-                .map(|(j, n)| Player { name: (*n).into(), columns: vec![j] })
-                .collect(),
+            index: Index::Shapley,
+            players: names.iter().enumerate().map(player).collect(),
+            subsets: None,
             output_names: vec!["b, \"quoted\"".into(), "a".into()],
-            values,
-            base_values: vec![1.5, 2.5, 1.5, 2.5],
-            predictions: vec![0.1, 0.2, 0.3, 0.4],
+            values: take(12),
+            base_values: take(4),
+            predictions: take(4),
             data: Table::from_column_major(columns, 2, vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap(),
             row_numbers: vec![4, 5],
-            exactness: Exactness::Exact {
-                residual: vec![0.0, 1e-17, -1e-17, 0.0],
-                bound: vec![1e-15, 2e-15, 3e-15, 1e-16],
-            },
+            exactness,
             provenance: Provenance {
                 game: "functional".into(),
                 absent: "dropped".into(),
@@ -149,98 +146,72 @@ mod tests {
         }
     }
 
-    fn written(folder: &Path, format: Format) -> Source {
+    fn exact() -> Explanation {
+        let numbers = [0.1, 1e-300, -3.0, 0.25, f64::MIN_POSITIVE, 7.0, -0.0, 2.0, 1e17, 5.0, 6.0, 1.0 / 3.0];
+        example(&numbers, Exactness::Exact { bound: vec![1e-15, 2e-15, 3e-15, 1e-16] })
+    }
+
+    fn written(explanation: &Explanation, folder: &Path, format: Format) -> Source {
         let path = folder.join(if format == Format::Parquet { "v.parquet" } else { "v.csv" });
-        let mut writer = Writer::open(Some(&path), format, &example()).unwrap();
+        let mut writer = Writer::open(Some(&path), format, explanation).unwrap();
         // In two steps, as a stream.
-        writer.rows(&example().select_rows(&[0])).unwrap();
-        writer.rows(&example().select_rows(&[1])).unwrap();
+        writer.rows(&explanation.select_rows(&[0])).unwrap();
+        writer.rows(&explanation.select_rows(&[1])).unwrap();
         writer.finish().unwrap();
         Source { path, delimiter: None }
     }
 
-    #[test]
-    fn tables_are_read_back_bit_for_bit() {
+    /// Written and read, with the feature values from another table.
+    fn reread(explanation: &Explanation, format: Format) -> Explanation {
         let folder = tempfile::tempdir().unwrap();
-        for format in [Format::Csv, Format::Parquet] {
-            let mut found = read(written(folder.path(), format).open().unwrap()).unwrap();
-            let Exactness::Exact { residual, .. } = example().exactness else { unreachable!() };
-            if format == Format::Parquet {
-                // One bound for all rows.
-                assert_eq!(found.exactness, Exactness::Exact { residual, bound: vec![3e-15; 4] });
-                assert_eq!(found.provenance, example().provenance);
-            } else {
-                assert_eq!(found.exactness, Exactness::Unstated);
-                assert_eq!(found.provenance.game, "not stated");
-            }
-            let rows = "player:x,row,bmi\n".to_string() + &"9,9,9\n".repeat(4) + "5,3,1\n6,4,2\n";
-            let rows = Rows::csv(Box::new(std::io::Cursor::new(rows)), b',', "rows").unwrap();
-            assert!(found.data.width() == 0 && found.players.iter().all(|p| p.columns.is_empty()));
-            add_data(&mut found, rows, &Console::new(true)).unwrap();
-            let expected = Explanation {
-                exactness: found.exactness.clone(),
-                provenance: found.provenance.clone(),
-                ..example()
-            };
-            assert_eq!(found, expected);
-        }
-    }
-
-    #[test]
-    fn standard_errors_stand_beside_the_values() {
-        let folder = tempfile::tempdir().unwrap();
-        let std_error: Vec<f64> = (1..13).map(|k| f64::from(k) / 7.0).collect();
-        let exactness = Exactness::Estimated { std_error, evaluations: 99, seed: 4 };
-        let estimated = Explanation { exactness: exactness.clone(), ..example() };
-        for (format, expected) in [(Format::Csv, Exactness::Unstated), (Format::Parquet, exactness)] {
-            let path = folder.path().join(if format == Format::Parquet { "v.parquet" } else { "v.csv" });
-            let mut writer = Writer::open(Some(&path), format, &estimated).unwrap();
-            writer.rows(&estimated).unwrap();
-            writer.finish().unwrap();
-            let found = read(Source { path, delimiter: None }.open().unwrap()).unwrap();
-            assert_eq!(found.exactness, expected);
-            assert_eq!((found.values, found.players.len()), (estimated.values.clone(), 3));
-        }
-        let text = std::fs::read_to_string(folder.path().join("v.csv")).unwrap();
-        assert!(
-            text.lines()
-                .next()
-                .unwrap()
-                .ends_with("std_error:bmi,std_error:player:row,std_error:player:player:x")
-        );
-    }
-
-    #[test]
-    fn order_and_choice_of_lines_do_not_matter() {
-        let folder = tempfile::tempdir().unwrap();
-        let text = std::fs::read_to_string(written(folder.path(), Format::Csv).path).unwrap();
-        let lines: Vec<&str> = text.lines().collect();
-        let of = |pick: &[usize]| {
-            let text: String = pick.iter().map(|&k| format!("{}\n", lines[k])).collect();
-            read(Rows::csv(Box::new(std::io::Cursor::new(text)), b',', "v").unwrap())
-        };
-        let unstated = |e: Explanation| Explanation { exactness: Exactness::Unstated, ..e };
-        let shuffled = of(&[0, 3, 1, 2, 4]).unwrap();
-        assert_eq!(shuffled.row_numbers, [5, 4]);
-        assert_eq!(shuffled.values, unstated(example()).select_rows(&[1, 0]).values);
-        assert_eq!(of(&[0, 3, 4]).unwrap().values, example().select_rows(&[1]).values);
-        for (pick, culprit) in [
-            (&[0, 1, 2, 3][..], "row 5 has no line for output 'a'"),
-            (&[0, 1, 1], "repeats row 4"),
-            (&[0], "no rows"),
-        ] {
-            let message = of(pick).unwrap_err();
-            let message = format!("{message:?}");
-            assert!(message.contains(culprit), "{message}");
-        }
+        let mut found = read(written(explanation, folder.path(), format).open().unwrap()).unwrap();
+        assert!(found.data.width() == 0 && found.players.iter().all(|p| p.columns.is_empty()));
+        let rows = "player:x,row,bmi\n".to_string() + &"9,9,9\n".repeat(4) + "5,3,1\n6,4,2\n";
+        let rows = Rows::csv(Box::new(std::io::Cursor::new(rows)), b',', "rows").unwrap();
+        add_data(&mut found, rows, &Console::new(true)).unwrap();
+        found
     }
 
     proptest! {
         #[test]
+        fn tables_are_read_back_bit_for_bit(
+            numbers in prop::collection::vec(any::<f64>().prop_filter("finite", |v| v.is_finite()), 1..32),
+            seed: u64,
+            kind in 0..3,
+        ) {
+            let errors: Vec<f64> = numbers.iter().cycle().take(12).map(|v| v.abs()).collect();
+            let bound = errors[0];
+            // As in two chunks: each counts its own.
+            let sampling = |evaluations| Some(Sampling { evaluations, seed });
+            let explanation = example(&numbers, match kind {
+                // One bound for all rows.
+                0 => Exactness::Exact { bound: vec![bound; 4] },
+                1 => Exactness::Estimated { std_error: errors, sampling: sampling(9) },
+                _ => Exactness::Unstated,
+            });
+            for format in [Format::Parquet, Format::Csv] {
+                let found = reread(&explanation, format);
+                let mut expected = explanation.clone();
+                match (&mut expected.exactness, format) {
+                    (Exactness::Estimated { sampling: all, .. }, Format::Parquet) => *all = sampling(18),
+                    (Exactness::Estimated { sampling, .. }, _) => *sampling = None,
+                    (_, Format::Parquet) => {}
+                    (exactness, _) => *exactness = Exactness::Unstated,
+                }
+                if format == Format::Csv {
+                    prop_assert_eq!(&found.provenance.game, "not stated");
+                    expected.provenance = found.provenance.clone();
+                }
+                // Zeros have signs.
+                prop_assert_eq!(format!("{found:?}"), format!("{expected:?}"));
+            }
+        }
+
+        #[test]
         fn damaged_tables_are_answered(at: usize, byte: u8, cut: usize) {
             let folder = tempfile::tempdir().unwrap();
             for format in [Format::Csv, Format::Parquet] {
-                let source = written(folder.path(), format);
+                let source = written(&exact(), folder.path(), format);
                 let mut bytes = std::fs::read(&source.path).unwrap();
                 let n = bytes.len();
                 bytes[at % n] = byte;
@@ -250,6 +221,51 @@ mod tests {
                     prop_assert!(found.validate().is_ok());
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_largest_bound_is_that_of_all_rows() {
+        let found = reread(&exact(), Format::Parquet);
+        assert_eq!(found.exactness, Exactness::Exact { bound: vec![3e-15; 4] });
+        // Its numbers add up to nothing.
+        assert!(found.certificate().is_some_and(|c| !c.holds));
+    }
+
+    #[test]
+    fn columns_are_called_after_players() {
+        let folder = tempfile::tempdir().unwrap();
+        let exactness = Exactness::Estimated { std_error: vec![0.5; 12], sampling: None };
+        let source = written(&example(&[1.0], exactness), folder.path(), Format::Csv);
+        let text = std::fs::read_to_string(source.path).unwrap();
+        assert_eq!(
+            text.lines().next().unwrap(),
+            "row,output,base_value,prediction,residual,bmi,player:row,player:player:x,\
+             std_error:bmi,std_error:player:row,std_error:player:player:x"
+        );
+    }
+
+    #[test]
+    fn order_and_choice_of_lines_do_not_matter() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = std::fs::read_to_string(written(&exact(), folder.path(), Format::Csv).path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let of = |pick: &[usize]| {
+            let text: String = pick.iter().map(|&k| format!("{}\n", lines[k])).collect();
+            read(Rows::csv(Box::new(std::io::Cursor::new(text)), b',', "v").unwrap())
+        };
+        let shuffled = of(&[0, 3, 1, 2, 4]).unwrap();
+        assert_eq!(shuffled.row_numbers, [5, 4]);
+        assert_eq!(shuffled.values, exact().select_rows(&[1, 0]).values);
+        assert_eq!(of(&[0, 3, 4]).unwrap().values, exact().select_rows(&[1]).values);
+        for (pick, culprit) in [
+            (&[0, 1, 2, 3][..], "v: row 5 has no line for output 'a'"),
+            (&[0, 1, 1], "v: row 2 (line 3): row 4, output 'b, \\\"quoted\\\"' is there twice"),
+            (&[0], "v: the table of values is empty"),
+        ] {
+            let message = of(pick).unwrap_err();
+            let message = format!("{message:?}");
+            assert!(message.contains(culprit), "{message}");
         }
     }
 }
