@@ -8,7 +8,7 @@ use super::coalitions::{Coalition, CoalitionGame, Sample, Valued, solve_from};
 use super::observational::filling::{Filling, Known};
 use crate::error::{Error, Result};
 use crate::expansion::default_names;
-use crate::explanation::{Exactness, Explanation, Fact, Index, Sampling};
+use crate::explanation::{Exactness, Explanation, Fact, Sampling};
 use crate::linalg::Matrix;
 use crate::question::Question;
 use crate::random::Random;
@@ -94,7 +94,7 @@ pub fn kernel_shap_from<E: From<Error>>(
         },
     };
     Ok(Explanation {
-        index: Index::Shapley,
+        index: question.index,
         players: groups.players().to_vec(),
         subsets: None,
         output_names: default_names(m),

@@ -7,7 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::expansion::default_names;
-use crate::explanation::{Exactness, Explanation, Index, Sampling};
+use crate::explanation::{Exactness, Explanation, Sampling};
 use crate::game::{Game, Reference};
 use crate::linalg::Matrix;
 use crate::question::{Estimator, Question};
@@ -45,7 +45,7 @@ pub fn estimate<E: From<Error>>(
             Error::parameter("permutations", orders, "at least 2, or there is no standard error").into()
         );
     }
-    let (groups, seed) = (&question.players_of(rows.columns()), question.seed);
+    let (groups, seed) = (&question.players_of(rows.columns()), question.budget.seed);
     let reference = Reference::new(&background, rows.columns())?;
     let mut evaluations = 0;
     let mut outputs = None;
@@ -126,7 +126,7 @@ pub fn estimate<E: From<Error>>(
     }
     let n = rows.rows();
     Ok(Explanation {
-        index: Index::Shapley,
+        index: question.index,
         players: players.to_vec(),
         subsets: None,
         output_names: default_names(m),

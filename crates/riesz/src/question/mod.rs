@@ -1,7 +1,7 @@
 //! Questions: what is asked of a model.
 //!
-//! A [`Question`] says what it means that a player is absent ([`Game`]), who the players are, how much may be evaluated where values
-//! have to be estimated, and the seed. It is plain data: what an explanation is reproduced from, and what is sent to whoever
+//! A [`Question`] says what it means that a player is absent ([`Game`]), which value they get, who the players are, how much may be evaluated where
+//! values have to be estimated, and the seed. It is plain data: what an explanation is reproduced from, and what is sent to whoever
 //! computes it. Front ends make questions from named [`Settings`], so that a setting's name, range, default and help stand in one place.
 
 mod settings;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use settings::{Kind, SETTINGS, Setting, Settings, Source, Subject};
 
 pub use crate::attribution::coalitions::Budget;
-use crate::explanation::{Fact, Provenance};
+use crate::explanation::{Fact, Index, Provenance};
 use crate::game::Game;
 use crate::table::{Column, Groups};
 
@@ -33,14 +33,14 @@ pub enum Estimator {
 pub struct Question {
     /// What it means that a player is absent.
     pub game: Game,
+    /// Which value is asked for.
+    pub index: Index,
     /// The players; `None` for one a column.
     pub players: Option<Groups>,
     /// How a function's values are found.
     pub estimator: Estimator,
-    /// How many coalitions are valued, in games that value any.
+    /// How many coalitions are valued, in games that value any, and the seed of what is drawn.
     pub budget: Budget,
-    /// Seed of everything random.
-    pub seed: u64,
 }
 
 impl Question {
@@ -76,6 +76,12 @@ impl Question {
 impl From<Game> for Question {
     /// For one player a column, within the default budget.
     fn from(game: Game) -> Self {
-        Self { game, players: None, estimator: Estimator::KernelShap, budget: Budget::default(), seed: 0 }
+        Self {
+            game,
+            index: Index::default(),
+            players: None,
+            estimator: Estimator::KernelShap,
+            budget: Budget::default(),
+        }
     }
 }

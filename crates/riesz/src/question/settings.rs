@@ -426,7 +426,7 @@ impl Settings {
             }
             _ => Estimator::KernelShap,
         };
-        Ok(Question { game, players: None, estimator, budget, seed })
+        Ok(Question { estimator, budget, ..game.into() })
     }
 
     /// The game's name, checked against what there is.

@@ -79,7 +79,8 @@ fn answers_alone() {
             continue;
         }
         let estimator = Estimator::Permutation { per_reference: 200 };
-        let question = Question { estimator, seed: 1, ..game.into() };
+        let budget = Budget { seed: 1, ..Budget::default() };
+        let question = Question { estimator, budget, ..game.into() };
         let found = estimate(ask, rows, 0, &question).unwrap();
         let Exactness::Estimated { std_error, .. } = &found.exactness else { panic!("{}", case.name) };
         assert!(std_error.iter().all(|e| *e < 0.03), "{}: {std_error:?}", case.name);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
 use riesz::attribution::permutation::estimate;
 use riesz::explanation::Sampling;
-use riesz::question::Estimator;
+use riesz::question::{Budget, Estimator};
 use riesz::{Background, Exactness, Explanation, Game, Groups, Matrix, Question, Result, Table};
 
 use crate::common::about;
@@ -33,7 +33,9 @@ fn model(x: &Table) -> Result<Matrix> {
 /// The question for so many orders a background row.
 fn along(background: &Background, groups: &Groups, per_reference: usize, seed: u64) -> Question {
     let game = Game::Interventional { background: background.clone() };
-    Question { estimator: Estimator::Permutation { per_reference }, seed, ..about(&game, groups) }
+    let estimator = Estimator::Permutation { per_reference };
+    let budget = Budget { seed, ..Budget::default() };
+    Question { estimator, budget, ..about(&game, groups) }
 }
 
 fn std_error(found: &Explanation) -> &[f64] {
@@ -102,7 +104,7 @@ fn rows_are_estimated_one_by_one_from_the_seed() {
     assert_eq!(all.values[4 * 14..], last.values);
     assert_eq!(std_error(&all)[4 * 14..], *std_error(&last));
     assert_eq!((&all.row_numbers[4..], &last.row_numbers[..]), (&[14][..], &[14][..]));
-    let other = Question { seed: 10, ..settings };
+    let other = along(&background, &groups, 3, 10);
     assert_ne!(estimate(model, &rows, 10, &other).unwrap().values, all.values);
     let Exactness::Estimated { sampling, .. } = all.exactness else { panic!() };
     assert_eq!(sampling, Some(Sampling { evaluations: 9 + 5 + 5 * 9 * 3 * 2 * 6, seed: 9 }));
