@@ -551,7 +551,7 @@ mod _core {
     use super::{Expansion, Explainer, Sample, check, codes, report, svg};
 
     #[pymodule_export]
-    use super::kernel::{FactorKind, factors, kernel, kernel_terms};
+    use super::kernel::{factors, kernel, kernel_help, kernel_terms};
 
     #[pymodule_export]
     use super::discrepancy::{hsic_test, mmd_test, rank_features, witness};
