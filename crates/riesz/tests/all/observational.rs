@@ -370,25 +370,30 @@ fn approximations_near_the_whole() {
     let d = 3;
     let (model, rows) = (model(Kernel::gaussian(&[1.0, 1.2, 1.4]), 40, d), table(400, 4, d));
     let reference = table(50, 80, d);
-    let explain = |approximation| {
+    let game = |approximation| {
         let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.01) };
-        let game = Game::Observational { reference: reference.clone().into(), conditioning };
-        let explainer = Explainer::new(&model, game, None).unwrap();
-        (explainer.explain(&rows).unwrap(), explainer.functionals(&rows, 1).unwrap())
+        Game::Observational { reference: reference.clone().into(), conditioning }
     };
-    let (whole, functional) = explain(Approximation::Exact);
+    let explain = |model: &Expansion, approximation| {
+        Explainer::new(model, game(approximation), None).unwrap().explain(&rows).unwrap()
+    };
+    let functional = |approximation| {
+        Explainer::new(&model, game(approximation), None).unwrap().functionals(&rows, 1).unwrap()
+    };
+    let whole = explain(&model, Approximation::Exact);
     let distance = |found: &Explanation| {
         let pairs = found.values.iter().zip(&whole.values);
         let off: f64 = pairs.map(|(a, b)| (a - b).powi(2)).sum();
         (off / whole.values.iter().map(|v| v * v).sum::<f64>()).sqrt()
     };
-    let (all, same) = explain(Approximation::Landmarks(80));
+    let all = explain(&model, Approximation::Landmarks(80));
     assert!(distance(&all) < 1e-5, "{}", distance(&all));
-    assert!(same.data().iter().zip(functional.data()).all(|(a, b)| (a - b).abs() < 1e-5));
+    let [one, other] = [Approximation::Exact, Approximation::Landmarks(80)].map(functional);
+    assert!(largest_difference(one.data(), other.data()) < 1e-5);
     for steps in
         [[5, 20, 60].map(Approximation::Landmarks), [30, 300, 3000].map(Approximation::RandomFeatures)]
     {
-        let found = steps.map(|step| explain(step).0);
+        let found = steps.map(|step| explain(&model, step));
         let off = [distance(&found[0]), distance(&found[1]), distance(&found[2])];
         assert!(off[0] > off[1] && off[1] > off[2] && off[2] < 0.05, "{off:?}");
         assert!(
@@ -406,12 +411,8 @@ fn approximations_near_the_whole() {
         }
         .into();
         let model = Expansion { kernel, ..model.clone() };
-        let explain = |approximation| {
-            let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.01) };
-            let game = Game::Observational { reference: reference.clone().into(), conditioning };
-            Explainer::new(&model, game, None).unwrap().explain(&rows).unwrap()
-        };
-        let (whole, near) = (explain(Approximation::Exact), explain(Approximation::RandomFeatures(4000)));
+        let whole = explain(&model, Approximation::Exact);
+        let near = explain(&model, Approximation::RandomFeatures(4000));
         let size = whole.values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
         assert!(
             whole.values.iter().zip(&near.values).all(|(a, b)| (a - b).abs() < 0.1 * size),
@@ -424,9 +425,8 @@ fn approximations_near_the_whole() {
     for (approximation, culprit) in
         [(Approximation::RandomFeatures(9), "use landmarks"), (Approximation::Landmarks(0), "landmarks = 0")]
     {
-        let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.01) };
-        let game = Game::Observational { reference: reference.clone().into(), conditioning };
-        assert!(Explainer::new(&model, game, None).err().unwrap().to_string().contains(culprit));
+        let explainer = Explainer::new(&model, game(approximation), None);
+        assert!(explainer.err().unwrap().to_string().contains(culprit));
     }
 }
 
