@@ -8,7 +8,6 @@ __all__ = [
     "Expansion",
     "Explainer",
     "Explanation",
-    "FactorKind",
     "GaussianProcessClassifierFit",
     "GaussianProcessFit",
     "Question",
@@ -22,6 +21,7 @@ __all__ = [
     "functionals",
     "hsic_test",
     "kernel",
+    "kernel_help",
     "kernel_logistic_regression",
     "kernel_ridge",
     "kernel_shap",
@@ -45,20 +45,9 @@ _Options = tuple[str, list[tuple[str, list[int]]] | None, bool, int, int]
 # A scale and factors, each by its kind, its columns and its arguments.
 _Term = tuple[float, list[tuple[str, list[int], list[tuple[str, list[float]]]]]]
 
-@final
-class FactorKind:
-    @property
-    def names(self) -> list[str]: ...
-    @property
-    def python(self) -> str: ...
-    @property
-    def usage(self) -> str: ...
-    @property
-    def formula(self) -> str: ...
-    @property
-    def arguments(self) -> list[tuple[str, str, float]]: ...
-
-def factors() -> list[FactorKind]: ...
+# Name, class, and arguments: name, name in the class, default there.
+def factors() -> list[tuple[str, str, list[tuple[str, str, float]]]]: ...
+def kernel_help() -> str: ...
 def kernel(terms: list[_Term]) -> str: ...
 def kernel_terms(json: str) -> list[_Term]: ...
 

@@ -39,9 +39,9 @@ __all__ = [
 Scalars = float | Sequence[float]
 Columns = Sequence[int | str] | None
 
-#: What the library says of every kind of factor: its class here, and its arguments with their names here.
-_KINDS = {kind.names[0]: kind for kind in _core.factors()}
-_NAMES = {kind.python: name for name, kind in _KINDS.items()}
+#: The class of every kind of factor that the library has, and what it takes: its name there and here, and its default.
+_CLASSES = {kind: own for kind, own, _ in _core.factors()}
+_ARGUMENTS = {kind: arguments for kind, _, arguments in _core.factors()}
 #: The kinds of which the Matérn kernel is a family.
 _MATERN = {0.5: "laplacian", 1.5: "matern32", 2.5: "matern52", float("inf"): "rbf"}
 
@@ -54,13 +54,13 @@ class Kernel:
         given = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # a dataclass
         columns, kind = _positions(given.pop("columns"), names), self._kind()
         arguments = [(name, _numbers(name, value)) for name, value in given.items() if name != "nu"]
-        if any(name == "ard" for name, _, _ in _KINDS[kind].arguments):
+        if any(name == "ard" for name, _, _ in _ARGUMENTS[kind]):
             # Tuned one by one if they were given one by one.
             arguments.append(("ard", [float(np.ndim(given["length_scale"]) > 0)]))
         return [(1.0, [(kind, columns, arguments)])]
 
     def _kind(self) -> str:
-        return _NAMES[type(self).__name__]
+        return next(kind for kind, own in _CLASSES.items() if own == type(self).__name__)
 
     def _to_json(self, names: Sequence[str]) -> str:
         terms = [(scale, factors) for scale, factors in self._terms(names) if scale != 0]
@@ -156,13 +156,13 @@ def _from_json(text: str, names: Sequence[str]) -> Kernel:
 
 
 def _factor(kind: str, columns: list[int], values: dict[str, list[float]], names: Sequence[str]) -> Kernel:
-    own = globals()[_KINDS[kind].python]
+    own = globals()[_CLASSES[kind]]
     arguments: dict[str, Any] = {}
     if kind == _MATERN[0.5] and values["isotropic"] == [1.0]:
         own, arguments["isotropic"] = Matern, True
     if own is Matern:
         arguments["nu"] = next(nu for nu, name in _MATERN.items() if name == kind)
-    for name, python, _ in _KINDS[kind].arguments:
+    for name, python, _ in _ARGUMENTS[kind]:
         if python:
             one = len(set(values[name])) == 1 and not (python == "length_scale" and values.get("ard") == [1.0])
             arguments[python] = type(getattr(own, python))(values[name][0]) if one else values[name]

@@ -9,31 +9,20 @@ use crate::refuse;
 /// A scale and factors, each by its kind, its columns and its arguments.
 type Written = (f64, Vec<(String, Vec<usize>, Vec<(String, Vec<f64>)>)>);
 
-/// What the library says of a kind of factor.
-#[pyclass(frozen, get_all, module = "riesz._core")]
-pub(crate) struct FactorKind {
-    /// Its names in expressions.
-    names: Vec<&'static str>,
-    /// Its class in `riesz.kernels`.
-    python: &'static str,
-    /// How an expression writes it, with its defaults there.
-    usage: String,
-    formula: &'static str,
-    /// The name of each argument, its name in the class (empty where it has none), and its default there.
-    arguments: Vec<(&'static str, &'static str, f64)>,
+/// The name of an argument, its name in the class (empty where it has none), and its default there.
+type Argument = (&'static str, &'static str, f64);
+
+/// Every kind of factor: its name, its class in `riesz.kernels`, and its arguments.
+#[pyfunction]
+pub(crate) fn factors() -> Vec<(&'static str, &'static str, Vec<Argument>)> {
+    let arguments = |one: &Declaration| one.arguments.iter().map(|a| (a.name, a.python, a.default)).collect();
+    registry().map(|one| (one.names[0], one.python, arguments(one))).collect()
 }
 
-/// Every kind of factor.
+/// How expressions write kernels.
 #[pyfunction]
-pub(crate) fn factors() -> Vec<FactorKind> {
-    let kind = |one: &Declaration| FactorKind {
-        names: one.names.to_vec(),
-        python: one.python,
-        usage: one.usage(),
-        formula: one.formula,
-        arguments: one.arguments.iter().map(|a| (a.name, a.python, a.default)).collect(),
-    };
-    registry().map(kind).collect()
+pub(crate) fn kernel_help() -> String {
+    riesz::kernel::help()
 }
 
 /// A sum of products in riesz's JSON form.

@@ -446,7 +446,7 @@ mod _core {
     use super::{Expansion, Explainer, Question, Sample, Settings, codes};
 
     #[pymodule_export]
-    use super::kernel::{FactorKind, factors, kernel, kernel_terms};
+    use super::kernel::{factors, kernel, kernel_help, kernel_terms};
 
     #[pymodule_export]
     use super::discrepancy::{TestResult, hsic_test, mmd_test, rank_features, witness};

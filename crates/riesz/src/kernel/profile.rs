@@ -11,8 +11,6 @@ use crate::simd::{Simd, exp_neg};
 
 /// A function of the scaled distance `r ≥ 0`, 1 at 0 and falling.
 pub(crate) trait Shape: Copy {
-    /// What it says of itself as a factor.
-    const DECLARATION: &'static Declaration;
     /// Whether the product over columns is the profile of the joint distance.
     const RADIAL: bool = false;
     /// The value at distance `r`.
@@ -35,18 +33,31 @@ pub(crate) trait Shape: Copy {
 }
 
 macro_rules! profiles {
-    ($($(#[$doc:meta])* $variant:ident $({ $($field:ident),* })? = $shape:ident;)*) => {
+    ($($(#[$doc:meta])* $variant:ident $({ $($field:ident),* })? = $shape:ident: $python:literal, $formula:literal, $names:expr, $own:expr;)*) => {
         /// How similarity falls with the scaled distance `r = |u - v| / lengthscale`.
         #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "profile", rename_all = "snake_case")]
         pub enum Profile { $($(#[$doc])* $variant $({ $(#[doc = "Shape parameter, > 0."] $field: f64),* })?,)* }
 
-        /// What every profile says of itself.
+        /// What every profile says of itself as a factor.
         pub(super) const PROFILES: &[&Declaration] = &[$($shape::DECLARATION),*];
+
+        $(impl $shape {
+            const DECLARATION: &'static Declaration = &Declaration {
+                names: &$names,
+                python: $python,
+                formula: $formula,
+                categorical: false,
+                arguments: &$own,
+                make: |columns, values| {
+                    make(Profile::$variant $({ $($field: values.number(stringify!($field))),* })?, columns, values)
+                },
+            };
+        })*
 
         impl Profile {
             /// What it says of itself as a factor.
-            pub fn declaration(&self) -> &'static Declaration {
+            pub(super) fn declaration(&self) -> &'static Declaration {
                 match self { $(Self::$variant { .. } => $shape::DECLARATION,)* }
             }
 
@@ -82,17 +93,18 @@ macro_rules! profiles {
 
 profiles! {
     /// `exp(-r²/2)`, the RBF kernel.
-    Gaussian = GaussianShape;
+    Gaussian = GaussianShape: "RBF", "exp(-r²/2)", ["rbf", "gaussian"], [LENGTHSCALE, ARD, ISOTROPIC];
     /// `exp(-r)`: the Laplacian kernel; per column also the Matérn 1/2 kernel.
-    Exponential = ExponentialShape;
+    Exponential = ExponentialShape: "Laplacian", "exp(-r)", ["laplacian", "exponential", "matern12"], [LENGTHSCALE, ARD, ISOTROPIC];
     /// `(1 + √3 r) exp(-√3 r)`.
-    Matern32 = Matern32Shape;
+    Matern32 = Matern32Shape: "Matern", "(1 + √3 r) exp(-√3 r)", ["matern32"], [LENGTHSCALE, ARD, ISOTROPIC_AT_FIRST];
     /// `(1 + √5 r + 5r²/3) exp(-√5 r)`.
-    Matern52 = Matern52Shape;
+    Matern52 = Matern52Shape: "Matern", "(1 + √5 r + 5r²/3) exp(-√5 r)", ["matern52"], [LENGTHSCALE, ARD, ISOTROPIC_AT_FIRST];
     /// `(1 + r²/(2α))^-α`.
-    RationalQuadratic { alpha } = RationalQuadraticShape;
+    RationalQuadratic { alpha } = RationalQuadraticShape:
+        "RationalQuadratic", "(1 + r²/(2α))^-α", ["rq", "rational_quadratic"], [LENGTHSCALE, ALPHA, ARD, ISOTROPIC_AT_FIRST];
     /// `1 / (1 + r²)`.
-    Cauchy = CauchyShape;
+    Cauchy = CauchyShape: "Cauchy", "1 / (1 + r²)", ["cauchy"], [LENGTHSCALE, ARD, ISOTROPIC];
 }
 pub(crate) use with_shape;
 
@@ -108,16 +120,7 @@ fn student(degrees: u32, random: &mut Random) -> f64 {
 #[derive(Clone, Copy)]
 pub(crate) struct GaussianShape;
 impl Shape for GaussianShape {
-    const DECLARATION: &'static Declaration = &Declaration {
-        names: &["rbf", "gaussian"],
-        python: "RBF",
-        formula: "exp(-r²/2)",
-        categorical: false,
-        arguments: &[LENGTHSCALE, ARD, ISOTROPIC],
-        make: |columns, values| make(Profile::Gaussian, columns, values),
-    };
     const RADIAL: bool = true;
-
     #[inline(always)]
     fn at_distance<V: Simd>(self, r: f64) -> f64 {
         exp_neg::<V>(-0.5 * (r * r))
@@ -137,15 +140,6 @@ impl Shape for GaussianShape {
 #[derive(Clone, Copy)]
 pub(crate) struct ExponentialShape;
 impl Shape for ExponentialShape {
-    const DECLARATION: &'static Declaration = &Declaration {
-        names: &["laplacian", "exponential", "matern12"],
-        python: "Laplacian",
-        formula: "exp(-r)",
-        categorical: false,
-        arguments: &[LENGTHSCALE, ARD, ISOTROPIC],
-        make: |columns, values| make(Profile::Exponential, columns, values),
-    };
-
     #[inline(always)]
     fn at_distance<V: Simd>(self, r: f64) -> f64 {
         exp_neg::<V>(-r)
@@ -164,15 +158,6 @@ const SQRT_5: f64 = 2.236_067_977_499_79;
 #[derive(Clone, Copy)]
 pub(crate) struct Matern32Shape;
 impl Shape for Matern32Shape {
-    const DECLARATION: &'static Declaration = &Declaration {
-        names: &["matern32"],
-        python: "Matern",
-        formula: "(1 + √3 r) exp(-√3 r)",
-        categorical: false,
-        arguments: &[LENGTHSCALE, ARD, ISOTROPIC_AT_FIRST],
-        make: |columns, values| make(Profile::Matern32, columns, values),
-    };
-
     #[inline(always)]
     fn at_distance<V: Simd>(self, r: f64) -> f64 {
         let q = SQRT_3 * r;
@@ -191,15 +176,6 @@ impl Shape for Matern32Shape {
 #[derive(Clone, Copy)]
 pub(crate) struct Matern52Shape;
 impl Shape for Matern52Shape {
-    const DECLARATION: &'static Declaration = &Declaration {
-        names: &["matern52"],
-        python: "Matern",
-        formula: "(1 + √5 r + 5r²/3) exp(-√5 r)",
-        categorical: false,
-        arguments: &[LENGTHSCALE, ARD, ISOTROPIC_AT_FIRST],
-        make: |columns, values| make(Profile::Matern52, columns, values),
-    };
-
     #[inline(always)]
     fn at_distance<V: Simd>(self, r: f64) -> f64 {
         let q = SQRT_5 * r;
@@ -227,17 +203,6 @@ pub(crate) struct RationalQuadraticShape {
     pub(crate) alpha: f64,
 }
 impl Shape for RationalQuadraticShape {
-    const DECLARATION: &'static Declaration = &Declaration {
-        names: &["rq", "rational_quadratic"],
-        python: "RationalQuadratic",
-        formula: "(1 + r²/(2α))^-α",
-        categorical: false,
-        arguments: &[LENGTHSCALE, ALPHA, ARD, ISOTROPIC_AT_FIRST],
-        make: |columns, values| {
-            make(Profile::RationalQuadratic { alpha: values.number(ALPHA.name) }, columns, values)
-        },
-    };
-
     #[inline(always)]
     fn at_distance<V: Simd>(self, r: f64) -> f64 {
         self.at_square::<V>(r * r)
@@ -259,15 +224,6 @@ impl Shape for RationalQuadraticShape {
 #[derive(Clone, Copy)]
 pub(crate) struct CauchyShape;
 impl Shape for CauchyShape {
-    const DECLARATION: &'static Declaration = &Declaration {
-        names: &["cauchy"],
-        python: "Cauchy",
-        formula: "1 / (1 + r²)",
-        categorical: false,
-        arguments: &[LENGTHSCALE, ARD, ISOTROPIC],
-        make: |columns, values| make(Profile::Cauchy, columns, values),
-    };
-
     #[inline(always)]
     fn at_distance<V: Simd>(self, r: f64) -> f64 {
         1.0 / (1.0 + r * r)
