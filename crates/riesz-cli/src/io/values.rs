@@ -6,7 +6,7 @@ use std::path::Path;
 use riesz::error::listed;
 pub use riesz::format::values::recognises;
 use riesz::format::values::{Note, Reader, header, numbers};
-use riesz::{Explanation, Table};
+use riesz::Explanation;
 
 use crate::args::Format;
 use crate::console::Console;
