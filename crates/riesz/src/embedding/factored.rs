@@ -45,8 +45,8 @@ pub(crate) struct System {
     trace: f64,
 }
 
-/// Rows at which embeddings are asked for, whatever is given.
-pub(crate) struct Asked {
+/// Rows that embeddings are conditioned on, whatever of them is given.
+pub(crate) struct Conditions {
     rows: Table,
     /// By block, the kernel's factor between them and the basis, or what they add to the arguments of features.
     kept: Option<Vec<Vec<f64>>>,
@@ -114,13 +114,13 @@ impl FactoredMeans {
     }
 
     /// Prepares rows, for all sets of blocks.
-    pub(crate) fn ask(&self, rows: Table, stop: &AtomicBool) -> Result<Asked> {
+    pub(crate) fn conditions(&self, rows: Table, stop: &AtomicBool) -> Result<Conditions> {
         let kept = match &self.basis {
             Basis::Rows(_) => self.learnt.kernel.kept(&self.learnt.rows, &rows, stop)?,
             Basis::Landmarks(landmarks) => self.learnt.kernel.kept(landmarks, &rows, stop)?,
             Basis::Features(frequencies) => Some(frequencies.arguments(&rows)),
         };
-        Ok(Asked { rows, kept })
+        Ok(Conditions { rows, kept })
     }
 
     /// Factors the system of some blocks.
@@ -215,24 +215,24 @@ impl FactoredMeans {
     /// What the system of some blocks is solved for, size × rows; returns the lengths, by row, that rounding of it is relative to.
     pub(crate) fn right(
         &self,
-        asked: &Asked,
+        at: &Conditions,
         given: &[bool],
         system: &System,
         out: &mut [f64],
         stop: &AtomicBool,
     ) -> Result<Vec<f64>> {
         let (size, Learnt { rows, weights, kernel, .. }) = (self.size(), &self.learnt);
-        let kept = asked.kept.as_deref();
+        let kept = at.kept.as_deref();
         match &self.basis {
             Basis::Rows(_) => {
-                kernel.between(kept, given, rows, &asked.rows, out);
+                kernel.between(kept, given, rows, &at.rows, out);
                 for column in out.chunks_exact_mut(size) {
                     column.iter_mut().zip(weights).for_each(|(v, w)| *v *= w.sqrt());
                 }
             }
             Basis::Landmarks(landmarks) => {
-                kernel.between(kept, given, landmarks, &asked.rows, out);
-                stop::in_parts(asked.rows.rows(), size * size, stop, |part| {
+                kernel.between(kept, given, landmarks, &at.rows, out);
+                stop::in_parts(at.rows.rows(), size * size, stop, |part| {
                     let part = &mut out[part.start * size..part.end * size];
                     sequential::solve_lower_in_place(&system.whitening, size, part);
                 })?;
@@ -243,7 +243,7 @@ impl FactoredMeans {
         }
         let mut lengths: Vec<f64> = out.chunks_exact(size).map(|v| dot(v, v).sqrt()).collect();
         let trace = if self.exact() { system.trace } else { 1.0 };
-        if let Some(reach) = kernel.reach(given, trace, &asked.rows) {
+        if let Some(reach) = kernel.reach(given, trace, &at.rows) {
             lengths.iter_mut().zip(reach).for_each(|(length, reach)| *length = length.max(reach));
         }
         Ok(lengths)
@@ -323,7 +323,7 @@ impl FactoredMeans {
     }
 }
 
-impl Asked {
+impl Conditions {
     /// The products of the given blocks' factors between reference rows and rows, where they are kept.
     pub(crate) fn plain(&self, given: &[bool], out: &mut [f64]) {
         multiply(&split(self.kept.as_deref().unwrap_or_default(), given, true), 0..out.len(), out);

@@ -41,7 +41,7 @@ use crate::kernel::Kernel;
 use crate::linalg::{Matrix, dot};
 use crate::random::Random;
 use crate::table::Table;
-pub(crate) use factored::{Asked, FactoredMeans, System};
+pub(crate) use factored::{Conditions, FactoredMeans, System};
 pub(crate) use iterative::{IterativeMeans, RightSides, Solved};
 pub(crate) use kernel::{BlockKernel, Products, kept, multiply, split};
 pub use ridge::leave_one_out;
@@ -199,17 +199,12 @@ impl ConditionalMeans {
     /// O(n²) a row and step. The sum over rows b of weights times `f(x_b)` estimates the mean of f.
     ///
     /// # Errors
-    /// Those of [`Table::conform`]; [`Error::Shape`] unless `given` has a word a block; [`Error::NotPositiveDefinite`] for a ridge that is too
+    /// Those of [`Table::conform`]; [`Error::Parameter`] unless `given` has a word a block; [`Error::NotPositiveDefinite`] for a ridge that is too
     /// small; [`Error::NotConverged`] for conjugate gradients; [`Error::Interrupted`] soon after `stop` becomes true.
     pub fn weights(&self, given: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
         if given.len() != self.learnt().blocks {
-            return Err(Error::Shape {
-                what: "the list of what is given".into(),
-                unit: "words",
-                expected: self.learnt().blocks,
-                found: given.len(),
-                why: "one a block of columns".into(),
-            });
+            let allowed = format!("one word a block of columns, of which there are {}", self.learnt().blocks);
+            return Err(Error::parameter("length of what is given", given.len(), allowed));
         }
         let mut system = System::default();
         if let Solver::Factored(means) = &self.solver {
@@ -223,7 +218,7 @@ impl ConditionalMeans {
         let Learnt { rows, weights, kernel, .. } = self.learnt();
         let x = x.conform(rows.columns())?;
         let (n, count, u) = (rows.rows(), x.rows(), f64::EPSILON / 2.0);
-        if !given.contains(&true) {
+        if count == 0 || !given.contains(&true) {
             let all = weights.iter().flat_map(|w| std::iter::repeat_n(*w, count)).collect();
             return Ok(Weights { matrix: Matrix::from_row_major(n, count, all), error: vec![0.0; count] });
         }
@@ -232,8 +227,8 @@ impl ConditionalMeans {
         let (mut matrix, mut error) = match &self.solver {
             Solver::Factored(means) => {
                 let mut solved = vec![0.0; means.size() * count];
-                let asked = means.ask(x, stop)?;
-                let right = means.right(&asked, given, system, &mut solved, stop)?;
+                let at = means.conditions(x, stop)?;
+                let right = means.right(&at, given, system, &mut solved, stop)?;
                 means.solve(system, &mut solved, stop)?;
                 let lengths = solved.chunks_exact(means.size()).map(|s| dot(s, s).sqrt());
                 let stretch = largest * means.stretch(system);

@@ -117,6 +117,7 @@ fn weights_given_any_blocks_are_those_of_the_definition() {
                         assert!((sum - 1.0).abs() < 1e-12);
                     }
                 }
+                assert_eq!(means.weights(&[true; 3], &x.select_rows(&[]), &GO_ON).unwrap().matrix.cols(), 0);
                 let nothing = means.weights(&[false; 3], &x, &GO_ON).unwrap();
                 assert!((0..n).all(|b| (nothing.matrix[(b, 2)] - raw[b] / total).abs() < 1e-16));
             }

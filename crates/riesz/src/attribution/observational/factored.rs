@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::bounds::{AveragedAt, WeightsAt, by_factors, by_outputs, norm, rounding};
 use super::{Averaged, ObservationalGame, Product, Valuation};
 use crate::attribution::coalitions::Coalition;
-use crate::embedding::{Asked, FactoredMeans, Products, System, kept, multiply, split};
+use crate::embedding::{Conditions, FactoredMeans, Products, System, kept, multiply, split};
 use crate::error::Result;
 use crate::expansion::Expansion;
 use crate::linalg::{dot, sequential};
@@ -52,8 +52,8 @@ pub(super) struct FactoredRows<'e, 'm> {
     game: &'e ObservationalGame<'m>,
     means: &'e FactoredMeans,
     count: usize,
-    asked: Asked,
-    /// For each product and each player, the factor between support points and rows; `None` if `asked` has it.
+    at: Conditions,
+    /// For each product and each player, the factor between support points and rows; `None` if `at` has it.
     present: Vec<Option<Vec<Vec<f64>>>>,
 }
 
@@ -85,8 +85,8 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
                 products.iter().zip(&game.absent).map(of).collect::<Result<_>>()?
             }
         };
-        let asked = means.ask(rows.clone(), &game.stop)?;
-        Ok(Self { game, means, count: rows.rows(), asked, present })
+        let at = means.conditions(rows.clone(), &game.stop)?;
+        Ok(Self { game, means, count: rows.rows(), at, present })
     }
 
     /// Factors the coalition's system, and puts what it is solved for into `weights`; returns its lengths, by row.
@@ -94,7 +94,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         let (means, present, stop) = (self.means, coalition.present(), &self.game.stop);
         means.prepare(present, &mut memory.system, stop)?;
         memory.weights.resize(means.size() * self.count, 0.0);
-        means.right(&self.asked, present, &memory.system, &mut memory.weights, stop)
+        means.right(&self.at, present, &memory.system, &mut memory.weights, stop)
     }
 
     /// Adds `weight` times the coalition's functional: `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b` at `out[i + n r]`.
@@ -325,7 +325,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         memory.present.resize(self.game.model.points.rows() * self.count, 0.0);
         match &self.present[t] {
             // The embedding's factors are the model's, and its reference rows the support points.
-            None => self.asked.plain(present, &mut memory.present),
+            None => self.at.plain(present, &mut memory.present),
             Some(own) => multiply(&split(own, present, true), 0..memory.present.len(), &mut memory.present),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::normal::{GivenNormal, Normal};
-use crate::embedding::{Asked, ConditionalMeans, FactoredMeans, Solver, System};
+use crate::embedding::{ConditionalMeans, Conditions, FactoredMeans, Solver, System};
 use crate::error::{Error, Result};
 use crate::game::{Conditional, Game, Reference};
 use crate::linalg::dot;
@@ -47,7 +47,7 @@ enum SourceGiven<'f> {
 /// A row, and what a coalition needs of it.
 pub(crate) struct Known {
     pub(crate) x: Vec<f64>,
-    asked: Option<Asked>,
+    at: Option<Conditions>,
 }
 
 /// Weighted rows that stand for a coalition at a row.
@@ -103,14 +103,14 @@ impl Filling {
 
     /// Prepares a row, for all coalitions.
     pub(crate) fn know(&self, x: Vec<f64>, stop: &AtomicBool) -> Result<Known> {
-        let asked = match &self.source {
+        let at = match &self.source {
             Source::Embedding(means) => {
                 let columns = means.learnt.rows.columns().to_vec();
-                Some(means.ask(Table::from_column_major(columns, 1, x.clone())?, stop)?)
+                Some(means.conditions(Table::from_column_major(columns, 1, x.clone())?, stop)?)
             }
             Source::Background | Source::Normal { .. } => None,
         };
-        Ok(Known { x, asked })
+        Ok(Known { x, at })
     }
 
     /// Prepares a coalition of players.
@@ -143,16 +143,16 @@ impl FillingGiven<'_> {
             (0..x.len()).map(|j| if self.present[j] { x[j] } else { other[j] }).collect()
         };
         let rows = || reference.rows.iter().map(|row| mix(row)).collect();
-        Ok(match (&self.source, &row.asked) {
+        Ok(match (&self.source, &row.at) {
             (SourceGiven::Normal { normal, draws }, _) => Mixtures {
                 rows: normal.draw(x, *draws, random),
                 weights: vec![1.0 / *draws as f64; *draws],
                 drawn: true,
                 error: 0.0,
             },
-            (SourceGiven::Embedding { means, system }, Some(asked)) => {
+            (SourceGiven::Embedding { means, system }, Some(at)) => {
                 let mut solved = vec![0.0; means.size()];
-                let right = means.right(asked, &self.players, system, &mut solved, stop)?;
+                let right = means.right(at, &self.players, system, &mut solved, stop)?;
                 means.solve(system, &mut solved, stop)?;
                 let units = means.learnt.kernel.units(x.len());
                 let error = means.solution_error(system, right[0], dot(&solved, &solved).sqrt(), units);

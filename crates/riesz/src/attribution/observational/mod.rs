@@ -276,9 +276,11 @@ impl<'m> ObservationalGame<'m> {
 
     /// What was done, where so many proper coalitions were valued, none of them off by more than `off`.
     fn run(&self, coalitions: usize, off: f64) -> Vec<Fact> {
+        let tied = self.means.learnt().kernel.factors().is_none();
+        let family = if tied { ", taken to the columns that are given" } else { "" };
         let mut facts = vec![
             Fact::new("riesz", env!("CARGO_PKG_VERSION")),
-            Fact::new("conditioning kernel", self.means.kernel().formula()),
+            Fact::new("conditioning kernel", self.means.kernel().formula() + family),
             Fact::measured("ridge", self.means.ridge()),
             Fact::new("approximation", self.means.approximation()),
             Fact::new("coalitions valued", coalitions + 2),
