@@ -7,13 +7,14 @@ from numpy.typing import NDArray
 __all__ = [
     "Expansion",
     "Explainer",
-    "GaussianProcessClassifierFit",
-    "GaussianProcessFit",
     "Sample",
+    "Tuned",
     "__version__",
     "check",
     "codes",
     "functionals",
+    "gaussian_process",
+    "gaussian_process_classifier",
     "hsic_test",
     "kernel_logistic_regression",
     "kernel_ridge",
@@ -47,7 +48,14 @@ class Expansion:
     ) -> Expansion: ...
     @staticmethod
     def from_bytes(bytes: bytes) -> Expansion: ...
-    def to_bytes(self) -> bytes: ...
+    def to_bytes(self, posterior: bool) -> bytes: ...
+    @property
+    def has_posterior(self) -> bool: ...
+    @property
+    def classes(self) -> list[str]: ...
+    def std(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def covariance(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def sample(self, rows: NDArray[np.float64], draws: int, seed: int) -> NDArray[np.float64]: ...
     def predict(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
     @property
     def feature_names(self) -> list[str]: ...
@@ -183,54 +191,38 @@ def report(json: bytes, title: str) -> str: ...
 def svg(json: bytes, plot: str, output: int, row: int, max_display: int) -> str: ...
 
 @final
-class GaussianProcessFit:
-    def __new__(
-        cls,
-        kernel: str,
-        names: list[str],
-        x: NDArray[np.float64],
-        y: NDArray[np.float64],
-        noise: float,
-        tune_kernel: bool,
-        tune_noise: bool,
-        normalize_y: bool,
-        restarts: int,
-        seed: int,
-    ) -> GaussianProcessFit: ...
+class Tuned:
     @property
     def model(self) -> Expansion: ...
     @property
     def log_marginal_likelihood(self) -> float: ...
     @property
-    def noise(self) -> float: ...
+    def noise(self) -> float | None: ...
     @property
     def warnings(self) -> list[str]: ...
-    @property
-    def target_scale(self) -> list[float]: ...
-    def std(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
-    def covariance(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
 
-@final
-class GaussianProcessClassifierFit:
-    def __new__(
-        cls,
-        kernel: str,
-        names: list[str],
-        x: NDArray[np.float64],
-        labels: list[int],
-        classes: list[str],
-        tune: bool,
-        restarts: int,
-        seed: int,
-    ) -> GaussianProcessClassifierFit: ...
-    @property
-    def model(self) -> Expansion: ...
-    @property
-    def log_marginal_likelihood(self) -> float: ...
-    @property
-    def warnings(self) -> list[str]: ...
-    def probabilities(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
-
+def gaussian_process(
+    kernel: str,
+    names: list[str],
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    noise: float,
+    tune_kernel: bool,
+    tune_noise: bool,
+    normalize_y: bool,
+    restarts: int,
+    seed: int,
+) -> Tuned: ...
+def gaussian_process_classifier(
+    kernel: str,
+    names: list[str],
+    x: NDArray[np.float64],
+    labels: list[int],
+    classes: list[str],
+    tune: bool,
+    restarts: int,
+    seed: int,
+) -> Tuned: ...
 def kernel_ridge(
     kernel: str,
     names: list[str],

@@ -47,7 +47,7 @@ fn every_case() {
         let coef = Matrix::from_row_major(case.coef.len(), m, case.coef.concat());
         let points = Table::from_rows(&case.points).unwrap();
         let model = Expansion::new(case.kernel, points, coef, case.intercept).unwrap();
-        place.write("m.riesz", to_bytes(&SavedModel { model, groups: None }).unwrap());
+        place.write("m.riesz", to_bytes(&SavedModel { model, covariance: None, groups: None }).unwrap());
         place.write("rows.csv", csv_text(&case.rows));
         let options = match &case.background {
             None => String::new(),
