@@ -8,17 +8,18 @@ __all__ = [
     "Expansion",
     "Explainer",
     "Explanation",
-    "GaussianProcessClassifierFit",
-    "GaussianProcessFit",
     "Question",
     "Sample",
     "Settings",
     "TestResult",
+    "Tuned",
     "UnsupportedModelError",
     "__version__",
     "codes",
     "factors",
     "functionals",
+    "gaussian_process",
+    "gaussian_process_classifier",
     "hsic_test",
     "kernel",
     "kernel_help",
@@ -64,7 +65,14 @@ class Expansion:
     ) -> Expansion: ...
     @staticmethod
     def from_bytes(bytes: bytes) -> Expansion: ...
-    def to_bytes(self) -> bytes: ...
+    def to_bytes(self, posterior: bool) -> bytes: ...
+    @property
+    def has_posterior(self) -> bool: ...
+    @property
+    def classes(self) -> list[str]: ...
+    def std(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def covariance(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def sample(self, rows: NDArray[np.float64], draws: int, seed: int) -> NDArray[np.float64]: ...
     def predict(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
     @property
     def feature_names(self) -> list[str]: ...
@@ -263,54 +271,38 @@ def rank_features(
 def codes(levels: list[str], cells: list[str | float]) -> list[int | None]: ...
 
 @final
-class GaussianProcessFit:
-    def __new__(
-        cls,
-        kernel: str,
-        names: list[str],
-        x: NDArray[np.float64],
-        y: NDArray[np.float64],
-        noise: float,
-        tune_kernel: bool,
-        tune_noise: bool,
-        normalize_y: bool,
-        restarts: int,
-        seed: int,
-    ) -> GaussianProcessFit: ...
+class Tuned:
     @property
     def model(self) -> Expansion: ...
     @property
     def log_marginal_likelihood(self) -> float: ...
     @property
-    def noise(self) -> float: ...
+    def noise(self) -> float | None: ...
     @property
     def warnings(self) -> list[str]: ...
-    @property
-    def target_scale(self) -> list[float]: ...
-    def std(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
-    def covariance(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
 
-@final
-class GaussianProcessClassifierFit:
-    def __new__(
-        cls,
-        kernel: str,
-        names: list[str],
-        x: NDArray[np.float64],
-        labels: list[int],
-        classes: list[str],
-        tune: bool,
-        restarts: int,
-        seed: int,
-    ) -> GaussianProcessClassifierFit: ...
-    @property
-    def model(self) -> Expansion: ...
-    @property
-    def log_marginal_likelihood(self) -> float: ...
-    @property
-    def warnings(self) -> list[str]: ...
-    def probabilities(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
-
+def gaussian_process(
+    kernel: str,
+    names: list[str],
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    noise: float,
+    tune_kernel: bool,
+    tune_noise: bool,
+    normalize_y: bool,
+    restarts: int,
+    seed: int,
+) -> Tuned: ...
+def gaussian_process_classifier(
+    kernel: str,
+    names: list[str],
+    x: NDArray[np.float64],
+    labels: list[int],
+    classes: list[str],
+    tune: bool,
+    restarts: int,
+    seed: int,
+) -> Tuned: ...
 def kernel_ridge(
     kernel: str,
     names: list[str],

@@ -21,7 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from . import _core
 from . import kernels as rk
 from ._data import is_whole, numbered
-from ._expansion import Expansion
+from ._expansion import Expansion, spread
 from ._imported import Read
 
 __all__ = [
@@ -182,6 +182,17 @@ class _Classifier(ClassifierMixin, _KernelMachine):
         """The predicted classes."""
         check_is_fitted(self)
         return self.classes_[self.expansion_._core.classify(_rows(self, X))]
+
+
+class _Probable:
+    """What the classifiers share that know probabilities."""
+
+    expansion_: Expansion
+
+    def predict_proba(self, X):
+        """Class probabilities, (rows, classes); of Gaussian processes averaged over the posterior of the latent functions."""
+        check_is_fitted(self)
+        return self.expansion_._core.probabilities(_rows(self, X))
 
 
 class _Protecting:
@@ -373,7 +384,7 @@ class SVC(_Classifier):
         return out[:, 0] if len(self.classes_) == 2 else _ovr_decision_function(out < 0, -out, len(self.classes_))
 
 
-class KernelLogisticRegression(_Protecting, _Classifier):
+class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
     """Kernel logistic regression, binary and multinomial:
     ``min_f Σ_i w_i log loss(y_i, f(x_i)) + alpha/2 |f|²`` with an intercept that is not penalised, and if features are protected
     ``+ protect_strength / n Σ φ²`` over their Shapley values.
@@ -462,11 +473,6 @@ class KernelLogisticRegression(_Protecting, _Classifier):
         out = self._outputs(X)
         return out[:, 0] if len(self.classes_) == 2 else out
 
-    def predict_proba(self, X):
-        """Class probabilities, (rows, classes)."""
-        check_is_fitted(self)
-        return self.expansion_._core.probabilities(_rows(self, X))
-
 
 class _Tuned:
     """What the Gaussian processes share."""
@@ -489,9 +495,19 @@ class _Tuned:
     def _seed(self):
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _warn(self, messages):
-        for message in messages:
+    def _keep(self, fit):
+        for message in fit.warnings:
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        self.expansion_ = Expansion._wrap(fit.model)
+        self.log_marginal_likelihood_value_ = fit.log_marginal_likelihood
+        return self
+
+    def save(self, path: Any, *, posterior: bool = False) -> None:
+        """Writes the fitted model as a riesz model file, which the command line reads too. With ``posterior`` it keeps what
+        standard deviations and class probabilities need, 4 n² bytes for n rows (16 MB for 2,000), with three classes or more for
+        each."""
+        check_is_fitted(self)
+        self.expansion_.save(path, posterior=posterior)
 
 
 class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
@@ -533,7 +549,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         X, y, names = self._targets(X, y, several=True)
         tuned = self.optimizer is not None
         noise = 0.1 if self.alpha is None else _positive("alpha", self.alpha)
-        self._core_fit = _core.GaussianProcessFit(
+        fit = _core.gaussian_process(
             self._start(X, names),
             names,
             X,
@@ -545,53 +561,27 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
             _count("n_restarts_optimizer", self.n_restarts_optimizer, 0),
             self._seed(),
         )
-        self._warn(self._core_fit.warnings)
-        self.expansion_ = Expansion._wrap(self._core_fit.model)
-        self.log_marginal_likelihood_value_ = self._core_fit.log_marginal_likelihood
-        self.noise_ = self._core_fit.noise
-        self._fitted_to = (X, y)
-        return self
+        self.noise_ = fit.noise
+        return self._keep(fit)
 
     def predict(self, X, return_std=False, return_cov=False):
         """Posterior mean, and with ``return_std`` or ``return_cov`` the standard deviation or covariance of the latent
         function, without the noise of a new observation."""
-        if return_std and return_cov:
-            raise ValueError("return_std and return_cov: choose one")
         mean = super().predict(X)
         if not (return_std or return_cov):
             return mean
-        rows = _rows(self, X)
-        if return_std:
-            std = self._core_fit.std(rows)
-            return mean, std[:, 0] if self._one_target else std
-        covariance = self._core_fit.covariance(rows)
-        scale = np.asarray(self._core_fit.target_scale) ** 2
-        return mean, covariance * scale[0] if self._one_target else covariance[:, :, None] * scale
+        (other,) = spread(self.expansion_, _rows(self, X), return_std, return_cov)
+        return mean, other[..., 0] if self._one_target else other
 
-    def __getstate__(self):
-        return {name: value for name, value in super().__getstate__().items() if name != "_core_fit"}
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        if hasattr(self, "expansion_"):
-            # The tuned process, conditioned anew; for several normalised targets in units of these.
-            X, y = self._fitted_to
-            several = bool(self.normalize_y) and not self._one_target and y.shape[1] > 1
-            self._core_fit = _core.GaussianProcessFit(
-                self.expansion_._core.kernel,
-                self.expansion_.feature_names,
-                X,
-                y if several else y - y.mean(axis=0),
-                self.noise_,
-                False,
-                False,
-                several,
-                0,
-                0,
-            )
+    def sample_y(self, X, n_samples=1, random_state=0):
+        """Joint draws of the latent function from its posterior, (rows, n_samples) or (rows, targets, n_samples)."""
+        check_is_fitted(self)
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        drawn = self.expansion_._core.sample(_rows(self, X), _count("n_samples", n_samples, 1), seed)
+        return drawn[0] if self._one_target else np.moveaxis(drawn, 0, 1)
 
 
-class GaussianProcessClassifier(_Tuned, _Classifier):
+class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
     """Gaussian process classification by Laplace's approximation, one class against the rest for several.
 
     Parameters
@@ -614,7 +604,7 @@ class GaussianProcessClassifier(_Tuned, _Classifier):
     def fit(self, X, y):
         """Fits to labels of any kind."""
         X, codes, _, names = self._labels(X, y, None)
-        self._core_fit = _core.GaussianProcessClassifierFit(
+        fit = _core.gaussian_process_classifier(
             self._start(X, names),
             names,
             X,
@@ -624,39 +614,7 @@ class GaussianProcessClassifier(_Tuned, _Classifier):
             _count("n_restarts_optimizer", self.n_restarts_optimizer, 0),
             self._seed(),
         )
-        self._warn(self._core_fit.warnings)
-        self.expansion_ = Expansion._wrap(self._core_fit.model)
-        self.log_marginal_likelihood_value_ = self._core_fit.log_marginal_likelihood
-        self._fitted_to = (X, codes)
-        return self
-
-    def predict_proba(self, X):
-        """Class probabilities, averaged over the posterior of the latent functions, (rows, classes)."""
-        check_is_fitted(self)
-        return self._core_fit.probabilities(_rows(self, X))
-
-    def predict(self, X):
-        """The most probable classes."""
-        check_is_fitted(self)
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
-
-    def __getstate__(self):
-        return {name: value for name, value in super().__getstate__().items() if name != "_core_fit"}
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        if hasattr(self, "expansion_"):
-            X, codes = self._fitted_to
-            self._core_fit = _core.GaussianProcessClassifierFit(
-                self.expansion_._core.kernel,
-                self.expansion_.feature_names,
-                X,
-                codes.tolist(),
-                self._class_names(),
-                False,
-                0,
-                0,
-            )
+        return self._keep(fit)
 
 
 def imported(model: _KernelMachine) -> Read:

@@ -1,7 +1,11 @@
 """riesz's estimators: scikit-learn's contract, and scikit-learn's own estimators on the same data."""
 
 import contextlib
+import io
+import os
+import pathlib
 import pickle
+import subprocess
 import warnings
 
 import numpy as np
@@ -21,6 +25,10 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import riesz
 from riesz.kernels import RBF, Constant, Linear, Matern
+
+#: The command line, where `cargo build` or `cargo test` has built it.
+TARGET = os.environ.get("CARGO_TARGET_DIR") or pathlib.Path(__file__).resolve().parents[2] / "target"
+COMMAND = pathlib.Path(TARGET) / "debug" / "riesz"
 
 #: With the default tolerance of LIBSVM equivalent problems end at different points within it, which
 #: scikit-learn excludes from the checks of its own SVC and SVR.
@@ -185,6 +193,79 @@ def test_gaussian_process_classification(regression):
         np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=2e-3)
         again = pickle.loads(pickle.dumps(ours))
         assert (again.predict_proba(X) == ours.predict_proba(X)).all()
+
+
+def test_posteriors_are_saved_on_request(regression, tmp_path):
+    X, y, Y, _ = regression
+    new = X[:7] + 0.3
+    kernel = Constant(1.5) * RBF([1.0, 2.0, 0.7, 1.5])
+    for target in (y, Y):
+        process = riesz.GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None).fit(X, target)
+        process.save(tmp_path / "m.riesz", posterior=True)
+        loaded = riesz.Expansion.load(tmp_path / "m.riesz")
+        assert loaded.has_posterior
+        for option in ({}, {"return_std": True}, {"return_cov": True}):
+            for found, expected in zip(loaded.predict(new, **option), process.predict(new, **option)):
+                np.testing.assert_array_equal(found, expected)
+        draws = process.sample_y(new, 4000, random_state=3)
+        mean, cov = process.predict(new, return_cov=True)
+        assert draws.shape == (*mean.shape, 4000)
+        assert loaded.sample(new, 3, seed=1).shape == (*mean.shape, 3)
+        for o in range(1 if target is y else target.shape[1]):
+            own = draws if target is y else draws[:, o]
+            c = cov if target is y else cov[:, :, o]
+            error = np.sqrt((np.outer(np.diag(c), np.diag(c)) + c**2) / 4000)
+            assert (np.abs(np.cov(own) - c) < 5 * error).all()
+        np.testing.assert_array_equal(process.sample_y(new, 2, random_state=5), process.sample_y(new, 2, random_state=5))
+        process.save(tmp_path / "plain.riesz")
+        plain = riesz.Expansion.load(tmp_path / "plain.riesz")
+        assert not plain.has_posterior and (plain.predict(new) == loaded.predict(new)).all()
+        for ask in (
+            lambda m: m.predict(new, return_std=True),
+            lambda m: m.predict(new, return_cov=True),
+            lambda m: m.sample(new),
+        ):
+            with pytest.raises(ValueError, match="holds no posterior, .* fit --model gp --posterior"):
+                ask(plain)
+        with pytest.raises(ValueError, match="this model has none"):
+            plain.save(tmp_path / "again.riesz", posterior=True)
+    with pytest.raises(ValueError, match="choose one"):
+        loaded.predict(new, return_std=True, return_cov=True)
+    for target in (y > 0, np.digitize(y, [-0.4, 0.5])):
+        classifier = riesz.GaussianProcessClassifier(kernel, optimizer=None).fit(X, target)
+        classifier.save(tmp_path / "c.riesz", posterior=True)
+        loaded = riesz.Expansion.load(tmp_path / "c.riesz")
+        assert loaded.classes == [str(c) for c in classifier.classes_]
+        np.testing.assert_array_equal(loaded.predict_proba(new), classifier.predict_proba(new))
+        np.testing.assert_array_equal(classifier.predict(new), classifier.classes_[loaded.predict_proba(new).argmax(axis=1)])
+        classifier.save(tmp_path / "c.riesz")
+        with pytest.raises(ValueError, match="need its posterior"):
+            riesz.Expansion.load(tmp_path / "c.riesz").predict_proba(new)
+
+
+@pytest.mark.skipif(not COMMAND.exists(), reason="the command line is not built")
+def test_the_command_line_says_the_same_of_a_file(regression, tmp_path):
+    X, y, _, _ = regression
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    frame.to_csv(tmp_path / "x.csv", index=False)
+
+    def predict(*options):
+        done = subprocess.run(
+            [COMMAND, "predict", tmp_path / "m.riesz", tmp_path / "x.csv", *options], capture_output=True, text=True, check=True
+        )
+        return pd.read_csv(io.StringIO(done.stdout))
+
+    process = riesz.GaussianProcessRegressor(alpha=0.1, optimizer=None).fit(frame, y)
+    process.save(tmp_path / "m.riesz", posterior=True)
+    found, (mean, std) = predict("--std"), process.predict(frame, return_std=True)
+    np.testing.assert_allclose(found[["y", "y_std"]].to_numpy(), np.column_stack([mean, std]), rtol=1e-14)
+    for target in (y > 0, np.digitize(y, [-0.4, 0.5])):
+        classifier = riesz.GaussianProcessClassifier(optimizer=None).fit(frame, target)
+        classifier.save(tmp_path / "m.riesz", posterior=True)
+        found = predict()
+        probabilities = found[[f"p({c})" for c in classifier.classes_]]
+        np.testing.assert_allclose(probabilities.to_numpy(), classifier.predict_proba(frame), rtol=1e-14)
+        assert (found["class"].astype(str) == classifier.predict(frame).astype(str)).all()
 
 
 def test_search_pipelines_frames_and_explanations(regression):

@@ -12,7 +12,7 @@ use riesz::fit::{
 };
 use riesz::kernel::Units;
 use riesz::question::{Source, Subject};
-use riesz::{Column, Expansion, Groups, Kernel, Matrix, Table, regularised};
+use riesz::{Column, Covariance, Expansion, Groups, Kernel, Matrix, Table, regularised};
 
 use crate::args::{FitArgs, ModelKind};
 use crate::console::Console;
@@ -73,15 +73,17 @@ struct Chosen {
 }
 
 impl Problem<'_> {
-    /// Fits the kind of model that was asked for.
-    pub fn fit(&self) -> Result<Expansion> {
+    /// Fits the kind of model that was asked for; those that know how sure they are say so.
+    pub fn fit(&self) -> Result<(Expansion, Option<Covariance>)> {
+        let sure = |(model, covariance)| (model, Some(covariance));
+        let plain = |model| (model, None);
         match self.args.model {
-            ModelKind::Krr => self.ridge(),
-            ModelKind::Klr => self.logistic(),
-            ModelKind::Svc => self.support_vector_classifier(),
-            ModelKind::Svr => self.support_vector_regressor(),
-            ModelKind::Gp => self.gaussian_process(),
-            ModelKind::Gpc => self.gaussian_process_classifier(),
+            ModelKind::Krr => self.ridge().map(plain),
+            ModelKind::Klr => self.logistic().map(plain),
+            ModelKind::Svc => self.support_vector_classifier().map(plain),
+            ModelKind::Svr => self.support_vector_regressor().map(plain),
+            ModelKind::Gp => self.gaussian_process().map(sure),
+            ModelKind::Gpc => self.gaussian_process_classifier().map(sure),
         }
     }
 
@@ -238,7 +240,7 @@ impl Problem<'_> {
         Ok(model)
     }
 
-    fn gaussian_process(&self) -> Result<Expansion> {
+    fn gaussian_process(&self) -> Result<(Expansion, Covariance)> {
         let y = self.targets()?;
         for (o, name) in self.args.target.iter().enumerate() {
             let first = y[(0, o)];
@@ -269,10 +271,10 @@ impl Problem<'_> {
         fit.warnings.iter().for_each(|warning| self.console.warn(warning));
         let mut model = fit.model;
         model.output_names.clone_from(&self.args.target);
-        Ok(model)
+        Ok((model, fit.covariance))
     }
 
-    fn gaussian_process_classifier(&self) -> Result<Expansion> {
+    fn gaussian_process_classifier(&self) -> Result<(Expansion, Covariance)> {
         let Labels { classes, codes } = self.labels()?;
         let mut estimator = GaussianProcessClassifier::new(self.kernel.clone());
         estimator.tune = !self.args.fixed_kernel;
@@ -280,7 +282,7 @@ impl Problem<'_> {
         estimator.seed = self.seed;
         let fit = estimator.fit(self.x, &codes, &classes)?;
         fit.warnings.iter().for_each(|warning| self.console.warn(warning));
-        Ok(fit.model)
+        Ok((fit.model, fit.covariance))
     }
 
     /// The setting as given, or the best of an axis times multiples of the length scales by `score`, which gets the grid

@@ -3,9 +3,9 @@
 use riesz::explanation::Fact;
 use riesz::format::model::{SavedModel, to_bytes};
 use riesz::kernel::{KernelExpression, Units};
-use riesz::{ColumnKind, Error, Expansion, Explainer, Game, Question, Table};
+use riesz::{ColumnKind, Error, Explainer, Game, Prediction, Question};
 
-use crate::args::{FitArgs, Global};
+use crate::args::{FitArgs, Global, ModelKind};
 use crate::console::Console;
 use crate::estimators::Problem;
 use crate::failure::{Failure, Result};
@@ -74,7 +74,7 @@ pub fn run(args: Box<FitArgs>, global: &Global, console: Console) -> Result<()> 
     // Opened before the work, so that a place that cannot be written to is found out first.
     let mut output = Output::open(Some(path))?;
     let progress = console.progress(&format!("fitting {} rows", x.rows()));
-    let mut model = problem.fit()?;
+    let (mut model, covariance) = problem.fit()?;
     drop(progress);
     // Better known now than when the model is to be explained.
     if let Err(error @ Error::NotProduct { .. }) =
@@ -89,12 +89,20 @@ pub fn run(args: Box<FitArgs>, global: &Global, console: Console) -> Result<()> 
     model.card.push(Fact::new("standardised", if args.no_standardise { "no" } else { "yes" }));
     model.card.push(Fact::new("kernel expression", &args.kernel));
     model.card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
-    model.card.extend(score(&model, &x, &columns, &args.target[0])?);
+    if !model.classes.is_empty() {
+        let predicted = Prediction::of(&model, covariance.as_ref(), &x)?.classes.unwrap_or_default();
+        model.card.push(score(&predicted, &model.classes, &columns, &args.target[0])?);
+    }
+    if args.model == ModelKind::Gpc && !args.posterior {
+        console
+            .note("note: class probabilities need the posterior, which is kept in the file with --posterior");
+    }
+    let covariance = covariance.filter(|_| args.posterior);
     let mut summary = model.card.clone();
     summary.push(Fact::new("columns", x.width()));
     summary.push(Fact::new("kernel", model.kernel.formula()));
     summary.push(Fact::new("support points", model.points.rows()));
-    let bytes = to_bytes(&SavedModel { model, groups })?;
+    let bytes = to_bytes(&SavedModel { model, covariance, groups })?;
     let trouble = output.trouble();
     std::io::Write::write_all(&mut output, &bytes).map_err(|e| trouble.or(e))?;
     output.finish()?;
@@ -106,17 +114,11 @@ pub fn run(args: Box<FitArgs>, global: &Global, console: Console) -> Result<()> 
     Ok(())
 }
 
-/// How well the model does on the rows it was fitted on.
-fn score(model: &Expansion, x: &Table, columns: &Columns, target: &str) -> Result<Option<Fact>> {
-    if model.classes.is_empty() {
-        return Ok(None);
-    }
-    let outputs = model.predict(x)?;
-    let n = x.rows();
+/// How well a classifier does on the rows it was fitted on.
+fn score(predicted: &[usize], classes: &[String], columns: &Columns, target: &str) -> Result<Fact> {
     let (levels, codes) = columns.levels(target)?;
-    let right = (0..n).filter(|&i| {
-        let class = model.class_of(outputs.row(i)).and_then(|k| model.classes.get(k));
-        class == levels.get(codes[i] as usize)
-    });
-    Ok(Some(Fact::new("training accuracy", format!("{:.4}", right.count() as f64 / n as f64))))
+    let right =
+        predicted.iter().zip(&codes).filter(|(k, code)| classes.get(**k) == levels.get(**code as usize));
+    let share = right.count() as f64 / predicted.len() as f64;
+    Ok(Fact::new("training accuracy", format!("{share:.4}")))
 }

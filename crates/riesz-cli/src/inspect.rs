@@ -63,6 +63,7 @@ fn model_facts(saved: &SavedModel, format: &str) -> Vec<Fact> {
     if !model.classes.is_empty() {
         facts.push(Fact::new("classes", shortened(&model.classes, 30)));
     }
+    facts.push(Fact::new("posterior", if saved.covariance.is_some() { "held" } else { "not held" }));
     if let Some(groups) = &saved.groups {
         let names: Vec<String> = groups.players().iter().map(|p| p.name.clone()).collect();
         facts.push(Fact::new("players", shortened(&names, 30)));
@@ -89,6 +90,7 @@ fn model_record(saved: &SavedModel, format: &str) -> Value {
         "intercept": model.intercept,
         "link": model.link,
         "classes": model.classes,
+        "posterior": saved.covariance.is_some(),
         "players": saved.groups.as_ref().map(|g| g.players()),
     })
 }

@@ -1,6 +1,6 @@
 //! `riesz predict`.
 
-use riesz::Expansion;
+use riesz::{Expansion, Link, Matrix, Posterior, Prediction};
 
 use crate::args::{Global, PredictArgs};
 use crate::console::Console;
@@ -13,24 +13,40 @@ use crate::io::write::{Cells, TableWriter};
 pub fn run(args: &PredictArgs, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.table.source(&args.rows).open()?;
-    let model = read_model(&args.model, rows.header())?.model;
-    let mut rows = Conforming::new(rows, model.columns(), model.columns().len() + model.outputs())?;
+    let saved = read_model(&args.model, rows.header())?;
+    let (model, file) = (&saved.model, args.model.display());
+    let posterior = saved.covariance.as_ref().map(|own| Posterior::new(model, own)).transpose()?;
+    if args.std && !model.classes.is_empty() {
+        return Err(Failure::input(format!(
+            "{file} predicts classes: their probabilities say how sure it is, so leave out --std"
+        )));
+    }
+    if args.std && posterior.is_none() {
+        return Err(Failure::input(format!(
+            "{file} holds no posterior, which --std needs: fit it with 'riesz fit --model gp --posterior'"
+        )));
+    }
+    if matches!(model.link, Link::LatentLogistic | Link::LatentOneVsRest) && posterior.is_none() {
+        console.note(format!(
+            "note: {file} holds no posterior, which class probabilities need, so this is the mean of its latent function: fit \
+             it with 'riesz fit --model gpc --posterior'"
+        ));
+    }
+    let mut rows = Conforming::new(rows, model.columns(), model.columns().len() + 2 * model.outputs())?;
     let mut writer: Option<TableWriter> = None;
     let progress = console.progress("predicting");
     let mut done = 0;
     while let Some(table) = rows.next()? {
-        let outputs =
-            model.predict(&table).map_err(|e| Failure::from(e).about(&args.rows.display().to_string()))?;
+        let about = |e| Failure::from(e).about(&args.rows.display().to_string());
+        let found = Prediction::of(model, saved.covariance.as_ref(), &table).map_err(about)?;
+        let sd = posterior.filter(|_| args.std).map(|own| own.sd(&table)).transpose().map_err(about)?;
+        let (names, mut cells) = layout(model, &found, args.std)?;
         let writer = match &mut writer {
             Some(writer) => writer,
-            none => {
-                let (names, example) = layout(&model);
-                none.insert(TableWriter::open(args.output.as_deref(), format, names, example)?)
-            }
+            none => none.insert(TableWriter::open(args.output.as_deref(), format, names, cells.clone())?),
         };
-        let mut cells = layout(&model).1;
         for i in 0..table.rows() {
-            fill(&model, (done + i) as i64, outputs.row(i), &mut cells);
+            fill(model, &found, sd.as_ref(), i, done, &mut cells);
         }
         writer.rows(cells)?;
         done += table.rows();
@@ -42,38 +58,45 @@ pub fn run(args: &PredictArgs, global: &Global, console: Console) -> Result<()> 
     }
 }
 
-/// The columns: the outputs of a regression; the class of a classification, then its probabilities if the model has
-/// them or else its decision values.
-fn layout(model: &Expansion) -> (Vec<String>, Vec<Cells>) {
+/// The columns: the outputs of a regression, each with its standard deviation if wanted; the class of a classification, then its
+/// probabilities if the model has them or else its decision values.
+fn layout(model: &Expansion, found: &Prediction, std: bool) -> Result<(Vec<String>, Vec<Cells>)> {
     let mut names = vec!["row".to_string()];
     let mut cells = vec![Cells::Integers(Vec::new())];
-    let numbers = |names: &mut Vec<String>, cells: &mut Vec<Cells>, new: Vec<String>| {
-        cells.extend(new.iter().map(|_| Cells::Numbers(Vec::new())));
-        names.extend(new);
-    };
-    if model.classes.is_empty() {
-        numbers(&mut names, &mut cells, model.output_names.clone());
-        return (names, cells);
+    if found.classes.is_some() {
+        names.push("class".into());
+        cells.push(Cells::Texts(Vec::new()));
     }
-    names.push("class".into());
-    cells.push(Cells::Texts(Vec::new()));
-    if model.probabilities(&vec![0.0; model.outputs()]).is_some() {
-        numbers(&mut names, &mut cells, model.classes.iter().map(|c| format!("p({c})")).collect());
-    } else {
-        numbers(&mut names, &mut cells, model.output_names.clone());
+    match (&found.probabilities, std) {
+        (Some(_), _) => names.extend(model.classes.iter().map(|c| format!("p({c})"))),
+        (None, false) => names.extend(model.output_names.iter().cloned()),
+        (None, true) => names.extend(model.output_names.iter().flat_map(|o| [o.clone(), format!("{o}_std")])),
     }
-    (names, cells)
+    if let Some(twice) = names.iter().enumerate().find(|(k, name)| std && names[..*k].contains(name)) {
+        return Err(riesz::Error::DuplicateName { name: twice.1.clone() }.into());
+    }
+    cells.resize_with(names.len(), || Cells::Numbers(Vec::new()));
+    Ok((names, cells))
 }
 
-fn fill(model: &Expansion, row: i64, outputs: &[f64], cells: &mut [Cells]) {
-    let class = model.class_of(outputs).and_then(|k| model.classes.get(k)).cloned().unwrap_or_default();
-    let probabilities = model.probabilities(outputs);
-    let mut numbers = probabilities.as_deref().unwrap_or(outputs).iter();
+/// Adds row `i` of a chunk that begins with row `first` of the table.
+fn fill(
+    model: &Expansion,
+    found: &Prediction,
+    sd: Option<&Matrix>,
+    i: usize,
+    first: usize,
+    cells: &mut [Cells],
+) {
+    let class = found.classes.as_ref().and_then(|classes| model.classes.get(classes[i]));
+    let values = found.probabilities.as_ref().unwrap_or(&found.outputs).row(i);
+    let mut numbers =
+        values.iter().enumerate().flat_map(|(o, v)| [Some(*v), sd.map(|sd| sd[(i, o)])]).flatten();
     for column in cells {
         match column {
-            Cells::Integers(v) => v.push(row),
-            Cells::Texts(v) => v.push(class.clone()),
-            Cells::Numbers(v) => v.push(numbers.next().copied().unwrap_or(f64::NAN)),
+            Cells::Integers(v) => v.push((first + i) as i64),
+            Cells::Texts(v) => v.push(class.cloned().unwrap_or_default()),
+            Cells::Numbers(v) => v.push(numbers.next().unwrap_or(f64::NAN)),
         }
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::fit::{
-    ClassWeight, GaussianProcess, GaussianProcessClassifier, GpFit, GpcFit, KernelLogisticRegression,
-    KernelRidge, NewtonState, Penalty, SupportVectorClassifier, SupportVectorRegressor, Tune,
+    ClassWeight, GaussianProcess, GaussianProcessClassifier, KernelLogisticRegression, KernelRidge,
+    NewtonState, Penalty, SupportVectorClassifier, SupportVectorRegressor, Tune,
 };
 use riesz::question::Subject;
-use riesz::{Column, Kernel, Matrix, Table};
+use riesz::{Column, Covariance, Kernel, Matrix, Table};
 
 use crate::question::Settings;
 use crate::{Expansion, matrix, raise, refuse, table};
@@ -35,7 +35,7 @@ fn weights_of_classes(weights: Option<Vec<f64>>) -> ClassWeight {
 }
 
 fn expansion(model: riesz::Expansion) -> Expansion {
-    Expansion { model: Arc::new(model), groups: None }
+    Expansion { model: Arc::new(model), covariance: None, groups: None }
 }
 
 /// Kernel ridge regression.
@@ -185,145 +185,78 @@ pub fn svr(
     Ok((expansion(fit.model), fit.support, fit.iterations, fit.converged))
 }
 
-/// A fitted Gaussian process with its posterior covariance.
-#[pyclass(frozen, module = "riesz._core")]
-pub struct GaussianProcessFit {
-    fit: GpFit,
+/// A fitted Gaussian process: its mean, which knows how sure it is, and what was found by maximising the evidence.
+#[pyclass(frozen, get_all, module = "riesz._core")]
+pub struct Tuned {
+    model: Py<Expansion>,
+    log_marginal_likelihood: f64,
+    noise: Option<f64>,
+    warnings: Vec<String>,
 }
 
-#[pymethods]
-impl GaussianProcessFit {
-    #[new]
-    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
+impl Tuned {
     fn new(
         py: Python<'_>,
-        kernel: &str,
-        names: Vec<String>,
-        x: PyReadonlyArray2<'_, f64>,
-        y: PyReadonlyArray2<'_, f64>,
-        noise: f64,
-        tune_kernel: bool,
-        tune_noise: bool,
-        normalize_y: bool,
-        restarts: usize,
-        seed: u64,
+        model: riesz::Expansion,
+        covariance: Covariance,
+        log_marginal_likelihood: f64,
+        noise: Option<f64>,
+        warnings: Vec<String>,
     ) -> PyResult<Self> {
-        let mut estimator = GaussianProcess::new(self::kernel(kernel)?, noise);
-        estimator.tune = match (tune_kernel, tune_noise) {
-            (true, true) => Tune::KernelAndNoise,
-            (true, false) => Tune::Kernel,
-            (false, _) => Tune::Nothing,
-        };
-        estimator.normalize_y = normalize_y;
-        estimator.restarts = restarts;
-        estimator.seed = seed;
-        let (x, y) = (named(names, &x)?, targets(&y));
-        Ok(Self { fit: py.detach(|| estimator.fit(&x, &y)).map_err(raise)? })
-    }
-
-    /// The posterior mean.
-    #[getter]
-    fn model(&self) -> Expansion {
-        expansion(self.fit.model.clone())
-    }
-
-    #[getter]
-    fn log_marginal_likelihood(&self) -> f64 {
-        self.fit.log_marginal_likelihood
-    }
-
-    #[getter]
-    fn noise(&self) -> f64 {
-        self.fit.noise
-    }
-
-    #[getter]
-    fn warnings(&self) -> Vec<String> {
-        self.fit.warnings.clone()
-    }
-
-    /// Standard deviations of the latent function, rows × targets.
-    fn std<'py>(
-        &self,
-        py: Python<'py>,
-        rows: PyReadonlyArray2<'_, f64>,
-    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let rows = table(self.fit.model.columns(), rows.as_array()).map_err(refuse)?;
-        let (_, sd) = py.detach(|| self.fit.predict_with_sd(&rows)).map_err(refuse)?;
-        Ok(matrix(sd.rows(), sd.cols(), sd.data().to_vec())?.into_pyarray(py))
-    }
-
-    /// Covariance of the latent function between rows, for a target of scale 1.
-    fn covariance<'py>(
-        &self,
-        py: Python<'py>,
-        rows: PyReadonlyArray2<'_, f64>,
-    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let rows = table(self.fit.model.columns(), rows.as_array()).map_err(refuse)?;
-        let covariance = py.detach(|| self.fit.covariance(&rows)).map_err(refuse)?;
-        Ok(matrix(covariance.rows(), covariance.cols(), covariance.data().to_vec())?.into_pyarray(py))
-    }
-
-    /// One a target: its covariance is this squared times [`covariance`](Self::covariance).
-    #[getter]
-    fn target_scale(&self) -> Vec<f64> {
-        self.fit.target_scale.clone()
+        let model = Expansion { covariance: Some(Arc::new(covariance)), ..expansion(model) };
+        Ok(Self { model: Py::new(py, model)?, log_marginal_likelihood, noise, warnings })
     }
 }
 
-/// A fitted Gaussian process classifier with its Laplace approximation.
-#[pyclass(frozen, module = "riesz._core")]
-pub struct GaussianProcessClassifierFit {
-    fit: GpcFit,
+/// Gaussian process regression.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
+pub fn gaussian_process(
+    py: Python<'_>,
+    kernel: &str,
+    names: Vec<String>,
+    x: PyReadonlyArray2<'_, f64>,
+    y: PyReadonlyArray2<'_, f64>,
+    noise: f64,
+    tune_kernel: bool,
+    tune_noise: bool,
+    normalize_y: bool,
+    restarts: usize,
+    seed: u64,
+) -> PyResult<Tuned> {
+    let mut estimator = GaussianProcess::new(self::kernel(kernel)?, noise);
+    estimator.tune = match (tune_kernel, tune_noise) {
+        (true, true) => Tune::KernelAndNoise,
+        (true, false) => Tune::Kernel,
+        (false, _) => Tune::Nothing,
+    };
+    estimator.normalize_y = normalize_y;
+    estimator.restarts = restarts;
+    estimator.seed = seed;
+    let (x, y) = (named(names, &x)?, targets(&y));
+    let fit = py.detach(|| estimator.fit(&x, &y)).map_err(raise)?;
+    Tuned::new(py, fit.model, fit.covariance, fit.log_marginal_likelihood, Some(fit.noise), fit.warnings)
 }
 
-#[pymethods]
-impl GaussianProcessClassifierFit {
-    #[new]
-    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
-    fn new(
-        py: Python<'_>,
-        kernel: &str,
-        names: Vec<String>,
-        x: PyReadonlyArray2<'_, f64>,
-        labels: Vec<usize>,
-        classes: Vec<String>,
-        tune: bool,
-        restarts: usize,
-        seed: u64,
-    ) -> PyResult<Self> {
-        let mut estimator = GaussianProcessClassifier::new(self::kernel(kernel)?);
-        estimator.tune = tune;
-        estimator.restarts = restarts;
-        estimator.seed = seed;
-        let x = named(names, &x)?;
-        Ok(Self { fit: py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(raise)? })
-    }
-
-    /// The posterior mean of the latent functions.
-    #[getter]
-    fn model(&self) -> Expansion {
-        expansion(self.fit.model.clone())
-    }
-
-    #[getter]
-    fn log_marginal_likelihood(&self) -> f64 {
-        self.fit.log_marginal_likelihood
-    }
-
-    #[getter]
-    fn warnings(&self) -> Vec<String> {
-        self.fit.warnings.clone()
-    }
-
-    /// Class probabilities, rows × classes.
-    fn probabilities<'py>(
-        &self,
-        py: Python<'py>,
-        rows: PyReadonlyArray2<'_, f64>,
-    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let rows = table(self.fit.model.columns(), rows.as_array()).map_err(refuse)?;
-        let out = py.detach(|| self.fit.predict_probability(&rows)).map_err(refuse)?;
-        Ok(matrix(out.rows(), out.cols(), out.data().to_vec())?.into_pyarray(py))
-    }
+/// Gaussian process classification.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
+pub fn gaussian_process_classifier(
+    py: Python<'_>,
+    kernel: &str,
+    names: Vec<String>,
+    x: PyReadonlyArray2<'_, f64>,
+    labels: Vec<usize>,
+    classes: Vec<String>,
+    tune: bool,
+    restarts: usize,
+    seed: u64,
+) -> PyResult<Tuned> {
+    let mut estimator = GaussianProcessClassifier::new(self::kernel(kernel)?);
+    estimator.tune = tune;
+    estimator.restarts = restarts;
+    estimator.seed = seed;
+    let x = named(names, &x)?;
+    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(raise)?;
+    Tuned::new(py, fit.model, fit.covariance, fit.log_marginal_likelihood, None, fit.warnings)
 }

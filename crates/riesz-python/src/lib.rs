@@ -24,7 +24,7 @@ use riesz::format::libsvm;
 use riesz::format::model::{self, SavedModel};
 use riesz::question::{Budget, Subject};
 use riesz::table::{Groups, level_of_number, level_of_text};
-use riesz::{Column, ColumnKind, Exactness, Game, Kernel, Matrix, Table};
+use riesz::{Column, ColumnKind, Covariance, Exactness, Game, Kernel, Matrix, Posterior, Prediction, Table};
 use self_cell::self_cell;
 
 use crate::error::{raise, refuse};
@@ -102,7 +102,33 @@ fn players(columns: &[Column], groups: Vec<(String, Vec<usize>)>) -> PyResult<Gr
 #[pyclass(frozen, module = "riesz._core")]
 struct Expansion {
     model: Arc<riesz::Expansion>,
+    covariance: Option<Arc<Covariance>>,
     groups: Option<Groups>,
+}
+
+impl Expansion {
+    fn posterior(&self) -> PyResult<Posterior<'_>> {
+        let covariance = self.covariance.as_ref().ok_or_else(|| {
+            refuse(
+                "this model holds no posterior, from which standard deviations, covariances and samples follow: fit a \
+                 GaussianProcessRegressor and save it with posterior=True ('riesz fit --model gp --posterior')",
+            )
+        })?;
+        Posterior::new(&self.model, covariance).map_err(refuse)
+    }
+
+    fn predicted(&self, py: Python<'_>, rows: ArrayView2<'_, f64>) -> PyResult<Prediction> {
+        let rows = table(self.model.columns(), rows).map_err(refuse)?;
+        py.detach(|| Prediction::of(&self.model, self.covariance.as_deref(), &rows)).map_err(refuse)
+    }
+}
+
+/// Matrices of one size as an array, the first axis over them.
+fn stack<'py>(py: Python<'py>, matrices: &[Matrix]) -> PyResult<Bound<'py, PyArray3<f64>>> {
+    let (rows, cols) = (matrices[0].rows(), matrices[0].cols());
+    let numbers = matrices.iter().flat_map(|m| m.data().iter().copied()).collect();
+    let array = Array3::from_shape_vec((matrices.len(), rows, cols), numbers).map_err(refuse)?;
+    Ok(array.into_pyarray(py))
 }
 
 #[pymethods]
@@ -124,26 +150,27 @@ impl Expansion {
         let mut model = riesz::Expansion::new(kernel, points, coef, intercept).map_err(raise)?;
         model.output_names = output_names;
         model.validate().map_err(refuse)?;
-        Ok(Self { model: Arc::new(model), groups: None })
+        Ok(Self { model: Arc::new(model), covariance: None, groups: None })
     }
 
     /// Reads a riesz model or a LIBSVM model.
     #[staticmethod]
     fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
         if model::recognises(bytes) {
-            let SavedModel { model, groups } = model::from_bytes(bytes).map_err(refuse)?;
-            return Ok(Self { model: Arc::new(model), groups });
+            let SavedModel { model, covariance, groups } = model::from_bytes(bytes).map_err(refuse)?;
+            return Ok(Self { model: Arc::new(model), covariance: covariance.map(Arc::new), groups });
         }
         if libsvm::recognises(bytes) {
             let model = libsvm::read(bytes, None).map_err(refuse)?;
-            return Ok(Self { model: Arc::new(model), groups: None });
+            return Ok(Self { model: Arc::new(model), covariance: None, groups: None });
         }
         Err(PyValueError::new_err("this is neither a riesz model nor a LIBSVM model"))
     }
 
-    /// The model as a riesz model file.
-    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let saved = SavedModel { model: (*self.model).clone(), groups: self.groups.clone() };
+    /// The model as a riesz model file, with its posterior or without.
+    fn to_bytes<'py>(&self, py: Python<'py>, posterior: bool) -> PyResult<Bound<'py, PyBytes>> {
+        let covariance = self.covariance.as_deref().filter(|_| posterior).cloned();
+        let saved = SavedModel { model: (*self.model).clone(), covariance, groups: self.groups.clone() };
         Ok(PyBytes::new(py, &model::to_bytes(&saved).map_err(refuse)?))
     }
 
@@ -173,11 +200,59 @@ impl Expansion {
         serde_json::to_string(&self.model.kernel).map_err(refuse)
     }
 
-    /// For each row the index of the class that the model predicts; `None` for regression.
-    fn classify(&self, py: Python<'_>, rows: PyReadonlyArray2<'_, f64>) -> PyResult<Option<Vec<usize>>> {
+    /// The names of the classes; empty for regression.
+    #[getter]
+    fn classes(&self) -> Vec<String> {
+        self.model.classes.clone()
+    }
+
+    /// Whether it knows how sure it is.
+    #[getter]
+    fn has_posterior(&self) -> bool {
+        self.covariance.is_some()
+    }
+
+    /// Standard deviations, rows × outputs.
+    fn std<'py>(
+        &self,
+        py: Python<'py>,
+        rows: PyReadonlyArray2<'_, f64>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let posterior = self.posterior()?;
         let rows = table(self.model.columns(), rows.as_array()).map_err(refuse)?;
-        let out = py.detach(|| self.model.predict(&rows)).map_err(refuse)?;
-        Ok((0..out.rows()).map(|i| self.model.class_of(out.row(i))).collect())
+        let sd = py.detach(|| posterior.sd(&rows)).map_err(refuse)?;
+        Ok(matrix(sd.rows(), sd.cols(), sd.data().to_vec())?.into_pyarray(py))
+    }
+
+    /// Joint covariances, outputs × rows × rows.
+    fn covariance<'py>(
+        &self,
+        py: Python<'py>,
+        rows: PyReadonlyArray2<'_, f64>,
+    ) -> PyResult<Bound<'py, PyArray3<f64>>> {
+        let posterior = self.posterior()?;
+        let rows = table(self.model.columns(), rows.as_array()).map_err(refuse)?;
+        let all = py.detach(|| posterior.at(&rows).map(|at| posterior.covariance(&at))).map_err(refuse)?;
+        stack(py, &all)
+    }
+
+    /// Joint draws, outputs × rows × draws.
+    fn sample<'py>(
+        &self,
+        py: Python<'py>,
+        rows: PyReadonlyArray2<'_, f64>,
+        draws: usize,
+        seed: u64,
+    ) -> PyResult<Bound<'py, PyArray3<f64>>> {
+        let posterior = self.posterior()?;
+        let rows = table(self.model.columns(), rows.as_array()).map_err(refuse)?;
+        let draw = || posterior.at(&rows).and_then(|at| posterior.sample(&at, draws, seed));
+        stack(py, &py.detach(draw).map_err(refuse)?.values)
+    }
+
+    /// For each row the index of the class that the model predicts; `None` where it predicts none.
+    fn classify(&self, py: Python<'_>, rows: PyReadonlyArray2<'_, f64>) -> PyResult<Option<Vec<usize>>> {
+        self.predicted(py, rows.as_array()).map(|found| found.classes)
     }
 
     /// Class probabilities, rows × classes; `None` where the model has none.
@@ -186,13 +261,8 @@ impl Expansion {
         py: Python<'py>,
         rows: PyReadonlyArray2<'_, f64>,
     ) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
-        let rows = table(self.model.columns(), rows.as_array()).map_err(refuse)?;
-        let out = py.detach(|| self.model.predict(&rows)).map_err(refuse)?;
-        let each: Option<Vec<Vec<f64>>> =
-            (0..out.rows()).map(|i| self.model.probabilities(out.row(i))).collect();
-        let Some(each) = each else { return Ok(None) };
-        let classes = self.model.classes.len();
-        Ok(Some(matrix(out.rows(), classes, each.concat())?.into_pyarray(py)))
+        let Some(each) = self.predicted(py, rows.as_array())?.probabilities else { return Ok(None) };
+        Ok(Some(matrix(each.rows(), each.cols(), each.data().to_vec())?.into_pyarray(py)))
     }
 
     #[getter]
@@ -456,7 +526,7 @@ mod _core {
 
     #[pymodule_export]
     use super::fit::{
-        GaussianProcessClassifierFit, GaussianProcessFit, functionals, kernel_logistic_regression,
+        Tuned, functionals, gaussian_process, gaussian_process_classifier, kernel_logistic_regression,
         kernel_ridge, svc, svr,
     };
 

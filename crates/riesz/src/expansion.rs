@@ -29,11 +29,11 @@ pub enum Link {
     /// One output a class: logarithms of unnormalised probabilities.
     Softmax,
     /// One output: the posterior mean of a latent function squashed by the logistic function (Gaussian process
-    /// classification). Its sign gives the class; probabilities average over the posterior, which the
-    /// expansion does not carry, so the logistic function of the mean stands in.
+    /// classification). Its sign gives the class; probabilities average over the posterior, which
+    /// [`Prediction`](crate::Prediction) does.
     LatentLogistic,
-    /// One output a class, each as for [`LatentLogistic`](Self::LatentLogistic) for this class against the rest: the
-    /// class with the largest output. Probabilities are the outputs' logistic functions divided by their sum.
+    /// One output a class, each as for [`LatentLogistic`](Self::LatentLogistic) for this class against the rest. Probabilities,
+    /// and with them the class, take the posterior.
     LatentOneVsRest,
 }
 
@@ -197,12 +197,13 @@ impl Expansion {
         Ok(out)
     }
 
-    /// The index of the predicted class for one row of outputs; `None` for regression.
+    /// The index of the predicted class for one row of outputs; `None` for regression and where the outputs do not say
+    /// (see [`Link::LatentOneVsRest`]).
     pub fn class_of(&self, outputs: &[f64]) -> Option<usize> {
         match self.link {
-            Link::Identity => None,
+            Link::Identity | Link::LatentOneVsRest => None,
             Link::Logistic | Link::LatentLogistic => Some(usize::from(outputs[0] > 0.0)),
-            Link::Softmax | Link::LatentOneVsRest => Some(first_max(outputs)),
+            Link::Softmax => Some(first_max(outputs)),
             Link::Vote if self.classes.len() == 2 => Some(usize::from(outputs[0] > 0.0)),
             Link::Vote => {
                 let mut votes = vec![0.0; self.classes.len()];
@@ -215,17 +216,14 @@ impl Expansion {
         }
     }
 
-    /// Class probabilities for one row of outputs; `None` where the model has none.
+    /// Class probabilities for one row of outputs; `None` where the model has none or the outputs do not say (see
+    /// [`Link::LatentLogistic`]).
     pub fn probabilities(&self, outputs: &[f64]) -> Option<Vec<f64>> {
         match self.link {
-            Link::Identity | Link::Vote => None,
-            Link::Logistic | Link::LatentLogistic => {
-                let p = 1.0 / (1.0 + (-outputs[0]).exp());
+            Link::Identity | Link::Vote | Link::LatentLogistic | Link::LatentOneVsRest => None,
+            Link::Logistic => {
+                let p = logistic(outputs[0]);
                 Some(vec![1.0 - p, p])
-            }
-            Link::LatentOneVsRest => {
-                let each: Vec<f64> = outputs.iter().map(|o| 1.0 / (1.0 + (-o).exp())).collect();
-                Some(shares(&each))
             }
             Link::Softmax => {
                 let top = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -242,6 +240,12 @@ pub(crate) fn shares(weights: &[f64]) -> Vec<f64> {
     weights.iter().map(|w| if total > 0.0 { w / total } else { 1.0 / weights.len() as f64 }).collect()
 }
 
-fn first_max(values: &[f64]) -> usize {
+/// `1/(1 + e^-f)`.
+pub(crate) fn logistic(f: f64) -> f64 {
+    1.0 / (1.0 + (-f).exp())
+}
+
+/// The place of the largest number, the first of equals.
+pub(crate) fn first_max(values: &[f64]) -> usize {
     (0..values.len()).fold(0, |best, k| if values[k] > values[best] { k } else { best })
 }

@@ -9,7 +9,9 @@
 //! | [`table`] | numbers with named columns; groups of columns as players |
 //! | [`kernel`] | sums of products of factors over columns |
 //! | [`expansion`] | the one form of every fitted model |
-//! | [`fit`] | estimators, which yield expansions |
+//! | [`posterior`] | how sure a model is: variances, joint covariances, samples |
+//! | [`prediction`] | what a model says of rows: outputs, classes, probabilities |
+//! | [`fit`] | estimators, which yield expansions and posteriors |
 //! | [`mod@format`] | files of models and explanations, our own and other programs' |
 //! | [`game`] | what an absent feature means |
 //! | [`mod@question`] | a game, its players, budget and seed; settings by name |
@@ -50,6 +52,8 @@ pub mod kernel;
 pub mod linalg;
 mod memory;
 mod optimize;
+pub mod posterior;
+pub mod prediction;
 pub mod question;
 mod random;
 pub mod regularised;
@@ -66,6 +70,8 @@ pub use explanation::{Exactness, Explanation};
 pub use game::{Background, Conditional, Game};
 pub use kernel::Kernel;
 pub use linalg::Matrix;
+pub use posterior::{Covariance, Posterior};
+pub use prediction::Prediction;
 pub use question::Question;
 pub use simd::Isa;
 pub use table::{Column, ColumnKind, Groups, Table};

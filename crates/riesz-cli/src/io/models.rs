@@ -52,7 +52,10 @@ pub fn read_any(path: &Path, header: &[String]) -> Result<Found> {
         if width > model.columns().len() {
             model = libsvm::read(&bytes, Some(width)).map_err(about)?;
         }
-        return Ok(Found::Model(Box::new(SavedModel { model, groups: None }), "LIBSVM model"));
+        return Ok(Found::Model(
+            Box::new(SavedModel { model, covariance: None, groups: None }),
+            "LIBSVM model",
+        ));
     }
     // The line of names is enough to tell, and cheap even if the file is something else.
     let first = &bytes[..bytes.iter().position(|b| *b == b'\n').unwrap_or(bytes.len())];

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
+use riesz::Explanation;
 use riesz::error::listed;
 pub use riesz::format::values::recognises;
 use riesz::format::values::{Note, Reader, header, numbers};
-use riesz::Explanation;
 
 use crate::args::Format;
 use crate::console::Console;

@@ -42,7 +42,7 @@ fn every_case() {
         }
         place.write("rows.csv", csv_text(&case.rows));
         let model = case.model.clone();
-        place.write("m.riesz", to_bytes(&SavedModel { model, groups: None }).unwrap());
+        place.write("m.riesz", to_bytes(&SavedModel { model, covariance: None, groups: None }).unwrap());
         let digits = if matches!(case.game, Game::Observational { .. }) { 1e-12 } else { 1e-13 };
 
         let (out, _) = place.good(&format!("explain m.riesz rows.csv {options}"));

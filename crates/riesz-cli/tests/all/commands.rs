@@ -559,7 +559,7 @@ fn every_classifier_beats_guessing_and_is_explained() {
         for model in ["klr --ridge 1", "klr", "svc", "svc --c auto --class-weight balanced --folds 3", "gpc"]
         {
             // Tuning several classes takes longer than a test should.
-            let fixed = if model == "gpc" { "--fixed-kernel" } else { "" };
+            let fixed = if model == "gpc" { "--fixed-kernel --posterior" } else { "" };
             let (_, err) = place.good(
                 &format!("fit {data} --target {target} --ignore target --model {model} {fixed} -o m.riesz")
                     .replace(if target == "course" { "--ignore target " } else { "\0" }, ""),
@@ -584,6 +584,66 @@ fn every_classifier_beats_guessing_and_is_explained() {
             assert!(err.contains("proved bound"), "{err}");
         }
     }
+}
+
+/// A file with a posterior gives standard deviations and averaged probabilities, one without says what is missing.
+#[test]
+fn posteriors_are_kept_on_request() {
+    let place = Place::new();
+    let fit = |options: &str, file: &str| {
+        let err = place.good(&format!("fit DIABETES --target target --fixed-kernel {options} -o {file}")).1;
+        (std::fs::metadata(place.path(file)).unwrap().len() as f64, err)
+    };
+    let held = |file: &str| {
+        let card = place.good(&format!("inspect {file}")).0;
+        card.lines().any(|l| l.split_whitespace().eq(["posterior", "held"]))
+    };
+    let (size, _) = fit("--model gp --posterior", "m.riesz");
+    let (plain, _) = fit("--model gp", "plain.riesz");
+    // As the help says.
+    assert!((size - plain - 4.0 * 442.0 * 443.0).abs() < 1000.0, "{size} {plain}");
+    assert!(held("m.riesz") && !held("plain.riesz"));
+    let without = cells(&place.good("predict m.riesz DIABETES").0);
+    assert_eq!(without, cells(&place.good("predict plain.riesz DIABETES").0));
+    let with = cells(&place.good("predict m.riesz DIABETES --std").0);
+    assert_eq!(with[0], ["row", "target", "target_std"]);
+    for (with, without) in with.iter().zip(&without).skip(1) {
+        assert_eq!(with[..2], without[..]);
+        assert!((1.0..60.0).contains(&number(&with[2])), "{with:?}");
+    }
+    place.bad(
+        "predict plain.riesz DIABETES --std",
+        "plain.riesz holds no posterior, which --std needs: fit it with 'riesz fit --model gp --posterior'",
+    );
+    place.good("convert m.riesz again.riesz");
+    assert_eq!(cells(&place.good("predict again.riesz DIABETES --std").0), with);
+    fit("--model gp --target bmi,bp --posterior", "two.riesz");
+    let two = cells(&place.good("predict two.riesz DIABETES --std").0);
+    assert_eq!(two[0][1..], ["target", "target_std", "bmi", "bmi_std", "bp", "bp_std"]);
+    place.bad("fit DIABETES --target target --posterior -o k.riesz", "belongs to gp, gpc");
+
+    thirds(&place);
+    let classify = |options: &str| {
+        let err = place.good(&format!("fit {options} --model gpc --fixed-kernel -o c.riesz")).1;
+        let (out, said) = place.good("predict c.riesz thirds.csv");
+        (cells(&out)[0].join(","), err, said)
+    };
+    let two = "DIABETES --target sex --ignore target";
+    let (names, err, said) = classify(&format!("{two} --posterior"));
+    assert!(
+        names.starts_with("row,class,p(") && !err.contains("note:") && !said.contains("note:"),
+        "{names}"
+    );
+    place.bad("predict c.riesz thirds.csv --std", "leave out --std");
+    let (names, err, said) = classify(two);
+    assert!(
+        names.starts_with("row,class,") && names.ends_with(" vs 1") || names.ends_with(" vs -1"),
+        "{names}"
+    );
+    assert!(err.contains("kept in the file with --posterior") && said.contains("gpc --posterior'"));
+    let (names, _, said) = classify("thirds.csv --target course");
+    assert!(names.starts_with("row,") && !names.contains("class") && names.ends_with(" vs rest"), "{names}");
+    assert!(said.contains("holds no posterior"));
 }
 
 #[test]

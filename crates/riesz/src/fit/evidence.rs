@@ -1,6 +1,8 @@
 //! Maximisation of a marginal likelihood over the parameters of a kernel, from several starts.
 
 use crate::error::{Error, Result};
+use crate::explanation::Fact;
+use crate::kernel::Parameter;
 use crate::optimize::{Minimum, minimize};
 
 /// Half the width of the default bounds, as a factor: from 1/100000 to 100000 times the value at the start.
@@ -30,25 +32,32 @@ impl Stream {
     }
 }
 
+impl Maximum {
+    /// What the card of a model says of it; `restarts` if anything was tuned.
+    pub fn facts(&self, restarts: Option<usize>) -> Vec<Fact> {
+        let tuned = restarts.map(|n| [Fact::new("restarts", n), Fact::new("optimiser steps", self.steps)]);
+        let warnings = self.warnings.iter().map(|w| Fact::new("warning", w));
+        tuned.into_iter().flatten().chain(warnings).collect()
+    }
+}
+
+/// Checks that there is one number a parameter.
+pub(super) fn check(what: &str, unit: &'static str, found: usize, parameters: &[Parameter]) -> Result<()> {
+    if found == parameters.len() {
+        return Ok(());
+    }
+    let names: Vec<&str> = parameters.iter().map(|p| p.name.as_str()).collect();
+    let why = format!("one a parameter: {}", names.join(", "));
+    Err(Error::Shape { what: what.into(), unit, expected: parameters.len(), found, why })
+}
+
 /// The given bounds after checks, or the default ones around `start`.
-pub(super) fn bounds(
-    given: Option<&[(f64, f64)]>,
-    start: &[f64],
-    names: &[String],
-) -> Result<Vec<(f64, f64)>> {
+fn bounds(given: Option<&[(f64, f64)]>, start: &[f64], parameters: &[Parameter]) -> Result<Vec<(f64, f64)>> {
     let Some(given) = given else {
         return Ok(start.iter().map(|v| (v - FACTOR.ln(), v + FACTOR.ln())).collect());
     };
-    if given.len() != start.len() {
-        return Err(Error::Shape {
-            what: "bounds".into(),
-            unit: "pairs",
-            expected: start.len(),
-            found: given.len(),
-            why: format!("one a parameter: {}", names.join(", ")),
-        });
-    }
-    for ((&(low, high), &v), name) in given.iter().zip(start).zip(names) {
+    check("bounds", "pairs", given.len(), parameters)?;
+    for ((&(low, high), &v), Parameter { name, .. }) in given.iter().zip(start).zip(parameters) {
         // The start is compared with a little room for the rounding of logarithms.
         let room = 1e-9 * (1.0 + v.abs());
         if !(low.is_finite() && high.is_finite() && low - room <= v && v <= high + room && low <= high) {
@@ -62,26 +71,33 @@ pub(super) fn bounds(
     Ok(given.to_vec())
 }
 
-/// The largest value of `objective` (value and gradient) over runs from `start` and from `restarts` points drawn
-/// uniformly within the bounds, that is log-uniformly in the parameters. The runs follow one another, and the
-/// first of equals wins, so that the result depends on the seed alone.
+/// The largest value of `objective` (value and gradient) over runs from where the parameters are and from `restarts` points
+/// drawn uniformly within the bounds, that is log-uniformly in the parameters. The runs follow one another, and the
+/// first of equals wins, so that the result depends on the seed alone. Only the first `free` parameters move; if that
+/// is none, they are the result.
 pub(super) fn maximise(
-    start: &[f64],
-    bounds: &[(f64, f64)],
-    names: &[String],
+    parameters: &[Parameter],
+    free: usize,
+    given: Option<&[(f64, f64)]>,
     restarts: usize,
     seed: u64,
     mut objective: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
 ) -> Result<Maximum> {
+    let start: Vec<f64> = parameters.iter().map(|p| p.log_value).collect();
+    let mut bounds = bounds(given, &start, parameters)?;
+    if free == 0 {
+        return Ok(Maximum { theta: start, steps: 0, evaluations: 0, warnings: Vec::new() });
+    }
+    bounds.iter_mut().zip(&start).skip(free).for_each(|(bound, v)| *bound = (*v, *v));
     let mut stream = Stream(seed);
     let mut best: Option<Minimum> = None;
     let (mut first_error, mut failures, mut steps, mut evaluations) = (None, 0, 0, 0);
     for run in 0..=restarts {
         let from: Vec<f64> = match run {
-            0 => start.to_vec(),
+            0 => start.clone(),
             _ => bounds.iter().map(|&(low, high)| low + stream.next() * (high - low)).collect(),
         };
-        let found = minimize(&from, bounds, |theta| match objective(theta) {
+        let found = minimize(&from, &bounds, |theta| match objective(theta) {
             Ok((value, gradient)) => Some((-value, gradient.iter().map(|g| -g).collect())),
             Err(error) => {
                 first_error.get_or_insert(error);
@@ -106,7 +122,7 @@ pub(super) fn maximise(
         }));
     };
     let mut warnings = Vec::new();
-    for (i, (&(low, high), name)) in bounds.iter().zip(names).enumerate() {
+    for (i, (&(low, high), Parameter { name, .. })) in bounds.iter().zip(parameters).enumerate() {
         let v = best.x[i];
         if low < high && (v <= low || v >= high) {
             let side = if v <= low { "lower" } else { "upper" };

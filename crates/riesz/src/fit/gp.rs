@@ -1,17 +1,17 @@
 //! Gaussian process regression (Rasmussen and Williams 2006, chapters 2 and 5).
 //!
-//! Besides the mean, which is an [`Expansion`], a Gaussian process knows how sure it is: the fit keeps the Cholesky
-//! factor from which posterior variances of predictions (and of any other linear functional) follow.
+//! What is observed are values of f, or weighted sums of them (mean temperatures of regions, totals of districts): `z = Aᵀf(X) + ε`.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::evidence;
+use super::evidence::{self, Maximum};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::kernel::{Kernel, mean_variance};
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Cholesky, Matrix, Sparse, dot};
+use crate::posterior::{Covariance, Known, Posterior, prior_of_sums};
 use crate::table::Table;
 
 /// What is tuned by maximising the marginal likelihood.
@@ -26,7 +26,8 @@ pub enum Tune {
     KernelAndNoise,
 }
 
-/// `y_i = f(x_i) + ε_i` with `f` a Gaussian process and `ε_i` normal with variance `noise + row_noise_i`.
+/// `y_i = f(x_i) + ε_i` with `f` a Gaussian process and `ε_i` normal with variance `noise + row_noise_i`. With
+/// [`operator`](Self::operator) what is observed is `y_j = Σ_i A_ij f(x_i) + ε_j`.
 ///
 /// Several targets are independent processes with the same kernel and noise (scikit-learn's model).
 ///
@@ -37,7 +38,8 @@ pub enum Tune {
 /// let rows: Vec<[f64; 1]> = (0..30).map(|i| [f64::from(i) / 5.0]).collect();
 /// let y = Matrix::column_vector(rows.iter().map(|r| 10.0 + r[0].sin()).collect());
 /// let fit = GaussianProcess::new(Kernel::gaussian(&[1.0]), 0.1).fit(&Table::from_rows(&rows)?, &y)?;
-/// let (mean, sd) = fit.predict_with_sd(&Table::from_rows(&[[3.3], [60.0]])?)?;
+/// let new = Table::from_rows(&[[3.3], [60.0]])?;
+/// let (mean, sd) = (fit.model.predict(&new)?, fit.posterior().sd(&new)?);
 /// assert!((mean[(0, 0)] - (10.0 + 3.3_f64.sin())).abs() < 0.01);
 /// assert!(sd[(0, 0)] < 0.01 && sd[(1, 0)] > 0.1); // far from the data it knows little
 /// # Ok::<(), riesz::Error>(())
@@ -48,9 +50,13 @@ pub struct GaussianProcess {
     pub kernel: Kernel,
     /// Variance of the noise, > 0; where tuning starts. With `normalize_y` in units of the normalised target.
     pub noise: f64,
-    /// Known variances ≥ 0 of the errors of single rows, on top of `noise`, always in the target's own squared
+    /// Known variances ≥ 0 of the errors of single observations, on top of `noise`, always in the target's own squared
     /// units. `None` for none.
     pub row_noise: Option<Vec<f64>>,
+    /// A (rows × observations): observation j is the sum of f over the rows with the weights of column j. `None` for the identity,
+    /// one observation a row. The mean that `normalize_y` subtracts from f is then that which fits the observations best by least
+    /// squares, and f's unit the spread around it of observations divided by the sum of their absolute weights.
+    pub operator: Option<Sparse>,
     /// Whether the process models `(y - mean) / standard deviation` (with divisor n) in place of y. The fit is in the
     /// target's own units all the same.
     pub normalize_y: bool,
@@ -69,18 +75,15 @@ pub struct GaussianProcess {
 #[derive(Debug, Clone)]
 pub struct GpFit {
     /// The posterior mean in the targets' units. With one target its kernel and [`noise`](Self::noise) are in these
-    /// (squared) units too; for several see [`target_scale`](Self::target_scale).
+    /// (squared) units too; several normalised ones have a [`scale`](Covariance::scale) each.
     pub model: Expansion,
+    /// What is besides the mean: `Q = (K + noise)⁻¹`, or `A (Aᵀ K A + noise)⁻¹ Aᵀ`.
+    pub covariance: Covariance,
     /// Variance of the noise, in the kernel's units.
     pub noise: f64,
     /// `log p(y)`, the logarithm of the density of the targets in their own units. scikit-learn gives that of
     /// normalised targets, which is larger by `n log(standard deviation)` for each.
     pub log_marginal_likelihood: f64,
-    /// The factor of `K + noise`, with K the gram matrix of the model's kernel at its points.
-    pub factor: Cholesky,
-    /// One a target: variances of target o are `target_scale[o]²` times what kernel and factor give. 1 unless several
-    /// targets were normalised.
-    pub target_scale: Vec<f64>,
     /// What had to be added to the diagonal besides the noise, in the kernel's units.
     pub jitter: f64,
     /// The parameters used, in the order and on the scale of [`GaussianProcess::parameters`].
@@ -95,7 +98,7 @@ pub struct GpFit {
 
 /// Targets as the process models them.
 struct Targets {
-    /// n × targets: minus `center`, divided by `scale`.
+    /// Observations × targets: minus `center` of every f that is summed, divided by `scale`.
     values: Matrix,
     center: Vec<f64>,
     scale: Vec<f64>,
@@ -119,6 +122,7 @@ impl GaussianProcess {
             kernel,
             noise,
             row_noise: None,
+            operator: None,
             normalize_y: true,
             tune: Tune::KernelAndNoise,
             bounds: None,
@@ -135,8 +139,8 @@ impl GaussianProcess {
         all
     }
 
-    /// Fits to `y` (n × targets). Cost n³/3 and the gram matrix, O(n² d); when tuning, n³ and O(n² parameters) for
-    /// each evaluation. Memory n² (2 n² when tuning).
+    /// Fits to `y` (observations × targets). Cost n³/3 for n observations and the gram matrix of the rows, O(rows² d); when tuning, n³
+    /// and O(rows² parameters) for each evaluation. Memory n² (when tuning, rows² more), and with an operator rows · n.
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`]; [`Error::Target`] if a target to
@@ -144,30 +148,29 @@ impl GaussianProcess {
     pub fn fit(&self, x: &Table, y: &Matrix) -> Result<GpFit> {
         let targets = self.check(x, y)?;
         let parameters = self.parameters();
-        let start: Vec<f64> = parameters.iter().map(|p| p.log_value).collect();
-        let names: Vec<String> = parameters.into_iter().map(|p| p.name).collect();
-        let mut bounds = evidence::bounds(self.bounds.as_deref(), &start, &names)?;
-        let (mut theta, mut steps, mut evaluations, mut warnings) = (start.clone(), 0, 0, Vec::new());
-        let (mut kernel, mut noise) = (self.kernel.clone(), self.noise);
-        if self.tune != Tune::Nothing {
-            if self.tune == Tune::Kernel {
-                bounds[start.len() - 1] = (self.noise.ln(), self.noise.ln());
-            }
-            let objective = |theta: &[f64]| {
-                let (kernel, noise) = self.at(theta);
-                self.state(x, &targets, kernel, noise).map(|state| (state.value, gradient(x, state)))
-            };
-            let found = evidence::maximise(&start, &bounds, &names, self.restarts, self.seed, objective)?;
-            (theta, steps, evaluations, warnings) =
-                (found.theta, found.steps, found.evaluations, found.warnings);
-            (kernel, noise) = self.at(&theta);
-        }
+        let free = match self.tune {
+            Tune::Nothing => 0,
+            Tune::Kernel => parameters.len() - 1,
+            Tune::KernelAndNoise => parameters.len(),
+        };
+        let objective = |theta: &[f64]| {
+            let (kernel, noise) = self.at(theta);
+            self.state(x, &targets, kernel, noise).map(|state| (state.value, self.gradient(x, state)))
+        };
+        let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
+        let found = evidence::maximise(&parameters, free, bounds, restarts, self.seed, objective)?;
+        let (kernel, noise) =
+            if free > 0 { self.at(&found.theta) } else { (self.kernel.clone(), self.noise) };
         let State { kernel, noise, factor, mut alpha, value } = self.state(x, &targets, kernel, noise)?;
         let jitter = factor.jitter;
-        for i in 0..x.rows() {
-            alpha.row_mut(i).iter_mut().zip(&targets.scale).for_each(|(a, s)| *a *= s);
+        for j in 0..y.rows() {
+            alpha.row_mut(j).iter_mut().zip(&targets.scale).for_each(|(a, s)| *a *= s);
         }
-        let mut model = Expansion::new(kernel, x.clone(), alpha, targets.center)?;
+        let coef = match &self.operator {
+            None => alpha,
+            Some(a) => a.times(&alpha),
+        };
+        let mut model = Expansion::new(kernel, x.clone(), coef, targets.center)?;
         model.card = vec![Fact::new("model", "Gaussian process regression"), Fact::measured("noise", noise)];
         if targets.variance != 1.0 {
             // Both the units of the kernel and those in which the noise is given.
@@ -176,22 +179,25 @@ impl GaussianProcess {
                 Fact::measured("noise, in units of the standardised target", noise / targets.variance);
             model.card.push(given);
         }
+        if let Some(a) = &self.operator {
+            model.card.push(Fact::new("observed sums of rows", a.cols()));
+        }
         if self.row_noise.is_some() {
             model.card.push(Fact::new("noise of single rows", "given"));
         }
         model.card.push(Fact::measured("log marginal likelihood", value));
         model.card.push(Fact::measured("jitter", jitter));
-        if self.tune != Tune::Nothing {
-            model.card.push(Fact::new("restarts", self.restarts));
-            model.card.push(Fact::new("optimiser steps", steps));
-        }
-        model.card.extend(warnings.iter().map(|w| Fact::new("warning", w)));
+        model.card.extend(found.facts((free > 0).then_some(restarts)));
+        let Maximum { theta, steps, evaluations, warnings } = found;
         Ok(GpFit {
             model,
+            covariance: Covariance {
+                prior: 1.0,
+                known: vec![Known::Inverse { operator: self.operator.clone(), factor }],
+                scale: targets.scale,
+            },
             noise,
             log_marginal_likelihood: value,
-            factor,
-            target_scale: targets.scale,
             jitter,
             theta,
             steps,
@@ -207,24 +213,16 @@ impl GaussianProcess {
     /// ∂ log p(y)/∂θ = ½ Σ_ii' (αα' - (K + N)⁻¹)_ii' ∂(K + N)_ii'/∂θ
     /// ```
     ///
-    /// (Rasmussen and Williams 2006, equations 2.30 and 5.9), summed over targets. Cost n³ and O(n² parameters).
+    /// (Rasmussen and Williams 2006, equations 2.30 and 5.9), summed over targets; with an operator `AᵀKA` stands in for K. Cost n³
+    /// and O(rows² parameters).
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
     pub fn log_marginal_likelihood(&self, x: &Table, y: &Matrix, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
         let targets = self.check(x, y)?;
-        let expected = self.kernel.parameters().len() + 1;
-        if theta.len() != expected {
-            return Err(Error::Shape {
-                what: "theta".into(),
-                unit: "numbers",
-                expected,
-                found: theta.len(),
-                why: "one a parameter of the kernel, and the noise".into(),
-            });
-        }
+        evidence::check("theta", "numbers", theta.len(), &self.parameters())?;
         let (kernel, noise) = self.at(theta);
-        self.state(x, &targets, kernel, noise).map(|state| (state.value, gradient(x, state)))
+        self.state(x, &targets, kernel, noise).map(|state| (state.value, self.gradient(x, state)))
     }
 
     fn at(&self, theta: &[f64]) -> (Kernel, f64) {
@@ -233,10 +231,27 @@ impl GaussianProcess {
     }
 
     fn check(&self, x: &Table, y: &Matrix) -> Result<Targets> {
-        super::check(x, y.rows(), 2)?;
+        let shape = |what: &str, found: usize, expected: usize, why: &str| {
+            if found == expected {
+                return Ok(());
+            }
+            Err(Error::Shape { what: what.into(), unit: "numbers", expected, found, why: why.into() })
+        };
+        match &self.operator {
+            None => super::check(x, y.rows(), 2)?,
+            Some(a) => {
+                super::check(x, x.rows(), 1)?;
+                shape("a column of the operator", a.rows(), x.rows(), "one a row of the table")?;
+                shape("the target", y.rows(), a.cols(), "one a column of the operator")?;
+                if let Some(j) = (0..a.cols()).find(|&j| a.column(j).all(|(_, weight)| weight == 0.0)) {
+                    let allowed = "an observation is the sum of one row or more";
+                    return Err(Error::parameter(format!("column {} of the operator", j + 1), 0, allowed));
+                }
+            }
+        }
         self.kernel.validate(x.width())?;
-        if y.cols() == 0 {
-            return Err(Error::TooFew { what: "the target".into(), needed: 1, unit: "column is" });
+        if y.cols() == 0 || y.rows() == 0 {
+            return Err(Error::TooFew { what: "the target".into(), needed: 1, unit: "row and column are" });
         }
         if !(self.noise.is_finite() && self.noise > 0.0) {
             return Err(Error::parameter("noise", self.noise, "it is a positive number (a variance)"));
@@ -249,15 +264,8 @@ impl GaussianProcess {
             });
         }
         if let Some(row_noise) = &self.row_noise {
-            if row_noise.len() != x.rows() {
-                return Err(Error::Shape {
-                    what: "row_noise".into(),
-                    unit: "numbers",
-                    expected: x.rows(),
-                    found: row_noise.len(),
-                    why: "one a row of the table".into(),
-                });
-            }
+            let why = if self.operator.is_some() { "one an observation" } else { "one a row of the table" };
+            shape("row_noise", row_noise.len(), y.rows(), why)?;
             if let Some(bad) = row_noise.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
                 return Err(Error::parameter("row_noise", bad, "variances are not negative"));
             }
@@ -271,9 +279,20 @@ impl GaussianProcess {
         }
         let m = y.cols();
         let (mut center, mut scale, mut variance) = (vec![0.0; m], vec![1.0; m], 1.0);
+        // What each observation makes of a constant f: 0 if that is all that rounding leaves of its weights.
+        let (sums, sizes): (Vec<f64>, Vec<f64>) = match &self.operator {
+            None => (vec![1.0; y.rows()], Vec::new()),
+            Some(a) => (0..a.cols())
+                .map(|j| a.column(j).fold((0.0, 0.0), |(sum, size), (_, w)| (sum + w, size + w.abs())))
+                .map(|(sum, size)| (if f64::abs(sum) > 1e-12 * size { sum } else { 0.0 }, size))
+                .unzip(),
+        };
         if self.normalize_y {
             for o in 0..m {
-                let (mean, spread) = mean_variance(&y.column(o));
+                let (mean, spread) = match &self.operator {
+                    None => mean_variance(&y.column(o)),
+                    Some(_) => mean_variance_of_sums(&y.column(o), &sums, &sizes),
+                };
                 // Constant within rounding of the mean.
                 if !(spread.sqrt() > 1e-12 * mean.abs() && spread > 0.0 && spread.is_finite()) {
                     return Err(Error::Target {
@@ -295,7 +314,7 @@ impl GaussianProcess {
         let mut values = y.clone();
         for i in 0..y.rows() {
             for (o, v) in values.row_mut(i).iter_mut().enumerate() {
-                *v = (*v - center[o]) / scale[o];
+                *v = (*v - sums[i] * center[o]) / scale[o];
             }
         }
         Ok(Targets { values, center, scale, variance })
@@ -306,11 +325,14 @@ impl GaussianProcess {
         let kernel = if targets.variance == 1.0 { kernel } else { targets.variance * kernel };
         let noise = targets.variance * noise;
         super::check_range(&kernel, x)?;
-        let mut covariance = kernel.gram(x);
+        let mut covariance = match &self.operator {
+            None => kernel.gram(x),
+            Some(a) => prior_of_sums(&kernel, x, a),
+        };
         covariance.add_diagonal(|i| noise + self.row_noise.as_ref().map_or(0.0, |r| r[i]));
         let factor = Cholesky::new(covariance, "gram matrix plus noise")?;
         let alpha = factor.solve(targets.values.clone());
-        let (n, m) = (x.rows() as f64, alpha.cols() as f64);
+        let (n, m) = (alpha.rows() as f64, alpha.cols() as f64);
         let units: f64 = targets.scale.iter().map(|s| s.ln()).sum();
         let value = -0.5 * dot(alpha.data(), targets.values.data())
             - 0.5 * m * (factor.log_det() + n * std::f64::consts::TAU.ln())
@@ -321,77 +343,38 @@ impl GaussianProcess {
         }
         Ok(State { kernel, noise, factor, alpha, value })
     }
-}
-
-/// The gradient of the log marginal likelihood in the kernel's parameters and the logarithm of the noise.
-fn gradient(x: &Table, state: State) -> Vec<f64> {
-    let m = state.alpha.cols() as f64;
-    let mut weights = state.factor.inverse();
-    weights.data_mut().par_chunks_mut(x.rows()).enumerate().for_each(|(i, row)| {
-        let own = state.alpha.row(i);
-        for (j, w) in row.iter_mut().enumerate() {
-            *w = 0.5 * (dot(own, state.alpha.row(j)) - m * *w);
+    /// The gradient of the log marginal likelihood in the kernel's parameters and the logarithm of the noise.
+    fn gradient(&self, x: &Table, state: State) -> Vec<f64> {
+        let (n, m) = (state.alpha.rows(), state.alpha.cols() as f64);
+        let mut weights = state.factor.inverse();
+        weights.data_mut().par_chunks_mut(n).enumerate().for_each(|(i, row)| {
+            let own = state.alpha.row(i);
+            for (j, w) in row.iter_mut().enumerate() {
+                *w = 0.5 * (dot(own, state.alpha.row(j)) - m * *w);
+            }
+        });
+        let of_noise = state.noise * (0..n).map(|i| weights[(i, i)]).sum::<f64>();
+        if let Some(a) = &self.operator {
+            weights = a.times(&a.times(&weights).transpose());
         }
-    });
-    let mut gradient = state.kernel.gradient(x, &weights);
-    gradient.push(state.noise * (0..x.rows()).map(|i| weights[(i, i)]).sum::<f64>());
-    gradient
+        let mut gradient = state.kernel.gradient(x, &weights);
+        gradient.push(of_noise);
+        gradient
+    }
 }
 
-/// Rows predicted at a time, which bounds memory.
-pub(super) const BLOCK: usize = 128;
+/// The constant c that fits `y_j = sums_j c` best, and the mean square around it divided by that of `sizes`: mean and variance
+/// where both are 1.
+fn mean_variance_of_sums(y: &[f64], sums: &[f64], sizes: &[f64]) -> (f64, f64) {
+    let square: f64 = dot(sums, sums);
+    let mean = if square > 0.0 { dot(sums, y) / square } else { 0.0 };
+    let around: f64 = y.iter().zip(sums).map(|(y, sum)| (y - sum * mean).powi(2)).sum();
+    (mean, around / dot(sizes, sizes))
+}
 
 impl GpFit {
-    /// Posterior mean and standard deviation of `f` at the rows of `x`, both rows × targets (Rasmussen and Williams
-    /// 2006, equations 2.25 and 2.26). The noise of a new observation is not included: its variance is
-    /// `sd² + target_scale² · noise`. Cost O(n² + n d) a row.
-    ///
-    /// # Errors
-    /// As [`Expansion::predict`].
-    pub fn predict_with_sd(&self, x: &Table) -> Result<(Matrix, Matrix)> {
-        let mean = self.model.predict(x)?;
-        let x = x.conform(self.model.columns())?;
-        let mut sd = Matrix::zeros(x.rows(), self.target_scale.len());
-        for start in (0..x.rows()).step_by(BLOCK) {
-            let rows: Vec<usize> = (start..x.rows().min(start + BLOCK)).collect();
-            let block = x.select_rows(&rows);
-            let variance = column_squares(&self.explained(&block));
-            for (r, (prior, explained)) in self.model.kernel.diagonal(&block).iter().zip(variance).enumerate()
-            {
-                let own = (prior - explained).max(0.0).sqrt();
-                sd.row_mut(start + r).iter_mut().zip(&self.target_scale).for_each(|(s, t)| *s = t * own);
-            }
-        }
-        Ok((mean, sd))
+    /// The posterior of f.
+    pub fn posterior(&self) -> Posterior<'_> {
+        Posterior::of(&self.model, &self.covariance)
     }
-
-    /// Posterior covariance of `f` between the rows of `x` (rows × rows), to be multiplied by `target_scale[o]²` for
-    /// target o. Cost O(n² rows + n rows²).
-    ///
-    /// # Errors
-    /// As [`Table::conform`].
-    pub fn covariance(&self, x: &Table) -> Result<Matrix> {
-        let x = x.conform(self.model.columns())?;
-        let mut covariance = self.model.kernel.gram(&x);
-        let half = self.explained(&x);
-        let explained = half.transpose().matmul(&half);
-        covariance.data_mut().iter_mut().zip(explained.data()).for_each(|(c, e)| *c -= e);
-        Ok(covariance)
-    }
-
-    /// `L⁻¹ k(points, x)`, n × rows.
-    fn explained(&self, x: &Table) -> Matrix {
-        let mut half = self.model.kernel.cross_gram(&self.model.points, x);
-        self.factor.solve_lower_in_place(&mut half);
-        half
-    }
-}
-
-/// The squared norms of the columns.
-pub(super) fn column_squares(matrix: &Matrix) -> Vec<f64> {
-    let mut sums = vec![0.0; matrix.cols()];
-    for i in 0..matrix.rows() {
-        sums.iter_mut().zip(matrix.row(i)).for_each(|(s, v)| *s += v * v);
-    }
-    sums
 }

@@ -2,13 +2,13 @@
 
 use rayon::prelude::*;
 
-use super::evidence;
-use super::gp::{BLOCK, column_squares};
+use super::evidence::{self, Maximum};
 use crate::error::{Error, Result};
-use crate::expansion::{Expansion, Link, shares};
+use crate::expansion::{Expansion, Link, logistic};
 use crate::explanation::Fact;
-use crate::kernel::{Kernel, Parameter};
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::kernel::Kernel;
+use crate::linalg::{Cholesky, Matrix, Sparse, dot};
+use crate::posterior::{Covariance, Known, Posterior};
 use crate::table::Table;
 
 /// Newton steps allowed.
@@ -42,11 +42,12 @@ pub struct GpcFit {
     /// The posterior mode of f, with coefficients `y_i - π_i`. One output for two classes, positive for the second; one
     /// a class for more.
     pub model: Expansion,
+    /// What is besides the mode: `Q = W^½ B⁻¹ W^½` for every output, with `W_ii = π_i (1 - π_i)` and `B = I + W^½ K W^½`.
+    /// [`Prediction::of`](crate::Prediction::of) averages probabilities over it.
+    pub covariance: Covariance,
     /// Laplace's approximation of the log marginal likelihood (Rasmussen and Williams 2006, equation 3.32), summed over
     /// outputs (scikit-learn gives the mean).
     pub log_marginal_likelihood: f64,
-    /// What posterior variances follow from, one an output.
-    pub curvature: Vec<Curvature>,
     /// The parameters used, in the order and on the scale of [`Kernel::parameters`].
     pub theta: Vec<f64>,
     /// Steps of the optimiser, all runs together.
@@ -57,18 +58,12 @@ pub struct GpcFit {
     pub warnings: Vec<String>,
 }
 
-/// How sharply the posterior falls off around its mode: by `K⁻¹ + W`.
-#[derive(Debug, Clone)]
-pub struct Curvature {
-    /// The factor of `B = I + W^½ K W^½`.
-    pub factor: Cholesky,
-    /// The diagonal of `W^½`: `√(π_i (1 - π_i))`.
-    pub root_weight: Vec<f64>,
-}
-
 /// The mode of the posterior of one output.
 struct Mode {
-    curvature: Curvature,
+    /// The factor of B.
+    factor: Cholesky,
+    /// The diagonal of `W^½`.
+    root_weight: Vec<f64>,
     /// `y - π`, the coefficients.
     alpha: Vec<f64>,
     value: f64,
@@ -89,18 +84,11 @@ impl GaussianProcessClassifier {
     pub fn fit(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<GpcFit> {
         let y = self.check(x, labels, classes)?;
         let parameters = self.kernel.parameters();
-        let start: Vec<f64> = parameters.iter().map(|p| p.log_value).collect();
-        let names: Vec<String> = parameters.into_iter().map(|p: Parameter| p.name).collect();
-        let bounds = evidence::bounds(self.bounds.as_deref(), &start, &names)?;
-        let (mut theta, mut steps, mut evaluations, mut warnings) = (start.clone(), 0, 0, Vec::new());
-        let mut kernel = self.kernel.clone();
-        if self.tune {
-            let objective = |theta: &[f64]| value_and_gradient(&self.kernel.with_parameters(theta), x, &y);
-            let found = evidence::maximise(&start, &bounds, &names, self.restarts, self.seed, objective)?;
-            (theta, steps, evaluations, warnings) =
-                (found.theta, found.steps, found.evaluations, found.warnings);
-            kernel = self.kernel.with_parameters(&theta);
-        }
+        let free = if self.tune { parameters.len() } else { 0 };
+        let objective = |theta: &[f64]| value_and_gradient(&self.kernel.with_parameters(theta), x, &y);
+        let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
+        let found = evidence::maximise(&parameters, free, bounds, restarts, self.seed, objective)?;
+        let kernel = if self.tune { self.kernel.with_parameters(&found.theta) } else { self.kernel.clone() };
         super::check_range(&kernel, x)?;
         let gram = kernel.gram(x);
         let modes = y.iter().map(|y| mode(&gram, y)).collect::<Result<Vec<Mode>>>()?;
@@ -114,11 +102,8 @@ impl GaussianProcessClassifier {
             Fact::new("model", "Gaussian process classifier (Laplace approximation)"),
             Fact::measured("log marginal likelihood", value),
         ];
-        if self.tune {
-            card.push(Fact::new("restarts", self.restarts));
-            card.push(Fact::new("optimiser steps", steps));
-        }
-        card.extend(warnings.iter().map(|w| Fact::new("warning", w)));
+        card.extend(found.facts(self.tune.then_some(restarts)));
+        let Maximum { theta, steps, evaluations, warnings } = found;
         let model = Expansion {
             kernel,
             points: x.clone(),
@@ -133,15 +118,13 @@ impl GaussianProcessClassifier {
             card,
         };
         model.validate()?;
-        Ok(GpcFit {
-            model,
-            log_marginal_likelihood: value,
-            curvature: modes.into_iter().map(|m| m.curvature).collect(),
-            theta,
-            steps,
-            evaluations,
-            warnings,
-        })
+        let known = |mode: Mode| Known::Inverse {
+            operator: Some(Sparse::diagonal(mode.root_weight)),
+            factor: mode.factor,
+        };
+        let scale = vec![1.0; modes.len()];
+        let covariance = Covariance { prior: 1.0, known: modes.into_iter().map(known).collect(), scale };
+        Ok(GpcFit { model, covariance, log_marginal_likelihood: value, theta, steps, evaluations, warnings })
     }
 
     /// Laplace's approximation of the log marginal likelihood and its gradient in `theta`, which has the order and scale
@@ -158,16 +141,7 @@ impl GaussianProcessClassifier {
         theta: &[f64],
     ) -> Result<(f64, Vec<f64>)> {
         let y = self.check(x, labels, classes)?;
-        let expected = self.kernel.parameters().len();
-        if theta.len() != expected {
-            return Err(Error::Shape {
-                what: "theta".into(),
-                unit: "numbers",
-                expected,
-                found: theta.len(),
-                why: "one a parameter of the kernel".into(),
-            });
-        }
+        evidence::check("theta", "numbers", theta.len(), &self.kernel.parameters())?;
         value_and_gradient(&self.kernel.with_parameters(theta), x, &y)
     }
 
@@ -178,11 +152,6 @@ impl GaussianProcessClassifier {
         let outputs = if classes.len() == 2 { 1..2 } else { 0..classes.len() };
         Ok(outputs.map(|c| labels.iter().map(|&l| f64::from(u8::from(l == c))).collect()).collect())
     }
-}
-
-/// `1/(1 + e^-f)`.
-fn logistic(f: f64) -> f64 {
-    1.0 / (1.0 + (-f).exp())
 }
 
 /// `Σ_i log P(y_i | f_i)`, stable for large f.
@@ -213,7 +182,7 @@ fn mode(gram: &Matrix, y: &[f64]) -> Result<Mode> {
         change = (0..n).fold(0.0_f64, |a, i| a.max((y[i] - p[i] - alpha[i]).abs()));
         if change <= NEWTON_TOLERANCE {
             let value = objective - 0.5 * factor.log_det();
-            return Ok(Mode { curvature: Curvature { factor, root_weight }, alpha, value });
+            return Ok(Mode { factor, root_weight, alpha, value });
         }
         let right: Vec<f64> =
             (0..n).map(|i| root_weight[i] * root_weight[i] * f[i] + (y[i] - p[i])).collect();
@@ -257,7 +226,7 @@ fn value_and_gradient(kernel: &Kernel, x: &Table, outputs: &[Vec<f64>]) -> Resul
     let mut total = 0.0;
     let mut gradient = vec![0.0; kernel.parameters().len()];
     for y in outputs {
-        let Mode { curvature: Curvature { factor, root_weight }, alpha, value } = mode(&gram, y)?;
+        let Mode { factor, root_weight, alpha, value } = mode(&gram, y)?;
         let mut weights = factor.inverse();
         let s: Vec<f64> =
             (0..n).map(|i| -0.5 * (1.0 - 2.0 * (y[i] - alpha[i])) * (1.0 - weights[(i, i)])).collect();
@@ -277,89 +246,15 @@ fn value_and_gradient(kernel: &Kernel, x: &Table, outputs: &[Vec<f64>]) -> Resul
 }
 
 impl GpcFit {
-    /// Mean and variance of the posterior of f at the rows of `x`, both rows × outputs (Rasmussen and Williams 2006,
-    /// algorithm 3.2). Cost O(n² outputs + n d) a row.
-    ///
-    /// # Errors
-    /// As [`Expansion::predict`].
-    pub fn latent(&self, x: &Table) -> Result<(Matrix, Matrix)> {
-        let mean = self.model.predict(x)?;
-        let x = x.conform(self.model.columns())?;
-        let mut variance = Matrix::zeros(x.rows(), mean.cols());
-        for start in (0..x.rows()).step_by(BLOCK) {
-            let rows: Vec<usize> = (start..x.rows().min(start + BLOCK)).collect();
-            let block = x.select_rows(&rows);
-            let prior = self.model.kernel.diagonal(&block);
-            let cross = self.model.kernel.cross_gram(&self.model.points, &block);
-            for (o, Curvature { factor, root_weight }) in self.curvature.iter().enumerate() {
-                let mut half = cross.clone();
-                for (i, r) in root_weight.iter().enumerate() {
-                    half.row_mut(i).iter_mut().for_each(|v| *v *= r);
-                }
-                factor.solve_lower_in_place(&mut half);
-                for (r, (prior, known)) in prior.iter().zip(column_squares(&half)).enumerate() {
-                    variance[(start + r, o)] = (prior - known).max(0.0);
-                }
-            }
-        }
-        Ok((mean, variance))
+    /// The posterior of the latent functions.
+    pub fn posterior(&self) -> Posterior<'_> {
+        Posterior::of(&self.model, &self.covariance)
     }
-
-    /// The probabilities of the classes at the rows of `x`, rows × classes: `∫ σ(f) p(f | data) df`, which is nearer to ½
-    /// than the logistic function of the mean; for more than two classes divided by their sum. The integral is exact
-    /// to rounding; scikit-learn's, a sum of five error functions, differs from it by up to 5e-4 (measured).
-    ///
-    /// # Errors
-    /// As [`Expansion::predict`].
-    pub fn predict_probability(&self, x: &Table) -> Result<Matrix> {
-        let (mean, variance) = self.latent(x)?;
-        let latent: Vec<(f64, f64)> =
-            mean.data().iter().copied().zip(variance.data().iter().copied()).collect();
-        let each: Vec<f64> = latent.par_iter().map(|&(m, v)| mean_logistic(m, v)).collect();
-        let classes = self.model.classes.len();
-        let probabilities = match mean.cols() {
-            1 => each.iter().flat_map(|p| [1.0 - p, *p]).collect(),
-            m => each.chunks(m).flat_map(shares).collect(),
-        };
-        Ok(Matrix::from_row_major(x.rows(), classes, probabilities))
-    }
-}
-
-/// `E σ(f)` for normal f, by the trapezoidal rule, whose error for functions analytic in a strip around the real line
-/// falls like `exp(-2π · half-width of the strip / step)` (Trefethen and Weideman 2014): the poles of σ(mean + s z)
-/// lie π/s from it, and the normal density alone asks for steps of at most 0.7.
-fn mean_logistic(mean: f64, variance: f64) -> f64 {
-    const REACH: f64 = 8.5;
-    const MOST: f64 = 1e6;
-    let s = variance.sqrt();
-    let count = (REACH / (0.6 / s).min(0.7)).ceil().min(MOST);
-    let step = REACH / count;
-    let (mut sum, mut total) = (0.0, 0.0);
-    for k in -(count as i64)..=count as i64 {
-        let z = k as f64 * step;
-        let density = (-0.5 * z * z).exp();
-        sum += density * logistic(mean + s * z);
-        total += density;
-    }
-    sum / total
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Symmetry, the limit of no variance, and the limit of much variance, a probit of the mean.
-    #[test]
-    fn the_average_of_the_logistic_function() {
-        for (mean, variance) in [(0.0, 3.0), (1.3, 0.2), (-4.0, 17.0), (2.0, 1e4)] {
-            let (p, q) = (mean_logistic(mean, variance), mean_logistic(-mean, variance));
-            assert!((p + q - 1.0).abs() < 1e-14, "{p} {q}");
-        }
-        assert!((mean_logistic(1.3, 0.0) - logistic(1.3)).abs() < 1e-15);
-        // E σ(f) = ∫ σ'(t) Φ((m - t)/s) dt, and Φ is nearly ½ + φ(0)(m - t)/s.
-        let expected = 0.5 + 2.0 / (std::f64::consts::TAU * 1e10).sqrt();
-        assert!((mean_logistic(2.0, 1e10) - expected).abs() < 1e-12);
-    }
 
     #[test]
     fn refuses_what_it_cannot_learn() {

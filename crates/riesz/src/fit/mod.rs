@@ -1,6 +1,6 @@
 //! Estimators. Each is a struct of its settings with a `fit` that yields an
-//! [`Expansion`](crate::Expansion) in the user's units, and whatever else the method knows (evidence, support
-//! vectors, leave-one-out error).
+//! [`Expansion`](crate::Expansion) in the user's units, and whatever else the method knows (a
+//! [`Posterior`](crate::Posterior), evidence, support vectors, leave-one-out error).
 //!
 //! | estimator | loss | solver |
 //! |---|---|---|
@@ -24,7 +24,7 @@ pub mod selection;
 mod svm;
 
 pub use gp::{GaussianProcess, GpFit, Tune};
-pub use gpc::{Curvature, GaussianProcessClassifier, GpcFit};
+pub use gpc::{GaussianProcessClassifier, GpcFit};
 pub use labels::ClassWeight;
 pub use logistic::{KernelLogisticRegression, KlrFit, NewtonState};
 pub use penalty::Penalty;

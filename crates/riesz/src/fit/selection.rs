@@ -305,7 +305,10 @@ pub fn cross_validate_classes<C: Sync>(
         for (i, &label) in truth.iter().enumerate() {
             total += match score {
                 ClassScore::LogLoss => log_loss(model.link, outputs.row(i), label)?,
-                ClassScore::Accuracy => f64::from(u8::from(model.class_of(outputs.row(i)) == Some(label))),
+                ClassScore::Accuracy => {
+                    let class = model.class_of(outputs.row(i)).ok_or_else(|| no_score("accuracy"))?;
+                    f64::from(u8::from(class == label))
+                }
             };
         }
         Ok(total / truth.len() as f64)
@@ -315,7 +318,7 @@ pub fn cross_validate_classes<C: Sync>(
 /// `-ln p(label)`, without forming p.
 fn log_loss(link: Link, outputs: &[f64], label: usize) -> Result<f64> {
     match link {
-        Link::Logistic | Link::LatentLogistic => {
+        Link::Logistic => {
             let margin = if label == 1 { outputs[0] } else { -outputs[0] };
             Ok((-margin).max(0.0) + (-margin.abs()).exp().ln_1p())
         }
@@ -323,17 +326,16 @@ fn log_loss(link: Link, outputs: &[f64], label: usize) -> Result<f64> {
             let top = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             Ok(top - outputs[label] + outputs.iter().map(|o| (o - top).exp()).sum::<f64>().ln())
         }
-        Link::LatentOneVsRest => {
-            // Probabilities are σ(f_c) over their sum; ln σ(f) = -ln(1 + e^-f).
-            let log_sigmoid = |f: f64| f.min(0.0) - (-f.abs()).exp().ln_1p();
-            let top = outputs.iter().map(|&f| log_sigmoid(f)).fold(f64::NEG_INFINITY, f64::max);
-            let total: f64 = outputs.iter().map(|&f| (log_sigmoid(f) - top).exp()).sum();
-            Ok(top + total.ln() - log_sigmoid(outputs[label]))
-        }
-        Link::Identity | Link::Vote => {
-            Err(Error::parameter("score", "log loss", "this model has no probabilities; score its accuracy"))
+        Link::Identity | Link::Vote | Link::LatentLogistic | Link::LatentOneVsRest => {
+            Err(no_score("log loss"))
         }
     }
+}
+
+/// Refuses a score that the outputs of a model do not give.
+fn no_score(name: &str) -> Error {
+    let allowed = "the outputs of this model alone do not give it (log loss takes probabilities; several classes of a                    Gaussian process take its posterior): choose another score";
+    Error::parameter("score", name, allowed)
 }
 
 /// Rows to fit on and rows to predict.
@@ -455,12 +457,7 @@ mod tests {
     #[test]
     fn log_loss_is_that_of_the_probabilities() {
         let points = Table::from_rows(&[[0.0]]).unwrap();
-        for (link, outputs) in [
-            (Link::Logistic, vec![-1.3]),
-            (Link::LatentLogistic, vec![0.4]),
-            (Link::Softmax, vec![0.3, -2.0, 1.1]),
-            (Link::LatentOneVsRest, vec![0.3, -2.0, -30.0]),
-        ] {
+        for (link, outputs) in [(Link::Logistic, vec![-1.3]), (Link::Softmax, vec![0.3, -2.0, 1.1])] {
             let m = outputs.len();
             let coef = Matrix::from_row_major(1, m, vec![0.0; m]);
             let mut model =
@@ -472,6 +469,6 @@ mod tests {
             }
         }
         // Far out, where the probability itself would be 0.
-        assert_eq!(log_loss(Link::LatentLogistic, &[-800.0], 1).unwrap(), 800.0);
+        assert_eq!(log_loss(Link::Logistic, &[-800.0], 1).unwrap(), 800.0);
     }
 }

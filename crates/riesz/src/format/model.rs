@@ -1,6 +1,10 @@
 //! Model files: a [safetensors](https://github.com/huggingface/safetensors) container with the arrays
 //! `points` (n × d), `coef` (n × outputs) and `intercept` (outputs), all F64 and row-major, and in its metadata
 //! under `riesz` one JSON record with everything else. No code is ever run from such a file.
+//!
+//! With a posterior the file has version 2 and, for the k-th matrix Q, one or more of the arrays `posterior.k.factor` (the Cholesky factor of
+//! V on and below its diagonal, row by row), `.starts`, `.places` (U64) and `.weights` (the columns of A), `.low_rank` (n × r) and
+//! `.dense` (Q itself, as the factor is kept).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,19 +16,23 @@ use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::kernel::Kernel;
-use crate::linalg::Matrix;
+use crate::linalg::{Cholesky, Matrix, Sparse};
+use crate::posterior::{Covariance, Known, Posterior};
 use crate::table::{Column, Groups, Table};
 
 /// The format's name in the file.
 pub const FORMAT: &str = "riesz-model";
-/// The version that this library writes, and the newest it reads.
-pub const VERSION: u64 = 1;
+/// The newest version that this library reads, and which it writes for a model with a posterior; others are of version 1.
+pub const VERSION: u64 = 2;
 
-/// A model and the players by which it is meant to be explained.
-#[derive(Debug, Clone, PartialEq)]
+/// A model, what is known of how sure it is, and the players by which it is meant to be explained.
+#[derive(Debug, Clone)]
 pub struct SavedModel {
     /// The model.
     pub model: Expansion,
+    /// What its posterior is besides it, which takes 4 n² bytes for n points and every matrix Q. `None` to leave it out, and for
+    /// models that have none.
+    pub covariance: Option<Covariance>,
     /// The players, if they are not simply the columns.
     pub groups: Option<Groups>,
 }
@@ -53,23 +61,46 @@ struct Record {
     card: Vec<Fact>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     groups: Option<Vec<Group>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    posterior: Option<PosteriorRecord>,
+}
+
+/// What a [`Covariance`] is besides its arrays, whose names say of which kind each matrix Q is.
+#[derive(Serialize, Deserialize)]
+struct PosteriorRecord {
+    prior: f64,
+    scale: Vec<f64>,
+    /// One a matrix Q: that of its factor.
+    jitter: Vec<f64>,
 }
 
 /// One array on its way into the container.
 struct Array {
     shape: Vec<usize>,
+    kind: Dtype,
     bytes: Vec<u8>,
 }
 
 impl Array {
     fn new(shape: Vec<usize>, numbers: impl Iterator<Item = f64>) -> Self {
-        Self { shape, bytes: numbers.flat_map(f64::to_le_bytes).collect() }
+        Self { shape, kind: Dtype::F64, bytes: numbers.flat_map(f64::to_le_bytes).collect() }
+    }
+
+    fn list(numbers: impl Iterator<Item = f64>) -> Self {
+        let mut array = Self::new(Vec::new(), numbers);
+        array.shape = vec![array.bytes.len() / 8];
+        array
+    }
+
+    fn places(numbers: &[usize]) -> Self {
+        let bytes = numbers.iter().flat_map(|n| (*n as u64).to_le_bytes()).collect();
+        Self { shape: vec![numbers.len()], kind: Dtype::U64, bytes }
     }
 }
 
 impl View for Array {
     fn dtype(&self) -> Dtype {
-        Dtype::F64
+        self.kind
     }
     fn shape(&self) -> &[usize] {
         &self.shape
@@ -98,10 +129,13 @@ pub fn recognises(bytes: &[u8]) -> bool {
 pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
     let model = &saved.model;
     model.validate()?;
+    if let Some(covariance) = &saved.covariance {
+        Posterior::new(model, covariance)?;
+    }
     let names = |columns: &[usize]| columns.iter().map(|&j| model.columns()[j].name.clone()).collect();
     let record = Record {
         format: FORMAT.into(),
-        version: VERSION,
+        version: if saved.covariance.is_some() { VERSION } else { 1 },
         columns: model.columns().to_vec(),
         kernel: model.kernel.clone(),
         outputs: model.output_names.clone(),
@@ -112,17 +146,87 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
             let group = |p: &crate::table::Player| Group { name: p.name.clone(), columns: names(&p.columns) };
             groups.players().iter().map(group).collect()
         }),
+        posterior: saved.covariance.as_ref().map(|covariance| PosteriorRecord {
+            prior: covariance.prior,
+            scale: covariance.scale.clone(),
+            jitter: covariance.known.iter().map(jitter).collect(),
+        }),
     };
     let text = serde_json::to_string(&record).map_err(|e| Error::Format { problem: e.to_string() })?;
     let (n, d, m) = (model.points.rows(), model.points.width(), model.outputs());
     let points = (0..n).flat_map(|i| (0..d).map(move |j| (i, j))).map(|(i, j)| model.points.get(i, j));
-    let arrays = [
-        ("points", Array::new(vec![n, d], points)),
-        ("coef", Array::new(vec![n, m], model.coef.data().iter().copied())),
-        ("intercept", Array::new(vec![m], model.intercept.iter().copied())),
+    let mut arrays = vec![
+        ("points".to_string(), Array::new(vec![n, d], points)),
+        ("coef".into(), Array::new(vec![n, m], model.coef.data().iter().copied())),
+        ("intercept".into(), Array::new(vec![m], model.intercept.iter().copied())),
     ];
+    for (k, known) in saved.covariance.iter().flat_map(|covariance| covariance.known.iter().enumerate()) {
+        arrays.extend(
+            known_arrays(known).into_iter().map(|(name, array)| (format!("posterior.{k}.{name}"), array)),
+        );
+    }
     safetensors::serialize(arrays, Some(HashMap::from([("riesz".to_string(), text)])))
         .map_err(|e| Error::Format { problem: format!("the model cannot be written: {e}") })
+}
+
+fn jitter(known: &Known) -> f64 {
+    if let Known::Inverse { factor, .. } = known { factor.jitter } else { 0.0 }
+}
+
+fn known_arrays(known: &Known) -> Vec<(&'static str, Array)> {
+    match known {
+        Known::Inverse { operator, factor } => {
+            let mut arrays = vec![("factor", Array::list(factor.packed()))];
+            if let Some((starts, places, weights)) = operator.as_ref().map(Sparse::parts) {
+                arrays.push(("starts", Array::places(starts)));
+                arrays.push(("places", Array::places(places)));
+                arrays.push(("weights", Array::list(weights.iter().copied())));
+            }
+            arrays
+        }
+        Known::LowRank(f) => {
+            vec![("low_rank", Array::new(vec![f.rows(), f.cols()], f.data().iter().copied()))]
+        }
+        Known::Dense(q) => {
+            vec![("dense", Array::list((0..q.rows()).flat_map(|i| q.row(i)[..=i].iter().copied())))]
+        }
+    }
+}
+
+/// The k-th matrix Q of a posterior over n points.
+fn read_known(tensors: &SafeTensors<'_>, k: usize, jitter: f64, n: usize) -> Result<Known> {
+    let named = |part: &str| format!("posterior.{k}.{part}");
+    let there = |part: &str| tensors.tensor(&named(part)).is_ok();
+    if there("low_rank") {
+        let (rows, data) = numbers(tensors, &named("low_rank"), &[Some(n), None])?;
+        return Ok(Known::LowRank(Matrix::from_row_major(rows, data.len() / rows.max(1), data)));
+    }
+    if there("dense") {
+        let packed = numbers(tensors, &named("dense"), &[triangle(n)])?.1;
+        let at = |i: usize, j: usize| packed[i.max(j) * (i.max(j) + 1) / 2 + i.min(j)];
+        let data = (0..n).flat_map(|i| (0..n).map(move |j| (i, j))).map(|(i, j)| at(i, j)).collect();
+        return Ok(Known::Dense(Matrix::from_row_major(n, n, data)));
+    }
+    let operator = if there("starts") {
+        let places = |part: &str| -> Result<Vec<usize>> {
+            let (_, cells) = cells(tensors, &named(part), Dtype::U64, &[None])?;
+            Ok(cells.iter().map(|b| u64::from_le_bytes(*b) as usize).collect())
+        };
+        let weights = numbers(tensors, &named("weights"), &[None])?.1;
+        Some(Sparse::new(n, places("starts")?, places("places")?, weights).map_err(damaged)?)
+    } else {
+        None
+    };
+    let size = operator.as_ref().map_or(n, Sparse::cols);
+    let packed = numbers(tensors, &named("factor"), &[triangle(size)])?.1;
+    let factor = Cholesky::from_packed(size, &packed, jitter)
+        .ok_or_else(|| damaged(format!("its array '{}' is no Cholesky factor", named("factor"))))?;
+    Ok(Known::Inverse { operator, factor })
+}
+
+/// The numbers on and below the diagonal of an n × n matrix; more than any file has if they cannot be counted.
+fn triangle(n: usize) -> Option<usize> {
+    Some(n.checked_add(1).and_then(|above| n.checked_mul(above)).map_or(usize::MAX, |twice| twice / 2))
 }
 
 /// Reads what [`to_bytes`] wrote, from anyone.
@@ -165,7 +269,16 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
             Some(Groups::named(model.columns(), &named)?)
         }
     };
-    Ok(SavedModel { model, groups })
+    let covariance = match record.posterior {
+        None => None,
+        Some(PosteriorRecord { prior, scale, jitter }) => {
+            let known = jitter.iter().enumerate().map(|(k, jitter)| read_known(&tensors, k, *jitter, n));
+            let covariance = Covariance { prior, known: known.collect::<Result<_>>()?, scale };
+            Posterior::new(&model, &covariance)?;
+            Some(covariance)
+        }
+    };
+    Ok(SavedModel { model, covariance, groups })
 }
 
 fn distinct(names: &[String]) -> Result<()> {
@@ -179,10 +292,21 @@ fn distinct(names: &[String]) -> Result<()> {
 
 /// The array `name`, which must be F64 with the given sizes (`None`: any), and its first size.
 fn numbers(tensors: &SafeTensors<'_>, name: &str, shape: &[Option<usize>]) -> Result<(usize, Vec<f64>)> {
+    let (size, cells) = cells(tensors, name, Dtype::F64, shape)?;
+    Ok((size, cells.iter().map(|b| f64::from_le_bytes(*b)).collect()))
+}
+
+/// The cells of eight bytes of the array `name`, which must be of the given kind and sizes, and its first size.
+fn cells<'t>(
+    tensors: &SafeTensors<'t>,
+    name: &str,
+    kind: Dtype,
+    shape: &[Option<usize>],
+) -> Result<(usize, &'t [[u8; 8]])> {
     let tensor = tensors.tensor(name).map_err(|_| damaged(format!("there is no array '{name}'")))?;
     let fits = tensor.shape().len() == shape.len()
         && tensor.shape().iter().zip(shape).all(|(found, wanted)| wanted.is_none_or(|w| w == *found));
-    if !fits || tensor.dtype() != Dtype::F64 {
+    if !fits || tensor.dtype() != kind {
         let (kind, found) = (tensor.dtype(), tensor.shape());
         return Err(damaged(format!(
             "its array '{name}' is {kind:?} {found:?}, which does not fit its record"
@@ -193,7 +317,7 @@ fn numbers(tensors: &SafeTensors<'_>, name: &str, shape: &[Option<usize>]) -> Re
     if !rest.is_empty() || size != Some(chunks.len()) {
         return Err(damaged(format!("its array '{name}' is cut off")));
     }
-    Ok((tensor.shape()[0], chunks.iter().map(|b| f64::from_le_bytes(*b)).collect()))
+    Ok((tensor.shape()[0], chunks))
 }
 
 #[cfg(test)]
@@ -219,7 +343,27 @@ mod tests {
         let mut model = Expansion::new(kernel, points, coef, vec![3.0]).unwrap();
         model.card.push(Fact::new("model", "example"));
         let groups = Groups::named(model.columns(), &[("g", vec!["x", "c"])]).unwrap();
-        SavedModel { model, groups: Some(groups) }
+        SavedModel { model, covariance: None, groups: Some(groups) }
+    }
+
+    /// With a posterior of every kind, as if the model had four outputs.
+    fn with_posterior() -> SavedModel {
+        let mut saved = example();
+        let model = &mut saved.model;
+        model.coef = Matrix::from_row_major(2, 4, (0..8).map(f64::from).collect());
+        model.intercept = vec![0.5; 4];
+        model.output_names = ["a", "b", "c", "d"].map(String::from).to_vec();
+        let square = Matrix::from_row_major(2, 2, vec![0.3, 0.1, 0.1, -0.2]);
+        let factor = |jitter: f64| Cholesky::from_packed(2, &[1.5, -0.25, 2.0], jitter).unwrap();
+        let operator = Sparse::from_columns(2, [vec![(0, 0.5), (1, 0.5)], vec![(1, 3.0)]]).unwrap();
+        let known = vec![
+            Known::Inverse { operator: None, factor: factor(1e-9) },
+            Known::Inverse { operator: Some(operator), factor: factor(0.0) },
+            Known::LowRank(Matrix::column_vector(vec![0.25, -0.5])),
+            Known::Dense(square),
+        ];
+        saved.covariance = Some(Covariance { prior: 1.0, known, scale: vec![1.0, 2.0, 1.0, 0.5] });
+        saved
     }
 
     #[test]
@@ -227,8 +371,23 @@ mod tests {
         let saved = example();
         let bytes = to_bytes(&saved).unwrap();
         assert!(recognises(&bytes));
-        assert_eq!(from_bytes(&bytes).unwrap(), saved);
+        let read = from_bytes(&bytes).unwrap();
+        assert_eq!((&read.model, &read.groups), (&saved.model, &saved.groups));
         assert_eq!(bytes, to_bytes(&saved).unwrap());
+        // A reader of version 1 understands what has no posterior, and only that.
+        assert!(String::from_utf8_lossy(&bytes).contains("version\\\":1"));
+        let saved = with_posterior();
+        let bytes = to_bytes(&saved).unwrap();
+        assert!(String::from_utf8_lossy(&bytes).contains("version\\\":2"));
+        let read = from_bytes(&bytes).unwrap();
+        assert_eq!(bytes, to_bytes(&read).unwrap());
+        let (covariance, again) = (saved.covariance.unwrap(), read.covariance.unwrap());
+        let (before, after) = (
+            Posterior::new(&saved.model, &covariance).unwrap(),
+            Posterior::new(&read.model, &again).unwrap(),
+        );
+        let functionals = before.at(&saved.model.points).unwrap();
+        assert_eq!(before.covariance(&functionals), after.covariance(&functionals));
     }
 
     fn patched(from: &str, to: &str) -> String {
@@ -242,8 +401,8 @@ mod tests {
     #[test]
     fn refuses_what_does_not_fit() {
         assert_eq!(
-            patched("version\\\":1", "version\\\":2"),
-            "this model was written by a newer riesz (format 2); update riesz"
+            patched("version\\\":1", "version\\\":3"),
+            "this model was written by a newer riesz (format 3); update riesz"
         );
         assert!(patched("riesz-model", "other-model").contains("'other-model'"));
         assert!(patched("[0,1]", "[0,9]").contains("counted from 0"));
@@ -251,6 +410,19 @@ mod tests {
         assert!(patched("[\\\"a\\\",\\\"b\\\"]", "[\\\"a\\\"      ]").contains("not seen"));
         assert!(from_bytes(b"").is_err());
         assert!(from_bytes(b"svm_type c_svc").is_err());
+        let refused = |change: &dyn Fn(&mut Covariance)| {
+            let mut saved = with_posterior();
+            change(saved.covariance.as_mut().unwrap());
+            to_bytes(&saved).unwrap_err().to_string()
+        };
+        assert!(refused(&|c| c.scale.truncate(2)).contains("the list of scales of a posterior has 2"));
+        assert!(refused(&|c| c.known.truncate(2)).contains("one an output, or one"));
+        assert!(refused(&|c| c.prior = f64::NAN).contains("not negative"));
+        assert!(refused(&|c| c.known[2] = Known::Dense(Matrix::zeros(3, 3))).contains("one a support point"));
+        assert!(
+            refused(&|c| c.known[2] = Known::LowRank(Matrix::column_vector(vec![f64::NAN; 2])))
+                .contains("finite")
+        );
     }
 
     fn finite(saved: &SavedModel) -> bool {
@@ -261,19 +433,24 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
         fn corruption_never_panics(hits in proptest::collection::vec((0usize..100_000, any::<u8>()), 1..6)) {
-            let mut bytes = to_bytes(&example()).unwrap();
+            let mut bytes = to_bytes(&with_posterior()).unwrap();
             let n = bytes.len();
             for (at, byte) in hits {
                 bytes[at % n] = byte;
             }
             if let Ok(saved) = from_bytes(&bytes) {
                 prop_assert!(finite(&saved));
+                if let Some(covariance) = &saved.covariance {
+                    let posterior = Posterior::new(&saved.model, covariance).unwrap();
+                    // Absurd numbers overflow, which is an error; nothing panics.
+                    let _ = posterior.sd(&saved.model.points);
+                }
             }
         }
 
         #[test]
         fn truncation_is_noticed(cut in 0usize..100_000) {
-            let mut bytes = to_bytes(&example()).unwrap();
+            let mut bytes = to_bytes(&with_posterior()).unwrap();
             bytes.truncate(cut % bytes.len());
             prop_assert!(from_bytes(&bytes).is_err());
         }

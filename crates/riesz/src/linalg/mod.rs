@@ -2,9 +2,13 @@
 //! appears in a signature, so it can be replaced here alone.
 
 pub(crate) mod block;
+mod sparse;
+
+pub use sparse::Sparse;
 
 use faer::linalg::solvers::Solve;
 use faer::{MatMut, MatRef, Par};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -191,8 +195,17 @@ impl Cholesky {
     /// [`Error::NotPositiveDefinite`]; `what` names the matrix in the message.
     pub fn new(matrix: Matrix, what: &'static str) -> Result<Self> {
         let n = matrix.rows;
+        let mean = (0..n).map(|i| matrix[(i, i)]).sum::<f64>() / n.max(1) as f64;
+        Self::with_jitter_of(matrix, mean, what)
+    }
+
+    /// The same with jitters relative to `mean`: the size of what the matrix is a difference of, for one that may be small.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_jitter_of(matrix: Matrix, mean: f64, what: &'static str) -> Result<Self> {
+        let n = matrix.rows;
         let diagonal: Vec<f64> = (0..n).map(|i| matrix[(i, i)]).collect();
-        let mean = diagonal.iter().sum::<f64>() / n.max(1) as f64;
         let mut lower = matrix;
         for (attempt, relative) in JITTERS.iter().enumerate() {
             let jitter = relative * mean;
@@ -247,6 +260,17 @@ impl Cholesky {
         );
     }
 
+    /// `L B`.
+    pub fn lower_times(&self, b: &Matrix) -> Matrix {
+        let mut out = Matrix::zeros(b.rows, b.cols);
+        out.data.par_chunks_mut(b.cols.max(1)).enumerate().for_each(|(i, sums)| {
+            for (j, l) in self.lower.row(i)[..=i].iter().enumerate() {
+                sums.iter_mut().zip(b.row(j)).for_each(|(s, v)| *s += l * v);
+            }
+        });
+        out
+    }
+
     /// `log det A`.
     pub fn log_det(&self) -> f64 {
         2.0 * (0..self.size()).map(|i| self.lower[(i, i)].ln()).sum::<f64>()
@@ -264,6 +288,26 @@ impl Cholesky {
         inverse::inverse(out.view_mut().transpose_mut(), self.lower.view(), par, MemStack::new(&mut memory));
         out.mirror_upper();
         out
+    }
+
+    /// The factor L from its n(n + 1)/2 numbers, row by row, as [`packed`](Self::packed) gives them. `None` unless all are finite
+    /// and those on the diagonal positive.
+    pub fn from_packed(size: usize, packed: &[f64], jitter: f64) -> Option<Self> {
+        let mut lower = Matrix::zeros(size, size);
+        let mut rest = packed;
+        for i in 0..size {
+            let (own, others) = rest.split_at_checked(i + 1)?;
+            lower.row_mut(i)[..=i].copy_from_slice(own);
+            rest = others;
+        }
+        let valid = rest.is_empty() && jitter >= 0.0 && jitter.is_finite();
+        let valid = valid && packed.iter().all(|l| l.is_finite()) && (0..size).all(|i| lower[(i, i)] > 0.0);
+        valid.then_some(Self { lower, jitter })
+    }
+
+    /// The numbers of L on and below its diagonal, row by row.
+    pub fn packed(&self) -> impl Iterator<Item = f64> {
+        (0..self.size()).flat_map(|i| self.lower.row(i)[..=i].iter().copied())
     }
 
     /// The lower factor `L`; above the diagonal it holds the matrix that was factored.

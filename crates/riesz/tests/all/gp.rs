@@ -3,7 +3,7 @@
 
 use riesz::fit::{GaussianProcess, GaussianProcessClassifier, KernelRidge, Tune};
 use riesz::kernel::{Periodic, Polynomial, Profile, Stationary};
-use riesz::{Error, Kernel, Matrix, Table};
+use riesz::{Error, Kernel, Matrix, Posterior, Prediction, Table};
 use serde_json::Value;
 
 use crate::common::{fixture, lists, matrix, numbers, with_threads};
@@ -74,6 +74,11 @@ fn gradient_gap(found: &[f64], expected: &Value) -> f64 {
     gap(&found, &expected)
 }
 
+/// The joint covariance of f at the rows, one an output.
+fn covariance(posterior: Posterior<'_>, rows: &Table) -> Vec<Matrix> {
+    posterior.covariance(&posterior.at(rows).unwrap())
+}
+
 #[test]
 fn regression_agrees_with_scikit_learn() {
     let all = fixture("gp/scikit_learn.json");
@@ -86,10 +91,9 @@ fn regression_agrees_with_scikit_learn() {
         gp.normalize_y = case["normalize_y"] == true;
         gp.row_noise = case["row_noise"].as_array().map(|_| numbers(&case["row_noise"]));
         let fit = gp.fit(&x, &y).unwrap();
-        let (mean, sd) = fit.predict_with_sd(&test).unwrap();
-        let mut covariance = fit.covariance(&test).unwrap();
-        covariance.data_mut().iter_mut().for_each(|c| *c *= fit.target_scale[0].powi(2));
-        let scale = fit.target_scale[0].powi(2);
+        let (mean, sd) = (fit.model.predict(&test).unwrap(), fit.posterior().sd(&test).unwrap());
+        let covariance = covariance(fit.posterior(), &test);
+        let scale = fit.covariance.scale[0].powi(2);
         let expected_covariance = matrix(&case["covariance"]);
         let expected_covariance: Vec<f64> = match y.cols() {
             1 => expected_covariance.data().to_vec(),
@@ -101,7 +105,7 @@ fn regression_agrees_with_scikit_learn() {
             let (found, expected) = (sd.column(o), matrix(&case["sd"]).column(o));
             assert!(gap(&found, &expected) < 1e-9, "{name}: standard deviations of target {o}");
         }
-        assert!(gap(covariance.data(), &expected_covariance) < 1e-9, "{name}: covariance");
+        assert!(gap(covariance[0].data(), &expected_covariance) < 1e-9, "{name}: covariance");
         let expected = case["value"].as_f64().unwrap();
         let theta: Vec<f64> = gp.parameters().iter().map(|p| p.log_value).collect();
         let (value, gradient) = gp.log_marginal_likelihood(&x, &y, &theta).unwrap();
@@ -201,8 +205,8 @@ fn results_depend_on_the_seed_alone() {
             let mut gpc = GaussianProcessClassifier::new(stationary(Profile::Matern52, false));
             (gpc.restarts, gpc.seed) = (1, seed);
             let gpc = gpc.fit(&x, &labels, &classes).unwrap();
-            let probability = gpc.predict_probability(&x).unwrap();
-            let (mean, sd) = fit.predict_with_sd(&x).unwrap();
+            let probability = Prediction::of(&gpc.model, Some(&gpc.covariance), &x).unwrap();
+            let (mean, sd) = (fit.model.predict(&x).unwrap(), fit.posterior().sd(&x).unwrap());
             (fit.theta, fit.evaluations, mean, sd, gpc.theta, gpc.evaluations, probability)
         })
     };
@@ -227,8 +231,8 @@ fn evidence_is_in_the_targets_units() {
     let (a, b, both) = (gp.fit(&x, &one).unwrap(), gp.fit(&x, &second).unwrap(), gp.fit(&x, &two).unwrap());
     let sum = a.log_marginal_likelihood + b.log_marginal_likelihood;
     assert!((both.log_marginal_likelihood - sum).abs() < 1e-9 * sum.abs());
-    let (mean, sd) = both.predict_with_sd(&x).unwrap();
-    let (mean_a, sd_a) = a.predict_with_sd(&x).unwrap();
+    let (mean, sd) = (both.model.predict(&x).unwrap(), both.posterior().sd(&x).unwrap());
+    let (mean_a, sd_a) = (a.model.predict(&x).unwrap(), a.posterior().sd(&x).unwrap());
     assert!(gap(&mean.column(0), mean_a.data()) < 1e-12 && gap(&sd.column(0), sd_a.data()) < 1e-11);
     // A fit of the units that the first fit reports, to the target as it is, is the same fit.
     let centred: Vec<f64> = one.data().iter().map(|v| v - a.model.intercept[0]).collect();
@@ -255,15 +259,14 @@ fn mean_is_ridge_and_variance_is_its_update() {
     let twice: Vec<usize> = std::iter::once(0).chain(rows).collect();
     let again = Matrix::column_vector([&y.data()[..1], y.data()].concat());
     let first = x.select_rows(&[0]);
-    let v = fit.predict_with_sd(&first).unwrap().1[(0, 0)].powi(2);
-    let w =
-        gp.fit(&x.select_rows(&twice), &again).unwrap().predict_with_sd(&first).unwrap().1[(0, 0)].powi(2);
+    let v = fit.posterior().variance(&first).unwrap()[(0, 0)];
+    let w = gp.fit(&x.select_rows(&twice), &again).unwrap().posterior().variance(&first).unwrap()[(0, 0)];
     assert!((w - 1.0 / (1.0 / v + 1.0 / 0.3)).abs() < 1e-12, "{v} {w}");
-    assert!((fit.covariance(&first).unwrap()[(0, 0)] - v).abs() < 1e-14);
+    assert!((covariance(fit.posterior(), &first)[0][(0, 0)] - v).abs() < 1e-14);
     // Rows in blocks are rows one by one.
     let (all, _) = diabetes();
-    let (sd, covariance) = (fit.predict_with_sd(&all).unwrap().1, fit.covariance(&all).unwrap());
-    assert!((0..442).all(|i| (sd[(i, 0)].powi(2) - covariance[(i, i)]).abs() < 1e-12));
+    let (sd, covariance) = (fit.posterior().sd(&all).unwrap(), covariance(fit.posterior(), &all));
+    assert!((0..442).all(|i| (sd[(i, 0)].powi(2) - covariance[0][(i, i)]).abs() < 1e-12));
     // Zero extra noise changes nothing; noise without end takes the row out of the fit.
     gp.row_noise = Some((0..70).map(|i| if i == 3 { 1e12 } else { 0.0 }).collect());
     let without: Vec<usize> = (0..70).filter(|i| *i != 3).collect();
@@ -294,10 +297,11 @@ fn classification_agrees_with_scikit_learn() {
         assert!(gradient_gap(&gradient, &case["gradient"]) < 1e-7, "{name}: {gradient:?}");
         assert!(gap(fit.model.coef.data(), &numbers(&case["coef"])) < 1e-8, "{name}: coefficients");
         assert!(gap(fit.model.predict(&x).unwrap().data(), &numbers(&case["f"])) < 1e-8, "{name}: mode");
-        let (mean, variance) = fit.latent(&test).unwrap();
+        let (mean, variance) = (fit.model.predict(&test).unwrap(), fit.posterior().variance(&test).unwrap());
         assert!(gap(mean.data(), &numbers(&case["mean"])) < 1e-8, "{name}: means");
         assert!(gap(variance.data(), &numbers(&case["variance"])) < 1e-8, "{name}: variances");
-        let probability = fit.predict_probability(&test).unwrap().column(1);
+        let prediction = Prediction::of(&fit.model, Some(&fit.covariance), &test).unwrap();
+        let probability = prediction.probabilities.unwrap().column(1);
         assert!(gap(&probability, &numbers(&case["probability"])) < 1e-9, "{name}: probabilities");
         furthest = furthest.max(gap(&probability, &numbers(&case["scikit_learn_probability"])));
         // The evidence of a period has many maxima, and which one is found is chance.
@@ -325,16 +329,17 @@ fn several_classes_are_one_against_the_rest() {
     let fit = gpc.fit(&x, &labels, &classes).unwrap();
     let expected = case["value"].as_f64().unwrap();
     assert!((fit.log_marginal_likelihood - expected).abs() < 1e-7 * expected.abs());
-    let probability = fit.predict_probability(&test).unwrap();
+    let prediction = Prediction::of(&fit.model, Some(&fit.covariance), &test).unwrap();
+    let (probability, class) = (prediction.probabilities.unwrap(), prediction.classes.unwrap());
     assert!(gap(probability.data(), matrix(&case["probability"]).data()) < 1e-3);
-    let (mean, variance) = fit.latent(&test).unwrap();
+    let (mean, variance) = (fit.model.predict(&test).unwrap(), fit.posterior().variance(&test).unwrap());
     let theta: Vec<f64> = gpc.kernel.parameters().iter().map(|p| p.log_value).collect();
     let mut slope = vec![0.0; theta.len()];
     for (c, class) in classes.iter().enumerate() {
         let against: Vec<usize> = labels.iter().map(|&l| usize::from(l == c)).collect();
         let two = ["rest".to_string(), class.clone()];
         let one = gpc.fit(&x, &against, &two).unwrap();
-        let (m, v) = one.latent(&test).unwrap();
+        let (m, v) = (one.model.predict(&test).unwrap(), one.posterior().variance(&test).unwrap());
         assert!(gap(&mean.column(c), m.data()) < 1e-12 && gap(&variance.column(c), v.data()) < 1e-12);
         let (_, gradient) = gpc.log_marginal_likelihood(&x, &against, &two, &theta).unwrap();
         slope.iter_mut().zip(gradient).for_each(|(s, g)| *s += g);
@@ -342,17 +347,14 @@ fn several_classes_are_one_against_the_rest() {
     let (_, gradient) = gpc.log_marginal_likelihood(&x, &labels, &classes, &theta).unwrap();
     assert!(gap(&gradient, &slope) < 1e-12);
     for r in 0..test.rows() {
-        // The class is the most probable one, here and without the variance.
-        let outputs = mean.row(r);
-        let best = fit.model.class_of(outputs).unwrap();
-        let plain = fit.model.probabilities(outputs).unwrap();
-        assert!((plain.iter().sum::<f64>() - 1.0).abs() < 1e-14);
-        assert!(plain.iter().all(|p| *p <= plain[best]));
+        // The class is the most probable one; without the posterior there is none.
+        assert!(probability.row(r).iter().all(|p| *p <= probability[(r, class[r])]));
+        assert_eq!((fit.model.class_of(mean.row(r)), fit.model.probabilities(mean.row(r))), (None, None));
         assert!((probability.row(r).iter().sum::<f64>() - 1.0).abs() < 1e-14);
     }
     // Rows in blocks are rows one by one.
     let many: Vec<usize> = (0..300).map(|r| r % 10).collect();
-    let (_, repeated) = fit.latent(&test.select_rows(&many)).unwrap();
+    let repeated = fit.posterior().variance(&test.select_rows(&many)).unwrap();
     assert!(many.iter().enumerate().all(|(r, &i)| (0..3).all(|c| {
         let (found, expected): (f64, f64) = (repeated[(r, c)], variance[(i, c)]);
         (found - expected).abs() < 1e-12
@@ -477,7 +479,7 @@ fn awkward_data_give_numbers_or_errors() {
                 gp.restarts = usize::from(tune);
                 match gp.fit(&x, &Matrix::column_vector(y)) {
                     Ok(fit) => {
-                        let (mean, sd) = fit.predict_with_sd(&x).unwrap();
+                        let (mean, sd) = (fit.model.predict(&x).unwrap(), fit.posterior().sd(&x).unwrap());
                         assert!(mean.data().iter().chain(sd.data()).all(|v| v.is_finite()));
                         assert!(fit.log_marginal_likelihood.is_finite());
                         fitted += 1;
@@ -493,8 +495,8 @@ fn awkward_data_give_numbers_or_errors() {
             gpc.restarts = 1;
             match gpc.fit(&x, &labels, &classes) {
                 Ok(fit) => {
-                    let probability = fit.predict_probability(&x).unwrap();
-                    assert!(probability.data().iter().all(|p| (0.0..=1.0).contains(p)));
+                    let prediction = Prediction::of(&fit.model, Some(&fit.covariance), &x).unwrap();
+                    assert!(prediction.probabilities.unwrap().data().iter().all(|p| (0.0..=1.0).contains(p)));
                     fitted += 1;
                 }
                 Err(error) => {

@@ -1,0 +1,126 @@
+//! Matrices of mostly zeros.
+
+use rayon::prelude::*;
+
+use super::Matrix;
+use crate::error::{Error, Result};
+
+/// A sparse matrix in compressed columns: of each column the rows that are not zero, and their weights. Rows may repeat; their
+/// weights add.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sparse {
+    rows: usize,
+    starts: Vec<usize>,
+    places: Vec<usize>,
+    weights: Vec<f64>,
+}
+
+impl Sparse {
+    /// From the three arrays of the format: column j has the entries `starts[j] .. starts[j + 1]` of `places` (row numbers)
+    /// and `weights` (scipy's `indptr`, `indices` and `data`).
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the arrays do not fit each other; [`Error::Parameter`] for rows that are not there, and weights
+    /// that are not finite.
+    pub fn new(rows: usize, starts: Vec<usize>, places: Vec<usize>, weights: Vec<f64>) -> Result<Self> {
+        let count = starts.last().copied().unwrap_or_default();
+        for (what, found) in [("the list of places", places.len()), ("the list of weights", weights.len())] {
+            if found != count {
+                return Err(Error::Shape {
+                    what: what.into(),
+                    unit: "numbers",
+                    expected: count,
+                    found,
+                    why: "where the last column ends".into(),
+                });
+            }
+        }
+        if starts.first() != Some(&0) || starts.windows(2).any(|pair| pair[0] > pair[1]) {
+            return Err(Error::parameter("starts", "out of order", "they begin with 0 and never decrease"));
+        }
+        if let Some(place) = places.iter().find(|place| **place >= rows) {
+            let allowed = format!("there are {rows} rows, counted from 0");
+            return Err(Error::parameter("row", place, allowed));
+        }
+        if let Some(weight) = weights.iter().find(|weight| !weight.is_finite()) {
+            return Err(Error::parameter("weight", weight, "weights are finite numbers"));
+        }
+        Ok(Self { rows, starts, places, weights })
+    }
+
+    /// From the columns, each a list of rows and their weights.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn from_columns<C: IntoIterator<Item = (usize, f64)>>(
+        rows: usize,
+        columns: impl IntoIterator<Item = C>,
+    ) -> Result<Self> {
+        let (mut starts, mut places, mut weights) = (vec![0], Vec::new(), Vec::new());
+        for column in columns {
+            let (own, with): (Vec<usize>, Vec<f64>) = column.into_iter().unzip();
+            places.extend(own);
+            weights.extend(with);
+            starts.push(places.len());
+        }
+        Self::new(rows, starts, places, weights)
+    }
+
+    /// The matrix with these numbers on its diagonal.
+    pub fn diagonal(weights: Vec<f64>) -> Self {
+        let n = weights.len();
+        Self { rows: n, starts: (0..=n).collect(), places: (0..n).collect(), weights }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    pub fn cols(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The three arrays of [`new`](Self::new).
+    pub fn parts(&self) -> (&[usize], &[usize], &[f64]) {
+        (&self.starts, &self.places, &self.weights)
+    }
+
+    /// The entries of column `j`.
+    pub fn column(&self, j: usize) -> impl Iterator<Item = (usize, f64)> {
+        let range = self.starts[j]..self.starts[j + 1];
+        self.places[range.clone()].iter().copied().zip(self.weights[range].iter().copied())
+    }
+
+    /// `selfᵀ dense`.
+    ///
+    /// # Panics
+    /// If the numbers of rows differ.
+    pub fn transpose_times(&self, dense: &Matrix) -> Matrix {
+        assert_eq!(self.rows, dense.rows(), "inner sizes differ");
+        let width = dense.cols();
+        let mut out = Matrix::zeros(self.cols(), width);
+        out.data_mut().par_chunks_mut(width.max(1)).enumerate().for_each(|(j, sums)| {
+            for (i, weight) in self.column(j) {
+                sums.iter_mut().zip(dense.row(i)).for_each(|(s, v)| *s += weight * v);
+            }
+        });
+        out
+    }
+
+    /// `self dense`.
+    ///
+    /// # Panics
+    /// If the matrix has not as many rows as this one columns.
+    pub fn times(&self, dense: &Matrix) -> Matrix {
+        assert_eq!(self.cols(), dense.rows(), "inner sizes differ");
+        let mut out = Matrix::zeros(self.rows, dense.cols());
+        for j in 0..self.cols() {
+            for (i, weight) in self.column(j) {
+                out.row_mut(i).iter_mut().zip(dense.row(j)).for_each(|(s, v)| *s += weight * v);
+            }
+        }
+        out
+    }
+}

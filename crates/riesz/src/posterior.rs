@@ -1,0 +1,371 @@
+//! How sure a model is: a quadratic form over the points of its expansion.
+//!
+//! Given the data, f is a Gaussian process whose mean is an [`Expansion`] and whose covariance is
+//!
+//! ```text
+//! cov(f(x), f(x')) = s k(x, x') - k(x, X) Q k(X, x')
+//! ```
+//!
+//! with the points X and the kernel k of the expansion, one number s and one symmetric matrix Q. Every method that knows how sure it
+//! is has this form: Gaussian process regression with `s = 1`, `Q = (K + σ²I)⁻¹`; Laplace's approximation of a classifier with
+//! `Q = W^½ B⁻¹ W^½`; observed sums `Aᵀf` with `Q = A V⁻¹ Aᵀ`. So variances, joint covariances and samples are computed here, once.
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::expansion::Expansion;
+use crate::kernel::Kernel;
+use crate::linalg::{Cholesky, Matrix, Sparse};
+use crate::random::Random;
+use crate::table::Table;
+
+/// The matrix Q of a posterior, over the n points of its expansion: what is known, as against the prior.
+#[derive(Debug, Clone)]
+pub enum Known {
+    /// `A V⁻¹ Aᵀ`.
+    Inverse {
+        /// A (n × m): the m observations were `Aᵀf` plus noise. `None` for the identity, one observation a point.
+        operator: Option<Sparse>,
+        /// V (m × m), the covariance of the observations.
+        factor: Cholesky,
+    },
+    /// `F Fᵀ`, where F (n × r) has few columns.
+    LowRank(Matrix),
+    /// Any symmetric matrix, n × n.
+    Dense(Matrix),
+}
+
+/// What a posterior is besides its mean. Outputs are independent of one another.
+#[derive(Debug, Clone)]
+pub struct Covariance {
+    /// The number s ≥ 0: 1 where the kernel is the prior covariance.
+    pub prior: f64,
+    /// The matrix Q: one for all outputs, or one each.
+    pub known: Vec<Known>,
+    /// One an output: standard deviations are multiplied by it. 1 unless the outputs were learnt in units of their own.
+    pub scale: Vec<f64>,
+}
+
+/// A model that knows how sure it is.
+///
+/// ```
+/// use riesz::fit::GaussianProcess;
+/// use riesz::{Kernel, Matrix, Table};
+///
+/// let rows: Vec<[f64; 1]> = (0..30).map(|i| [f64::from(i) / 5.0]).collect();
+/// let y = Matrix::column_vector(rows.iter().map(|r| r[0].sin()).collect());
+/// let fit = GaussianProcess::new(Kernel::gaussian(&[1.0]), 0.1).fit(&Table::from_rows(&rows)?, &y)?;
+/// let posterior = fit.posterior();
+/// // Two rows far from the data: little is known of either, and less of their sum than of their difference.
+/// let far = posterior.at(&Table::from_rows(&[[20.0], [20.1]])?)?;
+/// let covariance = &posterior.covariance(&far)[0];
+/// assert!(covariance[(0, 0)] > 0.1 && covariance[(0, 1)] > 0.9 * covariance[(0, 0)]);
+/// let samples = posterior.sample(&far, 1000, 0)?;
+/// assert_eq!((samples.values[0].rows(), samples.values[0].cols()), (2, 1000));
+/// # Ok::<(), riesz::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Posterior<'m> {
+    mean: &'m Expansion,
+    covariance: &'m Covariance,
+}
+
+/// Linear functionals ℓ_1 … ℓ_m of f, by all that a posterior needs to know of them. Those that are sums of values of f come from
+/// [`Posterior::at`] and [`Posterior::sums`].
+#[derive(Debug, Clone)]
+pub struct Functionals {
+    /// `ℓ_j k(x_i, ·)`, points × m.
+    pub columns: Matrix,
+    /// `ℓ_j ℓ_j' k`, m × m: their prior covariance.
+    pub prior: Matrix,
+    /// `ℓ_j 1`: what they make of an intercept.
+    pub constants: Vec<f64>,
+}
+
+/// Draws from a posterior.
+#[derive(Debug, Clone)]
+pub struct Samples {
+    /// One an output, functionals × draws.
+    pub values: Vec<Matrix>,
+    /// One an output: the variance that was added to every functional so that the covariance could be factored; 0 if none was.
+    pub jitter: Vec<f64>,
+}
+
+/// Rows at a time, which bounds memory.
+const BLOCK: usize = 128;
+
+impl Known {
+    /// Checks that it fits an expansion over so many points.
+    fn validate(&self, points: usize) -> Result<()> {
+        let size = match self {
+            Self::Inverse { operator: None, factor } => factor.size(),
+            Self::Inverse { operator: Some(a), factor } => {
+                expect("the factor of a posterior", factor.size(), a.cols(), "one an observation")?;
+                a.rows()
+            }
+            Self::LowRank(f) => f.rows(),
+            Self::Dense(q) => {
+                expect("the matrix of a posterior", q.cols(), q.rows(), "it is square")?;
+                q.rows()
+            }
+        };
+        if let Self::LowRank(numbers) | Self::Dense(numbers) = self
+            && numbers.data().iter().any(|v| !v.is_finite())
+        {
+            return Err(Error::parameter("posterior", "NaN or infinite", "its numbers are finite"));
+        }
+        expect("the posterior", size, points, "one a support point")
+    }
+
+    /// `(L, R)` with `cᵀ Q c = Lᵀ R`; R is L if `None`.
+    fn halves(&self, c: &Matrix) -> (Matrix, Option<Matrix>) {
+        match self {
+            Self::Inverse { operator, factor } => {
+                let mut half = operator.as_ref().map_or_else(|| c.clone(), |a| a.transpose_times(c));
+                factor.solve_lower_in_place(&mut half);
+                (half, None)
+            }
+            Self::LowRank(f) => (f.transpose().matmul(c), None),
+            Self::Dense(q) => (c.clone(), Some(q.matmul(c))),
+        }
+    }
+
+    /// The diagonal of `cᵀ Q c`.
+    fn squares(&self, c: &Matrix) -> Vec<f64> {
+        let (left, right) = self.halves(c);
+        let right = right.as_ref().unwrap_or(&left);
+        let mut sums = vec![0.0; left.cols()];
+        for i in 0..left.rows() {
+            sums.iter_mut().zip(left.row(i)).zip(right.row(i)).for_each(|((s, l), r)| *s += l * r);
+        }
+        sums
+    }
+
+    /// `cᵀ Q c`.
+    fn products(&self, c: &Matrix) -> Matrix {
+        let (left, right) = self.halves(c);
+        left.transpose().matmul(right.as_ref().unwrap_or(&left))
+    }
+}
+
+fn expect(what: &str, found: usize, expected: usize, why: &str) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::Shape { what: what.into(), unit: "rows", expected, found, why: why.into() })
+}
+
+impl Covariance {
+    /// Which Q is that of output `o`.
+    fn known(&self, o: usize) -> usize {
+        if self.known.len() == 1 { 0 } else { o }
+    }
+}
+
+impl<'m> Posterior<'m> {
+    /// Joins a mean and its covariance.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and [`Error::Parameter`] if they do not fit together.
+    pub fn new(mean: &'m Expansion, covariance: &'m Covariance) -> Result<Self> {
+        let outputs = mean.outputs();
+        expect("the list of scales of a posterior", covariance.scale.len(), outputs, "one an output")?;
+        if covariance.known.len() != 1 {
+            expect(
+                "the list of matrices of a posterior",
+                covariance.known.len(),
+                outputs,
+                "one an output, or one",
+            )?;
+        }
+        if let Some(bad) =
+            covariance.scale.iter().chain([&covariance.prior]).find(|s| !(s.is_finite() && **s >= 0.0))
+        {
+            return Err(Error::parameter("scale of a posterior", bad, "scales are finite and not negative"));
+        }
+        covariance.known.iter().try_for_each(|known| known.validate(mean.points.rows()))?;
+        Ok(Self { mean, covariance })
+    }
+
+    /// Of a mean and a covariance that were made for each other.
+    pub(crate) fn of(mean: &'m Expansion, covariance: &'m Covariance) -> Self {
+        Self { mean, covariance }
+    }
+
+    /// The mean of f.
+    pub fn mean(&self) -> &'m Expansion {
+        self.mean
+    }
+
+    /// Variances of f at the rows of `x`, rows × outputs (Rasmussen and Williams 2006, equations 2.26 and 3.24); the noise of a
+    /// new observation is not included. Cost O(n² + n d) a row, and n² for every further matrix Q.
+    ///
+    /// # Errors
+    /// As [`Table::conform`]; [`Error::Overflow`] if a variance is not finite.
+    pub fn variance(&self, x: &Table) -> Result<Matrix> {
+        self.spread(x, |scale, variance| scale * scale * variance)
+    }
+
+    /// Standard deviations, the roots of [`variance`](Self::variance).
+    ///
+    /// # Errors
+    /// As [`variance`](Self::variance).
+    pub fn sd(&self, x: &Table) -> Result<Matrix> {
+        self.spread(x, |scale, variance| scale * variance.sqrt())
+    }
+
+    fn spread(&self, x: &Table, of: impl Fn(f64, f64) -> f64) -> Result<Matrix> {
+        let Self { mean: Expansion { kernel, points, .. }, covariance } = self;
+        let x = x.conform(points.columns())?;
+        let mut out = Matrix::zeros(x.rows(), covariance.scale.len());
+        for start in (0..x.rows()).step_by(BLOCK) {
+            let block = x.select_rows(&(start..x.rows().min(start + BLOCK)).collect::<Vec<_>>());
+            let prior = kernel.diagonal(&block);
+            let cross = kernel.cross_gram(points, &block);
+            let squares: Vec<Vec<f64>> = covariance.known.iter().map(|known| known.squares(&cross)).collect();
+            for (r, prior) in prior.iter().enumerate() {
+                for (o, (out, scale)) in out.row_mut(start + r).iter_mut().zip(&covariance.scale).enumerate()
+                {
+                    let own = covariance.prior * prior - squares[covariance.known(o)][r];
+                    // Rounding may leave a variance of 0 below it; NaN stays what it is.
+                    *out = of(*scale, if own < 0.0 { 0.0 } else { own });
+                }
+            }
+        }
+        match out.data().iter().position(|v| !v.is_finite()) {
+            None => Ok(out),
+            Some(at) => Err(Error::Overflow {
+                what: format!("the variance of row {}", at / out.cols() + 1),
+                remedy: "its values are too far from the data the model was fitted on",
+            }),
+        }
+    }
+
+    /// The values of f at the rows of `x`. Cost O((n + rows) rows d).
+    ///
+    /// # Errors
+    /// As [`Table::conform`].
+    pub fn at(&self, x: &Table) -> Result<Functionals> {
+        let x = x.conform(self.mean.columns())?;
+        let kernel = &self.mean.kernel;
+        let columns = kernel.cross_gram(&self.mean.points, &x);
+        Ok(Functionals { columns, prior: kernel.gram(&x), constants: vec![1.0; x.rows()] })
+    }
+
+    /// Weighted sums of values of f: column j of `weights` (rows of `x` × m) makes `Σ_r weights[r, j] f(x_r)`. Cost
+    /// O((n + rows) rows d), memory O((n + rows) m) and m².
+    ///
+    /// # Errors
+    /// As [`Table::conform`]; [`Error::Shape`] unless there is a row of weights a row of `x`.
+    pub fn sums(&self, x: &Table, weights: &Sparse) -> Result<Functionals> {
+        let x = x.conform(self.mean.columns())?;
+        expect("the matrix of weights", weights.rows(), x.rows(), "one a row of the table")?;
+        let kernel = &self.mean.kernel;
+        Ok(Functionals {
+            columns: kernel_sums(kernel, &self.mean.points, &x, weights),
+            prior: prior_of_sums(kernel, &x, weights),
+            constants: (0..weights.cols()).map(|j| weights.column(j).map(|(_, w)| w).sum()).collect(),
+        })
+    }
+
+    /// The means of functionals, m × outputs.
+    ///
+    /// # Panics
+    /// If they are not over the points of this model.
+    pub fn mean_of(&self, functionals: &Functionals) -> Matrix {
+        let mut out = functionals.columns.transpose().matmul(&self.mean.coef);
+        for (j, constant) in functionals.constants.iter().enumerate() {
+            out.row_mut(j).iter_mut().zip(&self.mean.intercept).for_each(|(v, b)| *v += constant * b);
+        }
+        out
+    }
+
+    /// The joint covariance of functionals, m × m, one an output. Cost O(n² m + n m²) for every matrix Q.
+    ///
+    /// # Panics
+    /// If they are not over the points of this model.
+    pub fn covariance(&self, functionals: &Functionals) -> Vec<Matrix> {
+        let all = self.unscaled(functionals);
+        let scaled = |(o, scale): (usize, &f64)| {
+            let mut own = all[self.covariance.known(o)].clone();
+            own.data_mut().iter_mut().for_each(|c| *c *= scale * scale);
+            own
+        };
+        self.covariance.scale.iter().enumerate().map(scaled).collect()
+    }
+
+    /// The covariances for scale 1, one a matrix Q.
+    fn unscaled(&self, functionals: &Functionals) -> Vec<Matrix> {
+        let of = |known: &Known| {
+            let mut out = known.products(&functionals.columns);
+            out.data_mut()
+                .iter_mut()
+                .zip(functionals.prior.data())
+                .for_each(|(e, p)| *e = self.covariance.prior * p - *e);
+            out
+        };
+        self.covariance.known.iter().map(of).collect()
+    }
+
+    /// Joint draws of functionals: their means plus `L z` with L the Cholesky factor of their covariance and z standard normal
+    /// numbers, which depend on the seed alone. Cost of [`covariance`](Self::covariance), m³/3 and m² a draw.
+    ///
+    /// # Errors
+    /// [`Error::NotPositiveDefinite`] if more jitter than 1e-7 of the prior's mean variance would be needed.
+    ///
+    /// # Panics
+    /// If they are not over the points of this model.
+    pub fn sample(&self, functionals: &Functionals, draws: usize, seed: u64) -> Result<Samples> {
+        let means = self.mean_of(functionals);
+        let m = means.rows();
+        // Rounding errors of a covariance are of the size of the prior, however little of it is left.
+        let prior: f64 = (0..m).map(|j| functionals.prior[(j, j)]).sum();
+        let scale = (self.covariance.prior * prior / m.max(1) as f64).max(1e-200);
+        let factor = |matrix| Cholesky::with_jitter_of(matrix, scale, "covariance of the posterior");
+        let factors =
+            self.unscaled(functionals).into_iter().map(factor).collect::<Result<Vec<Cholesky>>>()?;
+        let mut random = Random(seed);
+        let (mut values, mut jitter) = (Vec::new(), Vec::new());
+        for (o, scale) in self.covariance.scale.iter().enumerate() {
+            let factor = &factors[self.covariance.known(o)];
+            let normal = (0..m * draws).map(|_| random.normal()).collect();
+            let mut own = factor.lower_times(&Matrix::from_row_major(m, draws, normal));
+            for j in 0..m {
+                own.row_mut(j).iter_mut().for_each(|v| *v = means[(j, o)] + scale * *v);
+            }
+            values.push(own);
+            jitter.push(scale * scale * factor.jitter);
+        }
+        Ok(Samples { values, jitter })
+    }
+}
+
+/// `K(a, b) W`, rows of `a` × columns of W.
+pub(crate) fn kernel_sums(kernel: &Kernel, a: &Table, b: &Table, weights: &Sparse) -> Matrix {
+    let m = weights.cols();
+    let mut out = Matrix::zeros(a.rows(), m);
+    // By rows of b, of which only those that count are looked at.
+    let mut entries: Vec<(usize, usize, f64)> =
+        (0..m).flat_map(|j| weights.column(j).map(move |(r, w)| (r, j, w))).collect();
+    entries.sort_by_key(|(r, ..)| *r);
+    for block in entries.chunk_by(|one, next| one.0 / BLOCK == next.0 / BLOCK) {
+        let mut rows: Vec<usize> = block.iter().map(|(r, ..)| *r).collect();
+        rows.dedup();
+        let cross = kernel.cross_gram(a, &b.select_rows(&rows));
+        out.data_mut().par_chunks_mut(m).enumerate().for_each(|(i, sums)| {
+            let (own, mut at) = (cross.row(i), 0);
+            for (r, j, w) in block {
+                at += usize::from(rows[at] != *r);
+                sums[*j] += w * own[at];
+            }
+        });
+    }
+    out
+}
+
+/// `Wᵀ K(x, x) W`, the prior covariance of sums.
+pub(crate) fn prior_of_sums(kernel: &Kernel, x: &Table, weights: &Sparse) -> Matrix {
+    let mut out = weights.transpose_times(&kernel_sums(kernel, x, x, weights));
+    out.mirror_upper();
+    out
+}
