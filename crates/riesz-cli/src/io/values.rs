@@ -114,7 +114,7 @@ mod tests {
     use proptest::prelude::*;
     use riesz::explanation::{Fact, Index, Provenance, Sampling};
     use riesz::table::Player;
-    use riesz::{Column, Exactness};
+    use riesz::{Column, Exactness, Table};
 
     use super::*;
     use crate::io::input::Source;

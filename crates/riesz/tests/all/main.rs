@@ -16,6 +16,7 @@ mod logistic;
 mod observational;
 mod penalty;
 mod permutation;
+mod posterior;
 mod question;
 mod ridge;
 mod robustness;
