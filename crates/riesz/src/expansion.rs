@@ -3,6 +3,8 @@
 //! Own or imported, ridge or support vectors or Gaussian process: explanations, files and predictions
 //! know only this type. Everything is in the user's units.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -158,20 +160,29 @@ impl Expansion {
     /// # Errors
     /// As [`Table::conform`]; [`Error::Overflow`] if an output is not finite.
     pub fn predict(&self, x: &Table) -> Result<Matrix> {
+        self.predict_until(x, &AtomicBool::new(false))
+    }
+
+    /// As [`predict`](Self::predict); [`Error::Interrupted`] soon after `stop` is set.
+    pub(crate) fn predict_until(&self, x: &Table, stop: &AtomicBool) -> Result<Matrix> {
         let x = x.conform(self.columns())?;
         let m = self.outputs();
         let isa = Isa::detect();
         let by_output = self.coef.transpose();
         let mut out = Matrix::zeros(x.rows(), m);
-        out.data_mut().par_chunks_mut(m).enumerate().for_each_init(
+        out.data_mut().par_chunks_mut(m).enumerate().try_for_each_init(
             || (Vec::new(), vec![0.0; self.points.rows()]),
             |(buffer, k), (i, row)| {
+                if stop.load(Ordering::Relaxed) {
+                    return Err(Error::Interrupted);
+                }
                 self.kernel.row(isa, Columns::of(&self.points, 0), &x.row(i), buffer, k);
                 for (o, y) in row.iter_mut().enumerate() {
                     *y = self.intercept[o] + crate::linalg::dot(by_output.row(o), k);
                 }
+                Ok(())
             },
-        );
+        )?;
         if let Some(at) = out.data().iter().position(|y| !y.is_finite()) {
             return Err(Error::Overflow {
                 what: format!("the prediction of row {}", at / m + 1),

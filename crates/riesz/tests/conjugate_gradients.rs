@@ -150,7 +150,7 @@ fn functionals_and_samples_are_those_of_the_factorisation() {
         let budget = Budget { coalitions: 40, std_error: None, seed: 3 };
         let all = |approximation| {
             let explainer = setting.explainer(approximation).unwrap();
-            let functionals = explainer.functionals(&rows, 2).unwrap();
+            let functionals = explainer.functionals(&rows, &[2]).unwrap().remove(0);
             (functionals, explainer.with_budget(budget).explain(&rows).unwrap())
         };
         let (whole, sampled) = all(Approximation::Exact);
@@ -218,7 +218,7 @@ fn what_is_wrong_is_said() {
         groups: None,
     };
     let explainer = setting.explainer(Approximation::ConjugateGradients(gradients(1e-6, 10))).unwrap();
-    assert_eq!(explainer.functionals(&rows.select_rows(&[]), 0).unwrap().rows(), 60);
+    assert_eq!(explainer.functionals(&rows.select_rows(&[]), &[0]).unwrap()[0].rows(), 60);
     let explainer = explainer.with_stop(Arc::new(AtomicBool::new(true)));
     assert_eq!(explainer.explain(&rows).unwrap_err(), Error::Interrupted);
 }

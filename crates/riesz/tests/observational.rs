@@ -387,7 +387,7 @@ fn approximations_near_the_whole() {
         let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.01) };
         let game = Game::Observational { reference: reference.clone().into(), conditioning };
         let explainer = Explainer::new(&model, game, None).unwrap();
-        (explainer.explain(&rows).unwrap(), explainer.functionals(&rows, 1).unwrap())
+        (explainer.explain(&rows).unwrap(), explainer.functionals(&rows, &[1]).unwrap().remove(0))
     };
     let (whole, functional) = explain(Approximation::Exact);
     let distance = |found: &Explanation| {
@@ -460,7 +460,7 @@ fn approximations_take_the_reference_block_by_block() {
         let all = explainer.explain(&table(300, 150, d)).unwrap().values;
         let few = explainer.explain(&table(300, 4, d)).unwrap().values;
         assert!(few.iter().zip(&all).all(|(a, b)| (a - b).abs() < 1e-9));
-        (all, explainer.functionals(&rows, 1).unwrap())
+        (all, explainer.functionals(&rows, &[1]).unwrap().remove(0))
     };
     let distance = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     for (few, all, tolerance) in [

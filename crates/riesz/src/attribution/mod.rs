@@ -3,11 +3,13 @@
 pub mod coalitions;
 pub(crate) mod contributions;
 pub mod enumeration;
-pub(crate) mod interaction;
 pub mod kernel_shap;
 pub mod permutation;
+pub(crate) mod product;
 pub(crate) mod quadrature;
 pub(crate) mod rule;
+
+pub use product::Progress;
 
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
