@@ -1,6 +1,7 @@
 """How the site is built: `.venv/bin/sphinx-build -W docs target/site`."""
 
 import riesz
+from riesz import _core
 
 project = "riesz"
 author = "the riesz authors"
@@ -13,7 +14,10 @@ nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_merge_streams = True
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["dollarmath", "substitution"]
+rows = [("in expressions", "in Python", "formula"), ("---", "---", "---")]
+rows += [(f"`{kind.usage}`", f"{{class}}`riesz.kernels.{kind.python}`", f"`{kind.formula}`") for kind in _core.factors()]
+myst_substitutions = {"factors": "\n".join(f"| {' | '.join(row)} |" for row in rows)}
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_class_signature = "mixed"

@@ -60,8 +60,8 @@ def methods(model, X, asked, background=1000):
     yield "RKHS observational", riesz.Explainer(model, X, game="observational")
     if asked:
         yield "KernelSHAP", riesz.Explainer(model.predict, X[:100], estimator="kernel_shap")
-        gaussian = dict(game="observational", conditional="gaussian", draws=100)
-        yield "Gaussian SHAP", riesz.Explainer(model.predict, X, **gaussian)
+        gaussian = riesz.Observational(X, conditional="gaussian", draws=100)
+        yield "Gaussian SHAP", riesz.Explainer(model.predict, game=gaussian)
 
 
 def main():

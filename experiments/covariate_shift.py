@@ -35,7 +35,11 @@ def main():
         scale = [np.median(np.abs(x[:, None] - x[None])[np.triu_indices(len(x), 1)]) for x in X[train].T]
         # Length scales of a few medians: ridge regression of nearly linear functions.
         model = riesz.KernelRidge(
-            0.1, kernel=RBF(3 * np.array(scale)), protect=[4], protect_background=X[train][:100], fit_intercept=True
+            0.1,
+            kernel=RBF(3 * np.array(scale)),
+            protect=[4],
+            protect_game=riesz.Interventional(X[train][:100]),
+            fit_intercept=True,
         )
         strengths = [s * len(X[train]) for s in STRENGTHS]
         path = riesz.protection_path(model, X[train], y[train], strengths, X_test=X[test][:50], y_test=y[test][:50])

@@ -38,13 +38,11 @@ def main():
             kernel=RBF(np.array(scale)),
             fit_intercept=True,
             protect=[4],
-            protect_game=game,
-            protect_ridge=ETA if game == "observational" else None,
-            protect_background=X if game == "observational" else X[:100],
+            protect_game=riesz.Observational(X, ridge=ETA) if game == "observational" else riesz.Interventional(X[:100]),
         )
         path = riesz.protection_path(model, X, y, [s * n for s in strengths])
         for s, fitted in enumerate(path.estimators):
-            explanation = riesz.Explainer(fitted, X, game="observational", ridge=ETA)(X[:200])
+            explanation = riesz.Explainer(fitted, X, game=riesz.Observational(ridge=ETA))(X[:200])
             values = explanation.values
             error = np.sqrt(np.mean((fitted.predict(X) - y) ** 2))
             sizes = np.abs(values).mean(axis=0)

@@ -126,7 +126,7 @@ def explain_census(folder, reference_rows):
     # Landmarks were drawn at random, and so are the rows after them.
     reference = rows[np.random.default_rng(0).permutation(len(rows))[:reference_rows]]
     through = {} if reference_rows <= 1000 else {"landmarks": 1000}
-    explanation = riesz.Explainer(model, reference, game="observational", coalitions=2048, **through)(X[:1000])
+    explanation = riesz.Explainer(model, game=riesz.Observational(reference, **through), coalitions=2048)(X[:1000])
     return explanation, time.perf_counter() - start, accuracy
 
 

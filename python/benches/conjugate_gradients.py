@@ -32,8 +32,8 @@ def run(n: int, rows: int, ridge: float, players: int, way: str) -> None:
     explained = X[:rows] + 0.1 * rng.normal(size=(rows, 10))
     start = time.perf_counter()
     groups = None if players == 10 else {f"g{k}": list(range(k, 10, players)) for k in range(players)}
-    options = dict(ridge=ridge, groups=groups, coalitions=36, **WAYS[way])
-    explanation = riesz.Explainer(model, game="observational", **options)(explained)
+    game = riesz.Observational(ridge=ridge, **WAYS[way])
+    explanation = riesz.Explainer(model, game=game, groups=groups, coalitions=36)(explained)
     seconds = time.perf_counter() - start
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     sys.stdout.buffer.write(np.append(explanation.values.ravel(), [seconds, memory]).tobytes())

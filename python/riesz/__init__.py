@@ -11,14 +11,15 @@
 True
 """
 
-from . import kernels, plots
-from ._core import __version__
+from . import games, kernels, plots
+from ._core import UnsupportedModelError, __version__
 from ._discrepancy import TestResult, hsic_test, mmd_test
-from ._expansion import Expansion, UnsupportedModelError
+from ._expansion import Expansion
 from ._explainer import Explainer
 from ._explanation import Certificate, Explanation
-from ._protection import ProtectionPath, protection_path
+from ._protection_path import ProtectionPath, protection_path
 from ._sampled import Sampling
+from .games import Baseline, Functional, Interventional, MarginalProduct, Observational
 
 #: Estimators import scikit-learn, which takes longer than all the rest, so they are loaded when they are asked for.
 _ESTIMATORS = (
@@ -31,15 +32,21 @@ _ESTIMATORS = (
 )
 
 __all__ = [
+    "Baseline",
     "Certificate",
     "Expansion",
     "Explainer",
     "Explanation",
+    "Functional",
+    "Interventional",
+    "MarginalProduct",
+    "Observational",
     "ProtectionPath",
     "Sampling",
     "TestResult",
     "UnsupportedModelError",
     "__version__",
+    "games",
     "hsic_test",
     "kernels",
     "mmd_test",

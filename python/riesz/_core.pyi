@@ -7,17 +7,24 @@ from numpy.typing import NDArray
 __all__ = [
     "Expansion",
     "Explainer",
+    "FactorKind",
     "GaussianProcessClassifierFit",
     "GaussianProcessFit",
+    "Question",
     "Sample",
+    "Settings",
+    "UnsupportedModelError",
     "__version__",
     "check",
     "codes",
+    "factors",
     "functionals",
     "hsic_test",
+    "kernel",
     "kernel_logistic_regression",
     "kernel_ridge",
     "kernel_shap",
+    "kernel_terms",
     "mmd_test",
     "permutation",
     "rank_features",
@@ -33,6 +40,26 @@ __version__: str
 # Names of columns, their levels, and rows; what is said of features, groups, interactions, draws, their seed.
 _Rows = tuple[list[str], list[list[str] | None], NDArray[np.float64]]
 _Options = tuple[str, list[tuple[str, list[int]]] | None, bool, int, int]
+
+# A scale and factors, each by its kind, its columns and its arguments.
+_Term = tuple[float, list[tuple[str, list[int], list[tuple[str, list[float]]]]]]
+
+@final
+class FactorKind:
+    @property
+    def names(self) -> list[str]: ...
+    @property
+    def python(self) -> str: ...
+    @property
+    def usage(self) -> str: ...
+    @property
+    def formula(self) -> str: ...
+    @property
+    def arguments(self) -> list[tuple[str, str, float]]: ...
+
+def factors() -> list[FactorKind]: ...
+def kernel(terms: list[_Term]) -> str: ...
+def kernel_terms(json: str) -> list[_Term]: ...
 
 @final
 class Expansion:
@@ -72,22 +99,41 @@ class Expansion:
     @property
     def card(self) -> list[tuple[str, str]]: ...
 
+class UnsupportedModelError(TypeError): ...
+
+@final
+class Settings:
+    def __new__(cls, json: str) -> Settings: ...
+    @property
+    def asks_for_answers(self) -> bool: ...
+    def game(self, of_function: bool, has_background: bool) -> str: ...
+
+@final
+class Question:
+    def __new__(
+        cls,
+        settings: Settings,
+        background: NDArray[np.float64],
+        weights: NDArray[np.float64] | None,
+        groups: list[tuple[str, list[int]]],
+    ) -> Question: ...
+    @property
+    def estimator(self) -> str: ...
+    @property
+    def estimated(self) -> bool: ...
+
 @final
 class Explainer:
     def __new__(
         cls,
         model: Expansion,
-        game: str,
+        settings: Settings,
         background: NDArray[np.float64] | None,
         weights: NDArray[np.float64] | None,
-        groups: list[tuple[str, list[int]]] | None,
+        groups: list[tuple[str, list[int]]],
         threads: int | None,
-        ridge: float | None,
-        landmarks: int | None,
-        random_features: int | None,
-        conjugate_gradients: float | None,
-        seed: int,
     ) -> Explainer: ...
+    def sampled_because(self, budget: tuple[int, float | None] | None = None) -> str | None: ...
     @property
     def absent(self) -> str: ...
     def robustness(self, delta: list[float]) -> list[float]: ...
@@ -96,9 +142,8 @@ class Explainer:
     def explain(
         self,
         rows: NDArray[np.float64],
-        coalitions: int,
-        std_error: float | None,
-        sample: Sample | None,
+        budget: tuple[int, float | None] | None = None,
+        sample: Sample | None = None,
     ) -> tuple[
         NDArray[np.float64],
         NDArray[np.float64],
@@ -118,18 +163,9 @@ class Sample:
 def kernel_shap(
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     rows: NDArray[np.float64],
-    background: NDArray[np.float64],
-    weights: NDArray[np.float64] | None,
-    groups: list[tuple[str, list[int]]],
-    absence: str,
-    draws: int,
-    ridge: float | None,
-    landmarks: int | None,
-    random_features: int | None,
-    coalitions: int,
-    std_error: float | None,
-    seed: int,
-    sample: Sample | None,
+    question: Question,
+    budget: tuple[int, float | None] | None = None,
+    sample: Sample | None = None,
 ) -> tuple[
     NDArray[np.float64],
     NDArray[np.float64] | None,
@@ -145,11 +181,7 @@ def permutation(
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     rows: NDArray[np.float64],
     first_row: int,
-    background: NDArray[np.float64],
-    weights: NDArray[np.float64] | None,
-    groups: list[tuple[str, list[int]]],
-    permutations: int,
-    seed: int,
+    question: Question,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], int, str]: ...
 def mmd_test(
     x: _Rows,
@@ -258,15 +290,11 @@ def functionals(
     kernel: str,
     names: list[str],
     x: NDArray[np.float64],
-    game: str,
+    settings: Settings,
     background: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
     groups: list[tuple[str, list[int]]],
     protected: list[str],
-    ridge: float | None,
-    landmarks: int | None,
-    random_features: int | None,
-    coalitions: int,
-    seed: int,
 ) -> tuple[NDArray[np.float64], int | None]: ...
 def svc(
     kernel: str,

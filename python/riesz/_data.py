@@ -115,6 +115,17 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
+#: More threads than any machine has cores for are a slip, and could bring it down.
+MAX_THREADS = 1024
+
+
+def threads_of(threads: Any) -> int | None:
+    """A number of threads; ``None`` for one a core."""
+    if threads is not None and (not is_whole(threads) or not 1 <= threads <= MAX_THREADS):
+        raise ValueError(f"threads = {threads!r}: it is a whole number from 1 to {MAX_THREADS}, or None for one a core")
+    return None if threads is None else int(threads)
+
+
 def is_numbered(names: Sequence[str]) -> bool:
     """Whether the names are those that columns without names get."""
     return all(name == f"x{j}" for j, name in enumerate(names))

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
-from ._data import is_whole
-from ._explainer import Groups, _players
+from . import _core, plots
+from ._data import is_whole, threads_of
 from ._explanation import Explanation
+from ._players import Groups, players_of
 from ._samples import Rows, read, read_both
-from ._settings import MAX_THREADS
-from .kernels import Kernel, _from_record
+from .kernels import Kernel, _from_json
 
 __all__ = ["OfKernel", "TestResult", "Witness", "hsic_test", "mmd_test"]
 
@@ -50,8 +49,6 @@ class Witness:
 
     def plot(self, ax: Any = None) -> Any:
         """:func:`riesz.plots.witness`."""
-        from . import plots
-
         return plots.witness(self, ax=ax)
 
     def __repr__(self) -> str:
@@ -105,7 +102,8 @@ class TestResult:
     def _from_json(cls, content: bytes, name: str, names: list[str]) -> TestResult:
         record = json.loads(content)
         kernels = [
-            OfKernel(_from_record(one["kernel"], names), float(one["statistic"]), one["p_value"]) for one in record["by_kernel"]
+            OfKernel(_from_json(json.dumps(one["kernel"]), names), float(one["statistic"]), one["p_value"])
+            for one in record["by_kernel"]
         ]
         more: dict[str, Any] = {}
         if record["attributions"] is not None:
@@ -171,8 +169,6 @@ class TestResult:
 
     def plot(self, ax: Any = None, max_display: int | None = 10) -> Any:
         """:func:`riesz.plots.attributions`."""
-        from . import plots
-
         return plots.attributions(self, ax=ax, max_display=max_display)
 
     def witness(self, feature: str | int) -> Witness:
@@ -355,7 +351,7 @@ def mmd_test(
         estimator == "biased",
         blocks[estimator],
         _options(attribute, groups, interactions, permutations, seed, x.names),
-        _threads(threads),
+        threads_of(threads),
     )
     result = TestResult._from_json(content, "MMD²", x.names)
     object.__setattr__(result, "_compared", (x, z, result.kernel._to_json(x.names)))
@@ -483,7 +479,7 @@ def hsic_test(
         estimator == "unbiased",
         None if decay is None else float(decay),
         _options(attribute, groups, interactions, permutations, seed, own.names),
-        _threads(threads),
+        threads_of(threads),
     )
     result = TestResult._from_json(content, "HSIC", own.names)
     if result.attributions is not None and others is not None:
@@ -528,14 +524,8 @@ def _options(attribute: Any, groups: Any, interactions: Any, permutations: Any, 
     if not is_whole(seed) or not 0 <= seed < 2**64:
         raise ValueError(f"seed = {seed!r}: it is a whole number from 0 to 2**64 - 1")
     said = attribute if isinstance(attribute, str) else "significance" if attribute else "nothing"
-    players = None if groups is None else _players(groups, None, names)
+    players = None if groups is None else players_of(groups, None, names)
     return said, players, bool(interactions), int(permutations), int(seed)
-
-
-def _threads(threads: Any) -> int | None:
-    if threads is None or (is_whole(threads) and 1 <= threads <= MAX_THREADS):
-        return threads
-    raise ValueError(f"threads = {threads!r}: it is a whole number from 1 to {MAX_THREADS}, or None for one a core")
 
 
 def _same_rows(rows: Rows, what: str, x: Rows) -> None:

@@ -15,10 +15,6 @@ from ._data import as_numbers, names_of, numbered
 from .kernels import Kernel
 
 
-class UnsupportedModelError(TypeError):
-    """The model, or a part of it that the message names, has no exact values."""
-
-
 class Expansion:
     """``f(x) = intercept + Σ_i coef_i k(points_i, x)``, with one column of ``coef`` an output.
 

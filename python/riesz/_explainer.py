@@ -5,26 +5,26 @@ from __future__ import annotations
 import copy
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from . import _core
-from ._data import as_cells, check_columns, is_numbered, is_whole, names_of, numbered
-from ._expansion import Expansion, UnsupportedModelError
+from ._core import UnsupportedModelError
+from ._data import as_cells, check_columns, is_numbered, is_whole, names_of, numbered, threads_of
+from ._expansion import Expansion
 from ._explanation import Explanation, Provenance
 from ._gpytorch import is_gpytorch
 from ._gpytorch import read as read_gpytorch
-from ._sampled import Found, Kept, Sampling, kernel_shap_values, permutation_estimates
-from ._settings import Settings, settings
+from ._imported import Imported, user_names
+from ._players import Groups, model_players, players_of
+from ._sampled import Found, Kept, Sampling, kernel_shap_values, permutation_estimates, reference_rows
+from .games import Game, game_of, settings_of
 
-if TYPE_CHECKING:
-    # scikit-learn is imported only when a model is read.
-    from ._sklearn import Imported
-
-Groups = Mapping[str, Sequence[str | int]]
+#: Coalitions, and the standard error to reach, if there is one.
+Budget = tuple[int, float | None]
 
 
 class Explainer:
@@ -44,46 +44,25 @@ class Explainer:
         background and the interventional or baseline game, and come with a standard error.
     background : array or data frame of shape (b, d), optional
         Rows that say what features could have been otherwise. Functions are called with rows in this form.
-    game : {"auto", "functional", "baseline", "interventional", "marginal_product", "observational"}
-        What it means that a feature is absent:
-
-        - ``"functional"``: it leaves the kernel (its factor becomes 1); needs no background.
-        - ``"interventional"``: absent features take the values of a background row, averaged over the background; what
-          shap's KernelExplainer estimates.
-        - ``"baseline"``: they take the values of the background's only row.
-        - ``"marginal_product"``: each absent feature is averaged over the background on its own.
-        - ``"observational"``: absent features follow their distribution given the present ones, learnt from the background
-          (by default the model's own training points) by a conditional mean embedding, RKHS-SHAP. Any kernel will do.
-        - ``"auto"``: interventional with a background, functional without.
+    game : {"auto", "functional", "baseline", "interventional", "marginal_product", "observational"} or game
+        What it means that a feature is absent; see :mod:`riesz.games`, whose classes carry a game's settings, for example
+        ``riesz.Observational(background, ridge=0.01)``. ``"auto"`` is interventional with a background, functional without.
     groups : dict of name to list of columns, optional
         Columns, by name or number, that stand or fall together as one player; others are players of their own.
     weights : array of shape (b,), optional
         Weights of the background rows.
     threads : int, optional
         By default one a core. Results do not depend on it.
-    ridge : float, optional
-        Observational game: how much conditional distributions are smoothed; by default what predicts left-out rows best.
-    landmarks, random_features : int, optional
-        Observational game: learn conditional distributions through so many of the reference rows (Nyström), or so many random
-        Fourier features, instead of all rows: O(n m²) instead of O(n³) for each coalition.
-    conjugate_gradients : float, optional
-        Observational game: take all reference rows, where their matrices are too large to factor, by conjugate gradients to this
-        tolerance, 1e-6 say: how far the weights of reference rows may be off, relatively. That is part of the proved bound.
-    coalitions : int
-        Observational game and KernelSHAP: values at most so many coalitions of features. Up to 12 features the default holds
-        all of them, and values are exact; beyond, they are estimated with standard errors, and :meth:`extend` goes on from them.
-    std_error : float, optional
-        Observational game and KernelSHAP: stops as soon as no standard error is larger.
-    conditional : {"kernel", "gaussian", "copula"}
-        Observational game: where conditional distributions come from. ``"kernel"`` is the conditional mean embedding; the others
-        draw from a normal distribution or a Gaussian copula fitted to the background, for comparison.
-    draws : int, optional
-        For these: draws for each coalition and row, by default 100.
     estimator : {"permutation", "kernel_shap"}, optional
         How the values of a function are found, by default by permutations under the interventional game, and by KernelSHAP
         (values of ``coalitions`` coalitions, the same for all rows; all of them if they fit) under the observational one.
         Naming one for a kernel model asks the model for its answers instead of reading its kernel.
-    permutations : int
+    coalitions : int, default 4096
+        Observational game and KernelSHAP: values at most so many coalitions of features. Up to 12 features the default holds
+        all of them, and values are exact; beyond, they are estimated with standard errors, and :meth:`extend` goes on from them.
+    std_error : float, optional
+        Observational game and KernelSHAP: stops as soon as no standard error is larger.
+    permutations : int, default 2
         For permutations: random orders of the features for each background row, at least 2. Standard errors shrink with its
         square root, and a row takes about ``2 * permutations * b * d`` calls of the model.
     seed : int
@@ -126,25 +105,26 @@ class Explainer:
         model: Any,
         background: Any = None,
         *,
-        game: str = "auto",
+        game: str | Game = "auto",
         groups: Groups | None = None,
         weights: Any = None,
-        threads: int | None = None,
-        ridge: float | None = None,
-        landmarks: int | None = None,
-        random_features: int | None = None,
-        conjugate_gradients: float | None = None,
-        coalitions: int = 4096,
-        std_error: float | None = None,
-        conditional: str = "kernel",
-        draws: int | None = None,
         estimator: str | None = None,
-        permutations: int = 2,
+        coalitions: int | None = None,
+        std_error: float | None = None,
+        permutations: int | None = None,
         seed: int = 0,
+        threads: int | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
         if isinstance(model, (str, os.PathLike)):
             model = Expansion.load(model)
+        budget = {
+            "estimator": estimator,
+            "coalitions": coalitions,
+            "std_error": std_error,
+            "permutations": permutations,
+            "seed": seed,
+        }
         # What pickles and copies are made of.
         self._arguments = {
             "model": model,
@@ -153,37 +133,30 @@ class Explainer:
             "groups": groups,
             "weights": weights,
             "threads": threads,
-            "ridge": ridge,
-            "landmarks": landmarks,
-            "random_features": random_features,
-            "conjugate_gradients": conjugate_gradients,
-            "coalitions": coalitions,
-            "std_error": std_error,
-            "conditional": conditional,
-            "draws": draws,
-            "estimator": estimator,
-            "permutations": permutations,
-            "seed": seed,
             "output_names": output_names,
+            **budget,
         }
-        chosen = {name: value for name, value in self._arguments.items() if name in Settings.__annotations__}
-        self._settings = settings(has_background=background is not None, has_weights=weights is not None, **chosen)
-        self.game = self._settings.game
-        self._imported = _read(model, background, output_names)
-        self.feature_names = _user_names(background, self._imported)
-        self._background, self._weights = background, weights
+        self._threads = threads_of(threads)
+        asked = game_of(game, background, weights)
+        self._background, self._weights = (background, weights) if asked is None else (asked.background, asked.weights)
+        if self._weights is not None and self._background is None:
+            raise ValueError("weights are those of a background: give one")
+        self._imported = _read(model, self._background, output_names)
+        names = self._imported.expansions[0].feature_names if self._imported.expansions else self._imported.feature_names
+        self._settings = settings_of({**(asked._settings(names) if asked else {}), **budget})
+        self.feature_names = user_names(self._background, self._imported)
         self._check_background()
-        self._players = _players(groups, self._imported, self.feature_names)
+        self._players = players_of(groups, self._imported, self.feature_names)
         self.exactness: str = "exact"
         self.reason: str | None = None
         self._cores: list[_core.Explainer] = []
         try:
-            if self._settings.asked:
-                way = "KernelSHAP was" if self._settings.estimator == "kernel_shap" else "permutations were"
-                raise UnsupportedModelError(f"{way} asked for")
+            if self._settings.asks_for_answers:
+                raise UnsupportedModelError("its answers were asked for")
             self._prepare_cores()
         except UnsupportedModelError as error:
-            self._prepare_estimates(error)
+            known = asked is not None and asked.name in ("functional", "marginal-product")
+            self._prepare_estimates(error, known)
 
     def _check_background(self) -> None:
         """Every game and way needs a background of the right width, and its weights."""
@@ -200,74 +173,42 @@ class Explainer:
                 raise ValueError(f"weights has the shape {self._weights.shape}: one number a background row is needed")
 
     def _prepare_cores(self) -> None:
-        imported, background, chosen = self._imported, self._background, self._settings
+        imported, background = self._imported, self._background
         if imported.refusal is not None:
             raise imported.refusal
         rows = None if background is None else self._model_rows(background, "background")
-        own = _model_columns(self._players, imported.owners)
+        own = model_players(self._players, imported.owners)
         # Players none of whose columns reach the model have no part in it: their values are 0.
         playing = [player for player in own if player[1]]
-        try:
-            self._cores = [
-                _core.Explainer(
-                    expansion._core,
-                    self.game.replace("_", "-"),
-                    rows,
-                    self._weights,
-                    playing,
-                    chosen.threads,
-                    chosen.ridge,
-                    chosen.landmarks,
-                    chosen.random_features,
-                    chosen.conjugate_gradients,
-                    chosen.seed,
-                )
-                for expansion in imported.expansions
-            ]
-        except ValueError as error:
-            if "ties the columns" in str(error):
-                raise UnsupportedModelError(str(error)) from None
-            raise
-        self.reason = self._sampled_because(chosen)
+        self.game = self._settings.game(False, background is not None).replace("-", "_")
+        self._cores = [
+            _core.Explainer(expansion._core, self._settings, rows, self._weights, playing, self._threads)
+            for expansion in imported.expansions
+        ]
+        self.reason = self._cores[0].sampled_because()
         self.exactness = "exact" if self.reason is None else "estimated"
         # The core orders players by their first column in the model.
         place = {name: k for k, (name, _) in enumerate(self._players)}
         self._used = [place[name] for name, _ in self._cores[0].players]
 
-    def _sampled_because(self, chosen: Settings) -> str | None:
-        """Why the coalitions of a kernel model are sampled, if they are."""
-        if self.game != "observational":
-            return None
-        if chosen.std_error is not None:
-            return "a standard error was asked for"
-        count = len(self._cores[0].players)
-        return f"{count} features have more than {chosen.coalitions} coalitions" if 2**count - 2 > chosen.coalitions else None
-
-    def _prepare_estimates(self, refusal: UnsupportedModelError) -> None:
+    def _prepare_estimates(self, refusal: UnsupportedModelError, takes_a_kernel: bool) -> None:
         imported, background = self._imported, self._background
         if imported.function is None:
             raise refusal
-        if background is None or self.game not in ("interventional", "baseline", "observational"):
+        if background is None or takes_a_kernel:
             raise UnsupportedModelError(
                 f"{refusal}; riesz estimates such values, with standard errors, given a background and the interventional or "
                 "observational game"
             ) from None
-        rows = len(as_cells(background))
-        if self.game == "baseline" and rows != 1:
-            raise ValueError(f"the baseline game has one baseline, but the background has {rows} rows")
-        chosen = self._settings
-        if chosen.conjugate_gradients is not None:
-            raise ValueError(
-                "conjugate_gradients solve the systems of a model whose kernel is known; what is explained by its answers takes "
-                "landmarks or random_features"
-            )
-        whole = 2 ** len(self._players) - 2 <= chosen.coalitions and chosen.std_error is None
-        if chosen.estimator == "permutation" or not whole or chosen.absence in ("gaussian", "copula"):
+        self.game = self._settings.game(True, True)
+        rows = reference_rows(background, self.game == "observational")
+        self._question = _core.Question(self._settings, rows, self._weights, self._players)
+        if self._question.estimated:
             self.exactness, self.reason = "estimated", str(refusal)
 
     def __call__(self, X: Any) -> Explanation:
         """Explains the rows of ``X``, in the columns that the model was fitted on."""
-        return self._explain(X, self._settings, None)
+        return self._explain(X, None, None)
 
     def extend(self, explanation: Explanation, coalitions: int, *, std_error: float | None = None) -> Explanation:
         """Explains the rows of ``explanation`` anew from ``coalitions`` coalitions of features, or until no standard error is
@@ -282,7 +223,7 @@ class Explainer:
             why = "selections, files and pickles do not keep them, nor do explanations of more than 1 GB of them"
             if explanation.exactness == "exact":
                 why = "its values are exact"
-            elif not self._cores and self._settings.estimator == "permutation":
+            elif not self._cores and self._question.estimator == "permutation":
                 why = "it was estimated from permutations: ask for more of them, or for estimator='kernel_shap'"
             raise ValueError(f"the explanation has no coalitions to go on from: {why}")
         if kept.explainer is not self:
@@ -290,23 +231,23 @@ class Explainer:
         valued = max(sample.coalitions for sample in kept.samples)
         if not is_whole(coalitions) or coalitions <= valued:
             raise ValueError(f"coalitions = {coalitions!r}: it is a whole number above the {valued} that have been valued")
-        return self._explain(kept.X, replace(self._settings, coalitions=int(coalitions), std_error=std_error), kept)
+        return self._explain(kept.X, (int(coalitions), std_error), kept)
 
-    def _explain(self, X: Any, chosen: Settings, kept: Kept | None) -> Explanation:
+    def _explain(self, X: Any, budget: Budget | None, kept: Kept | None) -> Explanation:
         imported = self._imported
         names, players = self._names(X)
         model = {"model": imported.kind, "explained": imported.explained}
         run: dict[str, str] = {"riesz": _core.__version__}
         if self._cores:
-            found = self._by_core(X, chosen, kept)
+            found = self._by_core(X, budget, kept)
             for expansion in imported.expansions:
                 for name, value in expansion._core.card:
                     model.setdefault(name, value)
         else:
-            found = self._by_calls(X, chosen, kept)
+            found = self._by_calls(X, budget, kept)
         values, base, predictions = found.values, found.base, found.predictions
         if found.sampling is not None:
-            run["estimated because"] = (self._sampled_because(chosen) if self._cores else self.reason) or ""
+            run["estimated because"] = (self._cores[0].sampled_because(budget) if self._cores else self.reason) or ""
         run |= found.run
         m = len(base)
         output_names = imported.output_names or (["y"] if m == 1 else [f"y{o}" for o in range(m)])
@@ -365,11 +306,10 @@ class Explainer:
         moves = np.broadcast_to(np.asarray(delta, dtype=np.float64), (len(self.feature_names),)).tolist()
         return np.concatenate([core.robustness(moves) for core in self._cores])
 
-    def _by_core(self, X: Any, chosen: Settings, kept: Kept | None) -> Found:
+    def _by_core(self, X: Any, budget: Budget | None, kept: Kept | None) -> Found:
         rows = self._model_rows(X, "X")
         samples = [None] * len(self._cores) if kept is None else kept.samples
-        budget = chosen.coalitions, chosen.std_error
-        parts = [core.explain(rows, *budget, sample) for core, sample in zip(self._cores, samples)]
+        parts = [core.explain(rows, budget, sample) for core, sample in zip(self._cores, samples)]
         base = np.concatenate([part[1] for part in parts])
         n, p = len(rows), len(self._players)
 
@@ -390,19 +330,19 @@ class Explainer:
             residual=residual,
             bound=np.concatenate(bounds, axis=1) if exact else None,
             std_error=None if exact else for_all([error for error, _ in estimates]),
-            sampling=None if exact else Sampling(sum(count for _, count in estimates), chosen.seed),
+            sampling=None if exact else Sampling(sum(count for _, count in estimates), int(self._arguments["seed"])),
             samples=None if exact or len(kept_parts) < len(parts) else kept_parts,
             absent=self._cores[0].absent,
             run=dict(parts[0][6]),
         )
 
-    def _by_calls(self, X: Any, chosen: Settings, kept: Kept | None) -> Found:
+    def _by_calls(self, X: Any, budget: Budget | None, kept: Kept | None) -> Found:
         function = self._imported.function
         assert function is not None
-        background, weights, players = self._background, self._weights, self._players
-        if chosen.estimator == "permutation":
-            return permutation_estimates(function, X, background, weights, players, chosen.permutations, chosen.seed)
-        return kernel_shap_values(function, X, background, weights, players, chosen, kept)
+        seed = int(self._arguments["seed"])
+        if self._question.estimator == "permutation":
+            return permutation_estimates(function, X, self._background, self._question, seed)
+        return kernel_shap_values(function, X, self._background, self._question, self.game, seed, budget, kept)
 
     def _model_rows(self, X: Any, what: str) -> np.ndarray:
         """The user's rows in the model's columns."""
@@ -431,7 +371,7 @@ class Explainer:
 
 
 def _read(model: Any, background: Any, output_names: Sequence[str] | None) -> Imported:
-    from ._sklearn import Imported, import_model
+    from ._sklearn import import_model
 
     if isinstance(model, Expansion):
         imported = _whole([model], "output", "expansion", model.predict)
@@ -452,56 +392,6 @@ def _read(model: Any, background: Any, output_names: Sequence[str] | None) -> Im
 
 def _whole(expansions: list[Expansion], explained: str, kind: str, function: Any) -> Imported:
     """Expansions in the user's own columns."""
-    from ._sklearn import Imported
-
     names = expansions[0].feature_names
     outputs = [name for expansion in expansions for name in expansion.output_names]
     return Imported(expansions, explained, names, list(range(len(names))), None, kind, outputs, function)
-
-
-def _user_names(background: Any, imported: Any) -> list[str]:
-    from ._sklearn import user_names
-
-    return user_names(background, imported)
-
-
-def _players(groups: Groups | None, imported: Any, names: list[str]) -> list[tuple[str, list[int]]]:
-    """Players over the user's columns."""
-    if groups is None:
-        whole = imported.transform is None and imported.expansions
-        stored = imported.expansions[0]._core.groups if whole else []
-        return stored or [(name, [j]) for j, name in enumerate(names)]
-    if not isinstance(groups, Mapping):
-        raise TypeError("groups is a dict from a group's name to its columns")
-    owner: dict[int, str] = {}
-    players = []
-    for group, columns in groups.items():
-        own = []
-        if not isinstance(columns, Iterable):
-            raise TypeError(f"group '{group}' is {columns!r}: it is a list of columns, by name or number")
-        for column in [columns] if isinstance(columns, str) else columns:
-            if isinstance(column, str):
-                if column not in names:
-                    raise ValueError(f"group '{group}' names a column '{column}'; the columns are: {', '.join(names)}")
-                column = names.index(column)
-            elif not is_whole(column):
-                raise TypeError(f"group '{group}' names a column {column!r}: columns are names or whole numbers")
-            elif not 0 <= column < len(names):
-                raise ValueError(f"group '{group}' names column {column}, but there are {len(names)} columns, from 0")
-            if column in owner:
-                raise ValueError(f"column '{names[column]}' is in the groups '{owner[column]}' and '{group}': choose one")
-            owner[int(column)] = str(group)
-            own.append(int(column))
-        if not own:
-            raise ValueError(f"group '{group}' has no columns")
-        players.append((str(group), own))
-    alone = [(name, [j]) for j, name in enumerate(names) if j not in owner]
-    return sorted(players + alone, key=lambda player: min(player[1]))
-
-
-def _model_columns(players: list[tuple[str, list[int]]], owners: list[int]) -> list[tuple[str, list[int]]]:
-    """The players over the model's columns."""
-    made: dict[int, list[int]] = {}
-    for column, owner in enumerate(owners):
-        made.setdefault(owner, []).append(column)
-    return [(name, [c for j in own for c in made.get(j, [])]) for name, own in players]

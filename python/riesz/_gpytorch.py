@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from . import kernels as rk
-from ._expansion import Expansion, UnsupportedModelError
+from ._core import UnsupportedModelError
+from ._expansion import Expansion
 
 #: Training rows at which an expansion is compared with its model.
 CHECKED = 16

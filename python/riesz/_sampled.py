@@ -10,7 +10,6 @@ import numpy as np
 
 from . import _core
 from ._data import as_cells
-from ._settings import Settings
 
 #: Explained rows that the compiled half is handed at a time.
 CHUNK = 64
@@ -58,27 +57,24 @@ class Kept:
     evaluations: int
 
 
-def permutation_estimates(
-    function: Callable[[Any], Any],
-    X: Any,
-    background: Any,
-    weights: np.ndarray | None,
-    players: list[tuple[str, list[int]]],
-    permutations: int,
-    seed: int,
-) -> Found:
-    """The interventional game of ``function``, which is called with rows in the form of ``background`` (array or data frame,
-    with its types and names), estimated from random orders of the players."""
-    b, n, width = len(as_cells(background)), len(as_cells(X)), as_cells(background).shape[1]
-    pick = _picker(background, X)
+def reference_rows(background: Any, as_numbers: bool) -> np.ndarray:
+    """The rows for absent features as the compiled half is handed them: themselves, where conditional distributions are learnt
+    from them; else, because rows are mixed and never changed, for each cell the number of the row that it comes from."""
+    return _numbers(background, "the background") if as_numbers else _row_numbers(0, as_cells(background))
 
+
+def _row_numbers(start: int, rows: np.ndarray) -> np.ndarray:
+    return np.tile(np.arange(start, start + len(rows), dtype=np.float64)[:, None], (1, rows.shape[1]))
+
+
+def permutation_estimates(function: Callable[[Any], Any], X: Any, background: Any, question: _core.Question, seed: int) -> Found:
+    """Values of ``function``, which is called with rows in the form of ``background`` (array or data frame, with its types and
+    names), estimated along random orders of the players."""
+    pick = _picker(background, X)
     ask = lambda sources: _answer(function, pick(sources.astype(np.intp)))
-    # The compiled half mixes rows: it is handed, for each cell, the number of the row that the cell comes from.
-    references = np.tile(np.arange(b, dtype=np.float64)[:, None], (1, width))
-    parts = []
-    for start in range(0, max(n, 1), CHUNK):
-        rows = np.tile(np.arange(b + start, b + min(n, start + CHUNK), dtype=np.float64)[:, None], (1, width))
-        parts.append(_core.permutation(ask, rows, start, references, weights, players, permutations, seed))
+    numbers = _row_numbers(len(as_cells(background)), as_cells(X))
+    starts = range(0, max(len(numbers), 1), CHUNK)
+    parts = [_core.permutation(ask, numbers[start : start + CHUNK], start, question) for start in starts]
     values, errors, predictions = (np.concatenate([part[k] for part in parts]) for k in (0, 1, 3))
     evaluations = sum(part[4] for part in parts)
     shown = lambda cube: cube.transpose(0, 2, 1)
@@ -100,30 +96,24 @@ def kernel_shap_values(
     function: Callable[[Any], Any],
     X: Any,
     background: Any,
-    weights: np.ndarray | None,
-    players: list[tuple[str, list[int]]],
-    settings: Settings,
+    question: _core.Question,
+    game: str,
+    seed: int,
+    budget: tuple[int, float | None] | None,
     kept: Kept | None,
 ) -> Found:
     """Values of ``function``, which is called with rows in the form of ``background``, from the values of coalitions; those that
     were kept are not valued again."""
-    if settings.absence == "background":
-        # Rows are mixed and never changed: for each cell it is enough to know the row it comes from.
-        width, b = as_cells(background).shape[1], len(as_cells(background))
-        number = lambda start, count: np.tile(np.arange(start, start + count, dtype=np.float64)[:, None], (1, width))
-        reference, rows = number(0, b), number(b, len(as_cells(X)))
-        pick = _picker(background, X)
-        form = lambda sources: pick(sources.astype(np.intp))
+    if game == "observational":
+        rows, form = _numbers(X, "X"), _former(background)
     else:
-        reference, rows = (_numbers(part, what) for part, what in [(background, "the background"), (X, "X")])
-        form = _former(background)
+        pick = _picker(background, X)
+        rows = _row_numbers(len(as_cells(background)), as_cells(X))
+        form = lambda sources: pick(sources.astype(np.intp))
     ask = lambda numbers: _answer(function, form(numbers))
-    s = settings
-    embedding = s.ridge, s.landmarks, s.random_features
-    budget = s.coalitions, s.std_error, s.seed
     before = None if kept is None else kept.samples[0]
     values, errors, base, predictions, rounding, evaluations, coalitions, absent, sample = _core.kernel_shap(
-        ask, rows, reference, weights, players, s.absence, s.draws, *embedding, *budget, before
+        ask, rows, question, budget, before
     )
     evaluations += 0 if kept is None else kept.evaluations
     return Found(
@@ -133,7 +123,7 @@ def kernel_shap_values(
         residual=predictions - base - values.sum(axis=2),
         bound=rounding if errors is None else None,
         std_error=None if errors is None else errors.transpose(0, 2, 1),
-        sampling=None if errors is None else Sampling(evaluations, s.seed),
+        sampling=None if errors is None else Sampling(evaluations, seed),
         absent=absent,
         run={"coalitions valued": str(coalitions)},
         samples=None if sample is None else [sample],

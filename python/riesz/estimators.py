@@ -7,10 +7,9 @@ They clone, pickle, go into pipelines and grid searches, and take arrays and dat
 
 from __future__ import annotations
 
-import json
 import numbers
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
@@ -23,9 +22,7 @@ from . import _core
 from . import kernels as rk
 from ._data import is_whole, numbered
 from ._expansion import Expansion
-
-if TYPE_CHECKING:
-    from ._sklearn import Read
+from ._imported import Read
 
 __all__ = [
     "SVC",
@@ -221,20 +218,13 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         Features (or groups of them) whose Shapley values at the training rows are penalised, by name or number.
     protect_strength : float, default 1
         The penalty is ``protect_strength / n * sum of squared values``.
-    protect_game : {"interventional", "observational"}, default "interventional"
-        The game of these values. The observational one also takes away what other features say of the protected ones.
-    protect_ridge : float, optional
-        Smoothing of the observational game; by default what predicts left-out rows best.
-    protect_landmarks, protect_random_features : int, optional
-        Observational game: learn conditional distributions through so many of the reference rows, or so many random Fourier
-        features, as :class:`riesz.Explainer` does.
-    protect_coalitions : int, default 4096
-        Observational game of more than 16 features (or groups): estimate what is penalised from so many coalitions of them.
-    protect_seed : int, default 0
-        Seed of landmarks, features and coalitions.
-    protect_background : array or data frame, optional
-        Background of the interventional game, reference of the observational one; by default the training rows. Penalising the
-        interventional values of n rows costs O(n² · background · d).
+    protect_game : {"interventional", "observational"} or game, default "interventional"
+        The game of these values, by default against the training rows; :class:`riesz.Observational` and
+        :class:`riesz.Interventional` carry another background and settings. The observational one also takes away what other
+        features say of the protected ones.
+    protect_coalitions, protect_seed : int, optional
+        Observational game of more than 16 features: what is penalised is estimated from so many coalitions (by default 4096),
+        drawn with this seed.
     """
 
     def __init__(
@@ -249,12 +239,8 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         protect=None,
         protect_strength=1.0,
         protect_game="interventional",
-        protect_ridge=None,
-        protect_landmarks=None,
-        protect_random_features=None,
-        protect_coalitions=4096,
+        protect_coalitions=None,
         protect_seed=0,
-        protect_background=None,
     ):
         self.alpha = alpha
         self.kernel = kernel
@@ -265,12 +251,8 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         self.protect = protect
         self.protect_strength = protect_strength
         self.protect_game = protect_game
-        self.protect_ridge = protect_ridge
-        self.protect_landmarks = protect_landmarks
-        self.protect_random_features = protect_random_features
         self.protect_coalitions = protect_coalitions
         self.protect_seed = protect_seed
-        self.protect_background = protect_background
 
     def fit(self, X, y, sample_weight=None):
         """Fits to ``y``, (n,) or (n, targets). Cost n³/3 and the gram matrix."""
@@ -410,20 +392,13 @@ class KernelLogisticRegression(_Protecting, _Classifier):
         Features (or groups of them) whose Shapley values at the training rows are penalised, by name or number.
     protect_strength : float, default 1
         The penalty is ``protect_strength / n * sum of squared values``.
-    protect_game : {"interventional", "observational"}, default "interventional"
-        The game of these values. The observational one also takes away what other features say of the protected ones.
-    protect_ridge : float, optional
-        Smoothing of the observational game; by default what predicts left-out rows best.
-    protect_landmarks, protect_random_features : int, optional
-        Observational game: learn conditional distributions through so many of the reference rows, or so many random Fourier
-        features, as :class:`riesz.Explainer` does.
-    protect_coalitions : int, default 4096
-        Observational game of more than 16 features (or groups): estimate what is penalised from so many coalitions of them.
-    protect_seed : int, default 0
-        Seed of landmarks, features and coalitions.
-    protect_background : array or data frame, optional
-        Background of the interventional game, reference of the observational one; by default the training rows. Penalising the
-        interventional values of n rows costs O(n² · background · d).
+    protect_game : {"interventional", "observational"} or game, default "interventional"
+        The game of these values, by default against the training rows; :class:`riesz.Observational` and
+        :class:`riesz.Interventional` carry another background and settings. The observational one also takes away what other
+        features say of the protected ones.
+    protect_coalitions, protect_seed : int, optional
+        Observational game of more than 16 features: what is penalised is estimated from so many coalitions (by default 4096),
+        drawn with this seed.
     """
 
     def __init__(
@@ -439,12 +414,8 @@ class KernelLogisticRegression(_Protecting, _Classifier):
         protect=None,
         protect_strength=1.0,
         protect_game="interventional",
-        protect_ridge=None,
-        protect_landmarks=None,
-        protect_random_features=None,
-        protect_coalitions=4096,
+        protect_coalitions=None,
         protect_seed=0,
-        protect_background=None,
     ):
         self.alpha = alpha
         self.kernel = kernel
@@ -456,12 +427,8 @@ class KernelLogisticRegression(_Protecting, _Classifier):
         self.protect = protect
         self.protect_strength = protect_strength
         self.protect_game = protect_game
-        self.protect_ridge = protect_ridge
-        self.protect_landmarks = protect_landmarks
-        self.protect_random_features = protect_random_features
         self.protect_coalitions = protect_coalitions
         self.protect_seed = protect_seed
-        self.protect_background = protect_background
 
     def fit(self, X, y, sample_weight=None):
         """Fits to labels of any kind by Newton's method."""
@@ -517,7 +484,7 @@ class _Tuned:
     @property
     def kernel_(self) -> rk.Kernel:
         """The tuned kernel, multiplied out, in the units of the columns and (for regression) of the target."""
-        return rk._from_record(json.loads(self.expansion_._core.kernel), self.expansion_.feature_names)
+        return rk._from_json(self.expansion_._core.kernel, self.expansion_.feature_names)
 
     def _seed(self):
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -694,8 +661,6 @@ class GaussianProcessClassifier(_Tuned, _Classifier):
 
 def imported(model: _KernelMachine) -> Read:
     """How :class:`riesz.Explainer` reads these estimators."""
-    from ._sklearn import Read
-
     explained = {
         "SVC": "decision function (one of each pair of classes)",
         "KernelLogisticRegression": "log-odds",

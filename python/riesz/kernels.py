@@ -10,8 +10,6 @@ RBF(length_scale=2.0, columns=['age', 'bmi']) + Constant(0.5) * Linear()
 
 from __future__ import annotations
 
-import json
-import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
@@ -19,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from . import _core
 from ._data import is_whole
 
 __all__ = [
@@ -40,22 +39,34 @@ __all__ = [
 Scalars = float | Sequence[float]
 Columns = Sequence[int | str] | None
 
+#: What the library says of every kind of factor: its class here, and its arguments with their names here.
+_KINDS = {kind.names[0]: kind for kind in _core.factors()}
+_NAMES = {kind.python: name for name, kind in _KINDS.items()}
+#: The kinds of which the Matérn kernel is a family.
+_MATERN = {0.5: "laplacian", 1.5: "matern32", 2.5: "matern52", float("inf"): "rbf"}
+
 
 class Kernel:
     """Base class: ``+`` and ``*`` with kernels and positive numbers."""
 
-    def _terms(self, names: Sequence[str]) -> list[tuple[float, list[dict[str, Any]]]]:
-        """The kernel multiplied out: (scale, factors) of each product, in the form of riesz's model files."""
-        return [(1.0, self._factors(names))]
+    def _terms(self, names: Sequence[str]) -> list[_core._Term]:
+        """The kernel multiplied out: (scale, factors) of each product, a factor by its kind, columns and arguments."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # a dataclass
+        columns, kind = _positions(given.pop("columns"), names), self._kind()
+        arguments = [(name, _numbers(name, value)) for name, value in given.items() if name != "nu"]
+        if any(name == "ard" for name, _, _ in _KINDS[kind].arguments):
+            # Tuned one by one if they were given one by one.
+            arguments.append(("ard", [float(np.ndim(given["length_scale"]) > 0)]))
+        return [(1.0, [(kind, columns, arguments)])]
 
-    def _factors(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        raise NotImplementedError
+    def _kind(self) -> str:
+        return _NAMES[type(self).__name__]
 
     def _to_json(self, names: Sequence[str]) -> str:
-        terms = [{"scale": scale, "factors": factors} for scale, factors in self._terms(names) if scale != 0]
+        terms = [(scale, factors) for scale, factors in self._terms(names) if scale != 0]
         if not terms:
             raise ValueError("the kernel is zero: give it a term with a positive scale")
-        return json.dumps({"terms": terms})
+        return _core.kernel(terms)
 
     def __add__(self, other: Kernel | float) -> Kernel:
         right = _kernel(other)
@@ -134,39 +145,29 @@ class Constant(Kernel):
         return f"Constant({self.value!r})"
 
 
-def _from_record(record: dict[str, Any], names: Sequence[str]) -> Kernel:
+def _from_json(text: str, names: Sequence[str]) -> Kernel:
     """The inverse of ``_to_json``, from what it says: a sum of products."""
     products = []
-    for term in record["terms"]:
-        factors = [_factor(factor, names) for factor in term["factors"]]
-        first = [] if term["scale"] == 1.0 and factors else [Constant(term["scale"])]
-        products.append(reduce(Product, first + factors))
+    for scale, factors in _core.kernel_terms(text):
+        parts = [_factor(kind, columns, dict(values), names) for kind, columns, values in factors]
+        first: list[Kernel] = [] if scale == 1.0 and parts else [Constant(scale)]
+        products.append(reduce(Product, first + parts))
     return reduce(Sum, products)
 
 
-def _factor(factor: dict[str, Any], names: Sequence[str]) -> Kernel:
-    columns = None if factor["columns"] == list(range(len(names))) else [names[j] for j in factor["columns"]]
-    kind = factor["factor"]
-    if kind == "periodic":
-        return Periodic(factor["lengthscale"], factor["period"], columns)
-    if kind == "categorical":
-        return Categorical(factor["similarity"], columns)
-    if kind == "linear":
-        return Linear(_scalars(factor["center"]), _scalars(factor["scale"]), columns)
-    if kind == "polynomial":
-        return Polynomial(factor["degree"], factor["gamma"], factor["coef0"], columns)
-    length_scale = factor["lengthscale"] if factor["ard"] else _scalars(factor["lengthscale"])
-    profile, isotropic = factor["profile"], factor["isotropic"]
-    if profile == "rational_quadratic":
-        return RationalQuadratic(length_scale, factor["alpha"], isotropic, columns)
-    if profile in ("matern32", "matern52") or isotropic and profile == "exponential":
-        return Matern(length_scale, {"exponential": 0.5, "matern32": 1.5, "matern52": 2.5}[profile], isotropic, columns)
-    return {"gaussian": RBF, "exponential": Laplacian, "cauchy": Cauchy}[profile](length_scale, columns)
-
-
-def _scalars(values: list[float]) -> Scalars:
-    """One number, if all are the same."""
-    return values[0] if len(set(values)) == 1 else values
+def _factor(kind: str, columns: list[int], values: dict[str, list[float]], names: Sequence[str]) -> Kernel:
+    own = globals()[_KINDS[kind].python]
+    arguments: dict[str, Any] = {}
+    if kind == _MATERN[0.5] and values["isotropic"] == [1.0]:
+        own, arguments["isotropic"] = Matern, True
+    if own is Matern:
+        arguments["nu"] = next(nu for nu, name in _MATERN.items() if name == kind)
+    for name, python, _ in _KINDS[kind].arguments:
+        if python:
+            one = len(set(values[name])) == 1 and not (python == "length_scale" and values.get("ard") == [1.0])
+            arguments[python] = type(getattr(own, python))(values[name][0]) if one else values[name]
+    everything = columns == list(range(len(names)))
+    return own(**arguments, columns=None if everything else [names[j] for j in columns])
 
 
 def _positions(columns: Columns, names: Sequence[str]) -> list[int]:
@@ -192,36 +193,15 @@ def _positions(columns: Columns, names: Sequence[str]) -> list[int]:
     return found
 
 
-def _list(values: Scalars, count: int, what: str) -> list[float]:
-    """One number a column; a single one stands for all."""
+def _numbers(name: str, value: Any) -> list[float]:
+    """One number, or one a column."""
     try:
-        numbers = [float(v) for v in values]  # type: ignore[union-attr]
-    except TypeError:
-        numbers = [float(values)]  # type: ignore[arg-type]
-    if not np.isfinite(numbers).all():
-        raise ValueError(f"{what} is {values}: it must be finite")
-    if len(numbers) == 1:
-        return numbers * count
-    if len(numbers) != count:
-        raise ValueError(f"{what} has {len(numbers)} numbers, but the kernel reads {count} columns")
-    return numbers
-
-
-def _stationary(profile, kernel, names, isotropic=False, **extra):
-    columns = _positions(kernel.columns, names)
-    lengthscale = _list(kernel.length_scale, len(columns), "length_scale")
-    return [
-        {
-            "factor": "stationary",
-            "profile": profile,
-            **extra,
-            "columns": columns,
-            "lengthscale": lengthscale,
-            # Tuned one by one if they were given one by one.
-            "ard": np.ndim(kernel.length_scale) > 0,
-            "isotropic": isotropic,
-        }
-    ]
+        numbers = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        numbers = np.empty((0, 0))
+    if numbers.ndim > 1:
+        raise TypeError(f"{name} = {value!r}: it is a number, or a list of them")
+    return numbers.ravel().tolist()
 
 
 @dataclass(frozen=True, repr=False)
@@ -231,9 +211,6 @@ class RBF(Kernel):
     length_scale: Scalars = 1.0
     columns: Columns = None
 
-    def _factors(self, names):
-        return _stationary("gaussian", self, names)
-
 
 @dataclass(frozen=True, repr=False)
 class Laplacian(Kernel):
@@ -242,9 +219,6 @@ class Laplacian(Kernel):
     length_scale: Scalars = 1.0
     columns: Columns = None
 
-    def _factors(self, names):
-        return _stationary("exponential", self, names)
-
 
 @dataclass(frozen=True, repr=False)
 class Cauchy(Kernel):
@@ -252,9 +226,6 @@ class Cauchy(Kernel):
 
     length_scale: Scalars = 1.0
     columns: Columns = None
-
-    def _factors(self, names):
-        return _stationary("cauchy", self, names)
 
 
 @dataclass(frozen=True, repr=False)
@@ -271,11 +242,10 @@ class Matern(Kernel):
     isotropic: bool = True
     columns: Columns = None
 
-    def _factors(self, names):
-        profiles = {0.5: "exponential", 1.5: "matern32", 2.5: "matern52", float("inf"): "gaussian"}
-        if self.nu not in profiles:
+    def _kind(self):
+        if self.nu not in _MATERN:
             raise ValueError(f"a Matérn kernel with nu = {self.nu} is not supported: use 0.5, 1.5, 2.5 or inf")
-        return _stationary(profiles[self.nu], self, names, self.isotropic)
+        return _MATERN[self.nu]
 
 
 @dataclass(frozen=True, repr=False)
@@ -287,9 +257,6 @@ class RationalQuadratic(Kernel):
     isotropic: bool = True
     columns: Columns = None
 
-    def _factors(self, names):
-        return _stationary("rational_quadratic", self, names, self.isotropic, alpha=float(self.alpha))
-
 
 @dataclass(frozen=True, repr=False)
 class Periodic(Kernel):
@@ -299,17 +266,6 @@ class Periodic(Kernel):
     periodicity: float = 1.0
     columns: Columns = None
 
-    def _factors(self, names):
-        return [
-            {
-                "factor": "periodic",
-                "columns": [j],
-                "period": float(self.periodicity),
-                "lengthscale": float(self.length_scale),
-            }
-            for j in _positions(self.columns, names)
-        ]
-
 
 @dataclass(frozen=True, repr=False)
 class Linear(Kernel):
@@ -318,18 +274,6 @@ class Linear(Kernel):
     center: Scalars = 0.0
     scale: Scalars = 1.0
     columns: Columns = None
-
-    def _factors(self, names):
-        columns = _positions(self.columns, names)
-        center = _list(self.center, len(columns), "center")
-        return [
-            {
-                "factor": "linear",
-                "columns": columns,
-                "center": center,
-                "scale": _list(self.scale, len(columns), "scale"),
-            }
-        ]
 
 
 @dataclass(frozen=True, repr=False)
@@ -341,22 +285,6 @@ class Polynomial(Kernel):
     coef0: float = 1.0
     columns: Columns = None
 
-    def _factors(self, names):
-        columns = _positions(self.columns, names)
-        if not isinstance(self.degree, numbers.Real) or self.degree < 1 or not float(self.degree).is_integer():
-            raise ValueError(f"degree = {self.degree!r}: it is a whole number from 1")
-        return [
-            {
-                "factor": "polynomial",
-                "columns": columns,
-                "center": [0.0] * len(columns),
-                "scale": [1.0] * len(columns),
-                "gamma": float(self.gamma),
-                "coef0": float(self.coef0),
-                "degree": int(self.degree),
-            }
-        ]
-
 
 @dataclass(frozen=True, repr=False)
 class Categorical(Kernel):
@@ -364,9 +292,3 @@ class Categorical(Kernel):
 
     similarity: float = 0.5
     columns: Columns = None
-
-    def _factors(self, names):
-        return [
-            {"factor": "categorical", "columns": [j], "similarity": float(self.similarity)}
-            for j in _positions(self.columns, names)
-        ]

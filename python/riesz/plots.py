@@ -19,9 +19,6 @@ from ._explanation import Explanation
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ._discrepancy import TestResult, Witness
-    from ._protection import ProtectionPath
-
 __all__ = ["attributions", "bar", "beeswarm", "force", "heatmap", "protection_path", "scatter", "waterfall", "witness"]
 
 UP, DOWN, NEUTRAL, MUTED = "#d55e00", "#1f6fb2", "#868d96", "#5b6470"
@@ -46,7 +43,7 @@ def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int 
     return ax
 
 
-def protection_path(path: ProtectionPath, ax: Axes | None = None) -> Axes:
+def protection_path(path: Any, ax: Axes | None = None) -> Axes:
     """What protecting features costs: the score against the mean ``|value|`` of the protected features, a point for each
     strength of :func:`riesz.protection_path`."""
     ax = _axes(ax, height=4.0)
@@ -93,7 +90,7 @@ def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | Non
     return ax
 
 
-def attributions(result: TestResult, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
+def attributions(result: Any, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
     """What features contribute to MMD² or HSIC, a bar for each, in a grey box that holds the middle 95 % of its values under the
     null hypothesis. Bars of features whose adjusted p-value is above 0.05 are grey."""
     e = _table(result._explained()[0], max_display, single=True)
@@ -132,7 +129,7 @@ def attributions(result: TestResult, ax: Axes | None = None, max_display: int | 
     return ax
 
 
-def witness(found: Witness, ax: Axes | None = None) -> Axes:
+def witness(found: Any, ax: Axes | None = None) -> Axes:
     """Where along a column two samples differ: the witness function with two standard errors, above 0 where the first sample has
     more mass and below where the second has."""
     ax = _axes(ax, height=3.4)

@@ -12,21 +12,31 @@ from riesz import _core
 CASES = sorted((pathlib.Path(__file__).parents[2] / "cases").glob("*.json"))
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_every_case(path):
+def read(path):
+    """A case as a model, what to ask of it, and what to expect: values (rows, players, outputs), base values and predictions."""
     case = json.loads(path.read_text())
     points, coef = np.array(case["points"]), np.array(case["coef"])
     names = [f"x{j + 1}" for j in range(points.shape[1])]
     outputs = [f"y{o}" for o in range(coef.shape[1])]
     core = _core.Expansion(json.dumps(case["kernel"]), points, coef, case["intercept"], names, outputs)
-    model = riesz.Expansion._wrap(core)
-    explanation = riesz.Explainer(model, case["background"], game=case["game"])(np.array(case["rows"]))
-    expected = np.array(case["values"])
-    shape = (len(case["rows"]), len(outputs), len(names))
-    values = explanation._values.transpose(0, 2, 1)
-    np.testing.assert_allclose(values, expected.reshape(shape), atol=1e-7 if "shap" in case["source"] else 1e-11)
+    question = {"background": case["background"], "game": case["game"]}
+    if "ridge" in case:
+        question["game"] = riesz.Observational(ridge=case["ridge"])
+    values = np.array(case["values"]).transpose(0, 2, 1)
+    base_values = np.tile(case["base_values"], (len(case["rows"]), 1))
+    expected = {"values": values, "base_values": base_values, "predictions": np.array(case["predictions"])}
+    return riesz.Expansion._wrap(core), question, np.array(case["rows"]), expected, 1e-7 if "shap" in case["source"] else 1e-11
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_every_case(path):
+    model, question, rows, expected, tolerance = read(path)
+    explanation = riesz.Explainer(model, **question)(rows)
+    for what, numbers in expected.items():
+        found = np.reshape(getattr(explanation, what), numbers.shape)
+        np.testing.assert_allclose(found, numbers, rtol=0, atol=tolerance, err_msg=what)
     assert explanation.certificate.holds
 
 
 def test_there_are_cases():
-    assert len(CASES) >= 8
+    assert len(CASES) >= 9

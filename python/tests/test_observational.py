@@ -37,7 +37,7 @@ def observational(points, coef, intercept, gamma, reference, x, ridge):
 def test_values_are_those_of_the_definition(data):
     X, y = data
     ridge = KernelRidge(kernel="rbf", gamma=0.3, alpha=0.1).fit(X, y)
-    explainer = riesz.Explainer(ridge, game="observational", ridge=0.01)
+    explainer = riesz.Explainer(ridge, game=riesz.Observational(ridge=0.01))
     explanation = explainer(X[:4])
     assert explainer.exactness == explanation.exactness == "exact" and explanation.certificate.holds
     expected = [observational(X, ridge.dual_coef_, 0.0, 0.3, X, x, 0.01) for x in X[:4]]
@@ -46,13 +46,13 @@ def test_values_are_those_of_the_definition(data):
     assert explanation.provenance.run["ridge"] == "0.01"
     # Another reference, support vectors, and a pipeline whose columns are the user's.
     svr = SVR(gamma=0.2, C=5.0).fit(X, y)
-    explanation = riesz.Explainer(svr, X[10:30], game="observational", ridge=0.1)(X[:3])
+    explanation = riesz.Explainer(svr, X[10:30], game=riesz.Observational(ridge=0.1))(X[:3])
     arguments = svr.support_vectors_, svr.dual_coef_[0], svr.intercept_[0], 0.2, X[10:30]
     np.testing.assert_allclose(explanation.values, [observational(*arguments, x, 0.1) for x in X[:3]], atol=1e-10)
     pipeline = make_pipeline(StandardScaler(), SVR(gamma=0.2)).fit(X, y)
     scaled = pipeline[0].transform(X)
-    found = riesz.Explainer(pipeline, X[:20], game="observational", ridge=0.1)(X[:3])
-    expected = riesz.Explainer(pipeline[1], scaled[:20], game="observational", ridge=0.1)(scaled[:3])
+    found = riesz.Explainer(pipeline, X[:20], game=riesz.Observational(ridge=0.1))(X[:3])
+    expected = riesz.Explainer(pipeline[1], scaled[:20], game=riesz.Observational(ridge=0.1))(scaled[:3])
     np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
 
 
@@ -60,17 +60,17 @@ def test_samples_come_with_standard_errors(data):
     X, y = data
     wide = np.hstack([X, X[:, ::-1] + np.sin(3 * X)])
     model = KernelRidge(kernel="rbf", gamma=0.05, alpha=0.1).fit(wide, y)
-    exact = riesz.Explainer(model, game="observational", ridge=0.01)(wide[:3])
-    explainer = riesz.Explainer(model, game="observational", ridge=0.01, coalitions=120, seed=3)
+    exact = riesz.Explainer(model, game=riesz.Observational(ridge=0.01))(wide[:3])
+    explainer = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), coalitions=120, seed=3)
     some = explainer(wide[:3])
     assert explainer.exactness == some.exactness == "estimated" and "coalitions" in explainer.reason
     assert some.certificate is None and some.std_error.shape == (3, 8) and some.sampling.seed == 3
     assert (np.abs(some.values - exact.values) < 6 * some.std_error + 1e-9).all()
     np.testing.assert_allclose(some.residual, 0, atol=1e-9)
-    again = riesz.Explainer(model, game="observational", ridge=0.01, coalitions=120, seed=3, threads=1)(wide[:3])
+    again = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), coalitions=120, seed=3, threads=1)(wide[:3])
     np.testing.assert_array_equal(some.values, again.values)
     target = some.std_error.max()
-    finer = riesz.Explainer(model, game="observational", ridge=0.01, std_error=target / 2)(wide[:3])
+    finer = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), std_error=target / 2)(wide[:3])
     assert finer.std_error is None or finer.std_error.max() <= target / 2
 
 
@@ -78,7 +78,7 @@ def test_targets_hold_for_all_rows_and_classes(data):
     X, y = data
     model = riesz.KernelRidge(kernel=riesz.kernels.RBF(1.5), alpha=0.1).fit(X, np.column_stack([y, -y, y**2]))
     rows = np.tile(X, (40, 1))
-    explainer = riesz.Explainer(model, game="observational", ridge=0.01, std_error=0.02)
+    explainer = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), std_error=0.02)
     explanation = explainer(rows)
     assert explainer.exactness == explanation.exactness == "estimated" and explainer.reason == "a standard error was asked for"
     assert explanation.values.shape == explanation.std_error.shape == (2000, 4, 3) and explanation.std_error.max() <= 0.02
@@ -94,9 +94,9 @@ def test_any_kernel_and_several_outputs_and_a_chosen_ridge(data):
     explanation = riesz.Explainer(three, X, game="observational")(X[:5])
     assert explanation.shape == (5, 4, 3) and explanation.certificate.holds
     with pytest.raises(ValueError, match="ridge = -1"):
-        riesz.Explainer(matern, game="observational", ridge=-1.0)
-    with pytest.raises(ValueError, match="settings of the observational game"):
-        riesz.Explainer(matern, X, groups={"all": range(4)}, ridge=0.1)
+        riesz.Explainer(matern, game=riesz.Observational(ridge=-1.0))
+    with pytest.raises(ValueError, match="coalitions belongs to the observational game"):
+        riesz.Explainer(matern, X, groups={"all": range(4)}, coalitions=9)
     with pytest.raises(ValueError, match="coalitions = 3 is not allowed: 4 players take at least"):
         riesz.Explainer(matern, game="observational", coalitions=3)(X[:1])
 
@@ -118,7 +118,7 @@ def test_values_move_by_no_more_than_the_bound(data):
     model = SVR(gamma=0.2, C=5.0).fit(X, y)
     rng = np.random.default_rng(0)
     moved = X[:20] + rng.uniform(-0.3, 0.3, size=(20, 4))
-    for options in [{}, {"game": "observational", "ridge": 0.05}]:
+    for options in [{}, {"game": riesz.Observational(ridge=0.05)}]:
         explainer = riesz.Explainer(model, X[:10], **options)
         bound = explainer.robustness(0.3)
         far = np.abs(explainer(moved).values - explainer(X[:20]).values).max()
@@ -134,22 +134,18 @@ def test_values_move_by_no_more_than_the_bound(data):
 def test_landmarks_and_random_features_are_near_the_whole(data):
     X, y = data
     model = SVR(gamma=0.1, C=5.0).fit(X, y)
-    options = dict(game="observational", ridge=0.05)
-    whole = riesz.Explainer(model, X, **options)(X[:5]).values
-    near = {
-        "landmarks": riesz.Explainer(model, X, landmarks=40, **options),
-        "random_features": riesz.Explainer(model, X, random_features=2000, **options),
-    }
-    for name, explainer in near.items():
-        explanation = explainer(X[:5])
+    game = lambda **settings: riesz.Observational(X, ridge=0.05, **settings)
+    whole = riesz.Explainer(model, game=game())(X[:5]).values
+    for name, count in [("landmarks", 40), ("random_features", 2000)]:
+        explanation = riesz.Explainer(model, game=game(**{name: count}))(X[:5])
         assert np.abs(explanation.values - whole).max() < 0.2 * np.abs(whole).max(), name
         assert name.split("_")[0] in explanation.provenance.run["approximation"] and explanation.certificate.holds
     with pytest.raises(ValueError, match="choose one"):
-        riesz.Explainer(model, X, landmarks=4, random_features=4, **options)
+        riesz.Explainer(model, game=game(landmarks=4, random_features=4))
     with pytest.raises(ValueError, match="landmarks = 0"):
-        riesz.Explainer(model, X, landmarks=0, **options)
-    with pytest.raises(ValueError, match="settings of the observational game"):
-        riesz.Explainer(model, X, landmarks=4)
+        riesz.Explainer(model, game=game(landmarks=0))
+    with pytest.raises(TypeError, match="landmarks"):
+        riesz.Explainer(model, game=riesz.Interventional(X, landmarks=4))
 
 
 def test_an_estimate_is_extended_by_new_coalitions_alone(data):
@@ -161,7 +157,7 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
     three = SVC(gamma=0.05).fit(wide, np.digitize(y, [-0.5, 0.5]))
     rows = wide[:3].copy()
     for model in (processes, three):
-        options = dict(game="observational", ridge=0.01, seed=3)
+        options = dict(game=riesz.Observational(ridge=0.01), seed=3)
         explainer = riesz.Explainer(model, wide[:30], coalitions=100, **options)
         some = explainer(rows)
         rows[:] = 0.0
@@ -188,28 +184,26 @@ def test_too_much_memory_is_refused_beforehand(data):
     with pytest.raises(
         ValueError, match="1000000 reference rows takes .* GB of memory, and .* are free: use fewer reference rows"
     ):
-        riesz.Explainer(model, many, game="observational", ridge=0.1)
+        riesz.Explainer(model, many, game=riesz.Observational(ridge=0.1))
     with pytest.raises(ValueError, match="GB of memory"):
-        riesz.Explainer(model.predict, many, game="observational", ridge=0.1)(X[:1])
+        riesz.Explainer(model.predict, many, game=riesz.Observational(ridge=0.1))(X[:1])
     kernel = riesz.kernels.RBF(2.0)
     with pytest.raises(ValueError, match="GB of memory"):
-        riesz.KernelRidge(kernel=kernel, protect=[0], protect_game="observational", protect_background=many).fit(X, y)
+        riesz.KernelRidge(kernel=kernel, protect=[0], protect_game=riesz.Observational(many)).fit(X, y)
 
 
 def test_conjugate_gradients_are_within_the_bound_of_the_whole(data):
     X, y = data
     model = SVR(gamma=0.1, C=5.0).fit(X, y)
-    options = dict(game="observational", ridge=0.05)
-    whole = riesz.Explainer(model, X, **options)(X[:5])
+    game = lambda **settings: riesz.Observational(X, ridge=0.05, **settings)
+    whole = riesz.Explainer(model, game=game())(X[:5])
     for tolerance in (0.1, 1e-8):
-        found = riesz.Explainer(model, X, conjugate_gradients=tolerance, **options)(X[:5])
+        found = riesz.Explainer(model, game=game(conjugate_gradients=tolerance))(X[:5])
         error = np.abs(found.values - whole.values).max(axis=1)
         assert (error <= found.bound + whole.bound).all() and found.certificate.holds
         assert "conjugate gradients" in found.provenance.run["approximation"]
     assert error.max() < 1e-6 * np.abs(whole.values).max()
     with pytest.raises(ValueError, match="choose one"):
-        riesz.Explainer(model, X, landmarks=4, conjugate_gradients=1e-6, **options)
-    with pytest.raises(ValueError, match="conjugate_gradients = 0: it is a tolerance"):
-        riesz.Explainer(model, X, conjugate_gradients=0, **options)
-    with pytest.raises(ValueError, match="settings of the observational game"):
-        riesz.Explainer(model, X, conjugate_gradients=1e-6)
+        riesz.Explainer(model, game=game(landmarks=4, conjugate_gradients=1e-6))
+    with pytest.raises(ValueError, match="conjugate_gradients = 0 is not allowed: it is a number between 0 and 1"):
+        riesz.Explainer(model, game=game(conjugate_gradients=0))

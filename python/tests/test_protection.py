@@ -11,24 +11,30 @@ import riesz
 from riesz.kernels import RBF
 
 
-def values_of_units(X, kernel, game, ridge, player):
+def values_of_units(X, kernel, game, player):
     """Z with ``phi(x_i) = Z[:, i] @ coef``, by explaining models with one coefficient each."""
     columns = []
     for i in range(len(X)):
         unit = riesz.Expansion(kernel, X, np.eye(len(X))[i])
-        columns.append(riesz.Explainer(unit, X, game=game, ridge=ridge)(X).values[:, player])
+        columns.append(riesz.Explainer(unit, X, game=game)(X).values[:, player])
     return np.array(columns)
 
 
-@pytest.mark.parametrize(("game", "ridge"), [("interventional", None), ("observational", 0.01)])
-def test_a_generic_optimiser_finds_the_same_model(game, ridge):
+@pytest.mark.parametrize("game", ["interventional", riesz.Observational(ridge=0.01)])
+def test_a_generic_optimiser_finds_the_same_model(game):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 3))
     y = X[:, 0] + np.sin(X[:, 1])
     kernel = RBF(0.7)
     gram = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2) / (2 * 0.7**2))
-    z = values_of_units(X, kernel, game, ridge, 0)
-    options = dict(kernel=kernel, alpha=0.3, protect=[0], protect_strength=20.0, protect_game=game, protect_ridge=ridge)
+    z = values_of_units(X, kernel, game, 0)
+    options = dict(
+        kernel=kernel,
+        alpha=0.3,
+        protect=[0],
+        protect_strength=20.0,
+        protect_game=game,
+    )
     squared = riesz.KernelRidge(**options).fit(X, y)
 
     def objective(a):
@@ -104,14 +110,16 @@ def test_what_cannot_be_protected_is_said():
         ({"protect": [9]}, "protect names the column 9"),
         ({"protect": []}, "it is a list of columns"),
         ({"protect": [0], "protect_strength": -1}, "protect_strength = -1"),
-        ({"protect": [0], "protect_game": "functional"}, "protect_game = 'functional'"),
-        ({"protect": [0], "protect_ridge": 0.1}, "setting of the observational game"),
+        ({"protect": [0], "protect_game": "marginal_product"}, "features are protected in"),
+        ({"protect": [0], "protect_game": "shap"}, "protect_game = 'shap'"),
+        ({"protect": [0], "protect_coalitions": 9}, "belongs to the observational game"),
         ({"protect_strength": 2.0}, "no feature to protect"),
-        ({"protect": [0], "kernel": "poly"}, "ties the columns"),
-        ({"protect": [0], "protect_background": np.empty((0, 4))}, "no rows"),
+        ({"protect": [0], "protect_game": riesz.Interventional(np.empty((0, 4)))}, "no rows"),
     ]:
         with pytest.raises(ValueError, match=words):
             riesz.KernelRidge(**options).fit(X, y)
+    with pytest.raises(riesz.UnsupportedModelError, match="ties the columns"):
+        riesz.KernelRidge(protect=[0], kernel="poly").fit(X, y)
     with pytest.raises(ValueError, match="protects no feature"):
         riesz.protection_path(riesz.KernelRidge(), X, y, [0.0])
 
@@ -136,8 +144,9 @@ def test_many_features_and_many_rows_are_protected_observationally():
     z = rng.normal(size=(100, 1))
     X = np.hstack([z, z + 0.3 * rng.normal(size=(100, 1)), rng.normal(size=(100, 16))])
     y = X[:, 0] + X[:, 2]
-    options = dict(kernel=RBF(4.0), protect=[0], protect_game="observational", protect_ridge=0.01)
-    model = riesz.KernelRidge(0.1, protect_landmarks=20, protect_coalitions=200, **options)
+    game = lambda **settings: riesz.Observational(ridge=0.01, **settings)
+    options = dict(kernel=RBF(4.0), protect=[0], protect_game=game())
+    model = riesz.KernelRidge(0.1, **options | {"protect_game": game(landmarks=20)}, protect_coalitions=200)
     free, fair = (clone(model).set_params(protect_strength=strength).fit(X, y) for strength in (0.0, 1000.0))
     said = [abs(np.corrcoef(one.predict(X), X[:, 0])[0, 1]) for one in (free, fair)]
     assert said[1] < 0.7 * said[0]
@@ -149,20 +158,20 @@ def test_many_features_and_many_rows_are_protected_observationally():
     assert np.abs(other.dual_coef_ - fair.dual_coef_).max() > 0
     # Few features: the coalitions are all taken, and the settings of the path are those of the explanations.
     few = X[:, :4]
-    model = riesz.KernelRidge(0.1, protect_landmarks=99, **options | {"kernel": RBF(2.0)})
-    near, exact = (clone(model).set_params(protect_landmarks=count).fit(few, y) for count in (99, None))
+    model = riesz.KernelRidge(0.1, **options | {"kernel": RBF(2.0), "protect_game": game(landmarks=99)})
+    near, exact = (clone(model).set_params(protect_game=game(landmarks=count)).fit(few, y) for count in (99, None))
     assert 0 < np.abs(near.predict(few) - exact.predict(few)).max() < 0.05 * np.ptp(exact.predict(few))
     assert "penalty" not in riesz.Explainer(near, few[:10])(few[:1]).provenance.model
     path = riesz.protection_path(model, few, y, [0.0, 1000.0])
     assert path.importances[1, 0] < 0.3 * path.importances[0, 0]
     for settings, words in [
-        ({"protect_landmarks": 0}, "protect_landmarks = 0"),
-        ({"protect_random_features": 2.5}, "protect_random_features = 2.5"),
-        ({"protect_coalitions": None}, "protect_coalitions = None"),
-        ({"protect_seed": -1}, "protect_seed = -1"),
-        ({"protect_random_features": 9}, "two ways to the same end"),
-        ({"protect_game": "interventional", "protect_ridge": None}, "protect_landmarks is a setting of the observational game"),
-        ({"protect": None, "protect_ridge": None}, "protect_landmarks is given, but no feature to protect"),
+        ({"protect_game": game(landmarks=0)}, "landmarks = 0"),
+        ({"protect_game": game(random_features=2.5)}, "random_features = 2.5"),
+        ({"protect_game": game(draws=9)}, "draws belongs to"),
+        ({"protect_coalitions": 0}, "coalitions = 0"),
+        ({"protect_seed": -1}, "seed = -1"),
+        ({"protect_game": game(landmarks=9, random_features=9)}, "way to the same end"),
+        ({"protect": None}, "protect_game is given, but no feature to protect"),
     ]:
         with pytest.raises(ValueError, match=words):
             clone(model).set_params(**settings).fit(few, y)

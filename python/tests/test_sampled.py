@@ -177,7 +177,7 @@ def test_what_cannot_be_estimated_is_said(data):
         riesz.Explainer(poly, X[:5], game="marginal_product")
     with pytest.raises(riesz.UnsupportedModelError, match="the function .*<lambda> is not known to have a kernel"):
         riesz.Explainer(lambda rows: rows[:, 0])
-    with pytest.raises(ValueError, match="the baseline game has one baseline, but the background has 2 rows"):
+    with pytest.raises(ValueError, match="the baseline has 2 rows, but 1 are expected"):
         riesz.Explainer(poly, X[:2], game="baseline")
     with pytest.raises(ValueError, match="permutations = 1"):
         riesz.Explainer(poly, X[:2], permutations=1)
@@ -222,7 +222,7 @@ def test_conditional_samplers_for_comparison(data):
     X, y = data
     frame = pandas.DataFrame(X, columns=list("abcd"))
     model = SVR(gamma=0.2, C=5.0).fit(frame, y)
-    gaussian = riesz.Explainer(model, frame, game="observational", conditional="gaussian", draws=300)
+    gaussian = riesz.Explainer(model, frame, game=riesz.Observational(conditional="gaussian", draws=300))
     explanation = gaussian(frame[:2])
     assert gaussian.exactness == explanation.exactness == "estimated" and (explanation.std_error > 0).all()
     mean, covariance = X.mean(axis=0), np.cov(X.T)
@@ -243,16 +243,17 @@ def test_conditional_samplers_for_comparison(data):
     expected = shapley(value, 4)
     assert (np.abs(explanation.values[0] - expected) < 5 * explanation.std_error[0] + 0.03).all()
     for conditional, draws in (("kernel", None), ("copula", 300)):
-        found = riesz.Explainer(model.predict, frame, game="observational", conditional=conditional, draws=draws)(frame[:2])
+        found = riesz.Explainer(model.predict, game=riesz.Observational(frame, conditional=conditional, draws=draws))(frame[:2])
         if conditional == "copula":
             assert np.abs(found.values - explanation.values).max() < 0.3 * np.abs(explanation.values).max()
         np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), found.predictions, atol=1e-9)
     for options, words in [
-        ({"conditional": "vine", "game": "observational"}, "conditional = 'vine'"),
-        ({"conditional": "gaussian"}, "setting of the observational game"),
+        ({"game": riesz.Observational(conditional="vine")}, "conditional = 'vine'"),
         ({"estimator": "tree"}, "estimator = 'tree'"),
         ({"estimator": "permutation", "game": "observational"}, "permutations estimate the interventional game"),
-        ({"draws": 1}, "draws = 1"),
+        ({"game": riesz.Observational(draws=1)}, "draws = 1"),
+        ({"coalitions": 9}, "coalitions belongs to the observational game and kernel_shap"),
+        ({"permutations": 9, "std_error": 0.1}, "std_error belongs to the observational game and kernel_shap"),
     ]:
         with pytest.raises(ValueError, match=words):
             riesz.Explainer(model, frame, **options)
@@ -275,8 +276,8 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
     for background, rows, options in [
         (wide[:5], wide[20:22], {"estimator": "kernel_shap"}),
         (frame[:5], frame[20:22], {"estimator": "kernel_shap"}),
-        (wide[:20], wide[20:22], {"game": "observational", "ridge": 0.01}),
-        (wide[:20], wide[20:22], {"game": "observational", "conditional": "gaussian", "draws": 5}),
+        (wide[:20], wide[20:22], {"game": riesz.Observational(ridge=0.01)}),
+        (wide[:20], wide[20:22], {"game": riesz.Observational(conditional="gaussian", draws=5)}),
     ]:
         explainer = riesz.Explainer(function, background, coalitions=200, **options)
         some = explainer(rows)
@@ -291,7 +292,7 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
         assert more.provenance.run["coalitions valued"] == once.provenance.run["coalitions valued"]
         # What went before is as it was, and can be gone on from again, to the last coalition.
         np.testing.assert_array_equal(explainer.extend(some, 600).values, more.values)
-        if options.get("conditional") != "gaussian":
+        if getattr(options.get("game"), "conditional", None) != "gaussian":
             whole = explainer.extend(more, 4094)
             assert whole.exactness == "exact" and whole.certificate.holds
             with pytest.raises(ValueError, match="go on from: its values are exact"):
@@ -313,18 +314,18 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
 def test_functions_are_conditioned_through_landmarks_and_features_too(data):
     X, y = data
     model = SVR(gamma=0.1, C=5.0).fit(X, y)
-    options = dict(game="observational", ridge=0.05)
-    whole = riesz.Explainer(model.predict, X, **options)(X[:4]).values
+    game = lambda **settings: riesz.Observational(X, ridge=0.05, **settings)
+    whole = riesz.Explainer(model.predict, game=game())(X[:4]).values
     for name, near, far in [("landmarks", 45, 2), ("random_features", 3000, 3)]:
         off = [
-            np.abs(riesz.Explainer(model.predict, X, **{name: count}, **options)(X[:4]).values - whole).max()
+            np.abs(riesz.Explainer(model.predict, game=game(**{name: count}))(X[:4]).values - whole).max()
             for count in (near, far)
         ]
         assert 0 < off[0] < 0.2 * np.abs(whole).max() and off[0] < off[1], (name, off)
         for conditional in ("gaussian", "copula"):
-            with pytest.raises(ValueError, match=f"{name} is a setting of conditional='kernel', not of '{conditional}'"):
-                riesz.Explainer(model.predict, X, game="observational", conditional=conditional, **{name: near})
-        with pytest.raises(ValueError, match=f"settings of the observational game: leave out {name}"):
-            riesz.Explainer(model.predict, X, **{name: near})
-    with pytest.raises(ValueError, match="draws are those of conditional='gaussian'"):
-        riesz.Explainer(model.predict, X, draws=10, **options)
+            with pytest.raises(ValueError, match="ridge belongs to the observational game, whose conditional"):
+                riesz.Explainer(model.predict, game=game(conditional=conditional, **{name: near}))
+    with pytest.raises(ValueError, match="draws belongs to conditional distributions that are gaussian or copula"):
+        riesz.Explainer(model.predict, game=game(draws=10))
+    with pytest.raises(ValueError, match="conjugate_gradients belongs to the observational game of a model"):
+        riesz.Explainer(model.predict, game=game(conjugate_gradients=1e-6))

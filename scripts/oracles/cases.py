@@ -40,11 +40,12 @@ def stationary(profile, columns, lengthscale, isotropic=False, **extra):
                 lengthscale=lengthscale, ard=True, isotropic=isotropic)
 
 
-def save(name, source, game, kernel, points, coef, intercept, rows, values, base, predictions, background=None):
+def save(name, source, game, kernel, points, coef, intercept, rows, values, base, predictions, background=None, **extra):
     number = lambda a: np.asarray(a, dtype=float).tolist()
     case = dict(name=name, source=source, game=game, kernel=kernel, points=number(points), coef=number(coef),
                 intercept=number(intercept), background=None if background is None else number(background),
                 rows=number(rows), values=number(values), base_values=number(base), predictions=number(predictions))
+    case.update(extra)
     (ROOT / "cases" / f"{name}.json").write_text(json.dumps(case, indent=None, separators=(",", ":")) + "\n")
 
 
@@ -136,5 +137,34 @@ def enumerated_cases():
              values, [game(name, rows[0])(())], [[predict(x)] for x in rows], None if name == "functional" else reference)
 
 
+def observational_case():
+    """A Gaussian kernel whose absent columns are guessed from the present ones, by a conditional mean embedding around the mean."""
+    rng = np.random.default_rng(20261121)
+    n, d, ridge = 11, 5, 0.02
+    points, reference, rows = rng.normal(size=(n, d)), rng.normal(size=(8, d)), rng.normal(size=(2, d))
+    coef, intercept = rng.normal(size=(n, 2)), np.array([0.7, -1.1])
+    length = np.array([0.9, 1.3, 1.7, 1.1, 2.0])
+    gram = lambda u, v, s: np.exp(-(((u[:, None] - v)[:, :, s] / length[s]) ** 2).sum(2) / 2)
+    predict = lambda x: intercept + gram(x, points, list(range(d))) @ coef
+    mean = predict(reference).mean(0)
+
+    def value(x, s):
+        if len(s) == d:
+            return predict(x[None])[0]
+        if not s:
+            return mean
+        own = list(s)
+        ridged = gram(reference, reference, own) + ridge * len(reference) * np.eye(len(reference))
+        hybrid = reference.copy()
+        hybrid[:, own] = x[own]
+        return mean + np.linalg.solve(ridged, gram(reference, x[None], own))[:, 0] @ (predict(hybrid) - mean)
+
+    values = [[enumerate_shapley(lambda s: value(x, s)[o], d) for o in range(2)] for x in rows]
+    save("gaussian_observational", "enumeration of all coalitions in numpy", "observational",
+         dict(terms=[dict(scale=1.0, factors=[stationary("gaussian", list(range(d)), length.tolist())])]), points, coef,
+         intercept, rows, values, mean, predict(rows), reference, ridge=ridge)
+
+
 sklearn_cases()
 enumerated_cases()
+observational_case()

@@ -1,13 +1,14 @@
 //! What the command line understands.
 
 mod discrepancy;
+mod question;
 
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub use discrepancy::{CompareArgs, DependArgs, SelectArgs, TestArgs};
+pub use question::{GameArgs, Protected, SettingArgs};
 
 use crate::failure::{Failure, Result};
 use crate::io::input::Source;
@@ -181,22 +182,18 @@ pub enum ModelKind {
     Gpc,
 }
 
-/// Arguments of `fit`.
-#[derive(Debug, Args)]
-#[command(before_help = "\
+const FIT_EXAMPLES: &str = "\
 Examples:
   riesz fit train.csv --target price -o m.riesz
   riesz fit train.csv --target price --model gp --kernel 'rbf(ard)' --restarts 3 -o m.riesz
   riesz fit train.csv --target churn --model svc --c auto --class-weight balanced -o m.riesz
   riesz fit train.csv --target price --model krr --kernel 'rbf(age, bmi) + 0.5*linear' -o m.riesz
   cat train.csv | riesz fit - --target y1,y2 --model krr -o m.riesz
-  riesz fit train.csv --target price --protect age --strength 100 --protect-game observational -o m.riesz
+  riesz fit train.csv --target price --protect age --strength 100 --protect-game observational -o m.riesz";
 
-Kernels are rbf, laplacian, matern12, matern32, matern52, rq, cauchy, periodic, linear,
-polynomial, categorical and constant, joined by + and *, with numbers as weights. Their arguments
-are columns (by default all), 'ard' (tune one length scale a column), 'isotropic', and
-lengthscale=NUMBER, median, median_per_feature, scale or auto (in units of the standardised
-columns), alpha=, period=, degree=, gamma=, coef0=, similarity=.")]
+/// Arguments of `fit`.
+#[derive(Debug, Args)]
+#[command(before_help = format!("{FIT_EXAMPLES}\n\n{}", riesz::kernel::help()))]
 pub struct FitArgs {
     /// Table with a header row, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
@@ -267,22 +264,9 @@ pub struct FitArgs {
         allow_negative_numbers = true
     )]
     pub strength: f64,
-    /// The game of these values; the observational one also takes away what other features say of the protected ones
-    #[arg(long, value_name = "GAME", requires = "protect", value_parser = ["interventional", "observational"], default_value = "interventional")]
-    pub protect_game: String,
-    /// Smoothing of the observational game, a number like 0.001 [default: what predicts left-out rows best]
-    #[arg(long, value_name = "RIDGE", requires = "protect", allow_negative_numbers = true)]
-    pub protect_ridge: Option<f64>,
-    /// Learn the observational game's conditional distributions through so many of the rows, for thousands of rows
-    #[arg(long, value_name = "M", requires = "protect")]
-    pub protect_landmarks: Option<usize>,
-    /// Learn them through so many random Fourier features
-    #[arg(long, value_name = "M", requires = "protect")]
-    pub protect_random_features: Option<usize>,
-    /// With the observational game and more than 16 features: estimate what is penalised from so many coalitions of them,
-    /// drawn with --seed [default: 4096]
-    #[arg(long, value_name = "N", requires = "protect")]
-    pub protect_coalitions: Option<usize>,
+    /// The game of these values, and its settings; the observational one also takes away what other features say of the protected ones.
+    #[command(flatten)]
+    pub protection: SettingArgs<Protected>,
     /// Model file to write
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -296,19 +280,6 @@ impl FitArgs {
     pub fn check(&self) -> Result<()> {
         use ModelKind::{Gp, Gpc, Klr, Krr, Svc, Svr};
         let kind = self.model;
-        let observational = [
-            ("--protect-ridge", self.protect_ridge.is_some()),
-            ("--protect-landmarks", self.protect_landmarks.is_some()),
-            ("--protect-random-features", self.protect_random_features.is_some()),
-            ("--protect-coalitions", self.protect_coalitions.is_some()),
-        ];
-        if self.protect_game != "observational"
-            && let Some((option, _)) = observational.iter().find(|(_, given)| *given)
-        {
-            return Err(Failure::input(format!(
-                "{option} belongs to --protect-game observational: leave it out"
-            )));
-        }
         let uses: [(&str, bool, &[ModelKind]); 10] = [
             ("--protect", !self.protect.is_empty(), &[Krr, Klr]),
             ("--ridge", self.ridge.is_some(), &[Krr, Klr]),
@@ -366,87 +337,6 @@ pub struct PredictArgs {
     /// How to read the table.
     #[command(flatten)]
     pub table: TableArgs,
-}
-
-/// What question to ask of the model.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "The question")]
-pub struct GameArgs {
-    /// What an absent feature means [default: interventional with a background, baseline with a baseline, else
-    /// functional]
-    #[arg(long, value_name = "GAME", value_parser = clap::builder::PossibleValuesParser::new(riesz::Game::NAMES))]
-    pub game: Option<String>,
-    /// Table of rows from which absent features take their values; for the observational game those from which their
-    /// distribution is learnt [default there: the model's support points]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub background: Option<PathBuf>,
-    /// Use this many background rows, drawn at random with --seed [default: all]
-    #[arg(long, value_name = "N", requires = "background")]
-    pub background_rows: Option<NonZeroUsize>,
-    /// Column of the background table that holds weights
-    #[arg(long, value_name = "COL", requires = "background")]
-    pub background_weights: Option<String>,
-    /// Table of one row whose values absent features take
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub baseline: Option<PathBuf>,
-    /// Columns that are present or absent together, 'blood=s1,s2;body=bmi', or a file with one group a line
-    #[arg(long, value_name = "GROUPS")]
-    pub groups: Option<String>,
-    /// Observational game: how much conditional distributions are smoothed, a number like 0.001 [default: what
-    /// predicts left-out rows best]
-    #[arg(long, value_name = "RIDGE")]
-    pub ridge: Option<f64>,
-    /// Observational game: learn conditional distributions through so many of the reference rows, for thousands of rows
-    #[arg(long, value_name = "M")]
-    pub landmarks: Option<usize>,
-    /// Observational game: learn conditional distributions through so many random Fourier features
-    #[arg(long, value_name = "M")]
-    pub random_features: Option<usize>,
-    /// Observational game: take all reference rows, where their matrices are too large for memory, by conjugate gradients to
-    /// this tolerance, which is part of the proved bound [default: 1e-6]
-    #[arg(long, value_name = "TOLERANCE", num_args = 0..=1, require_equals = true, default_missing_value = "1e-6")]
-    pub conjugate_gradients: Option<f64>,
-    /// Observational game, and programs: value at most so many coalitions of features; if there are more, values are estimated. A
-    /// larger number takes the same ones, drawn with --seed, and more; to go on until values are sure enough, give
-    /// --std-error [default: 4096, all of them up to 12 features]
-    #[arg(long, value_name = "N")]
-    pub coalitions: Option<usize>,
-    /// Observational game, and programs: stop as soon as no standard error is larger than this
-    #[arg(long, value_name = "E")]
-    pub std_error: Option<f64>,
-    /// Where conditional distributions of a program's observational game come from [default: kernel, a conditional
-    /// mean embedding]
-    #[arg(long, value_name = "WAY", value_parser = ["kernel", "gaussian", "copula"])]
-    pub conditional: Option<String>,
-    /// Draws for each coalition and row with --conditional gaussian or copula [default: 100]
-    #[arg(long, value_name = "N", requires = "conditional")]
-    pub draws: Option<usize>,
-    /// Also give a proved bound on how far any value of any row can move if the row's columns move by at most so much:
-    /// 'bmi=0.5,age=1' in the columns' units, where others stay as they are, or one number of standard deviations of all
-    /// columns (of the model's support points). It comes from the norm of the model and is often far larger than what
-    /// happens. For bounded kernels, and the baseline, interventional and observational games
-    #[arg(long, value_name = "DELTA", allow_negative_numbers = true)]
-    pub robustness: Option<String>,
-}
-
-impl GameArgs {
-    /// An option that was given.
-    pub fn given(&self) -> Option<&'static str> {
-        let options = [
-            ("--game", self.game.is_some()),
-            ("--background", self.background.is_some()),
-            ("--baseline", self.baseline.is_some()),
-            ("--groups", self.groups.is_some()),
-            ("--ridge", self.ridge.is_some()),
-            ("--landmarks", self.landmarks.is_some()),
-            ("--random-features", self.random_features.is_some()),
-            ("--coalitions", self.coalitions.is_some()),
-            ("--std-error", self.std_error.is_some()),
-            ("--conditional", self.conditional.is_some()),
-            ("--robustness", self.robustness.is_some()),
-        ];
-        options.iter().find(|(_, given)| *given).map(|(option, _)| *option)
-    }
 }
 
 /// Arguments of `explain`.

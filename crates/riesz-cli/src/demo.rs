@@ -88,7 +88,7 @@ fn support_vector_machine(x: &Table, y: &[f64]) -> Result<Expansion> {
 
 fn explain(model: &Expansion, x: &Table, background: &Table, seed: u64) -> Result<Explanation> {
     let game = Game::Interventional { background: background.clone().into() };
-    let mut explanation = Explainer::new(model, game, None)?.explain(x)?;
+    let mut explanation = Explainer::new(model, game)?.explain(x)?;
     explanation.provenance.run.extend([
         Fact::new("rows", "bundled diabetes data (442 patients)"),
         Fact::new("background", format!("{} of these rows", background.rows())),

@@ -1,7 +1,6 @@
 //! Every kind of model, from the arguments of `fit`. A new kind is a line of [`Problem::fit`], a function here, and
 //! its name and options in `args`.
 
-use riesz::attribution::coalitions::Budget;
 use riesz::explanation::Fact;
 use riesz::fit::selection::{
     Axis, ClassScore, CrossValidation, DEFAULT_MULTIPLIERS, cross_validate, cross_validate_classes,
@@ -12,12 +11,12 @@ use riesz::fit::{
     SupportVectorClassifier, SupportVectorRegressor, Tune,
 };
 use riesz::kernel::Units;
-use riesz::{Column, Expansion, Game, Groups, Kernel, Matrix, Table, regularised};
+use riesz::question::{Source, Subject};
+use riesz::{Column, Expansion, Groups, Kernel, Matrix, Table, regularised};
 
 use crate::args::{FitArgs, ModelKind};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::games::conditioning;
 use crate::io::typing::Columns;
 
 /// What every kind of model is fitted from.
@@ -166,27 +165,17 @@ impl Problem<'_> {
         if self.args.protect.is_empty() {
             return Ok(None);
         }
-        let rows = self.x.clone().into();
-        let game = if self.args.protect_game == "interventional" {
-            Game::Interventional { background: rows }
-        } else {
-            let through = [
-                ("--protect-landmarks", self.args.protect_landmarks),
-                ("--protect-random-features", self.args.protect_random_features),
-            ];
-            let conditioning = conditioning(self.args.protect_ridge, through, self.seed)?;
-            Game::Observational { reference: rows, conditioning }
-        };
-        let groups = self.groups.clone();
-        let coalitions = self.args.protect_coalitions.unwrap_or(Budget::default().coalitions);
-        let budget = Budget { coalitions, std_error: None, seed: self.seed };
-        let (protected, strength) = (&self.args.protect, self.args.strength);
-        Ok(Some(regularised::penalty(kernel, self.x, game, groups, protected, strength, budget)?))
+        let rows = |_: &str| Ok(self.x.clone().into());
+        let source = Some(Source::Background);
+        let question = self.args.protection.question(Subject::Protection, source, self.seed, rows)?;
+        let question = question.with_players(self.groups.clone());
+        Ok(Some(regularised::penalty(kernel, self.x, question, &self.args.protect, self.args.strength)?))
     }
 
     /// What was protected, for the model card.
     fn protected(&self) -> Option<Fact> {
-        let what = format!("{} ({} values)", self.args.protect.join(", "), self.args.protect_game);
+        let game = self.args.protection.value("game").and_then(|game| game.as_str());
+        let what = format!("{} ({} values)", self.args.protect.join(", "), game.unwrap_or("interventional"));
         (!self.args.protect.is_empty()).then(|| Fact::new("protected", what))
     }
 

@@ -10,7 +10,7 @@ use riesz::{Exactness, Explainer, Explanation, Table};
 use crate::args::{ExplainArgs, Format, Global};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::games::{ProgramQuestion, Question, robustness};
+use crate::games::{about_model, about_program, robustness};
 use crate::io::models::read_model;
 use crate::io::output::Output;
 use crate::io::typing::Conforming;
@@ -31,27 +31,21 @@ pub fn run(args: &ExplainArgs, global: &Global, console: Console) -> Result<()> 
         stream.run(rows, &console, |table| explain(table).map_err(|e| e.about(&rows_name)))
     };
     if let Some(command) = program::command(&args.model) {
-        let question = ProgramQuestion::read(&args.game, &args.table, global.seed, &console)?;
+        let (question, own, columns) = about_program(&args.game, &args.table, global.seed, &console)?;
         let mut facts = vec![Fact::new("rows", &rows_name)];
-        facts.extend(question.facts.iter().cloned());
-        let width = 2 * (question.columns().len() + question.groups.players().len() + 4);
-        let rows = Conforming::new(rows, question.columns(), width)?;
-        return stream(rows, facts, width, &mut |table| {
-            program::explain(command, &question, table, global.seed)
-        });
+        facts.extend(own);
+        let width = 2 * (columns.len() + question.players_of(&columns).players().len() + 4);
+        let rows = Conforming::new(rows, &columns, width)?;
+        return stream(rows, facts, width, &mut |table| program::explain(command, &question, table));
     }
     let saved = read_model(&args.model, rows.header())?;
-    let question = Question::read(&args.game, &args.table, &saved, global.seed)?;
-    if args.game.game.is_none() {
-        console.note(format!("game: {} ({})", question.game.name(), question.game.absent()));
-    }
-    let explainer =
-        Explainer::new(&saved.model, question.game, question.groups)?.with_budget(question.budget);
+    let (question, own) = about_model(&args.game, &args.table, &saved, global.seed, &console)?;
+    let explainer = Explainer::new(&saved.model, question)?;
     let players = explainer.groups().players().len();
     let width = saved.model.columns().len() + (players + 4) * saved.model.outputs();
     let rows = Conforming::new(rows, saved.model.columns(), width)?;
     let mut facts = vec![Fact::new("model file", args.model.display()), Fact::new("rows", &rows_name)];
-    facts.extend(question.facts);
+    facts.extend(own);
     let bound = robustness(&args.game, &explainer, &saved.model)?;
     bound.iter().for_each(|fact| console.note(format!("{}: {}", fact.name, fact.value)));
     facts.extend(bound);

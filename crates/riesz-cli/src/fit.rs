@@ -3,7 +3,7 @@
 use riesz::explanation::Fact;
 use riesz::format::model::{SavedModel, to_bytes};
 use riesz::kernel::{KernelExpression, Units};
-use riesz::{ColumnKind, Error, Expansion, Explainer, Game, Table};
+use riesz::{ColumnKind, Error, Expansion, Explainer, Game, Question, Table};
 
 use crate::args::{FitArgs, Global};
 use crate::console::Console;
@@ -77,7 +77,9 @@ pub fn run(args: Box<FitArgs>, global: &Global, console: Console) -> Result<()> 
     let mut model = problem.fit()?;
     drop(progress);
     // Better known now than when the model is to be explained.
-    if let Err(error @ Error::NotProduct { .. }) = Explainer::new(&model, Game::Functional, groups.clone()) {
+    if let Err(error @ Error::NotProduct { .. }) =
+        Explainer::new(&model, Question::from(Game::Functional).with_players(groups.clone()))
+    {
         console.note(format!(
             "note: explanations of this model will have {error}; the observational game takes any kernel"
         ));

@@ -67,7 +67,10 @@ fn model_facts(saved: &SavedModel, format: &str) -> Vec<Fact> {
         let names: Vec<String> = groups.players().iter().map(|p| p.name.clone()).collect();
         facts.push(Fact::new("players", shortened(&names, 30)));
     }
-    let explained = riesz::Explainer::new(model, riesz::Game::Functional, saved.groups.clone());
+    let explained = riesz::Explainer::new(
+        model,
+        riesz::Question::from(riesz::Game::Functional).with_players(saved.groups.clone()),
+    );
     let answer = explained.map_or_else(|e| e.to_string(), |_| "yes".into());
     facts.push(Fact::new("exact values", answer));
     facts

@@ -7,12 +7,10 @@ use std::process::{Command, Stdio};
 
 use riesz::attribution::kernel_shap::{KernelShap, kernel_shap};
 use riesz::explanation::{Exactness, Fact, Provenance};
-use riesz::game::Absence;
 use riesz::table::Groups;
-use riesz::{Explanation, Matrix, Table};
+use riesz::{Explanation, Game, Matrix, Question, Table};
 
 use crate::failure::{Failure, Result};
-use crate::games::ProgramQuestion;
 
 /// Rows that a program is asked about at once: it is started anew each time.
 const BATCH: usize = 1 << 20;
@@ -26,15 +24,15 @@ pub fn command(model: &Path) -> Option<&str> {
 }
 
 /// Explains some rows of what the program computes.
-pub fn explain(command: &str, question: &ProgramQuestion, rows: &Table, seed: u64) -> Result<Explanation> {
+pub fn explain(command: &str, question: &Question, rows: &Table) -> Result<Explanation> {
     let mut names: Option<Vec<String>> = None;
     let ask = |asked: &Table| -> Result<Matrix> {
         let (answer, header) = answer(command, asked)?;
         names = names.take().or(header);
         Ok(answer)
     };
-    let ProgramQuestion { absence, groups, budget, .. } = question;
-    let found = kernel_shap(ask, rows, absence, groups, *budget, BATCH)?;
+    let groups = &question.players_of(rows.columns());
+    let found = kernel_shap(ask, rows, question, BATCH)?;
     let (n, m) = (rows.rows(), found.base.len());
     let default = || if m == 1 { vec!["y".into()] } else { (1..=m).map(|o| format!("y{o}")).collect() };
     let output_names = names.filter(|names| names.len() == m).unwrap_or_else(default);
@@ -45,8 +43,8 @@ pub fn explain(command: &str, question: &ProgramQuestion, rows: &Table, seed: u6
         predictions: found.predictions.data().to_vec(),
         data: rows.clone(),
         row_numbers: (0..n).collect(),
-        exactness: exactness(&found, groups, seed),
-        provenance: provenance(command, absence, &found),
+        exactness: exactness(&found, groups, question.seed),
+        provenance: provenance(command, &question.game, &found),
         values: found.values,
     })
 }
@@ -63,11 +61,10 @@ fn exactness(found: &KernelShap, groups: &Groups, seed: u64) -> Exactness {
     Exactness::Exact { residual, bound: found.rounding.clone() }
 }
 
-fn provenance(command: &str, absence: &Absence, found: &KernelShap) -> Provenance {
-    let game = if matches!(absence, Absence::Background(_)) { "interventional" } else { "observational" };
+fn provenance(command: &str, game: &Game, found: &KernelShap) -> Provenance {
     Provenance {
-        game: game.into(),
-        absent: absence.absent(),
+        game: game.name().into(),
+        absent: game.absent(),
         model: vec![Fact::new("model", "a program"), Fact::new("command", command)],
         run: vec![
             Fact::new("riesz", env!("CARGO_PKG_VERSION")),

@@ -8,7 +8,7 @@ use crate::args::{Global, ReportArgs};
 use crate::console::Console;
 use crate::explain::{Certificate, within_limit};
 use crate::failure::{Failure, Result};
-use crate::games::{Question, robustness};
+use crate::games::{about_model, robustness};
 use crate::io::models::{Found, complete, read_any};
 use crate::io::output::write_all;
 use crate::io::typing::Conforming;
@@ -33,16 +33,12 @@ pub fn run(args: &ReportArgs, global: &Global, console: Console) -> Result<()> {
             return Err(Failure::input(format!("{name} is a model: say which rows to explain, after it")));
         }
         (Found::Model(saved, _), Some(rows)) => {
-            let question = Question::read(&args.game, &args.table, &saved, global.seed)?;
-            if args.game.game.is_none() {
-                console.note(format!("game: {} ({})", question.game.name(), question.game.absent()));
-            }
-            let explainer =
-                Explainer::new(&saved.model, question.game, question.groups)?.with_budget(question.budget);
+            let (question, own) = about_model(&args.game, &args.table, &saved, global.seed, &console)?;
+            let explainer = Explainer::new(&saved.model, question)?;
             let width = saved.model.columns().len()
                 + (explainer.groups().players().len() + 4) * saved.model.outputs();
             let mut facts = vec![Fact::new("model file", args.file.display()), Fact::new("rows", &rows.name)];
-            facts.extend(question.facts);
+            facts.extend(own);
             facts.extend(robustness(&args.game, &explainer, &saved.model)?);
             let mut rows = Conforming::new(rows, saved.model.columns(), width)?;
             let progress = console.progress("explaining");

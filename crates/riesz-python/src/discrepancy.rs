@@ -9,7 +9,7 @@ use riesz::discrepancy::{
 };
 use riesz::{Column, ColumnKind, Error, IndependenceTest, Kernel, Table, TwoSampleTest};
 
-use crate::{fit, interruptible, players, pool, refuse, refuse_in_python, table};
+use crate::{fit, interruptible, players, pool, raise, refuse, table};
 
 /// Names of columns, their levels (`None` for numbers), and the rows.
 type Rows<'py> = (Vec<String>, Vec<Option<Vec<String>>>, PyReadonlyArray2<'py, f64>);
@@ -43,7 +43,7 @@ fn kernels(given: &[String], multiples: Option<&[f64]>, sample: &Table) -> PyRes
     let mut kernels = given.iter().map(|json| fit::kernel(json)).collect::<PyResult<Vec<_>>>()?;
     let Some(multiples) = multiples else { return Ok(kernels) };
     if kernels.is_empty() {
-        kernels.push(default_kernel(sample).map_err(refuse_in_python)?);
+        kernels.push(default_kernel(sample).map_err(raise)?);
     }
     Ok(kernels.iter().flat_map(|kernel| lengthscale_grid(kernel, multiples)).collect())
 }
@@ -62,7 +62,7 @@ fn refuse_test(error: Error) -> PyErr {
             };
             refuse(Error::TooFew { what: what.into(), needed: *needed, unit })
         }
-        _ => refuse_in_python(error),
+        _ => raise(error),
     }
 }
 

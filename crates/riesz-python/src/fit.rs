@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
-use riesz::attribution::coalitions::Budget;
 use riesz::fit::{
     ClassWeight, GaussianProcess, GaussianProcessClassifier, GpFit, GpcFit, KernelLogisticRegression,
     KernelRidge, NewtonState, Penalty, SupportVectorClassifier, SupportVectorRegressor, Tune,
 };
-use riesz::{Column, Game, Kernel, Matrix, Table};
+use riesz::question::Subject;
+use riesz::{Column, Kernel, Matrix, Table};
 
-use crate::{Expansion, matrix, refuse, refuse_in_python, table};
+use crate::question::Settings;
+use crate::{Expansion, matrix, raise, refuse, table};
 
 /// A kernel in riesz's JSON form.
 pub(crate) fn kernel(json: &str) -> PyResult<Kernel> {
@@ -56,7 +57,7 @@ pub fn kernel_ridge(
     estimator.center = fit_intercept;
     estimator.penalty = penalty.map(self::penalty);
     let (x, y) = (named(names, &x)?, targets(&y));
-    py.detach(|| estimator.fit(&x, &y)).map(|fit| expansion(fit.model)).map_err(refuse_in_python)
+    py.detach(|| estimator.fit(&x, &y)).map(|fit| expansion(fit.model)).map_err(raise)
 }
 
 /// Functionals, strength, and of how many coalitions they are estimates.
@@ -75,36 +76,19 @@ pub fn functionals<'py>(
     kernel: &str,
     names: Vec<String>,
     x: PyReadonlyArray2<'_, f64>,
-    game: &str,
+    settings: &Settings,
     background: PyReadonlyArray2<'_, f64>,
+    weights: Option<PyReadonlyArray1<'_, f64>>,
     groups: Vec<(String, Vec<usize>)>,
     protected: Vec<String>,
-    ridge: Option<f64>,
-    landmarks: Option<usize>,
-    random_features: Option<usize>,
-    coalitions: usize,
-    seed: u64,
 ) -> PyResult<(Bound<'py, PyArray2<f64>>, Option<usize>)> {
     let kernel = self::kernel(kernel)?;
-    let rows: Table = named(names.clone(), &background)?;
     let x = named(names, &x)?;
-    let game = match game {
-        "interventional" => Game::Interventional { background: rows.into() },
-        "observational" => Game::Observational {
-            reference: rows.into(),
-            conditioning: crate::conditioning(
-                ridge,
-                crate::approximation(landmarks, random_features, None),
-                seed,
-            ),
-        },
-        other => return Err(refuse(format!("features are not protected in the {other} game"))),
-    };
-    let groups = crate::players(x.columns(), groups)?;
-    let budget = Budget { coalitions, std_error: None, seed };
-    let found = py
-        .detach(|| riesz::regularised::penalty(&kernel, &x, game, Some(groups), &protected, 0.0, budget))
-        .map_err(refuse)?;
+    let question =
+        settings.ask(Subject::Protection, x.columns(), Some(&background), weights.as_ref(), None)?;
+    let question = question.with_players(Some(crate::players(x.columns(), groups)?));
+    let found =
+        py.detach(|| riesz::regularised::penalty(&kernel, &x, question, &protected, 0.0)).map_err(refuse)?;
     let Penalty { functionals: z, sampled, .. } = found;
     Ok((crate::matrix(z.rows(), z.cols(), z.data().to_vec())?.into_pyarray(py), sampled))
 }
@@ -140,7 +124,7 @@ pub fn kernel_logistic_regression<'py>(
     estimator.keep_unfinished = true;
     estimator.start = start.map(|(coef, intercept)| NewtonState { coef: targets(&coef), intercept });
     let x = named(names, &x)?;
-    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse_in_python)?;
+    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(raise)?;
     let NewtonState { coef, intercept } = fit.end;
     let coef = matrix(coef.rows(), coef.cols(), coef.data().to_vec())?.into_pyarray(py);
     Ok((expansion(fit.model), fit.iterations, fit.converged, (coef, intercept)))
@@ -171,7 +155,7 @@ pub fn svc(
     // Without a limit of the user's own, not to converge is an error.
     estimator.keep_unfinished = max_iter.is_some();
     let x = named(names, &x)?;
-    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse_in_python)?;
+    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(raise)?;
     Ok((expansion(fit.model), fit.support, fit.iterations, fit.converged))
 }
 
@@ -197,7 +181,7 @@ pub fn svr(
     // Without a limit of the user's own, not to converge is an error.
     estimator.keep_unfinished = max_iter.is_some();
     let x = named(names, &x)?;
-    let fit = py.detach(|| estimator.fit(&x, &y)).map_err(refuse_in_python)?;
+    let fit = py.detach(|| estimator.fit(&x, &y)).map_err(raise)?;
     Ok((expansion(fit.model), fit.support, fit.iterations, fit.converged))
 }
 
@@ -234,7 +218,7 @@ impl GaussianProcessFit {
         estimator.restarts = restarts;
         estimator.seed = seed;
         let (x, y) = (named(names, &x)?, targets(&y));
-        Ok(Self { fit: py.detach(|| estimator.fit(&x, &y)).map_err(refuse_in_python)? })
+        Ok(Self { fit: py.detach(|| estimator.fit(&x, &y)).map_err(raise)? })
     }
 
     /// The posterior mean.
@@ -313,7 +297,7 @@ impl GaussianProcessClassifierFit {
         estimator.restarts = restarts;
         estimator.seed = seed;
         let x = named(names, &x)?;
-        Ok(Self { fit: py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(refuse_in_python)? })
+        Ok(Self { fit: py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(raise)? })
     }
 
     /// The posterior mean of the latent functions.

@@ -2,7 +2,10 @@
 //! nothing else. The public classes are written in Python, in `python/riesz`.
 
 mod discrepancy;
+mod error;
 mod fit;
+mod kernel;
+mod question;
 mod sampling;
 
 use std::sync::Arc;
@@ -15,16 +18,17 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReado
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use riesz::attribution::coalitions::{self, Budget};
+use riesz::attribution::coalitions;
 use riesz::format::model::{self, SavedModel};
 use riesz::format::{explanation, libsvm};
+use riesz::question::{Budget, Subject};
 use riesz::table::{Groups, level_of_number, level_of_text};
-use riesz::{
-    Approximation, Background, Column, ColumnKind, Conditioning, ConjugateGradients, Exactness, Explanation,
-    Game, Kernel, Matrix, Ridge, Table,
-};
+use riesz::{Column, ColumnKind, Exactness, Explanation, Game, Kernel, Matrix, Table};
 use riesz_report::{PlotOptions, ReportOptions, Theme};
 use self_cell::self_cell;
+
+pub(crate) use error::{raise, refuse};
+use question::{Question, Settings};
 
 /// Values, base values, predictions and residuals; bounds, or else standard errors and evaluations; facts about the run; the coalitions
 /// that a larger budget goes on from.
@@ -42,28 +46,6 @@ type Parts<'py> = (
 /// How long to compute before looking whether the user pressed Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-fn refuse(error: impl std::fmt::Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
-
-/// A refusal of the library in the words of the Python classes, whose arguments have scikit-learn's names.
-fn refuse_in_python(error: riesz::Error) -> PyErr {
-    let words = [
-        ("lengthscale = ", "length_scale = "),
-        ("period = ", "periodicity = "),
-        ("tolerance = ", "tol = "),
-        ("c times weight = ", "C times weight = "),
-        ("lower c or", "lower C or"),
-        ("raise c or", "raise C or"),
-        ("lower c, raise the tolerance or raise max_iterations", "lower C, raise tol or raise max_iter"),
-        ("raise the ridge, the tolerance or the number of iterations", "raise alpha or max_iter"),
-        ("raise the ridge, or", "raise alpha, or"),
-        ("raise the ridge or noise", "raise alpha"),
-        ("and the noise", "and alpha"),
-    ];
-    refuse(words.iter().fold(error.to_string(), |text, (ours, theirs)| text.replace(ours, theirs)))
-}
-
 fn table(columns: &[Column], rows: ArrayView2<'_, f64>) -> riesz::Result<Table> {
     Table::from_column_major(columns.to_vec(), rows.nrows(), rows.t().iter().copied().collect())
 }
@@ -71,38 +53,6 @@ fn table(columns: &[Column], rows: ArrayView2<'_, f64>) -> riesz::Result<Table> 
 /// Row-major numbers as an array; their number is the product of the sizes.
 fn matrix(rows: usize, cols: usize, numbers: Vec<f64>) -> PyResult<Array2<f64>> {
     Array2::from_shape_vec((rows, cols), numbers).map_err(refuse)
-}
-
-/// What conditional distributions are learnt through; Python lets at most one of them through.
-pub(crate) fn approximation(
-    landmarks: Option<usize>,
-    random_features: Option<usize>,
-    conjugate_gradients: Option<f64>,
-) -> Approximation {
-    match (landmarks, random_features, conjugate_gradients) {
-        (Some(count), ..) => Approximation::Landmarks(count),
-        (_, Some(count), _) => Approximation::RandomFeatures(count),
-        (.., Some(tolerance)) => {
-            Approximation::ConjugateGradients(ConjugateGradients { tolerance, ..Default::default() })
-        }
-        _ => Approximation::Exact,
-    }
-}
-
-/// How conditional distributions are learnt.
-pub(crate) fn conditioning(ridge: Option<f64>, approximation: Approximation, seed: u64) -> Conditioning {
-    let ridge = ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
-    Conditioning { ridge, approximation, seed, memory: free_memory(), ..Conditioning::default() }
-}
-
-/// Bytes of memory that are free, in the machine and in what of it this process may use; `None` where it is not known.
-fn free_memory() -> Option<u64> {
-    let mut system = sysinfo::System::new();
-    system.refresh_memory();
-    // What a container's limit counts as used holds files that were read, which make way.
-    let own =
-        system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory.saturating_sub(limits.rss));
-    Some(system.available_memory().min(own)).filter(|bytes| *bytes > 0)
 }
 
 /// Whether the values of so many coalitions of so many rows and outputs are few enough to be kept with an explanation: 1 GB.
@@ -167,7 +117,7 @@ impl Expansion {
         let points = table(&columns, points.as_array()).map_err(refuse)?;
         let coef = coef.as_array();
         let coef = Matrix::from_row_major(coef.nrows(), coef.ncols(), coef.iter().copied().collect());
-        let mut model = riesz::Expansion::new(kernel, points, coef, intercept).map_err(refuse_in_python)?;
+        let mut model = riesz::Expansion::new(kernel, points, coef, intercept).map_err(raise)?;
         model.output_names = output_names;
         model.validate().map_err(refuse)?;
         Ok(Self { model: Arc::new(model), groups: None })
@@ -303,7 +253,8 @@ self_cell!(
 struct Explainer {
     owned: Owned,
     pool: rayon::ThreadPool,
-    seed: u64,
+    /// Without the rows of its game.
+    budget: Budget,
     /// Whether the game values coalitions.
     by_coalitions: bool,
     absent: String,
@@ -313,60 +264,38 @@ struct Explainer {
 #[pymethods]
 impl Explainer {
     #[new]
-    #[pyo3(signature = (model, game, background, weights, groups, threads, ridge, landmarks, random_features, conjugate_gradients, seed))]
-    #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
     fn new(
         py: Python<'_>,
         model: &Expansion,
-        game: &str,
+        settings: &Settings,
         background: Option<PyReadonlyArray2<'_, f64>>,
         weights: Option<PyReadonlyArray1<'_, f64>>,
-        groups: Option<Vec<(String, Vec<usize>)>>,
+        groups: Vec<(String, Vec<usize>)>,
         threads: Option<usize>,
-        ridge: Option<f64>,
-        landmarks: Option<usize>,
-        random_features: Option<usize>,
-        conjugate_gradients: Option<f64>,
-        seed: u64,
     ) -> PyResult<Self> {
         let columns = model.model.columns();
-        let rows = || -> PyResult<Background> {
-            let rows = background.as_ref().ok_or_else(|| refuse("this game needs a background"))?;
-            let rows = table(columns, rows.as_array()).map_err(refuse)?;
-            Ok(Background { rows, weights: weights.as_ref().map(|w| w.as_array().to_vec()) })
-        };
-        let game = match game {
-            "functional" => Game::Functional,
-            "baseline" => Game::Baseline { point: rows()?.rows },
-            "interventional" => Game::Interventional { background: rows()? },
-            "marginal-product" => Game::MarginalProduct { background: rows()? },
-            "observational" => Game::Observational {
-                reference: match &background {
-                    Some(_) => rows()?,
-                    None => model.model.points.clone().into(),
-                },
-                conditioning: conditioning(
-                    ridge,
-                    approximation(landmarks, random_features, conjugate_gradients),
-                    seed,
-                ),
-            },
-            other => return Err(refuse(format!("there is no game '{other}'"))),
-        };
-        let groups = groups.map(|groups| players(columns, groups)).transpose()?;
-        let absent = game.absent();
-        let by_coalitions = matches!(game, Game::Observational { .. });
-        let pool = pool(threads)?;
+        let own = Some(&model.model.points);
+        let question = settings.ask(Subject::Model, columns, background.as_ref(), weights.as_ref(), own)?;
+        let question = question.with_players(Some(players(columns, groups)?));
+        let absent = question.game.absent();
+        let by_coalitions = matches!(question.game, Game::Observational { .. });
+        let (pool, budget) = (pool(threads)?, question.budget);
         let owner = model.model.clone();
         let stop = Arc::new(AtomicBool::new(false));
         let prepare = || {
             Owned::try_new(owner, |model| {
-                let explainer = riesz::Explainer::new(model, game, groups)?;
-                Ok::<_, riesz::Error>(explainer.with_stop(stop.clone()))
+                Ok::<_, riesz::Error>(riesz::Explainer::until(model, question, stop.clone())?)
             })
         };
-        let owned = py.detach(|| pool.install(prepare)).map_err(refuse)?;
-        Ok(Self { owned, pool, seed, by_coalitions, absent, stop })
+        let owned = py.detach(|| pool.install(prepare)).map_err(raise)?;
+        Ok(Self { owned, pool, budget, by_coalitions, absent, stop })
+    }
+
+    /// Why values are estimated within a budget, if they are.
+    #[pyo3(signature = (budget=None))]
+    fn sampled_because(&self, budget: Option<question::Budget>) -> Option<String> {
+        let players = self.owned.borrow_dependent().groups().players().len();
+        self.within(budget).sampled_because(players).filter(|_| self.by_coalitions)
     }
 
     /// What an absent feature means, in a sentence.
@@ -390,13 +319,12 @@ impl Explainer {
     /// Values (rows, outputs, players), base values (outputs), predictions and residuals (rows, outputs); bounds (rows, outputs), or
     /// else standard errors (as values) and evaluations; facts about the run; if values are estimated, their coalitions, from which
     /// another call on the same rows goes on within a budget of its own.
-    #[pyo3(signature = (rows, coalitions, std_error, sample))]
+    #[pyo3(signature = (rows, budget=None, sample=None))]
     fn explain<'py>(
         &self,
         py: Python<'py>,
         rows: PyReadonlyArray2<'_, f64>,
-        coalitions: usize,
-        std_error: Option<f64>,
+        budget: Option<question::Budget>,
         sample: Option<&Sample>,
     ) -> PyResult<Parts<'py>> {
         let rows = rows.as_array();
@@ -404,11 +332,11 @@ impl Explainer {
         let columns = self.owned.borrow_owner().columns();
         let (n, m, p) = (rows.nrows(), explainer.base().len(), explainer.groups().players().len());
         let mut whole: Option<Explanation> = None;
-        let budget = Budget { coalitions, std_error, seed: self.seed };
+        let budget = self.within(budget);
+        let sampled = self.by_coalitions && budget.sampled_because(p).is_some();
         let all = if p < 60 { (1_usize << p).saturating_sub(2) } else { usize::MAX };
         // What is sampled is kept, and kept in one piece.
-        let sampled = self.by_coalitions && (std_error.is_some() || coalitions < all);
-        let mut kept = (sampled && may_keep(coalitions.min(all), n * m) || sample.is_some())
+        let mut kept = (sampled && may_keep(budget.coalitions.min(all), n * m) || sample.is_some())
             .then(|| sample.cloned().unwrap_or_default());
         let (mut done, mut chunk) = (0, if kept.is_some() { n } else { explainer.rows_at_once() });
         loop {
@@ -463,6 +391,13 @@ impl Explainer {
             provenance.run.into_iter().map(|fact| (fact.name, fact.value)).collect(),
             kept,
         ))
+    }
+}
+
+impl Explainer {
+    /// The budget, or one of its own.
+    fn within(&self, budget: Option<question::Budget>) -> Budget {
+        budget.map_or(self.budget, |(coalitions, std_error)| Budget { coalitions, std_error, ..self.budget })
     }
 }
 
@@ -548,7 +483,13 @@ fn svg(
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::{Expansion, Explainer, Sample, check, codes, report, svg};
+    use super::{Expansion, Explainer, Question, Sample, Settings, check, codes, report, svg};
+
+    #[pymodule_export]
+    use super::error::UnsupportedModelError;
+
+    #[pymodule_export]
+    use super::kernel::{FactorKind, factors, kernel, kernel_terms};
 
     #[pymodule_export]
     use super::discrepancy::{hsic_test, mmd_test, rank_features, witness};

@@ -1,15 +1,16 @@
 //! Estimates for functions that are written in Python.
 
-use numpy::ndarray::Array3;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2};
-use pyo3::prelude::*;
-use riesz::attribution::coalitions::Budget;
-use riesz::attribution::kernel_shap::kernel_shap_from;
-use riesz::attribution::permutation::{Permutations, estimate};
-use riesz::game::Absence;
-use riesz::{Background, Column, Error, Game, Matrix, Table};
+use std::sync::atomic::AtomicBool;
 
-use crate::{Sample, approximation, conditioning, matrix, may_keep, players, refuse, table};
+use numpy::ndarray::Array3;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray2};
+use pyo3::prelude::*;
+use riesz::attribution::kernel_shap::kernel_shap_from;
+use riesz::attribution::permutation::estimate;
+use riesz::{Error, Matrix, Table};
+
+use crate::question::{Budget, Question};
+use crate::{Sample, matrix, may_keep, refuse, table};
 
 /// Values and standard errors (rows, outputs, players), base values (outputs), predictions (rows, outputs), evaluations, and what an absent
 /// feature means.
@@ -73,60 +74,33 @@ fn call(py: Python<'_>, function: &Bound<'_, PyAny>, asked: &Table) -> Result<Ma
     Ok(Matrix::from_row_major(answer.nrows(), answer.ncols(), answer.iter().copied().collect()))
 }
 
-/// Rows under numbered names, and the background.
-fn tables(
-    rows: &PyReadonlyArray2<'_, f64>,
-    background: &PyReadonlyArray2<'_, f64>,
-    weights: Option<PyReadonlyArray1<'_, f64>>,
-) -> PyResult<(Table, Background)> {
-    let columns: Vec<Column> =
-        (0..background.as_array().ncols()).map(|j| Column::numeric(format!("x{j}"))).collect();
-    let background = Background {
-        rows: table(&columns, background.as_array()).map_err(refuse)?,
-        weights: weights.map(|w| w.as_array().to_vec()),
-    };
-    Ok((table(&columns, rows.as_array()).map_err(refuse)?, background))
+/// Rows in the columns of the background.
+fn rows_of(question: &riesz::Question, rows: &PyReadonlyArray2<'_, f64>) -> PyResult<Table> {
+    let columns = question.game.rows().map_or(&[][..], Table::columns);
+    table(columns, rows.as_array()).map_err(refuse)
 }
 
 /// Rows that a function is asked about at once.
 const BATCH: usize = 1 << 16;
 
-/// Values of `function` by coalitions; `absence` is background, gaussian, copula or kernel.
+/// Values of `function` by coalitions.
 #[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
+#[pyo3(signature = (function, rows, question, budget=None, sample=None))]
 pub(crate) fn kernel_shap<'py>(
     py: Python<'py>,
     function: &Bound<'py, PyAny>,
     rows: PyReadonlyArray2<'py, f64>,
-    background: PyReadonlyArray2<'py, f64>,
-    weights: Option<PyReadonlyArray1<'py, f64>>,
-    groups: Vec<(String, Vec<usize>)>,
-    absence: &str,
-    draws: usize,
-    ridge: Option<f64>,
-    landmarks: Option<usize>,
-    random_features: Option<usize>,
-    coalitions: usize,
-    std_error: Option<f64>,
-    seed: u64,
+    question: &Question,
+    budget: Option<Budget>,
     sample: Option<&Sample>,
 ) -> PyResult<ByCoalitions<'py>> {
-    let (rows, reference) = tables(&rows, &background, weights)?;
-    let groups = players(rows.columns(), groups)?;
-    let absence = match absence {
-        "background" => Absence::Background(reference),
-        "gaussian" => Absence::Gaussian { reference, draws },
-        "copula" => Absence::Copula { reference, draws },
-        "kernel" => Absence::Embedding {
-            reference,
-            conditioning: conditioning(ridge, approximation(landmarks, random_features, None), seed),
-        },
-        other => return Err(refuse(format!("there is no way '{other}' of filling in absent features"))),
-    };
-    let budget = Budget { coalitions, std_error, seed };
+    let question = question.within(budget);
+    let rows = rows_of(&question, &rows)?;
     let ask = |asked: &Table| call(py, function, asked);
     let mut kept = sample.cloned().unwrap_or_default();
-    let found = kernel_shap_from(ask, &rows, &absence, &groups, budget, BATCH, &mut kept.sample)?;
+    let stop = AtomicBool::new(false);
+    let found = kernel_shap_from(ask, &rows, &question, BATCH, &mut kept.sample, &stop)?;
+    let groups = question.players_of(rows.columns());
     let (n, m, p) = (rows.rows(), found.base.len(), groups.players().len());
     let cube = |numbers: Vec<f64>| Array3::from_shape_vec((n, m, p), numbers).map_err(refuse);
     let keep = found.std_error.is_some() && may_keep(found.coalitions, n * m);
@@ -138,30 +112,25 @@ pub(crate) fn kernel_shap<'py>(
         matrix(n, m, found.rounding)?.into_pyarray(py),
         found.evaluations,
         found.coalitions,
-        absence.absent(),
+        question.game.absent(),
         keep.then_some(kept),
     ))
 }
 
-/// Estimates the interventional game of `function`, from arrays (rows, columns) to arrays (rows, outputs).
+/// Estimates the values of `function`, from arrays (rows, columns) to arrays (rows, outputs), along random orders.
 #[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub(crate) fn permutation<'py>(
     py: Python<'py>,
     function: &Bound<'py, PyAny>,
     rows: PyReadonlyArray2<'py, f64>,
     first_row: usize,
-    background: PyReadonlyArray2<'py, f64>,
-    weights: Option<PyReadonlyArray1<'py, f64>>,
-    groups: Vec<(String, Vec<usize>)>,
-    permutations: usize,
-    seed: u64,
+    question: &Question,
 ) -> PyResult<Estimated<'py>> {
-    let (rows, background) = tables(&rows, &background, weights)?;
-    let groups = players(rows.columns(), groups)?;
+    let question = &question.question;
+    let rows = rows_of(question, &rows)?;
     let ask = |asked: &Table| call(py, function, asked);
-    let settings = Permutations { per_reference: permutations, seed };
-    let found = estimate(ask, &rows, first_row, &background, &groups, settings)?;
+    let found = estimate(ask, &rows, first_row, question)?;
+    let groups = question.players_of(rows.columns());
     let (n, m, p) = (rows.rows(), found.base.len(), groups.players().len());
     let cube = |numbers: Vec<f64>| Array3::from_shape_vec((n, m, p), numbers).map_err(refuse);
     Ok((
@@ -170,6 +139,6 @@ pub(crate) fn permutation<'py>(
         found.base.into_pyarray(py),
         matrix(n, m, found.predictions.data().to_vec())?.into_pyarray(py),
         found.evaluations,
-        Game::Interventional { background }.absent(),
+        question.game.absent(),
     ))
 }

@@ -90,10 +90,18 @@ pub enum Error {
         /// The range that is allowed, in words.
         allowed: String,
     },
+    /// A setting that has no use in the question that it is given for.
+    #[error("{setting} belongs to {belongs}: leave it out")]
+    Unused {
+        /// The setting's name.
+        setting: String,
+        /// Whose setting it is.
+        belongs: String,
+    },
     /// A matrix that should be positive definite is not, even after the largest jitter.
     #[error(
         "the {size}x{size} {what} is not positive definite, even with {jitter:.1e} added to its diagonal: \
-         raise the ridge or noise, remove duplicate rows, or check the kernel's parameters"
+         raise the ridge, noise or alpha, remove duplicate rows, or check the kernel's parameters"
     )]
     NotPositiveDefinite {
         /// Which matrix.

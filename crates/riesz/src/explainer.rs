@@ -1,6 +1,5 @@
-//! From a model, a game and players to an [`Explanation`].
+//! From a model and a [`Question`] to an [`Explanation`].
 
-mod observational;
 mod panel;
 mod product;
 mod robustness;
@@ -9,38 +8,50 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::attribution::coalitions::{Budget, Sample};
-use crate::attribution::{Progress, contributions};
+use crate::attribution::observational::ObservationalGame;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Explanation;
-use crate::game::Game;
+use crate::game::{Conditional, Game};
 use crate::linalg::Matrix;
+use crate::question::Question;
 use crate::simd::Isa;
+use crate::stop::Progress;
 use crate::table::{Groups, Table};
-use observational::ByConditioning;
 use product::ByProducts;
 
-/// Explains rows of one model under one game.
+/// Answers one question about rows of one model.
 pub struct Explainer<'m> {
     engine: Engine<'m>,
 }
 
 enum Engine<'m> {
     Products(Box<ByProducts<'m>>),
-    Conditioning(Box<ByConditioning<'m>>),
+    Conditioning(Box<ObservationalGame<'m>>),
 }
 
 impl<'m> Explainer<'m> {
-    /// Prepares to explain `model` under `game`; `groups` are the players, by default one a column.
+    /// Prepares to ask `question` of `model`; a [`Game`] alone is the question for one player a column.
     /// Cost O(n · background · d) for games with a background; for the observational game O(reference² · d), and that of choosing
     /// a ridge where none is given.
     ///
     /// # Errors
     /// [`Error::NotProduct`] if the kernel ties columns of different players together, which the observational game
     /// allows, and whatever is wrong with the background, baseline or reference.
-    pub fn new(model: &'m Expansion, game: Game, groups: Option<Groups>) -> Result<Self> {
+    pub fn new(model: &'m Expansion, question: impl Into<Question>) -> Result<Self> {
+        Self::until(model, question, Arc::default())
+    }
+
+    /// As [`new`](Self::new), but preparing and whatever is asked later are given up with [`Error::Interrupted`] soon after `stop`
+    /// becomes true, however many rows are handed over.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`Error::Interrupted`].
+    pub fn until(model: &'m Expansion, question: impl Into<Question>, stop: Arc<AtomicBool>) -> Result<Self> {
         model.validate()?;
-        let groups = groups.unwrap_or_else(|| Groups::singletons(model.columns()));
+        let question = question.into();
+        let groups = question.players_of(model.columns());
+        let Question { game, budget, .. } = question;
         let covered: usize = groups.players().iter().map(|p| p.columns.len()).sum();
         if covered != model.points.width() || groups.owners(model.points.width()).contains(&usize::MAX) {
             return Err(Error::Shape {
@@ -52,36 +63,57 @@ impl<'m> Explainer<'m> {
             });
         }
         let engine = match game {
-            Game::Observational { reference, conditioning } => {
-                let engine = ByConditioning::new(model, reference, &conditioning, groups)?;
+            Game::Observational { reference, conditional: Conditional::Embedding(conditioning) } => {
+                let mut engine = ObservationalGame::new(model, reference, &conditioning, groups, stop)?;
+                engine.budget = budget;
                 Engine::Conditioning(Box::new(engine))
             }
-            game => Engine::Products(Box::new(ByProducts::new(model, game, groups)?)),
+            Game::Observational { .. } => {
+                let why =
+                    "the conditional distributions of a model whose kernel is known come from an embedding";
+                return Err(Error::parameter("conditional", "gaussian or copula", why));
+            }
+            game => Engine::Products(Box::new(ByProducts::new(model, game, groups, stop)?)),
         };
         Ok(Self { engine })
+    }
+
+    /// What the model has learnt: an absent feature's kernel factor is 1.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn functional(model: &'m Expansion) -> Result<Self> {
+        Self::new(model, Game::Functional)
+    }
+
+    /// Against one reference row, a table of one row.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn baseline(model: &'m Expansion, point: &Table) -> Result<Self> {
+        Self::new(model, Game::Baseline { point: point.clone() })
+    }
+
+    /// Against background rows, equally weighted.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn interventional(model: &'m Expansion, background: &Table) -> Result<Self> {
+        Self::new(model, Game::Interventional { background: background.clone().into() })
+    }
+
+    /// Given the present features, with conditional distributions learnt from the model's own support points.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn observational(model: &'m Expansion) -> Result<Self> {
+        Self::new(model, Game::observational(model))
     }
 
     /// The same explainer on another instruction set, to compare them.
     pub fn with_isa(mut self, isa: Isa) -> Self {
         if let Engine::Products(engine) = &mut self.engine {
             engine.isa = isa;
-        }
-        self
-    }
-
-    /// The same explainer, valuing at most so many coalitions. Games that are exact without valuing any do not look at it.
-    pub fn with_budget(mut self, budget: Budget) -> Self {
-        if let Engine::Conditioning(engine) = &mut self.engine {
-            engine.budget = budget;
-        }
-        self
-    }
-
-    /// The same explainer, which gives up with [`Error::Interrupted`] soon after `stop` becomes true, however many rows it was given.
-    pub fn with_stop(mut self, stop: Arc<AtomicBool>) -> Self {
-        match &mut self.engine {
-            Engine::Products(engine) => engine.stop = stop,
-            Engine::Conditioning(engine) => engine.stop = stop,
         }
         self
     }
@@ -158,12 +190,8 @@ impl<'m> Explainer<'m> {
     /// How many coalitions [`functionals`](Self::functionals) samples at most; `None` where they are not estimated.
     pub fn sampled_functionals(&self) -> Option<usize> {
         match &self.engine {
-            Engine::Conditioning(engine)
-                if !contributions::whole(engine.groups.players().len(), &engine.budget) =>
-            {
-                Some(engine.budget.coalitions)
-            }
-            _ => None,
+            Engine::Conditioning(engine) => engine.sampled_functionals(),
+            Engine::Products(_) => None,
         }
     }
 
@@ -188,7 +216,10 @@ impl<'m> Explainer<'m> {
                     "the bound holds for the baseline, interventional and observational games",
                 )),
             },
-            Engine::Conditioning(engine) => engine.robustness(delta),
+            Engine::Conditioning(engine) => {
+                let (kernel, ridge) = engine.conditioning()?;
+                robustness::bound(engine.model, &robustness::Absent::Embedding { kernel, ridge }, delta)
+            }
         }
     }
 

@@ -12,7 +12,8 @@
 //! | [`fit`] | estimators, which yield expansions |
 //! | [`mod@format`] | files of models and explanations, our own and other programs' |
 //! | [`game`] | what an absent feature means |
-//! | [`explainer`] | a model and a game, ready for rows |
+//! | [`mod@question`] | a game, its players, budget and seed; settings by name |
+//! | [`explainer`] | a model and a question, ready for rows |
 //! | [`attribution`] | the engines that compute values |
 //! | [`explanation`] | the answer: values, how exact they are, where they come from |
 //! | [`discrepancy`] | two-sample and independence tests, attributed to features |
@@ -20,15 +21,14 @@
 //!
 //! ```
 //! use riesz::fit::KernelRidge;
-//! use riesz::{Explainer, Game, Kernel, Matrix, Table};
+//! use riesz::{Explainer, Kernel, Matrix, Table};
 //!
 //! let rows: Vec<[f64; 2]> = (0..40).map(|i| [f64::from(i % 7), f64::from(i % 5)]).collect();
 //! let x = Table::from_rows(&rows)?;
 //! let y = Matrix::column_vector(rows.iter().map(|r| r[0] * r[1] + r[0]).collect());
 //! let model = KernelRidge::new(Kernel::gaussian(&[3.0, 3.0]), 1e-3).fit(&x, &y)?.model;
 //!
-//! let game = Game::Interventional { background: x.clone().into() };
-//! let explanation = Explainer::new(&model, game, None)?.explain(&x.select_rows(&[6]))?;
+//! let explanation = Explainer::interventional(&model, &x)?.explain(&x.select_rows(&[6]))?;
 //! let total = explanation.base_values[0] + explanation.values.iter().sum::<f64>();
 //! assert!((total - explanation.predictions[0]).abs() < 1e-9);
 //! // The values are exact, and the proved bound on their error says how exact.
@@ -48,20 +48,25 @@ pub mod format;
 pub mod game;
 pub mod kernel;
 pub mod linalg;
+mod memory;
 mod optimize;
+pub mod question;
 mod random;
 pub mod regularised;
 mod simd;
+mod stop;
 pub mod table;
 
 pub use discrepancy::{IndependenceTest, TwoSampleTest};
-pub use embedding::{Approximation, Conditioning, ConjugateGradients, Ridge};
+pub use embedding::{Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Ridge};
 pub use error::{Error, Result};
 pub use expansion::{Expansion, Link};
 pub use explainer::Explainer;
 pub use explanation::{Exactness, Explanation};
-pub use game::{Background, Game};
+pub use game::{Background, Conditional, Game};
 pub use kernel::Kernel;
 pub use linalg::Matrix;
+pub use question::Question;
 pub use simd::Isa;
+pub use stop::Progress;
 pub use table::{Column, ColumnKind, Groups, Table};

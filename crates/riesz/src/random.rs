@@ -2,7 +2,7 @@
 
 /// SplitMix64 (Steele, Lea and Flood 2014).
 #[derive(Clone)]
-pub(crate) struct Random(pub(crate) u64);
+pub struct Random(pub(crate) u64);
 
 impl Random {
     /// 64 random bits.

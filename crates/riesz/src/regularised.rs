@@ -5,7 +5,6 @@
 //! [`penalty`] goes into [`KernelRidge`](crate::fit::KernelRidge) or [`KernelLogisticRegression`](crate::fit::KernelLogisticRegression).
 //!
 //! ```
-//! use riesz::attribution::coalitions::Budget;
 //! use riesz::fit::KernelRidge;
 //! use riesz::{Explainer, Game, Kernel, Matrix, Table};
 //!
@@ -16,26 +15,24 @@
 //! let game = Game::Interventional { background: x.clone().into() };
 //!
 //! let mut estimator = KernelRidge::new(kernel.clone(), 0.1);
-//! estimator.penalty = Some(riesz::regularised::penalty(&kernel, &x, game.clone(), None, &["x1"], 1000.0, Budget::default())?);
+//! estimator.penalty = Some(riesz::regularised::penalty(&kernel, &x, game.clone(), &["x1"], 1000.0)?);
 //! let model = estimator.fit(&x, &y)?.model;
-//! let importance = Explainer::new(&model, game, None)?.explain(&x)?.mean_abs(0);
+//! let importance = Explainer::new(&model, game)?.explain(&x)?.mean_abs(0);
 //! assert!(importance[0] < 0.3 * importance[1]);
 //! # Ok::<(), riesz::Error>(())
 //! ```
 
-use crate::attribution::coalitions::Budget;
 use crate::error::{Error, Result, listed};
 use crate::expansion::Expansion;
 use crate::explainer::Explainer;
 use crate::fit::Penalty;
-use crate::game::Game;
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
-use crate::table::{Groups, Table};
+use crate::question::Question;
+use crate::table::Table;
 
-/// `(strength / n) Σ φ²` over the values φ of the players called `protected` (columns, or groups of `groups`) at the n rows of
-/// `x`, on which a model with this kernel is going to be fitted. Cost: that of explaining these rows. Under the observational game of
-/// more than 16 players the values are estimated from a sample as large as `budget`, unless it holds all coalitions; the penalty
+/// `(strength / n) Σ φ²` over the values φ of the players of `question` that are called `protected` at the n rows of `x`, on which a model with this kernel is going to be fitted. Cost: that of explaining these rows. Under the observational game of
+/// more than 16 players the values are estimated from a sample as large as the budget, unless it holds all coalitions; the penalty
 /// and the fitted model say so. [`Conditioning`](crate::Conditioning) has landmarks and random features for many rows.
 ///
 /// # Errors
@@ -43,11 +40,9 @@ use crate::table::{Groups, Table};
 pub fn penalty<S: AsRef<str>>(
     kernel: &Kernel,
     x: &Table,
-    game: Game,
-    groups: Option<Groups>,
+    question: impl Into<Question>,
     protected: &[S],
     strength: f64,
-    budget: Budget,
 ) -> Result<Penalty> {
     if protected.is_empty() {
         return Err(Error::TooFew {
@@ -57,7 +52,7 @@ pub fn penalty<S: AsRef<str>>(
         });
     }
     let blank = Expansion::new(kernel.clone(), x.clone(), Matrix::zeros(x.rows(), 1), vec![0.0])?;
-    let explainer = Explainer::new(&blank, game, groups)?.with_budget(budget);
+    let explainer = Explainer::new(&blank, question)?;
     let players = explainer.groups().players();
     let number = |name: &S| {
         players.iter().position(|p| p.name == name.as_ref()).ok_or_else(|| {

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use crate::failure::{Failure, Result};
-use crate::io::input::{Chunk, Raw, Texts};
+use crate::io::chunk::{Chunk, Raw, Texts};
 
 /// An open CSV file.
 pub struct CsvRows {

@@ -1,5 +1,6 @@
 //! Tables and models in, results out. Nothing here knows what is computed.
 
+pub mod chunk;
 pub mod csv;
 pub mod input;
 pub mod models;

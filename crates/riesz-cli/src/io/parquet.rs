@@ -10,7 +10,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
 use crate::failure::{Failure, Result};
-use crate::io::input::{Chunk, Raw, Texts};
+use crate::io::chunk::{Chunk, Raw, Texts};
 
 /// An open Parquet file.
 pub struct ParquetRows {

@@ -5,7 +5,8 @@ use riesz::{Column, ColumnKind, Table};
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::io::input::{Chunk, Raw, Rows, Texts};
+use crate::io::chunk::{Chunk, Raw, Texts};
+use crate::io::input::Rows;
 
 /// Rows read at a time, where the width does not ask for fewer.
 pub const CHUNK: usize = 4096;

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::args::Format;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::io::input::{Raw, Rows};
+use crate::io::chunk::Raw;
+use crate::io::input::Rows;
 use crate::io::typing::{CHUNK, Columns, numbers};
 use crate::io::write::{Cells, TableWriter};
 

@@ -74,7 +74,7 @@ impl From<Matrix> for Valued {
 }
 
 /// How many coalitions are valued.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Budget {
     /// The largest number of coalitions, not counting the empty and the whole one. If all fit, values are exact.
     pub coalitions: usize,
@@ -83,6 +83,18 @@ pub struct Budget {
     pub std_error: Option<f64>,
     /// Seed of the sample.
     pub seed: u64,
+}
+
+impl Budget {
+    /// Why the values of so many players are sampled, where coalitions are valued: `None` if it is all of them.
+    pub fn sampled_because(&self, players: usize) -> Option<String> {
+        let coalitions = self.coalitions;
+        if self.std_error.is_some() {
+            return Some("a standard error was asked for".into());
+        }
+        let all = if players < 60 { (1_usize << players).saturating_sub(2) } else { usize::MAX };
+        (all > coalitions).then(|| format!("{players} features have more than {coalitions} coalitions"))
+    }
 }
 
 impl Default for Budget {

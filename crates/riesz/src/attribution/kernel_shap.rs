@@ -1,14 +1,16 @@
 //! KernelSHAP: values of any model, known by its answers alone, from the values of coalitions (Lundberg and Lee 2017). What absent
-//! features are filled in with is an [`Absence`]; all coalitions are valued while the budget lasts, and else a sample
+//! features are filled in with is the [`Game`](crate::Game); all coalitions are valued while the budget lasts, and else a sample
 //! of them, the same for all rows.
 
-use crate::attribution::coalitions::{Budget, Coalition, CoalitionGame, Sample, Valued, solve_from};
+use std::sync::atomic::AtomicBool;
+
+use super::coalitions::{Coalition, CoalitionGame, Sample, Valued, solve_from};
+use super::observational::filling::{Filling, Known};
 use crate::error::{Error, Result};
-use crate::game::Absence;
-use crate::game::absence::{Filling, Known};
 use crate::linalg::Matrix;
+use crate::question::Question;
 use crate::random::Random;
-use crate::table::{Column, Groups, Table};
+use crate::table::{Column, Table};
 
 /// Values of a function.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,38 +31,39 @@ pub struct KernelShap {
     pub coalitions: usize,
 }
 
-/// Explains `rows` of the function `f`, from rows of a table to rows of outputs, which is asked about at most `batch` rows at a time.
+/// Asks `question` about `rows` of the function `f`, from rows of a table to rows of outputs, which is asked about at most `batch` rows at a
+/// time.
 ///
 /// # Errors
-/// Those of `f`; what is wrong with the reference or the budget; [`Error::Overflow`] if `f` answers with numbers that are not
+/// Those of `f`; what is wrong with the reference or the budget; [`Error::Parameter`] for a game that takes a kernel; [`Error::Overflow`] if `f` answers with numbers that are not
 /// finite, [`Error::Shape`] if not with one row of outputs for each row, and as many outputs each time.
 pub fn kernel_shap<E: From<Error>>(
     f: impl FnMut(&Table) -> Result<Matrix, E>,
     rows: &Table,
-    absence: &Absence,
-    groups: &Groups,
-    budget: Budget,
+    question: &Question,
     batch: usize,
 ) -> Result<KernelShap, E> {
-    kernel_shap_from(f, rows, absence, groups, budget, batch, &mut Sample::default())
+    kernel_shap_from(f, rows, question, batch, &mut Sample::default(), &AtomicBool::new(false))
 }
 
 /// As [`kernel_shap`], going on from the coalitions that an earlier call on the same rows valued, and leaving them for a later call: the
 /// result is that of one call with the larger budget, but for `evaluations`, which are those of this call.
 ///
 /// # Errors
-/// As [`kernel_shap`]; [`Error::Format`] for a sample of other rows or another function.
+/// As [`kernel_shap`]; [`Error::Format`] for a sample of other rows or another function; [`Error::Interrupted`] soon after `stop` becomes
+/// true.
+#[allow(clippy::too_many_arguments, reason = "a question and how it is asked")]
 pub fn kernel_shap_from<E: From<Error>>(
     f: impl FnMut(&Table) -> Result<Matrix, E>,
     rows: &Table,
-    absence: &Absence,
-    groups: &Groups,
-    budget: Budget,
+    question: &Question,
     batch: usize,
     sample: &mut Sample,
+    stop: &AtomicBool,
 ) -> Result<KernelShap, E> {
     let columns = rows.columns();
-    let filling = absence.prepare(columns, groups)?;
+    let (budget, groups) = (question.budget, &question.players_of(columns));
+    let filling = Filling::new(&question.game, columns, groups, stop)?;
     let mut model = Asked { f, columns, batch: batch.max(1), evaluations: 0, outputs: None };
     let at_reference = model.ask(filling.reference.rows.clone())?;
     let m = at_reference.cols();
@@ -80,18 +83,17 @@ pub fn kernel_shap_from<E: From<Error>>(
             coalitions: 0,
         });
     }
-    let embedded = matches!(absence, Absence::Embedding { .. });
     let largest = predictions.data().iter().map(|v| v.abs()).collect();
     let mut game = FunctionGame {
         model,
         filling: &filling,
-        rows: all.into_iter().map(|x| filling.know(x)).collect::<Result<_>>()?,
+        rows: all.into_iter().map(|x| filling.know(x, stop)).collect::<Result<_>>()?,
         base: &base,
         predictions: &predictions,
         largest,
         weighing: vec![0.0; predictions.data().len()],
-        embedded,
         seed: budget.seed,
+        stop,
     };
     let part = sample.part(0);
     let found = solve_from(&mut game, budget, &mut part.regression)?;
@@ -154,9 +156,8 @@ struct FunctionGame<'a, F> {
     largest: Vec<f64>,
     /// By row and output, a bound on what the error of an embedding's weights does to a coalition's value.
     weighing: Vec<f64>,
-    /// Whether weights come from an embedding, and need not sum to 1.
-    embedded: bool,
     seed: u64,
+    stop: &'a AtomicBool,
 }
 
 impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for FunctionGame<'_, F> {
@@ -179,10 +180,10 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
         // Rows to ask about, for each of which coalition and row it stands, and its weight.
         let (mut asked, mut meant) = (Vec::new(), Vec::new());
         for (c, coalition) in coalitions.iter().enumerate() {
-            let given = self.filling.given(coalition.present())?;
+            let given = self.filling.given(coalition.present(), self.stop)?;
             for i in 0..n {
                 let mut random = Random(self.seed ^ hash(&self.rows[i].x) ^ coalition.hash().rotate_left(17));
-                let mixtures = given.mixtures(&self.rows[i], &mut random);
+                let mixtures = given.mixtures(&self.rows[i], &mut random, self.stop)?;
                 drawn |= mixtures.drawn;
                 meant.push((c, i, mixtures.weights, mixtures.error));
                 asked.extend(mixtures.rows);
@@ -196,7 +197,7 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
                     for o in 0..m {
                         let own = (0..weights.len()).map(|k| answers[(at + k, o)]);
                         // Weights of an embedding need not sum to 1; around the mean it does not matter.
-                        let center = if self.embedded { self.base[o] } else { 0.0 };
+                        let center = if self.filling.centred { self.base[o] } else { 0.0 };
                         let value =
                             center + own.clone().zip(&weights).map(|(a, w)| w * (a - center)).sum::<f64>();
                         values[(c, i * m + o)] = value;

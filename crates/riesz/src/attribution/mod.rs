@@ -4,12 +4,11 @@ pub mod coalitions;
 pub(crate) mod contributions;
 pub mod enumeration;
 pub mod kernel_shap;
+pub(crate) mod observational;
 pub mod permutation;
 pub(crate) mod product;
 pub(crate) mod quadrature;
 pub(crate) mod rule;
-
-pub use product::Progress;
 
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;

@@ -6,29 +6,14 @@
 //! Tejada 2009 (random orders); Mitchell, Cooper, Frank and Holmes 2022 (an order and its reverse).
 
 use crate::error::{Error, Result};
-use crate::game::{Background, Reference};
+use crate::game::{Game, Reference};
 use crate::linalg::Matrix;
+use crate::question::{Estimator, Question};
 use crate::random::Random;
 use crate::table::{Groups, Table};
 
 /// Rows that the model is asked about at once.
 const BATCH: usize = 8192;
-
-/// How much is sampled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Permutations {
-    /// Orders for each background row, each with its reverse; at least 2, which a standard error takes.
-    pub per_reference: usize,
-    /// Seed of the orders. Row i of the explained table has orders of its own, which do not depend on the other rows.
-    pub seed: u64,
-}
-
-impl Default for Permutations {
-    /// Two orders a background row.
-    fn default() -> Self {
-        Self { per_reference: 2, seed: 0 }
-    }
-}
 
 /// Estimated values of the interventional game.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,7 +33,7 @@ pub struct Estimate {
 /// Estimates the interventional game of the function `f`, from rows of a table to rows of outputs, at `rows`; `first_row` is the
 /// number of the first of them, for the seed. Calls `f` on thousands of rows at a time.
 ///
-/// Evaluations a row: about `2 · per_reference · background rows · players`.
+/// Row i has orders of its own, which do not depend on the other rows. Evaluations a row: about `2 · per_reference · background rows · players`.
 ///
 /// # Errors
 /// Those of `f`; [`Error::Parameter`] for fewer than two orders, and what is wrong with the background;
@@ -58,17 +43,22 @@ pub fn estimate<E: From<Error>>(
     mut f: impl FnMut(&Table) -> Result<Matrix, E>,
     rows: &Table,
     first_row: usize,
-    background: &Background,
-    groups: &Groups,
-    settings: Permutations,
+    question: &Question,
 ) -> Result<Estimate, E> {
-    let orders = settings.per_reference;
+    let (background, estimator) = (question.game.function_background()?, question.estimator);
+    let (false, Estimator::Permutation { per_reference: orders }) =
+        (matches!(question.game, Game::Observational { .. }), estimator)
+    else {
+        let allowed = "permutations estimate the interventional and the baseline game";
+        return Err(Error::parameter("estimator", "permutation", allowed).into());
+    };
     if orders < 2 {
         return Err(
             Error::parameter("permutations", orders, "at least 2, or there is no standard error").into()
         );
     }
-    let reference = Reference::new(background, rows.columns())?;
+    let (groups, seed) = (&question.players_of(rows.columns()), question.seed);
+    let reference = Reference::new(&background, rows.columns())?;
     let mut evaluations = 0;
     let mut outputs = None;
     let mut ask = |table: &Table| -> Result<Matrix, E> {
@@ -94,7 +84,7 @@ pub fn estimate<E: From<Error>>(
     for i in 0..rows.rows() {
         let x = rows.row(i);
         let row = (first_row + i) as u64;
-        let mut random = Random(settings.seed ^ Random(row).bits());
+        let mut random = Random(seed ^ Random(row).bits());
         // Sums over the orders of one background row: contributions and their squares.
         let mut sum = vec![0.0; m * p];
         let mut square = vec![0.0; m * p];

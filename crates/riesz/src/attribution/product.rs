@@ -2,15 +2,15 @@
 //! two together, and is the only one to drive the engine.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
 use super::quadrature::{Engine, Run};
 use super::rule::Measure;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::simd::{Isa, LANES, Lanes, Plain};
+use crate::stop::Watch;
 
 /// A game that is a sum of products with one factor a player, or several such games: one a row.
 pub(crate) trait ProductGame: Sync {
@@ -50,42 +50,6 @@ pub(crate) trait Reading: Send {
 
     /// All terms of the tile have been taken in.
     fn end(&mut self) {}
-}
-
-/// How far work is, for another thread to see.
-#[derive(Debug, Default)]
-pub struct Progress {
-    done: AtomicUsize,
-    total: AtomicUsize,
-}
-
-impl Progress {
-    /// The share that is done, from 0 to 1.
-    pub fn share(&self) -> f64 {
-        let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
-        done as f64 / total.max(1) as f64
-    }
-
-    /// So many parts are to be done from now on.
-    pub(crate) fn start(&self, total: usize) {
-        self.done.store(0, Ordering::Relaxed);
-        self.total.store(total, Ordering::Relaxed);
-    }
-}
-
-/// Where work looks whether it is to go on, and says how far it is.
-#[derive(Clone, Copy)]
-pub(crate) struct Watch<'w> {
-    pub(crate) stop: &'w AtomicBool,
-    pub(crate) progress: &'w Progress,
-}
-
-impl Watch<'_> {
-    /// # Errors
-    /// [`Error::Interrupted`] once it is to stop.
-    pub(crate) fn check(self) -> Result<()> {
-        if self.stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
-    }
 }
 
 /// Takes terms in.
@@ -141,7 +105,7 @@ pub(crate) fn read<G: ProductGame, R: Reading>(
         let mut reader = Reader { engine: &mut engine, reading: &mut reading, watch };
         game.terms(part, &mut memory, &mut reader)?;
         idle().push((memory, engine));
-        watch.progress.done.fetch_add(1, Ordering::Relaxed);
+        watch.done();
         Ok(reading)
     };
     (0..game.parts()).into_par_iter().with_max_len(1).map(part).collect()

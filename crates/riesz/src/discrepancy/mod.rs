@@ -38,8 +38,7 @@ pub use conditional::residuals;
 pub use two_samples::Estimator;
 pub use witness::{Witness, witness};
 
-use crate::attribution::Progress;
-use crate::attribution::product::{Watch, place};
+use crate::attribution::product::place;
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::explanation::{Exactness, Explanation, Fact, Provenance};
@@ -47,6 +46,7 @@ use crate::kernel::{
     Categorical, Factor, Kernel, Lengthscale, Profile, Stationary, Term, Units, lengthscales,
 };
 use crate::linalg::Matrix;
+use crate::stop::{Progress, Watch};
 use crate::table::{Column, ColumnKind, Groups, Table};
 use dependence::{Centred, Wild};
 use pairs::{Draws, Mask, PARTS, Pairs, Sums, Weights};
@@ -488,16 +488,10 @@ pub fn default_kernel(sample: &Table) -> Result<Kernel> {
         // The median is 0 where more than half of the pairs are alike.
         let lengthscale = lengthscales(sample, &numeric, &units, Lengthscale::Median)
             .or_else(|_| lengthscales(sample, &numeric, &units, Lengthscale::Scale))?;
-        factors.push(Factor::Stationary(Stationary {
-            profile: Profile::Gaussian,
-            columns: numeric,
-            lengthscale,
-            ard: false,
-            isotropic: false,
-        }));
+        let (profile, columns) = (Profile::Gaussian, numeric);
+        factors.push(Stationary { profile, columns, lengthscale, ard: false, isotropic: false }.into());
     }
-    let equal = |j| Factor::Categorical(Categorical { columns: [j], similarity: 0.5 });
-    factors.extend(categorical.into_iter().map(equal));
+    factors.extend(categorical.into_iter().map(|j| Factor::from(Categorical::over(j))));
     Ok(Kernel { terms: vec![Term { scale: 1.0, factors }] })
 }
 

@@ -7,13 +7,14 @@
 
 use std::ops::Range;
 
-use crate::attribution::product::{self, Functionals, ProductGame, Reader, Reading, Terms, Watch, read};
+use crate::attribution::product::{self, Functionals, ProductGame, Reader, Reading, Terms, read};
 use crate::attribution::quadrature::{Engine, Rounding, Run};
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::kernel::products::PlayerProduct;
 use crate::kernel::{Columns, Kernel};
 use crate::simd::{Isa, LANES, Lanes};
+use crate::stop::Watch;
 use crate::table::{Groups, Table};
 
 /// Rows of a tile of pairs, and tiles below each other that threads take together.

@@ -8,13 +8,12 @@ use rayon::prelude::*;
 use super::dependence::Centred;
 use super::pairs::{Pairs, Points};
 use super::{Attribute, IndependenceTest, Settings, default_kernel, same_rows, varies};
-use crate::attribution::Progress;
-use crate::attribution::product::Watch;
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::linalg::{dot, sequential};
 use crate::simd::Isa;
+use crate::stop::{Progress, Watch};
 use crate::table::{Groups, Table};
 
 /// How features are ranked.

@@ -5,11 +5,10 @@ use std::sync::atomic::AtomicBool;
 use super::dependence::{Centred, Wild};
 use super::pairs::{Draws, Mask, Pairs};
 use super::two_samples::{Estimator, Labels, arrangement};
-use crate::attribution::Progress;
-use crate::attribution::product::Watch;
 use crate::attribution::rule::Measure;
 use crate::kernel::Kernel;
 use crate::random::Random;
+use crate::stop::{Progress, Watch};
 use crate::table::{Groups, Table};
 
 const D: usize = 3;

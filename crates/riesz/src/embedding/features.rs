@@ -1,54 +1,44 @@
 //! Conditional mean embeddings through few features instead of all reference rows: `W_S(x) = diag(w) Φ_Sᵀ (Φ_S diag(w) Φ_Sᵀ + η I)⁻¹ φ_S(x)`
 //! with m features for n reference rows costs O(n m²) instead of O(n³).
 
+use super::kernel::BlockKernel;
 use crate::error::{Error, Result};
-use crate::kernel::{Factor, Kernel, Profile};
 use crate::random::Random;
-use crate::table::{Groups, Table};
+use crate::table::Table;
 
 /// Frequencies of random Fourier features: `√(2/m) cos(Σ_{j∈S} ω_ij x_j + b_i)` (Rahimi and Recht 2007), where ω_ij is drawn from the spectral
-/// density of the kernel's factor of column j, so that the features of a coalition use the columns of its players alone.
+/// density of the kernel's factor of column j, so that the features of a set of blocks use its columns alone.
 pub(super) struct Frequencies {
-    /// By player: its columns, and for each feature a frequency a column.
-    players: Vec<Vec<(usize, Vec<f64>)>>,
+    /// By block: its columns, and for each feature a frequency a column.
+    blocks: Vec<Vec<(usize, Vec<f64>)>>,
     /// One a feature.
     shift: Vec<f64>,
 }
 
 impl Frequencies {
-    pub(super) fn new(
-        kernel: &Kernel,
-        columns: usize,
-        groups: &Groups,
-        count: usize,
-        seed: u64,
-    ) -> Result<Self> {
+    pub(super) fn new(kernel: &BlockKernel, count: usize, seed: u64) -> Result<Self> {
         let mut random = Random(seed ^ 0x5EED_F0F0);
-        let owner = groups.owners(columns);
-        let mut players = vec![Vec::new(); groups.players().len()];
-        for factor in &kernel.terms[0].factors {
-            let Factor::Stationary(stationary) = factor else {
-                return Err(unknown(factor));
-            };
-            for (slot, &j) in stationary.columns.iter().enumerate() {
-                let lengthscale = stationary.lengthscale[slot.min(stationary.lengthscale.len() - 1)];
-                let draw = |random: &mut Random| frequency(stationary.profile, random);
+        let factors = kernel.factors().ok_or_else(|| unknown(kernel.whole().formula()))?;
+        let mut blocks = vec![Vec::new(); factors.len()];
+        for factor in &kernel.whole().terms[0].factors {
+            for (slot, &j) in factor.columns().iter().enumerate() {
                 let drawn: Option<Vec<f64>> =
-                    (0..count).map(|_| draw(&mut random).map(|w| w / lengthscale)).collect();
-                players[owner[j]].push((j, drawn.ok_or_else(|| unknown(factor))?));
+                    (0..count).map(|_| factor.frequency(slot, &mut random)).collect();
+                let drawn = drawn.ok_or_else(|| unknown(factor.formula()))?;
+                kernel.block(j).into_iter().for_each(|b| blocks[b].push((j, drawn.clone())));
             }
         }
         let shift = (0..count).map(|_| 2.0 * std::f64::consts::PI * random.uniform()).collect();
-        Ok(Self { players, shift })
+        Ok(Self { blocks, shift })
     }
 
     pub(super) fn count(&self) -> usize {
         self.shift.len()
     }
 
-    /// By player, what its columns add to each feature's argument: all features of the first row of `x`, then of the second, …
+    /// By block, what its columns add to each feature's argument: all features of the first row of `x`, then of the second, …
     pub(super) fn arguments(&self, x: &Table) -> Vec<Vec<f64>> {
-        let of_player = |columns: &Vec<(usize, Vec<f64>)>| {
+        let of_block = |columns: &Vec<(usize, Vec<f64>)>| {
             let mut out = vec![0.0; if columns.is_empty() { 0 } else { self.count() * x.rows() }];
             for (j, frequencies) in columns {
                 for (row, out) in out.chunks_exact_mut(self.count()).enumerate() {
@@ -58,10 +48,10 @@ impl Frequencies {
             }
             out
         };
-        self.players.iter().map(of_player).collect()
+        self.blocks.iter().map(of_block).collect()
     }
 
-    /// The features of rows, from the arguments of the players present.
+    /// The features of rows, from the arguments of the blocks given.
     pub(super) fn features(&self, arguments: &[&[f64]], out: &mut [f64]) {
         let scale = (2.0 / self.count() as f64).sqrt();
         for (row, out) in out.chunks_exact_mut(self.count()).enumerate() {
@@ -75,28 +65,7 @@ impl Frequencies {
     }
 }
 
-fn unknown(factor: &Factor) -> Error {
-    let allowed = "random features take Gaussian, Laplacian, Matérn and Cauchy factors by column: use landmarks instead";
-    Error::parameter("kernel of the conditional mean embedding", factor.formula(), allowed)
-}
-
-/// A draw from the spectral density of a profile with length scale 1.
-fn frequency(profile: Profile, random: &mut Random) -> Option<f64> {
-    // Matérn ν: Student's t with 2ν degrees of freedom.
-    let student = |degrees: u32, random: &mut Random| {
-        let square: f64 = (0..degrees).map(|_| random.normal().powi(2)).sum();
-        random.normal() / (square / f64::from(degrees)).sqrt()
-    };
-    Some(match profile {
-        Profile::Gaussian => random.normal(),
-        Profile::Exponential => student(1, random),
-        Profile::Matern32 => student(3, random),
-        Profile::Matern52 => student(5, random),
-        // 1 / (1 + r²) is the transform of exp(-|ω|) / 2.
-        Profile::Cauchy => {
-            let sign = if random.bits() & 1 == 0 { 1.0 } else { -1.0 };
-            -sign * random.uniform().ln()
-        }
-        Profile::RationalQuadratic { .. } => return None,
-    })
+fn unknown(kernel: String) -> Error {
+    let allowed = "random features take products over columns whose spectral densities are known: use landmarks instead";
+    Error::parameter("kernel of the conditional mean embedding", kernel, allowed)
 }

@@ -1,6 +1,6 @@
 //! Conditional mean embeddings by preconditioned conjugate gradients over all reference rows, without a matrix of them in memory.
 //!
-//! The system of a coalition is `A = D^½ K_S D^½ + η I`, whose least eigenvalue is at least η, so a solution that leaves the residual r
+//! The system of a set S of blocks is `A = D^½ K_S D^½ + η I`, whose least eigenvalue is at least η, so a solution that leaves the residual r
 //! is off by no more than ‖r‖ / η. The residual is computed anew when the iteration says that it is short enough.
 
 use std::sync::atomic::AtomicBool;
@@ -10,27 +10,33 @@ use rayon::prelude::*;
 use super::tiles::{Tiles, blocks};
 use super::{ConjugateGradients, Learnt};
 use crate::error::{Error, Result};
-use crate::kernel::Columns;
 use crate::linalg::block::{BlockGradients, lengths};
 use crate::linalg::sequential;
-use crate::simd::Isa;
+use crate::stop;
 use crate::table::Table;
 
 /// How often an iteration starts again from a residual that was computed anew and found too long: rounding cannot be iterated away.
 const RESTARTS: usize = 3;
 
 /// Conditional mean embeddings that are solved for by iteration.
-pub(crate) struct IterativeMean {
+pub(crate) struct IterativeMeans {
     pub(crate) learnt: Learnt,
     settings: ConjugateGradients,
     landmarks: Table,
     /// The square roots of the reference rows' weights.
     roots: Vec<f64>,
-    /// By factor: between each reference row and itself.
-    diagonals: Vec<Vec<f64>>,
 }
 
-/// Solutions of one coalition's system.
+/// What systems are solved for.
+#[derive(Clone, Copy)]
+pub(crate) enum RightSides<'r> {
+    /// `D^½ k_S(x)` for each row x of a table: the solutions are the weights of the reference rows at x.
+    Kernel(&'r Table),
+    /// Numbers that do not depend on S, right sides × reference rows.
+    Numbers(&'r [f64]),
+}
+
+/// Solutions of one system.
 pub(crate) struct Solved {
     /// Right sides × reference rows, all right sides next to one another. Times the roots of the rows' weights they are weights of the rows.
     pub(crate) solution: Vec<f64>,
@@ -40,9 +46,9 @@ pub(crate) struct Solved {
     pub(crate) errors: Vec<f64>,
 }
 
-/// A coalition on its way.
+/// The system of a set of blocks on its way.
 struct Run<'c> {
-    present: &'c [bool],
+    given: &'c [bool],
     right: Vec<f64>,
     gradients: BlockGradients,
     preconditioner: Option<Nystrom>,
@@ -51,8 +57,8 @@ struct Run<'c> {
     errors: Option<Vec<f64>>,
 }
 
-impl IterativeMean {
-    /// Prepares embeddings given any players. Cost O(players · n) for n reference rows.
+impl IterativeMeans {
+    /// Prepares embeddings given any of several blocks. Cost O(n) for n reference rows.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a tolerance that is not between 0 and 1, or no iterations.
@@ -63,19 +69,9 @@ impl IterativeMean {
         if settings.iterations == 0 {
             return Err(Error::parameter("iterations", 0, "at least 1"));
         }
-        let product = learnt.product()?;
-        let rows = &learnt.rows;
-        let itself = |k: usize, i: usize| {
-            let mut out = [0.0];
-            let own = Columns::new(rows.column_major(), rows.rows(), i, 1);
-            product.factor(Isa::detect(), k, own, &rows.row(i), &mut out);
-            out[0]
-        };
-        let diagonals =
-            (0..product.players.len()).map(|k| (0..rows.rows()).map(|i| itself(k, i)).collect()).collect();
         let roots = learnt.weights.iter().map(|w| w.sqrt()).collect();
         let landmarks = learnt.landmarks(settings.landmarks, seed);
-        Ok(Self { learnt, settings, landmarks, roots, diagonals })
+        Ok(Self { learnt, settings, landmarks, roots })
     }
 
     /// In words.
@@ -91,27 +87,24 @@ impl IterativeMean {
         &self.roots
     }
 
-    /// Numbers that [`solve`](Self::solve) keeps for each coalition with so many right sides.
+    /// Numbers that [`solve`](Self::solve) keeps for each system with so many right sides.
     pub(crate) fn numbers(&self, count: usize) -> usize {
         (5 * count + self.landmarks.rows()) * self.roots.len()
     }
 
-    /// For each coalition what its system is solved for, to have the weights of the reference rows at each row of `x`: `D^½ k_S(x)`,
-    /// rows of `x` × reference rows.
-    pub(crate) fn right(
-        &self,
-        x: &Table,
-        coalitions: &[&[bool]],
-        stop: &AtomicBool,
-    ) -> Result<Vec<Vec<f64>>> {
-        let product = self.learnt.product()?;
-        let tiles = Tiles { product: &product, u: x, v: &self.learnt.rows, coalitions, present: true };
-        let mut all = tiles.whole(stop)?;
+    /// For each set of blocks what its system is solved for, right sides × reference rows.
+    fn right(&self, right: RightSides<'_>, sets: &[&[bool]], stop: &AtomicBool) -> Result<Vec<Vec<f64>>> {
+        let x = match right {
+            RightSides::Kernel(x) => x,
+            RightSides::Numbers(numbers) => return Ok(vec![numbers.to_vec(); sets.len()]),
+        };
+        let products = &self.learnt.kernel.given(sets);
+        let mut all = Tiles { products, u: x, v: &self.learnt.rows }.whole(stop)?;
         all.iter_mut().for_each(|block| scale_rows(block, &self.roots));
         Ok(all)
     }
 
-    /// Solves the systems of a batch of coalitions for what `right` says of each, in steps that go over the pairs of reference
+    /// Solves the systems of a batch of sets of blocks for what `right` says of each, in steps that go over the pairs of reference
     /// rows once for all. A product of factors is off by at most `units` roundings.
     ///
     /// # Errors
@@ -119,14 +112,14 @@ impl IterativeMean {
     /// [`Error::Interrupted`].
     pub(crate) fn solve(
         &self,
-        coalitions: &[&[bool]],
-        right: impl Fn(&[&[bool]]) -> Result<Vec<Vec<f64>>>,
+        sets: &[&[bool]],
+        right: RightSides<'_>,
         units: f64,
         stop: &AtomicBool,
     ) -> Result<Vec<Solved>> {
-        let mut runs = self.start(coalitions, right(coalitions)?, stop)?;
+        let mut runs = self.start(sets, self.right(right, sets, stop)?, stop)?;
         for step in 0.. {
-            self.check(&mut runs, &right, units, stop)?;
+            self.check(&mut runs, right, units, stop)?;
             let mut open: Vec<&mut Run<'_>> = runs.iter_mut().filter(|run| run.errors.is_none()).collect();
             if open.is_empty() {
                 break;
@@ -141,11 +134,12 @@ impl IterativeMean {
                     remedy: "raise the ridge or the tolerance, or take more landmarks or iterations",
                 });
             }
-            let present: Vec<&[bool]> = open.iter().map(|run| run.present).collect();
+            let given: Vec<&[bool]> = open.iter().map(|run| run.given).collect();
             let (directions, images): (Vec<&[f64]>, Vec<&mut Vec<f64>>) =
                 open.iter_mut().map(|run| run.gradients.directions()).unzip();
-            self.multiply(&present, &directions, images, stop)?;
-            let defined: Vec<bool> = open.par_iter_mut().map(|run| run.advance()).collect();
+            self.multiply(&given, &directions, images, stop)?;
+            let defined: Vec<bool> =
+                open.par_iter_mut().map(|run| run.advance(stop)).collect::<Result<_>>()?;
             if defined.contains(&false) {
                 let what = "kernel matrix of the conditional mean embedding";
                 let (size, jitter) = (self.roots.len(), self.learnt.ridge);
@@ -158,31 +152,31 @@ impl IterativeMean {
     /// The runs at their start.
     fn start<'c>(
         &self,
-        coalitions: &[&'c [bool]],
+        sets: &[&'c [bool]],
         rights: Vec<Vec<f64>>,
         stop: &AtomicBool,
     ) -> Result<Vec<Run<'c>>> {
         let n = self.roots.len();
-        let preconditioners = self.preconditioners(coalitions, stop)?;
-        let all: Vec<_> = coalitions.iter().zip(rights).zip(preconditioners).collect();
-        let run = |((present, block), preconditioner): ((&&'c [bool], Vec<f64>), Option<Nystrom>)| {
+        let preconditioners = self.preconditioners(sets, stop)?;
+        let all: Vec<_> = sets.iter().zip(rights).zip(preconditioners).collect();
+        let run = |((given, block), preconditioner): ((&&'c [bool], Vec<f64>), Option<Nystrom>)| {
             let count = block.len() / n;
             let right = lengths(&block, count);
             // Half of what is allowed, so that rounding of the residual, which is computed anew in the end, has room.
             let targets =
                 right.iter().map(|l| 0.5 * self.settings.tolerance * self.learnt.ridge * l).collect();
-            let gradients =
-                BlockGradients::new(block, targets, |b, count| precondition(&preconditioner, b, count));
-            Run { present, right, gradients, preconditioner, restarts: 0, errors: None }
+            let first = |b, count| precondition(&preconditioner, b, count, stop);
+            let gradients = BlockGradients::new(block, targets, first)?;
+            Ok(Run { given, right, gradients, preconditioner, restarts: 0, errors: None })
         };
-        Ok(all.into_par_iter().map(run).collect())
+        all.into_par_iter().map(run).collect()
     }
 
     /// Computes the residuals of the runs that seem to be done, and bounds on their errors; starts again where they are too large.
     fn check(
         &self,
         runs: &mut [Run<'_>],
-        right: &impl Fn(&[&[bool]]) -> Result<Vec<Vec<f64>>>,
+        right: RightSides<'_>,
         units: f64,
         stop: &AtomicBool,
     ) -> Result<()> {
@@ -191,20 +185,21 @@ impl IterativeMean {
         if done.is_empty() {
             return Ok(());
         }
-        let present: Vec<&[bool]> = done.iter().map(|run| run.present).collect();
+        let given: Vec<&[bool]> = done.iter().map(|run| run.given).collect();
         let mut images = vec![Vec::new(); done.len()];
         let solutions: Vec<&[f64]> = done.iter().map(|run| run.gradients.solution()).collect();
-        self.multiply(&present, &solutions, images.iter_mut().collect(), stop)?;
-        for ((run, image), mut residual) in done.iter_mut().zip(images).zip(right(&present)?) {
+        self.multiply(&given, &solutions, images.iter_mut().collect(), stop)?;
+        for ((run, image), mut residual) in done.iter_mut().zip(images).zip(self.right(right, &given, stop)?)
+        {
             residual.iter_mut().zip(&image).for_each(|(r, i)| *r -= i);
             let left = lengths(&residual, run.right.len());
             let allowed = |length: &f64| self.settings.tolerance * self.learnt.ridge * length;
             if left.iter().zip(&run.right).all(|(left, right)| *left <= allowed(right)) {
-                run.errors = Some(self.errors(run, &left, units));
+                run.errors = Some(self.errors(run, right, &left, units));
             } else {
                 run.restarts += 1;
                 let preconditioner = &run.preconditioner;
-                run.gradients.restart(residual, |b, count| precondition(preconditioner, b, count));
+                run.gradients.restart(residual, |b, count| precondition(preconditioner, b, count, stop))?;
             }
         }
         Ok(())
@@ -212,12 +207,17 @@ impl IterativeMean {
 
     /// Bounds on the lengths of the solutions' errors, from the lengths of their computed residuals: these are off by the rounding of sums
     /// of n products whose sizes make a matrix no larger than its trace, and of the right side.
-    fn errors(&self, run: &Run<'_>, left: &[f64], units: f64) -> Vec<f64> {
+    fn errors(&self, run: &Run<'_>, right: RightSides<'_>, left: &[f64], units: f64) -> Vec<f64> {
         let (n, u, ridge) = (self.roots.len(), f64::EPSILON / 2.0, self.learnt.ridge);
         let terms = 1.1 * n as f64 + units + 8.0;
-        let size = self.trace(run.present) + ridge;
+        let trace = self.trace(run.given);
+        let size = trace + ridge;
         let found = lengths(run.gradients.solution(), run.right.len());
-        let numbers = left.iter().zip(&run.right).zip(found);
+        let reach = match right {
+            RightSides::Kernel(x) => self.learnt.kernel.reach(run.given, trace, x),
+            RightSides::Numbers(_) => None,
+        };
+        let numbers = left.iter().zip(reach.as_ref().unwrap_or(&run.right)).zip(found);
         numbers
             .map(|((left, right), found)| {
                 (left * (1.0 + terms * u) + u * (terms * size * found + (units + 4.0) * right)) / ridge
@@ -226,39 +226,35 @@ impl IterativeMean {
     }
 
     /// The trace of `D^½ K_S D^½`.
-    fn trace(&self, present: &[bool]) -> f64 {
-        let players: Vec<usize> = self.learnt.product().map_or(Vec::new(), |product| product.players.clone());
-        let own: Vec<&Vec<f64>> =
-            self.diagonals.iter().zip(players).filter(|(_, p)| present[*p]).map(|(d, _)| d).collect();
-        let row = |(i, w): (usize, &f64)| w * own.iter().map(|d| d[i].abs()).product::<f64>();
-        self.learnt.weights.iter().enumerate().map(row).sum()
+    pub(crate) fn trace(&self, given: &[bool]) -> f64 {
+        let Learnt { rows, weights, kernel, .. } = &self.learnt;
+        kernel.given(&[given]).diagonal(0, rows).zip(weights).map(|(k, w)| w * k.abs()).sum()
     }
 
-    /// `D^½ K_S D^½ b + η b` for each coalition's block.
+    /// `D^½ K_S D^½ b + η b` for each set's block of vectors.
     fn multiply(
         &self,
-        coalitions: &[&[bool]],
+        sets: &[&[bool]],
         from: &[&[f64]],
         mut to: Vec<&mut Vec<f64>>,
         stop: &AtomicBool,
     ) -> Result<()> {
         let n = self.roots.len();
-        let product = self.learnt.product()?;
-        let rows = &self.learnt.rows;
+        let (products, rows) = (&self.learnt.kernel.given(sets), &self.learnt.rows);
         let widths: Vec<usize> = from.iter().map(|block| block.len() / n).collect();
         for (to, from) in to.iter_mut().zip(from) {
             to.clear();
             to.resize(from.len(), 0.0);
         }
-        let tiles = Tiles { product: &product, u: rows, v: rows, coalitions, present: true };
+        let tiles = Tiles { products, u: rows, v: rows };
         tiles.visit(stop, blocks(&mut to, |c| widths[c]), |own, tile| {
-            let width = widths[tile.coalition];
+            let width = widths[tile.product];
             let roots = &self.roots[tile.u.clone()];
-            for column in tile.products.chunks_exact_mut(tile.u.len()) {
+            for column in tile.numbers.chunks_exact_mut(tile.u.len()) {
                 column.iter_mut().zip(roots).for_each(|(k, root)| *k *= root);
             }
-            let from = &from[tile.coalition][tile.u.start * width..tile.u.end * width];
-            sequential::add_product(own[tile.coalition], from, tile.products, width);
+            let from = &from[tile.product][tile.u.start * width..tile.u.end * width];
+            sequential::add_product(own[tile.product], from, tile.numbers, width);
         })?;
         to.par_iter_mut().zip(from).zip(&widths).for_each(|((to, from), width)| {
             let rows = to.chunks_exact_mut(*width).zip(from.chunks_exact(*width)).zip(&self.roots);
@@ -269,25 +265,25 @@ impl IterativeMean {
         Ok(())
     }
 
-    /// Nyström's approximation of each coalition's system; none without landmarks.
-    fn preconditioners(&self, coalitions: &[&[bool]], stop: &AtomicBool) -> Result<Vec<Option<Nystrom>>> {
-        let (u, coalitions) = (&self.landmarks, coalitions);
+    /// Nyström's approximation of each set's system; none without landmarks.
+    fn preconditioners(&self, sets: &[&[bool]], stop: &AtomicBool) -> Result<Vec<Option<Nystrom>>> {
+        let u = &self.landmarks;
         if u.rows() == 0 {
-            return Ok(coalitions.iter().map(|_| None).collect());
+            return Ok(sets.iter().map(|_| None).collect());
         }
-        let product = self.learnt.product()?;
-        let cross = Tiles { product: &product, u, v: &self.learnt.rows, coalitions, present: true };
+        let products = &self.learnt.kernel.given(sets);
+        let cross = Tiles { products, u, v: &self.learnt.rows };
         let among = Tiles { v: u, ..cross };
         let both: Vec<_> = among.whole(stop)?.into_iter().zip(cross.whole(stop)?).collect();
-        let of = |(among, cross)| Nystrom::new(among, cross, &self.roots, self.learnt.ridge);
-        Ok(both.into_par_iter().map(of).collect())
+        let of = |(among, cross)| Nystrom::new(among, cross, &self.roots, self.learnt.ridge, stop);
+        both.into_par_iter().map(of).collect()
     }
 }
 
 impl Run<'_> {
-    fn advance(&mut self) -> bool {
+    fn advance(&mut self, stop: &AtomicBool) -> Result<bool> {
         let preconditioner = &self.preconditioner;
-        self.gradients.advance(|b, count| precondition(preconditioner, b, count))
+        self.gradients.advance(|b, count| precondition(preconditioner, b, count, stop), stop)
     }
 
     fn finish(self) -> Solved {
@@ -307,44 +303,78 @@ struct Nystrom {
 
 impl Nystrom {
     /// None if the kernel between landmarks is not positive definite even with a little on its diagonal; nothing is lost but steps.
-    fn new(among: Vec<f64>, mut features: Vec<f64>, roots: &[f64], ridge: f64) -> Option<Self> {
+    fn new(
+        among: Vec<f64>,
+        mut features: Vec<f64>,
+        roots: &[f64],
+        ridge: f64,
+        stop: &AtomicBool,
+    ) -> Result<Option<Self>> {
         let m = features.len() / roots.len();
         let mean = (0..m).map(|i| among[i * m + i]).sum::<f64>() / m as f64;
         let whitening = [1e-10, 1e-8, 1e-6].iter().find_map(|jitter| {
             let mut whitening = among.clone();
             (0..m).for_each(|i| whitening[i * m + i] += jitter * mean);
             sequential::cholesky_in_place(&mut whitening, m).then_some(whitening)
+        });
+        let Some(whitening) = whitening else { return Ok(None) };
+        stop::in_parts(roots.len(), m * m, stop, |part| {
+            sequential::solve_lower_in_place(&whitening, m, &mut features[part.start * m..part.end * m]);
         })?;
-        sequential::solve_lower_in_place(&whitening, m, &mut features);
         scale_rows(&mut features, roots);
         let mut lower = whitening;
         lower.fill(0.0);
-        sequential::add_outer_product(&mut lower, &features, &features, m);
+        stop::in_parts(roots.len(), m * m, stop, |part| {
+            let features = &features[part.start * m..part.end * m];
+            sequential::add_outer_product(&mut lower, features, features, m);
+        })?;
         (0..m).for_each(|i| lower[i * m + i] += ridge);
-        sequential::cholesky_in_place(&mut lower, m).then_some(Self { features, lower })
+        Ok(sequential::cholesky_in_place(&mut lower, m).then_some(Self { features, lower }))
     }
 
     /// `b - Φᵀ (Φ Φᵀ + η I)⁻¹ Φ b`, for `count` vectors.
-    fn apply(&self, mut block: Vec<f64>, count: usize) -> Vec<f64> {
+    fn apply(&self, mut block: Vec<f64>, count: usize, stop: &AtomicBool) -> Result<Vec<f64>> {
         let m = (self.lower.len() as f64).sqrt() as usize;
+        let n = block.len() / count;
         let mut inner = vec![0.0; m * count];
-        sequential::add_outer_product(&mut inner, &self.features, &block, m);
+        stop::in_parts(n, m * count, stop, |part| {
+            let features = &self.features[part.start * m..part.end * m];
+            sequential::add_outer_product(
+                &mut inner,
+                features,
+                &block[part.start * count..part.end * count],
+                m,
+            );
+        })?;
         sequential::solve_in_place(&self.lower, m, &mut inner);
         let inner: Vec<f64> = (0..m * count).map(|t| -inner[t / count + t % count * m]).collect();
-        sequential::add_product(&mut block, &inner, &self.features, count);
-        block
+        stop::in_parts(n, m * count, stop, |part| {
+            let features = &self.features[part.start * m..part.end * m];
+            sequential::add_product(
+                &mut block[part.start * count..part.end * count],
+                &inner,
+                features,
+                count,
+            );
+        })?;
+        Ok(block)
     }
 }
 
-fn precondition(preconditioner: &Option<Nystrom>, block: Vec<f64>, count: usize) -> Vec<f64> {
+fn precondition(
+    preconditioner: &Option<Nystrom>,
+    block: Vec<f64>,
+    count: usize,
+    stop: &AtomicBool,
+) -> Result<Vec<f64>> {
     match preconditioner {
-        Some(nystrom) if count > 0 => nystrom.apply(block, count),
-        _ => block,
+        Some(nystrom) if count > 0 => nystrom.apply(block, count, stop),
+        _ => Ok(block),
     }
 }
 
 /// Multiplies the numbers of each row by its scale.
-fn scale_rows(block: &mut [f64], scales: &[f64]) {
+pub(super) fn scale_rows(block: &mut [f64], scales: &[f64]) {
     let width = block.len() / scales.len().max(1);
     for (row, scale) in block.chunks_exact_mut(width.max(1)).zip(scales) {
         row.iter_mut().for_each(|v| *v *= scale);

@@ -1,162 +1,67 @@
 //! Conditional mean embeddings: what the rest of a row is like, given some of its columns.
 //!
-//! From reference rows `x_b` with weights `w_b` and a product kernel with one factor a player, the embedding of the rest of a
-//! row given the players S at `x` is the weighted sum of the reference rows with the weights
+//! From reference rows `x_b` with weights `w_b` and a kernel `k_S` of the columns S that are given, the embedding of the rest of a
+//! row at `x` is the weighted sum of the reference rows with the weights
 //! `(K_S + η diag(1/w))⁻¹ k_S(x)`: a ridge regression on `x_S` whose targets are whole rows. With equal weights the ridge is `n η`.
-//! They are computed as `D^½ (D^½ K_S D^½ + η I)⁻¹ D^½ k_S(x)` with `D = diag(w)`, which small weights do not upset.
+//! They are computed as `D^½ (D^½ K_S D^½ + η I)⁻¹ D^½ k_S(x)` with `D = diag(w)`, which small weights do not upset. Given nothing, they are
+//! the weights of the reference rows: the mean embedding.
 //! Source: Song, Huang, Smola and Fukumizu 2009; Chau, Hu, Gonzalez and Sejdinovic 2022 (RKHS-SHAP), §3.
+//!
+//! [`ConditionalMean`] is for one set of columns, [`ConditionalMeans`] for any of several blocks of columns.
+//!
+//! ```
+//! use riesz::embedding::{ConditionalMean, Conditioning};
+//! use riesz::Table;
+//! use std::sync::atomic::AtomicBool;
+//!
+//! // E[sin y | x] where y = x + noise, from 200 rows.
+//! let x: Vec<[f64; 1]> = (0..200).map(|i| [f64::from(i) / 50.0]).collect();
+//! let y: Vec<[f64; 1]> = (0..200).map(|i| [x[i][0] + 0.1 * (i as f64 * 7.3).sin()]).collect();
+//! let (given, target) = (Table::from_rows(&x)?, Table::from_rows(&y)?);
+//! let stop = AtomicBool::new(false);
+//! let mean = ConditionalMean::fit(&given, None, Some(&target), &Conditioning::default(), &stop)?;
+//! let weights = mean.weights(&Table::from_rows(&[[1.5]])?, &stop)?;
+//! let found: f64 = (0..200).map(|i| weights.matrix[(i, 0)] * y[i][0].sin()).sum();
+//! assert!((found - 1.5_f64.sin()).abs() < 0.01);
+//! # Ok::<(), riesz::Error>(())
+//! ```
 
 mod factored;
 mod features;
 mod iterative;
-mod memory;
+mod kernel;
 mod ridge;
+mod settings;
 mod tiles;
 
-use serde::{Deserialize, Serialize};
+use std::sync::atomic::AtomicBool;
 
 use crate::error::{Error, Result};
-use crate::kernel::products::PlayerProduct;
-use crate::kernel::{
-    Categorical, Factor, Kernel, Lengthscale, Profile, Stationary, Structure, Term, Units, lengthscales,
-};
-use crate::linalg::dot;
+use crate::kernel::Kernel;
+use crate::linalg::{Matrix, dot};
 use crate::random::Random;
-use crate::table::{ColumnKind, Groups, Table};
-pub(crate) use factored::{ConditionalMean, System, between, multiply, products, split};
-pub(crate) use iterative::{IterativeMean, Solved};
+use crate::table::Table;
+pub(crate) use factored::{Asked, FactoredMeans, System};
+pub(crate) use iterative::{IterativeMeans, RightSides, Solved};
+pub(crate) use kernel::{BlockKernel, Products, kept, multiply, split};
+pub use ridge::leave_one_out;
+pub use settings::{Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Ridge};
 pub(crate) use tiles::{Tiles, blocks};
-
-/// How much a conditional mean embedding is smoothed.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ridge {
-    /// A given η > 0. It is multiplied by the number of reference rows.
-    Fixed(f64),
-    /// The η of a grid from 1e-6 to 1 that predicts left-out reference rows best, over coalitions of all sizes.
-    #[default]
-    CrossValidated,
-}
-
-/// What conditional distributions are learnt through.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Approximation {
-    /// All reference rows, by a factorisation: O(n³) for each coalition, and n² numbers for each player and thread.
-    #[default]
-    Exact,
-    /// All reference rows, by iteration: O(n² r) a step for r rows explained, and n · r numbers for each coalition of a batch.
-    ConjugateGradients(ConjugateGradients),
-    /// The projection on so many of the reference rows, drawn at random (Nyström): O(n m²).
-    Landmarks(usize),
-    /// So many random Fourier features: O(n m²).
-    RandomFeatures(usize),
-}
-
-/// Preconditioned block conjugate gradients: the way to use more reference rows than fit into memory as matrices.
-///
-/// The right sides of all rows explained share their search directions, and the coalitions of a batch share the kernel's factors, which
-/// are computed tile by tile in each step and not kept. The preconditioner is Nyström's. Sources: Rudi, Carratino and Rosasco 2017 (the
-/// preconditioner); O'Leary 1980, Ji and Li 2017 (blocks).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct ConjugateGradients {
-    /// How far the weights of reference rows may be off, relative to what they are computed from: between 0 and 1. What is left of the
-    /// residual becomes part of each value's error bound.
-    pub tolerance: f64,
-    /// Reference rows that the preconditioner is made of; none without one. It decides how many steps are taken, and no value.
-    pub landmarks: usize,
-    /// Steps after which a coalition is given up.
-    pub iterations: usize,
-}
-
-impl Default for ConjugateGradients {
-    /// A relative error of 1e-6, 500 landmarks, 500 steps.
-    fn default() -> Self {
-        Self { tolerance: 1e-6, landmarks: 500, iterations: 500 }
-    }
-}
-
-/// How conditional distributions are learnt from reference rows.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Conditioning {
-    /// How much they are smoothed.
-    pub ridge: Ridge,
-    /// The kernel that says how alike rows are in what is conditioned on, one product of factors: by default the model's own
-    /// if it is one bounded product over all columns, else a Gaussian with each column's median length scale.
-    pub kernel: Option<Kernel>,
-    /// What they are learnt through.
-    pub approximation: Approximation,
-    /// Whether what is predicted is shrunk towards its mean over the reference (default), so that a model that says the same everywhere gives
-    /// nobody any value. The weights of reference rows sum to less than 1, and as published what is predicted is shrunk towards
-    /// the model's intercept.
-    pub centred: bool,
-    /// Seed of landmarks, features, and of the sample that the ridge is chosen on.
-    pub seed: u64,
-    /// Bytes of memory that may be taken: what would take more is refused beforehand, with [`Error::Memory`]. `None`, the
-    /// default, for no limit.
-    pub memory: Option<u64>,
-}
-
-impl Default for Conditioning {
-    fn default() -> Self {
-        let (ridge, approximation) = (Ridge::default(), Approximation::default());
-        Self { ridge, kernel: None, approximation, centred: true, seed: 0, memory: None }
-    }
-}
-
-impl Conditioning {
-    /// With a given ridge.
-    pub fn with_ridge(ridge: f64) -> Self {
-        Self { ridge: Ridge::Fixed(ridge), ..Self::default() }
-    }
-}
 
 /// What all forms of conditional mean embeddings are learnt from.
 pub(crate) struct Learnt {
     pub(crate) rows: Table,
-    /// Positive; their sum is 1.
+    /// Not negative; their sum is 1.
     pub(crate) weights: Vec<f64>,
     /// Says how alike rows are in what is conditioned on.
-    pub(crate) kernel: Kernel,
-    pub(crate) groups: Groups,
+    pub(crate) kernel: BlockKernel,
+    /// Blocks of columns, any of which may be given.
+    pub(crate) blocks: usize,
     /// η.
     pub(crate) ridge: f64,
 }
 
 impl Learnt {
-    /// Checks the kernel, and chooses the ridge where none is given. The weights are positive and sum to 1.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] for a ridge that is not positive, or a kernel that is a sum; [`Error::NotProduct`] for one that ties
-    /// players together; [`Error::Memory`].
-    pub(crate) fn new(
-        rows: Table,
-        weights: Vec<f64>,
-        kernel: Kernel,
-        groups: &Groups,
-        conditioning: &Conditioning,
-    ) -> Result<Self> {
-        kernel.validate(rows.width())?;
-        conditioning.check_memory(rows.rows(), groups.players().len(), 0.0)?;
-        let products = product(&kernel, &rows, groups)?;
-        let ridge = match conditioning.ridge {
-            Ridge::Fixed(value) if value.is_finite() && value > 0.0 => value,
-            Ridge::Fixed(value) => return Err(Error::parameter("ridge", value, "it is a positive number")),
-            Ridge::CrossValidated => {
-                let (chosen, own) = ridge::rows(&rows, &weights, conditioning.seed);
-                let chosen = rows.select_rows(&chosen);
-                let factors = factored::factors(&products, groups, &chosen, &chosen);
-                ridge::choose(&factors, &own, conditioning.seed)?
-            }
-        };
-        Ok(Self { rows, weights, kernel, groups: groups.clone(), ridge })
-    }
-
-    /// The one product that the kernel is.
-    pub(crate) fn product(&self) -> Result<PlayerProduct<'_>> {
-        product(&self.kernel, &self.rows, &self.groups)
-    }
-
     /// Some of the reference rows, drawn at random.
     fn landmarks(&self, count: usize, seed: u64) -> Table {
         let mut order: Vec<usize> = (0..self.rows.rows()).collect();
@@ -171,46 +76,303 @@ impl Learnt {
     }
 }
 
-/// The one product that the kernel is.
-fn product<'k>(kernel: &'k Kernel, rows: &Table, groups: &Groups) -> Result<PlayerProduct<'k>> {
-    let mut products = kernel.products(rows.columns(), groups)?;
-    match (products.pop(), products.is_empty()) {
-        (Some(product), true) if product.scale == 1.0 => Ok(product),
-        _ => Err(Error::parameter(
-            "kernel of the conditional mean embedding",
-            kernel.formula(),
-            "it is one product of factors, of scale 1; leave it out for a Gaussian with the columns' median length scales",
-        )),
+/// Weights of the reference rows, at some rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weights {
+    /// Reference rows × rows.
+    pub matrix: Matrix,
+    /// For each row a bound on the length of the error of its weights: of rounding, and of what conjugate gradients left open; not of what
+    /// landmarks or random features leave out.
+    pub error: Vec<f64>,
+}
+
+/// Conditional mean embeddings of whole rows given any of some blocks of columns, which share what they can: where the kernel is a product
+/// over the blocks, its factors.
+pub struct ConditionalMeans {
+    pub(crate) solver: Solver,
+    centred: bool,
+}
+
+/// How the weights are found.
+pub(crate) enum Solver {
+    Factored(FactoredMeans),
+    Iterative(IterativeMeans),
+}
+
+impl ConditionalMeans {
+    /// Learns from reference rows with weights (by default equal; they are normalised), given any of `blocks`, lists of columns of `rows` that
+    /// have none in common. Cost O(blocks · n²) for n rows, nothing for landmarks, features and conjugate gradients, and that of
+    /// choosing a ridge where none is given: O(400³).
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for settings out of range, blocks that share columns or have others than those of the table, a kernel that is
+    /// given as a sum, or weights that are negative or all 0; [`Error::Shape`] unless there is a weight a row; [`Error::TooFew`] without rows;
+    /// [`Error::Memory`]; [`Error::Interrupted`] soon after `stop` becomes true.
+    pub fn fit(
+        rows: &Table,
+        weights: Option<&[f64]>,
+        blocks: &[Vec<usize>],
+        conditioning: &Conditioning,
+        stop: &AtomicBool,
+    ) -> Result<Self> {
+        let mut columns: Vec<usize> = blocks.concat();
+        columns.sort_unstable();
+        if columns.windows(2).any(|pair| pair[0] == pair[1]) || columns.iter().any(|&j| j >= rows.width()) {
+            let allowed =
+                format!("each is one of the table's {} columns, from 0, in one block", rows.width());
+            return Err(Error::parameter("blocks of columns", format!("{blocks:?}"), allowed));
+        }
+        let weights = normalised(weights, rows.rows(), "reference")?;
+        conditioning.check_memory("conditional mean embeddings", rows.rows(), blocks.len(), 0.0)?;
+        let kernel = conditioning.kernel.kernel(None, rows)?;
+        Self::learn(rows.clone(), weights, blocks, &kernel, conditioning, stop)
+    }
+
+    /// As [`fit`](Self::fit) for weights that are normalised, with the kernel that the settings mean.
+    pub(crate) fn learn(
+        rows: Table,
+        weights: Vec<f64>,
+        blocks: &[Vec<usize>],
+        kernel: &Kernel,
+        conditioning: &Conditioning,
+        stop: &AtomicBool,
+    ) -> Result<Self> {
+        let one = matches!(kernel.terms.as_slice(), [term] if term.scale == 1.0);
+        if matches!(conditioning.kernel, ConditioningKernel::Given(_)) && !one {
+            return Err(Error::parameter(
+                "kernel of the conditional mean embedding",
+                kernel.formula(),
+                "it is one product of factors, of scale 1; leave it out for a Gaussian with the columns' median length scales",
+            ));
+        }
+        let kernel = BlockKernel::new(kernel, rows.columns(), blocks);
+        let ridge = match conditioning.ridge {
+            Ridge::Fixed(ridge) => ridge,
+            Ridge::CrossValidated => {
+                ridge::of_sets(&rows, &weights, &kernel, blocks.len(), conditioning.seed, stop)?
+            }
+        };
+        Self::new(Learnt { rows, weights, kernel, blocks: blocks.len(), ridge }, conditioning, stop)
+    }
+
+    fn new(learnt: Learnt, conditioning: &Conditioning, stop: &AtomicBool) -> Result<Self> {
+        let Conditioning { approximation, seed, centred, .. } = *conditioning;
+        if !(learnt.ridge.is_finite() && learnt.ridge > 0.0) {
+            return Err(Error::parameter("ridge", learnt.ridge, "it is a positive number"));
+        }
+        let solver = match approximation {
+            Approximation::ConjugateGradients(settings) => {
+                Solver::Iterative(IterativeMeans::new(learnt, settings, seed)?)
+            }
+            _ => Solver::Factored(FactoredMeans::new(learnt, approximation, seed, stop)?),
+        };
+        Ok(Self { solver, centred })
+    }
+
+    pub(crate) fn learnt(&self) -> &Learnt {
+        match &self.solver {
+            Solver::Factored(means) => &means.learnt,
+            Solver::Iterative(means) => &means.learnt,
+        }
+    }
+
+    /// η, as given or chosen.
+    pub fn ridge(&self) -> f64 {
+        self.learnt().ridge
+    }
+
+    /// The kernel of what is given where all blocks are.
+    pub fn kernel(&self) -> &Kernel {
+        self.learnt().kernel.whole()
+    }
+
+    /// In words.
+    pub(crate) fn approximation(&self) -> String {
+        match &self.solver {
+            Solver::Factored(means) => means.approximation(),
+            Solver::Iterative(means) => means.approximation(),
+        }
+    }
+
+    /// The weights of the reference rows given those blocks that `given` says, at each row of `x`, whose columns are matched by name; those
+    /// that are not given are not looked at. Cost O(n³) and O(n²) a row, for landmarks and features O(n m²) and O(n m), for conjugate gradients
+    /// O(n²) a row and step. The sum over rows b of weights times `f(x_b)` estimates the mean of f.
+    ///
+    /// # Errors
+    /// Those of [`Table::conform`]; [`Error::Shape`] unless `given` has a word a block; [`Error::NotPositiveDefinite`] for a ridge that is too
+    /// small; [`Error::NotConverged`] for conjugate gradients; [`Error::Interrupted`] soon after `stop` becomes true.
+    pub fn weights(&self, given: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
+        if given.len() != self.learnt().blocks {
+            return Err(Error::Shape {
+                what: "the list of what is given".into(),
+                unit: "words",
+                expected: self.learnt().blocks,
+                found: given.len(),
+                why: "one a block of columns".into(),
+            });
+        }
+        let mut system = System::default();
+        if let Solver::Factored(means) = &self.solver {
+            means.prepare(given, &mut system, stop)?;
+        }
+        self.weights_by(&system, given, x, stop)
+    }
+
+    /// The weights from the system of what is given, which the solver has prepared if it factors systems.
+    fn weights_by(&self, system: &System, given: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
+        let Learnt { rows, weights, kernel, .. } = self.learnt();
+        let x = x.conform(rows.columns())?;
+        let (n, count, u) = (rows.rows(), x.rows(), f64::EPSILON / 2.0);
+        if !given.contains(&true) {
+            let all = weights.iter().flat_map(|w| std::iter::repeat_n(*w, count)).collect();
+            return Ok(Weights { matrix: Matrix::from_row_major(n, count, all), error: vec![0.0; count] });
+        }
+        let units = kernel.units(rows.width());
+        let largest = weights.iter().copied().fold(0.0, f64::max).sqrt();
+        let (mut matrix, mut error) = match &self.solver {
+            Solver::Factored(means) => {
+                let mut solved = vec![0.0; means.size() * count];
+                let asked = means.ask(x, stop)?;
+                let right = means.right(&asked, given, system, &mut solved, stop)?;
+                means.solve(system, &mut solved, stop)?;
+                let lengths = solved.chunks_exact(means.size()).map(|s| dot(s, s).sqrt());
+                let stretch = largest * means.stretch(system);
+                let off = lengths.zip(right).map(|(length, right)| {
+                    let summing = (means.size() + 4) as f64 * u * length;
+                    stretch * (means.solution_error(system, right, length, units) + summing)
+                });
+                let by_row = means.weights(system, 0..n, &solved);
+                (Matrix::from_row_major(count, n, by_row).transpose(), off.collect::<Vec<f64>>())
+            }
+            Solver::Iterative(means) => {
+                let mut solved = means.solve(&[given], RightSides::Kernel(&x), units, stop)?;
+                let Solved { mut solution, lengths, errors } = solved.swap_remove(0);
+                iterative::scale_rows(&mut solution, means.roots());
+                let off =
+                    errors.iter().zip(lengths).map(|(error, length)| largest * (error + 4.0 * u * length));
+                (Matrix::from_row_major(n, count, solution), off.collect())
+            }
+        };
+        if self.centred {
+            let mut missing = vec![1.0; count];
+            for b in 0..n {
+                missing.iter_mut().zip(matrix.row(b)).for_each(|(m, w)| *m -= w);
+            }
+            let mut total = vec![0.0; count];
+            for (b, own) in weights.iter().enumerate() {
+                for ((w, m), total) in matrix.row_mut(b).iter_mut().zip(&missing).zip(&mut total) {
+                    *w += own * m;
+                    *total += w.abs();
+                }
+            }
+            // What the sum of the weights is off goes to all of them.
+            let spread = dot(weights, weights).sqrt() * (n as f64).sqrt();
+            for ((error, missing), total) in error.iter_mut().zip(missing).zip(total) {
+                *error += spread * *error + (n + 4) as f64 * u * (1.0 + total + missing.abs());
+            }
+        }
+        Ok(Weights { matrix, error })
     }
 }
 
-/// The kernel that says how alike two rows are in what is conditioned on: the model's own if it is one product of bounded
-/// factors over all columns, else a Gaussian with each column's median length scale and equality of categories.
-pub(crate) fn default_kernel(model: &Kernel, rows: &Table) -> Result<Kernel> {
-    if let [term] = model.terms.as_slice() {
-        let mut read: Vec<usize> = term.factors.iter().flat_map(|f| f.columns()).copied().collect();
-        read.sort_unstable();
-        read.dedup();
-        let bounded = term.factors.iter().all(|factor| factor.structure() == Structure::Separable);
-        if bounded && read.len() == rows.width() {
-            return Ok(Kernel { terms: vec![Term { scale: 1.0, factors: term.factors.clone() }] });
-        }
-    }
-    let units = Units::raw(rows.width());
-    let mut factors = Vec::new();
-    for (j, column) in rows.columns().iter().enumerate() {
-        factors.push(match &column.kind {
-            ColumnKind::Categorical { .. } => {
-                Factor::Categorical(Categorical { columns: [j], similarity: 0.0 })
+/// The conditional mean embedding of whatever goes with rows, given these rows.
+pub struct ConditionalMean {
+    means: ConditionalMeans,
+    system: System,
+}
+
+impl ConditionalMean {
+    /// Learns from the conditioning columns `given` of reference rows with weights (by default equal; they are normalised). Where the ridge is
+    /// chosen, it is the one by which the same rows' columns in `target` are predicted best, as a Gaussian kernel with median length
+    /// scales sees them. Cost O(n³) for n rows, O(n m²) for landmarks and features, nothing for conjugate gradients.
+    ///
+    /// # Errors
+    /// As [`ConditionalMeans::fit`]; [`Error::Shape`] for a target of other rows; [`Error::TooFew`] if a ridge is to be chosen without a
+    /// target; [`Error::NotPositiveDefinite`] for a ridge that is too small.
+    pub fn fit(
+        given: &Table,
+        weights: Option<&[f64]>,
+        target: Option<&Table>,
+        conditioning: &Conditioning,
+        stop: &AtomicBool,
+    ) -> Result<Self> {
+        let n = given.rows();
+        let weights = normalised(weights, n, "reference")?;
+        conditioning.check_memory("the conditional mean embedding", n, 0, 0.0)?;
+        let kernel = conditioning.kernel.kernel(None, given)?;
+        let ridge = match (conditioning.ridge, target) {
+            (Ridge::Fixed(ridge), _) => ridge,
+            (Ridge::CrossValidated, Some(target)) => {
+                if target.rows() != n {
+                    return Err(Error::Shape {
+                        what: "what is predicted of the reference".into(),
+                        unit: "rows",
+                        expected: n,
+                        found: target.rows(),
+                        why: "the same as are given".into(),
+                    });
+                }
+                let target_kernel = settings::median_gaussian(target)?;
+                let pair = [(given, &kernel), (target, &target_kernel)];
+                ridge::of_target(pair, &weights, conditioning.seed, stop)?
             }
-            ColumnKind::Numeric => Factor::Stationary(Stationary {
-                profile: Profile::Gaussian,
-                columns: vec![j],
-                lengthscale: lengthscales(rows, &[j], &units, Lengthscale::MedianPerFeature)?,
-                ard: true,
-                isotropic: false,
-            }),
+            (Ridge::CrossValidated, None) => {
+                let what = "what the ridge of a conditional mean embedding is chosen by".into();
+                return Err(Error::TooFew { what, needed: 1, unit: "target column or a given ridge is" });
+            }
+        };
+        let kernel = BlockKernel::new(&kernel, given.columns(), &[(0..given.width()).collect()]);
+        let learnt = Learnt { rows: given.clone(), weights, kernel, blocks: 1, ridge };
+        let means = ConditionalMeans::new(learnt, conditioning, stop)?;
+        let mut system = System::default();
+        if let Solver::Factored(means) = &means.solver {
+            means.prepare(&[true], &mut system, stop)?;
+        }
+        Ok(Self { means, system })
+    }
+
+    /// η, as given or chosen.
+    pub fn ridge(&self) -> f64 {
+        self.means.ridge()
+    }
+
+    /// The weights of the reference rows at each row of `x`, whose columns are matched by name. Cost a row O(n²), for landmarks and features
+    /// O(n m), for conjugate gradients O(n²) a step.
+    ///
+    /// # Errors
+    /// As [`ConditionalMeans::weights`].
+    pub fn weights(&self, x: &Table, stop: &AtomicBool) -> Result<Weights> {
+        self.means.weights_by(&self.system, &[true], x, stop)
+    }
+}
+
+/// Weights of `rows` rows that sum to 1, from those that are given or else equal ones. `whose` rows they are is said.
+///
+/// # Errors
+/// [`Error::TooFew`] without rows; [`Error::Shape`] unless there is a weight a row; [`Error::Parameter`] if one is negative or not finite, or
+/// all are 0.
+pub(crate) fn normalised(weights: Option<&[f64]>, rows: usize, whose: &str) -> Result<Vec<f64>> {
+    if rows == 0 {
+        return Err(Error::TooFew { what: format!("the {whose}"), needed: 1, unit: "row is" });
+    }
+    let Some(weights) = weights else { return Ok(vec![1.0 / rows as f64; rows]) };
+    if weights.len() != rows {
+        return Err(Error::Shape {
+            what: format!("the list of {whose} weights"),
+            unit: "numbers",
+            expected: rows,
+            found: weights.len(),
+            why: format!("one a {whose} row"),
         });
     }
-    Ok(Kernel { terms: vec![Term { scale: 1.0, factors }] })
+    if let Some(bad) = weights.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
+        let allowed = "weights are numbers that are not negative";
+        return Err(Error::parameter(&format!("{whose} weight"), bad, allowed));
+    }
+    let total: f64 = weights.iter().sum();
+    if !(total.is_finite() && total > 0.0) {
+        let name = format!("sum of the {whose} weights");
+        return Err(Error::parameter(&name, total, "it is a positive number"));
+    }
+    Ok(weights.iter().map(|w| w / total).collect())
 }

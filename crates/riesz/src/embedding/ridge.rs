@@ -1,86 +1,149 @@
 //! The ridge that predicts left-out rows best.
 //!
-//! For one coalition S, leaving row i out, the squared distance between the embedding of the rest of the row and its prediction is
-//! `[(I - H) K_rest (I - H)ᵀ]_ii / (1 - H_ii)²` with `H = K_S (K_S + η I)⁻¹`, for every η from one eigendecomposition of `K_S`, where both
+//! Leaving row i out, the squared distance between the embedding of what is to be predicted of it and its prediction is
+//! `[(I - H) K_rest (I - H)ᵀ]_ii / (1 - H_ii)²` with `H = K (K + η I)⁻¹`, for every η from one eigendecomposition of K, where both
 //! kernel matrices are multiplied by the square roots of the rows' weights from both sides; the squared distance then is weighted.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
+use super::kernel::BlockKernel;
 use crate::error::Result;
+use crate::kernel::Kernel;
 use crate::linalg::{Matrix, dot, symmetric_eigen};
 use crate::random::Random;
+use crate::stop;
 use crate::table::Table;
 
 /// η that are tried.
 const GRID: [f64; 13] = [1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0];
 
-/// Coalitions that the loss is averaged over.
-const COALITIONS: usize = 16;
+/// Sets of blocks that the loss is averaged over.
+const SETS: usize = 16;
+
+/// The η where there is nothing to choose it by.
+const NOTHING: f64 = 1e-3;
 
 /// Reference rows that are looked at: a random sample if there are more.
 const ROWS: usize = 400;
 
-/// The reference rows that are looked at, each with what all rows like it weigh: a row whose like is left in would be predicted by
+/// The rows of tables that are looked at, each with what all rows like it weigh: a row whose like is left in would be predicted by
 /// remembering it.
-pub(super) fn rows(table: &Table, weights: &[f64], seed: u64) -> (Vec<usize>, Vec<f64>) {
-    let key = |i: &usize| -> Vec<u64> { table.row(*i).iter().map(|v| v.to_bits()).collect() };
+fn rows(tables: &[&Table], weights: &[f64], seed: u64) -> (Vec<usize>, Vec<f64>) {
+    let key = |i: usize| -> Vec<u64> { tables.iter().flat_map(|t| t.row(i)).map(f64::to_bits).collect() };
     let (mut rows, mut own): (Vec<usize>, Vec<f64>) = (Vec::new(), Vec::new());
-    let mut places = std::collections::HashMap::new();
-    for i in table.sample_rows(ROWS, seed) {
-        match places.entry(key(&i)) {
-            std::collections::hash_map::Entry::Occupied(place) => own[*place.get()] += weights[i],
-            std::collections::hash_map::Entry::Vacant(place) => {
-                place.insert(rows.len());
-                rows.push(i);
-                own.push(weights[i]);
-            }
+    let mut places = HashMap::new();
+    for i in tables[0].sample_rows(ROWS, seed) {
+        let place = *places.entry(key(i)).or_insert(rows.len());
+        if place == rows.len() {
+            rows.push(i);
+            own.push(0.0);
         }
+        own[place] += weights[i];
     }
     let total: f64 = own.iter().sum();
     own.iter_mut().for_each(|w| *w /= total);
     (rows, own)
 }
 
-/// The η of the grid with the smallest leave-one-out loss, relative to that of the mean embedding and averaged over coalitions.
-/// `grams` are the factors of the players between rows with these weights, which sum to 1.
-pub(super) fn choose(grams: &[Vec<f64>], weights: &[f64], seed: u64) -> Result<f64> {
-    let n = weights.len();
-    let players: Vec<usize> = (0..grams.len()).filter(|&p| !grams[p].is_empty()).collect();
-    if players.len() < 2 || n < 3 {
+/// The η of the grid that predicts what is in no set of blocks best from what is in it, over random sets of all sizes.
+///
+/// # Errors
+/// [`Error::Interrupted`](crate::Error::Interrupted).
+pub(super) fn of_sets(
+    table: &Table,
+    weights: &[f64],
+    kernel: &BlockKernel,
+    blocks: usize,
+    seed: u64,
+    stop: &AtomicBool,
+) -> Result<f64> {
+    let (chosen, own) = rows(&[table], weights, seed);
+    let read = kernel.read();
+    if read.len() < 2 {
         // There is nothing to predict, or nothing to predict it from.
-        return Ok(1e-3);
+        return Ok(NOTHING);
     }
     let mut random = Random(seed);
-    let product = |which: &[usize]| {
-        let root = |t: usize| (weights[t % n] * weights[t / n]).sqrt();
-        let numbers = (0..n * n).map(|t| which.iter().map(|&p| grams[p][t]).product::<f64>() * root(t));
-        Matrix::from_row_major(n, n, numbers.collect())
-    };
-    // Sizes go round, so that small and large coalitions count alike, as they do in a Shapley value.
-    let drawn: Vec<(Vec<usize>, Vec<usize>)> = (0..COALITIONS)
+    // Sizes go round, so that small and large sets count alike, as they do in a Shapley value.
+    let drawn: Vec<[Vec<bool>; 2]> = (0..SETS)
         .map(|c| {
-            let mut order = players.clone();
+            let mut order = read.clone();
             random.shuffle(&mut order);
-            let rest = order.split_off(1 + c % (players.len() - 1));
-            (order, rest)
+            let rest = order.split_off(1 + c % (read.len() - 1));
+            [order, rest].map(|set| (0..blocks).map(|b| set.contains(&b)).collect())
         })
         .collect();
-    let losses: Vec<Vec<f64>> = drawn
-        .par_iter()
-        .map(|(s, rest)| losses(&product(s), &product(rest), weights))
+    let chosen = table.select_rows(&chosen);
+    let kept = kernel.kept(&chosen, &chosen, stop)?;
+    let gram = |set: &[bool]| {
+        let mut out = Matrix::zeros(own.len(), own.len());
+        kernel.between(kept.as_deref(), set, &chosen, &chosen, out.data_mut());
+        out
+    };
+    best(drawn.par_iter().map(|[given, rest]| [gram(given), gram(rest)]), &own, stop)
+}
+
+/// The η of the grid that predicts the columns of `target`, which `target_kernel` reads, best from those of `given`.
+///
+/// # Errors
+/// [`Error::Interrupted`](crate::Error::Interrupted).
+pub(super) fn of_target(
+    [(given, kernel), (target, target_kernel)]: [(&Table, &Kernel); 2],
+    weights: &[f64],
+    seed: u64,
+    stop: &AtomicBool,
+) -> Result<f64> {
+    let (chosen, own) = rows(&[given, target], weights, seed);
+    let gram = |table: &Table, kernel: &Kernel| kernel.gram(&table.select_rows(&chosen));
+    best([[gram(given, kernel), gram(target, target_kernel)]].into_par_iter(), &own, stop)
+}
+
+/// The η of the grid with the smallest leave-one-out loss, relative to that of the mean embedding and averaged over pairs of kernel
+/// matrices, of what is given and of what is predicted.
+fn best(
+    pairs: impl IndexedParallelIterator<Item = [Matrix; 2]>,
+    weights: &[f64],
+    stop: &AtomicBool,
+) -> Result<f64> {
+    if weights.len() < 3 {
+        return Ok(NOTHING);
+    }
+    let losses: Vec<Vec<f64>> = pairs
+        .map(|[given, rest]| leave_one_out(&given, &rest, weights, &GRID, stop))
         .collect::<Result<_>>()?;
     let mean = |e: usize| losses.iter().map(|l| l[e]).sum::<f64>();
     let best = (0..GRID.len()).min_by(|&a, &b| mean(a).total_cmp(&mean(b))).unwrap_or(GRID.len() / 2);
     Ok(GRID[best])
 }
 
-/// For every η of the grid, the leave-one-out loss relative to that of predicting the mean of the others.
-fn losses(present: &Matrix, rest: &Matrix, weights: &[f64]) -> Result<Vec<f64>> {
-    let n = present.rows();
-    let (values, vectors) = symmetric_eigen(present)?;
-    let turned = vectors.transpose().matmul(rest).matmul(&vectors);
-    // Leaving one out of a mean: |ψ_i - mean|² / (1 - w_i)², where `rest` holds √w_i √w_j ψ_i·ψ_j.
+/// For each η of `ridges` how well reference rows are predicted without themselves: the weighted mean of the squared distance between what a
+/// row's embedding, learnt from the others, says of it and what it is, over that of the others' mean. `given` and `target` are the
+/// kernel matrices of what is given and of what is predicted; the rows' weights sum to 1. Cost O(n³) for each η.
+///
+/// # Errors
+/// [`Error::Overflow`](crate::Error::Overflow) for numbers that are not finite; [`Error::Interrupted`](crate::Error::Interrupted) soon
+/// after `stop` becomes true.
+pub fn leave_one_out(
+    given: &Matrix,
+    target: &Matrix,
+    weights: &[f64],
+    ridges: &[f64],
+    stop: &AtomicBool,
+) -> Result<Vec<f64>> {
+    let n = weights.len();
+    stop::check(stop)?;
     let roots: Vec<f64> = weights.iter().map(|w| w.sqrt()).collect();
+    let scaled = |m: &Matrix| {
+        let of = |(t, v): (usize, &f64)| v * (weights[t % n] * weights[t / n]).sqrt();
+        Matrix::from_row_major(n, n, m.data().iter().enumerate().map(of).collect())
+    };
+    let rest = scaled(target);
+    let (values, vectors) = symmetric_eigen(&scaled(given))?;
+    let turned = vectors.transpose().matmul(&rest).matmul(&vectors);
+    // Leaving one out of a mean: |ψ_i - mean|² / (1 - w_i)², where `rest` holds √w_i √w_j ψ_i·ψ_j.
     let with_mean = rest.matvec(&roots);
     let all = dot(&with_mean, &roots);
     let of_mean: f64 = (0..n)
@@ -89,25 +152,23 @@ fn losses(present: &Matrix, rest: &Matrix, weights: &[f64]) -> Result<Vec<f64>> 
             distance / (1.0 - weights[i]).powi(2)
         })
         .sum();
-    Ok(GRID
-        .iter()
-        .map(|eta| {
-            let ridge = *eta;
-            let keep: Vec<f64> = values.iter().map(|v| ridge / (v.max(0.0) + ridge)).collect();
-            let mut middle = turned.clone();
-            for (i, a) in keep.iter().enumerate() {
-                middle.row_mut(i).iter_mut().zip(&keep).for_each(|(v, b)| *v *= a * b);
-            }
-            let left = vectors.matmul(&middle);
-            let loss: f64 = (0..n)
-                .map(|i| {
-                    let kept: f64 = vectors.row(i).iter().zip(&keep).map(|(u, k)| u * u * k).sum();
-                    dot(left.row(i), vectors.row(i)) / (kept * kept)
-                })
-                .sum();
-            if of_mean > 0.0 { loss / of_mean } else { 0.0 }
-        })
-        .collect())
+    let of = |ridge: &f64| {
+        stop::check(stop)?;
+        let keep: Vec<f64> = values.iter().map(|v| ridge / (v.max(0.0) + ridge)).collect();
+        let mut middle = turned.clone();
+        for (i, a) in keep.iter().enumerate() {
+            middle.row_mut(i).iter_mut().zip(&keep).for_each(|(v, b)| *v *= a * b);
+        }
+        let left = vectors.matmul(&middle);
+        let loss: f64 = (0..n)
+            .map(|i| {
+                let kept: f64 = vectors.row(i).iter().zip(&keep).map(|(u, k)| u * u * k).sum();
+                dot(left.row(i), vectors.row(i)) / (kept * kept)
+            })
+            .sum();
+        Ok(if of_mean > 0.0 { loss / of_mean } else { 0.0 })
+    };
+    ridges.iter().map(of).collect()
 }
 
 #[cfg(test)]
@@ -137,11 +198,7 @@ mod tests {
         let (k, l) = (gram(&x, 0.7), gram(&y, 0.5));
         let total: f64 = (1..=n).map(|i| i as f64).sum();
         let weights: Vec<f64> = (1..=n).map(|i| i as f64 / total).collect();
-        let scaled = |m: &Matrix| {
-            let of = |t: usize| m.data()[t] * (weights[t % n] * weights[t / n]).sqrt();
-            Matrix::from_row_major(n, n, (0..n * n).map(of).collect())
-        };
-        let found = losses(&scaled(&k), &scaled(&l), &weights).unwrap();
+        let found = leave_one_out(&k, &l, &weights, &GRID, &AtomicBool::new(false)).unwrap();
         // Leaving one out keeps the ridges η / w of the others.
         let loss = |ridge: Option<f64>| {
             (0..n)
@@ -181,18 +238,23 @@ mod tests {
     fn noise_asks_for_more_ridge() {
         let (x, y) = sample(150);
         let noise: Vec<f64> = (0..150).map(|i| f64::from(i * 7919 % 151) / 40.0).collect();
-        let grams = |y: &[f64]| vec![gram(&x, 0.5).data().to_vec(), gram(y, 0.5).data().to_vec()];
-        let equal = vec![1.0 / 150.0; 150];
-        let (tight, loose) =
-            (choose(&grams(&y), &equal, 0).unwrap(), choose(&grams(&noise), &equal, 0).unwrap());
+        let choose = |y: &[f64]| {
+            let table =
+                Table::from_rows(&x.iter().zip(y).map(|(x, y)| [*x, *y]).collect::<Vec<_>>()).unwrap();
+            let blocks = [vec![0], vec![1]];
+            let kernel = BlockKernel::new(&Kernel::gaussian(&[0.5, 0.5]), table.columns(), &blocks);
+            of_sets(&table, &vec![1.0 / y.len() as f64; y.len()], &kernel, 2, 0, &AtomicBool::new(false))
+                .unwrap()
+        };
+        let (tight, loose) = (choose(&y), choose(&noise));
         assert!(tight < 0.3 * loose, "{tight} {loose}");
-        assert_eq!(choose(&grams(&y), &equal, 0).unwrap(), tight);
-        assert!(choose(&[vec![1.0; 4], Vec::new()], &[0.5, 0.5], 0).is_ok());
+        assert_eq!(choose(&y), tight);
+        assert_eq!(choose(&y[..2]), NOTHING);
     }
 
     #[test]
     fn rows_that_are_alike_count_once_with_their_weights() {
         let table = Table::from_rows(&[[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]).unwrap();
-        assert_eq!(rows(&table, &[0.25, 0.5, 0.25], 0), (vec![0, 1], vec![0.5, 0.5]));
+        assert_eq!(rows(&[&table], &[0.25, 0.5, 0.25], 0), (vec![0, 1], vec![0.5, 0.5]));
     }
 }

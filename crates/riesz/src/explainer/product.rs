@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use super::panel::{Panel, Side, decay, multiply, panels};
-use crate::attribution::product::{Functionals, ProductGame, Progress, Reader, Terms, Values, Watch, read};
+use crate::attribution::product::{Functionals, ProductGame, Reader, Terms, Values, read};
 use crate::attribution::quadrature::{Rounding, Run};
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
@@ -21,6 +21,7 @@ use crate::game::{Absent, Game};
 use crate::kernel::products::PlayerProduct;
 use crate::linalg::Matrix;
 use crate::simd::{Isa, LANES, Lanes};
+use crate::stop::{Progress, Watch, check};
 use crate::table::{Groups, Table};
 
 /// Rows explained together by one thread.
@@ -52,7 +53,7 @@ pub(super) struct ByProducts<'m> {
     pub(super) base: Vec<f64>,
     pub(super) isa: Isa,
     measure: Measure,
-    pub(super) stop: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
     pub(super) progress: Arc<Progress>,
 }
 
@@ -90,7 +91,12 @@ struct Portion<'a> {
 
 impl<'m> ByProducts<'m> {
     /// Prepares to explain `model` under `game` for players that cover its columns.
-    pub(super) fn new(model: &'m Expansion, game: Game, groups: Groups) -> Result<Self> {
+    pub(super) fn new(
+        model: &'m Expansion,
+        game: Game,
+        groups: Groups,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self> {
         let products = model.kernel.products(model.columns(), &groups)?;
         let absent = game.absent_side(model.columns())?;
         let widest = products.iter().map(|p| p.players.len()).max().unwrap_or(0).max(model.points.width());
@@ -107,26 +113,27 @@ impl<'m> ByProducts<'m> {
             base: Vec::new(),
             isa: Isa::detect(),
             measure: Measure::default(),
-            stop: Arc::default(),
+            stop,
             progress: Arc::default(),
         };
         if explainer.absent.weights().len() == 1 && !matches!(explainer.absent, Absent::Ones) {
             let sides = |p| explainer.panels.iter().map(|panel| explainer.side(p, panel)).collect();
-            explainer.kept = explainer.products.iter().map(sides).collect();
+            explainer.kept = explainer.products.iter().map(sides).collect::<Result<_>>()?;
         }
         if matches!(explainer.absent, Absent::Ones) {
             let lists = |p| explainer.panels.iter().map(|panel| explainer.occupied(p, panel)).collect();
             explainer.occupied = explainer.products.iter().map(lists).collect();
         }
-        explainer.base = explainer.base_values();
+        explainer.base = explainer.base_values()?;
         Ok(explainer)
     }
 
-    fn side(&self, product: &PlayerProduct<'_>, panel: &Panel) -> Side {
+    fn side(&self, product: &PlayerProduct<'_>, panel: &Panel) -> Result<Side> {
+        check(&self.stop)?;
         let size = product.players.len() * panel.len;
         let mut out = vec![1.0; size + panel.len];
         self.absent.fill(self.isa, product, panel.columns(), 0, &mut out[..size]);
-        Side::new(out, panel.len, matches!(self.absent, Absent::Rows(_)))
+        Ok(Side::new(out, panel.len, matches!(self.absent, Absent::Rows(_))))
     }
 
     fn occupied(&self, product: &PlayerProduct<'_>, panel: &Panel) -> Option<Vec<u32>> {
@@ -142,7 +149,7 @@ impl<'m> ByProducts<'m> {
     }
 
     /// `intercept + Σ_p w_p Π_j b_pj`, without the engine.
-    fn base_values(&self) -> Vec<f64> {
+    fn base_values(&self) -> Result<Vec<f64>> {
         let m = self.model.outputs();
         let per_panel: Vec<Vec<f64>> = (0..self.panels.len())
             .into_par_iter()
@@ -153,6 +160,7 @@ impl<'m> ByProducts<'m> {
                     let mut factors = vec![1.0; product.players.len() * panel.len];
                     let mut mean = vec![0.0; panel.len];
                     for (variant, weight) in self.absent.weights().iter().enumerate() {
+                        check(&self.stop)?;
                         match self.kept.get(t) {
                             Some(kept) => factors
                                 .copy_from_slice(&kept[at].factors[..product.players.len() * panel.len]),
@@ -171,14 +179,14 @@ impl<'m> ByProducts<'m> {
                             mean.iter().zip(coef.iter().flat_map(|c| &c.0)).map(|(m, c)| m * c).sum::<f64>();
                     }
                 }
-                sums
+                Ok(sums)
             })
-            .collect();
+            .collect::<Result<_>>()?;
         let mut base = self.model.intercept.clone();
         for sums in &per_panel {
             base.iter_mut().zip(sums).for_each(|(b, s)| *b += s);
         }
-        base
+        Ok(base)
     }
 
     /// Shapley values of every row of `rows`.
@@ -463,4 +471,85 @@ fn merge(a: &[u32], b: &[u32], out: &mut Vec<u32>) {
     }
     out.extend(&a[i..]);
     out.extend(&b[j..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attribution::product::{Pairs, place};
+    use crate::kernel::{Kernel, Linear};
+    use crate::random::Random;
+
+    const D: usize = 5;
+
+    /// Of two outputs and a sum of products, one of which leaves players out.
+    fn model(random: &mut Random) -> (Expansion, Table, Table) {
+        let mut table = |n: usize| {
+            let rows: Vec<[f64; D]> = (0..n).map(|_| [(); D].map(|()| random.normal())).collect();
+            Table::from_rows(&rows).unwrap()
+        };
+        let (points, rows, background) = (table(301), table(3), table(4));
+        let linear = Linear { columns: vec![1, 3], center: vec![0.1; 2], scale: vec![1.0; 2] };
+        let kernel = Kernel::gaussian(&[1.0, 2.0, 1.5, 0.7, 3.0]) + 0.3 * Kernel::from(linear);
+        let coef = Matrix::from_row_major(301, 2, (0..602).map(|_| random.normal()).collect());
+        (Expansion::new(kernel, points, coef, vec![0.5; 2]).unwrap(), rows, background)
+    }
+
+    /// Against the definition of the interaction index, over all coalitions without the pair, valued by predictions.
+    #[test]
+    fn pairs_follow_the_definition() {
+        let (model, rows, background) = model(&mut Random(1));
+        for background in [background.clone(), background.select_rows(&[2])] {
+            // Coalition by coalition, row by row.
+            let value = |mask: usize| -> Matrix {
+                let count = background.rows();
+                let mixed: Vec<Vec<f64>> = (0..rows.rows() * count)
+                    .map(|t| {
+                        let pick = |j| {
+                            if mask >> j & 1 == 1 {
+                                rows.get(t / count, j)
+                            } else {
+                                background.get(t % count, j)
+                            }
+                        };
+                        (0..D).map(pick).collect()
+                    })
+                    .collect();
+                let all = model.predict(&Table::from_rows(&mixed).unwrap()).unwrap();
+                let mean = |t: usize| {
+                    (0..count).map(|b| all[(t / 2 * count + b, t % 2)]).sum::<f64>() / count as f64
+                };
+                Matrix::from_row_major(rows.rows(), 2, (0..2 * rows.rows()).map(mean).collect())
+            };
+            let values: Vec<Matrix> = (0..1 << D).map(value).collect();
+            let game = Game::Interventional { background: background.clone().into() };
+            let groups = Groups::singletons(rows.columns());
+            let explainer = ByProducts::new(&model, game, groups, Arc::default()).unwrap();
+            let game = Rows { explainer: &explainer, data: &rows, batch: 2 };
+            let found = read(&game, explainer.how(), explainer.watch(), || Pairs::new(D, 2)).unwrap();
+            let count = D * (D - 1) / 2;
+            let indices: Vec<f64> = found.iter().flat_map(|part| part.indices.clone()).collect();
+            let bounds = found.iter().flat_map(|part| {
+                part.error.iter().zip(&part.values.error).map(|(error, of_value)| error + 2.0 * of_value)
+            });
+            let weight = |size: usize| [6.0, 2.0, 2.0, 6.0][size] / 24.0;
+            for (g, bound) in bounds.enumerate() {
+                assert!(bound > 0.0 && bound < 1e-9);
+                for (j, l) in (0..D).flat_map(|j| (j + 1..D).map(move |l| (j, l))) {
+                    let (a, b) = (1 << j, 1 << l);
+                    let without = (0..1_usize << D).filter(|mask| mask & (a | b) == 0);
+                    let of = |mask: usize| values[mask][(g / 2, g % 2)];
+                    let index: f64 = without
+                        .map(|s| {
+                            weight(s.count_ones() as usize) * (of(s | a | b) - of(s | a) - of(s | b) + of(s))
+                        })
+                        .sum();
+                    assert!(
+                        (indices[g * count + place(D, j, l)] - index).abs() < bound + 1e-11,
+                        "{g} {j} {l}"
+                    );
+                }
+            }
+        }
+    }
 }

@@ -8,7 +8,7 @@
 
 use crate::error::{Error, Result, listed};
 use crate::expansion::Expansion;
-use crate::kernel::{Factor, Kernel, Term};
+use crate::kernel::{Kernel, Term};
 use crate::linalg::dot;
 
 /// How absent features enter.
@@ -59,28 +59,11 @@ pub(super) fn bound(model: &Expansion, absent: &Absent<'_>, delta: &[f64]) -> Re
 fn distance(term: &Term, delta: &[f64]) -> Result<f64> {
     let mut least = 1.0;
     for factor in &term.factors {
-        let mut far = delta.to_vec();
-        match factor {
-            Factor::Periodic(periodic) => {
-                // Half a period away nothing is further.
-                let j = periodic.columns[0];
-                far[j] = delta[j].min(periodic.period / 2.0);
-            }
-            Factor::Categorical(categorical) => {
-                let j = categorical.columns[0];
-                far[j] = f64::from(u8::from(delta[j] > 0.0));
-            }
-            Factor::Stationary(_) => {}
-            Factor::Linear(_) | Factor::Polynomial(_) => {
-                return Err(Error::parameter(
-                    "kernel",
-                    factor.formula(),
-                    "a bound for all rows takes bounded factors: its values have no bound",
-                ));
-            }
-        }
-        let alone = Kernel { terms: vec![Term { scale: 1.0, factors: vec![factor.clone()] }] };
-        least *= alone.eval(&vec![0.0; delta.len()], &far).max(0.0);
+        let own = factor.least(delta).ok_or_else(|| {
+            let allowed = "a bound for all rows takes bounded factors: its values have no bound";
+            Error::parameter("kernel", factor.formula(), allowed)
+        })?;
+        least *= own.max(0.0);
     }
     Ok((2.0 - 2.0 * least).max(0.0).sqrt())
 }

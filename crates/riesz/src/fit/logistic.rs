@@ -222,7 +222,7 @@ impl Problem<'_> {
             if !(objective.is_finite() && violation.is_finite()) {
                 return Err(Error::Overflow {
                     what: "the objective of the logistic regression".into(),
-                    remedy: "raise the ridge, or standardise the columns",
+                    remedy: "regularise more, or standardise the columns",
                 });
             }
             let converged = violation <= self.settings.tolerance
@@ -277,7 +277,7 @@ impl Problem<'_> {
             method: "Newton's method for logistic regression",
             iterations: self.settings.max_iterations,
             change: violation,
-            remedy: "raise the ridge, the tolerance or the number of iterations",
+            remedy: "regularise more, raise the tolerance or allow more iterations",
         })
     }
 

@@ -14,13 +14,10 @@
 //! The functional game removes a factor; it is not a projection onto functions of the remaining features
 //! (that holds only where each factor's space contains 1 with norm 1).
 
-pub(crate) mod absence;
-
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
-pub use absence::Absence;
-
-use crate::embedding::Conditioning;
+use crate::embedding::{Conditioning, normalised};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::kernel::Columns;
@@ -29,7 +26,7 @@ use crate::simd::Isa;
 use crate::table::{Column, Table};
 
 /// Rows that stand for "a feature could have been otherwise", with optional weights.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Background {
     /// The rows; columns are matched to the model's by name.
     pub rows: Table,
@@ -43,8 +40,34 @@ impl From<Table> for Background {
     }
 }
 
-/// A question about a model: the value of a coalition of features.
-#[derive(Debug, Clone, PartialEq)]
+/// Where the distribution of absent features given the present ones comes from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Conditional {
+    /// A conditional mean embedding (RKHS-SHAP): the reference rows, weighted.
+    Embedding(Conditioning),
+    /// For functions: draws from a normal distribution with the reference's mean and covariance, given the present features (Aas, Jullum
+    /// and Løland 2021, §3.1).
+    Gaussian {
+        /// Draws for each coalition and row, at least 2.
+        draws: usize,
+    },
+    /// The same for normal scores: each column is first mapped to a normal distribution through its ranks (§3.2 there).
+    Copula {
+        /// Draws for each coalition and row, at least 2.
+        draws: usize,
+    },
+}
+
+impl From<Conditioning> for Conditional {
+    fn from(conditioning: Conditioning) -> Self {
+        Self::Embedding(conditioning)
+    }
+}
+
+/// The value of a coalition of features: what it means that the others are absent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Game {
     /// Absent factors are 1. Needs no data. Source: Mohammadi, Chau and Muandet 2025 (PKeX-Shapley), §3.
@@ -74,14 +97,17 @@ pub enum Game {
         /// The rows from which conditional distributions are learnt.
         reference: Background,
         /// How they are learnt.
-        conditioning: Conditioning,
+        conditional: Conditional,
     },
 }
 
 impl Game {
     /// The observational game that learns from the model's own support points, with a ridge chosen by cross-validation.
     pub fn observational(model: &Expansion) -> Self {
-        Self::Observational { reference: model.points.clone().into(), conditioning: Conditioning::default() }
+        Self::Observational {
+            reference: model.points.clone().into(),
+            conditional: Conditioning::default().into(),
+        }
     }
 
     /// The names of all games, as commands and files spell them.
@@ -99,25 +125,58 @@ impl Game {
         }
     }
 
+    /// The rows for absent features, if the game takes any.
+    pub fn rows(&self) -> Option<&Table> {
+        match self {
+            Self::Functional => None,
+            Self::Baseline { point } => Some(point),
+            Self::Interventional { background } | Self::MarginalProduct { background } => {
+                Some(&background.rows)
+            }
+            Self::Observational { reference, .. } => Some(&reference.rows),
+        }
+    }
+
     /// What absence means, in a sentence for people.
     pub fn absent(&self) -> String {
+        let rows = self.rows().map_or(0, Table::rows);
         match self {
             Self::Functional => {
                 "an absent feature's kernel factor is replaced by 1 (the feature is dropped)".into()
             }
             Self::Baseline { .. } => "an absent feature takes its value in the reference row".into(),
-            Self::Interventional { background } => format!(
-                "absent features take the values of a background row, averaged over {} rows",
-                background.rows.rows()
+            Self::Interventional { .. } => {
+                format!("absent features take the values of a background row, averaged over {rows} rows")
+            }
+            Self::MarginalProduct { .. } => {
+                format!("each absent feature is averaged out on its own over {rows} background rows")
+            }
+            Self::Observational { conditional: Conditional::Embedding(_), .. } => format!(
+                "absent features follow their distribution given the present ones, learnt from {rows} reference rows"
             ),
-            Self::MarginalProduct { background } => format!(
-                "each absent feature is averaged out on its own over {} background rows",
-                background.rows.rows()
+            Self::Observational { conditional: Conditional::Gaussian { draws }, .. } => format!(
+                "absent features are {draws} draws from a normal distribution given the present ones, with mean and covariance of {rows} rows"
             ),
-            Self::Observational { reference, .. } => format!(
-                "absent features follow their distribution given the present ones, learnt from {} reference rows",
-                reference.rows.rows()
+            Self::Observational { conditional: Conditional::Copula { draws }, .. } => format!(
+                "absent features are {draws} draws from a Gaussian copula given the present ones, with ranks and correlations of {rows} rows"
             ),
+        }
+    }
+
+    /// The background or reference, for a function.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for the games of kernels; [`Error::Shape`] for a baseline of several rows.
+    pub(crate) fn function_background(&self) -> Result<Background> {
+        match self {
+            Self::Functional | Self::MarginalProduct { .. } => Err(Error::parameter(
+                "game",
+                self.name(),
+                "it takes a model whose kernel is known; a function has the interventional, the baseline and the observational game",
+            )),
+            Self::Baseline { point } => Ok(one_row(point)?.into()),
+            Self::Interventional { background } => Ok(background.clone()),
+            Self::Observational { reference, .. } => Ok(reference.clone()),
         }
     }
 
@@ -125,24 +184,26 @@ impl Game {
     pub(crate) fn absent_side(&self, columns: &[Column]) -> Result<Absent> {
         match self {
             Self::Functional => Ok(Absent::Ones),
-            Self::Baseline { point } => {
-                if point.rows() != 1 {
-                    return Err(Error::Shape {
-                        what: "the baseline".into(),
-                        unit: "rows",
-                        expected: 1,
-                        found: point.rows(),
-                        why: "a baseline is one reference row; several are a background of the interventional game"
-                            .into(),
-                    });
-                }
-                Ok(Absent::Rows(Reference::new(&point.clone().into(), columns)?))
-            }
+            Self::Baseline { point } => Ok(Absent::Rows(Reference::new(&one_row(point)?.into(), columns)?)),
             Self::Interventional { background } => Ok(Absent::Rows(Reference::new(background, columns)?)),
             Self::MarginalProduct { background } => Ok(Absent::Means(Reference::new(background, columns)?)),
             Self::Observational { .. } => Err(Error::parameter("game", self.name(), "it is no product game")),
         }
     }
+}
+
+/// A baseline, which has one row.
+pub(crate) fn one_row(point: &Table) -> Result<Table> {
+    if point.rows() == 1 {
+        return Ok(point.clone());
+    }
+    Err(Error::Shape {
+        what: "the baseline".into(),
+        unit: "rows",
+        expected: 1,
+        found: point.rows(),
+        why: "a baseline is one reference row; several are a background of the interventional game".into(),
+    })
 }
 
 /// Reference rows in the model's columns with weights that sum to 1.
@@ -155,35 +216,12 @@ impl Reference {
     pub(crate) fn new(background: &Background, columns: &[Column]) -> Result<Self> {
         let table = background.rows.conform(columns)?;
         let n = table.rows();
-        if n == 0 {
-            return Err(Error::TooFew { what: "the background".into(), needed: 1, unit: "row is" });
-        }
-        let raw = background.weights.clone().unwrap_or_else(|| vec![1.0; n]);
-        if raw.len() != n {
-            return Err(Error::Shape {
-                what: "the list of background weights".into(),
-                unit: "numbers",
-                expected: n,
-                found: raw.len(),
-                why: "one a background row".into(),
-            });
-        }
-        if let Some(bad) = raw.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
-            return Err(Error::parameter(
-                "background weight",
-                bad,
-                "weights are numbers that are not negative",
-            ));
-        }
-        let total: f64 = raw.iter().sum();
-        if !(total.is_finite() && total > 0.0) {
-            return Err(Error::parameter("sum of the background weights", total, "it is a positive number"));
-        }
+        let weights = normalised(background.weights.as_deref(), n, "background")?;
         // Rows of weight 0 cost as much as others and change nothing.
-        let kept: Vec<usize> = (0..n).filter(|&i| raw[i] > 0.0).collect();
+        let kept: Vec<usize> = (0..n).filter(|&i| weights[i] > 0.0).collect();
         Ok(Self {
             rows: kept.iter().map(|&i| table.row(i)).collect(),
-            weights: kept.iter().map(|&i| raw[i] / total).collect(),
+            weights: kept.iter().map(|&i| weights[i]).collect(),
         })
     }
 }

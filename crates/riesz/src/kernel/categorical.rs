@@ -2,9 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Columns, FactorKind, Parameter, Structure};
-use crate::error::{Error, Result};
+use super::registry::{Argument, Declaration, Takes, Values};
+use super::{Columns, Factor, FactorKind, Parameter, Structure};
 use crate::simd::Isa;
+
+const SIMILARITY: Argument =
+    Argument::new("similarity", Takes::Fraction, 0.5, "of two different levels, from 0 to 1");
 
 /// 1 for equal levels, `similarity` for different ones, on one column. Positive definite for
 /// `0 ≤ similarity ≤ 1`.
@@ -14,6 +17,25 @@ pub struct Categorical {
     pub columns: [usize; 1],
     /// The similarity of two different levels, in [0, 1].
     pub similarity: f64,
+}
+
+impl Categorical {
+    pub(super) const DECLARED: &'static [&'static Declaration] = &[&Declaration {
+        names: &["categorical"],
+        python: "Categorical",
+        formula: "1 if equal, else similarity",
+        categorical: true,
+        arguments: &[SIMILARITY],
+        make: |columns, values| {
+            let similarity = values.number(SIMILARITY.name);
+            columns.into_iter().map(|j| Self { columns: [j], similarity }.into()).collect()
+        },
+    }];
+
+    /// Over one column, with the similarity that is taken where none is given: ½.
+    pub fn over(column: usize) -> Self {
+        Self { columns: [column], similarity: SIMILARITY.default }
+    }
 }
 
 /// Tuning keeps the similarity within these bounds through a logistic map.
@@ -31,11 +53,12 @@ impl FactorKind for Categorical {
         Structure::Separable
     }
 
-    fn validate(&self) -> Result<()> {
-        if (0.0..=1.0).contains(&self.similarity) {
-            return Ok(());
-        }
-        Err(Error::parameter("similarity", self.similarity, "it lies between 0 and 1"))
+    fn declaration(&self) -> &'static Declaration {
+        Self::DECLARED[0]
+    }
+
+    fn values(&self) -> Values {
+        Values(vec![(SIMILARITY.name, vec![self.similarity])])
     }
 
     fn multiply_column(&self, _: Isa, _: usize, u: &[f64], v: f64, out: &mut [f64]) {
@@ -60,7 +83,12 @@ impl FactorKind for Categorical {
         }
     }
 
-    fn formula(&self) -> String {
-        format!("categorical(similarity={:.4})", self.similarity)
+    fn least(&self, delta: &[f64]) -> Option<f64> {
+        let changed = |d: &f64| f64::from(u8::from(*d > 0.0));
+        Some(self.apart(&delta.iter().map(changed).collect::<Vec<_>>()))
+    }
+
+    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
+        kept(self.columns[0]).then(|| self.clone().into())
     }
 }

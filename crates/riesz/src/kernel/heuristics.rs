@@ -60,6 +60,14 @@ pub enum Lengthscale {
     Fixed(f64),
 }
 
+/// The rules by the names that expressions have for them.
+pub(super) const RULES: [(&str, Lengthscale); 4] = [
+    ("median", Lengthscale::Median),
+    ("median_per_feature", Lengthscale::MedianPerFeature),
+    ("scale", Lengthscale::Scale),
+    ("auto", Lengthscale::Auto),
+];
+
 /// Rows whose pairwise distances are looked at by the median heuristics: evenly spaced through the table.
 const MEDIAN_ROWS: usize = 1000;
 

@@ -2,9 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Columns, FactorKind, Parameter, Structure};
-use crate::error::{Error, Result};
+use super::registry::{Argument, Declaration, Takes, Values};
+use super::{Columns, Factor, FactorKind, Parameter, Structure};
 use crate::simd::Isa;
+
+pub(super) const CENTER: Argument =
+    Argument::new("center", Takes::Centers, 0.0, "subtracted from each column");
+pub(super) const SCALE: Argument = Argument::new("scale", Takes::Scales, 1.0, "each column is divided by it");
 
 /// `Σ_c (u_c - center_c)(v_c - center_c) / scale_c²` over its columns: a sum of one-column products, which the
 /// engines take apart.
@@ -18,24 +22,30 @@ pub struct Linear {
     pub scale: Vec<f64>,
 }
 
-/// Checks the shift and scale that [`Linear`] and [`super::Polynomial`] share.
-pub(super) fn validate_units(columns: &[usize], center: &[f64], scale: &[f64]) -> Result<()> {
-    if center.len() != columns.len() || scale.len() != columns.len() {
-        return Err(Error::Shape {
-            what: "center and scale of the factor".into(),
-            unit: "numbers",
-            expected: columns.len(),
-            found: center.len().min(scale.len()),
-            why: "one a column of the factor".into(),
-        });
-    }
-    if let Some(bad) = center.iter().find(|c| !c.is_finite()) {
-        return Err(Error::parameter("center", bad, "centers are finite numbers"));
-    }
-    if let Some(bad) = scale.iter().find(|s| !(s.is_finite() && **s > 0.0)) {
-        return Err(Error::parameter("scale", bad, "scales are positive numbers"));
-    }
-    Ok(())
+impl Linear {
+    pub(super) const DECLARED: &'static [&'static Declaration] = &[&Declaration {
+        names: &["linear"],
+        python: "Linear",
+        formula: "u·v",
+        categorical: false,
+        arguments: &[CENTER, SCALE],
+        make: |columns, values| {
+            let (center, scale) = (values.list(CENTER.name).to_vec(), values.list(SCALE.name).to_vec());
+            vec![Self { columns, center, scale }.into()]
+        },
+    }];
+}
+
+/// Columns, shift and scale of the columns that are kept.
+pub(super) fn restricted_units(
+    columns: &[usize],
+    center: &[f64],
+    scale: &[f64],
+    kept: &dyn Fn(usize) -> bool,
+) -> (Vec<usize>, Vec<f64>, Vec<f64>) {
+    let slots: Vec<usize> = (0..columns.len()).filter(|&slot| kept(columns[slot])).collect();
+    let of = |numbers: &[f64]| slots.iter().map(|&slot| numbers[slot]).collect();
+    (slots.iter().map(|&slot| columns[slot]).collect(), of(center), of(scale))
 }
 
 /// `out[i] += Σ_c (u_ic - center_c)(v_c - center_c) / scale_c²`.
@@ -64,8 +74,12 @@ impl FactorKind for Linear {
         if self.columns.len() == 1 { Structure::Separable } else { Structure::Additive }
     }
 
-    fn validate(&self) -> Result<()> {
-        validate_units(&self.columns, &self.center, &self.scale)
+    fn declaration(&self) -> &'static Declaration {
+        Self::DECLARED[0]
+    }
+
+    fn values(&self) -> Values {
+        Values(vec![(CENTER.name, self.center.clone()), (SCALE.name, self.scale.clone())])
     }
 
     fn multiply_column(&self, _: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
@@ -92,7 +106,8 @@ impl FactorKind for Linear {
 
     fn log_gradient(&self, _: Columns<'_>, _: &[f64], _: &mut [Vec<f64>]) {}
 
-    fn formula(&self) -> String {
-        "linear".into()
+    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
+        let (columns, center, scale) = restricted_units(&self.columns, &self.center, &self.scale, kept);
+        Some(Self { columns, center, scale }.into())
     }
 }

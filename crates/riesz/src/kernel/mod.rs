@@ -6,7 +6,9 @@
 //! Noise is not a kernel: ridge and noise belong to the estimators. Nor is the scaling of columns: every
 //! factor is written in the user's units.
 //!
-//! A new factor is one file with [`FactorKind`] and one line in the registry below.
+//! A new factor is a file with [`FactorKind`] and [`Declaration`], its `mod` and its line in `factors!` below; a new profile of a stationary
+//! factor is an entry and a line in `profile.rs`. Expressions, help, checks, Python's constructors, the bound of robustness, random features
+//! and the conformance tests are made of what it says there.
 
 mod categorical;
 mod gradient;
@@ -17,6 +19,7 @@ mod periodic;
 mod polynomial;
 pub(crate) mod products;
 mod profile;
+mod registry;
 mod stationary;
 
 use rayon::prelude::*;
@@ -26,14 +29,16 @@ pub use categorical::Categorical;
 pub(crate) use heuristics::mean_variance;
 pub use heuristics::{Lengthscale, Units, lengthscales};
 pub use linear::Linear;
-pub use parse::{KERNEL_NAMES, KernelExpression};
+pub use parse::KernelExpression;
 pub use periodic::Periodic;
 pub use polynomial::Polynomial;
 pub use profile::Profile;
+pub use registry::{Argument, Declaration, Takes, Ungiven, Values, help};
 pub use stationary::Stationary;
 
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
+use crate::random::Random;
 use crate::simd::Isa;
 use crate::table::Table;
 
@@ -101,11 +106,17 @@ pub trait FactorKind {
     fn columns(&self) -> &[usize];
     /// How it combines them.
     fn structure(&self) -> Structure;
-    /// Checks the parameters' ranges.
+    /// What its kind says of itself.
+    fn declaration(&self) -> &'static Declaration;
+    /// Its arguments' values.
+    fn values(&self) -> Values;
+    /// Checks them.
     ///
     /// # Errors
     /// [`Error::Parameter`] or [`Error::Shape`].
-    fn validate(&self) -> Result<()>;
+    fn validate(&self) -> Result<()> {
+        self.declaration().check(&self.values(), self.columns().len())
+    }
     /// Multiplies `out[i]` by the one-column function of `columns()[slot]`, at `u[i]` and `v`.
     /// Called for separable and additive factors only.
     fn multiply_column(&self, isa: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]);
@@ -121,8 +132,33 @@ pub trait FactorKind {
     fn set_parameters(&mut self, log_values: &[f64]);
     /// `out[p][i] = ∂ ln k / ∂ parameter p` at row i of `u` and the row `v`.
     fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]);
+    /// The least value between two rows that differ by at most `delta[j]` in each column j, for a factor that is 1 between equal rows and
+    /// nowhere larger; `None` for others, which are not bounded.
+    fn least(&self, _: &[f64]) -> Option<f64> {
+        None
+    }
+    /// The value between two rows that differ by `difference`, for a factor of which only that matters.
+    fn apart(&self, difference: &[f64]) -> f64 {
+        let (origin, mut out) = (vec![0.0; difference.len()], [1.0]);
+        self.multiply_all(Isa::detect(), Columns::new(&origin, 1, 0, 1), difference, &mut out);
+        out[0]
+    }
+    /// A draw from the spectral density of the one-column function of `columns()[slot]`, whose product over columns the factor is; `None`
+    /// where it has none that is known.
+    fn frequency(&self, _slot: usize, _: &mut Random) -> Option<f64> {
+        None
+    }
+    /// The same factor over those of its columns that are kept, as a family of kernels is taken to a sub-space; `None` where it is 1
+    /// without the others.
+    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor>;
+    /// How many roundings it may be off between rows u and v, relative to `√(k(u, u) k(v, v))`.
+    fn roundings(&self) -> f64 {
+        (12 * self.columns().len() + 8) as f64
+    }
     /// A short formula with the parameters' values.
-    fn formula(&self) -> String;
+    fn formula(&self) -> String {
+        self.declaration().written(&self.values(), "")
+    }
 }
 
 macro_rules! factors {
@@ -145,11 +181,22 @@ macro_rules! factors {
             }
         }
 
-        $(impl From<$variant> for Kernel {
+        $(impl From<$variant> for Factor {
             fn from(factor: $variant) -> Self {
-                Self { terms: vec![Term { scale: 1.0, factors: vec![Factor::$variant(factor)] }] }
+                Self::$variant(factor)
             }
         })*
+
+        $(impl From<$variant> for Kernel {
+            fn from(factor: $variant) -> Self {
+                Self { terms: vec![Term { scale: 1.0, factors: vec![factor.into()] }] }
+            }
+        })*
+
+        /// What every kind of factor says of itself, one a profile for stationary factors.
+        pub fn registry() -> impl Iterator<Item = &'static Declaration> {
+            [$($variant::DECLARED),*].into_iter().flatten().copied()
+        }
     };
 }
 
@@ -164,6 +211,15 @@ factors! {
     Polynomial,
     /// Equal or not.
     Categorical,
+}
+
+impl Factor {
+    /// So many random frequencies of the one-column function of `columns()[slot]`, drawn from its spectral density: the mean of
+    /// `cos(ω (u - v))` over them estimates it. `None` where no density is known.
+    pub fn frequencies(&self, slot: usize, count: usize, seed: u64) -> Option<Vec<f64>> {
+        let mut random = Random(seed);
+        (0..count).map(|_| self.frequency(slot, &mut random)).collect()
+    }
 }
 
 /// A scaled product of factors. Without factors it is a constant.
@@ -275,17 +331,25 @@ impl Kernel {
     /// `out[i] = k(u_i, v)`.
     pub(crate) fn row(&self, isa: Isa, u: Columns<'_>, v: &[f64], buffer: &mut Vec<f64>, out: &mut [f64]) {
         for (t, term) in self.terms.iter().enumerate() {
-            buffer.clear();
-            buffer.resize(out.len(), term.scale);
-            for factor in &term.factors {
-                factor.multiply_all(isa, u, v, buffer);
-            }
-            if t == 0 {
-                out.copy_from_slice(buffer);
-            } else {
-                out.iter_mut().zip(&*buffer).for_each(|(o, b)| *o += b);
-            }
+            buffer.resize(if t == 0 { 0 } else { out.len() }, 0.0);
+            let product = if t == 0 { &mut *out } else { &mut *buffer };
+            product.fill(term.scale);
+            term.factors.iter().for_each(|factor| factor.multiply_all(isa, u, v, product));
+            out.iter_mut().zip(&*buffer).for_each(|(o, b)| *o += b);
         }
+    }
+
+    /// How many roundings it may be off between rows u and v, relative to `√(k(u, u) k(v, v))`.
+    pub(crate) fn roundings(&self) -> f64 {
+        let of = |term: &Term| term.factors.iter().map(|f| f.roundings()).sum::<f64>();
+        self.terms.len() as f64 + self.terms.iter().map(of).fold(0.0, f64::max)
+    }
+
+    /// The kernel over those columns that are kept, term by term and factor by factor.
+    pub(crate) fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Self {
+        let factors = |term: &Term| term.factors.iter().filter_map(|f| f.restricted(kept)).collect();
+        let terms = self.terms.iter().map(|term| Term { scale: term.scale, factors: factors(term) });
+        Self { terms: terms.collect() }
     }
 
     /// `k(u, v)` for two rows.

@@ -12,12 +12,8 @@
 //! Length scales and the linear and polynomial factors are relative to the given [`Units`]; periods are in the
 //! column's own units.
 
-use std::fmt::Write as _;
-
-use super::{
-    Categorical, Factor, Kernel, Lengthscale, Linear, Periodic, Polynomial, Profile, Stationary, Term, Units,
-    lengthscales,
-};
+use super::registry::{Declaration, Given};
+use super::{Categorical, Factor, Kernel, Term, Units, registry};
 use crate::error::{Error, Result, listed};
 use crate::table::{ColumnKind, Table};
 
@@ -27,89 +23,14 @@ const MAX_DEPTH: usize = 50;
 const MAX_TERMS: usize = 500;
 /// Products with more factors than this are refused.
 const MAX_FACTORS: usize = 100;
-/// The similarity of different levels when none is given.
-const SIMILARITY: f64 = 0.5;
-
-/// What can stand in an expression, for error messages and help.
-pub const KERNEL_NAMES: [&str; 12] = [
-    "rbf",
-    "laplacian",
-    "matern12",
-    "matern32",
-    "matern52",
-    "rq",
-    "cauchy",
-    "periodic",
-    "linear",
-    "polynomial",
-    "categorical",
-    "constant",
-];
-
-/// The kinds of factor that an expression can name.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
-    Stationary(Profile),
-    Periodic,
-    Linear,
-    Polynomial,
-    Categorical,
-    Constant,
-}
-
-impl Kind {
-    fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "rbf" | "gaussian" => Self::Stationary(Profile::Gaussian),
-            "laplacian" | "exponential" | "matern12" => Self::Stationary(Profile::Exponential),
-            "matern32" => Self::Stationary(Profile::Matern32),
-            "matern52" => Self::Stationary(Profile::Matern52),
-            "rq" | "rational_quadratic" => Self::Stationary(Profile::RationalQuadratic { alpha: 1.0 }),
-            "cauchy" => Self::Stationary(Profile::Cauchy),
-            "periodic" => Self::Periodic,
-            "linear" => Self::Linear,
-            "polynomial" | "poly" => Self::Polynomial,
-            "categorical" => Self::Categorical,
-            "constant" => Self::Constant,
-            _ => return None,
-        })
-    }
-
-    fn options(self) -> &'static [&'static str] {
-        match self {
-            Self::Stationary(Profile::RationalQuadratic { .. }) => &["lengthscale", "alpha"],
-            Self::Stationary(_) => &["lengthscale"],
-            Self::Periodic => &["period", "lengthscale"],
-            Self::Linear => &[],
-            Self::Polynomial => &["degree", "gamma", "coef0"],
-            Self::Categorical => &["similarity"],
-            Self::Constant => &["value"],
-        }
-    }
-
-    fn flags(self) -> &'static [&'static str] {
-        match self {
-            Self::Stationary(_) => &["ard", "isotropic"],
-            _ => &[],
-        }
-    }
-}
 
 /// One named factor with its arguments, before it meets a table.
 #[derive(Debug, Clone)]
 struct Spec {
-    kind: Kind,
+    kind: &'static Declaration,
     at: usize,
     columns: Vec<(String, usize)>,
-    flags: Vec<&'static str>,
-    numbers: Vec<(&'static str, f64)>,
-    rule: Option<Lengthscale>,
-}
-
-impl Spec {
-    fn number(&self, name: &str) -> Option<f64> {
-        self.numbers.iter().find(|(n, _)| *n == name).map(|(_, v)| *v)
-    }
+    given: Vec<(&'static str, Given)>,
 }
 
 /// A scaled product; factors are indices into the list of specs.
@@ -173,15 +94,11 @@ impl KernelExpression {
             for &s in &term.factors {
                 factors.extend(resolved[s].iter().cloned());
             }
-            let open = term.factors.iter().any(|&s| {
-                self.specs[s].columns.is_empty()
-                    && !matches!(self.specs[s].kind, Kind::Categorical | Kind::Constant)
-            });
-            if open {
+            let open = |&s: &usize| self.specs[s].columns.is_empty() && !self.specs[s].kind.categorical;
+            if term.factors.iter().any(open) {
                 for &j in &categorical {
                     if !factors.iter().any(|f| f.columns().contains(&j)) {
-                        factors
-                            .push(Factor::Categorical(Categorical { columns: [j], similarity: SIMILARITY }));
+                        factors.push(Categorical::over(j).into());
                     }
                 }
             }
@@ -216,7 +133,7 @@ impl KernelExpression {
             if columns.contains(&j) {
                 return Err(problem(&self.text, *at, format!("column '{name}' is named twice")));
             }
-            if spec.kind != Kind::Categorical && x.columns()[j].kind != ColumnKind::Numeric {
+            if !spec.kind.categorical && x.columns()[j].kind != ColumnKind::Numeric {
                 return Err(problem(
                     &self.text,
                     *at,
@@ -226,78 +143,19 @@ impl KernelExpression {
             columns.push(j);
         }
         if columns.is_empty() {
-            columns = if spec.kind == Kind::Categorical { categorical } else { numeric }.to_vec();
+            columns = if spec.kind.categorical { categorical } else { numeric }.to_vec();
         }
         if columns.is_empty() {
             // A table of categorical columns only: the categorical factors do the work.
-            if spec.kind != Kind::Categorical && !categorical.is_empty() {
+            if !spec.kind.categorical && !categorical.is_empty() {
                 return Ok(Vec::new());
             }
-            let kind = if spec.kind == Kind::Categorical { "categorical" } else { "numeric" };
+            let kind = if spec.kind.categorical { "categorical" } else { "numeric" };
             return Err(problem(&self.text, spec.at, format!("the table has no {kind} columns to read")));
         }
-        let pick = |from: &[f64]| columns.iter().map(|&j| from[j]).collect::<Vec<_>>();
-        Ok(match spec.kind {
-            Kind::Stationary(profile) => {
-                let profile = match profile {
-                    Profile::RationalQuadratic { .. } => {
-                        Profile::RationalQuadratic { alpha: spec.number("alpha").unwrap_or(1.0) }
-                    }
-                    other => other,
-                };
-                let rule = spec.rule.unwrap_or(Lengthscale::Median);
-                let lengthscale = lengthscales(x, &columns, units, rule).map_err(|error| match error {
-                    Error::Parameter { allowed, .. } => problem(&self.text, spec.at, allowed),
-                    other => problem(&self.text, spec.at, other),
-                })?;
-                vec![Factor::Stationary(Stationary {
-                    profile,
-                    columns,
-                    lengthscale,
-                    ard: spec.flags.contains(&"ard"),
-                    isotropic: spec.flags.contains(&"isotropic"),
-                })]
-            }
-            Kind::Periodic => {
-                let Some(period) = spec.number("period") else {
-                    return Err(problem(
-                        &self.text,
-                        spec.at,
-                        "periodic needs a period in the column's units, for example periodic(month, period=12)",
-                    ));
-                };
-                let lengthscale = spec.number("lengthscale").unwrap_or(1.0);
-                let factor = |&j: &usize| Factor::Periodic(Periodic { columns: [j], period, lengthscale });
-                columns.iter().map(factor).collect()
-            }
-            Kind::Linear => {
-                let (center, scale) = (pick(&units.center), pick(&units.scale));
-                vec![Factor::Linear(Linear { columns, center, scale })]
-            }
-            Kind::Polynomial => {
-                let (center, scale) = (pick(&units.center), pick(&units.scale));
-                let degree = spec.number("degree").unwrap_or(3.0);
-                if degree.fract() != 0.0 || !(1.0..=100.0).contains(&degree) {
-                    return Err(problem(&self.text, spec.at, "the degree is a whole number from 1 to 100"));
-                }
-                let gamma = spec.number("gamma").unwrap_or(1.0 / columns.len() as f64);
-                let coef0 = spec.number("coef0").unwrap_or(1.0);
-                vec![Factor::Polynomial(Polynomial {
-                    columns,
-                    center,
-                    scale,
-                    gamma,
-                    coef0,
-                    degree: degree as u32,
-                })]
-            }
-            Kind::Categorical => {
-                let similarity = spec.number("similarity").unwrap_or(SIMILARITY);
-                let factor = |&j: &usize| Factor::Categorical(Categorical { columns: [j], similarity });
-                columns.iter().map(factor).collect()
-            }
-            // The parser has turned constants into scales.
-            Kind::Constant => Vec::new(),
+        spec.kind.resolve(columns, &spec.given, x, units).map_err(|error| match error {
+            Error::Parameter { allowed, .. } => problem(&self.text, spec.at, allowed),
+            other => problem(&self.text, spec.at, other),
         })
     }
 }
@@ -388,10 +246,13 @@ impl Parser<'_> {
             let scale = self.positive(&word, start)?;
             return Ok(vec![Product { scale, factors: Vec::new() }]);
         }
-        let Some(kind) = Kind::named(&word.to_ascii_lowercase()) else {
+        if word.eq_ignore_ascii_case("constant") {
+            return Ok(vec![Product { scale: self.constant()?, factors: Vec::new() }]);
+        }
+        let Some(kind) = Declaration::named(&word) else {
             return Err(problem(self.text, start, format!("there is no kernel '{word}': {}", allowed())));
         };
-        let mut spec = Spec { kind, at: start, columns: vec![], flags: vec![], numbers: vec![], rule: None };
+        let mut spec = Spec { kind, at: start, columns: vec![], given: vec![] };
         if self.take('(') && !self.take(')') {
             loop {
                 self.argument(&mut spec, &word)?;
@@ -403,12 +264,24 @@ impl Parser<'_> {
                 }
             }
         }
-        if kind == Kind::Constant {
-            let scale = spec.number("value").unwrap_or(1.0);
-            return Ok(vec![Product { scale, factors: Vec::new() }]);
-        }
         self.specs.push(spec);
         Ok(vec![Product { scale: 1.0, factors: vec![self.specs.len() - 1] }])
+    }
+
+    /// What stands after `constant`: nothing, or its value in parentheses.
+    fn constant(&mut self) -> Result<f64> {
+        if !self.take('(') || self.take(')') {
+            return Ok(1.0);
+        }
+        self.skip_space();
+        let mut start = self.at;
+        let mut word = self.word();
+        if word == "value" && self.take('=') {
+            self.skip_space();
+            (start, word) = (self.at, self.word());
+        }
+        let value = self.positive(&word, start)?;
+        if self.take(')') { Ok(value) } else { Err(self.fail("')' is missing after the constant's value")) }
     }
 
     /// The longest run of characters that are neither space nor punctuation of the grammar. A sign after the
@@ -447,91 +320,45 @@ impl Parser<'_> {
             };
             let column = self.text[self.at..self.at + length].to_string();
             self.at += length + 1;
-            return self.column(spec, column, start);
+            spec.columns.push((column, start));
+            return Ok(());
         }
         let word = self.word();
         if word.is_empty() {
-            return Err(self.fail(format!("an argument of {name} is missing: {}", arguments(spec.kind))));
+            return Err(self.fail(format!("an argument of {name} is missing: {}", spec.kind.allowed())));
         }
         if self.take('=') {
             self.skip_space();
             let at = self.at;
-            let value = self.word();
-            let Some(&option) = spec.kind.options().iter().find(|o| **o == word) else {
-                return Err(problem(
-                    self.text,
-                    start,
-                    format!("{name} has no option '{word}': {}", arguments(spec.kind)),
-                ));
+            let text = self.word();
+            let given = match spec.kind.read(&word, &text) {
+                None => {
+                    let allowed = spec.kind.allowed();
+                    return Err(problem(
+                        self.text,
+                        start,
+                        format!("{name} has no option '{word}': {allowed}"),
+                    ));
+                }
+                Some(Err(why)) => return Err(problem(self.text, at, why)),
+                Some(Ok(given)) => given,
             };
-            if spec.number(option).is_some() || (option == "lengthscale" && spec.rule.is_some()) {
-                return Err(problem(self.text, start, format!("{option} is given twice")));
+            if spec.given.iter().any(|(own, _)| *own == given.0) {
+                return Err(problem(self.text, start, format!("{word} is given twice")));
             }
-            if option == "lengthscale" && matches!(spec.kind, Kind::Stationary(_)) {
-                spec.rule = Some(match value.as_str() {
-                    "median" => Lengthscale::Median,
-                    "median_per_feature" => Lengthscale::MedianPerFeature,
-                    "scale" => Lengthscale::Scale,
-                    "auto" => Lengthscale::Auto,
-                    number => Lengthscale::Fixed(self.positive(number, at).map_err(|_| {
-                        problem(
-                            self.text,
-                            at,
-                            format!(
-                                "the length scale '{number}' is none of median, median_per_feature, scale, \
-                                 auto or a positive number"
-                            ),
-                        )
-                    })?),
-                });
-            } else {
-                // Zero is allowed for these two.
-                let value = match (option, value.parse::<f64>()) {
-                    ("coef0" | "similarity", Ok(0.0)) => 0.0,
-                    _ => self.positive(&value, at)?,
-                };
-                spec.numbers.push((option, value));
-            }
-            return Ok(());
+            spec.given.push(given);
+        } else if let Some(flag) = spec.kind.flag(&word) {
+            spec.given.push((flag, Given::Number(1.0)));
+        } else {
+            spec.columns.push((word, start));
         }
-        if let Some(&flag) = spec.kind.flags().iter().find(|f| **f == word) {
-            spec.flags.push(flag);
-            return Ok(());
-        }
-        if spec.kind == Kind::Constant {
-            let value = self.positive(&word, start)?;
-            spec.numbers.push(("value", value));
-            return Ok(());
-        }
-        self.column(spec, word, start)
-    }
-
-    fn column(&self, spec: &mut Spec, name: String, at: usize) -> Result<()> {
-        if spec.kind == Kind::Constant {
-            return Err(problem(self.text, at, "constant reads no columns"));
-        }
-        spec.columns.push((name, at));
         Ok(())
     }
 }
 
 fn allowed() -> String {
-    format!("write a number, '(' or one of {}", KERNEL_NAMES.join(", "))
-}
-
-fn arguments(kind: Kind) -> String {
-    let mut text = String::from("allowed are");
-    if kind != Kind::Constant {
-        text.push_str(" names of columns,");
-    }
-    for flag in kind.flags() {
-        let _ = write!(text, " {flag},");
-    }
-    for option in kind.options() {
-        let _ = write!(text, " {option}=…,");
-    }
-    text.truncate(text.len() - 1);
-    text
+    let names: Vec<&str> = registry().map(|one| one.names[0]).chain(["constant"]).collect();
+    format!("write a number, '(' or one of {}", names.join(", "))
 }
 
 #[cfg(test)]
@@ -590,8 +417,8 @@ mod tests {
 
     #[test]
     fn every_name_resolves() {
-        for name in KERNEL_NAMES {
-            let text = if name == "periodic" { "periodic(period=7)" } else { name };
+        for name in registry().flat_map(|one| one.names) {
+            let text = if *name == "periodic" { "periodic(period=7)" } else { name };
             kernel(text).unwrap_or_else(|e| panic!("{name}: {e}"));
         }
         for text in [
@@ -619,7 +446,7 @@ mod tests {
             ("(rbf", "a closing ')' is missing"),
             ("rbf) ", "after a factor comes '+', '*' or the end"),
             ("rbf(alpha=1)", "rbf has no option 'alpha': allowed are names of columns, ard, isotropic"),
-            ("rbf(lengthscale=-1)", "none of median"),
+            ("rbf(lengthscale=-1)", "lengthscale = '-1' is not allowed: it is median, or"),
             ("rbf(age, age)", "named twice"),
             ("0*rbf", "'0' is not a positive number"),
             ("periodic(month)", "periodic needs a period"),

@@ -2,9 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FactorKind, Parameter, Structure};
-use crate::error::{Error, Result};
+use super::registry::{Argument, Declaration, Takes, Ungiven, Values};
+use super::{Factor, FactorKind, Parameter, Structure};
 use crate::simd::Isa;
+
+const PERIOD: Argument = Argument {
+    ungiven: Ungiven::Refused("for example periodic(month, period=12)"),
+    ..Argument::new("period", Takes::Positive, 1.0, "in the column's own units").in_python("periodicity")
+};
+const LENGTHSCALE: Argument =
+    Argument::new("lengthscale", Takes::Positive, 1.0, "of periodic: a number without unit")
+        .in_python("length_scale");
 
 /// `exp(-2 sin²(π (u - v) / period) / lengthscale²)` on one column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +26,18 @@ pub struct Periodic {
 }
 
 impl Periodic {
+    pub(super) const DECLARED: &'static [&'static Declaration] = &[&Declaration {
+        names: &["periodic"],
+        python: "Periodic",
+        formula: "exp(-2 sin²(π (u - v) / period) / lengthscale²)",
+        categorical: false,
+        arguments: &[PERIOD, LENGTHSCALE],
+        make: |columns, values| {
+            let (period, lengthscale) = (values.number(PERIOD.name), values.number(LENGTHSCALE.name));
+            columns.into_iter().map(|j| Self { columns: [j], period, lengthscale }.into()).collect()
+        },
+    }];
+
     fn sine(&self, u: f64, v: f64) -> f64 {
         (std::f64::consts::PI * ((u - v) / self.period).rem_euclid(1.0)).sin()
     }
@@ -32,13 +52,12 @@ impl FactorKind for Periodic {
         Structure::Separable
     }
 
-    fn validate(&self) -> Result<()> {
-        for (name, value) in [("period", self.period), ("lengthscale", self.lengthscale)] {
-            if !(value.is_finite() && value > 0.0) {
-                return Err(Error::parameter(name, value, "it is a positive number"));
-            }
-        }
-        Ok(())
+    fn declaration(&self) -> &'static Declaration {
+        Self::DECLARED[0]
+    }
+
+    fn values(&self) -> Values {
+        Values(vec![(PERIOD.name, vec![self.period]), (LENGTHSCALE.name, vec![self.lengthscale])])
     }
 
     fn multiply_column(&self, _: Isa, _: usize, u: &[f64], v: f64, out: &mut [f64]) {
@@ -70,7 +89,15 @@ impl FactorKind for Periodic {
         }
     }
 
-    fn formula(&self) -> String {
-        format!("periodic(period={:.4}, lengthscale={:.4})", self.period, self.lengthscale)
+    fn least(&self, delta: &[f64]) -> Option<f64> {
+        // Half a period away nothing is further.
+        let j = self.columns[0];
+        let mut far = delta.to_vec();
+        far[j] = delta[j].min(self.period / 2.0);
+        Some(self.apart(&far))
+    }
+
+    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
+        kept(self.columns[0]).then(|| self.clone().into())
     }
 }

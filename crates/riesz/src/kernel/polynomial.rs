@@ -2,10 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::linear::{add_inner, validate_units};
-use super::{Columns, FactorKind, Parameter, Structure};
-use crate::error::{Error, Result};
+use super::linear::{CENTER, SCALE, add_inner, restricted_units};
+use super::registry::{Argument, Declaration, Takes, Ungiven, Values};
+use super::{Columns, Factor, FactorKind, Parameter, Structure};
 use crate::simd::Isa;
+
+const DEGREE: Argument =
+    Argument::new("degree", Takes::Whole(100), 3.0, "the power, a whole number up to 100");
+const GAMMA: Argument = Argument {
+    ungiven: Ungiven::OverColumns,
+    ..Argument::new("gamma", Takes::Positive, 1.0, "multiplies the inner product")
+};
+const COEF0: Argument = Argument::new("coef0", Takes::NotNegative, 1.0, "is added to it");
 
 /// `(gamma Σ_c (u_c - center_c)(v_c - center_c) / scale_c² + coef0)^degree`, which ties its columns together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +33,27 @@ pub struct Polynomial {
 }
 
 impl Polynomial {
+    pub(super) const DECLARED: &'static [&'static Declaration] = &[&Declaration {
+        names: &["polynomial", "poly"],
+        python: "Polynomial",
+        formula: "(gamma u·v + coef0)^degree",
+        categorical: false,
+        arguments: &[DEGREE, GAMMA, COEF0, CENTER.in_python(""), SCALE.in_python("")],
+        make: |columns, values| {
+            vec![
+                Self {
+                    columns,
+                    center: values.list(CENTER.name).to_vec(),
+                    scale: values.list(SCALE.name).to_vec(),
+                    gamma: values.number(GAMMA.name),
+                    coef0: values.number(COEF0.name),
+                    degree: values.number(DEGREE.name) as u32,
+                }
+                .into(),
+            ]
+        },
+    }];
+
     fn base(&self, u: Columns<'_>, v: &[f64]) -> Vec<f64> {
         let mut inner = vec![0.0; u.len()];
         add_inner(&self.columns, &self.center, &self.scale, u, v, &mut inner);
@@ -41,18 +70,18 @@ impl FactorKind for Polynomial {
         if self.columns.len() == 1 { Structure::Separable } else { Structure::Joint }
     }
 
-    fn validate(&self) -> Result<()> {
-        validate_units(&self.columns, &self.center, &self.scale)?;
-        if !(self.gamma.is_finite() && self.gamma > 0.0) {
-            return Err(Error::parameter("gamma", self.gamma, "it is a positive number"));
-        }
-        if !(self.coef0.is_finite() && self.coef0 >= 0.0) {
-            return Err(Error::parameter("coef0", self.coef0, "it is not negative"));
-        }
-        if self.degree == 0 || self.degree > 100 {
-            return Err(Error::parameter("degree", self.degree, "it is a whole number from 1 to 100"));
-        }
-        Ok(())
+    fn declaration(&self) -> &'static Declaration {
+        Self::DECLARED[0]
+    }
+
+    fn values(&self) -> Values {
+        Values(vec![
+            (DEGREE.name, vec![f64::from(self.degree)]),
+            (GAMMA.name, vec![self.gamma]),
+            (COEF0.name, vec![self.coef0]),
+            (CENTER.name, self.center.clone()),
+            (SCALE.name, self.scale.clone()),
+        ])
     }
 
     fn multiply_column(&self, _: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
@@ -97,7 +126,12 @@ impl FactorKind for Polynomial {
         }
     }
 
-    fn formula(&self) -> String {
-        format!("polynomial(degree={}, gamma={:.4}, coef0={:.4})", self.degree, self.gamma, self.coef0)
+    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
+        let (columns, center, scale) = restricted_units(&self.columns, &self.center, &self.scale, kept);
+        Some(Self { columns, center, scale, ..self.clone() }.into())
+    }
+
+    fn roundings(&self) -> f64 {
+        f64::from(self.degree) * (12 * self.columns.len() + 8) as f64
     }
 }

@@ -34,6 +34,19 @@ impl PlayerProduct<'_> {
         self.pieces.iter().map(Vec::len).sum()
     }
 
+    /// The factors as kernels of their own, one for each of so many players; that of a player without a factor is 1.
+    pub(crate) fn kernels(&self, players: usize) -> Vec<Kernel> {
+        let mut kernels = vec![Kernel::constant(1.0); players];
+        let own = |piece: &Piece<'_>| match piece {
+            Piece::Slot(factor, slot) => factor.restricted(&|j| j == factor.columns()[*slot]),
+            Piece::Whole(factor) => Some((*factor).clone()),
+        };
+        for (&player, pieces) in self.players.iter().zip(&self.pieces) {
+            kernels[player].terms[0].factors.extend(pieces.iter().filter_map(own));
+        }
+        kernels
+    }
+
     /// `out[i]` = the factor of `players[k]` between row i of `u` and the row `v`.
     #[inline]
     pub(crate) fn factor(&self, isa: Isa, k: usize, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
@@ -56,7 +69,11 @@ impl Kernel {
     /// # Errors
     /// [`Error::NotProduct`] if a factor ties columns of different players together.
     pub(crate) fn products(&self, columns: &[Column], groups: &Groups) -> Result<Vec<PlayerProduct<'_>>> {
-        let owner = groups.owners(columns.len());
+        self.split(columns, &groups.owners(columns.len()))
+    }
+
+    /// The same where `owner` says to whom each column belongs.
+    pub(crate) fn split(&self, columns: &[Column], owner: &[usize]) -> Result<Vec<PlayerProduct<'_>>> {
         let mut products = Vec::new();
         for term in &self.terms {
             // A factor's alternatives: a separable or whole one has one, an additive one has one a player.

@@ -2,10 +2,31 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::profile::{Profile, Shape, with_shape};
-use super::{Columns, FactorKind, Parameter, Structure};
-use crate::error::{Error, Result};
-use crate::simd::{Simd, dispatch, fma};
+use super::profile::{PROFILES, Profile, Shape, with_shape};
+use super::registry::{Argument, Declaration, Takes, Values};
+use super::{Columns, Factor, FactorKind, Parameter, Structure};
+use crate::random::Random;
+use crate::simd::{Isa, Simd, dispatch, fma};
+
+pub(super) const LENGTHSCALE: Argument = Argument::new(
+    "lengthscale",
+    Takes::Lengthscales,
+    1.0,
+    "in units of the columns' scale, or by a rule: median, median_per_feature, scale, auto",
+)
+.in_python("length_scale");
+pub(super) const ARD: Argument =
+    Argument::new("ard", Takes::Flag, 0.0, "tune the length scales of the columns one by one").in_python("");
+pub(super) const ISOTROPIC: Argument =
+    Argument::new("isotropic", Takes::Flag, 0.0, "one distance over all columns, which it ties together")
+        .in_python("");
+
+/// A factor of this profile.
+pub(super) fn make(profile: Profile, columns: Vec<usize>, values: &Values) -> Vec<Factor> {
+    let lengthscale = values.list(LENGTHSCALE.name).to_vec();
+    let (ard, isotropic) = (values.flag(ARD.name), values.flag(ISOTROPIC.name));
+    vec![Stationary { profile, columns, lengthscale, ard, isotropic }.into()]
+}
 
 /// `Π_c g(|u_c - v_c| / ℓ_c)` over its columns, or with `isotropic`, `g(√Σ_c (u_c - v_c)² / ℓ_c²)`.
 ///
@@ -27,8 +48,10 @@ pub struct Stationary {
 }
 
 impl Stationary {
+    pub(super) const DECLARED: &'static [&'static Declaration] = PROFILES;
+
     fn joint(&self) -> bool {
-        self.isotropic && self.columns.len() > 1 && self.profile != Profile::Gaussian
+        self.isotropic && self.columns.len() > 1 && !self.profile.radial()
     }
 }
 
@@ -41,34 +64,25 @@ impl FactorKind for Stationary {
         if self.joint() { Structure::Joint } else { Structure::Separable }
     }
 
-    fn validate(&self) -> Result<()> {
-        if self.lengthscale.len() != self.columns.len() {
-            return Err(Error::Shape {
-                what: "lengthscale".into(),
-                unit: "numbers",
-                expected: self.columns.len(),
-                found: self.lengthscale.len(),
-                why: "one a column of the factor".into(),
-            });
-        }
-        if let Some(bad) = self.lengthscale.iter().find(|l| !(l.is_finite() && **l > 0.0)) {
-            return Err(Error::parameter("lengthscale", bad, "length scales are positive numbers"));
-        }
-        match self.profile {
-            Profile::RationalQuadratic { alpha } if !(alpha.is_finite() && alpha > 0.0) => {
-                Err(Error::parameter("alpha", alpha, "the rational quadratic's alpha is a positive number"))
-            }
-            _ => Ok(()),
-        }
+    fn declaration(&self) -> &'static Declaration {
+        self.profile.declaration()
     }
 
-    fn multiply_column(&self, isa: crate::simd::Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
+    fn values(&self) -> Values {
+        let mut all = vec![(LENGTHSCALE.name, self.lengthscale.clone())];
+        all.extend(self.profile.parameters().into_iter().map(|(name, value)| (name, vec![value])));
+        let flags = [(ARD.name, self.ard), (ISOTROPIC.name, self.isotropic)];
+        all.extend(flags.map(|(name, flag)| (name, vec![f64::from(u8::from(flag))])));
+        Values(all)
+    }
+
+    fn multiply_column(&self, isa: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
         let inverse = 1.0 / self.lengthscale[slot];
         with_shape!(self.profile, shape => column(isa, shape, u, v, inverse, out));
     }
 
-    fn multiply_all(&self, isa: crate::simd::Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        if self.profile == Profile::Gaussian || self.joint() {
+    fn multiply_all(&self, isa: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
+        if self.joint() || self.profile.radial() && self.columns.len() > 1 {
             // Squared distances first, then the profile once.
             let mut square = vec![0.0; out.len()];
             for (&j, l) in self.columns.iter().zip(&self.lengthscale) {
@@ -94,9 +108,8 @@ impl FactorKind for Stationary {
         } else if let Some(&l) = self.lengthscale.first() {
             all.push(Parameter { name: "lengthscale".into(), log_value: l.ln() });
         }
-        if let Profile::RationalQuadratic { alpha } = self.profile {
-            all.push(Parameter { name: "alpha".into(), log_value: alpha.ln() });
-        }
+        let own = self.profile.parameters().into_iter();
+        all.extend(own.map(|(name, value)| Parameter { name: name.into(), log_value: value.ln() }));
         all
     }
 
@@ -111,9 +124,9 @@ impl FactorKind for Stationary {
                 *l *= ratio;
             }
         }
-        if let (Profile::RationalQuadratic { alpha }, Some(v)) = (&mut self.profile, log_values.last()) {
-            *alpha = v.exp();
-        }
+        let own = self.profile.parameters_mut();
+        let from = log_values.len().saturating_sub(own.len());
+        own.into_iter().zip(&log_values[from..]).for_each(|(p, v)| *p = v.exp());
     }
 
     fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]) {
@@ -141,29 +154,32 @@ impl FactorKind for Stationary {
                 }
             }
         });
-        if let Profile::RationalQuadratic { alpha } = self.profile {
-            let of = |s: f64| {
-                let q = s / (2.0 * alpha);
-                alpha * (q / (1.0 + q) - q.ln_1p())
-            };
-            for i in 0..n {
+        for (p, out) in out[lengths..].iter_mut().enumerate() {
+            with_shape!(self.profile, shape => for (i, o) in out.iter_mut().enumerate() {
                 let squares = scaled.iter().map(|c| c[i] * c[i]);
-                out[lengths][i] = if self.joint() { of(squares.sum()) } else { squares.map(of).sum() };
-            }
+                let slope = |s| shape.parameter_slope(p, s);
+                *o = if self.joint() { slope(squares.sum()) } else { squares.map(slope).sum() };
+            });
         }
     }
 
+    fn least(&self, delta: &[f64]) -> Option<f64> {
+        Some(self.apart(delta))
+    }
+
+    fn frequency(&self, slot: usize, random: &mut Random) -> Option<f64> {
+        let drawn = with_shape!(self.profile, shape => shape.frequency(random));
+        drawn.filter(|_| !self.joint()).map(|w| w / self.lengthscale[slot])
+    }
+
+    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
+        let all = self.columns.iter().zip(&self.lengthscale).filter(|(j, _)| kept(**j));
+        let (columns, lengthscale): (Vec<usize>, Vec<f64>) = all.unzip();
+        (!columns.is_empty()).then(|| Self { columns, lengthscale, ..self.clone() }.into())
+    }
+
     fn formula(&self) -> String {
-        let span = |l: &[f64]| {
-            let (low, high) = l.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), &x| (a.min(x), b.max(x)));
-            if low == high { format!("{low:.4}") } else { format!("{low:.4}…{high:.4}") }
-        };
-        let joint = if self.joint() { ", isotropic" } else { "" };
-        let alpha = match self.profile {
-            Profile::RationalQuadratic { alpha } => format!(", alpha={alpha:.4}"),
-            _ => String::new(),
-        };
-        format!("{}(lengthscale={}{alpha}{joint})", self.profile.name(), span(&self.lengthscale))
+        self.declaration().written(&self.values(), if self.joint() { ISOTROPIC.name } else { "" })
     }
 }
 

@@ -5,9 +5,13 @@
 //! The caller multiplies by the matrix. Blocks of k vectors of length n are k × n, column by column: the k numbers of a row
 //! are next to one another.
 
+use std::sync::atomic::AtomicBool;
+
 use super::sequential::{
     add_outer_product, add_product, cholesky_in_place, solve_in_place, solve_lower_in_place,
 };
+use crate::error::Result;
+use crate::stop;
 
 /// Directions are left out if what others do not explain of them has a smaller square, relative to their own.
 const DEPENDENT: f64 = 1e-10;
@@ -34,13 +38,13 @@ impl BlockGradients {
     pub(crate) fn new(
         right: Vec<f64>,
         targets: Vec<f64>,
-        precondition: impl FnOnce(Vec<f64>, usize) -> Vec<f64>,
-    ) -> Self {
+        precondition: impl FnOnce(Vec<f64>, usize) -> Result<Vec<f64>>,
+    ) -> Result<Self> {
         let (count, solution) = (targets.len(), vec![0.0; right.len()]);
         let (directions, images) = (Vec::new(), Vec::new());
         let mut run = Self { count, solution, residual: Vec::new(), targets, directions, images };
-        run.restart(right, precondition);
-        run
+        run.restart(right, precondition)?;
+        Ok(run)
     }
 
     /// Search directions and where their products with the matrix go, directions × n each.
@@ -68,48 +72,61 @@ impl BlockGradients {
     pub(crate) fn restart(
         &mut self,
         residual: Vec<f64>,
-        precondition: impl FnOnce(Vec<f64>, usize) -> Vec<f64>,
-    ) {
+        precondition: impl FnOnce(Vec<f64>, usize) -> Result<Vec<f64>>,
+    ) -> Result<()> {
         self.residual = residual;
         let (active, count) = self.active();
-        self.directions = precondition(active, count);
+        self.directions = precondition(active, count)?;
         self.images.clear();
         orthonormalise(&mut self.directions, count);
+        Ok(())
     }
 
     /// One step along the directions whose products with the matrix are known, and new directions from what `precondition` makes of
     /// those residuals that are too long. False if the matrix is not positive definite along the directions.
-    pub(crate) fn advance(&mut self, precondition: impl FnOnce(Vec<f64>, usize) -> Vec<f64>) -> bool {
+    ///
+    /// # Errors
+    /// Those of `precondition`; [`Error::Interrupted`](crate::Error::Interrupted).
+    pub(crate) fn advance(
+        &mut self,
+        precondition: impl FnOnce(Vec<f64>, usize) -> Result<Vec<f64>>,
+        stop: &AtomicBool,
+    ) -> Result<bool> {
         let n = self.solution.len() / self.count.max(1);
         let (r, s) = (self.count, self.directions.len() / n.max(1));
         if s == 0 {
-            return true;
+            return Ok(true);
         }
         let mut curvature = vec![0.0; s * s];
         add_outer_product(&mut curvature, &self.directions, &self.images, s);
         if !cholesky_in_place(&mut curvature, s) {
-            return false;
+            return Ok(false);
         }
+        stop::check(stop)?;
         let mut step = vec![0.0; s * r];
         add_outer_product(&mut step, &self.directions, &self.residual, s);
         solve_in_place(&curvature, s, &mut step);
         let mut step = transposed(&step, s);
+        stop::check(stop)?;
         add_product(&mut self.solution, &step, &self.directions, r);
         step.iter_mut().for_each(|v| *v = -*v);
+        stop::check(stop)?;
         add_product(&mut self.residual, &step, &self.images, r);
         let (active, count) = self.active();
-        let mut next = precondition(active, count);
+        let mut next = precondition(active, count)?;
         if count > 0 {
             let mut mix = vec![0.0; s * count];
             add_outer_product(&mut mix, &self.images, &next, s);
             solve_in_place(&curvature, s, &mut mix);
             let mut mix = transposed(&mix, s);
             mix.iter_mut().for_each(|v| *v = -*v);
+            stop::check(stop)?;
             add_product(&mut next, &mix, &self.directions, count);
         }
         self.directions = next;
+        stop::check(stop)?;
         orthonormalise(&mut self.directions, count);
-        true
+        Ok(true)
     }
 
     /// Whether no residual is longer than its target.
@@ -213,20 +230,20 @@ mod tests {
             .flat_map(|i| [of(i, 0), of(i, 1), of(i, 0), 0.0, of(i, 0) - 2.0 * of(i, 1), 1e-9 * of(i, 4)])
             .collect();
         for diagonal in [false, true] {
-            let precondition = |block: Vec<f64>, count: usize| -> Vec<f64> {
+            let precondition = |block: Vec<f64>, count: usize| -> Result<Vec<f64>> {
                 let divide =
                     |(t, v): (usize, f64)| if diagonal { v / entry(t / count, t / count) } else { v };
-                block.into_iter().enumerate().map(divide).collect()
+                Ok(block.into_iter().enumerate().map(divide).collect())
             };
             let targets: Vec<f64> = lengths(&right, 6).into_iter().map(|l| 1e-10 * l).collect();
-            let mut run = BlockGradients::new(right.clone(), targets, precondition);
+            let mut run = BlockGradients::new(right.clone(), targets, precondition).unwrap();
             let mut steps = 0;
             while !run.converged() {
                 let (directions, images) = run.directions();
                 let s = directions.len() / n;
                 *images = vec![0.0; s * n];
                 add_product(images, directions, &matrix, s);
-                assert!(s <= 3 && run.advance(precondition));
+                assert!(s <= 3 && run.advance(precondition, &AtomicBool::new(false)).unwrap());
                 steps += 1;
                 assert!(steps < 60, "{:?}", run.excess().collect::<Vec<f64>>());
             }
@@ -240,9 +257,9 @@ mod tests {
 
     #[test]
     fn a_matrix_that_is_not_definite_is_noticed() {
-        let mut run = BlockGradients::new(vec![1.0, 1.0], vec![1e-9], |block, _| block);
+        let mut run = BlockGradients::new(vec![1.0, 1.0], vec![1e-9], |block, _| Ok(block)).unwrap();
         let (directions, images) = run.directions();
         *images = directions.iter().map(|v| -v).collect();
-        assert!(!run.advance(|block, _| block));
+        assert!(!run.advance(|block, _| Ok(block), &AtomicBool::new(false)).unwrap());
     }
 }

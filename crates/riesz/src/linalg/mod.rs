@@ -296,7 +296,11 @@ pub(crate) mod sequential {
     use faer::linalg::cholesky::llt::factor;
     use faer::linalg::matmul::{self, triangular, triangular::BlockStructure};
     use faer::linalg::triangular_solve;
-    use faer::{Accum, MatMut, MatRef, Par};
+    use faer::{Accum, MatMut, MatRef, Par, reborrow::*};
+    use std::sync::atomic::AtomicBool;
+
+    use crate::error::Result;
+    use crate::stop;
 
     /// Replaces the lower triangle of the n × n `a` by its Cholesky factor; false if it is not positive definite.
     pub(crate) fn cholesky_in_place(a: &mut [f64], n: usize) -> bool {
@@ -310,6 +314,55 @@ pub(crate) mod sequential {
         )
         .is_ok()
             && (0..n).all(|i| a[i * n + i].is_finite())
+    }
+
+    /// The same of matrices that take long, which can be stopped within a second.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
+    pub(crate) fn cholesky_until(a: &mut [f64], n: usize, stop: &AtomicBool) -> Result<bool> {
+        let width = (stop::PART / (n * n).max(1)).max(64);
+        if width < n { cholesky_by_columns(a, n, width, stop) } else { Ok(cholesky_in_place(a, n)) }
+    }
+
+    /// So many columns at a time.
+    fn cholesky_by_columns(a: &mut [f64], n: usize, width: usize, stop: &AtomicBool) -> Result<bool> {
+        let mut a = MatMut::from_column_major_slice_mut(a, n, n);
+        for start in (0..n).step_by(width) {
+            stop::check(stop)?;
+            // Of the columns from here on, the next few, less what those before explain of them.
+            let next = width.min(n - start);
+            let (before, after) = a.rb_mut().split_at_col_mut(start);
+            let (before, mut own) = (
+                before.rb().subrows(start, n - start),
+                after.subcols_mut(0, next).subrows_mut(start, n - start),
+            );
+            matmul::matmul(
+                own.rb_mut(),
+                Accum::Add,
+                before,
+                before.subrows(0, next).transpose(),
+                -1.0,
+                Par::Seq,
+            );
+            let (mut square, below) = own.split_at_row_mut(next);
+            let scratch = factor::cholesky_in_place_scratch::<f64>(next, Par::Seq, Default::default());
+            let mut memory = MemBuffer::new(scratch);
+            let memory = MemStack::new(&mut memory);
+            if factor::cholesky_in_place(
+                square.rb_mut(),
+                Default::default(),
+                Par::Seq,
+                memory,
+                Default::default(),
+            )
+            .is_err()
+            {
+                return Ok(false);
+            }
+            triangular_solve::solve_lower_triangular_in_place(square.rb(), below.transpose_mut(), Par::Seq);
+        }
+        Ok((0..n).all(|i| a[(i, i)].is_finite()))
     }
 
     /// Solves `L Lᵀ X = B` in place; `b` is n × columns.
@@ -388,6 +441,30 @@ pub(crate) mod sequential {
             1.0,
             Par::Seq,
         );
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn columns_after_columns_give_the_same_factor() {
+            let n = 50;
+            let entry = |t: usize| (-((t / n) as f64 - (t % n) as f64).abs() / 9.0).exp();
+            let matrix: Vec<f64> = (0..n * n).map(entry).collect();
+            let (mut whole, stop) = (matrix.clone(), AtomicBool::new(false));
+            assert!(cholesky_in_place(&mut whole, n));
+            for width in [1, 7, 49, 50] {
+                let mut parts = matrix.clone();
+                assert!(cholesky_by_columns(&mut parts, n, width, &stop).unwrap());
+                let lower = (0..n * n).filter(|t| t % n >= t / n);
+                assert!(lower.into_iter().all(|t| (parts[t] - whole[t]).abs() < 1e-13), "{width}");
+                let mut indefinite = matrix.clone();
+                indefinite[40 * n + 40] = -1.0;
+                assert!(!cholesky_by_columns(&mut indefinite, n, width, &stop).unwrap());
+            }
+            assert!(cholesky_by_columns(&mut whole, n, 7, &AtomicBool::new(true)).is_err());
+        }
     }
 }
 

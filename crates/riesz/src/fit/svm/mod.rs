@@ -32,7 +32,7 @@ fn check_tolerance(tolerance: f64) -> Result<()> {
 /// Checks that the bounds are finite after multiplication by weights.
 fn check_bounds(bounds: &[f64]) -> Result<()> {
     match bounds.iter().find(|b| !b.is_finite()) {
-        Some(bad) => Err(Error::parameter("c times weight", bad, "lower c or the weights")),
+        Some(bad) => Err(Error::parameter("C times weight", bad, "lower C or the weights")),
         None => Ok(()),
     }
 }

@@ -176,7 +176,7 @@ impl<'a> Solver<'a> {
                     method: "the support vector solver (SMO)",
                     iterations,
                     change: choice.gap,
-                    remedy: "standardise the columns, lower c, raise the tolerance or raise max_iterations",
+                    remedy: "standardise the columns, lower C, raise the tolerance or allow more iterations",
                 });
             }
             iterations += 1;

@@ -88,7 +88,7 @@ impl SupportVectorClassifier {
             .map(|k| (0..x.rows()).filter(|&r| labels[r] == k && bounds[r] > 0.0).collect())
             .collect();
         if members.iter().any(Vec::is_empty) {
-            return Err(Error::parameter("c times weight", 0.0, "raise c or the weights"));
+            return Err(Error::parameter("C times weight", 0.0, "raise C or the weights"));
         }
         let k = classes.len();
         // (positive class, negative class)

@@ -1,0 +1,169 @@
+//! `compare`, `depend` and `select` on real data, and on input meant to break them.
+
+use crate::common::{Place, cells, number, texts};
+
+/// The published attributions (Mohammadi, Chau and Muandet 2025, figures 7 and 8): s3, s4, bp, s6, age, s5, s2 raise the discrepancy between
+/// the sexes, bmi and s1 hide it.
+#[test]
+fn diabetes_by_sex_is_as_published() {
+    let place = Place::new();
+    let (out, err) = place.good("compare DIABETES --by sex --ignore target --format csv");
+    let table = cells(&out);
+    assert_eq!(table[0], ["feature", "value", "null_low", "null_high", "p_value", "adjusted_p_value"]);
+    let names: Vec<&str> = table[1..].iter().map(|row| row[0].as_str()).collect();
+    assert_eq!(names, ["s3", "s4", "bp", "s6", "age", "s5", "s2", "bmi", "s1"]);
+    let signs: Vec<bool> = table[1..].iter().map(|row| number(&row[1]) > 0.0).collect();
+    assert_eq!(signs, [true, true, true, true, true, true, true, false, false]);
+    assert!(err.contains("The samples differ: if sex = 1 and sex = 2"), "{err}");
+}
+
+#[test]
+fn every_form_of_a_finding() {
+    let place = Place::new();
+    let base = "compare DIABETES --by sex --ignore target --permutations 99";
+    let (out, _) = place.good(base);
+    assert!(
+        out.contains("MMD² = ") && out.contains("95 % under the null") && out.contains("exact: "),
+        "{out}"
+    );
+    let (again, _) = place.good(&format!("{base} --threads 1"));
+    assert_eq!(out, again);
+    for file in ["f.html", "f.svg", "f.png", "f.csv", "f.parquet", "f.json", "f.txt"] {
+        place.good(&format!("{base} -o {file}"));
+        assert!(std::fs::metadata(place.path(file)).unwrap().len() > 100, "{file}");
+    }
+    let page = place.read("f.html");
+    assert!(page.contains("sex = 1 against sex = 2") && page.contains("where the samples differ"));
+    assert!(!page.contains("http://") && !page.contains("https://"));
+    let record: serde_json::Value = serde_json::from_str(&place.read("f.json")).unwrap();
+    assert_eq!(record["format"], "riesz-test");
+    let values = record["attributions"]["explanation"]["values"].as_array().unwrap();
+    let sum: f64 = values.iter().map(|v| v.as_f64().unwrap()).sum();
+    assert!((sum - record["statistic"].as_f64().unwrap()).abs() < 1e-12);
+    let (out, _) = place.good(&format!("{base} --interactions --max-display 3"));
+    assert!(out.contains("Shapley interaction index") && out.contains("and 6 more"), "{out}");
+    let (out, _) = place.good(&format!("{base} --statistic-only --kernel matern32(isotropic)"));
+    assert!(!out.contains("feature"), "{out}");
+    let (out, _) = place.good(&format!("{base} --lengthscales 0.5,1,2 --groups blood=s1,s2,s3,s4,s5,s6"));
+    assert!(out.contains("* rbf") && out.contains("blood"), "{out}");
+    let (out, _) = place.good("compare DIABETES --by sex --permutations 0 --estimator biased");
+    assert!(out.contains("no test was asked for") && !out.contains("p ="), "{out}");
+    for estimator in ["linear", "block", "block --block-size 20"] {
+        let (_, err) = place.good(&format!("compare DIABETES --by sex --estimator {estimator}"));
+        assert!(err.contains("of each sample"), "{err}");
+    }
+}
+
+#[test]
+fn two_files_are_compared_by_name_and_level() {
+    let place = Place::new();
+    let rows = |shift: f64, colours: [&str; 2]| -> String {
+        let row = |i: usize| format!("{},{},{}\n", (i * 7 % 11) as f64 + shift, i % 3, colours[i % 2]);
+        format!("a,b,colour\n{}", (0..30).map(row).collect::<String>())
+    };
+    place.write("one.csv", rows(0.0, ["red", "blue"]));
+    place.write("two.csv", rows(5.0, ["red", "green"]));
+    let (out, _) = place.good("compare one.csv two.csv --permutations 99");
+    assert!(out.starts_with("The samples differ"), "{out}");
+    assert!(out.contains("colour") && out.contains("\na "), "{out}");
+    // A column of numbers in the one and of text in the other is one of levels in both.
+    place.write("three.csv", rows(0.0, ["1", "2"]));
+    let (out, _) = place.good("compare one.csv three.csv --permutations 99");
+    assert!(out.contains("colour"), "{out}");
+    let mut extra = rows(0.0, ["red", "blue"]).replace("a,b,colour", "a,b,colour,d").replace("red", "red,1");
+    extra = extra.replace("blue", "blue,2");
+    place.write("four.csv", extra);
+    let (_, err) = place.good("compare one.csv four.csv --permutations 9");
+    assert!(err.contains("four.csv has columns that one.csv lacks, which are left out: d"), "{err}");
+    place.bad("compare four.csv one.csv", "there is no column 'd'");
+}
+
+#[test]
+fn dependence_is_found_and_shared_out() {
+    let place = Place::new();
+    let (out, _) = place.good("depend DIABETES --target target --permutations 199 --format csv");
+    let table = cells(&out);
+    assert_eq!([&table[1][0], &table[2][0]], ["s5", "bmi"]);
+    assert_eq!(number(&table[1][4]), 1.0 / 200.0);
+    let (out, _) = place.good("depend DIABETES --target target,bp --by-target --permutations 99");
+    assert!(out.contains("\ntarget") && out.contains("\nbp") && !out.contains("\ns1"), "{out}");
+    for more in [
+        "--given bmi,bp",
+        "--estimator unbiased",
+        "--wild-bootstrap 10",
+        "--target-kernel matern32",
+        "--categorical sex --kernel rbf --kernel laplacian",
+    ] {
+        let (out, _) = place.good(&format!("depend DIABETES --target target --permutations 99 {more}"));
+        assert!(out.contains("target depends on the features"), "{more}: {out}");
+    }
+    place.good("depend DIABETES --target sex --categorical sex -o page.html --permutations 99");
+    assert!(place.read("page.html").contains("What sex depends on"));
+}
+
+#[test]
+fn features_are_selected() {
+    let place = Place::new();
+    for method in ["shapley", "backward", "lasso"] {
+        let (out, _) = place.good(&format!("select DIABETES --target target --features 3 --method {method}"));
+        let table = cells(&out);
+        assert_eq!(table[0], ["rank", "feature", "score"]);
+        assert_eq!(table.len(), 4);
+        let best: Vec<&str> = table[1..3].iter().map(|row| row[1].as_str()).collect();
+        assert!(best.contains(&"s5") && best.contains(&"bmi"), "{method}: {best:?}");
+    }
+    let (out, _) = place.good("select DIABETES --target target");
+    assert_eq!(cells(&out).len(), 11);
+}
+
+#[test]
+fn bad_questions_are_named() {
+    let place = Place::new();
+    place.write("one.csv", "a,b\n1,2\n");
+    place.write("gap.csv", "a,b\n1,2\n3,\n4,5\n");
+    place.write("same.csv", "a,y\n1,2\n3,2\n4,2\n9,2\n");
+    place.write("out.html", "precious");
+    let cases = [
+        ("compare one.csv", "give a second table, or --by COL"),
+        ("compare one.csv one.csv", "the first sample is too small: at least 2 rows are needed"),
+        ("compare gap.csv gap.csv -o out.html", "row 2 (line 3) of column 'b' is empty"),
+        (
+            "compare DIABETES --by bmi",
+            "two samples need two; compare one with all others by --by 'bmi=VALUE'",
+        ),
+        ("compare DIABETES --by sex=3", "column 'sex' is never '3'; its values are: 1, 2"),
+        ("compare DIABETES --by colour", "there is no column 'colour'"),
+        ("compare DIABETES --by sex --ignore colour", "there is no column 'colour'"),
+        ("compare DIABETES --by sex --kernel rbff", "kernel"),
+        ("compare DIABETES --by sex --kernel matern32(isotropic)", "ties the columns"),
+        ("compare DIABETES --by sex --lengthscales 0", "multiples are positive numbers"),
+        ("compare DIABETES --by sex --block-size 3", "--block-size belongs to --estimator block"),
+        ("compare DIABETES --by sex --estimator block --block-size 400", "at least 400 rows are needed"),
+        ("compare DIABETES --by sex --statistic-only -o out.html", "no features to show"),
+        ("compare DIABETES --by sex -o out.pdf", "not as .pdf"),
+        ("compare DIABETES --by sex --groups blood=s1,s9", "s9"),
+        ("depend same.csv --target y", "the target 'y' is the same in all rows"),
+        ("depend DIABETES --target colour", "there is no column 'colour'"),
+        ("depend DIABETES --target bmi --given bmi", "cannot be a target and given"),
+        ("depend DIABETES --target bmi --wild-bootstrap 0", "a positive number of rows"),
+        (
+            "depend DIABETES --target bmi --wild-bootstrap 5 --estimator unbiased",
+            "the estimator is the biased one",
+        ),
+        (
+            "depend DIABETES --target bmi --given bp --categorical sex --permutations 9",
+            "column = sex is not allowed: what is given",
+        ),
+        ("select DIABETES --target bmi --features 0", "from 1 to the 10 there are"),
+        ("select DIABETES --target bmi --features 11", "from 1 to the 10 there are"),
+        ("select same.csv --target y", "the same in all rows"),
+    ];
+    for (words, expected) in cases {
+        let output = place.run(words);
+        let (out, err) = texts(&output);
+        assert_eq!(output.status.code(), Some(2), "{words}: {out}{err}");
+        assert!(err.contains(expected), "{words}: expected '{expected}' in: {err}");
+        assert!(!err.contains("panicked"), "{words}: {err}");
+        assert_eq!(place.read("out.html"), "precious");
+    }
+}

@@ -1,0 +1,8 @@
+//! All integration tests, in one program so that it is linked once.
+
+mod cases;
+mod commands;
+mod common;
+mod discrepancy;
+mod hostile;
+mod memory;

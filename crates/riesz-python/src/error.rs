@@ -1,0 +1,35 @@
+//! The library's errors as Python's exceptions: the one place that knows both.
+
+use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use riesz::Error;
+
+pyo3::create_exception!(
+    riesz,
+    UnsupportedModelError,
+    PyTypeError,
+    "The model, or a part of it that the message names, has no exact values."
+);
+
+/// A refusal of the library in the words of the Python classes, whose arguments have scikit-learn's names.
+pub(crate) fn raise(error: Error) -> PyErr {
+    match error {
+        Error::NotProduct { .. } => UnsupportedModelError::new_err(error.to_string()),
+        Error::Interrupted => PyKeyboardInterrupt::new_err(()),
+        Error::Parameter { name, value, allowed } => {
+            let name = match name.as_str() {
+                "lengthscale" => "length_scale".into(),
+                "period" => "periodicity".into(),
+                "tolerance" => "tol".into(),
+                _ => name,
+            };
+            PyValueError::new_err(Error::Parameter { name, value, allowed }.to_string())
+        }
+        other => PyValueError::new_err(other.to_string()),
+    }
+}
+
+/// What is wrong with what was handed over, before it reaches the library.
+pub(crate) fn refuse(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}

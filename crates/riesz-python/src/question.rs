@@ -1,0 +1,119 @@
+//! Questions, from the names and values that Python's classes hold.
+
+use numpy::{PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::prelude::*;
+use riesz::question::{Estimator, Source, Subject};
+use riesz::{Background, Column, Game};
+use serde_json::Value;
+
+use crate::{players, raise, refuse, table};
+
+/// Settings of a question, by name.
+#[pyclass(frozen, module = "riesz._core")]
+pub(crate) struct Settings {
+    settings: riesz::question::Settings,
+}
+
+/// A question about a function.
+#[pyclass(frozen, module = "riesz._core")]
+pub(crate) struct Question {
+    pub(crate) question: riesz::Question,
+}
+
+/// Coalitions, and the standard error to reach, if there is one.
+pub(crate) type Budget = (usize, Option<f64>);
+
+#[pymethods]
+impl Settings {
+    /// From a JSON object; null is not set.
+    #[new]
+    fn new(json: &str) -> PyResult<Self> {
+        let given: serde_json::Map<String, Value> = serde_json::from_str(json).map_err(refuse)?;
+        Ok(Self { settings: riesz::question::Settings::new(given).map_err(raise)? })
+    }
+
+    /// Whether a model is to be asked for its answers, though its kernel may be known.
+    #[getter]
+    fn asks_for_answers(&self) -> bool {
+        self.settings.asks_for_answers()
+    }
+
+    /// The game that is asked of a function, or of a model whose kernel is known. An error names what cannot be asked.
+    fn game(&self, of_function: bool, has_background: bool) -> PyResult<&'static str> {
+        let subject = if of_function { Subject::Function } else { Subject::Model };
+        let source = has_background.then_some(Source::Background);
+        self.settings.check(subject, source).map(|asked| asked.game).map_err(raise)
+    }
+}
+
+impl Settings {
+    /// The question with these rows for absent features; `own` are those of the observational game without any.
+    pub(crate) fn ask(
+        &self,
+        subject: Subject,
+        columns: &[Column],
+        background: Option<&PyReadonlyArray2<'_, f64>>,
+        weights: Option<&PyReadonlyArray1<'_, f64>>,
+        own: Option<&riesz::Table>,
+    ) -> PyResult<riesz::Question> {
+        let source = background.map(|_| Source::Background);
+        let rows = |_: &str| match (background, own) {
+            (Some(rows), _) => {
+                let weights = weights.map(|w| w.as_array().to_vec());
+                Ok(Background { rows: table(columns, rows.as_array())?, weights })
+            }
+            (None, Some(own)) => Ok(own.clone().into()),
+            (None, None) => Err(riesz::Error::parameter("background", "None", "rows are needed")),
+        };
+        self.settings.question(subject, source, rows).map_err(raise)
+    }
+}
+
+#[pymethods]
+impl Question {
+    #[new]
+    fn new(
+        settings: &Settings,
+        background: PyReadonlyArray2<'_, f64>,
+        weights: Option<PyReadonlyArray1<'_, f64>>,
+        groups: Vec<(String, Vec<usize>)>,
+    ) -> PyResult<Self> {
+        let width = background.as_array().ncols();
+        let columns: Vec<Column> = (0..width).map(|j| Column::numeric(format!("x{j}"))).collect();
+        let question =
+            settings.ask(Subject::Function, &columns, Some(&background), weights.as_ref(), None)?;
+        Ok(Self { question: question.with_players(Some(players(&columns, groups)?)) })
+    }
+
+    /// "permutation" or "kernel_shap".
+    #[getter]
+    fn estimator(&self) -> &'static str {
+        match self.question.estimator {
+            Estimator::Permutation { .. } => "permutation",
+            Estimator::KernelShap => "kernel_shap",
+        }
+    }
+
+    /// Whether values come with standard errors.
+    #[getter]
+    fn estimated(&self) -> bool {
+        let Game::Observational { conditional, .. } = &self.question.game else {
+            return self.estimator() == "permutation" || self.is_sampled();
+        };
+        !matches!(conditional, riesz::Conditional::Embedding(_)) || self.is_sampled()
+    }
+}
+
+impl Question {
+    fn is_sampled(&self) -> bool {
+        let players = self.question.players.as_ref().map_or(0, |groups| groups.players().len());
+        self.question.budget.sampled_because(players).is_some()
+    }
+
+    /// The question within a budget of its own, if there is one.
+    pub(crate) fn within(&self, budget: Option<Budget>) -> riesz::Question {
+        let own = self.question.budget;
+        let (coalitions, std_error) = budget.unwrap_or((own.coalitions, own.std_error));
+        self.question.clone().with_budget(riesz::question::Budget { coalitions, std_error, ..own })
+    }
+}

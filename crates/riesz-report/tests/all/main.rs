@@ -1,0 +1,6 @@
+//! All integration tests, in one program so that it is linked once.
+
+mod browser;
+mod common;
+mod plots;
+mod test_page;

@@ -1,0 +1,129 @@
+//! Structure, escaping, determinism, and input meant to break things.
+
+use riesz::table::Player;
+use riesz::{Column, ColumnKind, Explanation, Table};
+use riesz_report::{Plot, PlotOptions, Theme, png, render, report};
+
+use crate::common::explanation;
+
+fn draw_all(e: &Explanation) -> Vec<String> {
+    let mut texts = Vec::new();
+    for plot in Plot::ALL {
+        for (theme, width) in [(Theme::Light, 720), (Theme::Dark, 280), (Theme::Auto, 500)] {
+            let svg = render(e, plot, &PlotOptions { theme, width, color_by: Some(0), ..Default::default() })
+                .unwrap();
+            roxmltree::Document::parse(&svg.text).unwrap_or_else(|x| panic!("{}: {x}", plot.name()));
+            assert!(!svg.text.contains("NaN") && !svg.text.contains("inf\""), "{}", plot.name());
+            texts.push(svg.text);
+        }
+    }
+    texts
+}
+
+#[test]
+fn every_plot_has_a_name() {
+    for plot in Plot::ALL {
+        assert_eq!(plot.name().parse::<Plot>().unwrap(), plot);
+    }
+    assert!("pie".parse::<Plot>().unwrap_err().to_string().contains("beeswarm"));
+}
+
+#[test]
+fn every_point_is_drawn_and_bytes_repeat() {
+    let e = explanation(57, &["a", "b", "c"], 1);
+    let options = PlotOptions::default();
+    let count = |plot| render(&e, plot, &options).unwrap().text.matches("h0").count();
+    assert_eq!(count(Plot::Beeswarm), 57 * 3);
+    assert_eq!(count(Plot::Dependence), 57);
+    assert_eq!(draw_all(&e), draw_all(&e));
+    assert_eq!(report(&e, &Default::default()).unwrap(), report(&e, &Default::default()).unwrap());
+}
+
+#[test]
+fn png_has_the_right_size_and_draws_dots_and_letters() {
+    let svg = render(&explanation(20, &["a", "b"], 1), Plot::Beeswarm, &PlotOptions::default()).unwrap();
+    let bytes = png(&svg, 2.0).unwrap();
+    assert_eq!(bytes, png(&svg, 2.0).unwrap());
+    let image = resvg::tiny_skia::Pixmap::decode_png(&bytes).unwrap();
+    assert_eq!((image.width(), image.height()), (svg.width * 2, svg.height * 2));
+    // Without the dots, and without the letters, the picture is another one.
+    for (from, to) in [("h0", ""), ("<text", "<text visibility=\"hidden\"")] {
+        let changed = riesz_report::Svg { text: svg.text.replace(from, to), ..svg.clone() };
+        assert_ne!(bytes, png(&changed, 2.0).unwrap(), "{from}");
+    }
+    let auto = PlotOptions { theme: Theme::Auto, ..Default::default() };
+    assert!(png(&render(&explanation(2, &["a"], 1), Plot::Bar, &auto).unwrap(), 2.0).is_err());
+}
+
+#[test]
+fn hostile_explanations_are_drawn_or_refused() {
+    let long = "x".repeat(5000);
+    let names = ["</script><script>alert(1)</script>", "\"'&<>", "naïve 变量 \u{1}", &long];
+    let mut e = explanation(9, &names, 2);
+    draw_all(&e);
+    let page = report(&e, &Default::default()).unwrap();
+    assert!(!page.contains("<script>alert") && !page.contains("http:") && !page.contains("https:"));
+    assert_eq!(page.matches("</script>").count(), 2);
+    // A group, a categorical column, and one row.
+    e.players = vec![
+        Player { name: "group".into(), columns: vec![0, 1] },
+        Player { name: "c".into(), columns: vec![2] },
+        Player { name: "d".into(), columns: vec![3] },
+        Player { name: "none".into(), columns: vec![] },
+    ];
+    draw_all(&e);
+    report(&e, &Default::default()).unwrap();
+    let level =
+        Column { name: "c".into(), kind: ColumnKind::Categorical { levels: vec!["<a>".into(), "b".into()] } };
+    let mut e = explanation(2, &["c"], 1);
+    e.data = Table::from_column_major(vec![level], 2, vec![0.0, 1.0]).unwrap();
+    assert!(draw_all(&e).iter().any(|t| t.contains("c = &lt;a&gt;")));
+    report(&e, &Default::default()).unwrap();
+
+    for (n, p) in [(1, 1), (1, 1000), (3, 40), (3000, 2)] {
+        let names: Vec<String> = (0..p).map(|j| format!("f{j}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut e = explanation(n, &names, 1);
+        draw_all(&e);
+        assert_eq!(report(&e, &Default::default()).unwrap().contains("evenly spaced"), n > 2000);
+        e.values.fill(0.0);
+        draw_all(&e);
+        report(&e, &Default::default()).unwrap();
+        e.values.fill(1e299);
+        draw_all(&e);
+        e.values[0] = f64::NAN;
+        assert!(render(&e, Plot::Bar, &PlotOptions::default()).is_err());
+        e.values.pop();
+        assert!(report(&e, &Default::default()).is_err());
+    }
+    assert!(render(&explanation(0, &["a"], 1), Plot::Bar, &PlotOptions::default()).is_err());
+    let e = explanation(2, &["a"], 1);
+    for options in [
+        PlotOptions { row: 2, ..Default::default() },
+        PlotOptions { output: 1, ..Default::default() },
+        PlotOptions { width: 0, ..Default::default() },
+        PlotOptions { max_display: 0, ..Default::default() },
+    ] {
+        assert!(render(&e, Plot::Waterfall, &options).is_err());
+    }
+}
+
+#[test]
+fn the_functional_game_is_not_read_as_changes_of_the_prediction() {
+    let mut e = explanation(3, &["a", "b"], 1);
+    let said = "do not read them as changes of the prediction";
+    assert!(!report(&e, &Default::default()).unwrap().contains(said));
+    e.provenance.game = "functional".into();
+    let page = report(&e, &Default::default()).unwrap();
+    assert!(page.contains(said) && !page.contains("raised the prediction"));
+}
+
+#[test]
+fn a_broken_certificate_is_said_loudly() {
+    let mut e = explanation(3, &["a"], 1);
+    e.predictions[0] += 1.0;
+    if let riesz::Exactness::Exact { residual, .. } = &mut e.exactness {
+        residual[0] = 1.0;
+    }
+    assert!(report(&e, &Default::default()).unwrap().contains("The certificate fails"));
+}

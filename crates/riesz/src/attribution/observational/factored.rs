@@ -1,0 +1,367 @@
+//! Coalitions whose systems are factored: one factorisation serves all rows and outputs, and each coalition is valued by one thread.
+
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use super::bounds::{AveragedAt, WeightsAt, by_factors, by_outputs, norm, rounding};
+use super::{Averaged, ObservationalGame, Product, Valuation};
+use crate::attribution::coalitions::Coalition;
+use crate::embedding::{Asked, FactoredMeans, Products, System, kept, multiply, split};
+use crate::error::Result;
+use crate::expansion::Expansion;
+use crate::linalg::{dot, sequential};
+use crate::stop::in_parts;
+use crate::table::Table;
+
+/// Parts in which coalitions are summed up.
+const PARTS: usize = 16;
+
+/// Where a product's factors of absent players between support points and reference rows come from.
+pub(super) enum AbsentFactors {
+    /// They are the embedding's.
+    Own,
+    /// For each player: all support points at the first reference row, then at the second, …
+    Kept(Vec<Vec<f64>>),
+    /// They are computed for each coalition: the embedding does not keep its own either.
+    Computed,
+}
+
+impl AbsentFactors {
+    /// `same` says whether the embedding's factors between reference rows are the product's between support points and reference rows.
+    pub(super) fn new(
+        means: &FactoredMeans,
+        model: &Expansion,
+        product: &Product,
+        same: bool,
+        stop: &AtomicBool,
+    ) -> Result<Self> {
+        Ok(match means.grams() {
+            Some(_) if same => Self::Own,
+            _ if means.exact() && means.learnt.blocks > 1 => {
+                Self::Kept(kept(&product.kernels, &model.points, &means.learnt.rows, stop)?)
+            }
+            _ => Self::Computed,
+        })
+    }
+}
+
+/// Some rows.
+pub(super) struct FactoredRows<'e, 'm> {
+    game: &'e ObservationalGame<'m>,
+    means: &'e FactoredMeans,
+    count: usize,
+    asked: Asked,
+    /// For each product and each player, the factor between support points and rows; `None` if `asked` has it.
+    present: Vec<Option<Vec<Vec<f64>>>>,
+}
+
+/// What one thread keeps between coalitions.
+#[derive(Default)]
+struct Memory {
+    system: System,
+    /// What the system is solved for and to, size × rows.
+    weights: Vec<f64>,
+    rest: Vec<f64>,
+    present: Vec<f64>,
+    scaled: Vec<f64>,
+    averaged: Vec<f64>,
+}
+
+impl<'e, 'm> FactoredRows<'e, 'm> {
+    pub(super) fn new(
+        game: &'e ObservationalGame<'m>,
+        means: &'e FactoredMeans,
+        rows: &Table,
+    ) -> Result<Self> {
+        let of = |(product, absent): (&Product, &AbsentFactors)| match absent {
+            AbsentFactors::Own => Ok(None),
+            _ => kept(&product.kernels, &game.model.points, rows, &game.stop).map(Some),
+        };
+        let present = match &game.averaged {
+            Averaged::Outputs(..) => Vec::new(),
+            Averaged::Factors(products) => {
+                products.iter().zip(&game.absent).map(of).collect::<Result<_>>()?
+            }
+        };
+        let asked = means.ask(rows.clone(), &game.stop)?;
+        Ok(Self { game, means, count: rows.rows(), asked, present })
+    }
+
+    /// Factors the coalition's system, and puts what it is solved for into `weights`; returns its lengths, by row.
+    fn factor(&self, coalition: &Coalition, memory: &mut Memory) -> Result<Vec<f64>> {
+        let (means, present, stop) = (self.means, coalition.present(), &self.game.stop);
+        means.prepare(present, &mut memory.system, stop)?;
+        memory.weights.resize(means.size() * self.count, 0.0);
+        means.right(&self.asked, present, &memory.system, &mut memory.weights, stop)
+    }
+
+    /// Adds `weight` times the coalition's functional: `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b` at `out[i + n r]`.
+    fn add_functional(
+        &self,
+        products: &[Product],
+        coalition: &Coalition,
+        weight: f64,
+        nobody: &[f64],
+        memory: &mut Memory,
+        out: &mut [f64],
+    ) -> Result<()> {
+        let (means, stop) = (self.means, &self.game.stop);
+        let n = self.game.model.points.rows();
+        self.factor(coalition, memory)?;
+        means.solve(&memory.system, &mut memory.weights, stop)?;
+        let mut missing = vec![weight; self.count];
+        for (t, product) in products.iter().enumerate() {
+            self.present_factors(t, coalition.present(), memory);
+            memory.averaged.clear();
+            memory.averaged.resize(n * self.count, 0.0);
+            for rows in means.blocks() {
+                let weights = means.weights(&memory.system, rows.clone(), &memory.weights);
+                self.absent_factors(t, product, coalition.present(), rows.clone(), memory);
+                let (length, rest, averaged) = (rows.len(), &memory.rest, &mut memory.averaged);
+                in_parts(self.count, n * length, stop, |part| {
+                    let weights = &weights[part.start * length..part.end * length];
+                    sequential::add_product(&mut averaged[part.start * n..part.end * n], rest, weights, n);
+                })?;
+                if t == 0 {
+                    let sums = weights.chunks_exact(length).map(|weights| weights.iter().sum::<f64>());
+                    missing.iter_mut().zip(sums).for_each(|(m, sum)| *m -= weight * sum);
+                }
+            }
+            let scale = weight * product.scale;
+            let both = memory.averaged.iter().zip(&memory.present);
+            out.iter_mut().zip(both).for_each(|(out, (a, f))| *out += scale * a * f);
+        }
+        if self.game.centred {
+            for (missing, out) in missing.iter().zip(out.chunks_exact_mut(n)) {
+                out.iter_mut().zip(nobody).for_each(|(out, mean)| *out += missing * mean);
+            }
+        }
+        Ok(())
+    }
+
+    /// Values and bounds on their errors, rows × outputs.
+    fn value(&self, coalition: &Coalition, memory: &mut Memory) -> Result<(Vec<f64>, Vec<f64>)> {
+        let right = self.factor(coalition, memory)?;
+        let m = self.game.model.outputs();
+        let mut all = (vec![0.0; self.count * m], vec![0.0; self.count * m]);
+        match &self.game.averaged {
+            Averaged::Outputs(outputs, _) => self.value_by_outputs(outputs, &right, memory, &mut all)?,
+            Averaged::Factors(products) => {
+                self.value_by_factors(products, coalition.present(), &right, memory, &mut all)?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// The values where outputs at the reference rows are averaged; `outputs` is column-major.
+    fn value_by_outputs(
+        &self,
+        outputs: &[f64],
+        right: &[f64],
+        memory: &Memory,
+        (values, errors): &mut (Vec<f64>, Vec<f64>),
+    ) -> Result<()> {
+        let (game, means, system) = (self.game, self.means, &memory.system);
+        let (size, m, reference) = (means.size(), game.model.outputs(), means.learnt.rows.rows());
+        let mut projected = vec![0.0; size * m];
+        for rows in means.blocks() {
+            let columns = outputs.chunks_exact(reference);
+            let own: Vec<f64> = columns.flat_map(|column| &column[rows.clone()]).copied().collect();
+            means.project(system, rows, &own, &mut projected);
+        }
+        let mut solved = projected.clone();
+        means.solve(system, &mut solved, &game.stop)?;
+        for o in 0..m {
+            let solved = &solved[o * size..(o + 1) * size];
+            let off = rounding(game.model, reference) * norm(&game.sizes[o * reference..(o + 1) * reference]);
+            let length = norm(&projected[o * size..(o + 1) * size]);
+            let solving =
+                means.solution_error(system, length, norm(solved), game.units) + off / means.learnt.ridge;
+            for (i, weights) in memory.weights.chunks_exact(size).enumerate() {
+                let product = dot(weights, solved);
+                (values[i * m + o], errors[i * m + o]) =
+                    by_outputs(game, o, product, right[i], solving, norm(solved), size);
+            }
+        }
+        Ok(())
+    }
+
+    /// The values where absent factors are averaged.
+    fn value_by_factors(
+        &self,
+        products: &[Product],
+        present: &[bool],
+        right: &[f64],
+        memory: &mut Memory,
+        (values, errors): &mut (Vec<f64>, Vec<f64>),
+    ) -> Result<()> {
+        let (game, means) = (self.game, self.means);
+        let (size, m, reference) = (means.size(), game.model.outputs(), means.learnt.rows.rows());
+        means.solve(&memory.system, &mut memory.weights, &game.stop)?;
+        memory.averaged.clear();
+        memory.averaged.resize(size * self.count * m, 0.0);
+        // Σ_i |coef_i| |present factors| times the largest absent factor, by row and output.
+        let mut sizes = vec![0.0; self.count * m];
+        for (t, product) in products.iter().enumerate() {
+            self.average(t, product, present, memory, &mut sizes)?;
+        }
+        let mut ones = vec![0.0; size];
+        for rows in means.blocks() {
+            let own = vec![1.0; rows.len()];
+            means.project(&memory.system, rows, &own, &mut ones);
+        }
+        // Where the embedding's kernel is 1 at most, a projection is no longer than what it is made of, up to the features' √2.
+        let bounded = means.learnt.kernel.factors().is_some();
+        let stretch = if bounded { 1.5 } else { means.stretch(&memory.system).max(1.5) };
+        let terms = game.model.points.rows() as f64 + (size + reference) as f64 + 2.0 * game.units;
+        for i in 0..self.count {
+            let solved = &memory.weights[i * size..(i + 1) * size];
+            let length = norm(solved);
+            let total: f64 = solved.iter().zip(&ones).map(|(w, one)| (w * one).abs()).sum();
+            let weights = WeightsAt {
+                off: means.solution_error(&memory.system, right[i], length, game.units),
+                total,
+                largest: total.max(stretch * length),
+                missing: 1.0 - dot(solved, &ones),
+                ones: norm(&ones),
+            };
+            for o in 0..m {
+                let from = (o * self.count + i) * size;
+                let averaged = &memory.averaged[from..from + size];
+                let (product, length, size) = (dot(averaged, solved), norm(averaged), sizes[i * m + o]);
+                (values[i * m + o], errors[i * m + o]) =
+                    by_factors(game, o, &weights, &AveragedAt { product, length, size }, terms);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what product `t` contributes to `averaged`: `Σ_i coef_i k_S(x_i, x) k_rest(x_i, x_b)`, reference rows × (outputs × rows), as
+    /// it is worth in the system.
+    fn average(
+        &self,
+        t: usize,
+        product: &Product,
+        present: &[bool],
+        memory: &mut Memory,
+        sizes: &mut [f64],
+    ) -> Result<()> {
+        let (model, means, stop) = (self.game.model, self.means, &self.game.stop);
+        let (n, m) = (model.points.rows(), model.outputs());
+        self.present_factors(t, present, memory);
+        memory.scaled.clear();
+        for o in 0..m {
+            let coef = model.coef.column(o);
+            for factors in memory.present.chunks_exact(n) {
+                let scaled = factors.iter().zip(&coef).map(|(f, c)| f * c * product.scale);
+                memory.scaled.extend(scaled);
+            }
+        }
+        let mut largest = 0.0_f64;
+        let (size, columns) = (means.size(), self.count * m);
+        // The absent factors are many columns as well: what they are worth in the system is less to multiply if there are more rows.
+        let factors_first = !means.exact() && columns * (n + size) > n * size;
+        let mut worth = vec![0.0; if factors_first { size * n } else { 0 }];
+        for rows in means.blocks() {
+            self.absent_factors(t, product, present, rows.clone(), memory);
+            largest = memory.rest.iter().fold(largest, |a: f64, v| a.max(v.abs()));
+            let Memory { system, rest, scaled, averaged, .. } = memory;
+            if factors_first {
+                means.project_rows(system, rows, rest, &mut worth);
+                continue;
+            }
+            in_parts(columns, (n + size) * rows.len(), stop, |part| {
+                let mut own = vec![0.0; rows.len() * part.len()];
+                sequential::add_transposed_product(&mut own, rest, &scaled[part.start * n..part.end * n], n);
+                means.project(system, rows.clone(), &own, &mut averaged[part.start * size..part.end * size]);
+            })?;
+        }
+        if factors_first {
+            let Memory { scaled, averaged, .. } = memory;
+            in_parts(columns, size * n, stop, |part| {
+                let scaled = &scaled[part.start * n..part.end * n];
+                sequential::add_product(
+                    &mut averaged[part.start * size..part.end * size],
+                    &worth,
+                    scaled,
+                    size,
+                );
+            })?;
+        }
+        for (t, scaled) in memory.scaled.chunks_exact(n).enumerate() {
+            let (o, i) = (t / self.count, t % self.count);
+            sizes[i * m + o] += largest * scaled.iter().map(|v| v.abs()).sum::<f64>();
+        }
+        Ok(())
+    }
+
+    /// Product `t`'s products of absent factors, in `rest`: support points × a block of reference rows.
+    fn absent_factors(
+        &self,
+        t: usize,
+        product: &Product,
+        present: &[bool],
+        rows: Range<usize>,
+        memory: &mut Memory,
+    ) {
+        let points = &self.game.model.points;
+        let n = points.rows();
+        memory.rest.resize(n * rows.len(), 0.0);
+        let kept = match &self.game.absent[t] {
+            AbsentFactors::Own => split(self.means.grams().unwrap_or_default(), present, false),
+            AbsentFactors::Kept(own) => split(own, present, false),
+            AbsentFactors::Computed => {
+                let products = Products::new(&product.kernels, &[present], false);
+                return products.fill(0, points, &self.means.learnt.rows, rows, &mut memory.rest);
+            }
+        };
+        multiply(&kept, n * rows.start..n * rows.end, &mut memory.rest);
+    }
+
+    /// Product `t`'s products of present factors, in `present`: support points × rows.
+    fn present_factors(&self, t: usize, present: &[bool], memory: &mut Memory) {
+        memory.present.resize(self.game.model.points.rows() * self.count, 0.0);
+        match &self.present[t] {
+            // The embedding's factors are the model's, and its reference rows the support points.
+            None => self.asked.plain(present, &mut memory.present),
+            Some(own) => multiply(&split(own, present, true), 0..memory.present.len(), &mut memory.present),
+        }
+    }
+}
+
+impl Valuation for FactoredRows<'_, '_> {
+    fn values(&self, coalitions: &[Coalition]) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        coalitions
+            .par_iter()
+            .map_init(Memory::default, |memory, coalition| self.value(coalition, memory))
+            .collect()
+    }
+
+    fn functionals(
+        &self,
+        products: &[Product],
+        coalitions: &[(Coalition, f64)],
+        nobody: &[f64],
+    ) -> Result<Vec<f64>> {
+        let size = self.game.model.points.rows() * self.count;
+        // A fixed number of parts, each summed in order, whatever the number of threads.
+        let parts: Vec<Vec<f64>> = coalitions
+            .par_chunks(coalitions.len().div_ceil(PARTS).max(1))
+            .map(|coalitions| {
+                let mut memory = Memory::default();
+                let mut sum = vec![0.0; size];
+                for (coalition, weight) in coalitions {
+                    self.add_functional(products, coalition, *weight, nobody, &mut memory, &mut sum)?;
+                }
+                Ok(sum)
+            })
+            .collect::<Result<_>>()?;
+        let mut total = vec![0.0; size];
+        for part in &parts {
+            total.iter_mut().zip(part).for_each(|(t, v)| *t += v);
+        }
+        Ok(total)
+    }
+}

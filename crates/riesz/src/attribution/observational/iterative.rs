@@ -1,0 +1,269 @@
+//! Coalitions whose systems are solved by iteration, a batch at a time, over tiles of rows: nothing as large as the reference squared is
+//! kept. The threads share the rows of each tile.
+
+use super::bounds::{AveragedAt, WeightsAt, by_factors, by_outputs, rounding};
+use super::{Averaged, ObservationalGame, Product, Valuation};
+use crate::attribution::coalitions::Coalition;
+use crate::embedding::{IterativeMeans, Products, RightSides, Solved, Tiles, blocks};
+use crate::error::Result;
+use crate::linalg::block::lengths;
+use crate::linalg::{dot, sequential};
+use crate::table::Table;
+
+/// Numbers that a batch of coalitions takes together: half a gigabyte.
+const NUMBERS: usize = 1 << 26;
+
+/// The largest batch: the factors are computed once for it, which then hardly matters.
+const BATCH: usize = 32;
+
+/// Rows that are explained together: more take more memory and fewer, wider steps.
+const ROWS: usize = 512;
+
+/// How many rows to explain together, with a reference and support points of these sizes.
+pub(super) fn rows_at_once(reference: usize, points: usize) -> usize {
+    (NUMBERS / 2 / (5 * reference.max(points))).clamp(1, ROWS)
+}
+
+/// Some rows.
+pub(super) struct IterativeRows<'e, 'm> {
+    game: &'e ObservationalGame<'m>,
+    means: &'e IterativeMeans,
+    rows: Table,
+}
+
+/// Values and bounds on their errors, rows × outputs.
+type Bounded = (Vec<f64>, Vec<f64>);
+
+impl<'e, 'm> IterativeRows<'e, 'm> {
+    pub(super) fn new(game: &'e ObservationalGame<'m>, means: &'e IterativeMeans, rows: Table) -> Self {
+        Self { game, means, rows }
+    }
+
+    /// Coalitions that are solved together.
+    fn batch(&self) -> usize {
+        let count = match self.game.averaged {
+            Averaged::Factors(_) => self.rows.rows(),
+            Averaged::Outputs(..) => self.game.model.outputs(),
+        };
+        let points = 2 * count * self.game.model.points.rows();
+        (NUMBERS / (self.means.numbers(count) + points).max(1)).clamp(1, BATCH)
+    }
+
+    /// The weights of the reference rows for all rows, in the coordinates of the systems.
+    fn weights(&self, coalitions: &[&[bool]]) -> Result<Vec<Solved>> {
+        self.means.solve(coalitions, RightSides::Kernel(&self.rows), self.game.units, &self.game.stop)
+    }
+
+    /// For each coalition the products of the present factors between rows and support points, rows next to one another.
+    fn present(&self, product: &Product, coalitions: &[&[bool]]) -> Result<Vec<Vec<f64>>> {
+        let products = &Products::new(&product.kernels, coalitions, true);
+        Tiles { products, u: &self.rows, v: &self.game.model.points }.whole(&self.game.stop)
+    }
+
+    /// The values of a batch, where players have factors.
+    fn by_factors(&self, products: &[Product], coalitions: &[&[bool]]) -> Result<Vec<Bounded>> {
+        let (count, m) = (self.rows.rows(), self.game.model.outputs());
+        let reference = self.means.roots().len();
+        let terms = (self.game.model.points.rows() + 2 * reference) as f64 + 2.0 * self.game.units;
+        let solved = self.weights(coalitions)?;
+        let weights: Vec<Vec<WeightsAt>> = solved.iter().map(|solved| self.summed(solved)).collect();
+        let mut all = vec![(vec![0.0; count * m], vec![0.0; count * m]); coalitions.len()];
+        for o in 0..m {
+            let averaged = self.averaged(products, coalitions, o)?;
+            for (c, (mut averaged, sizes)) in averaged.into_iter().enumerate() {
+                let mut product = vec![0.0; count];
+                let rows = averaged.chunks_exact_mut(count).zip(solved[c].solution.chunks_exact(count));
+                for ((averaged, solved), root) in rows.zip(self.means.roots()) {
+                    for (i, (a, s)) in averaged.iter_mut().zip(solved).enumerate() {
+                        *a *= root;
+                        product[i] += *a * s;
+                    }
+                }
+                for (i, length) in lengths(&averaged, count).into_iter().enumerate() {
+                    let averaged = AveragedAt { product: product[i], length, size: sizes[i] };
+                    let (value, error) = by_factors(self.game, o, &weights[c][i], &averaged, terms);
+                    (all[c].0[i * m + o], all[c].1[i * m + o]) = (value, error);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// What is said of the weights at each row.
+    fn summed(&self, solved: &Solved) -> Vec<WeightsAt> {
+        let count = self.rows.rows();
+        let (mut sum, mut total) = (vec![0.0; count], vec![0.0; count]);
+        for (solved, root) in solved.solution.chunks_exact(count).zip(self.means.roots()) {
+            for (i, s) in solved.iter().enumerate() {
+                sum[i] += s * root;
+                total[i] += (s * root).abs();
+            }
+        }
+        let ones = dot(self.means.roots(), self.means.roots()).sqrt();
+        let of = |i: usize| {
+            let (off, total, missing) = (solved.errors[i], total[i], 1.0 - sum[i]);
+            WeightsAt { off, total, largest: total.max(1.5 * solved.lengths[i]), missing, ones }
+        };
+        (0..count).map(of).collect()
+    }
+
+    /// For each coalition `Σ_i coef_i k_S(x_i, x) k_rest(x_i, x_b)` of output `o`, rows × reference rows, and for each row
+    /// `Σ_i |coef_i| |present factors|` times the largest absent factor.
+    fn averaged(
+        &self,
+        products: &[Product],
+        coalitions: &[&[bool]],
+        o: usize,
+    ) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        let (model, stop, count) = (self.game.model, &self.game.stop, self.rows.rows());
+        let (reference, coef) = (&self.means.learnt.rows, model.coef.column(o));
+        let mut averaged = vec![vec![0.0; count * reference.rows()]; coalitions.len()];
+        let mut sizes = vec![vec![0.0; count]; coalitions.len()];
+        for product in products {
+            let mut scaled = self.present(product, coalitions)?;
+            for (scaled, coef) in scaled.iter_mut().flat_map(|all| all.chunks_exact_mut(count).zip(&coef)) {
+                scaled.iter_mut().for_each(|v| *v *= coef * product.scale);
+            }
+            let absent = &Products::new(&product.kernels, coalitions, false);
+            let tiles = Tiles { products: absent, u: &model.points, v: reference };
+            let own = blocks(&mut averaged, |_| count)
+                .into_iter()
+                .map(|own| (own, vec![0.0_f64; coalitions.len()]));
+            let own = tiles.visit(stop, own.collect(), |(own, largest), tile| {
+                let most = tile.numbers.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
+                largest[tile.product] = largest[tile.product].max(most);
+                let scaled = &scaled[tile.product][tile.u.start * count..tile.u.end * count];
+                sequential::add_product(own[tile.product], scaled, tile.numbers, count);
+            })?;
+            for (c, sizes) in sizes.iter_mut().enumerate() {
+                let largest = own.iter().fold(0.0, |a: f64, (_, largest)| a.max(largest[c]));
+                for row in scaled[c].chunks_exact(count) {
+                    sizes.iter_mut().zip(row).for_each(|(s, v)| *s += largest * v.abs());
+                }
+            }
+        }
+        Ok(averaged.into_iter().zip(sizes).collect())
+    }
+
+    /// The values of a batch, where the outputs at the reference rows are averaged. `outputs` is column-major.
+    fn by_outputs(&self, outputs: &[f64], coalitions: &[&[bool]]) -> Result<Vec<Bounded>> {
+        let ObservationalGame { model, stop, sizes, units, .. } = self.game;
+        let (means, count, m) = (self.means, self.rows.rows(), model.outputs());
+        let (learnt, roots) = (&means.learnt, means.roots());
+        let n = roots.len();
+        let right: Vec<f64> = (0..n * m).map(|t| outputs[t / m + t % m * n] * roots[t / m]).collect();
+        let mut solved = means.solve(coalitions, RightSides::Numbers(&right), *units, stop)?;
+        for solved in &mut solved {
+            let rows = solved.solution.chunks_exact_mut(m).zip(roots);
+            rows.for_each(|(row, root)| row.iter_mut().for_each(|v| *v *= root));
+        }
+        let mut sums = vec![vec![0.0; m * count]; coalitions.len()];
+        // The squares of the lengths of what the weights come from.
+        let mut squares = vec![vec![0.0; count]; coalitions.len()];
+        let own = blocks(&mut sums, |_| m).into_iter().zip(blocks(&mut squares, |_| 1)).collect();
+        let tiles = Tiles { products: &learnt.kernel.given(coalitions), u: &learnt.rows, v: &self.rows };
+        tiles.visit(stop, own, |(sums, squares), tile| {
+            let solved = &solved[tile.product].solution[tile.u.start * m..tile.u.end * m];
+            sequential::add_product(sums[tile.product], solved, tile.numbers, m);
+            let columns = tile.numbers.chunks_exact(tile.u.len());
+            for (square, column) in squares[tile.product].iter_mut().zip(columns) {
+                let terms = column.iter().zip(&learnt.weights[tile.u.clone()]).map(|(k, w)| w * k * k);
+                *square += terms.sum::<f64>();
+            }
+        })?;
+        let off: Vec<f64> = (0..m)
+            .map(|o| lengths(&sizes[o * n..(o + 1) * n], 1)[0] * rounding(model, n) / learnt.ridge)
+            .collect();
+        let value = |(c, solved): (usize, &Solved)| {
+            let length = |square: &f64| square.sqrt() * (1.0 + f64::EPSILON * n as f64);
+            let reach = learnt.kernel.reach(coalitions[c], means.trace(coalitions[c]), &self.rows);
+            let right = reach.unwrap_or_else(|| squares[c].iter().map(length).collect());
+            let of = |t: usize| {
+                let (i, o) = (t / m, t % m);
+                let solving = solved.errors[o] + off[o];
+                by_outputs(self.game, o, sums[c][t], right[i], solving, solved.lengths[o], n)
+            };
+            (0..count * m).map(of).unzip()
+        };
+        Ok(solved.iter().enumerate().map(value).collect())
+    }
+
+    /// Adds the functionals of a batch, each times its weight, at `[i + n r]`.
+    fn add_functionals(
+        &self,
+        products: &[Product],
+        coalitions: &[&[bool]],
+        weights: &[f64],
+        nobody: &[f64],
+        out: &mut [f64],
+    ) -> Result<()> {
+        let (points, stop, count) = (&self.game.model.points, &self.game.stop, self.rows.rows());
+        let (n, roots) = (points.rows(), self.means.roots());
+        let mut solved = self.weights(coalitions)?;
+        for solved in &mut solved {
+            let rows = solved.solution.chunks_exact_mut(count).zip(roots);
+            rows.for_each(|(row, root)| row.iter_mut().for_each(|v| *v *= root));
+        }
+        for product in products {
+            let present = self.present(product, coalitions)?;
+            let mut averaged = vec![vec![0.0; count * n]; coalitions.len()];
+            let absent = &Products::new(&product.kernels, coalitions, false);
+            let tiles = Tiles { products: absent, u: &self.means.learnt.rows, v: points };
+            tiles.visit(stop, blocks(&mut averaged, |_| count), |own, tile| {
+                let solved = &solved[tile.product].solution[tile.u.start * count..tile.u.end * count];
+                sequential::add_product(own[tile.product], solved, tile.numbers, count);
+            })?;
+            for ((averaged, present), weight) in averaged.iter().zip(&present).zip(weights) {
+                let scale = weight * product.scale;
+                for (t, (a, f)) in averaged.iter().zip(present).enumerate() {
+                    out[t / count + t % count * n] += scale * a * f;
+                }
+            }
+        }
+        if self.game.centred {
+            for (solved, weight) in solved.iter().zip(weights) {
+                let mut missing = vec![*weight; count];
+                for row in solved.solution.chunks_exact(count) {
+                    missing.iter_mut().zip(row).for_each(|(m, w)| *m -= weight * w);
+                }
+                for (missing, out) in missing.iter().zip(out.chunks_exact_mut(n)) {
+                    out.iter_mut().zip(nobody).for_each(|(out, mean)| *out += missing * mean);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Valuation for IterativeRows<'_, '_> {
+    fn values(&self, coalitions: &[Coalition]) -> Result<Vec<Bounded>> {
+        let mut all = Vec::with_capacity(coalitions.len());
+        for batch in coalitions.chunks(self.batch()) {
+            let present: Vec<&[bool]> = batch.iter().map(Coalition::present).collect();
+            all.extend(match &self.game.averaged {
+                Averaged::Factors(products) => self.by_factors(products, &present)?,
+                Averaged::Outputs(outputs, _) => self.by_outputs(outputs, &present)?,
+            });
+        }
+        Ok(all)
+    }
+
+    fn functionals(
+        &self,
+        products: &[Product],
+        coalitions: &[(Coalition, f64)],
+        nobody: &[f64],
+    ) -> Result<Vec<f64>> {
+        let (n, count) = (self.game.model.points.rows(), self.rows.rows());
+        let mut out = vec![0.0; n * count];
+        if count == 0 {
+            return Ok(out);
+        }
+        for batch in coalitions.chunks(self.batch()) {
+            let present: Vec<&[bool]> = batch.iter().map(|(coalition, _)| coalition.present()).collect();
+            let weights: Vec<f64> = batch.iter().map(|(_, weight)| *weight).collect();
+            self.add_functionals(products, &present, &weights, nobody, &mut out)?;
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,397 @@
+//! The observational game, coalition by coalition. With `W_S(x) = (K_S + η diag(1/w))⁻¹ k_S(x)` the weights of the reference rows
+//! given the players S at x, support points `x_i` and reference rows `x_b`, a coalition's value is
+//!
+//! `intercept + Σ_i coef_i k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b`
+//!
+//! around the mean over the reference, term by term of the model's kernel (Chau, Hu, Gonzalez and Sejdinovic 2022, Proposition 3). A
+//! kernel that ties players together has no such factors; then the model's outputs at the reference rows are averaged,
+//! `Σ_b W_S(x)_b f(x_b)` around their mean (their equation C.5). The systems are factored one by one, or solved by iteration a batch at
+//! a time; results do not depend on the number of threads.
+//!
+//! Of a function, which has no kernel, [`filling`] says what absent features are.
+
+mod bounds;
+mod factored;
+pub(crate) mod filling;
+mod iterative;
+mod normal;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use super::coalitions::{Budget, Coalition, CoalitionGame, Part, Sample, Valued, solve_from};
+use super::contributions::{contributions, whole};
+use crate::embedding::{Approximation, ConditionalMeans, Conditioning, Learnt, Solver};
+use crate::error::{Error, Result};
+use crate::expansion::Expansion;
+use crate::explanation::{Exactness, Explanation, Fact, Provenance};
+use crate::game::{Background, Game, Reference};
+use crate::kernel::products::PlayerProduct;
+use crate::kernel::{Columns, Kernel};
+use crate::linalg::{Matrix, dot};
+use crate::simd::Isa;
+use crate::stop;
+use crate::table::{Groups, Table};
+use bounds::rounding;
+use factored::{AbsentFactors, FactoredRows};
+use iterative::IterativeRows;
+
+/// Rows times outputs that share the factorisation of a coalition.
+const GAMES: usize = 4096;
+
+/// The observational game of one model.
+pub(crate) struct ObservationalGame<'m> {
+    pub(crate) model: &'m Expansion,
+    pub(crate) groups: Groups,
+    pub(crate) base: Vec<f64>,
+    pub(crate) budget: Budget,
+    pub(crate) stop: Arc<AtomicBool>,
+    averaged: Averaged,
+    centred: bool,
+    /// `Σ_i |coef_i k(x_i, x_b)|`, a bound on which rounding of the outputs at the reference rows depends; column-major.
+    sizes: Vec<f64>,
+    /// Units of rounding that a kernel between rows may be off.
+    units: f64,
+    means: ConditionalMeans,
+    /// For each product of the model's kernel, where systems are factored.
+    absent: Vec<AbsentFactors>,
+}
+
+/// How a coalition's value follows from the weights of the reference rows.
+enum Averaged {
+    /// Players have factors in these products of the model's kernel: the absent ones' are averaged.
+    Factors(Vec<Product>),
+    /// They do not, for this reason: the outputs at the reference rows are averaged. Column-major, less what they are shrunk towards.
+    Outputs(Vec<f64>, Error),
+}
+
+/// A product of the model's kernel.
+struct Product {
+    scale: f64,
+    /// One a player.
+    kernels: Vec<Kernel>,
+}
+
+/// Values coalitions for some rows.
+trait Valuation {
+    /// For each coalition the values and bounds on their errors, rows × outputs.
+    fn values(&self, coalitions: &[Coalition]) -> Result<Vec<(Vec<f64>, Vec<f64>)>>;
+
+    /// The sum of the coalitions' functionals `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b`, each times its weight, at `[i + n r]`;
+    /// `nobody` is worth the mean of `k(x_i, x_b)`.
+    fn functionals(
+        &self,
+        products: &[Product],
+        coalitions: &[(Coalition, f64)],
+        nobody: &[f64],
+    ) -> Result<Vec<f64>>;
+}
+
+impl<'m> ObservationalGame<'m> {
+    /// Prepares to value coalitions of `groups`. Gives up with [`Error::Interrupted`] soon after `stop` becomes true, now and later.
+    pub(crate) fn new(
+        model: &'m Expansion,
+        reference: Background,
+        conditioning: &Conditioning,
+        groups: Groups,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self> {
+        let reference = Reference::new(&reference, model.columns())?;
+        let rows = reference.table(model.columns())?;
+        let blocks: Vec<Vec<usize>> = groups.players().iter().map(|player| player.columns.clone()).collect();
+        // Where all factors are kept, those between support points and reference rows are too, unless they are the same.
+        let kernel = conditioning.kernel.kernel(Some(&model.kernel), &rows)?;
+        let kept = match conditioning.approximation {
+            Approximation::Exact if !shares_factors(model, &rows, &kernel) => model.kernel.terms.len(),
+            _ => 0,
+        };
+        let more = (model.points.rows() * rows.rows()) as f64 * (kept * blocks.len()) as f64;
+        conditioning.check_memory("the observational game", rows.rows(), blocks.len(), more)?;
+        let means = ConditionalMeans::learn(rows, reference.weights, &blocks, &kernel, conditioning, &stop)?;
+        let Learnt { rows, weights, kernel, .. } = means.learnt();
+        let outputs = model.predict_until(rows, &stop)?;
+        let (n, m) = (outputs.rows(), outputs.cols());
+        let base: Vec<f64> = (0..m).map(|o| dot(&outputs.column(o), weights)).collect();
+        let centred = conditioning.centred;
+        let centre = if centred { &base } else { &model.intercept };
+        let averaged = match model.kernel.products(model.columns(), &groups) {
+            Ok(products) => {
+                let of = |p: PlayerProduct<'_>| Product { scale: p.scale, kernels: p.kernels(blocks.len()) };
+                Averaged::Factors(products.into_iter().map(of).collect())
+            }
+            Err(tied @ Error::NotProduct { .. }) => {
+                let less = |t: usize| outputs[(t % n, t / n)] - centre[t / n];
+                Averaged::Outputs((0..n * m).map(less).collect(), tied)
+            }
+            Err(error) => return Err(error),
+        };
+        let absent = match (&means.solver, &averaged) {
+            (Solver::Factored(means), Averaged::Factors(products)) => {
+                let same = shares_factors(model, rows, kernel.whole());
+                let of = |product| AbsentFactors::new(means, model, product, same, &stop);
+                products.iter().map(of).collect::<Result<_>>()?
+            }
+            _ => Vec::new(),
+        };
+        let units = kernel.units(model.columns().len() + blocks.len());
+        let sizes = sizes(model, rows, &stop)?;
+        let budget = Budget::default();
+        Ok(Self { model, groups, base, budget, stop, averaged, centred, sizes, units, means, absent })
+    }
+
+    /// The embedding's kernel, one product of factors, and ridge.
+    ///
+    /// # Errors
+    /// [`Error::NotProduct`] if the model's kernel ties players together; [`Error::Parameter`] if the embedding's does.
+    pub(crate) fn conditioning(&self) -> Result<(&Kernel, f64)> {
+        self.products()?;
+        let kernel = self.means.kernel();
+        if self.means.learnt().kernel.factors().is_none() {
+            let (name, allowed) =
+                ("kernel of the conditional mean embedding", "here it is one product of factors");
+            return Err(Error::parameter(name, kernel.formula(), allowed));
+        }
+        Ok((kernel, self.means.ridge()))
+    }
+
+    fn products(&self) -> Result<&[Product]> {
+        match &self.averaged {
+            Averaged::Factors(products) => Ok(products),
+            Averaged::Outputs(_, tied) => Err(tied.clone()),
+        }
+    }
+
+    /// What output `o` is shrunk towards.
+    fn centre(&self, o: usize) -> f64 {
+        if self.centred { self.base[o] } else { self.model.intercept[o] }
+    }
+
+    pub(crate) fn absent(&self) -> String {
+        let reference = self.means.learnt().rows.clone().into();
+        let game = Game::Observational { reference, conditional: Conditioning::default().into() };
+        game.absent()
+    }
+
+    /// How many coalitions [`functionals`](Self::functionals) samples at most; `None` where it takes all.
+    pub(crate) fn sampled_functionals(&self) -> Option<usize> {
+        (!whole(self.groups.players().len(), &self.budget)).then_some(self.budget.coalitions)
+    }
+
+    pub(crate) fn rows_at_once(&self) -> usize {
+        let games = (GAMES / self.model.outputs().max(1)).max(1);
+        match (&self.means.solver, &self.averaged) {
+            (Solver::Iterative(means), Averaged::Factors(_)) => {
+                games.min(iterative::rows_at_once(means.learnt.rows.rows(), self.model.points.rows()))
+            }
+            _ => games,
+        }
+    }
+
+    fn valuation(&self, rows: &Table) -> Result<Box<dyn Valuation + '_>> {
+        Ok(match &self.means.solver {
+            Solver::Factored(means) => Box::new(FactoredRows::new(self, means, rows)?),
+            Solver::Iterative(means) => Box::new(IterativeRows::new(self, means, rows.clone())),
+        })
+    }
+
+    /// `out[i][r]`: what a coefficient 1 of support point i would add to the value of `player` in row r.
+    pub(crate) fn functionals(&self, rows: &Table, player: usize) -> Result<Matrix> {
+        let (data, products) = (rows.conform(self.model.columns())?, self.products()?);
+        let points = &self.model.points;
+        let (n, count, p) = (points.rows(), data.rows(), self.groups.players().len());
+        let coalitions = contributions(p, player, &self.budget)?;
+        // Everybody is worth k(x_i, x), nobody the mean of k(x_i, x_b).
+        let share = 1.0 / p as f64;
+        let mean = |k: &[f64]| self.means.learnt().mean(k);
+        let nobody = by_row(self.model, &self.means.learnt().rows, points, mean, &self.stop)?;
+        let everybody = by_row(self.model, &data, points, <[f64]>::to_vec, &self.stop)?;
+        let mut total: Vec<f64> =
+            (0..n * count).map(|t| share * (everybody[t % n][t / n] - nobody[t % n])).collect();
+        let proper = self.valuation(&data)?.functionals(products, &coalitions, &nobody)?;
+        total.iter_mut().zip(&proper).for_each(|(t, v)| *t += v);
+        Ok(Matrix::from_row_major(count, n, total).transpose())
+    }
+
+    /// Goes on from `sample` and keeps what was valued in it, if there is one.
+    pub(crate) fn explain(
+        &self,
+        rows: &Table,
+        budget: Budget,
+        mut sample: Option<&mut Sample>,
+    ) -> Result<Explanation> {
+        let data = rows.conform(self.model.columns())?;
+        let predictions = self.model.predict_until(&data, &self.stop)?;
+        let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
+        let mut values = Vec::with_capacity(n * m * p);
+        let (mut std_error, mut bound) = (Vec::new(), Vec::new());
+        let (mut sampled, mut coalitions, mut off) = (false, 0, 0.0);
+        for (number, start) in (0..n).step_by(self.rows_at_once()).enumerate() {
+            let mut own = Part::default();
+            let part = sample.as_mut().map_or(&mut own, |sample| sample.part(number));
+            let chunk: Vec<usize> = (start..n.min(start + self.rows_at_once())).collect();
+            let mut game = SomeRows::new(self, &data.select_rows(&chunk), &predictions, start)?;
+            let found = solve_from(&mut game, budget, &mut part.regression)?;
+            part.merge([&mut game.error, &mut game.largest]);
+            values.extend_from_slice(found.values.data());
+            coalitions = found.coalitions;
+            off = game.error.iter().copied().fold(off, f64::max);
+            match found.std_error {
+                Some(errors) => {
+                    sampled = true;
+                    std_error.extend_from_slice(errors.data());
+                }
+                // The weights of all coalitions add up to 2 at most; the rest is rounding of the sum.
+                None => bound.extend(game.error.iter().zip(&game.largest).map(|(error, largest)| {
+                    2.0 * error + f64::EPSILON * (found.coalitions + 8 * p + 8) as f64 * largest
+                })),
+            }
+        }
+        let base_values: Vec<f64> = (0..n).flat_map(|_| self.base.iter().copied()).collect();
+        let exactness = if sampled {
+            let evaluations = (coalitions + 2) * n;
+            Exactness::Estimated { std_error, evaluations, seed: budget.seed }
+        } else {
+            let gap = |g: usize| {
+                let sum: f64 = values[g * p..(g + 1) * p].iter().sum();
+                predictions.data()[g] - base_values[g] - sum
+            };
+            Exactness::Exact { residual: (0..n * m).map(gap).collect(), bound }
+        };
+        Ok(Explanation {
+            players: self.groups.players().to_vec(),
+            output_names: self.model.output_names.clone(),
+            values,
+            base_values,
+            predictions: predictions.data().to_vec(),
+            data,
+            row_numbers: (0..n).collect(),
+            exactness,
+            provenance: Provenance {
+                game: Game::NAMES[4].into(),
+                absent: self.absent(),
+                model: self.model.facts(),
+                run: self.run(coalitions, off),
+            },
+        })
+    }
+
+    /// What was done, where so many proper coalitions were valued, none of them off by more than `off`.
+    fn run(&self, coalitions: usize, off: f64) -> Vec<Fact> {
+        let mut facts = vec![
+            Fact::new("riesz", env!("CARGO_PKG_VERSION")),
+            Fact::new("conditioning kernel", self.means.kernel().formula()),
+            Fact::measured("ridge", self.means.ridge()),
+            Fact::new("approximation", self.means.approximation()),
+            Fact::new("coalitions valued", coalitions + 2),
+        ];
+        // Standard errors of sampled coalitions do not tell what the iteration left open.
+        if let Solver::Iterative(_) = &self.means.solver {
+            facts.push(Fact::measured("bound on the error of a coalition's value", off));
+        }
+        facts
+    }
+}
+
+/// Whether the factors of the model between its support points and the reference rows are those of the embedding.
+fn shares_factors(model: &Expansion, reference: &Table, embedding: &Kernel) -> bool {
+    let ([term], [own]) = (model.kernel.terms.as_slice(), embedding.terms.as_slice()) else { return false };
+    term.factors == own.factors && model.points.column_major() == reference.column_major()
+}
+
+/// What `read` makes of the kernel between all rows of `u` and each row of `x`, one row of `x` at a time.
+fn by_row<T: Send>(
+    model: &Expansion,
+    u: &Table,
+    x: &Table,
+    read: impl Fn(&[f64]) -> T + Sync,
+    stop: &AtomicBool,
+) -> Result<Vec<T>> {
+    let isa = Isa::detect();
+    let memory = || (Vec::new(), vec![0.0; u.rows()]);
+    let rows = (0..x.rows()).into_par_iter();
+    rows.map_init(memory, |(buffer, out), i| {
+        stop::check(stop)?;
+        model.kernel.row(isa, Columns::of(u, 0), &x.row(i), buffer, out);
+        Ok(read(out))
+    })
+    .collect()
+}
+
+/// `Σ_i |coef_i k(x_i, x)|` for each row of `x`, output by output.
+fn sizes(model: &Expansion, x: &Table, stop: &AtomicBool) -> Result<Vec<f64>> {
+    let total = |k: &[f64], o: usize| k.iter().enumerate().map(|(i, k)| (k * model.coef[(i, o)]).abs()).sum();
+    let outputs = |k: &[f64]| (0..model.outputs()).map(|o| total(k, o)).collect::<Vec<f64>>();
+    let all = by_row(model, &model.points, x, outputs, stop)?;
+    Ok((0..model.outputs()).flat_map(|o| all.iter().map(move |row| row[o])).collect())
+}
+
+/// Some rows under the observational game.
+struct SomeRows<'e> {
+    players: usize,
+    valuation: Box<dyn Valuation + 'e>,
+    ends: [Vec<f64>; 2],
+    /// By row and output: the largest bound on the error of a coalition's value, and the largest value.
+    error: Vec<f64>,
+    largest: Vec<f64>,
+}
+
+impl<'e> SomeRows<'e> {
+    /// `first` is the number of the first of them in `predictions`.
+    fn new(
+        game: &'e ObservationalGame<'_>,
+        rows: &Table,
+        predictions: &Matrix,
+        first: usize,
+    ) -> Result<Self> {
+        let (count, m) = (rows.rows(), game.model.outputs());
+        // The ends are predictions, and a mean of some.
+        let (own, reference) = (sizes(game.model, rows, &game.stop)?, game.means.learnt().rows.rows());
+        let mut error = Vec::with_capacity(count * m);
+        let mut largest = Vec::with_capacity(count * m);
+        for i in 0..count {
+            for o in 0..m {
+                let mean = game.means.learnt().mean(&game.sizes[o * reference..(o + 1) * reference]);
+                let size = own[o * count + i].max(mean) + game.model.intercept[o].abs();
+                error.push(rounding(game.model, reference) * size);
+                largest.push(predictions[(first + i, o)].abs().max(game.base[o].abs()));
+            }
+        }
+        Ok(Self {
+            players: game.groups.players().len(),
+            valuation: game.valuation(rows)?,
+            ends: [
+                (0..count).flat_map(|_| game.base.iter().copied()).collect(),
+                predictions.data()[first * m..(first + count) * m].to_vec(),
+            ],
+            error,
+            largest,
+        })
+    }
+}
+
+impl CoalitionGame for SomeRows<'_> {
+    type Error = Error;
+
+    fn players(&self) -> usize {
+        self.players
+    }
+
+    fn ends(&mut self) -> Result<[Vec<f64>; 2]> {
+        Ok(self.ends.clone())
+    }
+
+    fn values(&mut self, coalitions: &[Coalition]) -> Result<Valued> {
+        let games = self.error.len();
+        let mut all = Vec::with_capacity(coalitions.len() * games);
+        for (values, errors) in self.valuation.values(coalitions)? {
+            for g in 0..games {
+                self.error[g] = self.error[g].max(errors[g]);
+                self.largest[g] = self.largest[g].max(values[g].abs());
+            }
+            all.extend_from_slice(&values);
+        }
+        Ok(Matrix::from_row_major(coalitions.len(), games, all).into())
+    }
+}

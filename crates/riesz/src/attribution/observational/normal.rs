@@ -1,0 +1,226 @@
+//! A normal distribution of the columns of a reference, or of their normal scores (a Gaussian copula), and of some columns given others.
+
+use crate::error::{Error, Result};
+use crate::game::Reference;
+use crate::linalg::{Cholesky, Matrix, dot};
+use crate::random::Random;
+use crate::table::{Column, ColumnKind};
+
+/// The distribution.
+pub(super) struct Normal {
+    mean: Vec<f64>,
+    /// Standard deviations; 1 for constant columns.
+    scale: Vec<f64>,
+    /// Correlations; 0 for constant columns.
+    correlation: Matrix,
+    /// For each column its sorted values and their scores; empty without scores.
+    scores: Vec<(Vec<f64>, Vec<f64>)>,
+}
+
+/// That of some columns given the others.
+pub(super) struct GivenNormal<'n> {
+    normal: &'n Normal,
+    known: Vec<usize>,
+    absent: Vec<usize>,
+    /// From the known columns to the mean of the others, in standard units.
+    slope: Matrix,
+    /// The factor of the covariance of the others.
+    lower: Matrix,
+}
+
+impl Normal {
+    /// Of the columns, or `with_scores` of their normal scores.
+    ///
+    /// # Errors
+    /// [`Error::TooFew`] for fewer than two rows; [`Error::WrongKind`] for categories.
+    pub(super) fn new(reference: &Reference, columns: &[Column], with_scores: bool) -> Result<Self> {
+        let (n, d) = (reference.rows.len(), columns.len());
+        if n < 2 {
+            return Err(Error::TooFew { what: "the reference".into(), needed: 2, unit: "rows are" });
+        }
+        if let Some(column) = columns.iter().find(|c| c.kind != ColumnKind::Numeric) {
+            let expected = "numbers, which a normal distribution needs: use the kernel instead,";
+            return Err(Error::WrongKind { column: column.name.clone(), found: "categories", expected });
+        }
+        let mut scores = Vec::new();
+        let mut rows = reference.rows.clone();
+        if with_scores {
+            for j in 0..d {
+                let table = score_table(reference, j);
+                rows.iter_mut().for_each(|row| row[j] = interpolate(&table.0, &table.1, row[j]));
+                scores.push(table);
+            }
+        }
+        let weights = &reference.weights;
+        let mean: Vec<f64> =
+            (0..d).map(|j| rows.iter().zip(weights).map(|(row, w)| w * row[j]).sum()).collect();
+        // The unbiased covariance for weights that say how reliable a row is.
+        let correction = 1.0 / (1.0 - weights.iter().map(|w| w * w).sum::<f64>());
+        let mut covariance = Matrix::zeros(d, d);
+        for (row, w) in rows.iter().zip(weights) {
+            for i in 0..d {
+                for j in 0..d {
+                    covariance[(i, j)] += correction * w * (row[i] - mean[i]) * (row[j] - mean[j]);
+                }
+            }
+        }
+        // In units of its own: what is added to a diagonal is little for every column.
+        let of = |i: usize| covariance[(i, i)].sqrt();
+        let scale: Vec<f64> = (0..d).map(|i| if of(i) > 0.0 { of(i) } else { 1.0 }).collect();
+        for i in 0..d {
+            for j in 0..d {
+                covariance[(i, j)] /= scale[i] * scale[j];
+            }
+        }
+        Ok(Self { mean, scale, correlation: covariance, scores })
+    }
+
+    /// Given the columns that `present` marks.
+    ///
+    /// # Errors
+    /// [`Error::NotPositiveDefinite`].
+    pub(super) fn given(&self, present: &[bool]) -> Result<GivenNormal<'_>> {
+        let (known, absent): (Vec<usize>, Vec<usize>) = (0..present.len()).partition(|&j| present[j]);
+        let block = |a: &[usize], b: &[usize]| {
+            let numbers =
+                a.iter().flat_map(|&i| b.iter().map(move |&j| (i, j))).map(|at| self.correlation[at]);
+            Matrix::from_row_major(a.len(), b.len(), numbers.collect())
+        };
+        // Constant columns, and columns that others determine, leave a singular matrix: a little is added to its diagonal.
+        let regular = |mut m: Matrix| {
+            m.add_diagonal(|_| 1e-10);
+            m
+        };
+        let cross = block(&known, &absent);
+        let slope = if known.is_empty() {
+            Matrix::zeros(absent.len(), 0)
+        } else {
+            Cholesky::new(regular(block(&known, &known)), "covariance of the present columns")?
+                .solve(cross.clone())
+                .transpose()
+        };
+        let mut rest = block(&absent, &absent);
+        let explained = slope.matmul(&cross);
+        rest.data_mut().iter_mut().zip(explained.data()).for_each(|(r, e)| *r -= e);
+        let lower = Cholesky::new(regular(rest), "covariance of the absent columns")?.lower().clone();
+        Ok(GivenNormal { normal: self, known, absent, slope, lower })
+    }
+
+    fn score(&self, column: usize, value: f64) -> f64 {
+        self.scores.get(column).map_or(value, |(values, scores)| interpolate(values, scores, value))
+    }
+
+    fn value(&self, column: usize, score: f64) -> f64 {
+        self.scores.get(column).map_or(score, |(values, scores)| interpolate(scores, values, score))
+    }
+}
+
+impl GivenNormal<'_> {
+    /// So many rows like `x` in the known columns, whose other columns are drawn.
+    pub(super) fn draw(&self, x: &[f64], draws: usize, random: &mut Random) -> Vec<Vec<f64>> {
+        let normal = self.normal;
+        let centred: Vec<f64> = (self.known.iter())
+            .map(|&j| (normal.score(j, x[j]) - normal.mean[j]) / normal.scale[j])
+            .collect();
+        let mean = self.slope.matvec(&centred);
+        let mut one = || {
+            let noise: Vec<f64> = self.absent.iter().map(|_| random.normal()).collect();
+            let mut row = x.to_vec();
+            for (a, &j) in self.absent.iter().enumerate() {
+                let own = dot(&self.lower.row(a)[..=a], &noise[..=a]);
+                row[j] = normal.value(j, normal.mean[j] + normal.scale[j] * (mean[a] + own));
+            }
+            row
+        };
+        (0..draws).map(|_| one()).collect()
+    }
+}
+
+/// A column's distinct values in order, and the normal score of each: that of the middle of the weight it holds.
+fn score_table(reference: &Reference, j: usize) -> (Vec<f64>, Vec<f64>) {
+    let mut order: Vec<usize> = (0..reference.rows.len()).collect();
+    order.sort_by(|&a, &b| reference.rows[a][j].total_cmp(&reference.rows[b][j]));
+    let (mut values, mut scores): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
+    let mut below = 0.0;
+    for group in order.chunk_by(|&a, &b| reference.rows[a][j] == reference.rows[b][j]) {
+        let own: f64 = group.iter().map(|&b| reference.weights[b]).sum();
+        values.push(reference.rows[group[0]][j]);
+        scores.push(normal_quantile((below + own / 2.0).clamp(1e-12, 1.0 - 1e-12)));
+        below += own;
+    }
+    (values, scores)
+}
+
+/// The value at `x` of the line through ascending points, and beyond them that of the last one.
+fn interpolate(from: &[f64], to: &[f64], x: f64) -> f64 {
+    let at = from.partition_point(|v| *v < x);
+    if at == 0 {
+        return to[0];
+    }
+    if at == from.len() {
+        return to[at - 1];
+    }
+    let share = (x - from[at - 1]) / (from[at] - from[at - 1]);
+    to[at - 1] + share * (to[at] - to[at - 1])
+}
+
+/// The standard normal quantile, by Newton's method on the distribution function, which is a series.
+fn normal_quantile(p: f64) -> f64 {
+    if p > 0.5 {
+        return -normal_quantile(1.0 - p);
+    }
+    // A start from Abramowitz and Stegun 26.2.23, good to 5e-4.
+    let t = (-2.0 * p.ln()).sqrt();
+    let mut x = -(t
+        - (2.515517 + 0.802853 * t + 0.010328 * t * t)
+            / (1.0 + 1.432788 * t + 0.189269 * t * t + 0.001308 * t * t * t));
+    for _ in 0..4 {
+        let density = (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        x -= (normal_distribution(x, density) - p) / density;
+    }
+    x
+}
+
+/// P(X ≤ x) for x ≤ 0 of a standard normal X: its continued fraction in the tail, its series near 0.
+fn normal_distribution(x: f64, density: f64) -> f64 {
+    let y = -x;
+    if y > 3.0 {
+        // Mills' ratio (Laplace).
+        let ratio = (1..=60).rev().fold(y, |r, k| y + f64::from(k) / r);
+        return density / ratio;
+    }
+    let (mut term, mut sum) = (y, y);
+    for k in 1..100 {
+        term *= y * y / f64::from(2 * k + 1);
+        sum += term;
+    }
+    0.5 - density * sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_tables() {
+        // scipy.stats.norm.ppf
+        for (p, x) in [
+            (0.5, 0.0),
+            (0.025, -1.959963984540054),
+            (0.9, 1.2815515655446004),
+            (1e-4, -3.719016485455709),
+            (1e-9, -5.9978070150076865),
+            (0.3, -0.5244005127080409),
+        ] {
+            assert!((normal_quantile(p) - x).abs() < 1e-10, "{p}: {}", normal_quantile(p));
+        }
+    }
+
+    #[test]
+    fn lines_are_followed_and_ends_kept() {
+        let (from, to) = ([1.0, 2.0, 4.0], [10.0, 20.0, 0.0]);
+        for (x, y) in [(0.0, 10.0), (1.0, 10.0), (1.5, 15.0), (3.0, 10.0), (9.0, 0.0)] {
+            assert_eq!(interpolate(&from, &to, x), y);
+        }
+    }
+}

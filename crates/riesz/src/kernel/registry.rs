@@ -1,0 +1,352 @@
+//! What a kind of factor says of itself. Expressions, help texts, checks, Python's constructors and the conformance tests are
+//! made of it.
+
+use std::fmt::Write as _;
+
+use super::{Factor, Lengthscale, Units, heuristics, lengthscales, registry};
+use crate::error::{Error, Result, listed};
+use crate::table::Table;
+
+/// The numbers that an argument takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Takes {
+    /// A positive number a column, in the column's units. An expression gives a multiple of the columns' scales, or the name
+    /// of a [`Lengthscale`] rule, by default the median.
+    Lengthscales,
+    /// A number a column. An expression takes the [`Units`]' centers.
+    Centers,
+    /// A positive number a column. An expression takes the [`Units`]' scales.
+    Scales,
+    /// A positive number.
+    Positive,
+    /// A number that is not negative.
+    NotNegative,
+    /// A number from 0 to 1.
+    Fraction,
+    /// A whole number from 1 to this one.
+    Whole(u32),
+    /// 1 or 0. An expression sets it by naming it.
+    Flag,
+}
+
+impl Takes {
+    /// Whether it takes one number a column.
+    pub fn by_column(self) -> bool {
+        matches!(self, Self::Lengthscales | Self::Centers | Self::Scales)
+    }
+
+    /// Whether expressions can give it.
+    fn writable(self) -> bool {
+        !matches!(self, Self::Centers | Self::Scales)
+    }
+
+    fn holds(self, value: f64) -> bool {
+        value.is_finite()
+            && match self {
+                Self::Lengthscales | Self::Scales | Self::Positive => value > 0.0,
+                Self::Centers => true,
+                Self::NotNegative => value >= 0.0,
+                Self::Fraction | Self::Flag => (0.0..=1.0).contains(&value),
+                Self::Whole(most) => value.fract() == 0.0 && (1.0..=f64::from(most)).contains(&value),
+            }
+    }
+
+    fn words(self) -> String {
+        match self {
+            Self::Lengthscales | Self::Scales | Self::Positive => "a positive number".into(),
+            Self::Centers => "a finite number".into(),
+            Self::NotNegative => "a number that is not negative".into(),
+            Self::Fraction | Self::Flag => "a number from 0 to 1".into(),
+            Self::Whole(most) => format!("a whole number from 1 to {most}"),
+        }
+    }
+}
+
+/// What an expression that does not give an argument takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Ungiven {
+    /// The argument's default, or what [`Takes`] says it finds in the table.
+    Default,
+    /// 1 / number of columns.
+    OverColumns,
+    /// Nothing: it has to be given, as in this example.
+    Refused(&'static str),
+}
+
+/// An argument of a factor beside its columns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Argument {
+    /// Its name in expressions, and of its field in files.
+    pub name: &'static str,
+    /// Its name in the Python class, scikit-learn's where scikit-learn has one; empty where the class does not take it.
+    pub python: &'static str,
+    /// The numbers it takes.
+    pub takes: Takes,
+    /// Its value where it is not given to a constructor.
+    pub default: f64,
+    /// Its value where it is not given in an expression.
+    pub ungiven: Ungiven,
+    /// What it is, in a line.
+    pub help: &'static str,
+}
+
+impl Argument {
+    /// One that has the same name and the same default everywhere.
+    pub(crate) const fn new(name: &'static str, takes: Takes, default: f64, help: &'static str) -> Self {
+        Self { name, python: name, takes, default, ungiven: Ungiven::Default, help }
+    }
+
+    /// Under another name in Python.
+    pub(crate) const fn in_python(self, python: &'static str) -> Self {
+        Self { python, ..self }
+    }
+
+    /// Checks the values, which `name` calls by the name that the user knows, for a factor of so many columns.
+    fn check(&self, name: &str, values: &[f64], columns: usize) -> Result<()> {
+        let expected = if self.takes.by_column() { columns } else { 1 };
+        if values.len() != expected {
+            let why = if self.takes.by_column() { "one a column of the factor" } else { "it is one number" };
+            return Err(Error::Shape {
+                what: name.into(),
+                unit: "numbers",
+                expected,
+                found: values.len(),
+                why: why.into(),
+            });
+        }
+        match values.iter().find(|v| !self.takes.holds(**v)) {
+            Some(bad) => Err(Error::parameter(name, bad, format!("it is {}", self.takes.words()))),
+            None => Ok(()),
+        }
+    }
+
+    /// As help shows it: its name, and what it is if an expression does not give it.
+    fn usage(&self) -> String {
+        match (self.takes, self.ungiven) {
+            (Takes::Flag, _) => self.name.into(),
+            (Takes::Lengthscales, _) => format!("{}=median", self.name),
+            (_, Ungiven::Default) => format!("{}={}", self.name, self.default),
+            (_, Ungiven::OverColumns) => format!("{}=1/columns", self.name),
+            (_, Ungiven::Refused(_)) => format!("{}=…", self.name),
+        }
+    }
+}
+
+/// A number in an expression, or the name of a rule.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Given {
+    Number(f64),
+    Rule(Lengthscale),
+}
+
+/// The arguments of a factor with their values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Values(pub Vec<(&'static str, Vec<f64>)>);
+
+impl Values {
+    /// The values of an argument: one, or one a column.
+    pub fn list(&self, name: &str) -> &[f64] {
+        let of_name = |(own, _): &&(_, _)| *own == name;
+        self.0.iter().find(of_name).map_or(&[], |(_, values)| values)
+    }
+
+    /// The value of an argument that is one number; NaN if there is none.
+    pub fn number(&self, name: &str) -> f64 {
+        self.list(name).first().copied().unwrap_or(f64::NAN)
+    }
+
+    /// Whether a flag is set.
+    pub fn flag(&self, name: &str) -> bool {
+        self.number(name) == 1.0
+    }
+}
+
+/// What a kind of factor says of itself. A profile of a stationary factor is a kind of its own.
+#[derive(Debug)]
+pub struct Declaration {
+    /// Its names in expressions; messages use the first.
+    pub names: &'static [&'static str],
+    /// Its class in Python's `riesz.kernels`.
+    pub python: &'static str,
+    /// Its formula, in a line.
+    pub formula: &'static str,
+    /// Whether it reads categorical columns, and no numbers.
+    pub categorical: bool,
+    /// Its arguments beside the columns.
+    pub arguments: &'static [Argument],
+    /// The factors over these columns with a value for every argument.
+    pub(crate) make: fn(Vec<usize>, &Values) -> Vec<Factor>,
+}
+
+impl Declaration {
+    /// The one that an expression calls by `name`, in upper or lower case.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        let name = name.to_ascii_lowercase();
+        registry().find(|one| one.names.contains(&name.as_str()))
+    }
+
+    /// The factors over these columns of a table: one, or one a column if the factor reads one column only. Arguments have their
+    /// name here or in Python, and one value or, where they take it, one a column; those not given have their default.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`], [`Error::Shape`], with the name as it was given.
+    pub fn factors(&self, columns: &[usize], given: &[(&str, Vec<f64>)]) -> Result<Vec<Factor>> {
+        let is = |argument: &Argument, name: &str| argument.name == name || argument.python == name;
+        if let Some((name, _)) = given.iter().find(|(name, _)| !self.arguments.iter().any(|a| is(a, name))) {
+            let known = listed(self.arguments.iter().map(|a| a.name));
+            return Err(Error::parameter(
+                self.names[0],
+                name,
+                format!("it is no argument; the arguments are: {known}"),
+            ));
+        }
+        let mut values = Vec::with_capacity(self.arguments.len());
+        for argument in self.arguments {
+            let own = given.iter().find(|(name, _)| is(argument, name));
+            let (name, mut own) =
+                own.map_or((argument.name, vec![argument.default]), |(n, v)| (*n, v.clone()));
+            if let ([one], true) = (own.as_slice(), argument.takes.by_column()) {
+                own = vec![*one; columns.len()];
+            }
+            argument.check(name, &own, columns.len())?;
+            values.push((argument.name, own));
+        }
+        Ok((self.make)(columns.to_vec(), &Values(values)))
+    }
+
+    /// The factors of an expression over these columns of `x`.
+    pub(super) fn resolve(
+        &self,
+        columns: Vec<usize>,
+        given: &[(&'static str, Given)],
+        x: &Table,
+        units: &Units,
+    ) -> Result<Vec<Factor>> {
+        let mut values = Vec::with_capacity(self.arguments.len());
+        for argument in self.arguments {
+            let own = given.iter().find(|(name, _)| *name == argument.name).map(|(_, given)| *given);
+            let of_units = |from: &[f64]| columns.iter().map(|&j| from[j]).collect();
+            let own = match (argument.takes, own, argument.ungiven) {
+                (Takes::Lengthscales, own, _) => {
+                    let rule = match own {
+                        Some(Given::Rule(rule)) => rule,
+                        Some(Given::Number(value)) => Lengthscale::Fixed(value),
+                        None => Lengthscale::Median,
+                    };
+                    lengthscales(x, &columns, units, rule)?
+                }
+                (Takes::Centers, ..) => of_units(&units.center),
+                (Takes::Scales, ..) => of_units(&units.scale),
+                (_, Some(Given::Number(value)), _) => vec![value],
+                (Takes::Flag, None, _) => vec![0.0],
+                (.., Ungiven::Default) => vec![argument.default],
+                (.., Ungiven::OverColumns) => vec![1.0 / columns.len() as f64],
+                (.., Ungiven::Refused(example)) => {
+                    let allowed = format!("{} needs a {}, {example}", self.names[0], argument.name);
+                    return Err(Error::parameter(argument.name, "nothing", allowed));
+                }
+            };
+            values.push((argument.name, own));
+        }
+        Ok((self.make)(columns, &Values(values)))
+    }
+
+    /// Reads what an expression says after `name=`, or why not.
+    pub(super) fn read(
+        &self,
+        name: &str,
+        text: &str,
+    ) -> Option<std::result::Result<(&'static str, Given), String>> {
+        let argument = self.writable().find(|a| a.name == name && a.takes != Takes::Flag)?;
+        let rules = || heuristics::RULES.iter().filter(|_| argument.takes == Takes::Lengthscales);
+        if let Some((_, rule)) = rules().find(|(word, _)| *word == text) {
+            return Some(Ok((argument.name, Given::Rule(*rule))));
+        }
+        Some(match text.parse::<f64>() {
+            Ok(value) if argument.takes.holds(value) => Ok((argument.name, Given::Number(value))),
+            _ => {
+                let mut allowed: Vec<String> = rules().map(|(word, _)| word.to_string()).collect();
+                allowed.push(argument.takes.words());
+                Err(format!("{name} = '{text}' is not allowed: it is {}", allowed.join(", or ")))
+            }
+        })
+    }
+
+    /// The flag that an expression names.
+    pub(super) fn flag(&self, name: &str) -> Option<&'static str> {
+        self.arguments.iter().find(|a| a.takes == Takes::Flag && a.name == name).map(|a| a.name)
+    }
+
+    fn writable(&self) -> impl Iterator<Item = &'static Argument> {
+        self.arguments.iter().filter(|a| a.takes.writable())
+    }
+
+    /// What can stand in its parentheses, for error messages.
+    pub(super) fn allowed(&self) -> String {
+        let mut text = String::from("allowed are names of columns");
+        let flags = self.writable().filter(|a| a.takes == Takes::Flag);
+        flags.for_each(|flag| text.extend([", ", flag.name]));
+        let others = self.writable().filter(|a| a.takes != Takes::Flag);
+        others.for_each(|other| text.extend([", ", other.name, "=…"]));
+        text
+    }
+
+    /// How an expression writes it, with every argument and its default.
+    pub fn usage(&self) -> String {
+        let arguments: Vec<String> = self.writable().map(Argument::usage).collect();
+        let name = self.names[0];
+        if arguments.is_empty() { name.into() } else { format!("{name}({})", arguments.join(", ")) }
+    }
+
+    /// A short formula with the values of the arguments that expressions can give, but flags.
+    pub(super) fn written(&self, values: &Values, flags: &str) -> String {
+        let number = |takes: Takes, v: f64| match takes {
+            Takes::Whole(_) => v.to_string(),
+            _ => format!("{v:.4}"),
+        };
+        let mut parts = Vec::new();
+        for argument in self.writable().filter(|a| a.takes != Takes::Flag) {
+            let own = values.list(argument.name).iter();
+            let (low, high) = own.fold((f64::INFINITY, 0.0_f64), |(low, high), &v| (low.min(v), high.max(v)));
+            let span =
+                if low == high { String::new() } else { format!("…{}", number(argument.takes, high)) };
+            parts.push(format!("{}={}{span}", argument.name, number(argument.takes, low)));
+        }
+        parts.extend((!flags.is_empty()).then(|| flags.to_string()));
+        let name = self.names[0];
+        if parts.is_empty() { name.into() } else { format!("{name}({})", parts.join(", ")) }
+    }
+
+    /// Checks the values of a factor over so many columns.
+    pub(super) fn check(&self, values: &Values, columns: usize) -> Result<()> {
+        self.arguments.iter().try_for_each(|a| a.check(a.name, values.list(a.name), columns))
+    }
+}
+
+/// How kernels are written, for the help of commands: every factor with its arguments and formula.
+pub fn help() -> String {
+    let mut text = String::from(
+        "Kernels are these factors, joined by + and *, with numbers as weights. r is the distance over the\n\
+         length scale, and u·v the inner product of centred and scaled columns:\n",
+    );
+    let constant = ("constant(value=1)".to_string(), "value", &["constant"][..]);
+    let rows: Vec<_> =
+        registry().map(|one| (one.usage(), one.formula, one.names)).chain([constant]).collect();
+    let width = rows.iter().map(|(usage, ..)| usage.chars().count()).max().unwrap_or(0);
+    for (usage, formula, names) in &rows {
+        let also = names[1..].iter().map(|name| format!(", also {name}")).collect::<String>();
+        let _ = writeln!(text, "  {usage:width$}  {formula}{also}");
+    }
+    text.push_str("Columns to read are named among the arguments, by default all are read; the others are:");
+    let mut seen: Vec<&Argument> = Vec::new();
+    for argument in registry().flat_map(Declaration::writable) {
+        if !seen.iter().any(|a| a.name == argument.name && a.help == argument.help) {
+            seen.push(argument);
+        }
+    }
+    let width = seen.iter().map(|a| a.name.len()).max().unwrap_or(0);
+    for argument in seen {
+        let _ = write!(text, "\n  {:width$}  {}", argument.name, argument.help);
+    }
+    text
+}

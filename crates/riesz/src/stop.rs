@@ -1,0 +1,73 @@
+//! Work that can be stopped within a second, and says how far it is.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::error::{Error, Result};
+
+/// Multiplications that take a fraction of a second.
+pub(crate) const PART: usize = 1 << 31;
+
+/// # Errors
+/// [`Error::Interrupted`] once `stop` is set.
+pub(crate) fn check(stop: &AtomicBool) -> Result<()> {
+    if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+/// How far work is, for another thread to see.
+#[derive(Debug, Default)]
+pub struct Progress {
+    done: AtomicUsize,
+    total: AtomicUsize,
+}
+
+impl Progress {
+    /// The share that is done, from 0 to 1.
+    pub fn share(&self) -> f64 {
+        let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
+        done as f64 / total.max(1) as f64
+    }
+
+    /// Work of so many steps begins.
+    pub(crate) fn start(&self, total: usize) {
+        self.done.store(0, Ordering::Relaxed);
+        self.total.store(total, Ordering::Relaxed);
+    }
+}
+
+/// Where work looks whether it is to go on, and says how far it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Watch<'w> {
+    pub(crate) stop: &'w AtomicBool,
+    pub(crate) progress: &'w Progress,
+}
+
+impl Watch<'_> {
+    /// See [`check`].
+    pub(crate) fn check(self) -> Result<()> {
+        check(self.stop)
+    }
+
+    /// A step is done.
+    pub(crate) fn done(self) {
+        self.progress.done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Does `work` on `0..count`, each of which costs so many multiplications, in parts between which it can be stopped.
+///
+/// # Errors
+/// [`Error::Interrupted`].
+pub(crate) fn in_parts(
+    count: usize,
+    cost: usize,
+    stop: &AtomicBool,
+    mut work: impl FnMut(Range<usize>),
+) -> Result<()> {
+    let step = (PART / cost.max(1)).clamp(1, count.max(1));
+    for start in (0..count).step_by(step) {
+        check(stop)?;
+        work(start..count.min(start + step));
+    }
+    Ok(())
+}

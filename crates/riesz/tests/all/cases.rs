@@ -1,0 +1,89 @@
+//! Every case by every engine that can answer it.
+
+use riesz::attribution::coalitions::{Budget, solve};
+use riesz::attribution::enumeration::shapley;
+use riesz::attribution::kernel_shap::kernel_shap;
+use riesz::attribution::permutation::{Permutations, estimate};
+use riesz::game::Absence;
+use riesz::{Conditioning, Explainer, Game, Groups, Kernel, Table};
+
+use crate::coalitions::asked;
+use crate::common::{Terms, value};
+
+#[path = "../../../../cases/load.rs"]
+mod load;
+use load::{Case, cases};
+
+#[test]
+fn the_explainer() {
+    for case in cases() {
+        let explainer = Explainer::new(&case.model, case.game.clone(), None).unwrap();
+        let found = explainer.explain(&case.rows).unwrap();
+        assert!(found.certificate().unwrap().holds, "{}", case.name);
+        // Coalitions are valued through a linear system, products directly.
+        let digits = if matches!(case.game, Game::Observational { .. }) { 1e-12 } else { 1e-13 };
+        case.check("the explainer", [&found.base_values, &found.predictions, &found.values], |_| digits);
+    }
+}
+
+/// The values of all coalitions from the definitions, summed up by the oracle and by the regression.
+#[test]
+fn enumeration_and_regression() {
+    for case in cases() {
+        if matches!(case.game, Game::Observational { .. }) {
+            continue;
+        }
+        let one = |factor| Kernel { terms: vec![riesz::kernel::Term { scale: 1.0, factors: vec![factor] }] };
+        let factors = |term: &riesz::kernel::Term| {
+            let own = term.factors.iter().map(|f| (f.columns()[0], one(f.clone())));
+            (term.scale, own.collect())
+        };
+        let terms: Terms = case.model.kernel.terms.iter().map(factors).collect();
+        let (d, m) = (case.rows.width(), case.model.outputs());
+        let players: Vec<Vec<usize>> = (0..d).map(|j| vec![j]).collect();
+        let predictions = case.model.predict(&case.rows).unwrap();
+        let (mut base, mut oracle, mut regression) = (vec![], vec![], vec![]);
+        for i in 0..case.rows.rows() {
+            let x = case.rows.row(i);
+            let of = |s: &[bool], o: usize| value(&case.model, &terms, &case.game, &x, o, &players, s);
+            let found = solve(&mut asked(d, m, of), Budget::default()).unwrap();
+            base.extend(&found.ends[0]);
+            regression.extend(found.values.data());
+            oracle.extend((0..m).flat_map(|o| shapley(d, |s| of(s, o))));
+        }
+        case.check("enumeration", [&base, predictions.data(), &oracle], |_| 1e-13);
+        case.check("regression", [&base, predictions.data(), &regression], |_| 1e-12);
+    }
+}
+
+/// What the model's answers alone say: exactly with all coalitions, within standard errors by permutations.
+#[test]
+fn answers_alone() {
+    for case in cases() {
+        let Case { model, rows, .. } = &case;
+        let ask = |x: &Table| model.predict(x);
+        let groups = Groups::singletons(rows.columns());
+        let absence = match &case.game {
+            Game::Baseline { point } => Absence::Background(point.clone().into()),
+            Game::Interventional { background } => Absence::Background(background.clone()),
+            Game::Observational { reference, conditioning } => {
+                let kernel = Some(model.kernel.clone());
+                let conditioning = Conditioning { kernel: kernel.into(), ..conditioning.clone() };
+                Absence::Embedding { reference: reference.clone(), conditioning }
+            }
+            _ => continue,
+        };
+        let found = kernel_shap(ask, rows, &absence, &groups, Budget::default(), 1000).unwrap();
+        assert!(found.std_error.is_none(), "{}", case.name);
+        let base = found.base.repeat(rows.rows());
+        case.check("KernelSHAP", [&base, found.predictions.data(), &found.values], |_| 1e-12);
+        let Absence::Background(background) = absence else { continue };
+        let settings = Permutations { per_reference: 200, seed: 1 };
+        let found = estimate(ask, rows, 0, &background, &groups, settings).unwrap();
+        let base = found.base.repeat(rows.rows());
+        assert!(found.std_error.iter().all(|e| *e < 0.03), "{}: {:?}", case.name, found.std_error);
+        case.check("permutations", [&base, found.predictions.data(), &found.values], |k| {
+            4.0 * found.std_error[k]
+        });
+    }
+}

@@ -1,0 +1,265 @@
+//! Values by coalitions: against enumeration, and their standard errors against how far they are off.
+
+use proptest::prelude::*;
+use riesz::attribution::coalitions::{
+    Budget, Coalition, CoalitionGame, Regression, Valued, solve, solve_from,
+};
+use riesz::attribution::enumeration::shapley;
+use riesz::{Error, Matrix, Result};
+
+/// `games` functions of a coalition, and how many were asked for.
+pub struct Asked<F> {
+    players: usize,
+    games: usize,
+    function: F,
+    evaluations: usize,
+}
+
+impl<F: Fn(&[bool], usize) -> f64> CoalitionGame for Asked<F> {
+    type Error = Error;
+
+    fn players(&self) -> usize {
+        self.players
+    }
+
+    fn ends(&mut self) -> Result<[Vec<f64>; 2]> {
+        let end = |on| (0..self.games).map(|g| (self.function)(&vec![on; self.players], g)).collect();
+        Ok([end(false), end(true)])
+    }
+
+    fn values(&mut self, coalitions: &[Coalition]) -> Result<Valued> {
+        self.evaluations += coalitions.len();
+        let of = |s: &Coalition| (0..self.games).map(|g| (self.function)(s.present(), g)).collect::<Vec<_>>();
+        let data = coalitions.iter().flat_map(of).collect();
+        Ok(Matrix::from_row_major(coalitions.len(), self.games, data).into())
+    }
+}
+
+pub fn asked<F: Fn(&[bool], usize) -> f64>(players: usize, games: usize, function: F) -> Asked<F> {
+    Asked { players, games, function, evaluations: 0 }
+}
+
+/// A game of no particular form: a smooth function of a weighted count, and a few interactions.
+fn game(present: &[bool], g: usize) -> f64 {
+    let at = |j: usize| f64::from(u8::from(present[j % present.len()]));
+    let sum: f64 = (0..present.len()).map(|j| at(j) * ((j * 7 + g * 3) % 5 + 1) as f64).sum();
+    let scale = present.len() as f64;
+    (2.0 * sum / scale).sin() + 0.5 * at(0) * at(3) - at(1) * at(2) * at(4) + (sum / scale).powi(2) * 0.3
+}
+
+fn enumerated(players: usize, g: usize) -> Vec<f64> {
+    shapley(players, |present| game(present, g))
+}
+
+#[test]
+fn all_coalitions_give_the_shapley_values() {
+    for players in 1..=11 {
+        let mut asked = asked(players, 3, game);
+        let found = solve(&mut asked, Budget::default()).unwrap();
+        assert_eq!(asked.evaluations, found.coalitions);
+        assert_eq!(found.coalitions, (1 << players) - 2);
+        assert!(found.std_error.is_none());
+        for g in 0..3 {
+            let error = found.values.row(g).iter().zip(enumerated(players, g)).map(|(a, b)| (a - b).abs());
+            assert!(error.fold(0.0, f64::max) < 1e-12, "{players}");
+        }
+    }
+}
+
+#[test]
+fn a_sample_covers_the_truth_as_often_as_it_says() {
+    for (players, coalitions) in [(10, 90), (10, 300), (12, 600)] {
+        let truth: Vec<Vec<f64>> = (0..4).map(|g| enumerated(players, g)).collect();
+        let runs = 500_u64;
+        let (mut covered, mut bias) = (0, Matrix::zeros(4, players));
+        let (mut square, mut claimed) = (0.0, 0.0);
+        for seed in 0..runs {
+            let budget = Budget { coalitions, std_error: None, seed };
+            let found = solve(&mut asked(players, 4, game), budget).unwrap();
+            let std_error = found.std_error.unwrap();
+            for g in 0..4 {
+                for j in 0..players {
+                    let error = found.values[(g, j)] - truth[g][j];
+                    covered += usize::from(error.abs() <= 1.96 * std_error[(g, j)]);
+                    bias[(g, j)] += error / runs as f64;
+                    square += error * error;
+                    claimed += std_error[(g, j)].powi(2);
+                }
+            }
+        }
+        let coverage = covered as f64 / (runs as usize * 4 * players) as f64;
+        assert!((0.92..0.98).contains(&coverage), "{players}: {coverage}");
+        assert!((0.8..1.15).contains(&(square / claimed)), "{players}: {}", square / claimed);
+        let typical = (square / (runs as usize * 4 * players) as f64).sqrt();
+        let largest = bias.data().iter().fold(0.0, |m: f64, b| m.max(b.abs()));
+        assert!(largest < 5.0 * typical / (runs as f64).sqrt(), "{players}: {largest} {typical}");
+    }
+}
+
+/// A game whose values are estimates with noise of a known variance, a new one for each coalition and seed.
+struct Noisy {
+    players: usize,
+    seed: u64,
+}
+
+impl CoalitionGame for Noisy {
+    type Error = Error;
+
+    fn players(&self) -> usize {
+        self.players
+    }
+
+    fn ends(&mut self) -> Result<[Vec<f64>; 2]> {
+        Ok([false, true].map(|on| vec![game(&vec![on; self.players], 0)]))
+    }
+
+    fn values(&mut self, coalitions: &[Coalition]) -> Result<Valued> {
+        // Uniform on [-√3 s, √3 s]: variance s².
+        let noise = |s: &Coalition| {
+            let code = s
+                .present()
+                .iter()
+                .fold(self.seed, |c, on| c.wrapping_mul(31).wrapping_add(u64::from(*on) + 7));
+            let mixed =
+                code.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            ((mixed >> 11) as f64 / (1_u64 << 53) as f64 - 0.5) * 12_f64.sqrt()
+        };
+        let values = coalitions.iter().map(|s| game(s.present(), 0) + noise(s)).collect();
+        let n = coalitions.len();
+        Ok(Valued {
+            values: Matrix::from_row_major(n, 1, values),
+            variance: Some(Matrix::from_row_major(n, 1, vec![1.0; n])),
+        })
+    }
+}
+
+#[test]
+fn noise_of_the_values_themselves_counts() {
+    let truth = enumerated(9, 0);
+    for coalitions in [200, 450, 510] {
+        let (mut covered, runs) = (0, 600_u64);
+        for seed in 0..runs {
+            let budget = Budget { coalitions, std_error: None, seed };
+            let found = solve(&mut Noisy { players: 9, seed: seed * 7919 + 3 }, budget).unwrap();
+            let std_error = found.std_error.unwrap();
+            covered += (0..9)
+                .filter(|&j| (found.values[(0, j)] - truth[j]).abs() <= 1.96 * std_error[(0, j)])
+                .count();
+        }
+        let coverage = covered as f64 / (runs * 9) as f64;
+        assert!((0.93..0.975).contains(&coverage), "{coalitions}: {coverage}");
+    }
+}
+
+#[test]
+fn a_sample_grows_into_the_whole() {
+    let mut game = asked(9, 2, game);
+    let mut regression = Regression::new(&mut game, 4).unwrap();
+    assert!(regression.solution().is_err());
+    let mut last = f64::INFINITY;
+    for coalitions in [60, 200, 400, 505, 510] {
+        regression.extend(&mut game, coalitions).unwrap();
+        let found = regression.solution().unwrap();
+        let largest = found.std_error.iter().flat_map(|e| e.data()).copied().fold(0.0, f64::max);
+        assert!(largest < last, "{coalitions}: {largest} {last}");
+        last = largest;
+        let fresh = solve(&mut asked(9, 2, self::game), Budget { coalitions, std_error: None, seed: 4 });
+        let fresh = fresh.unwrap();
+        // What is already drawn stays, so the grown sample may only be larger.
+        assert!(found.coalitions >= fresh.coalitions);
+    }
+    assert!(regression.whole() && last == 0.0 && game.evaluations == 510);
+}
+
+#[test]
+fn it_stops_at_the_requested_error() {
+    let mut game = asked(16, 2, game);
+    let budget = Budget { coalitions: 60_000, std_error: Some(0.01), seed: 1 };
+    let found = solve(&mut game, budget).unwrap();
+    let largest = found.std_error.unwrap().data().iter().copied().fold(0.0, f64::max);
+    // Each round is half as large again as the last one, so the target is not missed by much.
+    assert!(largest <= 0.01 && largest > 0.006, "{largest}");
+    assert!(found.coalitions < 30_000, "{}", found.coalitions);
+    let few = Budget { coalitions: 20, ..Budget::default() };
+    assert!(solve(&mut game, few).unwrap_err().to_string().contains("16 players take at least"));
+    let wrong = Budget { std_error: Some(0.0), ..Budget::default() };
+    assert!(solve(&mut game, wrong).unwrap_err().to_string().contains("positive"));
+    let mut nan = asked(3, 1, |_: &[bool], _| f64::NAN);
+    assert!(solve(&mut nan, Budget::default()).unwrap_err().to_string().contains("finite"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Additive games are recovered without error from any sample, whatever the seed; values always add up.
+    #[test]
+    fn additive_games_and_efficiency(players in 2_usize..40, seed: u64) {
+        let worth = |j: usize| ((j * 37 + 11) % 17) as f64 - 8.0;
+        let additive = |s: &[bool], _: usize| (0..s.len()).filter(|&j| s[j]).map(worth).sum::<f64>() + 3.0;
+        let coalitions = Regression::smallest(players) + 30;
+        let found = solve(&mut asked(players, 1, additive), Budget { coalitions, std_error: None, seed }).unwrap();
+        prop_assert!(found.coalitions <= coalitions, "{} of {}", found.coalitions, coalitions);
+        for j in 0..players {
+            prop_assert!((found.values[(0, j)] - worth(j)).abs() < 1e-9);
+        }
+        let found = solve(&mut asked(players, 2, game), Budget { coalitions, std_error: None, seed }).unwrap();
+        for g in 0..2 {
+            let gap = found.ends[1][g] - found.ends[0][g] - found.values.row(g).iter().sum::<f64>();
+            prop_assert!(gap.abs() < 1e-11, "{}", gap);
+        }
+    }
+}
+
+/// Going on from a kept regression values what is new, and ends where one run would have.
+#[test]
+fn a_budget_that_grows_is_a_budget_that_was_large() {
+    for (players, small, large) in
+        [(10, 60, 200), (10, 200, 1022), (13, 400, 3000), (2, 2, 2), (30, 300, 700)]
+    {
+        let budget = |coalitions| Budget { coalitions, std_error: None, seed: 5 };
+        let mut kept = None;
+        let mut growing = asked(players, 2, game);
+        solve_from(&mut growing, budget(small), &mut kept).unwrap();
+        let before = growing.evaluations;
+        let grown = solve_from(&mut growing, budget(large), &mut kept).unwrap();
+        let mut whole = asked(players, 2, game);
+        assert_eq!(grown, solve(&mut whole, budget(large)).unwrap(), "{players}");
+        assert_eq!(growing.evaluations, whole.evaluations, "{players}");
+        assert!(small == large || before < whole.evaluations);
+        // The seed is that of the first call, and a smaller budget adds nothing.
+        let again = solve_from(&mut growing, Budget { seed: 9, ..budget(small) }, &mut kept).unwrap();
+        assert_eq!((again, growing.evaluations), (grown, whole.evaluations));
+    }
+}
+
+#[test]
+fn a_kept_regression_goes_on_to_a_standard_error_and_after_a_failure() {
+    let mut kept = None;
+    let mut growing = asked(16, 1, game);
+    let rough = Budget { coalitions: 1 << 16, std_error: Some(0.01), seed: 1 };
+    solve_from(&mut growing, rough, &mut kept).unwrap();
+    let before = growing.evaluations;
+    let fine = solve_from(&mut growing, Budget { std_error: Some(0.003), ..rough }, &mut kept).unwrap();
+    assert!(growing.evaluations > before && growing.evaluations == fine.coalitions);
+    assert!(fine.std_error.unwrap().data().iter().all(|e| *e <= 0.003));
+    // A game that breaks off in the middle: nothing is lost, nothing counted twice.
+    let budget = |coalitions| Budget { coalitions, std_error: None, seed: 1 };
+    let mut kept = None;
+    solve_from(&mut asked(12, 1, game), budget(100), &mut kept).unwrap();
+    let nan = |present: &[bool], g: usize| {
+        let end = present.iter().all(|on| *on) || present.iter().all(|on| !on);
+        if end { game(present, g) } else { f64::NAN }
+    };
+    assert!(solve_from(&mut asked(12, 1, nan), budget(900), &mut kept).is_err());
+    assert_eq!(
+        kept.as_ref().unwrap().coalitions(),
+        solve(&mut asked(12, 1, game), budget(100)).unwrap().coalitions
+    );
+    let found = solve_from(&mut asked(12, 1, game), budget(900), &mut kept).unwrap();
+    assert_eq!(found, solve(&mut asked(12, 1, game), budget(900)).unwrap());
+    // Another game is not gone on with.
+    let other = |present: &[bool], g: usize| game(present, g) + f64::from(u8::from(present[0]));
+    let refused = solve_from(&mut asked(12, 1, other), budget(1000), &mut kept).unwrap_err().to_string();
+    assert!(refused.contains("were valued for other rows"), "{refused}");
+    assert!(solve_from(&mut asked(12, 2, game), budget(1000), &mut kept).is_err());
+}

@@ -1,0 +1,236 @@
+//! Conjugate gradients against the factorisation: values within the proved bounds, whatever the kernel, weights, groups and outputs.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use riesz::attribution::coalitions::Budget;
+use riesz::kernel::{Linear, Profile, Stationary};
+use riesz::{
+    Approximation, Background, Conditioning, ConjugateGradients, Error, Exactness, Expansion, Explainer,
+    Explanation, Game, Groups, Kernel, Table,
+};
+
+use crate::common::{model, table, with_threads};
+
+fn scales(d: usize) -> Vec<f64> {
+    (0..d).map(|j| 0.9 + 0.2 * j as f64).collect()
+}
+
+fn gradients(tolerance: f64, landmarks: usize) -> ConjugateGradients {
+    ConjugateGradients { tolerance, landmarks, ..ConjugateGradients::default() }
+}
+
+struct Setting<'a> {
+    model: &'a Expansion,
+    reference: Background,
+    conditioning: Conditioning,
+    groups: Option<Groups>,
+}
+
+impl Setting<'_> {
+    fn explainer(&self, approximation: Approximation) -> riesz::Result<Explainer<'_>> {
+        let conditioning = Conditioning { approximation, ..self.conditioning.clone() };
+        let game = Game::Observational { reference: self.reference.clone(), conditioning };
+        Explainer::new(self.model, game, self.groups.clone())
+    }
+
+    fn explain(&self, approximation: Approximation, rows: &Table) -> riesz::Result<Explanation> {
+        self.explainer(approximation)?.explain(rows)
+    }
+}
+
+fn bound(explanation: &Explanation) -> &[f64] {
+    let Exactness::Exact { bound, .. } = &explanation.exactness else { panic!("not exact") };
+    bound
+}
+
+/// The largest error over the bound, and the largest error.
+fn excess(found: &Explanation, exact: &Explanation) -> (f64, f64) {
+    let p = found.players.len();
+    let (own, theirs) = (bound(found), bound(exact));
+    let mut most = (0.0_f64, 0.0_f64);
+    for (t, (a, b)) in found.values.iter().zip(&exact.values).enumerate() {
+        let error = (a - b).abs();
+        most = (most.0.max(error / (own[t / p] + theirs[t / p])), most.1.max(error));
+    }
+    most
+}
+
+#[test]
+fn values_are_those_of_the_factorisation_within_the_bound() {
+    let d = 4;
+    let rows = table(400, 5, d);
+    let own = scales(d);
+    let laplacians = Stationary {
+        profile: Profile::Exponential,
+        columns: vec![0, 2],
+        lengthscale: vec![1.1, 1.3],
+        ard: true,
+        isotropic: false,
+    };
+    let summed = 2.0 * Kernel::gaussian(&own)
+        + 0.5 * Kernel::from(laplacians)
+        + Kernel::constant(1.5)
+        + 0.7 * Kernel::from(Linear { columns: vec![1], center: vec![0.0], scale: vec![1.0] });
+    let matern = Stationary {
+        profile: Profile::Matern32,
+        columns: (0..d).collect(),
+        lengthscale: vec![1.0; d],
+        ard: true,
+        isotropic: true,
+    };
+    let given = Some(Kernel::gaussian(&own));
+    // More than one tile in both directions, and tiles that are not full.
+    let weights = Some((0..300).map(|i| f64::from(1 + i % 7)).collect::<Vec<f64>>());
+    for (what, kernel, condition, reference, weights) in [
+        ("own points", Kernel::gaussian(&own), None, table(0, 12, d), None),
+        ("weights", 3.0 * Kernel::gaussian(&own), None, table(50, 300, d), weights.clone()),
+        ("a sum", summed, given.clone(), table(50, 300, d), weights),
+        ("no factors", matern.into(), given, table(50, 300, d), None),
+    ] {
+        let model = model(kernel, 290, d);
+        for groups in [None, Some(Groups::named(rows.columns(), &[("pair", vec!["x1", "x4"])]).unwrap())] {
+            for (ridge, centred, tolerance, landmarks) in
+                [(1e-3, true, 1e-6, 50), (1e-2, false, 1e-10, 0), (1e-2, true, 0.3, 5)]
+            {
+                let setting = Setting {
+                    model: &model,
+                    reference: Background { rows: reference.clone(), weights: weights.clone() },
+                    conditioning: Conditioning {
+                        kernel: condition.clone().into(),
+                        centred,
+                        ..Conditioning::with_ridge(ridge)
+                    },
+                    groups: groups.clone(),
+                };
+                let exact = setting.explain(Approximation::Exact, &rows).unwrap();
+                let settings = gradients(tolerance, landmarks);
+                let found = setting.explain(Approximation::ConjugateGradients(settings), &rows).unwrap();
+                let (over, error) = excess(&found, &exact);
+                assert!(over <= 1.0, "{what}, {tolerance}: {over} {error}");
+                let size = exact.values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+                let widest = bound(&found).iter().fold(0.0, |m: f64, b| m.max(*b));
+                assert!(widest < 1e3 * tolerance * size, "{what}, {tolerance}: {widest} {size}");
+                // A loose tolerance stops early: what the bound holds is not rounding.
+                assert!(
+                    tolerance < 0.1 || error > 1e-9 * size || reference.rows() < 20,
+                    "{what}: {error} {size}"
+                );
+                assert!(found.certificate().unwrap().holds);
+                assert!(found.provenance.run[3].value.contains("conjugate gradients"));
+            }
+        }
+    }
+}
+
+#[test]
+fn functionals_and_samples_are_those_of_the_factorisation() {
+    let d = 6;
+    let model = model(Kernel::gaussian(&scales(d)), 150, d);
+    let rows = table(400, 4, d);
+    for centred in [true, false] {
+        let setting = Setting {
+            model: &model,
+            reference: table(50, 140, d).into(),
+            conditioning: Conditioning { centred, ..Conditioning::with_ridge(1e-2) },
+            groups: None,
+        };
+        let budget = Budget { coalitions: 40, std_error: None, seed: 3 };
+        let all = |approximation| {
+            let explainer = setting.explainer(approximation).unwrap();
+            let functionals = explainer.functionals(&rows, &[2]).unwrap().remove(0);
+            (functionals, explainer.with_budget(budget).explain(&rows).unwrap())
+        };
+        let (whole, sampled) = all(Approximation::Exact);
+        let (functionals, sample) = all(Approximation::ConjugateGradients(gradients(1e-10, 30)));
+        let off = whole.data().iter().zip(functionals.data()).map(|(a, b)| (a - b).abs());
+        assert!(off.fold(0.0, f64::max) < 1e-8);
+        assert!(sampled.values.iter().zip(&sample.values).all(|(a, b)| (a - b).abs() < 1e-6));
+        assert!(matches!(sample.exactness, Exactness::Estimated { .. }));
+        let last = sample.provenance.run.last().unwrap();
+        assert!(last.name.contains("bound on the error") && last.value.parse::<f64>().unwrap() < 1e-6);
+    }
+}
+
+#[test]
+fn the_number_of_threads_does_not_matter() {
+    let d = 4;
+    let model = model(Kernel::gaussian(&scales(d)), 200, d);
+    let rows = table(400, 7, d);
+    let setting = Setting {
+        model: &model,
+        reference: table(50, 300, d).into(),
+        conditioning: Conditioning::with_ridge(1e-3),
+        groups: None,
+    };
+    let explain = |threads| {
+        with_threads(threads, || {
+            let settings = Approximation::ConjugateGradients(gradients(1e-6, 40));
+            setting.explain(settings, &rows).unwrap()
+        })
+    };
+    let one = explain(1);
+    assert!([2, 3].iter().all(|&threads| explain(threads) == one));
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let d = 3;
+    let model = model(Kernel::gaussian(&scales(d)), 60, d);
+    let rows = table(400, 2, d);
+    let refused = |settings: ConjugateGradients, ridge: f64| {
+        let setting = Setting {
+            model: &model,
+            reference: table(50, 80, d).into(),
+            conditioning: Conditioning::with_ridge(ridge),
+            groups: None,
+        };
+        setting.explain(Approximation::ConjugateGradients(settings), &rows).unwrap_err()
+    };
+    for tolerance in [0.0, 1.0, -1.0, f64::NAN] {
+        assert!(refused(gradients(tolerance, 10), 0.1).to_string().contains("tolerance = "));
+    }
+    let settings = ConjugateGradients { iterations: 0, ..ConjugateGradients::default() };
+    assert!(refused(settings, 0.1).to_string().contains("iterations = 0"));
+    // Too few steps, and a tolerance that rounding does not allow.
+    let settings = ConjugateGradients { iterations: 2, ..gradients(1e-9, 0) };
+    assert!(matches!(refused(settings, 1e-4), Error::NotConverged { iterations: 2, .. }));
+    let rounding = refused(gradients(1e-12, 80), 1e-12);
+    assert!(matches!(rounding, Error::NotConverged { .. }), "{rounding}");
+    assert!(rounding.to_string().contains("raise the ridge or the tolerance"));
+    let setting = Setting {
+        model: &model,
+        reference: table(50, 80, d).into(),
+        conditioning: Conditioning::with_ridge(0.1),
+        groups: None,
+    };
+    let explainer = setting.explainer(Approximation::ConjugateGradients(gradients(1e-6, 10))).unwrap();
+    assert_eq!(explainer.functionals(&rows.select_rows(&[]), &[0]).unwrap()[0].rows(), 60);
+    let explainer = explainer.with_stop(Arc::new(AtomicBool::new(true)));
+    assert_eq!(explainer.explain(&rows).unwrap_err(), Error::Interrupted);
+}
+
+/// Rows that are alike, far from everything, or explained twice; weights that are nearly nothing.
+#[test]
+fn the_bound_holds_at_the_edges() {
+    let d = 3;
+    let model = model(Kernel::gaussian(&[2.0, 2.0, 2.0]), 30, d);
+    let far = [[10.0, 10.0, 10.0], [1e3, 0.0, 0.0], [0.1, 0.2, 0.3], [0.1, 0.2, 0.3], [0.1, 0.2, 0.3 + 1e-9]];
+    let far = Table::from_rows(&far).unwrap();
+    let tiny = Some((0..60).map(|i| if i < 5 { 1e-12 } else { 1.0 }).collect::<Vec<f64>>());
+    for weights in [None, tiny] {
+        let setting = Setting {
+            model: &model,
+            reference: Background { rows: model.points.stack(&model.points).unwrap(), weights },
+            conditioning: Conditioning::with_ridge(1e-4),
+            groups: None,
+        };
+        for landmarks in [0, 60] {
+            let settings = Approximation::ConjugateGradients(gradients(1e-8, landmarks));
+            let found = setting.explain(settings, &far).unwrap();
+            let exact = setting.explain(Approximation::Exact, &far).unwrap();
+            let (over, error) = excess(&found, &exact);
+            assert!(over <= 1.0 && found.certificate().unwrap().holds, "{landmarks}: {over} {error}");
+        }
+    }
+}

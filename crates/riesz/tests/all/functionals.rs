@@ -1,0 +1,71 @@
+//! Functionals against the values that they are functionals of.
+
+use riesz::kernel::Linear;
+use riesz::{Background, Conditioning, Expansion, Explainer, Game, Groups, Kernel, Matrix};
+
+use crate::common::{number, table};
+
+fn games(model: &Expansion) -> Vec<Game> {
+    let background = || Background { rows: table(90, 5, 4), weights: Some(vec![1.0, 2.0, 1.0, 0.5, 3.0]) };
+    let observational = |reference: Background| Game::Observational {
+        reference,
+        conditioning: Conditioning::with_ridge(0.01),
+    };
+    vec![
+        Game::Functional,
+        Game::Baseline { point: table(90, 1, 4) },
+        Game::Interventional { background: background() },
+        Game::MarginalProduct { background: background() },
+        observational(background()),
+        observational(model.points.clone().into()),
+    ]
+}
+
+#[test]
+fn values_are_coefficients_times_functionals() {
+    let rows = table(300, 19, 4);
+    let kernels = [
+        1.3 * Kernel::gaussian(&[1.0, 0.8, 1.2, 0.9]),
+        Kernel::gaussian(&[1.0, 0.8, 1.2, 0.9])
+            + 0.5 * Kernel::from(Linear { columns: vec![2], center: vec![0.0], scale: vec![1.0] }),
+    ];
+    for kernel in kernels {
+        // Not a multiple of what the engine takes at a time, and several panels.
+        let n = 301;
+        for outputs in [1, 2] {
+            let coef = Matrix::from_row_major(n, outputs, (0..n * outputs).map(|t| number(t, 3)).collect());
+            let model = Expansion::new(kernel.clone(), table(0, n, 4), coef, vec![0.7; outputs]).unwrap();
+            for game in games(&model) {
+                let name = game.name();
+                for groups in [None, Some(Groups::named(rows.columns(), &[("a", vec!["x2", "x4"])]).unwrap())]
+                {
+                    let explainer = Explainer::new(&model, game.clone(), groups).unwrap();
+                    let explanation = explainer.explain(&rows).unwrap();
+                    let p = explanation.players.len();
+                    let all = explainer.functionals(&rows, &(0..p).collect::<Vec<_>>()).unwrap();
+                    for (player, functional) in all.iter().enumerate() {
+                        assert_eq!((functional.rows(), functional.cols()), (n, 19));
+                        let values = functional.transpose().matmul(&model.coef);
+                        for r in 0..19 {
+                            for o in 0..outputs {
+                                let expected = explanation.values[(r * outputs + o) * p + player];
+                                let error = (values[(r, o)] - expected).abs();
+                                assert!(error < 1e-9 * (1.0 + expected.abs()), "{name} {player}: {error}");
+                            }
+                        }
+                    }
+                    // Some of them, in any order, are the same.
+                    assert_eq!(
+                        explainer.functionals(&rows, &[2, 0]).unwrap(),
+                        [all[2].clone(), all[0].clone()]
+                    );
+                    assert!(explainer.functionals(&rows, &[]).unwrap().is_empty());
+                    for wrong in [&[p][..], &[1, 1]] {
+                        let refusal = explainer.functionals(&rows, wrong).unwrap_err().to_string();
+                        assert!(refusal.contains("from 0, each of which is named once"));
+                    }
+                }
+            }
+        }
+    }
+}

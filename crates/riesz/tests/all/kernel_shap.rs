@@ -1,0 +1,324 @@
+//! KernelSHAP of functions: against the exact engines on kernel models, and against known conditional expectations.
+
+use std::sync::atomic::AtomicBool;
+
+use riesz::attribution::coalitions::{Budget, Sample};
+use riesz::attribution::enumeration::shapley;
+use riesz::attribution::kernel_shap::{KernelShap, kernel_shap, kernel_shap_from};
+use riesz::game::Absence;
+use riesz::{
+    Background, Conditioning, ConditioningKernel, Expansion, Explainer, Game, Groups, Kernel, Matrix, Result,
+    Table,
+};
+
+use crate::common::{model, number, table};
+
+fn run(model: &Expansion, rows: &Table, absence: &Absence, groups: &Groups, coalitions: usize) -> KernelShap {
+    let budget = Budget { coalitions, std_error: None, seed: 3 };
+    kernel_shap(|x: &Table| model.predict(x), rows, absence, groups, budget, 100).unwrap()
+}
+
+/// A model asked for its answers is explained as the same model read as an expansion.
+#[test]
+fn kernel_models_are_explained_as_by_their_own_engines() {
+    let model = model(Kernel::gaussian(&[1.2; 5]), 12, 5);
+    let rows = table(300, 3, 5);
+    let weights = Some((1..=9).map(f64::from).collect());
+    let background = Background { rows: table(50, 9, 5), weights };
+    let kernel = Kernel::gaussian(&[1.0, 0.9, 1.1, 1.3, 0.8]);
+    for groups in [
+        Groups::singletons(rows.columns()),
+        Groups::named(rows.columns(), &[("a", vec!["x1", "x5"])]).unwrap(),
+    ] {
+        let ways = [
+            (
+                Absence::Background(background.clone()),
+                Game::Interventional { background: background.clone() },
+            ),
+            (
+                Absence::Embedding {
+                    reference: background.clone(),
+                    conditioning: Conditioning {
+                        kernel: ConditioningKernel::Given(kernel.clone()),
+                        ..Conditioning::with_ridge(0.01)
+                    },
+                },
+                Game::Observational {
+                    reference: background.clone(),
+                    conditioning: Conditioning {
+                        kernel: ConditioningKernel::Given(kernel.clone()),
+                        ..Conditioning::with_ridge(0.01)
+                    },
+                },
+            ),
+        ];
+        for (absence, game) in ways {
+            // An intercept is not smoothed away, whether it is known or not: both games agree for a model without one.
+            let plain = Expansion { intercept: vec![0.0; 2], ..model.clone() };
+            let model = if matches!(absence, Absence::Background(_)) { &model } else { &plain };
+            let expected = Explainer::new(model, game, Some(groups.clone())).unwrap().explain(&rows).unwrap();
+            let found = run(model, &rows, &absence, &groups, 4096);
+            if matches!(absence, Absence::Background(_)) {
+                assert!(found.std_error.is_none());
+                for (k, (a, b)) in found.values.iter().zip(&expected.values).enumerate() {
+                    let bound = found.rounding[k / groups.players().len()];
+                    assert!((a - b).abs() <= bound.max(1e-12) && bound < 1e-11, "{a} {b} {bound}");
+                }
+                assert_eq!(found.coalitions, 1 << groups.players().len());
+            }
+            assert!(found.base.iter().zip(&expected.base_values).all(|(a, b)| (a - b).abs() < 1e-12));
+        }
+    }
+}
+
+/// The embedding's weights, around the mean: `v(S) = mean + Σ_b W_b (f(x_S, b) - mean)`, which is the observational game of
+/// the function less its mean.
+#[test]
+fn an_embedding_weighs_the_reference() {
+    let model = model(Kernel::gaussian(&[1.2; 4]), 12, 4);
+    let rows = table(300, 2, 4);
+    let reference: Background = table(50, 9, 4).into();
+    let kernel = Kernel::gaussian(&[1.0, 0.9, 1.1, 1.3]);
+    let absence = Absence::Embedding {
+        reference: reference.clone(),
+        conditioning: Conditioning {
+            kernel: ConditioningKernel::Given(kernel.clone()),
+            ..Conditioning::with_ridge(0.01)
+        },
+    };
+    let groups = Groups::singletons(rows.columns());
+    let found = run(&model, &rows, &absence, &groups, 4096);
+    // Less its mean over the reference, the function is an expansion with that intercept.
+    let mean: Vec<f64> = {
+        let at = model.predict(&reference.rows).unwrap();
+        (0..2).map(|o| at.column(o).iter().sum::<f64>() / 9.0).collect()
+    };
+    for o in 0..2 {
+        // f - mean = kernel part + (intercept - mean): the constant is weighed too, by Σ_b W_b.
+        let one = Expansion::new(
+            Kernel::gaussian(&[1.2; 4]) + Kernel::constant(1.0),
+            model.points.stack(&table(0, 1, 4)).unwrap(),
+            Matrix::column_vector(model.coef.column(o).into_iter().chain([0.0]).collect()),
+            vec![0.0],
+        )
+        .unwrap();
+        // A coefficient whose constant kernel makes up the rest: Σ coef of the constant is then intercept - mean.
+        let total: f64 = one.coef.column(0).iter().sum();
+        let mut coef = one.coef.column(0);
+        let far = Table::from_rows(&[[1e6, 1e6, 1e6, 1e6]]).unwrap();
+        let points = model.points.stack(&far).unwrap();
+        coef[12] = model.intercept[o] - mean[o] - total;
+        let shifted =
+            Expansion::new(one.kernel.clone(), points, Matrix::column_vector(coef), vec![mean[o]]).unwrap();
+        let game = Game::Observational {
+            reference: reference.clone(),
+            conditioning: Conditioning {
+                kernel: ConditioningKernel::Given(kernel.clone()),
+                ..Conditioning::with_ridge(0.01)
+            },
+        };
+        let expected = Explainer::new(&shifted, game, None).unwrap().explain(&rows).unwrap();
+        for i in 0..2 {
+            for j in 0..4 {
+                let (a, b) = (found.values[(i * 2 + o) * 4 + j], expected.values[i * 4 + j]);
+                assert!((a - b).abs() < 1e-9, "{a} {b}");
+            }
+        }
+    }
+}
+
+/// Correlated normal numbers with known mean and covariance, exactly: a sample moved and turned to have them.
+fn normal_sample() -> (Table, Vec<f64>, [[f64; 3]; 3]) {
+    let n = 200;
+    let raw: Vec<[f64; 3]> =
+        (0..n).map(|i| [7.0, 73.0, 41.0].map(|g| ((i as f64 * g / n as f64).fract() - 0.5) * 3.4)).collect();
+    let rows: Vec<Vec<f64>> =
+        raw.iter().map(|r| vec![1.0 + r[0], 0.8 * r[0] + 0.6 * r[1], r[2] - 0.5 * r[1]]).collect();
+    let mean: Vec<f64> = (0..3).map(|j| rows.iter().map(|r| r[j]).sum::<f64>() / n as f64).collect();
+    let mut covariance = [[0.0; 3]; 3];
+    for (i, line) in covariance.iter_mut().enumerate() {
+        for (j, value) in line.iter_mut().enumerate() {
+            *value = rows.iter().map(|r| (r[i] - mean[i]) * (r[j] - mean[j])).sum::<f64>() / (n as f64 - 1.0);
+        }
+    }
+    (Table::from_rows(&rows).unwrap(), mean, covariance)
+}
+
+/// `E[a·X | X_S = x_S]` for a normal X.
+fn conditional(a: &[f64; 3], mean: &[f64], c: &[[f64; 3]; 3], present: &[bool], x: &[f64]) -> f64 {
+    let known: Vec<usize> = (0..3).filter(|&j| present[j]).collect();
+    let centred: Vec<f64> = known.iter().map(|&j| x[j] - mean[j]).collect();
+    let solved: Vec<f64> = match known.as_slice() {
+        [] => vec![],
+        [i] => vec![centred[0] / c[*i][*i]],
+        [i, j] => {
+            let det = c[*i][*i] * c[*j][*j] - c[*i][*j] * c[*j][*i];
+            vec![
+                (c[*j][*j] * centred[0] - c[*i][*j] * centred[1]) / det,
+                (c[*i][*i] * centred[1] - c[*j][*i] * centred[0]) / det,
+            ]
+        }
+        _ => return (0..3).map(|j| a[j] * x[j]).sum(),
+    };
+    (0..3)
+        .map(|j| {
+            let guess = mean[j] + known.iter().zip(&solved).map(|(&k, s)| c[j][k] * s).sum::<f64>();
+            a[j] * if present[j] { x[j] } else { guess }
+        })
+        .sum()
+}
+
+#[test]
+fn gaussian_draws_give_known_conditional_expectations_within_their_errors() {
+    let (reference, mean, covariance) = normal_sample();
+    let x = [2.0, -0.5, 1.0];
+    let rows = Table::from_rows(&[x]).unwrap();
+    let a = [1.0, -2.0, 0.5];
+    let truth = shapley(3, |present| conditional(&a, &mean, &covariance, present, &x));
+    let linear = |t: &Table| -> Result<Matrix> {
+        let of = |i: usize| (0..3).map(|j| a[j] * t.get(i, j)).sum();
+        Ok(Matrix::column_vector((0..t.rows()).map(of).collect()))
+    };
+    let groups = Groups::singletons(rows.columns());
+    let absence = Absence::Gaussian { reference: reference.into(), draws: 50 };
+    let (mut covered, mut means) = (0, [0.0; 3]);
+    for seed in 0..400 {
+        let budget = Budget { seed, ..Budget::default() };
+        let found = kernel_shap(linear, &rows, &absence, &groups, budget, 1 << 20).unwrap();
+        let errors = found.std_error.unwrap();
+        for j in 0..3 {
+            covered += usize::from((found.values[j] - truth[j]).abs() <= 1.96 * errors[j]);
+            means[j] += found.values[j] / 400.0;
+        }
+    }
+    let coverage = covered as f64 / 1200.0;
+    assert!((0.92..0.98).contains(&coverage), "{coverage}");
+    assert!(means.iter().zip(&truth).all(|(a, b)| (a - b).abs() < 0.02), "{means:?} {truth:?}");
+}
+
+/// The unit of one column is nothing to another.
+#[test]
+fn gaussian_draws_do_not_mind_units() {
+    let (reference, _, _) = normal_sample();
+    let stretched = |t: &Table| {
+        let rows: Vec<Vec<f64>> =
+            (0..t.rows()).map(|i| vec![t.get(i, 0), t.get(i, 1), 1e8 * t.get(i, 2)]).collect();
+        Table::from_rows(&rows).unwrap()
+    };
+    let x = reference.select_rows(&[17, 60]);
+    let f = |t: &Table| -> Result<Matrix> { Ok(Matrix::column_vector(t.column(0).to_vec())) };
+    let groups = Groups::singletons(x.columns());
+    let run = |reference: Table, rows: &Table| {
+        let absence = Absence::Gaussian { reference: reference.into(), draws: 400 };
+        kernel_shap(f, rows, &absence, &groups, Budget::default(), 1 << 20).unwrap()
+    };
+    let (plain, other) = (run(reference.clone(), &x), run(stretched(&reference), &stretched(&x)));
+    let errors = plain.std_error.iter().flatten().zip(other.std_error.iter().flatten());
+    for ((a, b), (e, f)) in plain.values.iter().zip(&other.values).zip(errors) {
+        assert!((a - b).abs() < 5.0 * e.hypot(*f) + 1e-3, "{a} {b} {e} {f}");
+    }
+}
+
+/// A copula sees through monotone changes of the columns: exponentials of columns explain as the columns do.
+#[test]
+fn copulas_do_not_mind_monotone_changes() {
+    let (reference, _, _) = normal_sample();
+    let bent = |t: &Table| {
+        let rows: Vec<Vec<f64>> = (0..t.rows()).map(|i| t.row(i).iter().map(|v| v.exp()).collect()).collect();
+        Table::from_rows(&rows).unwrap()
+    };
+    let x = reference.select_rows(&[17, 60]);
+    let sum = |unbend: bool| {
+        move |t: &Table| -> Result<Matrix> {
+            let value = |v: f64| if unbend { v.ln() } else { v };
+            let of = |i: usize| (0..3).map(|j| value(t.get(i, j)) * (j as f64 + 1.0)).sum();
+            Ok(Matrix::column_vector((0..t.rows()).map(of).collect()))
+        }
+    };
+    let groups = Groups::singletons(x.columns());
+    let run = |reference: Table, rows: &Table, unbend: bool| {
+        let absence = Absence::Copula { reference: reference.into(), draws: 40 };
+        kernel_shap(sum(unbend), rows, &absence, &groups, Budget::default(), 1 << 20).unwrap()
+    };
+    let (plain, curved) = (run(reference.clone(), &x, false), run(bent(&reference), &bent(&x), true));
+    // Other draws: rows are told apart by their values.
+    let errors = plain.std_error.iter().flatten().zip(curved.std_error.iter().flatten());
+    for ((a, b), (e, f)) in plain.values.iter().zip(&curved.values).zip(errors) {
+        assert!((a - b).abs() < 5.0 * e.hypot(*f) + 0.01, "{a} {b} {e} {f}");
+    }
+}
+
+#[test]
+fn sampled_coalitions_and_bad_input() {
+    let model = model(Kernel::gaussian(&[1.2; 9]), 12, 9);
+    let rows = table(300, 2, 9);
+    let groups = Groups::singletons(rows.columns());
+    let absence = Absence::Background(table(50, 6, 9).into());
+    let (all, some) =
+        (run(&model, &rows, &absence, &groups, 4096), run(&model, &rows, &absence, &groups, 150));
+    let errors = some.std_error.unwrap();
+    assert!(some.evaluations < all.evaluations / 2 && all.std_error.is_none());
+    for ((a, b), e) in all.values.iter().zip(&some.values).zip(&errors) {
+        assert!((a - b).abs() <= 6.0 * e + 1e-12, "{a} {b} {e}");
+    }
+    let refused = |absence: &Absence| {
+        let f = |x: &Table| model.predict(x);
+        kernel_shap(f, &rows, absence, &groups, Budget::default(), 100).unwrap_err().to_string()
+    };
+    let one: Background = table(0, 1, 9).into();
+    assert!(refused(&Absence::Gaussian { reference: one.clone(), draws: 1 }).contains("draws = 1"));
+    assert!(refused(&Absence::Gaussian { reference: one, draws: 9 }).contains("at least 2 rows"));
+    // A constant column has one value to draw.
+    let constant: Vec<Vec<f64>> = (0..20).map(|i| vec![number(i, 0), 5.0]).collect();
+    let reference: Background = Table::from_rows(&constant).unwrap().into();
+    let rows = Table::from_rows(&[[0.3, 5.0]]).unwrap();
+    let groups = Groups::singletons(rows.columns());
+    for absence in [
+        Absence::Gaussian { reference: reference.clone(), draws: 20 },
+        Absence::Copula { reference, draws: 20 },
+    ] {
+        let f = |x: &Table| -> Result<Matrix> { Ok(Matrix::column_vector(x.column(1).to_vec())) };
+        let found = kernel_shap(f, &rows, &absence, &groups, Budget::default(), 100).unwrap();
+        assert!(found.values.iter().all(|v| v.abs() < 1e-3), "{:?}", found.values);
+    }
+}
+
+/// With weights, draws and embeddings, down to the bounds on rounding.
+#[test]
+fn going_on_ends_where_one_run_does() {
+    let model = model(Kernel::gaussian(&[1.2; 9]), 12, 9);
+    let rows = table(300, 2, 9);
+    let groups = Groups::singletons(rows.columns());
+    let reference: Background = table(50, 12, 9).into();
+    let conditioning = Conditioning::with_ridge(0.05);
+    for absence in [
+        Absence::Background(reference.clone()),
+        Absence::Gaussian { reference: reference.clone(), draws: 5 },
+        Absence::Embedding { reference, conditioning },
+    ] {
+        for large in [300, 4096] {
+            let mut sample = Sample::default();
+            let mut go_on = |coalitions| {
+                let budget = Budget { coalitions, std_error: None, seed: 3 };
+                let f = |x: &Table| model.predict(x);
+                kernel_shap_from(
+                    f,
+                    &rows,
+                    &absence,
+                    &groups,
+                    budget,
+                    100,
+                    &mut sample,
+                    &AtomicBool::new(false),
+                )
+                .unwrap()
+            };
+            let first = go_on(120);
+            let grown = go_on(large);
+            let whole = run(&model, &rows, &absence, &groups, large);
+            assert!(grown.evaluations < whole.evaluations && first.coalitions < grown.coalitions);
+            assert_eq!(sample.coalitions() + 2, grown.coalitions);
+            assert_eq!(KernelShap { evaluations: grown.evaluations, ..whole }, grown);
+        }
+    }
+}

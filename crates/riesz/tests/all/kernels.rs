@@ -1,0 +1,467 @@
+//! What every registered factor promises, on random parameters and tables. A new factor is tested here by being registered.
+
+use std::path::{Path, PathBuf};
+
+use faer::Side;
+use riesz::kernel::{
+    Declaration, Factor, KernelExpression, Lengthscale, Structure, Takes, Term, Ungiven, Units, Values,
+    lengthscales, registry,
+};
+use riesz::{Column, ColumnKind, Kernel, Matrix, Table};
+use serde_json::Value;
+
+use crate::common::Stream;
+
+fn between(random: &mut Stream, low: f64, high: f64) -> f64 {
+    low + (high - low) * random.uniform()
+}
+
+fn below(random: &mut Stream, n: usize) -> usize {
+    (random.uniform() * n as f64) as usize
+}
+
+/// Three columns of numbers, with ties, and two of levels.
+fn table(n: usize, random: &mut Stream) -> Table {
+    let levels = || ColumnKind::Categorical { levels: ["a", "b", "c"].map(String::from).to_vec() };
+    let level = |name: &str| Column { name: name.into(), kind: levels() };
+    let columns = ["x", "y", "z"].map(Column::numeric).into_iter().chain(["s", "t"].map(level)).collect();
+    let number = |random: &mut Stream| (between(random, -2.0, 2.0) * 4.0).round() / 4.0;
+    let mut values: Vec<f64> = (0..3 * n).map(|_| number(random)).collect();
+    values.extend((0..2 * n).map(|_| below(random, 3) as f64));
+    Table::from_column_major(columns, n, values).unwrap()
+}
+
+/// The columns of [`table`] that a kind of factor reads.
+fn columns(kind: &Declaration) -> Vec<usize> {
+    if kind.categorical { vec![3, 4] } else { vec![0, 1, 2] }
+}
+
+type Given = Vec<(&'static str, Vec<f64>)>;
+
+/// A value for every argument, off the ends of its range.
+fn draw(kind: &Declaration, random: &mut Stream) -> Given {
+    let one = |takes: Takes, random: &mut Stream| match takes {
+        Takes::Lengthscales | Takes::Scales | Takes::Positive => between(random, 0.5, 2.0),
+        Takes::NotNegative => between(random, 0.2, 1.0),
+        Takes::Centers => between(random, -0.5, 0.5),
+        Takes::Fraction => between(random, 0.1, 0.9),
+        Takes::Whole(most) => 1.0 + below(random, most.min(4) as usize) as f64,
+        Takes::Flag => below(random, 2) as f64,
+    };
+    let count = |takes: Takes| if takes.by_column() { columns(kind).len() } else { 1 };
+    let values = |takes: Takes, random: &mut Stream| (0..count(takes)).map(|_| one(takes, random)).collect();
+    kind.arguments.iter().map(|a| (a.name, values(a.takes, random))).collect()
+}
+
+fn product(factors: Vec<Factor>) -> Kernel {
+    Kernel { terms: vec![Term { scale: 1.0, factors }] }
+}
+
+/// Every kind several times, with random arguments.
+fn kinds() -> impl Iterator<Item = (&'static Declaration, Given, Vec<Factor>, Stream)> {
+    registry().flat_map(|kind| (0..12).map(move |seed| (kind, seed))).map(|(kind, seed)| {
+        let mut random = Stream(seed);
+        let given = draw(kind, &mut random);
+        let factors = kind.factors(&columns(kind), &given).unwrap();
+        (kind, given, factors, random)
+    })
+}
+
+#[test]
+fn names_are_unique() {
+    let names: Vec<&str> = registry().flat_map(|kind| kind.names).copied().collect();
+    assert!(names.len() >= 15);
+    for (i, name) in names.iter().enumerate() {
+        assert!(!names[..i].contains(name) && *name != "constant", "{name}");
+        assert!(Declaration::named(&name.to_uppercase()).unwrap().names.contains(name));
+    }
+}
+
+#[test]
+fn help_says_everything() {
+    let help = riesz::kernel::help();
+    assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+    for kind in registry() {
+        let own: Vec<&str> = help.lines().filter(|line| line.contains(&kind.usage())).collect();
+        assert!(own.len() == 1 && own[0].contains(kind.formula), "{help}");
+        assert!(kind.names.iter().all(|name| own[0].contains(name)), "{help}");
+        for argument in kind.arguments.iter().filter(|a| kind.usage().contains(a.name)) {
+            assert!(help.contains(&format!("{}  ", argument.name)) && help.contains(argument.help), "{help}");
+        }
+    }
+}
+
+#[test]
+fn matrices_are_positive_semidefinite() {
+    for (_, _, factors, mut random) in kinds() {
+        let (x, kernel) = (table(14, &mut random), product(factors));
+        let gram = kernel.cross_gram(&x, &x);
+        let matrix = faer::Mat::from_fn(14, 14, |i, j| gram[(i, j)]);
+        let size = matrix.norm_max();
+        let half = kernel.gram(&x);
+        for i in 0..14 {
+            for j in 0..14 {
+                let (a, b) = (x.row(i), x.row(j));
+                for other in [kernel.eval(&b, &a), gram[(j, i)], half[(i, j)]] {
+                    let off = (gram[(i, j)] - other).abs();
+                    assert!(off <= 1e-14 * size, "{} is not symmetric by {off}", kernel.formula());
+                }
+            }
+        }
+        let least = matrix.self_adjoint_eigenvalues(Side::Lower).unwrap()[0];
+        assert!(least > -1e-13 * size, "{} has the eigenvalue {least}", kernel.formula());
+    }
+}
+
+/// The gradient of `Σ weights · gram` against differences.
+fn check_gradient(kernel: &Kernel, x: &Table) {
+    let n = x.rows();
+    let mut weights = Matrix::zeros(n, n);
+    for i in 0..n {
+        for j in 0..=i {
+            let w = ((3 * i + 7 * j) as f64).sin();
+            (weights[(i, j)], weights[(j, i)]) = (w, w);
+        }
+    }
+    let dot = |gram: Matrix| gram.data().iter().zip(weights.data()).map(|(k, w)| k * w).sum::<f64>();
+    let theta: Vec<f64> = kernel.parameters().iter().map(|p| p.log_value).collect();
+    let at = |p: usize, h: f64| {
+        let mut theta = theta.clone();
+        theta[p] += h;
+        dot(kernel.with_parameters(&theta).gram(x))
+    };
+    // What the differences are rounded by.
+    let gram = kernel.gram(x);
+    let magnitude: f64 = gram.data().iter().zip(weights.data()).map(|(k, w)| (k * w).abs()).sum();
+    for (p, found) in kernel.gradient(x, &weights).iter().enumerate() {
+        let slope = |h: f64| (at(p, h) - at(p, -h)) / (2.0 * h);
+        let difference = (4.0 * slope(1e-4) - slope(2e-4)) / 3.0;
+        let (name, formula) = (&kernel.parameters()[p].name, kernel.formula());
+        let room = 1e-9 * (1.0 + difference.abs()) + 1e-10 * magnitude;
+        assert!((found - difference).abs() < room, "{name} of {formula}: {found} against {difference}");
+        assert!(difference.abs() > 1e-7, "{name} of {formula} has no slope to compare");
+    }
+}
+
+#[test]
+fn gradients_are_differences() {
+    let all: Vec<_> = kinds().collect();
+    for (_, _, factors, _) in &all {
+        check_gradient(&(0.7 * product(factors.clone())), &table(9, &mut Stream(5)));
+    }
+    // A sum of products of neighbours in the registry: parameters keep their places.
+    for pair in all.chunks(12).map(|own| product(own[0].2.clone())).collect::<Vec<_>>().windows(2) {
+        let [a, b] = pair else { unreachable!() };
+        let kernel = a.clone() * b.clone() + 0.4 * b.clone() + Kernel::constant(2.0);
+        check_gradient(&kernel, &table(9, &mut Stream(6)));
+    }
+}
+
+/// Whatever is a continuous argument, and no shift or unit of the data, can be tuned, and nothing else.
+#[test]
+fn parameters_are_the_arguments() {
+    let moved = |a: &Values, b: &Values| -> Vec<&'static str> {
+        a.0.iter().zip(&b.0).filter(|(a, b)| a != b).map(|(a, _)| a.0).collect()
+    };
+    for (kind, _, factors, _) in kinds() {
+        for factor in factors {
+            let parameters = factor.parameters();
+            let tuned = |takes| {
+                matches!(takes, Takes::Lengthscales | Takes::Positive | Takes::NotNegative | Takes::Fraction)
+            };
+            let mut missing: Vec<&str> =
+                kind.arguments.iter().filter(|a| tuned(a.takes)).map(|a| a.name).collect();
+            for p in 0..parameters.len() {
+                let mut other = factor.clone();
+                let shift = |i: usize| parameters[i].log_value + if i == p { 0.3 } else { 0.0 };
+                other.set_parameters(&(0..parameters.len()).map(shift).collect::<Vec<_>>());
+                let mut same = factor.clone();
+                same.set_parameters(&parameters.iter().map(|p| p.log_value).collect::<Vec<_>>());
+                let changed = moved(&same.values(), &other.values());
+                assert_eq!(changed.len(), 1, "{}: {changed:?}", parameters[p].name);
+                assert!(parameters[p].name.starts_with(changed[0]), "{}", parameters[p].name);
+                missing.retain(|name| *name != changed[0]);
+            }
+            assert!(missing.is_empty(), "{}: {missing:?} is not tuned", factor.formula());
+            let ard = factor.values().flag("ard");
+            let names = parameters.iter().map(|p| &p.name);
+            assert_eq!(
+                names.filter(|n| n.starts_with("lengthscale[")).count(),
+                if ard { factor.columns().len() } else { 0 }
+            );
+        }
+    }
+}
+
+/// A factor that says that it is a product or a sum over its columns is that of the factors of one column each.
+#[test]
+fn structures_are_honest() {
+    let mut seen = Vec::new();
+    for (kind, given, factors, mut random) in kinds() {
+        let (u, v) = (table(1, &mut random).row(0), table(1, &mut random).row(0));
+        let structure = if factors.len() > 1 { Structure::Separable } else { factors[0].structure() };
+        let alone = |slot: usize| {
+            let of = |values: &Vec<f64>| values.get(slot).map_or(values.clone(), |v| vec![*v]);
+            let own: Given = given.iter().map(|(name, values)| (*name, of(values))).collect();
+            let one = kind.factors(&[columns(kind)[slot]], &own).unwrap();
+            assert_eq!((one.len(), one[0].structure()), (1, Structure::Separable), "{}", one[0].formula());
+            product(one).eval(&u, &v)
+        };
+        let alone = (0..columns(kind).len()).map(alone);
+        let formula = factors[0].formula();
+        let whole = product(factors).eval(&u, &v);
+        let expected = match structure {
+            Structure::Separable => alone.product::<f64>(),
+            Structure::Additive => alone.sum(),
+            Structure::Joint => continue,
+        };
+        assert!((whole - expected).abs() <= 1e-13 * whole.abs().max(1e-3), "{formula}: {whole} {expected}");
+        seen.push(structure);
+    }
+    assert!(seen.contains(&Structure::Separable) && seen.contains(&Structure::Additive));
+}
+
+#[test]
+fn expressions_say_every_argument() {
+    for (kind, given, _, mut random) in kinds() {
+        let x = table(20, &mut random);
+        let own = columns(kind);
+        let names: Vec<&str> = own.iter().map(|&j| x.columns()[j].name.as_str()).collect();
+        let mut arguments: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+        let mut expected = Vec::new();
+        for ((name, values), argument) in given.iter().zip(kind.arguments) {
+            match argument.takes {
+                Takes::Centers => expected.push((*name, vec![0.0])),
+                Takes::Scales => expected.push((*name, vec![1.0])),
+                Takes::Flag => {
+                    arguments.extend((values[0] == 1.0).then(|| name.to_string()));
+                    expected.push((*name, values.clone()));
+                }
+                _ => {
+                    arguments
+                        .insert(below(&mut random, arguments.len() + 1), format!("{name} = {}", values[0]));
+                    expected.push((*name, vec![values[0]]));
+                }
+            }
+        }
+        let expected = product(kind.factors(&own, &expected).unwrap());
+        for name in kind.names {
+            let text = format!("{name}({})", arguments.join(", "));
+            let found = KernelExpression::parse(&text).unwrap().resolve(&x, &Units::raw(5));
+            assert_eq!(found.unwrap_or_else(|e| panic!("{text}: {e}")), expected, "{text}");
+            // What is left out has its default, or is asked for.
+            let text = format!("{}({})", name.to_uppercase(), names.join(","));
+            let units = Units::standardised(&x);
+            let found = KernelExpression::parse(&text).unwrap().resolve(&x, &units);
+            let refused = kind.arguments.iter().find(|a| matches!(a.ungiven, Ungiven::Refused(_)));
+            if let Some(refused) = refused {
+                assert!(found.unwrap_err().to_string().contains(&format!("{name} needs a {}", refused.name)));
+                continue;
+            }
+            let found = found.unwrap().terms[0].factors[0].values();
+            let pick = |from: &[f64]| own.iter().map(|&j| from[j]).collect::<Vec<_>>();
+            for argument in kind.arguments {
+                let expected = match (argument.takes, argument.ungiven) {
+                    (Takes::Lengthscales, _) => lengthscales(&x, &own, &units, Lengthscale::Median).unwrap(),
+                    (Takes::Centers, _) => pick(&units.center),
+                    (Takes::Scales, _) => pick(&units.scale),
+                    (Takes::Flag, _) => vec![0.0],
+                    (_, Ungiven::OverColumns) => vec![1.0 / own.len() as f64],
+                    _ => vec![argument.default],
+                };
+                assert_eq!(found.list(argument.name), expected, "{} of {text}", argument.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn arguments_are_checked() {
+    for kind in registry() {
+        let say = |given: Given| kind.factors(&columns(kind), &given).unwrap_err().to_string();
+        assert!(
+            say(vec![("slope", vec![1.0])]).starts_with(&format!("{} = slope is not allowed", kind.names[0]))
+        );
+        for argument in kind.arguments {
+            let bad = match argument.takes {
+                Takes::Lengthscales | Takes::Scales | Takes::Positive => vec![0.0, -1.0],
+                Takes::Centers => vec![],
+                Takes::NotNegative => vec![-1e-9],
+                Takes::Fraction | Takes::Flag => vec![-0.1, 1.1],
+                Takes::Whole(most) => vec![0.0, 1.5, f64::from(most) + 1.0],
+            };
+            for value in bad.into_iter().chain([f64::NAN, f64::INFINITY]) {
+                let said = say(vec![(argument.name, vec![value])]);
+                let expected = format!("{} = {value} is not allowed: it is a", argument.name);
+                assert!(said.starts_with(&expected), "{said}");
+            }
+            let said = say(vec![(argument.name, vec![1.0; 7])]);
+            let expected = if argument.takes.by_column() { columns(kind).len() } else { 1 };
+            let expected = format!("{} has 7 numbers, but {expected} are expected", argument.name);
+            assert!(said.starts_with(&expected), "{said}");
+            if !argument.python.is_empty() {
+                assert!(say(vec![(argument.python, vec![])]).starts_with(argument.python));
+            }
+        }
+    }
+}
+
+#[test]
+fn frequencies_sample_the_kernel() {
+    let mut seen = 0;
+    for (_, _, factors, mut random) in kinds() {
+        for factor in factors {
+            let count = 20_000;
+            let slots = 0..factor.columns().len();
+            let drawn: Option<Vec<Vec<f64>>> = slots
+                .map(|slot| {
+                    factor.frequencies(slot, count, below(&mut random, 1000) as u64 * 7 + slot as u64)
+                })
+                .collect();
+            let Some(drawn) = drawn else { continue };
+            assert_eq!(factor.structure(), Structure::Separable);
+            for _ in 0..5 {
+                let (u, v) = (table(1, &mut random).row(0), table(1, &mut random).row(0));
+                let angle = |i: usize| -> f64 {
+                    let own = factor.columns().iter().zip(&drawn);
+                    own.map(|(&j, frequencies)| frequencies[i] * (u[j] - v[j])).sum()
+                };
+                let mean = (0..count).map(|i| angle(i).cos()).sum::<f64>() / count as f64;
+                let expected = product(vec![factor.clone()]).eval(&u, &v);
+                // A cosine's variance is 1 at most: four standard errors.
+                let room = 4.0 / (count as f64).sqrt();
+                assert!((mean - expected).abs() < room, "{}: {mean} against {expected}", factor.formula());
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 100, "{seen}");
+}
+
+#[test]
+fn least_values_bound_and_are_reached() {
+    let mut bounded = 0;
+    for (kind, _, factors, mut random) in kinds() {
+        for factor in factors {
+            let alone = product(vec![factor.clone()]);
+            // Categories move or do not; numbers move by up to a few length scales.
+            let delta: Vec<f64> = (0..5)
+                .map(|j| if j < 3 { between(&mut random, 0.0, 1.5) } else { below(&mut random, 2) as f64 })
+                .collect();
+            let Some(least) = factor.least(&delta) else {
+                assert!(alone.eval(&[9.0; 5], &[9.0; 5]) > 1.0, "{} is bounded by 1", factor.formula());
+                continue;
+            };
+            bounded += 1;
+            assert_eq!(factor.least(&[0.0; 5]), Some(1.0));
+            let mut reached: f64 = 1.0;
+            for t in 0..=400 {
+                let u = table(1, &mut random).row(0);
+                // On a line to the corner, and anywhere.
+                let step = |j: usize, by: f64| match (kind.categorical, delta[j] > 0.0) {
+                    (true, true) => ((u[j] as usize + 1 + t % 2) % 3) as f64,
+                    (true, false) => u[j],
+                    _ => u[j] + by * delta[j],
+                };
+                let line: Vec<f64> = (0..5).map(|j| step(j, t as f64 / 400.0)).collect();
+                let any: Vec<f64> = (0..5).map(|j| step(j, between(&mut random, -1.0, 1.0))).collect();
+                assert_eq!(alone.eval(&u, &u), 1.0);
+                for v in [line, any] {
+                    reached = reached.min(alone.eval(&u, &v));
+                }
+            }
+            assert!(reached >= least - 1e-12, "{}: {reached} < {least}", factor.formula());
+            assert!(reached <= least + 1e-3, "{}: {reached} > {least}", factor.formula());
+        }
+    }
+    assert!(bounded > 60, "{bounded}");
+}
+
+#[test]
+fn files_hold_the_arguments() {
+    for (_, _, factors, _) in kinds() {
+        for factor in factors {
+            let text = serde_json::to_string(&factor).unwrap();
+            assert_eq!(serde_json::from_str::<Factor>(&text).unwrap(), factor, "{text}");
+            let record: Value = serde_json::from_str(&text).unwrap();
+            for (name, values) in factor.values().0 {
+                let found = match &record[name] {
+                    Value::Bool(flag) => vec![f64::from(u8::from(*flag))],
+                    Value::Array(list) => list.iter().map(|v| v.as_f64().unwrap()).collect(),
+                    number => vec![number.as_f64().unwrap()],
+                };
+                assert_eq!(found, values, "{name} in {text}");
+            }
+        }
+    }
+    // As the first version wrote them.
+    for text in [
+        r#"{"factor":"stationary","profile":"gaussian","columns":[0,1],"lengthscale":[1.5,0.1],"ard":true,"isotropic":false}"#,
+        r#"{"factor":"stationary","profile":"exponential","columns":[0],"lengthscale":[2.0],"ard":false,"isotropic":true}"#,
+        r#"{"factor":"stationary","profile":"matern32","columns":[0],"lengthscale":[2.0],"ard":false,"isotropic":true}"#,
+        r#"{"factor":"stationary","profile":"matern52","columns":[0],"lengthscale":[2.0],"ard":false,"isotropic":true}"#,
+        r#"{"factor":"stationary","profile":"rational_quadratic","alpha":0.7,"columns":[0],"lengthscale":[2.0],"ard":false,"isotropic":false}"#,
+        r#"{"factor":"stationary","profile":"cauchy","columns":[0],"lengthscale":[2.0],"ard":false,"isotropic":false}"#,
+        r#"{"factor":"periodic","columns":[2],"period":7.0,"lengthscale":0.3}"#,
+        r#"{"factor":"linear","columns":[0,1],"center":[0.0,0.5],"scale":[1.0,2.0]}"#,
+        r#"{"factor":"polynomial","columns":[0],"center":[0.0],"scale":[1.0],"gamma":0.5,"coef0":1.0,"degree":3}"#,
+        r#"{"factor":"categorical","columns":[3],"similarity":0.5}"#,
+    ] {
+        let factor: Factor = serde_json::from_str(text).unwrap();
+        factor.validate().unwrap();
+        assert_eq!(serde_json::to_string(&factor).unwrap(), text);
+    }
+}
+
+/// Every Rust source under a folder, without its unit tests.
+fn sources(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            found.push((path, text.split("#[cfg(test)]").next().unwrap_or_default().to_string()));
+        }
+    }
+}
+
+/// Adding a factor touches its file and the registry: nothing else takes kinds of factors apart, or lists them.
+#[test]
+fn a_factor_is_one_file_and_one_line() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut all = Vec::new();
+    for name in ["riesz", "riesz-cli", "riesz-python", "riesz-report"] {
+        sources(&root.join(name).join("src"), &mut all);
+    }
+    assert!(all.len() > 80);
+    let word = |text: &str| text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_string();
+    for kind in registry() {
+        let factor = &kind.factors(&columns(kind)[..1], &[]).unwrap()[0];
+        let debug = format!("{factor:?}");
+        let variant = word(&debug);
+        let profile = debug.split_once("profile: ").map(|(_, rest)| word(rest));
+        for (path, text) in &all {
+            let (path, inside) =
+                (path.strip_prefix(root).unwrap(), path.starts_with(root.join("riesz/src/kernel")));
+            // LIBSVM's files have kernels of their own, which are written where they are meant.
+            if path.starts_with("riesz/src/format/libsvm") {
+                continue;
+            }
+            assert!(
+                !text.contains(&format!("Factor::{variant}")),
+                "{} takes {variant} apart",
+                path.display()
+            );
+            if inside {
+                continue;
+            }
+            if let Some(profile) = profile.as_ref().filter(|name| *name != "Gaussian") {
+                assert!(!text.contains(&format!("Profile::{profile}")), "{} names {profile}", path.display());
+            }
+            for name in kind.names.iter().filter(|name| !["rbf", "gaussian", "linear"].contains(name)) {
+                assert!(!text.contains(&format!("\"{name}\"")), "{} names {name}", path.display());
+            }
+        }
+    }
+}

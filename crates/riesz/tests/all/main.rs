@@ -1,0 +1,23 @@
+//! All integration tests, in one program so that it is linked once.
+
+mod cases;
+mod coalitions;
+mod common;
+mod conjugate_gradients;
+mod discrepancy;
+mod embedding;
+mod exact;
+mod functionals;
+mod gp;
+mod kernel_shap;
+mod kernels;
+mod libsvm;
+mod logistic;
+mod observational;
+mod penalty;
+mod permutation;
+mod question;
+mod ridge;
+mod robustness;
+mod selection;
+mod svm;

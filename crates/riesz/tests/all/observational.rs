@@ -1,0 +1,753 @@
+//! The observational game against its definition: every coalition from the formula, in plain code.
+
+use riesz::attribution::coalitions::{Budget, Sample};
+use riesz::attribution::enumeration::shapley;
+use riesz::kernel::{Linear, Polynomial, Profile, Stationary};
+use riesz::{
+    Approximation, Background, Conditioning, ConditioningKernel, ConjugateGradients, Exactness, Expansion,
+    Explainer, Explanation, Game, Groups, Kernel, Matrix, Ridge, Table,
+};
+
+use crate::common::{largest_difference, model, number, table, with_threads};
+
+/// Solves a system by elimination with pivots.
+pub fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
+    let n = b.len();
+    for k in 0..n {
+        let pivot = (k..n).max_by(|&i, &j| a[i][k].abs().total_cmp(&a[j][k].abs())).unwrap();
+        a.swap(k, pivot);
+        b.swap(k, pivot);
+        for i in k + 1..n {
+            let f = a[i][k] / a[k][k];
+            for j in k..n {
+                a[i][j] -= f * a[k][j];
+            }
+            b[i] -= f * b[k];
+        }
+    }
+    for k in (0..n).rev() {
+        let known: f64 = (k + 1..n).map(|j| a[k][j] * b[j]).sum();
+        b[k] = (b[k] - known) / a[k][k];
+    }
+    b
+}
+
+type Factor = fn(usize, f64, f64) -> f64;
+
+fn gaussian(j: usize, u: f64, v: f64) -> f64 {
+    let l = 0.7 + 0.2 * j as f64;
+    (-(u - v).powi(2) / (2.0 * l * l)).exp()
+}
+
+fn laplacian(j: usize, u: f64, v: f64) -> f64 {
+    (-(u - v).abs() / (1.1 + 0.1 * j as f64)).exp()
+}
+
+/// The model's kernel as products of factors with a scale, each over some columns; and what is conditioned with.
+struct Truth {
+    terms: Vec<(f64, Vec<(usize, Factor)>)>,
+    condition: Factor,
+}
+
+/// How alike two rows are in the columns that are marked.
+type Alike<'a> = &'a dyn Fn(&[bool], &[f64], &[f64]) -> f64;
+
+fn product(factor: Factor) -> impl Fn(&[bool], &[f64], &[f64]) -> f64 {
+    move |on, u, v| (0..u.len()).filter(|&j| on[j]).map(|j| factor(j, u[j], v[j])).product()
+}
+
+/// The weights of the reference rows given the columns `present` at `x`.
+fn weights(
+    alike: Alike<'_>,
+    reference: &Table,
+    w: &[f64],
+    ridge: f64,
+    present: &[bool],
+    x: &[f64],
+) -> Vec<f64> {
+    let k = |u: &[f64], v: &[f64]| alike(present, u, v);
+    let rows: Vec<Vec<f64>> = (0..reference.rows()).map(|b| reference.row(b)).collect();
+    let a = (0..rows.len())
+        .map(|b| {
+            let mut row: Vec<f64> = rows.iter().map(|c| k(&rows[b], c)).collect();
+            row[b] += ridge / w[b];
+            row
+        })
+        .collect();
+    solve(a, rows.iter().map(|c| k(c, x)).collect())
+}
+
+/// A model, what its kernel is made of, and what is conditioned on.
+struct Setting<'a> {
+    model: &'a Expansion,
+    truth: &'a Truth,
+    alike: Alike<'a>,
+    reference: &'a Table,
+    w: &'a [f64],
+    ridge: f64,
+    centred: bool,
+}
+
+/// A coalition's value: `intercept + Σ_b W_b f(present of x, absent of b)`, less the intercept inside f, or around the mean of f.
+fn value(setting: &Setting<'_>, columns: &[bool], x: &[f64], output: usize) -> f64 {
+    let Setting { model, truth, alike, reference, w, ridge, centred } = *setting;
+    let f = |row: &[f64]| -> f64 {
+        (0..model.points.rows())
+            .map(|i| {
+                let p = model.points.row(i);
+                let kernel: f64 = truth
+                    .terms
+                    .iter()
+                    .map(|(scale, factors)| {
+                        scale * factors.iter().map(|(j, f)| f(*j, p[*j], row[*j])).product::<f64>()
+                    })
+                    .sum();
+                model.coef[(i, output)] * kernel
+            })
+            .sum()
+    };
+    let mixed = |b: usize| -> Vec<f64> {
+        (0..x.len()).map(|j| if columns[j] { x[j] } else { reference.get(b, j) }).collect()
+    };
+    if columns.iter().all(|on| *on) {
+        return model.intercept[output] + f(x);
+    }
+    let given = match columns.iter().any(|on| *on) {
+        false => w.to_vec(),
+        true => weights(alike, reference, w, ridge, columns, x),
+    };
+    let mean: f64 = (0..reference.rows()).map(|b| w[b] * f(&reference.row(b))).sum();
+    let center = if centred { mean } else { 0.0 };
+    let around = |b: usize| given[b] * (f(&mixed(b)) - center);
+    model.intercept[output] + center + (0..reference.rows()).map(around).sum::<f64>()
+}
+
+fn normalised(weights: &[f64]) -> Vec<f64> {
+    let total: f64 = weights.iter().sum();
+    weights.iter().map(|w| w / total).collect()
+}
+
+fn lengthscales(d: usize, start: f64, step: f64) -> Vec<f64> {
+    (0..d).map(|j| start + step * j as f64).collect()
+}
+
+fn assert_exact(explanation: &Explanation, expected: impl Fn(usize, usize) -> Vec<f64>, what: &str) {
+    let m = explanation.outputs();
+    let Exactness::Exact { bound, residual } = &explanation.exactness else { panic!("{what}: not exact") };
+    for row in 0..explanation.rows() {
+        for o in 0..m {
+            let p = explanation.players.len();
+            let values = &explanation.values[(row * m + o) * p..(row * m + o + 1) * p];
+            for (found, expected) in values.iter().zip(expected(row, o)) {
+                let error = (found - expected).abs();
+                assert!(error < 1e-10 * (1.0 + expected.abs()), "{what}: {found} {expected}");
+                assert!(error <= bound[row * m + o], "{what}: {error} {}", bound[row * m + o]);
+            }
+            assert!(residual[row * m + o].abs() <= bound[row * m + o]);
+            assert!(bound[row * m + o] < 1e-7, "{what}: bound {}", bound[row * m + o]);
+        }
+    }
+}
+
+#[test]
+fn values_are_those_of_the_definition() {
+    let d = 4;
+    let rows = table(400, 3, d);
+    let own = lengthscales(d, 0.7, 0.2);
+    let gaussians: Vec<(usize, Factor)> = (0..d).map(|j| (j, gaussian as Factor)).collect();
+    let one = || Truth { terms: vec![(1.0, gaussians.clone())], condition: gaussian };
+    let sum = Truth {
+        terms: vec![
+            (2.0, gaussians.clone()),
+            (0.5, vec![(0, laplacian), (2, laplacian)]),
+            (1.5, vec![]),
+            (0.7, vec![(1, |_, u, v| u * v)]),
+        ],
+        condition: gaussian,
+    };
+    let laplacians = Stationary {
+        profile: Profile::Exponential,
+        columns: vec![0, 2],
+        lengthscale: vec![1.1, 1.3],
+        ard: true,
+        isotropic: false,
+    };
+    let summed = 2.0 * Kernel::gaussian(&own)
+        + 0.5 * Kernel::from(laplacians)
+        + Kernel::constant(1.5)
+        + 0.7 * Kernel::from(Linear { columns: vec![1], center: vec![0.0], scale: vec![1.0] });
+    let given = Some(Kernel::gaussian(&own));
+    let weighted: Vec<f64> = (1..=9).map(f64::from).collect();
+    for (what, kernel, truth, condition, reference, weights) in [
+        ("own points", Kernel::gaussian(&own), one(), None, table(0, 12, d), None),
+        (
+            "scaled",
+            3.0 * Kernel::gaussian(&own),
+            Truth { terms: vec![(3.0, gaussians.clone())], ..one() },
+            None,
+            table(0, 12, d),
+            None,
+        ),
+        ("other rows", Kernel::gaussian(&own), one(), None, table(50, 9, d), None),
+        ("weights", Kernel::gaussian(&own), one(), None, table(50, 9, d), Some(weighted)),
+        ("a sum", summed, sum, given, table(0, 12, d), None),
+    ] {
+        let model = model(kernel, 12, d);
+        let w = normalised(weights.as_deref().unwrap_or(&vec![1.0; reference.rows()]));
+        for groups in [
+            Groups::singletons(rows.columns()),
+            Groups::named(rows.columns(), &[("pair", vec!["x1", "x4"])]).unwrap(),
+        ] {
+            for (ridge, centred) in [(1e-3, true), (0.1, true), (0.1, false)] {
+                let game = Game::Observational {
+                    reference: Background { rows: reference.clone(), weights: weights.clone() },
+                    conditioning: Conditioning {
+                        kernel: condition.clone().into(),
+                        centred,
+                        ..Conditioning::with_ridge(ridge)
+                    },
+                };
+                let explainer = Explainer::new(&model, game, Some(groups.clone())).unwrap();
+                let explanation = explainer.explain(&rows).unwrap();
+                let alike = &product(truth.condition);
+                let setting = Setting {
+                    model: &model,
+                    truth: &truth,
+                    alike,
+                    reference: &reference,
+                    w: &w,
+                    ridge,
+                    centred,
+                };
+                let expected = |row: usize, o: usize| {
+                    shapley(groups.players().len(), |players| {
+                        let mut columns = vec![false; d];
+                        for (player, _) in groups.players().iter().zip(players).filter(|(_, on)| **on) {
+                            player.columns.iter().for_each(|&j| columns[j] = true);
+                        }
+                        value(&setting, &columns, &rows.row(row), o)
+                    })
+                };
+                assert_exact(&explanation, expected, what);
+                let empty = value(&setting, &vec![false; d], &rows.row(0), 1);
+                assert!((explainer.base()[1] - empty).abs() < 1e-12);
+            }
+        }
+    }
+}
+
+/// A kernel without factors: the outputs at the reference rows are averaged around their mean.
+#[test]
+fn kernels_without_product_form_condition_the_outputs() {
+    let d = 3;
+    let (rows, reference) = (table(400, 2, d), table(30, 10, d));
+    let matern = Stationary {
+        profile: Profile::Matern32,
+        columns: (0..d).collect(),
+        lengthscale: vec![1.0; d],
+        ard: true,
+        isotropic: true,
+    };
+    let model = model(matern.into(), 12, d);
+    let game = Game::Observational {
+        reference: reference.clone().into(),
+        conditioning: Conditioning {
+            kernel: ConditioningKernel::Given(Kernel::gaussian(&lengthscales(d, 0.7, 0.2))),
+            ..Conditioning::with_ridge(0.02)
+        },
+    };
+    let explanation = Explainer::new(&model, game, None).unwrap().explain(&rows).unwrap();
+    let (at, f) = (model.predict(&reference).unwrap(), model.predict(&rows).unwrap());
+    let w = vec![0.1; 10];
+    let expected = |row: usize, o: usize| {
+        let mean = at.column(o).iter().sum::<f64>() / 10.0;
+        shapley(d, |present| {
+            if present.iter().all(|on| *on) {
+                return f[(row, o)];
+            }
+            if !present.iter().any(|on| *on) {
+                return mean;
+            }
+            let given = weights(&product(gaussian), &reference, &w, 0.02, present, &rows.row(row));
+            mean + given.iter().zip(at.column(o)).map(|(w, f)| w * (f - mean)).sum::<f64>()
+        })
+    };
+    assert_exact(&explanation, expected, "isotropic");
+}
+
+/// Kernels that are no product over columns, each with what it is over some of them.
+fn families(d: usize) -> Vec<(&'static str, Kernel, Box<dyn Fn(&[bool], &[f64], &[f64]) -> f64>)> {
+    let l = |j: usize| 1.0 + 0.2 * j as f64;
+    let isotropic = |profile| {
+        let lengthscale = (0..d).map(l).collect();
+        Kernel::from(Stationary {
+            profile,
+            columns: (0..d).collect(),
+            lengthscale,
+            ard: true,
+            isotropic: true,
+        })
+    };
+    let square = move |on: &[bool], u: &[f64], v: &[f64]| -> f64 {
+        (0..u.len()).filter(|&j| on[j]).map(|j| ((u[j] - v[j]) / l(j)).powi(2)).sum()
+    };
+    let matern = move |on: &[bool], u: &[f64], v: &[f64]| {
+        let r = (3.0 * square(on, u, v)).sqrt();
+        (1.0 + r) * (-r).exp()
+    };
+    let rational = move |on: &[bool], u: &[f64], v: &[f64]| (1.0 + square(on, u, v) / 3.0).powf(-1.5);
+    let inner = |on: &[bool], u: &[f64], v: &[f64]| -> f64 {
+        (0..u.len()).filter(|&j| on[j]).map(|j| (u[j] - 0.3) * (v[j] - 0.3) / 4.0).sum()
+    };
+    let (columns, center, scale) = ((0..d).collect::<Vec<usize>>(), vec![0.3; d], vec![2.0; d]);
+    let power = |degree, gamma, coef0| {
+        let (columns, center, scale) = (columns.clone(), center.clone(), scale.clone());
+        Kernel::from(Polynomial { columns, center, scale, gamma, coef0, degree })
+    };
+    let linear = Linear { columns: columns.clone(), center: center.clone(), scale: scale.clone() };
+    vec![
+        ("matern", isotropic(Profile::Matern32), Box::new(matern)),
+        ("rational", isotropic(Profile::RationalQuadratic { alpha: 1.5 }), Box::new(rational)),
+        ("cube", power(3, 0.8, 0.5), Box::new(move |on, u, v| (0.8 * inner(on, u, v) + 0.5).powi(3))),
+        ("high power", power(9, 0.1, 1.0), Box::new(move |on, u, v| (0.1 * inner(on, u, v) + 1.0).powi(9))),
+        (
+            "a sum",
+            0.5 * isotropic(Profile::Matern32) + 1.5 * Kernel::from(linear),
+            Box::new(move |on, u, v| (0.5 * matern(on, u, v) + 1.5 * inner(on, u, v)) / 2.0),
+        ),
+        (
+            "a product",
+            isotropic(Profile::Matern32) * Kernel::gaussian(&lengthscales(d, 0.7, 0.2)),
+            Box::new(move |on, u, v| matern(on, u, v) * product(gaussian)(on, u, v)),
+        ),
+    ]
+}
+
+/// As published for kernels that are no product (equation C.5): conditioned by their own family over the columns that are given, and
+/// shrunk towards the intercept unless it is centred.
+#[test]
+fn kernels_are_conditioned_by_their_own_family() {
+    let d = 4;
+    let (rows, reference) = (table(400, 3, d), table(50, 14, d));
+    let weights_of_rows: Vec<f64> = (1..=14).map(f64::from).collect();
+    for (what, kernel, alike) in families(d) {
+        let model = model(kernel.clone(), 12, d);
+        let (at, f) = (model.predict(&reference).unwrap(), model.predict(&rows).unwrap());
+        for groups in [None, Some(Groups::named(rows.columns(), &[("pair", vec!["x1", "x4"])]).unwrap())] {
+            let groups = groups.unwrap_or_else(|| Groups::singletons(rows.columns()));
+            for (centred, given) in [(true, None), (false, None), (false, Some(weights_of_rows.clone()))] {
+                let w = normalised(given.as_deref().unwrap_or(&[1.0; 14]));
+                let ridge = 0.02;
+                let explain = |kernel, approximation| {
+                    let conditioning =
+                        Conditioning { kernel, centred, approximation, ..Conditioning::with_ridge(ridge) };
+                    let reference = Background { rows: reference.clone(), weights: given.clone() };
+                    let game = Game::Observational { reference, conditioning };
+                    Explainer::new(&model, game, Some(groups.clone()))?.explain(&rows)
+                };
+                let exact = explain(ConditioningKernel::OwnFamily, Approximation::Exact).unwrap();
+                let expected = |row: usize, o: usize| {
+                    let mean: f64 = at.column(o).iter().zip(&w).map(|(f, w)| f * w).sum();
+                    let center = if centred { mean } else { model.intercept[o] };
+                    shapley(groups.players().len(), |players| {
+                        let mut on = vec![false; d];
+                        for (player, _) in groups.players().iter().zip(players).filter(|(_, is)| **is) {
+                            player.columns.iter().for_each(|&j| on[j] = true);
+                        }
+                        match on.iter().filter(|on| **on).count() {
+                            0 => mean,
+                            all if all == d => f[(row, o)],
+                            _ => {
+                                let given = weights(&*alike, &reference, &w, ridge, &on, &rows.row(row));
+                                center
+                                    + given
+                                        .iter()
+                                        .zip(at.column(o))
+                                        .map(|(w, f)| w * (f - center))
+                                        .sum::<f64>()
+                            }
+                        }
+                    })
+                };
+                assert_exact(&exact, expected, what);
+                let by_landmarks =
+                    explain(ConditioningKernel::OwnFamily, Approximation::Landmarks(14)).unwrap();
+                let gradients = ConjugateGradients { tolerance: 1e-9, landmarks: 5, iterations: 500 };
+                let gradients = Approximation::ConjugateGradients(gradients);
+                let by_gradients = explain(ConditioningKernel::OwnFamily, gradients).unwrap();
+                assert_exact(&by_gradients, expected, what);
+                let size = exact.values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+                for (a, b) in exact.values.iter().zip(&by_landmarks.values) {
+                    assert!((a - b).abs() < 1e-4 * size, "{what}: {a} {b}");
+                }
+                let refused = explain(ConditioningKernel::OwnFamily, Approximation::RandomFeatures(9));
+                assert!(refused.unwrap_err().to_string().contains("use landmarks"));
+                // Given as such it is the same kernel, if it is one term.
+                if let ([_], Ok(same)) = (
+                    kernel.terms.as_slice(),
+                    explain(ConditioningKernel::Given(kernel.clone()), Approximation::Exact),
+                ) {
+                    assert_eq!(same, exact, "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// For one product of factors its own family is leaving factors out, whatever its scale; for a sum of products it is the sum over the columns
+/// that are given, whose weights average the absent factors of each.
+#[test]
+fn the_family_of_products_is_products() {
+    let d = 3;
+    let (rows, reference) = (table(400, 3, d), table(50, 14, d));
+    let own = lengthscales(d, 0.7, 0.2);
+    let explain = |kernel: Kernel, conditioning, approximation| {
+        let conditioning =
+            Conditioning { kernel: conditioning, approximation, ..Conditioning::with_ridge(0.02) };
+        let game = Game::Observational { reference: reference.clone().into(), conditioning };
+        let model = model(kernel, 14, d);
+        let explainer = Explainer::new(&model, game, None).unwrap();
+        (explainer.explain(&rows).unwrap(), explainer.functionals(&rows, &[1]).unwrap().remove(0))
+    };
+    for approximation in [Approximation::Exact, Approximation::RandomFeatures(30)] {
+        let scaled = || 3.0 * Kernel::gaussian(&own);
+        let auto = explain(scaled(), ConditioningKernel::Auto, approximation);
+        assert_eq!(auto, explain(scaled(), ConditioningKernel::OwnFamily, approximation));
+    }
+    let summed =
+        2.0 * Kernel::gaussian(&own) + 0.5 * Kernel::stationary(Profile::Exponential, &[1.1, 1.2, 1.3]);
+    let all = |factor: Factor| (0..d).map(|j| (j, factor)).collect::<Vec<_>>();
+    let truth = Truth { terms: vec![(2.0, all(gaussian)), (0.5, all(laplacian))], condition: gaussian };
+    let alike = &|on: &[bool], u: &[f64], v: &[f64]| {
+        (2.0 * product(gaussian)(on, u, v) + 0.5 * product(laplacian)(on, u, v)) / 2.5
+    };
+    let model = model(summed.clone(), 14, d);
+    let w = vec![1.0 / 14.0; 14];
+    let setting = Setting {
+        model: &model,
+        truth: &truth,
+        alike,
+        reference: &reference,
+        w: &w,
+        ridge: 0.02,
+        centred: true,
+    };
+    let expected = |row: usize, o: usize| shapley(d, |on| value(&setting, on, &rows.row(row), o));
+    let gradients = ConjugateGradients { tolerance: 1e-9, landmarks: 5, iterations: 500 };
+    let (exact, functionals) = explain(summed.clone(), ConditioningKernel::OwnFamily, Approximation::Exact);
+    assert_exact(&exact, expected, "a sum of products");
+    for (approximation, tolerance) in
+        [(Approximation::ConjugateGradients(gradients), 1e-7), (Approximation::Landmarks(14), 1e-4)]
+    {
+        let (found, own) = explain(summed.clone(), ConditioningKernel::OwnFamily, approximation);
+        assert!(found.values.iter().zip(&exact.values).all(|(a, b)| (a - b).abs() < tolerance));
+        assert!(own.data().iter().zip(functionals.data()).all(|(a, b)| (a - b).abs() < tolerance));
+        assert!(found.certificate().unwrap().holds);
+    }
+    let game = Game::Observational {
+        reference: reference.clone().into(),
+        conditioning: Conditioning {
+            kernel: ConditioningKernel::OwnFamily,
+            ..Conditioning::with_ridge(0.02)
+        },
+    };
+    let refused = Explainer::new(&model, game, None).unwrap().robustness(&[0.1; 3]).unwrap_err().to_string();
+    assert!(refused.contains("here it is one product of factors"), "{refused}");
+}
+
+/// With independent columns it nears the interventional game as the reference grows, with a huge ridge proper coalitions are
+/// worth only the intercept.
+#[test]
+fn the_limits_are_those_known() {
+    let d = 3;
+    let n = 500;
+    // A lattice rule: columns that fill the cube evenly and say nothing of each other.
+    let rows: Vec<Vec<f64>> = (0..n)
+        .map(|i| [1.0, 117.0, 193.0].map(|g| 2.0 * (i as f64 * g / n as f64).fract() - 1.0).to_vec())
+        .collect();
+    let reference = Table::from_rows(&rows).unwrap();
+    let model = model(Kernel::gaussian(&[0.8, 1.0, 1.2]), 12, d);
+    let x = Table::from_rows(&[[0.3, -0.5, 0.4]]).unwrap();
+    let explain = |game| Explainer::new(&model, game, None).unwrap().explain(&x).unwrap();
+    let truth = explain(Game::Interventional { background: reference.clone().into() });
+    let of = |ridge| {
+        let game = Game::Observational {
+            reference: reference.clone().into(),
+            conditioning: Conditioning { centred: false, ..Conditioning::with_ridge(ridge) },
+        };
+        explain(game)
+    };
+    let found = of(1e-3);
+    let size = truth.values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+    for (a, b) in found.values.iter().zip(&truth.values) {
+        assert!((a - b).abs() < 0.02 * size, "{a} {b} {size}");
+    }
+    // v(S) = intercept for all proper S: each player gets a third of v(all) - v(nobody).
+    let shrunk = of(1e12);
+    for o in 0..2 {
+        let third = (shrunk.predictions[o] - shrunk.base_values[o]) / 3.0;
+        assert!(shrunk.values[o * d..(o + 1) * d].iter().all(|v| (v - third).abs() < 1e-8 * size));
+    }
+}
+
+#[test]
+fn samples_agree_with_all_coalitions_and_threads_do_not_matter() {
+    let d = 8;
+    let (model, rows) = (model(Kernel::gaussian(&lengthscales(d, 1.5, 0.2)), 40, d), table(400, 3, d));
+    let explain = |coalitions, std_error, threads| {
+        with_threads(threads, || {
+            let explainer = Explainer::new(&model, Game::observational(&model), None).unwrap();
+            explainer.with_budget(Budget { coalitions, std_error, seed: 5 }).explain(&rows).unwrap()
+        })
+    };
+    let all = explain(254, None, 1);
+    assert!(matches!(all.exactness, Exactness::Exact { .. }));
+    assert_eq!(all, explain(254, None, 3));
+    let some = explain(120, None, 2);
+    let Exactness::Estimated { std_error, evaluations, seed } = &some.exactness else { panic!() };
+    assert_eq!((*evaluations <= 3 * 122, *seed), (true, 5));
+    let off = some.values.iter().zip(&all.values).zip(std_error).map(|((a, b), e)| ((a - b) / e).powi(2));
+    let mean_square = off.sum::<f64>() / all.values.len() as f64;
+    assert!((0.2..3.0).contains(&mean_square), "{mean_square}");
+    assert!(some.residuals().iter().all(|r| r.abs() < 1e-9));
+    let target = explain(254, Some(1e-9), 1);
+    let Exactness::Estimated { std_error, .. } = &target.exactness else { panic!() };
+    assert!(std_error.iter().all(|e| *e == 0.0) && std_error.len() == target.values.len());
+}
+
+/// A reference as large as the support points, but not them, is not taken for them.
+#[test]
+fn other_rows_of_the_same_number_are_other_rows() {
+    let d = 3;
+    let model = model(Kernel::gaussian(&[1.0, 1.2, 1.4]), 12, d);
+    let rows = table(400, 2, d);
+    let other = table(70, 12, d);
+    let explain = |reference: Table, weights| {
+        let reference = Background { rows: reference, weights };
+        let game = Game::Observational { reference, conditioning: Conditioning::with_ridge(0.01) };
+        Explainer::new(&model, game, None).unwrap().explain(&rows).unwrap().values
+    };
+    let one = explain(other.clone(), None);
+    // The same reference in another shape: twice, with half the weight each.
+    let twice = explain(other.stack(&other).unwrap(), Some(vec![0.5; 24]));
+    assert!(one.iter().zip(&twice).all(|(a, b)| (a - b).abs() < 1e-10));
+    let own = explain(model.points.clone(), None);
+    assert!(one.iter().zip(&own).any(|(a, b)| (a - b).abs() > 1e-3));
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let model = model(Kernel::gaussian(&[1.0, 1.0]), 5, 2);
+    let refused = |ridge, kernel| {
+        let game = Game::Observational {
+            reference: model.points.clone().into(),
+            conditioning: Conditioning { ridge, kernel, ..Conditioning::default() },
+        };
+        Explainer::new(&model, game, None).err().unwrap().to_string()
+    };
+    assert!(refused(Ridge::Fixed(0.0), ConditioningKernel::Auto).contains("ridge = 0"));
+    assert!(refused(Ridge::Fixed(f64::NAN), ConditioningKernel::Auto).contains("ridge = NaN"));
+    let sum = Kernel::gaussian(&[1.0, 1.0]) + Kernel::constant(1.0);
+    assert!(refused(Ridge::Fixed(0.1), ConditioningKernel::Given(sum)).contains("one product of factors"));
+    let twice = Expansion { points: model.points.select_rows(&[0, 0, 0, 0, 0]), ..model.clone() };
+    let game = Game::Observational {
+        reference: twice.points.clone().into(),
+        conditioning: Conditioning::with_ridge(1e-300),
+    };
+    let tiny = Explainer::new(&twice, game, None).unwrap().explain(&table(0, 1, 2));
+    assert!(tiny.unwrap_err().to_string().contains("raise the ridge"));
+}
+
+/// With every reference row a landmark nothing is lost; with fewer, and with random features, the more the nearer.
+#[test]
+fn approximations_near_the_whole() {
+    let d = 3;
+    let (model, rows) = (model(Kernel::gaussian(&[1.0, 1.2, 1.4]), 40, d), table(400, 4, d));
+    let reference = table(50, 80, d);
+    let game = |approximation| {
+        let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.01) };
+        Game::Observational { reference: reference.clone().into(), conditioning }
+    };
+    let explain = |model: &Expansion, approximation| {
+        Explainer::new(model, game(approximation), None).unwrap().explain(&rows).unwrap()
+    };
+    let functional = |approximation| {
+        Explainer::new(&model, game(approximation), None).unwrap().functionals(&rows, &[1]).unwrap().remove(0)
+    };
+    let whole = explain(&model, Approximation::Exact);
+    let distance = |found: &Explanation| {
+        let pairs = found.values.iter().zip(&whole.values);
+        let off: f64 = pairs.map(|(a, b)| (a - b).powi(2)).sum();
+        (off / whole.values.iter().map(|v| v * v).sum::<f64>()).sqrt()
+    };
+    let all = explain(&model, Approximation::Landmarks(80));
+    assert!(distance(&all) < 1e-5, "{}", distance(&all));
+    let [one, other] = [Approximation::Exact, Approximation::Landmarks(80)].map(functional);
+    assert!(largest_difference(one.data(), other.data()) < 1e-5);
+    for steps in
+        [[5, 20, 60].map(Approximation::Landmarks), [30, 300, 3000].map(Approximation::RandomFeatures)]
+    {
+        let found = steps.map(|step| explain(&model, step));
+        let off = [distance(&found[0]), distance(&found[1]), distance(&found[2])];
+        assert!(off[0] > off[1] && off[1] > off[2] && off[2] < 0.05, "{off:?}");
+        assert!(
+            found.iter().all(|e| e.certificate().unwrap().holds && e.provenance.run[3].value.contains(' '))
+        );
+    }
+    // Each profile has a spectral density of its own.
+    for profile in [Profile::Exponential, Profile::Matern32, Profile::Matern52, Profile::Cauchy] {
+        let kernel: Kernel = Stationary {
+            profile,
+            columns: vec![0, 1, 2],
+            lengthscale: vec![1.0, 1.2, 1.4],
+            ard: true,
+            isotropic: false,
+        }
+        .into();
+        let model = Expansion { kernel, ..model.clone() };
+        let whole = explain(&model, Approximation::Exact);
+        let near = explain(&model, Approximation::RandomFeatures(4000));
+        let size = whole.values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+        assert!(
+            whole.values.iter().zip(&near.values).all(|(a, b)| (a - b).abs() < 0.1 * size),
+            "{profile:?}"
+        );
+    }
+    let periodic = Kernel::from(riesz::kernel::Periodic { columns: [0], period: 1.0, lengthscale: 1.0 })
+        * Kernel::gaussian(&[1.0, 1.0, 1.0]);
+    let model = Expansion { kernel: periodic, ..model.clone() };
+    for (approximation, culprit) in
+        [(Approximation::RandomFeatures(9), "use landmarks"), (Approximation::Landmarks(0), "landmarks = 0")]
+    {
+        let explainer = Explainer::new(&model, game(approximation), None);
+        assert!(explainer.err().unwrap().to_string().contains(culprit));
+    }
+}
+
+/// A reference of several blocks of rows says what one block of the same rows says.
+#[test]
+fn approximations_take_the_reference_block_by_block() {
+    let d = 3;
+    let (model, rows) = (model(Kernel::gaussian(&[1.0, 1.2, 1.4]), 40, d), table(400, 4, d));
+    let once = table(50, 80, d);
+    let twice = |table: &Table| table.stack(table).unwrap();
+    let many = twice(&twice(&twice(&twice(&once))));
+    assert_eq!(many.rows(), 1280);
+    let explain = |reference: &Table, approximation| {
+        let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.01) };
+        let game = Game::Observational { reference: reference.clone().into(), conditioning };
+        let explainer = Explainer::new(&model, game, None).unwrap();
+        // Many rows, whose products are taken in another order than those of few.
+        let all = explainer.explain(&table(300, 150, d)).unwrap().values;
+        let few = explainer.explain(&table(300, 4, d)).unwrap().values;
+        assert!(few.iter().zip(&all).all(|(a, b)| (a - b).abs() < 1e-9));
+        (all, explainer.functionals(&rows, &[1]).unwrap().remove(0))
+    };
+    for (few, all, tolerance) in [
+        (Approximation::RandomFeatures(50), Approximation::RandomFeatures(50), 1e-9),
+        (Approximation::Exact, Approximation::Landmarks(1280), 1e-4),
+    ] {
+        let (expected, found) = (explain(&once, few), explain(&many, all));
+        assert!(
+            largest_difference(&expected.0, &found.0) < tolerance,
+            "{}",
+            largest_difference(&expected.0, &found.0)
+        );
+        assert!(largest_difference(expected.1.data(), found.1.data()) < tolerance);
+    }
+    let matern = Stationary {
+        profile: Profile::Matern32,
+        columns: (0..d).collect(),
+        lengthscale: vec![1.0; d],
+        ard: true,
+        isotropic: true,
+    };
+    let model = Expansion { kernel: matern.into(), ..model.clone() };
+    let explain = |reference: &Table| {
+        let conditioning = Conditioning {
+            kernel: ConditioningKernel::Given(Kernel::gaussian(&[1.0, 1.2, 1.4])),
+            approximation: Approximation::RandomFeatures(50),
+            ..Conditioning::with_ridge(0.01)
+        };
+        let game = Game::Observational { reference: reference.clone().into(), conditioning };
+        Explainer::new(&model, game, None).unwrap().explain(&rows).unwrap().values
+    };
+    assert!(largest_difference(&explain(&once), &explain(&many)) < 1e-9);
+}
+
+/// What the bound has to hold for: rows far from everything, one player, weights that are nearly nothing, constants.
+#[test]
+fn the_bound_holds_at_the_edges() {
+    let d = 3;
+    let model = model(Kernel::gaussian(&[2.0, 2.0, 2.0]), 30, d);
+    let far = Table::from_rows(&[[10.0, 10.0, 10.0], [1e3, 0.0, 0.0], [0.1, 0.2, 0.3]]).unwrap();
+    let tiny = Some((0..30).map(|i| if i < 5 { 1e-12 } else { 1.0 }).collect());
+    for weights in [None, tiny] {
+        for groups in [None, Some(Groups::named(far.columns(), &[("all", vec!["x1", "x2", "x3"])]).unwrap())]
+        {
+            let reference = Background { rows: model.points.clone(), weights: weights.clone() };
+            let game = Game::Observational { reference, conditioning: Conditioning::with_ridge(1e-2) };
+            let explanation = Explainer::new(&model, game, groups).unwrap().explain(&far).unwrap();
+            let certificate = explanation.certificate().unwrap();
+            assert!(certificate.holds && certificate.bound < 1e-6, "{certificate:?}");
+        }
+    }
+    // A model that says the same everywhere gives nobody anything.
+    let constant = Expansion::new(
+        Kernel::constant(1.0),
+        model.points.clone(),
+        Matrix::from_row_major(30, 1, vec![10.0; 30]),
+        vec![0.0],
+    )
+    .unwrap();
+    let explanation =
+        Explainer::new(&constant, Game::observational(&constant), None).unwrap().explain(&far).unwrap();
+    assert!(explanation.values.iter().all(|v| v.abs() < 1e-9), "{:?}", explanation.values);
+}
+
+/// Rows that are explained in several parts, and a bound at the end that looks at what was valued at first.
+#[test]
+fn going_on_ends_where_one_run_does() {
+    let coef = Matrix::from_row_major(10, 3, (0..30).map(|t| number(t, 5)).collect());
+    let model =
+        Expansion::new(Kernel::gaussian(&[1.1; 8]), table(0, 10, 8), coef, vec![0.3, 0.0, 1.0]).unwrap();
+    let game = Game::Observational {
+        reference: table(40, 8, 8).into(),
+        conditioning: Conditioning::with_ridge(0.05),
+    };
+    let rows = table(80, 1500, 8);
+    let budget = |coalitions| Budget { coalitions, std_error: None, seed: 3 };
+    for large in [120, 4096] {
+        let explainer = Explainer::new(&model, game.clone(), None).unwrap();
+        assert!(explainer.rows_at_once() < rows.rows());
+        let mut sample = Sample::default();
+        let first = explainer.explain_from(&rows, budget(70), &mut sample).unwrap();
+        assert!(matches!(first.exactness, Exactness::Estimated { .. }));
+        let grown = explainer.explain_from(&rows, budget(large), &mut sample).unwrap();
+        assert_eq!(grown, explainer.with_budget(budget(large)).explain(&rows).unwrap());
+        assert!(sample.coalitions() > 70 && sample.coalitions() <= large);
+    }
+    let explainer = Explainer::new(&model, game, None).unwrap();
+    let mut sample = Sample::default();
+    explainer.explain_from(&rows, budget(70), &mut sample).unwrap();
+    for other in [rows.select_rows(&[0]), table(81, 1500, 8)] {
+        let refused = explainer.explain_from(&other, budget(80), &mut sample).unwrap_err().to_string();
+        assert!(refused.contains("were valued for other rows"), "{refused}");
+    }
+}
+
+#[test]
+fn too_much_memory_is_refused_beforehand() {
+    let coef = Matrix::from_row_major(10, 1, (0..10).map(|t| number(t, 5)).collect());
+    let model = Expansion::new(Kernel::gaussian(&[1.1; 3]), table(0, 10, 3), coef, vec![0.0]).unwrap();
+    let reference = table(0, 100_000, 3);
+    let explainer = |approximation| {
+        let memory = Some(4 << 30);
+        let conditioning = Conditioning { approximation, memory, ..Conditioning::with_ridge(0.1) };
+        let game = Game::Observational { reference: reference.clone().into(), conditioning };
+        Explainer::new(&model, game, None)
+    };
+    let refused = explainer(Approximation::Exact).err().unwrap().to_string();
+    assert!(refused.contains("100000 reference rows takes") && refused.contains("landmarks"), "{refused}");
+    assert!(explainer(Approximation::Landmarks(10)).is_ok());
+}

@@ -1,0 +1,263 @@
+//! Shapley-regularised training against its closed form, its optimality conditions, and what it is for.
+
+use riesz::attribution::coalitions::Budget;
+use riesz::fit::{KernelLogisticRegression, KernelRidge, Penalty};
+use riesz::linalg::{Cholesky, lu_solve};
+use riesz::{Approximation, Conditioning, Expansion, Explainer, Game, Kernel, Matrix, Table, regularised};
+
+use crate::common::{number, table};
+
+/// A kernel whose gram matrix is far from singular.
+fn kernel() -> Kernel {
+    Kernel::gaussian(&[0.25, 0.3, 0.2])
+}
+
+fn games(x: &Table) -> [Game; 2] {
+    [
+        Game::Interventional { background: x.clone().into() },
+        Game::Observational { reference: x.clone().into(), conditioning: Conditioning::with_ridge(0.01) },
+    ]
+}
+
+fn functionals(x: &Table, game: Game, player: usize) -> Matrix {
+    let blank = Expansion::new(kernel(), x.clone(), Matrix::zeros(x.rows(), 1), vec![0.0]).unwrap();
+    Explainer::new(&blank, game, None).unwrap().functionals(x, &[player]).unwrap().remove(0)
+}
+
+fn targets(x: &Table, outputs: usize) -> Matrix {
+    let of = |i: usize, o: usize| (x.get(i, 0) * (o + 1) as f64).sin() + x.get(i, 1) * x.get(i, 2);
+    let n = x.rows();
+    Matrix::from_row_major(n, outputs, (0..n * outputs).map(|t| of(t / outputs, t % outputs)).collect())
+}
+
+/// `α = (K² + ridge K + (strength / n) Z Zᵀ)⁻¹ K y` (Proposition 7 of the paper).
+#[test]
+fn ridge_is_the_closed_form() {
+    let x = table(0, 40, 3);
+    let y = targets(&x, 2);
+    let gram = kernel().gram(&x);
+    for game in games(&x) {
+        for (protected, strength, ridge) in
+            [(vec![0], 5.0, 0.3), (vec![1, 2], 40.0, 0.1), (vec![0], 0.0, 0.3)]
+        {
+            let z: Vec<Matrix> = protected.iter().map(|&p| functionals(&x, game.clone(), p)).collect();
+            let mut estimator = KernelRidge::new(kernel(), ridge);
+            estimator.center = false;
+            estimator.penalty = Some(Penalty::new(&z, strength));
+            let fit = estimator.fit(&x, &y).unwrap();
+            let mut system = gram.matmul(&gram);
+            for z in &z {
+                let zz = z.matmul(&z.transpose());
+                system.data_mut().iter_mut().zip(zz.data()).for_each(|(s, v)| *s += strength / 40.0 * v);
+            }
+            system.data_mut().iter_mut().zip(gram.data()).for_each(|(s, k)| *s += ridge * k);
+            let right = gram.matmul(&y);
+            for o in 0..2 {
+                let expected = lu_solve(&system, &right.column(o));
+                for (found, expected) in fit.model.coef.column(o).iter().zip(&expected) {
+                    assert!((found - expected).abs() < 1e-9 * (1.0 + expected.abs()), "{found} {expected}");
+                }
+            }
+            // Leaving one out, with the same functionals of the others.
+            if strength > 0.0 {
+                continue;
+            }
+            let plain = KernelRidge { penalty: None, ..estimator }.fit(&x, &y).unwrap();
+            assert!((plain.loo_error() - fit.loo_error()).abs() < 1e-10);
+        }
+    }
+}
+
+/// At the optimum of `Σ w loss + ridge/2 αᵀKα + (strength/n) ‖Zᵀα‖²` the gradient is zero: `K (p - y) + ridge Kα + 2 (strength/n) Z Zᵀ α`.
+#[test]
+fn logistic_regression_meets_its_optimality_conditions() {
+    let x = table(0, 40, 3);
+    for classes in [2, 3] {
+        let names: Vec<String> = (0..classes).map(|c| format!("c{c}")).collect();
+        let labels: Vec<usize> = (0..40).map(|i| (i * i + i / 3) % classes).collect();
+        for game in games(&x) {
+            let z = functionals(&x, game, 1);
+            let (ridge, strength) = (0.2, 7.0);
+            let mut estimator = KernelLogisticRegression::new(kernel(), ridge);
+            estimator.penalty = Some(Penalty::new(std::slice::from_ref(&z), strength));
+            let model = estimator.fit(&x, &labels, &names).unwrap().model;
+            let values = model.predict(&x).unwrap();
+            let gram = kernel().gram(&x);
+            let outputs = model.outputs();
+            for o in 0..outputs {
+                let residual: Vec<f64> = (0..40)
+                    .map(|i| {
+                        let class = if outputs == 1 { 1 } else { o };
+                        model.probabilities(values.row(i)).unwrap()[class]
+                            - f64::from(u8::from(labels[i] == class))
+                    })
+                    .collect();
+                let coef = model.coef.column(o);
+                let (fit, smooth) = (gram.matvec(&residual), gram.matvec(&coef));
+                let said = z.matvec(&z.transpose().matvec(&coef));
+                for i in 0..40 {
+                    let gradient = fit[i] + ridge * smooth[i] + 2.0 * strength / 40.0 * said[i];
+                    assert!(gradient.abs() < 1e-8, "{classes} classes, {o}: {gradient}");
+                }
+                assert!(residual.iter().sum::<f64>().abs() < 1e-8);
+            }
+        }
+    }
+}
+
+/// The stronger the penalty, the smaller the protected values, and only these.
+#[test]
+fn protected_values_shrink_along_the_path() {
+    let x = table(0, 60, 3);
+    let y = targets(&x, 1);
+    let wide = Kernel::gaussian(&[1.5, 1.5, 1.5]);
+    for game in games(&x) {
+        let blank = Expansion::new(wide.clone(), x.clone(), Matrix::zeros(60, 1), vec![0.0]).unwrap();
+        let z = Explainer::new(&blank, game.clone(), None).unwrap().functionals(&x, &[0]).unwrap().remove(0);
+        let along = |strength: f64| {
+            let mut estimator = KernelRidge::new(wide.clone(), 0.05);
+            estimator.penalty = Some(Penalty::new(std::slice::from_ref(&z), strength));
+            let model = estimator.fit(&x, &y).unwrap().model;
+            let explanation = Explainer::new(&model, game.clone(), None).unwrap().explain(&x).unwrap();
+            let error = model.predict(&x).unwrap();
+            let error: f64 = error.data().iter().zip(y.data()).map(|(a, b)| (a - b).powi(2)).sum();
+            (explanation.mean_abs(0), error)
+        };
+        let path: Vec<(Vec<f64>, f64)> = [0.0, 0.3, 10.0, 300.0, 1e4].map(along).to_vec();
+        for pair in path.windows(2) {
+            assert!(pair[1].0[0] < pair[0].0[0] && pair[1].1 > pair[0].1, "{pair:?}");
+        }
+        assert!(path[4].0[0] < 0.03 * path[0].0[0], "{path:?}");
+        assert!((1..3).all(|j| path[4].0[j] > 0.2 * path[0].0[j]), "{path:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let x = table(0, 10, 3);
+    let mut estimator = KernelRidge::new(kernel(), 0.1);
+    estimator.penalty = Some(Penalty::new(&[Matrix::zeros(9, 9)], 1.0));
+    assert!(estimator.fit(&x, &targets(&x, 1)).unwrap_err().to_string().contains("9 rows, but 10"));
+    estimator.penalty = Some(Penalty::new(&[Matrix::zeros(10, 10)], -1.0));
+    assert!(estimator.fit(&x, &targets(&x, 1)).unwrap_err().to_string().contains("strength = -1"));
+    assert!(estimator.loo_path(&x, &targets(&x, 1), &[0.1]).unwrap_err().to_string().contains("penalty"));
+    // Two equal rows: a gram matrix without an inverse.
+    let twice = x.select_rows(&[0, 0, 1, 2, 3]);
+    let mut estimator = KernelRidge::new(kernel(), 0.1);
+    estimator.penalty = Some(Penalty::new(&[functionals(&twice, games(&twice)[0].clone(), 0)], 1.0));
+    let model = estimator.fit(&twice, &targets(&twice, 1)).unwrap().model;
+    let again = model.predict(&twice).unwrap();
+    assert!((again[(0, 0)] - again[(1, 0)]).abs() < 1e-12 && Cholesky::new(kernel().gram(&x), "k").is_ok());
+}
+
+/// A path from one strength to the next takes fewer steps than as many fits from zero, and ends at the same models.
+#[test]
+fn logistic_paths_start_where_they_were() {
+    let x = table(0, 60, 3);
+    let kernel = Kernel::gaussian(&[0.8, 0.8, 0.8]);
+    for classes in [2, 3] {
+        let names: Vec<String> = (0..classes).map(|c| format!("c{c}")).collect();
+        let labels: Vec<usize> = (0..60)
+            .map(|i| ((x.get(i, 0) + x.get(i, 1) + 3.0) as usize * classes / 6).min(classes - 1))
+            .collect();
+        let game = games(&x)[0].clone();
+        let z = {
+            let blank = Expansion::new(kernel.clone(), x.clone(), Matrix::zeros(60, 1), vec![0.0]).unwrap();
+            Explainer::new(&blank, game, None).unwrap().functionals(&x, &[0]).unwrap().remove(0)
+        };
+        let mut warm = KernelLogisticRegression::new(kernel.clone(), 0.01);
+        let (mut from_zero, mut from_before) = (0, 0);
+        for strength in [0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0] {
+            warm.penalty = Some(Penalty::new(std::slice::from_ref(&z), strength));
+            let cold =
+                KernelLogisticRegression { start: None, ..warm.clone() }.fit(&x, &labels, &names).unwrap();
+            let found = warm.fit(&x, &labels, &names).unwrap();
+            from_zero += cold.iterations;
+            from_before += found.iterations;
+            assert!((found.objective - cold.objective).abs() < 1e-9 * cold.objective);
+            let (a, b) = (found.model.predict(&x).unwrap(), cold.model.predict(&x).unwrap());
+            assert!(a.data().iter().zip(b.data()).all(|(a, b)| (a - b).abs() < 1e-6), "{classes} {strength}");
+            warm.start = Some(found.end);
+        }
+        println!("{classes} classes: {from_before} steps after one another, {from_zero} from zero");
+        assert!(5 * from_before < 4 * from_zero, "{classes} classes: {from_before} {from_zero}");
+        warm.start.as_mut().unwrap().intercept.push(0.0);
+        assert!(warm.fit(&x, &labels, &names).unwrap_err().to_string().contains("intercepts"));
+    }
+}
+
+/// Beyond 16 players the observational functional is estimated: with all coalitions it is exact, with more of them nearer, and
+/// nearly unbiased over seeds.
+#[test]
+fn sampled_functionals_converge_to_the_exact_one() {
+    let (d, n) = (17, 5);
+    let rows: Vec<Vec<f64>> = (0..n).map(|i| (0..d).map(|j| number(i, j)).collect()).collect();
+    let x = Table::from_rows(&rows).unwrap();
+    let kernel = Kernel::gaussian(&vec![3.0; d]);
+    let game =
+        Game::Observational { reference: x.clone().into(), conditioning: Conditioning::with_ridge(0.01) };
+    let penalty = |coalitions: usize, seed: u64| {
+        let budget = Budget { coalitions, std_error: None, seed };
+        regularised::penalty(&kernel, &x, game.clone(), None, &["x3"], 2.0, budget)
+    };
+    let exact = penalty(1 << 17, 0).unwrap();
+    assert_eq!(exact.sampled, None);
+    // The value of a model with one coefficient, by the engine that explains.
+    let coef = Matrix::column_vector((0..n).map(|i| f64::from(u8::from(i == 1))).collect());
+    let unit = Expansion::new(kernel.clone(), x.clone(), coef, vec![0.0]).unwrap();
+    let budget = Budget { coalitions: 1 << 17, ..Budget::default() };
+    let values = Explainer::new(&unit, game.clone(), None).unwrap().with_budget(budget).explain(&x).unwrap();
+    for r in 0..n {
+        assert!((exact.functionals[(1, r)] - values.row_values(r, 0)[2]).abs() < 1e-10);
+    }
+    let off = |coalitions: usize| {
+        let (mut square, mut bias) = (0.0, vec![0.0; n * n]);
+        for seed in 0..20 {
+            let some = penalty(coalitions, seed).unwrap();
+            assert_eq!(some.sampled, Some(coalitions));
+            for (t, (a, b)) in some.functionals.data().iter().zip(exact.functionals.data()).enumerate() {
+                square += (a - b).powi(2);
+                bias[t] += (a - b) / 20.0;
+            }
+        }
+        let typical = (square / 20.0).sqrt();
+        (typical, bias.iter().map(|b| b * b).sum::<f64>().sqrt())
+    };
+    let size = exact.functionals.data().iter().map(|v| v * v).sum::<f64>().sqrt();
+    let (few, many) = (off(100), off(3000));
+    assert!(few.0 < 0.2 * size && many.0 < 0.3 * few.0, "{few:?} {many:?} {size}");
+    assert!(few.1 < 0.6 * few.0 && many.1 < 0.6 * many.0, "{few:?} {many:?}");
+    assert!(penalty(33, 0).unwrap_err().to_string().contains("17 players takes at least 34"));
+    let y = targets(&x, 1);
+    let mut estimator = KernelRidge::new(kernel.clone(), 0.1);
+    estimator.penalty = Some(penalty(100, 0).unwrap());
+    let card = estimator.fit(&x, &y).unwrap().model.card;
+    let said = card.iter().find(|fact| fact.name == "penalty").unwrap();
+    assert!(said.value.contains("estimated from 100 coalitions"));
+    estimator.penalty = Some(exact);
+    assert!(estimator.fit(&x, &y).unwrap().model.card.iter().all(|fact| fact.name != "penalty"));
+}
+
+/// Landmarks and random features take the place of all reference rows: with all rows as landmarks nothing changes.
+#[test]
+fn penalties_are_learnt_through_landmarks() {
+    let x = table(0, 40, 3);
+    let kernel = Kernel::gaussian(&[0.8, 0.8, 0.8]);
+    let through = |approximation| {
+        let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.05) };
+        let game = Game::Observational { reference: x.clone().into(), conditioning };
+        regularised::penalty(&kernel, &x, game, None, &["x1"], 1.0, Budget::default()).unwrap().functionals
+    };
+    let far = |a: &Matrix, b: &Matrix| {
+        let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
+        norm(&mut a.data().iter().zip(b.data()).map(|(a, b)| a - b)) / norm(&mut b.data().iter().copied())
+    };
+    let exact = through(Approximation::Exact);
+    let all = far(&through(Approximation::Landmarks(40)), &exact);
+    let (few, most) = (
+        far(&through(Approximation::Landmarks(5)), &exact),
+        far(&through(Approximation::Landmarks(30)), &exact),
+    );
+    let features = far(&through(Approximation::RandomFeatures(3000)), &exact);
+    assert!(all < 1e-5 && most < few && few < 1.0 && features < 0.3, "{all} {most} {few} {features}");
+}

@@ -1,0 +1,164 @@
+//! Questions: what can be set, what has no use where, and that a question is what its file says.
+
+use riesz::question::{Estimator, Kind, SETTINGS, Setting, Settings, Source, Subject};
+use riesz::{
+    Background, Conditional, Error, Expansion, Explainer, Game, Groups, Kernel, Matrix, Question, Table,
+};
+use serde_json::{Value, json};
+
+const SUBJECTS: [Subject; 4] = [Subject::Model, Subject::Function, Subject::Program, Subject::Protection];
+
+fn settings(given: Value) -> Result<Settings, Error> {
+    let Value::Object(map) = given else { panic!("not an object") };
+    Settings::new(map)
+}
+
+fn rows() -> Table {
+    let rows: Vec<[f64; 3]> =
+        (0..20).map(|i| [f64::from(i).sin(), f64::from(i % 7), f64::from(i).cos()]).collect();
+    Table::from_rows(&rows).unwrap()
+}
+
+fn ask(given: Value, subject: Subject) -> Result<Question, Error> {
+    settings(given)?.question(subject, Some(Source::Background), |_| Ok(rows().into()))
+}
+
+fn model() -> Expansion {
+    let coef = Matrix::column_vector((0..20).map(|i| f64::from(i % 3) - 1.0).collect());
+    Expansion::new(Kernel::gaussian(&[1.0, 3.0, 0.7]), rows(), coef, vec![0.5]).unwrap()
+}
+
+/// A value that a setting can have.
+fn example(setting: &Setting) -> Value {
+    match setting.kind {
+        Kind::Choice(words) => json!(words[words.len() - 1]),
+        Kind::Switch => json!(false),
+        Kind::Count(least) => json!(least + 5),
+        Kind::Positive { .. } => json!(0.01),
+        Kind::Kernel => json!("rbf(lengthscale=2)"),
+    }
+}
+
+#[test]
+fn a_setting_is_used_or_refused_by_its_name() {
+    let mut used = vec![[false; 4]; SETTINGS.len()];
+    for (s, &subject) in SUBJECTS.iter().enumerate() {
+        for game in Game::NAMES {
+            for estimator in [None, Some("permutation"), Some("kernel_shap")] {
+                for conditional in [None, Some("gaussian")] {
+                    let base = json!({ "game": game, "estimator": estimator, "conditional": conditional });
+                    if ask(base.clone(), subject).is_err() {
+                        continue;
+                    }
+                    for (at, setting) in SETTINGS.iter().enumerate() {
+                        let mut given = base.clone();
+                        if given[setting.name].is_null() {
+                            given[setting.name] = example(setting);
+                        }
+                        match ask(given, subject) {
+                            Ok(_) => used[at][s] = true,
+                            Err(Error::Unused { setting: name, belongs }) => {
+                                assert_eq!(name, setting.name);
+                                assert!(!belongs.is_empty());
+                            }
+                            Err(error) => panic!("{subject:?}, {game}, {}: {error}", setting.name),
+                        }
+                    }
+                }
+            }
+        }
+    }
+    for (setting, used) in SETTINGS.iter().zip(used) {
+        let serves = SUBJECTS.map(|subject| setting.serves(subject));
+        assert_eq!(serves, used, "{}", setting.name);
+        assert!(serves.contains(&true) && !setting.help.is_empty());
+    }
+}
+
+#[test]
+fn values_are_refused_with_what_is_allowed() {
+    for (given, words) in [
+        (json!({"ridge": -1}), "ridge = -1 is not allowed: it is a positive number"),
+        (json!({"ridge": "much"}), "ridge = 'much' is not allowed"),
+        (json!({"landmarks": 0}), "landmarks = 0 is not allowed: it is a whole number from 1"),
+        (json!({"landmarks": 2.5}), "landmarks = 2.5"),
+        (json!({"conjugate_gradients": 1}), "it is a number between 0 and 1"),
+        (json!({"draws": 1}), "draws = 1 is not allowed: it is a whole number from 2"),
+        (json!({"game": "shap"}), "game = 'shap' is not allowed: it is one of functional, baseline"),
+        (json!({"centred": 1}), "it is true or false"),
+        (json!({"conditioning_kernel": "rbg"}), "rbg"),
+        (json!({"conditioning_kernel": {"terms": 3}}), "it is a kernel"),
+        (json!({"coalition": 3}), "setting = coalition is not allowed: it is one of game, ridge"),
+    ] {
+        let error = settings(given.clone()).unwrap_err().to_string();
+        assert!(error.contains(words), "{given}: {error}");
+    }
+    assert_eq!(settings(json!({"ridge": null})).unwrap(), Settings::default());
+}
+
+#[test]
+fn what_cannot_be_asked_is_said() {
+    let none = |given: Value, subject| {
+        let rows = |_: &str| -> Result<Background, Error> { panic!("no rows are asked for") };
+        settings(given).unwrap().question(subject, None, rows).unwrap_err().to_string()
+    };
+    assert!(none(json!({"game": "interventional"}), Subject::Model).contains("needs a background"));
+    assert!(none(json!({}), Subject::Function).contains("needs a background"));
+    let some = |given: Value, subject| ask(given, subject).unwrap_err().to_string();
+    assert!(some(json!({"game": "functional"}), Subject::Model).contains("no use for a background"));
+    assert!(some(json!({"game": "functional"}), Subject::Program).contains("whose kernel is known"));
+    assert!(some(json!({"game": "baseline"}), Subject::Protection).contains("protected"));
+    let two = json!({"game": "observational", "landmarks": 3, "random_features": 3});
+    assert!(
+        some(two, Subject::Model).contains("landmarks = 3 is not allowed: random_features is another way")
+    );
+    let along = json!({"game": "observational", "estimator": "permutation"});
+    assert!(some(along, Subject::Function).contains("permutations estimate the interventional game"));
+    let baseline = settings(json!({"game": "interventional"})).unwrap();
+    let error = baseline.check(Subject::Model, Some(Source::Baseline)).unwrap_err().to_string();
+    assert!(error.contains("it takes a background, not a baseline"));
+}
+
+#[test]
+fn defaults_follow_from_what_there_is() {
+    let of = |subject, source| settings(json!({})).unwrap().check(subject, source).unwrap();
+    assert_eq!(of(Subject::Model, None).game, "functional");
+    assert_eq!(of(Subject::Model, Some(Source::Background)).game, "interventional");
+    assert_eq!(of(Subject::Model, Some(Source::Baseline)).game, "baseline");
+    assert_eq!(of(Subject::Function, Some(Source::Background)).estimator, "permutation");
+    assert_eq!(of(Subject::Program, Some(Source::Background)).estimator, "kernel_shap");
+    let question = ask(json!({}), Subject::Function).unwrap();
+    assert_eq!(question.estimator, Estimator::Permutation { per_reference: 2 });
+    assert_eq!(question.budget.coalitions, 4096);
+}
+
+#[test]
+fn a_question_is_what_its_file_says() {
+    let given = json!({
+        "game": "observational", "ridge": 0.1, "centred": false, "conditioning_kernel": "rbf(lengthscale=2)",
+        "landmarks": 9, "coalitions": 100, "seed": 7
+    });
+    let model = model();
+    let groups = Groups::named(model.columns(), &[("pair", vec!["x1", "x3"])]).unwrap();
+    for question in [
+        ask(given, Subject::Model).unwrap().with_players(Some(groups)),
+        ask(json!({}), Subject::Model).unwrap(),
+        ask(json!({"game": "marginal-product"}), Subject::Model).unwrap(),
+        Game::Functional.into(),
+    ] {
+        let text = serde_json::to_string(&question).unwrap();
+        let mut again: Question = serde_json::from_str(&text).unwrap();
+        if let (
+            Game::Observational { conditional: Conditional::Embedding(again), .. },
+            Game::Observational { conditional: Conditional::Embedding(first), .. },
+        ) = (&mut again.game, &question.game)
+        {
+            // A matter of the machine.
+            again.memory = first.memory;
+        }
+        assert_eq!(again, question);
+        let few = rows().select_rows(&[0, 5, 9]);
+        let values = |question| Explainer::new(&model, question).unwrap().explain(&few).unwrap().values;
+        assert_eq!(values(again), values(question));
+    }
+}

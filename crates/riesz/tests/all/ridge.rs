@@ -1,0 +1,35 @@
+//! Kernel ridge regression against scikit-learn on the same data: coefficients and predictions.
+
+use riesz::fit::KernelRidge;
+use riesz::{Kernel, Matrix, Table};
+
+use crate::common::{fixture, matrix};
+
+fn close(found: &Matrix, expected: &Matrix, what: &str) {
+    let largest = expected.data().iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+    assert_eq!(found.data().len(), expected.data().len());
+    for (f, e) in found.data().iter().zip(expected.data()) {
+        assert!((f - e).abs() < 1e-9 * largest, "{what}: {f} {e}");
+    }
+}
+
+#[test]
+fn scikit_learn_agrees() {
+    let all = fixture("ridge/scikit_learn.json");
+    let rows: Vec<Vec<f64>> = serde_json::from_value(all["x"].clone()).unwrap();
+    let (train, test) = (Table::from_rows(&rows[..45]).unwrap(), Table::from_rows(&rows[45..]).unwrap());
+    let y = matrix(&all["y"]);
+    let cases = all["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 16);
+    for case in cases {
+        let name = case["name"].as_str().unwrap();
+        let kernel: Kernel = serde_json::from_value(case["kernel"].clone()).unwrap();
+        let mut estimator = KernelRidge::new(kernel, case["ridge"].as_f64().unwrap());
+        estimator.center = false;
+        estimator.sample_weight = serde_json::from_value(case["sample_weight"].clone()).unwrap();
+        let fit = estimator.fit(&train, &y).unwrap();
+        assert_eq!(fit.jitter, 0.0, "{name}");
+        close(&fit.model.coef, &matrix(&case["dual_coef"]), name);
+        close(&fit.model.predict(&test).unwrap(), &matrix(&case["predictions"]), name);
+    }
+}

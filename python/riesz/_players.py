@@ -1,0 +1,52 @@
+"""Players: which columns stand or fall together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ._data import is_whole
+
+Groups = Mapping[str, Sequence[str | int]]
+
+
+def players_of(groups: Groups | None, imported: Any, names: list[str]) -> list[tuple[str, list[int]]]:
+    """Players over the user's columns."""
+    if groups is None:
+        whole = imported.transform is None and imported.expansions
+        stored = imported.expansions[0]._core.groups if whole else []
+        return stored or [(name, [j]) for j, name in enumerate(names)]
+    if not isinstance(groups, Mapping):
+        raise TypeError("groups is a dict from a group's name to its columns")
+    owner: dict[int, str] = {}
+    players = []
+    for group, columns in groups.items():
+        own = []
+        if not isinstance(columns, Iterable):
+            raise TypeError(f"group '{group}' is {columns!r}: it is a list of columns, by name or number")
+        for column in [columns] if isinstance(columns, str) else columns:
+            if isinstance(column, str):
+                if column not in names:
+                    raise ValueError(f"group '{group}' names a column '{column}'; the columns are: {', '.join(names)}")
+                column = names.index(column)
+            elif not is_whole(column):
+                raise TypeError(f"group '{group}' names a column {column!r}: columns are names or whole numbers")
+            elif not 0 <= column < len(names):
+                raise ValueError(f"group '{group}' names column {column}, but there are {len(names)} columns, from 0")
+            if column in owner:
+                raise ValueError(f"column '{names[column]}' is in the groups '{owner[column]}' and '{group}': choose one")
+            owner[int(column)] = str(group)
+            own.append(int(column))
+        if not own:
+            raise ValueError(f"group '{group}' has no columns")
+        players.append((str(group), own))
+    alone = [(name, [j]) for j, name in enumerate(names) if j not in owner]
+    return sorted(players + alone, key=lambda player: min(player[1]))
+
+
+def model_players(players: list[tuple[str, list[int]]], owners: list[int]) -> list[tuple[str, list[int]]]:
+    """The players over the model's columns."""
+    made: dict[int, list[int]] = {}
+    for column, owner in enumerate(owners):
+        made.setdefault(owner, []).append(column)
+    return [(name, [c for j in own for c in made.get(j, [])]) for name, own in players]

@@ -1,0 +1,68 @@
+"""How a model changes as features are protected more strongly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import plots
+from ._explainer import Explainer
+from ._protection import budget, players, protected_game
+
+
+@dataclass(frozen=True)
+class ProtectionPath:
+    """How a model changes as features are protected more strongly, one entry a strength."""
+
+    #: (s,)
+    strengths: np.ndarray
+    #: The estimator's ``score`` at each strength, (s,).
+    scores: np.ndarray
+    #: Mean absolute Shapley value of each feature at each strength, (s, features).
+    importances: np.ndarray
+    feature_names: list[str]
+    protected: list[str]
+    #: The fitted estimators.
+    estimators: list[Any]
+
+    def plot(self, ax: Any = None) -> Any:
+        """:func:`riesz.plots.protection_path`."""
+        return plots.protection_path(self, ax=ax)
+
+
+def protection_path(
+    estimator: Any, X: Any, y: Any, strengths: Sequence[float], *, X_test: Any = None, y_test: Any = None
+) -> ProtectionPath:
+    """Fits ``estimator``, whose ``protect`` names features, at each strength; scores it, and explains it under ``protect_game``.
+
+    Scores and Shapley values are those of the test rows, or of the training rows if there are none. What is penalised is computed
+    once: a further strength costs a fit, which for a logistic regression starts where the previous one ended.
+    """
+    from sklearn.base import clone
+
+    if estimator.protect is None:
+        raise ValueError("the estimator protects no feature: name some with protect=[...]")
+    rows, target = (X, y) if X_test is None else (X_test, y_test)
+    path: dict[str, Any] = {}
+    fitted, scores, importances = [], [], []
+    names: list[str] = []
+    for strength in strengths:
+        one = clone(estimator).set_params(protect_strength=strength)
+        # What the fits leave for one another.
+        one._path = path
+        one.fit(X, y)
+        del one._path
+        groups = dict(players(one.protect, one.expansion_.feature_names))
+        explanation = Explainer(one, game=protected_game(one, X), groups=groups, **budget(one))(rows)
+        values = np.abs(explanation.values)
+        importances.append(values.mean(axis=0) if values.ndim == 2 else values.mean(axis=(0, 2)))
+        scores.append(float(one.score(rows, target)))
+        fitted.append(one)
+        names = explanation.feature_names
+    protected = [name for name, _ in players(estimator.protect, fitted[0].expansion_.feature_names)] if fitted else []
+    return ProtectionPath(
+        np.asarray(strengths, dtype=float), np.asarray(scores), np.asarray(importances), names, protected, fitted
+    )

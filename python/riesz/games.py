@@ -1,0 +1,150 @@
+"""What it means that a feature is absent: each game with its own settings, as one value.
+
+The short form, ``riesz.Explainer(model, background, game="observational")``, takes a game as it comes; these classes say more:
+
+>>> import numpy as np, riesz
+>>> from riesz.kernels import RBF
+>>> X = np.random.default_rng(0).normal(size=(20, 2))
+>>> model = riesz.Expansion(RBF(1.5), points=X, coef=X[:, 0])
+>>> riesz.Explainer(model, game=riesz.Observational(X, ridge=0.01))(X[:3]).values.shape
+(3, 2)
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from . import _core
+from .kernels import Kernel
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """A game; see its kinds."""
+
+    #: Its name, as files and the command line spell it.
+    name: ClassVar[str]
+
+    #: Rows for absent features, and their weights.
+    background: Any = field(default=None, repr=False)
+    weights: Any = field(default=None, repr=False)
+
+    def _settings(self, names: Sequence[str]) -> dict[str, Any]:
+        """What is set, by name, for a model or function with these columns."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("background", "weights")}
+        kernel = own.get("conditioning_kernel")
+        if isinstance(kernel, Kernel):
+            own["conditioning_kernel"] = json.loads(kernel._to_json(names))
+        return {"game": self.name, **own}
+
+
+@dataclass(frozen=True, eq=False)
+class Functional(Game):
+    """An absent feature leaves the kernel: its factor becomes 1. Takes no background."""
+
+    name: ClassVar[str] = "functional"
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline(Game):
+    """Absent features take the values of the background's only row."""
+
+    name: ClassVar[str] = "baseline"
+
+
+@dataclass(frozen=True, eq=False)
+class Interventional(Game):
+    """Absent features take the values of a background row, averaged over the background: what shap's KernelExplainer
+    estimates."""
+
+    name: ClassVar[str] = "interventional"
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalProduct(Game):
+    """Each absent feature is averaged over the background on its own."""
+
+    name: ClassVar[str] = "marginal-product"
+
+
+@dataclass(frozen=True, eq=False)
+class Observational(Game):
+    """Absent features follow their distribution given the present ones, learnt from the background (by default the model's own
+    training points) by a conditional mean embedding: RKHS-SHAP. Any kernel will do.
+
+    Parameters
+    ----------
+    background, weights
+        The reference rows, and their weights.
+    ridge : float, optional
+        How much conditional distributions are smoothed; by default what predicts left-out rows best.
+    centred : bool, default True
+        Whether what is predicted is shrunk towards its mean, so that a constant model gives nobody any value. ``False`` shrinks
+        it towards the model's intercept, as published.
+    conditioning_kernel : riesz.kernels.Kernel or str, optional
+        Says how alike rows are in what is conditioned on: a kernel in the model's columns, or an expression such as
+        ``"matern52(ard)"``. By default the model's own if it is one bounded product over all columns, else a Gaussian with
+        median length scales.
+    landmarks, random_features : int, optional
+        Learn through so many of the reference rows (Nyström), or so many random Fourier features, instead of all rows: O(n m²)
+        instead of O(n³) for each coalition.
+    conjugate_gradients : float, optional
+        Take all reference rows, where their matrices are too large to factor, by conjugate gradients to this tolerance, 1e-6
+        say: how far the weights of reference rows may be off, relatively. That is part of the proved bound.
+    conditional : {"kernel", "gaussian", "copula"}, optional
+        For functions: where conditional distributions come from. ``"kernel"`` is the conditional mean embedding; the others
+        draw from a normal distribution or a Gaussian copula fitted to the background, for comparison.
+    draws : int, default 100
+        For these: draws for each coalition and row.
+    """
+
+    name: ClassVar[str] = "observational"
+
+    ridge: float | None = None
+    centred: bool | None = None
+    conditioning_kernel: Kernel | str | None = None
+    landmarks: int | None = None
+    random_features: int | None = None
+    conjugate_gradients: float | None = None
+    conditional: str | None = None
+    draws: int | None = None
+
+
+#: The games by name.
+GAMES = {kind.name: kind for kind in (Functional, Baseline, Interventional, MarginalProduct, Observational)}
+
+
+def game_of(game: Any, background: Any, weights: Any, what: str = "game") -> Game | None:
+    """The game that is meant by a value or a name, with the background; ``None`` for one that follows from the background."""
+    if isinstance(game, Game):
+        if background is None and weights is None:
+            return game
+        if game.background is not None or game.weights is not None:
+            raise ValueError(f"there are two backgrounds: give one to the {what} or beside it")
+        return replace(game, background=background, weights=weights)
+    if not isinstance(game, str):
+        raise TypeError(f"{what} = {game!r}: it is a game such as riesz.Observational(...), one of {', '.join(GAMES)}, or auto")
+    if game == "auto":
+        return None
+    kind = GAMES.get(game.replace("_", "-"))
+    if kind is None:
+        raise ValueError(f"{what} = {game!r}: it is one of {', '.join(GAMES)}, or auto")
+    return kind(background, weights)
+
+
+def settings_of(given: Mapping[str, Any]) -> _core.Settings:
+    """Settings by name, checked by the library; those that are ``None`` are not set."""
+    plain: dict[str, Any] = {}
+    for name, value in given.items():
+        value = value.item() if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0 else value
+        nan = isinstance(value, float) and not math.isfinite(value)
+        known = value is None or isinstance(value, (bool, int, float, str, dict))
+        # What JSON cannot say is refused by its name.
+        plain[name] = value if known and not nan else repr(value)
+    return _core.Settings(json.dumps(plain))
