@@ -356,7 +356,7 @@ impl Explainer {
         let stop = Arc::new(AtomicBool::new(false));
         let prepare = || {
             Owned::try_new(owner, |model| {
-                Ok::<_, riesz::Error>(riesz::Explainer::new(model, question)?.with_stop(stop.clone()))
+                Ok::<_, riesz::Error>(riesz::Explainer::until(model, question, stop.clone())?)
             })
         };
         let owned = py.detach(|| pool.install(prepare)).map_err(raise)?;

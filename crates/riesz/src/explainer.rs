@@ -16,6 +16,7 @@ use crate::game::{Conditional, Game};
 use crate::linalg::Matrix;
 use crate::question::Question;
 use crate::simd::Isa;
+use crate::stop::Progress;
 use crate::table::{Groups, Table};
 use product::ByProducts;
 
@@ -38,6 +39,15 @@ impl<'m> Explainer<'m> {
     /// [`Error::NotProduct`] if the kernel ties columns of different players together, which the observational game
     /// allows, and whatever is wrong with the background, baseline or reference.
     pub fn new(model: &'m Expansion, question: impl Into<Question>) -> Result<Self> {
+        Self::until(model, question, Arc::default())
+    }
+
+    /// As [`new`](Self::new), but preparing and whatever is asked later are given up with [`Error::Interrupted`] soon after `stop`
+    /// becomes true, however many rows are handed over.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`Error::Interrupted`].
+    pub fn until(model: &'m Expansion, question: impl Into<Question>, stop: Arc<AtomicBool>) -> Result<Self> {
         model.validate()?;
         let question = question.into();
         let groups = question.players_of(model.columns());
@@ -54,8 +64,7 @@ impl<'m> Explainer<'m> {
         }
         let engine = match game {
             Game::Observational { reference, conditional: Conditional::Embedding(conditioning) } => {
-                let mut engine =
-                    ObservationalGame::new(model, reference, &conditioning, groups, Arc::default())?;
+                let mut engine = ObservationalGame::new(model, reference, &conditioning, groups, stop)?;
                 engine.budget = budget;
                 Engine::Conditioning(Box::new(engine))
             }
@@ -64,7 +73,7 @@ impl<'m> Explainer<'m> {
                     "the conditional distributions of a model whose kernel is known come from an embedding";
                 return Err(Error::parameter("conditional", "gaussian or copula", why));
             }
-            game => Engine::Products(Box::new(ByProducts::new(model, game, groups)?)),
+            game => Engine::Products(Box::new(ByProducts::new(model, game, groups, stop)?)),
         };
         Ok(Self { engine })
     }
@@ -109,11 +118,11 @@ impl<'m> Explainer<'m> {
         self
     }
 
-    /// The same explainer, which gives up with [`Error::Interrupted`] soon after `stop` becomes true. Product games, whose rows can be
-    /// handed over a few at a time, do not look at it.
-    pub fn with_stop(mut self, stop: Arc<AtomicBool>) -> Self {
-        if let Engine::Conditioning(engine) = &mut self.engine {
-            engine.stop = stop;
+    /// The same explainer, which says in `progress` how far it is with the rows that it was given last. Games that value coalitions
+    /// do not say it.
+    pub fn with_progress(mut self, progress: Arc<Progress>) -> Self {
+        if let Engine::Products(engine) = &mut self.engine {
+            engine.progress = progress;
         }
         self
     }
@@ -150,26 +159,31 @@ impl<'m> Explainer<'m> {
         }
     }
 
-    /// The value of one player in each of `rows` as a linear function of the model's coefficients: `out[i][r]` is what a coefficient 1 of
-    /// support point i adds to the player's value in row r, for every output alike (support points × rows). For regularisers,
-    /// posterior covariances and whatever else needs the functional rather than its value.
+    /// The values of `players`, each named once by its number, in each of `rows` as linear functions of the model's coefficients: for
+    /// each of the players a matrix (support points × rows) whose entry (i, r) is what a coefficient 1 of support point i adds to the
+    /// player's value in row r, for every output alike. For regularisers, posterior covariances and whatever else needs the functional
+    /// rather than its value.
     ///
-    /// Cost: that of explaining the rows, and under the observational game a matrix product of the reference with the support points
-    /// for each coalition. It takes all coalitions of up to 16 players whatever the [`Budget`], and of more players if they fit; else
+    /// Cost: that of explaining the rows, whatever the number of players, and 8 bytes for each player, support point and row. Under the
+    /// observational game that of explaining the rows and a matrix product of the reference with the support points for each coalition,
+    /// once a player. It takes all coalitions of up to 16 players whatever the [`Budget`], and of more players if they fit; else
     /// it is estimated from a sample as large as the budget (its standard error is not looked at), see
     /// [`sampled_functionals`](Self::sampled_functionals).
     ///
     /// # Errors
-    /// As [`explain`](Self::explain); [`Error::Parameter`] for a player that is not there, or a budget that is too small for a sample;
+    /// As [`explain`](Self::explain); [`Error::Parameter`] for a player that is not there or named twice, or a budget that is too small for a sample;
     /// [`Error::NotProduct`].
-    pub fn functionals(&self, rows: &Table, player: usize) -> Result<Matrix> {
-        let players = self.groups().players().len();
-        if player >= players {
-            return Err(Error::parameter("player", player, format!("there are {players} players, from 0")));
+    pub fn functionals(&self, rows: &Table, players: &[usize]) -> Result<Vec<Matrix>> {
+        let count = self.groups().players().len();
+        for (at, &player) in players.iter().enumerate() {
+            if player >= count || players[..at].contains(&player) {
+                let allowed = format!("there are {count} players, from 0, each of which is named once");
+                return Err(Error::parameter("player", player, allowed));
+            }
         }
         match &self.engine {
-            Engine::Products(engine) => engine.functionals(rows, player),
-            Engine::Conditioning(engine) => engine.functionals(rows, player),
+            Engine::Products(engine) => engine.functionals(rows, players),
+            Engine::Conditioning(engine) => players.iter().map(|&p| engine.functionals(rows, p)).collect(),
         }
     }
 

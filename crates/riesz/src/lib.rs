@@ -74,4 +74,5 @@ pub use posterior::{Covariance, Posterior};
 pub use prediction::Prediction;
 pub use question::Question;
 pub use simd::Isa;
+pub use stop::Progress;
 pub use table::{Column, ColumnKind, Groups, Table};

@@ -54,13 +54,13 @@ pub fn penalty<S: AsRef<str>>(
     let blank = Expansion::new(kernel.clone(), x.clone(), Matrix::zeros(x.rows(), 1), vec![0.0])?;
     let explainer = Explainer::new(&blank, question)?;
     let players = explainer.groups().players();
-    let mut functionals = Vec::with_capacity(protected.len());
-    for name in protected {
-        let player = players.iter().position(|p| p.name == name.as_ref()).ok_or_else(|| {
+    let number = |name: &S| {
+        players.iter().position(|p| p.name == name.as_ref()).ok_or_else(|| {
             let known = listed(players.iter().map(|p| &p.name));
             Error::UnknownColumn { name: name.as_ref().into(), known }
-        })?;
-        functionals.push(explainer.functionals(x, player)?);
-    }
+        })
+    };
+    let protected = protected.iter().map(number).collect::<Result<Vec<_>>>()?;
+    let functionals = explainer.functionals(x, &protected)?;
     Ok(Penalty { sampled: explainer.sampled_functionals(), ..Penalty::new(&functionals, strength) })
 }

@@ -1,7 +1,7 @@
-//! Work that can be stopped within a second.
+//! Work that can be stopped within a second, and says how far it is.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
 
@@ -12,6 +12,46 @@ pub(crate) const PART: usize = 1 << 31;
 /// [`Error::Interrupted`] once `stop` is set.
 pub(crate) fn check(stop: &AtomicBool) -> Result<()> {
     if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+/// How far work is, for another thread to see.
+#[derive(Debug, Default)]
+pub struct Progress {
+    done: AtomicUsize,
+    total: AtomicUsize,
+}
+
+impl Progress {
+    /// The share that is done, from 0 to 1.
+    pub fn share(&self) -> f64 {
+        let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
+        done as f64 / total.max(1) as f64
+    }
+
+    /// Work of so many steps begins.
+    pub(crate) fn start(&self, total: usize) {
+        self.done.store(0, Ordering::Relaxed);
+        self.total.store(total, Ordering::Relaxed);
+    }
+}
+
+/// Where work looks whether it is to go on, and says how far it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Watch<'w> {
+    pub(crate) stop: &'w AtomicBool,
+    pub(crate) progress: &'w Progress,
+}
+
+impl Watch<'_> {
+    /// See [`check`].
+    pub(crate) fn check(self) -> Result<()> {
+        check(self.stop)
+    }
+
+    /// A step is done.
+    pub(crate) fn done(self) {
+        self.progress.done.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Does `work` on `0..count`, each of which costs so many multiplications, in parts between which it can be stopped.

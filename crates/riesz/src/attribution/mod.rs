@@ -3,10 +3,10 @@
 pub mod coalitions;
 pub(crate) mod contributions;
 pub mod enumeration;
-pub(crate) mod interaction;
 pub mod kernel_shap;
 pub(crate) mod observational;
 pub mod permutation;
+pub(crate) mod product;
 pub(crate) mod quadrature;
 pub(crate) mod rule;
 

@@ -1,8 +1,8 @@
-//! The engine for product games: exact Shapley values by Gauss–Legendre quadrature.
+//! The engine for product games: exact values by Gauss quadrature.
 //!
 //! A product game is `v(S) = Σ_p w_p Π_{j∈S} a_pj Π_{j∉S} b_pj`, and
-//! `φ_j = Σ_p w_p (a_pj - b_pj) ∫_0^1 Π_{l≠j} ((1-t) b_pl + t a_pl) dt`. Everything that is asked of a
-//! product game is read off blocks of eight rows p, one a SIMD lane; nobody else contains the integral.
+//! `φ_j = Σ_p w_p (a_pj - b_pj) ∫_0^1 Π_{l≠j} ((1-t) b_pl + t a_pl) dμ(t)` with a [`Measure`] μ: Lebesgue's for Shapley values.
+//! Everything that is asked of a product game is read off blocks of eight rows p, one a SIMD lane; nobody else contains the integral.
 //!
 //! Factors go in groups of four. For a group, the coefficients of `Π ((1-t) b + t a)` in the Bernstein basis
 //! `t^i (1-t)^{4-i}` are made once; a node then costs five multiply-adds a group forward (prefix products)
@@ -10,8 +10,8 @@
 //! four values follow from the moments. There is no division, so factors may be 0, and for factors of one
 //! sign there is no cancellation.
 
-use super::rule::{Choice, Node, TAU, choose, exact_nodes, rule};
-use crate::simd::{LANES, Lanes, Plain, Simd, dispatch};
+use super::rule::{Choice, Measure, Node, TAU};
+use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 
 /// Largest number of nodes carried through the groups together.
 const CHUNK: usize = 4;
@@ -42,6 +42,19 @@ pub(crate) struct Run<'a> {
     pub(crate) rounding: Rounding,
 }
 
+impl<'a> Run<'a> {
+    /// One of its blocks.
+    pub(crate) fn block(self, at: usize) -> Self {
+        Self { weights: &self.weights[at..=at], offset: self.offset + at * LANES, ..self }
+    }
+
+    /// Factor k in a block, for those who are present and absent.
+    pub(crate) fn side(&self, k: u32, block: usize) -> (Lanes, Lanes) {
+        let at = k as usize * self.stride + self.offset + block * LANES;
+        (load(self.a, at), self.b.map_or(Lanes::ONE, |b| load(b, at)))
+    }
+}
+
 /// Errors that factors and weights bring along, in units of rounding (ε/2) relative to what they are part of.
 ///
 /// A factor is a product of a few pieces. Each piece f errs by at most `10 + per_log · max(0, -ln f)` units: a piece is
@@ -59,6 +72,14 @@ pub(crate) struct Rounding {
     pub(crate) decay: f64,
 }
 
+impl Rounding {
+    /// Of factors of kernels of so many columns, of whose pieces the active factors take one each.
+    pub(crate) fn of(pieces: usize, active: usize, width: usize) -> Self {
+        // Predictions sum squares over all columns before they take an exponential.
+        Self { per_log: 8.0 + width as f64, fixed: 12.0 * (pieces - active) as f64, decay: 0.0 }
+    }
+}
+
 /// What is summed over a run, lane by lane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Totals {
@@ -68,14 +89,13 @@ pub(crate) struct Totals {
     pub(crate) magnitude: Lanes,
 }
 
-/// Reusable memory of the engine.
-#[derive(Default)]
-pub(crate) struct Scratch {
+/// The engine with its memory.
+pub(crate) struct Engine {
+    isa: Isa,
+    measure: Measure,
     groups: Vec<Group>,
     /// Values of the active factors, in the order of `active`, summed over the run.
     pub(crate) values: Vec<Lanes>,
-    rescaled: Vec<f64>,
-    rescaled_active: Vec<u32>,
 }
 
 #[derive(Clone, Copy)]
@@ -95,48 +115,88 @@ impl Group {
     };
 }
 
-/// Sums the values of a run into `scratch.values`, block by block in order.
-pub(crate) fn run(isa: crate::simd::Isa, run: Run<'_>, scratch: &mut Scratch) -> Totals {
-    debug_assert!(run.active.len().is_multiple_of(4) && run.players <= run.active.len());
-    let count = run.active.len() / 4;
-    scratch.groups.resize(scratch.groups.len().max(count), Group::EMPTY);
-    scratch.values.clear();
-    scratch.values.resize(4 * count, Lanes::ZERO);
-    let mut totals = Totals { error: Lanes::ZERO, magnitude: Lanes::ZERO };
-    let mut at = 0;
-    while at < run.weights.len() {
-        // Stops at a block whose partial products leave the safe range.
-        at = match run.b {
-            None => blocks_of_ones(isa, &run, at, scratch, &mut totals),
-            Some(_) => blocks_of_pairs(isa, &run, at, scratch, &mut totals),
-        };
-        if at < run.weights.len() {
-            rescaled(isa, &run, at, scratch, &mut totals);
-            at += 1;
-        }
+impl Engine {
+    pub(crate) fn new(isa: Isa, measure: Measure) -> Self {
+        Self { isa, measure, groups: Vec::new(), values: Vec::new() }
     }
-    totals
+
+    /// Sums the values of a run into `self.values`, block by block in order.
+    pub(crate) fn run(&mut self, run: Run<'_>) -> Totals {
+        debug_assert!(run.active.len().is_multiple_of(4) && run.players <= run.active.len());
+        let count = run.active.len() / 4;
+        self.groups.resize(self.groups.len().max(count), Group::EMPTY);
+        self.values.clear();
+        self.values.resize(4 * count, Lanes::ZERO);
+        let mut totals = Totals { error: Lanes::ZERO, magnitude: Lanes::ZERO };
+        let mut at = 0;
+        while at < run.weights.len() {
+            // Stops at a block whose partial products leave the safe range.
+            at = blocks(self.isa, &run, at, false, self, &mut totals);
+            if at < run.weights.len() {
+                self.rescaled(&run, at, &mut totals);
+                at += 1;
+            }
+        }
+        totals
+    }
+
+    /// Block `at` with each factor pair divided by its larger magnitude, for games whose products leave the
+    /// range of doubles on the way although their values may not. Slow and rare.
+    fn rescaled(&mut self, run: &Run<'_>, at: usize, totals: &mut Totals) {
+        let players = run.players;
+        let count = run.active.len();
+        let mut sides = vec![1.0; 2 * count * LANES];
+        let (a, b) = sides.split_at_mut(count * LANES);
+        let active: Vec<u32> = (0..count as u32).collect();
+        // The product of the magnitudes as mantissa and binary exponent.
+        let (mut mantissa, mut exponent) = ([1.0_f64; LANES], [0_i64; LANES]);
+        let mut decay = [0.0_f64; LANES];
+        for (i, &k) in run.active[..players].iter().enumerate() {
+            let side = run.side(k, at);
+            for l in 0..LANES {
+                let top = side.0.0[l].abs().max(side.1.0[l].abs());
+                // A player whose factors are both 0 zeroes the whole game.
+                if top > 0.0 {
+                    (a[i * LANES + l], b[i * LANES + l]) = (side.0.0[l] / top, side.1.0[l] / top);
+                    decay[l] += (-top.ln()).max(0.0);
+                }
+                mantissa[l] *= top;
+                if mantissa[l] != 0.0 {
+                    let (fraction, power) = split(mantissa[l]);
+                    (mantissa[l], exponent[l]) = (fraction, exponent[l] + power);
+                }
+            }
+        }
+        let rounding =
+            Rounding { decay: run.rounding.decay + decay.iter().fold(0.0, |m, &d| d.max(m)), ..run.rounding };
+        let mut scale = Lanes::ZERO;
+        for l in 0..LANES {
+            scale.0[l] = times_power_of_two(run.weights[at].0[l] * mantissa[l], exponent[l]);
+        }
+        let weights = &[scale];
+        let inner =
+            Run { a, b: Some(b), stride: LANES, offset: 0, active: &active, players, weights, rounding };
+        // All larger sides are ±1 now. Only the spread can still leave the range (a mass in the thousands).
+        blocks(self.isa, &inner, 0, true, self, totals);
+    }
 }
 
 dispatch! {
-    fn blocks_of_ones(run: &Run<'_>, from: usize, scratch: &mut Scratch, totals: &mut Totals) -> usize = ones_body::<V>
-}
-dispatch! {
-    fn blocks_of_pairs(run: &Run<'_>, from: usize, scratch: &mut Scratch, totals: &mut Totals) -> usize = pairs_body::<V>
-}
-
-#[inline(always)]
-fn ones_body<V: Simd>(run: &Run<'_>, from: usize, scratch: &mut Scratch, totals: &mut Totals) -> usize {
-    blocks::<V, true>(run, from, scratch, totals)
+    /// Works through the blocks from `from` on; returns the first that it could not do, or the number of blocks. With `wide` it does
+    /// them all, by the exact rule where the spread is too large.
+    fn blocks(run: &Run<'_>, from: usize, wide: bool, engine: &mut Engine, totals: &mut Totals) -> usize = body::<V>
 }
 
 #[inline(always)]
-fn pairs_body<V: Simd>(run: &Run<'_>, from: usize, scratch: &mut Scratch, totals: &mut Totals) -> usize {
-    blocks::<V, false>(run, from, scratch, totals)
+fn body<V: Simd>(run: &Run<'_>, from: usize, wide: bool, engine: &mut Engine, totals: &mut Totals) -> usize {
+    match run.b {
+        None => sides::<V, true>(run, from, wide, engine, totals),
+        Some(_) => sides::<V, false>(run, from, wide, engine, totals),
+    }
 }
 
 #[inline(always)]
-pub(super) fn load(values: &[f64], at: usize) -> Lanes {
+fn load(values: &[f64], at: usize) -> Lanes {
     let mut out = Lanes::ZERO;
     out.0.copy_from_slice(&values[at..at + LANES]);
     out
@@ -169,18 +229,20 @@ fn pair<V: Simd, const ONES: bool>(a: [Lanes; 2], b: [Lanes; 2]) -> [Lanes; 3] {
     [b[0].mul::<V>(b[1]), a[0].fma::<V>(b[1], b[0].mul::<V>(a[1])), a[0].mul::<V>(a[1])]
 }
 
-/// Works through the blocks from `from` on; returns the first that it could not do, or the number of blocks.
+/// See [`blocks`]; with `ONES` every b is 1.
 #[inline(always)]
-fn blocks<V: Simd, const ONES: bool>(
+fn sides<V: Simd, const ONES: bool>(
     run: &Run<'_>,
     from: usize,
-    scratch: &mut Scratch,
+    wide: bool,
+    engine: &mut Engine,
     totals: &mut Totals,
 ) -> usize {
     let (members, _) = run.active.as_chunks::<4>();
-    let groups = &mut scratch.groups[..members.len()];
-    let (sums, _) = scratch.values.as_chunks_mut::<4>();
-    let exact = exact_nodes(run.players);
+    let groups = &mut engine.groups[..members.len()];
+    let (sums, _) = engine.values.as_chunks_mut::<4>();
+    let measure = engine.measure;
+    let exact = measure.exact(run.players);
     for at in from..run.weights.len() {
         let offset = run.offset + at * LANES;
         let weight = run.weights[at];
@@ -215,12 +277,12 @@ fn blocks<V: Simd, const ONES: bool>(
         for l in 0..LANES {
             safe &= (small.0[l] >= LOWEST) & (highest.0[l] <= HIGHEST);
         }
-        if !safe {
+        if !safe && !wide {
             return at;
         }
 
-        let choice = choose(V::div(spread, magnitude).largest(), exact);
-        let mut rest = rule(choice.nodes);
+        let choice = if safe { measure.choose(V::div(spread, magnitude).largest(), exact) } else { exact };
+        let mut rest = measure.rule(choice.nodes);
         while !rest.is_empty() {
             let (now, later) = rest.split_at(match rest.len() {
                 5 => 3,
@@ -268,7 +330,7 @@ fn blocks<V: Simd, const ONES: bool>(
 /// node. A factor errs by `10 + per_log · max(0, -ln |f|)` units; relative to the larger side t of its pair that is at most
 /// `10 + per_log (max(0, -ln t) + 1/e)`. `decay` bounds `Σ max(0, -ln t)` over the active factors.
 #[inline(always)]
-pub(super) fn relative_error(players: usize, choice: &Choice, outside: &Rounding, decay: f64) -> f64 {
+fn relative_error(players: usize, choice: &Choice, outside: &Rounding, decay: f64) -> f64 {
     let unit = f64::EPSILON / 2.0;
     let factors = players as f64 * (16.0 + 0.368 * outside.per_log) + outside.fixed;
     let logs = outside.per_log * (decay + outside.decay);
@@ -316,94 +378,6 @@ fn sweep<V: Simd, const K: usize>(groups: &mut [Group], nodes: &[Node], weight: 
             suffix[k] = suffix[k].mul::<V>(group.value[k]);
         }
         group.moments = moments;
-    }
-}
-
-/// Block `at` with each factor pair divided by its larger magnitude, for games whose products leave the
-/// range of doubles on the way although their values may not. Slow and rare.
-fn rescaled(isa: crate::simd::Isa, run: &Run<'_>, at: usize, scratch: &mut Scratch, totals: &mut Totals) {
-    let players = run.players;
-    let count = run.active.len();
-    let mut pairs = std::mem::take(&mut scratch.rescaled);
-    let mut active = std::mem::take(&mut scratch.rescaled_active);
-    pairs.clear();
-    pairs.resize(2 * count * LANES, 1.0);
-    active.clear();
-    active.extend(0..count as u32);
-    // The product of the magnitudes as mantissa and binary exponent.
-    let (mut mantissa, mut exponent) = ([1.0_f64; LANES], [0_i64; LANES]);
-    let mut decay = [0.0_f64; LANES];
-    for (i, &k) in run.active[..players].iter().enumerate() {
-        for l in 0..LANES {
-            let from = k as usize * run.stride + run.offset + at * LANES + l;
-            let (a, b) = (run.a[from], run.b.map_or(1.0, |b| b[from]));
-            let top = a.abs().max(b.abs());
-            // A player whose factors are both 0 zeroes the whole game.
-            let (a, b) = if top > 0.0 { (a / top, b / top) } else { (1.0, 1.0) };
-            pairs[i * LANES + l] = a;
-            pairs[(count + i) * LANES + l] = b;
-            mantissa[l] *= top;
-            if top > 0.0 {
-                decay[l] += (-top.ln()).max(0.0);
-            }
-            if mantissa[l] != 0.0 {
-                let (fraction, power) = split(mantissa[l]);
-                (mantissa[l], exponent[l]) = (fraction, exponent[l] + power);
-            }
-        }
-    }
-    let rounding =
-        Rounding { decay: run.rounding.decay + decay.iter().fold(0.0, |m, &d| d.max(m)), ..run.rounding };
-    let mut scale = Lanes::ZERO;
-    for l in 0..LANES {
-        scale.0[l] = times_power_of_two(run.weights[at].0[l] * mantissa[l], exponent[l]);
-    }
-    let (a, b) = pairs.split_at(count * LANES);
-    let weights = [scale];
-    let inner = Run {
-        a,
-        b: Some(b),
-        stride: LANES,
-        offset: 0,
-        active: &active,
-        players,
-        weights: &weights,
-        rounding,
-    };
-    // All larger sides are ±1 now, so only the spread can leave the range.
-    if blocks_of_pairs(isa, &inner, 0, scratch, totals) == 0 {
-        wide(&inner, scratch, totals);
-    }
-    scratch.rescaled = pairs;
-    scratch.rescaled_active = active;
-}
-
-/// A block whose spread overflows even after rescaling (a mass in the thousands): plain prefix and suffix
-/// products with the exact rule.
-fn wide(run: &Run<'_>, scratch: &mut Scratch, totals: &mut Totals) {
-    let (players, weight) = (run.players, run.weights[0]);
-    let choice = Choice { nodes: exact_nodes(players), quadrature: 0.0, mass: 2.0 * players.max(1) as f64 };
-    let mut prefix = vec![Lanes::ONE; players + 1];
-    let at = |i: usize| run.active[i] as usize * run.stride + run.offset;
-    let side = |i: usize| (load(run.a, at(i)), run.b.map_or(Lanes::ONE, |b| load(b, at(i))));
-    for node in rule(choice.nodes) {
-        let mix = |(a, b): (Lanes, Lanes)| a.map2(b, |a, b| node.t * a + (1.0 - node.t) * b);
-        for i in 0..players {
-            prefix[i + 1] = prefix[i].mul::<Plain>(mix(side(i)));
-        }
-        let mut suffix = weight.mul::<Plain>(Lanes::splat(node.weight));
-        for i in (0..players).rev() {
-            let (a, b) = side(i);
-            scratch.values[i] = scratch.values[i]
-                .add::<Plain>(prefix[i].mul::<Plain>(suffix).mul::<Plain>(a.sub::<Plain>(b)));
-            suffix = suffix.mul::<Plain>(mix((a, b)));
-        }
-    }
-    let bound = relative_error(players, &choice, &run.rounding, 0.0);
-    for l in 0..LANES {
-        let size = weight.0[l].abs();
-        totals.magnitude.0[l] += size;
-        totals.error.0[l] += size * bound;
     }
 }
 

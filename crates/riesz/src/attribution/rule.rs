@@ -1,6 +1,6 @@
-//! Gauss–Legendre rules on [0, 1], and how many nodes a block of product games needs.
+//! Measures on [0, 1] with their quadrature rules, and how many nodes a block of product games needs.
 //!
-//! For a product `F(t) = Π_l ((1-t) b_l + t a_l)` write `M = Π_l max(|a_l|, |b_l|)` and
+//! For Lebesgue's measure these are Gauss–Legendre rules. For a product `F(t) = Π_l ((1-t) b_l + t a_l)` write `M = Π_l max(|a_l|, |b_l|)` and
 //! `P(τ) = Π_l (max(|a_l|, |b_l|) + τ |a_l - b_l|)`. On the Bernstein ellipse of parameter ρ > 1 over
 //! [0, 1], with `τ = (ρ + 1/ρ - 2)/4`, `|F| ≤ P(τ)`; so m nodes err by at most
 //! `κ_m ρ^{-2m} / (1 - ρ^{-2}) P(τ)` with `κ_m = 2 (1 + 1/(4m² - 1))` (Trefethen, *Approximation Theory
@@ -17,16 +17,55 @@ use std::sync::OnceLock;
 pub(crate) const TAU: f64 = 0.0625;
 
 /// Quadrature errors are kept below this, relative to `M`.
-pub(crate) const TOLERANCE: f64 = 1e-16;
+const TOLERANCE: f64 = 1e-16;
 
 /// Rules with up to this many nodes are tabulated with their limits; beyond, only exact rules are used.
 const TABULATED: usize = 512;
 
+/// A player's value is what it adds, on average, to the others, each of whom is there with chance t; t has this measure on [0, 1].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Measure {
+    /// Every t alike: Shapley values (Owen 1972).
+    #[default]
+    Lebesgue,
+    /// t = 1: what is lost without the player.
+    One,
+}
+
+impl Measure {
+    /// The rule with `m ≥ 1` nodes.
+    pub(crate) fn rule(self, m: usize) -> &'static [Node] {
+        const ONE: [Node; 1] = [Node::new(1.0, 1.0)];
+        match self {
+            Self::Lebesgue => rule(m),
+            Self::One => &ONE,
+        }
+    }
+
+    /// The rule that is exact for `players` factors with one left out.
+    pub(crate) fn exact(self, players: usize) -> Choice {
+        let half = players.div_ceil(2).max(1);
+        let nodes = if self == Self::One { 1 } else { half };
+        Choice { nodes, quadrature: 0.0, mass: 4.0 * half as f64 }
+    }
+
+    /// The smallest rule that serves blocks whose `P(τ₀)/M` is at most `ratio`, where `exact` is exact.
+    #[inline(always)]
+    pub(crate) fn choose(self, ratio: f64, exact: Choice) -> Choice {
+        let limits = limits();
+        // Most games need few nodes: search from below.
+        for (nodes, &(limit, mass)) in limits.iter().enumerate().take(exact.nodes).skip(1) {
+            if ratio <= limit {
+                return Choice { nodes, quadrature: TOLERANCE, mass };
+            }
+        }
+        exact
+    }
+}
+
 /// One node of a rule, with the powers that the engine multiplies by.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node {
-    /// The node.
-    pub(crate) t: f64,
     /// The weight.
     pub(crate) weight: f64,
     /// `t^i (1-t)^{4-i}`.
@@ -36,11 +75,10 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    fn new(t: f64, weight: f64) -> Self {
+    const fn new(t: f64, weight: f64) -> Self {
         let s = 1.0 - t;
         let (t2, s2) = (t * t, s * s);
         Self {
-            t,
             weight,
             quartic: [s2 * s2, t * s2 * s, t2 * s2, t2 * t * s, t2 * t2],
             cubic: [s2 * s, t * s2, t2 * s, t2 * t],
@@ -49,7 +87,7 @@ impl Node {
 }
 
 /// The rule with `m ≥ 1` nodes, exact for polynomials of degree `2m - 1`. Cost O(m²) once.
-pub(crate) fn gauss_legendre(m: usize) -> Vec<Node> {
+fn gauss_legendre(m: usize) -> Vec<Node> {
     let mut nodes = Vec::with_capacity(m);
     for k in 0..m {
         // Newton's method on the Legendre polynomial from Tricomi's estimate; symmetric nodes are mirrored.
@@ -79,8 +117,8 @@ pub(crate) fn gauss_legendre(m: usize) -> Vec<Node> {
     nodes
 }
 
-/// The rules with 1, 2, … nodes, made when first used.
-pub(crate) fn rule(m: usize) -> &'static [Node] {
+/// The Gauss–Legendre rule with `m` nodes, kept for good.
+fn rule(m: usize) -> &'static [Node] {
     static RULES: [OnceLock<Vec<Node>>; TABULATED + 1] = [const { OnceLock::new() }; TABULATED + 1];
     static LONG: OnceLock<std::sync::Mutex<std::collections::BTreeMap<usize, &'static [Node]>>> =
         OnceLock::new();
@@ -128,25 +166,6 @@ fn limits() -> &'static [(f64, f64)] {
     })
 }
 
-/// Nodes that are exact for `players` factors with one left out.
-pub(crate) fn exact_nodes(players: usize) -> usize {
-    players.div_ceil(2).max(1)
-}
-
-/// The smallest rule that serves blocks whose `P(τ₀)/M` is at most `ratio`, where `exact` nodes are exact.
-#[inline(always)]
-pub(crate) fn choose(ratio: f64, exact: usize) -> Choice {
-    let limits = limits();
-    let tabulated = exact.min(limits.len());
-    // Most games need few nodes: search from below.
-    for (m, limit) in limits.iter().enumerate().take(tabulated).skip(1) {
-        if ratio <= limit.0 {
-            return Choice { nodes: m, quadrature: TOLERANCE, mass: limit.1 };
-        }
-    }
-    Choice { nodes: exact, quadrature: 0.0, mass: 4.0 * exact as f64 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,8 +196,11 @@ mod tests {
                     continue;
                 }
                 let a: f64 = 1.0 - mass / d as f64;
-                let m = choose((1.0 + TAU * (1.0 - a)).powi(d), exact_nodes(d as usize)).nodes;
-                let value: f64 = rule(m).iter().map(|n| n.weight * (1.0 - n.t + n.t * a).powi(d - 1)).sum();
+                let ratio = (1.0 + TAU * (1.0 - a)).powi(d);
+                let m = Measure::Lebesgue.choose(ratio, Measure::Lebesgue.exact(d as usize)).nodes;
+                // A node itself is not kept.
+                let nodes = rule(m).iter().map(|n| (n.weight, n.cubic[3].cbrt()));
+                let value: f64 = nodes.map(|(w, t)| w * (1.0 - t + t * a).powi(d - 1)).sum();
                 let truth = (0..d).map(|k| a.powi(k)).sum::<f64>() / f64::from(d);
                 assert!(
                     (value - truth).abs() < 2e-15 + 4.0 * f64::from(d) * f64::EPSILON * truth,
@@ -190,8 +212,9 @@ mod tests {
 
     #[test]
     fn mass_decides_and_the_exact_rule_caps() {
-        assert_eq!(choose(1e300, 5).nodes, 5);
-        let at = |mass: f64| choose((TAU * mass).exp(), 50_000).nodes;
+        let choose = |ratio, players| Measure::Lebesgue.choose(ratio, Measure::Lebesgue.exact(players)).nodes;
+        assert_eq!(choose(1e300, 10), 5);
+        let at = |mass: f64| choose((TAU * mass).exp(), 100_000);
         assert!(
             at(1.0) <= 8 && at(14.0) <= 16 && at(77.0) <= 31 && at(210.0) <= 50,
             "{} {} {} {}",

@@ -30,7 +30,7 @@ mod two_samples;
 mod witness;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 
@@ -38,16 +38,18 @@ pub use conditional::residuals;
 pub use two_samples::Estimator;
 pub use witness::{Witness, witness};
 
-use crate::attribution::interaction::place;
+use crate::attribution::product::place;
+use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::explanation::{Exactness, Explanation, Fact, Index, Provenance};
 use crate::kernel::{
     Categorical, Factor, Kernel, Lengthscale, Profile, Stationary, Term, Units, lengthscales,
 };
 use crate::linalg::Matrix;
+use crate::stop::{Progress, Watch};
 use crate::table::{Column, ColumnKind, Groups, Table};
 use dependence::{Centred, Wild};
-use pairs::{Ask, Draws, Mask, PARTS, Pairs, Sums, Weights};
+use pairs::{Draws, Mask, PARTS, Pairs, Sums, Weights};
 use two_samples::{Labels, arrangement};
 
 /// What is said of features.
@@ -80,21 +82,6 @@ pub struct Settings {
     pub stop: Arc<AtomicBool>,
     /// Read by another thread to see how far the work is.
     pub progress: Arc<Progress>,
-}
-
-/// How far work is, for another thread to see.
-#[derive(Debug, Default)]
-pub struct Progress {
-    done: AtomicUsize,
-    total: AtomicUsize,
-}
-
-impl Progress {
-    /// The share that is done, from 0 to 1.
-    pub fn share(&self) -> f64 {
-        let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
-        done as f64 / total.max(1) as f64
-    }
 }
 
 impl Default for Settings {
@@ -357,18 +344,19 @@ impl Settings {
         let Question { sample, mask, weights, draws, game, statistic: name, absent, mut facts, .. } =
             question;
         let groups = self.players(sample);
-        let ask = if self.attribute == Attribute::Nothing { Ask::Nothing } else { Ask::Values(&groups) };
+        let asked = (self.attribute != Attribute::Nothing).then_some(&groups);
         let all = question
             .kernels
             .iter()
-            .map(|kernel| Pairs::new(sample, kernel, ask, mask))
+            .map(|kernel| Pairs::new(sample, kernel, asked, Measure::default(), mask))
             .collect::<Result<Vec<_>>>()?;
-        self.progress.done.store(0, Ordering::Relaxed);
-        self.progress.total.store(all.len() * PARTS, Ordering::Relaxed);
+        let interactions = self.interactions && self.attribute != Attribute::Nothing;
+        self.progress.start((all.len() + usize::from(interactions)) * PARTS);
+        let watch = Watch { stop: &self.stop, progress: &self.progress };
         let sum = |pairs: &Pairs<'_>| {
             // Draws of the statistic alone where nothing more is asked of them.
             let drawn = if self.attribute == Attribute::Significance { pairs.channels() } else { 1 };
-            pairs.sum(weights, draws, drawn, &self.stop, &self.progress.done)
+            pairs.sum(weights, draws, drawn, watch)
         };
         let sums = all.iter().map(sum).collect::<Result<Vec<_>>>()?;
         let scores: Vec<Vec<f64>> =
@@ -377,9 +365,7 @@ impl Settings {
         let chosen =
             (0..sums.len()).rev().max_by(|&a, &b| scores[a][0].total_cmp(&scores[b][0])).unwrap_or(0);
         let tested = self.permutations > 0;
-        let interactions = (self.interactions && self.attribute != Attribute::Nothing)
-            .then(|| all[chosen].interactions(weights, &self.stop))
-            .transpose()?;
+        let interactions = interactions.then(|| all[chosen].interactions(weights, watch)).transpose()?;
         let by_kernel: Vec<OfKernel> = question
             .kernels
             .iter()

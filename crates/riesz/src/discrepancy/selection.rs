@@ -1,17 +1,19 @@
 //! Features ranked by what a target depends on: by their exact Shapley values of HSIC, and by two well-known methods for comparison.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
 use super::dependence::Centred;
-use super::pairs::{Ask, Pairs, Points};
+use super::pairs::{Pairs, Points};
 use super::{Attribute, IndependenceTest, Settings, default_kernel, same_rows, varies};
+use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::linalg::{dot, sequential};
 use crate::simd::Isa;
+use crate::stop::{Progress, Watch};
 use crate::table::{Groups, Table};
 
 /// How features are ranked.
@@ -136,10 +138,10 @@ fn backward(x: &Table, target: &Centred<'_>, stop: &AtomicBool) -> Result<Rankin
         let columns: Vec<_> = left.iter().map(|&j| x.columns()[j].clone()).collect();
         let own = x.conform(&columns)?;
         let (kernel, groups) = (default_kernel(&own)?, Groups::singletons(&columns));
-        let pairs = Pairs::new(&own, &kernel, Ask::Without(&groups), target.mask())?;
-        let sums = pairs.sum(target, None, 1, stop, &AtomicUsize::new(0))?;
-        // The larger what is left, the less is lost.
-        let mut order = descending(&sums.observed[1..]);
+        let pairs = Pairs::new(&own, &kernel, Some(&groups), Measure::One, target.mask())?;
+        let sums = pairs.sum(target, None, 1, Watch { stop, progress: &Progress::default() })?;
+        // Those first without which the least is lost.
+        let mut order = descending(&sums.observed[1..].iter().map(|lost| -lost).collect::<Vec<_>>());
         order.truncate((left.len() / 10).max(1));
         step += 1.0;
         for &at in &order {

@@ -1,12 +1,14 @@
 //! Every draw of a null distribution against the same statistic computed from its weights, one pair after the other.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicBool;
 
 use super::dependence::{Centred, Wild};
-use super::pairs::{Ask, Draws, Mask, Pairs};
+use super::pairs::{Draws, Mask, Pairs};
 use super::two_samples::{Estimator, Labels, arrangement};
+use crate::attribution::rule::Measure;
 use crate::kernel::Kernel;
 use crate::random::Random;
+use crate::stop::{Progress, Watch};
 use crate::table::{Groups, Table};
 
 const D: usize = 3;
@@ -53,8 +55,9 @@ fn sums(
     draws: &dyn Draws,
 ) -> super::pairs::Sums {
     let groups = Groups::singletons(table.columns());
-    let pairs = Pairs::new(table, kernel, Ask::Values(&groups), mask).unwrap();
-    pairs.sum(weights, Some(draws), D + 1, &AtomicBool::new(false), &AtomicUsize::new(0)).unwrap()
+    let pairs = Pairs::new(table, kernel, Some(&groups), Measure::default(), mask).unwrap();
+    let watch = Watch { stop: &AtomicBool::new(false), progress: &Progress::default() };
+    pairs.sum(weights, Some(draws), D + 1, watch).unwrap()
 }
 
 #[test]

@@ -1,25 +1,35 @@
-//! Product games, through the quadrature engine.
+//! The product games of a model.
 //!
 //! Support points are cut into panels that fit the cache. For each panel the absent side is made once and
 //! shared by the rows of a batch; for each row the present side is made once and shared by all reference
-//! rows; the engine then takes eight support points at a time. Every row is summed in the same order
-//! whatever the batch and the number of threads, so results are bit for bit the same.
+//! rows. Every row is summed in the same order whatever the batch and the number of threads, so results are
+//! bit for bit the same.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
 use super::panel::{Panel, Side, decay, multiply, panels};
-use crate::attribution::quadrature::{self as engine, Rounding, Run, Scratch};
+use crate::attribution::product::{Functionals, ProductGame, Reader, Terms, Values, read};
+use crate::attribution::quadrature::{Rounding, Run};
+use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::{Exactness, Explanation, Fact, Index, Provenance};
 use crate::game::{Absent, Game};
 use crate::kernel::products::PlayerProduct;
 use crate::linalg::Matrix;
-use crate::simd::{Isa, LANES, Lanes, Plain};
+use crate::simd::{Isa, LANES, Lanes};
+use crate::stop::{Progress, Watch, check};
 use crate::table::{Groups, Table};
 
 /// Rows explained together by one thread.
 const BATCH: usize = 16;
+
+/// Doubles of functionals that one thread has at a time, and parts of them that are done before they are put where they belong.
+const FUNCTIONALS: usize = 1 << 20;
+const TOGETHER: usize = 64;
 
 /// Doubles that one panel's present side may hold: a share of the second-level cache.
 const PANEL: usize = 16384;
@@ -42,30 +52,27 @@ pub(super) struct ByProducts<'m> {
     occupied: Vec<Vec<Option<Vec<u32>>>>,
     pub(super) base: Vec<f64>,
     pub(super) isa: Isa,
+    measure: Measure,
+    stop: Arc<AtomicBool>,
+    pub(super) progress: Arc<Progress>,
 }
 
-/// What is summed up for a row.
-#[derive(Clone)]
-struct Sums {
-    /// outputs × players
-    values: Vec<f64>,
-    error: Vec<f64>,
-    magnitude: Vec<f64>,
-    /// A player, and what each support point contributes to its value before it is multiplied with its coefficient: panel by panel,
-    /// padding included.
-    functional: Option<(usize, Vec<f64>)>,
+/// Some rows under the game of a model, a batch a part. They are the rows of its tiles, and the panels' rows one after the other, with
+/// their padding, are the points.
+struct Rows<'e> {
+    explainer: &'e ByProducts<'e>,
+    data: &'e Table,
+    batch: usize,
 }
 
 /// Per-thread memory.
 #[derive(Default)]
 struct Workspace {
-    scratch: Scratch,
     present: Vec<f64>,
     absent: Vec<f64>,
     active: Vec<u32>,
     candidates: Vec<u32>,
     weights: Vec<Lanes>,
-    lanes: Vec<Lanes>,
 }
 
 /// A panel, a product, and some variants of the absent side with their factors.
@@ -84,7 +91,12 @@ struct Portion<'a> {
 
 impl<'m> ByProducts<'m> {
     /// Prepares to explain `model` under `game` for players that cover its columns.
-    pub(super) fn new(model: &'m Expansion, game: Game, groups: Groups) -> Result<Self> {
+    pub(super) fn new(
+        model: &'m Expansion,
+        game: Game,
+        groups: Groups,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self> {
         let products = model.kernel.products(model.columns(), &groups)?;
         let absent = game.absent_side(model.columns())?;
         let widest = products.iter().map(|p| p.players.len()).max().unwrap_or(0).max(model.points.width());
@@ -100,24 +112,28 @@ impl<'m> ByProducts<'m> {
             occupied: Vec::new(),
             base: Vec::new(),
             isa: Isa::detect(),
+            measure: Measure::default(),
+            stop,
+            progress: Arc::default(),
         };
         if explainer.absent.weights().len() == 1 && !matches!(explainer.absent, Absent::Ones) {
             let sides = |p| explainer.panels.iter().map(|panel| explainer.side(p, panel)).collect();
-            explainer.kept = explainer.products.iter().map(sides).collect();
+            explainer.kept = explainer.products.iter().map(sides).collect::<Result<_>>()?;
         }
         if matches!(explainer.absent, Absent::Ones) {
             let lists = |p| explainer.panels.iter().map(|panel| explainer.occupied(p, panel)).collect();
             explainer.occupied = explainer.products.iter().map(lists).collect();
         }
-        explainer.base = explainer.base_values();
+        explainer.base = explainer.base_values()?;
         Ok(explainer)
     }
 
-    fn side(&self, product: &PlayerProduct<'_>, panel: &Panel) -> Side {
+    fn side(&self, product: &PlayerProduct<'_>, panel: &Panel) -> Result<Side> {
+        check(&self.stop)?;
         let size = product.players.len() * panel.len;
         let mut out = vec![1.0; size + panel.len];
         self.absent.fill(self.isa, product, panel.columns(), 0, &mut out[..size]);
-        Side::new(out, panel.len, matches!(self.absent, Absent::Rows(_)))
+        Ok(Side::new(out, panel.len, matches!(self.absent, Absent::Rows(_))))
     }
 
     fn occupied(&self, product: &PlayerProduct<'_>, panel: &Panel) -> Option<Vec<u32>> {
@@ -133,7 +149,7 @@ impl<'m> ByProducts<'m> {
     }
 
     /// `intercept + Σ_p w_p Π_j b_pj`, without the engine.
-    fn base_values(&self) -> Vec<f64> {
+    fn base_values(&self) -> Result<Vec<f64>> {
         let m = self.model.outputs();
         let per_panel: Vec<Vec<f64>> = (0..self.panels.len())
             .into_par_iter()
@@ -144,6 +160,7 @@ impl<'m> ByProducts<'m> {
                     let mut factors = vec![1.0; product.players.len() * panel.len];
                     let mut mean = vec![0.0; panel.len];
                     for (variant, weight) in self.absent.weights().iter().enumerate() {
+                        check(&self.stop)?;
                         match self.kept.get(t) {
                             Some(kept) => factors
                                 .copy_from_slice(&kept[at].factors[..product.players.len() * panel.len]),
@@ -162,50 +179,43 @@ impl<'m> ByProducts<'m> {
                             mean.iter().zip(coef.iter().flat_map(|c| &c.0)).map(|(m, c)| m * c).sum::<f64>();
                     }
                 }
-                sums
+                Ok(sums)
             })
-            .collect();
+            .collect::<Result<_>>()?;
         let mut base = self.model.intercept.clone();
         for sums in &per_panel {
             base.iter_mut().zip(sums).for_each(|(b, s)| *b += s);
         }
-        base
+        Ok(base)
     }
 
     /// Shapley values of every row of `rows`.
     pub(super) fn explain(&self, rows: &Table) -> Result<Explanation> {
         let data = rows.conform(self.model.columns())?;
-        let predictions = self.model.predict(&data)?;
+        let predictions = self.model.predict_until(&data, &self.stop)?;
         let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
         // Small enough that every thread has work, and no smaller than that.
         let batch = n.div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
-        let starts: Vec<usize> = (0..n).step_by(batch).collect();
-        let sums: Vec<Vec<Sums>> = starts
-            .par_iter()
-            .map_init(Workspace::default, |workspace, &start| {
-                let batch: Vec<Vec<f64>> = (start..(start + batch).min(n)).map(|i| data.row(i)).collect();
-                self.batch(&batch, None, workspace)
-            })
-            .collect();
+        let game = Rows { explainer: self, data: &data, batch };
+        self.progress.start(game.parts());
+        let parts = read(&game, self.how(), self.watch(), || Values::new(p, m))?;
         let mut values = Vec::with_capacity(n * m * p);
         let mut bound = Vec::with_capacity(n * m);
         let blocks: usize = self.panels.iter().map(|panel| panel.len / LANES).sum();
         let terms = (blocks * self.absent.weights().len() * self.products.len()) as f64;
         // Rounding of the sums over blocks, of the base value and of the prediction.
         let summing = f64::EPSILON / 2.0 * (2.0 * terms + 16.0 * p as f64 + 64.0);
-        for (i, sums) in sums.iter().flatten().enumerate() {
-            for o in 0..m {
-                let row = &sums.values[o * p..(o + 1) * p];
-                if row.iter().any(|v| !v.is_finite()) {
-                    return Err(Error::Overflow {
-                        what: format!("a value of row {}", i + 1),
-                        remedy: "its numbers are too far from the data the model was fitted on",
-                    });
-                }
-                let size = sums.magnitude[o] + self.model.intercept[o].abs();
-                bound.push(sums.error[o] + summing * size);
-                values.extend_from_slice(row);
+        for part in parts {
+            for (g, (error, magnitude)) in part.error.iter().zip(&part.magnitude).enumerate() {
+                bound.push(error + summing * (magnitude + self.model.intercept[g % m].abs()));
             }
+            values.extend(part.values);
+        }
+        if let Some(at) = values.iter().position(|v| !v.is_finite()) {
+            return Err(Error::Overflow {
+                what: format!("a value of row {}", at / (m * p) + 1),
+                remedy: "its numbers are too far from the data the model was fitted on",
+            });
         }
         Ok(Explanation {
             index: Index::Shapley,
@@ -227,80 +237,42 @@ impl<'m> ByProducts<'m> {
         })
     }
 
-    /// `out[i][r]`: what a coefficient 1 of support point i would add to the value of `player` in row r.
-    pub(super) fn functionals(&self, rows: &Table, player: usize) -> Result<Matrix> {
+    /// For each of `players`, `out[i][r]`: what a coefficient 1 of support point i would add to its value in row r.
+    pub(super) fn functionals(&self, rows: &Table, players: &[usize]) -> Result<Vec<Matrix>> {
         let data = rows.conform(self.model.columns())?;
         let (n, count) = (self.model.points.rows(), data.rows());
-        let mut out = Matrix::zeros(n, count);
-        let starts: Vec<usize> = (0..count).step_by(BATCH).collect();
-        let sums: Vec<Vec<Sums>> = starts
-            .par_iter()
-            .map_init(Workspace::default, |workspace, &start| {
-                let batch: Vec<Vec<f64>> = (start..(start + BATCH).min(count)).map(|i| data.row(i)).collect();
-                self.batch(&batch, Some(player), workspace)
-            })
-            .collect();
-        for (r, sums) in sums.iter().flatten().enumerate() {
-            let (mut i, mut padded) = (0, 0);
-            let all = sums.functional.as_ref().map_or(&[][..], |(_, all)| all);
-            for panel in &self.panels {
-                for &value in &all[padded..padded + panel.own] {
-                    out[(i, r)] = value;
-                    i += 1;
+        let mut out = vec![Matrix::zeros(n, count); players.len()];
+        if players.is_empty() {
+            return Ok(out);
+        }
+        let mut slots = vec![None; self.groups.players().len()];
+        players.iter().enumerate().for_each(|(slot, &player)| slots[player] = Some(slot));
+        let padded: usize = self.panels.iter().map(|panel| panel.len).sum();
+        let batch = (FUNCTIONALS / (padded * players.len())).clamp(1, BATCH);
+        self.progress.start(count.div_ceil(batch));
+        for start in (0..count).step_by(batch * TOGETHER) {
+            let chunk: Vec<usize> = (start..(start + batch * TOGETHER).min(count)).collect();
+            let game = Rows { explainer: self, data: &data.select_rows(&chunk), batch };
+            let new = || Functionals::new(slots.clone());
+            let parts = read(&game, self.how(), self.watch(), new)?;
+            for (part, rows) in parts.iter().zip(chunk.chunks(batch)) {
+                for (at, all) in part.values.chunks_exact(padded).enumerate() {
+                    let (slot, r) = (at / rows.len(), rows[at % rows.len()]);
+                    let mut own =
+                        self.panels.iter().flat_map(|panel| &all[panel.from..panel.from + panel.own]);
+                    (0..n).zip(&mut own).for_each(|(i, value)| out[slot][(i, r)] = *value);
                 }
-                padded += panel.len;
             }
         }
         Ok(out)
     }
 
-    /// The sums of a few rows, panel by panel, and the functional of `player`.
-    fn batch(&self, rows: &[Vec<f64>], player: Option<usize>, w: &mut Workspace) -> Vec<Sums> {
-        let (m, p) = (self.model.outputs(), self.groups.players().len());
-        let padded: usize = self.panels.iter().map(|panel| panel.len).sum();
-        let functional = player.map(|player| (player, vec![0.0; padded]));
-        let zero =
-            Sums { values: vec![0.0; m * p], error: vec![0.0; m], magnitude: vec![0.0; m], functional };
-        let mut sums = vec![zero; rows.len()];
-        let differing = self.differing(rows);
-        for (at, panel) in self.panels.iter().enumerate() {
-            for (t, product) in self.products.iter().enumerate() {
-                let size = (product.players.len() + 1) * panel.len;
-                let kept = self.kept.get(t).map(|kept| &kept[at]);
-                let absent = kept.map(|side| side.factors.as_slice());
-                let occupied = self.occupied.get(t).and_then(|lists| lists[at].as_deref());
-                let part = Portion {
-                    panel,
-                    product,
-                    variants: 0..1,
-                    absent,
-                    side: kept,
-                    differing: differing.get(t).map(Vec::as_slice),
-                    occupied,
-                };
-                match &self.absent {
-                    Absent::Rows(_) if kept.is_none() => {
-                        let variants = self.absent.weights().len();
-                        let portion = (ABSENT / size).max(1);
-                        let mut absent = std::mem::take(&mut w.absent);
-                        for from in (0..variants).step_by(portion) {
-                            let range = from..(from + portion).min(variants);
-                            absent.clear();
-                            absent.resize(size * range.len(), 1.0);
-                            for (slot, variant) in range.clone().enumerate() {
-                                let out = &mut absent[slot * size..(slot + 1) * size - panel.len];
-                                self.absent.fill(self.isa, product, panel.columns(), variant, out);
-                            }
-                            let part = Portion { variants: range, absent: Some(&absent), ..part };
-                            self.portion(rows, &part, w, &mut sums);
-                        }
-                        w.absent = absent;
-                    }
-                    _ => self.portion(rows, &part, w, &mut sums),
-                }
-            }
-        }
-        sums
+    fn how(&self) -> (Isa, Measure) {
+        (self.isa, self.measure)
+    }
+
+    fn watch(&self) -> Watch<'_> {
+        Watch { stop: &self.stop, progress: &self.progress }
     }
 
     /// For each product and row, the factors whose columns differ from the one reference row, or from zeros where all
@@ -320,23 +292,25 @@ impl<'m> ByProducts<'m> {
         self.products.iter().map(|p| rows.iter().map(|x| of_row(p, x)).collect()).collect()
     }
 
-    /// Adds to `sums` what one panel, one product and some variants of the absent side contribute.
-    fn portion(&self, rows: &[Vec<f64>], part: &Portion<'_>, w: &mut Workspace, sums: &mut [Sums]) {
-        let (m, players, len) = (self.model.outputs(), part.product.players.len(), part.panel.len);
-        if players == 0 {
-            // A constant gives nobody a value, and is rounded in prediction and base value like any other term.
-            for (o, coef) in part.panel.coef.iter().enumerate() {
-                let size: f64 = coef.iter().flat_map(|lanes| lanes.0).map(f64::abs).sum();
-                let weight: f64 = part.variants.clone().map(|v| self.absent.weights()[v]).sum();
-                sums.iter_mut().for_each(|s| s.magnitude[o] += weight * part.product.scale.abs() * size);
-            }
-            return;
-        }
+    /// Hands over the terms of some rows, one panel, one product and some variants of the absent side.
+    fn portion(
+        &self,
+        rows: &[Vec<f64>],
+        part: &Portion<'_>,
+        w: &mut Workspace,
+        reader: &mut Reader<'_>,
+    ) -> Result<()> {
+        let (product, panel) = (part.product, part.panel);
+        let (factors, len) = (product.players.len(), panel.len);
+        let weights = &self.absent.weights()[part.variants.clone()];
+        // A constant is the same under all variants.
+        let total = [weights.iter().sum()];
+        let weights = if factors == 0 { &total } else { weights };
         // After the factors stands the engine's padding.
         w.present.clear();
-        w.present.resize((players + 1) * len, 1.0);
+        w.present.resize((factors + 1) * len, 1.0);
         let mut candidates = std::mem::take(&mut w.candidates);
-        for (row, (x, sums)) in rows.iter().zip(sums).enumerate() {
+        for (row, x) in rows.iter().enumerate() {
             // The factors that may differ from the absent side somewhere in the panel.
             let list = match (part.differing, part.occupied) {
                 (Some(differing), None) if part.side.is_some() => Some(differing[row].as_slice()),
@@ -348,16 +322,14 @@ impl<'m> ByProducts<'m> {
             };
             let mut fill = |k: usize| {
                 let factor = &mut w.present[k * len..(k + 1) * len];
-                part.product.factor(self.isa, k, part.panel.columns(), x, factor);
+                product.factor(self.isa, k, panel.columns(), x, factor);
             };
             match list {
                 Some(list) => list.iter().for_each(|&k| fill(k as usize)),
-                None => (0..players).for_each(&mut fill),
+                None => (0..factors).for_each(&mut fill),
             }
-            w.lanes.clear();
-            w.lanes.resize(m * players, Lanes::ZERO);
-            for (slot, variant) in part.variants.clone().enumerate() {
-                let size = (players + 1) * len;
+            for (slot, (variant, weight)) in part.variants.clone().zip(weights).enumerate() {
+                let size = (factors + 1) * len;
                 let b = part.absent.map(|b| &b[slot * size..(slot + 1) * size]);
                 w.active.clear();
                 match list {
@@ -365,22 +337,16 @@ impl<'m> ByProducts<'m> {
                     None => self.find_active(x, variant, part, b, &mut w.active, &w.present),
                 }
                 let active = w.active.len();
-                w.active.resize(active.next_multiple_of(4), players as u32);
+                w.active.resize(active.next_multiple_of(4), factors as u32);
                 w.weights.clear();
-                w.weights
-                    .resize(len / LANES, Lanes::splat(self.absent.weights()[variant] * part.product.scale));
-                let mut rounding = Rounding {
-                    // Predictions sum squares over all columns before they take an exponential.
-                    per_log: 8.0 + self.model.points.width() as f64,
-                    fixed: 12.0 * (part.product.pieces() - active) as f64,
-                    decay: 0.0,
-                };
+                w.weights.resize(len / LANES, Lanes::splat(weight * product.scale));
+                let mut rounding = Rounding::of(product.pieces(), active, self.model.points.width());
                 if let Some(rows) = self.absent.averaged() {
-                    rounding.fixed += (players * (rows + 8)) as f64;
+                    rounding.fixed += (factors * (rows + 8)) as f64;
                 }
-                if let Some(b) = b.filter(|_| active < players) {
+                if let Some(b) = b.filter(|_| active < factors) {
                     let mut from = 0;
-                    for end in w.active[..active].iter().map(|&k| k as usize).chain([players]) {
+                    for end in w.active[..active].iter().map(|&k| k as usize).chain([factors]) {
                         match part.side {
                             Some(side) => rounding.decay += side.fold(from..end, &mut w.weights),
                             None => (from..end).map(|k| &b[k * len..(k + 1) * len]).for_each(|factor| {
@@ -391,59 +357,27 @@ impl<'m> ByProducts<'m> {
                         from = end + 1;
                     }
                 }
-                let Workspace { present, active: list, weights, scratch, lanes, .. } = &mut *w;
-                let run = Run {
-                    a: present,
-                    b,
-                    stride: len,
-                    offset: 0,
-                    active: list,
-                    players: active,
-                    weights: &[],
-                    rounding,
-                };
-                if m == 1 && sums.functional.is_none() {
-                    weights.iter_mut().zip(&part.panel.coef[0]).for_each(|(w, c)| *w = w.mul::<Plain>(*c));
-                    let totals = engine::run(self.isa, Run { weights, ..run }, scratch);
-                    sums.error[0] += totals.error.sum();
-                    sums.magnitude[0] += totals.magnitude.sum();
-                    for (&k, value) in list[..active].iter().zip(&scratch.values) {
-                        lanes[k as usize] = lanes[k as usize].add::<Plain>(*value);
-                    }
-                    continue;
-                }
-                // Several outputs share the functionals of a block.
-                for at in 0..weights.len() {
-                    let one = Run { weights: &weights[at..=at], offset: at * LANES, ..run };
-                    let totals = engine::run(self.isa, one, scratch);
-                    if let Some((player, all)) = &mut sums.functional {
-                        let mine =
-                            list[..active].iter().position(|&k| part.product.players[k as usize] == *player);
-                        let from = part.panel.from + at * LANES;
-                        let values = mine.into_iter().flat_map(|k| scratch.values[k].0);
-                        all[from..].iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
-                        continue;
-                    }
-                    for o in 0..m {
-                        let coef = part.panel.coef[o][at];
-                        let size = coef.map2(Lanes::ONE, |c, _| c.abs());
-                        sums.error[o] += size.mul::<Plain>(totals.error).sum();
-                        sums.magnitude[o] += size.mul::<Plain>(totals.magnitude).sum();
-                        for (&k, value) in list[..active].iter().zip(&scratch.values) {
-                            let sum = &mut lanes[o * players + k as usize];
-                            *sum = sum.add::<Plain>(coef.mul::<Plain>(*value));
-                        }
-                    }
-                }
-            }
-            for o in 0..m {
-                let out = &mut sums.values[o * self.groups.players().len()..];
-                for (&player, lanes) in part.product.players.iter().zip(&w.lanes[o * players..]) {
-                    out[player] += lanes.sum();
-                }
+                reader.read(&Terms {
+                    row,
+                    point: panel.from,
+                    players: &product.players,
+                    run: Run {
+                        a: &w.present,
+                        b,
+                        stride: len,
+                        offset: 0,
+                        active: &w.active,
+                        players: active,
+                        weights: &w.weights,
+                        rounding,
+                    },
+                    coef: &panel.coef,
+                    last: slot + 1 == weights.len(),
+                })?;
             }
         }
         w.candidates = candidates;
+        Ok(())
     }
 
     /// Lists the factors in which present and absent side differ somewhere in the panel; the others cost nothing
@@ -474,6 +408,58 @@ impl<'m> ByProducts<'m> {
     }
 }
 
+impl ProductGame for Rows<'_> {
+    type Memory = Workspace;
+
+    fn parts(&self) -> usize {
+        self.data.rows().div_ceil(self.batch)
+    }
+
+    /// Panel by panel.
+    fn terms(&self, part: usize, w: &mut Workspace, reader: &mut Reader<'_>) -> Result<()> {
+        let explainer = self.explainer;
+        let rows = part * self.batch..((part + 1) * self.batch).min(self.data.rows());
+        reader.begin(&rows, &(0..explainer.panels.iter().map(|panel| panel.len).sum()));
+        let rows: Vec<Vec<f64>> = rows.map(|i| self.data.row(i)).collect();
+        let differing = explainer.differing(&rows);
+        for (at, panel) in explainer.panels.iter().enumerate() {
+            for (t, product) in explainer.products.iter().enumerate() {
+                let side = explainer.kept.get(t).map(|kept| &kept[at]);
+                let part = Portion {
+                    panel,
+                    product,
+                    variants: 0..1,
+                    absent: side.map(|side| side.factors.as_slice()),
+                    side,
+                    differing: differing.get(t).map(Vec::as_slice),
+                    occupied: explainer.occupied.get(t).and_then(|lists| lists[at].as_deref()),
+                };
+                if side.is_some() || !matches!(explainer.absent, Absent::Rows(_)) {
+                    explainer.portion(&rows, &part, w, reader)?;
+                    continue;
+                }
+                let (size, variants) =
+                    ((product.players.len() + 1) * panel.len, explainer.absent.weights().len());
+                let portion = (ABSENT / size).max(1);
+                let mut absent = std::mem::take(&mut w.absent);
+                for from in (0..variants).step_by(portion) {
+                    let range = from..(from + portion).min(variants);
+                    absent.clear();
+                    absent.resize(size * range.len(), 1.0);
+                    for (out, variant) in absent.chunks_exact_mut(size).zip(range.clone()) {
+                        let own = &mut out[..size - panel.len];
+                        explainer.absent.fill(explainer.isa, product, panel.columns(), variant, own);
+                    }
+                    let part = Portion { variants: range, absent: Some(&absent), ..part };
+                    explainer.portion(&rows, &part, w, reader)?;
+                }
+                w.absent = absent;
+            }
+        }
+        reader.end()
+    }
+}
+
 /// The union of two ascending lists, ascending.
 fn merge(a: &[u32], b: &[u32], out: &mut Vec<u32>) {
     out.clear();
@@ -484,4 +470,85 @@ fn merge(a: &[u32], b: &[u32], out: &mut Vec<u32>) {
     }
     out.extend(&a[i..]);
     out.extend(&b[j..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attribution::product::{Pairs, place};
+    use crate::kernel::{Kernel, Linear};
+    use crate::random::Random;
+
+    const D: usize = 5;
+
+    /// Of two outputs and a sum of products, one of which leaves players out.
+    fn model(random: &mut Random) -> (Expansion, Table, Table) {
+        let mut table = |n: usize| {
+            let rows: Vec<[f64; D]> = (0..n).map(|_| [(); D].map(|()| random.normal())).collect();
+            Table::from_rows(&rows).unwrap()
+        };
+        let (points, rows, background) = (table(301), table(3), table(4));
+        let linear = Linear { columns: vec![1, 3], center: vec![0.1; 2], scale: vec![1.0; 2] };
+        let kernel = Kernel::gaussian(&[1.0, 2.0, 1.5, 0.7, 3.0]) + 0.3 * Kernel::from(linear);
+        let coef = Matrix::from_row_major(301, 2, (0..602).map(|_| random.normal()).collect());
+        (Expansion::new(kernel, points, coef, vec![0.5; 2]).unwrap(), rows, background)
+    }
+
+    /// Against the definition of the interaction index, over all coalitions without the pair, valued by predictions.
+    #[test]
+    fn pairs_follow_the_definition() {
+        let (model, rows, background) = model(&mut Random(1));
+        for background in [background.clone(), background.select_rows(&[2])] {
+            // Coalition by coalition, row by row.
+            let value = |mask: usize| -> Matrix {
+                let count = background.rows();
+                let mixed: Vec<Vec<f64>> = (0..rows.rows() * count)
+                    .map(|t| {
+                        let pick = |j| {
+                            if mask >> j & 1 == 1 {
+                                rows.get(t / count, j)
+                            } else {
+                                background.get(t % count, j)
+                            }
+                        };
+                        (0..D).map(pick).collect()
+                    })
+                    .collect();
+                let all = model.predict(&Table::from_rows(&mixed).unwrap()).unwrap();
+                let mean = |t: usize| {
+                    (0..count).map(|b| all[(t / 2 * count + b, t % 2)]).sum::<f64>() / count as f64
+                };
+                Matrix::from_row_major(rows.rows(), 2, (0..2 * rows.rows()).map(mean).collect())
+            };
+            let values: Vec<Matrix> = (0..1 << D).map(value).collect();
+            let game = Game::Interventional { background: background.clone().into() };
+            let groups = Groups::singletons(rows.columns());
+            let explainer = ByProducts::new(&model, game, groups, Arc::default()).unwrap();
+            let game = Rows { explainer: &explainer, data: &rows, batch: 2 };
+            let found = read(&game, explainer.how(), explainer.watch(), || Pairs::new(D, 2)).unwrap();
+            let count = D * (D - 1) / 2;
+            let indices: Vec<f64> = found.iter().flat_map(|part| part.indices.clone()).collect();
+            let bounds = found.iter().flat_map(|part| {
+                part.error.iter().zip(&part.values.error).map(|(error, of_value)| error + 2.0 * of_value)
+            });
+            let weight = |size: usize| [6.0, 2.0, 2.0, 6.0][size] / 24.0;
+            for (g, bound) in bounds.enumerate() {
+                assert!(bound > 0.0 && bound < 1e-9);
+                for (j, l) in (0..D).flat_map(|j| (j + 1..D).map(move |l| (j, l))) {
+                    let (a, b) = (1 << j, 1 << l);
+                    let without = (0..1_usize << D).filter(|mask| mask & (a | b) == 0);
+                    let of = |mask: usize| values[mask][(g / 2, g % 2)];
+                    let index: f64 = without
+                        .map(|s| {
+                            weight(s.count_ones() as usize) * (of(s | a | b) - of(s | a) - of(s | b) + of(s))
+                        })
+                        .sum();
+                    assert!(
+                        (indices[g * count + place(D, j, l)] - index).abs() < bound + 1e-11,
+                        "{g} {j} {l}"
+                    );
+                }
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Conjugate gradients against the factorisation: values within the proved bounds, whatever the kernel, weights, groups and outputs.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use riesz::attribution::coalitions::{Budget, Sample};
 use riesz::kernel::{Linear, Profile, Stationary};
@@ -139,7 +139,7 @@ fn functionals_and_samples_are_those_of_the_factorisation() {
         let budget = Budget { coalitions: 40, std_error: None, seed: 3 };
         let all = |approximation| {
             let explainer = setting.explainer(approximation).unwrap();
-            let functionals = explainer.functionals(&rows, 2).unwrap();
+            let functionals = explainer.functionals(&rows, &[2]).unwrap().remove(0);
             let found = explainer.explain_from(&rows, budget, &mut Sample::default()).unwrap();
             (functionals, found)
         };
@@ -207,9 +207,15 @@ fn what_is_wrong_is_said() {
         groups: None,
     };
     let explainer = setting.explainer(Approximation::ConjugateGradients(gradients(1e-6, 10))).unwrap();
-    assert_eq!(explainer.functionals(&rows.select_rows(&[]), 0).unwrap().rows(), 60);
-    let explainer = explainer.with_stop(Arc::new(AtomicBool::new(true)));
+    assert_eq!(explainer.functionals(&rows.select_rows(&[]), &[0]).unwrap()[0].rows(), 60);
+    let stop = Arc::new(AtomicBool::new(false));
+    let approximation = Approximation::ConjugateGradients(gradients(1e-6, 10));
+    let conditional = Conditioning { approximation, ..setting.conditioning.clone() }.into();
+    let game = Game::Observational { reference: setting.reference.clone().into(), conditional };
+    let explainer = Explainer::until(&model, game.clone(), stop.clone()).unwrap();
+    stop.store(true, Ordering::Relaxed);
     assert_eq!(explainer.explain(&rows).unwrap_err(), Error::Interrupted);
+    assert_eq!(Explainer::until(&model, game, stop).err(), Some(Error::Interrupted));
 }
 
 /// Rows that are alike, far from everything, or explained twice; weights that are nearly nothing.

@@ -43,8 +43,8 @@ fn values_are_coefficients_times_functionals() {
                         Explainer::new(&model, Question::from(game.clone()).with_players(groups)).unwrap();
                     let explanation = explainer.explain(&rows).unwrap();
                     let p = explanation.players.len();
-                    for player in 0..p {
-                        let functional = explainer.functionals(&rows, player).unwrap();
+                    let all = explainer.functionals(&rows, &(0..p).collect::<Vec<_>>()).unwrap();
+                    for (player, functional) in all.iter().enumerate() {
                         assert_eq!((functional.rows(), functional.cols()), (n, 19));
                         let values = functional.transpose().matmul(&model.coef);
                         for r in 0..19 {
@@ -55,7 +55,16 @@ fn values_are_coefficients_times_functionals() {
                             }
                         }
                     }
-                    assert!(explainer.functionals(&rows, p).unwrap_err().to_string().contains("from 0"));
+                    // Some of them, in any order, are the same.
+                    assert_eq!(
+                        explainer.functionals(&rows, &[2, 0]).unwrap(),
+                        [all[2].clone(), all[0].clone()]
+                    );
+                    assert!(explainer.functionals(&rows, &[]).unwrap().is_empty());
+                    for wrong in [&[p][..], &[1, 1]] {
+                        let refusal = explainer.functionals(&rows, wrong).unwrap_err().to_string();
+                        assert!(refusal.contains("from 0, each of which is named once"));
+                    }
                 }
             }
         }

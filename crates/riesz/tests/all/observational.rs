@@ -411,7 +411,7 @@ fn the_family_of_products_is_products() {
             Game::Observational { reference: reference.clone().into(), conditional: conditioning.into() };
         let model = model(kernel, 14, d);
         let explainer = Explainer::new(&model, game).unwrap();
-        (explainer.explain(&rows).unwrap(), explainer.functionals(&rows, 1).unwrap())
+        (explainer.explain(&rows).unwrap(), explainer.functionals(&rows, &[1]).unwrap().remove(0))
     };
     for approximation in [Approximation::Exact, Approximation::RandomFeatures(30)] {
         let scaled = || 3.0 * Kernel::gaussian(&own);
@@ -579,8 +579,9 @@ fn approximations_near_the_whole() {
     let explain = |model: &Expansion, approximation| {
         Explainer::new(model, game(approximation)).unwrap().explain(&rows).unwrap()
     };
-    let functional =
-        |approximation| Explainer::new(&model, game(approximation)).unwrap().functionals(&rows, 1).unwrap();
+    let functional = |approximation| {
+        Explainer::new(&model, game(approximation)).unwrap().functionals(&rows, &[1]).unwrap().remove(0)
+    };
     let whole = explain(&model, Approximation::Exact);
     let distance = |found: &Explanation| {
         let pairs = found.values.iter().zip(&whole.values);
@@ -649,7 +650,7 @@ fn approximations_take_the_reference_block_by_block() {
         let all = explainer.explain(&table(300, 150, d)).unwrap().values;
         let few = explainer.explain(&table(300, 4, d)).unwrap().values;
         assert!(few.iter().zip(&all).all(|(a, b)| (a - b).abs() < 1e-9));
-        (all, explainer.functionals(&rows, 1).unwrap())
+        (all, explainer.functionals(&rows, &[1]).unwrap().remove(0))
     };
     for (few, all, tolerance) in [
         (Approximation::RandomFeatures(50), Approximation::RandomFeatures(50), 1e-9),

@@ -26,7 +26,7 @@ fn games(x: &Table) -> [Game; 2] {
 
 fn functionals(x: &Table, game: Game, player: usize) -> Matrix {
     let blank = Expansion::new(kernel(), x.clone(), Matrix::zeros(x.rows(), 1), vec![0.0]).unwrap();
-    Explainer::new(&blank, game).unwrap().functionals(x, player).unwrap()
+    Explainer::new(&blank, game).unwrap().functionals(x, &[player]).unwrap().remove(0)
 }
 
 fn targets(x: &Table, outputs: usize) -> Matrix {
@@ -118,7 +118,7 @@ fn protected_values_shrink_along_the_path() {
     let wide = Kernel::gaussian(&[1.5, 1.5, 1.5]);
     for game in games(&x) {
         let blank = Expansion::new(wide.clone(), x.clone(), Matrix::zeros(60, 1), vec![0.0]).unwrap();
-        let z = Explainer::new(&blank, game.clone()).unwrap().functionals(&x, 0).unwrap();
+        let z = Explainer::new(&blank, game.clone()).unwrap().functionals(&x, &[0]).unwrap().remove(0);
         let along = |strength: f64| {
             let mut estimator = KernelRidge::new(wide.clone(), 0.05);
             estimator.penalty = Some(Penalty::new(std::slice::from_ref(&z), strength));
@@ -168,7 +168,7 @@ fn logistic_paths_start_where_they_were() {
         let game = games(&x)[0].clone();
         let z = {
             let blank = Expansion::new(kernel.clone(), x.clone(), Matrix::zeros(60, 1), vec![0.0]).unwrap();
-            Explainer::new(&blank, game).unwrap().functionals(&x, 0).unwrap()
+            Explainer::new(&blank, game).unwrap().functionals(&x, &[0]).unwrap().remove(0)
         };
         let mut warm = KernelLogisticRegression::new(kernel.clone(), 0.01);
         let (mut from_zero, mut from_before) = (0, 0);

@@ -1,0 +1,319 @@
+//! Product games. A [`ProductGame`] hands over its terms, and nothing else; a [`Reading`] is what is asked of them; [`read`] brings the
+//! two together, and is the only one to drive the engine.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+
+use super::quadrature::{Engine, Run};
+use super::rule::Measure;
+use crate::error::Result;
+use crate::simd::{Isa, LANES, Lanes, Plain};
+use crate::stop::Watch;
+
+/// A game that is a sum of products with one factor a player, or several such games: one a row.
+pub(crate) trait ProductGame: Sync {
+    /// What a thread keeps from part to part.
+    type Memory: Default + Send;
+
+    /// In how many parts the terms come. Each is read in order by one thread, so that sums do not depend on the number of threads.
+    fn parts(&self) -> usize;
+
+    /// Hands over the terms of a part: tiles that are begun and ended, some rows by some points each.
+    fn terms(&self, part: usize, memory: &mut Self::Memory, reader: &mut Reader<'_>) -> Result<()>;
+}
+
+/// Terms of one row at consecutive points.
+pub(crate) struct Terms<'a> {
+    /// The row within the tile.
+    pub(crate) row: usize,
+    /// The first point within the tile; the terms fill whole lanes.
+    pub(crate) point: usize,
+    /// The player of each factor, ascending; nobody's for a constant.
+    pub(crate) players: &'a [usize],
+    /// The terms without their coefficients.
+    pub(crate) run: Run<'a>,
+    /// By output, the points' coefficients.
+    pub(crate) coef: &'a [Vec<Lanes>],
+    /// Whether a sum ends here: what follows is of another row, or of factors of other players.
+    pub(crate) last: bool,
+}
+
+/// What is asked of a product game.
+pub(crate) trait Reading: Send {
+    /// Terms of these rows and points follow.
+    fn begin(&mut self, rows: &Range<usize>, points: &Range<usize>);
+
+    /// Takes in some terms.
+    fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine);
+
+    /// All terms of the tile have been taken in.
+    fn end(&mut self) {}
+}
+
+/// Takes terms in.
+pub(crate) struct Reader<'r> {
+    engine: &'r mut Engine,
+    reading: &'r mut dyn Reading,
+    watch: Watch<'r>,
+}
+
+impl Reader<'_> {
+    /// See [`Reading::begin`].
+    pub(crate) fn begin(&mut self, rows: &Range<usize>, points: &Range<usize>) {
+        self.reading.begin(rows, points);
+    }
+
+    /// See [`Reading::read`].
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`].
+    pub(crate) fn read(&mut self, terms: &Terms<'_>) -> Result<()> {
+        self.watch.check()?;
+        self.reading.read(terms, self.engine);
+        Ok(())
+    }
+
+    /// See [`Reading::end`].
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`].
+    pub(crate) fn end(&mut self) -> Result<()> {
+        self.reading.end();
+        self.watch.check()
+    }
+}
+
+/// What is asked, of each part of the game. Threads share parts, and progress counts them.
+///
+/// # Errors
+/// [`Error::Interrupted`] soon after `watch` says so.
+pub(crate) fn read<G: ProductGame, R: Reading>(
+    game: &G,
+    (isa, measure): (Isa, Measure),
+    watch: Watch<'_>,
+    new: impl Fn() -> R + Sync,
+) -> Result<Vec<R>> {
+    let idle = Mutex::new(Vec::new());
+    let idle = || idle.lock().unwrap_or_else(PoisonError::into_inner);
+    let part = |part| {
+        let kept = idle().pop();
+        let (mut memory, mut engine) =
+            kept.unwrap_or_else(|| (G::Memory::default(), Engine::new(isa, measure)));
+        let mut reading = new();
+        let mut reader = Reader { engine: &mut engine, reading: &mut reading, watch };
+        game.terms(part, &mut memory, &mut reader)?;
+        idle().push((memory, engine));
+        watch.done();
+        Ok(reading)
+    };
+    (0..game.parts()).into_par_iter().with_max_len(1).map(part).collect()
+}
+
+/// Runs the engine on terms times the coefficients of each output. `add` is told the output, the place of an active factor and its
+/// values; `total` the output and what [`Totals`](super::quadrature::Totals) say of it.
+fn weigh(
+    engine: &mut Engine,
+    run: Run<'_>,
+    coef: &[Vec<Lanes>],
+    memory: &mut Vec<Lanes>,
+    mut add: impl FnMut(usize, usize, Lanes),
+    mut total: impl FnMut(usize, f64, f64),
+) {
+    if let [coef] = coef {
+        memory.clear();
+        memory.extend(run.weights.iter().zip(coef).map(|(w, c)| w.mul::<Plain>(*c)));
+        let totals = engine.run(Run { weights: memory, ..run });
+        total(0, totals.error.sum(), totals.magnitude.sum());
+        (0..run.players).for_each(|i| add(0, i, engine.values[i]));
+        return;
+    }
+    // Several outputs share what the engine makes of a block.
+    for at in 0..run.weights.len() {
+        let totals = engine.run(run.block(at));
+        for (o, coef) in coef.iter().enumerate() {
+            let size = coef[at].map2(Lanes::ONE, |c, _| c.abs());
+            total(o, size.mul::<Plain>(totals.error).sum(), size.mul::<Plain>(totals.magnitude).sum());
+            (0..run.players).for_each(|i| add(o, i, coef[at].mul::<Plain>(engine.values[i])));
+        }
+    }
+}
+
+/// The value of every player in every row, for each output.
+pub(crate) struct Values {
+    players: usize,
+    outputs: usize,
+    /// Rows × outputs × players.
+    pub(crate) values: Vec<f64>,
+    /// Rows × outputs: a bound on the error of each value, and of their sum.
+    pub(crate) error: Vec<f64>,
+    /// Rows × outputs: a bound on |value of any coalition|.
+    pub(crate) magnitude: Vec<f64>,
+    /// Outputs × factors of the sum that has not ended.
+    lanes: Vec<Lanes>,
+    memory: Vec<Lanes>,
+}
+
+impl Values {
+    pub(crate) fn new(players: usize, outputs: usize) -> Self {
+        let (values, error, magnitude) = (Vec::new(), Vec::new(), Vec::new());
+        Self { players, outputs, values, error, magnitude, lanes: Vec::new(), memory: Vec::new() }
+    }
+}
+
+impl Reading for Values {
+    /// Tiles of the same rows add up.
+    fn begin(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
+        self.values.resize(rows.len() * self.outputs * self.players, 0.0);
+        self.error.resize(rows.len() * self.outputs, 0.0);
+        self.magnitude.resize(rows.len() * self.outputs, 0.0);
+    }
+
+    fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine) {
+        let Terms { row, players, run, coef, .. } = *terms;
+        let (factors, first) = (players.len(), row * self.outputs);
+        let Self { error, magnitude, lanes, memory, .. } = self;
+        if factors == 0 {
+            // A constant gives nobody a value, and is rounded like any other term.
+            let weight = run.weights.first().map_or(0.0, |w| w.0[0].abs());
+            for (magnitude, coef) in magnitude[first..].iter_mut().zip(coef) {
+                *magnitude += weight * coef.iter().flat_map(|lanes| lanes.0).map(f64::abs).sum::<f64>();
+            }
+            return;
+        }
+        lanes.resize(self.outputs * factors, Lanes::ZERO);
+        let add = |o: usize, i: usize, value| {
+            let sum = &mut lanes[o * factors + run.active[i] as usize];
+            *sum = sum.add::<Plain>(value);
+        };
+        weigh(engine, run, coef, memory, add, |o, e, m| {
+            error[first + o] += e;
+            magnitude[first + o] += m;
+        });
+        if terms.last {
+            let out = &mut self.values[first * self.players..];
+            for (lanes, out) in lanes.chunks_exact(factors).zip(out.chunks_exact_mut(self.players)) {
+                players.iter().zip(lanes).for_each(|(&player, lanes)| out[player] += lanes.sum());
+            }
+            lanes.clear();
+        }
+    }
+}
+
+/// Position of the pair j < l among the pairs of `players` in the order (0, 1), (0, 2), …, (1, 2), ….
+pub(crate) fn place(players: usize, j: usize, l: usize) -> usize {
+    j * players - j * (j + 1) / 2 + l - j - 1
+}
+
+/// The interaction index of every pair of players in every row, for each output: Shapley's under Lebesgue's measure (Grabisch and
+/// Roubens 1999).
+///
+/// `I_jl = Σ_p w_p (a_pj - b_pj)(a_pl - b_pl) ∫ Π_{q≠j,l} ((1-t) b_pq + t a_pq) dμ(t)` is the value of player l in the game without j whose
+/// weights are `w_p (a_pj - b_pj)`.
+pub(crate) struct Pairs {
+    /// The players' values.
+    pub(crate) values: Values,
+    /// Rows × outputs × pairs, see [`place`].
+    pub(crate) indices: Vec<f64>,
+    /// Rows × outputs: what, besides twice that of a value, bounds the error of each index.
+    pub(crate) error: Vec<f64>,
+    weights: Vec<Lanes>,
+    others: Vec<u32>,
+}
+
+impl Pairs {
+    pub(crate) fn new(players: usize, outputs: usize) -> Self {
+        let (indices, error, weights) = (Vec::new(), Vec::new(), Vec::new());
+        Self { values: Values::new(players, outputs), indices, error, weights, others: Vec::new() }
+    }
+}
+
+impl Reading for Pairs {
+    fn begin(&mut self, rows: &Range<usize>, points: &Range<usize>) {
+        self.values.begin(rows, points);
+        let (games, players) = (self.values.error.len(), self.values.players);
+        self.error.resize(games, 0.0);
+        self.indices.resize(games * (players * (players - 1) / 2), 0.0);
+    }
+
+    fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine) {
+        let Terms { row, players: owners, run, coef, .. } = *terms;
+        self.values.read(terms, engine);
+        let Self { values: Values { players, outputs, memory, .. }, indices, error, weights, others } = self;
+        let (first, count) = (row * *outputs, *players * (*players - 1) / 2);
+        let active = &run.active[..run.players];
+        let mut largest = vec![0.0_f64; *outputs];
+        for (at, &j) in active.iter().enumerate() {
+            weights.clear();
+            weights.extend(run.weights.iter().enumerate().map(|(block, w)| {
+                let (a, b) = run.side(j, block);
+                w.mul::<Plain>(a.sub::<Plain>(b))
+            }));
+            others.clear();
+            others.extend(active.iter().filter(|&&l| l != j));
+            others.resize(others.len().next_multiple_of(4), owners.len() as u32);
+            let run = Run { active: others, players: run.players - 1, weights, ..run };
+            let add = |o: usize, i: usize, value: Lanes| {
+                // Pairs with those before were added when it was their turn.
+                if i >= at {
+                    let pair = place(*players, owners[j as usize], owners[others[i] as usize]);
+                    indices[(first + o) * count + pair] += value.sum();
+                }
+            };
+            weigh(engine, run, coef, memory, add, |o, e, _| largest[o] = largest[o].max(e));
+        }
+        error[first..].iter_mut().zip(&largest).for_each(|(error, largest)| *error += largest);
+    }
+}
+
+/// What each point, with a coefficient of 1, adds to the value of every player in every row.
+#[derive(Default)]
+pub(crate) struct Functionals {
+    /// By player, the slot of its functionals; `None` for players that nobody asks about.
+    slots: Vec<Option<usize>>,
+    /// Slots × rows × points.
+    pub(crate) values: Vec<f64>,
+    /// Rows × points: a bound on the error of each, where [`summing`](Self::summing) times the magnitude is that of what is done with it.
+    pub(crate) error: Vec<f64>,
+    pub(crate) summing: f64,
+    rows: usize,
+    points: usize,
+}
+
+impl Functionals {
+    pub(crate) fn new(slots: Vec<Option<usize>>) -> Self {
+        Self { slots, ..Self::default() }
+    }
+}
+
+impl Reading for Functionals {
+    /// Each tile starts anew.
+    fn begin(&mut self, rows: &Range<usize>, points: &Range<usize>) {
+        (self.rows, self.points) = (rows.len(), points.len());
+        let slots = self.slots.iter().flatten().max().map_or(1, |slot| slot + 1);
+        self.values.clear();
+        self.values.resize(slots * self.rows * self.points, 0.0);
+        self.error.clear();
+        self.error.resize(self.rows * self.points, 0.0);
+    }
+
+    fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine) {
+        let active = &terms.run.active[..terms.run.players];
+        if active.is_empty() {
+            return;
+        }
+        for at in 0..terms.run.weights.len() {
+            let totals = engine.run(terms.run.block(at));
+            let from = terms.row * self.points + terms.point + at * LANES;
+            for (&k, value) in active.iter().zip(&engine.values) {
+                let Some(slot) = self.slots[terms.players[k as usize]] else { continue };
+                let out = &mut self.values[slot * self.rows * self.points + from..][..LANES];
+                out.iter_mut().zip(value.0).for_each(|(out, v)| *out += v);
+            }
+            for (l, error) in self.error[from..from + LANES].iter_mut().enumerate() {
+                *error += totals.error.0[l] + self.summing * totals.magnitude.0[l];
+            }
+        }
+    }
+}
