@@ -217,7 +217,9 @@ fn what_is_wrong_is_said() {
     let few = Conditioning { memory: Some(1000), ..fixed() };
     assert!(of(None, &singles, few).contains("conditional mean embeddings on 20 reference rows"));
     let means = ConditionalMeans::fit(&reference, None, &singles, &fixed(), &GO_ON).unwrap();
-    assert!(means.weights(&[true], &x, &GO_ON).unwrap_err().to_string().contains("one a block"));
+    assert!(
+        means.weights(&[true], &x, &GO_ON).unwrap_err().to_string().contains("one word a block of columns")
+    );
     let fit = |target: Option<&Table>| {
         ConditionalMean::fit(&reference, None, target, &Conditioning::default(), &GO_ON)
             .err()
