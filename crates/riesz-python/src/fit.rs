@@ -88,7 +88,7 @@ pub fn functionals<'py>(
         settings.ask(Subject::Protection, x.columns(), Some(&background), weights.as_ref(), None)?;
     let question = question.with_players(Some(crate::players(x.columns(), groups)?));
     let found =
-        py.detach(|| riesz::regularised::penalty(&kernel, &x, question, &protected, 0.0)).map_err(refuse)?;
+        py.detach(|| riesz::regularised::penalty(&kernel, &x, question, &protected, 0.0)).map_err(raise)?;
     let Penalty { functionals: z, sampled, .. } = found;
     Ok((crate::matrix(z.rows(), z.cols(), z.data().to_vec())?.into_pyarray(py), sampled))
 }

@@ -354,11 +354,8 @@ impl Explainer {
         let (pool, budget) = (pool(threads)?, question.budget);
         let owner = model.model.clone();
         let stop = Arc::new(AtomicBool::new(false));
-        let prepare = || {
-            Owned::try_new(owner, |model| {
-                Ok::<_, riesz::Error>(riesz::Explainer::until(model, question, stop.clone())?)
-            })
-        };
+        let prepare =
+            || Owned::try_new(owner, |model| riesz::Explainer::until(model, question, stop.clone()));
         let owned = py.detach(|| pool.install(prepare)).map_err(raise)?;
         Ok(Self { owned, pool, budget, by_coalitions, stop })
     }

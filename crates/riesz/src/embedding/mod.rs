@@ -362,12 +362,12 @@ pub(crate) fn normalised(weights: Option<&[f64]>, rows: usize, whose: &str) -> R
     }
     if let Some(bad) = weights.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
         let allowed = "weights are numbers that are not negative";
-        return Err(Error::parameter(&format!("{whose} weight"), bad, allowed));
+        return Err(Error::parameter(format!("{whose} weight"), bad, allowed));
     }
     let total: f64 = weights.iter().sum();
     if !(total.is_finite() && total > 0.0) {
         let name = format!("sum of the {whose} weights");
-        return Err(Error::parameter(&name, total, "it is a positive number"));
+        return Err(Error::parameter(name, total, "it is a positive number"));
     }
     Ok(weights.iter().map(|w| w / total).collect())
 }
