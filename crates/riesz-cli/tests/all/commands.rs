@@ -111,13 +111,19 @@ fn sampled_coalitions_come_with_standard_errors() {
             assert!((5..15).all(|j| (number(&one[j]) - number(&other[j])).abs() < 1e-2), "{one:?} {other:?}");
         }
     }
-    place.bad(&format!("explain m.riesz rows.csv {options} --conjugate-gradients=2"), "tolerance = 2");
+    place.bad(
+        &format!("explain m.riesz rows.csv {options} --conjugate-gradients=2"),
+        "--conjugate-gradients = 2 is not allowed: it is a number between 0 and 1",
+    );
     place.bad(
         &format!("explain m.riesz rows.csv {options} --landmarks 9 --conjugate-gradients"),
         "choose one",
     );
-    place.bad("explain m.riesz rows.csv --conjugate-gradients", "has no use for --conjugate-gradients");
-    place.bad("explain m.riesz rows.csv --ridge 0.1", "the functional game has no use for --ridge");
+    place.bad(
+        "explain m.riesz rows.csv --conjugate-gradients",
+        "--conjugate-gradients belongs to the observational game",
+    );
+    place.bad("explain m.riesz rows.csv --ridge 0.1", "--ridge belongs to the observational game");
     place.bad("explain m.riesz rows.csv --game observational --coalitions 5", "10 players take at least 36");
 }
 
@@ -169,22 +175,33 @@ fn programs_are_explained_by_their_answers() {
         ("cmd:exit 3", "", "ended with the exit code 3"),
         ("cmd:echo hello", "", "0 lines of numbers about"),
         ("cmd:sh ask.sh", "--game functional", "takes a model whose kernel is known"),
-        ("cmd:sh ask.sh", "--conditional copula", "--conditional belongs to --game observational"),
-        ("cmd:sh ask.sh", "--landmarks 3", "--landmarks belongs to --game observational"),
+        ("cmd:sh ask.sh", "--conditional copula", "--conditional belongs to the observational game"),
+        ("cmd:sh ask.sh", "--landmarks 3", "--landmarks belongs to the observational game"),
         (
             "cmd:sh ask.sh",
             "--game observational --conditional copula --random-features 9",
-            "--random-features belongs to --conditional kernel",
+            "--random-features belongs to the observational game, whose conditional distributions come from a kernel",
         ),
         (
             "cmd:sh ask.sh",
             "--game observational --conditional kernel --draws 9",
-            "--draws belongs to --conditional gaussian or copula",
+            "--draws belongs to conditional distributions that are gaussian or copula",
         ),
         ("cmd:sh ask.sh", "--robustness 1", "--robustness takes a model whose kernel is known"),
-        ("m.riesz", "--conditional kernel", "the interventional game has no use for --conditional"),
-        ("m.riesz", "--game observational --conditional kernel --draws 9", "no use for --draws"),
-        ("m.riesz", "--game observational --conditional copula", "are for programs"),
+        (
+            "m.riesz",
+            "--conditional kernel",
+            "--conditional belongs to the observational game of a function or program",
+        ),
+        ("m.riesz", "--game observational --draws 9", "--draws belongs to conditional distributions"),
+        ("m.riesz", "--game observational --conditional copula", "of a function or program"),
+        ("cmd:sh ask.sh", "--game observational --conjugate-gradients", "--conjugate-gradients belongs to"),
+        (
+            "cmd:sh ask.sh",
+            "--game observational --estimator permutation",
+            "permutations estimate the interventional",
+        ),
+        ("cmd:sh ask.sh", "--permutations 9", "--permutations belongs to the estimator by permutations"),
     ] {
         let (code, (_, err)) = explain(model, options);
         assert!(code == Some(2) && err.contains(culprit), "{model} {options}: {err}");
@@ -288,7 +305,7 @@ fn protected_features_lose_their_say() {
         ("--protect age --protect-coalitions 5", "--protect-coalitions belongs to"),
         (
             "--protect age --protect-game observational --protect-landmarks 5 --protect-random-features 5",
-            "--protect-landmarks and --protect-random-features are two ways",
+            "--protect-landmarks = 5 is not allowed: random_features is another way",
         ),
         ("--protect age --protect-game observational --protect-landmarks 0", "landmarks = 0"),
         ("--kernel polynomial --protect age", "ties the columns"),

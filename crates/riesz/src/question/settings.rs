@@ -454,6 +454,7 @@ impl Settings {
             }
             ("functional", None) => Ok(game),
             ("observational", None) if matches!(subject, Subject::Model) => Ok(game),
+            ("baseline", None) => refuse("it needs a reference row: a baseline, or a background of one row"),
             (_, None) => {
                 refuse("it needs a background: rows that say what features could have been otherwise")
             }

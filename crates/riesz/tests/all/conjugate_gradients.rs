@@ -211,7 +211,7 @@ fn what_is_wrong_is_said() {
     let stop = Arc::new(AtomicBool::new(false));
     let approximation = Approximation::ConjugateGradients(gradients(1e-6, 10));
     let conditional = Conditioning { approximation, ..setting.conditioning.clone() }.into();
-    let game = Game::Observational { reference: setting.reference.clone().into(), conditional };
+    let game = Game::Observational { reference: setting.reference.clone(), conditional };
     let explainer = Explainer::until(&model, game.clone(), stop.clone()).unwrap();
     stop.store(true, Ordering::Relaxed);
     assert_eq!(explainer.explain(&rows).unwrap_err(), Error::Interrupted);

@@ -277,8 +277,11 @@ fn kernels_without_product_form_condition_the_outputs() {
     assert_exact(&explanation, expected, "isotropic");
 }
 
+/// How alike two rows are over some columns.
+type Alike = dyn Fn(&[bool], &[f64], &[f64]) -> f64;
+
 /// Kernels that are no product over columns, each with what it is over some of them.
-fn families(d: usize) -> Vec<(&'static str, Kernel, Box<dyn Fn(&[bool], &[f64], &[f64]) -> f64>)> {
+fn families(d: usize) -> Vec<(&'static str, Kernel, Box<Alike>)> {
     let l = |j: usize| 1.0 + 0.2 * j as f64;
     let isotropic = |profile| {
         let lengthscale = (0..d).map(l).collect();
