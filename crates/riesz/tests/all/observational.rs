@@ -278,10 +278,10 @@ fn kernels_without_product_form_condition_the_outputs() {
 }
 
 /// How alike two rows are over some columns.
-type Alike = dyn Fn(&[bool], &[f64], &[f64]) -> f64;
+type Similarity = dyn Fn(&[bool], &[f64], &[f64]) -> f64;
 
 /// Kernels that are no product over columns, each with what it is over some of them.
-fn families(d: usize) -> Vec<(&'static str, Kernel, Box<Alike>)> {
+fn families(d: usize) -> Vec<(&'static str, Kernel, Box<Similarity>)> {
     let l = |j: usize| 1.0 + 0.2 * j as f64;
     let isotropic = |profile| {
         let lengthscale = (0..d).map(l).collect();
