@@ -36,7 +36,11 @@ pub fn run(args: &ExplainArgs, global: &Global, console: Console) -> Result<()> 
         facts.extend(own);
         let width = 2 * (columns.len() + question.players_of(&columns).players().len() + 4);
         let rows = Conforming::new(rows, &columns, width)?;
-        return stream(rows, facts, width, &mut |table| program::explain(command, &question, table));
+        let mut done = 0;
+        return stream(rows, facts, width, &mut |table| {
+            done += table.rows();
+            program::explain(command, &question, table, done - table.rows())
+        });
     }
     let saved = read_model(&args.model, rows.header())?;
     let (question, own) = about_model(&args.game, &args.table, &saved, global.seed, &console)?;

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use riesz::attribution::kernel_shap::kernel_shap;
+use riesz::attribution::permutation::estimate;
 use riesz::explanation::Fact;
+use riesz::question::Estimator;
 use riesz::{Explanation, Matrix, Question, Table};
 
 use crate::failure::{Failure, Result};
@@ -22,15 +24,19 @@ pub fn command(model: &Path) -> Option<&str> {
     model.to_str()?.strip_prefix("cmd:")
 }
 
-/// Explains some rows of what the program computes.
-pub fn explain(command: &str, question: &Question, rows: &Table) -> Result<Explanation> {
+/// Explains some rows of what the program computes, of which `first_row` is the number of the first.
+pub fn explain(command: &str, question: &Question, rows: &Table, first_row: usize) -> Result<Explanation> {
     let mut names: Option<Vec<String>> = None;
     let ask = |asked: &Table| -> Result<Matrix> {
         let (answer, header) = answer(command, asked)?;
         names = names.take().or(header);
         Ok(answer)
     };
-    let mut found = kernel_shap(ask, rows, question, BATCH)?;
+    let mut found = match question.estimator {
+        Estimator::KernelShap => kernel_shap(ask, rows, question, BATCH)?,
+        Estimator::Permutation { .. } => estimate(ask, rows, first_row, question)?,
+    };
+    found.row_numbers = (0..rows.rows()).collect();
     let outputs = found.outputs();
     if let Some(names) = names.filter(|names| names.len() == outputs) {
         found.output_names = names;

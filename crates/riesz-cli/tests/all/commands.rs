@@ -166,6 +166,18 @@ fn programs_are_explained_by_their_answers() {
         "--game observational --conditional gaussian --draws 30",
     );
     assert!(err.contains("estimated: standard errors"), "{err}");
+    // Along random orders, with standard errors; the exact values are within five of them.
+    let (code, (along, err)) = explain("cmd:sh ask.sh", "--estimator permutation --permutations 4");
+    assert!(code == Some(0) && err.contains("estimated: standard errors"), "{err}");
+    let along = cells(&along);
+    let place_of = |name: &str| along[0].iter().position(|cell| cell == name);
+    for (row, exact) in along.iter().zip(&expected).skip(1) {
+        for (k, name) in expected[0].iter().enumerate().skip(5) {
+            let [value, error] =
+                [name.clone(), format!("std_error:{name}")].map(|n| number(&row[place_of(&n).unwrap()]));
+            assert!((value - number(&exact[k])).abs() <= 5.0 * error + 1e-9, "{name}: {value} {error}");
+        }
+    }
     // Landmarks are passed on, and a larger budget takes the coalitions of a smaller one.
     let observational = "--game observational --ridge 0.01";
     let (_, (whole, _)) = explain("cmd:sh ask.sh", observational);
