@@ -122,7 +122,10 @@ impl<F: Family> Args for SettingArgs<F> {
                 .value_name(setting.placeholder)
                 .help(setting.help);
             arg = match setting.kind {
-                Kind::Choice(words) => arg.value_parser(PossibleValuesParser::new(words)),
+                Kind::Choice(words) => {
+                    let offered = |w: &&&str| F::SUBJECTS.iter().any(|s| setting.offers(*s, w));
+                    arg.value_parser(PossibleValuesParser::new(words.iter().filter(offered)))
+                }
                 Kind::Switch => arg.value_parser(PossibleValuesParser::new(["true", "false"])),
                 _ => arg.value_parser(NonEmptyStringValueParser::new()).allow_negative_numbers(true),
             };

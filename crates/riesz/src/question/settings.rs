@@ -115,7 +115,7 @@ pub const SETTINGS: [Setting; 14] = [
         placeholder: "GAME",
         kind: Kind::Choice(&Game::NAMES),
         bare: None,
-        help: "What an absent feature means [default: interventional with a background, baseline with a baseline, else functional]",
+        help: "What an absent feature means [default: interventional; with a baseline baseline, without either functional]",
         belongs: "",
         used: |_| true,
     },
@@ -261,6 +261,12 @@ impl Setting {
             ESTIMATORS.map(|estimator| Asked { subject, game, conditional, estimator })
         })
         .any(|asked| (self.used)(&asked))
+    }
+
+    /// Whether this word can be chosen in some question about `subject`.
+    pub fn offers(&self, subject: Subject, word: &str) -> bool {
+        matches!(self.kind, Kind::Choice(words) if words.contains(&word))
+            && (self.name != "game" || allowed(subject, word))
     }
 
     /// Whether `value` is one that it can have.
