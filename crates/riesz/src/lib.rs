@@ -13,6 +13,7 @@
 //! | [`prediction`] | what a model says of rows: outputs, classes, probabilities |
 //! | [`fit`] | estimators, which yield expansions and posteriors |
 //! | [`mod@format`] | files of models and explanations, our own and other programs' |
+//! | [`embedding`] | conditional mean embeddings of any columns given any others |
 //! | [`game`] | what an absent feature means |
 //! | [`mod@question`] | a game, its players, budget and seed; settings by name |
 //! | [`explainer`] | a model and a question, ready for rows |

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
 
-/// Multiplications that take a fraction of a second.
-pub(crate) const PART: usize = 1 << 31;
+/// Multiplications that take a small fraction of a second.
+pub(crate) const PART: usize = 1 << 28;
 
 /// # Errors
 /// [`Error::Interrupted`] once `stop` is set.

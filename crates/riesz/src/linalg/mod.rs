@@ -365,7 +365,8 @@ pub(crate) mod sequential {
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub(crate) fn cholesky_until(a: &mut [f64], n: usize, stop: &AtomicBool) -> Result<bool> {
-        let width = (stop::PART / (n * n).max(1)).max(64);
+        // A column takes n²/4 multiplications at most.
+        let width = (8 * stop::PART / (n * n).max(1)).max(64);
         if width < n { cholesky_by_columns(a, n, width, stop) } else { Ok(cholesky_in_place(a, n)) }
     }
 

@@ -12,7 +12,7 @@ use crate::embedding::{Conditions, FactoredMeans, Products, System, kept, multip
 use crate::error::Result;
 use crate::expansion::Expansion;
 use crate::linalg::{dot, sequential};
-use crate::stop::in_parts;
+use crate::stop;
 use crate::table::Table;
 
 /// Parts in which coalitions are summed up.
@@ -120,7 +120,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
                 let weights = means.weights(&memory.system, rows.clone(), &memory.weights);
                 self.absent_factors(t, product, coalition.present(), rows.clone(), memory);
                 let (length, rest, averaged) = (rows.len(), &memory.rest, &mut memory.averaged);
-                in_parts(self.count, n * length, stop, |part| {
+                stop::in_parts(self.count, n * length, stop, |part| {
                     let weights = &weights[part.start * length..part.end * length];
                     sequential::add_product(&mut averaged[part.start * n..part.end * n], rest, weights, n);
                 })?;
@@ -265,6 +265,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         let factors_first = !means.exact() && columns * (n + size) > n * size;
         let mut worth = vec![0.0; if factors_first { size * n } else { 0 }];
         for rows in means.blocks() {
+            stop::check(stop)?;
             self.absent_factors(t, product, present, rows.clone(), memory);
             largest = memory.rest.iter().fold(largest, |a: f64, v| a.max(v.abs()));
             let Memory { system, rest, scaled, averaged, .. } = memory;
@@ -272,7 +273,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
                 means.project_rows(system, rows, rest, &mut worth);
                 continue;
             }
-            in_parts(columns, (n + size) * rows.len(), stop, |part| {
+            stop::in_parts(columns, (n + size) * rows.len(), stop, |part| {
                 let mut own = vec![0.0; rows.len() * part.len()];
                 sequential::add_transposed_product(&mut own, rest, &scaled[part.start * n..part.end * n], n);
                 means.project(system, rows.clone(), &own, &mut averaged[part.start * size..part.end * size]);
@@ -280,7 +281,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         }
         if factors_first {
             let Memory { scaled, averaged, .. } = memory;
-            in_parts(columns, size * n, stop, |part| {
+            stop::in_parts(columns, size * n, stop, |part| {
                 let scaled = &scaled[part.start * n..part.end * n];
                 sequential::add_product(
                     &mut averaged[part.start * size..part.end * size],
