@@ -199,6 +199,11 @@ impl Reading for Values {
             lanes.clear();
         }
     }
+
+    /// What is kept until all is read are numbers alone.
+    fn end(&mut self) {
+        (self.lanes, self.memory) = (Vec::new(), Vec::new());
+    }
 }
 
 /// Position of the pair j < l among the pairs of `players` in the order (0, 1), (0, 2), …, (1, 2), ….
