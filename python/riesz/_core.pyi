@@ -8,30 +8,25 @@ __all__ = [
     "Expansion",
     "Explainer",
     "Explanation",
+    "Fitted",
     "Question",
     "Sample",
     "Settings",
     "TestResult",
-    "Tuned",
     "UnsupportedModelError",
     "__version__",
     "codes",
     "factors",
+    "fit",
     "functionals",
-    "gaussian_process",
-    "gaussian_process_classifier",
     "hsic_test",
     "kernel",
     "kernel_help",
-    "kernel_logistic_regression",
-    "kernel_ridge",
     "kernel_shap",
     "kernel_terms",
     "mmd_test",
     "permutation",
     "rank_features",
-    "svc",
-    "svr",
     "witness",
 ]
 
@@ -272,61 +267,34 @@ def rank_features(
 def codes(levels: list[str], cells: list[str | float]) -> list[int | None]: ...
 
 @final
-class Tuned:
+class Fitted:
     @property
     def model(self) -> Expansion: ...
     @property
-    def log_marginal_likelihood(self) -> float: ...
+    def warnings(self) -> list[str]: ...
+    @property
+    def iterations(self) -> list[int]: ...
+    @property
+    def support(self) -> list[int] | None: ...
     @property
     def noise(self) -> float | None: ...
     @property
-    def warnings(self) -> list[str]: ...
+    def log_marginal_likelihood(self) -> float | None: ...
+    @property
+    def end(self) -> tuple[NDArray[np.float64], list[float]] | None: ...
 
-def gaussian_process(
+def fit(
+    model: str,
     kernel: str,
     names: list[str],
     x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    noise: float,
-    tune_kernel: bool,
-    tune_noise: bool,
-    normalize_y: bool,
-    restarts: int,
-    seed: int,
-) -> Tuned: ...
-def gaussian_process_classifier(
-    kernel: str,
-    names: list[str],
-    x: NDArray[np.float64],
-    labels: list[int],
-    classes: list[str],
-    tune: bool,
-    restarts: int,
-    seed: int,
-) -> Tuned: ...
-def kernel_ridge(
-    kernel: str,
-    names: list[str],
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    alpha: float,
-    fit_intercept: bool,
+    target: tuple[list[int], list[str]] | NDArray[np.float64],
+    settings: str,
     sample_weight: list[float] | None,
-    penalty: tuple[NDArray[np.float64], float, int | None] | None,
-) -> Expansion: ...
-def kernel_logistic_regression(
-    kernel: str,
-    names: list[str],
-    x: NDArray[np.float64],
-    labels: list[int],
-    classes: list[str],
-    alpha: float,
-    class_weight: list[float] | None,
-    sample_weight: list[float] | None,
-    max_iter: int,
     penalty: tuple[NDArray[np.float64], float, int | None] | None,
     start: tuple[NDArray[np.float64], list[float]] | None,
-) -> tuple[Expansion, int, bool, tuple[NDArray[np.float64], list[float]]]: ...
+    seed: int,
+) -> Fitted: ...
 def functionals(
     kernel: str,
     names: list[str],
@@ -337,26 +305,3 @@ def functionals(
     groups: list[tuple[str, list[int]]],
     protected: list[str],
 ) -> tuple[NDArray[np.float64], int | None]: ...
-def svc(
-    kernel: str,
-    names: list[str],
-    x: NDArray[np.float64],
-    labels: list[int],
-    classes: list[str],
-    c: float,
-    class_weight: list[float] | None,
-    sample_weight: list[float] | None,
-    tol: float,
-    max_iter: int | None,
-) -> tuple[Expansion, list[int], list[int], bool]: ...
-def svr(
-    kernel: str,
-    names: list[str],
-    x: NDArray[np.float64],
-    y: list[float],
-    c: float,
-    epsilon: float,
-    sample_weight: list[float] | None,
-    tol: float,
-    max_iter: int | None,
-) -> tuple[Expansion, list[int], int, bool]: ...

@@ -7,6 +7,7 @@ They clone, pickle, go into pipelines and grid searches, and take arrays and dat
 
 from __future__ import annotations
 
+import json
 import numbers
 import warnings
 from typing import Any
@@ -81,6 +82,15 @@ class _KernelMachine(BaseEstimator):
             raise ValueError(f"gamma = {gamma!r}: it is 'scale', 'auto' or a positive number")
         return _positive("gamma", gamma)
 
+    def _fit(self, model, kernel, names, X, target, weights=None, *, penalty=None, start=None, seed=0, stacklevel=3, **settings):
+        """Fits by the core's kind of model and its named settings; says what it warns of."""
+        weights = None if weights is None else weights.tolist()
+        fitted = _core.fit(model, kernel, names, X, target, json.dumps(settings), weights, penalty, start, seed)
+        for message in fitted.warnings:
+            warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=stacklevel)
+        self.expansion_ = Expansion._wrap(fitted.model)
+        return fitted
+
     def _outputs(self, X: Any) -> np.ndarray:
         """The expansion at the rows of X, rows × outputs."""
         check_is_fitted(self)
@@ -114,14 +124,6 @@ def _iterations(max_iter: int) -> int | None:
     if is_whole(max_iter) and max_iter > 0:
         return int(max_iter)
     raise ValueError(f"max_iter = {max_iter!r}: it is a whole number from 1, or -1 for no limit")
-
-
-def _warn_unless(
-    converged: bool, model: Any, remedy: str = "standardise the columns, lower C, raise tol or raise max_iter"
-) -> None:
-    if not converged:
-        message = f"{type(model).__name__} stopped at max_iter = {model.max_iter}, before it converged: {remedy}"
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
 def _count(name: str, value: Any, least: int) -> int:
@@ -159,23 +161,28 @@ class _Classifier(ClassifierMixin, _KernelMachine):
             )
         return np.ascontiguousarray(X), codes, sample_weight, self._names(X)
 
+    def _target(self, codes: np.ndarray) -> tuple[list[int], list[str]]:
+        """Labels as the core takes them."""
+        return codes.tolist(), self._class_names()
+
     def _class_names(self) -> list[str]:
         names = [str(c) for c in self.classes_]
         return names if len(set(names)) == len(names) else [repr(c) for c in self.classes_]
 
-    def _class_weights(self, codes: np.ndarray, sample_weight: np.ndarray | None) -> list[float] | None:
-        """One number a class; ``"balanced"`` counts rows as often as their weight says."""
+    def _class_weights(self, codes: np.ndarray, sample_weight: np.ndarray | None) -> dict[str, float] | None:
+        """Numbers by class; ``"balanced"`` counts rows as often as their weight says."""
         given = self.class_weight  # type: ignore[attr-defined]
         if given is None:
             return None
         if isinstance(given, str) and given == "balanced":
             count = np.bincount(codes, weights=sample_weight, minlength=len(self.classes_))
-            return (count.sum() / (len(count) * np.maximum(count, 1e-300))).tolist()
+            return dict(zip(self._class_names(), (count.sum() / (len(count) * np.maximum(count, 1e-300))).tolist(), strict=True))
         if isinstance(given, dict):
             unknown = [c for c in given if c not in set(self.classes_.tolist())]
             if unknown:
                 raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class: {self.classes_.tolist()}")
-            return [float(given.get(c, 1.0)) for c in self.classes_.tolist()]
+            numbers = [float(given.get(c, 1.0)) for c in self.classes_.tolist()]
+            return dict(zip(self._class_names(), numbers, strict=True))
         raise ValueError(f"class_weight = {given!r}: it is None, 'balanced' or a dict from classes to numbers")
 
     def predict(self, X: Any) -> np.ndarray:
@@ -273,10 +280,9 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         if weights is not None:
             # A row of weight 0 is no row.
             X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
-        weights = None if weights is None else weights.tolist()
         penalty = self._penalty(kernel, names, X)
-        alpha, center = _positive("alpha", self.alpha), bool(self.fit_intercept)
-        self.expansion_ = Expansion._wrap(_core.kernel_ridge(kernel, names, X, y, alpha, center, weights, penalty))
+        alpha, intercept = _positive("alpha", self.alpha), bool(self.fit_intercept)
+        self._fit("krr", kernel, names, X, y, weights, penalty=penalty, ridge=alpha, fit_intercept=intercept)
         self.dual_coef_ = self.expansion_.coef[:, 0] if self._one_target else self.expansion_.coef
         return self
 
@@ -312,20 +318,9 @@ class SVR(_Regressor):
         X, y, names = self._targets(X, y, several=False)
         weights = _weights(sample_weight, X)
         kernel = self._kernel(X, names, weights)
-        core, self.support_, self.n_iter_, converged = _core.svr(
-            kernel,
-            names,
-            X,
-            y[:, 0].tolist(),
-            _positive("C", self.C),
-            float(self.epsilon),
-            None if weights is None else weights.tolist(),
-            _positive("tol", self.tol),
-            _iterations(self.max_iter),
-        )
-        _warn_unless(converged, self)
-        self.support_ = np.asarray(self.support_)
-        self.expansion_ = Expansion._wrap(core)
+        settings = {"c": _positive("C", self.C), "tol": _positive("tol", self.tol), "max_iter": _iterations(self.max_iter)}
+        fit = self._fit("svr", kernel, names, X, y, weights, epsilon=float(self.epsilon), normalize_y=False, **settings)
+        self.support_, self.n_iter_ = np.asarray(fit.support), fit.iterations[0]
         return self
 
 
@@ -359,22 +354,10 @@ class SVC(_Classifier):
         """Fits to labels of any kind."""
         X, codes, weights, names = self._labels(X, y, sample_weight)
         kernel = self._kernel(X, names, weights)
-        core, support, self.n_iter_, converged = _core.svc(
-            kernel,
-            names,
-            X,
-            codes.tolist(),
-            self._class_names(),
-            _positive("C", self.C),
-            self._class_weights(codes, weights),
-            None if weights is None else weights.tolist(),
-            _positive("tol", self.tol),
-            _iterations(self.max_iter),
-        )
-        _warn_unless(converged, self)
-        self.support_ = np.asarray(support)
-        self.n_iter_ = np.asarray(self.n_iter_)
-        self.expansion_ = Expansion._wrap(core)
+        settings = {"c": _positive("C", self.C), "tol": _positive("tol", self.tol), "max_iter": _iterations(self.max_iter)}
+        class_weight = self._class_weights(codes, weights)
+        fit = self._fit("svc", kernel, names, X, self._target(codes), weights, class_weight=class_weight, **settings)
+        self.support_, self.n_iter_ = np.asarray(fit.support), np.asarray(fit.iterations)
         return self
 
     def decision_function(self, X):
@@ -450,22 +433,11 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
             # A row of weight 0 is no row.
             X, codes, weights = X[weights > 0], codes[weights > 0], weights[weights > 0]
         penalty = self._penalty(kernel, names, X)
-        core, self.n_iter_, converged, end = _core.kernel_logistic_regression(
-            kernel,
-            names,
-            X,
-            codes.tolist(),
-            self._class_names(),
-            _positive("alpha", self.alpha),
-            class_weights,
-            None if weights is None else weights.tolist(),
-            _count("max_iter", self.max_iter, 1),
-            penalty,
-            self._on_path().get("start"),
-        )
-        self._on_path()["start"] = end
-        _warn_unless(converged, self, "raise alpha or max_iter")
-        self.expansion_ = Expansion._wrap(core)
+        settings = {"ridge": _positive("alpha", self.alpha), "max_iter": _count("max_iter", self.max_iter, 1)}
+        path = {"penalty": penalty, "start": self._on_path().get("start"), "class_weight": class_weights}
+        fit = self._fit("klr", kernel, names, X, self._target(codes), weights, **path, **settings)
+        self._on_path()["start"] = fit.end
+        self.n_iter_ = fit.iterations[0]
         return self
 
     def decision_function(self, X):
@@ -495,12 +467,12 @@ class _Tuned:
     def _seed(self):
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _keep(self, fit):
-        for message in fit.warnings:
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
-        self.expansion_ = Expansion._wrap(fit.model)
+    def _tune(self, model, X, names, target, **settings):
+        settings["fixed_kernel"] = self.optimizer is None
+        settings["restarts"] = _count("n_restarts_optimizer", self.n_restarts_optimizer, 0)
+        fit = self._fit(model, self._start(X, names), names, X, target, seed=self._seed(), stacklevel=4, **settings)
         self.log_marginal_likelihood_value_ = fit.log_marginal_likelihood
-        return self
+        return fit
 
     def save(self, path: Any, *, posterior: bool = False) -> None:
         """Writes the fitted model as a riesz model file, which the command line reads too. With ``posterior`` it keeps what
@@ -547,22 +519,12 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
     def fit(self, X, y):
         """Fits to ``y``, (n,) or (n, targets); several targets share kernel and noise."""
         X, y, names = self._targets(X, y, several=True)
-        tuned = self.optimizer is not None
-        noise = 0.1 if self.alpha is None else _positive("alpha", self.alpha)
-        fit = _core.gaussian_process(
-            self._start(X, names),
-            names,
-            X,
-            y,
-            noise,
-            tuned,
-            tuned and self.alpha is None,
-            bool(self.normalize_y),
-            _count("n_restarts_optimizer", self.n_restarts_optimizer, 0),
-            self._seed(),
-        )
-        self.noise_ = fit.noise
-        return self._keep(fit)
+        noise = None if self.alpha is None else _positive("alpha", self.alpha)
+        if noise is None and self.optimizer is None:
+            # What tuning would start from.
+            noise = 0.1
+        self.noise_ = self._tune("gp", X, names, y, noise=noise, normalize_y=bool(self.normalize_y)).noise
+        return self
 
     def predict(self, X, return_std=False, return_cov=False):
         """Posterior mean, and with ``return_std`` or ``return_cov`` the standard deviation or covariance of the latent
@@ -604,17 +566,8 @@ class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
     def fit(self, X, y):
         """Fits to labels of any kind."""
         X, codes, _, names = self._labels(X, y, None)
-        fit = _core.gaussian_process_classifier(
-            self._start(X, names),
-            names,
-            X,
-            codes.tolist(),
-            self._class_names(),
-            self.optimizer is not None,
-            _count("n_restarts_optimizer", self.n_restarts_optimizer, 0),
-            self._seed(),
-        )
-        return self._keep(fit)
+        self._tune("gpc", X, names, self._target(codes))
+        return self
 
 
 def imported(model: _KernelMachine) -> Read:

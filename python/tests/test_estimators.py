@@ -100,7 +100,9 @@ def test_logistic_regressions_that_stop_early_warn(regression):
     for target in (y > 0, np.digitize(y, [-0.5, 0.5])):
         model = riesz.KernelLogisticRegression(alpha=1e-3, max_iter=2)
         # The remedies are Python's arguments.
-        with pytest.warns(ConvergenceWarning, match="stopped at max_iter = 2, before it converged: raise alpha or max_iter$"):
+        with pytest.warns(
+            ConvergenceWarning, match="stopped at max_iter = 2, before it converged: raise the penalty or max_iter$"
+        ):
             model.fit(X, target)
         early, steps = model.predict_proba(X), model.n_iter_
         model.set_params(max_iter=100).fit(X, target)

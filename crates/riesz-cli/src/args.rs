@@ -2,13 +2,18 @@
 
 mod discrepancy;
 mod question;
+mod settings;
 
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use riesz::fit::{Input, MODELS, ModelKind, Predicts};
+use riesz::setting::Values;
 
 pub use discrepancy::{CompareArgs, DependArgs, SelectArgs, TestArgs};
-pub use question::{GameArgs, Protected, SettingArgs};
+pub use question::GameArgs;
+pub use settings::{OfModel, Protected, SettingArgs};
 
 use crate::failure::{Failure, Result};
 use crate::io::input::Source;
@@ -165,23 +170,6 @@ fn delimiter(text: &str) -> std::result::Result<u8, String> {
     }
 }
 
-/// Kinds of model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ModelKind {
-    /// Kernel ridge regression, one or several targets.
-    Krr,
-    /// Kernel logistic regression, two or more classes.
-    Klr,
-    /// Support vector classification, one against one for several classes.
-    Svc,
-    /// ε-insensitive support vector regression.
-    Svr,
-    /// Gaussian process regression, one or several targets.
-    Gp,
-    /// Gaussian process classification, two or more classes.
-    Gpc,
-}
-
 const FIT_EXAMPLES: &str = "\
 Examples:
   riesz fit train.csv --target price -o m.riesz
@@ -202,40 +190,17 @@ pub struct FitArgs {
     #[arg(long, value_name = "COL", value_delimiter = ',', required = true)]
     pub target: Vec<String>,
     /// Kind of model
-    #[arg(long, value_enum, default_value = "krr")]
-    pub model: ModelKind,
+    #[arg(long, default_value = "krr", value_parser = model_kinds())]
+    pub model: &'static ModelKind,
     /// Kernel expression
     #[arg(long, value_name = "EXPR", default_value = "rbf")]
     pub kernel: String,
-    /// Penalty of krr and klr: a positive number, or 'auto' for the best leave-one-out error (krr), or squared error (krr
-    /// with --folds) or log loss (klr) on held-out folds [default: auto]
-    #[arg(long, visible_alias = "lambda", value_name = "X", allow_negative_numbers = true)]
-    pub ridge: Option<String>,
-    /// Price of an error in svc and svr: a positive number, or 'auto' for the best accuracy or squared error on held-out
-    /// folds [default: 1]
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    pub c: Option<String>,
-    /// Error that costs nothing in svr, in standard deviations of the target [default: 0.1]
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    pub epsilon: Option<f64>,
-    /// Relative price of each class's errors: 'balanced', or 'class=2,other=0.5' [default: the same]
-    #[arg(long, value_name = "WEIGHTS")]
-    pub class_weight: Option<String>,
-    /// Variance of the noise of gp, in units of the standardised target [default: tuned]
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    pub noise: Option<f64>,
+    /// Settings of the kind of model.
+    #[command(flatten)]
+    pub settings: SettingArgs<OfModel>,
     /// Column of known noise variances of single rows, in the target's squared units, for gp
     #[arg(long, value_name = "COL")]
     pub row_noise: Option<String>,
-    /// Further starts of the tuning of gp and gpc, drawn with --seed
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub restarts: Option<usize>,
-    /// Keep the kernel's parameters. By default gp and gpc tune them, and 'auto' tries multiples of the length scales
-    #[arg(long)]
-    pub fixed_kernel: bool,
-    /// Folds of 'auto', drawn with --seed [default: 5]
-    #[arg(long, value_name = "K", allow_negative_numbers = true)]
-    pub folds: Option<usize>,
     /// Column of positive row weights
     #[arg(long, value_name = "COL")]
     pub sample_weight: Option<String>,
@@ -280,46 +245,40 @@ pub struct FitArgs {
 }
 
 impl FitArgs {
-    /// Refuses options that the kind of model has no use for.
-    pub fn check(&self) -> Result<()> {
-        use ModelKind::{Gp, Gpc, Klr, Krr, Svc, Svr};
+    /// The settings of the model, after refusing what this kind of model has no use for.
+    pub fn values(&self) -> Result<Values> {
         let kind = self.model;
-        let uses: [(&str, bool, &[ModelKind]); 11] = [
-            ("--protect", !self.protect.is_empty(), &[Krr, Klr]),
-            ("--ridge", self.ridge.is_some(), &[Krr, Klr]),
-            ("--c", self.c.is_some(), &[Svc, Svr]),
-            ("--epsilon", self.epsilon.is_some(), &[Svr]),
-            ("--class-weight", self.class_weight.is_some(), &[Klr, Svc]),
-            ("--noise", self.noise.is_some(), &[Gp]),
-            ("--row-noise", self.row_noise.is_some(), &[Gp]),
-            ("--restarts", self.restarts.is_some(), &[Gp, Gpc]),
-            ("--posterior", self.posterior, &[Gp, Gpc]),
-            ("--folds", self.folds.is_some(), &[Krr, Klr, Svc, Svr]),
-            ("--sample-weight", self.sample_weight.is_some(), &[Krr, Klr, Svc, Svr]),
+        let given = [
+            (Input::Penalty, !self.protect.is_empty()),
+            (Input::RowNoise, self.row_noise.is_some()),
+            (Input::SampleWeight, self.sample_weight.is_some()),
         ];
-        let name =
-            |kind: ModelKind| kind.to_possible_value().map_or_else(String::new, |v| v.get_name().to_string());
-        if let Some((option, _, kinds)) =
-            uses.iter().find(|(_, given, kinds)| *given && !kinds.contains(&kind))
-        {
-            let kinds: Vec<String> = kinds.iter().map(|k| name(*k)).collect();
-            return Err(Failure::input(format!(
-                "--model {} has no use for {option}, which belongs to {}: leave it out",
-                name(kind),
-                kinds.join(", ")
-            )));
+        let admitted =
+            given.into_iter().filter(|(_, given)| *given).try_for_each(|(input, _)| kind.admit(input));
+        admitted.map_err(SettingArgs::<OfModel>::flagged)?;
+        if self.posterior {
+            kind.needs("posterior", |kind| kind.posterior).map_err(SettingArgs::<OfModel>::flagged)?;
         }
         if let Some(twice) = self.target.iter().enumerate().find(|(k, t)| self.target[..*k].contains(t)) {
             return Err(Failure::input(format!("--target names '{}' twice: leave one out", twice.1)));
         }
-        if self.target.len() > 1 && !matches!(kind, Krr | Gp) {
+        if self.target.len() > 1 && kind.predicts != Predicts::Numbers {
             return Err(Failure::input(format!(
                 "--model {} takes one --target: fit one model a target, or use krr or gp",
-                name(kind)
+                kind.name
             )));
         }
-        Ok(())
+        let raw = self.no_standardise && kind.settings.iter().any(|setting| setting.name == "normalize_y");
+        let raw = raw.then(|| ("normalize_y".to_string(), false.into()));
+        let given = self.settings.all().chain(raw);
+        kind.values(given).map_err(|error| self.settings.spelt(error))
     }
+}
+
+/// The kinds of model by name.
+fn model_kinds() -> impl TypedValueParser<Value = &'static ModelKind> {
+    let names = MODELS.map(|kind| PossibleValue::new(kind.name).help(kind.help));
+    PossibleValuesParser::new(names).try_map(|name| ModelKind::named(&name).ok_or("no such kind of model"))
 }
 
 /// Arguments of `predict`.
@@ -393,7 +352,7 @@ Examples:
   riesz plot dependence why.json --player bmi --color-by age -o bmi.svg --dark")]
 pub struct PlotArgs {
     /// Kind of plot
-    #[arg(value_parser = clap::builder::PossibleValuesParser::new(riesz_report::Plot::ALL.map(riesz_report::Plot::name)))]
+    #[arg(value_parser = PossibleValuesParser::new(riesz_report::Plot::ALL.map(riesz_report::Plot::name)))]
     pub plot: String,
     /// Explanation written by 'riesz explain': JSON, or a table of values (CSV, Parquet)
     #[arg(value_hint = ValueHint::FilePath)]

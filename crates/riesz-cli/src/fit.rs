@@ -1,13 +1,16 @@
 //! `riesz fit`.
 
 use riesz::explanation::Fact;
+use riesz::fit::{Predicts, Target, Task};
 use riesz::format::model::{SavedModel, to_bytes};
 use riesz::kernel::{KernelExpression, Units};
-use riesz::{ColumnKind, Error, Explainer, Game, Prediction, Question};
+use riesz::question::{Source, Subject};
+use riesz::{
+    ColumnKind, Error, Explainer, Game, Groups, Kernel, Matrix, Prediction, Question, Table, regularised,
+};
 
-use crate::args::{FitArgs, Global, ModelKind};
+use crate::args::{FitArgs, Global};
 use crate::console::Console;
-use crate::estimators::Problem;
 use crate::failure::{Failure, Result};
 use crate::games::read_groups;
 use crate::inspect::aligned;
@@ -20,7 +23,7 @@ pub fn run(args: Box<FitArgs>, global: &Global, console: Console) -> Result<()> 
     let Some(path) = args.output.as_deref() else {
         return Err(Failure::input("say where to write the model: -o FILE"));
     };
-    args.check()?;
+    let settings = args.values()?;
     let rows = args.table.source(&args.data).open()?;
     let name = rows.name.clone();
     let header = rows.header().to_vec();
@@ -60,22 +63,27 @@ pub fn run(args: Box<FitArgs>, global: &Global, console: Console) -> Result<()> 
     let units = if args.no_standardise { Units::raw(x.width()) } else { Units::standardised(&x) };
     let kernel = expression.resolve(&x, &units)?;
     let groups = args.groups.as_deref().map(|g| read_groups(g, x.columns())).transpose()?;
-    let weights = args.sample_weight.as_deref().map(|c| columns.numbers(c)).transpose()?;
-    let problem = Problem {
-        args: &args,
-        columns: &columns,
-        x: &x,
-        kernel,
-        weights,
-        groups: groups.clone(),
-        seed: global.seed,
-        console,
-    };
+    let numbers = |name: &Option<String>| name.as_deref().map(|name| columns.numbers(name)).transpose();
+    let mut task = Task::new(&x, target(&args, &columns)?, kernel);
+    (task.sample_weight, task.row_noise) = (numbers(&args.sample_weight)?, numbers(&args.row_noise)?);
+    (task.settings, task.target_names, task.seed) = (settings, args.target.clone(), global.seed);
+    let question = protection(&args, &x, groups.as_ref(), global.seed)?;
+    let penalty = question.map(|question| {
+        let (x, args) = (&x, &args);
+        move |kernel: &Kernel| regularised::penalty(kernel, x, question.clone(), &args.protect, args.strength)
+    });
+    task.penalty = penalty.as_ref().map(|penalty| penalty as _);
     // Opened before the work, so that a place that cannot be written to is found out first.
     let mut output = Output::open(Some(path))?;
     let progress = console.progress(&format!("fitting {} rows", x.rows()));
-    let (mut model, covariance) = problem.fit()?;
+    let fitted = args.model.fit(&task).map_err(|error| args.settings.spelt(error))?;
     drop(progress);
+    fitted.warnings.iter().for_each(|warning| console.warn(warning));
+    let (mut model, covariance) = (fitted.model, fitted.covariance);
+    if !args.protect.is_empty() {
+        let game = args.protection.value("game").and_then(|game| game.as_str()).unwrap_or("interventional");
+        model.card.push(Fact::new("protected", format!("{} ({game} values)", args.protect.join(", "))));
+    }
     // Better known now than when the model is to be explained.
     if let Err(error @ Error::NotProduct { .. }) =
         Explainer::new(&model, Question::from(Game::Functional).with_players(groups.clone()))
@@ -93,7 +101,7 @@ pub fn run(args: Box<FitArgs>, global: &Global, console: Console) -> Result<()> 
         let predicted = Prediction::of(&model, covariance.as_ref(), &x)?.classes.unwrap_or_default();
         model.card.push(score(&predicted, &model.classes, &columns, &args.target[0])?);
     }
-    if args.model == ModelKind::Gpc && !args.posterior {
+    if args.model.posterior && !model.classes.is_empty() && !args.posterior {
         console
             .note("note: class probabilities need the posterior, which is kept in the file with --posterior");
     }
@@ -112,6 +120,43 @@ pub fn run(args: Box<FitArgs>, global: &Global, console: Console) -> Result<()> 
     }
     console.note(aligned(&summary));
     Ok(())
+}
+
+/// What is to be predicted.
+fn target(args: &FitArgs, columns: &Columns) -> Result<Target> {
+    if args.model.predicts != Predicts::Class {
+        let all = args.target.iter().map(|name| columns.numbers(name)).collect::<Result<Vec<_>>>()?;
+        let m = all.len();
+        let values = (0..all[0].len() * m).map(|k| all[k % m][k / m]).collect();
+        return Ok(Target::Numbers(Matrix::from_row_major(all[0].len(), m, values)));
+    }
+    let name = &args.target[0];
+    let (classes, codes) = columns.levels(name)?;
+    if classes.len() < 2 {
+        return Err(Failure::input(format!(
+            "the target '{name}' has one value only, '{}': a classifier needs at least two classes",
+            classes.first().map_or("", String::as_str)
+        )));
+    }
+    if classes.len() > 50 && classes.len() * 10 > codes.len() {
+        return Err(Failure::input(format!(
+            "the target '{name}' has {} values in {} rows, which look like measurements and not like classes: use a regression \
+             (krr, svr or gp)",
+            classes.len(),
+            codes.len()
+        )));
+    }
+    Ok(Target::Classes { labels: codes.into_iter().map(|code| code as usize).collect(), classes })
+}
+
+/// The question whose values are penalised, if features are protected.
+fn protection(args: &FitArgs, x: &Table, groups: Option<&Groups>, seed: u64) -> Result<Option<Question>> {
+    if args.protect.is_empty() {
+        return Ok(None);
+    }
+    let rows = |_: &str| Ok(x.clone().into());
+    let question = args.protection.question(Subject::Protection, Some(Source::Background), seed, rows)?;
+    Ok(Some(question.with_players(groups.cloned())))
 }
 
 /// How well a classifier does on the rows it was fitted on.

@@ -7,7 +7,6 @@ mod console;
 mod convert;
 mod demo;
 mod depend;
-mod estimators;
 mod explain;
 mod failure;
 mod finding;

@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
-use riesz::fit::{
-    ClassWeight, GaussianProcess, GaussianProcessClassifier, KernelLogisticRegression, KernelRidge,
-    NewtonState, Penalty, SupportVectorClassifier, SupportVectorRegressor, Tune,
-};
+use riesz::fit::{ModelKind, NewtonState, Penalty, Task};
 use riesz::question::Subject;
-use riesz::{Column, Covariance, Kernel, Matrix, Table};
+use riesz::{Column, Kernel, Matrix, Table};
+use serde_json::Value;
 
 use crate::question::Settings;
 use crate::{Expansion, matrix, raise, refuse, table};
@@ -28,36 +26,6 @@ fn named(names: Vec<String>, rows: &PyReadonlyArray2<'_, f64>) -> PyResult<Table
 fn targets(y: &PyReadonlyArray2<'_, f64>) -> Matrix {
     let y = y.as_array();
     Matrix::from_row_major(y.nrows(), y.ncols(), y.iter().copied().collect())
-}
-
-fn weights_of_classes(weights: Option<Vec<f64>>) -> ClassWeight {
-    weights.map_or(ClassWeight::None, ClassWeight::PerClass)
-}
-
-fn expansion(model: riesz::Expansion) -> Expansion {
-    Expansion { model: Arc::new(model), covariance: None, groups: None }
-}
-
-/// Kernel ridge regression.
-#[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
-pub fn kernel_ridge(
-    py: Python<'_>,
-    kernel: &str,
-    names: Vec<String>,
-    x: PyReadonlyArray2<'_, f64>,
-    y: PyReadonlyArray2<'_, f64>,
-    alpha: f64,
-    fit_intercept: bool,
-    sample_weight: Option<Vec<f64>>,
-    penalty: Option<Penalising<'_>>,
-) -> PyResult<Expansion> {
-    let mut estimator = KernelRidge::new(self::kernel(kernel)?, alpha);
-    estimator.sample_weight = sample_weight;
-    estimator.center = fit_intercept;
-    estimator.penalty = penalty.map(self::penalty);
-    let (x, y) = (named(names, &x)?, targets(&y));
-    py.detach(|| estimator.fit(&x, &y)).map(|fit| expansion(fit.model)).map_err(raise)
 }
 
 /// Functionals, strength, and of how many coalitions they are estimates.
@@ -96,167 +64,68 @@ pub fn functionals<'py>(
 /// Coefficients (rows × outputs) and intercepts that Newton's method starts from.
 type Start<'py> = (PyReadonlyArray2<'py, f64>, Vec<f64>);
 
-/// Where Newton's method ended.
-type End<'py> = (Bound<'py, PyArray2<f64>>, Vec<f64>);
+/// What is predicted: labels as indices of classes, or numbers (rows × targets).
+#[derive(FromPyObject)]
+pub enum Target<'py> {
+    Classes(Vec<usize>, Vec<String>),
+    Numbers(PyReadonlyArray2<'py, f64>),
+}
 
-/// Kernel logistic regression: the model, its Newton steps, whether they converged, and where they ended.
+/// A fitted model, and what is known of the fit; see [`riesz::fit::Fitted`].
+#[pyclass(frozen, get_all, module = "riesz._core")]
+pub struct Fitted {
+    model: Py<Expansion>,
+    warnings: Vec<String>,
+    iterations: Vec<usize>,
+    support: Option<Vec<usize>>,
+    noise: Option<f64>,
+    log_marginal_likelihood: Option<f64>,
+    /// Coefficients and intercepts where Newton's method ended.
+    end: Option<(Py<PyArray2<f64>>, Vec<f64>)>,
+}
+
+/// Fits a kind of model, with settings by name in JSON.
 #[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
-pub fn kernel_logistic_regression<'py>(
-    py: Python<'py>,
+#[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
+pub fn fit(
+    py: Python<'_>,
+    model: &str,
     kernel: &str,
     names: Vec<String>,
     x: PyReadonlyArray2<'_, f64>,
-    labels: Vec<usize>,
-    classes: Vec<String>,
-    alpha: f64,
-    class_weight: Option<Vec<f64>>,
+    target: Target<'_>,
+    settings: &str,
     sample_weight: Option<Vec<f64>>,
-    max_iter: usize,
     penalty: Option<Penalising<'_>>,
     start: Option<Start<'_>>,
-) -> PyResult<(Expansion, usize, bool, End<'py>)> {
-    let mut estimator = KernelLogisticRegression::new(self::kernel(kernel)?, alpha);
-    estimator.penalty = penalty.map(self::penalty);
-    estimator.class_weight = weights_of_classes(class_weight);
-    estimator.sample_weight = sample_weight;
-    estimator.max_iterations = max_iter;
-    estimator.keep_unfinished = true;
-    estimator.start = start.map(|(coef, intercept)| NewtonState { coef: targets(&coef), intercept });
-    let x = named(names, &x)?;
-    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(raise)?;
-    let NewtonState { coef, intercept } = fit.end;
-    let coef = matrix(coef.rows(), coef.cols(), coef.data().to_vec())?.into_pyarray(py);
-    Ok((expansion(fit.model), fit.iterations, fit.converged, (coef, intercept)))
-}
-
-/// Support vector classification: the model, the support vectors' rows, the iterations of each pair, and
-/// whether all converged.
-#[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
-pub fn svc(
-    py: Python<'_>,
-    kernel: &str,
-    names: Vec<String>,
-    x: PyReadonlyArray2<'_, f64>,
-    labels: Vec<usize>,
-    classes: Vec<String>,
-    c: f64,
-    class_weight: Option<Vec<f64>>,
-    sample_weight: Option<Vec<f64>>,
-    tol: f64,
-    max_iter: Option<usize>,
-) -> PyResult<(Expansion, Vec<usize>, Vec<usize>, bool)> {
-    let mut estimator = SupportVectorClassifier::new(self::kernel(kernel)?, c);
-    estimator.class_weight = weights_of_classes(class_weight);
-    estimator.sample_weight = sample_weight;
-    estimator.tolerance = tol;
-    estimator.max_iterations = max_iter;
-    // Without a limit of the user's own, not to converge is an error.
-    estimator.keep_unfinished = max_iter.is_some();
-    let x = named(names, &x)?;
-    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(raise)?;
-    Ok((expansion(fit.model), fit.support, fit.iterations, fit.converged))
-}
-
-/// Support vector regression: the model, the support vectors' rows, the iterations, and whether they converged.
-#[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
-pub fn svr(
-    py: Python<'_>,
-    kernel: &str,
-    names: Vec<String>,
-    x: PyReadonlyArray2<'_, f64>,
-    y: Vec<f64>,
-    c: f64,
-    epsilon: f64,
-    sample_weight: Option<Vec<f64>>,
-    tol: f64,
-    max_iter: Option<usize>,
-) -> PyResult<(Expansion, Vec<usize>, usize, bool)> {
-    let mut estimator = SupportVectorRegressor::new(self::kernel(kernel)?, c, epsilon);
-    estimator.sample_weight = sample_weight;
-    estimator.tolerance = tol;
-    estimator.max_iterations = max_iter;
-    // Without a limit of the user's own, not to converge is an error.
-    estimator.keep_unfinished = max_iter.is_some();
-    let x = named(names, &x)?;
-    let fit = py.detach(|| estimator.fit(&x, &y)).map_err(raise)?;
-    Ok((expansion(fit.model), fit.support, fit.iterations, fit.converged))
-}
-
-/// A fitted Gaussian process: its mean, which knows how sure it is, and what was found by maximising the evidence.
-#[pyclass(frozen, get_all, module = "riesz._core")]
-pub struct Tuned {
-    model: Py<Expansion>,
-    log_marginal_likelihood: f64,
-    noise: Option<f64>,
-    warnings: Vec<String>,
-}
-
-impl Tuned {
-    fn new(
-        py: Python<'_>,
-        model: riesz::Expansion,
-        covariance: Covariance,
-        log_marginal_likelihood: f64,
-        noise: Option<f64>,
-        warnings: Vec<String>,
-    ) -> PyResult<Self> {
-        let model = Expansion { covariance: Some(Arc::new(covariance)), ..expansion(model) };
-        Ok(Self { model: Py::new(py, model)?, log_marginal_likelihood, noise, warnings })
-    }
-}
-
-/// Gaussian process regression.
-#[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
-pub fn gaussian_process(
-    py: Python<'_>,
-    kernel: &str,
-    names: Vec<String>,
-    x: PyReadonlyArray2<'_, f64>,
-    y: PyReadonlyArray2<'_, f64>,
-    noise: f64,
-    tune_kernel: bool,
-    tune_noise: bool,
-    normalize_y: bool,
-    restarts: usize,
     seed: u64,
-) -> PyResult<Tuned> {
-    let mut estimator = GaussianProcess::new(self::kernel(kernel)?, noise);
-    estimator.tune = match (tune_kernel, tune_noise) {
-        (true, true) => Tune::KernelAndNoise,
-        (true, false) => Tune::Kernel,
-        (false, _) => Tune::Nothing,
+) -> PyResult<Fitted> {
+    let kind = ModelKind::named(model).ok_or_else(|| refuse(format!("'{model}' is no kind of model")))?;
+    let x = named(names, &x)?;
+    let target = match target {
+        Target::Classes(labels, classes) => riesz::fit::Target::Classes { labels, classes },
+        Target::Numbers(y) => riesz::fit::Target::Numbers(targets(&y)),
     };
-    estimator.normalize_y = normalize_y;
-    estimator.restarts = restarts;
-    estimator.seed = seed;
-    let (x, y) = (named(names, &x)?, targets(&y));
-    let fit = py.detach(|| estimator.fit(&x, &y)).map_err(raise)?;
-    Tuned::new(py, fit.model, fit.covariance, fit.log_marginal_likelihood, Some(fit.noise), fit.warnings)
-}
-
-/// Gaussian process classification.
-#[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "keyword arguments of the Python class")]
-pub fn gaussian_process_classifier(
-    py: Python<'_>,
-    kernel: &str,
-    names: Vec<String>,
-    x: PyReadonlyArray2<'_, f64>,
-    labels: Vec<usize>,
-    classes: Vec<String>,
-    tune: bool,
-    restarts: usize,
-    seed: u64,
-) -> PyResult<Tuned> {
-    let mut estimator = GaussianProcessClassifier::new(self::kernel(kernel)?);
-    estimator.tune = tune;
-    estimator.restarts = restarts;
-    estimator.seed = seed;
-    let x = named(names, &x)?;
-    let fit = py.detach(|| estimator.fit(&x, &labels, &classes)).map_err(raise)?;
-    Tuned::new(py, fit.model, fit.covariance, fit.log_marginal_likelihood, None, fit.warnings)
+    let mut task = Task::new(&x, target, self::kernel(kernel)?);
+    let given: serde_json::Map<String, Value> = serde_json::from_str(settings).map_err(refuse)?;
+    task.settings = kind.values(given).map_err(raise)?;
+    (task.sample_weight, task.seed) = (sample_weight, seed);
+    let penalty = penalty.map(self::penalty).map(|penalty| move |_: &Kernel| Ok(penalty.clone()));
+    task.penalty = penalty.as_ref().map(|penalty| penalty as _);
+    task.start = start.map(|(coef, intercept)| NewtonState { coef: targets(&coef), intercept });
+    let fit = py.detach(|| kind.fit(&task)).map_err(raise)?;
+    let end = fit.end.map(|NewtonState { coef, intercept }| {
+        let coef = matrix(coef.rows(), coef.cols(), coef.data().to_vec())?.into_pyarray(py);
+        PyResult::Ok((coef.unbind(), intercept))
+    });
+    let covariance = fit.covariance.map(Arc::new);
+    Ok(Fitted {
+        model: Py::new(py, Expansion { model: Arc::new(fit.model), covariance, groups: None })?,
+        warnings: fit.warnings,
+        iterations: fit.iterations,
+        support: fit.support,
+        noise: fit.noise,
+        log_marginal_likelihood: fit.log_marginal_likelihood,
+        end: end.transpose()?,
+    })
 }

@@ -522,10 +522,7 @@ mod _core {
     use super::sampling::{kernel_shap, permutation};
 
     #[pymodule_export]
-    use super::fit::{
-        Tuned, functionals, gaussian_process, gaussian_process_classifier, kernel_logistic_regression,
-        kernel_ridge, svc, svr,
-    };
+    use super::fit::{Fitted, fit, functionals};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]

@@ -11,6 +11,7 @@
 //! | [`expansion`] | the one form of every fitted model |
 //! | [`posterior`] | how sure a model is: variances, joint covariances, samples |
 //! | [`prediction`] | what a model says of rows: outputs, classes, probabilities |
+//! | [`setting`] | settings by name, as front ends hand them over |
 //! | [`fit`] | estimators, which yield expansions and posteriors |
 //! | [`mod@format`] | files of models and explanations, our own and other programs' |
 //! | [`embedding`] | conditional mean embeddings of any columns given any others |
@@ -58,6 +59,7 @@ pub mod prediction;
 pub mod question;
 mod random;
 pub mod regularised;
+pub mod setting;
 mod simd;
 mod stop;
 pub mod table;

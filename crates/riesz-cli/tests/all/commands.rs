@@ -309,7 +309,7 @@ fn protected_features_lose_their_say() {
         "a value among 18 players takes at least 34",
     );
     for (words, culprit) in [
-        ("--model svr --protect age", "--model svr has no use for --protect"),
+        ("--model svr --protect age", "--protect belongs to krr, klr, not to svr"),
         ("--protect weight", "there is no column 'weight'"),
         ("--protect age --strength -1", "strength = -1"),
         ("--protect age --protect-ridge 0.1", "--protect-ridge belongs to"),

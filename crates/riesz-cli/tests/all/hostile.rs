@@ -93,8 +93,8 @@ fn tables_that_cannot_be_learnt_from() {
     place.write("t.csv", "a,b,y\n1,7,2\n2,7,3\n2,7,3\n3,7,4\n");
     place.good(fit);
     for (options, expected) in [
-        ("--ridge -1", "not a positive number"),
-        ("--ridge much", "not a positive number"),
+        ("--ridge -1", "--ridge = -1 is not allowed: it is a positive number, or 'auto'"),
+        ("--ridge much", "--ridge = 'much' is not allowed: it is a positive number, or 'auto'"),
         ("--kernel rbg", "there is no kernel 'rbg'"),
         ("--kernel rbf(z)", "there is no column 'z'"),
         ("--groups g=z", "no column 'z'"),
@@ -109,20 +109,26 @@ fn tables_that_cannot_be_learnt_from() {
         place.bad(&format!("fit t.csv --target y {ridge} {output} {options}"), expected);
     }
     for (options, expected) in [
-        ("--model svr --ridge 1", "has no use for --ridge"),
+        ("--model svr --ridge 1", "--ridge belongs to"),
         ("--model svr --c 0", "c"),
         ("--model svr --epsilon -1", "epsilon"),
-        ("--model svr --class-weight balanced", "has no use for --class-weight"),
+        ("--model svr --class-weight balanced", "--class-weight belongs to"),
         ("--model svc --class-weight heavy", "class=weight"),
-        ("--model svc --class-weight 9=1", "is no class of 'y'; classes: 2, 3, 4"),
-        ("--model svc --class-weight 2=-1", "not a positive number"),
+        (
+            "--model svc --class-weight 9=1",
+            "--class-weight = '9' is not allowed: it is no class of the target; classes: 2, 3, 4",
+        ),
+        (
+            "--model svc --class-weight 2=-1",
+            "--class-weight = -1 is not allowed: the weight of '2' is a positive number",
+        ),
         ("--model svc --target b", "has one value only, '7'"),
         ("--model svc --target a,y", "takes one --target"),
         ("--model krr --target y,a,y", "--target names 'y' twice"),
         ("--model gp --noise 0", "noise"),
         ("--model gp --target b", "the target 'b' is 7 in every row"),
-        ("--model gp --sample-weight a", "has no use for --sample-weight"),
-        ("--model gp --restarts -1", "invalid value"),
+        ("--model gp --sample-weight a", "--sample-weight belongs to"),
+        ("--model gp --restarts -1", "--restarts = -1 is not allowed: it is a whole number from 0"),
         ("--model svc --c auto --folds 9", "fold"),
         ("--model klr --folds 1", "fold"),
         ("--model lasso", "invalid value 'lasso'"),

@@ -1,5 +1,7 @@
 //! Maximisation of a marginal likelihood over the parameters of a kernel, from several starts.
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
 use crate::explanation::Fact;
 use crate::kernel::Parameter;
@@ -73,11 +75,11 @@ fn bounds(given: Option<&[(f64, f64)]>, start: &[f64], parameters: &[Parameter])
 
 /// The largest value of `objective` (value and gradient) over runs from where the parameters are and from `restarts` points
 /// drawn uniformly within the bounds, that is log-uniformly in the parameters. The runs follow one another, and the
-/// first of equals wins, so that the result depends on the seed alone. Only the first `free` parameters move; if that
-/// is none, they are the result.
+/// first of equals wins, so that the result depends on the seed alone. Only the `free` parameters move; if there are
+/// none, the start is the result.
 pub(super) fn maximise(
     parameters: &[Parameter],
-    free: usize,
+    free: Range<usize>,
     given: Option<&[(f64, f64)]>,
     restarts: usize,
     seed: u64,
@@ -85,10 +87,12 @@ pub(super) fn maximise(
 ) -> Result<Maximum> {
     let start: Vec<f64> = parameters.iter().map(|p| p.log_value).collect();
     let mut bounds = bounds(given, &start, parameters)?;
-    if free == 0 {
+    if free.is_empty() {
         return Ok(Maximum { theta: start, steps: 0, evaluations: 0, warnings: Vec::new() });
     }
-    bounds.iter_mut().zip(&start).skip(free).for_each(|(bound, v)| *bound = (*v, *v));
+    for i in (0..start.len()).filter(|i| !free.contains(i)) {
+        bounds[i] = (start[i], start[i]);
+    }
     let mut stream = Stream(seed);
     let mut best: Option<Minimum> = None;
     let (mut first_error, mut failures, mut steps, mut evaluations) = (None, 0, 0, 0);

@@ -6,13 +6,67 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{self, Maximum};
+use super::registry::{FIXED_KERNEL, Fitted, Input, ModelKind, NORMALIZE_Y, Predicts, RESTARTS, Task};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::kernel::{Kernel, mean_variance};
 use crate::linalg::{Cholesky, Matrix, Sparse, dot};
 use crate::posterior::{Covariance, Known, Posterior, prior_of_sums};
+use crate::setting::{Kind, Setting};
 use crate::table::Table;
+
+/// Where the tuning of the noise starts, in units of the normalised target.
+const START: f64 = 0.1;
+
+const NOISE: Setting = Setting {
+    name: "noise",
+    placeholder: "X",
+    kind: Kind::Positive { share: false },
+    bare: None,
+    help: "Variance of the noise, in units of the standardised target [default: tuned]",
+};
+
+/// Gaussian process regression, by name: what is not set is tuned.
+pub(super) static KIND: ModelKind = ModelKind {
+    name: "gp",
+    help: "Gaussian process regression, one or several targets",
+    predicts: Predicts::Numbers,
+    settings: &[&NOISE, &RESTARTS, &FIXED_KERNEL, &NORMALIZE_Y],
+    takes: &[Input::RowNoise],
+    posterior: true,
+    fit: fit_task,
+};
+
+fn fit_task(task: &Task<'_>) -> Result<Fitted> {
+    let noise = task.settings.number(NOISE.name);
+    let mut estimator = GaussianProcess::new(task.kernel.clone(), noise.unwrap_or(START));
+    estimator.tune = match (task.fixed_kernel(), noise) {
+        (true, Some(_)) => Tune::Nothing,
+        (true, None) => Tune::Noise,
+        (false, Some(_)) => Tune::Kernel,
+        (false, None) => Tune::KernelAndNoise,
+    };
+    estimator.normalize_y = task.normalize_y();
+    estimator.row_noise.clone_from(&task.row_noise);
+    (estimator.restarts, estimator.seed) = (task.restarts(), task.seed);
+    let y = task.numbers()?;
+    let constant = |o: &usize| (1..y.rows()).all(|i| y[(i, *o)] == y[(0, *o)]);
+    if let Some(o) = (0..y.cols()).find(constant).filter(|_| task.normalize_y() && y.rows() > 0) {
+        let name = task.target_names.get(o).map_or_else(|| format!("target {}", o + 1), String::clone);
+        let problem = format!("is {} in every row: there is nothing to learn", y[(0, o)]);
+        return Err(Error::Target { name, problem });
+    }
+    let fit = estimator.fit(task.x, y)?;
+    Ok(Fitted {
+        covariance: Some(fit.covariance),
+        warnings: fit.warnings,
+        iterations: vec![fit.steps],
+        noise: Some(fit.noise),
+        log_marginal_likelihood: Some(fit.log_marginal_likelihood),
+        ..fit.model.into()
+    })
+}
 
 /// What is tuned by maximising the marginal likelihood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +76,8 @@ pub enum Tune {
     Nothing,
     /// The kernel's parameters.
     Kernel,
+    /// The noise.
+    Noise,
     /// The kernel's parameters and the noise.
     KernelAndNoise,
 }
@@ -148,19 +204,21 @@ impl GaussianProcess {
     pub fn fit(&self, x: &Table, y: &Matrix) -> Result<GpFit> {
         let targets = self.check(x, y)?;
         let parameters = self.parameters();
+        let (noise, all) = (parameters.len() - 1, parameters.len());
         let free = match self.tune {
-            Tune::Nothing => 0,
-            Tune::Kernel => parameters.len() - 1,
-            Tune::KernelAndNoise => parameters.len(),
+            Tune::Nothing => all..all,
+            Tune::Kernel => 0..noise,
+            Tune::Noise => noise..all,
+            Tune::KernelAndNoise => 0..all,
         };
+        let tuned = !free.is_empty();
         let objective = |theta: &[f64]| {
             let (kernel, noise) = self.at(theta);
             self.state(x, &targets, kernel, noise).map(|state| (state.value, self.gradient(x, state)))
         };
         let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
         let found = evidence::maximise(&parameters, free, bounds, restarts, self.seed, objective)?;
-        let (kernel, noise) =
-            if free > 0 { self.at(&found.theta) } else { (self.kernel.clone(), self.noise) };
+        let (kernel, noise) = if tuned { self.at(&found.theta) } else { (self.kernel.clone(), self.noise) };
         let State { kernel, noise, factor, mut alpha, value } = self.state(x, &targets, kernel, noise)?;
         let jitter = factor.jitter;
         for j in 0..y.rows() {
@@ -187,7 +245,7 @@ impl GaussianProcess {
         }
         model.card.push(Fact::measured("log marginal likelihood", value));
         model.card.push(Fact::measured("jitter", jitter));
-        model.card.extend(found.facts((free > 0).then_some(restarts)));
+        model.card.extend(found.facts(tuned.then_some(restarts)));
         let Maximum { theta, steps, evaluations, warnings } = found;
         Ok(GpFit {
             model,

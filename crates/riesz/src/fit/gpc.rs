@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use super::evidence::{self, Maximum};
+use super::registry::{FIXED_KERNEL, Fitted, ModelKind, Predicts, RESTARTS, Task};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link, logistic};
 use crate::explanation::Fact;
@@ -15,6 +16,32 @@ use crate::table::Table;
 const MAX_NEWTON: usize = 100;
 /// At the mode α_i = y_i - π_i; the largest difference that is accepted.
 const NEWTON_TOLERANCE: f64 = 1e-10;
+
+/// Gaussian process classification, by name.
+pub(super) static KIND: ModelKind = ModelKind {
+    name: "gpc",
+    help: "Gaussian process classification, two or more classes",
+    predicts: Predicts::Class,
+    settings: &[&RESTARTS, &FIXED_KERNEL],
+    takes: &[],
+    posterior: true,
+    fit: fit_task,
+};
+
+fn fit_task(task: &Task<'_>) -> Result<Fitted> {
+    let (labels, classes) = task.labels()?;
+    let mut estimator = GaussianProcessClassifier::new(task.kernel.clone());
+    estimator.tune = !task.fixed_kernel();
+    (estimator.restarts, estimator.seed) = (task.restarts(), task.seed);
+    let fit = estimator.fit(task.x, labels, classes)?;
+    Ok(Fitted {
+        covariance: Some(fit.covariance),
+        warnings: fit.warnings,
+        iterations: vec![fit.steps],
+        log_marginal_likelihood: Some(fit.log_marginal_likelihood),
+        ..fit.model.into()
+    })
+}
 
 /// `P(y_i = 1) = σ(f(x_i))` with `f` a Gaussian process and σ the logistic function.
 ///
@@ -84,7 +111,7 @@ impl GaussianProcessClassifier {
     pub fn fit(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<GpcFit> {
         let y = self.check(x, labels, classes)?;
         let parameters = self.kernel.parameters();
-        let free = if self.tune { parameters.len() } else { 0 };
+        let free = 0..if self.tune { parameters.len() } else { 0 };
         let objective = |theta: &[f64]| value_and_gradient(&self.kernel.with_parameters(theta), x, &y);
         let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
         let found = evidence::maximise(&parameters, free, bounds, restarts, self.seed, objective)?;

@@ -6,6 +6,12 @@
 //! the method converges from zero, on separable classes too.
 
 use super::Penalty;
+use super::registry::{
+    CLASS_WEIGHT, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, Predicts, RIDGE,
+    Task, noted,
+};
+use super::search::{RIDGES, Search};
+use super::selection::ClassScore;
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
@@ -13,6 +19,42 @@ use crate::fit::labels::{ClassWeight, row_weights};
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, dot, lu_solve};
 use crate::table::Table;
+
+/// Kernel logistic regression, by name. Its ridge is chosen by the log loss on folds.
+pub(super) static KIND: ModelKind = ModelKind {
+    name: "klr",
+    help: "Kernel logistic regression, two or more classes",
+    predicts: Predicts::Class,
+    settings: &[&RIDGE, &CLASS_WEIGHT, &FOLDS, &FIXED_KERNEL, &FIT_INTERCEPT, &MAX_ITER],
+    takes: &[Input::SampleWeight, Input::Penalty],
+    posterior: false,
+    fit: fit_task,
+};
+
+fn fit_task(task: &Task<'_>) -> Result<Fitted> {
+    let (labels, classes) = task.labels()?;
+    let class_weight = task.class_weight(classes)?;
+    let with = |kernel: Kernel, ridge: f64, weights: Option<Vec<f64>>| {
+        let mut estimator = KernelLogisticRegression::new(kernel, ridge);
+        estimator.class_weight.clone_from(&class_weight);
+        estimator.sample_weight = weights;
+        estimator.fit_intercept = task.settings.switch(FIT_INTERCEPT.name).unwrap_or(true);
+        estimator.max_iterations = task.max_iter().unwrap_or(estimator.max_iterations);
+        estimator.keep_unfinished = task.max_iter().is_some();
+        estimator
+    };
+    let search = Search { task, setting: "ridge", values: &RIDGES, default: None };
+    let chosen = search.of_classes(ClassScore::LogLoss, |kernel, ridge, weights, x, labels| {
+        Ok(with(kernel, ridge, weights).fit(x, labels, classes)?.model)
+    })?;
+    let mut estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
+    estimator.penalty = task.penalty_for(&estimator.kernel)?;
+    estimator.start.clone_from(&task.start);
+    let fit = estimator.fit(task.x, labels, classes)?;
+    let fitted =
+        Fitted { warnings: chosen.warnings, end: Some(fit.end), ..noted(fit.model, chosen.facts).into() };
+    Ok(fitted.stopped(fit.converged, vec![fit.iterations], "raise the penalty or max_iter"))
+}
 
 /// `min Σ_i w_i · -ln p(class of row i | x_i) + (ridge/2) Σ_o ‖f_o - b_o‖²`, `w_i` = class weight · sample weight.
 ///

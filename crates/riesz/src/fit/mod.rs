@@ -19,7 +19,9 @@ mod gpc;
 mod labels;
 mod logistic;
 mod penalty;
+pub mod registry;
 mod ridge;
+mod search;
 pub mod selection;
 mod svm;
 
@@ -28,6 +30,7 @@ pub use gpc::{GaussianProcessClassifier, GpcFit};
 pub use labels::ClassWeight;
 pub use logistic::{KernelLogisticRegression, KlrFit, NewtonState};
 pub use penalty::Penalty;
+pub use registry::{Fitted, Input, MODELS, ModelKind, Predicts, Target, Task};
 pub use ridge::{KernelRidge, RidgeFit};
 pub use svm::{
     OneClassFit, OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor, SvcFit, SvrFit,

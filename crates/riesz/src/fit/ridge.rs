@@ -1,12 +1,64 @@
 //! Kernel ridge regression (Saunders, Gammerman and Vovk 1998), with leave-one-out in closed form.
 
 use super::Penalty;
+use super::registry::{
+    AUTO, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, ModelKind, Predicts, RIDGE, Task, noted,
+};
+use super::search::{RIDGES, Search};
+use super::selection::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, symmetric_eigen};
 use crate::table::Table;
+
+/// Kernel ridge regression, by name. Its ridge is chosen by leave-one-out, or on folds where their number is set.
+pub(super) static KIND: ModelKind = ModelKind {
+    name: "krr",
+    help: "Kernel ridge regression, one or several targets",
+    predicts: Predicts::Numbers,
+    settings: &[&RIDGE, &FOLDS, &FIXED_KERNEL, &FIT_INTERCEPT],
+    takes: &[Input::SampleWeight, Input::Penalty],
+    posterior: false,
+    fit: fit_task,
+};
+
+fn fit_task(task: &Task<'_>) -> Result<Fitted> {
+    let y = task.numbers()?;
+    let with = |kernel: Kernel, ridge: f64, weights: Option<Vec<f64>>| {
+        let mut estimator = KernelRidge::new(kernel, ridge);
+        estimator.sample_weight = weights;
+        estimator.center = task.settings.switch(FIT_INTERCEPT.name).unwrap_or(true);
+        estimator
+    };
+    let search = Search { task, setting: "ridge", values: &RIDGES, default: None };
+    let (mut estimator, mut facts, warnings);
+    if search.given().is_some() || task.settings.get(FOLDS.name).is_some() {
+        let chosen =
+            search.of_numbers(y, "", |kernel, ridge, w, x, y| Ok(with(kernel, ridge, w).fit(x, y)?.model))?;
+        estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
+        (facts, warnings) = (chosen.facts, chosen.warnings);
+    } else {
+        if task.sample_weight.is_some() {
+            let allowed =
+                "the leave-one-out error takes no sample_weight: set folds, or the ridge to a number";
+            return Err(Error::parameter(RIDGE.name, AUTO, allowed));
+        }
+        let multiples = if task.fixed_kernel() { &[1.0][..] } else { &DEFAULT_MULTIPLIERS };
+        let start = with(task.kernel.clone(), 1.0, None);
+        let found = select_ridge(&start, task.x, y, &default_ridges(), multiples)?;
+        let multiple = found.axes[0].values[found.chosen.0];
+        let several = found.axes[0].values.len() > 1;
+        facts = Vec::from_iter(several.then(|| Fact::new("multiple of the length scales", multiple)));
+        facts.push(Fact::new("chosen by", "leave-one-out"));
+        (estimator, warnings) = (found.best, found.edges);
+    }
+    estimator.penalty = task.penalty_for(&estimator.kernel)?;
+    let fit = estimator.fit(task.x, y)?;
+    facts.insert(0, Fact::measured("leave-one-out mean squared error", fit.loo_error()));
+    Ok(Fitted { warnings, ..noted(fit.model, facts).into() })
+}
 
 /// `min_f Σ_i w_i (y_i - f(x_i) - b)² + ridge ‖f‖²`, several targets at once.
 #[derive(Debug, Clone)]

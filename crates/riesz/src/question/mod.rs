@@ -8,7 +8,7 @@ mod settings;
 
 use serde::{Deserialize, Serialize};
 
-pub use settings::{Kind, SETTINGS, Setting, Settings, Source, Subject};
+pub use settings::{QuestionSetting, SETTINGS, Settings, Source, Subject};
 
 pub use crate::attribution::coalitions::Budget;
 use crate::explanation::{Fact, Index, Provenance};

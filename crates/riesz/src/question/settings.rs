@@ -5,9 +5,10 @@ use serde_json::Value;
 
 use super::{Budget, Estimator, Question};
 use crate::embedding::{Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Ridge};
-use crate::error::{Error, Result, listed};
+use crate::error::{Error, Result};
 use crate::game::{Background, Conditional, Game, one_row};
 use crate::kernel::{Kernel, KernelExpression, Units};
+use crate::setting::{Kind, Setting, Values};
 use crate::table::Table;
 
 /// What a question is asked of. It decides which settings have a use, and two defaults.
@@ -33,38 +34,11 @@ pub enum Source {
     Baseline,
 }
 
-/// What a setting's value is.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Kind {
-    /// One of these words.
-    Choice(&'static [&'static str]),
-    /// True or false.
-    Switch,
-    /// A whole number from this one on.
-    Count(u64),
-    /// A number above 0, below 1 if it is a share.
-    Positive {
-        /// Whether it is below 1.
-        share: bool,
-    },
-    /// `own`, for the model's own family on the columns that are given; or a [`Kernel`] in its JSON form; or an expression
-    /// ([`KernelExpression`]) in the units of the reference's columns.
-    Kernel,
-}
-
-/// One setting.
+/// One setting of questions.
 #[derive(Debug, Clone, Copy)]
-pub struct Setting {
-    /// Its name, in Python's spelling; on the command line `a_name` is `--a-name`.
-    pub name: &'static str,
-    /// What stands for its value in help texts.
-    pub placeholder: &'static str,
-    /// What its value is.
-    pub kind: Kind,
-    /// The value of a setting that is named without one, where that can be.
-    pub bare: Option<&'static str>,
-    /// Its use and default, in words.
-    pub help: &'static str,
+pub struct QuestionSetting {
+    /// Its name, range and help.
+    pub setting: Setting,
     /// Whose setting it is, where not everybody's.
     belongs: &'static str,
     used: fn(&Asked) -> bool,
@@ -109,150 +83,173 @@ const EMBEDDED: &str = "the observational game, whose conditional distributions 
 const KNOWN: &str = "the observational game of a model whose kernel is known";
 
 /// Everything that can be set, besides rows and players.
-pub const SETTINGS: [Setting; 14] = [
-    Setting {
-        name: "game",
-        placeholder: "GAME",
-        kind: Kind::Choice(&Game::NAMES),
-        bare: None,
-        help: "What an absent feature means [default: interventional; with a baseline baseline, without either functional]",
+pub static SETTINGS: [QuestionSetting; 14] = [
+    QuestionSetting {
+        setting: Setting {
+            name: "game",
+            placeholder: "GAME",
+            kind: Kind::Choice(&Game::NAMES),
+            bare: None,
+            help: "What an absent feature means [default: interventional; with a baseline baseline, without either functional]",
+        },
         belongs: "",
         used: |_| true,
     },
-    Setting {
-        name: "ridge",
-        placeholder: "RIDGE",
-        kind: Kind::Positive { share: false },
-        bare: None,
-        help: "Observational game: how much conditional distributions are smoothed, a number like 0.001 [default: what predicts \
-               left-out rows best]",
+    QuestionSetting {
+        setting: Setting {
+            name: "ridge",
+            placeholder: "RIDGE",
+            kind: Kind::Positive { share: false },
+            bare: None,
+            help: "Observational game: how much conditional distributions are smoothed, a number like 0.001 [default: what predicts \
+                   left-out rows best]",
+        },
         belongs: EMBEDDED,
         used: Asked::embedded,
     },
-    Setting {
-        name: "centred",
-        placeholder: "BOOL",
-        kind: Kind::Switch,
-        bare: None,
-        help: "Observational game: whether what is predicted is shrunk towards its mean, so that a constant model gives nobody any \
-               value; 'false' shrinks it towards the intercept, as published [default: true]",
+    QuestionSetting {
+        setting: Setting {
+            name: "centred",
+            placeholder: "BOOL",
+            kind: Kind::Switch,
+            bare: None,
+            help: "Observational game: whether what is predicted is shrunk towards its mean, so that a constant model gives nobody any \
+                   value; 'false' shrinks it towards the intercept, as published [default: true]",
+        },
         belongs: EMBEDDED,
         used: Asked::embedded,
     },
-    Setting {
-        name: "conditioning_kernel",
-        placeholder: "KERNEL",
-        kind: Kind::Kernel,
-        bare: None,
-        help: "Observational game: the kernel that says how alike rows are in what is conditioned on, an expression as of 'fit \
-               --kernel', or 'own': the model's own, whatever its form, on the columns that are present [default: the model's own if \
-               it is one bounded product over all columns, else a Gaussian with median length scales]",
+    QuestionSetting {
+        setting: Setting {
+            name: "conditioning_kernel",
+            placeholder: "KERNEL",
+            kind: Kind::Kernel,
+            bare: None,
+            help: "Observational game: the kernel that says how alike rows are in what is conditioned on, an expression as of 'fit \
+                   --kernel', or 'own': the model's own, whatever its form, on the columns that are present [default: the model's own if \
+                   it is one bounded product over all columns, else a Gaussian with median length scales]",
+        },
         belongs: EMBEDDED,
         used: Asked::embedded,
     },
-    Setting {
-        name: "landmarks",
-        placeholder: "M",
-        kind: Kind::Count(1),
-        bare: None,
-        help: "Observational game: learn conditional distributions through so many of the reference rows, for thousands of rows",
+    QuestionSetting {
+        setting: Setting {
+            name: "landmarks",
+            placeholder: "M",
+            kind: Kind::Count(1),
+            bare: None,
+            help: "Observational game: learn conditional distributions through so many of the reference rows, for thousands of rows",
+        },
         belongs: EMBEDDED,
         used: Asked::embedded,
     },
-    Setting {
-        name: "random_features",
-        placeholder: "M",
-        kind: Kind::Count(1),
-        bare: None,
-        help: "Observational game: learn conditional distributions through so many random Fourier features",
+    QuestionSetting {
+        setting: Setting {
+            name: "random_features",
+            placeholder: "M",
+            kind: Kind::Count(1),
+            bare: None,
+            help: "Observational game: learn conditional distributions through so many random Fourier features",
+        },
         belongs: EMBEDDED,
         used: Asked::embedded,
     },
-    Setting {
-        name: "conjugate_gradients",
-        placeholder: "TOLERANCE",
-        kind: Kind::Positive { share: true },
-        bare: Some("1e-6"),
-        help: "Observational game: take all reference rows, where their matrices are too large for memory, by conjugate gradients to \
-               this tolerance, which is part of the proved bound",
+    QuestionSetting {
+        setting: Setting {
+            name: "conjugate_gradients",
+            placeholder: "TOLERANCE",
+            kind: Kind::Positive { share: true },
+            bare: Some("1e-6"),
+            help: "Observational game: take all reference rows, where their matrices are too large for memory, by conjugate gradients to \
+                   this tolerance, which is part of the proved bound",
+        },
         belongs: KNOWN,
         used: |asked| asked.embedded() && asked.has_kernel(),
     },
-    Setting {
-        name: "conditional",
-        placeholder: "WAY",
-        kind: Kind::Choice(&CONDITIONAL),
-        bare: None,
-        help: "Observational game of a function: where conditional distributions come from [default: kernel, a conditional mean \
-               embedding]",
+    QuestionSetting {
+        setting: Setting {
+            name: "conditional",
+            placeholder: "WAY",
+            kind: Kind::Choice(&CONDITIONAL),
+            bare: None,
+            help: "Observational game of a function: where conditional distributions come from [default: kernel, a conditional mean \
+                   embedding]",
+        },
         belongs: "the observational game of a function or program",
         used: |asked| asked.observational() && !asked.has_kernel(),
     },
-    Setting {
-        name: "draws",
-        placeholder: "N",
-        kind: Kind::Count(2),
-        bare: None,
-        help: "Gaussian and copula distributions: draws for each coalition and row [default: 100]",
+    QuestionSetting {
+        setting: Setting {
+            name: "draws",
+            placeholder: "N",
+            kind: Kind::Count(2),
+            bare: None,
+            help: "Gaussian and copula distributions: draws for each coalition and row [default: 100]",
+        },
         belongs: "conditional distributions that are gaussian or copula",
         used: |asked| asked.observational() && !asked.has_kernel() && asked.conditional != "kernel",
     },
-    Setting {
-        name: "estimator",
-        placeholder: "WAY",
-        kind: Kind::Choice(&ESTIMATORS),
-        bare: None,
-        help: "How the values of a function are found: along random orders of its features, or by valuing coalitions [default: \
-               permutation, but kernel_shap for programs and the observational game]",
+    QuestionSetting {
+        setting: Setting {
+            name: "estimator",
+            placeholder: "WAY",
+            kind: Kind::Choice(&ESTIMATORS),
+            bare: None,
+            help: "How the values of a function are found: along random orders of its features, or by valuing coalitions [default: \
+                   permutation, but kernel_shap for programs and the observational game]",
+        },
         belongs: "functions and programs",
         used: |asked| !asked.has_kernel(),
     },
-    Setting {
-        name: "coalitions",
-        placeholder: "N",
-        kind: Kind::Count(1),
-        bare: None,
-        help: "Observational game, and kernel_shap: value at most so many coalitions of features; if there are more, values are \
-               estimated. A larger number takes the same ones, drawn with the seed, and more; to go on until values are sure enough, \
-               give a standard error [default: 4096, all of them up to 12 features]",
+    QuestionSetting {
+        setting: Setting {
+            name: "coalitions",
+            placeholder: "N",
+            kind: Kind::Count(1),
+            bare: None,
+            help: "Observational game, and kernel_shap: value at most so many coalitions of features; if there are more, values are \
+                   estimated. A larger number takes the same ones, drawn with the seed, and more; to go on until values are sure enough, \
+                   give a standard error [default: 4096, all of them up to 12 features]",
+        },
         belongs: "the observational game and kernel_shap, which value coalitions",
         used: Asked::by_coalitions,
     },
-    Setting {
-        name: "std_error",
-        placeholder: "E",
-        kind: Kind::Positive { share: false },
-        bare: None,
-        help: "Observational game, and kernel_shap: stop as soon as no standard error is larger than this",
+    QuestionSetting {
+        setting: Setting {
+            name: "std_error",
+            placeholder: "E",
+            kind: Kind::Positive { share: false },
+            bare: None,
+            help: "Observational game, and kernel_shap: stop as soon as no standard error is larger than this",
+        },
         belongs: "the observational game and kernel_shap, which value coalitions",
         used: |asked| asked.by_coalitions() && asked.subject != Subject::Protection,
     },
-    Setting {
-        name: "permutations",
-        placeholder: "N",
-        kind: Kind::Count(2),
-        bare: None,
-        help: "Permutations: random orders of the features for each background row, each with its reverse [default: 2]",
+    QuestionSetting {
+        setting: Setting {
+            name: "permutations",
+            placeholder: "N",
+            kind: Kind::Count(2),
+            bare: None,
+            help: "Permutations: random orders of the features for each background row, each with its reverse [default: 2]",
+        },
         belongs: "the estimator by permutations",
         used: |asked| !asked.has_kernel() && asked.estimator == "permutation",
     },
-    Setting {
-        name: "seed",
-        placeholder: "N",
-        kind: Kind::Count(0),
-        bare: None,
-        help: "Seed of everything random [default: 0]",
+    QuestionSetting {
+        setting: Setting {
+            name: "seed",
+            placeholder: "N",
+            kind: Kind::Count(0),
+            bare: None,
+            help: "Seed of everything random [default: 0]",
+        },
         belongs: "",
         used: |_| true,
     },
 ];
 
-impl Setting {
-    /// The setting with this name.
-    pub fn named(name: &str) -> Option<&'static Self> {
-        SETTINGS.iter().find(|setting| setting.name == name)
-    }
-
+impl QuestionSetting {
     /// Whether some question about `subject` has a use for it.
     pub fn serves(&self, subject: Subject) -> bool {
         let games = Game::NAMES.into_iter().filter(|game| allowed(subject, game));
@@ -265,39 +262,8 @@ impl Setting {
 
     /// Whether this word can be chosen in some question about `subject`.
     pub fn offers(&self, subject: Subject, word: &str) -> bool {
-        matches!(self.kind, Kind::Choice(words) if words.contains(&word))
-            && (self.name != "game" || allowed(subject, word))
-    }
-
-    /// Whether `value` is one that it can have.
-    fn check(&self, value: &Value) -> Result<()> {
-        let wrong = |allowed: String| {
-            let shown = value.as_str().map_or_else(|| value.to_string(), |text| format!("'{text}'"));
-            Err(Error::parameter(self.name, shown, allowed))
-        };
-        match self.kind {
-            Kind::Choice(words) => match value.as_str() {
-                Some(word) if words.contains(&word) => Ok(()),
-                _ => wrong(format!("it is one of {}", words.join(", "))),
-            },
-            Kind::Switch if value.is_boolean() => Ok(()),
-            Kind::Switch => wrong("it is true or false".into()),
-            Kind::Count(least) if value.as_u64().is_some_and(|count| count >= least) => Ok(()),
-            Kind::Count(least) => wrong(format!("it is a whole number from {least}")),
-            Kind::Positive { share } => match value.as_f64() {
-                Some(number) if number > 0.0 && number.is_finite() && !(share && number >= 1.0) => Ok(()),
-                _ if share => wrong("it is a number between 0 and 1".into()),
-                _ => wrong("it is a positive number".into()),
-            },
-            Kind::Kernel => match value.as_str() {
-                Some("own") => Ok(()),
-                Some(text) => KernelExpression::parse(text).map(|_| ()),
-                None => match serde_json::from_value::<Kernel>(value.clone()) {
-                    Ok(_) => Ok(()),
-                    Err(error) => wrong(format!("it is a kernel: {error}")),
-                },
-            },
-        }
+        matches!(self.setting.kind, Kind::Choice(words) if words.contains(&word))
+            && (self.setting.name != "game" || allowed(subject, word))
     }
 }
 
@@ -314,7 +280,7 @@ fn allowed(subject: Subject, game: &str) -> bool {
 
 /// Settings by name, each with a value that it can have.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Settings(serde_json::Map<String, Value>);
+pub struct Settings(Values);
 
 impl Settings {
     /// Settings from names and values; those that are null are not set.
@@ -322,43 +288,13 @@ impl Settings {
     /// # Errors
     /// [`Error::Parameter`] for a value that the setting cannot have, or a name that is none.
     pub fn new(given: impl IntoIterator<Item = (String, Value)>) -> Result<Self> {
-        let mut map = serde_json::Map::new();
-        for (name, value) in given.into_iter().filter(|(_, value)| !value.is_null()) {
-            let setting = Setting::named(&name).ok_or_else(|| {
-                Error::parameter(
-                    "setting",
-                    &name,
-                    format!("it is one of {}", listed(SETTINGS.map(|s| s.name))),
-                )
-            })?;
-            setting.check(&value)?;
-            map.insert(name, value);
-        }
-        Ok(Self(map))
-    }
-
-    /// The names of what is set.
-    pub fn given(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
-    }
-
-    fn choice(&self, name: &str, words: &[&'static str]) -> Option<&'static str> {
-        let chosen = self.0.get(name)?.as_str()?;
-        words.iter().copied().find(|word| *word == chosen)
-    }
-
-    fn count(&self, name: &str) -> Option<usize> {
-        usize::try_from(self.0.get(name)?.as_u64()?).ok()
-    }
-
-    fn number(&self, name: &str) -> Option<f64> {
-        self.0.get(name)?.as_f64()
+        Values::new(&SETTINGS.each_ref().map(|known| &known.setting), given).map(Self)
     }
 
     /// Whether values of a model whose kernel is known are to be found from its answers all the same.
     pub fn asks_for_answers(&self) -> bool {
-        let drawn = self.choice("conditional", &CONDITIONAL).is_some_and(|way| way != "kernel");
-        drawn || self.0.contains_key("estimator") || self.0.contains_key("permutations")
+        let drawn = self.0.choice("conditional", &CONDITIONAL).is_some_and(|way| way != "kernel");
+        drawn || self.0.get("estimator").or(self.0.get("permutations")).is_some()
     }
 
     /// What these settings ask of `subject`, for which there are rows from `source`.
@@ -367,16 +303,15 @@ impl Settings {
     /// [`Error::Unused`] for a setting that has no use in the game; [`Error::Parameter`] for what cannot be asked.
     pub fn check(&self, subject: Subject, source: Option<Source>) -> Result<Asked> {
         let game = self.game(subject, source)?;
-        let conditional = self.choice("conditional", &CONDITIONAL).unwrap_or(CONDITIONAL[0]);
-        let estimator = self.choice("estimator", &ESTIMATORS).unwrap_or_else(|| match subject {
+        let conditional = self.0.choice("conditional", &CONDITIONAL).unwrap_or(CONDITIONAL[0]);
+        let estimator = self.0.choice("estimator", &ESTIMATORS).unwrap_or_else(|| match subject {
             Subject::Function if game != "observational" => ESTIMATORS[0],
             _ => ESTIMATORS[1],
         });
         let asked = Asked { subject, game, conditional, estimator };
-        for setting in SETTINGS.iter().filter(|setting| self.0.contains_key(setting.name)) {
-            if !(setting.used)(&asked) {
-                let (setting, belongs) = (setting.name.into(), setting.belongs.into());
-                return Err(Error::Unused { setting, belongs });
+        for QuestionSetting { setting, belongs, used } in &SETTINGS {
+            if self.0.get(setting.name).is_some() && !used(&asked) {
+                return Err(Error::Unused { setting: setting.name.into(), belongs: (*belongs).into() });
             }
         }
         if estimator == "permutation" && game == "observational" {
@@ -409,7 +344,7 @@ impl Settings {
             _ => {
                 // What cannot be is said before anything is read.
                 let conditioning = self.conditioning(seed)?;
-                let (draws, reference) = (self.count("draws").unwrap_or(100), rows(game)?);
+                let (draws, reference) = (self.0.count("draws").unwrap_or(100), rows(game)?);
                 let conditional = match conditional {
                     "gaussian" => Conditional::Gaussian { draws },
                     "copula" => Conditional::Copula { draws },
@@ -422,13 +357,13 @@ impl Settings {
             }
         };
         let budget = Budget {
-            coalitions: self.count("coalitions").unwrap_or(Budget::default().coalitions),
-            std_error: self.number("std_error"),
+            coalitions: self.0.count("coalitions").unwrap_or(Budget::default().coalitions),
+            std_error: self.0.number("std_error"),
             seed,
         };
         let estimator = match estimator {
             "permutation" => {
-                Estimator::Permutation { per_reference: self.count("permutations").unwrap_or(2) }
+                Estimator::Permutation { per_reference: self.0.count("permutations").unwrap_or(2) }
             }
             _ => Estimator::KernelShap,
         };
@@ -442,7 +377,7 @@ impl Settings {
             (_, Some(Source::Baseline)) => "baseline",
             _ => "interventional",
         };
-        let game = self.choice("game", &Game::NAMES).unwrap_or(default);
+        let game = self.0.choice("game", &Game::NAMES).unwrap_or(default);
         let refuse = |why: &str| Err(Error::parameter("game", game, why));
         if !allowed(subject, game) {
             return match subject {
@@ -472,23 +407,23 @@ impl Settings {
     /// How conditional distributions are learnt.
     fn conditioning(&self, seed: u64) -> Result<Conditioning> {
         let ways = ["landmarks", "random_features", "conjugate_gradients"];
-        let mut given = ways.into_iter().filter(|name| self.0.contains_key(*name));
-        if let (Some(one), Some(other)) = (given.next(), given.next()) {
+        let mut given = ways.into_iter().filter_map(|name| Some((name, self.0.get(name)?)));
+        if let (Some((one, value)), Some((other, _))) = (given.next(), given.next()) {
             let why = format!("{other} is another way to the same end: choose one");
-            return Err(Error::parameter(one, &self.0[one], why));
+            return Err(Error::parameter(one, value, why));
         }
-        let approximation = match (self.count("landmarks"), self.count("random_features")) {
+        let approximation = match (self.0.count("landmarks"), self.0.count("random_features")) {
             (Some(count), _) => Approximation::Landmarks(count),
             (_, Some(count)) => Approximation::RandomFeatures(count),
-            _ => self.number("conjugate_gradients").map_or(Approximation::Exact, |tolerance| {
+            _ => self.0.number("conjugate_gradients").map_or(Approximation::Exact, |tolerance| {
                 Approximation::ConjugateGradients(ConjugateGradients { tolerance, ..Default::default() })
             }),
         };
         Ok(Conditioning {
-            ridge: self.number("ridge").map_or(Ridge::CrossValidated, Ridge::Fixed),
+            ridge: self.0.number("ridge").map_or(Ridge::CrossValidated, Ridge::Fixed),
             kernel: ConditioningKernel::Auto,
             approximation,
-            centred: self.0.get("centred").and_then(Value::as_bool).unwrap_or(true),
+            centred: self.0.switch("centred").unwrap_or(true),
             seed,
             memory: crate::memory::free(),
         })

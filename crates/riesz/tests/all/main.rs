@@ -13,6 +13,7 @@ mod kernel_shap;
 mod kernels;
 mod libsvm;
 mod logistic;
+mod models;
 mod observational;
 mod penalty;
 mod permutation;

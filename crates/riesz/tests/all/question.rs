@@ -1,6 +1,7 @@
 //! Questions: what can be set, what has no use where, and that a question is what its file says.
 
-use riesz::question::{Estimator, Kind, SETTINGS, Setting, Settings, Source, Subject};
+use riesz::question::{Estimator, SETTINGS, Settings, Source, Subject};
+use riesz::setting::{Kind, Setting};
 use riesz::{
     Background, Conditional, Error, Expansion, Explainer, Game, Groups, Kernel, Matrix, Question, Table,
 };
@@ -29,12 +30,13 @@ fn model() -> Expansion {
 }
 
 /// A value that a setting can have.
-fn example(setting: &Setting) -> Value {
+pub fn example(setting: &Setting) -> Value {
     match setting.kind {
         Kind::Choice(words) => json!(words[words.len() - 1]),
         Kind::Switch => json!(false),
         Kind::Count(least) => json!(least + 5),
-        Kind::Positive { .. } => json!(0.01),
+        Kind::Positive { .. } | Kind::NotNegative | Kind::Tuned => json!(0.01),
+        Kind::ClassWeight => json!("balanced"),
         Kind::Kernel => json!("rbf(lengthscale=2)"),
     }
 }
@@ -50,7 +52,7 @@ fn a_setting_is_used_or_refused_by_its_name() {
                     if ask(base.clone(), subject).is_err() {
                         continue;
                     }
-                    for (at, setting) in SETTINGS.iter().enumerate() {
+                    for (at, setting) in SETTINGS.iter().map(|own| &own.setting).enumerate() {
                         let mut given = base.clone();
                         if given[setting.name].is_null() {
                             given[setting.name] = example(setting);
@@ -70,8 +72,8 @@ fn a_setting_is_used_or_refused_by_its_name() {
     }
     for (setting, used) in SETTINGS.iter().zip(used) {
         let serves = SUBJECTS.map(|subject| setting.serves(subject));
-        assert_eq!(serves, used, "{}", setting.name);
-        assert!(serves.contains(&true) && !setting.help.is_empty());
+        assert_eq!(serves, used, "{}", setting.setting.name);
+        assert!(serves.contains(&true) && !setting.setting.help.is_empty());
     }
 }
 

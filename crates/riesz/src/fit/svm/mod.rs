@@ -10,12 +10,16 @@ mod svc;
 mod svr;
 
 pub use one_class::{OneClassFit, OneClassSupportVector};
+pub(super) use svc::SVC;
 pub use svc::{SupportVectorClassifier, SvcFit};
+pub(super) use svr::SVR;
 pub use svr::{SupportVectorRegressor, SvrFit};
 
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
 
+/// What to do about a fit that stopped early.
+const UNFINISHED: &str = "standardise the columns, lower C, raise tol or raise max_iter";
 /// LIBSVM's default stopping tolerance.
 const TOLERANCE: f64 = 1e-3;
 /// LIBSVM's and scikit-learn's default cache: 200 MB.

@@ -3,14 +3,56 @@
 use rayon::prelude::*;
 
 use super::solver::{Problem, Settings, solve};
-use super::{CACHE_BYTES, TOLERANCE, check_bounds, check_tolerance, support};
+use super::{CACHE_BYTES, TOLERANCE, UNFINISHED, check_bounds, check_tolerance, support};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::fit::labels::{ClassWeight, row_weights};
 use crate::fit::positive;
+use crate::fit::registry::{
+    C, CLASS_WEIGHT, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, Predicts, TOL, Task, noted,
+};
+use crate::fit::search::{PRICES, Search};
+use crate::fit::selection::ClassScore;
 use crate::kernel::Kernel;
 use crate::table::Table;
+
+/// Support vector classification, by name. Its price of errors is chosen by the accuracy on folds.
+pub(in crate::fit) static SVC: ModelKind = ModelKind {
+    name: "svc",
+    help: "Support vector classification, one against one for several classes",
+    predicts: Predicts::Class,
+    settings: &[&C, &CLASS_WEIGHT, &FOLDS, &FIXED_KERNEL, &TOL, &MAX_ITER],
+    takes: &[Input::SampleWeight],
+    posterior: false,
+    fit: fit_task,
+};
+
+fn fit_task(task: &Task<'_>) -> Result<Fitted> {
+    let (labels, classes) = task.labels()?;
+    let class_weight = task.class_weight(classes)?;
+    let with = |kernel: Kernel, c: f64, weights: Option<Vec<f64>>| {
+        let mut estimator = SupportVectorClassifier::new(kernel, c);
+        estimator.class_weight.clone_from(&class_weight);
+        estimator.sample_weight = weights;
+        estimator.tolerance = task.settings.number(TOL.name).unwrap_or(TOLERANCE);
+        estimator.max_iterations = task.max_iter();
+        // Without a limit of the user's own, not to converge is an error.
+        estimator.keep_unfinished = task.max_iter().is_some();
+        estimator
+    };
+    let search = Search { task, setting: "c", values: &PRICES, default: Some(1.0) };
+    let chosen = search.of_classes(ClassScore::Accuracy, |kernel, c, weights, x, labels| {
+        Ok(with(kernel, c, weights).fit(x, labels, classes)?.model)
+    })?;
+    let fit = with(chosen.kernel, chosen.value, task.sample_weight.clone()).fit(task.x, labels, classes)?;
+    let fitted = Fitted {
+        warnings: chosen.warnings,
+        support: Some(fit.support),
+        ..noted(fit.model, chosen.facts).into()
+    };
+    Ok(fitted.stopped(fit.converged, fit.iterations, UNFINISHED))
+}
 
 /// C-SVC: `min ½‖f‖² + Σ_i C_i max(0, 1 - y_i (f(x_i) + b))` with `C_i = c · class weight · sample weight`.
 ///

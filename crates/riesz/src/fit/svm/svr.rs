@@ -1,13 +1,64 @@
 //! ε-insensitive support vector regression (Vapnik 1995).
 
 use super::solver::{Problem, Settings, Solution, solve};
-use super::{CACHE_BYTES, TOLERANCE, check_bounds, check_tolerance, support};
+use super::{CACHE_BYTES, TOLERANCE, UNFINISHED, check_bounds, check_tolerance, support};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
+use crate::fit::registry::{
+    C, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, NORMALIZE_Y, Predicts, TOL, Task, noted,
+};
+use crate::fit::search::{PRICES, Search};
 use crate::fit::{positive, sample_weights};
 use crate::kernel::Kernel;
+use crate::linalg::Matrix;
+use crate::setting::{Kind, Setting};
 use crate::table::Table;
+
+const EPSILON: Setting = Setting {
+    name: "epsilon",
+    placeholder: "X",
+    kind: Kind::NotNegative,
+    bare: None,
+    help: "Error that costs nothing, in standard deviations of the target where it is standardised [default: 0.1]",
+};
+
+/// Support vector regression, by name. Its price of errors is chosen by the squared error on folds.
+pub(in crate::fit) static SVR: ModelKind = ModelKind {
+    name: "svr",
+    help: "ε-insensitive support vector regression",
+    predicts: Predicts::Number,
+    settings: &[&C, &EPSILON, &FOLDS, &FIXED_KERNEL, &NORMALIZE_Y, &TOL, &MAX_ITER],
+    takes: &[Input::SampleWeight],
+    posterior: false,
+    fit: fit_task,
+};
+
+fn fit_task(task: &Task<'_>) -> Result<Fitted> {
+    let (y, center, scale) = task.standardised()?;
+    let epsilon = task.settings.number(EPSILON.name).unwrap_or(0.1);
+    let with = |kernel: Kernel, c: f64, weights: Option<Vec<f64>>| {
+        let mut estimator = SupportVectorRegressor::new(kernel, c, epsilon);
+        estimator.sample_weight = weights;
+        estimator.tolerance = task.settings.number(TOL.name).unwrap_or(TOLERANCE);
+        estimator.max_iterations = task.max_iter();
+        // Without a limit of the user's own, not to converge is an error.
+        estimator.keep_unfinished = task.max_iter().is_some();
+        estimator
+    };
+    let search = Search { task, setting: "c", values: &PRICES, default: Some(1.0) };
+    let unit = if task.normalize_y() { ", in units of the standardised target," } else { "" };
+    let chosen = search.of_numbers(&Matrix::column_vector(y.clone()), unit, |kernel, c, weights, x, y| {
+        Ok(with(kernel, c, weights).fit(x, y.data())?.model)
+    })?;
+    let fit = with(chosen.kernel, chosen.value, task.sample_weight.clone()).fit(task.x, &y)?;
+    let mut model = fit.model;
+    model.rescale(scale, center);
+    let unit = Fact::measured("unit of the target", scale);
+    let model = noted(model, std::iter::once(unit).chain(chosen.facts));
+    let fitted = Fitted { warnings: chosen.warnings, support: Some(fit.support), ..model.into() };
+    Ok(fitted.stopped(fit.converged, vec![fit.iterations], UNFINISHED))
+}
 
 /// ε-SVR: `min ½‖f‖² + Σ_i c w_i max(0, |y_i - f(x_i) - b| - epsilon)`.
 #[derive(Debug, Clone)]

@@ -1,0 +1,412 @@
+//! Every kind of model as front ends offer it: by name, with named settings, and with what it does where a setting is left to it.
+//!
+//! A kind of model is declared in its own file, as a [`ModelKind`], and listed in [`MODELS`]; the command line's `--model`, its flags and
+//! help, and the compiled half of the Python package derive from that.
+//!
+//! ```
+//! use riesz::fit::{ModelKind, Target, Task};
+//! use riesz::{Kernel, Matrix, Table};
+//!
+//! let rows: Vec<[f64; 1]> = (0..30).map(|i| [f64::from(i) / 5.0]).collect();
+//! let x = Table::from_rows(&rows)?;
+//! let y = Matrix::column_vector(rows.iter().map(|r| r[0].sin()).collect());
+//! let task = Task::new(&x, Target::Numbers(y), Kernel::gaussian(&[1.0]));
+//! // The ridge is that of the least leave-one-out error.
+//! let fitted = ModelKind::named("krr").unwrap().fit(&task)?;
+//! assert!((fitted.model.predict(&Table::from_rows(&[[2.1]])?)?[(0, 0)] - 2.1_f64.sin()).abs() < 0.01);
+//! # Ok::<(), riesz::Error>(())
+//! ```
+
+use serde_json::Value;
+
+use super::{ClassWeight, NewtonState, Penalty, gp, gpc, logistic, ridge, svm};
+use crate::error::{Error, Result, listed};
+use crate::expansion::Expansion;
+use crate::explanation::Fact;
+use crate::kernel::{Kernel, Units};
+use crate::linalg::Matrix;
+use crate::posterior::Covariance;
+use crate::setting::{Kind, Setting, Values};
+use crate::table::{Column, Table};
+
+/// All kinds of model. A new one is its file in `fit/` and a line here.
+pub static MODELS: [&ModelKind; 6] =
+    [&ridge::KIND, &logistic::KIND, &svm::SVC, &svm::SVR, &gp::KIND, &gpc::KIND];
+
+/// A kind of model.
+#[derive(Debug)]
+pub struct ModelKind {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is.
+    pub help: &'static str,
+    /// What it predicts.
+    pub predicts: Predicts,
+    /// The settings that it has a use for.
+    pub settings: &'static [&'static Setting],
+    /// What else it has a use for.
+    pub takes: &'static [Input],
+    /// Whether it knows how sure it is, in [`Fitted::covariance`].
+    pub posterior: bool,
+    pub(super) fit: fn(&Task<'_>) -> Result<Fitted>,
+}
+
+/// What a kind of model predicts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Predicts {
+    /// One number.
+    Number,
+    /// One or several numbers.
+    Numbers,
+    /// One of two or more classes.
+    Class,
+}
+
+/// What some kinds of model take besides settings, and the others refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// [`Task::sample_weight`].
+    SampleWeight,
+    /// [`Task::row_noise`].
+    RowNoise,
+    /// [`Task::penalty`].
+    Penalty,
+}
+
+impl Input {
+    /// What front ends call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SampleWeight => "sample_weight",
+            Self::RowNoise => "row_noise",
+            Self::Penalty => "protect",
+        }
+    }
+}
+
+/// What is to be predicted.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// Numbers, rows × targets.
+    Numbers(Matrix),
+    /// One index into `classes` a row.
+    Classes {
+        /// The indices.
+        labels: Vec<usize>,
+        /// Names of the classes.
+        classes: Vec<String>,
+    },
+}
+
+/// What a model is fitted from.
+#[derive(Clone)]
+pub struct Task<'a> {
+    /// The rows.
+    pub x: &'a Table,
+    /// One a row.
+    pub target: Target,
+    /// Names of targets that are numbers, which become those of the outputs; empty for none.
+    pub target_names: Vec<String>,
+    /// The kernel, or where its tuning starts.
+    pub kernel: Kernel,
+    /// What is set; see [`ModelKind::values`].
+    pub settings: Values,
+    /// One weight a row.
+    pub sample_weight: Option<Vec<f64>>,
+    /// Known variances of the errors of single rows.
+    pub row_noise: Option<Vec<f64>>,
+    /// A further penalty, on a model with the kernel that is given to it.
+    pub penalty: Option<&'a (dyn Fn(&Kernel) -> Result<Penalty> + Sync)>,
+    /// Where Newton's method starts.
+    pub start: Option<NewtonState>,
+    /// Of folds and restarts.
+    pub seed: u64,
+}
+
+/// A fitted model, and what is known of the fit.
+#[derive(Debug, Clone)]
+pub struct Fitted {
+    /// The model.
+    pub model: Expansion,
+    /// What it knows of how sure it is.
+    pub covariance: Option<Covariance>,
+    /// What to look at, one sentence each.
+    pub warnings: Vec<String>,
+    /// Whether the optimiser reached its tolerance. If not, a warning says so.
+    pub converged: bool,
+    /// Steps of the optimiser, one number a problem that was solved.
+    pub iterations: Vec<usize>,
+    /// Rows that are support vectors.
+    pub support: Option<Vec<usize>>,
+    /// Variance of the noise, in the kernel's units.
+    pub noise: Option<f64>,
+    /// The logarithm of the marginal likelihood.
+    pub log_marginal_likelihood: Option<f64>,
+    /// Where [`Task::start`] may start a fit with other settings.
+    pub end: Option<NewtonState>,
+}
+
+impl From<Expansion> for Fitted {
+    /// A model of which nothing else is known.
+    fn from(model: Expansion) -> Self {
+        Self {
+            model,
+            covariance: None,
+            warnings: Vec::new(),
+            converged: true,
+            iterations: Vec::new(),
+            support: None,
+            noise: None,
+            log_marginal_likelihood: None,
+            end: None,
+        }
+    }
+}
+
+impl Fitted {
+    /// The model of an optimiser, which may have stopped early.
+    pub(super) fn stopped(mut self, converged: bool, iterations: Vec<usize>, remedy: &str) -> Self {
+        if !converged {
+            let steps = iterations.iter().max().copied().unwrap_or(0);
+            self.warnings.push(format!("stopped at max_iter = {steps}, before it converged: {remedy}"));
+        }
+        Self { converged, iterations, ..self }
+    }
+}
+
+/// `auto` of [`RIDGE`] and [`C`].
+pub(super) const AUTO: &str = "auto";
+
+pub(super) const RIDGE: Setting = Setting {
+    name: "ridge",
+    placeholder: "X",
+    kind: Kind::Tuned,
+    bare: None,
+    help: "Penalty: a positive number, or 'auto' for the best leave-one-out error (krr), or squared error (krr with folds) or log loss \
+           (klr) on held-out folds [default: auto]",
+};
+pub(super) const C: Setting = Setting {
+    name: "c",
+    placeholder: "X",
+    kind: Kind::Tuned,
+    bare: None,
+    help: "Price of an error: a positive number, or 'auto' for the best accuracy or squared error on held-out folds [default: 1]",
+};
+pub(super) const CLASS_WEIGHT: Setting = Setting {
+    name: "class_weight",
+    placeholder: "WEIGHTS",
+    kind: Kind::ClassWeight,
+    bare: None,
+    help: "Relative price of each class's errors: 'balanced', or 'class=2,other=0.5' [default: the same]",
+};
+pub(super) const FIT_INTERCEPT: Setting = Setting {
+    name: "fit_intercept",
+    placeholder: "BOOL",
+    kind: Kind::Switch,
+    bare: None,
+    help: "Whether outputs have an intercept, which is not penalised [default: true]",
+};
+pub(super) const NORMALIZE_Y: Setting = Setting {
+    name: "normalize_y",
+    placeholder: "BOOL",
+    kind: Kind::Switch,
+    bare: None,
+    help: "Whether the target is standardised for the fit, in whose units settings then are [default: true]",
+};
+pub(super) const TOL: Setting = Setting {
+    name: "tol",
+    placeholder: "X",
+    kind: Kind::Positive { share: false },
+    bare: None,
+    help: "The largest violation of the optimality conditions that is accepted [default: 0.001]",
+};
+pub(super) const MAX_ITER: Setting = Setting {
+    name: "max_iter",
+    placeholder: "N",
+    kind: Kind::Count(1),
+    bare: None,
+    help: "Stop after so many steps, with a warning [default: not to converge is an error]",
+};
+pub(super) const RESTARTS: Setting = Setting {
+    name: "restarts",
+    placeholder: "N",
+    kind: Kind::Count(0),
+    bare: None,
+    help: "Further starts of the tuning, drawn with the seed [default: 0]",
+};
+pub(super) const FIXED_KERNEL: Setting = Setting {
+    name: "fixed_kernel",
+    placeholder: "BOOL",
+    kind: Kind::Switch,
+    bare: Some("true"),
+    help: "Keep the kernel's parameters. By default gp and gpc tune them, and 'auto' tries multiples of the length scales",
+};
+pub(super) const FOLDS: Setting = Setting {
+    name: "folds",
+    placeholder: "K",
+    kind: Kind::Count(2),
+    bare: None,
+    help: "Folds of 'auto', drawn with the seed [default: 5]",
+};
+
+impl ModelKind {
+    /// The kind of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        MODELS.into_iter().find(|kind| kind.name == name)
+    }
+
+    /// The settings of all kinds, each once.
+    pub fn all_settings() -> Vec<&'static Setting> {
+        let mut all: Vec<&Setting> = Vec::new();
+        for setting in MODELS.iter().flat_map(|kind| kind.settings) {
+            if !all.contains(setting) {
+                all.push(setting);
+            }
+        }
+        all
+    }
+
+    /// Settings of this kind of model, from names and values; those that are null are not set.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a value that a setting cannot have, or a name that is none; [`Error::Unused`] for a setting of other
+    /// kinds.
+    pub fn values(&self, given: impl IntoIterator<Item = (String, Value)>) -> Result<Values> {
+        let values = Values::new(&Self::all_settings(), given)?;
+        for name in values.given() {
+            self.needs(name, |kind| kind.settings.iter().any(|setting| setting.name == name))?;
+        }
+        Ok(values)
+    }
+
+    /// Fits a model of this kind. Cost and memory are those of its estimator, times the candidates that are tried where settings are
+    /// left to it.
+    ///
+    /// # Errors
+    /// [`Error::Unused`] for an input of other kinds; [`Error::Target`] for a target that it cannot predict; those of the estimator.
+    pub fn fit(&self, task: &Task<'_>) -> Result<Fitted> {
+        let given = [
+            (Input::SampleWeight, task.sample_weight.is_some()),
+            (Input::RowNoise, task.row_noise.is_some()),
+            (Input::Penalty, task.penalty.is_some()),
+        ];
+        given.into_iter().filter(|(_, given)| *given).try_for_each(|(input, _)| self.admit(input))?;
+        let mut fitted = (self.fit)(task)?;
+        if task.target_names.len() == fitted.model.outputs() && fitted.model.classes.is_empty() {
+            fitted.model.output_names.clone_from(&task.target_names);
+        }
+        Ok(fitted)
+    }
+
+    /// Refuses an input that it has no use for.
+    ///
+    /// # Errors
+    /// [`Error::Unused`].
+    pub fn admit(&self, input: Input) -> Result<()> {
+        self.needs(input.name(), |kind| kind.takes.contains(&input))
+    }
+
+    /// Refuses what is called `name` unless this kind of model is among those that have a use for it.
+    ///
+    /// # Errors
+    /// [`Error::Unused`].
+    pub fn needs(&self, name: &str, used: impl Fn(&Self) -> bool) -> Result<()> {
+        if used(self) {
+            return Ok(());
+        }
+        let belongs = listed(MODELS.into_iter().filter(|kind| used(kind)).map(|kind| kind.name));
+        Err(Error::Unused { setting: name.into(), belongs: format!("{belongs}, not to {}", self.name) })
+    }
+}
+
+impl<'a> Task<'a> {
+    /// A task without settings.
+    pub fn new(x: &'a Table, target: Target, kernel: Kernel) -> Self {
+        let settings = Values::default();
+        let (sample_weight, row_noise, penalty, start) = (None, None, None, None);
+        let target_names = Vec::new();
+        Self { x, target, target_names, kernel, settings, sample_weight, row_noise, penalty, start, seed: 0 }
+    }
+
+    /// Whether the kernel's parameters are to be kept.
+    pub(super) fn fixed_kernel(&self) -> bool {
+        self.settings.switch(FIXED_KERNEL.name).unwrap_or(false)
+    }
+
+    pub(super) fn normalize_y(&self) -> bool {
+        self.settings.switch(NORMALIZE_Y.name).unwrap_or(true)
+    }
+
+    pub(super) fn restarts(&self) -> usize {
+        self.settings.count(RESTARTS.name).unwrap_or(0)
+    }
+
+    /// Steps allowed, if a limit is given.
+    pub(super) fn max_iter(&self) -> Option<usize> {
+        self.settings.count(MAX_ITER.name)
+    }
+
+    /// The targets as numbers, rows × targets.
+    pub(super) fn numbers(&self) -> Result<&Matrix> {
+        match &self.target {
+            Target::Numbers(values) => Ok(values),
+            Target::Classes { .. } => Err(mismatch("holds classes, but this model predicts numbers")),
+        }
+    }
+
+    /// The targets as indices of classes.
+    pub(super) fn labels(&self) -> Result<(&[usize], &[String])> {
+        match &self.target {
+            Target::Classes { labels, classes } => Ok((labels, classes)),
+            Target::Numbers(_) => Err(mismatch("holds numbers, but this model predicts classes")),
+        }
+    }
+
+    /// The one target as the fit takes it, and how to come back: `values · scale + center`.
+    pub(super) fn standardised(&self) -> Result<(Vec<f64>, f64, f64)> {
+        let y = self.numbers()?;
+        if y.cols() != 1 {
+            return Err(mismatch("has several columns, but this model predicts one"));
+        }
+        let values = y.data().to_vec();
+        if !self.normalize_y() {
+            return Ok((values, 0.0, 1.0));
+        }
+        let column = Table::from_column_major(vec![Column::numeric("target")], values.len(), values)?;
+        let units = Units::standardised(&column);
+        let (center, scale) = (units.center[0], units.scale[0]);
+        Ok((y.data().iter().map(|v| (v - center) / scale).collect(), center, scale))
+    }
+
+    /// What is said of the classes' weights.
+    pub(super) fn class_weight(&self, classes: &[String]) -> Result<ClassWeight> {
+        let Some(given) = self.settings.get(CLASS_WEIGHT.name) else { return Ok(ClassWeight::None) };
+        let Some(weights) = given.as_object() else { return Ok(ClassWeight::Balanced) };
+        if let Some(unknown) = weights.keys().find(|class| !classes.contains(class)) {
+            let allowed = format!("it is no class of the target; classes: {}", listed(classes));
+            return Err(Error::parameter(CLASS_WEIGHT.name, format!("'{unknown}'"), allowed));
+        }
+        let weight = |class: &String| weights.get(class).and_then(Value::as_f64).unwrap_or(1.0);
+        Ok(ClassWeight::PerClass(classes.iter().map(weight).collect()))
+    }
+
+    /// The weights of some rows.
+    pub(super) fn weights_of(&self, rows: &[usize]) -> Option<Vec<f64>> {
+        self.sample_weight.as_ref().map(|all| rows.iter().map(|&i| all[i]).collect())
+    }
+
+    /// The penalty on a model with this kernel.
+    pub(super) fn penalty_for(&self, kernel: &Kernel) -> Result<Option<Penalty>> {
+        self.penalty.map(|penalty| penalty(kernel)).transpose()
+    }
+}
+
+fn mismatch(problem: &str) -> Error {
+    Error::Target { name: "target".into(), problem: problem.into() }
+}
+
+/// Adds facts to a model's card.
+pub(super) fn noted(mut model: Expansion, facts: impl IntoIterator<Item = Fact>) -> Expansion {
+    model.card.extend(facts);
+    model
+}

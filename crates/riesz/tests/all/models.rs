@@ -1,0 +1,248 @@
+//! Every kind of model, from the registry: settings and inputs are used or refused by name, and the fit by name is the estimator's.
+
+use riesz::fit::selection::{
+    Axis, ClassScore, cross_validate, cross_validate_classes, folds, stratified_folds,
+};
+use riesz::fit::{
+    Fitted, GaussianProcess, GaussianProcessClassifier, Input, KernelLogisticRegression, KernelRidge, MODELS,
+    ModelKind, Penalty, Predicts, SupportVectorClassifier, SupportVectorRegressor, Target, Task, Tune,
+};
+use riesz::{Error, Expansion, Kernel, Matrix, Table};
+use serde_json::{Value, json};
+
+use crate::question::example;
+
+fn rows() -> Table {
+    let rows: Vec<[f64; 2]> =
+        (0..24).map(|i| [f64::from(i) / 6.0 - 2.0, f64::from(i * i % 7) / 3.0 - 1.0]).collect();
+    Table::from_rows(&rows).unwrap()
+}
+
+fn numbers() -> Vec<f64> {
+    (0..24).map(|i| (f64::from(i) / 4.0).sin() * 30.0 + 100.0 + f64::from(i * i % 5)).collect()
+}
+
+fn classes() -> (Vec<usize>, Vec<String>) {
+    ((0..24).map(|i| i * i % 3 % 2).collect(), vec!["no".into(), "yes".into()])
+}
+
+fn target(kind: &ModelKind) -> Target {
+    let (labels, classes) = classes();
+    match kind.predicts {
+        Predicts::Class => Target::Classes { labels, classes },
+        _ => Target::Numbers(Matrix::column_vector(numbers())),
+    }
+}
+
+fn kernel() -> Kernel {
+    Kernel::gaussian(&[1.5, 0.8])
+}
+
+/// Fits a kind of model with these settings, weights if it takes any, and a seed.
+fn fitted(name: &str, settings: Value, weights: Option<Vec<f64>>) -> Result<Fitted, Error> {
+    let (kind, x) = (ModelKind::named(name).unwrap(), rows());
+    let mut task = Task::new(&x, target(kind), kernel());
+    let Value::Object(settings) = settings else { panic!("not an object") };
+    task.settings = kind.values(settings)?;
+    (task.sample_weight, task.seed) = (weights, 3);
+    kind.fit(&task)
+}
+
+fn same(fitted: &Expansion, direct: &Expansion) {
+    let new = Table::from_rows(&[[0.3, -0.2], [-1.4, 0.9]]).unwrap();
+    assert_eq!(fitted.predict(&new).unwrap(), direct.predict(&new).unwrap());
+    assert_eq!(fitted.points.rows(), direct.points.rows());
+}
+
+#[test]
+fn settings_and_inputs_are_used_or_refused_by_name() {
+    for kind in MODELS {
+        for setting in ModelKind::all_settings() {
+            let own = kind.settings.iter().any(|one| one.name == setting.name);
+            match kind.values([(setting.name.to_string(), example(setting))]) {
+                Ok(values) => assert!(own && values.given().eq([setting.name])),
+                Err(Error::Unused { setting: name, belongs }) => {
+                    assert!(
+                        !own && name == setting.name && belongs.ends_with(&format!("not to {}", kind.name))
+                    );
+                }
+                Err(error) => panic!("{}: {error}", setting.name),
+            }
+            assert!(!setting.help.is_empty());
+        }
+        let x = rows();
+        let none =
+            |_: &Kernel| Ok(Penalty { functionals: Matrix::zeros(24, 1), strength: 1.0, sampled: None });
+        for input in [Input::SampleWeight, Input::RowNoise, Input::Penalty] {
+            let mut task = Task::new(&x, target(kind), kernel());
+            task.settings = kind.values([]).unwrap();
+            match input {
+                Input::SampleWeight => task.sample_weight = Some(vec![1.0; 24]),
+                Input::RowNoise => task.row_noise = Some(vec![0.1; 24]),
+                Input::Penalty => task.penalty = Some(&none),
+            }
+            match kind.fit(&task) {
+                Err(Error::Unused { setting, .. }) => {
+                    assert!(!kind.takes.contains(&input) && setting == input.name());
+                }
+                // The leave-one-out error of krr takes no weights; the ridge has to be given then.
+                Err(Error::Parameter { name, .. }) => {
+                    assert_eq!((name.as_str(), kind.name), ("ridge", "krr"))
+                }
+                other => assert!(other.is_ok() && kind.takes.contains(&input), "{} {input:?}", kind.name),
+            }
+        }
+    }
+    assert!(
+        fitted("krr", json!({"alpha": 1}), None).unwrap_err().to_string().contains("it is one of ridge, ")
+    );
+}
+
+#[test]
+fn every_kind_fits_what_it_predicts_and_nothing_else() {
+    let x = rows();
+    for kind in MODELS {
+        let fit = kind.fit(&Task::new(&x, target(kind), kernel())).unwrap();
+        assert_eq!(fit.covariance.is_some(), kind.posterior, "{}", kind.name);
+        assert_eq!(fit.model.classes.is_empty(), kind.predicts != Predicts::Class);
+        assert!(fit.converged && ModelKind::named(kind.name).is_some_and(|named| std::ptr::eq(named, kind)));
+        let other =
+            MODELS.iter().find(|o| (o.predicts == Predicts::Class) != (kind.predicts == Predicts::Class));
+        let wrong = kind.fit(&Task::new(&x, target(other.unwrap()), kernel()));
+        assert!(matches!(wrong, Err(Error::Target { .. })));
+        let two = Target::Numbers(Matrix::from_row_major(24, 2, [numbers(), numbers()].concat()));
+        let several = kind.fit(&Task::new(&x, two, kernel()));
+        assert_eq!(several.is_ok(), kind.predicts == Predicts::Numbers, "{}", kind.name);
+    }
+}
+
+#[test]
+fn fits_by_name_are_the_estimators_own() {
+    let (x, y, (labels, names)) = (rows(), Matrix::column_vector(numbers()), classes());
+    let w: Vec<f64> = (0..24).map(|i| 1.0 + f64::from(i % 3)).collect();
+
+    let mut ridge = KernelRidge::new(kernel(), 0.3);
+    (ridge.center, ridge.sample_weight) = (false, Some(w.clone()));
+    let found = fitted("krr", json!({"ridge": 0.3, "fit_intercept": false}), Some(w.clone())).unwrap();
+    same(&found.model, &ridge.fit(&x, &y).unwrap().model);
+
+    let mut logistic = KernelLogisticRegression::new(kernel(), 0.3);
+    (logistic.sample_weight, logistic.fit_intercept) = (Some(w.clone()), false);
+    logistic.class_weight = riesz::fit::ClassWeight::PerClass(vec![1.0, 3.0]);
+    let settings = json!({"ridge": 0.3, "class_weight": {"yes": 3}, "fit_intercept": false});
+    let found = fitted("klr", settings, Some(w.clone())).unwrap();
+    let direct = logistic.fit(&x, &labels, &names).unwrap();
+    same(&found.model, &direct.model);
+    assert_eq!((found.end, found.iterations), (Some(direct.end), vec![direct.iterations]));
+
+    let mut svc = SupportVectorClassifier::new(kernel(), 2.0);
+    (svc.sample_weight, svc.tolerance) = (Some(w.clone()), 1e-6);
+    svc.class_weight = riesz::fit::ClassWeight::Balanced;
+    let found =
+        fitted("svc", json!({"c": 2, "tol": 1e-6, "class_weight": "balanced"}), Some(w.clone())).unwrap();
+    let direct = svc.fit(&x, &labels, &names).unwrap();
+    same(&found.model, &direct.model);
+    assert_eq!(found.support, Some(direct.support));
+
+    let mut svr = SupportVectorRegressor::new(kernel(), 2.0, 0.5);
+    svr.sample_weight = Some(w.clone());
+    let found = fitted("svr", json!({"c": 2, "epsilon": 0.5, "normalize_y": false}), Some(w)).unwrap();
+    same(&found.model, &svr.fit(&x, &numbers()).unwrap().model);
+    // Of a target in other units the model is the same in these units.
+    let scaled = fitted("svr", json!({"c": 2, "epsilon": 0.5}), None).unwrap().model;
+    let (mean, sd) = {
+        let mean = numbers().iter().sum::<f64>() / 24.0;
+        (mean, (numbers().iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 24.0).sqrt())
+    };
+    let units: Vec<f64> = numbers().iter().map(|v| (v - mean) / sd).collect();
+    let mut direct = SupportVectorRegressor::new(kernel(), 2.0, 0.5).fit(&x, &units).unwrap().model;
+    direct.rescale(sd, mean);
+    let (a, b) = (scaled.predict(&x).unwrap(), direct.predict(&x).unwrap());
+    assert!(a.data().iter().zip(b.data()).all(|(a, b)| (a - b).abs() < 1e-9));
+
+    for (settings, tune, noise) in [
+        (json!({}), Tune::KernelAndNoise, 0.1),
+        (json!({"noise": 0.2}), Tune::Kernel, 0.2),
+        (json!({"fixed_kernel": true}), Tune::Noise, 0.1),
+        (json!({"noise": 0.2, "fixed_kernel": true}), Tune::Nothing, 0.2),
+    ] {
+        let mut gp = GaussianProcess::new(kernel(), noise);
+        (gp.tune, gp.seed) = (tune, 3);
+        let (found, direct) = (fitted("gp", settings, None).unwrap(), gp.fit(&x, &y).unwrap());
+        same(&found.model, &direct.model);
+        assert_eq!(found.noise, Some(direct.noise));
+        assert_eq!(found.log_marginal_likelihood, Some(direct.log_marginal_likelihood));
+        // What is not tuned is as it was.
+        let (start, end) = (gp.parameters(), direct.theta);
+        let moved: Vec<bool> = start.iter().zip(&end).map(|(s, e)| (s.log_value - e).abs() > 1e-12).collect();
+        let kernel = matches!(tune, Tune::Kernel | Tune::KernelAndNoise);
+        let noise = matches!(tune, Tune::Noise | Tune::KernelAndNoise);
+        assert_eq!(moved, [vec![kernel; start.len() - 1], vec![noise]].concat(), "{tune:?}");
+    }
+
+    let mut gpc = GaussianProcessClassifier::new(kernel());
+    (gpc.restarts, gpc.seed) = (1, 3);
+    let found = fitted("gpc", json!({"restarts": 1}), None).unwrap();
+    same(&found.model, &gpc.fit(&x, &labels, &names).unwrap().model);
+}
+
+#[test]
+fn what_is_left_to_them_is_what_does_best_on_held_out_folds() {
+    let (x, y, (labels, names)) = (rows(), Matrix::column_vector(numbers()), classes());
+    let axes = |name: &str, values: &[f64]| {
+        Axis::grid(&[Axis::new(name, values), Axis::new("multiple", &[4.0, 2.0, 1.0, 0.5, 0.25])])
+    };
+    let at = |multiple: f64| kernel().with_lengthscales_times(multiple).unwrap();
+
+    let grid = axes("ridge", &[10.0, 1.0, 0.1, 0.01, 1e-3, 1e-4]);
+    let parts = folds(24, 4, 3).unwrap();
+    let best = cross_validate(&grid, &x, &y, &parts, |p, x, y, _| {
+        Ok(KernelRidge::new(at(p[1]), p[0]).fit(x, y)?.model)
+    });
+    let best = &grid[best.unwrap().best];
+    let found = fitted("krr", json!({"folds": 4}), None).unwrap().model;
+    same(&found, &KernelRidge::new(at(best[1]), best[0]).fit(&x, &y).unwrap().model);
+
+    let parts = stratified_folds(&labels, &names, 5, 3).unwrap();
+    let best =
+        cross_validate_classes(&grid, &x, &labels, &names, &parts, ClassScore::LogLoss, |p, x, l, _| {
+            Ok(KernelLogisticRegression::new(at(p[1]), p[0]).fit(x, l, &names)?.model)
+        });
+    let best = &grid[best.unwrap().best];
+    let found = fitted("klr", json!({"ridge": "auto"}), None).unwrap();
+    let direct = KernelLogisticRegression::new(at(best[1]), best[0]).fit(&x, &labels, &names).unwrap().model;
+    same(&found.model, &direct);
+    let fact =
+        |name: &str| found.model.card.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone());
+    assert!(fact("chosen by").unwrap().starts_with("log loss on 5 held-out folds: "));
+    assert_eq!(fact("multiple of the length scales").unwrap(), best[1].to_string());
+
+    let grid = axes("c", &[0.1, 1.0, 10.0, 100.0, 1000.0]);
+    let parts = stratified_folds(&labels, &names, 3, 3).unwrap();
+    let best =
+        cross_validate_classes(&grid, &x, &labels, &names, &parts, ClassScore::Accuracy, |p, x, l, _| {
+            Ok(SupportVectorClassifier::new(at(p[1]), p[0]).fit(x, l, &names)?.model)
+        });
+    let best = &grid[best.unwrap().best];
+    let found = fitted("svc", json!({"c": "auto", "folds": 3}), None).unwrap().model;
+    same(&found, &SupportVectorClassifier::new(at(best[1]), best[0]).fit(&x, &labels, &names).unwrap().model);
+}
+
+#[test]
+fn fits_that_stop_early_say_so() {
+    for (name, settings) in [
+        ("klr", json!({"ridge": 1e-4, "max_iter": 2})),
+        ("svc", json!({"c": 1000, "max_iter": 2})),
+        ("svr", json!({"c": 1000, "max_iter": 2})),
+    ] {
+        let fit = fitted(name, settings, None).unwrap();
+        assert!(!fit.converged);
+        assert!(fit.warnings.iter().any(|w| w.starts_with("stopped at max_iter = 2, before it converged: ")));
+    }
+    let unknown = fitted("svc", json!({"class_weight": {"perhaps": 2}}), None).unwrap_err().to_string();
+    assert!(
+        unknown.contains(
+            "class_weight = 'perhaps' is not allowed: it is no class of the target; classes: no, yes"
+        )
+    );
+}
