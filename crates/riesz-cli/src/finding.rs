@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::args::{Format, Global, TestArgs};
 use crate::console::{Console, printable};
-use crate::explain::Certificate;
+use crate::explaining::Certificate;
 use crate::failure::{Failure, Result};
 use crate::games::read_groups;
 use crate::io::output::write_all;

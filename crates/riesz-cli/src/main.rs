@@ -1,33 +1,80 @@
 //! riesz on the command line: arguments, files, words and exit codes. What is computed is in the library.
 
 mod args;
-mod compare;
-mod completions;
+mod commands;
 mod console;
-mod convert;
-mod demo;
-mod depend;
-mod explain;
+mod explaining;
 mod failure;
 mod finding;
-mod fit;
 mod games;
-mod inspect;
 mod io;
-mod plot;
-mod predict;
 mod program;
-mod report;
-mod select;
 
 use std::cell::Cell;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser, Subcommand};
 
-use args::{Cli, Command};
+use args::Global;
+use commands::{
+    compare, completions, convert, demo, depend, explain, fit, inspect, plot, predict, report, select,
+};
 use console::Console;
 use failure::{Failure, Result};
+
+const EXAMPLES: &str = "\
+Examples:
+  riesz demo -o report.html                                   see it at work on bundled data
+  riesz fit train.csv --target price --model gp -o m.riesz    fit a Gaussian process
+  riesz predict m.riesz new.csv                               predictions as CSV
+  riesz explain m.riesz new.csv -o why.csv                    one exact value a row and feature
+  riesz explain m.riesz new.csv --background train.csv -o why.parquet
+  riesz explain libsvm.model new.csv --game baseline --baseline typical.csv
+  riesz explain m.riesz new.csv -o why.json && riesz plot beeswarm why.json -o why.svg
+  riesz compare a.csv b.csv -o differ.html                    what makes two samples differ
+  riesz depend data.csv --target price                        what a column depends on
+  riesz inspect m.riesz                                       what is in the file";
+
+/// Kernel machines that explain themselves with exact Shapley values.
+#[derive(Debug, Parser)]
+#[command(name = "riesz", version, before_help = EXAMPLES, max_term_width = 100)]
+pub struct Cli {
+    /// What every command takes.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Fit a model to a table
+    Fit(Box<fit::Args>),
+    /// Predict the rows of a table
+    Predict(predict::Args),
+    /// Explain the predictions for the rows of a table
+    Explain(explain::Args),
+    /// Test whether two samples differ, and say in which features
+    Compare(Box<compare::Args>),
+    /// Test whether a target depends on the other columns, and say on which
+    Depend(Box<depend::Args>),
+    /// Rank features by what a target depends on
+    Select(select::Args),
+    /// Draw an explanation
+    Plot(plot::Args),
+    /// Write a page about an explanation that opens in any browser, offline
+    Report(report::Args),
+    /// Show what a model or explanation file holds
+    Inspect(inspect::Args),
+    /// Turn a model file into a LIBSVM model file, or back
+    Convert(convert::Args),
+    /// Fit, explain and report on bundled diabetes data
+    Demo(demo::Args),
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+}
 
 thread_local! {
     /// Whether a panic on this thread is expected and handled.
@@ -82,7 +129,7 @@ fn run(cli: Cli) -> Result<()> {
             .map_err(|e| Failure::input(format!("cannot start {threads} threads: {e}")))?;
     }
     match cli.command {
-        Command::Fit(args) => fit::run(args, global, console),
+        Command::Fit(args) => fit::run(&args, global, console),
         Command::Predict(args) => predict::run(&args, global, console),
         Command::Explain(args) => explain::run(&args, global, console),
         Command::Compare(args) => compare::run(&args, global, console),
@@ -93,6 +140,16 @@ fn run(cli: Cli) -> Result<()> {
         Command::Inspect(args) => inspect::run(&args, global),
         Command::Convert(args) => convert::run(&args),
         Command::Demo(args) => demo::run(&args, global, console),
-        Command::Completions(args) => completions::run(&args),
+        Command::Completions(args) => completions::run(&args, Cli::command()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
     }
 }

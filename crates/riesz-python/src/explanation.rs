@@ -177,7 +177,7 @@ impl Explanation {
         max_display: usize,
     ) -> PyResult<String> {
         let options = PlotOptions { output, row, max_display, theme: Theme::Auto, ..PlotOptions::default() };
-        let draw = || riesz_report::render(&self.inner, plot.parse()?, &options);
+        let draw = || riesz_report::render(&self.inner, riesz_report::Plot::named(plot)?, &options);
         py.detach(draw).map(|svg| svg.text).map_err(refuse)
     }
 

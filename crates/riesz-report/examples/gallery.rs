@@ -6,14 +6,14 @@ use std::path::Path;
 
 use riesz::explanation::{Fact, Index, Provenance};
 use riesz::{Column, Exactness, Explanation, Groups, Table};
-use riesz_report::{Plot, PlotOptions, ReportOptions, Theme, png, render, report};
+use riesz_report::{PLOTS, PlotOptions, ReportOptions, Theme, png, render, report};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = std::env::args().nth(1).ok_or("give a directory")?;
     let out = Path::new(&out);
     std::fs::create_dir_all(out)?;
     let explanation = diabetes()?;
-    for plot in Plot::ALL {
+    for plot in PLOTS {
         for (suffix, theme, width) in
             [("light", Theme::Light, 720), ("dark", Theme::Dark, 720), ("narrow", Theme::Light, 340)]
         {
@@ -26,8 +26,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 ..PlotOptions::default()
             };
             let svg = render(&explanation, plot, &options)?;
-            std::fs::write(out.join(format!("{}-{suffix}.png", plot.name())), png(&svg, 2.0)?)?;
-            std::fs::write(out.join(format!("{}-{suffix}.svg", plot.name())), svg.text)?;
+            std::fs::write(out.join(format!("{}-{suffix}.png", plot.name)), png(&svg, 2.0)?)?;
+            std::fs::write(out.join(format!("{}-{suffix}.svg", plot.name)), svg.text)?;
         }
     }
     std::fs::write(out.join("report.html"), report(&explanation, &ReportOptions::default())?)?;

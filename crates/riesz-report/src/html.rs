@@ -44,21 +44,21 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
     let drawn = explanation.select_rows(&rows);
     let mut outputs = Vec::new();
     for (o, name) in explanation.output_names.iter().enumerate() {
-        let plot = |e: &Explanation, plot: Plot, width: u32| -> Result<String> {
+        let plot = |e: &Explanation, name: &str, width: u32| -> Result<String> {
             let narrow = width < 480;
             let max_display = if narrow { options.max_display.min(8) } else { options.max_display };
             let options =
                 PlotOptions { output: o, theme: Theme::Auto, width, max_display, ..PlotOptions::default() };
-            Ok(inline(render(e, plot, &options)?))
+            Ok(inline(render(e, Plot::named(name)?, &options)?))
         };
         outputs.push(context! {
             name => name.as_str(),
-            bar => plot(explanation, Plot::Bar, 720)?,
-            bar_narrow => plot(explanation, Plot::Bar, 320)?,
-            beeswarm => plot(&drawn, Plot::Beeswarm, 720)?,
-            beeswarm_narrow => plot(&drawn, Plot::Beeswarm, 320)?,
-            dependence => plot(&drawn, Plot::Dependence, 720)?,
-            waterfall => plot(&drawn, Plot::Waterfall, 720)?,
+            bar => plot(explanation, "bar", 720)?,
+            bar_narrow => plot(explanation, "bar", 320)?,
+            beeswarm => plot(&drawn, "beeswarm", 720)?,
+            beeswarm_narrow => plot(&drawn, "beeswarm", 320)?,
+            dependence => plot(&drawn, "dependence", 720)?,
+            waterfall => plot(&drawn, "waterfall", 720)?,
         });
     }
     let page = context! {

@@ -11,7 +11,7 @@ mod svg;
 mod test_page;
 
 pub use html::{ReportOptions, report};
-pub use plot::{Plot, PlotOptions, render, render_null, render_test, render_witness};
+pub use plot::{PLOTS, Plot, PlotOptions, Shows, render, render_null, render_test, render_witness};
 pub use png::png;
 pub use svg::{Svg, Theme};
 pub use test_page::{TestPage, test_report};

@@ -416,8 +416,8 @@ fn completions_and_help() {
 fn every_plot_is_drawn() {
     let place = fitted();
     place.good("explain m.riesz DIABETES -o e.json");
-    for plot in riesz_report::Plot::ALL {
-        let name = plot.name();
+    for plot in riesz_report::PLOTS {
+        let name = plot.name;
         place.good(&format!("plot {name} e.json -o p.svg --row 3 --show target"));
         assert!(place.read("p.svg").trim_start().starts_with("<svg"), "{name}");
         place.good(&format!("plot {name} e.json -o p.png --dark"));

@@ -2,7 +2,11 @@
 
 use super::*;
 
-pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
+/// Mean |value| a player.
+pub(super) static PLOT: Plot =
+    Plot { name: "bar", help: "Mean |value| a player", shows: Shows::Everything, draw };
+
+fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let width = options.width as f64;
     let mean = e.mean_abs(options.output);
     let (named, rest) = shown(e.ranking(options.output), options.max_display);

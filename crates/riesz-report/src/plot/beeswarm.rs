@@ -2,7 +2,15 @@
 
 use super::*;
 
-pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
+/// One dot a row and player: value across, feature value in colour.
+pub(super) static PLOT: Plot = Plot {
+    name: "beeswarm",
+    help: "One dot a row and player: value across, feature value in colour",
+    shows: Shows::Everything,
+    draw,
+};
+
+fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, n, o) = (options.width as f64, e.rows(), options.output);
     let (named, rest) = shown(e.ranking(o), options.max_display);
     let mut lines: Vec<(Option<usize>, String, Vec<f64>)> = named

@@ -4,7 +4,15 @@ use riesz::ColumnKind;
 
 use super::*;
 
-pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
+/// One player's value against its feature's value.
+pub(super) static PLOT: Plot = Plot {
+    name: "dependence",
+    help: "One player's value against its feature's value",
+    shows: Shows::OnePlayer,
+    draw,
+};
+
+fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, n, o) = (options.width as f64, e.rows(), options.output);
     let player = options.player.unwrap_or_else(|| e.ranking(o)[0]);
     let name = &e.set_name(player);

@@ -3,7 +3,15 @@
 use super::waterfall::arrow;
 use super::*;
 
-pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
+/// One row's pushes up and down, meeting at the prediction.
+pub(super) static PLOT: Plot = Plot {
+    name: "force",
+    help: "One row's pushes up and down, meeting at the prediction",
+    shows: Shows::OneRow,
+    draw,
+};
+
+fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, row, o) = (options.width as f64, options.row, options.output);
     let values = e.row_values(row, o);
     let (base, prediction) = (e.base_values[row * e.outputs() + o], e.predictions[row * e.outputs() + o]);

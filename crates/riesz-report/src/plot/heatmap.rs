@@ -2,7 +2,15 @@
 
 use super::*;
 
-pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
+/// All rows side by side, values in colour, predictions above.
+pub(super) static PLOT: Plot = Plot {
+    name: "heatmap",
+    help: "All rows side by side, values in colour, predictions above",
+    shows: Shows::Everything,
+    draw,
+};
+
+fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, n, o) = (options.width as f64, e.rows(), options.output);
     let (named, rest) = shown(e.ranking(o), options.max_display);
     let mut names: Vec<String> = named.iter().map(|&j| e.set_name(j)).collect();

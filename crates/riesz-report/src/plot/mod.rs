@@ -10,54 +10,47 @@ mod null;
 mod waterfall;
 mod witness;
 
-use std::str::FromStr;
-
 use riesz::discrepancy::{TestResult, Witness};
 use riesz::{Error, Explanation, Result};
 
 use crate::format::{self, single_column};
 use crate::svg::{Anchor, Canvas, FONT, Paint, Svg, Theme};
 
-/// The registry of plots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Plot {
-    /// One dot a row and player: value across, feature value in colour.
-    Beeswarm,
-    /// Mean |value| a player.
-    Bar,
-    /// From the base value to one row's prediction, a step a player.
-    Waterfall,
-    /// One player's value against its feature's value.
-    Dependence,
-    /// All rows side by side, values in colour, predictions above.
-    Heatmap,
-    /// One row's pushes up and down, meeting at the prediction.
-    Force,
+/// All plots of explanations. A new one is its file and a line here.
+pub static PLOTS: [&Plot; 6] =
+    [&beeswarm::PLOT, &bar::PLOT, &waterfall::PLOT, &dependence::PLOT, &heatmap::PLOT, &force::PLOT];
+
+/// A plot of an explanation.
+#[derive(Debug)]
+pub struct Plot {
+    /// The name users type.
+    pub name: &'static str,
+    /// What it shows, in words.
+    pub help: &'static str,
+    /// How much of an explanation it shows.
+    pub shows: Shows,
+    draw: fn(&Explanation, &PlotOptions) -> Svg,
+}
+
+/// How much of an explanation a plot shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shows {
+    /// All rows and players.
+    Everything,
+    /// [`PlotOptions::row`].
+    OneRow,
+    /// [`PlotOptions::player`].
+    OnePlayer,
 }
 
 impl Plot {
-    /// All plots.
-    pub const ALL: [Self; 6] =
-        [Self::Beeswarm, Self::Bar, Self::Waterfall, Self::Dependence, Self::Heatmap, Self::Force];
-
-    /// The name users type.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Beeswarm => "beeswarm",
-            Self::Bar => "bar",
-            Self::Waterfall => "waterfall",
-            Self::Dependence => "dependence",
-            Self::Heatmap => "heatmap",
-            Self::Force => "force",
-        }
-    }
-}
-
-impl FromStr for Plot {
-    type Err = Error;
-    fn from_str(name: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|p| p.name() == name).ok_or_else(|| {
-            Error::parameter("plot", name, format!("one of {}", Self::ALL.map(Self::name).join(", ")))
+    /// The plot of this name.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] lists the names.
+    pub fn named(name: &str) -> Result<&'static Self> {
+        PLOTS.into_iter().find(|plot| plot.name == name).ok_or_else(|| {
+            Error::parameter("plot", name, format!("one of {}", PLOTS.map(|plot| plot.name).join(", ")))
         })
     }
 }
@@ -100,30 +93,22 @@ impl Default for PlotOptions {
 /// # Errors
 /// [`Error::Shape`] for an inconsistent explanation, [`Error::TooFew`] without rows or players,
 /// [`Error::NotFinite`] for values that cannot be drawn, [`Error::Parameter`] for options out of range.
-pub fn render(explanation: &Explanation, plot: Plot, options: &PlotOptions) -> Result<Svg> {
+pub fn render(explanation: &Explanation, plot: &Plot, options: &PlotOptions) -> Result<Svg> {
     check(explanation)?;
     let in_range = |name: &str, at: usize, count: usize| {
         if at < count { Ok(()) } else { Err(Error::parameter(name, at, format!("from 0 to {}", count - 1))) }
     };
     in_range("output", options.output, explanation.outputs())?;
-    if matches!(plot, Plot::Waterfall | Plot::Force) {
+    if plot.shows == Shows::OneRow {
         in_range("row", options.row, explanation.rows())?;
     }
-    if plot == Plot::Dependence {
+    if plot.shows == Shows::OnePlayer {
         for player in options.player.iter().chain(&options.color_by) {
             in_range("player", *player, explanation.sets())?;
         }
     }
     fits(options)?;
-    let draw = match plot {
-        Plot::Beeswarm => beeswarm::draw,
-        Plot::Bar => bar::draw,
-        Plot::Waterfall => waterfall::draw,
-        Plot::Dependence => dependence::draw,
-        Plot::Heatmap => heatmap::draw,
-        Plot::Force => force::draw,
-    };
-    Ok(draw(explanation, options))
+    Ok((plot.draw)(explanation, options))
 }
 
 /// Draws what features contribute to a test's statistic, with what they contribute under the null hypothesis.

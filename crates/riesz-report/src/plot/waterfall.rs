@@ -2,7 +2,15 @@
 
 use super::*;
 
-pub(super) fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
+/// From the base value to one row's prediction, a step a player.
+pub(super) static PLOT: Plot = Plot {
+    name: "waterfall",
+    help: "From the base value to one row's prediction, a step a player",
+    shows: Shows::OneRow,
+    draw,
+};
+
+fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, row, o) = (options.width as f64, options.row, options.output);
     let values = e.row_values(row, o);
     let (base, prediction) = (e.base_values[row * e.outputs() + o], e.predictions[row * e.outputs() + o]);

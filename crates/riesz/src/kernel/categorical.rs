@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::registry::{Argument, Declaration, Takes, Values};
+use super::registry::{Argument, ArgumentValues, Declaration, Takes};
 use super::{Columns, Factor, FactorKind, Parameter, Structure};
 use crate::simd::Isa;
 
@@ -57,8 +57,8 @@ impl FactorKind for Categorical {
         Self::DECLARED[0]
     }
 
-    fn values(&self) -> Values {
-        Values(vec![(SIMILARITY.name, vec![self.similarity])])
+    fn values(&self) -> ArgumentValues {
+        ArgumentValues(vec![(SIMILARITY.name, vec![self.similarity])])
     }
 
     fn multiply_column(&self, _: Isa, _: usize, u: &[f64], v: f64, out: &mut [f64]) {

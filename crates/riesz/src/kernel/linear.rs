@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::registry::{Argument, Declaration, Takes, Values};
+use super::registry::{Argument, ArgumentValues, Declaration, Takes};
 use super::{Columns, Factor, FactorKind, Parameter, Structure};
 use crate::simd::Isa;
 
@@ -78,8 +78,8 @@ impl FactorKind for Linear {
         Self::DECLARED[0]
     }
 
-    fn values(&self) -> Values {
-        Values(vec![(CENTER.name, self.center.clone()), (SCALE.name, self.scale.clone())])
+    fn values(&self) -> ArgumentValues {
+        ArgumentValues(vec![(CENTER.name, self.center.clone()), (SCALE.name, self.scale.clone())])
     }
 
     fn multiply_column(&self, _: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {

@@ -32,9 +32,8 @@ pub use linear::Linear;
 pub use parse::KernelExpression;
 pub use periodic::Periodic;
 pub use polynomial::Polynomial;
-pub use profile::Profile;
-pub use registry::{Argument, Declaration, Takes, Ungiven, Values, help};
-pub use stationary::Stationary;
+pub use registry::{Argument, ArgumentValues, Declaration, Takes, Ungiven, help};
+pub use stationary::{Profile, Stationary};
 
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
@@ -109,7 +108,7 @@ pub trait FactorKind {
     /// What its kind says of itself.
     fn declaration(&self) -> &'static Declaration;
     /// Its arguments' values.
-    fn values(&self) -> Values;
+    fn values(&self) -> ArgumentValues;
     /// Checks them.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::registry::{Argument, Declaration, Takes, Ungiven, Values};
+use super::registry::{Argument, ArgumentValues, Declaration, Takes, Ungiven};
 use super::{Factor, FactorKind, Parameter, Structure};
 use crate::simd::Isa;
 
@@ -56,8 +56,8 @@ impl FactorKind for Periodic {
         Self::DECLARED[0]
     }
 
-    fn values(&self) -> Values {
-        Values(vec![(PERIOD.name, vec![self.period]), (LENGTHSCALE.name, vec![self.lengthscale])])
+    fn values(&self) -> ArgumentValues {
+        ArgumentValues(vec![(PERIOD.name, vec![self.period]), (LENGTHSCALE.name, vec![self.lengthscale])])
     }
 
     fn multiply_column(&self, _: Isa, _: usize, u: &[f64], v: f64, out: &mut [f64]) {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::linear::{CENTER, SCALE, add_inner, restricted_units};
-use super::registry::{Argument, Declaration, Takes, Ungiven, Values};
+use super::registry::{Argument, ArgumentValues, Declaration, Takes, Ungiven};
 use super::{Columns, Factor, FactorKind, Parameter, Structure};
 use crate::simd::Isa;
 
@@ -74,8 +74,8 @@ impl FactorKind for Polynomial {
         Self::DECLARED[0]
     }
 
-    fn values(&self) -> Values {
-        Values(vec![
+    fn values(&self) -> ArgumentValues {
+        ArgumentValues(vec![
             (DEGREE.name, vec![f64::from(self.degree)]),
             (GAMMA.name, vec![self.gamma]),
             (COEF0.name, vec![self.coef0]),

@@ -1,11 +1,7 @@
-//! Profiles of stationary kernels: how similarity falls with the scaled distance r.
+//! Shapes of profiles of stationary kernels: how similarity falls with the scaled distance r.
 //!
-//! A new profile is a struct with [`Shape`] here and one line in the registry below.
+//! A new profile is a struct with [`Shape`] here and one line of `profiles!` in `stationary.rs`.
 
-use serde::{Deserialize, Serialize};
-
-use super::registry::{Argument, Declaration, Takes};
-use super::stationary::{ARD, ISOTROPIC, LENGTHSCALE, make};
 use crate::random::Random;
 use crate::simd::{Simd, exp_neg};
 
@@ -31,85 +27,6 @@ pub(crate) trait Shape: Copy {
         None
     }
 }
-
-macro_rules! profiles {
-    ($($(#[$doc:meta])* $variant:ident $({ $($field:ident),* })? = $shape:ident: $python:literal, $formula:literal, $names:expr, $own:expr;)*) => {
-        /// How similarity falls with the scaled distance `r = |u - v| / lengthscale`.
-        #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-        #[serde(tag = "profile", rename_all = "snake_case")]
-        pub enum Profile { $($(#[$doc])* $variant $({ $(#[doc = "Shape parameter, > 0."] $field: f64),* })?,)* }
-
-        /// What every profile says of itself as a factor.
-        pub(super) const PROFILES: &[&Declaration] = &[$($shape::DECLARATION),*];
-
-        $(impl $shape {
-            const DECLARATION: &'static Declaration = &Declaration {
-                names: &$names,
-                python: $python,
-                formula: $formula,
-                categorical: false,
-                arguments: &$own,
-                make: |columns, values| {
-                    make(Profile::$variant $({ $($field: values.number(stringify!($field))),* })?, columns, values)
-                },
-            };
-        })*
-
-        impl Profile {
-            /// What it says of itself as a factor.
-            pub(super) fn declaration(&self) -> &'static Declaration {
-                match self { $(Self::$variant { .. } => $shape::DECLARATION,)* }
-            }
-
-            /// Whether the product over columns is the profile of the joint distance.
-            pub(super) fn radial(&self) -> bool {
-                match self { $(Self::$variant { .. } => $shape::RADIAL,)* }
-            }
-
-            /// Its own parameters.
-            pub(super) fn parameters(&self) -> Vec<(&'static str, f64)> {
-                match *self { $(Self::$variant $({ $($field),* })? => vec![$($((stringify!($field), $field)),*)?],)* }
-            }
-
-            /// Its own parameters, to be set.
-            pub(super) fn parameters_mut(&mut self) -> Vec<&mut f64> {
-                match self { $(Self::$variant $({ $($field),* })? => vec![$($($field),*)?],)* }
-            }
-        }
-
-        /// Runs `$body` with `$s` bound to the profile's shape, once per profile, so that loops specialise.
-        macro_rules! with_shape {
-            ($profile_expr:expr, $s:ident => $body:expr) => {
-                match $profile_expr {
-                    $($crate::kernel::Profile::$variant $({ $($field),* })? => {
-                        let $s = $crate::kernel::profile::$shape $({ $($field),* })?;
-                        $body
-                    })*
-                }
-            };
-        }
-    };
-}
-
-profiles! {
-    /// `exp(-r²/2)`, the RBF kernel.
-    Gaussian = GaussianShape: "RBF", "exp(-r²/2)", ["rbf", "gaussian"], [LENGTHSCALE, ARD, ISOTROPIC];
-    /// `exp(-r)`: the Laplacian kernel; per column also the Matérn 1/2 kernel.
-    Exponential = ExponentialShape: "Laplacian", "exp(-r)", ["laplacian", "exponential", "matern12"], [LENGTHSCALE, ARD, ISOTROPIC];
-    /// `(1 + √3 r) exp(-√3 r)`.
-    Matern32 = Matern32Shape: "Matern", "(1 + √3 r) exp(-√3 r)", ["matern32"], [LENGTHSCALE, ARD, ISOTROPIC_AT_FIRST];
-    /// `(1 + √5 r + 5r²/3) exp(-√5 r)`.
-    Matern52 = Matern52Shape: "Matern", "(1 + √5 r + 5r²/3) exp(-√5 r)", ["matern52"], [LENGTHSCALE, ARD, ISOTROPIC_AT_FIRST];
-    /// `(1 + r²/(2α))^-α`.
-    RationalQuadratic { alpha } = RationalQuadraticShape:
-        "RationalQuadratic", "(1 + r²/(2α))^-α", ["rq", "rational_quadratic"], [LENGTHSCALE, ALPHA, ARD, ISOTROPIC_AT_FIRST];
-    /// `1 / (1 + r²)`.
-    Cauchy = CauchyShape: "Cauchy", "1 / (1 + r²)", ["cauchy"], [LENGTHSCALE, ARD, ISOTROPIC];
-}
-pub(crate) use with_shape;
-
-/// As scikit-learn has it, the Python classes are isotropic unless they are told.
-const ISOTROPIC_AT_FIRST: Argument = Argument { python: "isotropic", default: 1.0, ..ISOTROPIC };
 
 /// A draw from Student's t distribution, the spectral density of the Matérn kernel with ν = half the degrees of freedom.
 fn student(degrees: u32, random: &mut Random) -> f64 {
@@ -190,13 +107,6 @@ impl Shape for Matern52Shape {
         Some(student(5, random))
     }
 }
-
-const ALPHA: Argument = Argument::new(
-    "alpha",
-    Takes::Positive,
-    1.0,
-    "weighs large scales against small: the larger, the nearer to rbf",
-);
 
 #[derive(Clone, Copy)]
 pub(crate) struct RationalQuadraticShape {

@@ -141,9 +141,9 @@ pub(super) enum Given {
 
 /// The arguments of a factor with their values.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Values(pub Vec<(&'static str, Vec<f64>)>);
+pub struct ArgumentValues(pub Vec<(&'static str, Vec<f64>)>);
 
-impl Values {
+impl ArgumentValues {
     /// The values of an argument: one, or one a column.
     pub fn list(&self, name: &str) -> &[f64] {
         let of_name = |(own, _): &&(_, _)| *own == name;
@@ -175,7 +175,7 @@ pub struct Declaration {
     /// Its arguments beside the columns.
     pub arguments: &'static [Argument],
     /// The factors over these columns with a value for every argument.
-    pub(crate) make: fn(Vec<usize>, &Values) -> Vec<Factor>,
+    pub(crate) make: fn(Vec<usize>, &ArgumentValues) -> Vec<Factor>,
 }
 
 impl Declaration {
@@ -211,7 +211,7 @@ impl Declaration {
             argument.check(name, &own, columns.len())?;
             values.push((argument.name, own));
         }
-        Ok((self.make)(columns.to_vec(), &Values(values)))
+        Ok((self.make)(columns.to_vec(), &ArgumentValues(values)))
     }
 
     /// The factors of an expression over these columns of `x`.
@@ -248,7 +248,7 @@ impl Declaration {
             };
             values.push((argument.name, own));
         }
-        Ok((self.make)(columns, &Values(values)))
+        Ok((self.make)(columns, &ArgumentValues(values)))
     }
 
     /// Reads what an expression says after `name=`, or why not.
@@ -299,7 +299,7 @@ impl Declaration {
     }
 
     /// A short formula with the values of the arguments that expressions can give, but flags.
-    pub(super) fn written(&self, values: &Values, flags: &str) -> String {
+    pub(super) fn written(&self, values: &ArgumentValues, flags: &str) -> String {
         let number = |takes: Takes, v: f64| match takes {
             Takes::Whole(_) => v.to_string(),
             _ => format!("{v:.4}"),
@@ -318,7 +318,7 @@ impl Declaration {
     }
 
     /// Checks the values of a factor over so many columns.
-    pub(super) fn check(&self, values: &Values, columns: usize) -> Result<()> {
+    pub(super) fn check(&self, values: &ArgumentValues, columns: usize) -> Result<()> {
         self.arguments.iter().try_for_each(|a| a.check(a.name, values.list(a.name), columns))
     }
 }

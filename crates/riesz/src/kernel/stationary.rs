@@ -2,27 +2,113 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::profile::{PROFILES, Profile, Shape, with_shape};
-use super::registry::{Argument, Declaration, Takes, Values};
+use super::profile::{
+    CauchyShape, ExponentialShape, GaussianShape, Matern32Shape, Matern52Shape, RationalQuadraticShape, Shape,
+};
+use super::registry::{Argument, ArgumentValues, Declaration, Takes};
 use super::{Columns, Factor, FactorKind, Parameter, Structure};
 use crate::random::Random;
 use crate::simd::{Isa, Simd, dispatch, fma};
 
-pub(super) const LENGTHSCALE: Argument = Argument::new(
+const LENGTHSCALE: Argument = Argument::new(
     "lengthscale",
     Takes::Lengthscales,
     1.0,
     "in units of the columns' scale, or by a rule: median, median_per_feature, scale, auto",
 )
 .in_python("length_scale");
-pub(super) const ARD: Argument =
+const ARD: Argument =
     Argument::new("ard", Takes::Flag, 0.0, "tune the length scales of the columns one by one").in_python("");
-pub(super) const ISOTROPIC: Argument =
+const ISOTROPIC: Argument =
     Argument::new("isotropic", Takes::Flag, 0.0, "one distance over all columns, which it ties together")
         .in_python("");
 
+/// As scikit-learn has it, the Python classes are isotropic unless they are told.
+const ISOTROPIC_AT_FIRST: Argument = Argument { python: "isotropic", default: 1.0, ..ISOTROPIC };
+const ALPHA: Argument = Argument::new(
+    "alpha",
+    Takes::Positive,
+    1.0,
+    "weighs large scales against small: the larger, the nearer to rbf",
+);
+
+macro_rules! profiles {
+    ($($(#[$doc:meta])* $variant:ident $({ $($field:ident),* })? = $shape:ident: $python:literal, $formula:literal, $names:expr, $own:expr;)*) => {
+        /// How similarity falls with the scaled distance `r = |u - v| / lengthscale`.
+        #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "profile", rename_all = "snake_case")]
+        pub enum Profile { $($(#[$doc])* $variant $({ $(#[doc = "Shape parameter, > 0."] $field: f64),* })?,)* }
+
+        /// What every profile says of itself as a factor.
+        const PROFILES: &[&Declaration] = &[$($shape::DECLARATION),*];
+
+        $(impl $shape {
+            const DECLARATION: &'static Declaration = &Declaration {
+                names: &$names,
+                python: $python,
+                formula: $formula,
+                categorical: false,
+                arguments: &$own,
+                make: |columns, values| {
+                    make(Profile::$variant $({ $($field: values.number(stringify!($field))),* })?, columns, values)
+                },
+            };
+        })*
+
+        impl Profile {
+            /// What it says of itself as a factor.
+            fn declaration(&self) -> &'static Declaration {
+                match self { $(Self::$variant { .. } => $shape::DECLARATION,)* }
+            }
+
+            /// Whether the product over columns is the profile of the joint distance.
+            fn radial(&self) -> bool {
+                match self { $(Self::$variant { .. } => $shape::RADIAL,)* }
+            }
+
+            /// Its own parameters.
+            fn parameters(&self) -> Vec<(&'static str, f64)> {
+                match *self { $(Self::$variant $({ $($field),* })? => vec![$($((stringify!($field), $field)),*)?],)* }
+            }
+
+            /// Its own parameters, to be set.
+            fn parameters_mut(&mut self) -> Vec<&mut f64> {
+                match self { $(Self::$variant $({ $($field),* })? => vec![$($($field),*)?],)* }
+            }
+        }
+
+        /// Runs `$body` with `$s` bound to the profile's shape, once per profile, so that loops specialise.
+        macro_rules! with_shape {
+            ($profile_expr:expr, $s:ident => $body:expr) => {
+                match $profile_expr {
+                    $(Profile::$variant $({ $($field),* })? => {
+                        let $s = $shape $({ $($field),* })?;
+                        $body
+                    })*
+                }
+            };
+        }
+    };
+}
+
+profiles! {
+    /// `exp(-r²/2)`, the RBF kernel.
+    Gaussian = GaussianShape: "RBF", "exp(-r²/2)", ["rbf", "gaussian"], [LENGTHSCALE, ARD, ISOTROPIC];
+    /// `exp(-r)`: the Laplacian kernel; per column also the Matérn 1/2 kernel.
+    Exponential = ExponentialShape: "Laplacian", "exp(-r)", ["laplacian", "exponential", "matern12"], [LENGTHSCALE, ARD, ISOTROPIC];
+    /// `(1 + √3 r) exp(-√3 r)`.
+    Matern32 = Matern32Shape: "Matern", "(1 + √3 r) exp(-√3 r)", ["matern32"], [LENGTHSCALE, ARD, ISOTROPIC_AT_FIRST];
+    /// `(1 + √5 r + 5r²/3) exp(-√5 r)`.
+    Matern52 = Matern52Shape: "Matern", "(1 + √5 r + 5r²/3) exp(-√5 r)", ["matern52"], [LENGTHSCALE, ARD, ISOTROPIC_AT_FIRST];
+    /// `(1 + r²/(2α))^-α`.
+    RationalQuadratic { alpha } = RationalQuadraticShape:
+        "RationalQuadratic", "(1 + r²/(2α))^-α", ["rq", "rational_quadratic"], [LENGTHSCALE, ALPHA, ARD, ISOTROPIC_AT_FIRST];
+    /// `1 / (1 + r²)`.
+    Cauchy = CauchyShape: "Cauchy", "1 / (1 + r²)", ["cauchy"], [LENGTHSCALE, ARD, ISOTROPIC];
+}
+
 /// A factor of this profile.
-pub(super) fn make(profile: Profile, columns: Vec<usize>, values: &Values) -> Vec<Factor> {
+fn make(profile: Profile, columns: Vec<usize>, values: &ArgumentValues) -> Vec<Factor> {
     let lengthscale = values.list(LENGTHSCALE.name).to_vec();
     let (ard, isotropic) = (values.flag(ARD.name), values.flag(ISOTROPIC.name));
     vec![Stationary { profile, columns, lengthscale, ard, isotropic }.into()]
@@ -68,12 +154,12 @@ impl FactorKind for Stationary {
         self.profile.declaration()
     }
 
-    fn values(&self) -> Values {
+    fn values(&self) -> ArgumentValues {
         let mut all = vec![(LENGTHSCALE.name, self.lengthscale.clone())];
         all.extend(self.profile.parameters().into_iter().map(|(name, value)| (name, vec![value])));
         let flags = [(ARD.name, self.ard), (ISOTROPIC.name, self.isotropic)];
         all.extend(flags.map(|(name, flag)| (name, vec![f64::from(u8::from(flag))])));
-        Values(all)
+        ArgumentValues(all)
     }
 
     fn multiply_column(&self, isa: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {

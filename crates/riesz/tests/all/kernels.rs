@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use faer::Side;
 use riesz::kernel::{
-    Declaration, Factor, KernelExpression, Lengthscale, Structure, Takes, Term, Ungiven, Units, Values,
-    lengthscales, registry,
+    ArgumentValues, Declaration, Factor, KernelExpression, Lengthscale, Structure, Takes, Term, Ungiven,
+    Units, lengthscales, registry,
 };
 use riesz::{Column, ColumnKind, Kernel, Matrix, Table};
 use serde_json::Value;
@@ -160,7 +160,7 @@ fn gradients_are_differences() {
 /// Whatever is a continuous argument, and no shift or unit of the data, can be tuned, and nothing else.
 #[test]
 fn parameters_are_the_arguments() {
-    let moved = |a: &Values, b: &Values| -> Vec<&'static str> {
+    let moved = |a: &ArgumentValues, b: &ArgumentValues| -> Vec<&'static str> {
         a.0.iter().zip(&b.0).filter(|(a, b)| a != b).map(|(a, _)| a.0).collect()
     };
     for (kind, _, factors, _) in kinds() {

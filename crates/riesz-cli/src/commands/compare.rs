@@ -1,10 +1,13 @@
 //! `riesz compare`.
 
+use std::path::PathBuf;
+
+use clap::ValueHint;
 use riesz::discrepancy::{Estimator, TestResult, TwoSampleTest, Witness, witness};
 use riesz::explanation::Fact;
 use riesz::{Kernel, Table};
 
-use crate::args::{CompareArgs, Global};
+use crate::args::{Global, TestArgs};
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
 use crate::finding::{Finding, Form, brief, kernels, settings};
@@ -13,8 +16,42 @@ use crate::io::typing::Columns;
 /// Features whose witness functions stand on the page.
 const WITNESSES: usize = 4;
 
+/// Arguments of `compare`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "\
+Examples:
+  riesz compare last_year.csv this_year.csv
+  riesz compare patients.csv --by sex -o differ.html
+  riesz compare a.parquet b.parquet --lengthscales 0.25,0.5,1,2,4 -o differ.csv
+  riesz compare a.csv b.csv --estimator linear          millions of rows
+
+MMD² (maximum mean discrepancy) is 0 if, and with the default kernel only if, rows are distributed
+alike. The table of features has the columns feature, value, null_low, null_high, p_value and
+adjusted_p_value.")]
+pub struct Args {
+    /// First sample, CSV or Parquet; '-' is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub first: PathBuf,
+    /// Second sample; its columns are matched by name
+    #[arg(value_hint = ValueHint::FilePath, conflicts_with = "by")]
+    pub second: Option<PathBuf>,
+    /// One table in place of two: compare rows by the two values of this column, or COL=VALUE with all others
+    #[arg(long, value_name = "COL[=VALUE]")]
+    pub by: Option<String>,
+    /// How MMD² is estimated: over all pairs of rows (unbiased, or biased and never negative), or over consecutive blocks
+    /// in time that grows linearly (linear: blocks of 2)
+    #[arg(long, value_name = "WAY", value_parser = ["unbiased", "biased", "linear", "block"], default_value = "unbiased")]
+    pub estimator: String,
+    /// Rows of a block [default: the square root of the number of rows]
+    #[arg(long, value_name = "ROWS")]
+    pub block_size: Option<usize>,
+    /// The test.
+    #[command(flatten)]
+    pub test: TestArgs,
+}
+
 /// Reads two samples, tests whether they differ, and writes what was found.
-pub fn run(args: &CompareArgs, global: &Global, console: Console) -> Result<()> {
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = Form::of(&args.test, global)?;
     let Samples { first, second, names } = read(args, &console)?;
     let (n, m) = (first.rows(), second.rows());
@@ -94,7 +131,7 @@ struct Samples {
     names: [String; 2],
 }
 
-fn read(args: &CompareArgs, console: &Console) -> Result<Samples> {
+fn read(args: &Args, console: &Console) -> Result<Samples> {
     let test = &args.test;
     let rows = test.table.source(&args.first).open()?;
     let (name, header) = (rows.name.clone(), rows.header().to_vec());

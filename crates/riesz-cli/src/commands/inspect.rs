@@ -1,20 +1,36 @@
 //! `riesz inspect`.
 
-use std::fmt::Write as _;
+use std::path::PathBuf;
 
+use clap::ValueHint;
 use riesz::explanation::{Exactness, Fact, Sampling};
 use riesz::format::model::SavedModel;
 use riesz::{Column, ColumnKind, Explanation};
 use serde_json::{Value, json};
 
-use crate::args::{Global, InspectArgs};
-use crate::console::printable;
+use crate::args::Global;
+use crate::console::aligned;
 use crate::failure::Result;
 use crate::io::models::{Found, read_any};
 use crate::io::output::write_all;
 
+/// Arguments of `inspect`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "\
+Examples:
+  riesz inspect m.riesz
+  riesz inspect why.json --format json")]
+pub struct Args {
+    /// Model or explanation file
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Where to write the result [default: standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
 /// Prints a card.
-pub fn run(args: &InspectArgs, global: &Global) -> Result<()> {
+pub fn run(args: &Args, global: &Global) -> Result<()> {
     let as_json = global.json_words()?;
     let (facts, record) = match read_any(&args.file, &[])? {
         Found::Model(saved, format) => (model_facts(&saved, format), model_record(&saved, format)),
@@ -24,17 +40,6 @@ pub fn run(args: &InspectArgs, global: &Global) -> Result<()> {
     };
     let text = if as_json { format!("{record:#}\n") } else { aligned(&facts) };
     write_all(args.output.as_deref(), text.as_bytes())
-}
-
-/// Names in one column, values in another.
-pub fn aligned(facts: &[Fact]) -> String {
-    let width = facts.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
-    let mut text = String::new();
-    for fact in facts {
-        let name = printable(&fact.name);
-        let _ = writeln!(text, "{name:width$}  {}", printable(&fact.value));
-    }
-    text
 }
 
 fn column_words(column: &Column) -> String {

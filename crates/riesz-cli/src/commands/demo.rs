@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 use std::io::Cursor;
+use std::path::PathBuf;
 use std::time::Instant;
 
+use clap::ValueHint;
 use riesz::explanation::Fact;
 use riesz::fit::{GaussianProcess, SupportVectorRegressor};
 use riesz::kernel::{KernelExpression, Units};
@@ -11,23 +13,35 @@ use riesz::{Expansion, Explainer, Explanation, Game, Matrix, Table};
 use riesz_report::ReportOptions;
 use serde_json::json;
 
-use crate::args::{DemoArgs, Global};
+use crate::args::Global;
 use crate::console::Console;
-use crate::explain::Certificate;
+use crate::explaining::Certificate;
 use crate::failure::Result;
 use crate::io::input::Rows;
 use crate::io::output::write_all;
 use crate::io::typing::Columns;
 
 /// The bundled data: 442 patients, ten measurements and disease progression a year later.
-const DIABETES: &str = include_str!("../data/diabetes.csv");
+const DIABETES: &str = include_str!("../../data/diabetes.csv");
 /// Rows from which absent features take their values.
 const BACKGROUND: usize = 100;
 /// Features shown in the table.
 const SHOWN: usize = 6;
 
+/// Arguments of `demo`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "\
+Examples:
+  riesz demo
+  riesz demo -o report.html")]
+pub struct Args {
+    /// Page to write
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
 /// Fits two models, explains every row and shows what matters.
-pub fn run(args: &DemoArgs, global: &Global, console: Console) -> Result<()> {
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.json_words()?;
     let start = Instant::now();
     let rows = Rows::csv(Box::new(Cursor::new(DIABETES)), b',', "the bundled diabetes data")?;

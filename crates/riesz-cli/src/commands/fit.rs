@@ -1,24 +1,139 @@
 //! `riesz fit`.
 
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use riesz::explanation::Fact;
-use riesz::fit::{Predicts, Target, Task};
+use riesz::fit::{Input, MODELS, ModelKind, Predicts, Target, Task};
 use riesz::format::model::{SavedModel, to_bytes};
 use riesz::kernel::{KernelExpression, Units};
 use riesz::question::{Source, Subject};
+use riesz::setting::Values;
 use riesz::{
     ColumnKind, Error, Explainer, Game, Groups, Kernel, Matrix, Prediction, Question, Table, regularised,
 };
 
-use crate::args::{FitArgs, Global};
-use crate::console::Console;
+use crate::args::{Global, OfModel, Protected, SettingArgs, TableArgs};
+use crate::console::{Console, aligned};
 use crate::failure::{Failure, Result};
 use crate::games::read_groups;
-use crate::inspect::aligned;
 use crate::io::output::Output;
 use crate::io::typing::Columns;
 
+const FIT_EXAMPLES: &str = "\
+Examples:
+  riesz fit train.csv --target price -o m.riesz
+  riesz fit train.csv --target price --model gp --kernel 'rbf(ard)' --restarts 3 -o m.riesz
+  riesz fit train.csv --target churn --model svc --c auto --class-weight balanced -o m.riesz
+  riesz fit train.csv --target price --model krr --kernel 'rbf(age, bmi) + 0.5*linear' -o m.riesz
+  cat train.csv | riesz fit - --target y1,y2 --model krr -o m.riesz
+  riesz fit train.csv --target price --protect age --strength 100 --protect-game observational -o m.riesz";
+
+/// Arguments of `fit`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = format!("{FIT_EXAMPLES}\n\n{}", riesz::kernel::help()))]
+pub struct Args {
+    /// Table with a header row, CSV or Parquet; '-' is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub data: PathBuf,
+    /// Column or columns to predict
+    #[arg(long, value_name = "COL", value_delimiter = ',', required = true)]
+    pub target: Vec<String>,
+    /// Kind of model
+    #[arg(long, default_value = "krr", value_parser = model_kinds())]
+    pub model: &'static ModelKind,
+    /// Kernel expression
+    #[arg(long, value_name = "EXPR", default_value = "rbf")]
+    pub kernel: String,
+    /// Settings of the kind of model.
+    #[command(flatten)]
+    pub settings: SettingArgs<OfModel>,
+    /// Column of known noise variances of single rows, in the target's squared units, for gp
+    #[arg(long, value_name = "COL")]
+    pub row_noise: Option<String>,
+    /// Column of positive row weights
+    #[arg(long, value_name = "COL")]
+    pub sample_weight: Option<String>,
+    /// Columns to leave out
+    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    pub ignore: Vec<String>,
+    /// Columns whose numbers are names of categories
+    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    pub categorical: Vec<String>,
+    /// Take columns (and the target of svr and gp) as they are instead of standardising them
+    #[arg(long, visible_alias = "no-standardize")]
+    pub no_standardise: bool,
+    /// Players of later explanations, 'name=col,col;name=col', or a file with one group a line
+    #[arg(long, value_name = "GROUPS")]
+    pub groups: Option<String>,
+    /// Features, or groups of --groups, that krr or klr is not to lean on: their Shapley values at the training rows
+    /// are penalised
+    #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
+    pub protect: Vec<String>,
+    /// How strongly: the penalty is STRENGTH/n times the sum of squared values
+    #[arg(
+        long,
+        value_name = "STRENGTH",
+        default_value_t = 1.0,
+        requires = "protect",
+        allow_negative_numbers = true
+    )]
+    pub strength: f64,
+    /// The game of these values, and its settings; the observational one also takes away what other features say of the protected ones.
+    #[command(flatten)]
+    pub protection: SettingArgs<Protected>,
+    /// Keep the posterior of gp or gpc in the file: 'predict --std' and the class probabilities of gpc need it. It adds 4 n²
+    /// bytes for n rows (16 MB for 2,000), with three classes or more for each
+    #[arg(long)]
+    pub posterior: bool,
+    /// Model file to write
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// How to read the table.
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+impl Args {
+    /// The settings of the model, after refusing what this kind of model has no use for.
+    pub fn values(&self) -> Result<Values> {
+        let kind = self.model;
+        let given = [
+            (Input::Penalty, !self.protect.is_empty()),
+            (Input::RowNoise, self.row_noise.is_some()),
+            (Input::SampleWeight, self.sample_weight.is_some()),
+        ];
+        let admitted =
+            given.into_iter().filter(|(_, given)| *given).try_for_each(|(input, _)| kind.admit(input));
+        admitted.map_err(SettingArgs::<OfModel>::flagged)?;
+        if self.posterior {
+            kind.needs("posterior", |kind| kind.posterior).map_err(SettingArgs::<OfModel>::flagged)?;
+        }
+        if let Some(twice) = self.target.iter().enumerate().find(|(k, t)| self.target[..*k].contains(t)) {
+            return Err(Failure::input(format!("--target names '{}' twice: leave one out", twice.1)));
+        }
+        if self.target.len() > 1 && kind.predicts != Predicts::Numbers {
+            return Err(Failure::input(format!(
+                "--model {} takes one --target: fit one model a target, or use krr or gp",
+                kind.name
+            )));
+        }
+        let raw = self.no_standardise && kind.settings.iter().any(|setting| setting.name == "normalize_y");
+        let raw = raw.then(|| ("normalize_y".to_string(), false.into()));
+        let given = self.settings.all().chain(raw);
+        kind.values(given).map_err(|error| self.settings.spelt(error))
+    }
+}
+
+/// The kinds of model by name.
+fn model_kinds() -> impl TypedValueParser<Value = &'static ModelKind> {
+    let names = MODELS.map(|kind| PossibleValue::new(kind.name).help(kind.help));
+    PossibleValuesParser::new(names).try_map(|name| ModelKind::named(&name).ok_or("no such kind of model"))
+}
+
 /// Reads, fits and writes.
-pub fn run(args: Box<FitArgs>, global: &Global, console: Console) -> Result<()> {
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.json_words()?;
     let Some(path) = args.output.as_deref() else {
         return Err(Failure::input("say where to write the model: -o FILE"));
@@ -123,7 +238,7 @@ pub fn run(args: Box<FitArgs>, global: &Global, console: Console) -> Result<()> 
 }
 
 /// What is to be predicted.
-fn target(args: &FitArgs, columns: &Columns) -> Result<Target> {
+fn target(args: &Args, columns: &Columns) -> Result<Target> {
     if args.model.predicts != Predicts::Class {
         let all = args.target.iter().map(|name| columns.numbers(name)).collect::<Result<Vec<_>>>()?;
         let m = all.len();
@@ -150,7 +265,7 @@ fn target(args: &FitArgs, columns: &Columns) -> Result<Target> {
 }
 
 /// The question whose values are penalised, if features are protected.
-fn protection(args: &FitArgs, x: &Table, groups: Option<&Groups>, seed: u64) -> Result<Option<Question>> {
+fn protection(args: &Args, x: &Table, groups: Option<&Groups>, seed: u64) -> Result<Option<Question>> {
     if args.protect.is_empty() {
         return Ok(None);
     }

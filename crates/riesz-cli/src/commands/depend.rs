@@ -1,18 +1,60 @@
 //! `riesz depend`.
 
+use std::path::PathBuf;
+
+use clap::ValueHint;
 use riesz::discrepancy::{IndependenceTest, Null, TestResult, residuals};
 use riesz::explanation::Fact;
 use riesz::kernel::{KernelExpression, Units};
 use riesz::{Kernel, Table};
 
-use crate::args::{DependArgs, Global};
+use crate::args::{Global, TestArgs};
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
 use crate::finding::{Finding, Form, brief, kernels, settings};
 use crate::io::typing::Columns;
 
+/// Arguments of `depend`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "\
+Examples:
+  riesz depend data.csv --target y
+  riesz depend data.csv --target y1,y2 -o depend.html
+  riesz depend data.csv --target y --given age           beyond what age says of both
+  riesz depend series.csv --target y --wild-bootstrap 20  rows are a time series
+
+HSIC (Hilbert-Schmidt independence criterion) is 0 if, and with the default kernels only if, the
+target is independent of the other columns. The table of features has the columns feature, value,
+null_low, null_high, p_value and adjusted_p_value.")]
+pub struct Args {
+    /// Table with a header row, CSV or Parquet; '-' is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub data: PathBuf,
+    /// Column or columns that may depend on the others
+    #[arg(long, value_name = "COL", value_delimiter = ',', required = true)]
+    pub target: Vec<String>,
+    /// Take away first what these columns say of the means of target and features (conditional independence; numbers only)
+    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    pub given: Vec<String>,
+    /// Kernel between targets, an expression [default: as for features]
+    #[arg(long, value_name = "EXPR")]
+    pub target_kernel: Option<String>,
+    /// How HSIC is estimated
+    #[arg(long, value_name = "WAY", value_parser = ["biased", "unbiased"], default_value = "biased")]
+    pub estimator: String,
+    /// Share the statistic out to the targets instead of the features
+    #[arg(long)]
+    pub by_target: bool,
+    /// Rows are a stationary time series whose memory fades over so many rows: a wild bootstrap in place of permutations
+    #[arg(long, value_name = "ROWS")]
+    pub wild_bootstrap: Option<f64>,
+    /// The test.
+    #[command(flatten)]
+    pub test: TestArgs,
+}
+
 /// Reads, tests whether targets depend on features, and writes what was found.
-pub fn run(args: &DependArgs, global: &Global, console: Console) -> Result<()> {
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = Form::of(&args.test, global)?;
     let test = &args.test;
     let rows = test.table.source(&args.data).open()?;
@@ -80,12 +122,12 @@ pub fn run(args: &DependArgs, global: &Global, console: Console) -> Result<()> {
     finding.write(test, format, &console)
 }
 
-fn expression(text: &str, y: &Table, args: &DependArgs) -> Result<Kernel> {
+fn expression(text: &str, y: &Table, args: &Args) -> Result<Kernel> {
     let units = if args.test.no_standardise { Units::raw(y.width()) } else { Units::standardised(y) };
     Ok(KernelExpression::parse(text)?.resolve(y, &units)?)
 }
 
-fn verdict(found: &TestResult, args: &DependArgs) -> String {
+fn verdict(found: &TestResult, args: &Args) -> String {
     let target = args.target.join(", ");
     let beyond = match args.given.as_slice() {
         [] => String::new(),

@@ -1,10 +1,14 @@
 //! `riesz plot`.
 
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use riesz::Explanation;
 use riesz::error::listed;
-use riesz_report::{Plot, PlotOptions, Theme, png, render};
+use riesz_report::{PLOTS, Plot, PlotOptions, Shows, Theme, png, render};
 
-use crate::args::{Format, Global, PlotArgs};
+use crate::args::{Format, Global, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::models::read_explanation;
@@ -13,8 +17,55 @@ use crate::io::output::write_all;
 /// Pixels of a PNG to one of the SVG: sharp on most screens.
 const SCALE: f32 = 2.0;
 
+/// Arguments of `plot`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "\
+Examples:
+  riesz plot beeswarm why.json -o why.svg
+  riesz plot waterfall why.json --row 3 -o row3.png
+  riesz plot beeswarm why.parquet rows.csv -o why.svg
+  riesz plot dependence why.json --player bmi --color-by age -o bmi.svg --dark")]
+pub struct Args {
+    /// Kind of plot
+    #[arg(value_parser = PossibleValuesParser::new(PLOTS.map(|plot| PossibleValue::new(plot.name).help(plot.help))))]
+    pub plot: String,
+    /// Explanation written by 'riesz explain': JSON, or a table of values (CSV, Parquet)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub explanation: PathBuf,
+    /// With a table of values: the rows that were explained, for their feature values
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub rows: Option<PathBuf>,
+    /// How to read the tables.
+    #[command(flatten)]
+    pub table: TableArgs,
+    /// Output of the model to show, by name or number from 0
+    #[arg(long, value_name = "OUTPUT", default_value = "0")]
+    pub show: String,
+    /// Number of the row that waterfall and force plots show, from 0
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub row: usize,
+    /// Player of dependence plots [default: the most important one]
+    #[arg(long, value_name = "NAME")]
+    pub player: Option<String>,
+    /// Player whose feature value colours dependence plots
+    #[arg(long, value_name = "NAME")]
+    pub color_by: Option<String>,
+    /// Most players shown by name
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub max_display: usize,
+    /// Width in pixels
+    #[arg(long, value_name = "PIXELS", default_value_t = 720)]
+    pub width: u32,
+    /// Light ink on a dark ground
+    #[arg(long)]
+    pub dark: bool,
+    /// Picture to write, .svg or .png [default: SVG on standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
 /// Draws.
-pub fn run(args: &PlotArgs, global: &Global, console: Console) -> Result<()> {
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let extension = args.output.as_ref().and_then(|p| p.extension()).map(|e| e.to_ascii_lowercase());
     let pixels = match (global.format, extension) {
         (Some(Format::Png), _) => true,
@@ -28,7 +79,7 @@ pub fn run(args: &PlotArgs, global: &Global, console: Console) -> Result<()> {
     };
     let rows = args.rows.as_deref().map(|path| args.table.source(path).open()).transpose()?;
     let explanation = read_explanation(&args.explanation, rows, &console)?;
-    let kind = args.plot.parse()?;
+    let kind = Plot::named(&args.plot)?;
     let find = |name: &Option<String>| name.as_deref().map(|n| player(&explanation, n)).transpose();
     let options = PlotOptions {
         output: output(&explanation, &args.show)?,
@@ -53,11 +104,11 @@ fn output(explanation: &Explanation, wanted: &str) -> Result<usize> {
 }
 
 /// Where row `wanted`, which plots of one row show, stands in the explanation.
-fn row(explanation: &Explanation, wanted: usize, kind: Plot) -> Result<usize> {
+fn row(explanation: &Explanation, wanted: usize, kind: &Plot) -> Result<usize> {
     let place = explanation.row_numbers.iter().position(|&row| row == wanted);
     match place {
         Some(at) => Ok(at),
-        None if !matches!(kind, Plot::Waterfall | Plot::Force) => Ok(0),
+        None if kind.shows != Shows::OneRow => Ok(0),
         None => {
             let (first, last) = (explanation.row_numbers.iter().min(), explanation.row_numbers.iter().max());
             let range =

@@ -1,15 +1,55 @@
 //! `riesz select`.
 
+use std::path::PathBuf;
+
+use clap::ValueHint;
 use riesz::discrepancy::selection::{Method, rank};
 
-use crate::args::{Global, SelectArgs};
+use crate::args::{Global, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::typing::Columns;
 use crate::io::write::{Cells, TableWriter};
 
+/// Arguments of `select`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "\
+Examples:
+  riesz select data.csv --target y
+  riesz select data.csv --target y --features 10 -o best.csv
+  riesz select data.csv --target y --features 10 --method lasso
+
+The result is a table with the columns rank, feature and score, best first.")]
+pub struct Args {
+    /// Table with a header row, CSV or Parquet; '-' is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub data: PathBuf,
+    /// Column or columns that features are selected for
+    #[arg(long, value_name = "COL", value_delimiter = ',', required = true)]
+    pub target: Vec<String>,
+    /// How many features to name [default: all]
+    #[arg(long, value_name = "N")]
+    pub features: Option<usize>,
+    /// By Shapley values of HSIC, by backward elimination (BAHSIC), or by HSIC-Lasso
+    #[arg(long, value_name = "WAY", default_value = "shapley",
+        value_parser = clap::builder::PossibleValuesParser::new(riesz::discrepancy::selection::Method::NAMES))]
+    pub method: String,
+    /// Columns to leave out
+    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    pub ignore: Vec<String>,
+    /// Columns whose numbers are names of categories
+    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    pub categorical: Vec<String>,
+    /// Where to write the table [default: standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// How to read the table.
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
 /// Reads, ranks the features and writes their names.
-pub fn run(args: &SelectArgs, global: &Global, console: Console) -> Result<()> {
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.table.source(&args.data).open()?;
     let (name, header) = (rows.name.clone(), rows.header().to_vec());

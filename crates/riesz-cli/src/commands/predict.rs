@@ -1,16 +1,46 @@
 //! `riesz predict`.
 
+use std::path::PathBuf;
+
+use clap::ValueHint;
 use riesz::{Expansion, Link, Matrix, Posterior, Prediction};
 
-use crate::args::{Global, PredictArgs};
+use crate::args::{Global, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::models::read_model;
 use crate::io::typing::Conforming;
 use crate::io::write::{Cells, TableWriter};
 
+/// Arguments of `predict`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "\
+Examples:
+  riesz predict m.riesz new.csv
+  riesz predict m.riesz new.parquet -o predictions.parquet
+  riesz predict m.riesz new.csv --std                         of 'fit --model gp --posterior'
+  cat new.csv | riesz predict m.riesz - --format json")]
+pub struct Args {
+    /// Model file (riesz, or LIBSVM, whose columns are x1, x2, …)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub model: PathBuf,
+    /// Table of rows, CSV or Parquet; '-' is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub rows: PathBuf,
+    /// Give each output's standard deviation too, as OUTPUT_std, without the noise of a new observation; the model is a gp
+    /// fitted with --posterior
+    #[arg(long)]
+    pub std: bool,
+    /// Where to write the result [default: standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// How to read the table.
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
 /// Predicts chunk by chunk.
-pub fn run(args: &PredictArgs, global: &Global, console: Console) -> Result<()> {
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.table.source(&args.rows).open()?;
     let saved = read_model(&args.model, rows.header())?;

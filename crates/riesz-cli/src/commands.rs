@@ -1,0 +1,15 @@
+//! The commands, one file each: its arguments, and what it does. A new one is its file, a line here, and a line of `Command` and of
+//! `run` in `main.rs`.
+
+pub mod compare;
+pub mod completions;
+pub mod convert;
+pub mod demo;
+pub mod depend;
+pub mod explain;
+pub mod fit;
+pub mod inspect;
+pub mod plot;
+pub mod predict;
+pub mod report;
+pub mod select;
