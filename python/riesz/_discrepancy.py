@@ -136,15 +136,15 @@ class TestResult:
         return self.attributions
 
     def to_frame(self, library: str = "pandas") -> Any:
-        """One line a feature: ``feature, value, pvalue, adjusted_pvalue, band_low, band_high``, the last four of them if there
+        """One line a feature: ``feature, value, pvalue, adjusted_pvalue, null_low, null_high``, the last four of them if there
         are draws. ``library`` is ``"pandas"`` or ``"polars"``."""
         columns: dict[str, Any] = {"feature": self.feature_names, "value": self.values}
         if self.bands is not None:
             columns |= {
                 "pvalue": self.pvalues,
                 "adjusted_pvalue": self.adjusted_pvalues,
-                "band_low": self.bands[:, 0],
-                "band_high": self.bands[:, 1],
+                "null_low": self.bands[:, 0],
+                "null_high": self.bands[:, 1],
             }
         if library == "pandas":
             import pandas

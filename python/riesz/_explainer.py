@@ -155,8 +155,7 @@ class Explainer:
                 raise UnsupportedModelError("its answers were asked for")
             self._prepare_cores()
         except UnsupportedModelError as error:
-            known = asked is not None and asked.name in ("functional", "marginal-product")
-            self._prepare_estimates(error, known)
+            self._prepare_estimates(error, asked is not None and asked.takes_a_kernel)
 
     def _check_background(self) -> None:
         """Every game and way needs a background of the right width, and its weights."""

@@ -31,6 +31,9 @@ class Game:
     #: Its name, as files and the command line spell it.
     name: ClassVar[str]
 
+    #: Whether it is a game of models whose kernel is known alone, and not of functions.
+    takes_a_kernel: ClassVar[bool] = False
+
     #: Rows for absent features, and their weights.
     background: Any = field(default=None, repr=False)
     weights: Any = field(default=None, repr=False)
@@ -49,6 +52,7 @@ class Functional(Game):
     """An absent feature leaves the kernel: its factor becomes 1. Takes no background."""
 
     name: ClassVar[str] = "functional"
+    takes_a_kernel: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +75,7 @@ class MarginalProduct(Game):
     """Each absent feature is averaged over the background on its own."""
 
     name: ClassVar[str] = "marginal-product"
+    takes_a_kernel: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False)

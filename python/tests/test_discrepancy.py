@@ -86,7 +86,7 @@ def test_hsic_follows_its_definition(samples, estimator):
     np.testing.assert_allclose(other.values, shapley(2, lambda S: hsic(gram(Y, S, 0.9), K, estimator)), atol=1e-15)
 
 
-def test_the_p_value_is_that_of_a_plain_permutation_test(samples):
+def test_the_pvalue_is_that_of_a_plain_permutation_test(samples):
     X, Z = samples
     X, Z = X[:, [0, 2]], Z[:, [0, 2]] + 0.25
     pooled, n, rng = np.vstack([X, Z]), len(X), np.random.default_rng(5)

@@ -164,7 +164,7 @@ impl Finding<'_> {
         let found = self.found;
         let mut text = format!("{}\n\n", self.verdict);
         let _ = write!(text, "{} = {:.6e}", self.name, found.statistic);
-        if let Some(p) = found.p_value {
+        if let Some(p) = found.pvalue {
             let _ = write!(text, ", p = {p:.4} ({} draws from the null distribution)", found.null.len());
         }
         text.push('\n');
@@ -174,7 +174,7 @@ impl Finding<'_> {
                 let _ = writeln!(text, "kernel: {formula}");
                 continue;
             }
-            let p = one.p_value.map_or_else(String::new, |p| format!(", adjusted p = {p:.4}"));
+            let p = one.pvalue.map_or_else(String::new, |p| format!(", adjusted p = {p:.4}"));
             let mark = if k == found.chosen { '*' } else { ' ' };
             let _ = writeln!(text, "{mark} {formula}: {:.6e}{p}", one.statistic);
         }
@@ -197,7 +197,7 @@ impl Finding<'_> {
             let _ = write!(text, "{:width$}  {:>13.6e}", names[j], values[j]);
             if let Some(s) = &found.significance {
                 let [low, high] = s.bands[j];
-                let (p, adjusted) = (s.p_values[j], s.adjusted[j]);
+                let (p, adjusted) = (s.pvalues[j], s.adjusted[j]);
                 let _ = write!(text, "  {low:>10.2e} {high:>10.2e}  {p:>7.4}     {adjusted:>7.4}");
             }
             text.push('\n');
@@ -245,11 +245,11 @@ impl Finding<'_> {
             Cells::Numbers(order.iter().map(|&j| values[j]).collect()),
         ];
         if let Some(s) = s {
-            names.extend(["null_low", "null_high", "p_value", "adjusted_p_value"].map(String::from));
+            names.extend(["null_low", "null_high", "pvalue", "adjusted_pvalue"].map(String::from));
             let column = |of: &dyn Fn(usize) -> f64| Cells::Numbers(order.iter().map(|&j| of(j)).collect());
             cells.push(column(&|j| s.bands[j][0]));
             cells.push(column(&|j| s.bands[j][1]));
-            cells.push(column(&|j| s.p_values[j]));
+            cells.push(column(&|j| s.pvalues[j]));
             cells.push(column(&|j| s.adjusted[j]));
         }
         let mut example = vec![Cells::Texts(Vec::new())];

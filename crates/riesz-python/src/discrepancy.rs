@@ -80,7 +80,7 @@ impl TestResult {
             Ok(matrix(rows, cols, numbers)?.into_pyarray(py).unbind())
         };
         let kernel = |of: discrepancy::OfKernel| {
-            Ok((serde_json::to_string(&of.kernel).map_err(refuse)?, of.statistic, of.p_value))
+            Ok((serde_json::to_string(&of.kernel).map_err(refuse)?, of.statistic, of.pvalue))
         };
         let (mut explanation, mut significance, mut interactions) = (None, None, None);
         if let Some(found) = found.attributions {
@@ -89,12 +89,12 @@ impl TestResult {
         }
         let (mut pvalues, mut adjusted_pvalues, mut bands) = (None, None, None);
         if let Some(found) = significance {
-            (pvalues, adjusted_pvalues) = (Some(list(found.p_values)), Some(list(found.adjusted)));
+            (pvalues, adjusted_pvalues) = (Some(list(found.pvalues)), Some(list(found.adjusted)));
             bands = Some(grid(found.bands.len(), found.bands.concat())?);
         }
         Ok(Self {
             statistic: found.statistic,
-            pvalue: found.p_value,
+            pvalue: found.pvalue,
             null_distribution: list(found.null),
             by_kernel: found.by_kernel.into_iter().map(kernel).collect::<PyResult<_>>()?,
             chosen: found.chosen,

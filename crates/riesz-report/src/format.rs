@@ -21,7 +21,7 @@ pub(crate) fn number(x: f64) -> String {
 }
 
 /// A probability, to three decimals or as small as it is.
-pub(crate) fn p_value(p: f64) -> String {
+pub(crate) fn pvalue(p: f64) -> String {
     if p >= 0.0005 { fixed(p, 3) } else { number(p) }
 }
 

@@ -4,7 +4,7 @@ use minijinja::{Environment, context};
 use riesz::discrepancy::{TestResult, Witness};
 use riesz::{Error, Result};
 
-use crate::format::{number, p_value};
+use crate::format::{number, pvalue};
 use crate::html::{STYLE, exactness, hash, inline};
 use crate::plot::{PlotOptions, render_null, render_test, render_witness};
 use crate::svg::{Svg, Theme};
@@ -55,8 +55,8 @@ pub fn test_report(page: &TestPage<'_>) -> Result<String> {
                 name => e.set_name(j),
                 value => number(values[j]),
                 band => significance.map(|s| format!("{} … {}", number(s.bands[j][0]), number(s.bands[j][1]))),
-                p_value => significance.map(|s| p_value(s.p_values[j])),
-                adjusted => significance.map(|s| p_value(s.adjusted[j])),
+                pvalue => significance.map(|s| pvalue(s.pvalues[j])),
+                adjusted => significance.map(|s| pvalue(s.adjusted[j])),
                 found => significance.is_some_and(|s| s.adjusted[j] <= 0.05),
             }
         })
@@ -68,7 +68,7 @@ pub fn test_report(page: &TestPage<'_>) -> Result<String> {
             context! {
                 formula => k.kernel.formula(),
                 statistic => number(k.statistic),
-                p_value => k.p_value.map(p_value),
+                pvalue => k.pvalue.map(pvalue),
             }
         })
         .collect();

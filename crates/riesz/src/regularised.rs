@@ -15,7 +15,7 @@
 //! let game = Game::Interventional { background: x.clone().into() };
 //!
 //! let mut estimator = KernelRidge::new(kernel.clone(), 0.1);
-//! estimator.penalty = Some(riesz::regularised::penalty(&kernel, &x, game.clone(), &["x1"], 1000.0)?);
+//! estimator.penalty = Some(riesz::regularised::penalty(&kernel, &x, game.clone(), &["x0"], 1000.0)?);
 //! let model = estimator.fit(&x, &y)?.model;
 //! let importance = Explainer::new(&model, game)?.explain(&x)?.mean_abs(0);
 //! assert!(importance[0] < 0.3 * importance[1]);

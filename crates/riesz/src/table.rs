@@ -124,7 +124,7 @@ impl Table {
         Ok(Self { columns, rows, values })
     }
 
-    /// Builds a numeric table from rows; columns are named `x1 … xd`.
+    /// Builds a numeric table from rows; columns are named `x0, x1, …`.
     ///
     /// # Errors
     /// [`Error::Shape`] for ragged rows, [`Error::NotFinite`].
@@ -147,7 +147,7 @@ impl Table {
             }
         }
         Self::from_column_major(
-            (1..=d).map(|j| Column::numeric(format!("x{j}"))).collect(),
+            (0..d).map(|j| Column::numeric(format!("x{j}"))).collect(),
             rows.len(),
             values,
         )
@@ -402,7 +402,7 @@ mod tests {
     #[test]
     fn refuses_what_is_not_a_number() {
         let error = Table::from_rows(&[[1.0, 2.0], [3.0, f64::NAN]]).unwrap_err();
-        assert_eq!(error.to_string(), "row 2 of column 'x2' is NaN: remove the row or fill the value in");
+        assert_eq!(error.to_string(), "row 2 of column 'x1' is NaN: remove the row or fill the value in");
         assert!(Table::from_rows(&[vec![1.0], vec![1.0, 2.0]]).is_err());
     }
 

@@ -26,8 +26,8 @@ Examples:
   riesz compare a.csv b.csv --estimator linear          millions of rows
 
 MMD² (maximum mean discrepancy) is 0 if, and with the default kernel only if, rows are distributed
-alike. The table of features has the columns feature, value, null_low, null_high, p_value and
-adjusted_p_value.")]
+alike. The table of features has the columns feature, value, null_low, null_high, pvalue and
+adjusted_pvalue.")]
 pub struct Args {
     /// First sample, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
@@ -98,7 +98,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 
 fn verdict(found: &TestResult, names: &[String; 2]) -> String {
     let [first, second] = names;
-    match found.p_value {
+    match found.pvalue {
         None => {
             format!("MMD² between {first} and {second} is {}; no test was asked for.", brief(found.statistic))
         }

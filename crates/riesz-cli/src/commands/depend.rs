@@ -25,7 +25,7 @@ Examples:
 
 HSIC (Hilbert-Schmidt independence criterion) is 0 if, and with the default kernels only if, the
 target is independent of the other columns. The table of features has the columns feature, value,
-null_low, null_high, p_value and adjusted_p_value.")]
+null_low, null_high, pvalue and adjusted_pvalue.")]
 pub struct Args {
     /// Table with a header row, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
@@ -134,7 +134,7 @@ fn verdict(found: &TestResult, args: &Args) -> String {
         given => format!(" beyond what {} says of both", given.join(", ")),
     };
     let value = brief(found.statistic);
-    match found.p_value {
+    match found.pvalue {
         None => format!("HSIC of {target} and the features is {value}{beyond}; no test was asked for."),
         Some(p) if p <= 0.05 => format!(
             "{target} depends on the features{beyond}: if it did not, HSIC would be {value} or larger with probability {p:.3}."

@@ -25,7 +25,7 @@ use crate::program;
 Examples:
   riesz explain m.riesz new.csv | head                      features dropped from the model
   riesz explain m.riesz new.csv --background train.csv -o why.csv
-  riesz explain m.riesz new.csv --game marginal-product --background train.csv -o why.parquet
+  riesz explain m.riesz new.csv --game baseline --baseline typical.csv -o why.parquet
   riesz explain m.riesz new.csv --game observational -o why.parquet
   riesz explain m.riesz new.csv --groups 'blood=s1,s2,s3' -o why.json
   riesz explain m.riesz new.csv --background train.csv --robustness 'bmi=0.5' -o why.json

@@ -59,7 +59,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     if matches!(model.link, Link::LatentLogistic | Link::LatentOneVsRest) && posterior.is_none() {
         console.note(format!(
             "note: {file} holds no posterior, which class probabilities need, so this is the mean of its latent function: fit \
-             it with 'riesz fit --model gpc --posterior'"
+             it with --posterior"
         ));
     }
     let mut rows = Conforming::new(rows, model.columns(), model.columns().len() + 2 * model.outputs())?;

@@ -21,50 +21,90 @@ pub enum Found {
     Explanation(Box<Explanation>, &'static str),
 }
 
+/// A file format, known by what a file begins with.
+struct FileFormat {
+    name: &'static str,
+    recognises: fn(&[u8]) -> bool,
+    read: fn(File<'_>) -> Result<Found>,
+}
+
+/// A file that was recognised.
+struct File<'a> {
+    path: &'a Path,
+    bytes: Vec<u8>,
+    /// Columns of the rows that a model is to meet.
+    header: &'a [String],
+    /// The name of its format.
+    format: &'static str,
+}
+
+impl File<'_> {
+    /// What the library says of it, under its name.
+    fn said<T>(&self, result: riesz::Result<T>) -> Result<T> {
+        result.map_err(|error| Failure::from(error).about(&self.path.display().to_string()))
+    }
+}
+
+/// All file formats. A new one is its reader in the library and an entry here.
+static FORMATS: [FileFormat; 5] = [
+    FileFormat {
+        name: "riesz model",
+        recognises: model::recognises,
+        read: |file| Ok(Found::Model(Box::new(file.said(model::from_bytes(&file.bytes))?), file.format)),
+    },
+    FileFormat {
+        name: "riesz explanation",
+        recognises: explanation::recognises,
+        read: |file| {
+            Ok(Found::Explanation(Box::new(file.said(explanation::read(&file.bytes))?), file.format))
+        },
+    },
+    FileFormat {
+        name: "table of values (Parquet)",
+        recognises: |bytes| bytes.starts_with(b"PAR1"),
+        read: |file| table(Source { path: file.path.to_path_buf(), delimiter: None }.open()?, file.format),
+    },
+    FileFormat { name: "LIBSVM model", recognises: libsvm::recognises, read: libsvm_model },
+    FileFormat {
+        name: "table of values (CSV)",
+        // The line of names is enough to tell, and cheap even if the file is something else.
+        recognises: |bytes| {
+            let first = bytes.split(|b| *b == b'\n').next().unwrap_or(bytes);
+            std::str::from_utf8(first).is_ok_and(|line| line.contains("base_value"))
+        },
+        read: |file| {
+            let name = file.path.display().to_string();
+            table(Rows::csv(Box::new(Cursor::new(file.bytes)), b',', &name)?, file.format)
+        },
+    },
+];
+
 /// Reads a model or an explanation, whichever it is. `header` names the columns of the rows that the model is to meet, if
 /// any: a LIBSVM file leaves out zeros, so a feature that is zero in all support vectors shows in the rows only.
 pub fn read_any(path: &Path, header: &[String]) -> Result<Found> {
     let bytes = read_file(path)?;
     let name = path.display().to_string();
-    let about = |e: riesz::Error| Failure::from(e).about(&name);
     if bytes.is_empty() {
         return Err(Failure::input(format!("{name} is empty")));
     }
-    if model::recognises(&bytes) {
-        return Ok(Found::Model(Box::new(model::from_bytes(&bytes).map_err(about)?), "riesz model"));
+    let Some(format) = FORMATS.iter().find(|format| (format.recognises)(&bytes)) else {
+        return Err(Failure::input(format!(
+            "{name} is neither a riesz model, a LIBSVM model nor an explanation; models are written by 'riesz fit', explanations by \
+             'riesz explain'"
+        )));
+    };
+    (format.read)(File { path, bytes, header, format: format.name })
+}
+
+fn libsvm_model(file: File<'_>) -> Result<Found> {
+    let mut model = file.said(libsvm::read(&file.bytes, None))?;
+    let names: HashSet<&str> = file.header.iter().map(String::as_str).collect();
+    let narrow = model.columns().len();
+    let more = (narrow..).take_while(|j| names.contains(format!("x{}", j + 1).as_str())).count();
+    if more > 0 {
+        model = file.said(libsvm::read(&file.bytes, Some(narrow + more)))?;
     }
-    if explanation::recognises(&bytes) {
-        let explanation = explanation::read(&bytes).map_err(about)?;
-        return Ok(Found::Explanation(Box::new(explanation), "riesz explanation"));
-    }
-    if bytes.starts_with(b"PAR1") {
-        return table(
-            Source { path: path.to_path_buf(), delimiter: None }.open()?,
-            "table of values (Parquet)",
-        );
-    }
-    if libsvm::recognises(&bytes) {
-        let mut model = libsvm::read(&bytes, None).map_err(about)?;
-        let names: HashSet<&str> = header.iter().map(String::as_str).collect();
-        let width =
-            (model.columns().len()..).take_while(|j| names.contains(format!("x{}", j + 1).as_str())).count()
-                + model.columns().len();
-        if width > model.columns().len() {
-            model = libsvm::read(&bytes, Some(width)).map_err(about)?;
-        }
-        return Ok(Found::Model(
-            Box::new(SavedModel { model, covariance: None, groups: None }),
-            "LIBSVM model",
-        ));
-    }
-    // The line of names is enough to tell, and cheap even if the file is something else.
-    let first = &bytes[..bytes.iter().position(|b| *b == b'\n').unwrap_or(bytes.len())];
-    if std::str::from_utf8(first).is_ok_and(|line| line.contains("base_value")) {
-        return table(Rows::csv(Box::new(Cursor::new(bytes)), b',', &name)?, "table of values (CSV)");
-    }
-    Err(Failure::input(format!(
-        "{name} is neither a riesz model, a LIBSVM model nor an explanation; models are written by 'riesz fit', explanations by 'riesz explain'"
-    )))
+    Ok(Found::Model(Box::new(SavedModel { model, covariance: None, groups: None }), file.format))
 }
 
 fn table(rows: Rows, format: &'static str) -> Result<Found> {

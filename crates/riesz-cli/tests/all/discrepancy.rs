@@ -9,7 +9,7 @@ fn diabetes_by_sex_is_as_published() {
     let place = Place::new();
     let (out, err) = place.good("compare DIABETES --by sex --ignore target --format csv");
     let table = cells(&out);
-    assert_eq!(table[0], ["feature", "value", "null_low", "null_high", "p_value", "adjusted_p_value"]);
+    assert_eq!(table[0], ["feature", "value", "null_low", "null_high", "pvalue", "adjusted_pvalue"]);
     let names: Vec<&str> = table[1..].iter().map(|row| row[0].as_str()).collect();
     assert_eq!(names, ["s3", "s4", "bp", "s6", "age", "s5", "s2", "bmi", "s1"]);
     let signs: Vec<bool> = table[1..].iter().map(|row| number(&row[1]) > 0.0).collect();

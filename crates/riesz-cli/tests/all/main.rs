@@ -3,6 +3,8 @@
 mod cases;
 mod commands;
 mod common;
+mod contributing;
 mod discrepancy;
 mod hostile;
+mod matrix;
 mod memory;

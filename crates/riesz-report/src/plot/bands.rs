@@ -12,10 +12,10 @@ pub(super) fn draw(found: &Attributions, options: &PlotOptions) -> Svg {
     named.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
     // A narrow picture has no room for p-values.
     let shown_p = significance.filter(|_| width >= 480.0);
-    let p_value =
-        |j: usize| shown_p.map_or_else(String::new, |s| format!(", p = {}", format::p_value(s.adjusted[j])));
+    let pvalue =
+        |j: usize| shown_p.map_or_else(String::new, |s| format!(", p = {}", format::pvalue(s.adjusted[j])));
     let mut lines: Vec<(Option<usize>, String, f64, String)> =
-        named.iter().map(|&j| (Some(j), e.set_name(j), values[j], p_value(j))).collect();
+        named.iter().map(|&j| (Some(j), e.set_name(j), values[j], pvalue(j))).collect();
     if !rest.is_empty() {
         lines.push((None, rest_label(rest.len()), rest.iter().map(|&j| values[j]).sum(), String::new()));
     }

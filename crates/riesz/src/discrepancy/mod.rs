@@ -12,7 +12,7 @@
 //! let x: Vec<[f64; 2]> = (0..60).map(row).collect();
 //! let z: Vec<[f64; 2]> = (60..110).map(row).map(|[a, b]| [a, b + 5.0]).collect();
 //! let found = TwoSampleTest::default().run(&Table::from_rows(&x)?, &Table::from_rows(&z)?)?;
-//! assert!(found.p_value.is_some_and(|p| p < 0.01));
+//! assert!(found.pvalue.is_some_and(|p| p < 0.01));
 //! let attributions = found.attributions.unwrap();
 //! let values = &attributions.explanation.values;
 //! assert!((values[0] + values[1] - found.statistic).abs() < 1e-12);
@@ -143,7 +143,7 @@ pub struct TestResult {
     /// MMD² or HSIC; with several kernels that of the one whose studentised statistic is largest.
     pub statistic: f64,
     /// Its p-value, from at least one draw.
-    pub p_value: Option<f64>,
+    pub pvalue: Option<f64>,
     /// The statistic in every draw from the null distribution.
     pub null: Vec<f64>,
     /// Statistic and p-value, adjusted for their number, of each kernel.
@@ -162,7 +162,7 @@ pub struct OfKernel {
     /// The statistic.
     pub statistic: f64,
     /// Its p-value, adjusted for the number of kernels.
-    pub p_value: Option<f64>,
+    pub pvalue: Option<f64>,
 }
 
 /// What features contribute to a statistic.
@@ -205,7 +205,7 @@ pub struct Interactions {
 pub struct Significance {
     /// By feature, the chance of a value at least as large. One-sided: a value below those of the null distribution is no finding, because a
     /// feature that has no part in a difference dims what the others show.
-    pub p_values: Vec<f64>,
+    pub pvalues: Vec<f64>,
     /// The same, adjusted for the number of features by the step-down maximum of studentised values (Westfall and Young 1993).
     pub adjusted: Vec<f64>,
     /// By feature, the middle 95 % of its values.
@@ -374,14 +374,14 @@ impl Settings {
             .map(|((kernel, sums), &p)| OfKernel {
                 kernel: kernel.clone(),
                 statistic: sums.observed[0],
-                p_value: tested.then_some(p),
+                pvalue: tested.then_some(p),
             })
             .collect();
         let own = &sums[chosen];
         let null = own.draws(0);
         // One kernel needs no studentising, and several are as significant as the most significant.
-        let p_value =
-            if sums.len() == 1 { null::p_value(own.observed[0], &null, own.tie()) } else { adjusted[chosen] };
+        let pvalue =
+            if sums.len() == 1 { null::pvalue(own.observed[0], &null, own.tie()) } else { adjusted[chosen] };
         facts.push(Fact::new("kernel", by_kernel[chosen].kernel.formula()));
         facts.push(Fact::new("permutations", self.permutations));
         facts.push(Fact::new("seed", self.seed));
@@ -414,8 +414,8 @@ impl Settings {
             Attributions { explanation, significance, interactions }
         });
         let statistic = own.observed[0];
-        let p_value = tested.then_some(p_value);
-        Ok(TestResult { statistic, p_value, null, by_kernel, chosen, attributions })
+        let pvalue = tested.then_some(pvalue);
+        Ok(TestResult { statistic, pvalue, null, by_kernel, chosen, attributions })
     }
 }
 
@@ -455,7 +455,7 @@ fn significance(sums: &[Sums], chosen: usize, players: usize) -> Significance {
         |of: &Sums, player: usize| null::studentised(of.observed[player], &of.draws(player), of.tie());
     let own = &sums[chosen];
     let mut scores = Vec::with_capacity(players);
-    let mut p_values = Vec::with_capacity(players);
+    let mut pvalues = Vec::with_capacity(players);
     let mut bands = Vec::with_capacity(players);
     for player in 1..=players {
         let mut found = score(own, player);
@@ -463,11 +463,11 @@ fn significance(sums: &[Sums], chosen: usize, players: usize) -> Significance {
             let draws = score(other, player);
             found[1..].iter_mut().zip(&draws[1..]).for_each(|(s, d)| *s = s.max(*d));
         }
-        p_values.push(null::p_value(found[0], &found[1..], null::SCORE));
+        pvalues.push(null::pvalue(found[0], &found[1..], null::SCORE));
         bands.push(null::band(&own.draws(player), 0.95));
         scores.push(found);
     }
-    Significance { p_values, adjusted: null::adjusted(&scores), bands }
+    Significance { pvalues, adjusted: null::adjusted(&scores), bands }
 }
 
 /// The kernel between rows where none is given: a Gaussian over the standardised numeric columns whose one length scale is the median distance

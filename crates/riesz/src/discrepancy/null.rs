@@ -5,7 +5,7 @@
 /// (Phipson and Smyth 2010).
 ///
 /// Sums of the same numbers in another order differ by rounding: numbers within `tie` of each other are ties.
-pub(super) fn p_value(observed: f64, draws: &[f64], tie: f64) -> f64 {
+pub(super) fn pvalue(observed: f64, draws: &[f64], tie: f64) -> f64 {
     let larger = draws.iter().filter(|v| **v >= observed - tie).count();
     (1 + larger) as f64 / (1 + draws.len()) as f64
 }
@@ -37,7 +37,7 @@ pub(super) fn adjusted(scores: &[Vec<f64>]) -> Vec<f64> {
     let mut adjusted = vec![1.0; scores.len()];
     for &h in order.iter().rev() {
         largest.iter_mut().zip(&scores[h][1..]).for_each(|(m, v)| *m = m.max(*v));
-        adjusted[h] = p_value(scores[h][0], &largest, SCORE);
+        adjusted[h] = pvalue(scores[h][0], &largest, SCORE);
     }
     for pair in order.windows(2) {
         adjusted[pair[1]] = adjusted[pair[1]].max(adjusted[pair[0]]);
@@ -61,10 +61,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p_values_count_ties_and_themselves() {
-        assert_eq!(p_value(2.0, &[1.0, 2.0, 3.0], 0.0), 0.75);
-        assert_eq!(p_value(2.0 + 1e-13, &[1.0, 2.0, 3.0], 1e-12), 0.75);
-        assert_eq!(p_value(4.0, &[1.0, 2.0, 3.0], 1e-12), 0.25);
+    fn pvalues_count_ties_and_themselves() {
+        assert_eq!(pvalue(2.0, &[1.0, 2.0, 3.0], 0.0), 0.75);
+        assert_eq!(pvalue(2.0 + 1e-13, &[1.0, 2.0, 3.0], 1e-12), 0.75);
+        assert_eq!(pvalue(4.0, &[1.0, 2.0, 3.0], 1e-12), 0.25);
     }
 
     /// Against the definition: for the h-th most significant, the share of draws whose largest score among it and the less

@@ -155,12 +155,12 @@ proptest! {
         let (x, z, own) = (s.normals_and_levels(n, d), s.normals_and_levels(m, d), terms(count, d, &mut s));
         let estimator = [Estimator::Unbiased, Estimator::Biased, Estimator::LINEAR, Estimator::Block(3)][which];
         // Two columns make one player.
-        let groups = (d > 2).then(|| Groups::named(x.columns(), &[("both", vec!["x1", "x3"])]).unwrap());
+        let groups = (d > 2).then(|| Groups::named(x.columns(), &[("both", vec!["x0", "x2"])]).unwrap());
         let players = groups.clone().unwrap_or_else(|| Groups::singletons(x.columns()));
         let settings = Settings { groups, attribute: Attribute::Values, ..settings(0, 0) };
         let test = TwoSampleTest { kernels: vec![kernel(&own)], estimator, settings };
         let found = test.run(&x, &z).unwrap();
-        prop_assert!(found.p_value.is_none());
+        prop_assert!(found.pvalue.is_none());
         check(&found, |coalition| {
             let present = |j: usize| players.players().iter().zip(coalition).any(|(p, &here)| here && p.columns.contains(&j));
             mmd(&rows(&x), &rows(&z), estimator, &|u, v| value(&own, u, v, present))
@@ -269,7 +269,7 @@ fn two_sample_tests_keep_their_level() {
             TwoSampleTest { estimator, settings, ..TwoSampleTest::default() }
                 .run(&x, &z)
                 .unwrap()
-                .p_value
+                .pvalue
                 .unwrap()
         });
     }
@@ -282,7 +282,7 @@ fn an_aggregated_test_keeps_its_level() {
         let (x, z) = (s.normals(20, 2), s.normals(25, 2));
         let kernels = lengthscale_grid(&Kernel::gaussian(&[1.0, 1.0]), &[0.2, 0.5, 1.0, 3.0]);
         let settings = Settings { attribute: Attribute::Nothing, ..settings(99, seed) };
-        TwoSampleTest { kernels, settings, ..TwoSampleTest::default() }.run(&x, &z).unwrap().p_value.unwrap()
+        TwoSampleTest { kernels, settings, ..TwoSampleTest::default() }.run(&x, &z).unwrap().pvalue.unwrap()
     });
 }
 
@@ -294,7 +294,7 @@ fn independence_tests_keep_their_level() {
             let (x, y) = (s.normals(25, 2), s.normals(25, 1));
             let settings = Settings { attribute: Attribute::Nothing, ..settings(99, seed) };
             let test = IndependenceTest { unbiased, settings, ..IndependenceTest::default() };
-            test.run(&x, &y).unwrap().p_value.unwrap()
+            test.run(&x, &y).unwrap().pvalue.unwrap()
         });
     }
 }
@@ -310,7 +310,7 @@ fn feature_tests_keep_the_family_wise_error() {
         let significance = found.attributions.unwrap().significance.unwrap();
         match family {
             true => significance.adjusted.iter().copied().fold(1.0, f64::min),
-            false => significance.p_values[2],
+            false => significance.pvalues[2],
         }
     };
     level(RUNS, false, |seed| run(seed, true));
@@ -329,7 +329,7 @@ fn feature_tests_allow_for_the_choice_of_a_kernel() {
         if family {
             significance.adjusted.iter().copied().fold(1.0, f64::min)
         } else {
-            significance.p_values[0]
+            significance.pvalues[0]
         }
     };
     level(RUNS, true, |seed| run(seed, true));
@@ -357,7 +357,7 @@ fn the_wild_bootstrap_bears_dependence_in_time() {
         IndependenceTest { null, settings, ..IndependenceTest::default() }
             .run(&x, &y)
             .unwrap()
-            .p_value
+            .pvalue
             .unwrap()
     };
     let rejected = |null: Null| (0..300).filter(|&seed| p(null, seed) <= 0.05).count();
@@ -408,7 +408,7 @@ fn power_is_that_of_a_plain_permutation_test() {
             Table::from_rows(&rows(&shifted).iter().map(|r| [r[0] + 0.8, r[1]]).collect::<Vec<_>>()).unwrap();
         let settings = Settings { attribute: Attribute::Nothing, ..settings(99, seed) };
         let test = TwoSampleTest { kernels: vec![kernel.clone()], settings, ..TwoSampleTest::default() };
-        ours += usize::from(test.run(&x, &z).unwrap().p_value.unwrap() <= 0.05);
+        ours += usize::from(test.run(&x, &z).unwrap().pvalue.unwrap() <= 0.05);
         theirs += usize::from(plain(&rows(&x), &rows(&z), &kernel, &mut s) <= 0.05);
     }
     assert!(theirs > 60 && theirs < 190, "{theirs}");
@@ -439,8 +439,8 @@ fn residuals_take_away_what_is_given() {
     };
     let (x, y) = (noisy(f64::sin, &mut s), noisy(|v| v * v, &mut s));
     let test = IndependenceTest::default();
-    let plain = test.run(&x, &y).unwrap().p_value.unwrap();
-    let given = test.run(&residuals(&x, &z).unwrap(), &residuals(&y, &z).unwrap()).unwrap().p_value.unwrap();
+    let plain = test.run(&x, &y).unwrap().pvalue.unwrap();
+    let given = test.run(&residuals(&x, &z).unwrap(), &residuals(&y, &z).unwrap()).unwrap().pvalue.unwrap();
     assert!(plain < 0.01 && given > 0.05, "{plain} {given}");
 }
 
@@ -491,7 +491,7 @@ fn an_aggregated_test_finds_what_one_lengthscale_misses() {
         TwoSampleTest { kernels, settings: settings(499, 0), ..TwoSampleTest::default() }.run(&x, &z).unwrap()
     };
     let (one, many) = (p(vec![median.clone()]), p(lengthscale_grid(&median, &[0.03, 0.1, 0.3, 1.0])));
-    assert!(one.p_value.unwrap() > 0.05 && many.p_value.unwrap() <= 0.01, "{one:?}");
+    assert!(one.pvalue.unwrap() > 0.05 && many.pvalue.unwrap() <= 0.01, "{one:?}");
     assert_eq!(many.chosen, 0);
     assert_eq!(many.statistic, many.by_kernel[0].statistic);
 }
@@ -502,7 +502,7 @@ fn the_witness_is_a_difference_of_means() {
     let mut s = Stream(4);
     let (x, z) = (s.normals(30, 2), s.normals(20, 2));
     let kernel = Kernel::gaussian(&[0.7, 1.0]);
-    let found = witness(&x, &z, Some(&kernel), "x1").unwrap();
+    let found = witness(&x, &z, Some(&kernel), "x0").unwrap();
     let mean = |t: &Table, at: f64| {
         t.column(0).iter().map(|v| (-(v - at).powi(2) / (2.0 * 0.49)).exp()).sum::<f64>() / t.rows() as f64
     };
@@ -550,7 +550,7 @@ fn bad_input_is_named() {
     // Nothing varies, and nothing differs.
     let equal = Table::from_rows(&[[1.0, 2.0]; 5]).unwrap();
     let found = two.run(&equal, &equal).unwrap();
-    assert!(found.statistic.abs() < 1e-15 && found.p_value == Some(1.0));
+    assert!(found.statistic.abs() < 1e-15 && found.pvalue == Some(1.0));
     let many = TwoSampleTest { settings: settings(1_000_000, 0), ..TwoSampleTest::default() };
     assert!(matches!(many.run(&x, &x), Err(Error::Parameter { .. })));
     let stop = TwoSampleTest::default();

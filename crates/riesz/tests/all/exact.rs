@@ -149,7 +149,7 @@ proptest! {
     #[test]
     fn groups_are_players(d in 3_usize..8, n in 1_usize..12, terms in 1_usize..3, seed: u64) {
         let case = case(d, n, 1, terms, seed);
-        let groups = Groups::named(case.model.columns(), &[("pair", vec!["x1", "x3"])]).unwrap();
+        let groups = Groups::named(case.model.columns(), &[("pair", vec!["x0", "x2"])]).unwrap();
         check(&case, Some(groups));
     }
 
@@ -284,8 +284,8 @@ fn a_kernel_without_product_form_says_so() {
     let points = Stream(1).table(5, 3);
     let model = Expansion::new(kernel, points, Matrix::column_vector(vec![1.0; 5]), vec![0.0]).unwrap();
     let error = Explainer::new(&model, Game::Functional).err().unwrap();
-    assert!(matches!(&error, riesz::Error::NotProduct { columns, .. } if columns == "x1, x2"), "{error}");
-    let groups = Groups::named(model.columns(), &[("both", vec!["x1", "x2"])]).unwrap();
+    assert!(matches!(&error, riesz::Error::NotProduct { columns, .. } if columns == "x0, x1"), "{error}");
+    let groups = Groups::named(model.columns(), &[("both", vec!["x0", "x1"])]).unwrap();
     assert!(
         Explainer::new(&model, Question::from(Game::Functional).with_players(Some(groups.clone()))).is_ok()
     );

@@ -37,7 +37,7 @@ fn values_are_coefficients_times_functionals() {
             let model = Expansion::new(kernel.clone(), table(0, n, 4), coef, vec![0.7; outputs]).unwrap();
             for game in games(&model) {
                 let name = game.name();
-                for groups in [None, Some(Groups::named(rows.columns(), &[("a", vec!["x2", "x4"])]).unwrap())]
+                for groups in [None, Some(Groups::named(rows.columns(), &[("a", vec!["x1", "x3"])]).unwrap())]
                 {
                     let explainer =
                         Explainer::new(&model, Question::from(game.clone()).with_players(groups)).unwrap();

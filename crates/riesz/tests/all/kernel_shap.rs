@@ -42,7 +42,7 @@ fn kernel_models_are_explained_as_by_their_own_engines() {
     let kernel = Kernel::gaussian(&[1.0, 0.9, 1.1, 1.3, 0.8]);
     for groups in [
         Groups::singletons(rows.columns()),
-        Groups::named(rows.columns(), &[("a", vec!["x1", "x5"])]).unwrap(),
+        Groups::named(rows.columns(), &[("a", vec!["x0", "x4"])]).unwrap(),
     ] {
         let conditioning = Conditioning {
             kernel: ConditioningKernel::Given(kernel.clone()),

@@ -197,7 +197,7 @@ fn values_are_those_of_the_definition() {
         let w = normalised(weights.as_deref().unwrap_or(&vec![1.0; reference.rows()]));
         for groups in [
             Groups::singletons(rows.columns()),
-            Groups::named(rows.columns(), &[("pair", vec!["x1", "x4"])]).unwrap(),
+            Groups::named(rows.columns(), &[("pair", vec!["x0", "x3"])]).unwrap(),
         ] {
             for (ridge, centred) in [(1e-3, true), (0.1, true), (0.1, false)] {
                 let game = Game::Observational {
@@ -338,7 +338,7 @@ fn kernels_are_conditioned_by_their_own_family() {
     for (what, kernel, alike) in families(d) {
         let model = model(kernel.clone(), 12, d);
         let (at, f) = (model.predict(&reference).unwrap(), model.predict(&rows).unwrap());
-        for groups in [None, Some(Groups::named(rows.columns(), &[("pair", vec!["x1", "x4"])]).unwrap())] {
+        for groups in [None, Some(Groups::named(rows.columns(), &[("pair", vec!["x0", "x3"])]).unwrap())] {
             let groups = groups.unwrap_or_else(|| Groups::singletons(rows.columns()));
             for (centred, given) in [(true, None), (false, None), (false, Some(weights_of_rows.clone()))] {
                 let w = normalised(given.as_deref().unwrap_or(&[1.0; 14]));
@@ -696,7 +696,7 @@ fn the_bound_holds_at_the_edges() {
     let far = Table::from_rows(&[[10.0, 10.0, 10.0], [1e3, 0.0, 0.0], [0.1, 0.2, 0.3]]).unwrap();
     let tiny = Some((0..30).map(|i| if i < 5 { 1e-12 } else { 1.0 }).collect());
     for weights in [None, tiny] {
-        for groups in [None, Some(Groups::named(far.columns(), &[("all", vec!["x1", "x2", "x3"])]).unwrap())]
+        for groups in [None, Some(Groups::named(far.columns(), &[("all", vec!["x0", "x1", "x2"])]).unwrap())]
         {
             let reference = Background { rows: model.points.clone(), weights: weights.clone() };
             let game = Game::Observational { reference, conditional: Conditioning::with_ridge(1e-2).into() };

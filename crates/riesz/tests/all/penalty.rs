@@ -206,7 +206,7 @@ fn sampled_functionals_converge_to_the_exact_one() {
     let penalty = |coalitions: usize, seed: u64| {
         let budget = Budget { coalitions, std_error: None, seed };
         let question = Question::from(game.clone()).with_budget(budget);
-        regularised::penalty(&kernel, &x, question, &["x3"], 2.0)
+        regularised::penalty(&kernel, &x, question, &["x2"], 2.0)
     };
     let exact = penalty(1 << 17, 0).unwrap();
     assert_eq!(exact.sampled, None);
@@ -255,7 +255,7 @@ fn penalties_are_learnt_through_landmarks() {
     let through = |approximation| {
         let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.05) };
         let game = Game::Observational { reference: x.clone().into(), conditional: conditioning.into() };
-        regularised::penalty(&kernel, &x, game, &["x1"], 1.0).unwrap().functionals
+        regularised::penalty(&kernel, &x, game, &["x0"], 1.0).unwrap().functionals
     };
     let far = |a: &Matrix, b: &Matrix| {
         let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();

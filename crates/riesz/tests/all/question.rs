@@ -141,7 +141,7 @@ fn a_question_is_what_its_file_says() {
         "landmarks": 9, "coalitions": 100, "seed": 7
     });
     let model = model();
-    let groups = Groups::named(model.columns(), &[("pair", vec!["x1", "x3"])]).unwrap();
+    let groups = Groups::named(model.columns(), &[("pair", vec!["x0", "x2"])]).unwrap();
     for question in [
         ask(given, Subject::Model).unwrap().with_players(Some(groups)),
         ask(json!({}), Subject::Model).unwrap(),

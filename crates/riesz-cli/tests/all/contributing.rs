@@ -1,0 +1,89 @@
+//! CONTRIBUTING's table of what there is to touch is the truth: it is counted in the sources.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Other packages' models are read here, by the kernels and estimators that there are.
+const IMPORTERS: [&str; 2] = ["python/riesz/_sklearn.py", "python/riesz/_gpytorch.py"];
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            sources(&entry, found);
+        } else if entry.extension().is_some_and(|end| end == "rs" || end == "py") {
+            found.push(entry);
+        }
+    }
+}
+
+/// What a file says to the machine: no comments, tests or documentation.
+fn code(text: &str, python: bool) -> String {
+    if python {
+        let said = text.split("\"\"\"").step_by(2).collect::<Vec<_>>().join(" ");
+        return said.lines().map(|line| line.split("# ").next().unwrap_or("")).collect::<Vec<_>>().join("\n");
+    }
+    let own = text.split("#[cfg(test)]\nmod tests").next().unwrap_or("");
+    let examples = "\"\\\nExamples:";
+    let kept = match own.split_once(examples) {
+        Some((before, rest)) => format!("{before}{}", rest.split_once('"').map_or("", |(_, after)| after)),
+        None => own.to_string(),
+    };
+    kept.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+fn mentions(text: &str, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    text.split(|c| !part(c)).any(|token| token == word)
+}
+
+fn quoted(cell: &str) -> BTreeSet<String> {
+    cell.split('`').skip(1).step_by(2).map(String::from).collect()
+}
+
+#[test]
+fn what_there_is_to_touch_is_what_the_table_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = Vec::new();
+    for folder in [
+        "crates/riesz/src",
+        "crates/riesz-cli/src",
+        "crates/riesz-report/src",
+        "crates/riesz-python/src",
+        "python/riesz",
+    ] {
+        sources(&root.join(folder), &mut files);
+    }
+    let sources: Vec<(String, String)> = files
+        .iter()
+        .map(|path| {
+            let text = code(&std::fs::read_to_string(path).unwrap(), path.extension().unwrap() == "py");
+            (path.strip_prefix(&root).unwrap().to_str().unwrap().to_string(), text)
+        })
+        .collect();
+    let guide = std::fs::read_to_string(root.join("CONTRIBUTING.md")).unwrap();
+    let rows = guide.lines().skip_while(|line| !line.starts_with("| to add |")).skip(2);
+    let mut counted = 0;
+    for row in rows.take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = row.split('|').collect();
+        let words = quoted(cells[3]);
+        let claimed: BTreeSet<String> =
+            quoted(cells[2]).into_iter().filter(|path| path.contains('/')).collect();
+        claimed.iter().for_each(|path| assert!(root.join(path).exists(), "{path}"));
+        if words.is_empty() {
+            continue;
+        }
+        // A file need not name itself.
+        let own = |path: &str| {
+            claimed.contains(path) && words.iter().any(|word| path.contains(&format!("/{word}.")))
+        };
+        let found: BTreeSet<String> = sources
+            .iter()
+            .filter(|(path, text)| words.iter().any(|word| mentions(text, word)) || own(path))
+            .map(|(path, _)| path.clone())
+            .filter(|path| !IMPORTERS.contains(&path.as_str()))
+            .collect();
+        assert_eq!(found, claimed, "{}", cells[1]);
+        counted += 1;
+    }
+    assert_eq!(counted, 9);
+}
