@@ -1,5 +1,6 @@
 //! One self-contained page: static plots, the data as JSON, own script and style, no network.
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use minijinja::{Environment, context};
 use riesz::explanation::Sampling;
 use riesz::{ColumnKind, Error, Exactness, Explanation, Result};
@@ -168,17 +169,7 @@ pub(crate) fn exactness(e: &Explanation) -> Value {
 
 /// What a content security policy wants to know of an inline script or style.
 pub(crate) fn hash(text: &str) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digest = Sha256::digest(text.as_bytes());
-    let mut out = String::from("sha256-");
-    for chunk in digest.chunks(3) {
-        let bits = (0..3).fold(0u32, |b, k| b << 8 | chunk.get(k).copied().unwrap_or(0) as u32);
-        for k in 0..4 {
-            let letter = ALPHABET[(bits >> (18 - 6 * k)) as usize & 63] as char;
-            out.push(if k <= chunk.len() { letter } else { '=' });
-        }
-    }
-    out
+    format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
 }
 
 #[cfg(test)]
