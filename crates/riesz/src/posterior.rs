@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, Sparse};
-use crate::random::Random;
+use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 use crate::table::Table;
 
 /// The matrix Q of a posterior, over the n points of its expansion: what is known, as against the prior.
@@ -324,11 +324,11 @@ impl<'m> Posterior<'m> {
         let factor = |matrix| Cholesky::with_jitter_of(matrix, scale, "covariance of the posterior");
         let factors =
             self.unscaled(functionals).into_iter().map(factor).collect::<Result<Vec<Cholesky>>>()?;
-        let mut random = Random(seed);
+        let mut random = Random::seed_from_u64(seed);
         let (mut values, mut jitter) = (Vec::new(), Vec::new());
         for (o, scale) in self.covariance.scale.iter().enumerate() {
             let factor = &factors[self.covariance.known(o)];
-            let normal = (0..m * draws).map(|_| random.normal()).collect();
+            let normal = (0..m * draws).map(|_| random.sample(StandardNormal)).collect();
             let mut own = factor.lower_times(&Matrix::from_row_major(m, draws, normal));
             for j in 0..m {
                 own.row_mut(j).iter_mut().for_each(|v| *v = means[(j, o)] + scale * *v);

@@ -1,39 +1,17 @@
-//! Random numbers that are the same on every machine.
+//! Which random numbers riesz draws: they follow from a seed, and are the same on every machine.
+//!
+//! The generator is xoshiro256++ (Blackman and Vigna 2021), which is fixed for good, unlike rand's standard one. Positions and orders are rand's,
+//! which draws them as 32 bits wherever they fit, so that 32- and 64-bit machines agree.
 
-/// SplitMix64 (Steele, Lea and Flood 2014).
-#[derive(Clone)]
-pub struct Random(pub(crate) u64);
+pub(crate) use rand::seq::{SliceRandom, index};
+pub(crate) use rand::{Rng, RngExt, SeedableRng};
+pub(crate) use rand_distr::{Exp1, StandardNormal, StudentT};
+use rand_xoshiro::SplitMix64;
 
-impl Random {
-    /// 64 random bits.
-    pub(crate) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
+/// The generator, made by `Random::seed_from_u64`.
+pub(crate) type Random = rand_xoshiro::Xoshiro256PlusPlus;
 
-    /// A whole number below `n`; its bias is below n/2⁶⁴.
-    pub(crate) fn below(&mut self, n: usize) -> usize {
-        ((u128::from(self.bits()) * n as u128) >> 64) as usize
-    }
-
-    /// A number between 0 and 1, neither of them.
-    pub(crate) fn uniform(&mut self) -> f64 {
-        ((self.bits() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-    }
-
-    /// A standard normal number (Box and Muller 1958).
-    pub(crate) fn normal(&mut self) -> f64 {
-        let (u, v) = (self.uniform(), self.uniform());
-        (-2.0 * u.ln()).sqrt() * (2.0 * std::f64::consts::PI * v).cos()
-    }
-
-    /// Puts `list` in a random order.
-    pub(crate) fn shuffle<T>(&mut self, list: &mut [T]) {
-        for i in (1..list.len()).rev() {
-            list.swap(i, self.below(i + 1));
-        }
-    }
+/// A number that depends on all of `numbers` and their order: each is mixed in by what SplitMix64 (Steele, Lea and Flood 2014) does to a seed.
+pub(crate) fn hash(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    numbers.into_iter().fold(0x243F_6A88_85A3_08D3, |h, n| SplitMix64::seed_from_u64(h ^ n).next_u64())
 }

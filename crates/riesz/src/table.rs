@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, listed};
-use crate::random::Random;
+use crate::random::{Random, SeedableRng, index};
 
 /// What the numbers of a column mean.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -207,11 +207,10 @@ impl Table {
 
     /// `count` of the rows, drawn at random without replacement, in ascending order: their indices, all if there are no more.
     pub fn sample_rows(&self, count: usize, seed: u64) -> Vec<usize> {
-        let mut all: Vec<usize> = (0..self.rows).collect();
-        Random(seed).shuffle(&mut all);
-        all.truncate(count);
-        all.sort_unstable();
-        all
+        let mut chosen =
+            index::sample(&mut Random::seed_from_u64(seed), self.rows, count.min(self.rows)).into_vec();
+        chosen.sort_unstable();
+        chosen
     }
 
     /// These rows, then those of `below`, which has the same columns.

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use crate::error::{Error, Result};
 use crate::linalg::{Cholesky, Matrix};
-use crate::random::Random;
+use crate::random::{Random, SeedableRng, SliceRandom, hash};
 
 /// Which players are present.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,7 +29,7 @@ impl Coalition {
 
     /// A number that depends on the players that are present, the same on every machine.
     pub(crate) fn hash(&self) -> u64 {
-        self.0.iter().fold(0x6A09_E667_F3BC_C908, |h, on| Random(h ^ u64::from(*on)).bits())
+        hash(self.0.iter().map(|on| u64::from(*on)))
     }
 
     pub(super) fn complement(&self) -> Self {
@@ -162,7 +162,7 @@ impl Stratum {
             shuffled: None,
             seen: HashSet::new(),
             order: (0..players).collect(),
-            random: Random(seed ^ Random(size as u64).bits()),
+            random: Random::seed_from_u64(hash([seed, size as u64])),
         }
     }
 
@@ -177,18 +177,15 @@ impl Stratum {
                     // One of each two halves.
                     all.retain(|s| s.0[0]);
                 }
-                self.random.shuffle(&mut all);
+                all.shuffle(&mut self.random);
                 self.shuffled = Some(all);
             }
             self.drawn.extend(self.shuffled.iter().flatten().take(number).skip(from).cloned());
         } else {
             while self.drawn.len() < number {
-                for i in 0..self.size {
-                    let other = i + self.random.below(self.players - i);
-                    self.order.swap(i, other);
-                }
                 let mut present = vec![false; self.players];
-                self.order[..self.size].iter().for_each(|&j| present[j] = true);
+                let (chosen, _) = self.order.partial_shuffle(&mut self.random, self.size);
+                chosen.iter().for_each(|j| present[*j] = true);
                 if 2 * self.size == self.players && !present[0] {
                     present.iter_mut().for_each(|on| *on = !*on);
                 }

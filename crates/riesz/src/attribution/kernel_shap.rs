@@ -11,7 +11,7 @@ use crate::expansion::default_names;
 use crate::explanation::{Exactness, Explanation, Fact, Sampling};
 use crate::linalg::Matrix;
 use crate::question::Question;
-use crate::random::Random;
+use crate::random::{Random, SeedableRng, hash};
 use crate::table::{Column, Table};
 
 /// Asks `question` about `rows` of the function `f`, from rows of a table to rows of outputs, which is asked about at most `batch` rows at a
@@ -136,11 +136,6 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> Asked<'_, F> {
     }
 }
 
-/// A number that depends on the row, so that its draws do not depend on where it stands.
-fn hash(row: &[f64]) -> u64 {
-    row.iter().fold(0x243F_6A88_85A3_08D3, |h, v| Random(h ^ v.to_bits()).bits())
-}
-
 struct FunctionGame<'a, F> {
     model: Asked<'a, F>,
     filling: &'a Filling,
@@ -177,7 +172,9 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
         for (c, coalition) in coalitions.iter().enumerate() {
             let given = self.filling.given(coalition.present(), self.stop)?;
             for i in 0..n {
-                let mut random = Random(self.seed ^ hash(&self.rows[i].x) ^ coalition.hash().rotate_left(17));
+                // Of the row itself, so that its draws do not depend on where it stands.
+                let row = hash(self.rows[i].x.iter().map(|v| v.to_bits()));
+                let mut random = Random::seed_from_u64(hash([self.seed, row, coalition.hash()]));
                 let mixtures = given.mixtures(&self.rows[i], &mut random, self.stop)?;
                 drawn |= mixtures.drawn;
                 meant.push((c, i, mixtures.weights, mixtures.error));

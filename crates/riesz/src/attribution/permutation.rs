@@ -11,7 +11,7 @@ use crate::explanation::{Exactness, Explanation, Sampling};
 use crate::game::{Game, Reference};
 use crate::linalg::Matrix;
 use crate::question::{Estimator, Question};
-use crate::random::Random;
+use crate::random::{Random, SeedableRng, SliceRandom, hash};
 use crate::table::{Groups, Table};
 
 /// Rows that the model is asked about at once.
@@ -71,7 +71,7 @@ pub fn estimate<E: From<Error>>(
     for i in 0..rows.rows() {
         let x = rows.row(i);
         let row = (first_row + i) as u64;
-        let mut random = Random(seed ^ Random(row).bits());
+        let mut random = Random::seed_from_u64(hash([seed, row]));
         // Sums over the orders of one background row: contributions and their squares.
         let mut sum = vec![0.0; m * p];
         let mut square = vec![0.0; m * p];
@@ -81,7 +81,7 @@ pub fn estimate<E: From<Error>>(
             let units: Vec<(usize, Vec<usize>)> = (start..total.min(start + units_at_once))
                 .map(|unit| {
                     let mut order: Vec<usize> = (0..p).collect();
-                    random.shuffle(&mut order);
+                    order.shuffle(&mut random);
                     (unit / orders, order)
                 })
                 .collect();

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::pairs::{Draws, Mask, Points, Tile, Weights};
 use crate::kernel::Kernel;
 use crate::linalg::sequential;
-use crate::random::Random;
+use crate::random::{Random, RngExt, SeedableRng, SliceRandom, StandardNormal};
 use crate::simd::{Isa, LANES};
 use crate::table::Table;
 
@@ -90,12 +90,12 @@ impl<'k> Centred<'k> {
 
     /// The rows of Y in random orders.
     pub(super) fn permuted(&self, draws: usize, seed: u64) -> Permuted<'_, 'k> {
-        let mut random = Random(seed);
+        let mut random = Random::seed_from_u64(seed);
         let (n, stride) = (self.points.rows(), self.points.stride());
         let mut orders = Vec::with_capacity(draws * stride);
         for _ in 0..draws {
             let mut order: Vec<u32> = (0..n as u32).collect();
-            random.shuffle(&mut order);
+            order.shuffle(&mut random);
             order.resize(stride, 0);
             orders.extend(order);
         }
@@ -234,14 +234,14 @@ impl<'c, 'k> Wild<'c, 'k> {
     /// `forgets` is the number of rows over which the process's correlation falls to 1/e.
     pub(super) fn new(of: &'c Centred<'k>, draws: usize, forgets: f64, seed: u64) -> Self {
         let (n, stride) = (of.points.rows(), of.points.stride());
-        let mut random = Random(seed);
+        let mut random = Random::seed_from_u64(seed);
         let (keep, fresh) = ((-1.0 / forgets).exp(), (1.0 - (-2.0 / forgets).exp()).sqrt());
         let mut process = Vec::with_capacity(draws * stride);
         for _ in 0..draws {
-            let mut e = random.normal();
+            let mut e: f64 = random.sample(StandardNormal);
             for _ in 0..n {
                 process.push(e);
-                e = keep * e + fresh * random.normal();
+                e = keep * e + fresh * random.sample::<f64, _>(StandardNormal);
             }
             process.resize(process.len().next_multiple_of(LANES), 0.0);
         }

@@ -7,15 +7,15 @@ use super::pairs::{Draws, Mask, Pairs};
 use super::two_samples::{Estimator, Labels, arrangement};
 use crate::attribution::rule::Measure;
 use crate::kernel::Kernel;
-use crate::random::Random;
+use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 use crate::stop::{Progress, Watch};
 use crate::table::{Groups, Table};
 
 const D: usize = 3;
 
 fn sample(n: usize, seed: u64) -> Table {
-    let mut random = Random(seed);
-    let rows: Vec<[f64; D]> = (0..n).map(|_| [(); D].map(|()| random.normal())).collect();
+    let mut random = Random::seed_from_u64(seed);
+    let rows: Vec<[f64; D]> = (0..n).map(|_| [(); D].map(|()| random.sample(StandardNormal))).collect();
     Table::from_rows(&rows).unwrap()
 }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::pairs::{Draws, Mask, Tile, Weights};
 use crate::linalg::sequential;
-use crate::random::Random;
+use crate::random::{Random, RngExt, SeedableRng, SliceRandom};
 use crate::simd::LANES;
 
 /// How MMD² is estimated from n rows of the one and m of the other sample.
@@ -89,15 +89,15 @@ impl Labels {
 
     /// Labels exchanged at random: all of them among all rows, or, in blocks, those of row i of the one and row i of the other sample.
     pub(super) fn relabelled(&self, rows: usize, draws: usize, seed: u64) -> Relabelled<'_> {
-        let mut random = Random(seed);
+        let mut random = Random::seed_from_u64(seed);
         let mut all = Vec::with_capacity(draws * self.labels.len());
         for _ in 0..draws {
             let mut labels: Vec<i8> = self.labels.iter().map(|&l| l as i8).collect();
             match self.estimator {
-                Estimator::Unbiased | Estimator::Biased => random.shuffle(&mut labels[..rows]),
+                Estimator::Unbiased | Estimator::Biased => labels[..rows].shuffle(&mut random),
                 Estimator::Block(q) => {
                     for i in (0..rows).filter(|i| i / q % 2 == 0) {
-                        if random.bits() >> 63 == 1 {
+                        if random.random() {
                             labels.swap(i, i + q);
                         }
                     }

@@ -3,7 +3,7 @@
 
 use super::kernel::BlockKernel;
 use crate::error::{Error, Result};
-use crate::random::Random;
+use crate::random::{Random, RngExt, SeedableRng};
 use crate::table::Table;
 
 /// Frequencies of random Fourier features: `√(2/m) cos(Σ_{j∈S} ω_ij x_j + b_i)` (Rahimi and Recht 2007), where ω_ij is drawn from the spectral
@@ -17,7 +17,7 @@ pub(super) struct Frequencies {
 
 impl Frequencies {
     pub(super) fn new(kernel: &BlockKernel, count: usize, seed: u64) -> Result<Self> {
-        let mut random = Random(seed ^ 0x5EED_F0F0);
+        let mut random = Random::seed_from_u64(seed ^ 0x5EED_F0F0);
         let factors = kernel.factors().ok_or_else(|| unknown(kernel.whole().formula()))?;
         let mut blocks = vec![Vec::new(); factors.len()];
         for factor in &kernel.whole().terms[0].factors {
@@ -28,7 +28,7 @@ impl Frequencies {
                 kernel.block(j).into_iter().for_each(|b| blocks[b].push((j, drawn.clone())));
             }
         }
-        let shift = (0..count).map(|_| 2.0 * std::f64::consts::PI * random.uniform()).collect();
+        let shift = (0..count).map(|_| random.random_range(0.0..std::f64::consts::TAU)).collect();
         Ok(Self { blocks, shift })
     }
 

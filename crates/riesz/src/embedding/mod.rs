@@ -39,7 +39,7 @@ use std::sync::atomic::AtomicBool;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::linalg::{Matrix, dot};
-use crate::random::Random;
+use crate::random::{Random, SeedableRng, index};
 use crate::table::Table;
 pub(crate) use factored::{Conditions, FactoredMeans, System};
 pub(crate) use iterative::{IterativeMeans, RightSides, Solved};
@@ -64,10 +64,9 @@ pub(crate) struct Learnt {
 impl Learnt {
     /// Some of the reference rows, drawn at random.
     fn landmarks(&self, count: usize, seed: u64) -> Table {
-        let mut order: Vec<usize> = (0..self.rows.rows()).collect();
-        Random(seed).shuffle(&mut order);
-        order.truncate(count);
-        self.rows.select_rows(&order)
+        let n = self.rows.rows();
+        let chosen = index::sample(&mut Random::seed_from_u64(seed), n, count.min(n));
+        self.rows.select_rows(&chosen.into_vec())
     }
 
     /// The mean of numbers that belong to the reference rows.

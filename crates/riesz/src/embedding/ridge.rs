@@ -13,7 +13,7 @@ use super::kernel::BlockKernel;
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::linalg::{Matrix, dot, symmetric_eigen};
-use crate::random::Random;
+use crate::random::{Random, SeedableRng, SliceRandom};
 use crate::stop;
 use crate::table::Table;
 
@@ -66,12 +66,12 @@ pub(super) fn of_sets(
         // There is nothing to predict, or nothing to predict it from.
         return Ok(NOTHING);
     }
-    let mut random = Random(seed);
+    let mut random = Random::seed_from_u64(seed);
     // Sizes go round, so that small and large sets count alike, as they do in a Shapley value.
     let drawn: Vec<[Vec<bool>; 2]> = (0..SETS)
         .map(|c| {
             let mut order = read.clone();
-            random.shuffle(&mut order);
+            order.shuffle(&mut random);
             let rest = order.split_off(1 + c % (read.len() - 1));
             [order, rest].map(|set| (0..blocks).map(|b| set.contains(&b)).collect())
         })
@@ -175,6 +175,7 @@ pub fn leave_one_out(
 mod tests {
     use super::*;
     use crate::linalg::Cholesky;
+    use crate::random::RngExt;
 
     fn gram(x: &[f64], scale: f64) -> Matrix {
         let n = x.len();
@@ -183,8 +184,8 @@ mod tests {
     }
 
     fn sample(n: usize) -> (Vec<f64>, Vec<f64>) {
-        let mut random = Random(5);
-        let mut uniform = || random.bits() as f64 / u64::MAX as f64 * 4.0 - 2.0;
+        let mut random = Random::seed_from_u64(5);
+        let mut uniform = || random.random_range(-2.0..2.0);
         let x: Vec<f64> = (0..n).map(|_| uniform()).collect();
         let y = x.iter().map(|x| (2.0 * x).sin() + 0.3 * uniform()).collect();
         (x, y)

@@ -477,27 +477,28 @@ mod tests {
     use super::*;
     use crate::attribution::product::{Pairs, place};
     use crate::kernel::{Kernel, Linear};
-    use crate::random::Random;
+    use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 
     const D: usize = 5;
 
     /// Of two outputs and a sum of products, one of which leaves players out.
     fn model(random: &mut Random) -> (Expansion, Table, Table) {
         let mut table = |n: usize| {
-            let rows: Vec<[f64; D]> = (0..n).map(|_| [(); D].map(|()| random.normal())).collect();
+            let rows: Vec<[f64; D]> =
+                (0..n).map(|_| [(); D].map(|()| random.sample(StandardNormal))).collect();
             Table::from_rows(&rows).unwrap()
         };
         let (points, rows, background) = (table(301), table(3), table(4));
         let linear = Linear { columns: vec![1, 3], center: vec![0.1; 2], scale: vec![1.0; 2] };
         let kernel = Kernel::gaussian(&[1.0, 2.0, 1.5, 0.7, 3.0]) + 0.3 * Kernel::from(linear);
-        let coef = Matrix::from_row_major(301, 2, (0..602).map(|_| random.normal()).collect());
+        let coef = Matrix::from_row_major(301, 2, (0..602).map(|_| random.sample(StandardNormal)).collect());
         (Expansion::new(kernel, points, coef, vec![0.5; 2]).unwrap(), rows, background)
     }
 
     /// Against the definition of the interaction index, over all coalitions without the pair, valued by predictions.
     #[test]
     fn pairs_follow_the_definition() {
-        let (model, rows, background) = model(&mut Random(1));
+        let (model, rows, background) = model(&mut Random::seed_from_u64(1));
         for background in [background.clone(), background.select_rows(&[2])] {
             // Coalition by coalition, row by row.
             let value = |mask: usize| -> Matrix {

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::explanation::Fact;
 use crate::kernel::Parameter;
 use crate::optimize::{Minimum, minimize};
+use crate::random::{Random, RngExt, SeedableRng};
 
 /// Half the width of the default bounds, as a factor: from 1/100000 to 100000 times the value at the start.
 const FACTOR: f64 = 1e5;
@@ -20,18 +21,6 @@ pub(super) struct Maximum {
     pub evaluations: usize,
     /// What people should know: parameters at a bound, no convergence, failed restarts.
     pub warnings: Vec<String>,
-}
-
-/// Splitmix64 (Steele, Lea and Flood 2014), uniform on [0, 1).
-struct Stream(u64);
-impl Stream {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
 }
 
 impl Maximum {
@@ -93,13 +82,13 @@ pub(super) fn maximise(
     for i in (0..start.len()).filter(|i| !free.contains(i)) {
         bounds[i] = (start[i], start[i]);
     }
-    let mut stream = Stream(seed);
+    let mut random = Random::seed_from_u64(seed);
     let mut best: Option<Minimum> = None;
     let (mut first_error, mut failures, mut steps, mut evaluations) = (None, 0, 0, 0);
     for run in 0..=restarts {
         let from: Vec<f64> = match run {
             0 => start.clone(),
-            _ => bounds.iter().map(|&(low, high)| low + stream.next() * (high - low)).collect(),
+            _ => bounds.iter().map(|&(low, high)| low + random.random::<f64>() * (high - low)).collect(),
         };
         let found = minimize(&from, &bounds, |theta| match objective(theta) {
             Ok((value, gradient)) => Some((-value, gradient.iter().map(|g| -g).collect())),

@@ -37,7 +37,7 @@ use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::fit::{KernelRidge, check_labels, positive};
 use crate::linalg::Matrix;
-use crate::random::Random;
+use crate::random::{Random, SeedableRng, SliceRandom};
 use crate::table::Table;
 
 /// Length-scale multipliers tried by default: powers of 2 from 8 down to 1/8.
@@ -177,7 +177,10 @@ pub fn select_ridge(
 pub fn folds(n: usize, k: usize, seed: u64) -> Result<Vec<usize>> {
     check_count(n, k)?;
     let mut fold = vec![0; n];
-    shuffled((0..n).collect(), &mut Random(seed)).iter().enumerate().for_each(|(at, &r)| fold[r] = at % k);
+    shuffled((0..n).collect(), &mut Random::seed_from_u64(seed))
+        .iter()
+        .enumerate()
+        .for_each(|(at, &r)| fold[r] = at % k);
     Ok(fold)
 }
 
@@ -199,7 +202,7 @@ pub fn stratified_folds(labels: &[usize], classes: &[String], k: usize, seed: u6
         return Err(bad_labels(problem));
     }
     let mut fold = vec![0; labels.len()];
-    let (mut random, mut next) = (Random(seed), 0);
+    let (mut random, mut next) = (Random::seed_from_u64(seed), 0);
     for c in 0..classes.len() {
         let rows: Vec<usize> = (0..labels.len()).filter(|&r| labels[r] == c).collect();
         for r in shuffled(rows, &mut random) {
@@ -445,7 +448,7 @@ fn expect(what: &str, unit: &'static str, expected: usize, found: usize, why: &s
 }
 
 fn shuffled(mut rows: Vec<usize>, random: &mut Random) -> Vec<usize> {
-    random.shuffle(&mut rows);
+    rows.shuffle(random);
     rows
 }
 

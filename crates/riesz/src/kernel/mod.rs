@@ -37,7 +37,7 @@ pub use stationary::{Profile, Stationary};
 
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
-use crate::random::Random;
+use crate::random::{Random, SeedableRng};
 use crate::simd::Isa;
 use crate::table::Table;
 
@@ -216,7 +216,7 @@ impl Factor {
     /// So many random frequencies of the one-column function of `columns()[slot]`, drawn from its spectral density: the mean of
     /// `cos(ω (u - v))` over them estimates it. `None` where no density is known.
     pub fn frequencies(&self, slot: usize, count: usize, seed: u64) -> Option<Vec<f64>> {
-        let mut random = Random(seed);
+        let mut random = Random::seed_from_u64(seed);
         (0..count).map(|_| self.frequency(slot, &mut random)).collect()
     }
 }

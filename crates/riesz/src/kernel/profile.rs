@@ -2,7 +2,7 @@
 //!
 //! A new profile is a struct with [`Shape`] here and one line of `profiles!` in `stationary.rs`.
 
-use crate::random::Random;
+use crate::random::{Exp1, Random, RngExt, StandardNormal, StudentT};
 use crate::simd::{Simd, exp_neg};
 
 /// A function of the scaled distance `r ≥ 0`, 1 at 0 and falling.
@@ -29,9 +29,8 @@ pub(crate) trait Shape: Copy {
 }
 
 /// A draw from Student's t distribution, the spectral density of the Matérn kernel with ν = half the degrees of freedom.
-fn student(degrees: u32, random: &mut Random) -> f64 {
-    let square: f64 = (0..degrees).map(|_| random.normal().powi(2)).sum();
-    random.normal() / (square / f64::from(degrees)).sqrt()
+fn student(degrees: f64, random: &mut Random) -> Option<f64> {
+    StudentT::new(degrees).ok().map(|t| random.sample(t))
 }
 
 #[derive(Clone, Copy)]
@@ -50,7 +49,7 @@ impl Shape for GaussianShape {
         r * r
     }
     fn frequency(self, random: &mut Random) -> Option<f64> {
-        Some(random.normal())
+        Some(random.sample(StandardNormal))
     }
 }
 
@@ -65,7 +64,7 @@ impl Shape for ExponentialShape {
         r
     }
     fn frequency(self, random: &mut Random) -> Option<f64> {
-        Some(student(1, random))
+        student(1.0, random)
     }
 }
 
@@ -86,7 +85,7 @@ impl Shape for Matern32Shape {
         3.0 * r * r / (1.0 + SQRT_3 * r)
     }
     fn frequency(self, random: &mut Random) -> Option<f64> {
-        Some(student(3, random))
+        student(3.0, random)
     }
 }
 
@@ -104,7 +103,7 @@ impl Shape for Matern52Shape {
         q * q * (1.0 + q) / (3.0 + 3.0 * q + q * q)
     }
     fn frequency(self, random: &mut Random) -> Option<f64> {
-        Some(student(5, random))
+        student(5.0, random)
     }
 }
 
@@ -143,7 +142,7 @@ impl Shape for CauchyShape {
     }
     fn frequency(self, random: &mut Random) -> Option<f64> {
         // 1 / (1 + r²) is the transform of exp(-|ω|) / 2.
-        let sign = if random.bits() & 1 == 0 { 1.0 } else { -1.0 };
-        Some(-sign * random.uniform().ln())
+        let size: f64 = random.sample(Exp1);
+        Some(if random.random() { size } else { -size })
     }
 }

@@ -1,9 +1,11 @@
 //! A normal distribution of the columns of a reference, or of their normal scores (a Gaussian copula), and of some columns given others.
 
+use statrs::distribution::ContinuousCDF;
+
 use crate::error::{Error, Result};
 use crate::game::Reference;
 use crate::linalg::{Cholesky, Matrix, dot};
-use crate::random::Random;
+use crate::random::{Random, RngExt, StandardNormal};
 use crate::table::{Column, ColumnKind};
 
 /// The distribution.
@@ -124,7 +126,7 @@ impl GivenNormal<'_> {
             .collect();
         let mean = self.slope.matvec(&centred);
         let mut one = || {
-            let noise: Vec<f64> = self.absent.iter().map(|_| random.normal()).collect();
+            let noise: Vec<f64> = self.absent.iter().map(|_| random.sample(StandardNormal)).collect();
             let mut row = x.to_vec();
             for (a, &j) in self.absent.iter().enumerate() {
                 let own = dot(&self.lower.row(a)[..=a], &noise[..=a]);
@@ -164,37 +166,9 @@ fn interpolate(from: &[f64], to: &[f64], x: f64) -> f64 {
     to[at - 1] + share * (to[at] - to[at - 1])
 }
 
-/// The standard normal quantile, by Newton's method on the distribution function, which is a series.
+/// The standard normal quantile.
 fn normal_quantile(p: f64) -> f64 {
-    if p > 0.5 {
-        return -normal_quantile(1.0 - p);
-    }
-    // A start from Abramowitz and Stegun 26.2.23, good to 5e-4.
-    let t = (-2.0 * p.ln()).sqrt();
-    let mut x = -(t
-        - (2.515517 + 0.802853 * t + 0.010328 * t * t)
-            / (1.0 + 1.432788 * t + 0.189269 * t * t + 0.001308 * t * t * t));
-    for _ in 0..4 {
-        let density = (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
-        x -= (normal_distribution(x, density) - p) / density;
-    }
-    x
-}
-
-/// P(X ≤ x) for x ≤ 0 of a standard normal X: its continued fraction in the tail, its series near 0.
-fn normal_distribution(x: f64, density: f64) -> f64 {
-    let y = -x;
-    if y > 3.0 {
-        // Mills' ratio (Laplace).
-        let ratio = (1..=60).rev().fold(y, |r, k| y + f64::from(k) / r);
-        return density / ratio;
-    }
-    let (mut term, mut sum) = (y, y);
-    for k in 1..100 {
-        term *= y * y / f64::from(2 * k + 1);
-        sum += term;
-    }
-    0.5 - density * sum
+    statrs::distribution::Normal::standard().inverse_cdf(p)
 }
 
 #[cfg(test)]
