@@ -20,6 +20,8 @@ def as_cells(X: Any, what: str = "X") -> np.ndarray:
     """Rows as they are, of any type, as an array with two dimensions."""
     if hasattr(X, "toarray"):
         X = X.toarray()
+    elif _is_nullable(X):
+        X = X.to_numpy(dtype=np.float64, na_value=np.nan)
     elif hasattr(X, "to_numpy"):
         X = X.to_numpy()
     cells = np.asarray(X)
@@ -29,9 +31,16 @@ def as_cells(X: Any, what: str = "X") -> np.ndarray:
     return cells
 
 
+def _is_nullable(X: Any) -> bool:
+    """Whether all columns are numbers and some pandas' nullable or Arrow's, which go through Python objects unless told not to."""
+    types = [] if names_of(X) is None else list(getattr(X, "dtypes", []))
+    return any(hasattr(t, "na_value") for t in types) and all(t.kind in "iuf" for t in types)
+
+
 def check_columns(X: Any, names: Sequence[str], what: str = "X", owner: str = "model") -> None:
     """Refuses rows that have not as many columns as ``names``, or others where they and ``names`` are named."""
-    width, given = as_cells(X, what).shape[1], names_of(X)
+    shape, given = np.shape(X), names_of(X)
+    width = shape[1] if len(shape) == 2 else as_cells(X, what).shape[1]
     if width != len(names):
         raise ValueError(f"{what} has {width} columns, but the {owner} has {len(names)}: {_listed(names)}")
     if given is not None and given != list(names) and not is_numbered(names):

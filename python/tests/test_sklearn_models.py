@@ -261,6 +261,17 @@ def test_models_fitted_on_frames_are_read_without_warnings(data):
         assert riesz.Explainer(model.fit(frame, target), frame[:5])(frame[:2]).certificate.holds
 
 
+def test_nullable_columns_are_numbers(data):
+    X, y = data
+    plain = pd.DataFrame(X, columns=list("abcd")).assign(c=lambda frame: frame.c.round(0))
+    explainer = riesz.Explainer(SVR().fit(X, y), plain[:5])
+    nullable = plain.astype({"b": "Float64", "c": "Int64"})
+    np.testing.assert_array_equal(explainer(nullable[:3]).values, explainer(plain[:3]).values)
+    nullable.iloc[1, 2] = pd.NA
+    with pytest.raises(ValueError, match="X is nan in row 1 "):
+        explainer(nullable[:3])
+
+
 def test_explainers_are_copied_and_pickled(data, tmp_path):
     X, y = data
     riesz.Expansion(riesz.kernels.RBF(), X, y).save(tmp_path / "m.riesz")
