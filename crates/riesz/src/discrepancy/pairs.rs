@@ -431,7 +431,9 @@ impl Reading for Summing<'_> {
 
     /// Fills in the kernel's channel, and sums up.
     fn end(&mut self) {
-        let Self { pairs, functionals: Functionals { values, error, .. }, rows, columns, sums, .. } = self;
+        let Self {
+            pairs, functionals: Functionals { values, error, summing, .. }, rows, columns, sums, ..
+        } = self;
         let (length, size) = (columns.len(), rows.len() * columns.len());
         let (mut all, mut weights, mut buffer) = (vec![0.0; size], vec![0.0; size], Vec::new());
         for (r, i) in rows.clone().enumerate() {
@@ -449,8 +451,10 @@ impl Reading for Summing<'_> {
         for (channel, sum) in values.chunks_exact(size).zip(&mut sums.observed) {
             *sum += dot(channel, &weights);
         }
-        sums.size += values[..size].iter().zip(&weights).map(|(v, w)| (v * w).abs()).sum::<f64>();
-        sums.bound += error.iter().zip(&weights).map(|(e, w)| e * w.abs()).sum::<f64>();
+        let own = values[..size].iter().zip(&weights).map(|(v, w)| (v * w).abs()).sum::<f64>();
+        sums.size += own;
+        // The players' values, whose error is known pair by pair, and the statistic, which can be much larger on its way.
+        sums.bound += error.iter().zip(&weights).map(|(e, w)| e * w.abs()).sum::<f64>() + *summing * own;
         // With everybody absent the weights' sum is left, which is 0 but for rounding.
         let scale: f64 = pairs.kernel.terms.iter().map(|term| term.scale).sum();
         sums.empty += scale * dot(&all, &weights);
