@@ -32,7 +32,7 @@ def as_cells(X: Any, what: str = "X") -> np.ndarray:
 
 
 def _is_nullable(X: Any) -> bool:
-    """Whether all columns are numbers and some pandas' nullable or Arrow's, which go through Python objects unless told not to."""
+    """Whether all columns are numbers and some pandas' nullable or Arrow's, which go through Python objects unless told not."""
     types = [] if names_of(X) is None else list(getattr(X, "dtypes", []))
     return any(hasattr(t, "na_value") for t in types) and all(t.kind in "iuf" for t in types)
 
