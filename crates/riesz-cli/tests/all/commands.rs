@@ -669,7 +669,7 @@ fn posteriors_are_kept_on_request() {
         names.starts_with("row,class,") && names.ends_with(" vs 1") || names.ends_with(" vs -1"),
         "{names}"
     );
-    assert!(err.contains("kept in the file with --posterior") && said.contains("gpc --posterior'"));
+    assert!(err.contains("kept in the file with --posterior") && said.contains("fit it with --posterior"));
     let (names, _, said) = classify("thirds.csv --target course");
     assert!(names.starts_with("row,") && !names.contains("class") && names.ends_with(" vs rest"), "{names}");
     assert!(said.contains("holds no posterior"));

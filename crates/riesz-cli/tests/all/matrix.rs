@@ -31,7 +31,7 @@ fn every_model_under_every_game_in_every_plot() {
         let std = if kind.posterior && kind.predicts != Predicts::Class { "--std" } else { "" };
         let (predicted, _) = place.good(&format!("predict {name}.riesz t.csv {std}"));
         assert_eq!(predicted.lines().count(), 31, "{name}");
-        assert!(place.good(&format!("inspect {name}.riesz")).0.contains("Gaussian"), "{name}");
+        assert!(place.good(&format!("inspect {name}.riesz")).0.contains("kernel"), "{name}");
         for game in Game::NAMES {
             let absent = match game {
                 "functional" => "",
