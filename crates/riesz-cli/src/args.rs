@@ -13,7 +13,7 @@ pub use question::GameArgs;
 pub use settings::{OfModel, Protected, SettingArgs};
 
 use crate::failure::{Failure, Result};
-use crate::io::input::Source;
+use crate::io::input::TableFile;
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
@@ -98,8 +98,8 @@ pub struct TableArgs {
 
 impl TableArgs {
     /// The table at `path`.
-    pub fn source(&self, path: &Path) -> Source {
-        Source { path: path.to_path_buf(), delimiter: self.delimiter }
+    pub fn source(&self, path: &Path) -> TableFile {
+        TableFile { path: path.to_path_buf(), delimiter: self.delimiter }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::args::{GameArgs, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::games::{about_model, robustness};
-use crate::io::input::Rows;
+use crate::io::input::OpenTable;
 use crate::io::typing::Conforming;
 
 /// Numbers that a JSON explanation may hold. It is one object of whole arrays, for plots and reports that need all
@@ -33,7 +33,7 @@ impl<'a> Explaining<'a> {
     /// For a model and its file.
     pub fn of(
         (saved, file): (&'a SavedModel, &Path),
-        rows: Rows,
+        rows: OpenTable,
         game: &GameArgs,
         table: &TableArgs,
         seed: u64,

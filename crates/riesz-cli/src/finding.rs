@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use riesz::discrepancy::{
-    Attribute, Attributions, Settings, TestResult, Witness, default_kernel, lengthscale_grid,
+    Attribute, Attributions, TestResult, TestSettings, Witness, default_kernel, lengthscale_grid,
 };
 use riesz::explanation::Fact;
 use riesz::kernel::{KernelExpression, Units};
@@ -95,14 +95,14 @@ pub fn kernels(args: &TestArgs, sample: &Table) -> Result<Vec<Kernel>> {
 }
 
 /// The settings that were asked for, for features in the columns of `sample`.
-pub fn settings(args: &TestArgs, global: &Global, sample: &Table) -> Result<Settings> {
-    Ok(Settings {
+pub fn settings(args: &TestArgs, global: &Global, sample: &Table) -> Result<TestSettings> {
+    Ok(TestSettings {
         attribute: if args.statistic_only { Attribute::Nothing } else { Attribute::Significance },
         groups: args.groups.as_deref().map(|g| read_groups(g, sample.columns())).transpose()?,
         interactions: args.interactions,
         permutations: args.permutations,
         seed: global.seed,
-        ..Settings::default()
+        ..TestSettings::default()
     })
 }
 

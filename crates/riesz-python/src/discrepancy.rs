@@ -5,18 +5,18 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use riesz::discrepancy::selection::{Method, rank_until};
 use riesz::discrepancy::{
-    self, Attribute, Estimator, Null, Settings, default_kernel, lengthscale_grid, residuals,
+    self, Attribute, MmdEstimator, Null, TestSettings, default_kernel, lengthscale_grid, residuals,
 };
 use riesz::explanation::Fact;
 use riesz::{Column, Error, IndependenceTest, Kernel, Table, TwoSampleTest};
 
 use crate::explanation::Explanation;
-use crate::{Rows, fit, interruptible, matrix, players, pool, raise, refuse, sample};
+use crate::{NamedRows, fit, interruptible, matrix, players, pool, raise, refuse, sample};
 
 /// What is said of features ("nothing", "values" or "significance"), groups of them, whether pairs are looked at, draws, their seed.
 type Options = (String, Option<Vec<(String, Vec<usize>)>>, bool, usize, u64);
 
-fn settings(columns: &[Column], options: Options) -> PyResult<Settings> {
+fn settings(columns: &[Column], options: Options) -> PyResult<TestSettings> {
     let (attribute, groups, interactions, permutations, seed) = options;
     let attribute = match attribute.as_str() {
         "nothing" => Attribute::Nothing,
@@ -24,7 +24,7 @@ fn settings(columns: &[Column], options: Options) -> PyResult<Settings> {
         _ => Attribute::Significance,
     };
     let groups = groups.map(|groups| players(columns, groups)).transpose()?;
-    Ok(Settings { attribute, groups, interactions, permutations, seed, ..Settings::default() })
+    Ok(TestSettings { attribute, groups, interactions, permutations, seed, ..TestSettings::default() })
 }
 
 /// The kernels of a test: those given, or the default one, at each multiple of their length scales.
@@ -115,8 +115,8 @@ impl TestResult {
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub(crate) fn mmd_test<'py>(
     py: Python<'py>,
-    x: Rows<'py>,
-    z: Rows<'py>,
+    x: NamedRows<'py>,
+    z: NamedRows<'py>,
     kernels: Vec<String>,
     multiples: Option<Vec<f64>>,
     biased: bool,
@@ -127,9 +127,9 @@ pub(crate) fn mmd_test<'py>(
     let (x, z) = (sample(x)?, sample(z)?);
     let pooled = x.stack(&z).map_err(refuse)?;
     let estimator = match block_size {
-        Some(rows) => Estimator::Block(rows),
-        None if biased => Estimator::Biased,
-        None => Estimator::Unbiased,
+        Some(rows) => MmdEstimator::Block(rows),
+        None if biased => MmdEstimator::Biased,
+        None => MmdEstimator::Unbiased,
     };
     let settings = settings(x.columns(), options)?;
     let stop = settings.stop.clone();
@@ -145,9 +145,9 @@ pub(crate) fn mmd_test<'py>(
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub(crate) fn hsic_test<'py>(
     py: Python<'py>,
-    x: Rows<'py>,
-    y: Rows<'py>,
-    given: Option<Rows<'py>>,
+    x: NamedRows<'py>,
+    y: NamedRows<'py>,
+    given: Option<NamedRows<'py>>,
     kernels: Vec<String>,
     multiples: Option<Vec<f64>>,
     target_kernel: Option<&str>,
@@ -184,8 +184,8 @@ pub(crate) fn hsic_test<'py>(
 #[pyfunction]
 pub(crate) fn witness<'py>(
     py: Python<'py>,
-    x: Rows<'py>,
-    z: Rows<'py>,
+    x: NamedRows<'py>,
+    z: NamedRows<'py>,
     kernel: &str,
     column: &str,
 ) -> PyResult<Bound<'py, PyBytes>> {
@@ -198,8 +198,8 @@ pub(crate) fn witness<'py>(
 #[pyfunction]
 pub(crate) fn rank_features(
     py: Python<'_>,
-    x: Rows<'_>,
-    y: Rows<'_>,
+    x: NamedRows<'_>,
+    y: NamedRows<'_>,
     method: &str,
     kernel: Option<&str>,
     target_kernel: Option<&str>,
@@ -209,7 +209,7 @@ pub(crate) fn rank_features(
     let method = Method::named(method).ok_or_else(|| refuse(format!("there is no method '{method}'")))?;
     let kernel = kernel.map(fit::kernel).transpose()?;
     let target = target_kernel.map(fit::kernel).transpose()?;
-    let stop = Settings::default().stop;
+    let stop = TestSettings::default().stop;
     let rank = || rank_until(&x, &y, method, kernel.as_ref(), target.as_ref(), wanted, &stop);
     let found = interruptible(py, &pool(None)?, &stop, rank)?.map_err(refuse_test)?;
     Ok((found.order, found.scores))

@@ -12,7 +12,7 @@ use riesz::table::Player;
 use riesz::{ColumnKind, Exactness};
 use riesz_report::{PlotOptions, ReportOptions, Theme};
 
-use crate::{Rows, Sample, matrix, refuse, sample};
+use crate::{NamedRows, Sample, matrix, refuse, sample};
 
 /// The game, what an absent feature means in it, facts about the model and about the run.
 type Origin = (String, String, Vec<(String, String)>, Vec<(String, String)>);
@@ -60,7 +60,7 @@ impl Explanation {
         players: Vec<(String, Vec<usize>)>,
         subsets: Option<Vec<Vec<usize>>>,
         output_names: Vec<String>,
-        data: Rows<'_>,
+        data: NamedRows<'_>,
         row_numbers: PyReadonlyArray1<'_, i64>,
         provenance: Origin,
     ) -> PyResult<Self> {
@@ -250,7 +250,7 @@ impl Explanation {
 
     /// The explained rows: names of columns, their levels, and numbers.
     #[getter]
-    #[allow(clippy::type_complexity, reason = "as in Rows")]
+    #[allow(clippy::type_complexity, reason = "as in NamedRows")]
     fn data<'py>(
         &self,
         py: Python<'py>,

@@ -39,10 +39,10 @@ fn table(columns: &[Column], rows: ArrayView2<'_, f64>) -> riesz::Result<Table> 
 }
 
 /// Names of columns, their levels (`None` for numbers), and the rows.
-pub(crate) type Rows<'py> = (Vec<String>, Vec<Option<Vec<String>>>, PyReadonlyArray2<'py, f64>);
+pub(crate) type NamedRows<'py> = (Vec<String>, Vec<Option<Vec<String>>>, PyReadonlyArray2<'py, f64>);
 
 /// Rows that say what their columns hold.
-pub(crate) fn sample((names, levels, rows): Rows<'_>) -> PyResult<Table> {
+pub(crate) fn sample((names, levels, rows): NamedRows<'_>) -> PyResult<Table> {
     let kind = |levels: Option<Vec<String>>| match levels {
         Some(levels) => ColumnKind::Categorical { levels },
         None => ColumnKind::Numeric,

@@ -208,7 +208,7 @@ impl<'m> Explainer<'m> {
         match &self.engine {
             Engine::Products(engine) => match &engine.game {
                 Game::Baseline { .. } | Game::Interventional { .. } => {
-                    robustness::bound(engine.model, &robustness::Absent::Rows, delta)
+                    robustness::bound(engine.model, None, delta)
                 }
                 game => Err(Error::parameter(
                     "game",
@@ -218,7 +218,7 @@ impl<'m> Explainer<'m> {
             },
             Engine::Conditioning(engine) => {
                 let (kernel, ridge) = engine.conditioning()?;
-                robustness::bound(engine.model, &robustness::Absent::Embedding { kernel, ridge }, delta)
+                robustness::bound(engine.model, Some((kernel, ridge)), delta)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Settings by name: what front ends offer, and what they hand over.
 //!
 //! A [`Setting`] says its name, range and help once; the command line's flags, Python's checks and the help texts derive from it.
-//! [`Values`] are settings that were given, each with a value that it can have. Which settings there are is said by those who use them:
+//! [`SettingValues`] are settings that were given, each with a value that it can have. Which settings there are is said by those who use them:
 //! [`question::SETTINGS`](crate::question::SETTINGS) and the kinds of model ([`fit::MODELS`](crate::fit::MODELS)).
 
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use crate::kernel::{Kernel, KernelExpression};
 
 /// What a setting's value is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Kind {
+pub enum Range {
     /// One of these words.
     Choice(&'static [&'static str]),
     /// True or false.
@@ -42,7 +42,7 @@ pub struct Setting {
     /// What stands for its value in help texts.
     pub placeholder: &'static str,
     /// What its value is.
-    pub kind: Kind,
+    pub range: Range,
     /// The value of a setting that is named without one, where that can be.
     pub bare: Option<&'static str>,
     /// Its use and default, in words.
@@ -61,27 +61,27 @@ impl Setting {
         };
         let positive =
             |value: &Value| value.as_f64().is_some_and(|number| number > 0.0 && number.is_finite());
-        match self.kind {
-            Kind::Choice(words) => match value.as_str() {
+        match self.range {
+            Range::Choice(words) => match value.as_str() {
                 Some(word) if words.contains(&word) => Ok(()),
                 _ => wrong(format!("it is one of {}", words.join(", "))),
             },
-            Kind::Switch if value.is_boolean() => Ok(()),
-            Kind::Switch => wrong("it is true or false".into()),
-            Kind::Count(least) if value.as_u64().is_some_and(|count| count >= least) => Ok(()),
-            Kind::Count(least) => wrong(format!("it is a whole number from {least}")),
-            Kind::Positive { share } => match value.as_f64() {
+            Range::Switch if value.is_boolean() => Ok(()),
+            Range::Switch => wrong("it is true or false".into()),
+            Range::Count(least) if value.as_u64().is_some_and(|count| count >= least) => Ok(()),
+            Range::Count(least) => wrong(format!("it is a whole number from {least}")),
+            Range::Positive { share } => match value.as_f64() {
                 Some(number) if positive(value) && !(share && number >= 1.0) => Ok(()),
                 _ if share => wrong("it is a number between 0 and 1".into()),
                 _ => wrong("it is a positive number".into()),
             },
-            Kind::NotNegative => match value.as_f64() {
+            Range::NotNegative => match value.as_f64() {
                 Some(number) if number >= 0.0 && number.is_finite() => Ok(()),
                 _ => wrong("it is a number that is not negative".into()),
             },
-            Kind::Tuned if value.as_str() == Some("auto") || positive(value) => Ok(()),
-            Kind::Tuned => wrong("it is a positive number, or 'auto'".into()),
-            Kind::ClassWeight => match value {
+            Range::Tuned if value.as_str() == Some("auto") || positive(value) => Ok(()),
+            Range::Tuned => wrong("it is a positive number, or 'auto'".into()),
+            Range::ClassWeight => match value {
                 Value::Object(weights) => match weights.iter().find(|(_, weight)| !positive(weight)) {
                     Some((class, weight)) => {
                         let allowed = format!("the weight of '{class}' is a positive number");
@@ -92,7 +92,7 @@ impl Setting {
                 _ if value.as_str() == Some("balanced") => Ok(()),
                 _ => wrong("it is 'balanced', or a number for each class, class=weight,class=weight".into()),
             },
-            Kind::Kernel => match value.as_str() {
+            Range::Kernel => match value.as_str() {
                 Some("own") => Ok(()),
                 Some(text) => KernelExpression::parse(text).map(|_| ()),
                 None => match serde_json::from_value::<Kernel>(value.clone()) {
@@ -106,9 +106,9 @@ impl Setting {
 
 /// Settings by name, each with a value that it can have.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Values(Map<String, Value>);
+pub struct SettingValues(Map<String, Value>);
 
-impl Values {
+impl SettingValues {
     /// Some of the settings `known`, from names and values; those that are null are not set.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use riesz::fit::ModelKind;
 use riesz::question::{QuestionSetting, SETTINGS, Settings, Source, Subject};
-use riesz::setting::{Kind, Setting};
+use riesz::setting::{Range, Setting};
 use riesz::{Background, Question};
 use serde_json::{Map, Value};
 
@@ -164,12 +164,12 @@ impl<F: Family> Args for SettingArgs<F> {
                 .long(Self::flag(setting.name))
                 .value_name(setting.placeholder)
                 .help(setting.help);
-            arg = match setting.kind {
-                Kind::Choice(words) => {
+            arg = match setting.range {
+                Range::Choice(words) => {
                     let offered = words.iter().filter(|word| F::offers(setting, word));
                     arg.value_parser(PossibleValuesParser::new(offered))
                 }
-                Kind::Switch => arg.value_parser(PossibleValuesParser::new(["true", "false"])),
+                Range::Switch => arg.value_parser(PossibleValuesParser::new(["true", "false"])),
                 _ => arg.value_parser(NonEmptyStringValueParser::new()).allow_negative_numbers(true),
             };
             if let Some(bare) = setting.bare {
@@ -185,13 +185,13 @@ impl<F: Family> Args for SettingArgs<F> {
 }
 
 /// The value that a text stands for. What is none is handed on as it is, and refused by the setting in its own words.
-fn value(kind: Kind, text: &str) -> Value {
+fn value(range: Range, text: &str) -> Value {
     let number = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
-    match kind {
-        Kind::Choice(_) | Kind::Kernel => Value::from(text),
-        Kind::Switch => Value::from(text == "true"),
-        Kind::Count(_) | Kind::Positive { .. } | Kind::NotNegative | Kind::Tuned => number(text),
-        Kind::ClassWeight => {
+    match range {
+        Range::Choice(_) | Range::Kernel => Value::from(text),
+        Range::Switch => Value::from(text == "true"),
+        Range::Count(_) | Range::Positive { .. } | Range::NotNegative | Range::Tuned => number(text),
+        Range::ClassWeight => {
             let pairs = text.split(',').map(|part| part.rsplit_once('='));
             let weights =
                 pairs.map(|pair| pair.map(|(class, w)| (class.trim().to_string(), number(w.trim()))));
@@ -204,7 +204,7 @@ impl<F: Family> FromArgMatches for SettingArgs<F> {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
         let given = F::settings().into_iter().filter_map(|setting| {
             let text = matches.get_one::<String>(&Self::flag(setting.name))?;
-            Some((setting.name.to_string(), value(setting.kind, text)))
+            Some((setting.name.to_string(), value(setting.range, text)))
         });
         Ok(Self { given: given.collect(), family: PhantomData })
     }

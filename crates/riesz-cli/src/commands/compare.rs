@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::discrepancy::{Estimator, TestResult, TwoSampleTest, Witness, witness};
+use riesz::discrepancy::{MmdEstimator, TestResult, TwoSampleTest, Witness, witness};
 use riesz::explanation::Fact;
 use riesz::{Kernel, Table};
 
@@ -53,18 +53,18 @@ pub struct Args {
 /// Reads two samples, tests whether they differ, and writes what was found.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = Form::of(&args.test, global)?;
-    let Samples { first, second, names } = read(args, &console)?;
+    let TwoSamples { first, second, names } = read(args, &console)?;
     let (n, m) = (first.rows(), second.rows());
     let estimator = match (args.estimator.as_str(), args.block_size) {
-        ("block", size) => Estimator::Block(size.unwrap_or((n.min(m) as f64).sqrt() as usize).max(2)),
+        ("block", size) => MmdEstimator::Block(size.unwrap_or((n.min(m) as f64).sqrt() as usize).max(2)),
         (_, Some(_)) => {
             return Err(Failure::input("--block-size belongs to --estimator block: leave it out"));
         }
-        ("biased", _) => Estimator::Biased,
-        ("linear", _) => Estimator::LINEAR,
-        _ => Estimator::Unbiased,
+        ("biased", _) => MmdEstimator::Biased,
+        ("linear", _) => MmdEstimator::LINEAR,
+        _ => MmdEstimator::Unbiased,
     };
-    if let Estimator::Block(q) = estimator {
+    if let MmdEstimator::Block(q) = estimator {
         let used = n.min(m) / q * q;
         if used < n.max(m) {
             console.note(format!("note: blocks of {q} rows use the first {used} rows of each sample"));
@@ -125,13 +125,13 @@ fn witnesses(first: &Table, second: &Table, kernel: &Kernel, found: &TestResult)
     columns.take(WITNESSES).map(|column| Ok(witness(first, second, Some(kernel), column)?)).collect()
 }
 
-struct Samples {
+struct TwoSamples {
     first: Table,
     second: Table,
     names: [String; 2],
 }
 
-fn read(args: &Args, console: &Console) -> Result<Samples> {
+fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
     let test = &args.test;
     let rows = test.table.source(&args.first).open()?;
     let (name, header) = (rows.name.clone(), rows.header().to_vec());
@@ -176,7 +176,7 @@ fn read(args: &Args, console: &Console) -> Result<Samples> {
             [_, _] => format!("{column} = {}", levels[1 - level]),
             _ => "all others".into(),
         };
-        return Ok(Samples {
+        return Ok(TwoSamples {
             first: all.select_rows(&of(true)),
             second: all.select_rows(&of(false)),
             names: [first, second],
@@ -200,7 +200,7 @@ fn read(args: &Args, console: &Console) -> Result<Samples> {
             categorical.push(feature.clone());
         }
     }
-    Ok(Samples {
+    Ok(TwoSamples {
         first: columns.table(&features, &categorical, console)?,
         second: others.table(&features, &categorical, console)?,
         names: [name, others.name],

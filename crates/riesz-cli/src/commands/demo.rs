@@ -17,7 +17,7 @@ use crate::args::Global;
 use crate::console::Console;
 use crate::explaining::Certificate;
 use crate::failure::Result;
-use crate::io::input::Rows;
+use crate::io::input::OpenTable;
 use crate::io::output::write_all;
 use crate::io::typing::Columns;
 
@@ -44,7 +44,7 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.json_words()?;
     let start = Instant::now();
-    let rows = Rows::csv(Box::new(Cursor::new(DIABETES)), b',', "the bundled diabetes data")?;
+    let rows = OpenTable::csv(Box::new(Cursor::new(DIABETES)), b',', "the bundled diabetes data")?;
     let header = rows.header().to_vec();
     let (target, features) = header.split_last().map_or((String::new(), &[][..]), |(t, f)| (t.clone(), f));
     let columns = Columns::read(rows, &header)?;

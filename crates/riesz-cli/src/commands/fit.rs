@@ -9,7 +9,7 @@ use riesz::fit::{Input, MODELS, ModelKind, Predicts, Target, Task};
 use riesz::format::model::{SavedModel, to_bytes};
 use riesz::kernel::{KernelExpression, Units};
 use riesz::question::{Source, Subject};
-use riesz::setting::Values;
+use riesz::setting::SettingValues;
 use riesz::{
     ColumnKind, Error, Explainer, Game, Groups, Kernel, Matrix, Prediction, Question, Table, regularised,
 };
@@ -97,7 +97,7 @@ pub struct Args {
 
 impl Args {
     /// The settings of the model, after refusing what this kind of model has no use for.
-    pub fn values(&self) -> Result<Values> {
+    pub fn values(&self) -> Result<SettingValues> {
         let kind = self.model;
         let given = [
             (Input::Penalty, !self.protect.is_empty()),

@@ -14,38 +14,42 @@ use crate::io::parquet::ParquetRows;
 
 /// Where rows come from, and how to read them.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct TableFile {
     /// The file; `-` is standard input.
     pub path: PathBuf,
     /// What separates the columns of a CSV file; by default a comma, or a tab in `.tsv` files.
     pub delimiter: Option<u8>,
 }
 
-enum Kind {
+enum TableReader {
     Csv(CsvRows),
     Parquet(Box<ParquetRows>),
 }
 
 /// An open table.
-pub struct Rows {
+pub struct OpenTable {
     /// What to call it in messages.
     pub name: String,
     header: Vec<String>,
-    kind: Kind,
+    kind: TableReader,
     next: u64,
 }
 
-impl Source {
+impl TableFile {
     /// What to call the source in messages.
     pub fn name(&self) -> String {
         if self.path.as_os_str() == "-" { "standard input".into() } else { self.path.display().to_string() }
     }
 
     /// Opens the table and reads the names of its columns.
-    pub fn open(&self) -> Result<Rows> {
+    pub fn open(&self) -> Result<OpenTable> {
         let name = self.name();
         let kind = if self.path.as_os_str() == "-" {
-            Kind::Csv(CsvRows::open(Box::new(std::io::stdin()), self.delimiter.unwrap_or(b','), &name)?)
+            TableReader::Csv(CsvRows::open(
+                Box::new(std::io::stdin()),
+                self.delimiter.unwrap_or(b','),
+                &name,
+            )?)
         } else {
             let mut file = open_file(&self.path)?;
             let mut magic = Vec::new();
@@ -53,7 +57,7 @@ impl Source {
             file.by_ref().take(4).read_to_end(&mut magic).map_err(fail)?;
             let extension = self.path.extension().map(|e| e.to_ascii_lowercase());
             if magic == b"PAR1" || extension.as_deref().is_some_and(|e| e == "parquet") {
-                Kind::Parquet(Box::new(ParquetRows::open(file, &name)?))
+                TableReader::Parquet(Box::new(ParquetRows::open(file, &name)?))
             } else {
                 let tab = extension.is_some_and(|e| e == "tsv" || e == "tab");
                 let delimiter = self.delimiter.unwrap_or(if tab { b'\t' } else { b',' });
@@ -62,23 +66,23 @@ impl Source {
                     Ok(()) => Box::new(file),
                     Err(_) => Box::new(std::io::Cursor::new(magic).chain(file)),
                 };
-                Kind::Csv(CsvRows::open(rest, delimiter, &name)?)
+                TableReader::Csv(CsvRows::open(rest, delimiter, &name)?)
             }
         };
-        Rows::new(name, kind)
+        OpenTable::new(name, kind)
     }
 }
 
-impl Rows {
+impl OpenTable {
     /// A CSV table from any source of bytes.
     pub fn csv(bytes: Box<dyn Read>, delimiter: u8, name: &str) -> Result<Self> {
-        Self::new(name.to_string(), Kind::Csv(CsvRows::open(bytes, delimiter, name)?))
+        Self::new(name.to_string(), TableReader::Csv(CsvRows::open(bytes, delimiter, name)?))
     }
 
-    fn new(name: String, kind: Kind) -> Result<Self> {
+    fn new(name: String, kind: TableReader) -> Result<Self> {
         let header = match &kind {
-            Kind::Csv(rows) => rows.header().to_vec(),
-            Kind::Parquet(rows) => rows.header().to_vec(),
+            TableReader::Csv(rows) => rows.header().to_vec(),
+            TableReader::Parquet(rows) => rows.header().to_vec(),
         };
         let mut sorted: Vec<&String> = header.iter().collect();
         sorted.sort_unstable();
@@ -99,8 +103,8 @@ impl Rows {
     /// What the file says under `key` beside its columns; CSV files say nothing.
     pub fn note(&self, key: &str) -> Option<String> {
         match &self.kind {
-            Kind::Csv(_) => None,
-            Kind::Parquet(rows) => rows.note(key),
+            TableReader::Csv(_) => None,
+            TableReader::Parquet(rows) => rows.note(key),
         }
     }
 
@@ -122,8 +126,8 @@ impl Rows {
     /// The next rows, at most `limit`, of the columns `wanted` (the same in every call); `None` after the last.
     pub fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
         let mut chunk = match &mut self.kind {
-            Kind::Csv(rows) => rows.next(wanted, limit)?,
-            Kind::Parquet(rows) => rows.next(wanted, limit)?,
+            TableReader::Csv(rows) => rows.next(wanted, limit)?,
+            TableReader::Parquet(rows) => rows.next(wanted, limit)?,
         };
         if let Some(chunk) = &mut chunk {
             chunk.first = self.next;

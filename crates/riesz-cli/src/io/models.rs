@@ -10,7 +10,7 @@ use riesz::format::{explanation, libsvm, model};
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::io::input::{Rows, Source, read_file};
+use crate::io::input::{OpenTable, TableFile, read_file};
 use crate::io::values;
 
 /// What a file turned out to hold.
@@ -62,7 +62,7 @@ static FORMATS: [FileFormat; 5] = [
     FileFormat {
         name: "table of values (Parquet)",
         recognises: |bytes| bytes.starts_with(b"PAR1"),
-        read: |file| table(Source { path: file.path.to_path_buf(), delimiter: None }.open()?, file.format),
+        read: |file| table(TableFile { path: file.path.to_path_buf(), delimiter: None }.open()?, file.format),
     },
     FileFormat { name: "LIBSVM model", recognises: libsvm::recognises, read: libsvm_model },
     FileFormat {
@@ -74,7 +74,7 @@ static FORMATS: [FileFormat; 5] = [
         },
         read: |file| {
             let name = file.path.display().to_string();
-            table(Rows::csv(Box::new(Cursor::new(file.bytes)), b',', &name)?, file.format)
+            table(OpenTable::csv(Box::new(Cursor::new(file.bytes)), b',', &name)?, file.format)
         },
     },
 ];
@@ -107,7 +107,7 @@ fn libsvm_model(file: File<'_>) -> Result<Found> {
     Ok(Found::Model(Box::new(SavedModel { model, covariance: None, groups: None }), file.format))
 }
 
-fn table(rows: Rows, format: &'static str) -> Result<Found> {
+fn table(rows: OpenTable, format: &'static str) -> Result<Found> {
     if !values::recognises(rows.header()) {
         return Err(Failure::input(format!(
             "{} is a table, but not one of values: the columns row, output, base_value, prediction and residual are needed",
@@ -128,7 +128,7 @@ pub fn read_model(path: &Path, header: &[String]) -> Result<SavedModel> {
 }
 
 /// Reads an explanation; `rows` are for the feature values that a table of values lacks.
-pub fn read_explanation(path: &Path, rows: Option<Rows>, console: &Console) -> Result<Explanation> {
+pub fn read_explanation(path: &Path, rows: Option<OpenTable>, console: &Console) -> Result<Explanation> {
     match read_any(path, &[])? {
         Found::Explanation(explanation, _) => complete(*explanation, path, rows, console),
         Found::Model(..) => Err(Failure::input(format!(
@@ -142,7 +142,7 @@ pub fn read_explanation(path: &Path, rows: Option<Rows>, console: &Console) -> R
 pub fn complete(
     mut explanation: Explanation,
     path: &Path,
-    rows: Option<Rows>,
+    rows: Option<OpenTable>,
     console: &Console,
 ) -> Result<Explanation> {
     match rows {

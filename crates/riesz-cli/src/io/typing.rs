@@ -6,7 +6,7 @@ use riesz::{Column, ColumnKind, Table};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw, Texts};
-use crate::io::input::Rows;
+use crate::io::input::OpenTable;
 
 /// Rows read at a time, where the width does not ask for fewer.
 pub const CHUNK: usize = 4096;
@@ -27,7 +27,7 @@ pub struct Columns {
 
 impl Columns {
     /// Reads the columns `wanted` of all rows.
-    pub fn read(mut rows: Rows, wanted: &[String]) -> Result<Self> {
+    pub fn read(mut rows: OpenTable, wanted: &[String]) -> Result<Self> {
         let indices = rows.places(wanted)?;
         let mut chunks = Vec::new();
         while let Some(chunk) = rows.next(&indices, CHUNK)? {
@@ -225,7 +225,7 @@ fn push_codes(
 
 /// The rows of a table in a model's columns, chunk by chunk. Other columns are not looked at.
 pub struct Conforming {
-    rows: Rows,
+    rows: OpenTable,
     columns: Vec<Column>,
     wanted: Vec<usize>,
     limit: usize,
@@ -235,7 +235,7 @@ pub struct Conforming {
 impl Conforming {
     /// Finds the model's columns in the table. `numbers_a_row` is how many numbers a row will take further on; wide
     /// rows come in smaller chunks.
-    pub fn new(rows: Rows, columns: &[Column], numbers_a_row: usize) -> Result<Self> {
+    pub fn new(rows: OpenTable, columns: &[Column], numbers_a_row: usize) -> Result<Self> {
         const NUMBERS: usize = 1 << 21;
         let wanted = rows.places(columns.iter().map(|c| &c.name))?;
         let limit = (NUMBERS / numbers_a_row.max(1)).clamp(1, CHUNK);
@@ -286,11 +286,11 @@ mod tests {
 
     use super::*;
     use crate::args::Format;
-    use crate::io::input::Source;
+    use crate::io::input::TableFile;
     use crate::io::write::{Cells, TableWriter};
 
-    fn csv(bytes: Vec<u8>) -> Result<Rows> {
-        Rows::csv(Box::new(std::io::Cursor::new(bytes)), b',', "t")
+    fn csv(bytes: Vec<u8>) -> Result<OpenTable> {
+        OpenTable::csv(Box::new(std::io::Cursor::new(bytes)), b',', "t")
     }
 
     fn fit_table(bytes: Vec<u8>) -> Result<Table> {
@@ -299,7 +299,7 @@ mod tests {
         Columns::read(rows, &names)?.table(&names, &[], &Console::new(true))
     }
 
-    fn conform(rows: Rows) -> Result<Table> {
+    fn conform(rows: OpenTable) -> Result<Table> {
         let levels = ColumnKind::Categorical { levels: vec!["x".into(), "1".into()] };
         let columns = [Column::numeric("a"), Column { name: "b".into(), kind: levels }];
         Conforming::new(rows, &columns, 1 << 20)?.all()
@@ -357,7 +357,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("t.parquet");
             let mut bytes = parquet(&path);
-            let source = Source { path: path.clone(), delimiter: None };
+            let source = TableFile { path: path.clone(), delimiter: None };
             let table = conform(source.open().unwrap()).unwrap();
             prop_assert_eq!(table.column(1), [0.0, 1.0, 0.0]);
             let n = bytes.len();

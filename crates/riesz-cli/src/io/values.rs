@@ -12,7 +12,7 @@ use crate::args::Format;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::chunk::Raw;
-use crate::io::input::Rows;
+use crate::io::input::OpenTable;
 use crate::io::typing::{self, CHUNK, Columns};
 use crate::io::write::{Cells, TableWriter};
 
@@ -56,7 +56,7 @@ impl Writer {
 }
 
 /// Reads a table that `riesz explain` wrote, or some of its rows. The explanation has no feature values.
-pub fn read(mut rows: Rows) -> Result<Explanation> {
+pub fn read(mut rows: OpenTable) -> Result<Explanation> {
     let name = rows.name.clone();
     let header = rows.header().to_vec();
     let about = |e: riesz::Error| Failure::from(e).about(&name);
@@ -85,7 +85,7 @@ pub fn read(mut rows: Rows) -> Result<Explanation> {
 
 /// Gives an explanation that came from a table the feature values that it lacks: those columns of `rows` that players
 /// are called after, in the rows that the explanation numbers.
-pub fn add_data(explanation: &mut Explanation, rows: Rows, console: &Console) -> Result<()> {
+pub fn add_data(explanation: &mut Explanation, rows: OpenTable, console: &Console) -> Result<()> {
     let name = rows.name.clone();
     let names: Vec<String> =
         explanation.players.iter().map(|p| p.name.clone()).filter(|n| rows.header().contains(n)).collect();
@@ -117,7 +117,7 @@ mod tests {
     use riesz::{Column, Exactness, Table};
 
     use super::*;
-    use crate::io::input::Source;
+    use crate::io::input::TableFile;
 
     /// Two outputs, three players (one called as a leading column is), rows 4 and 5, and numbers from `numbers` by turns.
     fn example(numbers: &[f64], exactness: Exactness) -> Explanation {
@@ -151,14 +151,14 @@ mod tests {
         example(&numbers, Exactness::Exact { bound: vec![1e-15, 2e-15, 3e-15, 1e-16] })
     }
 
-    fn written(explanation: &Explanation, folder: &Path, format: Format) -> Source {
+    fn written(explanation: &Explanation, folder: &Path, format: Format) -> TableFile {
         let path = folder.join(if format == Format::Parquet { "v.parquet" } else { "v.csv" });
         let mut writer = Writer::open(Some(&path), format, explanation).unwrap();
         // In two steps, as a stream.
         writer.rows(&explanation.select_rows(&[0])).unwrap();
         writer.rows(&explanation.select_rows(&[1])).unwrap();
         writer.finish().unwrap();
-        Source { path, delimiter: None }
+        TableFile { path, delimiter: None }
     }
 
     /// Written and read, with the feature values from another table.
@@ -167,7 +167,7 @@ mod tests {
         let mut found = read(written(explanation, folder.path(), format).open().unwrap()).unwrap();
         assert!(found.data.width() == 0 && found.players.iter().all(|p| p.columns.is_empty()));
         let rows = "player:x,row,bmi\n".to_string() + &"9,9,9\n".repeat(4) + "5,3,1\n6,4,2\n";
-        let rows = Rows::csv(Box::new(std::io::Cursor::new(rows)), b',', "rows").unwrap();
+        let rows = OpenTable::csv(Box::new(std::io::Cursor::new(rows)), b',', "rows").unwrap();
         add_data(&mut found, rows, &Console::new(true)).unwrap();
         found
     }
@@ -252,7 +252,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         let of = |pick: &[usize]| {
             let text: String = pick.iter().map(|&k| format!("{}\n", lines[k])).collect();
-            read(Rows::csv(Box::new(std::io::Cursor::new(text)), b',', "v").unwrap())
+            read(OpenTable::csv(Box::new(std::io::Cursor::new(text)), b',', "v").unwrap())
         };
         let shuffled = of(&[0, 3, 1, 2, 4]).unwrap();
         assert_eq!(shuffled.row_numbers, [5, 4]);

@@ -53,7 +53,7 @@ impl Cells {
     }
 }
 
-enum Kind {
+enum FormatWriter {
     Csv(Box<csv::Writer<Output>>),
     Json(Output),
     Parquet { writer: Box<SerializedFileWriter<Output>>, pending: Vec<Cells> },
@@ -61,7 +61,7 @@ enum Kind {
 
 /// A table being written.
 pub struct TableWriter {
-    kind: Kind,
+    kind: FormatWriter,
     names: Vec<String>,
     trouble: Trouble,
     begun: bool,
@@ -84,9 +84,9 @@ impl TableWriter {
             Format::Csv | Format::Text | Format::Svg | Format::Png => {
                 let mut writer = csv::WriterBuilder::new().buffer_capacity(1 << 16).from_writer(output);
                 writer.write_record(&names).map_err(|e| trouble.or(e))?;
-                Kind::Csv(Box::new(writer))
+                FormatWriter::Csv(Box::new(writer))
             }
-            Format::Json => Kind::Json(output),
+            Format::Json => FormatWriter::Json(output),
             Format::Parquet => {
                 if output.is_terminal() {
                     return Err(Failure::input(
@@ -100,7 +100,7 @@ impl TableWriter {
                     .build();
                 let writer = SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties))
                     .map_err(|e| trouble.or(e))?;
-                Kind::Parquet { writer: Box::new(writer), pending: example }
+                FormatWriter::Parquet { writer: Box::new(writer), pending: example }
             }
         };
         Ok(Self { kind, names, trouble, begun: false })
@@ -111,7 +111,7 @@ impl TableWriter {
         let rows = columns.first().map_or(0, Cells::len);
         let trouble = self.trouble.clone();
         match &mut self.kind {
-            Kind::Csv(writer) => {
+            FormatWriter::Csv(writer) => {
                 let mut text = String::new();
                 for i in 0..rows {
                     for column in &columns {
@@ -122,7 +122,7 @@ impl TableWriter {
                     writer.write_record(None::<&[u8]>).map_err(|e| trouble.or(e))?;
                 }
             }
-            Kind::Json(output) => {
+            FormatWriter::Json(output) => {
                 let mut text = String::new();
                 for i in 0..rows {
                     text.push_str(if self.begun { ",\n" } else { "[\n" });
@@ -141,7 +141,7 @@ impl TableWriter {
                     text.clear();
                 }
             }
-            Kind::Parquet { writer, pending } => {
+            FormatWriter::Parquet { writer, pending } => {
                 pending.iter_mut().zip(columns).for_each(|(p, c)| p.append(c));
                 if pending.first().map_or(0, Cells::len) * pending.len() >= GROUP {
                     group(writer, pending).map_err(|e| trouble.or(e))?;
@@ -153,7 +153,7 @@ impl TableWriter {
 
     /// Says something about the table as a whole, where the format has a place for it: in Parquet's footer.
     pub fn note(&mut self, key: &str, value: String) {
-        if let Kind::Parquet { writer, .. } = &mut self.kind {
+        if let FormatWriter::Parquet { writer, .. } = &mut self.kind {
             writer.append_key_value_metadata(KeyValue::new(key.to_string(), value));
         }
     }
@@ -162,13 +162,13 @@ impl TableWriter {
     pub fn finish(self) -> Result<()> {
         let trouble = self.trouble;
         let output = match self.kind {
-            Kind::Csv(writer) => writer.into_inner().map_err(|e| trouble.or(e.error()))?,
-            Kind::Json(mut output) => {
+            FormatWriter::Csv(writer) => writer.into_inner().map_err(|e| trouble.or(e.error()))?,
+            FormatWriter::Json(mut output) => {
                 let end: &[u8] = if self.begun { b"\n]\n" } else { b"[]\n" };
                 output.write_all(end).map_err(|e| trouble.or(e))?;
                 output
             }
-            Kind::Parquet { mut writer, mut pending } => {
+            FormatWriter::Parquet { mut writer, mut pending } => {
                 if pending.first().is_some_and(|c| c.len() > 0) {
                     group(&mut writer, &mut pending).map_err(|e| trouble.or(e))?;
                 }

@@ -1,6 +1,6 @@
 //! Pictures and page of tests: structure, escaping, and input meant to break things.
 
-use riesz::discrepancy::{Attribute, Settings, TestResult, TwoSampleTest, Witness, witness};
+use riesz::discrepancy::{Attribute, TestResult, TestSettings, TwoSampleTest, Witness, witness};
 use riesz::{Column, ColumnKind, Error, Table};
 use riesz_report::{
     PlotOptions, TestPage, Theme, png, render_null, render_test, render_witness, test_report,
@@ -25,7 +25,7 @@ fn samples() -> (Table, Table) {
 
 fn found(permutations: usize) -> (TestResult, Vec<Witness>) {
     let (x, z) = samples();
-    let settings = Settings { permutations, ..Settings::default() };
+    let settings = TestSettings { permutations, ..TestSettings::default() };
     let found = TwoSampleTest { settings, ..TwoSampleTest::default() }.run(&x, &z).unwrap();
     let witnesses = x.columns().iter().map(|c| witness(&x, &z, None, &c.name).unwrap()).collect();
     (found, witnesses)
@@ -81,7 +81,7 @@ fn the_page_says_everything_and_nothing_else() {
     assert!(text.contains("the certificate holds") && text.contains("adjusted p-value"));
     assert_eq!(text, test_report(&page).unwrap());
     let (x, z) = samples();
-    let settings = Settings { attribute: Attribute::Nothing, permutations: 9, ..Settings::default() };
+    let settings = TestSettings { attribute: Attribute::Nothing, permutations: 9, ..TestSettings::default() };
     let bare = TwoSampleTest { settings, ..TwoSampleTest::default() }.run(&x, &z).unwrap();
     assert!(matches!(test_report(&TestPage { found: &bare, ..page }), Err(Error::TooFew { .. })));
 }

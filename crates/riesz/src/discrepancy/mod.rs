@@ -35,7 +35,7 @@ use std::sync::atomic::AtomicBool;
 use serde::{Deserialize, Serialize};
 
 pub use conditional::residuals;
-pub use two_samples::Estimator;
+pub use two_samples::MmdEstimator;
 pub use witness::{Witness, witness};
 
 use crate::attribution::product::place;
@@ -66,7 +66,7 @@ pub enum Attribute {
 
 /// What two tests have in common.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct TestSettings {
     /// What is said of features.
     pub attribute: Attribute,
     /// The players of the attribution, by default one a column.
@@ -84,7 +84,7 @@ pub struct Settings {
     pub progress: Arc<Progress>,
 }
 
-impl Default for Settings {
+impl Default for TestSettings {
     fn default() -> Self {
         Self {
             attribute: Attribute::default(),
@@ -105,9 +105,9 @@ pub struct TwoSampleTest {
     /// studentised statistics counts, and its p-value allows for the choice.
     pub kernels: Vec<Kernel>,
     /// How MMD² is estimated.
-    pub estimator: Estimator,
+    pub estimator: MmdEstimator,
     /// The rest.
-    pub settings: Settings,
+    pub settings: TestSettings,
 }
 
 /// Where the null distribution of HSIC comes from.
@@ -134,7 +134,7 @@ pub struct IndependenceTest {
     /// Where the null distribution comes from.
     pub null: Null,
     /// The rest.
-    pub settings: Settings,
+    pub settings: TestSettings,
 }
 
 /// What a test found.
@@ -226,11 +226,11 @@ impl TwoSampleTest {
         let pooled = pooled(x, z)?;
         let (n, m) = (x.rows(), z.rows());
         let needed = match self.estimator {
-            Estimator::Block(q) if q < 2 => {
+            MmdEstimator::Block(q) if q < 2 => {
                 return Err(Error::parameter("block size", q, "at least 2 rows"));
             }
-            Estimator::Block(q) => q,
-            Estimator::Unbiased | Estimator::Biased => 2,
+            MmdEstimator::Block(q) => q,
+            MmdEstimator::Unbiased | MmdEstimator::Biased => 2,
         };
         for (what, rows) in [("the first sample", n), ("the second sample", m)] {
             if rows < needed {
@@ -242,9 +242,9 @@ impl TwoSampleTest {
         let labels = Labels::new(self.estimator, n, m);
         let relabelled = labels.relabelled(sample.rows(), self.settings.permutations, self.settings.seed);
         let estimator = match self.estimator {
-            Estimator::Unbiased => "unbiased".into(),
-            Estimator::Biased => "biased".into(),
-            Estimator::Block(q) => format!("blocks of {q} rows"),
+            MmdEstimator::Unbiased => "unbiased".into(),
+            MmdEstimator::Biased => "biased".into(),
+            MmdEstimator::Block(q) => format!("blocks of {q} rows"),
         };
         let facts = vec![
             Fact::new("statistic", "MMD² between two samples"),
@@ -252,7 +252,7 @@ impl TwoSampleTest {
             Fact::new("rows of the first sample", n),
             Fact::new("rows of the second sample", m),
         ];
-        self.settings.answer(Question {
+        self.settings.answer(Summary {
             sample: &sample,
             kernels,
             mask: labels.mask(),
@@ -290,7 +290,7 @@ impl IndependenceTest {
             }
             None => default_kernel(y)?,
         };
-        let Settings { permutations, seed, .. } = self.settings;
+        let TestSettings { permutations, seed, .. } = self.settings;
         let centred = Centred::new(y, &target, self.unbiased, permutations > 0);
         let draws: Option<Box<dyn Draws + '_>> = match self.null {
             Null::WildBootstrap(forgets) if !(forgets.is_finite() && forgets > 0.0) => {
@@ -311,7 +311,7 @@ impl IndependenceTest {
             Fact::new("rows", n),
             Fact::new("kernel of the target", target.formula()),
         ];
-        self.settings.answer(Question {
+        self.settings.answer(Summary {
             sample: x,
             kernels,
             mask: centred.mask(),
@@ -328,7 +328,7 @@ impl IndependenceTest {
 /// More draws than anybody needs are a slip, and could exhaust memory.
 const MOST_DRAWS: usize = 100_000;
 
-impl Settings {
+impl TestSettings {
     fn check(&self) -> Result<()> {
         if self.permutations <= MOST_DRAWS {
             return Ok(());
@@ -340,9 +340,8 @@ impl Settings {
         self.groups.clone().unwrap_or_else(|| Groups::singletons(sample.columns()))
     }
 
-    fn answer(&self, question: Question<'_>) -> Result<TestResult> {
-        let Question { sample, mask, weights, draws, game, statistic: name, absent, mut facts, .. } =
-            question;
+    fn answer(&self, question: Summary<'_>) -> Result<TestResult> {
+        let Summary { sample, mask, weights, draws, game, statistic: name, absent, mut facts, .. } = question;
         let groups = self.players(sample);
         let asked = (self.attribute != Attribute::Nothing).then_some(&groups);
         let all = question
@@ -420,7 +419,7 @@ impl Settings {
 }
 
 /// What a test sums up, and how it is called.
-struct Question<'q> {
+struct Summary<'q> {
     sample: &'q Table,
     kernels: Vec<Kernel>,
     mask: Mask,

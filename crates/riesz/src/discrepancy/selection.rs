@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::dependence::Centred;
 use super::pairs::{Pairs, Points};
-use super::{Attribute, IndependenceTest, Settings, default_kernel, same_rows, varies};
+use super::{Attribute, IndependenceTest, TestSettings, default_kernel, same_rows, varies};
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -104,11 +104,11 @@ pub fn rank_until(
             let test = IndependenceTest {
                 kernels: kernel.cloned().into_iter().collect(),
                 target_kernel: Some(target),
-                settings: Settings {
+                settings: TestSettings {
                     attribute: Attribute::Values,
                     permutations: 0,
                     stop: stop.clone(),
-                    ..Settings::default()
+                    ..TestSettings::default()
                 },
                 ..IndependenceTest::default()
             };

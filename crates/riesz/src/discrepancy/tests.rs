@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::dependence::{Centred, Wild};
 use super::pairs::{Draws, Mask, Pairs};
-use super::two_samples::{Estimator, Labels, arrangement};
+use super::two_samples::{Labels, MmdEstimator, arrangement};
 use crate::attribution::rule::Measure;
 use crate::kernel::Kernel;
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
@@ -64,7 +64,7 @@ fn sums(
 fn relabelled_samples() {
     let kernel = Kernel::gaussian(&[1.0; D]);
     let (n, m) = (70, 83);
-    for estimator in [Estimator::Unbiased, Estimator::Biased, Estimator::Block(7)] {
+    for estimator in [MmdEstimator::Unbiased, MmdEstimator::Biased, MmdEstimator::Block(7)] {
         let table = sample(n + m, 1).select_rows(&arrangement(estimator, n, m));
         let labels = Labels::new(estimator, n, m);
         let draws = labels.relabelled(table.rows(), 5, 3);
@@ -73,11 +73,11 @@ fn relabelled_samples() {
         let label = |b: usize, i: usize| all[b * table.rows().next_multiple_of(8) + i];
         compare(&table, labels.mask(), &draws, &found, |b, i, j| {
             let (one, other) = (label(b, i), label(b, j));
-            let biased = f64::from(u8::from(estimator == Estimator::Biased));
+            let biased = f64::from(u8::from(estimator == MmdEstimator::Biased));
             let pairs = |n: usize| n as f64 * (n as f64 - 1.0 + biased);
             match estimator {
-                Estimator::Block(q) if i / (2 * q) != j / (2 * q) || i % q == j % q => 0.0,
-                Estimator::Block(q) => one * other / ((n.min(m) / q) * q * (q - 1)) as f64,
+                MmdEstimator::Block(q) if i / (2 * q) != j / (2 * q) || i % q == j % q => 0.0,
+                MmdEstimator::Block(q) => one * other / ((n.min(m) / q) * q * (q - 1)) as f64,
                 _ if one != other => -1.0 / (n * m) as f64,
                 _ if one == 1.0 => 1.0 / pairs(n),
                 _ => 1.0 / pairs(m),
@@ -85,7 +85,7 @@ fn relabelled_samples() {
         });
         // A relabelling keeps the sizes of the samples.
         let size: f64 = (0..table.rows()).map(|i| label(2, i)).sum();
-        let expected = if let Estimator::Block(_) = estimator { 0.0 } else { n as f64 };
+        let expected = if let MmdEstimator::Block(_) = estimator { 0.0 } else { n as f64 };
         assert_eq!(size, expected);
     }
 }

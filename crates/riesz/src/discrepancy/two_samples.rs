@@ -12,7 +12,7 @@ use crate::simd::LANES;
 
 /// How MMD² is estimated from n rows of the one and m of the other sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Estimator {
+pub enum MmdEstimator {
     /// Means over all pairs of different rows (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, equation 3): its expectation is MMD², and it can be
     /// negative.
     #[default]
@@ -24,7 +24,7 @@ pub enum Estimator {
     Block(usize),
 }
 
-impl Estimator {
+impl MmdEstimator {
     /// The linear-time estimator, blocks of two (Gretton and others 2012, lemma 14).
     pub const LINEAR: Self = Self::Block(2);
 }
@@ -34,7 +34,7 @@ pub(super) struct Labels {
     /// By row, padding included.
     labels: Vec<f64>,
     coefficients: [f64; 3],
-    estimator: Estimator,
+    estimator: MmdEstimator,
 }
 
 /// Relabellings of them.
@@ -45,10 +45,10 @@ pub(super) struct Relabelled<'l> {
 }
 
 /// Which rows of two samples, one below the other, are used, in which order.
-pub(super) fn arrangement(estimator: Estimator, n: usize, m: usize) -> Vec<usize> {
+pub(super) fn arrangement(estimator: MmdEstimator, n: usize, m: usize) -> Vec<usize> {
     match estimator {
-        Estimator::Unbiased | Estimator::Biased => (0..n + m).collect(),
-        Estimator::Block(q) => (0..n.min(m) / q)
+        MmdEstimator::Unbiased | MmdEstimator::Biased => (0..n + m).collect(),
+        MmdEstimator::Block(q) => (0..n.min(m) / q)
             .flat_map(|block| {
                 let own = block * q..(block + 1) * q;
                 own.clone().chain(own.map(move |i| n + i))
@@ -59,16 +59,16 @@ pub(super) fn arrangement(estimator: Estimator, n: usize, m: usize) -> Vec<usize
 
 impl Labels {
     /// For n rows of the one sample and m of the other in their [`arrangement`].
-    pub(super) fn new(estimator: Estimator, n: usize, m: usize) -> Self {
+    pub(super) fn new(estimator: MmdEstimator, n: usize, m: usize) -> Self {
         let (labels, coefficients): (Vec<f64>, _) = match estimator {
-            Estimator::Unbiased | Estimator::Biased => {
-                let biased = f64::from(u8::from(estimator == Estimator::Biased));
+            MmdEstimator::Unbiased | MmdEstimator::Biased => {
+                let biased = f64::from(u8::from(estimator == MmdEstimator::Biased));
                 let pairs = |n: usize| n as f64 * (n as f64 - 1.0 + biased);
                 let (own, other, cross) = (1.0 / pairs(n), 1.0 / pairs(m), -1.0 / (n as f64 * m as f64));
                 let labels = (0..n + m).map(|i| f64::from(u8::from(i < n))).collect();
                 (labels, [other, cross - other, own + other - 2.0 * cross])
             }
-            Estimator::Block(q) => {
+            MmdEstimator::Block(q) => {
                 let blocks = n.min(m) / q;
                 let labels = (0..2 * q * blocks).map(|i| if i / q % 2 == 0 { 1.0 } else { -1.0 }).collect();
                 (labels, [0.0, 0.0, 1.0 / (blocks * q * (q - 1)) as f64])
@@ -81,9 +81,9 @@ impl Labels {
 
     pub(super) fn mask(&self) -> Mask {
         match self.estimator {
-            Estimator::Unbiased => Mask::OffDiagonal,
-            Estimator::Biased => Mask::Everything,
-            Estimator::Block(q) => Mask::Blocks(q),
+            MmdEstimator::Unbiased => Mask::OffDiagonal,
+            MmdEstimator::Biased => Mask::Everything,
+            MmdEstimator::Block(q) => Mask::Blocks(q),
         }
     }
 
@@ -94,8 +94,8 @@ impl Labels {
         for _ in 0..draws {
             let mut labels: Vec<i8> = self.labels.iter().map(|&l| l as i8).collect();
             match self.estimator {
-                Estimator::Unbiased | Estimator::Biased => labels[..rows].shuffle(&mut random),
-                Estimator::Block(q) => {
+                MmdEstimator::Unbiased | MmdEstimator::Biased => labels[..rows].shuffle(&mut random),
+                MmdEstimator::Block(q) => {
                     for i in (0..rows).filter(|i| i / q % 2 == 0) {
                         if random.random() {
                             labels.swap(i, i + q);

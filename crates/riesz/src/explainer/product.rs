@@ -59,7 +59,7 @@ pub(super) struct ByProducts<'m> {
 
 /// Some rows under the game of a model, a batch a part. They are the rows of its tiles, and the panels' rows one after the other, with
 /// their padding, are the points.
-struct Rows<'e> {
+struct Batches<'e> {
     explainer: &'e ByProducts<'e>,
     data: &'e Table,
     batch: usize,
@@ -196,7 +196,7 @@ impl<'m> ByProducts<'m> {
         let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
         // Small enough that every thread has work, and no smaller than that.
         let batch = n.div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
-        let game = Rows { explainer: self, data: &data, batch };
+        let game = Batches { explainer: self, data: &data, batch };
         self.progress.start(game.parts());
         let parts = read(&game, self.how(), self.watch(), || Values::new(p, m))?;
         let mut values = Vec::with_capacity(n * m * p);
@@ -252,7 +252,7 @@ impl<'m> ByProducts<'m> {
         self.progress.start(count.div_ceil(batch));
         for start in (0..count).step_by(batch * TOGETHER) {
             let chunk: Vec<usize> = (start..(start + batch * TOGETHER).min(count)).collect();
-            let game = Rows { explainer: self, data: &data.select_rows(&chunk), batch };
+            let game = Batches { explainer: self, data: &data.select_rows(&chunk), batch };
             let new = || Functionals::new(slots.clone());
             let parts = read(&game, self.how(), self.watch(), new)?;
             for (part, rows) in parts.iter().zip(chunk.chunks(batch)) {
@@ -408,7 +408,7 @@ impl<'m> ByProducts<'m> {
     }
 }
 
-impl ProductGame for Rows<'_> {
+impl ProductGame for Batches<'_> {
     type Memory = Workspace;
 
     fn parts(&self) -> usize {
@@ -525,7 +525,7 @@ mod tests {
             let game = Game::Interventional { background: background.clone().into() };
             let groups = Groups::singletons(rows.columns());
             let explainer = ByProducts::new(&model, game, groups, Arc::default()).unwrap();
-            let game = Rows { explainer: &explainer, data: &rows, batch: 2 };
+            let game = Batches { explainer: &explainer, data: &rows, batch: 2 };
             let found = read(&game, explainer.how(), explainer.watch(), || Pairs::new(D, 2)).unwrap();
             let count = D * (D - 1) / 2;
             let indices: Vec<f64> = found.iter().flat_map(|part| part.indices.clone()).collect();

@@ -11,16 +11,9 @@ use crate::expansion::Expansion;
 use crate::kernel::{Kernel, Term};
 use crate::linalg::dot;
 
-/// How absent features enter.
-pub(super) enum Absent<'a> {
-    /// As rows that do not depend on x.
-    Rows,
-    /// By a conditional mean embedding with this kernel and ridge.
-    Embedding { kernel: &'a Kernel, ridge: f64 },
-}
-
 /// For each output, a bound on how far any Shapley value moves if each column j of a row moves by at most `delta[j]`.
-pub(super) fn bound(model: &Expansion, absent: &Absent<'_>, delta: &[f64]) -> Result<Vec<f64>> {
+/// `embedding` is the kernel and ridge of conditional distributions; without one absent features do not depend on the row.
+pub(super) fn bound(model: &Expansion, embedding: Option<(&Kernel, f64)>, delta: &[f64]) -> Result<Vec<f64>> {
     let columns = model.columns();
     if delta.len() != columns.len() {
         return Err(Error::Shape {
@@ -37,9 +30,9 @@ pub(super) fn bound(model: &Expansion, absent: &Absent<'_>, delta: &[f64]) -> Re
     let mut total = vec![0.0; model.outputs()];
     for term in &model.kernel.terms {
         let own = distance(term, delta)?;
-        let reach = match absent {
-            Absent::Rows => own,
-            Absent::Embedding { kernel, ridge } => {
+        let reach = match embedding {
+            None => own,
+            Some((kernel, ridge)) => {
                 let given = distance(&kernel.terms[0], delta)?;
                 // Everybody present is worth f(x), whatever the ridge.
                 own.max((own + given) / (2.0 * ridge.sqrt()))

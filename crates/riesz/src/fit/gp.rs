@@ -13,7 +13,7 @@ use crate::explanation::Fact;
 use crate::kernel::{Kernel, mean_variance};
 use crate::linalg::{Cholesky, Matrix, Sparse, dot};
 use crate::posterior::{Covariance, Known, Posterior, prior_of_sums};
-use crate::setting::{Kind, Setting};
+use crate::setting::{Range, Setting};
 use crate::table::Table;
 
 /// Where the tuning of the noise starts, in units of the normalised target.
@@ -22,7 +22,7 @@ const START: f64 = 0.1;
 const NOISE: Setting = Setting {
     name: "noise",
     placeholder: "X",
-    kind: Kind::Positive { share: false },
+    range: Range::Positive { share: false },
     bare: None,
     help: "Variance of the noise, in units of the standardised target [default: tuned]",
 };

@@ -26,7 +26,7 @@ use crate::explanation::Fact;
 use crate::kernel::{Kernel, Units};
 use crate::linalg::Matrix;
 use crate::posterior::Covariance;
-use crate::setting::{Kind, Setting, Values};
+use crate::setting::{Range, Setting, SettingValues};
 use crate::table::{Column, Table};
 
 /// All kinds of model. A new one is its file in `fit/` and a line here.
@@ -110,7 +110,7 @@ pub struct Task<'a> {
     /// The kernel, or where its tuning starts.
     pub kernel: Kernel,
     /// What is set; see [`ModelKind::values`].
-    pub settings: Values,
+    pub settings: SettingValues,
     /// One weight a row.
     pub sample_weight: Option<Vec<f64>>,
     /// Known variances of the errors of single rows.
@@ -180,7 +180,7 @@ pub(super) const AUTO: &str = "auto";
 pub(super) const RIDGE: Setting = Setting {
     name: "ridge",
     placeholder: "X",
-    kind: Kind::Tuned,
+    range: Range::Tuned,
     bare: None,
     help: "Penalty: a positive number, or 'auto' for the best leave-one-out error (krr), or squared error (krr with folds) or log loss \
            (klr) on held-out folds [default: auto]",
@@ -188,63 +188,63 @@ pub(super) const RIDGE: Setting = Setting {
 pub(super) const C: Setting = Setting {
     name: "c",
     placeholder: "X",
-    kind: Kind::Tuned,
+    range: Range::Tuned,
     bare: None,
     help: "Price of an error: a positive number, or 'auto' for the best accuracy or squared error on held-out folds [default: 1]",
 };
 pub(super) const CLASS_WEIGHT: Setting = Setting {
     name: "class_weight",
     placeholder: "WEIGHTS",
-    kind: Kind::ClassWeight,
+    range: Range::ClassWeight,
     bare: None,
     help: "Relative price of each class's errors: 'balanced', or 'class=2,other=0.5' [default: the same]",
 };
 pub(super) const FIT_INTERCEPT: Setting = Setting {
     name: "fit_intercept",
     placeholder: "BOOL",
-    kind: Kind::Switch,
+    range: Range::Switch,
     bare: None,
     help: "Whether outputs have an intercept, which is not penalised [default: true]",
 };
 pub(super) const NORMALIZE_Y: Setting = Setting {
     name: "normalize_y",
     placeholder: "BOOL",
-    kind: Kind::Switch,
+    range: Range::Switch,
     bare: None,
     help: "Whether the target is standardised for the fit, in whose units settings then are [default: true]",
 };
 pub(super) const TOL: Setting = Setting {
     name: "tol",
     placeholder: "X",
-    kind: Kind::Positive { share: false },
+    range: Range::Positive { share: false },
     bare: None,
     help: "The largest violation of the optimality conditions that is accepted [default: 0.001]",
 };
 pub(super) const MAX_ITER: Setting = Setting {
     name: "max_iter",
     placeholder: "N",
-    kind: Kind::Count(1),
+    range: Range::Count(1),
     bare: None,
     help: "Stop after so many steps, with a warning [default: not to converge is an error]",
 };
 pub(super) const RESTARTS: Setting = Setting {
     name: "restarts",
     placeholder: "N",
-    kind: Kind::Count(0),
+    range: Range::Count(0),
     bare: None,
     help: "Further starts of the tuning, drawn with the seed [default: 0]",
 };
 pub(super) const FIXED_KERNEL: Setting = Setting {
     name: "fixed_kernel",
     placeholder: "BOOL",
-    kind: Kind::Switch,
+    range: Range::Switch,
     bare: Some("true"),
     help: "Keep the kernel's parameters. By default gp and gpc tune them, and 'auto' tries multiples of the length scales",
 };
 pub(super) const FOLDS: Setting = Setting {
     name: "folds",
     placeholder: "K",
-    kind: Kind::Count(2),
+    range: Range::Count(2),
     bare: None,
     help: "Folds of 'auto', drawn with the seed [default: 5]",
 };
@@ -271,8 +271,8 @@ impl ModelKind {
     /// # Errors
     /// [`Error::Parameter`] for a value that a setting cannot have, or a name that is none; [`Error::Unused`] for a setting of other
     /// kinds.
-    pub fn values(&self, given: impl IntoIterator<Item = (String, Value)>) -> Result<Values> {
-        let values = Values::new(&Self::all_settings(), given)?;
+    pub fn values(&self, given: impl IntoIterator<Item = (String, Value)>) -> Result<SettingValues> {
+        let values = SettingValues::new(&Self::all_settings(), given)?;
         for name in values.given() {
             self.needs(name, |kind| kind.settings.iter().any(|setting| setting.name == name))?;
         }
@@ -322,7 +322,7 @@ impl ModelKind {
 impl<'a> Task<'a> {
     /// A task without settings.
     pub fn new(x: &'a Table, target: Target, kernel: Kernel) -> Self {
-        let settings = Values::default();
+        let settings = SettingValues::default();
         let (sample_weight, row_noise, penalty, start) = (None, None, None, None);
         let target_names = Vec::new();
         Self { x, target, target_names, kernel, settings, sample_weight, row_noise, penalty, start, seed: 0 }

@@ -23,18 +23,18 @@ const PASSED: [&str; 3] = ["probA", "probB", "prob_density_marks"];
 
 /// What the machine is, by LIBSVM's names.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+enum MachineType {
     Classifier,
     OneClass,
     Regressor,
 }
 
-const KINDS: [(&str, Kind); 5] = [
-    ("c_svc", Kind::Classifier),
-    ("nu_svc", Kind::Classifier),
-    ("one_class", Kind::OneClass),
-    ("epsilon_svr", Kind::Regressor),
-    ("nu_svr", Kind::Regressor),
+const KINDS: [(&str, MachineType); 5] = [
+    ("c_svc", MachineType::Classifier),
+    ("nu_svc", MachineType::Classifier),
+    ("one_class", MachineType::OneClass),
+    ("epsilon_svr", MachineType::Regressor),
+    ("nu_svr", MachineType::Regressor),
 ];
 
 /// The ℓ with `exp(-γ s) = exp(-s/(2ℓ²))`, correctly rounded. Neighbouring γ are then at most one unit in the last place

@@ -8,7 +8,7 @@ use crate::embedding::{Approximation, Conditioning, ConditioningKernel, Conjugat
 use crate::error::{Error, Result};
 use crate::game::{Background, Conditional, Game, one_row};
 use crate::kernel::{Kernel, KernelExpression, Units};
-use crate::setting::{Kind, Setting, Values};
+use crate::setting::{Range, Setting, SettingValues};
 use crate::table::Table;
 
 /// What a question is asked of. It decides which settings have a use, and two defaults.
@@ -88,7 +88,7 @@ pub static SETTINGS: [QuestionSetting; 14] = [
         setting: Setting {
             name: "game",
             placeholder: "GAME",
-            kind: Kind::Choice(&Game::NAMES),
+            range: Range::Choice(&Game::NAMES),
             bare: None,
             help: "What an absent feature means [default: interventional; with a baseline baseline, without either functional]",
         },
@@ -99,7 +99,7 @@ pub static SETTINGS: [QuestionSetting; 14] = [
         setting: Setting {
             name: "ridge",
             placeholder: "RIDGE",
-            kind: Kind::Positive { share: false },
+            range: Range::Positive { share: false },
             bare: None,
             help: "Observational game: how much conditional distributions are smoothed, a number like 0.001 [default: what predicts \
                    left-out rows best]",
@@ -111,7 +111,7 @@ pub static SETTINGS: [QuestionSetting; 14] = [
         setting: Setting {
             name: "centred",
             placeholder: "BOOL",
-            kind: Kind::Switch,
+            range: Range::Switch,
             bare: None,
             help: "Observational game: whether what is predicted is shrunk towards its mean, so that a constant model gives nobody any \
                    value; 'false' shrinks it towards the intercept, as published [default: true]",
@@ -123,7 +123,7 @@ pub static SETTINGS: [QuestionSetting; 14] = [
         setting: Setting {
             name: "conditioning_kernel",
             placeholder: "KERNEL",
-            kind: Kind::Kernel,
+            range: Range::Kernel,
             bare: None,
             help: "Observational game: the kernel that says how alike rows are in what is conditioned on, an expression as of 'fit \
                    --kernel', or 'own': the model's own, whatever its form, on the columns that are present [default: the model's own if \
@@ -136,7 +136,7 @@ pub static SETTINGS: [QuestionSetting; 14] = [
         setting: Setting {
             name: "landmarks",
             placeholder: "M",
-            kind: Kind::Count(1),
+            range: Range::Count(1),
             bare: None,
             help: "Observational game: learn conditional distributions through so many of the reference rows, for thousands of rows",
         },
@@ -147,7 +147,7 @@ pub static SETTINGS: [QuestionSetting; 14] = [
         setting: Setting {
             name: "random_features",
             placeholder: "M",
-            kind: Kind::Count(1),
+            range: Range::Count(1),
             bare: None,
             help: "Observational game: learn conditional distributions through so many random Fourier features",
         },
@@ -158,7 +158,7 @@ pub static SETTINGS: [QuestionSetting; 14] = [
         setting: Setting {
             name: "conjugate_gradients",
             placeholder: "TOLERANCE",
-            kind: Kind::Positive { share: true },
+            range: Range::Positive { share: true },
             bare: Some("1e-6"),
             help: "Observational game: take all reference rows, where their matrices are too large for memory, by conjugate gradients to \
                    this tolerance, which is part of the proved bound",
@@ -170,7 +170,7 @@ pub static SETTINGS: [QuestionSetting; 14] = [
         setting: Setting {
             name: "conditional",
             placeholder: "WAY",
-            kind: Kind::Choice(&CONDITIONAL),
+            range: Range::Choice(&CONDITIONAL),
             bare: None,
             help: "Observational game of a function: where conditional distributions come from [default: kernel, a conditional mean \
                    embedding]",
@@ -182,7 +182,7 @@ pub static SETTINGS: [QuestionSetting; 14] = [
         setting: Setting {
             name: "draws",
             placeholder: "N",
-            kind: Kind::Count(2),
+            range: Range::Count(2),
             bare: None,
             help: "Gaussian and copula distributions: draws for each coalition and row [default: 100]",
         },
@@ -193,7 +193,7 @@ pub static SETTINGS: [QuestionSetting; 14] = [
         setting: Setting {
             name: "estimator",
             placeholder: "WAY",
-            kind: Kind::Choice(&ESTIMATORS),
+            range: Range::Choice(&ESTIMATORS),
             bare: None,
             help: "How the values of a function are found: along random orders of its features, or by valuing coalitions [default: \
                    permutation, but kernel_shap for programs and the observational game]",
@@ -205,7 +205,7 @@ pub static SETTINGS: [QuestionSetting; 14] = [
         setting: Setting {
             name: "coalitions",
             placeholder: "N",
-            kind: Kind::Count(1),
+            range: Range::Count(1),
             bare: None,
             help: "Observational game, and kernel_shap: value at most so many coalitions of features; if there are more, values are \
                    estimated. A larger number takes the same ones, drawn with the seed, and more; to go on until values are sure enough, \
@@ -218,7 +218,7 @@ pub static SETTINGS: [QuestionSetting; 14] = [
         setting: Setting {
             name: "std_error",
             placeholder: "E",
-            kind: Kind::Positive { share: false },
+            range: Range::Positive { share: false },
             bare: None,
             help: "Observational game, and kernel_shap: stop as soon as no standard error is larger than this",
         },
@@ -229,7 +229,7 @@ pub static SETTINGS: [QuestionSetting; 14] = [
         setting: Setting {
             name: "permutations",
             placeholder: "N",
-            kind: Kind::Count(2),
+            range: Range::Count(2),
             bare: None,
             help: "Permutations: random orders of the features for each background row, each with its reverse [default: 2]",
         },
@@ -240,7 +240,7 @@ pub static SETTINGS: [QuestionSetting; 14] = [
         setting: Setting {
             name: "seed",
             placeholder: "N",
-            kind: Kind::Count(0),
+            range: Range::Count(0),
             bare: None,
             help: "Seed of everything random [default: 0]",
         },
@@ -262,7 +262,7 @@ impl QuestionSetting {
 
     /// Whether this word can be chosen in some question about `subject`.
     pub fn offers(&self, subject: Subject, word: &str) -> bool {
-        matches!(self.setting.kind, Kind::Choice(words) if words.contains(&word))
+        matches!(self.setting.range, Range::Choice(words) if words.contains(&word))
             && (self.setting.name != "game" || allowed(subject, word))
     }
 }
@@ -280,7 +280,7 @@ fn allowed(subject: Subject, game: &str) -> bool {
 
 /// Settings by name, each with a value that it can have.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Settings(Values);
+pub struct Settings(SettingValues);
 
 impl Settings {
     /// Settings from names and values; those that are null are not set.
@@ -288,7 +288,7 @@ impl Settings {
     /// # Errors
     /// [`Error::Parameter`] for a value that the setting cannot have, or a name that is none.
     pub fn new(given: impl IntoIterator<Item = (String, Value)>) -> Result<Self> {
-        Values::new(&SETTINGS.each_ref().map(|known| &known.setting), given).map(Self)
+        SettingValues::new(&SETTINGS.each_ref().map(|known| &known.setting), given).map(Self)
     }
 
     /// Whether values of a model whose kernel is known are to be found from its answers all the same.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
 use riesz::discrepancy::selection::{Method, rank};
 use riesz::discrepancy::{
-    Attribute, Estimator, IndependenceTest, Null, Settings, TestResult, TwoSampleTest, default_kernel,
+    Attribute, IndependenceTest, MmdEstimator, Null, TestResult, TestSettings, TwoSampleTest, default_kernel,
     lengthscale_grid, residuals, witness,
 };
 use riesz::fit::KernelRidge;
@@ -52,7 +52,7 @@ fn value(terms: &Terms, u: &[f64], v: &[f64], present: impl Fn(usize) -> bool) -
 }
 
 /// MMD² from its definition.
-fn mmd(x: &[Vec<f64>], z: &[Vec<f64>], estimator: Estimator, k: &dyn Fn(&[f64], &[f64]) -> f64) -> f64 {
+fn mmd(x: &[Vec<f64>], z: &[Vec<f64>], estimator: MmdEstimator, k: &dyn Fn(&[f64], &[f64]) -> f64) -> f64 {
     let (n, m) = (x.len(), z.len());
     let cross = |x: &[Vec<f64>], z: &[Vec<f64>]| -> f64 {
         x.iter().flat_map(|u| z.iter().map(move |v| k(u, v))).sum::<f64>() / (x.len() * z.len()) as f64
@@ -67,9 +67,9 @@ fn mmd(x: &[Vec<f64>], z: &[Vec<f64>], estimator: Estimator, k: &dyn Fn(&[f64], 
         sum / (x.len() * (x.len() - 1)) as f64
     };
     match estimator {
-        Estimator::Unbiased => within(x) + within(z) - 2.0 * cross(x, z),
-        Estimator::Biased => cross(x, x) + cross(z, z) - 2.0 * cross(x, z),
-        Estimator::Block(q) => {
+        MmdEstimator::Unbiased => within(x) + within(z) - 2.0 * cross(x, z),
+        MmdEstimator::Biased => cross(x, x) + cross(z, z) - 2.0 * cross(x, z),
+        MmdEstimator::Block(q) => {
             let blocks = n.min(m) / q;
             let mut sum = 0.0;
             for from in (0..blocks).map(|b| b * q) {
@@ -126,8 +126,8 @@ fn rows(table: &Table) -> Vec<Vec<f64>> {
     (0..table.rows()).map(|i| table.row(i)).collect()
 }
 
-fn settings(permutations: usize, seed: u64) -> Settings {
-    Settings { permutations, seed, ..Settings::default() }
+fn settings(permutations: usize, seed: u64) -> TestSettings {
+    TestSettings { permutations, seed, ..TestSettings::default() }
 }
 
 fn check(found: &TestResult, truth: impl Fn(&[bool]) -> f64) {
@@ -153,11 +153,11 @@ proptest! {
     ) {
         let mut s = Stream(seed);
         let (x, z, own) = (s.normals_and_levels(n, d), s.normals_and_levels(m, d), terms(count, d, &mut s));
-        let estimator = [Estimator::Unbiased, Estimator::Biased, Estimator::LINEAR, Estimator::Block(3)][which];
+        let estimator = [MmdEstimator::Unbiased, MmdEstimator::Biased, MmdEstimator::LINEAR, MmdEstimator::Block(3)][which];
         // Two columns make one player.
         let groups = (d > 2).then(|| Groups::named(x.columns(), &[("both", vec!["x0", "x2"])]).unwrap());
         let players = groups.clone().unwrap_or_else(|| Groups::singletons(x.columns()));
-        let settings = Settings { groups, attribute: Attribute::Values, ..settings(0, 0) };
+        let settings = TestSettings { groups, attribute: Attribute::Values, ..settings(0, 0) };
         let test = TwoSampleTest { kernels: vec![kernel(&own)], estimator, settings };
         let found = test.run(&x, &z).unwrap();
         prop_assert!(found.pvalue.is_none());
@@ -177,7 +177,7 @@ proptest! {
             kernels: vec![kernel(&own)],
             target_kernel: Some(kernel(&target)),
             unbiased,
-            settings: Settings { attribute: Attribute::Values, ..settings(0, 0) },
+            settings: TestSettings { attribute: Attribute::Values, ..settings(0, 0) },
             ..IndependenceTest::default()
         };
         let l = matrix(&rows(&y), &|u, v| value(&target, u, v, |_| true));
@@ -193,8 +193,10 @@ proptest! {
 fn large_samples_follow_the_definition() {
     let mut s = Stream(5);
     let (x, z, own) = (s.normals_and_levels(143, 3), s.normals_and_levels(201, 3), terms(1, 3, &mut s));
-    for estimator in [Estimator::Unbiased, Estimator::Biased, Estimator::LINEAR, Estimator::Block(50)] {
-        let settings = Settings { attribute: Attribute::Values, ..settings(0, 0) };
+    for estimator in
+        [MmdEstimator::Unbiased, MmdEstimator::Biased, MmdEstimator::LINEAR, MmdEstimator::Block(50)]
+    {
+        let settings = TestSettings { attribute: Attribute::Values, ..settings(0, 0) };
         let found = TwoSampleTest { kernels: vec![kernel(&own)], estimator, settings }.run(&x, &z).unwrap();
         check(&found, |coalition| {
             mmd(&rows(&x), &rows(&z), estimator, &|u, v| value(&own, u, v, |j| coalition[j]))
@@ -208,11 +210,13 @@ fn interactions_follow_the_definition() {
     for (seed, d) in [(1, 2), (2, 4), (3, 6)] {
         let mut s = Stream(seed);
         let (x, z, own) = (s.normals_and_levels(9, d), s.normals_and_levels(11, d), terms(2, d, &mut s));
-        let settings = Settings { attribute: Attribute::Values, interactions: true, ..settings(0, 0) };
+        let settings = TestSettings { attribute: Attribute::Values, interactions: true, ..settings(0, 0) };
         let test = TwoSampleTest { kernels: vec![kernel(&own)], settings, ..TwoSampleTest::default() };
         let attributions = test.run(&x, &z).unwrap().attributions.unwrap();
         let game = |mask: usize| {
-            mmd(&rows(&x), &rows(&z), Estimator::Unbiased, &|u, v| value(&own, u, v, |j| mask >> j & 1 == 1))
+            mmd(&rows(&x), &rows(&z), MmdEstimator::Unbiased, &|u, v| {
+                value(&own, u, v, |j| mask >> j & 1 == 1)
+            })
         };
         let factorial = |k: usize| (1..=k).map(|i| i as f64).product::<f64>();
         let found = attributions.interactions.unwrap();
@@ -261,11 +265,13 @@ const RUNS: usize = 2000;
 
 #[test]
 fn two_sample_tests_keep_their_level() {
-    for estimator in [Estimator::Unbiased, Estimator::Biased, Estimator::LINEAR, Estimator::Block(5)] {
+    for estimator in
+        [MmdEstimator::Unbiased, MmdEstimator::Biased, MmdEstimator::LINEAR, MmdEstimator::Block(5)]
+    {
         level(RUNS, false, |seed| {
             let mut s = Stream(seed);
             let (x, z) = (s.normals(20, 2), s.normals(20, 2));
-            let settings = Settings { attribute: Attribute::Nothing, ..settings(99, seed) };
+            let settings = TestSettings { attribute: Attribute::Nothing, ..settings(99, seed) };
             TwoSampleTest { estimator, settings, ..TwoSampleTest::default() }
                 .run(&x, &z)
                 .unwrap()
@@ -281,7 +287,7 @@ fn an_aggregated_test_keeps_its_level() {
         let mut s = Stream(seed);
         let (x, z) = (s.normals(20, 2), s.normals(25, 2));
         let kernels = lengthscale_grid(&Kernel::gaussian(&[1.0, 1.0]), &[0.2, 0.5, 1.0, 3.0]);
-        let settings = Settings { attribute: Attribute::Nothing, ..settings(99, seed) };
+        let settings = TestSettings { attribute: Attribute::Nothing, ..settings(99, seed) };
         TwoSampleTest { kernels, settings, ..TwoSampleTest::default() }.run(&x, &z).unwrap().pvalue.unwrap()
     });
 }
@@ -292,7 +298,7 @@ fn independence_tests_keep_their_level() {
         level(RUNS, false, |seed| {
             let mut s = Stream(seed);
             let (x, y) = (s.normals(25, 2), s.normals(25, 1));
-            let settings = Settings { attribute: Attribute::Nothing, ..settings(99, seed) };
+            let settings = TestSettings { attribute: Attribute::Nothing, ..settings(99, seed) };
             let test = IndependenceTest { unbiased, settings, ..IndependenceTest::default() };
             test.run(&x, &y).unwrap().pvalue.unwrap()
         });
@@ -353,7 +359,7 @@ fn the_wild_bootstrap_bears_dependence_in_time() {
     let p = |null: Null, seed: u64| {
         let mut s = Stream(seed);
         let (x, y) = (autoregressive(150, 0.8, &mut s), autoregressive(150, 0.8, &mut s));
-        let settings = Settings { attribute: Attribute::Nothing, ..settings(199, seed) };
+        let settings = TestSettings { attribute: Attribute::Nothing, ..settings(199, seed) };
         IndependenceTest { null, settings, ..IndependenceTest::default() }
             .run(&x, &y)
             .unwrap()
@@ -406,7 +412,7 @@ fn power_is_that_of_a_plain_permutation_test() {
         let (x, shifted) = (s.normals(20, 2), s.normals(20, 2));
         let z =
             Table::from_rows(&rows(&shifted).iter().map(|r| [r[0] + 0.8, r[1]]).collect::<Vec<_>>()).unwrap();
-        let settings = Settings { attribute: Attribute::Nothing, ..settings(99, seed) };
+        let settings = TestSettings { attribute: Attribute::Nothing, ..settings(99, seed) };
         let test = TwoSampleTest { kernels: vec![kernel.clone()], settings, ..TwoSampleTest::default() };
         ours += usize::from(test.run(&x, &z).unwrap().pvalue.unwrap() <= 0.05);
         theirs += usize::from(plain(&rows(&x), &rows(&z), &kernel, &mut s) <= 0.05);
@@ -531,7 +537,7 @@ fn levels_of_either_sample_count() {
     let x = table(&["red", "blue"], vec![0.0, 1.0, 0.0, 0.0]);
     let z = table(&["green", "red"], vec![0.0, 0.0, 1.0]);
     let found =
-        TwoSampleTest { estimator: Estimator::Biased, ..TwoSampleTest::default() }.run(&x, &z).unwrap();
+        TwoSampleTest { estimator: MmdEstimator::Biased, ..TwoSampleTest::default() }.run(&x, &z).unwrap();
     // Kernel ½ + ½ δ: half the squared distance of the frequencies (¾, ¼, 0) and (⅓, 0, ⅔).
     let truth = 0.5 * ((0.75_f64 - 1.0 / 3.0).powi(2) + 0.25_f64.powi(2) + (2.0_f64 / 3.0).powi(2));
     assert!((found.statistic - truth).abs() < 1e-14);
@@ -545,7 +551,7 @@ fn bad_input_is_named() {
     assert!(matches!(two.run(&x, &one), Err(Error::TooFew { .. })));
     assert!(matches!(two.run(&one, &x), Err(Error::TooFew { .. })));
     assert!(matches!(two.run(&x, &s.normals(10, 1)), Err(Error::UnknownColumn { .. })));
-    let block = TwoSampleTest { estimator: Estimator::Block(1), ..TwoSampleTest::default() };
+    let block = TwoSampleTest { estimator: MmdEstimator::Block(1), ..TwoSampleTest::default() };
     assert!(matches!(block.run(&x, &x), Err(Error::Parameter { .. })));
     // Nothing varies, and nothing differs.
     let equal = Table::from_rows(&[[1.0, 2.0]; 5]).unwrap();
@@ -567,7 +573,7 @@ fn bad_input_is_named() {
     .into();
     let tied = TwoSampleTest { kernels: vec![joint], ..TwoSampleTest::default() };
     assert!(matches!(tied.run(&x, &x), Err(Error::NotProduct { .. })));
-    let settings = Settings { attribute: Attribute::Nothing, ..Settings::default() };
+    let settings = TestSettings { attribute: Attribute::Nothing, ..TestSettings::default() };
     assert_eq!(TwoSampleTest { settings, ..tied }.run(&x, &x).unwrap().attributions, None);
 
     // A product of 600 linear factors, a million each: out of range.

@@ -1,7 +1,7 @@
 //! Questions: what can be set, what has no use where, and that a question is what its file says.
 
 use riesz::question::{Estimator, SETTINGS, Settings, Source, Subject};
-use riesz::setting::{Kind, Setting};
+use riesz::setting::{Range, Setting};
 use riesz::{
     Background, Conditional, Error, Expansion, Explainer, Game, Groups, Kernel, Matrix, Question, Table,
 };
@@ -31,13 +31,13 @@ fn model() -> Expansion {
 
 /// A value that a setting can have.
 pub fn example(setting: &Setting) -> Value {
-    match setting.kind {
-        Kind::Choice(words) => json!(words[words.len() - 1]),
-        Kind::Switch => json!(false),
-        Kind::Count(least) => json!(least + 5),
-        Kind::Positive { .. } | Kind::NotNegative | Kind::Tuned => json!(0.01),
-        Kind::ClassWeight => json!("balanced"),
-        Kind::Kernel => json!("rbf(lengthscale=2)"),
+    match setting.range {
+        Range::Choice(words) => json!(words[words.len() - 1]),
+        Range::Switch => json!(false),
+        Range::Count(least) => json!(least + 5),
+        Range::Positive { .. } | Range::NotNegative | Range::Tuned => json!(0.01),
+        Range::ClassWeight => json!("balanced"),
+        Range::Kernel => json!("rbf(lengthscale=2)"),
     }
 }
 

@@ -11,7 +11,7 @@ const NONE: usize = usize::MAX;
 ///
 /// Rows are kept as prefixes: the solver sorts the points it still works on to the front and asks for the
 /// first so many entries of a row. A longer prefix is got by computing the missing end.
-pub(super) struct Rows<'a> {
+pub(super) struct GramRows<'a> {
     kernel: &'a Kernel,
     isa: Isa,
     /// The points, column by column.
@@ -32,7 +32,7 @@ pub(super) struct Rows<'a> {
     buffer: Vec<f64>,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> GramRows<'a> {
     /// Takes a copy of the points. At least two rows are always kept, whatever the budget.
     pub(super) fn new(kernel: &'a Kernel, x: &Table, budget_bytes: usize) -> Self {
         let n = x.rows();
@@ -197,7 +197,7 @@ mod tests {
         let x = Table::from_rows(&rows).unwrap();
         let kernel = Kernel::gaussian(&[0.5, 0.8]);
         for budget in [0, 40 * 8 * 7, 1 << 20] {
-            let mut cache = Rows::new(&kernel, &x, budget);
+            let mut cache = GramRows::new(&kernel, &x, budget);
             let mut order: Vec<usize> = (0..40).collect();
             let mut state = 12345_u64;
             let mut random = |bound: usize| {

@@ -1,6 +1,6 @@
 //! One-class support vector machine (Schölkopf, Platt, Shawe-Taylor, Smola and Williamson 2001).
 
-use super::solver::{Problem, Settings, solve};
+use super::solver::{Problem, SolverSettings, solve};
 use super::{CACHE_BYTES, TOLERANCE, check_tolerance, support};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
@@ -75,7 +75,7 @@ impl OneClassSupportVector {
             upper: vec![1.0; n],
             start: (0..n).map(|r| (total - r as f64).clamp(0.0, 1.0)).collect(),
         };
-        let settings = Settings {
+        let settings = SolverSettings {
             tolerance: self.tolerance,
             cache_bytes: self.cache_bytes,
             max_iterations: self.max_iterations,

@@ -15,7 +15,7 @@
 //! a bound, with a gradient that keeps it there, are set aside (shrinking) and checked again before the end (Chang
 //! and Lin, ACM TIST 2011, section 5).
 
-use super::cache::Rows;
+use super::cache::GramRows;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::simd::{LANES, Simd, dispatch, fma};
@@ -40,7 +40,7 @@ pub(super) struct Problem<'a> {
 
 /// How to solve it.
 #[derive(Clone, Copy)]
-pub(super) struct Settings {
+pub(super) struct SolverSettings {
     pub(super) tolerance: f64,
     pub(super) cache_bytes: usize,
     pub(super) max_iterations: Option<usize>,
@@ -59,7 +59,7 @@ pub(super) struct Solution {
 }
 
 /// Solves the problem. Cost O(iterations · (n + misses · n d)); memory O(n d) and the cache.
-pub(super) fn solve(problem: Problem<'_>, settings: Settings) -> Result<Solution> {
+pub(super) fn solve(problem: Problem<'_>, settings: SolverSettings) -> Result<Solution> {
     if problem.x.rows() == 0 {
         return Ok(Solution {
             beta: Vec::new(),
@@ -73,9 +73,9 @@ pub(super) fn solve(problem: Problem<'_>, settings: Settings) -> Result<Solution
 }
 
 struct Solver<'a> {
-    settings: Settings,
+    settings: SolverSettings,
     epsilon: f64,
-    rows: Rows<'a>,
+    rows: GramRows<'a>,
     n: usize,
     /// The first so many rows are worked on.
     active: usize,
@@ -98,9 +98,9 @@ struct Solver<'a> {
 }
 
 impl<'a> Solver<'a> {
-    fn new(problem: Problem<'a>, settings: Settings) -> Result<Self> {
+    fn new(problem: Problem<'a>, settings: SolverSettings) -> Result<Self> {
         let n = problem.x.rows();
-        let mut rows = Rows::new(problem.kernel, problem.x, settings.cache_bytes);
+        let mut rows = GramRows::new(problem.kernel, problem.x, settings.cache_bytes);
         let diagonal = rows.diagonal();
         if diagonal.iter().any(|k| !k.is_finite()) {
             return Err(overflow());

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::solver::{Problem, Settings, solve};
+use super::solver::{Problem, SolverSettings, solve};
 use super::{CACHE_BYTES, TOLERANCE, UNFINISHED, check_bounds, check_tolerance, support};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
@@ -139,7 +139,7 @@ impl SupportVectorClassifier {
         } else {
             (0..k).flat_map(|i| (i + 1..k).map(move |j| (i, j))).collect()
         };
-        let settings = Settings {
+        let settings = SolverSettings {
             tolerance: self.tolerance,
             cache_bytes: self.cache_bytes / pairs.len().min(rayon::current_num_threads()).max(1),
             max_iterations: self.max_iterations,

@@ -1,6 +1,6 @@
 //! ε-insensitive support vector regression (Vapnik 1995).
 
-use super::solver::{Problem, Settings, Solution, solve};
+use super::solver::{Problem, Solution, SolverSettings, solve};
 use super::{CACHE_BYTES, TOLERANCE, UNFINISHED, check_bounds, check_tolerance, support};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
@@ -12,13 +12,13 @@ use crate::fit::search::{PRICES, Search};
 use crate::fit::{positive, sample_weights};
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
-use crate::setting::{Kind, Setting};
+use crate::setting::{Range, Setting};
 use crate::table::Table;
 
 const EPSILON: Setting = Setting {
     name: "epsilon",
     placeholder: "X",
-    kind: Kind::NotNegative,
+    range: Range::NotNegative,
     bare: None,
     help: "Error that costs nothing, in standard deviations of the target where it is standardised [default: 0.1]",
 };
@@ -154,7 +154,7 @@ impl SupportVectorRegressor {
             upper: rows.iter().map(|&r| bounds[r]).collect(),
             start: vec![0.0; rows.len()],
         };
-        let settings = Settings {
+        let settings = SolverSettings {
             tolerance: self.tolerance,
             cache_bytes: self.cache_bytes,
             max_iterations: self.max_iterations,

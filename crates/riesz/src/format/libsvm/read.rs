@@ -1,7 +1,7 @@
 //! From a file to an expansion. Nothing is allocated by sizes that the file only declares.
 
 use super::write::digits;
-use super::{KINDS, Kind, PASSED, length_of, places};
+use super::{KINDS, MachineType, PASSED, length_of, places};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
@@ -326,8 +326,8 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<Expansion> {
     let kernel = KernelLine::read(&header)?;
     let (line, text) = header.one("nr_class")?;
     let classes = whole(line, text)?;
-    if classes < 2 || (kind != Kind::Classifier && classes != 2) {
-        let allowed = if kind == Kind::Classifier { "it is at least 2" } else { "it is 2 here" };
+    if classes < 2 || (kind != MachineType::Classifier && classes != 2) {
+        let allowed = if kind == MachineType::Classifier { "it is at least 2" } else { "it is 2 here" };
         return problem(line, format!("nr_class = {classes} is not allowed: {allowed}"));
     }
     // The product does not overflow for any number of values that fits in a file; a saturated one never matches.
@@ -336,7 +336,7 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<Expansion> {
     let rho: Vec<f64> = field.values.iter().map(|v| number(field.line, v)).collect::<Result<_>>()?;
     let (line, text) = header.one("total_sv")?;
     let total = whole(line, text)?;
-    let (labels, counts) = if kind == Kind::Classifier {
+    let (labels, counts) = if kind == MachineType::Classifier {
         (labels(&header, classes)?, counts(&header, classes, total)?)
     } else {
         (Vec::new(), vec![total])
@@ -349,7 +349,7 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<Expansion> {
             card.push(Fact::new(key, values.join(" ")));
         }
     }
-    let per_row = if kind == Kind::Classifier { classes - 1 } else { 1 };
+    let per_row = if kind == MachineType::Classifier { classes - 1 } else { 1 };
     let end = header.end;
     let vectors = vectors(lines, per_row, total)?;
     let points = table(&vectors, width, end)?;
@@ -361,9 +361,9 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<Expansion> {
     }
     let coef = Matrix::from_row_major(vectors.rows, pairs, by_pair(&vectors.coef, &counts, pairs));
     let (link, classes, output_names) = match kind {
-        Kind::Regressor => (Link::Identity, Vec::new(), vec!["y".to_string()]),
-        Kind::OneClass => (Link::Vote, vec!["-1".into(), "1".into()], vec!["inside".into()]),
-        Kind::Classifier => {
+        MachineType::Regressor => (Link::Identity, Vec::new(), vec!["y".to_string()]),
+        MachineType::OneClass => (Link::Vote, vec!["-1".into(), "1".into()], vec!["inside".into()]),
+        MachineType::Classifier => {
             let name = |(i, j): (usize, usize)| format!("{} vs {}", labels[i], labels[j]);
             let names = (0..classes).flat_map(|i| (i + 1..classes).map(move |j| (i, j))).map(name).collect();
             let mut order = labels.clone();

@@ -1,6 +1,6 @@
 //! From an expansion to a file.
 
-use super::{KINDS, Kind, PASSED, length_of, places};
+use super::{KINDS, MachineType, PASSED, length_of, places};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::kernel::{Factor, Profile};
@@ -22,10 +22,12 @@ pub fn write(model: &Expansion) -> Result<String> {
     let (kernel, factor) = kernel_of(model)?;
     let fact = |name: &str| model.card.iter().find(|f| f.name == name).map(|f| f.value.as_str());
     let kind = match model.link {
-        Link::Identity if model.outputs() == 1 => Kind::Regressor,
+        Link::Identity if model.outputs() == 1 => MachineType::Regressor,
         Link::Identity => return refuse("it has several outputs: write them one by one".into()),
-        Link::Vote if fact("svm_type") == Some("one_class") && model.classes == ["-1", "1"] => Kind::OneClass,
-        Link::Vote => Kind::Classifier,
+        Link::Vote if fact("svm_type") == Some("one_class") && model.classes == ["-1", "1"] => {
+            MachineType::OneClass
+        }
+        Link::Vote => MachineType::Classifier,
         _ => return refuse("it is a probability model, and LIBSVM's decision values make votes".into()),
     };
     let named = KINDS.iter().find(|(name, k)| fact("svm_type") == Some(*name) && *k == kind);
@@ -37,8 +39,8 @@ pub fn write(model: &Expansion) -> Result<String> {
     let rho: Vec<String> = model.intercept.iter().map(|b| digits(0.0 - b)).collect();
     out += &format!("rho {}\n", rho.join(" "));
     let k = model.classes.len();
-    let owners = if kind == Kind::Classifier { owners(model)? } else { vec![0; model.points.rows()] };
-    if kind == Kind::Classifier {
+    let owners = if kind == MachineType::Classifier { owners(model)? } else { vec![0; model.points.rows()] };
+    if kind == MachineType::Classifier {
         let mut labels = Vec::with_capacity(k);
         for class in &model.classes {
             // "+1" and "01" would come back as "1".
@@ -64,7 +66,7 @@ pub fn write(model: &Expansion) -> Result<String> {
             out += &format!("{key} {}\n", words.join(" "));
         }
     }
-    if kind == Kind::Classifier {
+    if kind == MachineType::Classifier {
         let count = |class: usize| owners.iter().filter(|o| **o == class).count().to_string();
         out += &format!("nr_sv {}\n", (0..k).map(count).collect::<Vec<_>>().join(" "));
     }
@@ -73,8 +75,8 @@ pub fn write(model: &Expansion) -> Result<String> {
     order.sort_by_key(|&r| owners[r]);
     for r in order {
         let row = model.coef.row(r);
-        let mut coef = vec![0.0; if kind == Kind::Classifier { k - 1 } else { 1 }];
-        if kind == Kind::Classifier {
+        let mut coef = vec![0.0; if kind == MachineType::Classifier { k - 1 } else { 1 }];
+        if kind == MachineType::Classifier {
             places(owners[r], k).for_each(|(place, pair)| coef[place] = row[pair] * factor);
         } else {
             coef[0] = row[0] * factor;
