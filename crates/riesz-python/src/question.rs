@@ -79,7 +79,7 @@ impl Question {
         groups: Vec<(String, Vec<usize>)>,
     ) -> PyResult<Self> {
         let width = background.as_array().ncols();
-        let columns: Vec<Column> = (0..width).map(|j| Column::numeric(format!("x{j}"))).collect();
+        let columns = Column::numbered(width);
         let question =
             settings.ask(Subject::Function, &columns, Some(&background), weights.as_ref(), None)?;
         Ok(Self { question: question.with_players(Some(players(&columns, groups)?)) })

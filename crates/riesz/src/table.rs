@@ -38,6 +38,11 @@ impl Column {
         Self { name: name.into(), kind: ColumnKind::Numeric }
     }
 
+    /// Numeric columns without names, which are called `x0`, `x1`, … by their place, as in scikit-learn.
+    pub fn numbered(width: usize) -> Vec<Self> {
+        (0..width).map(|j| Self::numeric(format!("x{j}"))).collect()
+    }
+
     /// `value` as people write it: the level's name, or the number in its shortest form.
     pub fn format(&self, value: f64) -> String {
         match &self.kind {
@@ -146,11 +151,7 @@ impl Table {
                 values[j * rows.len() + i] = v;
             }
         }
-        Self::from_column_major(
-            (0..d).map(|j| Column::numeric(format!("x{j}"))).collect(),
-            rows.len(),
-            values,
-        )
+        Self::from_column_major(Column::numbered(d), rows.len(), values)
     }
 
     /// Number of rows.

@@ -17,10 +17,10 @@ Examples:
   riesz convert svm.model m.riesz
 
 A file whose name ends in .riesz becomes a riesz model, any other a LIBSVM model. LIBSVM's files
-hold kernels of the form exp(-γ|x - x'|²), x·x' and (γ x·x' + c)^p in columns x1 … xd; names,
+hold kernels of the form exp(-γ|x - x'|²), x·x' and (γ x·x' + c)^p in features 1 … d; names,
 groups and the model card are lost. Fit with one length scale and --no-standardise to write them.")]
 pub struct Args {
-    /// Model file (riesz, or LIBSVM, whose columns are x1, x2, …)
+    /// Model file (riesz, or LIBSVM, whose features 1, 2, … are the columns x0, x1, …)
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
     /// Model file to write

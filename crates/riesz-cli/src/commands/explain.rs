@@ -35,7 +35,7 @@ The table has the columns row (from 0), output, base_value, prediction, residual
 a player, and where values are estimated one column std_error:PLAYER. CSV and Parquet stream: memory
 does not grow with the number of rows. Exit code 1: a residual exceeds its proved bound.")]
 pub struct Args {
-    /// Model file (riesz, or LIBSVM, whose columns are x1, x2, …), or 'cmd:COMMAND': a program that gets rows as CSV on
+    /// Model file (riesz, or LIBSVM, whose features 1, 2, … are the columns x0, x1, …), or 'cmd:COMMAND': a program that gets rows as CSV on
     /// its standard input, in the columns of the background, and answers with a line of numbers a row (KernelSHAP)
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,

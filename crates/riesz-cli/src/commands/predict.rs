@@ -21,7 +21,7 @@ Examples:
   riesz predict m.riesz new.csv --std                         of 'fit --model gp --posterior'
   cat new.csv | riesz predict m.riesz - --format json")]
 pub struct Args {
-    /// Model file (riesz, or LIBSVM, whose columns are x1, x2, …)
+    /// Model file (riesz, or LIBSVM, whose features 1, 2, … are the columns x0, x1, …)
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
     /// Table of rows, CSV or Parquet; '-' is standard input

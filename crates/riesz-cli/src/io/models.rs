@@ -100,7 +100,7 @@ fn libsvm_model(file: File<'_>) -> Result<Found> {
     let mut model = file.said(libsvm::read(&file.bytes, None))?;
     let names: HashSet<&str> = file.header.iter().map(String::as_str).collect();
     let narrow = model.columns().len();
-    let more = (narrow..).take_while(|j| names.contains(format!("x{}", j + 1).as_str())).count();
+    let more = (narrow..).take_while(|j| names.contains(format!("x{j}").as_str())).count();
     if more > 0 {
         model = file.said(libsvm::read(&file.bytes, Some(narrow + more)))?;
     }

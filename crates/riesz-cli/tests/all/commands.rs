@@ -495,7 +495,7 @@ fn support_vector_machines_go_to_libsvm_and_back() {
     place.good(&format!(
         "fit DIABETES --target sex --model svc --class-weight 1=2,2=1 {one_scale} -o c.riesz"
     ));
-    let header = "x1,x2,x3,x4,x5,x6,x7,x8,x9,x10,y\n";
+    let header = "x0,x1,x2,x3,x4,x5,x6,x7,x8,x9,y\n";
     let rows = std::fs::read_to_string(diabetes()).unwrap();
     // The classifier's columns are all but the second.
     let without_sex: String = rows
@@ -525,7 +525,7 @@ fn support_vector_machines_go_to_libsvm_and_back() {
             .unwrap()
             .lines()
             .enumerate()
-            .map(|(i, line)| format!("{},{}\n", line, if i == 0 { "x11,x12" } else { "30,0" }))
+            .map(|(i, line)| format!("{},{}\n", line, if i == 0 { "x10,x11" } else { "30,0" }))
             .collect();
         place.write("wide.csv", wide);
         let (predicted, _) = place.good(&format!("predict {model}.libsvm wide.csv"));

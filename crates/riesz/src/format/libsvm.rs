@@ -1,7 +1,7 @@
 //! LIBSVM's text model files (Chang and Lin, ACM TIST 2011; `svm_save_model`).
 //!
 //! Read: `c_svc`, `nu_svc`, `one_class`, `epsilon_svr`, `nu_svr` with the kernels `rbf`, `linear` and `polynomial`. LIBSVM
-//! numbers its features from 1 and leaves zeros out; here they are columns `x1 … xd`.
+//! numbers its features from 1 and leaves zeros out; here they are columns without names, which are called x0, x1, … by their place: feature 1 is `x0`.
 //!
 //! Decision values keep LIBSVM's sign. For more than two classes the classes stand in the order of the file's
 //! `label` line, and the outputs in LIBSVM's order of pairs. For two, LIBSVM's value is positive for the *first* label

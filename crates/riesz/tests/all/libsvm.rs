@@ -267,7 +267,7 @@ prop_compose! {
                     if pair.0 == *owner { value } else if pair.1 == *owner { -value } else { 0.0 };
             }
         }
-        let columns = (1..=d).map(|j| riesz::Column::numeric(format!("x{j}"))).collect();
+        let columns = riesz::Column::numbered(d);
         let table = Table::from_column_major(columns, n, points[..n * d].to_vec()).unwrap();
         let kernel = Stationary {
             profile: Profile::Gaussian,

@@ -443,7 +443,7 @@ fn table(vectors: &Vectors, width: Option<usize>, end: usize) -> Result<Table> {
     for &(row, j, value) in &vectors.cells {
         values[j * vectors.rows + row] = value;
     }
-    let columns = (1..=width).map(|j| crate::table::Column::numeric(format!("x{j}"))).collect();
+    let columns = crate::table::Column::numbered(width);
     Table::from_column_major(columns, vectors.rows, values)
 }
 
