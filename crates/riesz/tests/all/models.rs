@@ -203,6 +203,23 @@ fn what_is_left_to_them_is_what_does_best_on_held_out_folds() {
     let found = fitted("krr", json!({"folds": 4}), None).unwrap().model;
     same(&found, &KernelRidge::new(at(best[1]), best[0]).fit(&x, &y).unwrap().model);
 
+    // Weights count in the folds too: half of the rows say the opposite, and all but count for nothing.
+    let w: Vec<f64> = (0..24).map(|i| if i % 2 == 0 { 1.0 } else { 1e-6 }).collect();
+    let opposite: Vec<f64> = numbers().iter().zip(&w).map(|(v, w)| if *w < 1.0 { -v } else { *v }).collect();
+    let y = Matrix::column_vector(opposite);
+    let best = cross_validate(&grid, &x, &y, &parts, |p, x, y, rows| {
+        let mut ridge = KernelRidge::new(at(p[1]), p[0]);
+        ridge.sample_weight = Some(rows.iter().map(|&i| w[i]).collect());
+        Ok(ridge.fit(x, y)?.model)
+    });
+    let best = &grid[best.unwrap().best];
+    let mut direct = KernelRidge::new(at(best[1]), best[0]);
+    direct.sample_weight = Some(w.clone());
+    let mut task = Task::new(&x, Target::Numbers(y.clone()), kernel());
+    task.settings = ModelKind::named("krr").unwrap().values([("folds".into(), json!(4))]).unwrap();
+    (task.sample_weight, task.seed) = (Some(w), 3);
+    same(&ModelKind::named("krr").unwrap().fit(&task).unwrap().model, &direct.fit(&x, &y).unwrap().model);
+
     let parts = stratified_folds(&labels, &names, 5, 3).unwrap();
     let best =
         cross_validate_classes(&grid, &x, &labels, &names, &parts, ClassScore::LogLoss, |p, x, l, _| {

@@ -306,9 +306,13 @@ fn every_form_of_a_matrix_is_the_matrix() {
     let mut minus = q;
     minus.data_mut().iter_mut().for_each(|v| *v = -*v);
     let added = of(0.0, Known::Dense(minus));
-    let variance = Posterior::new(&model, &added).unwrap().variance(&new).unwrap();
-    let prior = kernel.diagonal(&new);
-    assert!((0..140).all(|i| (4.0 * prior[i] - variance[(i, 0)] - answers[0][0][(i, 0)]).abs() < 1e-11));
+    let posterior = Posterior::new(&model, &added).unwrap();
+    let (variance, joint) =
+        (posterior.variance(&new).unwrap(), posterior.covariance(&posterior.at(&new).unwrap()));
+    let prior = kernel.gram(&new);
+    assert!((0..140).all(|i| (4.0 * prior[(i, i)] - variance[(i, 0)] - answers[0][0][(i, 0)]).abs() < 1e-11));
+    let pairs = prior.data().iter().zip(joint[0].data()).zip(answers[0][1].data());
+    assert!(pairs.into_iter().all(|((prior, added), first)| (4.0 * prior - added - first).abs() < 1e-11));
 }
 
 /// Laplace's posterior covariance is that of a regression with noise `1/π(1 - π)` (Rasmussen and Williams 2006, equation 3.24).
