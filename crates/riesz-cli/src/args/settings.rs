@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use riesz::fit::ModelKind;
+use riesz::fit::{MODELS, ModelKind};
 use riesz::question::{QuestionSetting, SETTINGS, Settings, Source, Subject};
 use riesz::setting::{Range, Setting};
 use riesz::{Background, Question};
@@ -20,6 +20,10 @@ pub trait Family: std::fmt::Debug + Clone + Send + Sync + 'static {
     const REQUIRES: Option<&'static str> = None;
     /// The settings.
     fn settings() -> Vec<&'static Setting>;
+    /// The use of a setting, in words.
+    fn help(setting: &Setting) -> String {
+        setting.help.into()
+    }
     /// Whether a word can be chosen for a setting.
     fn offers(_: &Setting, _: &str) -> bool {
         true
@@ -77,6 +81,14 @@ impl Family for OfModel {
     fn settings() -> Vec<&'static Setting> {
         let all = ModelKind::all_settings().into_iter();
         all.filter(|setting| setting.name != "normalize_y").collect()
+    }
+    /// Says which kinds of model have a use for it, if not all have.
+    fn help(setting: &Setting) -> String {
+        let users = MODELS.iter().filter(|kind| kind.settings.contains(&setting));
+        let names: Vec<&str> = users.map(|kind| kind.name).collect();
+        let whose =
+            if names.len() == MODELS.len() { String::new() } else { format!("[{}] ", names.join(", ")) };
+        format!("{whose}{}", setting.help)
     }
 }
 
@@ -163,7 +175,7 @@ impl<F: Family> Args for SettingArgs<F> {
             let mut arg = Arg::new(Self::flag(setting.name))
                 .long(Self::flag(setting.name))
                 .value_name(setting.placeholder)
-                .help(setting.help);
+                .help(F::help(setting));
             arg = match setting.range {
                 Range::Choice(words) => {
                     let offered = words.iter().filter(|word| F::offers(setting, word));
