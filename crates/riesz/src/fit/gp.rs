@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{self, Maximum};
-use super::registry::{FIXED_KERNEL, Fitted, Input, ModelKind, NORMALIZE_Y, Predicts, RESTARTS, Task};
+use super::task::{FIXED_KERNEL, Fitted, Input, ModelKind, NORMALIZE_Y, Predicts, RESTARTS, Task};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;

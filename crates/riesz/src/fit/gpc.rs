@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::evidence::{self, Maximum};
-use super::registry::{FIXED_KERNEL, Fitted, ModelKind, Predicts, RESTARTS, Task};
+use super::task::{FIXED_KERNEL, Fitted, ModelKind, Predicts, RESTARTS, Task};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link, logistic};
 use crate::explanation::Fact;

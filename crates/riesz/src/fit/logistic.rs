@@ -6,12 +6,12 @@
 //! the method converges from zero, on separable classes too.
 
 use super::Penalty;
-use super::registry::{
+use super::search::{RIDGES, Search};
+use super::selection::ClassScore;
+use super::task::{
     CLASS_WEIGHT, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, Predicts, RIDGE,
     Task, noted,
 };
-use super::search::{RIDGES, Search};
-use super::selection::ClassScore;
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;

@@ -18,23 +18,25 @@ mod gp;
 mod gpc;
 mod labels;
 mod logistic;
+pub mod models;
 mod penalty;
-pub mod registry;
 mod ridge;
 mod search;
 pub mod selection;
 mod svm;
+mod task;
 
 pub use gp::{GaussianProcess, GpFit, Tune};
 pub use gpc::{GaussianProcessClassifier, GpcFit};
 pub use labels::ClassWeight;
 pub use logistic::{KernelLogisticRegression, KlrFit, NewtonState};
+pub use models::MODELS;
 pub use penalty::Penalty;
-pub use registry::{Fitted, Input, MODELS, ModelKind, Predicts, Target, Task};
 pub use ridge::{KernelRidge, RidgeFit};
 pub use svm::{
     OneClassFit, OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor, SvcFit, SvrFit,
 };
+pub use task::{Fitted, Input, ModelKind, Predicts, Target, Task};
 
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;

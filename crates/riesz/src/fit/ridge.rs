@@ -1,11 +1,11 @@
 //! Kernel ridge regression (Saunders, Gammerman and Vovk 1998), with leave-one-out in closed form.
 
 use super::Penalty;
-use super::registry::{
-    AUTO, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, ModelKind, Predicts, RIDGE, Task, noted,
-};
 use super::search::{RIDGES, Search};
 use super::selection::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge};
+use super::task::{
+    AUTO, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, ModelKind, Predicts, RIDGE, Task, noted,
+};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;

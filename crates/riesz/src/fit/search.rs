@@ -1,9 +1,9 @@
 //! A setting as it is given, or the one that does best on held-out folds: how kinds of model choose what is left to them.
 
-use super::registry::{AUTO, FOLDS, Task};
 use super::selection::{
     Axis, ClassScore, CrossValidation, cross_validate, cross_validate_classes, folds, stratified_folds,
 };
+use super::task::{AUTO, FOLDS, Task};
 use crate::error::Result;
 use crate::expansion::Expansion;
 use crate::explanation::Fact;

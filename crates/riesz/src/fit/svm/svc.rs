@@ -9,11 +9,11 @@ use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::fit::labels::{ClassWeight, row_weights};
 use crate::fit::positive;
-use crate::fit::registry::{
-    C, CLASS_WEIGHT, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, Predicts, TOL, Task, noted,
-};
 use crate::fit::search::{PRICES, Search};
 use crate::fit::selection::ClassScore;
+use crate::fit::task::{
+    C, CLASS_WEIGHT, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, Predicts, TOL, Task, noted,
+};
 use crate::kernel::Kernel;
 use crate::table::Table;
 

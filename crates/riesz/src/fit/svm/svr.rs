@@ -5,10 +5,10 @@ use super::{CACHE_BYTES, TOLERANCE, UNFINISHED, check_bounds, check_tolerance, s
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
-use crate::fit::registry::{
+use crate::fit::search::{PRICES, Search};
+use crate::fit::task::{
     C, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, NORMALIZE_Y, Predicts, TOL, Task, noted,
 };
-use crate::fit::search::{PRICES, Search};
 use crate::fit::{positive, sample_weights};
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;

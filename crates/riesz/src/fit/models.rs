@@ -1,0 +1,99 @@
+//! Every kind of model as front ends offer it: by name, with named settings, and with what it does where a setting is left to it.
+//!
+//! A kind of model is declared in its own file, as a [`ModelKind`], and listed in [`MODELS`]; the command line's `--model`, its flags and
+//! help, and the compiled half of the Python package derive from that.
+//!
+//! ```
+//! use riesz::fit::{ModelKind, Target, Task};
+//! use riesz::{Kernel, Matrix, Table};
+//!
+//! let rows: Vec<[f64; 1]> = (0..30).map(|i| [f64::from(i) / 5.0]).collect();
+//! let x = Table::from_rows(&rows)?;
+//! let y = Matrix::column_vector(rows.iter().map(|r| r[0].sin()).collect());
+//! let task = Task::new(&x, Target::Numbers(y), Kernel::gaussian(&[1.0]));
+//! // The ridge is that of the least leave-one-out error.
+//! let fitted = ModelKind::named("krr").unwrap().fit(&task)?;
+//! assert!((fitted.model.predict(&Table::from_rows(&[[2.1]])?)?[(0, 0)] - 2.1_f64.sin()).abs() < 0.01);
+//! # Ok::<(), riesz::Error>(())
+//! ```
+
+use serde_json::Value;
+
+use super::task::{Fitted, Input, ModelKind, Task};
+use super::{gp, gpc, logistic, ridge, svm};
+use crate::error::{Error, Result, listed};
+use crate::setting::{Setting, SettingValues};
+
+/// All kinds of model. A new one is its file in `fit/` and a line here.
+pub static MODELS: [&ModelKind; 6] =
+    [&ridge::KIND, &logistic::KIND, &svm::SVC, &svm::SVR, &gp::KIND, &gpc::KIND];
+
+impl ModelKind {
+    /// The kind of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        MODELS.into_iter().find(|kind| kind.name == name)
+    }
+
+    /// The settings of all kinds, each once.
+    pub fn all_settings() -> Vec<&'static Setting> {
+        let mut all: Vec<&Setting> = Vec::new();
+        for setting in MODELS.iter().flat_map(|kind| kind.settings) {
+            if !all.contains(setting) {
+                all.push(setting);
+            }
+        }
+        all
+    }
+
+    /// Settings of this kind of model, from names and values; those that are null are not set.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a value that a setting cannot have, or a name that is none; [`Error::Unused`] for a setting of other
+    /// kinds.
+    pub fn values(&self, given: impl IntoIterator<Item = (String, Value)>) -> Result<SettingValues> {
+        let values = SettingValues::new(&Self::all_settings(), given)?;
+        for name in values.given() {
+            self.needs(name, |kind| kind.settings.iter().any(|setting| setting.name == name))?;
+        }
+        Ok(values)
+    }
+
+    /// Fits a model of this kind. Cost and memory are those of its estimator, times the candidates that are tried where settings are
+    /// left to it.
+    ///
+    /// # Errors
+    /// [`Error::Unused`] for an input of other kinds; [`Error::Target`] for a target that it cannot predict; those of the estimator.
+    pub fn fit(&self, task: &Task<'_>) -> Result<Fitted> {
+        let given = [
+            (Input::SampleWeight, task.sample_weight.is_some()),
+            (Input::RowNoise, task.row_noise.is_some()),
+            (Input::Penalty, task.penalty.is_some()),
+        ];
+        given.into_iter().filter(|(_, given)| *given).try_for_each(|(input, _)| self.admit(input))?;
+        let mut fitted = (self.fit)(task)?;
+        if task.target_names.len() == fitted.model.outputs() && fitted.model.classes.is_empty() {
+            fitted.model.output_names.clone_from(&task.target_names);
+        }
+        Ok(fitted)
+    }
+
+    /// Refuses an input that it has no use for.
+    ///
+    /// # Errors
+    /// [`Error::Unused`].
+    pub fn admit(&self, input: Input) -> Result<()> {
+        self.needs(input.name(), |kind| kind.takes.contains(&input))
+    }
+
+    /// Refuses what is called `name` unless this kind of model is among those that have a use for it.
+    ///
+    /// # Errors
+    /// [`Error::Unused`].
+    pub fn needs(&self, name: &str, used: impl Fn(&Self) -> bool) -> Result<()> {
+        if used(self) {
+            return Ok(());
+        }
+        let belongs = listed(MODELS.into_iter().filter(|kind| used(kind)).map(|kind| kind.name));
+        Err(Error::Unused { setting: name.into(), belongs: format!("{belongs}, not to {}", self.name) })
+    }
+}
