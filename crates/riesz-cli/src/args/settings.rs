@@ -87,7 +87,7 @@ impl Family for OfModel {
         let users = MODELS.iter().filter(|kind| kind.settings.contains(&setting));
         let names: Vec<&str> = users.map(|kind| kind.name).collect();
         let whose =
-            if names.len() == MODELS.len() { String::new() } else { format!("[{}] ", names.join(", ")) };
+            if names.len() == MODELS.len() { String::new() } else { format!("({}) ", names.join(", ")) };
         format!("{whose}{}", setting.help)
     }
 }

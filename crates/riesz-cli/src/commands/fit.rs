@@ -49,10 +49,10 @@ pub struct Args {
     /// Settings of the kind of model.
     #[command(flatten)]
     pub settings: SettingArgs<OfModel>,
-    /// [gp] Column of known noise variances of single rows, in the target's squared units
+    /// (gp) Column of known noise variances of single rows, in the target's squared units
     #[arg(long, value_name = "COL")]
     pub row_noise: Option<String>,
-    /// [krr, klr, svc, svr] Column of positive row weights
+    /// (krr, klr, svc, svr) Column of positive row weights
     #[arg(long, value_name = "COL")]
     pub sample_weight: Option<String>,
     /// Columns to leave out
@@ -67,7 +67,7 @@ pub struct Args {
     /// Players of later explanations, 'name=col,col;name=col', or a file with one group a line
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
-    /// [krr, klr] Features, or groups of --groups, that the model is not to lean on: their Shapley values at the training rows
+    /// (krr, klr) Features, or groups of --groups, that the model is not to lean on: their Shapley values at the training rows
     /// are penalised
     #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
     pub protect: Vec<String>,
@@ -83,7 +83,7 @@ pub struct Args {
     /// The game of these values, and its settings; the observational one also takes away what other features say of the protected ones.
     #[command(flatten)]
     pub protection: SettingArgs<Protected>,
-    /// [gp, gpc] Keep the posterior in the file: 'predict --std' and the class probabilities of gpc need it. It adds 4 n²
+    /// (gp, gpc) Keep the posterior in the file: 'predict --std' and the class probabilities of gpc need it. It adds 4 n²
     /// bytes for n rows (16 MB for 2,000), with three classes or more for each
     #[arg(long)]
     pub posterior: bool,

@@ -36,7 +36,7 @@ pub use ridge::{KernelRidge, RidgeFit};
 pub use svm::{
     OneClassFit, OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor, SvcFit, SvrFit,
 };
-pub use task::{Fitted, Input, ModelKind, Predicts, Target, Task};
+pub use task::{Fitted, Input, ModelKind, PenaltyOf, Predicts, Target, Task};
 
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;

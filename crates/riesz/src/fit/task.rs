@@ -77,6 +77,9 @@ pub enum Target {
     },
 }
 
+/// The penalty on a model with the kernel that it is given.
+pub type PenaltyOf<'a> = dyn Fn(&Kernel) -> Result<Penalty> + Sync + 'a;
+
 /// What a model is fitted from.
 #[derive(Clone)]
 pub struct Task<'a> {
@@ -95,7 +98,7 @@ pub struct Task<'a> {
     /// Known variances of the errors of single rows.
     pub row_noise: Option<Vec<f64>>,
     /// A further penalty, on a model with the kernel that is given to it.
-    pub penalty: Option<&'a (dyn Fn(&Kernel) -> Result<Penalty> + Sync)>,
+    pub penalty: Option<&'a PenaltyOf<'a>>,
     /// Where Newton's method starts.
     pub start: Option<NewtonState>,
     /// Of folds and restarts.
