@@ -109,6 +109,13 @@ fn one_line(text: &str) -> String {
     all[..head].iter().chain(&[' ', '…', ' ']).chain(&all[all.len() - tail..]).collect()
 }
 
+/// Names in one column, values in another.
+pub fn aligned(facts: &[Fact]) -> String {
+    let width = facts.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
+    let line = |fact: &Fact| format!("{:width$}  {}\n", printable(&fact.name), printable(&fact.value));
+    facts.iter().map(line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -116,11 +123,4 @@ mod tests {
         assert_eq!(super::one_line("a\nb\u{1b}[2J"), "a b\\u{1b}[2J");
         assert!(super::one_line(&"x".repeat(100_000)).chars().count() < 1300);
     }
-}
-
-/// Names in one column, values in another.
-pub fn aligned(facts: &[Fact]) -> String {
-    let width = facts.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
-    let line = |fact: &Fact| format!("{:width$}  {}\n", printable(&fact.name), printable(&fact.value));
-    facts.iter().map(line).collect()
 }

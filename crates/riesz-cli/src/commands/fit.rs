@@ -179,12 +179,12 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let kernel = expression.resolve(&x, &units)?;
     let groups = args.groups.as_deref().map(|g| read_groups(g, x.columns())).transpose()?;
     let numbers = |name: &Option<String>| name.as_deref().map(|name| columns.numbers(name)).transpose();
-    let mut task = Task::new(&x, target(&args, &columns)?, kernel);
+    let mut task = Task::new(&x, target(args, &columns)?, kernel);
     (task.sample_weight, task.row_noise) = (numbers(&args.sample_weight)?, numbers(&args.row_noise)?);
     (task.settings, task.target_names, task.seed) = (settings, args.target.clone(), global.seed);
-    let question = protection(&args, &x, groups.as_ref(), global.seed)?;
+    let question = protection(args, &x, groups.as_ref(), global.seed)?;
     let penalty = question.map(|question| {
-        let (x, args) = (&x, &args);
+        let x = &x;
         move |kernel: &Kernel| regularised::penalty(kernel, x, question.clone(), &args.protect, args.strength)
     });
     task.penalty = penalty.as_ref().map(|penalty| penalty as _);
