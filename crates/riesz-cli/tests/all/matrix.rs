@@ -18,8 +18,8 @@ fn every_model_under_every_game_in_every_plot() {
     let line =
         |r: &[f64; 3]| format!("{},{},{},{}\n", r[0], r[1], r[2], if r[2] > 1.0 { "high" } else { "low" });
     let table = |rows: &[[f64; 3]]| format!("a,b,y,class\n{}", rows.iter().map(line).collect::<String>());
-    place.write("t.csv", &table(&rows));
-    place.write("one.csv", &table(&rows[..1]));
+    place.write("t.csv", table(&rows));
+    place.write("one.csv", table(&rows[..1]));
     for kind in MODELS {
         let target = if kind.predicts == Predicts::Class { ("class", "y") } else { ("y", "class") };
         let posterior = if kind.posterior { "--posterior" } else { "" };
