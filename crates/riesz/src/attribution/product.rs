@@ -173,7 +173,7 @@ impl Reading for Values {
     fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine) {
         let Terms { row, players, run, coef, .. } = *terms;
         let (factors, first) = (players.len(), row * self.outputs);
-        let Self { error, magnitude, lanes, memory, .. } = self;
+        let Self { values, error, magnitude, lanes, memory, .. } = self;
         if factors == 0 {
             // A constant gives nobody a value, and is rounded like any other term.
             let weight = run.weights.first().map_or(0.0, |w| w.0[0].abs());
@@ -182,17 +182,23 @@ impl Reading for Values {
             }
             return;
         }
+        let out = &mut values[first * self.players..];
+        let total = |o: usize, e, m| {
+            error[first + o] += e;
+            magnitude[first + o] += m;
+        };
+        // A sum that comes at once gives to the active players alone, who may be few.
+        if terms.last && lanes.is_empty() && coef.len() == 1 {
+            let add = |_, i: usize, value: Lanes| out[players[run.active[i] as usize]] += value.sum();
+            return weigh(engine, run, coef, memory, add, total);
+        }
         lanes.resize(self.outputs * factors, Lanes::ZERO);
         let add = |o: usize, i: usize, value| {
             let sum = &mut lanes[o * factors + run.active[i] as usize];
             *sum = sum.add::<Plain>(value);
         };
-        weigh(engine, run, coef, memory, add, |o, e, m| {
-            error[first + o] += e;
-            magnitude[first + o] += m;
-        });
+        weigh(engine, run, coef, memory, add, total);
         if terms.last {
-            let out = &mut self.values[first * self.players..];
             for (lanes, out) in lanes.chunks_exact(factors).zip(out.chunks_exact_mut(self.players)) {
                 players.iter().zip(lanes).for_each(|(&player, lanes)| out[player] += lanes.sum());
             }

@@ -51,6 +51,8 @@ pub(super) struct ByProducts<'m> {
     /// they are so many that a list saves nothing.
     occupied: Vec<Vec<Option<Vec<u32>>>>,
     pub(super) base: Vec<f64>,
+    /// What the model says of itself. Writing the kernel's numbers takes longer than copying them written.
+    facts: Vec<Fact>,
     pub(super) isa: Isa,
     measure: Measure,
     stop: Arc<AtomicBool>,
@@ -111,6 +113,7 @@ impl<'m> ByProducts<'m> {
             kept: Vec::new(),
             occupied: Vec::new(),
             base: Vec::new(),
+            facts: model.facts(),
             isa: Isa::detect(),
             measure: Measure::default(),
             stop,
@@ -231,7 +234,7 @@ impl<'m> ByProducts<'m> {
             provenance: Provenance {
                 game: self.game.name().into(),
                 absent: self.game.absent(),
-                model: self.model.facts(),
+                model: self.facts.clone(),
                 run: vec![Fact::new("riesz", env!("CARGO_PKG_VERSION"))],
             },
         })

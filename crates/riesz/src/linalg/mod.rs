@@ -131,6 +131,9 @@ impl Matrix {
 
     /// The transpose.
     pub fn transpose(&self) -> Matrix {
+        if self.rows == 1 || self.cols == 1 {
+            return Matrix { rows: self.cols, cols: self.rows, data: self.data.clone() };
+        }
         let mut out = Matrix::zeros(self.cols, self.rows);
         for i in 0..self.rows {
             for j in 0..self.cols {
