@@ -221,7 +221,7 @@ pub(super) const FIXED_KERNEL: Setting = Setting {
     placeholder: "BOOL",
     range: Range::Switch,
     bare: Some("true"),
-    help: "Keep the kernel's parameters. By default gp and gpc tune them, and 'auto' tries multiples of the length scales",
+    help: "Keep the kernel's parameters. By default Gaussian processes tune them, and 'auto' tries multiples of the length scales",
 };
 pub(super) const FOLDS: Setting = Setting {
     name: "folds",
