@@ -5,12 +5,15 @@
 //! With a posterior the file has version 2 and, for the k-th matrix Q, one or more of the arrays `posterior.k.factor` (the Cholesky factor of
 //! V on and below its diagonal, row by row), `.starts`, `.places` (U64) and `.weights` (the columns of A), `.low_rank` (n × r) and
 //! `.dense` (Q itself, as the factor is kept).
+//!
+//! The record holds a checksum (SHA-256) of itself and of all arrays, so that a damaged file is refused and not believed.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use safetensors::tensor::{Dtype, SafeTensors, View};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
@@ -63,6 +66,24 @@ struct Record {
     groups: Option<Vec<Group>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     posterior: Option<PosteriorRecord>,
+    /// The checksum in hexadecimal digits.
+    #[serde(default)]
+    sha256: Option<String>,
+}
+
+/// What stands for the checksum while it is computed.
+const UNKNOWN: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// The checksum of a record whose own is unknown and of arrays, whatever their order in the file.
+fn checksum<'a>(record: &str, arrays: impl Iterator<Item = (&'a str, &'a [usize], &'a [u8])>) -> String {
+    let mut arrays: Vec<_> = arrays.collect();
+    arrays.sort_unstable();
+    let mut all = Sha256::new_with_prefix(record);
+    for (name, shape, bytes) in arrays {
+        all.update(format!("\n{name} {shape:?}\n"));
+        all.update(bytes);
+    }
+    all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What a [`Covariance`] is besides its arrays, whose names say of which kind each matrix Q is.
@@ -151,6 +172,7 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
             scale: covariance.scale.clone(),
             jitter: covariance.known.iter().map(jitter).collect(),
         }),
+        sha256: Some(UNKNOWN.into()),
     };
     let text = serde_json::to_string(&record).map_err(|e| Error::Format { problem: e.to_string() })?;
     let (n, d, m) = (model.points.rows(), model.points.width(), model.outputs());
@@ -165,6 +187,8 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
             known_arrays(known).into_iter().map(|(name, array)| (format!("posterior.{k}.{name}"), array)),
         );
     }
+    let parts = arrays.iter().map(|(name, array)| (name.as_str(), array.shape(), array.bytes.as_slice()));
+    let text = text.replacen(UNKNOWN, &checksum(&text, parts), 1);
     safetensors::serialize(arrays, Some(HashMap::from([("riesz".to_string(), text)])))
         .map_err(|e| Error::Format { problem: format!("the model cannot be written: {e}") })
 }
@@ -244,6 +268,17 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
     super::check_tag(&tag.format, tag.version, FORMAT, VERSION, "model")?;
     let record: Record = serde_json::from_str(text).map_err(damaged)?;
     let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
+    if let Some(written) = &record.sha256 {
+        let views = tensors.tensors();
+        let parts = views.iter().map(|(name, view)| (name.as_str(), view.shape(), view.data()));
+        if checksum(&text.replacen(written, UNKNOWN, 1), parts) != *written {
+            return Err(Error::Format {
+                problem: "the file is damaged: its contents are not those whose checksum was written with them; copy it again from where \
+                          it came from, or fit the model again"
+                    .into(),
+            });
+        }
+    }
     let (m, d) = (record.outputs.len(), record.columns.len());
     let intercept = numbers(&tensors, "intercept", &[Some(m)])?.1;
     let (n, rows) = numbers(&tensors, "points", &[None, Some(d)])?;
@@ -390,9 +425,48 @@ mod tests {
         assert_eq!(before.covariance(&functionals), after.covariance(&functionals));
     }
 
+    /// A file whose checksum nobody asks for, as whoever writes one by hand has it.
+    fn unsigned(saved: &SavedModel) -> Vec<u8> {
+        let mut bytes = to_bytes(saved).unwrap();
+        let at = bytes.windows(6).position(|w| w == b"sha256").unwrap();
+        bytes[at..at + 6].copy_from_slice(b"nobody");
+        bytes
+    }
+
+    #[test]
+    fn one_changed_byte_is_refused_or_changes_nothing() {
+        for saved in [example(), with_posterior()] {
+            let bytes = to_bytes(&saved).unwrap();
+            let arrays = |saved: &SavedModel| {
+                let known = saved.covariance.iter().flat_map(|c| &c.known).flat_map(known_arrays);
+                known.map(|(name, array)| (name, array.bytes)).collect::<Vec<_>>()
+            };
+            for at in 0..bytes.len() {
+                for flip in [0x01, 0x02, 0x10, 0x20, 0x80] {
+                    let mut changed = bytes.clone();
+                    changed[at] ^= flip;
+                    let Ok(read) = from_bytes(&changed) else { continue };
+                    assert_eq!((&read.model, &read.groups), (&saved.model, &saved.groups), "byte {at}");
+                    assert!(
+                        read.covariance.is_some() == saved.covariance.is_some()
+                            && arrays(&read) == arrays(&saved)
+                    );
+                    let rest =
+                        |saved: &SavedModel| saved.covariance.as_ref().map(|c| (c.prior, c.scale.clone()));
+                    assert_eq!(rest(&read), rest(&saved), "byte {at}");
+                }
+            }
+        }
+        let damaged = patched_in(to_bytes(&example()).unwrap(), "example", "exemple");
+        assert!(damaged.contains("the file is damaged"), "{damaged}");
+    }
+
     fn patched(from: &str, to: &str) -> String {
+        patched_in(unsigned(&example()), from, to)
+    }
+
+    fn patched_in(mut bytes: Vec<u8>, from: &str, to: &str) -> String {
         assert_eq!(from.len(), to.len());
-        let mut bytes = to_bytes(&example()).unwrap();
         let at = bytes.windows(from.len()).position(|w| w == from.as_bytes()).unwrap();
         bytes[at..at + from.len()].copy_from_slice(to.as_bytes());
         from_bytes(&bytes).unwrap_err().to_string()
@@ -433,7 +507,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
         fn corruption_never_panics(hits in proptest::collection::vec((0usize..100_000, any::<u8>()), 1..6)) {
-            let mut bytes = to_bytes(&with_posterior()).unwrap();
+            let mut bytes = unsigned(&with_posterior());
             let n = bytes.len();
             for (at, byte) in hits {
                 bytes[at % n] = byte;
