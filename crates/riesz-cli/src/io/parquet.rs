@@ -106,6 +106,19 @@ fn read(
     if decimal {
         return Err(format!("column '{name}' holds decimals: write it as floating point numbers"));
     }
+    use ConvertedType as Old;
+    let time = matches!(
+        column.logical_type_ref(),
+        Some(LogicalType::Date | LogicalType::Time { .. } | LogicalType::Timestamp { .. })
+    ) || matches!(
+        column.converted_type(),
+        Old::DATE | Old::TIME_MILLIS | Old::TIME_MICROS | Old::TIMESTAMP_MILLIS | Old::TIMESTAMP_MICROS
+    );
+    if time {
+        return Err(format!(
+            "column '{name}' holds dates or times: write it as numbers, days since some date for example, or leave it out"
+        ));
+    }
     let unsigned = matches!(column.logical_type_ref(), Some(LogicalType::Integer(kind)) if !kind.is_signed)
         || matches!(column.converted_type(), ConvertedType::UINT_32 | ConvertedType::UINT_64);
     Ok(match reader {

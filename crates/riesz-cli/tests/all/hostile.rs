@@ -130,6 +130,7 @@ fn tables_that_cannot_be_learnt_from() {
         ("--model gp --sample-weight a", "--sample-weight belongs to"),
         ("--model gp --restarts -1", "--restarts = -1 is not allowed: it is a whole number from 0"),
         ("--model svc --c auto --folds 9", "fold"),
+        ("--model svc --folds 3", "--folds belongs to c = 'auto', and here it is 1: leave it out"),
         ("--model klr --folds 1", "fold"),
         ("--model lasso", "invalid value 'lasso'"),
     ] {
@@ -299,4 +300,37 @@ fn an_interrupt_leaves_nothing_behind() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(place.read("out.csv"), "precious");
     assert!(place.files().iter().all(|f| !f.ends_with(".tmp")));
+}
+
+#[test]
+fn times_in_parquet_are_not_taken_for_numbers() {
+    use parquet::data_type::{DoubleType, Int64Type};
+    use parquet::file::writer::SerializedFileWriter;
+
+    let place = Place::new();
+    for kind in ["TIMESTAMP(MILLIS,true)", "TIMESTAMP(NANOS,false)", "TIME(MICROS,true)", "TIMESTAMP_MILLIS"]
+    {
+        let text =
+            format!("message t {{ required double a; required int64 when ({kind}); required double y; }}");
+        let schema = parquet::schema::parser::parse_message_type(&text).unwrap().into();
+        let file = std::fs::File::create(place.path("t.parquet")).unwrap();
+        let mut writer = SerializedFileWriter::new(file, schema, Default::default()).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        for j in 0..3 {
+            let mut column = group.next_column().unwrap().unwrap();
+            if j == 1 {
+                column.typed::<Int64Type>().write_batch(&[1, 2, 3, 4], None, None).unwrap();
+            } else {
+                column.typed::<DoubleType>().write_batch(&[1.0, 2.5, 3.0, 5.0], None, None).unwrap();
+            }
+            column.close().unwrap();
+        }
+        group.close().unwrap();
+        writer.close().unwrap();
+        place.bad(
+            "fit t.parquet --target y --ridge 1 -o m.riesz",
+            "column 'when' holds dates or times: write it as numbers",
+        );
+        place.good("fit t.parquet --target y --ridge 1 --ignore when -o m.riesz");
+    }
 }

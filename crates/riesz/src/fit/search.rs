@@ -4,7 +4,7 @@ use super::selection::{
     Axis, ClassScore, CrossValidation, cross_validate, cross_validate_classes, folds, stratified_folds,
 };
 use super::task::{AUTO, FOLDS, Task};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::kernel::Kernel;
@@ -93,6 +93,10 @@ impl Search<'_> {
     ) -> Result<Chosen> {
         let kernel = &self.task.kernel;
         if let Some(value) = self.given() {
+            if self.task.settings.get(FOLDS.name).is_some() {
+                let belongs = format!("{} = '{AUTO}', and here it is {value}", self.setting);
+                return Err(Error::Unused { setting: FOLDS.name.into(), belongs });
+            }
             return Ok(Chosen { value, kernel: kernel.clone(), facts: Vec::new(), warnings: Vec::new() });
         }
         let kernel_of = |multiple| kernel.with_lengthscales_times(multiple).unwrap_or_else(|| kernel.clone());

@@ -246,6 +246,22 @@ fn what_is_left_to_them_is_what_does_best_on_held_out_folds() {
 }
 
 #[test]
+fn folds_belong_to_what_is_left_to_them() {
+    for (name, settings) in [
+        ("krr", json!({"ridge": 0.5, "folds": 3})),
+        ("klr", json!({"ridge": 0.5, "folds": 3})),
+        ("svc", json!({"folds": 3})),
+        ("svr", json!({"c": 2, "folds": 3})),
+    ] {
+        let error = fitted(name, settings, None).unwrap_err().to_string();
+        assert!(
+            error.starts_with("folds belongs to ") && error.contains("= 'auto', and here it is"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn fits_that_stop_early_say_so() {
     for (name, settings) in [
         ("klr", json!({"ridge": 1e-4, "max_iter": 2})),
