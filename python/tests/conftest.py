@@ -34,11 +34,13 @@ def interventional(f, x, background, weights=None):
 
 
 def with_levels(path, **levels):
-    """Makes columns of a model file categorical, as ``riesz fit`` does with columns of text; their codes are in the file."""
+    """Makes columns of a model file categorical, as ``riesz fit`` does with columns of text; their codes are in the file. What is
+    written by hand has no checksum."""
     content = path.read_bytes()
     size = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + size])
     record = json.loads(header["__metadata__"]["riesz"])
+    del record["sha256"]
     for column in record["columns"]:
         if column["name"] in levels:
             column["kind"] = {"categorical": {"levels": levels[column["name"]]}}
