@@ -3,7 +3,7 @@
     python experiments/feature_selection.py [sonar|wisconsin|ionosphere|breast|skillcraft|sml|parkinson ...] [--data FOLDER] [--full]
 
 Each method keeps the best fifth of the features, chosen on the training rows; a Gaussian process with a constant times RBF kernel learns from them; five folds. Methods: Shapley
-values of HSIC, BAHSIC, HSIC-Lasso, mutual information, lasso (L1-penalised linear or logistic regression), permutation-free
+values of HSIC with the published and with orthogonal factors, BAHSIC, HSIC-Lasso, mutual information, lasso (L1-penalised linear or logistic regression), permutation-free
 importance of a random forest. Wisconsin comes with scikit-learn; sonar.csv, ionosphere.csv, breastcancer.csv, skillcraft.csv, sml.csv and parkinsons.csv are read from FOLDER, wherever
 below it they are. By default at most 600 rows are taken of each; full: all, up to 4,000 training rows.
 
@@ -57,9 +57,9 @@ def load(name, folder):
     return frame.iloc[:, :-1].to_numpy(float), pandas.factorize(y)[0] if classes else y.to_numpy(float)
 
 
-def hsic(method):
+def hsic(method, factors="orthogonal"):
     def scores(X, y, classes, count):
-        selector = SelectHSIC(n_features=count, method=method)
+        selector = SelectHSIC(n_features=count, method=method, factors=factors)
         selector.fit(X, np.array([f"class {v}" for v in y]) if classes else y)
         # Ranks as scores: the best is the largest.
         return -np.asarray(selector.ranking_, dtype=float)
@@ -84,7 +84,8 @@ def forest(X, y, classes, count):
 
 
 METHODS = {
-    "Shapley HSIC": hsic("shapley"),
+    "Shapley HSIC, published": hsic("shapley", "product"),
+    "Shapley HSIC, orthogonal": hsic("shapley"),
     "BAHSIC": hsic("backward"),
     "HSIC-Lasso": hsic("lasso"),
     "mutual information": mutual_information,

@@ -32,11 +32,11 @@ __all__ = [
 
 __version__: str
 
-# Names of columns, their levels, and rows; the game, what absent means in it, facts about the model and the run; what is said of
-# features, groups, interactions, draws, their seed.
+# Names of columns, their levels, and rows; the game, what absent means in it, facts about the model and the run; factors, what is
+# said of features, groups, interactions, draws, their seed.
 _Rows = tuple[list[str], list[list[str] | None], NDArray[np.float64]]
 _Origin = tuple[str, str, list[tuple[str, str]], list[tuple[str, str]]]
-_Options = tuple[str, list[tuple[str, list[int]]] | None, bool, int, int]
+_Options = tuple[str, str, list[tuple[str, list[int]]] | None, bool, int, int]
 
 # A scale and factors, each by its kind, its columns and its arguments.
 _Term = tuple[float, list[tuple[str, list[int], list[tuple[str, list[float]]]]]]
@@ -225,6 +225,12 @@ class TestResult:
     def interactions(self) -> NDArray[np.float64] | None: ...
     @property
     def interactions_bound(self) -> float | None: ...
+    @property
+    def alone(self) -> NDArray[np.float64] | None: ...
+    @property
+    def alone_pvalues(self) -> NDArray[np.float64] | None: ...
+    @property
+    def beyond(self) -> tuple[float, float | None] | None: ...
 
 def kernel_shap(
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
@@ -262,7 +268,7 @@ def hsic_test(
 ) -> TestResult: ...
 def witness(x: _Rows, z: _Rows, kernel: str, column: str) -> bytes: ...
 def rank_features(
-    x: _Rows, y: _Rows, method: str, kernel: str | None, target_kernel: str | None, wanted: int
+    x: _Rows, y: _Rows, method: str, factors: str, kernel: str | None, target_kernel: str | None, wanted: int
 ) -> tuple[list[int], list[float]]: ...
 def codes(levels: list[str], cells: list[str | float]) -> list[int | None]: ...
 

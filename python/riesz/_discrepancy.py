@@ -17,7 +17,7 @@ from ._players import Groups, players_of
 from ._samples import Rows, read, read_both
 from .kernels import Kernel, _from_json
 
-__all__ = ["OfKernel", "TestResult", "Witness", "hsic_test", "mmd_test"]
+__all__ = ["Beyond", "OfKernel", "TestResult", "Witness", "hsic_test", "mmd_test"]
 
 #: Features with an adjusted p-value up to this are pointed out.
 LEVEL = 0.05
@@ -30,6 +30,15 @@ class OfKernel:
     kernel: Kernel
     statistic: float
     #: Adjusted for the number of kernels; ``None`` without draws.
+    pvalue: float | None
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """What only three or more features show together, with orthogonal factors."""
+
+    statistic: float
+    #: ``None`` without draws.
     pvalue: float | None
 
 
@@ -65,7 +74,7 @@ class TestResult:
     The null hypothesis of :attr:`pvalues` is that of the whole test: the samples come from one distribution, or X and Y are
     independent. :attr:`adjusted_pvalues` control the chance of naming any feature if it holds. Where it does not, a feature
     that is itself distributed alike can have a value other than 0, because Shapley values share out what features do
-    together.
+    together; :attr:`alone_pvalues` look at each feature by itself.
     """
 
     #: MMD² or HSIC; with several kernels that of the one whose studentised statistic is largest.
@@ -91,6 +100,12 @@ class TestResult:
     interactions: np.ndarray | None = None
     #: A proved bound on the error of each interaction value.
     interactions_bound: float | None = None
+    #: With orthogonal factors, what each feature shows by itself, whatever the others do, (p,).
+    alone: np.ndarray | None = None
+    #: Their p-values, (p,).
+    alone_pvalues: np.ndarray | None = None
+    #: With orthogonal factors of three features or more, what only three or more show together: no feature has a share in it.
+    beyond: Beyond | None = None
     _name: str = "MMD²"
     #: Both samples and the chosen kernel in the core's forms, for witness functions.
     _compared: tuple[Rows, Rows, str] | None = field(default=None)
@@ -112,6 +127,9 @@ class TestResult:
             bands=core.bands,
             interactions=core.interactions,
             interactions_bound=core.interactions_bound,
+            alone=core.alone,
+            alone_pvalues=core.alone_pvalues,
+            beyond=None if core.beyond is None else Beyond(*core.beyond),
             _name=name,
         )
 
@@ -137,7 +155,7 @@ class TestResult:
 
     def to_frame(self, library: str = "pandas") -> Any:
         """One line a feature: ``feature, value, pvalue, adjusted_pvalue, null_low, null_high``, the last four of them if there
-        are draws. ``library`` is ``"pandas"`` or ``"polars"``."""
+        are draws, and with orthogonal factors ``alone, alone_pvalue``. ``library`` is ``"pandas"`` or ``"polars"``."""
         columns: dict[str, Any] = {"feature": self.feature_names, "value": self.values}
         if self.bands is not None:
             columns |= {
@@ -146,6 +164,10 @@ class TestResult:
                 "null_low": self.bands[:, 0],
                 "null_high": self.bands[:, 1],
             }
+        if self.alone is not None:
+            columns["alone"] = self.alone
+        if self.alone_pvalues is not None:
+            columns["alone_pvalue"] = self.alone_pvalues
         if library == "pandas":
             import pandas
 
@@ -192,11 +214,15 @@ class TestResult:
         lines = [["feature", "value"]]
         if self.bands is not None:
             lines[0] += ["95 % under the null", "p", "adjusted p"]
+        if self.alone_pvalues is not None:
+            lines[0] += ["p alone"]
         for j in order:
             line = [self.feature_names[j], f"{self.values[j]:+.3g}"]
             if self.bands is not None and self.pvalues is not None and self.adjusted_pvalues is not None:
                 low, high = self.bands[j]
                 line += [f"{low:+.2g} to {high:+.2g}", f"{self.pvalues[j]:.3g}", f"{self.adjusted_pvalues[j]:.3g}"]
+            if self.alone_pvalues is not None:
+                line.append(f"{self.alone_pvalues[j]:.3g}")
             lines.append([cell.replace("-", "−") if k else cell for k, cell in enumerate(line)])
         return lines
 
@@ -213,7 +239,12 @@ class TestResult:
             padded = [cell.rjust(width) if k else cell.ljust(width) for k, (cell, width) in enumerate(zip(line, widths))]
             text.append("  ".join(padded))
         hidden = len(self.feature_names) - len(lines) + 1
-        return "\n".join([*text, f"… and {hidden} more"] if hidden else text)
+        if hidden:
+            text.append(f"… and {hidden} more")
+        if self.beyond is not None:
+            p = "" if self.beyond.pvalue is None else f", p = {self.beyond.pvalue:.3g}"
+            text.append(f"only in three or more features together: {self.beyond.statistic:.3g}{p}".replace("-", "−"))
+        return "\n".join(text)
 
     def __repr__(self) -> str:
         if self.attributions is None:
@@ -242,6 +273,7 @@ def mmd_test(
     Z: Any,
     *,
     kernel: Kernel | Sequence[Kernel] | None = None,
+    factors: str = "orthogonal",
     lengthscales: Sequence[float] | None = None,
     estimator: str = "unbiased",
     block_size: int | None = None,
@@ -255,7 +287,7 @@ def mmd_test(
     """Two-sample test by the maximum mean discrepancy, attributed to features.
 
     MMD² (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012) is a sum of the kernel over pairs of rows. With an absent
-    feature's factor replaced by 1 it is a product game, whose exact Shapley values say how much each feature contributes
+    feature's factor replaced by 1 it is a game, whose exact Shapley values say how much each feature contributes
     (Mohammadi, Chau and Muandet 2025, §6). Permutations of the pooled rows give p-values for the statistic and for each
     feature.
 
@@ -266,9 +298,15 @@ def mmd_test(
         categorical, and a level may be in one sample only. An array with one dimension is one column.
     kernel : riesz.kernels.Kernel or list of them, optional
         The kernel between rows, in the samples' own units; a categorical column holds the numbers of its levels. By default a
-        Gaussian over the numeric columns, standardised, whose length scale is the median distance between two rows of the pooled
-        sample, times ``Categorical(0.5)`` for every categorical column. Several kernels make an aggregated test: the
-        largest of their studentised statistics counts, and the p-value allows for the choice.
+        Gaussian over each numeric column, whose length scale is one and a half times the median distance between two values of
+        the pooled sample, times ``Categorical(0.5)`` for every categorical column; with ``factors="product"`` one length scale,
+        the median distance between two standardised rows. Several kernels make an aggregated test: the largest of their
+        studentised statistics counts, and the p-value allows for the choice.
+    factors : {"orthogonal", "product"}
+        What of the kernel is summed up. ``"orthogonal"``: its factors, one a feature, centred under the pooled sample and scaled,
+        taken one by one and in pairs. What features and pairs contribute is not negative but by chance, no feature hides
+        another, and one that is distributed alike has no value. ``"product"``: the kernel as it is, as published, where a
+        feature that differs strongly dims all others.
     lengthscales : list of float, optional
         Takes each kernel with its length scales multiplied by each of these, as in ``[0.25, 0.5, 1, 2, 4]``: an aggregated test
         that need not know the right length scale.
@@ -335,7 +373,7 @@ def mmd_test(
         _multiples(lengthscales),
         estimator == "biased",
         blocks[estimator],
-        _options(attribute, groups, interactions, permutations, seed, x.names),
+        _options(factors, attribute, groups, interactions, permutations, seed, x.names),
         threads_of(threads),
     )
     result = TestResult._wrap(found, "MMD²", x.names)
@@ -349,6 +387,7 @@ def hsic_test(
     *,
     kernel: Kernel | Sequence[Kernel] | None = None,
     target_kernel: Kernel | Sequence[Kernel] | None = None,
+    factors: str = "orthogonal",
     lengthscales: Sequence[float] | None = None,
     estimator: str = "biased",
     permutations: int = 1000,
@@ -396,8 +435,8 @@ def hsic_test(
         counts as dependence (Zhang, Peters, Janzing and Schölkopf 2011, §3; Shah and Peters 2020). X and Y must be numbers.
     side : {"X", "Y"}
         Whose columns are the features that HSIC is attributed to.
-    attribute, groups, interactions, seed, threads
-        As for :func:`mmd_test`.
+    factors, attribute, groups, interactions, seed, threads
+        As for :func:`mmd_test`; the target's kernel is taken as it is.
 
     Returns
     -------
@@ -463,7 +502,7 @@ def hsic_test(
         theirs[0] if theirs else None,
         estimator == "unbiased",
         None if decay is None else float(decay),
-        _options(attribute, groups, interactions, permutations, seed, own.names),
+        _options(factors, attribute, groups, interactions, permutations, seed, own.names),
         threads_of(threads),
     )
     return TestResult._wrap(found, "HSIC", own.names)
@@ -496,7 +535,9 @@ def _is_positive(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and bool(0 < value < np.inf)
 
 
-def _options(attribute: Any, groups: Any, interactions: Any, permutations: Any, seed: Any, names: list[str]) -> _core._Options:
+def _options(
+    factors: str, attribute: Any, groups: Any, interactions: Any, permutations: Any, seed: Any, names: list[str]
+) -> _core._Options:
     if attribute not in (True, False, "values"):
         raise ValueError(f"attribute = {attribute!r}: it is True, 'values' or False")
     if not attribute and (groups is not None or interactions):
@@ -507,7 +548,7 @@ def _options(attribute: Any, groups: Any, interactions: Any, permutations: Any, 
         raise ValueError(f"seed = {seed!r}: it is a whole number from 0 to 2**64 - 1")
     said = attribute if isinstance(attribute, str) else "significance" if attribute else "nothing"
     players = None if groups is None else players_of(groups, None, names)
-    return said, players, bool(interactions), int(permutations), int(seed)
+    return factors, said, players, bool(interactions), int(permutations), int(seed)
 
 
 def _same_rows(rows: Rows, what: str, x: Rows) -> None:

@@ -40,10 +40,13 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
     method : {"shapley", "backward", "lasso"}
         How features are ranked:
 
-        - ``"shapley"``: by their exact Shapley values of HSIC (Mohammadi, Chau and Muandet 2025, §6.2), in O(n² d).
+        - ``"shapley"``: by their exact Shapley values of HSIC, in O(n² d) (Mohammadi, Chau and Muandet 2025, §6.2, with
+          ``factors="product"``).
         - ``"backward"``: by backward elimination, BAHSIC (Song, Smola, Gretton, Bedo and Borgwardt 2012, algorithm 1), in
           O(n² d) for each of about 7 ln d steps.
         - ``"lasso"``: by HSIC-Lasso (Yamada, Jitkrittum, Sigal, Xing and Sugiyama 2014, equation 5), in O(n² d²).
+    factors : {"orthogonal", "product"}
+        Whose values, as for :func:`riesz.mmd_test`: with ``"orthogonal"`` factors no feature hides another. For ``"shapley"``.
     kernel : riesz.kernels.Kernel, optional
         Kernel between rows of X, by default that of :func:`riesz.mmd_test`. Only ``"shapley"`` takes one.
     target_kernel : riesz.kernels.Kernel, optional
@@ -70,6 +73,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
         n_features=None,
         *,
         method="shapley",
+        factors="orthogonal",
         kernel=None,
         target_kernel=None,
         alpha=0.05,
@@ -78,6 +82,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
     ):
         self.n_features = n_features
         self.method = method
+        self.factors = factors
         self.kernel = kernel
         self.target_kernel = target_kernel
         self.alpha = alpha
@@ -107,7 +112,9 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
                 _kernels(kernel, rows.names, what)
                 for kernel, rows, what in [(self.kernel, x, "kernel"), (self.target_kernel, target, "target_kernel")]
             )
-            order, scores = _core.rank_features(x, target, self.method, _one(own), _one(theirs), int(self.n_features))
+            order, scores = _core.rank_features(
+                x, target, self.method, self.factors, _one(own), _one(theirs), int(self.n_features)
+            )
             self.scores_ = np.asarray(scores)
             self._rank(np.asarray(order))
             self._kept = self.ranking_ <= self.n_features
@@ -136,7 +143,13 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
             raise ValueError(f"alpha = {self.alpha!r}: it is a number between 0 and 1")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         result = hsic_test(
-            x, target, kernel=self.kernel, target_kernel=self.target_kernel, permutations=self.permutations, seed=seed
+            x,
+            target,
+            factors=self.factors,
+            kernel=self.kernel,
+            target_kernel=self.target_kernel,
+            permutations=self.permutations,
+            seed=seed,
         )
         assert result.pvalues is not None and result.adjusted_pvalues is not None
         self.scores_, self.pvalues_, self.adjusted_pvalues_ = result.values, result.pvalues, result.adjusted_pvalues

@@ -63,7 +63,7 @@ def samples():
 @pytest.mark.parametrize("estimator", ["unbiased", "biased", "linear"])
 def test_mmd_follows_its_definition(samples, estimator):
     X, Z = samples
-    found = riesz.mmd_test(X, Z, kernel=RBF(1.7), estimator=estimator, permutations=0)
+    found = riesz.mmd_test(X, Z, kernel=RBF(1.7), factors="product", estimator=estimator, permutations=0)
     pooled = np.vstack([X, Z])
     value = lambda S: mmd(gram(pooled, S, 1.7), len(X), estimator)
     assert found.statistic == pytest.approx(value(range(4)), abs=1e-14)
@@ -76,7 +76,7 @@ def test_hsic_follows_its_definition(samples, estimator):
     X, _ = samples
     Y = np.column_stack([X[:, 0] * X[:, 1], X[:, 2]])
     L = gram(Y, [0, 1], 0.9)
-    options = dict(kernel=RBF(1.7), target_kernel=RBF(0.9), estimator=estimator, permutations=0)
+    options = dict(kernel=RBF(1.7), target_kernel=RBF(0.9), factors="product", estimator=estimator, permutations=0)
     found = riesz.hsic_test(X, Y, **options)
     np.testing.assert_allclose(found.values, shapley(4, lambda S: hsic(gram(X, S, 1.7), L, estimator)), atol=1e-15)
     # The same statistic, shared out to the other side.
@@ -96,7 +96,7 @@ def test_the_pvalue_is_that_of_a_plain_permutation_test(samples):
         order = rng.permutation(len(pooled))
         draws.append(mmd(K[np.ix_(order, order)], n, "unbiased"))
     expected = np.mean(np.array(draws) >= mmd(K, n, "unbiased"))
-    found = riesz.mmd_test(X, Z, kernel=RBF(1.5), permutations=2000)
+    found = riesz.mmd_test(X, Z, kernel=RBF(1.5), factors="product", permutations=2000)
     assert 0.02 < expected < 0.98
     assert abs(found.pvalue - expected) < 4 * np.sqrt(2 * expected * (1 - expected) / 2000)
     assert ks_2samp(found.null_distribution, draws).pvalue > 1e-3
@@ -109,7 +109,8 @@ def test_diabetes_by_sex_is_as_published():
     X = X.drop(columns="sex")
     rows = X.to_numpy()
     distances = np.sqrt(((rows[:, None] - rows[None]) ** 2).sum(2))
-    found = riesz.mmd_test(X[men], X[~men], kernel=RBF(np.median(distances[np.triu_indices(len(X), 1)])))
+    kernel = RBF(np.median(distances[np.triu_indices(len(X), 1)]))
+    found = riesz.mmd_test(X[men], X[~men], kernel=kernel, factors="product")
     published = dict(s3=0.0232, s4=0.0162, bp=0.0081, s6=0.0046, age=0.0036, s5=0.0018, s2=0.0003, bmi=-0.0016, s1=-0.0023)
     frame = found.to_frame().set_index("feature")
     assert list(frame["value"].sort_values(ascending=False).index) == list(published)
@@ -117,6 +118,32 @@ def test_diabetes_by_sex_is_as_published():
     assert found.statistic == pytest.approx(0.0538, abs=5e-5) and found.pvalue == pytest.approx(1 / 1001)
     assert (frame.loc[["s3", "s4", "bp", "s6"], "adjusted_pvalue"] < 0.01).all() and frame.loc["bmi", "adjusted_pvalue"] > 0.5
     assert "s3" in found.summary() and "s3" in repr(found) and "<table>" in found._repr_html_()
+
+
+@pytest.mark.parametrize("estimator", ["unbiased", "biased"])
+def test_orthogonal_factors_follow_their_definition(samples, estimator):
+    X, Z = samples
+    pooled, n = np.vstack([X, Z]), len(X)
+    H = np.eye(len(pooled)) - 1 / len(pooled)
+    centred = [H @ gram(pooled, [j], 1.7) @ H for j in range(4)]
+    centred = [K / np.diag(K).mean() for K in centred]
+    pairs = {(j, k): mmd(centred[j] * centred[k], n, estimator) for j, k in itertools.combinations(range(4), 2)}
+    alone = [mmd(K, n, estimator) for K in centred]
+    found = riesz.mmd_test(X, Z, kernel=RBF(1.7), estimator=estimator, permutations=99, interactions=True)
+    assert found.statistic == pytest.approx(sum(alone) + sum(pairs.values()), abs=1e-13)
+    np.testing.assert_allclose(found.alone, alone, atol=1e-13)
+    np.testing.assert_allclose(
+        found.values, [alone[j] + sum(v for pair, v in pairs.items() if j in pair) / 2 for j in range(4)], atol=1e-13
+    )
+    for (j, k), value in pairs.items():
+        assert found.interactions[j, k] == pytest.approx(value / 2, abs=1e-13)
+    everything = mmd(np.prod([1 + K for K in centred], axis=0), n, estimator)
+    assert found.beyond.statistic == pytest.approx(everything - found.statistic, abs=1e-12)
+    frame = found.to_frame()
+    np.testing.assert_array_equal(frame["alone_pvalue"], found.alone_pvalues)
+    assert "p alone" in found.summary() and "three or more" in found.summary()
+    with pytest.raises(ValueError, match="'orthogonal' or 'product'"):
+        riesz.mmd_test(X, Z, factors="additive")
 
 
 def test_frames_are_matched_by_name_and_level():

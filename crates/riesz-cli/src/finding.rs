@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use riesz::discrepancy::{
-    Attribute, Attributions, TestResult, TestSettings, Witness, default_kernel, lengthscale_grid,
+    Attribute, Attributions, Factors, TestResult, TestSettings, Witness, lengthscale_grid,
 };
 use riesz::explanation::Fact;
 use riesz::kernel::{KernelExpression, Units};
-use riesz::{Kernel, Table};
+use riesz::{Groups, Kernel, Table};
 use riesz_report::{PlotOptions, TestPage, png, render_test, test_report};
 use serde_json::json;
 
@@ -79,7 +79,7 @@ pub fn kernels(args: &TestArgs, sample: &Table) -> Result<Vec<Kernel>> {
     for text in &args.kernel {
         kernels.push(KernelExpression::parse(text)?.resolve(sample, &units)?);
     }
-    if kernels.is_empty() && args.no_standardise {
+    if kernels.is_empty() && args.no_standardise && factors(args) == Factors::Product {
         kernels.push(KernelExpression::parse("rbf")?.resolve(sample, &units)?);
     }
     if let Some(bad) = args.lengthscales.iter().find(|m| !(m.is_finite() && **m > 0.0)) {
@@ -89,16 +89,26 @@ pub fn kernels(args: &TestArgs, sample: &Table) -> Result<Vec<Kernel>> {
         return Ok(kernels);
     }
     if kernels.is_empty() {
-        kernels.push(default_kernel(sample)?);
+        let groups = groups(args, sample)?;
+        kernels.push(factors(args).default_kernel(sample, groups.as_ref())?);
     }
     Ok(kernels.iter().flat_map(|kernel| lengthscale_grid(kernel, &args.lengthscales)).collect())
+}
+
+fn factors(args: &TestArgs) -> Factors {
+    Factors::named(&args.factors).unwrap_or_default()
+}
+
+fn groups(args: &TestArgs, sample: &Table) -> Result<Option<Groups>> {
+    args.groups.as_deref().map(|g| read_groups(g, sample.columns())).transpose()
 }
 
 /// The settings that were asked for, for features in the columns of `sample`.
 pub fn settings(args: &TestArgs, global: &Global, sample: &Table) -> Result<TestSettings> {
     Ok(TestSettings {
+        factors: factors(args),
         attribute: if args.statistic_only { Attribute::Nothing } else { Attribute::Significance },
-        groups: args.groups.as_deref().map(|g| read_groups(g, sample.columns())).transpose()?,
+        groups: groups(args, sample)?,
         interactions: args.interactions,
         permutations: args.permutations,
         seed: global.seed,
@@ -190,8 +200,13 @@ impl Finding<'_> {
         let names: Vec<String> = explanation.players.iter().map(|p| printable(&p.name)).collect();
         let order = found.order();
         let width = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).max(7);
-        let head =
-            found.significance.as_ref().map_or("", |_| "      95 % under the null        p  adjusted p");
+        let mut head = found
+            .significance
+            .as_ref()
+            .map_or("", |_| "      95 % under the null        p  adjusted p")
+            .to_string();
+        let alone = found.alone.as_ref().and_then(|alone| alone.pvalues.as_ref());
+        head.push_str(alone.map_or("", |_| "   p alone"));
         let _ = writeln!(text, "\n{:width$}  Shapley value{head}", "feature");
         for &j in order.iter().take(most) {
             let _ = write!(text, "{:width$}  {:>13.6e}", names[j], values[j]);
@@ -199,6 +214,9 @@ impl Finding<'_> {
                 let [low, high] = s.bands[j];
                 let (p, adjusted) = (s.pvalues[j], s.adjusted[j]);
                 let _ = write!(text, "  {low:>10.2e} {high:>10.2e}  {p:>7.4}     {adjusted:>7.4}");
+            }
+            if let Some(alone) = alone {
+                let _ = write!(text, "   {:>7.4}", alone[j]);
             }
             text.push('\n');
         }
@@ -216,6 +234,10 @@ impl Finding<'_> {
             for (j, l, value) in pairs.iter().take(most) {
                 let _ = writeln!(text, "{} x {}  {value:.6e}", names[*j], names[*l]);
             }
+        }
+        if let Some(beyond) = &found.beyond {
+            let p = beyond.pvalue.map_or_else(String::new, |p| format!(", p = {p:.4}"));
+            let _ = writeln!(text, "\nonly in three or more features together: {:.6e}{p}", beyond.statistic);
         }
         let mut certificate = Certificate::default();
         certificate.include(explanation);
@@ -251,6 +273,14 @@ impl Finding<'_> {
             cells.push(column(&|j| s.bands[j][1]));
             cells.push(column(&|j| s.pvalues[j]));
             cells.push(column(&|j| s.adjusted[j]));
+        }
+        if let Some(alone) = &found.alone {
+            names.push("alone".into());
+            cells.push(Cells::Numbers(order.iter().map(|&j| alone.values[j]).collect()));
+            if let Some(pvalues) = &alone.pvalues {
+                names.push("alone_pvalue".into());
+                cells.push(Cells::Numbers(order.iter().map(|&j| pvalues[j]).collect()));
+            }
         }
         let mut example = vec![Cells::Texts(Vec::new())];
         example.extend((1..names.len()).map(|_| Cells::Numbers(Vec::new())));

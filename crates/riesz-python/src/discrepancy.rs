@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use riesz::discrepancy::selection::{Method, rank_until};
 use riesz::discrepancy::{
-    self, Attribute, MmdEstimator, Null, TestSettings, default_kernel, lengthscale_grid, residuals,
+    self, Attribute, Factors, MmdEstimator, Null, TestSettings, lengthscale_grid, residuals,
 };
 use riesz::explanation::Fact;
 use riesz::{Column, Error, IndependenceTest, Kernel, Table, TwoSampleTest};
@@ -13,26 +13,46 @@ use riesz::{Column, Error, IndependenceTest, Kernel, Table, TwoSampleTest};
 use crate::explanation::Explanation;
 use crate::{NamedRows, fit, interruptible, matrix, players, pool, raise, refuse, sample};
 
-/// What is said of features ("nothing", "values" or "significance"), groups of them, whether pairs are looked at, draws, their seed.
-type Options = (String, Option<Vec<(String, Vec<usize>)>>, bool, usize, u64);
+/// Factors, what is said of features ("nothing", "values" or "significance"), groups of them, whether pairs are looked at, draws, their seed.
+type Options = (String, String, Option<Vec<(String, Vec<usize>)>>, bool, usize, u64);
 
 fn settings(columns: &[Column], options: Options) -> PyResult<TestSettings> {
-    let (attribute, groups, interactions, permutations, seed) = options;
+    let (factors, attribute, groups, interactions, permutations, seed) = options;
+    let factors = self::factors(&factors)?;
     let attribute = match attribute.as_str() {
         "nothing" => Attribute::Nothing,
         "values" => Attribute::Values,
         _ => Attribute::Significance,
     };
     let groups = groups.map(|groups| players(columns, groups)).transpose()?;
-    Ok(TestSettings { attribute, groups, interactions, permutations, seed, ..TestSettings::default() })
+    Ok(TestSettings {
+        factors,
+        attribute,
+        groups,
+        interactions,
+        permutations,
+        seed,
+        ..TestSettings::default()
+    })
+}
+
+fn factors(name: &str) -> PyResult<Factors> {
+    Factors::named(name)
+        .ok_or_else(|| refuse(format!("factors = '{name}': they are 'orthogonal' or 'product'")))
 }
 
 /// The kernels of a test: those given, or the default one, at each multiple of their length scales.
-fn kernels(given: &[String], multiples: Option<&[f64]>, sample: &Table) -> PyResult<Vec<Kernel>> {
+fn kernels(
+    given: &[String],
+    multiples: Option<&[f64]>,
+    sample: &Table,
+    settings: &TestSettings,
+) -> PyResult<Vec<Kernel>> {
     let mut kernels = given.iter().map(|json| fit::kernel(json)).collect::<PyResult<Vec<_>>>()?;
     let Some(multiples) = multiples else { return Ok(kernels) };
     if kernels.is_empty() {
-        kernels.push(default_kernel(sample).map_err(raise)?);
+        let kernel = settings.factors.default_kernel(sample, settings.groups.as_ref());
+        kernels.push(kernel.map_err(raise)?);
     }
     Ok(kernels.iter().flat_map(|kernel| lengthscale_grid(kernel, multiples)).collect())
 }
@@ -70,6 +90,10 @@ pub(crate) struct TestResult {
     bands: Option<Py<PyArray2<f64>>>,
     interactions: Option<Py<PyArray2<f64>>>,
     interactions_bound: Option<f64>,
+    alone: Option<Py<PyArray1<f64>>>,
+    alone_pvalues: Option<Py<PyArray1<f64>>>,
+    /// Statistic and p-value.
+    beyond: Option<(f64, Option<f64>)>,
 }
 
 impl TestResult {
@@ -83,7 +107,12 @@ impl TestResult {
             Ok((serde_json::to_string(&of.kernel).map_err(refuse)?, of.statistic, of.pvalue))
         };
         let (mut explanation, mut significance, mut interactions) = (None, None, None);
+        let (mut alone, mut alone_pvalues, mut beyond) = (None, None, None);
         if let Some(found) = found.attributions {
+            if let Some(own) = found.alone {
+                (alone, alone_pvalues) = (Some(list(own.values)), own.pvalues.map(list));
+            }
+            beyond = found.beyond.map(|beyond| (beyond.statistic, beyond.pvalue));
             explanation = Some(Py::new(py, Explanation::new(found.explanation, None))?);
             (significance, interactions) = (found.significance, found.interactions);
         }
@@ -106,6 +135,9 @@ impl TestResult {
             interactions: interactions
                 .map(|i| grid(i.values.rows(), i.values.data().to_vec()))
                 .transpose()?,
+            alone,
+            alone_pvalues,
+            beyond,
         })
     }
 }
@@ -133,7 +165,7 @@ pub(crate) fn mmd_test<'py>(
     };
     let settings = settings(x.columns(), options)?;
     let stop = settings.stop.clone();
-    let kernels = self::kernels(&kernels, multiples.as_deref(), &pooled)?;
+    let kernels = self::kernels(&kernels, multiples.as_deref(), &pooled, &settings)?;
     let test = TwoSampleTest { kernels, estimator, settings };
     let found = interruptible(py, &pool(threads)?, &stop, || test.run(&x, &z))?.map_err(refuse_test)?;
     TestResult::new(py, found)
@@ -167,7 +199,7 @@ pub(crate) fn hsic_test<'py>(
         (x, y) = interruptible(py, &pool, &stop, both)?.map_err(refuse_test)?;
     }
     let test = IndependenceTest {
-        kernels: self::kernels(&kernels, multiples.as_deref(), &x)?,
+        kernels: self::kernels(&kernels, multiples.as_deref(), &x, &settings)?,
         target_kernel: target_kernel.map(fit::kernel).transpose()?,
         unbiased,
         null: decay.map_or(Null::Permutation, Null::WildBootstrap),
@@ -201,6 +233,7 @@ pub(crate) fn rank_features(
     x: NamedRows<'_>,
     y: NamedRows<'_>,
     method: &str,
+    factors: &str,
     kernel: Option<&str>,
     target_kernel: Option<&str>,
     wanted: usize,
@@ -210,7 +243,8 @@ pub(crate) fn rank_features(
     let kernel = kernel.map(fit::kernel).transpose()?;
     let target = target_kernel.map(fit::kernel).transpose()?;
     let stop = TestSettings::default().stop;
-    let rank = || rank_until(&x, &y, method, kernel.as_ref(), target.as_ref(), wanted, &stop);
+    let factors = self::factors(factors)?;
+    let rank = || rank_until(&x, &y, method, factors, kernel.as_ref(), target.as_ref(), wanted, &stop);
     let found = interruptible(py, &pool(None)?, &stop, rank)?.map_err(refuse_test)?;
     Ok((found.order, found.scores))
 }

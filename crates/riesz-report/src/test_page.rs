@@ -47,6 +47,7 @@ pub fn test_report(page: &TestPage<'_>) -> Result<String> {
     let e = &attributions.explanation;
     let values = e.row_values(0, 0);
     let order = attributions.order();
+    let alone = attributions.alone.as_ref().and_then(|alone| alone.pvalues.as_ref());
     let rows: Vec<_> = order
         .iter()
         .map(|&j| {
@@ -57,6 +58,7 @@ pub fn test_report(page: &TestPage<'_>) -> Result<String> {
                 band => significance.map(|s| format!("{} … {}", number(s.bands[j][0]), number(s.bands[j][1]))),
                 pvalue => significance.map(|s| pvalue(s.pvalues[j])),
                 adjusted => significance.map(|s| pvalue(s.adjusted[j])),
+                alone => alone.map(|alone| pvalue(alone[j])),
                 found => significance.is_some_and(|s| s.adjusted[j] <= 0.05),
             }
         })
@@ -88,6 +90,12 @@ pub fn test_report(page: &TestPage<'_>) -> Result<String> {
         features => values.len(),
         absent => e.provenance.absent.as_str(),
         significance => attributions.significance.is_some(),
+        alone => alone.is_some(),
+        dimmed => attributions.alone.is_none(),
+        beyond => attributions.beyond.as_ref().map(|beyond| context! {
+            statistic => number(beyond.statistic),
+            pvalue => beyond.pvalue.map(pvalue),
+        }),
         bars => both(&|o| render_test(found, o))?,
         null => null,
         rows => rows,

@@ -10,8 +10,13 @@ use super::TableArgs;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "The test")]
 pub struct TestArgs {
+    /// What of the kernel is looked at: orthogonal factors, one a feature and by pairs, with which no feature hides another; or
+    /// the product of all, as published, in which a strong feature dims the others
+    #[arg(long, value_name = "WHICH", default_value = "orthogonal",
+        value_parser = clap::builder::PossibleValuesParser::new(riesz::discrepancy::Factors::NAMES))]
+    pub factors: String,
     /// Kernel between rows, an expression as in 'riesz fit'. Several make an aggregated test, whose p-value allows for
-    /// the choice among them [default: a Gaussian of median length scale, times equality of categories]
+    /// the choice among them [default: a Gaussian with length scales from the data, times equality of categories]
     #[arg(long, value_name = "EXPR")]
     pub kernel: Vec<String>,
     /// An aggregated test of the kernel with its length scales multiplied by each of these: 0.25,0.5,1,2,4

@@ -26,8 +26,8 @@ Examples:
   riesz compare a.csv b.csv --estimator linear          millions of rows
 
 MMD² (maximum mean discrepancy) is 0 if, and with the default kernel only if, rows are distributed
-alike. The table of features has the columns feature, value, null_low, null_high, pvalue and
-adjusted_pvalue.")]
+alike. The table of features has the columns feature, value, null_low, null_high, pvalue,
+adjusted_pvalue, and of each feature by itself alone and alone_pvalue.")]
 pub struct Args {
     /// First sample, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]

@@ -25,7 +25,7 @@ Examples:
 
 HSIC (Hilbert-Schmidt independence criterion) is 0 if, and with the default kernels only if, the
 target is independent of the other columns. The table of features has the columns feature, value,
-null_low, null_high, pvalue and adjusted_pvalue.")]
+null_low, null_high, pvalue, adjusted_pvalue, and of each feature by itself alone and alone_pvalue.")]
 pub struct Args {
     /// Table with a header row, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]

@@ -7,7 +7,7 @@ use crate::common::{Place, cells, number, texts};
 #[test]
 fn diabetes_by_sex_is_as_published() {
     let place = Place::new();
-    let (out, err) = place.good("compare DIABETES --by sex --ignore target --format csv");
+    let (out, err) = place.good("compare DIABETES --by sex --ignore target --factors product --format csv");
     let table = cells(&out);
     assert_eq!(table[0], ["feature", "value", "null_low", "null_high", "pvalue", "adjusted_pvalue"]);
     let names: Vec<&str> = table[1..].iter().map(|row| row[0].as_str()).collect();
@@ -15,6 +15,22 @@ fn diabetes_by_sex_is_as_published() {
     let signs: Vec<bool> = table[1..].iter().map(|row| number(&row[1]) > 0.0).collect();
     assert_eq!(signs, [true, true, true, true, true, true, true, false, false]);
     assert!(err.contains("The samples differ: if sex = 1 and sex = 2"), "{err}");
+}
+
+/// bmi and s1, which the published attribution has below 0, differ between the sexes alone: orthogonal factors name them.
+#[test]
+fn no_feature_of_diabetes_is_hidden() {
+    let place = Place::new();
+    let (out, _) = place.good("compare DIABETES --by sex --ignore target --estimator biased --format csv");
+    let table = cells(&out);
+    assert_eq!(table[0][6..], ["alone", "alone_pvalue"]);
+    for row in &table[1..] {
+        assert!(number(&row[1]) > 0.0 && number(&row[6]) > 0.0, "{row:?}");
+        // What is found alone is found among others.
+        assert!(number(&row[7]) > 0.002 || number(&row[4]) <= 0.01, "{row:?}");
+    }
+    let (out, _) = place.good("compare DIABETES --by sex --ignore target");
+    assert!(out.contains("p alone") && out.contains("only in three or more features together"), "{out}");
 }
 
 #[test]

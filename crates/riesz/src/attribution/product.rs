@@ -296,6 +296,16 @@ impl Functionals {
     pub(crate) fn new(slots: Vec<Option<usize>>) -> Self {
         Self { slots, ..Self::default() }
     }
+
+    /// Numbers of a slot.
+    pub(crate) fn size(&self) -> usize {
+        self.rows * self.points
+    }
+
+    /// Where a row's functionals of a point stand within a slot.
+    pub(crate) fn place(&self, row: usize, point: usize) -> usize {
+        row * self.points + point
+    }
 }
 
 impl Reading for Functionals {
@@ -316,10 +326,11 @@ impl Reading for Functionals {
         }
         for at in 0..terms.run.weights.len() {
             let totals = engine.run(terms.run.block(at));
-            let from = terms.row * self.points + terms.point + at * LANES;
+            let from = self.place(terms.row, terms.point) + at * LANES;
             for (&k, value) in active.iter().zip(&engine.values) {
                 let Some(slot) = self.slots[terms.players[k as usize]] else { continue };
-                let out = &mut self.values[slot * self.rows * self.points + from..][..LANES];
+                let size = self.size();
+                let out = &mut self.values[slot * size + from..][..LANES];
                 out.iter_mut().zip(value.0).for_each(|(out, v)| *out += v);
             }
             for (l, error) in self.error[from..from + LANES].iter_mut().enumerate() {

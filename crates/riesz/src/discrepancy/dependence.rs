@@ -19,6 +19,9 @@ use crate::table::Table;
 /// Rows up to which the weights of all pairs are kept (8 n² bytes); beyond they are made anew for every draw.
 const KEPT: usize = 4096;
 
+/// Numbers that are summed up before sums are.
+const SUMMED: usize = 64;
+
 /// Draws whose weights are gathered together.
 const TOGETHER: usize = 32;
 
@@ -31,6 +34,8 @@ pub(super) struct Centred<'k> {
     means: Vec<f64>,
     mean: f64,
     scale: f64,
+    /// A bound on the error of a weight: of the kernel, and of means over the rows.
+    error: f64,
     /// Row by row, if kept. Rows are as long as a power of two, so that gathering from them needs no checks.
     all: Option<Vec<f64>>,
     isa: Isa,
@@ -42,18 +47,19 @@ impl<'k> Centred<'k> {
         let (points, isa) = (Points::new(y), Isa::detect());
         let n = y.rows();
         let columns = 0..points.stride();
-        let sums: Vec<f64> = (0..n)
+        let (sums, largest): (Vec<f64>, Vec<f64>) = (0..n)
             .into_par_iter()
             .map_init(
                 || (Vec::new(), vec![0.0; columns.len()]),
                 |(buffer, row), i| {
                     kernel.row(isa, points.columns(&columns), &points.row(i), buffer, row);
                     let own = if unbiased { row[i] } else { 0.0 };
-                    row[..n].iter().sum::<f64>() - own
+                    let parts = row[..n].chunks(SUMMED).map(|part| part.iter().sum::<f64>());
+                    (parts.sum::<f64>() - own, row[..n].iter().fold(0.0_f64, |m, v| m.max(v.abs())))
                 },
             )
-            .collect();
-        let (total, size) = (sums.iter().sum::<f64>(), n as f64);
+            .unzip();
+        let (total, size) = (sums.chunks(SUMMED).map(|part| part.iter().sum::<f64>()).sum::<f64>(), n as f64);
         let (by, mean, scale) = if unbiased {
             (size - 2.0, total / ((size - 1.0) * (size - 2.0)), 1.0 / (size * (size - 3.0)))
         } else {
@@ -61,7 +67,10 @@ impl<'k> Centred<'k> {
         };
         let mut means: Vec<f64> = sums.iter().map(|s| s / by).collect();
         means.resize(points.stride(), 0.0);
-        let mut centred = Self { points, kernel, unbiased, means, mean, scale, all: None, isa };
+        let factors: usize = kernel.terms.iter().map(|term| term.factors.len() + 1).sum();
+        let units = 16 * factors + y.width() + 4 * (SUMMED + n.div_ceil(SUMMED));
+        let error = scale * f64::EPSILON * units as f64 * largest.iter().copied().fold(0.0, f64::max);
+        let mut centred = Self { points, kernel, unbiased, means, mean, scale, error, all: None, isa };
         if keep && n <= KEPT {
             let mut all = vec![0.0; n * centred.length()];
             all.par_chunks_exact_mut(centred.length())
@@ -112,6 +121,10 @@ impl Weights for Centred<'_> {
             }
             None => self.compute(i, columns, out),
         }
+    }
+
+    fn error(&self) -> f64 {
+        self.error
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! [`TwoSampleTest`] compares the rows of two tables by their maximum mean discrepancy, [`IndependenceTest`] asks by the Hilbert–Schmidt independence
 //! criterion whether the rows of one table depend on those of another. Both statistics are sums of a kernel over pairs of rows, and with an absent
-//! feature's factor replaced by 1 they are product games: their Shapley values say exactly how much each
+//! feature's factor replaced by 1 they are games, whose Shapley values say exactly how much each
 //! feature contributes (Mohammadi, Chau and Muandet 2025, §6). Permutations give p-values for the statistic and for every feature.
+//! [`Factors`] says which factors: by default orthogonal ones, with which no feature hides another.
 //!
 //! ```
 //! use riesz::{Table, TwoSampleTest};
@@ -24,6 +25,7 @@
 mod conditional;
 mod dependence;
 mod null;
+mod orthogonal;
 mod pairs;
 pub mod selection;
 mod two_samples;
@@ -43,19 +45,19 @@ use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::explanation::{Exactness, Explanation, Fact, Index, Provenance};
 use crate::kernel::{
-    Categorical, Factor, Kernel, Lengthscale, Profile, Stationary, Term, Units, lengthscales,
+    Categorical, Factor, Kernel, Lengthscale, Linear, Profile, Stationary, Term, Units, lengthscales,
 };
 use crate::linalg::Matrix;
 use crate::stop::{Progress, Watch};
 use crate::table::{Column, ColumnKind, Groups, Table};
 use dependence::{Centred, Wild};
 use pairs::{Draws, Mask, PARTS, Pairs, Sums, Weights};
-use two_samples::{Labels, arrangement};
+use two_samples::{Labels, arrangement, reference};
 
 /// What is said of features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Attribute {
-    /// Nothing: the statistic alone. The only choice for kernels that tie features together.
+    /// Nothing: the statistic alone. The only choice for kernels that tie players together.
     Nothing,
     /// Their Shapley values.
     Values,
@@ -64,9 +66,72 @@ pub enum Attribute {
     Significance,
 }
 
+/// The factors, one a player, of the kernel that a test sums up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Factors {
+    /// Those of the kernel, centred under the sample and scaled, of which single players and pairs are looked at: `Σ_j k̃_j + Σ_{j<l} k̃_j k̃_l` in place
+    /// of `Π_j k_j`. What players and pairs contribute adds up and is not negative (but by chance, where the estimator is unbiased), so no
+    /// feature hides another, and one that is distributed alike has no value. A kernel without product form has no factors and is taken as it is, if nothing is
+    /// attributed.
+    #[default]
+    Orthogonal,
+    /// Those of the kernel as it is (Mohammadi, Chau and Muandet 2025). A feature that differs strongly dims all others, which then have values around
+    /// 0 or below and p-values up to 1, whatever they show alone.
+    Product,
+}
+
+impl Factors {
+    /// Their names in front ends.
+    pub const NAMES: [&'static str; 2] = ["orthogonal", "product"];
+
+    /// Those of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Orthogonal, Self::Product]
+            .into_iter()
+            .zip(Self::NAMES)
+            .find(|(_, n)| *n == name)
+            .map(|(f, _)| f)
+    }
+
+    /// The kernel between rows where none is given: with product factors [`default_kernel`]. With orthogonal ones a Gaussian over each
+    /// numeric column whose length scale is one and a half times the median distance between two values, and a factor of ½ where categories
+    /// differ; in a group of q numeric columns length scales are √q times as long.
+    ///
+    /// # Errors
+    /// As [`default_kernel`].
+    pub fn default_kernel(self, sample: &Table, groups: Option<&Groups>) -> Result<Kernel> {
+        if self == Self::Product {
+            return default_kernel(sample);
+        }
+        let own = groups.cloned().unwrap_or_else(|| Groups::singletons(sample.columns()));
+        let mut factors: Vec<Factor> = Vec::new();
+        for player in own.players() {
+            let numeric = |j: &usize| sample.columns()[*j].kind == ColumnKind::Numeric;
+            let (columns, categories): (Vec<usize>, Vec<usize>) =
+                player.columns.iter().partition(|j| numeric(j));
+            let wide = WIDE * (columns.len() as f64).sqrt();
+            let units = Units::raw(sample.width());
+            let mut lengthscale = lengthscales(sample, &columns, &units, Lengthscale::MedianPerFeature)?;
+            lengthscale.iter_mut().for_each(|l| *l *= wide);
+            if !columns.is_empty() {
+                let profile = Profile::Gaussian;
+                factors
+                    .push(Stationary { profile, columns, lengthscale, ard: true, isotropic: false }.into());
+            }
+            factors.extend(categories.into_iter().map(|j| Factor::from(Categorical::over(j))));
+        }
+        Ok(Kernel { terms: vec![Term { scale: 1.0, factors }] })
+    }
+}
+
+/// Length scales of orthogonal factors in median distances: shorter ones see differences of scale better, longer ones linear dependence.
+const WIDE: f64 = 1.5;
+
 /// What two tests have in common.
 #[derive(Debug, Clone)]
 pub struct TestSettings {
+    /// The factors of the kernel that are summed up.
+    pub factors: Factors,
     /// What is said of features.
     pub attribute: Attribute,
     /// The players of the attribution, by default one a column.
@@ -87,6 +152,7 @@ pub struct TestSettings {
 impl Default for TestSettings {
     fn default() -> Self {
         Self {
+            factors: Factors::default(),
             attribute: Attribute::default(),
             groups: None,
             interactions: false,
@@ -101,7 +167,7 @@ impl Default for TestSettings {
 /// Do two samples come from the same distribution?
 #[derive(Debug, Clone, Default)]
 pub struct TwoSampleTest {
-    /// The kernels between rows: by default [`default_kernel`] of the pooled sample. Several make an aggregated test: the largest of their
+    /// The kernels between rows: by default [`Factors::default_kernel`] of the pooled sample. Several make an aggregated test: the largest of their
     /// studentised statistics counts, and its p-value allows for the choice.
     pub kernels: Vec<Kernel>,
     /// How MMD² is estimated.
@@ -174,6 +240,28 @@ pub struct Attributions {
     pub significance: Option<Significance>,
     /// What pairs of features do together.
     pub interactions: Option<Interactions>,
+    /// What each feature shows alone, with orthogonal factors.
+    pub alone: Option<Alone>,
+    /// What only three or more features show together, which no feature has a share in; with orthogonal factors of three features or more.
+    pub beyond: Option<Beyond>,
+}
+
+/// What each feature shows by itself, whatever the others do: MMD² or HSIC of its own kernel factor, scaled to a mean of 1 on the diagonal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Alone {
+    /// By player.
+    pub values: Vec<f64>,
+    /// Their p-values, from draws.
+    pub pvalues: Option<Vec<f64>>,
+}
+
+/// What only three or more features show together: the statistic of all orthogonal factors multiplied, less that of single features and of pairs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Beyond {
+    /// It.
+    pub statistic: f64,
+    /// Its p-value, from draws.
+    pub pvalue: Option<f64>,
 }
 
 impl Attributions {
@@ -203,8 +291,8 @@ pub struct Interactions {
 /// values share out what features do together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Significance {
-    /// By feature, the chance of a value at least as large. One-sided: a value below those of the null distribution is no finding, because a
-    /// feature that has no part in a difference dims what the others show.
+    /// By feature, the chance of a value at least as large. One-sided: with product factors a value below those of the null distribution is no
+    /// finding about the feature, because the others dim what it shows.
     pub pvalues: Vec<f64>,
     /// The same, adjusted for the number of features by the step-down maximum of studentised values (Westfall and Young 1993).
     pub adjusted: Vec<f64>,
@@ -237,7 +325,7 @@ impl TwoSampleTest {
                 return Err(Error::TooFew { what: what.into(), needed, unit: "rows are" });
             }
         }
-        let kernels = kernels(&self.kernels, &pooled)?;
+        let kernels = self.settings.kernels(&self.kernels, &pooled)?;
         let sample = pooled.select_rows(&arrangement(self.estimator, n, m));
         let labels = Labels::new(self.estimator, n, m);
         let relabelled = labels.relabelled(sample.rows(), self.settings.permutations, self.settings.seed);
@@ -254,13 +342,14 @@ impl TwoSampleTest {
         ];
         self.settings.answer(Summary {
             sample: &sample,
+            reference: &reference(self.estimator, sample.rows()),
             kernels,
             mask: labels.mask(),
             weights: &labels,
             draws: (self.settings.permutations > 0).then_some(&relabelled),
             game: "mmd",
             statistic: "MMD²",
-            absent: "an absent feature's kernel factor is replaced by 1: samples are compared without it",
+            without: "samples are compared without it",
             facts,
         })
     }
@@ -282,7 +371,7 @@ impl IndependenceTest {
             return Err(Error::TooFew { what: "the sample".into(), needed, unit: "rows are" });
         }
         varies(y)?;
-        let kernels = kernels(&self.kernels, x)?;
+        let kernels = self.settings.kernels(&self.kernels, x)?;
         let target = match &self.target_kernel {
             Some(kernel) => {
                 kernel.validate(y.width())?;
@@ -291,7 +380,8 @@ impl IndependenceTest {
             None => default_kernel(y)?,
         };
         let TestSettings { permutations, seed, .. } = self.settings;
-        let centred = Centred::new(y, &target, self.unbiased, permutations > 0);
+        let summed = without_offsets(&target, y);
+        let centred = Centred::new(y, &summed, self.unbiased, permutations > 0);
         let draws: Option<Box<dyn Draws + '_>> = match self.null {
             Null::WildBootstrap(forgets) if !(forgets.is_finite() && forgets > 0.0) => {
                 let allowed = "a positive number of rows over which dependence fades";
@@ -313,13 +403,14 @@ impl IndependenceTest {
         ];
         self.settings.answer(Summary {
             sample: x,
+            reference: &(0..n).collect::<Vec<_>>(),
             kernels,
             mask: centred.mask(),
             weights: &centred,
             draws: draws.as_deref(),
             game: "hsic",
             statistic: "HSIC",
-            absent: "an absent feature's kernel factor is replaced by 1: dependence is measured without it",
+            without: "dependence is measured without it",
             facts,
         })
     }
@@ -336,30 +427,52 @@ impl TestSettings {
         Err(Error::parameter("permutations", self.permutations, format!("at most {MOST_DRAWS}")))
     }
 
+    fn kernels(&self, given: &[Kernel], sample: &Table) -> Result<Vec<Kernel>> {
+        if given.is_empty() {
+            return Ok(vec![self.factors.default_kernel(sample, self.groups.as_ref())?]);
+        }
+        given.iter().try_for_each(|kernel| kernel.validate(sample.width()))?;
+        Ok(given.to_vec())
+    }
+
     fn players(&self, sample: &Table) -> Groups {
         self.groups.clone().unwrap_or_else(|| Groups::singletons(sample.columns()))
     }
 
     fn answer(&self, question: Summary<'_>) -> Result<TestResult> {
-        let Summary { sample, mask, weights, draws, game, statistic: name, absent, mut facts, .. } = question;
+        let Summary { sample, mask, weights, draws, game, statistic: name, without, mut facts, .. } =
+            question;
         let groups = self.players(sample);
-        let asked = (self.attribute != Attribute::Nothing).then_some(&groups);
-        let all = question
-            .kernels
-            .iter()
-            .map(|kernel| Pairs::new(sample, kernel, asked, Measure::default(), mask))
-            .collect::<Result<Vec<_>>>()?;
-        let interactions = self.interactions && self.attribute != Attribute::Nothing;
-        self.progress.start((all.len() + usize::from(interactions)) * PARTS);
+        let attributed = self.attribute != Attribute::Nothing;
         let watch = Watch { stop: &self.stop, progress: &self.progress };
+        let pairs = |kernel| -> Result<Pairs<'_>> {
+            let players = (attributed || self.factors == Factors::Orthogonal).then_some(&groups);
+            match (Pairs::new(sample, kernel, players, Measure::default(), mask), self.factors) {
+                (Ok(pairs), Factors::Orthogonal) => pairs.orthogonal(question.reference, watch),
+                // A kernel that ties players together is one factor.
+                (Err(Error::NotProduct { .. }), _) if !attributed => {
+                    Pairs::new(sample, kernel, None, Measure::default(), mask)
+                }
+                (pairs, _) => pairs,
+            }
+        };
+        let kernels: Vec<Kernel> = question.kernels.iter().map(|k| without_offsets(k, sample)).collect();
+        let all = kernels.iter().map(pairs).collect::<Result<Vec<_>>>()?;
+        let interactions = self.interactions && attributed;
+        self.progress.start((all.len() + usize::from(interactions)) * PARTS);
         let sum = |pairs: &Pairs<'_>| {
             // Draws of the statistic alone where nothing more is asked of them.
             let drawn = if self.attribute == Attribute::Significance { pairs.channels() } else { 1 };
             pairs.sum(weights, draws, drawn, watch)
         };
         let sums = all.iter().map(sum).collect::<Result<Vec<_>>>()?;
-        let scores: Vec<Vec<f64>> =
-            sums.iter().map(|s| null::studentised(s.observed[0], &s.draws(0), s.tie())).collect();
+        let scores: Vec<Vec<f64>> = sums.iter().map(|s| s.studentised(0)).collect();
+        let silent = |scores: &Vec<f64>| scores.len() > ENOUGH && scores.iter().all(|s| *s == 0.0);
+        if scores.iter().all(silent) && sample.rows() > 3 && !all_alike(sample) {
+            let allowed = "one whose values differ by more than rounding between these rows; choose shorter length scales, or \
+                           standardise the columns";
+            return Err(Error::parameter("kernel", question.kernels[0].formula(), allowed));
+        }
         let adjusted = null::adjusted(&scores);
         let chosen =
             (0..sums.len()).rev().max_by(|&a, &b| scores[a][0].total_cmp(&scores[b][0])).unwrap_or(0);
@@ -380,14 +493,32 @@ impl TestSettings {
         let null = own.draws(0);
         // One kernel needs no studentising, and several are as significant as the most significant.
         let pvalue =
-            if sums.len() == 1 { null::pvalue(own.observed[0], &null, own.tie()) } else { adjusted[chosen] };
+            if sums.len() == 1 { null::pvalue(own.observed[0], &null, own.tie(0)) } else { adjusted[chosen] };
         facts.push(Fact::new("kernel", by_kernel[chosen].kernel.formula()));
+        facts.push(Fact::new(
+            "factors",
+            match (self.factors, all[chosen].more()) {
+                (Factors::Orthogonal, Some(_)) => "orthogonal, of features and of pairs of features",
+                (Factors::Orthogonal, None) => "of the kernel, which has no product form",
+                (Factors::Product, _) => "of the kernel",
+            },
+        ));
         facts.push(Fact::new("permutations", self.permutations));
         facts.push(Fact::new("seed", self.seed));
-        let attributions = (self.attribute != Attribute::Nothing).then(|| {
-            let values = own.observed[1..].to_vec();
-            let significance = (tested && self.attribute == Attribute::Significance)
-                .then(|| significance(&sums, chosen, groups.players().len()));
+        let attributions = attributed.then(|| {
+            let players = groups.players().len();
+            let values = own.observed[1..=players].to_vec();
+            let drawn = tested && self.attribute == Attribute::Significance;
+            let significance = drawn.then(|| significance(&sums, chosen, players));
+            let pvalue = |channel| self::scores(&sums, chosen, channel).0;
+            let alone = all[chosen].more().map(|channels| Alone {
+                values: (0..players).map(|j| own.observed[channels.alone(j)]).collect(),
+                pvalues: drawn.then(|| (0..players).map(|j| pvalue(channels.alone(j))).collect()),
+            });
+            let beyond = all[chosen].more().filter(|_| players > 2).and_then(|channels| {
+                let (statistic, channel) = (own.observed[channels.beyond()], channels.beyond());
+                statistic.is_finite().then(|| Beyond { statistic, pvalue: drawn.then(|| pvalue(channel)) })
+            });
             let interactions = interactions.map(|(indices, bound)| {
                 let values = share(&values, &indices);
                 Interactions { values, bound: bound + own.bound }
@@ -405,12 +536,18 @@ impl TestSettings {
                 exactness: Exactness::Exact { bound: vec![own.bound] },
                 provenance: Provenance {
                     game: game.into(),
-                    absent: absent.into(),
+                    absent: format!(
+                        "an absent feature's {} is replaced by 1: {without}",
+                        match self.factors {
+                            Factors::Orthogonal => "orthogonal kernel factor",
+                            Factors::Product => "kernel factor",
+                        }
+                    ),
                     model: facts,
                     run: vec![Fact::new("riesz", env!("CARGO_PKG_VERSION"))],
                 },
             };
-            Attributions { explanation, significance, interactions }
+            Attributions { explanation, significance, interactions, alone, beyond }
         });
         let statistic = own.observed[0];
         let pvalue = tested.then_some(pvalue);
@@ -421,13 +558,15 @@ impl TestSettings {
 /// What a test sums up, and how it is called.
 struct Summary<'q> {
     sample: &'q Table,
+    /// The rows whose distribution orthogonal factors are centred by: no draw may change them.
+    reference: &'q [usize],
     kernels: Vec<Kernel>,
     mask: Mask,
     weights: &'q dyn Weights,
     draws: Option<&'q dyn Draws>,
     game: &'q str,
     statistic: &'q str,
-    absent: &'q str,
+    without: &'q str,
     facts: Vec<Fact>,
 }
 
@@ -447,25 +586,21 @@ fn share(values: &[f64], indices: &[f64]) -> Matrix {
     out
 }
 
-/// Features against the null distribution. Where a kernel was chosen, what a feature's studentised value is compared with is the largest that it has
+/// A channel's p-value and its studentised scores. Where a kernel was chosen, what is observed is compared with the largest score that a draw has
 /// with any of them.
-fn significance(sums: &[Sums], chosen: usize, players: usize) -> Significance {
-    let score =
-        |of: &Sums, player: usize| null::studentised(of.observed[player], &of.draws(player), of.tie());
-    let own = &sums[chosen];
-    let mut scores = Vec::with_capacity(players);
-    let mut pvalues = Vec::with_capacity(players);
-    let mut bands = Vec::with_capacity(players);
-    for player in 1..=players {
-        let mut found = score(own, player);
-        for other in sums {
-            let draws = score(other, player);
-            found[1..].iter_mut().zip(&draws[1..]).for_each(|(s, d)| *s = s.max(*d));
-        }
-        pvalues.push(null::pvalue(found[0], &found[1..], null::SCORE));
-        bands.push(null::band(&own.draws(player), 0.95));
-        scores.push(found);
+fn scores(sums: &[Sums], chosen: usize, channel: usize) -> (f64, Vec<f64>) {
+    let mut found = sums[chosen].studentised(channel);
+    for other in sums {
+        let draws = other.studentised(channel);
+        found[1..].iter_mut().zip(&draws[1..]).for_each(|(s, d)| *s = s.max(*d));
     }
+    (null::pvalue(found[0], &found[1..], 0.0), found)
+}
+
+/// Features against the null distribution.
+fn significance(sums: &[Sums], chosen: usize, players: usize) -> Significance {
+    let (pvalues, scores): (Vec<f64>, Vec<_>) = (1..=players).map(|j| scores(sums, chosen, j)).unzip();
+    let bands = (1..=players).map(|j| null::band(&sums[chosen].draws(j), 0.95)).collect();
     Significance { pvalues, adjusted: null::adjusted(&scores), bands }
 }
 
@@ -512,12 +647,24 @@ pub fn lengthscale_grid(kernel: &Kernel, multiples: &[f64]) -> Vec<Kernel> {
     multiples.iter().map(times).collect()
 }
 
-fn kernels(given: &[Kernel], sample: &Table) -> Result<Vec<Kernel>> {
-    if given.is_empty() {
-        return Ok(vec![default_kernel(sample)?]);
+/// Draws that cannot all be the same by chance.
+const ENOUGH: usize = 19;
+
+fn all_alike(sample: &Table) -> bool {
+    (0..sample.width()).all(|j| sample.column(j).windows(2).all(|w| w[0] == w[1]))
+}
+
+/// The kernel but for functions of one argument, which weights that cancel row by row do not see: a linear factor that is a term by itself has its
+/// zero at the sample's means, and nothing is lost where these are far away.
+fn without_offsets(kernel: &Kernel, sample: &Table) -> Kernel {
+    let mut kernel = kernel.clone();
+    for term in &mut kernel.terms {
+        let [Factor::Linear(Linear { columns, center, .. })] = term.factors.as_mut_slice() else { continue };
+        for (&j, center) in columns.iter().zip(center) {
+            *center = sample.column(j).iter().map(|v| v / sample.rows() as f64).sum();
+        }
     }
-    given.iter().try_for_each(|kernel| kernel.validate(sample.width()))?;
-    Ok(given.to_vec())
+    kernel
 }
 
 /// The rows of `x`, then those of `z` with columns matched by name. A level that only one of them has is a level of both.
@@ -561,8 +708,7 @@ fn same_rows(x: &Table, y: &Table) -> Result<()> {
 }
 
 fn varies(y: &Table) -> Result<()> {
-    let constant = |j: usize| y.column(j).windows(2).all(|w| w[0] == w[1]);
-    if y.width() > 0 && !(0..y.width()).all(constant) {
+    if y.width() > 0 && !all_alike(y) {
         return Ok(());
     }
     let name = y.columns().iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");

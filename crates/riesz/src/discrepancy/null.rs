@@ -11,9 +11,10 @@ pub(super) fn pvalue(observed: f64, draws: &[f64], tie: f64) -> f64 {
 }
 
 /// `(v - mean) / standard deviation` over what was observed and all draws, which leaves them exchangeable; zeros if they are all within `tie`.
-/// The observed one first.
+/// The observed one first. Draws within `tie` of it have the same score, so that scores need no tolerance.
 pub(super) fn studentised(observed: f64, draws: &[f64], tie: f64) -> Vec<f64> {
-    let all: Vec<f64> = std::iter::once(observed).chain(draws.iter().copied()).collect();
+    let tied = |v: &f64| if (v - observed).abs() <= tie { observed } else { *v };
+    let all: Vec<f64> = std::iter::once(observed).chain(draws.iter().map(tied)).collect();
     let n = all.len() as f64;
     let mean = all.iter().sum::<f64>() / n;
     let deviation = (all.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
@@ -22,9 +23,6 @@ pub(super) fn studentised(observed: f64, draws: &[f64], tie: f64) -> Vec<f64> {
     }
     vec![0.0; all.len()]
 }
-
-/// Studentised scores this close are ties.
-pub(super) const SCORE: f64 = 1e-9;
 
 /// p-values adjusted for being many, by the step-down maximum (Westfall and Young 1993, algorithm 4.1): `scores[h]` holds the score of
 /// hypothesis h as observed and then in each draw. Draws keep the dependence between hypotheses.
@@ -37,7 +35,7 @@ pub(super) fn adjusted(scores: &[Vec<f64>]) -> Vec<f64> {
     let mut adjusted = vec![1.0; scores.len()];
     for &h in order.iter().rev() {
         largest.iter_mut().zip(&scores[h][1..]).for_each(|(m, v)| *m = m.max(*v));
-        adjusted[h] = pvalue(scores[h][0], &largest, SCORE);
+        adjusted[h] = pvalue(scores[h][0], &largest, 0.0);
     }
     for pair in order.windows(2) {
         adjusted[pair[1]] = adjusted[pair[1]].max(adjusted[pair[0]]);

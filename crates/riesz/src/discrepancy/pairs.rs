@@ -1,12 +1,14 @@
 //! All pairs of rows of a sample under a kernel: the kernel's value, and what each player adds to it.
 //!
 //! MMD² and HSIC are sums `Σ_ij W_ij k(x_i, x_j)`, and with an absent factor replaced by 1 each pair is a term of a product game. So a
-//! pair has one *channel* for the kernel's value and one for the value of each player in that term, and everything that is
-//! asked is a weighted sum of channels over pairs: by the weights of the sample as it is, and by those of every draw from a null
+//! pair has one *channel* for the kernel's value and one for the value of each player in that term (orthogonal factors have more:
+//! [`Channels`]), and everything that is asked is a weighted sum of channels over pairs: by the weights of the sample as it is, and by those of every draw from a null
 //! distribution. Pairs are made once, tile by tile, and serve all draws; memory does not grow with their number.
 
 use std::ops::Range;
 
+use super::null;
+use super::orthogonal::{Channels, Couples, Orthogonal, orders};
 use crate::attribution::product::{self, Functionals, ProductGame, Reader, Reading, Terms, read};
 use crate::attribution::quadrature::{Engine, Rounding, Run};
 use crate::attribution::rule::Measure;
@@ -119,6 +121,8 @@ pub(super) struct Pairs<'k> {
     /// None where nothing is said of players.
     products: Vec<PlayerProduct<'k>>,
     players: usize,
+    /// None where factors are taken as they are.
+    orthogonal: Option<Orthogonal>,
     measure: Measure,
     mask: Mask,
     isa: Isa,
@@ -149,6 +153,8 @@ impl Tile<'_> {
 pub(super) trait Weights: Sync {
     /// `W_ij` for row i and the (padded) rows of a range; what it says of pairs that do not count does not matter.
     fn row(&self, i: usize, columns: &Range<usize>, out: &mut [f64]);
+    /// A bound on the error of each, beside some units of rounding relative to it.
+    fn error(&self) -> f64;
 }
 
 /// The weights of many draws from a null distribution.
@@ -175,8 +181,9 @@ pub(super) struct Sums {
     drawn: usize,
     /// What is left with everybody absent.
     empty: f64,
-    /// `Σ |W_ij k(x_i, x_j)|`.
-    size: f64,
+    /// By channel, `Σ |W_ij v_ij|`, and where weights have errors of their own `Σ |v_ij|`.
+    sizes: Vec<f64>,
+    unweighted: Vec<f64>,
 }
 
 impl Sums {
@@ -187,13 +194,19 @@ impl Sums {
             null: vec![0.0; draws * drawn],
             drawn,
             empty: 0.0,
-            size: 0.0,
+            sizes: vec![0.0; channels],
+            unweighted: vec![0.0; channels],
         }
     }
 
-    /// Sums closer than this may differ by rounding alone.
-    pub(super) fn tie(&self) -> f64 {
-        1e-12 * self.size
+    /// Sums of a channel closer than this may differ by rounding alone.
+    pub(super) fn tie(&self, channel: usize) -> f64 {
+        1e-12 * self.sizes[channel]
+    }
+
+    /// A channel as observed and in every draw, studentised.
+    pub(super) fn studentised(&self, channel: usize) -> Vec<f64> {
+        null::studentised(self.observed[channel], &self.draws(channel), self.tie(channel))
     }
 
     /// A channel in every draw; empty if it was not drawn.
@@ -250,11 +263,26 @@ impl<'k> Pairs<'k> {
     ) -> Result<Self> {
         let products = groups.map(|groups| kernel.products(sample.columns(), groups)).transpose()?;
         let (products, players) = (products.unwrap_or_default(), groups.map_or(0, |g| g.players().len()));
-        Ok(Self { points: Points::new(sample), kernel, products, players, measure, mask, isa: Isa::detect() })
+        let (points, isa) = (Points::new(sample), Isa::detect());
+        Ok(Self { points, kernel, products, players, orthogonal: None, measure, mask, isa })
+    }
+
+    /// The same with orthogonal factors, centred by the rows with the numbers `reference`.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`].
+    pub(super) fn orthogonal(mut self, reference: &[usize], watch: Watch<'_>) -> Result<Self> {
+        self.orthogonal = Some(Orthogonal::new(&self.points, &self.products, reference, self.isa, watch)?);
+        Ok(self)
+    }
+
+    /// What there is beside a player's value, with orthogonal factors.
+    pub(super) fn more(&self) -> Option<Channels> {
+        self.orthogonal.as_ref().map(|_| Channels { players: self.players })
     }
 
     pub(super) fn channels(&self) -> usize {
-        1 + self.players
+        self.more().map_or(1 + self.players, Channels::count)
     }
 
     /// Sums over all pairs, in [`PARTS`] parts; draws are made of the first `drawn` channels. Cost O(n² d) and that of the draws.
@@ -275,7 +303,7 @@ impl<'k> Pairs<'k> {
             pairs: self,
             weights,
             draws,
-            functionals: Functionals::new((1..=self.players).map(Some).collect()),
+            functionals: Functionals::new((1..self.channels()).map(Some).collect()),
             rows: 0..0,
             columns: 0..0,
             prepared: Vec::new(),
@@ -289,10 +317,13 @@ impl<'k> Pairs<'k> {
             total.null.iter_mut().zip(&part.null).for_each(|(t, v)| *t += v);
             total.bound += part.bound;
             total.empty += part.empty;
-            total.size += part.size;
+            total.sizes.iter_mut().zip(&part.sizes).for_each(|(t, v)| *t += v);
+            total.unweighted.iter_mut().zip(&part.unweighted).for_each(|(t, v)| *t += v);
         }
         total.bound += total.empty.abs();
-        finite(&total.observed)?;
+        total.bound += weights.error() * total.unweighted[..=self.players].iter().fold(0.0, |m, v| v.max(m));
+        // What only three or more players show grows exponentially with them.
+        finite(&total.observed[..self.more().map_or(self.channels(), Channels::beyond)])?;
         Ok(total)
     }
 
@@ -304,6 +335,17 @@ impl<'k> Pairs<'k> {
     pub(super) fn interactions(&self, weights: &dyn Weights, watch: Watch<'_>) -> Result<(Vec<f64>, f64)> {
         let game = Tiles { pairs: self, width: self.mask.columns(), weights: Some(weights) };
         let (mut total, mut error) = (vec![0.0; self.players * (self.players - 1) / 2], 0.0);
+        if let Some(orthogonal) = &self.orthogonal {
+            let n = self.points.rows();
+            let summing = 2.0 * f64::EPSILON * (n * n / (LANES * PARTS) + PARTS + 64) as f64;
+            let new = || Couples::new(self.players, orthogonal.error, summing);
+            for part in read(&game, (self.isa, self.measure), watch, new)? {
+                total.iter_mut().zip(&part.indices).for_each(|(t, v)| *t += v);
+                error += part.error;
+            }
+            finite(&total)?;
+            return Ok((total, error));
+        }
         for part in read(&game, (self.isa, self.measure), watch, || product::Pairs::new(self.players, 1))? {
             total.iter_mut().zip(&part.indices).for_each(|(t, v)| *t += v);
             error += part.error.iter().sum::<f64>() + 2.0 * part.values.error.iter().sum::<f64>();
@@ -374,15 +416,22 @@ impl Tiles<'_> {
         }
         let coef = [lanes(&coef)];
         let (u, x, length) = (points.columns(&range), points.row(i), range.len());
-        for product in products {
+        for (at, product) in products.iter().enumerate() {
             let factors = product.players.len();
             memory.factors.clear();
             memory.factors.resize((factors + 1) * length, 1.0);
             memory.active.clear();
             for (k, factor) in memory.factors.chunks_exact_mut(length).take(factors).enumerate() {
                 product.factor(*isa, k, u, &x, factor);
-                // A factor of 1 gives its player nothing.
-                if factor.iter().any(|f| *f != 1.0) {
+                // A factor of 1, or centred of 0, gives its player nothing.
+                let nothing = match &self.pairs.orthogonal {
+                    Some(orthogonal) => {
+                        orthogonal.centre((at, k), i, &range, factor);
+                        0.0
+                    }
+                    None => 1.0,
+                };
+                if factor.iter().any(|f| *f != nothing) {
                     memory.active.push(k as u32);
                 }
             }
@@ -426,7 +475,12 @@ impl Reading for Summing<'_> {
     }
 
     fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine) {
-        self.functionals.read(terms, engine);
+        match (&self.pairs.orthogonal, self.pairs.more()) {
+            (Some(Orthogonal { error, .. }), Some(channels)) => {
+                orders(self.pairs.isa, terms, channels, *error, &mut self.functionals);
+            }
+            _ => self.functionals.read(terms, engine),
+        }
     }
 
     /// Fills in the kernel's channel, and sums up.
@@ -443,21 +497,30 @@ impl Reading for Summing<'_> {
                 continue;
             }
             let at = r * length + range.start - columns.start;
-            let (u, out) = (pairs.points.columns(&range), &mut values[at..at + range.len()]);
-            pairs.kernel.row(pairs.isa, u, &pairs.points.row(i), &mut buffer, out);
-            out.iter_mut().zip(&multiplicities).for_each(|(v, m)| *v *= m);
             all[at..at + range.len()].copy_from_slice(&multiplicities);
+            if pairs.orthogonal.is_none() {
+                let (u, out) = (pairs.points.columns(&range), &mut values[at..at + range.len()]);
+                pairs.kernel.row(pairs.isa, u, &pairs.points.row(i), &mut buffer, out);
+                out.iter_mut().zip(&multiplicities).for_each(|(v, m)| *v *= m);
+            }
         }
-        for (channel, sum) in values.chunks_exact(size).zip(&mut sums.observed) {
+        for ((channel, sum), absolute) in
+            values.chunks_exact(size).zip(&mut sums.observed).zip(&mut sums.sizes)
+        {
             *sum += dot(channel, &weights);
+            *absolute += channel.iter().zip(&weights).map(|(v, w)| (v * w).abs()).sum::<f64>();
+        }
+        if self.weights.error() > 0.0 {
+            for (channel, sum) in values.chunks_exact(size).zip(&mut sums.unweighted) {
+                *sum += channel.iter().map(|v| v.abs()).sum::<f64>();
+            }
         }
         let own = values[..size].iter().zip(&weights).map(|(v, w)| (v * w).abs()).sum::<f64>();
-        sums.size += own;
         // The players' values, whose error is known pair by pair, and the statistic, which can be much larger on its way.
         sums.bound += error.iter().zip(&weights).map(|(e, w)| e * w.abs()).sum::<f64>() + *summing * own;
         // With everybody absent the weights' sum is left, which is 0 but for rounding.
         let scale: f64 = pairs.kernel.terms.iter().map(|term| term.scale).sum();
-        sums.empty += scale * dot(&all, &weights);
+        sums.empty += if pairs.orthogonal.is_none() { scale * dot(&all, &weights) } else { 0.0 };
         if let Some(draws) = self.draws {
             let (rows, columns, channels) = (rows.clone(), columns.clone(), sums.drawn);
             let tile = Tile { rows, columns, values: &values[..size * channels], channels };

@@ -7,7 +7,9 @@ use rayon::prelude::*;
 
 use super::dependence::Centred;
 use super::pairs::{Pairs, Points};
-use super::{Attribute, IndependenceTest, TestSettings, default_kernel, same_rows, varies};
+use super::{
+    Attribute, Factors, IndependenceTest, TestSettings, default_kernel, same_rows, varies, without_offsets,
+};
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -19,7 +21,7 @@ use crate::table::{Groups, Table};
 /// How features are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Method {
-    /// By their Shapley values of HSIC (Mohammadi, Chau and Muandet 2025, §6.2).
+    /// By their Shapley values of HSIC (Mohammadi, Chau and Muandet 2025, §6.2, who use [`Factors::Product`]).
     #[default]
     Shapley,
     /// By backward elimination with HSIC (BAHSIC: Song, Smola, Gretton, Bedo and Borgwardt 2012, algorithm 1): the tenth of the features whose
@@ -51,7 +53,8 @@ pub struct Ranking {
     pub scores: Vec<f64>,
 }
 
-/// Ranks the columns of `x` by how much `y` depends on them, with [`default_kernel`]s unless others are given (only the Shapley method takes one for X).
+/// Ranks the columns of `x` by how much `y` depends on them, with default kernels unless others are given (only the Shapley method takes one for X, and
+/// looks at factors).
 /// The lasso's path ends once `wanted` features have entered; the rest rank by their own HSIC.
 ///
 /// Cost O(n² d) for Shapley values; for the backward method as much times the number of steps, about 7 ln d; O(n² d²) for the lasso.
@@ -62,21 +65,24 @@ pub fn rank(
     x: &Table,
     y: &Table,
     method: Method,
+    factors: Factors,
     kernel: Option<&Kernel>,
     target_kernel: Option<&Kernel>,
     wanted: usize,
 ) -> Result<Ranking> {
-    rank_until(x, y, method, kernel, target_kernel, wanted, &Arc::default())
+    rank_until(x, y, method, factors, kernel, target_kernel, wanted, &Arc::default())
 }
 
 /// [`rank`], unless another thread sets `stop` to give up.
 ///
 /// # Errors
 /// Those of [`rank`], and [`Error::Interrupted`].
+#[allow(clippy::too_many_arguments, reason = "what is ranked, how, and until when")]
 pub fn rank_until(
     x: &Table,
     y: &Table,
     method: Method,
+    factors: Factors,
     kernel: Option<&Kernel>,
     target_kernel: Option<&Kernel>,
     wanted: usize,
@@ -105,6 +111,7 @@ pub fn rank_until(
                 kernels: kernel.cloned().into_iter().collect(),
                 target_kernel: Some(target),
                 settings: TestSettings {
+                    factors,
                     attribute: Attribute::Values,
                     permutations: 0,
                     stop: stop.clone(),
@@ -118,7 +125,7 @@ pub fn rank_until(
             };
             Ok(Ranking { order: descending(&scores), scores })
         }
-        Method::Backward => backward(x, &Centred::new(y, &target, true, false), stop),
+        Method::Backward => backward(x, &Centred::new(y, &without_offsets(&target, y), true, false), stop),
         Method::Lasso => lasso(x, y, &target, wanted, stop),
     }
 }

@@ -57,15 +57,36 @@ pub(super) fn arrangement(estimator: MmdEstimator, n: usize, m: usize) -> Vec<us
     }
 }
 
+/// Rows by which orthogonal factors are centred where pairs are few, or the square root of their number.
+const CENTRING: usize = 1024;
+
+/// The numbers of the rows, as [`arrangement`] has them, that orthogonal factors are centred by: all; in blocks, for which that would
+/// take longer than the test, some, and with each the row that labels are exchanged with.
+pub(super) fn reference(estimator: MmdEstimator, rows: usize) -> Vec<usize> {
+    match estimator {
+        MmdEstimator::Unbiased | MmdEstimator::Biased => (0..rows).collect(),
+        MmdEstimator::Block(q) => {
+            let pairs: Vec<usize> = (0..rows).filter(|i| i / q % 2 == 0).collect();
+            let wanted = (CENTRING.max((rows as f64).sqrt() as usize) / 2).min(pairs.len());
+            let mut some: Vec<usize> =
+                (0..wanted).map(|k| pairs[k * pairs.len() / wanted]).flat_map(|i| [i, i + q]).collect();
+            some.sort_unstable();
+            some
+        }
+    }
+}
+
 impl Labels {
     /// For n rows of the one sample and m of the other in their [`arrangement`].
     pub(super) fn new(estimator: MmdEstimator, n: usize, m: usize) -> Self {
         let (labels, coefficients): (Vec<f64>, _) = match estimator {
             MmdEstimator::Unbiased | MmdEstimator::Biased => {
+                // The smaller sample has label 1: its pairs are few, and they alone have weights that are made of larger numbers.
                 let biased = f64::from(u8::from(estimator == MmdEstimator::Biased));
                 let pairs = |n: usize| n as f64 * (n as f64 - 1.0 + biased);
-                let (own, other, cross) = (1.0 / pairs(n), 1.0 / pairs(m), -1.0 / (n as f64 * m as f64));
-                let labels = (0..n + m).map(|i| f64::from(u8::from(i < n))).collect();
+                let (own, other) = (1.0 / pairs(n.min(m)), 1.0 / pairs(n.max(m)));
+                let cross = -1.0 / (n as f64 * m as f64);
+                let labels = (0..n + m).map(|i| f64::from(u8::from((i < n) == (n <= m)))).collect();
                 (labels, [other, cross - other, own + other - 2.0 * cross])
             }
             MmdEstimator::Block(q) => {
@@ -116,6 +137,10 @@ impl Weights for Labels {
             *out = c0 + c1 * (own + label) + c2 * (own * label);
         }
     }
+
+    fn error(&self) -> f64 {
+        0.0
+    }
 }
 
 impl Draws for Relabelled<'_> {
@@ -150,6 +175,24 @@ impl Draws for Relabelled<'_> {
                     total += c1 * (product + label * sum) + c2 * (label * product);
                 }
                 out[draw * tile.channels + channel] += total;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Or an exchange of labels would change what factors are centred by.
+    #[test]
+    fn rows_that_centre_come_with_those_they_exchange_labels_with() {
+        for (q, blocks) in [(2, 3), (2, 4000), (7, 900)] {
+            let some = reference(MmdEstimator::Block(q), 2 * q * blocks);
+            assert!(some.len() >= (4 * q * blocks).min(2000) / 2 && some.is_sorted());
+            for &i in &some {
+                let other = if i / q % 2 == 0 { i + q } else { i - q };
+                assert!(some.binary_search(&other).is_ok(), "{i} {other}");
             }
         }
     }

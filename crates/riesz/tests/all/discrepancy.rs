@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
 use riesz::discrepancy::selection::{Method, rank};
 use riesz::discrepancy::{
-    Attribute, IndependenceTest, MmdEstimator, Null, TestResult, TestSettings, TwoSampleTest, default_kernel,
-    lengthscale_grid, residuals, witness,
+    Attribute, Factors, IndependenceTest, MmdEstimator, Null, TestResult, TestSettings, TwoSampleTest,
+    default_kernel, lengthscale_grid, residuals, witness,
 };
 use riesz::fit::KernelRidge;
 use riesz::fit::selection::default_ridges;
@@ -15,7 +15,7 @@ use riesz::{Column, ColumnKind, Error, Groups, Kernel, Matrix, Table};
 
 use crate::common::{Stream, Terms, stationary, with_threads};
 
-fn terms(count: usize, d: usize, s: &mut Stream) -> Terms {
+pub fn terms(count: usize, d: usize, s: &mut Stream) -> Terms {
     let one = |j: usize, s: &mut Stream| -> Kernel {
         let lengthscale = 0.5 + 2.0 * s.uniform();
         let stationary = |profile| stationary(profile, j, lengthscale);
@@ -36,7 +36,7 @@ fn terms(count: usize, d: usize, s: &mut Stream) -> Terms {
         .collect()
 }
 
-fn kernel(terms: &Terms) -> Kernel {
+pub fn kernel(terms: &Terms) -> Kernel {
     let product = |(scale, factors): &(f64, Vec<(usize, Kernel)>)| {
         factors.iter().fold(Kernel::constant(*scale), |k, (_, f)| k * f.clone())
     };
@@ -44,7 +44,7 @@ fn kernel(terms: &Terms) -> Kernel {
 }
 
 /// `Σ_t scale Π_{j present} k_tj(u_j, v_j)`.
-fn value(terms: &Terms, u: &[f64], v: &[f64], present: impl Fn(usize) -> bool) -> f64 {
+pub fn value(terms: &Terms, u: &[f64], v: &[f64], present: impl Fn(usize) -> bool) -> f64 {
     let product = |(scale, factors): &(f64, Vec<(usize, Kernel)>)| {
         factors.iter().filter(|(j, _)| present(*j)).fold(*scale, |p, (_, f)| p * f.eval(u, v))
     };
@@ -52,7 +52,12 @@ fn value(terms: &Terms, u: &[f64], v: &[f64], present: impl Fn(usize) -> bool) -
 }
 
 /// MMD² from its definition.
-fn mmd(x: &[Vec<f64>], z: &[Vec<f64>], estimator: MmdEstimator, k: &dyn Fn(&[f64], &[f64]) -> f64) -> f64 {
+pub fn mmd(
+    x: &[Vec<f64>],
+    z: &[Vec<f64>],
+    estimator: MmdEstimator,
+    k: &dyn Fn(&[f64], &[f64]) -> f64,
+) -> f64 {
     let (n, m) = (x.len(), z.len());
     let cross = |x: &[Vec<f64>], z: &[Vec<f64>]| -> f64 {
         x.iter().flat_map(|u| z.iter().map(move |v| k(u, v))).sum::<f64>() / (x.len() * z.len()) as f64
@@ -84,12 +89,12 @@ fn mmd(x: &[Vec<f64>], z: &[Vec<f64>], estimator: MmdEstimator, k: &dyn Fn(&[f64
     }
 }
 
-fn matrix(rows: &[Vec<f64>], k: &dyn Fn(&[f64], &[f64]) -> f64) -> Vec<Vec<f64>> {
+pub fn matrix(rows: &[Vec<f64>], k: &dyn Fn(&[f64], &[f64]) -> f64) -> Vec<Vec<f64>> {
     rows.iter().map(|u| rows.iter().map(|v| k(u, v)).collect()).collect()
 }
 
 /// `tr(K H L H) / (n-1)²`.
-fn hsic_biased(k: &[Vec<f64>], l: &[Vec<f64>]) -> f64 {
+pub fn hsic_biased(k: &[Vec<f64>], l: &[Vec<f64>]) -> f64 {
     let n = k.len();
     let h = |i: usize, j: usize| f64::from(u8::from(i == j)) - 1.0 / n as f64;
     let mut trace = 0.0;
@@ -106,7 +111,7 @@ fn hsic_biased(k: &[Vec<f64>], l: &[Vec<f64>]) -> f64 {
 }
 
 /// The U-statistic over all ordered quadruples of different rows (Gretton, Bousquet, Smola and Schölkopf 2005, lemma 1).
-fn hsic_unbiased(k: &[Vec<f64>], l: &[Vec<f64>]) -> f64 {
+pub fn hsic_unbiased(k: &[Vec<f64>], l: &[Vec<f64>]) -> f64 {
     let n = k.len();
     let (mut sum, mut count) = (0.0, 0.0);
     for a in 0..n {
@@ -122,12 +127,17 @@ fn hsic_unbiased(k: &[Vec<f64>], l: &[Vec<f64>]) -> f64 {
     sum / count
 }
 
-fn rows(table: &Table) -> Vec<Vec<f64>> {
+pub fn rows(table: &Table) -> Vec<Vec<f64>> {
     (0..table.rows()).map(|i| table.row(i)).collect()
 }
 
-fn settings(permutations: usize, seed: u64) -> TestSettings {
+pub fn settings(permutations: usize, seed: u64) -> TestSettings {
     TestSettings { permutations, seed, ..TestSettings::default() }
+}
+
+/// Of the kernel as it is.
+fn published(permutations: usize, seed: u64) -> TestSettings {
+    TestSettings { factors: Factors::Product, ..settings(permutations, seed) }
 }
 
 fn check(found: &TestResult, truth: impl Fn(&[bool]) -> f64) {
@@ -157,7 +167,7 @@ proptest! {
         // Two columns make one player.
         let groups = (d > 2).then(|| Groups::named(x.columns(), &[("both", vec!["x0", "x2"])]).unwrap());
         let players = groups.clone().unwrap_or_else(|| Groups::singletons(x.columns()));
-        let settings = TestSettings { groups, attribute: Attribute::Values, ..settings(0, 0) };
+        let settings = TestSettings { groups, attribute: Attribute::Values, ..published(0, 0) };
         let test = TwoSampleTest { kernels: vec![kernel(&own)], estimator, settings };
         let found = test.run(&x, &z).unwrap();
         prop_assert!(found.pvalue.is_none());
@@ -177,7 +187,7 @@ proptest! {
             kernels: vec![kernel(&own)],
             target_kernel: Some(kernel(&target)),
             unbiased,
-            settings: TestSettings { attribute: Attribute::Values, ..settings(0, 0) },
+            settings: TestSettings { attribute: Attribute::Values, ..published(0, 0) },
             ..IndependenceTest::default()
         };
         let l = matrix(&rows(&y), &|u, v| value(&target, u, v, |_| true));
@@ -196,7 +206,7 @@ fn large_samples_follow_the_definition() {
     for estimator in
         [MmdEstimator::Unbiased, MmdEstimator::Biased, MmdEstimator::LINEAR, MmdEstimator::Block(50)]
     {
-        let settings = TestSettings { attribute: Attribute::Values, ..settings(0, 0) };
+        let settings = TestSettings { attribute: Attribute::Values, ..published(0, 0) };
         let found = TwoSampleTest { kernels: vec![kernel(&own)], estimator, settings }.run(&x, &z).unwrap();
         check(&found, |coalition| {
             mmd(&rows(&x), &rows(&z), estimator, &|u, v| value(&own, u, v, |j| coalition[j]))
@@ -210,7 +220,7 @@ fn interactions_follow_the_definition() {
     for (seed, d) in [(1, 2), (2, 4), (3, 6)] {
         let mut s = Stream(seed);
         let (x, z, own) = (s.normals_and_levels(9, d), s.normals_and_levels(11, d), terms(2, d, &mut s));
-        let settings = TestSettings { attribute: Attribute::Values, interactions: true, ..settings(0, 0) };
+        let settings = TestSettings { attribute: Attribute::Values, interactions: true, ..published(0, 0) };
         let test = TwoSampleTest { kernels: vec![kernel(&own)], settings, ..TwoSampleTest::default() };
         let attributions = test.run(&x, &z).unwrap().attributions.unwrap();
         let game = |mask: usize| {
@@ -254,14 +264,14 @@ fn results_do_not_depend_on_the_number_of_threads() {
 }
 
 /// Rejections at 5 % of true null hypotheses lie within 3 standard deviations of the binomial distribution.
-fn level(runs: usize, at_most: bool, run: impl Fn(u64) -> f64) {
+pub fn level(runs: usize, at_most: bool, run: impl Fn(u64) -> f64) {
     let rejected = (0..runs as u64).filter(|&seed| run(seed) <= 0.05).count() as f64;
     let (mean, spread) = (0.05 * runs as f64, 3.0 * (0.05 * 0.95 * runs as f64).sqrt());
     let low = if at_most { 0.0 } else { mean - spread };
     assert!((low..mean + spread).contains(&rejected), "{rejected} of {runs}");
 }
 
-const RUNS: usize = 2000;
+pub const RUNS: usize = 2000;
 
 #[test]
 fn two_sample_tests_keep_their_level() {
@@ -412,7 +422,7 @@ fn power_is_that_of_a_plain_permutation_test() {
         let (x, shifted) = (s.normals(20, 2), s.normals(20, 2));
         let z =
             Table::from_rows(&rows(&shifted).iter().map(|r| [r[0] + 0.8, r[1]]).collect::<Vec<_>>()).unwrap();
-        let settings = TestSettings { attribute: Attribute::Nothing, ..settings(99, seed) };
+        let settings = TestSettings { attribute: Attribute::Nothing, ..published(99, seed) };
         let test = TwoSampleTest { kernels: vec![kernel.clone()], settings, ..TwoSampleTest::default() };
         ours += usize::from(test.run(&x, &z).unwrap().pvalue.unwrap() <= 0.05);
         theirs += usize::from(plain(&rows(&x), &rows(&z), &kernel, &mut s) <= 0.05);
@@ -494,7 +504,9 @@ fn an_aggregated_test_finds_what_one_lengthscale_misses() {
     let (x, z) = (Table::from_rows(&x).unwrap(), Table::from_rows(&z).unwrap());
     let median = default_kernel(&x.stack(&z).unwrap()).unwrap();
     let p = |kernels| {
-        TwoSampleTest { kernels, settings: settings(499, 0), ..TwoSampleTest::default() }.run(&x, &z).unwrap()
+        TwoSampleTest { kernels, settings: published(499, 0), ..TwoSampleTest::default() }
+            .run(&x, &z)
+            .unwrap()
     };
     let (one, many) = (p(vec![median.clone()]), p(lengthscale_grid(&median, &[0.03, 0.1, 0.3, 1.0])));
     assert!(one.pvalue.unwrap() > 0.05 && many.pvalue.unwrap() <= 0.01, "{one:?}");
@@ -536,8 +548,12 @@ fn levels_of_either_sample_count() {
     };
     let x = table(&["red", "blue"], vec![0.0, 1.0, 0.0, 0.0]);
     let z = table(&["green", "red"], vec![0.0, 0.0, 1.0]);
-    let found =
-        TwoSampleTest { estimator: MmdEstimator::Biased, ..TwoSampleTest::default() }.run(&x, &z).unwrap();
+    let test = TwoSampleTest {
+        estimator: MmdEstimator::Biased,
+        settings: published(0, 0),
+        ..TwoSampleTest::default()
+    };
+    let found = test.run(&x, &z).unwrap();
     // Kernel ½ + ½ δ: half the squared distance of the frequencies (¾, ¼, 0) and (⅓, 0, ⅔).
     let truth = 0.5 * ((0.75_f64 - 1.0 / 3.0).powi(2) + 0.25_f64.powi(2) + (2.0_f64 / 3.0).powi(2));
     assert!((found.statistic - truth).abs() < 1e-14);
@@ -580,7 +596,8 @@ fn bad_input_is_named() {
     let wide = Table::from_rows(&vec![vec![1e3; 600]; 4]).unwrap();
     let linear = |j| Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] };
     let product = (0..600).map(|j| linear(j).into()).reduce(|a: Kernel, b: Kernel| a * b).unwrap();
-    let overflows = TwoSampleTest { kernels: vec![product], ..TwoSampleTest::default() };
+    let overflows =
+        TwoSampleTest { kernels: vec![product], settings: published(0, 0), ..TwoSampleTest::default() };
     assert!(matches!(overflows.run(&wide, &wide), Err(Error::Overflow { .. })));
 
     let depends = IndependenceTest::default();
@@ -607,7 +624,7 @@ fn relevant(n: usize, seed: u64) -> (Table, Table) {
 fn every_method_finds_the_relevant_features() {
     let (x, y) = relevant(400, 1);
     for method in [Method::Shapley, Method::Backward, Method::Lasso] {
-        let found = rank(&x, &y, method, None, None, 3).unwrap();
+        let found = rank(&x, &y, method, Factors::Orthogonal, None, None, 3).unwrap();
         let mut best = found.order[..3].to_vec();
         best.sort_unstable();
         assert_eq!(best, [1, 3, 4], "{method:?} {found:?}");
@@ -616,7 +633,7 @@ fn every_method_finds_the_relevant_features() {
         assert_eq!(all, (0..8).collect::<Vec<_>>());
     }
     assert!(matches!(
-        rank(&x, &y, Method::Lasso, Some(&Kernel::gaussian(&[1.0; 8])), None, 3),
+        rank(&x, &y, Method::Lasso, Factors::Orthogonal, Some(&Kernel::gaussian(&[1.0; 8])), None, 3),
         Err(Error::Parameter { .. })
     ));
 }
@@ -658,7 +675,7 @@ fn backward_elimination_follows_its_definition() {
     }
     gone.push(left[0]);
     gone.reverse();
-    assert_eq!(rank(&x, &y, Method::Backward, None, None, 3).unwrap().order, gone);
+    assert_eq!(rank(&x, &y, Method::Backward, Factors::Orthogonal, None, None, 3).unwrap().order, gone);
 }
 
 /// The coefficients satisfy the conditions of optimality of HSIC-Lasso, computed from whole gram matrices.
@@ -680,7 +697,7 @@ fn the_lasso_is_optimal() {
     let columns: Vec<Vec<f64>> =
         x.columns().iter().map(|c| centred(&x.conform(std::slice::from_ref(c)).unwrap())).collect();
     let target = centred(&y);
-    let found = rank(&x, &y, Method::Lasso, None, None, 4).unwrap();
+    let found = rank(&x, &y, Method::Lasso, Factors::Orthogonal, None, None, 4).unwrap();
     let rest: Vec<f64> = (0..target.len())
         .map(|t| target[t] - columns.iter().zip(&found.scores).map(|(c, a)| a * c[t]).sum::<f64>())
         .collect();

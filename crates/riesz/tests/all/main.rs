@@ -15,6 +15,7 @@ mod libsvm;
 mod logistic;
 mod models;
 mod observational;
+mod orthogonal;
 mod penalty;
 mod permutation;
 mod posterior;

@@ -1,0 +1,250 @@
+//! Orthogonal factors, by which no feature dims another.
+//!
+//! With plain product kernels a feature that differs strongly lets all others look alike: its factor is small between the samples,
+//! and multiplies theirs. So each player's factor k is replaced by `1 + k̃`, with
+//!
+//! `k̃(u, v) = (k(u, v) - m(u) - m(v) + M) / s`, `m(u) = E k(u, ·)`, `M = E m`, `s = E k(u, u) - M`,
+//!
+//! where the expectation is over rows that relabelling leaves alone. Now `Π_j (1 + k̃_j) = Σ_T Π_{j∈T} k̃_j`, and an absent factor 1 is an
+//! orthogonal projection: what a set T of players adds to MMD² or HSIC is a squared norm. A test looks at single players and at pairs, for
+//! sets of three and more would give values to bystanders, who are alike in both samples but depend on each other:
+//!
+//! `φ_j = Σ W (k̃_j + ½ k̃_j Σ_{l≠j} k̃_l)`, which add up to the statistic `Σ W (Σ_j k̃_j + Σ_{j<l} k̃_j k̃_l)`,
+//!
+//! and what is left, `Σ W (Π_j (1 + k̃_j) - 1)` less the statistic, is one number. Sources: Durrande, Ginsbourger, Roustant and Carraro 2013
+//! (§3, centred kernels as a functional ANOVA); that orders one and two alone are tested is our own.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::pairs::Points;
+use crate::attribution::product::{Functionals, Reading, Terms, place};
+use crate::attribution::quadrature::Engine;
+use crate::error::Result;
+use crate::kernel::products::PlayerProduct;
+use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
+use crate::stop::Watch;
+
+/// Rows whose means are made together, and rows that are added up before sums are added to each other.
+const TILE: usize = 512;
+const TOGETHER: usize = 64;
+
+/// The centred, scaled factors of a kernel's products.
+pub(super) struct Orthogonal {
+    /// Product by product, factor by factor.
+    factors: Vec<Vec<Centred>>,
+    /// Each k̃ errs by at most this times `1 + |k̃|`.
+    pub(super) error: f64,
+}
+
+struct Centred {
+    /// m, by row with padding.
+    means: Vec<f64>,
+    mean: f64,
+    /// 1/s; 0 for a factor that is constant but for its rounding.
+    scale: f64,
+    error: f64,
+}
+
+impl Orthogonal {
+    /// Expectations are over the rows with the numbers `reference`. Cost O(rows · references) a factor.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
+    pub(super) fn new(
+        points: &Points,
+        products: &[PlayerProduct<'_>],
+        reference: &[usize],
+        isa: Isa,
+        watch: Watch<'_>,
+    ) -> Result<Self> {
+        let rows: Vec<Vec<f64>> = reference.iter().map(|&i| points.row(i)).collect();
+        let factors = products
+            .iter()
+            .map(|product| {
+                let centred = |k| Centred::new(points, product, k, (reference, &rows), isa, watch);
+                (0..product.players.len()).map(centred).collect::<Result<Vec<_>>>()
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let error = factors.iter().flatten().map(|f| f.error).fold(0.0, f64::max);
+        Ok(Self { factors, error })
+    }
+
+    /// Makes k̃ of factor k of a product between row i and the rows of `columns`.
+    pub(super) fn centre(
+        &self,
+        (product, k): (usize, usize),
+        i: usize,
+        columns: &Range<usize>,
+        factor: &mut [f64],
+    ) {
+        let Centred { means, mean, scale, .. } = &self.factors[product][k];
+        let rest = mean - means[i];
+        for (factor, mean) in factor.iter_mut().zip(&means[columns.clone()]) {
+            *factor = ((*factor - mean) + rest) * scale;
+        }
+    }
+}
+
+impl Centred {
+    fn new(
+        points: &Points,
+        product: &PlayerProduct<'_>,
+        k: usize,
+        (reference, rows): (&[usize], &[Vec<f64>]),
+        isa: Isa,
+        watch: Watch<'_>,
+    ) -> Result<Self> {
+        let stride = points.stride();
+        // By row its mean, and besides `k(u, u)` of the references and the largest |k|.
+        let tile = |from: usize| -> Result<(Vec<f64>, Vec<f64>, f64)> {
+            let columns = from..(from + TILE).min(stride);
+            let (mut sums, mut part) = (vec![0.0; columns.len()], vec![0.0; columns.len()]);
+            let (mut factor, mut own, mut largest) = (vec![0.0; columns.len()], Vec::new(), 0.0_f64);
+            for (rows, numbers) in rows.chunks(TOGETHER).zip(reference.chunks(TOGETHER)) {
+                watch.check()?;
+                part.fill(0.0);
+                for (row, i) in rows.iter().zip(numbers) {
+                    product.factor(isa, k, points.columns(&columns), row, &mut factor);
+                    for (sum, v) in part.iter_mut().zip(&factor) {
+                        *sum += v;
+                        largest = if v.abs() > largest { v.abs() } else { largest };
+                    }
+                    if columns.contains(i) {
+                        own.push(factor[i - from]);
+                    }
+                }
+                sums.iter_mut().zip(&part).for_each(|(sum, v)| *sum += v);
+            }
+            sums.iter_mut().for_each(|sum| *sum /= rows.len() as f64);
+            Ok((sums, own, largest))
+        };
+        let tiles: Vec<_> =
+            (0..stride).into_par_iter().step_by(TILE).map(tile).collect::<Result<Vec<_>>>()?;
+        let means = tiles.iter().flat_map(|(means, _, _)| means.iter().copied()).collect::<Vec<_>>();
+        let count = reference.len() as f64;
+        let mean = reference.iter().map(|&i| means[i]).sum::<f64>() / count;
+        let own = tiles.iter().flat_map(|(_, own, _)| own).sum::<f64>() / count;
+        let largest = tiles.iter().map(|(_, _, largest)| *largest).fold(0.0, f64::max);
+        // A factor errs by some units of rounding for each of its pieces, and a sum of many by as many as were added to each other.
+        let units = 16 * product.pieces() + rows.first().map_or(0, Vec::len);
+        let sums = TOGETHER + reference.len() / TOGETHER + reference.len() / 4;
+        let error = f64::EPSILON * (units + sums) as f64 * largest;
+        let spread = own - mean;
+        let scale = if spread <= 4.0 * error { 0.0 } else { 1.0 / spread };
+        Ok(Self { means, mean, scale, error: 6.0 * error * scale })
+    }
+}
+
+/// Channels of players: their values, what each shows alone, and what only three or more show together; the sum of the values stands first.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Channels {
+    pub(super) players: usize,
+}
+
+impl Channels {
+    pub(super) fn count(self) -> usize {
+        2 * self.players + 2
+    }
+
+    pub(super) fn value(self, player: usize) -> usize {
+        1 + player
+    }
+
+    pub(super) fn alone(self, player: usize) -> usize {
+        1 + self.players + player
+    }
+
+    pub(super) fn beyond(self) -> usize {
+        1 + 2 * self.players
+    }
+}
+
+dispatch! {
+    /// Adds the terms' channels to `out`, and a bound on the error of a value and of the statistic.
+    pub(super) fn orders(terms: &Terms<'_>, channels: Channels, error: f64, out: &mut Functionals) = add_orders::<V>
+}
+
+#[inline(always)]
+fn add_orders<V: Simd>(terms: &Terms<'_>, channels: Channels, error: f64, out: &mut Functionals) {
+    let run = &terms.run;
+    let active = &run.active[..run.players];
+    let size = out.size();
+    for (block, weight) in run.weights.iter().enumerate() {
+        let from = out.place(terms.row, terms.point) + block * LANES;
+        let mut add = |channel: usize, value: Lanes| {
+            let out = &mut out.values[channel * size + from..][..LANES];
+            out.iter_mut().zip(value.mul::<V>(*weight).0).for_each(|(out, v)| *out += v);
+        };
+        // Elementary symmetric sums of order one, two, and three and more; and the first in absolute values.
+        let (mut one, mut two, mut more, mut total) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
+        for &k in active {
+            let (f, _) = run.side(k, block);
+            more = more.add::<V>(f.mul::<V>(two.add::<V>(more)));
+            two = f.fma::<V>(one, two);
+            one = one.add::<V>(f);
+            total = total.add::<V>(V::abs(f));
+        }
+        add(0, one.add::<V>(two));
+        add(channels.beyond(), more);
+        for &k in active {
+            let ((f, _), player) = (run.side(k, block), terms.players[k as usize]);
+            let half = Lanes::splat(0.5).mul::<V>(one.sub::<V>(f));
+            add(channels.alone(player), f);
+            add(channels.value(player), f.fma::<V>(half, f));
+        }
+        // Each k̃ errs by δ (1 + |k̃|), what is made of them by that times 1 + Σ|k̃|, and then there is rounding.
+        let errors = Lanes::splat(error).mul::<V>(Lanes::splat(active.len() as f64).add::<V>(total));
+        let rounding = Lanes::splat(f64::EPSILON * (active.len() + 8) as f64 + out.summing).mul::<V>(total);
+        let bound = Lanes::ONE.add::<V>(total).mul::<V>(errors.add::<V>(rounding)).mul::<V>(*weight);
+        let out = &mut out.error[from..from + LANES];
+        out.iter_mut().zip(bound.0).for_each(|(out, v)| *out += v);
+    }
+}
+
+/// What pairs of players show together, `Σ W k̃_j k̃_l`: with sets of up to two players the interaction index of Shapley values.
+pub(super) struct Couples {
+    players: usize,
+    /// Of a product of two k̃ and of sums of them.
+    relative: f64,
+    /// By pair, see [`place`].
+    pub(super) indices: Vec<f64>,
+    /// A bound on the error of each.
+    pub(super) error: f64,
+}
+
+impl Couples {
+    /// `error` is that of [`Orthogonal`], `summing` what sums over all pairs of rows add to it.
+    pub(super) fn new(players: usize, error: f64, summing: f64) -> Self {
+        let relative = 2.0 * error + summing;
+        let indices = vec![0.0; players * players.saturating_sub(1) / 2];
+        Self { players, relative, indices, error: 0.0 }
+    }
+}
+
+impl Reading for Couples {
+    fn begin(&mut self, _rows: &Range<usize>, _points: &Range<usize>) {}
+
+    fn read(&mut self, terms: &Terms<'_>, _engine: &mut Engine) {
+        let run = &terms.run;
+        let active = &run.active[..run.players];
+        for (block, (multiplicity, coef)) in run.weights.iter().zip(&terms.coef[0]).enumerate() {
+            let weight = multiplicity.map2(*coef, |m, c| m * c);
+            let mut largest = 0.0_f64;
+            for (at, &j) in active.iter().enumerate() {
+                let (own, _) = run.side(j, block);
+                let weighted = own.map2(weight, |f, w| f * w);
+                for &l in &active[at + 1..] {
+                    let sum = weighted.map2(run.side(l, block).0, |a, b| a * b).sum();
+                    self.indices
+                        [place(self.players, terms.players[j as usize], terms.players[l as usize])] += sum;
+                }
+                largest = largest.max(own.0.iter().fold(0.0, |m, f| m.max(f.abs())));
+            }
+            // Of two factors, neither of which is larger.
+            let size = weight.0.iter().map(|w| w.abs()).sum::<f64>();
+            self.error += self.relative * size * (1.0 + largest).powi(2);
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! Tests by orthogonal factors: against their definition in plain code, and by simulation: no feature hides another, and those that are
+//! alike are not named.
+
+use proptest::prelude::*;
+use riesz::attribution::enumeration::shapley;
+use riesz::discrepancy::{
+    Attribute, Factors, IndependenceTest, MmdEstimator, TestResult, TestSettings, TwoSampleTest,
+};
+use riesz::kernel::{Linear, Polynomial};
+use riesz::{Error, Groups, Kernel, Table};
+
+use crate::common::{Stream, Terms};
+use crate::discrepancy::{RUNS, kernel, level, rows, settings, terms};
+
+/// By term its scale, and by player k̃ between all rows.
+type Centred = Vec<(f64, Vec<Option<Vec<Vec<f64>>>>)>;
+
+/// Centred by all rows, as the definition says.
+fn centred(all: &[Vec<f64>], terms: &Terms, players: &[Vec<usize>]) -> Centred {
+    let n = all.len();
+    let own = |factors: &[(usize, Kernel)], player: &[usize]| -> Option<Vec<Vec<f64>>> {
+        let of: Vec<&Kernel> = factors.iter().filter(|(j, _)| player.contains(j)).map(|(_, k)| k).collect();
+        if of.is_empty() {
+            return None;
+        }
+        let k: Vec<Vec<f64>> = all
+            .iter()
+            .map(|u| all.iter().map(|v| of.iter().map(|f| f.eval(u, v)).product()).collect())
+            .collect();
+        let means: Vec<f64> = k.iter().map(|row| row.iter().sum::<f64>() / n as f64).collect();
+        let mean = means.iter().sum::<f64>() / n as f64;
+        let spread = (0..n).map(|i| k[i][i]).sum::<f64>() / n as f64 - mean;
+        Some(
+            (0..n)
+                .map(|i| (0..n).map(|j| (k[i][j] - means[i] - means[j] + mean) / spread).collect())
+                .collect(),
+        )
+    };
+    terms.iter().map(|(scale, factors)| (*scale, players.iter().map(|p| own(factors, p)).collect())).collect()
+}
+
+/// Sums over pairs of rows by order: of one, of two players (those present), and of more (all).
+fn orders(
+    centred: &Centred,
+    w: &dyn Fn(usize, usize) -> f64,
+    n: usize,
+    present: &dyn Fn(usize) -> bool,
+) -> [f64; 3] {
+    let mut sums = [0.0; 3];
+    for (scale, players) in centred {
+        let own: Vec<&Vec<Vec<f64>>> =
+            players.iter().enumerate().filter(|(p, _)| present(*p)).filter_map(|(_, k)| k.as_ref()).collect();
+        for i in 0..n {
+            for j in 0..n {
+                let f: Vec<f64> = own.iter().map(|k| k[i][j]).collect();
+                let one: f64 = f.iter().sum();
+                let mut two = 0.0;
+                for a in 0..f.len() {
+                    two += f[a + 1..].iter().map(|b| f[a] * b).sum::<f64>();
+                }
+                let all: f64 = f.iter().map(|v| 1.0 + v).product::<f64>() - 1.0;
+                for (sum, v) in sums.iter_mut().zip([one, two, all - one - two]) {
+                    *sum += scale * w(i, j) * v;
+                }
+            }
+        }
+    }
+    sums
+}
+
+fn check(found: &TestResult, centred: &Centred, w: &dyn Fn(usize, usize) -> f64, n: usize) {
+    let attributions = found.attributions.as_ref().unwrap();
+    let (values, alone) = (&attributions.explanation.values, attributions.alone.as_ref().unwrap());
+    let p = values.len();
+    let close = |a: f64, b: f64, what: &str| {
+        assert!((a - b).abs() < 1e-10 * (1.0 + b.abs()), "{what}: {a} {b}");
+    };
+    let [one, two, more] = orders(centred, w, n, &|_| true);
+    close(found.statistic, one + two, "statistic");
+    match &attributions.beyond {
+        Some(beyond) => close(beyond.statistic, more, "beyond"),
+        None => assert!(p < 3),
+    }
+    let expected = shapley(p, |coalition| {
+        let [one, two, _] = orders(centred, w, n, &|j| coalition[j]);
+        one + two
+    });
+    let bound = attributions.explanation.certificate().unwrap();
+    assert!(bound.holds, "{bound:?}");
+    for j in 0..p {
+        close(values[j], expected[j], "value");
+        assert!((values[j] - expected[j]).abs() <= bound.bound + 1e-12);
+        close(alone.values[j], orders(centred, w, n, &|l| l == j)[0], "alone");
+    }
+    let interactions = attributions.interactions.as_ref().unwrap();
+    for j in 0..p {
+        for l in 0..p {
+            let expected = match j == l {
+                true => alone.values[j],
+                false => orders(centred, w, n, &|k| k == j || k == l)[1] / 2.0,
+            };
+            close(interactions.values[(j, l)], expected, "pair");
+        }
+    }
+    assert!(interactions.bound < 1e-8, "{}", interactions.bound);
+}
+
+fn asked(groups: Option<Groups>) -> TestSettings {
+    TestSettings { groups, attribute: Attribute::Values, interactions: true, ..settings(0, 0) }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn two_samples_follow_the_definition(
+        seed in any::<u64>(), d in 1..6_usize, n in 4..14_usize, m in 4..14_usize, count in 1..3_usize, which in 0..4_usize,
+    ) {
+        let mut s = Stream(seed);
+        let (x, z, own) = (s.normals_and_levels(n, d), s.normals_and_levels(m, d), terms(count, d, &mut s));
+        let estimator = [MmdEstimator::Unbiased, MmdEstimator::Biased, MmdEstimator::LINEAR, MmdEstimator::Block(3)][which];
+        let groups = (d > 2).then(|| Groups::named(x.columns(), &[("both", vec!["x0", "x2"])]).unwrap());
+        let players = groups.clone().unwrap_or_else(|| Groups::singletons(x.columns()));
+        let players: Vec<Vec<usize>> = players.players().iter().map(|p| p.columns.clone()).collect();
+        let found = TwoSampleTest { kernels: vec![kernel(&own)], estimator, settings: asked(groups) }.run(&x, &z).unwrap();
+        // In blocks, only the rows that are used centre.
+        let q = match estimator { MmdEstimator::Block(q) => q, _ => 1 };
+        let blocks = n.min(m) / q;
+        let (n, m) = if q > 1 { (q * blocks, q * blocks) } else { (n, m) };
+        let all: Vec<Vec<f64>> = rows(&x)[..n].iter().chain(&rows(&z)[..m]).cloned().collect();
+        let w = |i: usize, j: usize| {
+            let (a, b) = (i < n, j < n);
+            let biased = f64::from(u8::from(estimator == MmdEstimator::Biased));
+            let pairs = |n: usize| n as f64 * (n as f64 - 1.0 + biased);
+            let own = if a == b { 1.0 } else { -1.0 };
+            let (at, other) = (if a { i } else { i - n }, if b { j } else { j - n });
+            match estimator {
+                MmdEstimator::Block(q) if at / q != other / q || at == other => 0.0,
+                MmdEstimator::Block(q) => own / (blocks * q * (q - 1)) as f64,
+                _ if a != b => -1.0 / (n * m) as f64,
+                MmdEstimator::Unbiased if i == j => 0.0,
+                _ => 1.0 / pairs(if a { n } else { m }),
+            }
+        };
+        check(&found, &centred(&all, &own, &players), &w, n + m);
+        if estimator == MmdEstimator::Biased {
+            let found = found.attributions.unwrap();
+            prop_assert!(found.explanation.values.iter().chain(&found.alone.unwrap().values).all(|v| *v > -1e-10));
+        }
+    }
+
+    #[test]
+    fn dependence_follows_the_definition(
+        seed in any::<u64>(), d in 1..6_usize, n in 5..16_usize, count in 1..3_usize,
+    ) {
+        let mut s = Stream(seed);
+        let (x, y, own, target) = (s.normals_and_levels(n, d), s.normals(n, 2), terms(count, d, &mut s), terms(2, 2, &mut s));
+        let target = kernel(&target);
+        let test = IndependenceTest {
+            kernels: vec![kernel(&own)], target_kernel: Some(target.clone()), settings: asked(None), ..IndependenceTest::default()
+        };
+        let l: Vec<Vec<f64>> = rows(&y).iter().map(|u| rows(&y).iter().map(|v| target.eval(u, v)).collect()).collect();
+        let mean = |i: usize| l[i].iter().sum::<f64>() / n as f64;
+        let all = (0..n).map(mean).sum::<f64>() / n as f64;
+        let w = |i: usize, j: usize| (l[i][j] - mean(i) - mean(j) + all) / ((n - 1) * (n - 1)) as f64;
+        let players: Vec<Vec<usize>> = (0..d).map(|j| vec![j]).collect();
+        check(&test.run(&x, &y).unwrap(), &centred(&rows(&x), &own, &players), &w, n);
+    }
+}
+
+/// The share of p-values up to .05, feature by feature: of values, and of features alone; and of what only three or more show.
+fn power(
+    runs: u64,
+    d: usize,
+    draw: impl Fn(&mut Stream) -> [Table; 2],
+    kernels: &[Kernel],
+    factors: Factors,
+) -> (Vec<f64>, Vec<f64>, f64) {
+    let (mut values, mut alone, mut beyond) = (vec![0.0; d], vec![0.0; d], 0.0);
+    for seed in 0..runs {
+        let mut s = Stream(seed);
+        let [x, z] = draw(&mut s);
+        let test = TwoSampleTest {
+            kernels: kernels.to_vec(),
+            settings: TestSettings { factors, ..settings(99, seed) },
+            ..TwoSampleTest::default()
+        };
+        let found = test.run(&x, &z).unwrap().attributions.unwrap();
+        let add = |out: &mut [f64], p: &[f64]| {
+            out.iter_mut().zip(p).for_each(|(out, p)| *out += f64::from(u8::from(*p <= 0.05)) / runs as f64);
+        };
+        add(&mut values, &found.significance.unwrap().pvalues);
+        if let Some(own) = found.alone {
+            add(&mut alone, &own.pvalues.unwrap());
+        }
+        if let Some(own) = found.beyond {
+            add(std::slice::from_mut(&mut beyond), &[own.pvalue.unwrap()]);
+        }
+    }
+    (values, alone, beyond)
+}
+
+fn changed(s: &mut Stream, change: impl Fn(&mut [f64; 4])) -> Table {
+    let rows: Vec<[f64; 4]> = (0..100)
+        .map(|_| {
+            let mut row = [(); 4].map(|()| s.normal());
+            change(&mut row);
+            row
+        })
+        .collect();
+    Table::from_rows(&rows).unwrap()
+}
+
+/// Correlates two columns.
+fn tie(row: &mut [f64; 4], j: usize, l: usize, by: f64) {
+    row[l] = by * row[j] + (1.0 - by * by).sqrt() * row[l];
+}
+
+/// x0 differs strongly and x1 weakly: with the published factors and short length scales x1 is never found, though it alone often is.
+#[test]
+fn a_strong_feature_does_not_hide_a_weak_one() {
+    let draw = |s: &mut Stream| {
+        [
+            changed(s, |row| {
+                row[0] += 2.5;
+                row[1] += 0.5;
+            }),
+            changed(s, |_| ()),
+        ]
+    };
+    let (values, alone, _) = power(100, 4, draw, &[], Factors::Orthogonal);
+    assert!(values[0] > 0.99 && values[1] > 0.6 && alone[1] > 0.75, "{values:?} {alone:?}");
+    assert!(values[2] < 0.13 && values[3] < 0.13, "{values:?}");
+    let short = [Kernel::gaussian(&[1.0; 4])];
+    let (values, alone, _) = power(40, 4, draw, &short, Factors::Orthogonal);
+    assert!(values[1] > 0.4 && alone[1] > 0.6, "{values:?} {alone:?}");
+    let (values, ..) = power(40, 4, draw, &short, Factors::Product);
+    assert!(values[1] < 0.05, "{values:?}");
+}
+
+/// Samples that differ in a dependence alone: no feature shows it alone, both have it, and those that stand by do not.
+#[test]
+fn a_difference_in_dependence_is_found() {
+    let draw = |s: &mut Stream| [changed(s, |row| tie(row, 0, 1, 0.8)), changed(s, |_| ())];
+    let (values, alone, _) = power(100, 4, draw, &[], Factors::Orthogonal);
+    assert!(values[0] > 0.75 && values[1] > 0.75, "{values:?}");
+    assert!(values[2] < 0.13 && values[3] < 0.13 && alone.iter().all(|p| *p < 0.13), "{values:?} {alone:?}");
+}
+
+/// Dependence that both samples share is no difference, though another feature differs.
+#[test]
+fn bystanders_are_not_named() {
+    let draw = |s: &mut Stream| {
+        [
+            changed(s, |row| {
+                row[0] += 2.5;
+                tie(row, 2, 3, 0.9);
+            }),
+            changed(s, |row| tie(row, 2, 3, 0.9)),
+        ]
+    };
+    let (values, ..) = power(100, 4, draw, &[], Factors::Orthogonal);
+    assert!(values[0] > 0.99 && values[1..].iter().all(|p| *p < 0.13), "{values:?}");
+}
+
+/// The sign of one column is that of the product of two others: alike in all margins and pairs.
+#[test]
+fn what_only_three_show_is_said_as_one_number() {
+    let parity = |row: &mut [f64; 4]| row[2] = row[2].abs() * (row[0] * row[1]).signum();
+    let draw = |s: &mut Stream| [changed(s, parity), changed(s, |_| ())];
+    let (values, _, beyond) = power(60, 4, draw, &[], Factors::Orthogonal);
+    assert!(beyond > 0.8, "{beyond}");
+    assert!(values.iter().all(|p| *p < 0.2), "{values:?}");
+}
+
+/// p-values of features alone and of what three or more show, where there is nothing to find.
+#[test]
+fn all_pvalues_keep_their_level() {
+    let run = |seed: u64, which: usize| {
+        let mut s = Stream(seed);
+        let (x, z) = (s.normals(14, 3), s.normals(20, 3));
+        let test = TwoSampleTest { settings: settings(99, seed), ..TwoSampleTest::default() };
+        let found = test.run(&x, &z).unwrap().attributions.unwrap();
+        match which {
+            0 => found.alone.unwrap().pvalues.unwrap()[1],
+            _ => found.beyond.unwrap().pvalue.unwrap(),
+        }
+    };
+    level(RUNS, false, |seed| run(seed, 0));
+    level(RUNS, false, |seed| run(seed, 1));
+}
+
+/// Where more rows are compared than centre factors.
+#[test]
+fn blocks_keep_their_level() {
+    level(500, false, |seed| {
+        let mut s = Stream(seed);
+        let (x, z) = (s.normals(1100, 2), s.normals(1100, 2));
+        let settings = TestSettings { attribute: Attribute::Nothing, ..settings(99, seed) };
+        let test = TwoSampleTest { estimator: MmdEstimator::LINEAR, settings, ..TwoSampleTest::default() };
+        test.run(&x, &z).unwrap().pvalue.unwrap()
+    });
+}
+
+/// A constant column, one group of all, kernels without factors, many columns.
+#[test]
+fn what_has_nothing_to_be_centred() {
+    let mut s = Stream(3);
+    let with = |c: f64, s: &mut Stream| {
+        Table::from_rows(&(0..30).map(|_| [s.normal(), c]).collect::<Vec<_>>()).unwrap()
+    };
+    let (x, z) = (with(3.0, &mut s), with(3.0, &mut s));
+    let found = TwoSampleTest { settings: settings(99, 0), ..TwoSampleTest::default() }.run(&x, &z).unwrap();
+    let found = found.attributions.unwrap();
+    assert_eq!((found.explanation.values[1], found.significance.unwrap().pvalues[1]), (0.0, 1.0));
+    assert_eq!(found.beyond, None);
+
+    // Joined by a polynomial: one factor if both columns are one player; without attributions the kernel as it is.
+    let (center, scale) = (vec![0.0; 2], vec![1.0; 2]);
+    let joint: Kernel =
+        Polynomial { columns: vec![0, 1], center, scale, gamma: 1.0, coef0: 1.0, degree: 2 }.into();
+    let test =
+        |settings| TwoSampleTest { kernels: vec![joint.clone()], settings, ..TwoSampleTest::default() };
+    assert!(matches!(test(settings(99, 0)).run(&x, &z), Err(Error::NotProduct { .. })));
+    let groups = Some(Groups::named(x.columns(), &[("both", vec!["x0", "x1"])]).unwrap());
+    let grouped = test(TestSettings { groups, ..settings(99, 0) }).run(&x, &z).unwrap();
+    let plain = test(TestSettings { attribute: Attribute::Nothing, ..settings(99, 0) }).run(&x, &z).unwrap();
+    assert_eq!(grouped.pvalue, plain.pvalue);
+
+    // What many columns show together is beyond all numbers, and not said.
+    let (x, z) = (s.normals(6, 3000), s.normals(6, 3000));
+    let estimator = MmdEstimator::Biased;
+    let wide = TwoSampleTest { estimator, settings: settings(9, 0), ..TwoSampleTest::default() };
+    let found = wide.run(&x, &z).unwrap();
+    assert!(found.statistic.is_finite() && found.attributions.unwrap().beyond.is_none());
+}
+
+/// An offset of a million hides nothing from a centred factor.
+#[test]
+fn offsets_do_not_take_the_power() {
+    let mut s = Stream(1);
+    let mut with = |shift: f64| {
+        Table::from_rows(&(0..60).map(|_| [s.normal() + shift, s.normal()]).collect::<Vec<_>>()).unwrap()
+    };
+    let (x, z) = (with(1e6), with(1e6 + 1.0));
+    let linear = Linear { columns: vec![0, 1], center: vec![0.0; 2], scale: vec![1.0; 2] };
+    for factors in [Factors::Orthogonal, Factors::Product] {
+        let settings = TestSettings { factors, ..settings(199, 0) };
+        let test =
+            TwoSampleTest { kernels: vec![linear.clone().into()], settings, ..TwoSampleTest::default() };
+        assert_eq!(test.run(&x, &z).unwrap().pvalue, Some(0.005), "{factors:?}");
+    }
+}
+
+/// p-values up to .01 of true null hypotheses are at most as many as three standard deviations of the binomial distribution allow.
+fn rarely(runs: u64, run: impl Fn(u64) -> f64) {
+    let rejected = (0..runs).filter(|&seed| run(seed) <= 0.01).count() as f64;
+    let most = 0.01 * runs as f64 + 3.0 * (0.01 * 0.99 * runs as f64).sqrt();
+    assert!(rejected <= most, "{rejected} of {runs}");
+}
+
+/// Samples of very different sizes, in which most relabellings tie: weights of few rows must not be differences of weights of many.
+#[test]
+fn a_sample_of_two_among_hundreds() {
+    let coin = |n: usize, s: &mut Stream| {
+        Table::from_rows(&(0..n).map(|_| [f64::from(u8::from(s.uniform() < 0.5))]).collect::<Vec<_>>())
+            .unwrap()
+    };
+    let linear: Kernel = Linear { columns: vec![0], center: vec![0.0], scale: vec![1.0] }.into();
+    for (n, m) in [(600, 2), (2, 600)] {
+        for factors in [Factors::Orthogonal, Factors::Product] {
+            rarely(200, |seed| {
+                let mut s = Stream(seed);
+                let (x, z) = (coin(n, &mut s), coin(m, &mut s));
+                let settings = TestSettings { factors, ..settings(99, seed) };
+                let test =
+                    TwoSampleTest { kernels: vec![linear.clone()], settings, ..TwoSampleTest::default() };
+                let found = test.run(&x, &z).unwrap();
+                if factors == Factors::Product {
+                    // In whole numbers: pairs of ones among all pairs.
+                    let ones = |t: &Table| t.column(0).iter().sum::<f64>();
+                    let (a, b) = (ones(&x), ones(&z));
+                    let (n, m) = (n as f64, m as f64);
+                    let truth = a * (a - 1.0) / (n * (n - 1.0)) + b * (b - 1.0) / (m * (m - 1.0))
+                        - 2.0 * a * b / (n * m);
+                    let bound = found.attributions.as_ref().unwrap().explanation.certificate().unwrap().bound;
+                    assert!((found.statistic - truth).abs() <= bound, "{} {truth} {bound}", found.statistic);
+                }
+                found.pvalue.unwrap()
+            });
+        }
+    }
+}
+
+/// Ten ways to split six rows, and kernels that are nearly constant: sums that tie differ by rounding.
+#[test]
+fn an_aggregated_test_of_six_rows_keeps_its_level() {
+    let kernels: Vec<Kernel> = [3e3, 1e4].iter().map(|l| Kernel::gaussian(&[*l])).collect();
+    for factors in [Factors::Orthogonal, Factors::Product] {
+        rarely(1000, |seed| {
+            let mut s = Stream(seed);
+            let (x, z) = (s.normals(3, 1), s.normals(3, 1));
+            let settings = TestSettings { factors, ..settings(199, seed) };
+            TwoSampleTest { kernels: kernels.clone(), settings, ..TwoSampleTest::default() }
+                .run(&x, &z)
+                .unwrap()
+                .pvalue
+                .unwrap()
+        });
+    }
+}
+
+/// The weights of HSIC, kernels centred, lose to rounding what the bound must know: against one without cancellation.
+#[test]
+fn the_bound_knows_what_centring_loses() {
+    for seed in 0..50 {
+        let mut s = Stream(seed);
+        let (n, wide) = (8, 10_f64.powf(1.0 + 4.0 * s.uniform()));
+        let (x, y) = (s.normals(n, 2), s.normals(n, 1));
+        // exp(-r²/2ℓ²) - 1, centred like the kernel.
+        let l: Vec<Vec<f64>> = (0..n)
+            .map(|i| (0..n).map(|j| (-((y.get(i, 0) - y.get(j, 0)) / wide).powi(2) / 2.0).exp_m1()).collect())
+            .collect();
+        let mean = |i: usize| l[i].iter().sum::<f64>() / n as f64;
+        let all = (0..n).map(mean).sum::<f64>() / n as f64;
+        let kernel = Kernel::gaussian(&[1.0, 1.0]);
+        let mut truth = 0.0;
+        for i in 0..n {
+            for j in 0..n {
+                let w = (l[i][j] - mean(i) - mean(j) + all) / ((n - 1) * (n - 1)) as f64;
+                truth += w * kernel.eval(&x.row(i), &x.row(j));
+            }
+        }
+        let test = IndependenceTest {
+            kernels: vec![kernel],
+            target_kernel: Some(Kernel::gaussian(&[wide])),
+            settings: TestSettings { factors: Factors::Product, ..settings(0, 0) },
+            ..IndependenceTest::default()
+        };
+        let found = test.run(&x, &y).unwrap();
+        let bound = found.attributions.unwrap().explanation.certificate().unwrap().bound;
+        assert!((found.statistic - truth).abs() <= bound, "{wide}: {} {truth} {bound}", found.statistic);
+        assert!(bound < 1e-12);
+    }
+}
+
+/// A kernel that tells no rows apart is refused rather than given p = 1.
+#[test]
+fn kernels_that_are_lost_in_rounding_are_refused() {
+    let mut s = Stream(1);
+    let (x, z) = (s.normals(20, 2), s.normals(20, 2));
+    let test = |factors| TwoSampleTest {
+        kernels: vec![Kernel::gaussian(&[1e12, 1e12])],
+        settings: TestSettings { factors, ..settings(99, 0) },
+        ..TwoSampleTest::default()
+    };
+    for factors in [Factors::Orthogonal, Factors::Product] {
+        assert!(matches!(test(factors).run(&x, &z), Err(Error::Parameter { .. })), "{factors:?}");
+    }
+}
