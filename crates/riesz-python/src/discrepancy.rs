@@ -228,6 +228,7 @@ pub(crate) fn witness<'py>(
 
 /// Columns of `x` from the most to the least relevant for `y`, and their scores.
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub(crate) fn rank_features(
     py: Python<'_>,
     x: NamedRows<'_>,

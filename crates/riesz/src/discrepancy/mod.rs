@@ -104,22 +104,21 @@ impl Factors {
             return default_kernel(sample);
         }
         let own = groups.cloned().unwrap_or_else(|| Groups::singletons(sample.columns()));
-        let mut factors: Vec<Factor> = Vec::new();
-        for player in own.players() {
-            let numeric = |j: &usize| sample.columns()[*j].kind == ColumnKind::Numeric;
-            let (columns, categories): (Vec<usize>, Vec<usize>) =
-                player.columns.iter().partition(|j| numeric(j));
-            let wide = WIDE * (columns.len() as f64).sqrt();
-            let units = Units::raw(sample.width());
-            let mut lengthscale = lengthscales(sample, &columns, &units, Lengthscale::MedianPerFeature)?;
-            lengthscale.iter_mut().for_each(|l| *l *= wide);
-            if !columns.is_empty() {
-                let profile = Profile::Gaussian;
-                factors
-                    .push(Stationary { profile, columns, lengthscale, ard: true, isotropic: false }.into());
-            }
-            factors.extend(categories.into_iter().map(|j| Factor::from(Categorical::over(j))));
+        let numeric = |j: &usize| sample.columns()[*j].kind == ColumnKind::Numeric;
+        let (columns, categories): (Vec<usize>, Vec<usize>) = (0..sample.width()).partition(numeric);
+        let units = Units::raw(sample.width());
+        let mut lengthscale = lengthscales(sample, &columns, &units, Lengthscale::MedianPerFeature)?;
+        let owners = own.owners(sample.width());
+        for (l, &j) in lengthscale.iter_mut().zip(&columns) {
+            let together = own.players()[owners[j]].columns.iter().filter(|j| numeric(j)).count();
+            *l *= WIDE * (together as f64).sqrt();
         }
+        let mut factors: Vec<Factor> = Vec::new();
+        if !columns.is_empty() {
+            let profile = Profile::Gaussian;
+            factors.push(Stationary { profile, columns, lengthscale, ard: true, isotropic: false }.into());
+        }
+        factors.extend(categories.into_iter().map(|j| Factor::from(Categorical::over(j))));
         Ok(Kernel { terms: vec![Term { scale: 1.0, factors }] })
     }
 }
