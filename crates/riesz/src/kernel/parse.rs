@@ -96,11 +96,10 @@ impl KernelExpression {
             }
             let open = |&s: &usize| self.specs[s].columns.is_empty() && !self.specs[s].kind.categorical;
             if term.factors.iter().any(open) {
-                for &j in &categorical {
-                    if !factors.iter().any(|f| f.columns().contains(&j)) {
-                        factors.push(Categorical::over(j).into());
-                    }
-                }
+                let mut read = vec![false; x.width()];
+                factors.iter().flat_map(|f| f.columns()).for_each(|&j| read[j] = true);
+                let left = categorical.iter().filter(|j| !read[**j]);
+                factors.extend(left.map(|&j| Factor::from(Categorical::over(j))));
             }
             if factors.len() > MAX_FACTORS.max(x.width() * 2) {
                 return Err(problem(&self.text, 0, "the expression has too many factors"));

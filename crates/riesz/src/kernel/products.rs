@@ -121,14 +121,12 @@ impl Kernel {
                     }
                 }
             }
-            for list in partial {
-                let mut players: Vec<usize> = list.iter().map(|(p, _)| *p).collect();
-                players.sort_unstable();
-                players.dedup();
-                let pieces = players
-                    .iter()
-                    .map(|p| list.iter().filter(|(q, _)| q == p).map(|(_, piece)| *piece).collect())
-                    .collect();
+            for mut list in partial {
+                list.sort_by_key(|(player, _)| *player);
+                let (players, pieces) = list
+                    .chunk_by(|(p, _), (q, _)| p == q)
+                    .map(|own| (own[0].0, own.iter().map(|(_, piece)| *piece).collect()))
+                    .unzip();
                 products.push(PlayerProduct { scale: term.scale, players, pieces });
             }
         }
