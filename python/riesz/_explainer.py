@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ._expansion import Expansion
 from ._explanation import Explanation, Kept, joined
 from ._gpytorch import is_gpytorch
 from ._gpytorch import read as read_gpytorch
-from ._imported import Imported, user_names
+from ._imported import Imported, Part, card_of, check_sum, user_names
 from ._players import Groups, model_players, players_of
 from ._sampled import kernel_shap_values, permutation_estimates, reference_rows
 from .games import Game, game_of, settings_of
@@ -33,11 +34,15 @@ class Explainer:
     Parameters
     ----------
     model
-        A fitted SVC, NuSVC, SVR, NuSVR, OneClassSVM, KernelRidge, GaussianProcessRegressor or GaussianProcessClassifier of
-        scikit-learn; a Pipeline that ends in one and whose other steps compute each of their columns from one column; an
-        ``ExactGP`` of GPyTorch; a :class:`riesz.Expansion`; the path of a riesz or LIBSVM model file; or any function from
-        rows to numbers, (n,) or (n, m), such as ``forest.predict_proba``. Classifiers are explained by their decision
-        function (Gaussian process classifiers by their latent function).
+        A fitted support vector machine, KernelRidge, Gaussian process or linear model of scikit-learn; a Pipeline that ends in
+        one and whose other steps compute each of their columns from one column; a search for one, or a sum of them (bagging,
+        voting, stacking with a linear final estimator, a scaled target, one-vs-rest, several outputs); an ``ExactGP`` of
+        GPyTorch; a :class:`riesz.Expansion`; the path of a riesz or LIBSVM model file; or any function from rows to numbers,
+        (n,) or (n, m), such as ``forest.predict_proba``. Classifiers are explained by their decision function (Gaussian
+        process classifiers by their latent function): support vector machines of several classes by those of all pairs, and
+        beside them each class's sum of those that it is in, by which scikit-learn's one-vs-rest scores rank classes that win as
+        many pairs (the scores themselves add votes to the squashed sum, which is no expansion); ``decision_function_shape="ovo"``
+        leaves these out. Calibrated classifiers are explained by the mean of the decision functions before they are calibrated.
 
         Values are exact unless :attr:`exactness` says ``"estimated"``: for functions, and for models that have no exact
         values (a polynomial or sigmoid kernel, a pipeline with a PCA), where :attr:`reason` says why. Estimates need a
@@ -142,7 +147,8 @@ class Explainer:
         if self._weights is not None and self._background is None:
             raise ValueError("weights are those of a background: give one")
         self._imported = _read(model, self._background, output_names)
-        names = self._imported.expansions[0].feature_names if self._imported.expansions else self._imported.feature_names
+        parts = self._imported.parts
+        names = parts[0].expansion.feature_names if parts else self._imported.feature_names
         self._settings = settings_of({**(asked._settings(names) if asked else {}), **budget})
         self.feature_names = user_names(self._background, self._imported)
         self._check_background()
@@ -173,22 +179,40 @@ class Explainer:
 
     def _prepare_cores(self) -> None:
         imported, background = self._imported, self._background
-        if imported.refusal is not None:
-            raise imported.refusal
+        imported.readable()
+        game = self._settings.game(False, background is not None).replace("-", "_")
+        if game == "observational":
+            self._check_observational()
         rows = None if background is None else self._model_rows(background, "background")
-        own = model_players(self._players, imported.owners)
-        # Players none of whose columns reach the model have no part in it: their values are 0.
-        playing = [player for player in own if player[1]]
-        self.game = self._settings.game(False, background is not None).replace("-", "_")
-        self._cores = [
-            _core.Explainer(expansion._core, self._settings, rows, self._weights, playing, self._threads)
-            for expansion in imported.expansions
-        ]
-        self.reason = self._cores[0].sampled_because()
+        self._cores, self._used = [], []
+        for part, own in zip(imported.parts, [None] * len(imported.parts) if rows is None else rows):
+            # Players none of whose columns reach a part have no share in it: their values are 0.
+            playing = [player for player in model_players(self._players, part.owners) if player[1]]
+            core = _core.Explainer(part.expansion._core, self._settings, own, self._weights, playing, self._threads)
+            self._cores.append(core)
+            # The core orders players by their first column in the model.
+            place = {name: k for k, (name, _) in enumerate(self._players)}
+            self._used.append([place[name] for name, _ in core.players])
+        self.game = game
+        self.reason = self._sampled_because(None)
         self.exactness = "exact" if self.reason is None else "estimated"
-        # The core orders players by their first column in the model.
-        place = {name: k for k, (name, _) in enumerate(self._players)}
-        self._used = [place[name] for name, _ in self._cores[0].players]
+
+    def _check_observational(self) -> None:
+        """What is conditioned on has to be the same for all that are added up, and come from rows."""
+        imported = self._imported
+        if self._background is None and (imported.is_sum or not all(part.has_rows for part in imported.parts)):
+            raise UnsupportedModelError(
+                f"a {imported.kind} keeps no rows to learn conditional distributions from: give a background"
+            )
+        if imported.is_sum:
+            raise UnsupportedModelError(
+                f"the members of the {imported.kind} have kernels or columns of their own, and would condition in different ways"
+            )
+
+    def _sampled_because(self, budget: Budget | None) -> str | None:
+        """Why values of a kernel model are estimated, if they are."""
+        reasons = (core.sampled_because(budget) for core in self._cores)
+        return next((reason for reason in reasons if reason is not None), None)
 
     def _prepare_estimates(self, refusal: UnsupportedModelError, takes_a_kernel: bool) -> None:
         imported, background = self._imported, self._background
@@ -239,27 +263,29 @@ class Explainer:
         run: dict[str, str] = {"riesz": _core.__version__}
         if self._cores:
             parts, used = self._by_core(X, budget, kept), self._used
-            for expansion in imported.expansions:
-                for name, value in expansion._core.card:
-                    model.setdefault(name, value)
+            model = card_of(imported.parts) | model
+            sizes = [len(block) for block in imported.blocks]
         else:
-            parts, used = [self._by_calls(X, budget, kept)], list(range(len(players)))
+            parts, used, sizes = [self._by_calls(X, budget, kept)], [list(range(len(players)))], [1]
         _, absent, _, facts = parts[0].provenance
         if parts[0].sampling is not None:
-            run["estimated because"] = (self._cores[0].sampled_because(budget) if self._cores else self.reason) or ""
-        m = sum(len(part.output_names) for part in parts)
+            run["estimated because"] = (self._sampled_because(budget) if self._cores else self.reason) or ""
+        told = iter(zip(parts, used))
+        blocks = [list(islice(told, size)) for size in sizes]
+        m = sum(len(block[0][0].output_names) for block in blocks)
         output_names = imported.output_names or (["y"] if m == 1 else [f"y{o}" for o in range(m)])
         if len(output_names) != m:
             raise ValueError(f"there are {len(output_names)} output_names, but the model has {m} outputs")
         explanation = joined(
-            parts,
-            used,
+            blocks,
             players,
             data=as_cells(X),
             column_names=names,
             output_names=output_names,
             provenance={"game": self.game.replace("_", "-"), "absent": absent, "model": model, "run": run | dict(facts)},
         )
+        if self._cores and imported.unchecked:
+            check_sum(imported, X, explanation._predictions)
         samples = [part.sample for part in parts if part.sample is not None]
         if len(samples) == len(parts):
             # The user may change X.
@@ -290,15 +316,16 @@ class Explainer:
         """
         if not self._cores:
             raise UnsupportedModelError(f"the bound takes a kernel that is known; {self.reason}")
-        if self._imported.transform is not None:
+        if any(part.transform is not None for part in self._imported.parts):
             raise UnsupportedModelError("the bound is in the model's own columns: explain the pipeline's last step")
         moves = np.broadcast_to(np.asarray(delta, dtype=np.float64), (len(self.feature_names),)).tolist()
-        return np.concatenate([core.robustness(moves) for core in self._cores])
+        found = iter([core.robustness(moves) for core in self._cores])
+        return np.concatenate([np.sum(list(islice(found, len(block))), axis=0) for block in self._imported.blocks])
 
     def _by_core(self, X: Any, budget: Budget | None, kept: Kept | None) -> list[_core.Explanation]:
-        rows = self._model_rows(X, "X")
         samples = [None] * len(self._cores) if kept is None else kept.samples
-        return [core.explain(rows, budget, sample) for core, sample in zip(self._cores, samples)]
+        rows = self._model_rows(X, "X")
+        return [core.explain(own, budget, sample) for core, own, sample in zip(self._cores, rows, samples)]
 
     def _by_calls(self, X: Any, budget: Budget | None, kept: Kept | None) -> _core.Explanation:
         function = self._imported.function
@@ -307,18 +334,24 @@ class Explainer:
             return permutation_estimates(function, X, self._background, self._question)
         return kernel_shap_values(function, X, self._background, self._question, self.game, budget, kept)
 
-    def _model_rows(self, X: Any, what: str) -> np.ndarray:
-        """The user's rows in the model's columns."""
-        imported = self._imported
-        if imported.transform is None:
-            return imported.expansions[0]._rows(X, what)
+    def _model_rows(self, X: Any, what: str) -> list[np.ndarray]:
+        """The user's rows in the columns of each part."""
+        made: dict[Any, np.ndarray] = {}
+        for part in self._imported.parts:
+            if part.transform not in made:
+                made[part.transform] = self._part_rows(part, X, what)
+        return [made[part.transform] for part in self._imported.parts]
+
+    def _part_rows(self, part: Part, X: Any, what: str) -> np.ndarray:
+        if part.transform is None:
+            return part.expansion._rows(X, what)
         if not len(as_cells(X)):
             # Transformers want at least one row.
-            return np.empty((0, len(imported.owners)))
-        rows = np.ascontiguousarray(imported.transform(X), dtype=np.float64)
+            return np.empty((0, len(part.owners)))
+        rows = np.ascontiguousarray(part.transform(X), dtype=np.float64)
         if not np.isfinite(rows).all():
             i, j = np.argwhere(~np.isfinite(rows))[0]
-            name = self.feature_names[imported.owners[j]]
+            name = self.feature_names[part.owners[j]]
             raise ValueError(f"{what}, row {i} (from 0): column '{name}' becomes {rows[i, j]} in the pipeline: correct it")
         return rows
 
@@ -345,7 +378,7 @@ def _read(model: Any, background: Any, output_names: Sequence[str] | None) -> Im
         kind = getattr(model, "__qualname__", type(model).__name__)
         refusal = UnsupportedModelError(f"the function {kind} is not known to have a kernel")
         names = [] if background is None else numbered(as_cells(background, "background").shape[1])
-        imported = Imported([], "output", names, list(range(len(names))), None, kind, [], model, refusal)
+        imported = Imported([], "output", names, kind, _classes_of(model), model, refusal)
     else:
         imported = import_model(model)
     if output_names is None:
@@ -353,8 +386,16 @@ def _read(model: Any, background: Any, output_names: Sequence[str] | None) -> Im
     return replace(imported, output_names=[str(name) for name in output_names])
 
 
+def _classes_of(function: Any) -> list[str]:
+    """The names of the classes that a ``predict_proba`` has probabilities of; none for other functions."""
+    probable = getattr(function, "__name__", None) in ("predict_proba", "predict_log_proba")
+    classes = getattr(getattr(function, "__self__", None), "classes_", None) if probable else None
+    # Classifiers of several targets have a list of them.
+    return [] if classes is None or np.ndim(classes) != 1 else [str(name) for name in classes]
+
+
 def _whole(expansions: list[Expansion], explained: str, kind: str, function: Any) -> Imported:
     """Expansions in the user's own columns."""
-    names = expansions[0].feature_names
     outputs = [name for expansion in expansions for name in expansion.output_names]
-    return Imported(expansions, explained, names, list(range(len(names))), None, kind, outputs, function)
+    blocks = [[Part.whole(expansion)] for expansion in expansions]
+    return Imported(blocks, explained, expansions[0].feature_names, kind, outputs, function)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -314,37 +314,62 @@ class Explanation:
         return _unpickle, (3, {"core": self._core, "data": self._data, "squeezed": self._squeezed})
 
 
-def joined(
-    parts: Sequence[_core.Explanation], used: Sequence[int], players: Sequence[tuple[str, list[int]]], **told: Any
-) -> Explanation:
-    """The outputs of ``parts`` beside each other. Of ``players``, those at ``used`` are the parts'; no column of the others
-    reaches the model, and their values are 0. See :func:`_of` for the rest."""
-    n, m = len(parts[0].row_numbers), sum(len(part.output_names) for part in parts)
+#: What a core says of some players, by their places.
+Told = tuple[_core.Explanation, Sequence[int]]
 
-    def cube(name: str) -> np.ndarray | None:
-        cubes = [getattr(part, name) for part in parts]
-        if any(one is None for one in cubes):
-            return None
-        whole = np.zeros((n, len(players), m))
-        whole[:, used] = np.concatenate(cubes, axis=2)
-        return whole
 
-    def pair(name: str) -> np.ndarray | None:
-        pairs = [getattr(part, name) for part in parts]
-        return None if any(one is None for one in pairs) else np.concatenate(pairs, axis=1)
-
+def joined(blocks: Sequence[Sequence[Told]], players: Sequence[tuple[str, list[int]]], **told: Any) -> Explanation:
+    """The outputs of ``blocks`` beside each other, each the sum of its parts. Where no column of a player reaches a part, its
+    value there is 0. See :func:`_of` for the rest."""
+    parts = [part for block in blocks for part, _ in block]
+    # One estimate makes the sum one; what is exact has no standard error.
+    exact, stated = all(part.bound is not None for part in parts), all(_is_stated(part) for part in parts)
     samplings = [part.sampling for part in parts if part.sampling is not None]
     return _of(
-        values=cube("values"),
-        base_values=pair("base_values"),
-        predictions=pair("predictions"),
-        bound=pair("bound"),
-        std_error=cube("std_error"),
+        values=_beside(_cube(block, "values", len(players)) for block in blocks),
+        base_values=_beside(_pair(block, "base_values") for block in blocks),
+        predictions=_beside(_pair(block, "predictions") for block in blocks),
+        bound=_beside(_bound(block, len(players)) for block in blocks) if exact else None,
+        std_error=_beside(_cube(block, "std_error", len(players)) for block in blocks) if stated and not exact else None,
         sampling={"evaluations": sum(count for count, _ in samplings), "seed": samplings[0][1]} if samplings else None,
         players=players,
         row_numbers=parts[0].row_numbers,
         **told,
     )
+
+
+def _is_stated(part: _core.Explanation) -> bool:
+    return part.bound is not None or part.std_error is not None
+
+
+def _beside(arrays: Iterable[np.ndarray]) -> np.ndarray:
+    return np.concatenate(list(arrays), axis=-1)
+
+
+def _cube(block: Sequence[Told], name: str, players: int) -> np.ndarray:
+    """The sum over parts of numbers of players, rows × players × outputs. Standard errors add up too: the draws of the parts are
+    the same."""
+    first = block[0][0]
+    whole = np.zeros((len(first.row_numbers), players, len(first.output_names)))
+    for part, used in block:
+        cube = getattr(part, name)
+        if cube is not None:
+            whole[:, used] += cube
+    return whole
+
+
+def _pair(block: Sequence[Told], name: str) -> np.ndarray:
+    """The sum over parts of numbers of rows and outputs."""
+    return np.sum([getattr(part, name) for part, _ in block], axis=0) if len(block) > 1 else getattr(block[0][0], name)
+
+
+def _bound(block: Sequence[Told], players: int) -> np.ndarray:
+    """The bounds of parts, and what rounding adds to their sum."""
+    bound = _pair(block, "bound")
+    if len(block) == 1:
+        return bound
+    size = lambda part: np.abs(part.predictions) + np.abs(part.base_values) + np.abs(part.values).sum(axis=1)
+    return bound + np.finfo(float).eps * (len(block) + players) * np.sum([size(part) for part, _ in block], axis=0)
 
 
 def _of(

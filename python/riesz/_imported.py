@@ -1,32 +1,60 @@
-"""Models as they are read: expansions, and how the user's columns become theirs."""
+"""Models as they are read: expansions, how the user's columns become theirs, and how they add up."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from . import _core
 from ._core import UnsupportedModelError
 from ._data import names_of, numbered
 from ._expansion import Expansion
 
+#: Explained rows at which a sum of expansions is compared with its model.
+CHECKED = 16
+
+#: From the user's rows to an expansion's; ``None`` if they are the same.
+Transform = Callable[[Any], np.ndarray] | None
+
+
+@dataclass(frozen=True)
+class Part:
+    """An expansion over columns that are made of the user's."""
+
+    expansion: Expansion
+    #: The user's column that each of the expansion's columns comes from.
+    owners: list[int]
+    transform: Transform = None
+    #: Whether its points are rows, which a game may take for a background.
+    has_rows: bool = True
+    #: Facts about the expansion as it was read.
+    card: list[tuple[str, str]] = field(default_factory=list)
+
+    @classmethod
+    def whole(cls, expansion: Expansion, has_rows: bool = True) -> Part:
+        """An expansion over the user's own columns."""
+        return cls(expansion, list(range(len(expansion.feature_names))), None, has_rows, expansion._core.card)
+
+
+#: Parts that add up.
+Block = list[Part]
+
 
 @dataclass
 class Imported:
-    """Expansions over the model's own columns, and how the user's columns become these."""
+    """A model as blocks of outputs beside each other, each a sum of expansions."""
 
     #: Empty if the model cannot be read.
-    expansions: list[Expansion]
+    blocks: list[Block]
     #: What the outputs are, for people.
     explained: str
     #: The user's columns.
     feature_names: list[str]
-    #: The user's column that each of the model's columns comes from.
-    owners: list[int]
-    #: From the user's rows to the model's; ``None`` if they are the same.
-    transform: Callable[[Any], np.ndarray] | None
     #: Kind of model.
     kind: str
     #: The names of the outputs.
@@ -35,6 +63,24 @@ class Imported:
     function: Callable[[Any], Any] | None = None
     #: Why the model cannot be read as expansions.
     refusal: UnsupportedModelError | None = None
+    #: Whether the blocks still have to be compared with ``function``.
+    unchecked: bool = False
+
+    @property
+    def parts(self) -> list[Part]:
+        """All parts of all blocks."""
+        return [part for block in self.blocks for part in block]
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether some output is a sum of several expansions."""
+        return any(len(block) > 1 for block in self.blocks)
+
+    def readable(self) -> list[Block]:
+        """The blocks; raises :class:`UnsupportedModelError` if the model cannot be read."""
+        if self.refusal is not None:
+            raise self.refusal
+        return self.blocks
 
 
 @dataclass
@@ -48,6 +94,103 @@ class Read:
     function: Callable[[Any], Any]
     #: The same as expansions; raises :class:`UnsupportedModelError` where there are none.
     expansions: Callable[[], list[Expansion]]
+    #: Whether the expansions' points are rows.
+    has_rows: bool = True
+    #: The outputs as sums of those of one expansion, (its outputs, outputs); ``None`` if they are the same.
+    weights: np.ndarray | None = None
+
+    def blocks(self) -> list[Block]:
+        """The expansions, over the user's own columns."""
+        parts = [Part.whole(expansion, self.has_rows) for expansion in self.expansions()]
+        if self.weights is not None:
+            parts = [mapped(part, self.weights, np.zeros(len(self.output_names)), self.output_names) for part in parts]
+        return [[part] for part in parts]
+
+
+def with_class_sums(pairs: Read, classes: Sequence[str]) -> Read:
+    """The decision functions of all pairs of three classes or more (positive for the first), and beside them each class's sum of
+    those that it is in. scikit-learn's one-vs-rest decision function is votes and a squashed sum, and so it is no expansion."""
+    sums = np.zeros((len(pairs.output_names), len(classes)))
+    for pair, (i, j) in enumerate(combinations(range(len(classes)), 2)):
+        sums[pair, i], sums[pair, j] = 1.0, -1.0
+    weights = np.hstack([np.eye(len(sums)), sums])
+    told = ", and each class's sum of those that it is in, which ranks classes that win as many pairs"
+    function = lambda rows: pairs.function(rows) @ weights
+    names = [*pairs.output_names, *classes]
+    return replace(pairs, explained=pairs.explained + told, output_names=names, function=function, weights=weights)
+
+
+def outputs_of(blocks: Sequence[Block]) -> int:
+    """How many outputs blocks have."""
+    return sum(len(block[0].expansion.output_names) for block in blocks)
+
+
+def mapped(part: Part, weights: np.ndarray, shift: np.ndarray, names: Sequence[str]) -> Part:
+    """The outputs of ``part`` times ``weights`` (its outputs × names) plus ``shift``."""
+    core = part.expansion._core
+    coef, intercept = np.ascontiguousarray(core.coef @ weights), np.asarray(core.intercept) @ weights + shift
+    made = _core.Expansion(core.kernel, core.points, coef, intercept.tolist(), core.feature_names, list(names))
+    return replace(part, expansion=Expansion._wrap(made))
+
+
+def weighted_sum(members: Sequence[tuple[list[Block], np.ndarray]], shift: Any, names: Sequence[str]) -> Block:
+    """The sum of members, each its outputs times weights (its outputs × names), plus ``shift``, as one block."""
+    zero, parts = np.zeros(len(names)), []
+    for blocks, weights in members:
+        if outputs_of(blocks) != len(weights):
+            raise UnsupportedModelError(f"a member has {outputs_of(blocks)} outputs where {len(weights)} are added up")
+        at = 0
+        for block in blocks:
+            own = weights[at : (at := at + outputs_of([block]))]
+            parts += [mapped(part, own, zero, names) for part in block]
+    alike: dict[Any, list[Part]] = {}
+    for part in parts:
+        core = part.expansion._core
+        alike.setdefault((core.kernel, part.transform, *part.owners, *core.feature_names), []).append(part)
+    first, *others = [_joined(same, names) for same in alike.values()]
+    return [mapped(first, np.eye(len(names)), np.broadcast_to(shift, zero.shape), names), *others]
+
+
+def _joined(parts: list[Part], names: Sequence[str]) -> Part:
+    """The sum of parts that have one kernel over the same columns, as one: sums of kernel machines are kernel machines."""
+    if len(parts) == 1:
+        return parts[0]
+    cores = [part.expansion._core for part in parts]
+    # Members often share rows.
+    points, place = np.unique(np.concatenate([core.points for core in cores]), axis=0, return_inverse=True)
+    coef = np.zeros((len(points), len(names)))
+    np.add.at(coef, place.ravel(), np.concatenate([core.coef for core in cores]))
+    intercept = np.sum([core.intercept for core in cores], axis=0).tolist()
+    made = _core.Expansion(cores[0].kernel, points, coef, intercept, cores[0].feature_names, list(names))
+    return replace(parts[0], expansion=Expansion._wrap(made), card=made.card)
+
+
+def card_of(parts: Sequence[Part]) -> dict[str, str]:
+    """Facts about a model of these parts; where they differ, the first one's and how many there are."""
+    found: dict[str, dict[str, None]] = {}
+    for part in parts:
+        for name, value in part.card:
+            found.setdefault(name, {})[value] = None
+    said = lambda values: values[0] if len(values) == 1 else f"{values[0]}, … ({len(values)} different ones)"
+    return {name: said(list(values)) for name, values in found.items()}
+
+
+def check_sum(imported: Imported, X: Any, predictions: np.ndarray) -> None:
+    """Refuses a sum of expansions that is not what the model itself says of the rows of ``X``, at some of them."""
+    rows = X[:CHECKED]
+    if not len(predictions) or imported.function is None:
+        return
+    with warnings.catch_warnings():
+        # Members have been fitted on the columns of the data frame or on plain ones, whatever the user's rows are.
+        warnings.filterwarnings("ignore", "X (does not have|has) (valid )?feature names")
+        expected = np.asarray(imported.function(rows), dtype=np.float64)
+    expected, found = expected.reshape(len(expected), -1), predictions[:CHECKED]
+    size = 1 + np.abs(expected).max() + sum(np.abs(part.expansion.coef).sum() for part in imported.parts) * 1e-4
+    if found.shape != expected.shape or not np.abs(found - expected).max() <= 1e-6 * size:
+        raise UnsupportedModelError(
+            f"the {imported.kind} does not predict what its members say, so it would be another model that is explained: it may "
+            "have been changed after it was fitted"
+        )
 
 
 def user_names(X: Any, imported: Imported) -> list[str]:

@@ -13,8 +13,8 @@ Groups = Mapping[str, Sequence[str | int]]
 def players_of(groups: Groups | None, imported: Any, names: list[str]) -> list[tuple[str, list[int]]]:
     """Players over the user's columns."""
     if groups is None:
-        whole = imported.transform is None and imported.expansions
-        stored = imported.expansions[0]._core.groups if whole else []
+        parts = imported.parts
+        stored = parts[0].expansion._core.groups if parts and parts[0].transform is None else []
         return stored or [(name, [j]) for j, name in enumerate(names)]
     if not isinstance(groups, Mapping):
         raise TypeError("groups is a dict from a group's name to its columns")

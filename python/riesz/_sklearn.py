@@ -1,81 +1,88 @@
-"""scikit-learn's fitted kernel models as expansions, and the columns that a pipeline's steps make of the user's.
+"""scikit-learn's fitted kernel models and what is made of them (pipelines, searches, ensembles) as expansions.
 
-Nothing is guessed: a part that is not known raises :class:`~riesz.UnsupportedModelError` naming it, and every expansion
-is compared with the model's own output at some of its support points before it is used.
+Nothing is guessed: a part that is not known raises :class:`~riesz.UnsupportedModelError` naming it. Every expansion is compared
+with the model's own output at some of its support points before it is used, and every sum of several at rows that are explained.
 """
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from . import kernels as rk
+from ._columns import owners
 from ._core import UnsupportedModelError
 from ._data import as_cells, numbered
 from ._expansion import Expansion
-from ._imported import Imported, Read
+from ._imported import Block, Imported, Part, Read, Transform, outputs_of, weighted_sum, with_class_sums
+from ._sklearn_kernels import gp_kernel, pairwise_kernel
 
 #: Support points at which an expansion is compared with its model.
 CHECKED = 16
 
 
 def import_model(model: Any) -> Imported:
-    """``model`` as expansions, or else as a function and the reason why."""
-    from sklearn.pipeline import Pipeline
+    """``model`` as sums of expansions, or else as a function and the reason why."""
     from sklearn.utils.validation import check_is_fitted
 
     if isinstance(model, type):
         raise TypeError(f"{model.__name__} is a class: give a fitted model, {model.__name__}(...).fit(X, y)")
-    if isinstance(model, Pipeline):
-        return _pipeline(model)
-    reader = _reader(model)
+    reader, composer = _registered(model, READERS), _registered(model, COMPOSERS)
+    if composer is None and hasattr(model, "best_estimator_"):
+        # Searches of other libraries.
+        composer = _best
+    if composer is not None:
+        check_is_fitted(model)
+        return _composed(model, composer)
+    if reader is None:
+        raise _unknown(model)
     check_is_fitted(model)
     read = reader(model)
-    expansions, refusal = [], None
+    blocks, refusal = [], None
     try:
-        expansions = read.expansions()
+        blocks = read.blocks()
     except UnsupportedModelError as error:
         refusal = error
     # Support vector machines with a callable for a kernel have no n_features_in_.
     width = model.n_features_in_ if hasattr(model, "n_features_in_") else model.shape_fit_[1]
-    names = _names_in(model, width)
     # The columns of a precomputed kernel are rows, and no features to mix.
     function = None if getattr(model, "kernel", None) == "precomputed" else read.function
-    owners, kind = list(range(len(names))), type(model).__name__
-    return Imported(expansions, read.explained, names, owners, None, kind, read.output_names, function, refusal)
+    kind = type(model).__name__
+    return Imported(blocks, read.explained, _names_in(model, width), kind, read.output_names, function, refusal)
 
 
-def _reader(model: Any) -> Callable[[Any], Read]:
-    from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
-    from sklearn.kernel_ridge import KernelRidge
-    from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
+def _registered(model: Any, registry: dict[str, Callable]) -> Any:
+    """What is registered for the class of ``model``, or the first of its bases that is, among scikit-learn's and riesz's own."""
+    names = (f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(model).__mro__)
+    return next((registry[name] for name in names if name in registry), None)
 
-    from . import estimators
 
-    readers: list[tuple[tuple[type, ...], Callable[[Any], Read]]] = [
-        ((KernelRidge,), _kernel_ridge),
-        ((SVR, NuSVR, OneClassSVM), _one_output_svm),
-        ((SVC, NuSVC), _svc),
-        ((GaussianProcessRegressor,), _gp_regressor),
-        ((GaussianProcessClassifier,), _gp_classifier),
-        ((estimators._KernelMachine,), estimators.imported),
-    ]
-    for kinds, reader in readers:
-        if isinstance(model, kinds):
-            return reader
-    name = type(model).__name__
-    if hasattr(model, "best_estimator_"):
-        raise UnsupportedModelError(f"a {name} is a search, not a model: give the model that it found, .best_estimator_")
-    known = ", ".join(kind.__name__ for kinds, _ in readers for kind in kinds if not kind.__name__.startswith("_"))
-    raise UnsupportedModelError(
-        f"a {name} is not a kernel model that riesz reads: it takes {known}, pipelines that end in one of these, "
-        "riesz.Expansion and the path of a model file; for any other, give its function, model.predict or "
-        "model.decision_function, and a background to estimate values from"
+def _unknown(model: Any) -> UnsupportedModelError:
+    return UnsupportedModelError(
+        f"a {type(model).__name__} is not a kernel model that riesz reads: it takes support vector machines, KernelRidge, "
+        "Gaussian processes and linear models, pipelines that end in one, searches for one, sums of them (bagging, voting, "
+        "stacking, one-vs-rest), riesz.Expansion and the path of a model file; for any other, give its function, model.predict "
+        "or model.decision_function, and a background to estimate values from"
     )
+
+
+def _composed(model: Any, composer: Callable[[Any], Imported]) -> Imported:
+    """A model that is made of others; where one of these cannot be read, its function and the reason why."""
+    try:
+        return composer(model)
+    except UnsupportedModelError as error:
+        function = getattr(model, "decision_function", None) or getattr(model, "predict", None)
+        width = getattr(model, "n_features_in_", None)
+        if function is None or width is None:
+            raise
+        explained = "prediction" if function == getattr(model, "predict", None) else "decision function"
+        return Imported([], explained, _names_in(model, width), type(model).__name__, [], function, error)
 
 
 def _names_in(model: Any, width: int) -> list[str]:
@@ -83,18 +90,27 @@ def _names_in(model: Any, width: int) -> list[str]:
     return numbered(width) if names is None else [str(name) for name in names]
 
 
+def _class_names(classes: Any) -> list[str]:
+    """What the outputs of a decision function are called: the classes, or the second of two."""
+    names = [str(name) for name in classes]
+    return names[1:] if len(names) == 2 else names
+
+
 # Models ------------------------------------------------------------------------------------------------------------
 
 
-def _expansion(model: Any, kernel: rk.Kernel, points: Any, coef: Any, intercept: Any, outputs: list[str], own: Any):
-    """An expansion that agrees with ``own``, the model's own output, at some support points."""
+def _expansion(
+    model: Any, kernel: rk.Kernel, points: Any, coef: Any, intercept: Any, outputs: list[str], own: Any, at: Any = None
+) -> Expansion:
+    """An expansion that agrees with ``own``, the model's own output, at some rows, by default support points."""
     points = as_cells(points).astype(np.float64)
     names = _names_in(model, points.shape[1])
     try:
         expansion = Expansion(kernel, points, coef, intercept, feature_names=names, output_names=outputs)
     except ValueError as error:
         raise UnsupportedModelError(f"the {type(model).__name__} cannot be read: {error}") from None
-    rows = points[:: max(1, len(points) // CHECKED)][:CHECKED] if len(points) else np.zeros((1, points.shape[1]))
+    rows = points if at is None else at
+    rows = rows[:: max(1, len(rows) // CHECKED)][:CHECKED] if len(rows) else np.zeros((1, points.shape[1]))
     with warnings.catch_warnings():
         # Support points have lost the names of the data frame that the model may have been fitted on.
         warnings.filterwarnings("ignore", "X does not have valid feature names")
@@ -115,14 +131,14 @@ def _kernel_ridge(model):
 
     def expansions():
         dense = as_cells(model.X_fit_)
-        kernel = _pairwise_kernel(model, dense.shape[1], model.gamma, model.coef0)
+        kernel = pairwise_kernel(model.kernel, dense.shape[1], model.gamma, model.degree, model.coef0, type(model).__name__)
         return [_expansion(model, kernel, dense, coef, 0.0, outputs, model.predict)]
 
     return Read("prediction", outputs, model.predict, expansions)
 
 
 def _svm_kernel(model):
-    return _pairwise_kernel(model, model.shape_fit_[1], model._gamma, model.coef0)
+    return pairwise_kernel(model.kernel, model.shape_fit_[1], model._gamma, model.degree, model.coef0, type(model).__name__)
 
 
 def _as_fitted(model, function):
@@ -151,7 +167,7 @@ def _svc(model):
     one_vs_one = copy.copy(model)
     one_vs_one.decision_function_shape, one_vs_one.break_ties = "ovo", False
     own = _as_fitted(model, one_vs_one.decision_function)
-    pairs = [(i, j) for i in range(len(classes)) for j in range(i + 1, len(classes))]
+    pairs = list(combinations(range(len(classes)), 2))
     if len(classes) == 2:
         explained = f"decision function (positive for class '{classes[1]}', negative for '{classes[0]}')"
         outputs = [classes[1]]
@@ -171,7 +187,8 @@ def _svc(model):
                 coef[ends[j] : ends[j + 1], pair] = dual[i, ends[j] : ends[j + 1]]
         return [_expansion(model, kernel, model.support_vectors_, coef, intercept, outputs, own)]
 
-    return Read(explained, outputs, own, expansions)
+    read = Read(explained, outputs, own, expansions)
+    return with_class_sums(read, classes) if len(classes) > 2 and model.decision_function_shape == "ovr" else read
 
 
 def _gp_regressor(model):
@@ -186,7 +203,7 @@ def _gp_regressor(model):
     def expansions():
         points = np.asarray(model.X_train_)
         scale, shift = np.asarray(model._y_train_std), np.asarray(model._y_train_mean)
-        kernel = _gp_kernel(model.kernel_, points.shape[1])
+        kernel = gp_kernel(model.kernel_, points.shape[1])
         return [_expansion(model, kernel, points, alpha * scale, shift, outputs, model.predict)]
 
     return Read("posterior mean", outputs, model.predict, expansions)
@@ -201,16 +218,15 @@ def _gp_classifier(model):
         outputs, fitted = classes, list(model.base_estimator_.estimators_)
         explained = "posterior means of the latent functions, one a class against the rest"
     else:
-        raise UnsupportedModelError(
-            "a GaussianProcessClassifier with multi_class='one_vs_one' has a model of its own data for each pair of classes: "
-            "explain its base_estimator_.estimators_ one by one, or fit it with multi_class='one_vs_rest'"
-        )
+        # scikit-learn's one-vs-one models are of their second class.
+        outputs, fitted = [f"{b} vs {a}" for a, b in combinations(classes, 2)], list(model.base_estimator_.estimators_)
+        explained = "posterior means of the latent functions, one a pair of classes (positive for the first)"
 
     def latent(part):
         return lambda rows: part.kernel_(as_cells(rows), part.X_train_) @ (part.y_train_ - part.pi_)
 
     def expansion(name, part):
-        kernel = _gp_kernel(part.kernel_, part.X_train_.shape[1])
+        kernel = gp_kernel(part.kernel_, part.X_train_.shape[1])
         return _expansion(model, kernel, part.X_train_, part.y_train_ - part.pi_, 0.0, [name], latent(part))
 
     return Read(
@@ -221,83 +237,250 @@ def _gp_classifier(model):
     )
 
 
-# Kernels -----------------------------------------------------------------------------------------------------------
+def _linear_map(model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients (outputs × columns) and intercepts of a linear model."""
+    coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else np.asarray(model.coef_, dtype=np.float64)
+    coef = np.atleast_2d(coef)
+    return coef, np.broadcast_to(np.ravel(model.intercept_), (len(coef),))
 
 
-def _pairwise_kernel(model, width, gamma, coef0):
-    """The kernel that a model names as in ``sklearn.metrics.pairwise``."""
-    from sklearn.gaussian_process.kernels import Kernel
+def _linear(model, explained, outputs, own):
+    """A linear model: the linear kernel with its coefficients for support points."""
 
-    name = model.kernel
-    if isinstance(name, Kernel):
-        return _gp_kernel(name, width)
-    if gamma is None:
-        gamma = 1.0 / width
-    if name == "rbf":
-        return rk.RBF(length_scale=1.0 / np.sqrt(2.0 * gamma))
-    if name == "laplacian":
-        return rk.Laplacian(length_scale=1.0 / gamma)
-    if name == "linear":
-        return rk.Linear()
-    if name in ("poly", "polynomial"):
-        return rk.Polynomial(degree=model.degree, gamma=gamma, coef0=coef0)
-    what = "a callable" if callable(name) else f"'{name}'"
-    raise UnsupportedModelError(
-        f"the kernel of the {type(model).__name__} is {what}, which has no exact values: the kernels 'rbf', 'laplacian' and "
-        "'linear' have"
-    )
+    def expansions():
+        coef, intercept = _linear_map(model)
+        rows = np.zeros((min(CHECKED, 1 + coef.shape[1]), coef.shape[1]))
+        rows[np.arange(1, len(rows)), np.arange(len(rows) - 1)] = 1.0
+        return [_expansion(model, rk.Linear(), coef, np.eye(len(coef)), intercept, outputs, own, np.vstack([coef, rows]))]
+
+    return Read(explained, outputs, own, expansions, has_rows=False)
 
 
-def _gp_kernel(kernel, width):
-    """A kernel of ``sklearn.gaussian_process.kernels`` between different points, where white noise is 0."""
-    from sklearn.gaussian_process import kernels as sk
-
-    if isinstance(kernel, sk.Sum):
-        return _gp_kernel(kernel.k1, width) + _gp_kernel(kernel.k2, width)
-    if isinstance(kernel, sk.Product):
-        return _gp_kernel(kernel.k1, width) * _gp_kernel(kernel.k2, width)
-    if isinstance(kernel, sk.Exponentiation):
-        power = kernel.exponent
-        if power != int(power) or not 1 <= power <= 8:
-            raise UnsupportedModelError(f"the kernel {kernel} has the exponent {power}: whole ones from 1 to 8 are supported")
-        base = _gp_kernel(kernel.kernel, width)
-        product = base
-        for _ in range(int(power) - 1):
-            product = product * base
-        return product
-    if isinstance(kernel, sk.ConstantKernel):
-        return rk.Constant(float(kernel.constant_value))
-    if isinstance(kernel, sk.WhiteKernel):
-        return rk.Constant(0.0)
-    # Subclasses first: Matern and RationalQuadratic are not RBF in scikit-learn, but Matern derives from it.
-    if type(kernel) is sk.Matern:
-        return rk.Matern(length_scale=kernel.length_scale, nu=float(kernel.nu))
-    if type(kernel) is sk.RBF:
-        return rk.RBF(length_scale=kernel.length_scale)
-    if type(kernel) is sk.RationalQuadratic:
-        return rk.RationalQuadratic(length_scale=kernel.length_scale, alpha=kernel.alpha)
-    if type(kernel) is sk.ExpSineSquared and width == 1:
-        return rk.Periodic(length_scale=kernel.length_scale, periodicity=kernel.periodicity)
-    if type(kernel) is sk.DotProduct:
-        return rk.Linear() + float(kernel.sigma_0) ** 2
-    raise UnsupportedModelError(
-        f"the kernel has a part {kernel}, which has no exact values: RBF, ConstantKernel, WhiteKernel, DotProduct, "
-        "Matern (nu 0.5, 1.5, 2.5, inf) and RationalQuadratic of one column, their sums and products have; Matern and "
-        "RationalQuadratic of riesz.kernels have them for several columns with isotropic=False"
-    )
+def _linear_regressor(model):
+    count = len(_linear_map(model)[0])
+    outputs = ["y"] if count == 1 else [f"y{o}" for o in range(count)]
+    return _linear(model, "prediction", outputs, model.predict)
 
 
-# Pipelines ---------------------------------------------------------------------------------------------------------
+def _linear_classifier(model):
+    # Some know several classes of several targets.
+    count = len(_linear_map(model)[0])
+    outputs = _class_names(model.classes_)
+    explained = f"decision function (positive for class '{outputs[0]}')" if count == 1 else "decision functions of the classes"
+    outputs = outputs if len(outputs) == count else [f"y{o}" for o in range(count)]
+    return _linear(model, explained, outputs, model.decision_function)
+
+
+def _own(model):
+    from . import estimators
+
+    return estimators.imported(model)
+
+
+# Models made of models ---------------------------------------------------------------------------------------------
+
+
+def _names_of(model: Any, members: Sequence[Imported]) -> list[str]:
+    """The user's columns, of which the model or else its members know the names."""
+    own = members[0].feature_names
+    width = getattr(model, "n_features_in_", len(own))
+    return own if not hasattr(model, "feature_names_in_") and width == len(own) else _names_in(model, width)
+
+
+def _beside(model, members, explained, outputs, function):
+    """The outputs of members beside each other."""
+    blocks = [block for member in members for block in member.readable()]
+    kind = f"{type(model).__name__} of {members[0].kind}"
+    return Imported(blocks, explained, _names_of(model, members), kind, outputs, function, unchecked=True)
+
+
+def _added(model, members, shift, explained, outputs, function):
+    """The sum of members, each with its weights."""
+    block = weighted_sum([(member.readable(), weights) for member, weights in members], shift, outputs)
+    kinds = ", ".join(dict.fromkeys(member.kind for member, _ in members))
+    names = _names_of(model, [member for member, _ in members])
+    return Imported([block], explained, names, f"{type(model).__name__} of {kinds}", outputs, function, unchecked=True)
+
+
+def _mean(model, members, weights, function=None):
+    """The mean of members with weights."""
+    first, weights = members[0], np.asarray(weights, dtype=np.float64) / np.sum(weights)
+    if any(member.output_names != first.output_names for member in members):
+        raise UnsupportedModelError(f"the members of the {type(model).__name__} have different outputs: explain them one by one")
+    ask = function or (lambda X: sum(w * _outputs(member, X) for w, member in zip(weights, members)))
+    explained = first.explained if len(members) == 1 else f"mean of {len(members)} members' {first.explained}"
+    size = np.eye(len(first.output_names))
+    return _added(model, [(m, w * size) for m, w in zip(members, weights)], 0.0, explained, first.output_names, ask)
+
+
+def _outputs(member: Imported, X: Any) -> np.ndarray:
+    """The outputs of a member at the user's rows, (n, outputs)."""
+    if member.function is None:
+        raise UnsupportedModelError(f"the {member.kind} has no function of rows")
+    found = np.asarray(member.function(X), dtype=np.float64)
+    return found.reshape(len(found), -1)
+
+
+def _side_by_side(members):
+    return lambda X: np.hstack([_outputs(member, X) for member in members])
+
+
+def _inside(attribute):
+    """A model that has another in one of its attributes, which it does not change."""
+    return lambda model: import_model(getattr(model, attribute))
+
+
+def _best(model):
+    if not hasattr(model, "best_estimator_"):
+        raise UnsupportedModelError(f"the {type(model).__name__} has no best_estimator_: it was told not to refit it")
+    return import_model(model.best_estimator_)
+
+
+def _of_columns(member: Imported, columns: np.ndarray, width: int) -> Imported:
+    """A member that is given some of ``width`` columns, as a model of all."""
+    if np.array_equal(columns, np.arange(width)):
+        return member
+    pick = lambda X: as_cells(X)[:, columns]
+
+    place = [int(column) for column in columns]
+    blocks = _moved(member.blocks, pick, place)
+    return replace(member, blocks=blocks, function=None if member.function is None else _after(pick, member.function))
+
+
+def _after(first: Callable[[Any], Any], then: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda X: then(first(X))
+
+
+def _moved(blocks: list[Block], made: Callable[[Any], Any], place: list[int]) -> list[Block]:
+    """Blocks over columns that ``made`` makes of the user's, each of the one at its place."""
+    # Parts that had the same rows have them still.
+    transforms: dict[Transform, Transform] = {None: lambda X: as_cells(made(X))}
+
+    def moved(part: Part) -> Part:
+        if part.transform is not None and part.transform not in transforms:
+            transforms[part.transform] = _after(made, part.transform)
+        return replace(part, transform=transforms[part.transform], owners=[place[j] for j in part.owners])
+
+    return [[moved(part) for part in block] for block in blocks]
+
+
+def _bagging(model):
+    width = model.n_features_in_
+    pairs = zip(model.estimators_, model.estimators_features_)
+    members = [_of_columns(import_model(member), np.asarray(columns), width) for member, columns in pairs]
+    if not hasattr(model, "classes_"):
+        return _mean(model, members, np.ones(len(members)), model.predict)
+    if not hasattr(model, "decision_function"):
+        raise UnsupportedModelError(f"the {type(model).__name__} averages its members' probabilities, which are no expansion")
+    found = _mean(model, members, np.ones(len(members)))
+    # The members know classes by their numbers.
+    named = lambda output: " vs ".join(str(model.classes_[int(number)]) for number in output.split(" vs "))
+    outputs = [named(output) for output in found.output_names]
+    return replace(found, explained=f"mean of {len(members)} members' decision functions", output_names=outputs)
+
+
+def _voting(model):
+    given = [1.0] * len(model.estimators) if model.weights is None else model.weights
+    weights = [weight for weight, (_, member) in zip(given, model.estimators) if not isinstance(member, str)]
+    return _mean(model, [import_model(member) for member in model.estimators_], weights, model.predict)
+
+
+def _calibrated(model):
+    members = [import_model(part.estimator) for part in model.calibrated_classifiers_]
+    found = _mean(model, members, np.ones(len(members)))
+    return replace(found, explained=f"{found.explained}, before it is calibrated")
+
+
+def _stacking(model):
+    final = model.final_estimator_
+    if _registered(final, READERS) not in (_linear_regressor, _linear_classifier):
+        raise UnsupportedModelError(
+            f"the final estimator of the {type(model).__name__} is a {type(final).__name__}: with a linear one it would be a sum"
+        )
+    for method, member in zip(model.stack_method_, model.estimators_):
+        if method == "predict_proba" or (method == "predict" and hasattr(member, "classes_")):
+            raise UnsupportedModelError(
+                f"the {type(model).__name__} adds up the {method} of a {type(member).__name__}, which is no expansion: "
+                "stack_method='decision_function' is"
+            )
+    weights, intercept = _linear_map(final)
+    members, at = [], 0
+    for member in map(import_model, model.estimators_):
+        size = outputs_of(member.readable())
+        members.append((member, weights[:, at : at + size].T))
+        at += size
+    if model.passthrough:
+        rest = weights[:, at:]
+        passed = Expansion(rk.Linear(), rest, np.eye(len(rest)), feature_names=members[0][0].feature_names[: rest.shape[1]])
+        names = passed.feature_names
+        members.append((Imported([[Part.whole(passed, False)]], "", names, "its columns", []), np.eye(len(rest))))
+        at += rest.shape[1]
+    if at != weights.shape[1]:
+        raise UnsupportedModelError(
+            f"the members of the {type(model).__name__} have {at} outputs, but its final estimator was fitted on "
+            f"{weights.shape[1]}"
+        )
+    if hasattr(model, "classes_"):
+        outputs = _class_names(model.classes_)
+        return _added(model, members, intercept, "decision function of the final estimator", outputs, model.decision_function)
+    outputs = ["y"] if len(weights) == 1 else [f"y{o}" for o in range(len(weights))]
+    return _added(model, members, intercept, "prediction", outputs, model.predict)
+
+
+#: Scale and shift of the inverse of scalers, each a number a column, or ``None`` for none.
+_INVERSES: dict[str, Callable[[Any], tuple[Any, Any]]] = {
+    "StandardScaler": lambda scaler: (scaler.scale_, scaler.mean_ if scaler.with_mean else None),
+    "RobustScaler": lambda scaler: (scaler.scale_, scaler.center_),
+    "MaxAbsScaler": lambda scaler: (scaler.scale_, None),
+    "MinMaxScaler": lambda scaler: (1.0 / scaler.scale_, -scaler.min_ / scaler.scale_),
+}
+
+
+def _transformed_target(model):
+    member, scaler = import_model(model.regressor_), model.transformer_
+    identity = type(scaler).__name__ == "FunctionTransformer" and scaler.inverse_func is None
+    inverse = (lambda _: (None, None)) if identity else _INVERSES.get(type(scaler).__name__)
+    if inverse is None or not type(scaler).__module__.startswith("sklearn."):
+        raise UnsupportedModelError(
+            f"the target of the TransformedTargetRegressor comes back through a {type(scaler).__name__}, which is not known to "
+            f"be linear, as {', '.join(_INVERSES)} are: its regressor_ can be explained, in the units of the transformed target"
+        )
+    scale, shift = inverse(scaler)
+    names = member.output_names
+    weights = np.eye(len(names)) * np.broadcast_to(1.0 if scale is None else scale, (len(names),))
+    return _added(model, [(member, weights)], 0.0 if shift is None else shift, member.explained, names, model.predict)
+
+
+def _multi_output(model):
+    members = [import_model(member) for member in model.estimators_]
+    if not hasattr(model, "classes_"):
+        return _beside(model, members, members[0].explained, [f"y{o}" for o in range(len(members))], model.predict)
+    outputs = [f"y{o}: {name}" for o, member in enumerate(members) for name in member.output_names]
+    return _beside(model, members, "decision functions of the targets", outputs, _side_by_side(members))
+
+
+def _one_vs_rest(model):
+    members = [import_model(member) for member in model.estimators_]
+    outputs = [str(name) for name in model.classes_]
+    if len(members) == 1:
+        outputs = outputs[1:]
+        return _beside(model, members, f"decision function (positive for class '{outputs[0]}')", outputs, members[0].function)
+    what = "decision functions, one a class against the rest"
+    return _beside(model, members, what, outputs, _side_by_side(members))
+
+
+def _one_vs_one(model):
+    members = [import_model(member) for member in model.estimators_]
+    # scikit-learn's are of the second class.
+    outputs = [f"{b} vs {a}" for a, b in combinations(map(str, model.classes_), 2)]
+    explained = "decision functions, one a pair of classes (positive for the first)"
+    return _beside(model, members, explained, outputs, _side_by_side(members))
 
 
 def _pipeline(model):
     if model.steps[-1][1] in (None, "passthrough"):
         raise UnsupportedModelError("the pipeline ends without a model: give a pipeline whose last step is one")
-    from sklearn.utils.validation import check_is_fitted
-
-    last = import_model(model[-1])
-    check_is_fitted(model)
-    before = model[:-1]
+    last, before = import_model(model[-1]), model[:-1]
     if not len(before.steps):
         return last
     # Steps that pass everything through know nothing of columns and change nothing.
@@ -306,104 +489,52 @@ def _pipeline(model):
     if names is None and width is None:
         raise UnsupportedModelError(f"the step '{name}' does not say how many columns it was fitted on (n_features_in_)")
     names = numbered(width) if names is None else [str(name) for name in names]
-
-    def transform(X):
-        rows = before.transform(X)
-        return as_cells(rows if last.transform is None else last.transform(rows))
-
-    function = None if last.function is None else lambda X: last.function(before.transform(X))
+    function = None if last.function is None else _after(before.transform, last.function)
     kind = " → ".join([type(step).__name__ for _, step in before.steps] + [last.kind])
-    expansions, refusal, owners = last.expansions, last.refusal, []
+    blocks: list[Block] = []
+    refusal = last.refusal
     try:
-        owners = _owners(before, len(names), "pipeline")
-        if len(owners) != len(last.owners):
-            raise UnsupportedModelError(
-                f"the pipeline's steps make {len(owners)} columns, but its model was fitted on {len(last.owners)}"
-            )
-        owners = [owners[j] for j in last.owners]
+        own, width = owners(before, len(names), "pipeline", len(last.feature_names)), len(last.feature_names)
+        if len(own) != width:
+            raise UnsupportedModelError(f"the pipeline's steps make {len(own)} columns, but its model was fitted on {width}")
+        blocks = _moved(last.blocks, before.transform, own)
     except UnsupportedModelError as error:
-        expansions, refusal = [], error
-    return Imported(expansions, last.explained, names, owners, transform, kind, last.output_names, function, refusal)
+        refusal = error
+    return replace(last, blocks=blocks, feature_names=names, kind=kind, function=function, refusal=refusal)
 
 
-def _owners(step, width, name):
-    """For each output column of a fitted transformer, the one input column that it is computed from."""
-    from sklearn import compose, feature_selection, impute, pipeline, preprocessing
+#: For each class, or base of classes, by its package and name, how its models are read.
+READERS: dict[str, Callable[[Any], Read]] = {
+    "sklearn.KernelRidge": _kernel_ridge,
+    "sklearn.SVR": _one_output_svm,
+    "sklearn.NuSVR": _one_output_svm,
+    "sklearn.OneClassSVM": _one_output_svm,
+    "sklearn.SVC": _svc,
+    "sklearn.NuSVC": _svc,
+    "sklearn.GaussianProcessRegressor": _gp_regressor,
+    "sklearn.GaussianProcessClassifier": _gp_classifier,
+    "sklearn.LinearModel": _linear_regressor,
+    "sklearn.BaseSGDRegressor": _linear_regressor,
+    "sklearn.LinearClassifierMixin": _linear_classifier,
+    "riesz._KernelMachine": _own,
+}
 
-    if step is None or step == "passthrough":
-        return list(range(width))
-    if step == "drop":
-        return []
-    # A subclass could do anything, so only scikit-learn's own classes are known.
-    if type(step) is pipeline.Pipeline:
-        owners = list(range(width))
-        for inner, transformer in step.steps:
-            own = _owners(transformer, len(owners), inner)
-            owners = [owners[j] for j in own]
-        return owners
-    if type(step) is compose.ColumnTransformer:
-        return _column_transformer(step, width)
-    one_to_one = (
-        preprocessing.StandardScaler,
-        preprocessing.MinMaxScaler,
-        preprocessing.MaxAbsScaler,
-        preprocessing.RobustScaler,
-        preprocessing.PowerTransformer,
-        preprocessing.QuantileTransformer,
-        preprocessing.OrdinalEncoder,
-        preprocessing.Binarizer,
-    )
-    if type(step) in one_to_one:
-        return list(range(width))
-    if type(step) is preprocessing.FunctionTransformer and (step.func is None or isinstance(step.func, np.ufunc)):
-        return list(range(width))
-    if type(step) is impute.SimpleImputer and not step.add_indicator and len(step.statistics_) == width:
-        return [j for j in range(width) if step.keep_empty_features or not _is_missing(step.statistics_[j])]
-    if type(step) is preprocessing.OneHotEncoder:
-        return [j for j, count in enumerate(step._n_features_outs) for _ in range(count)]
-    if type(step) is preprocessing.KBinsDiscretizer:
-        counts = [1] * width if step.encode == "ordinal" else step.n_bins_
-        return [j for j, count in enumerate(counts) for _ in range(count)]
-    if type(step) is preprocessing.SplineTransformer:
-        return [j for j in range(width) for _ in range(step.n_features_out_ // width)]
-    if isinstance(step, feature_selection.SelectorMixin) and type(step).__module__.startswith("sklearn."):
-        return np.flatnonzero(step.get_support()).tolist()
-    raise UnsupportedModelError(
-        f"the step '{name}' ({type(step).__name__}) is not known to compute each of its columns from one input column, so its "
-        "columns have no owner; the model behind it can be explained exactly on the transformed rows, "
-        "riesz.Explainer(pipeline[-1], background=pipeline[:-1].transform(X))"
-    )
-
-
-def _is_missing(value):
-    return isinstance(value, (float, np.floating)) and np.isnan(value)
-
-
-def _column_transformer(step, width):
-    names = [str(n) for n in getattr(step, "feature_names_in_", numbered(width))]
-    owners = [-1] * max((part.stop for part in step.output_indices_.values()), default=0)
-    for name, transformer, columns in step.transformers_:
-        columns = _columns(columns, names)
-        inner = _owners(transformer, len(columns), name) if columns else []
-        part = step.output_indices_[name]
-        if len(inner) != part.stop - part.start:
-            raise UnsupportedModelError(f"the step '{name}' makes {part.stop - part.start} columns, not {len(inner)}")
-        owners[part] = [columns[j] for j in inner]
-    return owners
-
-
-def _columns(columns, names):
-    """Column numbers of what a ColumnTransformer calls columns."""
-    if isinstance(columns, str):
-        return [names.index(columns)]
-    if isinstance(columns, (int, np.integer)):
-        return [int(columns) % len(names)]
-    if isinstance(columns, slice):
-        bounds = [names.index(b) if isinstance(b, str) else b for b in (columns.start, columns.stop)]
-        if isinstance(columns.stop, str):
-            bounds[1] += 1
-        return list(range(len(names)))[slice(bounds[0], bounds[1], columns.step)]
-    columns = list(columns)
-    if columns and isinstance(columns[0], (bool, np.bool_)):
-        return np.flatnonzero(columns).tolist()
-    return [names.index(c) if isinstance(c, str) else int(c) % len(names) for c in columns]
+#: For each class, or base of classes, by its package and name, how its models are made of others.
+COMPOSERS: dict[str, Callable[[Any], Imported]] = {
+    "sklearn.Pipeline": _pipeline,
+    "sklearn.BaseSearchCV": _best,
+    "sklearn.TunedThresholdClassifierCV": _inside("estimator_"),
+    "sklearn.FixedThresholdClassifier": _inside("estimator_"),
+    "sklearn.FrozenEstimator": _inside("estimator"),
+    "sklearn.TransformedTargetRegressor": _transformed_target,
+    "sklearn.BaggingRegressor": _bagging,
+    "sklearn.BaggingClassifier": _bagging,
+    "sklearn.VotingRegressor": _voting,
+    "sklearn.StackingRegressor": _stacking,
+    "sklearn.StackingClassifier": _stacking,
+    "sklearn.CalibratedClassifierCV": _calibrated,
+    "sklearn.MultiOutputRegressor": _multi_output,
+    "sklearn.MultiOutputClassifier": _multi_output,
+    "sklearn.OneVsRestClassifier": _one_vs_rest,
+    "sklearn.OneVsOneClassifier": _one_vs_one,
+}

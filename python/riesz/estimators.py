@@ -23,7 +23,7 @@ from . import _core
 from . import kernels as rk
 from ._data import is_whole, numbered
 from ._expansion import Expansion, spread
-from ._imported import Read
+from ._imported import Read, with_class_sums
 
 __all__ = [
     "SVC",
@@ -580,4 +580,6 @@ def imported(model: _KernelMachine) -> Read:
     }
     expansion = model.expansion_
     what = explained.get(type(model).__name__, "prediction")
-    return Read(what, expansion.output_names, expansion.predict, lambda: [expansion])
+    read = Read(what, expansion.output_names, expansion.predict, lambda: [expansion])
+    several = type(model).__name__ == "SVC" and len(expansion.output_names) > 1
+    return with_class_sums(read, expansion.classes) if several else read

@@ -34,7 +34,7 @@ def one(data):
 @pytest.fixture
 def three(data):
     X, y = data
-    return riesz.Explainer(SVC().fit(X, np.digitize(y, [-0.3, 0.5])), X[:8])(X[:6])
+    return riesz.Explainer(SVC(decision_function_shape="ovo").fit(X, np.digitize(y, [-0.3, 0.5])), X[:8])(X[:6])
 
 
 def test_shapes(one, three):
@@ -146,7 +146,9 @@ def test_frames(one, three):
 
 def test_frames_come_back(data, one, three):
     X, y = data
-    estimated = riesz.Explainer(SVC(kernel="poly").fit(X, np.digitize(y, [-0.3, 0.5])), X[:5])(X[:6])
+    estimated = riesz.Explainer(SVC(kernel="poly", decision_function_shape="ovo").fit(X, np.digitize(y, [-0.3, 0.5])), X[:5])(
+        X[:6]
+    )
     for e in (one, three, three[:, ::-1], estimated):
         for library, read in [("pandas", pd.DataFrame.copy), ("polars", lambda f: f), ("pandas", through_csv)]:
             frame = read(e.to_frame(library))

@@ -90,7 +90,7 @@ def test_any_kernel_and_several_outputs_and_a_chosen_ridge(data):
     matern = GaussianProcessRegressor(Matern(1.2, nu=1.5), alpha=0.1, optimizer=None).fit(X, y)
     explanation = riesz.Explainer(matern, game="observational")(X[:5])
     assert explanation.certificate.holds and float(explanation.provenance.run["ridge"]) > 0
-    three = SVC(kernel="poly").fit(X, np.digitize(y, [-0.5, 0.5]))
+    three = SVC(kernel="poly", decision_function_shape="ovo").fit(X, np.digitize(y, [-0.5, 0.5]))
     explanation = riesz.Explainer(three, X, game="observational")(X[:5])
     assert explanation.shape == (5, 4, 3) and explanation.certificate.holds
     with pytest.raises(ValueError, match="ridge = -1"):
@@ -154,7 +154,7 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
     # Several outputs, and several expansions under one explainer.
     targets = np.column_stack([y, -y])
     processes = riesz.GaussianProcessRegressor(riesz.kernels.RBF(4.0), alpha=0.1, optimizer=None).fit(wide, targets)
-    three = SVC(gamma=0.05).fit(wide, np.digitize(y, [-0.5, 0.5]))
+    three = SVC(gamma=0.05, decision_function_shape="ovo").fit(wide, np.digitize(y, [-0.5, 0.5]))
     rows = wide[:3].copy()
     for model in (processes, three):
         options = dict(game=riesz.Observational(ridge=0.01), seed=3)

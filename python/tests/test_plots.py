@@ -82,7 +82,7 @@ def test_they_show_the_numbers(explanation):
 
 def test_what_cannot_be_drawn_is_said(explanation, data):
     X, y = data
-    three = riesz.Explainer(SVC().fit(X, np.digitize(y, [-0.3, 0.5])), X[:8])(X[:6])
+    three = riesz.Explainer(SVC(decision_function_shape="ovo").fit(X, np.digitize(y, [-0.3, 0.5])), X[:8])(X[:6])
     grouped = riesz.Explainer(SVR().fit(X, y), X[:8], groups={"all": range(4)})(X[:6])
     assert plots.beeswarm(three[..., "0 vs 2"]).get_xlabel() == "Shapley value for 0 vs 2"
     assert plots.beeswarm(grouped).has_data()

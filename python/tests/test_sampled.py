@@ -45,7 +45,7 @@ def test_models_without_product_form_are_estimated_as_what_they_are(data):
         (KernelRidge(kernel=lambda a, b: np.tanh(a @ b)).fit(X, y), None),
         (OneClassSVM(kernel="poly").fit(X), lambda rows: OneClassSVM(kernel="poly").fit(X).decision_function(rows)),
         (SVC(kernel="poly").fit(X, label), lambda rows: SVC(kernel="poly").fit(X, label).decision_function(rows)),
-        (SVC(kernel="poly").fit(X, three), ovo.decision_function),
+        (ovo, ovo.decision_function),
         (latent, lambda rows: part.kernel_(rows, part.X_train_) @ (part.y_train_ - part.pi_)),
         (pipeline, None),
         (riesz.KernelRidge(kernel="poly").fit(X, y), None),

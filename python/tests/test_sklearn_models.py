@@ -9,6 +9,7 @@ import pytest
 import shap
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
@@ -23,10 +24,9 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, SVR, LinearSVR, NuSVC, NuSVR, OneClassSVM
+from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 import riesz
 from conftest import interventional, shapley
@@ -53,6 +53,11 @@ REGRESSORS = {
     "gp sum of products": gp(RBF(1.0) * DotProduct(0.8) + 0.5 * RBF(3.0) + ConstantKernel(0.2)),
     "gp matern inf": gp(Matern(1.2, nu=float("inf"))),
     "gp power": gp(Exponentiation(ARD, 2)),
+    "gp root": gp(1.7 * Exponentiation(2.0 * ARD, 0.5)),
+    "gp power of a sum": gp(Exponentiation(RBF(1.4) + DotProduct(0.3), 2)),
+    "gp pairwise rbf": gp(PairwiseKernel(metric="rbf", gamma=0.4)),
+    "gp pairwise laplacian, rooted": gp(Exponentiation(PairwiseKernel(metric="laplacian", gamma=0.4), 0.5)),
+    "gp pairwise linear": gp(PairwiseKernel(metric="linear") + WhiteKernel(0.1)),
 }
 
 
@@ -97,10 +102,24 @@ def test_multiclass_svms_explain_each_pair(data):
     X, y = data
     classes = np.array(["a", "b", "c", "d"])[np.digitize(y, np.quantile(y, [0.25, 0.5, 0.75]))]
     model = SVC(decision_function_shape="ovo").fit(X, classes)
-    explanation = riesz.Explainer(clone(model).set_params(decision_function_shape="ovr").fit(X, classes), X[:7])(X[:2])
-    assert explanation.output_names == ["a vs b", "a vs c", "a vs d", "b vs c", "b vs d", "c vs d"]
+    pairs = ["a vs b", "a vs c", "a vs d", "b vs c", "b vs d", "c vs d"]
+    explanation = riesz.Explainer(model, X[:7])(X[:2])
+    assert explanation.output_names == pairs
     for i in range(2):
         np.testing.assert_allclose(explanation.values[i], interventional(model.decision_function, X[i], X[:7]), atol=1e-10)
+    # With one-vs-rest scores, the default, each class's sum beside them, which scikit-learn squashes and adds to votes.
+    model = clone(model).set_params(decision_function_shape="ovr").fit(X, classes)
+    both = riesz.Explainer(model, X[:7])(X)
+    assert both.output_names == [*pairs, "a", "b", "c", "d"] and both.certificate.holds
+    np.testing.assert_allclose(both[:2, :, :6].values, explanation.values, atol=1e-12)
+    sums = both[:, :, 6:].predictions
+    votes = np.stack([sum(both[:, :, p].predictions * (1 if p[0] == c else -1) > 0 for p in pairs if c in p) for c in "abcd"], 1)
+    np.testing.assert_allclose(model.decision_function(X), votes + sums / (3 * (np.abs(sums) + 1)), atol=1e-9)
+    # riesz's own tell the same.
+    ours = riesz.Explainer(riesz.SVC(tol=1e-10).fit(X, classes), X[:7])(X[:2])
+    theirs = riesz.Explainer(SVC(tol=1e-10).fit(X, classes), X[:7])(X[:2])
+    assert ours.output_names == both.output_names
+    np.testing.assert_allclose(ours.values, theirs.values, atol=1e-5)
 
 
 def test_gaussian_process_classifiers_explain_the_latent_function(data):
@@ -121,8 +140,15 @@ def test_gaussian_process_classifiers_explain_the_latent_function(data):
     for o, fitted in enumerate(model.base_estimator_.estimators_):
         latent = lambda rows: fitted.kernel_(rows, fitted.X_train_) @ (fitted.y_train_ - fitted.pi_)
         np.testing.assert_allclose(explanation[0, :, o].values, interventional(latent, X[0], X[:7]), atol=1e-10)
-    with pytest.raises(riesz.UnsupportedModelError, match="one_vs_one"):
-        riesz.Explainer(clone(model).set_params(multi_class="one_vs_one").fit(X, classes))
+    model = clone(model).set_params(multi_class="one_vs_one").fit(X, classes)
+    explanation = riesz.Explainer(model, X[:7])(X)
+    assert explanation.output_names == ["1 vs 0", "2 vs 0", "2 vs 1"] and explanation.certificate.holds
+    for o, fitted in enumerate(model.base_estimator_.estimators_):
+        latent = lambda rows: fitted.kernel_(rows, fitted.X_train_) @ (fitted.y_train_ - fitted.pi_)
+        np.testing.assert_allclose(explanation[:2, :, o].values[0], interventional(latent, X[0], X[:7]), atol=1e-10)
+        # Positive for the first class of the pair.
+        won = explanation[:, :, o].predictions > 0
+        assert (won == fitted.predict(X)).all()
 
 
 def test_shaps_enumerated_kernel_explainer_agrees(data):
@@ -217,9 +243,11 @@ def test_what_has_no_exact_values_is_named(data):
         (SVR(kernel="sigmoid"), "'sigmoid'"),
         (KernelRidge(kernel="chi2", alpha=1, gamma=1.0), "'chi2'"),
         (SVR(kernel=lambda a, b: a @ b.T), "a callable"),
-        (gp(PairwiseKernel(metric="chi2")), "PairwiseKernel"),
+        (gp(PairwiseKernel(metric="chi2")), "the kernel of the PairwiseKernel is 'chi2'"),
+        (KernelRidge(kernel=Exponentiation(DotProduct(), 0.5)), "exponent 0.5"),
+        (KernelRidge(kernel=Exponentiation(RBF(), -1.0)), "exponent -1"),
         (gp(ExpSineSquared() + WhiteKernel(5.0)), "ExpSineSquared.* of one column, .*isotropic=False"),
-        (LinearSVR(), "LinearSVR"),
+        (RandomForestRegressor(3), "RandomForestRegressor"),
         (object(), "object"),
     ]:
         fitted = model.fit(np.abs(X), y) if hasattr(model, "fit") else model
@@ -234,14 +262,10 @@ def test_what_has_no_exact_values_is_named(data):
 
 def test_other_estimators_are_told_what_to_give(data):
     X, y = data
-    search = GridSearchCV(SVR(), {"C": [1.0, 2.0]}, cv=2).fit(X, y)
-    with pytest.raises(riesz.UnsupportedModelError, match="a GridSearchCV is a search, not a model: .* .best_estimator_"):
-        riesz.Explainer(search)
-    assert riesz.Explainer(search.best_estimator_, X[:5]).exactness == "exact"
     with pytest.raises(
-        riesz.UnsupportedModelError, match="LinearSVR .* model.predict or model.decision_function, and a background"
+        riesz.UnsupportedModelError, match="RandomForestRegressor .* model.predict or model.decision_function, and a background"
     ):
-        riesz.Explainer(LinearSVR().fit(X, y))
+        riesz.Explainer(RandomForestRegressor(3).fit(X, y))
 
 
 def test_kernels_that_riesz_does_not_know_are_estimated(data):
