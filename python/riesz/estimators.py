@@ -1,8 +1,19 @@
 """Kernel machines with scikit-learn's contract, fitted by riesz.
 
-They clone, pickle, go into pipelines and grid searches, and take arrays and data frames. ``kernel`` is ``"rbf"``,
+They clone, pickle, go into pipelines and grid searches, and take arrays and data frames of numbers. ``kernel`` is ``"rbf"``,
 ``"laplacian"``, ``"linear"`` or ``"poly"``, with ``gamma``, ``degree`` and ``coef0`` as in scikit-learn, or a kernel of
-:mod:`riesz.kernels`; the fitted model is ``expansion_``, and :class:`riesz.Explainer` takes the estimator itself.
+:mod:`riesz.kernels`; the fitted model is ``expansion_``, its kernel ``kernel_``, and :class:`riesz.Explainer` takes the estimator
+itself.
+
+``gamma`` is a number, or says how rows give length scales: ``"scale"`` and ``"auto"`` as in scikit-learn, ``"median"`` and
+``"median_per_feature"`` as in :mod:`riesz.kernels`. Where rows have weights, ``"scale"`` counts them as often as their weight
+says, so that a weight is the same as repeating the row, as scikit-learn asks of estimators; its own counts each row once.
+``class_weight="balanced"`` counts rows likewise, as scikit-learn's ``LogisticRegression`` does and its ``SVC`` does not. For
+scikit-learn's numbers give ``gamma=1 / (X.shape[1] * X.var())``, and the class weights as a dict.
+
+``alpha="auto"`` and ``C="auto"`` take what predicts held-out rows best, and with it the best multiple of the length scales if
+rows say these; length scales that are given as numbers are kept, and so are all where features are protected. ``folds`` is how
+often rows are held out; what was chosen is in ``alpha_`` or ``C_`` (to seven digits) and ``kernel_``.
 """
 
 from __future__ import annotations
@@ -21,7 +32,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from . import _core
 from . import kernels as rk
-from ._data import is_whole, numbered
+from ._data import as_cells, is_whole, names_of, numbered
 from ._expansion import Expansion, spread
 from ._imported import Read, with_class_sums
 
@@ -51,8 +62,14 @@ class _KernelMachine(BaseEstimator):
     def _kernel(self, X: np.ndarray, names: list[str], sample_weight: np.ndarray | None = None) -> str:
         """The kernel in the core's form."""
         kernel = self.kernel  # type: ignore[attr-defined]
+        # A row of weight 0 is no row.
+        rows = X if sample_weight is None else X[sample_weight > 0]
         if isinstance(kernel, rk.Kernel):
-            return kernel._to_json(names)
+            return kernel._at(rows, names)._to_json(names)
+        gamma = self.gamma  # type: ignore[attr-defined]
+        if isinstance(gamma, str) and gamma in rk._RULES and kernel in ("rbf", "laplacian"):
+            factor = rk.RBF(gamma) if kernel == "rbf" else rk.Laplacian(gamma)
+            return factor._at(rows, names)._to_json(names)
         gamma = self._gamma_value(X, sample_weight)
         if kernel == "rbf":
             kernel = rk.RBF(length_scale=1.0 / np.sqrt(2.0 * gamma))
@@ -79,7 +96,10 @@ class _KernelMachine(BaseEstimator):
                 raise ValueError("the variance of X overflows, so gamma='scale' has no value: standardise the columns")
             return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
         if isinstance(gamma, str):
-            raise ValueError(f"gamma = {gamma!r}: it is 'scale', 'auto' or a positive number")
+            raise ValueError(
+                f"gamma = {gamma!r}: it is a positive number, 'scale' or 'auto', or for the kernels 'rbf' and 'laplacian' "
+                "'median' or 'median_per_feature'"
+            )
         return _positive("gamma", gamma)
 
     def _fit(self, model, kernel, names, X, target, weights=None, *, penalty=None, start=None, seed=0, stacklevel=3, **settings):
@@ -90,6 +110,29 @@ class _KernelMachine(BaseEstimator):
             warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=stacklevel)
         self.expansion_ = Expansion._wrap(fitted.model)
         return fitted
+
+    def _searched(self, name: str, setting: str, folds: int | None = None, keep_kernel: bool = False) -> dict[str, Any]:
+        """The setting that ``name`` says, or how it is chosen; ``folds`` are how many where nobody says."""
+        value, given = getattr(self, name), self.folds  # type: ignore[attr-defined]
+        if not (isinstance(value, str) and value == "auto"):
+            if given is not None:
+                raise ValueError(f"folds = {given!r} is given, but {name} = {value!r} is not 'auto', and nothing is chosen")
+            return {setting: _positive(name, value, ", or 'auto'")}
+        kernel, gamma = self.kernel, self.gamma  # type: ignore[attr-defined]
+        from_rows = kernel._takes_rows() if isinstance(kernel, rk.Kernel) else isinstance(gamma, str)
+        folds = folds if given is None else _count("folds", given, 2)
+        return {setting: "auto", "folds": folds, "fixed_kernel": keep_kernel or not from_rows}
+
+    def _chosen(self, settings: dict[str, Any], setting: str) -> float:
+        """The value of a setting in the fitted model."""
+        value = settings[setting]
+        return float(dict(self.expansion_._core.card)[setting]) if value == "auto" else value
+
+    @property
+    def kernel_(self) -> rk.Kernel:
+        """The kernel of the fitted model, multiplied out, in the units of the columns; that of a Gaussian process is tuned, for
+        regression in the units of the target."""
+        return rk._from_json(self.expansion_._core.kernel, self.expansion_.feature_names)
 
     def _outputs(self, X: Any) -> np.ndarray:
         """The expansion at the rows of X, rows × outputs."""
@@ -103,7 +146,33 @@ class _KernelMachine(BaseEstimator):
 
 
 def _rows(estimator: Any, X: Any) -> np.ndarray:
-    return np.ascontiguousarray(validate_data(estimator, X, reset=False, dtype=np.float64))
+    return np.ascontiguousarray(_validated(estimator, X, reset=False))
+
+
+def _validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
+    """scikit-learn's ``validate_data`` of numbers, which names text where it finds it."""
+    try:
+        found = validate_data(estimator, X, *y, dtype=np.float64, **how)
+        return (found[0], np.asarray(found[1], dtype=np.float64)) if how.get("y_numeric") else found
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            raise
+        remedy = "encode it, for example by a OneHotEncoder in a Pipeline; 'riesz fit' takes such columns as they are"
+        _refuse_text(as_cells(X), names_of(X), "column '{}' of X", remedy)
+        if y:
+            targets = np.asarray(y[0], dtype=object)
+            _refuse_text(targets.reshape(len(targets), -1), None, "y", "a regressor predicts numbers, a classifier classes")
+        raise
+
+
+def _refuse_text(cells: np.ndarray, names: list[str] | None, what: str, remedy: str) -> None:
+    """Raises an error that names the first column with text, and a cell of it."""
+    for name, column in zip(numbered(cells.shape[1]) if names is None else names, cells.T):
+        for cell in column:
+            try:
+                float(cell)
+            except (TypeError, ValueError):
+                raise ValueError(f"{what.format(name)} holds text, {str(cell)!r}: {remedy}") from None
 
 
 def _weights(sample_weight: Any, X: np.ndarray) -> np.ndarray | None:
@@ -112,10 +181,10 @@ def _weights(sample_weight: Any, X: np.ndarray) -> np.ndarray | None:
     return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
 
-def _positive(name: str, value: Any) -> float:
+def _positive(name: str, value: Any, else_: str = "") -> float:
     if isinstance(value, numbers.Real) and 0 < float(value) < np.inf:
         return float(value)
-    raise ValueError(f"{name} = {value!r}: it is a positive number")
+    raise ValueError(f"{name} = {value!r}: it is a positive number{else_}")
 
 
 def _iterations(max_iter: int) -> int | None:
@@ -136,8 +205,7 @@ class _Regressor(RegressorMixin, _KernelMachine):
     """Regressors with one or several targets."""
 
     def _targets(self, X: Any, y: Any, *, several: bool) -> tuple[np.ndarray, np.ndarray, list[str]]:
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=several, y_numeric=True, ensure_min_samples=2)
-        y = np.asarray(y, dtype=np.float64)
+        X, y = _validated(self, X, y, multi_output=several, y_numeric=True, ensure_min_samples=2)
         self._one_target = y.ndim == 1
         return np.ascontiguousarray(X), np.ascontiguousarray(y.reshape(len(y), -1)), self._names(X)
 
@@ -151,7 +219,7 @@ class _Classifier(ClassifierMixin, _KernelMachine):
     """Classifiers: labels of any kind, class weights, decision functions of scikit-learn's shapes."""
 
     def _labels(self, X: Any, y: Any, sample_weight: Any):
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = _validated(self, X, y)
         check_classification_targets(y)
         sample_weight = _weights(sample_weight, X)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -226,12 +294,14 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
 
     Parameters
     ----------
-    alpha : float, default 1
-        The ridge.
+    alpha : float or "auto", default 1
+        The ridge; ``"auto"`` for the least leave-one-out error, or with ``folds`` the least squared error on folds.
     kernel, gamma, degree, coef0
         See :mod:`riesz.estimators`.
     fit_intercept : bool, default False
         Whether to fit on targets minus their mean, which becomes the intercept.
+    folds : int, optional
+        Folds of ``alpha="auto"``; by default rows are left out one by one, and where they have weights there are 5 folds.
     protect : list of columns, or dict of name to columns, optional
         Features (or groups of them) whose Shapley values at the training rows are penalised, by name or number.
     protect_strength : float, default 1
@@ -254,6 +324,7 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         degree=3,
         coef0=1.0,
         fit_intercept=False,
+        folds=None,
         protect=None,
         protect_strength=1.0,
         protect_game="interventional",
@@ -266,6 +337,7 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         self.degree = degree
         self.coef0 = coef0
         self.fit_intercept = fit_intercept
+        self.folds = folds
         self.protect = protect
         self.protect_strength = protect_strength
         self.protect_game = protect_game
@@ -281,8 +353,9 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
             # A row of weight 0 is no row.
             X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         penalty = self._penalty(kernel, names, X)
-        alpha, intercept = _positive("alpha", self.alpha), bool(self.fit_intercept)
-        self._fit("krr", kernel, names, X, y, weights, penalty=penalty, ridge=alpha, fit_intercept=intercept)
+        settings = self._searched("alpha", "ridge", None if weights is None else 5, self.protect is not None)
+        self._fit("krr", kernel, names, X, y, weights, penalty=penalty, fit_intercept=bool(self.fit_intercept), **settings)
+        self.alpha_ = self._chosen(settings, "ridge")
         self.dual_coef_ = self.expansion_.coef[:, 0] if self._one_target else self.expansion_.coef
         return self
 
@@ -292,8 +365,8 @@ class SVR(_Regressor):
 
     Parameters
     ----------
-    C : float, default 1
-        Price of errors.
+    C : float or "auto", default 1
+        Price of errors; ``"auto"`` for the least squared error on folds.
     epsilon : float, default 0.1
         Errors up to this cost nothing.
     kernel, gamma, degree, coef0
@@ -301,9 +374,13 @@ class SVR(_Regressor):
     tol : float, default 1e-3
     max_iter : int, default -1
         Most iterations; -1 for no limit. A fit that stops there warns with scikit-learn's ``ConvergenceWarning``.
+    folds : int, optional
+        Folds of ``C="auto"``, by default 5.
     """
 
-    def __init__(self, *, kernel="rbf", gamma="scale", degree=3, coef0=0.0, C=1.0, epsilon=0.1, tol=1e-3, max_iter=-1):
+    def __init__(
+        self, *, kernel="rbf", gamma="scale", degree=3, coef0=0.0, C=1.0, epsilon=0.1, tol=1e-3, max_iter=-1, folds=None
+    ):
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -312,15 +389,17 @@ class SVR(_Regressor):
         self.epsilon = epsilon
         self.tol = tol
         self.max_iter = max_iter
+        self.folds = folds
 
     def fit(self, X, y, sample_weight=None):
         """Fits to ``y``, (n,)."""
         X, y, names = self._targets(X, y, several=False)
         weights = _weights(sample_weight, X)
         kernel = self._kernel(X, names, weights)
-        settings = {"c": _positive("C", self.C), "tol": _positive("tol", self.tol), "max_iter": _iterations(self.max_iter)}
+        settings = {"tol": _positive("tol", self.tol), "max_iter": _iterations(self.max_iter), **self._searched("C", "c")}
         fit = self._fit("svr", kernel, names, X, y, weights, epsilon=float(self.epsilon), normalize_y=False, **settings)
         self.support_, self.n_iter_ = np.asarray(fit.support), fit.iterations[0]
+        self.C_ = self._chosen(settings, "c")
         return self
 
 
@@ -329,8 +408,8 @@ class SVC(_Classifier):
 
     Parameters
     ----------
-    C : float, default 1
-        Price of errors.
+    C : float or "auto", default 1
+        Price of errors; ``"auto"`` for the best accuracy on folds.
     class_weight : None, "balanced" or dict
         Multiplies the price of a class's errors.
     kernel, gamma, degree, coef0
@@ -338,9 +417,13 @@ class SVC(_Classifier):
     tol : float, default 1e-3
     max_iter : int, default -1
         Most iterations; -1 for no limit. A fit that stops there warns with scikit-learn's ``ConvergenceWarning``.
+    folds : int, optional
+        Folds of ``C="auto"``, by default 5.
     """
 
-    def __init__(self, *, C=1.0, kernel="rbf", gamma="scale", degree=3, coef0=0.0, class_weight=None, tol=1e-3, max_iter=-1):
+    def __init__(
+        self, *, C=1.0, kernel="rbf", gamma="scale", degree=3, coef0=0.0, class_weight=None, tol=1e-3, max_iter=-1, folds=None
+    ):
         self.C = C
         self.kernel = kernel
         self.gamma = gamma
@@ -349,15 +432,17 @@ class SVC(_Classifier):
         self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
+        self.folds = folds
 
     def fit(self, X, y, sample_weight=None):
         """Fits to labels of any kind."""
         X, codes, weights, names = self._labels(X, y, sample_weight)
         kernel = self._kernel(X, names, weights)
-        settings = {"c": _positive("C", self.C), "tol": _positive("tol", self.tol), "max_iter": _iterations(self.max_iter)}
+        settings = {"tol": _positive("tol", self.tol), "max_iter": _iterations(self.max_iter), **self._searched("C", "c")}
         class_weight = self._class_weights(codes, weights)
         fit = self._fit("svc", kernel, names, X, self._target(codes), weights, class_weight=class_weight, **settings)
         self.support_, self.n_iter_ = np.asarray(fit.support), np.asarray(fit.iterations)
+        self.C_ = self._chosen(settings, "c")
         return self
 
     def decision_function(self, X):
@@ -374,11 +459,13 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
 
     Parameters
     ----------
-    alpha : float, default 1
-        The ridge.
+    alpha : float or "auto", default 1
+        The ridge; ``"auto"`` for the least log loss on folds.
     class_weight : None, "balanced" or dict
     kernel, gamma, degree, coef0
         See :mod:`riesz.estimators`.
+    folds : int, optional
+        Folds of ``alpha="auto"``, by default 5.
     max_iter : int, default 100
         Most Newton steps; ``n_iter_`` says how many were taken. A fit that stops there warns with scikit-learn's
         ``ConvergenceWarning``.
@@ -405,6 +492,7 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         coef0=1.0,
         class_weight=None,
         max_iter=100,
+        folds=None,
         protect=None,
         protect_strength=1.0,
         protect_game="interventional",
@@ -418,6 +506,7 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         self.coef0 = coef0
         self.class_weight = class_weight
         self.max_iter = max_iter
+        self.folds = folds
         self.protect = protect
         self.protect_strength = protect_strength
         self.protect_game = protect_game
@@ -433,11 +522,13 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
             # A row of weight 0 is no row.
             X, codes, weights = X[weights > 0], codes[weights > 0], weights[weights > 0]
         penalty = self._penalty(kernel, names, X)
-        settings = {"ridge": _positive("alpha", self.alpha), "max_iter": _count("max_iter", self.max_iter, 1)}
+        settings = self._searched("alpha", "ridge", keep_kernel=self.protect is not None)
+        settings["max_iter"] = _count("max_iter", self.max_iter, 1)
         path = {"penalty": penalty, "start": self._on_path().get("start"), "class_weight": class_weights}
         fit = self._fit("klr", kernel, names, X, self._target(codes), weights, **path, **settings)
         self._on_path()["start"] = fit.end
         self.n_iter_ = fit.iterations[0]
+        self.alpha_ = self._chosen(settings, "ridge")
         return self
 
     def decision_function(self, X):
@@ -457,12 +548,7 @@ class _Tuned:
             raise ValueError(f"kernel = {kernel!r}: it is a kernel of riesz.kernels, or None for Constant(1) * RBF(1)")
         if self.optimizer not in (None, "fmin_l_bfgs_b"):
             raise ValueError(f"optimizer = {self.optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is")
-        return kernel._to_json(names)
-
-    @property
-    def kernel_(self) -> rk.Kernel:
-        """The tuned kernel, multiplied out, in the units of the columns and (for regression) of the target."""
-        return rk._from_json(self.expansion_._core.kernel, self.expansion_.feature_names)
+        return kernel._at(X, names)._to_json(names)
 
     def _seed(self):
         return int(check_random_state(self.random_state).randint(2**31 - 1))

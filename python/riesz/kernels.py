@@ -6,12 +6,15 @@ with each other and with numbers:
 >>> from riesz.kernels import RBF, Linear
 >>> RBF(length_scale=2.0, columns=["age", "bmi"]) + 0.5 * Linear()
 RBF(length_scale=2.0, columns=['age', 'bmi']) + Constant(0.5) * Linear()
+
+Estimators, which have rows, also take ``length_scale="median"``, the median distance between two rows in a factor's columns,
+and ``"median_per_feature"``, that between two values of each column; both look at 1,000 rows at most.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from typing import Any
 
@@ -37,6 +40,8 @@ __all__ = [
 ]
 
 Scalars = float | Sequence[float]
+#: Length scales, or how rows say them.
+Lengths = Scalars | str
 Columns = Sequence[int | str] | None
 
 #: The class of every kind of factor that the library has, and what it takes: its name there and here, and its default.
@@ -58,6 +63,14 @@ class Kernel:
             # Tuned one by one if they were given one by one.
             arguments.append(("ard", [float(np.ndim(given["length_scale"]) > 0)]))
         return [(1.0, [(kind, columns, arguments)])]
+
+    def _takes_rows(self) -> bool:
+        """Whether rows say some of its length scales."""
+        return False
+
+    def _at(self, X: np.ndarray, names: Sequence[str]) -> Kernel:
+        """The kernel with the length scales that the rows of ``X`` say."""
+        return self
 
     def _kind(self) -> str:
         return next(kind for kind, own in _CLASSES.items() if own == type(self).__name__)
@@ -94,13 +107,27 @@ def _kernel(value: Any) -> Any:
     if isinstance(value, Kernel):
         return value
     try:
-        return Constant(float(value))
+        number = float(value)
     except (TypeError, ValueError):
         return None
+    return Constant(number)
+
+
+class _Pair(Kernel):
+    """Two kernels, ``left`` and ``right``."""
+
+    left: Kernel
+    right: Kernel
+
+    def _takes_rows(self):
+        return self.left._takes_rows() or self.right._takes_rows()
+
+    def _at(self, X, names):
+        return type(self)(self.left._at(X, names), self.right._at(X, names))  # type: ignore[call-arg]  # a dataclass
 
 
 @dataclass(frozen=True, repr=False)
-class Sum(Kernel):
+class Sum(_Pair):
     """``left + right``."""
 
     left: Kernel
@@ -114,7 +141,7 @@ class Sum(Kernel):
 
 
 @dataclass(frozen=True, repr=False)
-class Product(Kernel):
+class Product(_Pair):
     """``left * right``."""
 
     left: Kernel
@@ -136,7 +163,10 @@ class Constant(Kernel):
 
     def __post_init__(self):
         if not 0 <= self.value < float("inf"):
-            raise ValueError(f"a kernel's constant is {self.value}: it must be finite and not negative")
+            raise ValueError(
+                f"a kernel's constant is {self.value}: it must be finite and not negative, because kernels are added "
+                "and multiplied, never subtracted"
+            )
 
     def _terms(self, names):
         return [(float(self.value), [])]
@@ -195,6 +225,8 @@ def _positions(columns: Columns, names: Sequence[str]) -> list[int]:
 
 def _numbers(name: str, value: Any) -> list[float]:
     """One number, or one a column."""
+    if isinstance(value, str) and value in _RULES:
+        raise TypeError(f"{name} = {value!r}: rows say that, which estimators have; here it is a number, or a list of them")
     try:
         numbers = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
@@ -204,32 +236,71 @@ def _numbers(name: str, value: Any) -> list[float]:
     return numbers.ravel().tolist()
 
 
+#: How rows say length scales.
+_RULES = ("median", "median_per_feature")
+
+#: Rows whose distances are looked at, evenly spaced, as on the command line.
+_ROWS = 1000
+
+
+def _length_scales(rule: str, X: np.ndarray) -> float | list[float]:
+    """The length scales that the rows of ``X``, a factor's columns, say by a rule."""
+    if rule not in _RULES:
+        raise ValueError(f"length_scale = {rule!r}: it is a number, a list of them, or one of {', '.join(_RULES)}")
+    from scipy.spatial.distance import pdist
+
+    X = X[np.arange(_ROWS) * len(X) // _ROWS] if len(X) > _ROWS else X
+    if rule == "median":
+        found = float(np.median(pdist(X)))
+        if not 0 < found < np.inf:
+            raise ValueError("length_scale = 'median': the rows say no positive one (are most of them equal?): give a number")
+        return found
+    gaps = [float(np.median(pdist(column[:, None]))) for column in X.T]
+    # More than half of the pairs tie in a column of few values, which has a spread, unless it is constant.
+    return [gap or float(np.std(column)) or 1.0 for gap, column in zip(gaps, X.T)]
+
+
+class _Stationary(Kernel):
+    """A factor whose length scales rows may say."""
+
+    length_scale: Lengths
+    columns: Columns
+
+    def _takes_rows(self):
+        return isinstance(self.length_scale, str)
+
+    def _at(self, X, names):
+        if not isinstance(self.length_scale, str):
+            return self
+        return replace(self, length_scale=_length_scales(self.length_scale, X[:, _positions(self.columns, names)]))  # type: ignore[type-var]
+
+
 @dataclass(frozen=True, repr=False)
-class RBF(Kernel):
+class RBF(_Stationary):
     """``exp(-½ Σ_c (u_c - v_c)² / length_scale_c²)``, the Gaussian kernel."""
 
-    length_scale: Scalars = 1.0
+    length_scale: Lengths = 1.0
     columns: Columns = None
 
 
 @dataclass(frozen=True, repr=False)
-class Laplacian(Kernel):
+class Laplacian(_Stationary):
     """``exp(-Σ_c |u_c - v_c| / length_scale_c)``; scikit-learn's ``gamma`` is ``1 / length_scale``."""
 
-    length_scale: Scalars = 1.0
+    length_scale: Lengths = 1.0
     columns: Columns = None
 
 
 @dataclass(frozen=True, repr=False)
-class Cauchy(Kernel):
+class Cauchy(_Stationary):
     """``Π_c 1 / (1 + (u_c - v_c)² / length_scale_c²)``."""
 
-    length_scale: Scalars = 1.0
+    length_scale: Lengths = 1.0
     columns: Columns = None
 
 
 @dataclass(frozen=True, repr=False)
-class Matern(Kernel):
+class Matern(_Stationary):
     """The Matérn kernel with ``nu`` 0.5, 1.5, 2.5 or infinity.
 
     With ``isotropic=True``, as in scikit-learn, it is a function of the Euclidean distance over all its columns and ties
@@ -237,7 +308,7 @@ class Matern(Kernel):
     one-column Matérn kernels, and each column can be a player.
     """
 
-    length_scale: Scalars = 1.0
+    length_scale: Lengths = 1.0
     nu: float = 1.5
     isotropic: bool = True
     columns: Columns = None
@@ -249,10 +320,10 @@ class Matern(Kernel):
 
 
 @dataclass(frozen=True, repr=False)
-class RationalQuadratic(Kernel):
+class RationalQuadratic(_Stationary):
     """``(1 + r² / (2 alpha))^-alpha``; ``isotropic`` as for :class:`Matern`."""
 
-    length_scale: Scalars = 1.0
+    length_scale: Lengths = 1.0
     alpha: float = 1.0
     isotropic: bool = True
     columns: Columns = None

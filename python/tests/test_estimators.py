@@ -299,6 +299,138 @@ def test_models_go_to_the_command_line_and_back(regression, tmp_path):
     np.testing.assert_allclose(riesz.Expansion.load(tmp_path / "m.riesz").predict(X), model.predict(X), atol=1e-12)
 
 
+def test_penalties_are_chosen_on_held_out_rows(regression):
+    X, y, Y, weights = regression
+    labels = np.digitize(y, [-0.4, 0.5])
+    for model, target, name, folds in [
+        (riesz.KernelRidge("auto"), y, "alpha", None),
+        (riesz.KernelRidge("auto", fit_intercept=True, gamma="median"), Y, "alpha", 4),
+        (riesz.SVR(C="auto"), y, "C", None),
+        (riesz.SVC(C="auto", class_weight="balanced"), labels, "C", 3),
+        (riesz.KernelLogisticRegression("auto"), labels, "alpha", None),
+    ]:
+        model.set_params(folds=folds)
+        for gamma, sample_weight in [("scale", None), (0.2, None), ("scale", weights)]:
+            model.set_params(gamma=gamma)
+            with warnings.catch_warnings():
+                # Where the best is the largest or smallest of those tried.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model.fit(X, target, sample_weight)
+            how = dict(model.expansion_._core.card)["chosen by"]
+            count = folds or (None if isinstance(model, riesz.KernelRidge) and sample_weight is None else 5)
+            assert ("leave-one-out" in how) if count is None else f"on {count} held-out folds" in how
+            # What was chosen, fitted again with numbers, is the same; a gamma that is a number is kept.
+            numbers = clone(model).set_params(kernel=model.kernel_, folds=None, **{name: getattr(model, f"{name}_")})
+            again = numbers.fit(X, target, sample_weight)
+            np.testing.assert_allclose(again._outputs(X), model._outputs(X), rtol=1e-4, atol=1e-5)
+            kept = clone(model).set_params(folds=None, **{name: 1.0}).fit(X, target, sample_weight)
+            assert gamma == "scale" or kept.kernel_ == model.kernel_
+            assert getattr(kept, f"{name}_") == 1.0
+    # By the leave-one-out errors themselves, over the ridges that are tried.
+    model = riesz.KernelRidge("auto", gamma=0.2).fit(X, y)
+    gram = np.exp(-0.2 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+
+    def error(ridge):
+        inverse = np.linalg.inv(gram + ridge * np.eye(len(X)))
+        return np.mean((inverse @ y / np.diag(inverse)) ** 2)
+
+    tried = 10.0 ** (np.arange(-24, 13) / 4)
+    np.testing.assert_allclose(model.alpha_, min(tried, key=error), rtol=1e-6)
+    # The gram matrix that penalises protected features is that of the kernel as it is.
+    fair = riesz.KernelRidge("auto", protect=[0], protect_strength=1e6).fit(X, y)
+    assert fair.kernel_ == riesz.KernelRidge().fit(X, y).kernel_
+    assert np.abs(riesz.Explainer(fair, X)(X).values[:, 0]).mean() < 1e-3
+
+
+def test_length_scales_are_medians_of_the_rows(regression):
+    from scipy.spatial.distance import pdist
+
+    X, y, _, weights = regression
+    each = [np.median(pdist(column[:, None])) for column in X.T]
+    for gamma, length in [("median", np.median(pdist(X))), ("median_per_feature", each)]:
+        for kernel, factor in [("rbf", RBF), ("laplacian", riesz.kernels.Laplacian)]:
+            found = riesz.KernelRidge(kernel=kernel, gamma=gamma).fit(X, y)
+            expected = riesz.KernelRidge(kernel=factor(length)).fit(X, y)
+            np.testing.assert_allclose(found.predict(X), expected.predict(X), rtol=1e-12)
+        # A row of weight 0 is no row.
+        counted = np.where(np.arange(len(X)) % 3 > 0, weights, 0.0)
+        found = riesz.SVR(gamma=gamma).fit(X, y, counted)
+        rows = counted > 0
+        np.testing.assert_allclose(found.predict(X), riesz.SVR(gamma=gamma).fit(X[rows], y[rows], counted[rows]).predict(X))
+    # Of the factor's own columns, wherever it stands, and where the tuning of a process starts.
+    kernel = 2.0 * RBF("median", columns=[0, 2]) * Matern("median_per_feature", nu=1.5, isotropic=False, columns=[1]) + Linear()
+    process = riesz.GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None, normalize_y=False).fit(X, y)
+    same = 2.0 * RBF(np.median(pdist(X[:, [0, 2]])), columns=[0, 2]) * Matern(each[1], isotropic=False, columns=[1]) + Linear()
+    expected = riesz.GaussianProcessRegressor(same, alpha=0.1, optimizer=None, normalize_y=False).fit(X, y)
+    np.testing.assert_allclose(process.predict(X), expected.predict(X), rtol=1e-10)
+    # No more than 1,000 rows are looked at; a column of few values has its spread.
+    many = np.random.default_rng(0).normal(size=(2500, 2))
+    found = RBF("median")._at(many, ["a", "b"])
+    np.testing.assert_allclose(found.length_scale, np.median(pdist(many[np.arange(1000) * 5 // 2])))
+    few = np.column_stack([np.arange(20) == 3, np.ones(20)]).astype(float)
+    np.testing.assert_allclose(RBF("median_per_feature")._at(few, ["a", "b"]).length_scale, [few[:, 0].std(), 1.0])
+    with pytest.raises(TypeError, match="rows say that, which estimators have"):
+        riesz.Expansion(RBF("median"), X, y)
+
+
+@pytest.mark.skipif(not COMMAND.exists(), reason="the command line is not built")
+def test_the_command_line_takes_the_same_medians(regression, tmp_path):
+    X, y, _, _ = regression
+    pd.DataFrame(X).assign(y=y).to_csv(tmp_path / "x.csv", index=False)
+    for rule in ("median", "median_per_feature"):
+        kernel = f"rbf(lengthscale={rule})"
+        command = [COMMAND, "fit", tmp_path / "x.csv", "--target", "y", "--model", "krr", "--kernel", kernel, "--ridge", "0.5"]
+        subprocess.run([*command, "--no-standardize", "-o", tmp_path / "m.riesz"], check=True, capture_output=True)
+        ours = riesz.KernelRidge(0.5, gamma=rule, fit_intercept=True).fit(X, y)
+        np.testing.assert_allclose(riesz.Expansion.load(tmp_path / "m.riesz").predict(X), ours.predict(X), rtol=1e-9)
+
+
+def test_text_is_named(regression):
+    X, y, _, _ = regression
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(city=["Rome", "Oslo"] * 25)
+    for model in (riesz.KernelRidge(), riesz.SVC(), riesz.GaussianProcessRegressor()):
+        target = y > 0 if is_classifier(model) else y
+        for rows in (frame, pl.DataFrame(frame.to_dict("list"))):
+            with pytest.raises(ValueError, match="column 'city' of X holds text, 'Rome': encode it, .* OneHotEncoder"):
+                model.fit(rows, target)
+        with pytest.raises(ValueError, match="column 'x4' of X holds text"):
+            model.fit(frame.to_numpy(), target)
+        model.fit(frame.drop(columns="city"), target)
+        with pytest.raises(ValueError, match="column 'd' of X holds text, 'many'"):
+            model.predict(frame.drop(columns="city").assign(d="many"))
+    for model in (riesz.KernelRidge(), riesz.SVR(), riesz.GaussianProcessRegressor()):
+        with pytest.raises(ValueError, match="y holds text, '(low|high)': a regressor predicts numbers"):
+            model.fit(X, np.where(y > 0, "high", "low"))
+
+
+def test_weights_count_rows_as_often_as_they_say(regression):
+    X, y, _, _ = regression
+    labels, counts = np.where(y > 0.4, "few", "many"), np.arange(50) % 3
+    repeated = np.repeat(np.arange(50), counts)
+    for model, target in [
+        (riesz.SVR(tol=1e-10), y),
+        (riesz.SVC(tol=1e-10, class_weight="balanced"), labels),
+        (riesz.KernelLogisticRegression(class_weight="balanced"), labels),
+        (riesz.KernelRidge(), y),
+    ]:
+        weighted = clone(model).fit(X, target, counts)
+        again = clone(model).fit(X[repeated], target[repeated])
+        np.testing.assert_allclose(weighted._outputs(X), again._outputs(X), atol=1e-6)
+    # scikit-learn's support vector machines count each row once in what they take from the rows, which numbers say here.
+    near = dict(rtol=2e-5, atol=1e-5)
+    theirs = svm.SVC(class_weight="balanced", tol=1e-7).fit(X, labels, counts)
+    classes, each = np.unique(labels, return_counts=True)
+    settings = {"gamma": 1 / (X.shape[1] * X.var()), "class_weight": dict(zip(classes, len(labels) / (2 * each)))}
+    ours = riesz.SVC(tol=1e-7, **settings).fit(X, labels, counts)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), **near)
+    differently = riesz.SVC(tol=1e-7, class_weight="balanced").fit(X, labels, counts)
+    assert np.abs(differently.decision_function(X) - theirs.decision_function(X)).max() > 1e-3
+    # Its logistic regression counts them as often as their weight says.
+    theirs = LogisticRegression(C=2.0, class_weight="balanced", tol=1e-12, max_iter=10_000).fit(X, labels, counts)
+    ours = riesz.KernelLogisticRegression(0.5, kernel="linear", class_weight="balanced").fit(X, labels, counts)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-5)
+
+
 def test_settings_that_make_no_sense(regression):
     X, y, _, _ = regression
     for model, culprit in [
@@ -319,6 +451,13 @@ def test_settings_that_make_no_sense(regression):
         (riesz.GaussianProcessRegressor(n_restarts_optimizer=-1), "n_restarts_optimizer = -1: it is a whole number from 0"),
         (riesz.GaussianProcessClassifier(n_restarts_optimizer=0.5), "n_restarts_optimizer = 0.5"),
         (riesz.SVR(tol=1e-15), "tol = 1e-15|tol = 0.000000000000001"),
+        (riesz.KernelRidge("best"), "alpha = 'best': it is a positive number, or 'auto'"),
+        (riesz.KernelRidge("auto", folds=1), "folds = 1: it is a whole number from 2"),
+        (riesz.SVR(folds=3), "folds = 3 is given, but C = 1.0 is not 'auto'"),
+        (riesz.KernelRidge(gamma="mean"), "gamma = 'mean': .* 'median'"),
+        (riesz.KernelRidge(gamma="median", kernel="poly"), "gamma = 'median': .* for the kernels 'rbf' and 'laplacian'"),
+        (riesz.KernelRidge(kernel=RBF("mean")), "length_scale = 'mean'"),
+        (riesz.KernelRidge(kernel=RBF("median", columns=[])), "."),
     ]:
         with pytest.raises(ValueError, match=culprit):
             model.fit(X, (y > 0) if is_classifier(model) else y)

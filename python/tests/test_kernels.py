@@ -51,9 +51,19 @@ def test_length_scales_given_one_by_one_are_tuned_one_by_one():
         assert isinstance(back.right, kernels.Matern) and back.right.nu == 0.5
 
 
+def test_kernels_are_added_and_multiplied_never_subtracted():
+    for make in (lambda: -1 * kernels.RBF(), lambda: kernels.RBF() + (-0.5), lambda: kernels.RBF() * float("nan")):
+        with pytest.raises(ValueError, match="a kernel's constant is (-1.0|-0.5|nan): it must be finite and not negative"):
+            make()
+    with pytest.raises(TypeError, match="unsupported operand"):
+        kernels.RBF() * None
+
+
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
+        (kernels.RBF("median"), "length_scale = 'median': rows say that, which estimators have"),
+        (kernels.Periodic("wide"), "length_scale = 'wide': it is a number"),
         (kernels.RBF(-1.0), "length_scale = -1 is not allowed: it is a positive number"),
         (kernels.RBF([1.0, 2.0]), "length_scale has 2 numbers, but 3 are expected"),
         (kernels.RBF("wide"), "length_scale = 'wide': it is a number"),
