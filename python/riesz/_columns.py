@@ -16,8 +16,8 @@ def owners(step: Any, width: int, name: str, made: int | None = None) -> list[in
     many it makes, if that is known."""
     if step is None or isinstance(step, str):
         return [] if step == "drop" else list(range(width))
-    # A subclass could do anything, so only scikit-learn's own classes are known.
-    own = type(step).__module__.startswith("sklearn.")
+    # A subclass could do anything, so only scikit-learn's own classes are known, and riesz's.
+    own = type(step).__module__.startswith(("sklearn.", "riesz."))
     found = _OWNERS.get(type(step).__name__) if own else None
     known = found(step, width) if found is not None else _selected(step) if own else None
     if known is not None:

@@ -284,7 +284,7 @@ class Explainer:
             output_names=output_names,
             provenance={"game": self.game.replace("_", "-"), "absent": absent, "model": model, "run": run | dict(facts)},
         )
-        if self._cores and imported.unchecked:
+        if self._cores:
             check_sum(imported, X, explanation._predictions)
         samples = [part.sample for part in parts if part.sample is not None]
         if len(samples) == len(parts):

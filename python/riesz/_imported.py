@@ -176,10 +176,10 @@ def card_of(parts: Sequence[Part]) -> dict[str, str]:
 
 
 def check_sum(imported: Imported, X: Any, predictions: np.ndarray) -> None:
-    """Refuses a sum of expansions that is not what the model itself says of the rows of ``X``, at some of them."""
-    rows = X[:CHECKED]
-    if not len(predictions) or imported.function is None:
+    """Refuses a sum of expansions that is not what the model itself says of the rows of ``X``, at some of them; once."""
+    if not imported.unchecked or not len(predictions) or imported.function is None:
         return
+    rows = X[:CHECKED]
     with warnings.catch_warnings():
         # Members have been fitted on the columns of the data frame or on plain ones, whatever the user's rows are.
         warnings.filterwarnings("ignore", "X (does not have|has) (valid )?feature names")
@@ -191,6 +191,7 @@ def check_sum(imported: Imported, X: Any, predictions: np.ndarray) -> None:
             f"the {imported.kind} does not predict what its members say, so it would be another model that is explained: it may "
             "have been changed after it was fitted"
         )
+    imported.unchecked = False
 
 
 def user_names(X: Any, imported: Imported) -> list[str]:

@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
     RBF,
+    CompoundKernel,
     ConstantKernel,
     DotProduct,
     Exponentiation,
@@ -30,6 +31,7 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 import riesz
 from conftest import interventional, shapley
+from riesz._sklearn_kernels import gp_kernel
 
 
 def gp(kernel, **settings):
@@ -258,6 +260,30 @@ def test_what_has_no_exact_values_is_named(data):
     for model in [SVR(), KernelRidge(), GaussianProcessRegressor()]:
         with pytest.raises(NotFittedError):
             riesz.Explainer(model)
+
+
+def test_powers_and_products_of_kernels_are_those_of_scikit_learn():
+    rng = np.random.default_rng(11)
+    positive = lambda: float(10.0 ** rng.uniform(-1, 1))
+    parts = [
+        lambda: RBF(rng.uniform(0.5, 3.0, 3)),
+        lambda: ConstantKernel(positive()),
+        lambda: PairwiseKernel(gamma=positive(), metric="laplacian"),
+        lambda: PairwiseKernel(gamma=positive(), metric="rbf"),
+        lambda: RationalQuadratic(positive(), positive()),
+        lambda: Matern(positive(), nu=rng.choice([0.5, np.inf])),
+    ]
+    X, Z = rng.normal(size=(6, 3)), rng.normal(size=(5, 3))
+    for _ in range(200):
+        kernel = parts[rng.integers(6)]() * Exponentiation(parts[rng.integers(6)](), positive())
+        kernel = Exponentiation(kernel, positive()) if rng.random() < 0.7 else Exponentiation(kernel + DotProduct(positive()), 2)
+        ours = riesz.Expansion(gp_kernel(kernel, 3), X, np.eye(6)).predict(Z)
+        np.testing.assert_allclose(ours, kernel(Z, X), rtol=1e-10)
+    # Several kernels for several models are none for one.
+    model = gp(RBF()).fit(X, X[:, 0])
+    model.kernel_ = CompoundKernel([RBF(), RBF()])
+    with pytest.raises(riesz.UnsupportedModelError, match="the kernel has a part .*CompoundKernel"):
+        riesz.Explainer(model)
 
 
 def test_other_estimators_are_told_what_to_give(data):
