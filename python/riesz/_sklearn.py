@@ -491,8 +491,7 @@ def _pipeline(model):
     names = numbered(width) if names is None else [str(name) for name in names]
     function = None if last.function is None else _after(before.transform, last.function)
     kind = " → ".join([type(step).__name__ for _, step in before.steps] + [last.kind])
-    blocks: list[Block] = []
-    refusal = last.refusal
+    blocks, refusal = [], last.refusal
     try:
         own, width = owners(before, len(names), "pipeline", len(last.feature_names)), len(last.feature_names)
         if len(own) != width:
