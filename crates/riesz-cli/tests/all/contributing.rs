@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Other packages' models are read here, by the kernels and estimators that there are.
-const IMPORTERS: [&str; 2] = ["python/riesz/_sklearn.py", "python/riesz/_gpytorch.py"];
+const IMPORTERS: [&str; 3] =
+    ["python/riesz/_sklearn.py", "python/riesz/_sklearn_kernels.py", "python/riesz/_gpytorch.py"];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
