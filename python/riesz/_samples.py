@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ._data import _listed, _missing, as_cells, is_missing, names_of, numbered
+
+_WITH_COMMAS = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
 
 
 class Rows(NamedTuple):
@@ -95,6 +98,13 @@ def _levels(cells: list[tuple[str, tuple[np.ndarray, bool]]], name: str) -> list
             if is_missing(cell):
                 raise _missing(what, cell, i, name)
         found |= {_text(cell) for cell in column}
+    commas = sorted(level for level in found if "," in level)
+    categories = any(category for _, (_, category) in cells)
+    if commas and not categories and all(_WITH_COMMAS.fullmatch(level) for level in found):
+        raise ValueError(
+            f"column '{name}' of {cells[0][0]} holds numbers with decimal commas, such as '{commas[0]}': "
+            "read the file with decimal=',', or make the column a category"
+        )
     return sorted(found)
 
 

@@ -23,23 +23,30 @@ __all__ = ["attributions", "bar", "beeswarm", "force", "heatmap", "protection_pa
 
 UP, DOWN, NEUTRAL, MUTED = "#d55e00", "#1f6fb2", "#868d96", "#5b6470"
 
+#: Colours of levels, which have no order: none lies between others.
+LEVELS = ["#4a6fd0", "#b07d00", "#00856f", "#c2416b", "#8a5fbf", "#5b7f1c"]
+
 
 def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """A dot for each row and feature: its Shapley value across, the feature's value in colour, most important on top."""
+    """A dot for each row and feature: its Shapley value across, the feature's value in colour, most important on top. Levels have
+    colours of their own, which stand below the feature's name."""
     e = _table(explanation, max_display)
     lines = _lines(e, max_display)
     ax = _axes(ax, height=1.2 + 0.38 * len(lines))
     values = e._values[:, :, 0]
     span = np.ptp(np.append(values, 0.0)) or 1.0
+    numbers = False
     for y, (_, players) in zip(range(len(lines))[::-1], lines):
         line = values[:, players].sum(axis=1)
-        shade = _shade(e, players[0]) if len(players) == 1 else None
-        colour: Any = NEUTRAL if shade is None else _ramp()(shade)
+        colour, names = _colours(e, players[0]) if len(players) == 1 else (NEUTRAL, {})
         ax.scatter(line, y + _swarm(line, span), c=colour, s=12, linewidths=0, zorder=3)
+        _name_levels(ax, y, names)
+        numbers |= not names
     _name_lines(ax, [name for name, _ in lines])
     ax.axvline(0.0, color=MUTED, linewidth=0.8, zorder=1)
     ax.set_xlabel(_value_name(e))
-    _colour_bar(ax, "feature value")
+    if numbers:
+        _colour_bar(ax, "feature value")
     return ax
 
 
@@ -187,18 +194,21 @@ def scatter(
     cells = _cells(e, j)
     if cells is None:
         raise ValueError(f"'{e.feature_names[j]}' is a group of columns and has no single value to draw against")
-    shade = None if color is None else _shade(e, _feature(e, color))
+    colour, names = (DOWN, {}) if color is None else _colours(e, _feature(e, color))
     ax = _axes(ax, height=3.6)
     numbers, levels = _numbers(cells)
     spread = 0.0 if levels is None else 0.4 * (((np.arange(len(numbers)) + 0.5) * 0.6180339887498949) % 1 - 0.5)
-    colour: Any = DOWN if shade is None else _ramp()(shade)
     ax.scatter(numbers + spread, e._values[:, j, 0], c=colour, s=16, linewidths=0, zorder=3)
     if levels is not None:
         ax.set_xticks(range(len(levels)), levels)
     ax.axhline(0.0, color=MUTED, linewidth=0.8, zorder=1)
     ax.set_xlabel(e.feature_names[j])
     ax.set_ylabel(f"{_value_name(e)} of {e.feature_names[j]}")
-    if shade is not None:
+    if names:
+        for level, paint in names.items():
+            ax.scatter([], [], c=paint, s=16, label=level)
+        ax.legend(title=e.feature_names[_feature(e, color)], fontsize="small", frameon=False)
+    elif color is not None and colour is not NEUTRAL:
         _colour_bar(ax, e.feature_names[_feature(e, color)])
     return ax
 
@@ -335,12 +345,48 @@ def _numbers(cells: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
         return codes.astype(np.float64), levels.tolist()
 
 
-def _shade(e: Explanation, player: int) -> np.ndarray | None:
-    """From low (0) to high (1) feature values between their 5 % and 95 % quantiles; ``None`` if they do not differ."""
+def _colours(e: Explanation, player: int) -> tuple[Any, dict[str, str]]:
+    """Colours of a feature's dots, and for levels the colour of each; the rarest share one."""
     cells = _cells(e, player)
     if cells is None:
-        return None
-    numbers, _ = _numbers(cells)
+        return NEUTRAL, {}
+    numbers, levels = _numbers(cells)
+    if levels is None:
+        shade = _shade(numbers)
+        return (NEUTRAL if shade is None else _ramp()(shade)), {}
+    counts = np.bincount(numbers.astype(int), minlength=len(levels))
+    frequent = np.argsort(-counts, kind="stable")[: len(LEVELS)]
+    paints = np.full(len(levels), NEUTRAL, dtype=object)
+    paints[frequent] = LEVELS[: len(frequent)]
+    names = {levels[k]: paints[k] for k in frequent}
+    if len(levels) > len(frequent):
+        names[f"{len(levels) - len(frequent)} others"] = NEUTRAL
+    return list(paints[numbers.astype(int)]), names
+
+
+def _name_levels(ax: Axes, y: float, names: dict[str, str]) -> None:
+    """The levels in their colours, below the name of a line."""
+    from matplotlib.offsetbox import AnnotationBbox, HPacker, TextArea
+
+    if names:
+        texts = [TextArea(level, textprops={"color": colour, "fontsize": "x-small"}) for level, colour in names.items()]
+        box = HPacker(children=texts, pad=0, sep=5)
+        ax.add_artist(
+            AnnotationBbox(
+                box,
+                (0, y),
+                xycoords=ax.get_yaxis_transform(),
+                xybox=(-6, -10),
+                boxcoords="offset points",
+                box_alignment=(1, 0.5),
+                frameon=False,
+                pad=0,
+            )
+        )
+
+
+def _shade(numbers: np.ndarray) -> np.ndarray | None:
+    """From low (0) to high (1) feature values between their 5 % and 95 % quantiles; ``None`` if they do not differ."""
     known = numbers[np.isfinite(numbers)]
     if not known.size:
         return None

@@ -167,6 +167,13 @@ def test_frames_are_matched_by_name_and_level():
     assert along.feature == "a" and along.values[0] > 0 > along.values[-1] and (along.std_error > 0).all()
 
 
+def test_decimal_commas_are_not_levels():
+    frame = pandas.DataFrame({"a": ["0,5", "1,25", "3"] * 10, "b": range(30)})
+    with pytest.raises(ValueError, match="column 'a' of X holds numbers with decimal commas, such as '0,5'"):
+        riesz.hsic_test(frame, range(30))
+    assert riesz.hsic_test(frame.astype({"a": "category"}), range(30), permutations=9).feature_names == ["a", "b"]
+
+
 def test_classes_and_what_is_given():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(150, 3))

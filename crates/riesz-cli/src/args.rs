@@ -13,6 +13,7 @@ pub use question::GameArgs;
 pub use settings::{OfModel, Protected, SettingArgs};
 
 use crate::failure::{Failure, Result};
+use crate::io::csv::Decimal;
 use crate::io::input::TableFile;
 
 /// Options of every command.
@@ -91,15 +92,18 @@ fn threads(text: &str) -> std::result::Result<usize, String> {
 /// A table to read.
 #[derive(Debug, Clone, Args)]
 pub struct TableArgs {
-    /// Separator of CSV columns: one character, or 'tab' [default: comma; tab in .tsv files]
+    /// Separator of CSV columns: one character, or 'tab' [default: comma, semicolon with --decimal ,; tab in .tsv files]
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     pub delimiter: Option<u8>,
+    /// How CSV files write numbers: 0.5 or 0,5
+    #[arg(long, value_name = "MARK", value_enum, default_value_t, hide_possible_values = true)]
+    pub decimal: Decimal,
 }
 
 impl TableArgs {
     /// The table at `path`.
     pub fn source(&self, path: &Path) -> TableFile {
-        TableFile { path: path.to_path_buf(), delimiter: self.delimiter }
+        TableFile { path: path.to_path_buf(), delimiter: self.delimiter, decimal: self.decimal }
     }
 }
 

@@ -70,11 +70,23 @@ function ramp(t) {
   return `rgb(${stops[k].map((c, j) => Math.round(c + (stops[k + 1][j] - c) * (u - k))).join(',')})`;
 }
 
+// As in svg.rs: the most frequent levels have colours of their own, the rest share one.
+const LEVELS = ['#4a6fd0', '#b07d00', '#00856f', '#c2416b', '#8a5fbf', '#5b7f1c'];
+function levelColours(column) {
+  const counts = column.levels.map(() => 0);
+  for (const v of column.values) counts[v]++;
+  const order = counts.map((_, k) => k).filter((k) => counts[k]).sort((a, b) => counts[b] - counts[a] || a - b);
+  const own = order.slice(0, LEVELS.length), names = own.map((k, at) => [LEVELS[at], column.levels[k]]);
+  if (order.length > own.length) names.push(['var(--rz-neutral)', `${order.length - own.length} others`]);
+  return [(i) => LEVELS[own.indexOf(column.values[i])] || 'var(--rz-neutral)', names];
+}
+
 function dependence() {
   const p = D.players[S.player], ys = D.values[S.output][S.player];
   const title = `Dependence on ${p.name}`;
   $('dependence-title').textContent = title;
-  const [svg, width] = picture('dependence-plot', 380, title);
+  const by = S.colour >= 0 ? D.columns[D.players[S.colour].column] : null;
+  const [svg, width] = picture('dependence-plot', by && by.levels ? 402 : 380, title);
   const column = p.column === null ? null : D.columns[p.column];
   const xs = column ? column.values : D.rows;
   const left = 70, right = width - 12, bottom = 336;
@@ -96,8 +108,17 @@ function dependence() {
   const up = write(svg, 0, -4, `Shapley value of ${p.name}`, 'middle', MUTED, bottom - 20);
   up.setAttribute('transform', `translate(14 ${bottom / 2}) rotate(-90)`);
   let colour = () => 'var(--rz-down)';
-  if (S.colour >= 0) {
-    const c = D.columns[D.players[S.colour].column].values, s = [...c].sort((a, b) => a - b);
+  if (by && by.levels) {
+    const [of, names] = levelColours(by);
+    colour = of;
+    let at = left;
+    for (const [fill, name] of names) {
+      el(svg, 'circle', { cx: at, cy: 392, r: 4, fill });
+      const e = write(svg, at + 9, 392, name, 'start', MUTED, 160);
+      at += e.getComputedTextLength() + 26;
+    }
+  } else if (by) {
+    const c = by.values, s = [...c].sort((a, b) => a - b);
     const lo = s[Math.floor((s.length - 1) * 0.05)], hi = s[Math.ceil((s.length - 1) * 0.95)];
     colour = (i) => lo === hi ? 'var(--rz-neutral)' : ramp((c[i] - lo) / (hi - lo));
   }

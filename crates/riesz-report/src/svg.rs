@@ -29,7 +29,12 @@ pub(crate) enum Paint {
     Neutral,
     /// Low (0) to high (1) feature values.
     Ramp(f64),
+    /// A level that has a colour of its own, see [`LEVELS`].
+    Level(usize),
 }
+
+/// Colours of levels, which have no order: none lies between others. All have a contrast of at least 3 against white and near black.
+pub(crate) const LEVELS: [&str; 6] = ["#4a6fd0", "#b07d00", "#00856f", "#c2416b", "#8a5fbf", "#5b7f1c"];
 
 /// Name, light and dark colour of each paint that depends on the theme. Ink on paper has a contrast of at
 /// least 12, muted ink 5.5, and marks 3, in both.
@@ -64,7 +69,7 @@ impl Paint {
             Self::Grid => 3,
             Self::Up => 4,
             Self::Down => 5,
-            Self::Neutral | Self::Ramp(_) => 6,
+            Self::Neutral | Self::Ramp(_) | Self::Level(_) => 6,
         }
     }
 
@@ -77,6 +82,7 @@ impl Paint {
         let (name, light, dark) = COLOURS[self.index()];
         match (self, theme) {
             (Self::Ramp(t), _) => ramp(t),
+            (Self::Level(k), _) => LEVELS[k].into(),
             (_, Theme::Light) => light.into(),
             (_, Theme::Dark) => dark.into(),
             (_, Theme::Auto) => format!("var(--rz-{name})"),

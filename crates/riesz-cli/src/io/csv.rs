@@ -1,13 +1,32 @@
 //! CSV files: a header row, UTF-8, rows of equal width.
 
+use std::borrow::Cow;
 use std::io::Read;
 
 use crate::failure::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw, Texts};
 
+/// How numbers are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Decimal {
+    /// 0.5
+    #[default]
+    #[value(name = ".", alias = "point")]
+    Point,
+    /// 0,5
+    #[value(name = ",", alias = "comma")]
+    Comma,
+}
+
+/// Whether a cell is a number with a decimal comma.
+pub fn has_decimal_comma(cell: &str) -> bool {
+    cell.contains(',') && !cell.contains('.') && cell.replacen(',', ".", 1).parse::<f64>().is_ok()
+}
+
 /// An open CSV file.
 pub struct CsvRows {
     name: String,
+    decimal: Decimal,
     reader: csv::Reader<Box<dyn Read>>,
     header: Vec<String>,
     record: csv::ByteRecord,
@@ -15,7 +34,7 @@ pub struct CsvRows {
 
 impl CsvRows {
     /// Reads the header.
-    pub fn open(source: Box<dyn Read>, delimiter: u8, name: &str) -> Result<Self> {
+    pub fn open(source: Box<dyn Read>, delimiter: u8, decimal: Decimal, name: &str) -> Result<Self> {
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -51,7 +70,7 @@ impl CsvRows {
                 header[0]
             )));
         }
-        Ok(Self { name: name.to_string(), reader, header, record })
+        Ok(Self { name: name.to_string(), decimal, reader, header, record })
     }
 
     /// The names of the columns.
@@ -75,7 +94,11 @@ impl CsvRows {
             }
             for (column, &j) in columns.iter_mut().zip(wanted) {
                 let what = format_args!("column '{}'", self.header[j]);
-                column.push(text(&self.record[j], &self.name, line, &what)?.trim());
+                let cell = text(&self.record[j], &self.name, line, &what)?.trim();
+                match self.decimal {
+                    Decimal::Point => column.push(cell),
+                    Decimal::Comma => column.push(&self.pointed(cell, line, &what)?),
+                }
             }
             lines.push(line);
         }
@@ -84,6 +107,23 @@ impl CsvRows {
         }
         let columns = columns.into_iter().map(Raw::Texts).collect();
         Ok(Some(Chunk { rows: lines.len(), first: 0, lines, columns }))
+    }
+}
+
+impl CsvRows {
+    /// A cell with the decimal point that parsing expects; a point that is there would be one of thousands.
+    fn pointed<'c>(&self, cell: &'c str, line: u64, what: &dyn std::fmt::Display) -> Result<Cow<'c, str>> {
+        if has_decimal_comma(cell) {
+            return Ok(cell.replacen(',', ".", 1).into());
+        }
+        let bare: String = cell.chars().filter(|c| *c != '.').collect();
+        if cell.contains('.') && (bare.parse::<f64>().is_ok() || has_decimal_comma(&bare)) {
+            return Err(Failure::input(format!(
+                "{}, line {line}: {what} has '{cell}', a number with a point: with --decimal , write numbers without separators of thousands",
+                self.name
+            )));
+        }
+        Ok(cell.into())
     }
 }
 

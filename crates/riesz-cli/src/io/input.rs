@@ -9,7 +9,7 @@ use riesz::error::listed;
 
 use crate::failure::{Failure, Result};
 use crate::io::chunk::Chunk;
-use crate::io::csv::CsvRows;
+use crate::io::csv::{CsvRows, Decimal};
 use crate::io::parquet::ParquetRows;
 
 /// Where rows come from, and how to read them.
@@ -19,6 +19,8 @@ pub struct TableFile {
     pub path: PathBuf,
     /// What separates the columns of a CSV file; by default a comma, or a tab in `.tsv` files.
     pub delimiter: Option<u8>,
+    /// How its numbers are written, if it is CSV.
+    pub decimal: Decimal,
 }
 
 enum TableReader {
@@ -41,13 +43,22 @@ impl TableFile {
         if self.path.as_os_str() == "-" { "standard input".into() } else { self.path.display().to_string() }
     }
 
+    /// The separator where none is given: spreadsheets that write decimal commas separate columns by semicolons.
+    fn separator(&self) -> u8 {
+        match self.decimal {
+            Decimal::Point => b',',
+            Decimal::Comma => b';',
+        }
+    }
+
     /// Opens the table and reads the names of its columns.
     pub fn open(&self) -> Result<OpenTable> {
         let name = self.name();
         let kind = if self.path.as_os_str() == "-" {
             TableReader::Csv(CsvRows::open(
                 Box::new(std::io::stdin()),
-                self.delimiter.unwrap_or(b','),
+                self.delimiter.unwrap_or(self.separator()),
+                self.decimal,
                 &name,
             )?)
         } else {
@@ -60,13 +71,13 @@ impl TableFile {
                 TableReader::Parquet(Box::new(ParquetRows::open(file, &name)?))
             } else {
                 let tab = extension.is_some_and(|e| e == "tsv" || e == "tab");
-                let delimiter = self.delimiter.unwrap_or(if tab { b'\t' } else { b',' });
+                let delimiter = self.delimiter.unwrap_or(if tab { b'\t' } else { self.separator() });
                 // Pipes cannot go back, so what was looked at is put in front again.
                 let rest: Box<dyn Read> = match file.rewind() {
                     Ok(()) => Box::new(file),
                     Err(_) => Box::new(std::io::Cursor::new(magic).chain(file)),
                 };
-                TableReader::Csv(CsvRows::open(rest, delimiter, &name)?)
+                TableReader::Csv(CsvRows::open(rest, delimiter, self.decimal, &name)?)
             }
         };
         OpenTable::new(name, kind)
@@ -76,7 +87,7 @@ impl TableFile {
 impl OpenTable {
     /// A CSV table from any source of bytes.
     pub fn csv(bytes: Box<dyn Read>, delimiter: u8, name: &str) -> Result<Self> {
-        Self::new(name.to_string(), TableReader::Csv(CsvRows::open(bytes, delimiter, name)?))
+        Self::new(name.to_string(), TableReader::Csv(CsvRows::open(bytes, delimiter, Decimal::Point, name)?))
     }
 
     fn new(name: String, kind: TableReader) -> Result<Self> {

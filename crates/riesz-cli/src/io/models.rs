@@ -10,6 +10,7 @@ use riesz::format::{explanation, libsvm, model};
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
+use crate::io::csv::Decimal;
 use crate::io::input::{OpenTable, TableFile, read_file};
 use crate::io::values;
 
@@ -62,7 +63,13 @@ static FORMATS: [FileFormat; 5] = [
     FileFormat {
         name: "table of values (Parquet)",
         recognises: |bytes| bytes.starts_with(b"PAR1"),
-        read: |file| table(TableFile { path: file.path.to_path_buf(), delimiter: None }.open()?, file.format),
+        read: |file| {
+            table(
+                TableFile { path: file.path.to_path_buf(), delimiter: None, decimal: Decimal::Point }
+                    .open()?,
+                file.format,
+            )
+        },
     },
     FileFormat { name: "LIBSVM model", recognises: libsvm::recognises, read: libsvm_model },
     FileFormat {

@@ -1,11 +1,14 @@
 //! From what a file holds to a [`Table`]: which columns are numbers, which are levels, and which cells are neither.
 
+use std::collections::HashMap;
+
 use riesz::table::{level_of_number, level_of_text};
 use riesz::{Column, ColumnKind, Table};
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw, Texts};
+use crate::io::csv::has_decimal_comma;
 use crate::io::input::OpenTable;
 
 /// Rows read at a time, where the width does not ask for fewer.
@@ -21,7 +24,8 @@ pub struct Columns {
     /// The table's name, for messages.
     pub name: String,
     chunks: Vec<Chunk>,
-    wanted: Vec<String>,
+    /// Where each stands in the chunks.
+    wanted: HashMap<String, usize>,
     rows: usize,
 }
 
@@ -37,13 +41,14 @@ impl Columns {
         if count == 0 {
             return Err(Failure::input(format!("{} has names of columns but no rows", rows.name)));
         }
-        Ok(Self { name: rows.name, chunks, wanted: wanted.to_vec(), rows: count })
+        let wanted = wanted.iter().enumerate().map(|(at, name)| (name.clone(), at)).collect();
+        Ok(Self { name: rows.name, chunks, wanted, rows: count })
     }
 
     fn at(&self, name: &str) -> Result<usize> {
         self.wanted
-            .iter()
-            .position(|w| w == name)
+            .get(name)
+            .copied()
             .ok_or_else(|| Failure::input(format!("{}: there is no column '{name}'", self.name)))
     }
 
@@ -89,7 +94,7 @@ impl Columns {
             levels.sort_unstable();
         }
         levels.dedup();
-        let code: std::collections::HashMap<&str, f64> =
+        let code: HashMap<&str, f64> =
             levels.iter().enumerate().map(|(k, l)| (l.as_str(), k as f64)).collect();
         let codes = cells.iter().map(|c| code[c.as_str()]).collect();
         Ok((levels, codes))
@@ -99,17 +104,25 @@ impl Columns {
     /// than a category, and refused.
     pub fn is_text(&self, name: &str) -> Result<bool> {
         let j = self.at(name)?;
-        let (mut texts, mut count) = (None, 0usize);
+        let (mut texts, mut count, mut commas) = (None, 0usize, 0);
         for chunk in &self.chunks {
             let Raw::Texts(cells) = &chunk.columns[j] else { return Ok(false) };
             for (i, cell) in cells.iter().enumerate() {
                 if !missing(cell) && cell.parse::<f64>().is_err() {
                     texts.get_or_insert((chunk, i, cell));
                     count += 1;
+                    commas += usize::from(has_decimal_comma(cell));
                 }
             }
         }
         let Some((chunk, i, cell)) = texts else { return Ok(false) };
+        if commas == count {
+            return Err(Failure::input(format!(
+                "{}: column '{name}' holds numbers with decimal commas ({} is '{cell}'): give --decimal , (or --categorical '{name}' if they are names)",
+                self.name,
+                chunk.place(i)
+            )));
+        }
         if 2 * count < self.rows {
             return Err(Failure::input(format!(
                 "{}: column '{name}' holds numbers, but its {} is '{cell}': correct it, or give --categorical '{name}'",
@@ -154,6 +167,8 @@ fn refuse(chunk: &Chunk, i: usize, column: &str, name: &str, cell: &str) -> Fail
         format!("is missing ('{cell}'): fill the value in or remove the row")
     } else if cell.parse::<f64>().is_ok() {
         format!("is '{cell}', which is not a finite number: correct it or remove the row")
+    } else if has_decimal_comma(cell) {
+        format!("is '{cell}', which has a decimal comma: give --decimal ,")
     } else {
         format!("is '{cell}', which is not a number")
     };
@@ -286,6 +301,7 @@ mod tests {
 
     use super::*;
     use crate::args::Format;
+    use crate::io::csv::Decimal;
     use crate::io::input::TableFile;
     use crate::io::write::{Cells, TableWriter};
 
@@ -357,7 +373,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("t.parquet");
             let mut bytes = parquet(&path);
-            let source = TableFile { path: path.clone(), delimiter: None };
+            let source = TableFile { path: path.clone(), delimiter: None, decimal: Decimal::Point };
             let table = conform(source.open().unwrap()).unwrap();
             prop_assert_eq!(table.column(1), [0.0, 1.0, 0.0]);
             let n = bytes.len();

@@ -117,6 +117,7 @@ mod tests {
     use riesz::{Column, Exactness, Table};
 
     use super::*;
+    use crate::io::csv::Decimal;
     use crate::io::input::TableFile;
 
     /// Two outputs, three players (one called as a leading column is), rows 4 and 5, and numbers from `numbers` by turns.
@@ -158,7 +159,7 @@ mod tests {
         writer.rows(&explanation.select_rows(&[0])).unwrap();
         writer.rows(&explanation.select_rows(&[1])).unwrap();
         writer.finish().unwrap();
-        TableFile { path, delimiter: None }
+        TableFile { path, delimiter: None, decimal: Decimal::Point }
     }
 
     /// Written and read, with the feature values from another table.

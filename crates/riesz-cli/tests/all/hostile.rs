@@ -334,3 +334,41 @@ fn times_in_parquet_are_not_taken_for_numbers() {
         place.good("fit t.parquet --target y --ridge 1 --ignore when -o m.riesz");
     }
 }
+
+/// Numbers with decimal commas are not categories: they are refused where that is not said, and read where it is.
+#[test]
+fn decimal_commas() {
+    let place = Place::new();
+    let rows: Vec<String> =
+        (0..30).map(|i| format!("{}.5;{};{}.25", i * 7 % 11, i % 3, i * 5 % 13)).collect();
+    let pointed = format!("a;b;y\n{}\n", rows.join("\n"));
+    place.write("pointed.csv", &pointed);
+    place.write("commas.csv", pointed.replace('.', ","));
+    place.write("thousands.csv", "a;b;y\n1.000,5;1;2\n2;3;4\n");
+    place.write("rows.csv", "a;b\n0,5;1\n");
+    place.good("fit pointed.csv --delimiter ; --target y -o pointed.riesz");
+    place.good("fit commas.csv --decimal , --target y -o commas.riesz");
+    let predict = |args: &str| place.good(&format!("predict {args}")).0;
+    assert_eq!(
+        predict("pointed.riesz pointed.csv --delimiter ;"),
+        predict("commas.riesz commas.csv --decimal comma")
+    );
+    let cases = [
+        (
+            "fit commas.csv --delimiter ; --target y -o m.riesz",
+            "column 'a' holds numbers with decimal commas (row 1 (line 2) is '0,5'): give --decimal ,",
+        ),
+        (
+            "predict pointed.riesz rows.csv --delimiter ;",
+            "is '0,5', which has a decimal comma: give --decimal ,",
+        ),
+        ("fit thousands.csv --decimal , --target y -o m.riesz", "'1.000,5', a number with a point"),
+        ("fit pointed.csv --decimal , --target y -o m.riesz", "a number with a point"),
+        ("compare commas.csv commas.csv --delimiter ;", "holds numbers with decimal commas"),
+    ];
+    for (args, words) in cases {
+        place.bad(args, words);
+    }
+    // They may be names after all.
+    place.good("fit commas.csv --delimiter ; --target b --categorical a,y -o names.riesz");
+}

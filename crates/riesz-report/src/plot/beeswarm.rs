@@ -21,7 +21,16 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         let sum = |i| rest.iter().map(|&j| e.row_values(i, o)[j]).sum();
         lines.push((None, rest_label(rest.len()), (0..n).map(sum).collect()));
     }
-    let room = label_room(&lines.iter().map(|l| l.1.clone()).collect::<Vec<_>>(), width);
+    let colours: Vec<Option<Colours<'_>>> =
+        lines.iter().map(|(player, ..)| player.and_then(|j| Colours::of(e, j))).collect();
+    let numbers = colours.iter().flatten().any(|c| c.names().is_empty());
+    let labels = lines.iter().zip(&colours).flat_map(|(line, colours)| {
+        let names = colours.as_ref().map_or(&[][..], Colours::names);
+        // A line of levels is as wide as they are, with their dots and spaces.
+        let levels: String = names.iter().map(|(_, name)| format!("{name}oooo")).collect();
+        [line.1.clone(), levels]
+    });
+    let room = label_room(&labels.collect::<Vec<_>>(), width);
     let (pitch, top) = (34.0, 10.0);
     let bottom = top + pitch * lines.len() as f64;
     let all = lines.iter().flat_map(|l| l.2.iter().copied()).chain([0.0]);
@@ -37,12 +46,17 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
             canvas.open_player(*j);
         }
         canvas.rect(0.0, y - pitch / 2.0, room + 18.0, pitch, Paint::Paper, 1.0);
-        canvas.text((room + 14.0, y), name, Anchor::End, Paint::Ink, room);
-        let colour = player.and_then(|j| colour_scale(e, j));
+        let names = colours[k].as_ref().map_or(&[][..], Colours::names);
+        if names.is_empty() {
+            canvas.text((room + 14.0, y), name, Anchor::End, Paint::Ink, room);
+        } else {
+            canvas.text((room + 14.0, y - 7.0), name, Anchor::End, Paint::Ink, room);
+            legend_line(&mut canvas, (room + 14.0, y + 8.0), names, room);
+        }
         let offsets = swarm(values, scale, diameter, pitch * 0.84);
         let dots: Vec<(f64, f64, Paint)> = (0..n)
             .map(|i| {
-                let paint = colour.as_ref().map_or(Paint::Neutral, |c| c(i));
+                let paint = colours[k].as_ref().map_or(Paint::Neutral, |c| c.paint(i));
                 (scale.at(values[i]), y + offsets[i], paint)
             })
             .collect();
@@ -52,11 +66,14 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         }
     }
     let high = (top + 200.0).min(bottom);
-    colour_bar(&mut canvas, width - 50.0, top, high.max(top + 30.0), "Low", "High", "Feature value");
+    if numbers {
+        colour_bar(&mut canvas, width - 50.0, top, high.max(top + 30.0), "Low", "High", "Feature value");
+    }
     let names: Vec<String> = named.iter().take(3).map(|&j| e.set_name(j)).collect();
     let about = format!(
         "One dot for each of {n} rows and each feature: to the right it pushes the prediction above the base value, to \
-         the left below it; orange dots are high feature values, blue dots low ones. Most important: {}.",
+         the left below it; orange dots are high feature values, blue dots low ones, and categories have colours of \
+         their own. Most important: {}.",
         names.join(", ")
     );
     // Where the axis lies, for pages that show the row under the pointer.

@@ -1,7 +1,5 @@
 //! One player's value against its feature's value.
 
-use riesz::ColumnKind;
-
 use super::*;
 
 /// One player's value against its feature's value.
@@ -62,17 +60,21 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         canvas.line((left, y_scale.at(0.0)), (right, y_scale.at(0.0)), Paint::Muted, false);
     }
     canvas.text_up((14.0, (top + bottom) / 2.0), &format!("Shapley value of {name}"), bottom - top);
-    let colour = options.color_by.and_then(|j| colour_scale(e, j));
+    let colour = options.color_by.and_then(|j| Colours::of(e, j));
     let spread = if levels.is_some() { 0.5 } else { 0.0 };
     let dots: Vec<(f64, f64, Paint)> = (0..n)
         .map(|i| {
-            let paint = colour.as_ref().map_or(Paint::Down, |c| c(i));
+            let paint = colour.as_ref().map_or(Paint::Down, |c| c.paint(i));
             (x_scale.at(xs[i] + spread * jitter(i)), y_scale.at(values[i]), paint)
         })
         .collect();
     canvas.dots(&dots, 5.0);
-    if let (Some(j), Some(_)) = (options.color_by, &colour) {
-        colour_bar(&mut canvas, width - 52.0, top, bottom - 60.0, "Low", "High", &e.set_name(j));
+    match (options.color_by, &colour) {
+        (Some(j), Some(colour)) if colour.names().is_empty() => {
+            colour_bar(&mut canvas, width - 52.0, top, bottom - 60.0, "Low", "High", &e.set_name(j));
+        }
+        (Some(_), Some(colour)) => legend(&mut canvas, width - 58.0, top, colour.names(), 56.0),
+        _ => {}
     }
     let about = format!("A dot for each of {n} rows: the value of {name} across, its Shapley value upwards.");
     canvas.finish(width, bottom + 42.0, &format!("Dependence on {name}"), &about, "")

@@ -11,10 +11,10 @@ mod waterfall;
 mod witness;
 
 use riesz::discrepancy::{TestResult, Witness};
-use riesz::{Error, Explanation, Result};
+use riesz::{ColumnKind, Error, Explanation, Result};
 
 use crate::format::{self, single_column};
-use crate::svg::{Anchor, Canvas, FONT, Paint, Svg, Theme};
+use crate::svg::{Anchor, Canvas, FONT, LEVELS, Paint, Svg, Theme};
 
 /// All plots of explanations. A new one is its file and a line here.
 pub static PLOTS: [&Plot; 6] =
@@ -265,19 +265,105 @@ fn label_room(labels: &[String], width: f64) -> f64 {
         .min(width * if width < 480.0 { 0.3 } else { 0.4 })
 }
 
-/// "bmi"'s place among its column's values: 0 at the 5% quantile, 1 at the 95% quantile. `None` for groups.
-fn colour_scale(explanation: &Explanation, player: usize) -> Option<impl Fn(usize) -> Paint + use<'_>> {
-    let column = explanation.data.column(single_column(explanation, player)?);
-    let mut sorted = column.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let quantile = |q: f64| sorted[((sorted.len() - 1) as f64 * q).round() as usize];
-    let (mut lo, mut hi) = (quantile(0.05), quantile(0.95));
-    if lo == hi {
-        (lo, hi) = (quantile(0.0), quantile(1.0));
+/// What the colours of dots say of a feature.
+struct Colours<'e> {
+    column: &'e [f64],
+    of: Says,
+}
+
+enum Says {
+    /// Numbers: low (0, the 5 % quantile) to high (1, the 95 % quantile); nothing if they are equal.
+    Place(f64, f64),
+    /// Levels: by code the colour, and a name for each colour, the most frequent first.
+    Levels(Vec<Paint>, Vec<(Paint, String)>),
+}
+
+impl<'e> Colours<'e> {
+    /// `None` for groups, which have no single value.
+    fn of(explanation: &'e Explanation, player: usize) -> Option<Self> {
+        let j = single_column(explanation, player)?;
+        let column = explanation.data.column(j);
+        if let ColumnKind::Categorical { levels } = &explanation.data.columns()[j].kind {
+            return Some(Self { column, of: Self::levels(column, levels) });
+        }
+        let mut sorted = column.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let quantile = |q: f64| sorted[((sorted.len() - 1) as f64 * q).round() as usize];
+        let (mut lo, mut hi) = (quantile(0.05), quantile(0.95));
+        if lo == hi {
+            (lo, hi) = (quantile(0.0), quantile(1.0));
+        }
+        Some(Self { column, of: Says::Place(lo, hi) })
     }
-    Some(move |row: usize| {
-        if lo == hi { Paint::Neutral } else { Paint::Ramp(((column[row] - lo) / (hi - lo)).clamp(0.0, 1.0)) }
-    })
+
+    /// The most frequent levels have colours of their own, the rest share one.
+    fn levels(column: &[f64], levels: &[String]) -> Says {
+        let mut counts = vec![0_usize; levels.len()];
+        column.iter().for_each(|&v| counts[v as usize] += 1);
+        let mut order: Vec<usize> = (0..levels.len()).filter(|&k| counts[k] > 0).collect();
+        order.sort_by_key(|&k| std::cmp::Reverse(counts[k]));
+        let rest = if order.len() > LEVELS.len() { order.split_off(LEVELS.len()) } else { Vec::new() };
+        let mut paints = vec![Paint::Neutral; levels.len()];
+        let mut names = Vec::new();
+        for (k, &level) in order.iter().enumerate() {
+            paints[level] = Paint::Level(k);
+            names.push((Paint::Level(k), levels[level].clone()));
+        }
+        if !rest.is_empty() {
+            names.push((Paint::Neutral, format!("{} others", rest.len())));
+        }
+        Says::Levels(paints, names)
+    }
+
+    fn paint(&self, row: usize) -> Paint {
+        match &self.of {
+            Says::Place(lo, hi) if lo == hi => Paint::Neutral,
+            Says::Place(lo, hi) => Paint::Ramp(((self.column[row] - lo) / (hi - lo)).clamp(0.0, 1.0)),
+            Says::Levels(paints, _) => paints[self.column[row] as usize],
+        }
+    }
+
+    /// The names of colours, for levels.
+    fn names(&self) -> &[(Paint, String)] {
+        match &self.of {
+            Says::Place(..) => &[],
+            Says::Levels(_, names) => names,
+        }
+    }
+}
+
+/// Width of a dot and the space around it before its name.
+const DOT: f64 = 12.0;
+
+/// Colours and their names in one line that ends at `right`, as many as fit, and dots for the rest.
+fn legend_line(canvas: &mut Canvas, (right, y): (f64, f64), names: &[(Paint, String)], room: f64) {
+    let width = |name: &str| (format::text_width(name, FONT) + DOT + 8.0).min(room);
+    let mut count = names.len();
+    let all = |count: usize| {
+        let more = if count < names.len() { 14.0 } else { 0.0 };
+        names[..count].iter().map(|(_, name)| width(name)).sum::<f64>() + more
+    };
+    while count > 1 && all(count) > room {
+        count -= 1;
+    }
+    let mut x = right - all(count) + 8.0;
+    if count < names.len() {
+        canvas.text((right, y), "…", Anchor::End, Paint::Muted, 14.0);
+    }
+    for (paint, name) in &names[..count] {
+        canvas.dots(&[(x + 4.0, y, *paint)], 7.0);
+        canvas.text((x + DOT, y), name, Anchor::Start, Paint::Muted, width(name) - DOT - 6.0);
+        x += width(name);
+    }
+}
+
+/// Colours and their names below each other, with the feature's name.
+fn legend(canvas: &mut Canvas, x: f64, top: f64, names: &[(Paint, String)], room: f64) {
+    for (k, (paint, name)) in names.iter().enumerate() {
+        let y = top + 8.0 + 18.0 * k as f64;
+        canvas.dots(&[(x + 4.0, y, *paint)], 7.0);
+        canvas.text((x + DOT, y), name, Anchor::Start, Paint::Muted, room - DOT);
+    }
 }
 
 /// A vertical bar from low to high feature values, with its name.

@@ -114,6 +114,28 @@ fn hostile_explanations_are_drawn_or_refused() {
     }
 }
 
+/// Levels have no order: none is low or high, each has its colour and its name, the rarest share one.
+#[test]
+fn levels_have_colours_of_their_own() {
+    let levels: Vec<String> = (0..9).map(|k| format!("level {k}")).collect();
+    let column = Column { name: "c".into(), kind: ColumnKind::Categorical { levels } };
+    // The level with the number k stands in 9 - k rows.
+    let codes: Vec<f64> = (0..9).flat_map(|k| vec![f64::from(k); 9 - k as usize]).collect();
+    let mut e = explanation(codes.len(), &["c"], 1);
+    e.data = Table::from_column_major(vec![column], codes.len(), codes).unwrap();
+    let options = PlotOptions { color_by: Some(0), width: 900, ..Default::default() };
+    for name in ["beeswarm", "dependence"] {
+        let text = render(&e, Plot::named(name).unwrap(), &options).unwrap().text;
+        assert!(!text.contains(">Low<") && !text.contains(">High<"), "{name}");
+        assert!(text.contains(">level 0<"), "{name}");
+        for colour in ["#4a6fd0", "#b07d00", "#00856f", "#c2416b", "#8a5fbf", "#5b7f1c", "#868d96"] {
+            assert!(text.contains(colour), "{name} {colour}");
+        }
+    }
+    let dependence = render(&e, Plot::named("dependence").unwrap(), &options).unwrap().text;
+    assert!(dependence.contains(">3 others<"));
+}
+
 #[test]
 fn the_functional_game_is_not_read_as_changes_of_the_prediction() {
     let mut e = explanation(3, &["a", "b"], 1);
