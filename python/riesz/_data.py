@@ -10,6 +10,11 @@ import numpy as np
 from . import _core
 
 
+def collected(X: Any) -> Any:
+    """The rows of a query that has not run yet (polars' ``LazyFrame``); anything else as it is."""
+    return X.collect() if type(X).__name__ == "LazyFrame" else X
+
+
 def names_of(X: Any) -> list[str] | None:
     """The column names of a data frame (pandas, polars, …); ``None`` for arrays."""
     columns = getattr(X, "columns", None)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._data import as_numbers, names_of, numbered
+from ._data import as_numbers, collected, names_of, numbered
 from .kernels import Kernel
 
 
@@ -126,7 +126,7 @@ class Expansion:
 
     def _rows(self, X: Any, what: str = "X") -> np.ndarray:
         """The user's rows as the core's numbers."""
-        return as_numbers(X, self.feature_names, what, self._core.levels)
+        return as_numbers(collected(X), self.feature_names, what, self._core.levels)
 
     @property
     def levels(self) -> dict[str, list[str]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _core
 from ._core import UnsupportedModelError
-from ._data import as_cells, check_columns, is_numbered, is_whole, names_of, numbered, threads_of
+from ._data import as_cells, check_columns, collected, is_numbered, is_whole, names_of, numbered, threads_of
 from ._expansion import Expansion
 from ._explanation import Explanation, Kept, joined
 from ._gpytorch import is_gpytorch
@@ -144,6 +144,7 @@ class Explainer:
         self._threads = threads_of(threads)
         asked = game_of(game, background, weights)
         self._background, self._weights = (background, weights) if asked is None else (asked.background, asked.weights)
+        self._background = collected(self._background)
         if self._weights is not None and self._background is None:
             raise ValueError("weights are those of a background: give one")
         self._imported = _read(model, self._background, output_names)
@@ -231,7 +232,7 @@ class Explainer:
 
     def __call__(self, X: Any) -> Explanation:
         """Explains the rows of ``X``, in the columns that the model was fitted on."""
-        return self._explain(X, None, None)
+        return self._explain(collected(X), None, None)
 
     def extend(self, explanation: Explanation, coalitions: int, *, std_error: float | None = None) -> Explanation:
         """Explains the rows of ``explanation`` anew from ``coalitions`` coalitions of features, or until no standard error is

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._data import _listed, _missing, as_cells, is_missing, names_of, numbered
+from ._data import _listed, _missing, as_cells, collected, is_missing, names_of, numbered
 
 _WITH_COMMAS = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
 
@@ -47,6 +47,7 @@ def read_both(X: Any, Z: Any, what: str = "X", other: str = "Z", names: list[str
 
 def _columns(X: Any, what: str) -> tuple[list[str] | None, list[tuple[np.ndarray, bool]]]:
     """Names, and the cells of each column beside whether their type says that they are categories."""
+    X = collected(X)
     names = names_of(X)
     if names is not None:
         twice = next((name for name in names if names.count(name) > 1), None)

@@ -32,7 +32,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from . import _core
 from . import kernels as rk
-from ._data import as_cells, is_whole, names_of, numbered
+from ._data import as_cells, collected, is_whole, names_of, numbered
 from ._expansion import Expansion, spread
 from ._imported import Read, with_class_sums
 
@@ -151,6 +151,7 @@ def _rows(estimator: Any, X: Any) -> np.ndarray:
 
 def _validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
     """scikit-learn's ``validate_data`` of numbers, which names text where it finds it."""
+    X = collected(X)
     try:
         found = validate_data(estimator, X, *y, dtype=np.float64, **how)
         return (found[0], np.asarray(found[1], dtype=np.float64)) if how.get("y_numeric") else found

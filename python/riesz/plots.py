@@ -369,7 +369,9 @@ def _name_levels(ax: Axes, y: float, names: dict[str, str]) -> None:
     from matplotlib.offsetbox import AnnotationBbox, HPacker, TextArea
 
     if names:
-        texts = [TextArea(level, textprops={"color": colour, "fontsize": "x-small"}) for level, colour in names.items()]
+        texts: list[Any] = [
+            TextArea(level, textprops={"color": colour, "fontsize": "x-small"}) for level, colour in names.items()
+        ]
         box = HPacker(children=texts, pad=0, sep=5)
         ax.add_artist(
             AnnotationBbox(

@@ -167,6 +167,17 @@ def test_frames_are_matched_by_name_and_level():
     assert along.feature == "a" and along.values[0] > 0 > along.values[-1] and (along.std_error > 0).all()
 
 
+def test_lazy_frames_are_collected(data):
+    X, y = data
+    frame = polars.DataFrame({f"c{j}": X[:, j] for j in range(X.shape[1])})
+    lazy = frame.lazy()
+    assert riesz.mmd_test(lazy.head(20), lazy.tail(20), permutations=9).pvalue is not None
+    model = riesz.KernelRidge(kernel=RBF(1.0)).fit(lazy, y)
+    np.testing.assert_array_equal(model.predict(lazy), model.predict(frame))
+    found = riesz.Explainer(model, lazy.head(5))(lazy.tail(3))
+    np.testing.assert_array_equal(found.values, riesz.Explainer(model, frame[:5])(frame[-3:]).values)
+
+
 def test_decimal_commas_are_not_levels():
     frame = pandas.DataFrame({"a": ["0,5", "1,25", "3"] * 10, "b": range(30)})
     with pytest.raises(ValueError, match="column 'a' of X holds numbers with decimal commas, such as '0,5'"):

@@ -10,7 +10,7 @@ use crate::args::{GameArgs, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::games::{about_model, robustness};
-use crate::io::input::OpenTable;
+use crate::io::input::{OpenTable, described};
 use crate::io::typing::Conforming;
 
 /// Numbers that a JSON explanation may hold. It is one object of whole arrays, for plots and reports that need all
@@ -43,7 +43,8 @@ impl<'a> Explaining<'a> {
         let explainer = Explainer::new(&saved.model, question)?;
         let players = explainer.groups().players().len();
         let width = saved.model.columns().len() + (players + 4) * saved.model.outputs();
-        let mut facts = vec![Fact::new("model file", file.display()), Fact::new("rows", &rows.name)];
+        let described_rows = rows.path.as_deref().map_or(Ok(rows.name.clone()), described)?;
+        let mut facts = vec![Fact::new("model file", described(file)?), Fact::new("rows", described_rows)];
         facts.extend(own);
         let bound = robustness(game, &explainer, &saved.model)?;
         bound.iter().for_each(|fact| console.note(format!("{}: {}", fact.name, fact.value)));

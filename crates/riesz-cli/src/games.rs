@@ -12,7 +12,8 @@ use riesz::{Background, Column, Expansion, Explainer, Groups, Question};
 use crate::args::{GameArgs, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::io::input::read_file;
+use crate::io::input::{described, read_file};
+use crate::io::names::listed_columns;
 use crate::io::typing::{Columns, Conforming};
 
 /// The question that the arguments ask of a model, and facts about where its rows come from. Reads the files they name.
@@ -24,7 +25,8 @@ pub fn about_model(
     console: &Console,
 ) -> Result<(Question, Vec<Fact>)> {
     let columns = saved.model.columns();
-    let mut facts = Vec::new();
+    let mut facts: Vec<Fact> =
+        args.settings.words().map(|words| Fact::new("settings", words)).into_iter().collect();
     let rows = |_: &str| match source(args) {
         Some((_, path)) => read_background(path, args, table, columns, seed, &mut facts),
         None => {
@@ -54,7 +56,8 @@ pub fn about_program(
             "--robustness takes a model whose kernel is known, which a program is not: leave it out",
         ));
     }
-    let mut facts = Vec::new();
+    let mut facts: Vec<Fact> =
+        args.settings.words().map(|words| Fact::new("settings", words)).into_iter().collect();
     let rows = |_: &str| {
         let (_, path) = source(args).ok_or_else(|| Failure::input("a program needs a background"))?;
         if path.as_os_str() == "-" {
@@ -92,7 +95,15 @@ pub fn robustness(args: &GameArgs, explainer: &Explainer<'_>, model: &Expansion)
     };
     let (delta, moves) = if text.contains('=') {
         let mut delta = vec![0.0; columns.len()];
-        for part in text.split(',') {
+        // A column's name may hold commas, a number does not: it ends where one follows an equals sign.
+        let parts = text.split(',').fold(Vec::<String>::new(), |mut parts, piece| {
+            match parts.last_mut() {
+                Some(open) if !open.contains('=') => *open = format!("{open},{piece}"),
+                _ => parts.push(piece.into()),
+            }
+            parts
+        });
+        for part in &parts {
             let (name, by) = part.rsplit_once('=').unwrap_or(("", part));
             let j = columns.iter().position(|c| c.name == name.trim()).ok_or_else(|| {
                 Failure::input(format!(
@@ -154,7 +165,7 @@ fn read_background(
         background.weights = background.weights.map(|w| kept.iter().map(|&i| w[i]).collect());
         background.rows = background.rows.select_rows(&kept);
     }
-    facts.push(Fact::new("background", path.display()));
+    facts.push(Fact::new("background", described(path)?));
     facts.push(Fact::new("background rows", background.rows.rows()));
     Ok(background)
 }
@@ -174,7 +185,9 @@ pub fn read_groups(text: &str, columns: &[Column]) -> Result<Groups> {
                 "the group '{line}' is not understood: write name=column,column, groups separated by ';' or lines"
             )));
         };
-        let members = members.split(',').map(|m| m.trim().to_string()).filter(|m| !m.is_empty()).collect();
+        let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+        let mut members = listed_columns(&[members.to_string()], &names);
+        members.retain(|name| !name.is_empty());
         groups.push((name.trim().to_string(), members));
     }
     Ok(Groups::named(columns, &groups)?)

@@ -138,7 +138,9 @@ function waterfall() {
   if (rest.length) lines.push([`Sum of ${rest.length} other features`, rest.reduce((s, j) => s + values[j], 0)]);
   const ends = [base];
   for (let k = lines.length - 1; k >= 0; k--) ends.unshift(ends[0] + lines[k][1]);
-  const title = `Row ${D.rows[i]}, step by step`;
+  const K = D.decisions, P = K && K.probabilities[S.output];
+  const decided = (K && K.chosen ? `: ${K.classes[K.chosen[i]]}` : '') + (P ? `, P(${K.classes[P.class]}) = ${number(P.of[i])}` : '');
+  const title = `Row ${D.rows[i]}${decided}, step by step`;
   $('waterfall-title').textContent = title;
   const height = 34 + 28 * lines.length + 46;
   const [svg, width] = picture('waterfall-plot', height, title);
@@ -172,6 +174,9 @@ function columns() {
   for (const j of D.ranking[S.output]) if (D.players[j].column !== null) order.push(D.players[j].column);
   D.columns.forEach((_, c) => { if (!owner.has(c)) order.push(c); });
   head = [['row', 'row', (i) => D.rows[i], (i) => String(D.rows[i])]];
+  const K = D.decisions, P = K && K.probabilities[S.output];
+  if (K && K.chosen) head.push(['class', 'class', (i) => K.chosen[i], (i) => K.classes[K.chosen[i]]]);
+  if (P) head.push(['probability', `probability of ${K.classes[P.class]}`, (i) => P.of[i], (i) => number(P.of[i])]);
   for (const [key, name] of [['predictions', 'prediction'], ['base', 'base value'], ['residuals', 'residual']])
     head.push([key, name, (i) => D[key][S.output][i], (i) => {
       const v = D[key][S.output][i];

@@ -3,7 +3,7 @@
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use minijinja::{Environment, context};
 use riesz::explanation::Sampling;
-use riesz::{ColumnKind, Error, Exactness, Explanation, Result};
+use riesz::{ColumnKind, Error, Exactness, Expansion, Explanation, Link, Prediction, Result};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -24,11 +24,78 @@ pub struct ReportOptions {
     pub max_display: usize,
     /// Most rows drawn and listed; importance is always computed from all rows.
     pub max_rows: usize,
+    /// What a classifier decides of the rows.
+    pub decisions: Option<Decisions>,
+}
+
+/// What a classifier says of the explained rows beside the outputs that are explained.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decisions {
+    /// By output, what it is: "log-odds of spam", say.
+    pub meaning: Vec<String>,
+    /// The names of the classes.
+    pub classes: Vec<String>,
+    /// By row, the number of its class, where the model says.
+    pub chosen: Option<Vec<usize>>,
+    /// By output, the class whose probability belongs to it, and that probability by row, where the model says.
+    pub probabilities: Vec<Option<(usize, Vec<f64>)>>,
+}
+
+impl Decisions {
+    /// Of a model and what it predicts; `None` for regression.
+    pub fn of(model: &Expansion, predicted: &Prediction) -> Option<Self> {
+        let (classes, m) = (&model.classes, model.outputs());
+        if classes.is_empty() {
+            return None;
+        }
+        // The class that an output speaks for: the second of two, or each its own.
+        let class = |o: usize| match (m, classes.len()) {
+            (1, 2) => Some(1),
+            (m, k) if m == k && model.link != Link::Vote => Some(o),
+            _ => None,
+        };
+        let meaning = |o: usize| match (class(o), model.link) {
+            (Some(k), Link::Logistic) => format!("log-odds of {}", classes[k]),
+            (Some(k), Link::Softmax) => {
+                format!("logarithm of the unnormalised probability of {}", classes[k])
+            }
+            (Some(k), Link::LatentLogistic | Link::LatentOneVsRest) => {
+                format!("mean of the latent function, which is larger the more probable {} is", classes[k])
+            }
+            (Some(k), _) => format!("decision value, positive for {}", classes[k]),
+            (None, _) => format!("decision value of {}", model.output_names[o]),
+        };
+        let probability = |o: usize| {
+            let (all, k) = (predicted.probabilities.as_ref()?, class(o)?);
+            Some((k, (0..all.rows()).map(|i| all[(i, k)]).collect()))
+        };
+        Some(Self {
+            meaning: (0..m).map(meaning).collect(),
+            classes: classes.clone(),
+            chosen: predicted.classes.clone(),
+            probabilities: (0..m).map(probability).collect(),
+        })
+    }
+}
+
+impl Decisions {
+    /// For some of the rows, as the page's script reads it.
+    fn of_rows(&self, rows: &[usize]) -> Value {
+        let probability = |p: &Option<(usize, Vec<f64>)>| {
+            p.as_ref()
+                .map(|(k, all)| json!({ "class": k, "of": rows.iter().map(|&i| all[i]).collect::<Vec<_>>() }))
+        };
+        json!({
+            "classes": self.classes,
+            "chosen": self.chosen.as_ref().map(|all| rows.iter().map(|&i| all[i]).collect::<Vec<_>>()),
+            "probabilities": self.probabilities.iter().map(probability).collect::<Vec<_>>(),
+        })
+    }
 }
 
 impl Default for ReportOptions {
     fn default() -> Self {
-        Self { title: "Explanation".into(), max_display: 12, max_rows: 2000 }
+        Self { title: "Explanation".into(), max_display: 12, max_rows: 2000, decisions: None }
     }
 }
 
@@ -54,6 +121,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         };
         outputs.push(context! {
             name => name.as_str(),
+            meaning => options.decisions.as_ref().map(|d| d.meaning[o].as_str()),
             bar => plot(explanation, "bar", 720)?,
             bar_narrow => plot(explanation, "bar", 320)?,
             beeswarm => plot(&drawn, "beeswarm", 720)?,
@@ -75,7 +143,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         provenance => minijinja::value::Serde(&explanation.provenance),
         exactness => minijinja::value::Serde(exactness(explanation)),
         // Inside a script element only `<` can end the element or open a comment.
-        data => data(&drawn, explanation).to_string().replace('<', "\\u003c"),
+        data => data(&drawn, explanation, options.decisions.as_ref().map(|d| d.of_rows(&rows))).to_string().replace('<', "\\u003c"),
     };
     let mut environment = Environment::new();
     let broken = |e: minijinja::Error| Error::Format { problem: format!("the page cannot be written: {e}") };
@@ -96,7 +164,7 @@ pub(crate) fn inline(svg: Svg) -> String {
     svg.text.replace(&variables(), "").replace(" xmlns=\"http://www.w3.org/2000/svg\"", "")
 }
 
-fn data(drawn: &Explanation, all: &Explanation) -> Value {
+fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Value {
     let (n, m, p) = (drawn.rows(), drawn.outputs(), drawn.sets());
     let by_output = |list: &[f64]| -> Vec<Vec<f64>> {
         (0..m).map(|o| (0..n).map(|i| list[i * m + o]).collect()).collect()
@@ -119,6 +187,7 @@ fn data(drawn: &Explanation, all: &Explanation) -> Value {
         })
         .collect();
     json!({
+        "decisions": decisions,
         "rows": drawn.row_numbers,
         "outputs": drawn.output_names,
         "players": (0..p).map(player).collect::<Vec<_>>(),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::TableArgs;
+use crate::io::names::listed_columns;
 
 /// What both tests take.
 #[derive(Debug, Clone, Args)]
@@ -38,10 +39,10 @@ pub struct TestArgs {
     #[arg(long, conflicts_with_all = ["groups", "interactions"])]
     pub statistic_only: bool,
     /// Columns to leave out
-    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    #[arg(long, value_name = "COL,…")]
     pub ignore: Vec<String>,
     /// Columns whose numbers are names of categories
-    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    #[arg(long, value_name = "COL,…")]
     pub categorical: Vec<String>,
     /// Most features shown by name in pictures and text
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -56,4 +57,15 @@ pub struct TestArgs {
     /// How to read the tables.
     #[command(flatten)]
     pub table: TableArgs,
+}
+
+impl TestArgs {
+    /// For a table with these columns.
+    pub fn of(&self, header: &[String]) -> Self {
+        Self {
+            ignore: listed_columns(&self.ignore, header),
+            categorical: listed_columns(&self.categorical, header),
+            ..self.clone()
+        }
+    }
 }

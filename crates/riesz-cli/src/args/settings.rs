@@ -148,6 +148,16 @@ impl<F: Family> SettingArgs<F> {
         self.given.iter().find(|(given, _)| given == name).map(|(_, value)| value)
     }
 
+    /// What was given, `--game baseline --ridge 0.1`; nothing if all was left to defaults.
+    pub fn words(&self) -> Option<String> {
+        let word = |(name, value): &(String, Value)| match value {
+            Value::Bool(true) => format!("--{}", Self::flag(name)),
+            Value::String(text) => format!("--{} {text}", Self::flag(name)),
+            value => format!("--{} {value}", Self::flag(name)),
+        };
+        (!self.given.is_empty()).then(|| self.given.iter().map(word).collect::<Vec<_>>().join(" "))
+    }
+
     /// An error of the library, about the flag as it was given.
     pub fn spelt(&self, error: riesz::Error) -> Failure {
         let name = match &error {

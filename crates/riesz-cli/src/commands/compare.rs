@@ -17,7 +17,7 @@ use crate::io::typing::Columns;
 const WITNESSES: usize = 4;
 
 /// Arguments of `compare`.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(before_help = "\
 Examples:
   riesz compare last_year.csv this_year.csv
@@ -135,6 +135,7 @@ fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
     let test = &args.test;
     let rows = test.table.source(&args.first).open()?;
     let (name, header) = (rows.name.clone(), rows.header().to_vec());
+    let test = &test.of(&header);
     rows.places(test.ignore.iter().chain(&test.categorical))?;
     let by = args.by.as_deref().map(|by| split(by, &header));
     let by_column = by.as_ref().map(|(column, _)| column.clone());

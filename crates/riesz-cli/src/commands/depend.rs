@@ -12,10 +12,11 @@ use crate::args::{Global, TestArgs};
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
 use crate::finding::{Finding, Form, brief, kernels, settings};
+use crate::io::names::listed_columns;
 use crate::io::typing::Columns;
 
 /// Arguments of `depend`.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(before_help = "\
 Examples:
   riesz depend data.csv --target y
@@ -31,10 +32,10 @@ pub struct Args {
     #[arg(value_hint = ValueHint::FilePath)]
     pub data: PathBuf,
     /// Column or columns that may depend on the others
-    #[arg(long, value_name = "COL", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "COL,…", required = true)]
     pub target: Vec<String>,
     /// Take away first what these columns say of the means of target and features (conditional independence; numbers only)
-    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    #[arg(long, value_name = "COL,…")]
     pub given: Vec<String>,
     /// Kernel between targets, an expression [default: as for features]
     #[arg(long, value_name = "EXPR")]
@@ -59,6 +60,13 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let test = &args.test;
     let rows = test.table.source(&args.data).open()?;
     let (name, header) = (rows.name.clone(), rows.header().to_vec());
+    let args = &Args {
+        target: listed_columns(&args.target, &header),
+        given: listed_columns(&args.given, &header),
+        test: args.test.of(&header),
+        ..args.clone()
+    };
+    let test = &args.test;
     rows.places(args.target.iter().chain(&args.given).chain(&test.ignore).chain(&test.categorical))?;
     if let Some(both) = args.given.iter().find(|c| args.target.contains(c)) {
         return Err(Failure::input(format!("column '{both}' cannot be a target and given: leave one out")));

@@ -13,6 +13,7 @@ use crate::console::Console;
 use crate::explaining::{Certificate, Explaining, each, within_limit};
 use crate::failure::Result;
 use crate::games::about_program;
+use crate::io::input::described;
 use crate::io::models::read_model;
 use crate::io::output::Output;
 use crate::io::typing::Conforming;
@@ -64,7 +65,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     };
     if let Some(command) = program::command(&args.model) {
         let (question, own, columns) = about_program(&args.game, &args.table, global.seed, &console)?;
-        let mut facts = vec![Fact::new("rows", &rows_name)];
+        let mut facts = vec![Fact::new("rows", described(&args.rows)?)];
         facts.extend(own);
         let width = 2 * (columns.len() + question.players_of(&columns).players().len() + 4);
         let rows = Conforming::new(rows, &columns, width)?;

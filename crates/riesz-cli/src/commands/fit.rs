@@ -18,6 +18,7 @@ use crate::args::{Global, OfModel, Protected, SettingArgs, TableArgs};
 use crate::console::{Console, aligned};
 use crate::failure::{Failure, Result};
 use crate::games::read_groups;
+use crate::io::names::listed_columns;
 use crate::io::output::Output;
 use crate::io::typing::Columns;
 
@@ -31,14 +32,14 @@ Examples:
   riesz fit train.csv --target price --protect age --strength 100 --protect-game observational -o m.riesz";
 
 /// Arguments of `fit`.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(before_help = format!("{FIT_EXAMPLES}\n\n{}", riesz::kernel::help()))]
 pub struct Args {
     /// Table with a header row, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub data: PathBuf,
     /// Column or columns to predict
-    #[arg(long, value_name = "COL", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "COL,…", required = true)]
     pub target: Vec<String>,
     /// Kind of model
     #[arg(long, default_value = "krr", value_parser = model_kinds())]
@@ -56,10 +57,10 @@ pub struct Args {
     #[arg(long, value_name = "COL")]
     pub sample_weight: Option<String>,
     /// Columns to leave out
-    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    #[arg(long, value_name = "COL,…")]
     pub ignore: Vec<String>,
     /// Columns whose numbers are names of categories
-    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    #[arg(long, value_name = "COL,…")]
     pub categorical: Vec<String>,
     /// Take columns (and the target of svr and gp) as they are instead of standardising them
     #[arg(long, visible_alias = "no-standardize")]
@@ -69,7 +70,7 @@ pub struct Args {
     pub groups: Option<String>,
     /// (krr, klr) Features, or groups of --groups, that the model is not to lean on: their Shapley values at the training rows
     /// are penalised
-    #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
+    #[arg(long, value_name = "FEATURE,…")]
     pub protect: Vec<String>,
     /// How strongly: the penalty is STRENGTH/n times the sum of squared values
     #[arg(
@@ -138,10 +139,17 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let Some(path) = args.output.as_deref() else {
         return Err(Failure::input("say where to write the model: -o FILE"));
     };
-    let settings = args.values()?;
     let rows = args.table.source(&args.data).open()?;
     let name = rows.name.clone();
     let header = rows.header().to_vec();
+    let args = &Args {
+        target: listed_columns(&args.target, &header),
+        ignore: listed_columns(&args.ignore, &header),
+        categorical: listed_columns(&args.categorical, &header),
+        protect: listed_columns(&args.protect, &header),
+        ..args.clone()
+    };
+    let settings = args.values()?;
     rows.places(
         args.target
             .iter()

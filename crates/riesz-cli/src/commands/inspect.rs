@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use riesz::explanation::{Exactness, Fact, Sampling};
 use riesz::format::model::SavedModel;
-use riesz::{Column, ColumnKind, Explanation};
+use riesz::kernel::{Factor, Stationary};
+use riesz::{Column, ColumnKind, Expansion, Explanation};
 use serde_json::{Value, json};
 
 use crate::args::Global;
@@ -42,6 +43,28 @@ pub fn run(args: &Args, global: &Global) -> Result<()> {
     write_all(args.output.as_deref(), text.as_bytes())
 }
 
+/// Columns whose length scales are told one by one.
+const TOLD: usize = 100;
+
+/// Each length scale with its column, where a factor has several.
+fn lengthscales(model: &Expansion) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    for factor in model.kernel.terms.iter().flat_map(|term| &term.factors) {
+        if let Factor::Stationary(Stationary { columns, lengthscale, .. }) = factor {
+            let each = columns.iter().zip(lengthscale).filter(|_| columns.len() > 1);
+            facts.extend(each.map(|(&j, l)| {
+                Fact::new(format!("length scale of {}", model.columns()[j].name), format!("{l}"))
+            }));
+        }
+    }
+    if facts.len() > TOLD {
+        let more = facts.len() - TOLD;
+        facts.truncate(TOLD);
+        facts.push(Fact::new("length scales of others", format!("{more}, see --format json")));
+    }
+    facts
+}
+
 fn column_words(column: &Column) -> String {
     match &column.kind {
         ColumnKind::Numeric => column.name.clone(),
@@ -62,6 +85,7 @@ fn model_facts(saved: &SavedModel, format: &str) -> Vec<Fact> {
     let mut facts = vec![Fact::new("file", format)];
     facts.extend(model.card.iter().cloned());
     facts.push(Fact::new("kernel", model.kernel.formula()));
+    facts.extend(lengthscales(model));
     facts.push(Fact::new("support points", model.points.rows()));
     facts.push(Fact::new("columns", format!("{}: {}", columns.len(), shortened(&columns, 30))));
     facts.push(Fact::new("outputs", shortened(&model.output_names, 30)));

@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::{Exactness, Explanation};
-use riesz_report::ReportOptions;
+use riesz::explanation::Fact;
+use riesz::{Exactness, Explanation, Prediction};
+use riesz_report::{Decisions, ReportOptions};
 
 use crate::args::{GameArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::explaining::{Certificate, Explaining, each, within_limit};
 use crate::failure::{Failure, Result};
+use crate::io::input::name_of;
 use crate::io::models::{Found, complete, read_any};
 use crate::io::output::write_all;
 
@@ -47,16 +49,17 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     let rows = args.rows.as_deref().map(|path| args.table.source(path).open()).transpose()?;
     let header = rows.as_ref().map_or(&[][..], |rows| rows.header());
+    let mut decisions = None;
     let explanation = match (read_any(&args.file, header)?, rows) {
         (Found::Explanation(..), _) if let Some(option) = args.game.given() => {
             return Err(Failure::input(format!(
                 "{} is an explanation, which has no use for {option}: leave it out, or give a model and rows",
-                args.file.display()
+                name_of(&args.file)
             )));
         }
         (Found::Explanation(explanation, _), rows) => complete(*explanation, &args.file, rows, &console)?,
         (Found::Model(..), None) => {
-            let name = args.file.display();
+            let name = name_of(&args.file);
             return Err(Failure::input(format!("{name} is a model: say which rows to explain, after it")));
         }
         (Found::Model(saved, _), Some(rows)) => {
@@ -81,10 +84,13 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             )?;
             let mut all = all.ok_or_else(|| Failure::input("there are no rows to explain"))?;
             all.provenance.run.extend(facts);
+            all.provenance.run.push(Fact::new("written", now()));
+            let predicted = Prediction::of(&saved.model, saved.covariance.as_ref(), &all.data)?;
+            decisions = Decisions::of(&saved.model, &predicted);
             all
         }
     };
-    let options = ReportOptions { title: args.title.clone(), ..ReportOptions::default() };
+    let options = ReportOptions { title: args.title.clone(), decisions, ..ReportOptions::default() };
     write_all(args.output.as_deref(), riesz_report::report(&explanation, &options)?.as_bytes())?;
     let mut certificate = Certificate::default();
     certificate.include(&explanation);
@@ -92,4 +98,13 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         console.note(certificate.words());
     }
     certificate.check()
+}
+
+/// Date and time, to the minute; that of `SOURCE_DATE_EPOCH` if it is set, for pages that are the same byte for byte.
+fn now() -> String {
+    let fixed = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
+    let at = fixed
+        .and_then(|seconds| chrono::DateTime::from_timestamp(seconds, 0))
+        .unwrap_or_else(chrono::Utc::now);
+    at.format("%Y-%m-%d %H:%M UTC").to_string()
 }

@@ -9,11 +9,12 @@ use riesz::discrepancy::selection::{Method, rank};
 use crate::args::{Global, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
+use crate::io::names::listed_columns;
 use crate::io::typing::Columns;
 use crate::io::write::{Cells, TableWriter};
 
 /// Arguments of `select`.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(before_help = "\
 Examples:
   riesz select data.csv --target y
@@ -26,7 +27,7 @@ pub struct Args {
     #[arg(value_hint = ValueHint::FilePath)]
     pub data: PathBuf,
     /// Column or columns that features are selected for
-    #[arg(long, value_name = "COL", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "COL,…", required = true)]
     pub target: Vec<String>,
     /// How many features to name [default: all]
     #[arg(long, value_name = "N")]
@@ -41,10 +42,10 @@ pub struct Args {
         value_parser = clap::builder::PossibleValuesParser::new(Factors::NAMES))]
     pub factors: String,
     /// Columns to leave out
-    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    #[arg(long, value_name = "COL,…")]
     pub ignore: Vec<String>,
     /// Columns whose numbers are names of categories
-    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    #[arg(long, value_name = "COL,…")]
     pub categorical: Vec<String>,
     /// Where to write the table [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -59,6 +60,12 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.table.source(&args.data).open()?;
     let (name, header) = (rows.name.clone(), rows.header().to_vec());
+    let args = &Args {
+        target: listed_columns(&args.target, &header),
+        ignore: listed_columns(&args.ignore, &header),
+        categorical: listed_columns(&args.categorical, &header),
+        ..args.clone()
+    };
     rows.places(args.target.iter().chain(&args.ignore).chain(&args.categorical))?;
     let features: Vec<String> =
         header.iter().filter(|c| !args.target.contains(c) && !args.ignore.contains(c)).cloned().collect();

@@ -5,7 +5,9 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use riesz::error::listed;
+use sha2::{Digest, Sha256};
 
 use crate::failure::{Failure, Result};
 use crate::io::chunk::Chunk;
@@ -32,17 +34,14 @@ enum TableReader {
 pub struct OpenTable {
     /// What to call it in messages.
     pub name: String,
+    /// Its file.
+    pub path: Option<PathBuf>,
     header: Vec<String>,
     kind: TableReader,
     next: u64,
 }
 
 impl TableFile {
-    /// What to call the source in messages.
-    pub fn name(&self) -> String {
-        if self.path.as_os_str() == "-" { "standard input".into() } else { self.path.display().to_string() }
-    }
-
     /// The separator where none is given: spreadsheets that write decimal commas separate columns by semicolons.
     fn separator(&self) -> u8 {
         match self.decimal {
@@ -53,34 +52,36 @@ impl TableFile {
 
     /// Opens the table and reads the names of its columns.
     pub fn open(&self) -> Result<OpenTable> {
-        let name = self.name();
-        let kind = if self.path.as_os_str() == "-" {
-            TableReader::Csv(CsvRows::open(
-                Box::new(std::io::stdin()),
-                self.delimiter.unwrap_or(self.separator()),
-                self.decimal,
-                &name,
-            )?)
+        let name = name_of(&self.path);
+        let fail = |e: std::io::Error| Failure::reading(&name, &e);
+        let (mut source, seekable): (Box<dyn Read>, Option<File>) = if is_standard_input(&self.path) {
+            (Box::new(std::io::stdin()), None)
         } else {
             let mut file = open_file(&self.path)?;
-            let mut magic = Vec::new();
-            let fail = |e: std::io::Error| Failure::reading(&name, &e);
-            file.by_ref().take(4).read_to_end(&mut magic).map_err(fail)?;
-            let extension = self.path.extension().map(|e| e.to_ascii_lowercase());
-            if magic == b"PAR1" || extension.as_deref().is_some_and(|e| e == "parquet") {
-                TableReader::Parquet(Box::new(ParquetRows::open(file, &name)?))
-            } else {
+            // Pipes cannot go back.
+            let seekable = file.rewind().is_ok().then(|| file.try_clone()).transpose().map_err(fail)?;
+            (Box::new(file), seekable)
+        };
+        let mut magic = Vec::new();
+        source.by_ref().take(4).read_to_end(&mut magic).map_err(fail)?;
+        let extension = self.path.extension().map(|e| e.to_ascii_lowercase());
+        let parquet = magic == b"PAR1" || extension.as_deref().is_some_and(|e| e == "parquet");
+        let kind = match seekable {
+            Some(file) if parquet => TableReader::Parquet(Box::new(ParquetRows::open(file, &name)?)),
+            None if parquet => {
+                // The footer comes last, and says where everything is.
+                source.read_to_end(&mut magic).map_err(fail)?;
+                TableReader::Parquet(Box::new(ParquetRows::open(Bytes::from(magic), &name)?))
+            }
+            _ => {
                 let tab = extension.is_some_and(|e| e == "tsv" || e == "tab");
                 let delimiter = self.delimiter.unwrap_or(if tab { b'\t' } else { self.separator() });
-                // Pipes cannot go back, so what was looked at is put in front again.
-                let rest: Box<dyn Read> = match file.rewind() {
-                    Ok(()) => Box::new(file),
-                    Err(_) => Box::new(std::io::Cursor::new(magic).chain(file)),
-                };
+                // What was looked at is put in front again.
+                let rest = Box::new(std::io::Cursor::new(magic).chain(source));
                 TableReader::Csv(CsvRows::open(rest, delimiter, self.decimal, &name)?)
             }
         };
-        OpenTable::new(name, kind)
+        Ok(OpenTable { path: Some(self.path.clone()), ..OpenTable::new(name, kind)? })
     }
 }
 
@@ -88,6 +89,14 @@ impl OpenTable {
     /// A CSV table from any source of bytes.
     pub fn csv(bytes: Box<dyn Read>, delimiter: u8, name: &str) -> Result<Self> {
         Self::new(name.to_string(), TableReader::Csv(CsvRows::open(bytes, delimiter, Decimal::Point, name)?))
+    }
+
+    /// A Parquet table that is in memory.
+    pub fn parquet(bytes: Vec<u8>, name: &str) -> Result<Self> {
+        Self::new(
+            name.to_string(),
+            TableReader::Parquet(Box::new(ParquetRows::open(Bytes::from(bytes), name)?)),
+        )
     }
 
     fn new(name: String, kind: TableReader) -> Result<Self> {
@@ -103,7 +112,7 @@ impl OpenTable {
                 pair[0]
             )));
         }
-        Ok(Self { name, header, kind, next: 0 })
+        Ok(Self { name, path: None, header, kind, next: 0 })
     }
 
     /// The names of the columns.
@@ -159,10 +168,40 @@ pub fn open_file(path: &Path) -> Result<File> {
     }
 }
 
-/// A whole file.
+/// A whole file; `-` is standard input.
 pub fn read_file(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let name = path.display().to_string();
-    open_file(path)?.read_to_end(&mut bytes).map_err(|e| Failure::reading(&name, &e))?;
+    let mut source: Box<dyn Read> = match is_standard_input(path) {
+        true => Box::new(std::io::stdin()),
+        false => Box::new(open_file(path)?),
+    };
+    source.read_to_end(&mut bytes).map_err(|e| Failure::reading(&name_of(path), &e))?;
     Ok(bytes)
+}
+
+/// A file's name and the SHA-256 of what it holds, for whoever wants to know later whether it is still the same; standard input and pipes
+/// have a name alone.
+pub fn described(path: &Path) -> Result<String> {
+    let name = name_of(path);
+    if is_standard_input(path) || !std::fs::metadata(path).is_ok_and(|facts| facts.is_file()) {
+        return Ok(name);
+    }
+    let (mut file, mut all, mut part) = (open_file(path)?, Sha256::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut part).map_err(|e| Failure::reading(&name, &e))? {
+            0 => break,
+            read => all.update(&part[..read]),
+        }
+    }
+    let digest: String = all.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{name} (SHA-256 {digest})"))
+}
+
+/// What to call a file in messages.
+pub fn name_of(path: &Path) -> String {
+    if is_standard_input(path) { "standard input".into() } else { path.display().to_string() }
+}
+
+fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }

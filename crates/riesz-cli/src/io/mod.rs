@@ -4,6 +4,7 @@ pub mod chunk;
 pub mod csv;
 pub mod input;
 pub mod models;
+pub mod names;
 pub mod output;
 pub mod parquet;
 pub mod typing;

@@ -10,8 +10,7 @@ use riesz::format::{explanation, libsvm, model};
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::io::csv::Decimal;
-use crate::io::input::{OpenTable, TableFile, read_file};
+use crate::io::input::{OpenTable, name_of, read_file};
 use crate::io::values;
 
 /// What a file turned out to hold.
@@ -42,7 +41,7 @@ struct File<'a> {
 impl File<'_> {
     /// What the library says of it, under its name.
     fn said<T>(&self, result: riesz::Result<T>) -> Result<T> {
-        result.map_err(|error| Failure::from(error).about(&self.path.display().to_string()))
+        result.map_err(|error| Failure::from(error).about(&name_of(self.path)))
     }
 }
 
@@ -63,13 +62,7 @@ static FORMATS: [FileFormat; 5] = [
     FileFormat {
         name: "table of values (Parquet)",
         recognises: |bytes| bytes.starts_with(b"PAR1"),
-        read: |file| {
-            table(
-                TableFile { path: file.path.to_path_buf(), delimiter: None, decimal: Decimal::Point }
-                    .open()?,
-                file.format,
-            )
-        },
+        read: |file| table(OpenTable::parquet(file.bytes, &name_of(file.path))?, file.format),
     },
     FileFormat { name: "LIBSVM model", recognises: libsvm::recognises, read: libsvm_model },
     FileFormat {
@@ -80,8 +73,8 @@ static FORMATS: [FileFormat; 5] = [
             std::str::from_utf8(first).is_ok_and(|line| line.contains("base_value"))
         },
         read: |file| {
-            let name = file.path.display().to_string();
-            table(OpenTable::csv(Box::new(Cursor::new(file.bytes)), b',', &name)?, file.format)
+            let bytes = Box::new(Cursor::new(file.bytes));
+            table(OpenTable::csv(bytes, b',', &name_of(file.path))?, file.format)
         },
     },
 ];
@@ -90,7 +83,7 @@ static FORMATS: [FileFormat; 5] = [
 /// any: a LIBSVM file leaves out zeros, so a feature that is zero in all support vectors shows in the rows only.
 pub fn read_any(path: &Path, header: &[String]) -> Result<Found> {
     let bytes = read_file(path)?;
-    let name = path.display().to_string();
+    let name = name_of(path);
     if bytes.is_empty() {
         return Err(Failure::input(format!("{name} is empty")));
     }
@@ -129,7 +122,7 @@ pub fn read_model(path: &Path, header: &[String]) -> Result<SavedModel> {
     match read_any(path, header)? {
         Found::Model(model, _) => Ok(*model),
         Found::Explanation(..) => {
-            Err(Failure::input(format!("{} is an explanation, and a model is needed here", path.display())))
+            Err(Failure::input(format!("{} is an explanation, and a model is needed here", name_of(path))))
         }
     }
 }
@@ -140,7 +133,7 @@ pub fn read_explanation(path: &Path, rows: Option<OpenTable>, console: &Console)
         Found::Explanation(explanation, _) => complete(*explanation, path, rows, console),
         Found::Model(..) => Err(Failure::input(format!(
             "{} is a model, and an explanation is needed here: make one with 'riesz explain … -o FILE'",
-            path.display()
+            name_of(path)
         ))),
     }
 }
@@ -154,7 +147,7 @@ pub fn complete(
 ) -> Result<Explanation> {
     match rows {
         Some(_) if explanation.data.width() > 0 => {
-            let name = path.display();
+            let name = name_of(path);
             return Err(Failure::input(format!(
                 "{name} holds its feature values already: leave the rows out"
             )));

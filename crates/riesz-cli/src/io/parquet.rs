@@ -1,12 +1,11 @@
 //! Parquet files, without the Arrow layer: flat columns of numbers, booleans and text.
 
-use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use parquet::basic::{ConvertedType, LogicalType};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;
-use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
 use crate::failure::{Failure, Result};
@@ -15,7 +14,7 @@ use crate::io::chunk::{Chunk, Raw, Texts};
 /// An open Parquet file.
 pub struct ParquetRows {
     name: String,
-    reader: SerializedFileReader<File>,
+    reader: Box<dyn FileReader>,
     header: Vec<String>,
     group: usize,
     left: usize,
@@ -25,8 +24,10 @@ pub struct ParquetRows {
 
 impl ParquetRows {
     /// Reads the footer.
-    pub fn open(file: File, name: &str) -> Result<Self> {
-        let reader = guarded(name, || SerializedFileReader::new(file).map_err(|e| e.to_string()))?;
+    pub fn open(file: impl ChunkReader + 'static, name: &str) -> Result<Self> {
+        let reader: Box<dyn FileReader> = guarded(name, || {
+            Ok(Box::new(SerializedFileReader::new(file).map_err(|e| e.to_string())?) as Box<dyn FileReader>)
+        })?;
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
         let header = schema.columns().iter().map(|c| c.path().string()).collect();
         Ok(Self { name: name.to_string(), reader, header, group: 0, left: 0, passed: 0, open: Vec::new() })
@@ -78,7 +79,7 @@ fn damaged(name: &str, what: impl std::fmt::Display) -> Failure {
     let what = what.strip_prefix("Parquet error: ").unwrap_or(&what);
     if let Some(codec) = what.strip_prefix("Disabled feature at compile time: ") {
         return Failure::input(format!(
-            "{name} is compressed with {codec}, which is not supported: write it with snappy or uncompressed"
+            "{name} is compressed with {codec}, which is not supported: write it with zstd, snappy or uncompressed"
         ));
     }
     Failure::input(format!("cannot read {name} as a Parquet file: {what}"))

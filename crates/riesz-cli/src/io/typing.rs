@@ -19,6 +19,15 @@ fn missing(text: &str) -> bool {
     text.is_empty() || ["na", "n/a", "nan", "null", "#n/a"].iter().any(|m| text.eq_ignore_ascii_case(m))
 }
 
+/// Whether a text is a date, with or without a time: `2026-11-22`, `22.11.2026`, `11/22/26 10:30`, `2026-11-22T10:30:00Z`.
+fn is_date(text: &str) -> bool {
+    let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, "0:0"));
+    let parts: Vec<&str> = date.split(['-', '/', '.']).collect();
+    let digits = |part: &&str| (1..=4).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
+    let clock = |c: char| c.is_ascii_digit() || ":.+-Z APMapm".contains(c);
+    parts.len() == 3 && parts.iter().all(digits) && time.contains(':') && time.chars().all(clock)
+}
+
 /// Reads whole columns of one table and decides what they hold.
 pub struct Columns {
     /// The table's name, for messages.
@@ -104,7 +113,7 @@ impl Columns {
     /// than a category, and refused.
     pub fn is_text(&self, name: &str) -> Result<bool> {
         let j = self.at(name)?;
-        let (mut texts, mut count, mut commas) = (None, 0usize, 0);
+        let (mut texts, mut count, mut commas, mut dates) = (None, 0usize, 0, 0);
         for chunk in &self.chunks {
             let Raw::Texts(cells) = &chunk.columns[j] else { return Ok(false) };
             for (i, cell) in cells.iter().enumerate() {
@@ -112,6 +121,7 @@ impl Columns {
                     texts.get_or_insert((chunk, i, cell));
                     count += 1;
                     commas += usize::from(has_decimal_comma(cell));
+                    dates += usize::from(is_date(cell));
                 }
             }
         }
@@ -119,6 +129,13 @@ impl Columns {
         if commas == count {
             return Err(Failure::input(format!(
                 "{}: column '{name}' holds numbers with decimal commas ({} is '{cell}'): give --decimal , (or --categorical '{name}' if they are names)",
+                self.name,
+                chunk.place(i)
+            )));
+        }
+        if dates == count {
+            return Err(Failure::input(format!(
+                "{}: column '{name}' holds dates or times ({} is '{cell}'): write it as numbers, days since some date for example, or leave it out with --ignore '{name}' (or --categorical '{name}' if they are names)",
                 self.name,
                 chunk.place(i)
             )));

@@ -705,3 +705,29 @@ fn regressions_are_tuned() {
         assert!(share < 0.6, "{options}: {share}");
     }
 }
+
+/// Models, explanations and Parquet tables on standard input, as CSV is.
+#[test]
+fn everything_is_read_from_standard_input() {
+    let place = Place::new();
+    place.good("fit DIABETES --target target --ridge 1 -o m.riesz");
+    place.good("explain m.riesz DIABETES -o e.json");
+    place.good("explain m.riesz DIABETES -o e.parquet");
+    place.good("explain m.riesz DIABETES -o e.csv");
+    let from = |file: &str, words: &str| {
+        let output = place.run_with(words, std::fs::read(place.path(file)).unwrap());
+        let (out, err) = texts(&output);
+        assert!(output.status.success(), "{words} < {file}: {err}");
+        out
+    };
+    assert_eq!(from("m.riesz", "inspect -"), place.good("inspect m.riesz").0);
+    for file in ["e.json", "e.parquet", "e.csv"] {
+        assert_eq!(from(file, "plot bar -"), place.good(&format!("plot bar {file}")).0);
+        assert_eq!(from(file, "inspect -"), place.good(&format!("inspect {file}")).0);
+        assert!(from(file, "report -").contains("<html"));
+    }
+    assert_eq!(from("m.riesz", "predict - DIABETES"), place.good("predict m.riesz DIABETES").0);
+    // The values are a table like any other.
+    let words = "compare e.parquet - --ignore output --permutations 9";
+    assert_eq!(from("e.parquet", words), from("e.csv", words));
+}

@@ -372,3 +372,67 @@ fn decimal_commas() {
     // They may be names after all.
     place.good("fit commas.csv --delimiter ; --target b --categorical a,y -o names.riesz");
 }
+
+/// Dates are neither numbers nor names, in CSV as in Parquet.
+#[test]
+fn dates_in_csv() {
+    let place = Place::new();
+    for (k, date) in
+        ["2026-11-%", "%.11.2026", "11/%/26", "2026-11-% 10:30", "2026-11-%T10:30:05.5Z"].iter().enumerate()
+    {
+        let rows: Vec<String> =
+            (10..28).map(|i| format!("{},{i},{}", date.replace('%', &i.to_string()), i % 5)).collect();
+        place.write("d.csv", format!("when,b,y\n{}\n", rows.join("\n")));
+        place.bad("fit d.csv --target y -o m.riesz", "column 'when' holds dates or times (row 1");
+        if k == 0 {
+            place.good("fit d.csv --target y --ignore when -o m.riesz");
+            place.good("fit d.csv --target y --categorical when -o m.riesz");
+        }
+    }
+    // Versions and addresses have points too.
+    let rows: Vec<String> = (0..18).map(|i| format!("1.2.{}.7,{i},{}", i % 3, i % 5)).collect();
+    place.write("d.csv", format!("address,b,y\n{}\n", rows.join("\n")));
+    place.good("fit d.csv --target y -o m.riesz");
+}
+
+/// A name with a comma can be given wherever a name can.
+#[test]
+fn names_with_commas() {
+    let place = Place::new();
+    let rows: Vec<String> = (0..20).map(|i| format!("{},{},{}", i * 7 % 11, i % 3, i * 5 % 13)).collect();
+    place.write("t.csv", format!("\"price, USD\",\"a,b\",y\n{}\n", rows.join("\n")));
+    let run = |list: &[&str]| {
+        let output = place.command().args(list).output().unwrap();
+        assert!(output.status.success(), "{list:?}: {}", texts(&output).1);
+    };
+    run(&["fit", "t.csv", "--target", "price, USD", "-o", "m.riesz"]);
+    run(&["fit", "t.csv", "--target", "price, USD,y", "-o", "m.riesz"]);
+    run(&[
+        "fit",
+        "t.csv",
+        "--target",
+        "y",
+        "--ignore",
+        "price, USD",
+        "--categorical",
+        "a,b",
+        "-o",
+        "m.riesz",
+    ]);
+    run(&[
+        "fit",
+        "t.csv",
+        "--target",
+        "y",
+        "--kernel",
+        "rbf('price, USD') * matern32('a,b')",
+        "-o",
+        "m.riesz",
+    ]);
+    run(&["fit", "t.csv", "--target", "y", "--protect", "price, USD", "-o", "p.riesz"]);
+    run(&["explain", "m.riesz", "t.csv", "--groups", "both=a,b,price, USD", "-o", "e.csv"]);
+    run(&["explain", "m.riesz", "t.csv", "--background", "t.csv", "--robustness", "price, USD=1,a,b=0.5", "-o", "e.csv"]);
+    run(&["compare", "t.csv", "t.csv", "--ignore", "a,b,y", "--permutations", "9"]);
+    run(&["depend", "t.csv", "--target", "price, USD", "--given", "a,b", "--permutations", "9"]);
+    run(&["select", "t.csv", "--target", "price, USD"]);
+}

@@ -1,0 +1,38 @@
+//! Lists of columns as people write them, `age,bmi`, where a column's own name may hold commas.
+
+/// The names in `given`, each of which is a name or some with commas between them: the longest that are in `known` are taken, and
+/// what is in none of them is left as it stands, for whoever looks it up to refuse.
+pub fn listed_columns<S: AsRef<str>>(given: &[String], known: &[S]) -> Vec<String> {
+    let is_known = |name: &str| known.iter().any(|k| k.as_ref() == name);
+    let mut names = Vec::new();
+    for text in given {
+        let pieces: Vec<&str> = text.split(',').collect();
+        let mut from = 0;
+        while from < pieces.len() {
+            let name = |to: usize| pieces[from..to].join(",").trim().to_string();
+            let to = (from + 1..=pieces.len()).rev().find(|&to| is_known(&name(to))).unwrap_or(from + 1);
+            names.push(name(to));
+            from = to;
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_hold_commas() {
+        let known = ["price, USD", "price", "age", "a,b,c", "b"];
+        let listed = |text: &str| listed_columns(&[text.to_string()], &known);
+        assert_eq!(listed("price, USD,age"), ["price, USD", "age"]);
+        assert_eq!(listed("age,price,b"), ["age", "price", "b"]);
+        assert_eq!(listed("a,b,c, b"), ["a,b,c", "b"]);
+        assert_eq!(listed("price, EUR,a,c"), ["price", "EUR", "a", "c"]);
+        assert_eq!(
+            listed_columns(&["age".into(), "b,price, USD".into()], &known),
+            ["age", "b", "price, USD"]
+        );
+    }
+}
