@@ -29,7 +29,12 @@ def as_cells(X: Any, what: str = "X") -> np.ndarray:
         X = X.to_numpy(dtype=np.float64, na_value=np.nan)
     elif hasattr(X, "to_numpy"):
         X = X.to_numpy()
+    if np.ma.is_masked(X):
+        raise ValueError(f"{what} has masked cells, which would be taken for numbers: fill them in, or leave their rows out")
     cells = np.asarray(X)
+    if cells.ndim == 0:
+        kind = f"{type(X).__module__.split('.')[0]}.{type(X).__name__}"
+        raise ValueError(f"{what} is a {kind}: give an array or data frame of rows, as the data that a shap masker was made of")
     if cells.ndim != 2:
         hint = "give [row] for a single row" if cells.ndim == 1 else "rows and columns are needed"
         raise ValueError(f"{what} has {cells.ndim} dimension(s), but two are needed: {hint}")

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pandas
@@ -22,17 +23,23 @@ from conftest import interventional, shapley
 
 
 def agree(explanation, expected):
-    """Within five standard errors of the truth, and adding up without error."""
+    """Within three standard errors of the truth, or rounding where all coalitions were valued, and adding up without error."""
     values, errors = explanation.values, explanation.std_error
-    assert explanation.exactness == "estimated" and explanation.bound is None and explanation.certificate is None
-    assert values.shape == errors.shape == np.shape(expected)
-    assert (np.abs(values - expected) <= 5 * errors + 1e-10).all()
+    if explanation.exactness == "exact":
+        assert errors is None and explanation.certificate.holds
+        np.testing.assert_allclose(values, expected, atol=1e-10)
+    else:
+        assert explanation.bound is None and explanation.certificate is None
+        assert values.shape == errors.shape == np.shape(expected) and (errors > 0).all()
+        assert (np.abs(values - expected) <= 3 * errors).all()
     total = explanation.base_values + values.sum(axis=1)
     np.testing.assert_allclose(total, explanation.predictions, atol=1e-9)
 
 
 def test_models_without_product_form_are_estimated_as_what_they_are(data):
     X, y = data
+    # With more columns all coalitions would take more than the orders.
+    X = np.hstack([X, np.sin(3 * X), np.cos(2 * X[:, :2])])
     label, three = (y > y.mean()).astype(int), np.digitize(y, np.quantile(y, [0.3, 0.7]))
     ovo = SVC(kernel="poly", decision_function_shape="ovo").fit(X, three)
     latent = GaussianProcessClassifier(PairwiseKernel(metric="polynomial", gamma=0.1), optimizer=None).fit(X, label)
@@ -51,10 +58,10 @@ def test_models_without_product_form_are_estimated_as_what_they_are(data):
         (riesz.KernelRidge(kernel="poly").fit(X, y), None),
     ]:
         function = function or model.predict
-        explainer = riesz.Explainer(model, X[:10], permutations=8, seed=3)
+        explainer = riesz.Explainer(model, X[:4], permutations=8, seed=3)
         assert explainer.exactness == "estimated" and explainer.reason and "estimated" in repr(explainer)
         explanation = explainer(X[20:22])
-        agree(explanation, [interventional(function, x, X[:10]) for x in X[20:22]])
+        agree(explanation, [interventional(function, x, X[:4]) for x in X[20:22]])
         assert "estimated because" in explanation.provenance.run
     exact = riesz.Explainer(SVR().fit(X, y), X[:10])
     assert exact.exactness == "exact" and exact.reason is None
@@ -62,6 +69,7 @@ def test_models_without_product_form_are_estimated_as_what_they_are(data):
 
 def test_any_function_weights_groups_and_outputs(data):
     X, y = data
+    X = np.hstack([X, np.sin(3 * X)])
     forest = RandomForestClassifier(20, random_state=0).fit(X, np.digitize(y, [-0.5, 0.5]))
     weights = np.arange(1.0, 9.0)
     explainer = riesz.Explainer(
@@ -69,32 +77,33 @@ def test_any_function_weights_groups_and_outputs(data):
     )
     explanation = explainer(X[30:33])
     agree(explanation, [interventional(forest.predict_proba, x, X[:8], weights) for x in X[30:33]])
-    assert explanation.output_names == ["low", "middle", "high"] and explanation[0, :, "low"].shape == (4,)
+    assert explanation.output_names == ["low", "middle", "high"] and explanation[0, :, "low"].shape == (8,)
     np.testing.assert_array_equal(explanation[1:, "x2"].std_error, explanation.std_error[1:, 2])
 
     grouped = riesz.Explainer(forest.predict_proba, X[:8], groups={"pair": [1, 3]}, permutations=6)(X[30:31])
-    assert grouped.feature_names == ["x0", "pair", "x2"]
-    columns = [[0], [1, 3], [2]]
+    assert grouped.feature_names == ["x0", "pair", "x2", "x4", "x5", "x6", "x7"]
+    columns = [[0], [1, 3], [2], [4], [5], [6], [7]]
 
     def of_groups(mask):
         mask = np.asarray(mask)
-        rows = np.where(np.isin(np.arange(4), [c for on, own in zip(mask, columns) for c in own if on]), X[30], X[:8])
+        rows = np.where(np.isin(np.arange(8), [c for on, own in zip(mask, columns) for c in own if on]), X[30], X[:8])
         return forest.predict_proba(rows).mean(axis=0)
 
-    agree(grouped, [shapley(of_groups, 3)])
+    agree(grouped, [shapley(of_groups, 7)])
 
 
 def test_the_seed_decides_and_rows_do_not_depend_on_each_other(data):
     X, y = data
+    X = np.hstack([X, np.sin(3 * X), X**2])
     model = SVR(kernel="poly").fit(X, y)
     all_rows = riesz.Explainer(model, X[:5], seed=1)(np.tile(X, (2, 1)))
     again = riesz.Explainer(model, X[:5], seed=1)(np.tile(X, (2, 1)))
     np.testing.assert_array_equal(all_rows.values, again.values)
     np.testing.assert_array_equal(riesz.Explainer(model, X[:5], seed=1)(X[:3]).values, all_rows.values[:3])
     assert (riesz.Explainer(model, X[:5], seed=2)(X[:3]).values != all_rows.values[:3]).any()
-    more = riesz.Explainer(model, X[:5], seed=1, permutations=200)(X[:3])
+    more = riesz.Explainer(model, X[:5], seed=1, permutations=70)(X[:3])
     assert more.std_error.max() < 0.25 * all_rows.std_error[:3].max()
-    assert more.sampling.evaluations > 50 * 3 * 5 * 2 * 3 and more.sampling.seed == 1
+    assert more.sampling.evaluations == 5 + 3 + 3 * 5 * 70 * 2 * 11 and more.sampling.seed == 1
 
 
 def test_functions_get_frames_with_their_types():
@@ -152,6 +161,7 @@ def test_functions_get_frames_with_their_types():
 
 def test_estimates_are_kept_in_files_pickles_plots_and_reports(data, tmp_path):
     X, y = data
+    X = np.hstack([X, np.sin(3 * X)])
     explanation = riesz.Explainer(SVR(kernel="poly").fit(X, y), X[:5])(X[:6])
     explanation.save(tmp_path / "e.json")
     assert json.loads((tmp_path / "e.json").read_bytes())["exactness"]["kind"] == "estimated"
@@ -306,7 +316,7 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
             explainer.extend(explanation, 1000)
     with pytest.raises(ValueError, match="coalitions = 100: it is a whole number above the .* valued"):
         explainer.extend(some, 100)
-    permutations = riesz.Explainer(function, wide[:5])
+    permutations = riesz.Explainer(function, wide[:5], permutations=3)
     with pytest.raises(ValueError, match="estimated from permutations"):
         permutations.extend(permutations(wide[:1]), 1000)
 
@@ -329,3 +339,66 @@ def test_functions_are_conditioned_through_landmarks_and_features_too(data):
         riesz.Explainer(model.predict, game=game(draws=10))
     with pytest.raises(ValueError, match="conjugate_gradients belongs to the observational game of a model"):
         riesz.Explainer(model.predict, game=game(conjugate_gradients=1e-6))
+
+
+def test_few_features_are_explained_by_all_coalitions():
+    f = lambda X: 12.0 * (X > 0).all(axis=1)
+    for d, exact in [(1, True), (3, True), (8, True), (9, False)]:
+        explainer = riesz.Explainer(f, -np.ones((1, d)))
+        explanation = explainer(np.ones((2, d)))
+        assert explainer.exactness == explanation.exactness == ("exact" if exact else "estimated")
+        assert (explainer.reason is None) == exact and explainer.exactness in repr(explainer)
+        agree(explanation, np.full((2, d), 12 / d))
+        assert ("estimated because" in explanation.provenance.run) != exact
+    with pytest.raises(ValueError, match="its values are exact"):
+        explainer = riesz.Explainer(f, -np.ones((1, 3)))
+        explainer.extend(explainer(np.ones((1, 3))), 100)
+
+
+def test_settings_without_a_use_are_refused(data):
+    X, y = data
+    exact, estimated = SVR().fit(X, y), SVR(kernel="poly").fit(X, y)
+    tied = riesz.KernelRidge(kernel="poly").fit(X, y)
+    for option, words in [
+        ({"permutations": 9}, "permutations belongs to the estimator by permutations"),
+        ({"seed": 0}, "seed belongs to values that are drawn"),
+        ({"coalitions": 9}, "coalitions belongs to the observational game and kernel_shap"),
+    ]:
+        for background in (None, X[:5]):
+            with pytest.raises(ValueError, match=words):
+                riesz.Explainer(exact, background, **option)
+        if "coalitions" not in option:
+            for model in (estimated, tied, estimated.predict):
+                riesz.Explainer(model, X[:5], **option)
+    # Where it chooses landmarks a seed has a use.
+    game = riesz.Observational(X, landmarks=5, ridge=0.1)
+    one, other, again = (riesz.Explainer(exact, game=game, seed=s)(X[:2]).values for s in (1, 2, 1))
+    assert (one != other).any() and (one == again).all()
+    riesz.Explainer(exact.predict, X[:5], estimator="permutation", permutations=9, seed=4)
+
+
+def test_what_is_no_rows_is_refused(data):
+    X, y = data
+    model = SVR().fit(X, y)
+    masked = np.ma.masked_array(X[:5], mask=X[:5] > 1)
+    for background, rows, words in [
+        (masked, X, "background has masked cells"),
+        (X[:5], masked, "X has masked cells"),
+        (lambda mask, x: x, X, "background is a builtins.function: give an array or data frame of rows, as the data"),
+    ]:
+        for explained in (model, model.predict):
+            with pytest.raises(ValueError, match=words):
+                riesz.Explainer(explained, background)(rows)
+    # Nothing is masked.
+    riesz.Explainer(model, np.ma.masked_array(X[:5]))(X[:1])
+
+
+def test_answers_at_the_background_are_in_the_bound():
+    rng = np.random.default_rng(0)
+    f = lambda X: np.where((X < 0).all(axis=1), 1e8 * (1 + 0.1 * X[:, 0]), 1.0)
+    for n in (7, 100, 1000):
+        background = -rng.random((n, 3))
+        explanation = riesz.Explainer(f, background, estimator="kernel_shap")(np.ones((1, 3)))
+        truth = (1 - Fraction(sum(map(Fraction, f(background)))) / n) / 3
+        error = max(abs(Fraction(v) - truth) for v in explanation.values[0])
+        assert error <= explanation.bound.max() < 1e-4, (float(error), explanation.bound)

@@ -2,8 +2,9 @@
 
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
+use riesz::attribution::permutation::orders;
 use riesz::question::{Estimator, Source, Subject};
-use riesz::{Background, Column, Game};
+use riesz::{Background, Column, Conditional, Game};
 use serde_json::Value;
 
 use crate::{players, raise, refuse, table};
@@ -18,6 +19,7 @@ pub(crate) struct Settings {
 #[pyclass(frozen, module = "riesz._core")]
 pub(crate) struct Question {
     pub(crate) question: riesz::Question,
+    estimated: bool,
 }
 
 /// Coalitions, and the standard error to reach, if there is one.
@@ -36,6 +38,11 @@ impl Settings {
     #[getter]
     fn asks_for_answers(&self) -> bool {
         self.settings.asks_for_answers()
+    }
+
+    /// The same settings but those that tell how estimates are drawn.
+    fn without_estimates(&self) -> Self {
+        Self { settings: self.settings.without_estimates() }
     }
 
     /// The game that is asked of a function, or of a model whose kernel is known. An error names what cannot be asked.
@@ -82,7 +89,20 @@ impl Question {
         let columns = Column::numbered(width);
         let question =
             settings.ask(Subject::Function, &columns, Some(&background), weights.as_ref(), None)?;
-        Ok(Self { question: question.with_players(Some(players(&columns, groups)?)) })
+        let question = question.with_players(Some(players(&columns, groups)?));
+        let estimated = match (&question.game, question.estimator) {
+            (_, Estimator::Permutation { .. }) => orders(&question, &columns).map_err(raise)?.is_some(),
+            (Game::Observational { conditional, .. }, _)
+                if !matches!(conditional, Conditional::Embedding(_)) =>
+            {
+                true
+            }
+            _ => {
+                let players = question.players_of(&columns).players().len();
+                question.budget.sampled_because(players).is_some()
+            }
+        };
+        Ok(Self { question, estimated })
     }
 
     /// "permutation" or "kernel_shap".
@@ -97,19 +117,11 @@ impl Question {
     /// Whether values come with standard errors.
     #[getter]
     fn estimated(&self) -> bool {
-        let Game::Observational { conditional, .. } = &self.question.game else {
-            return self.estimator() == "permutation" || self.is_sampled();
-        };
-        !matches!(conditional, riesz::Conditional::Embedding(_)) || self.is_sampled()
+        self.estimated
     }
 }
 
 impl Question {
-    fn is_sampled(&self) -> bool {
-        let players = self.question.players.as_ref().map_or(0, |groups| groups.players().len());
-        self.question.budget.sampled_because(players).is_some()
-    }
-
     /// The question within a budget of its own, if there is one.
     pub(crate) fn within(&self, budget: Option<Budget>) -> riesz::Question {
         let own = self.question.budget;

@@ -22,7 +22,8 @@ pub enum Exactness {
     },
     /// Estimated from samples.
     Estimated {
-        /// Standard error of each value, in the layout of [`Explanation::values`].
+        /// Standard error of each value, in the layout of [`Explanation::values`], such that the value ± 1.96 of it holds the truth about 95 times in
+        /// 100 or more: it allows for few draws by Student's quantile, and for what they may have missed.
         std_error: Vec<f64>,
         /// How they were drawn; `None` if the values come from a table that does not say.
         #[serde(flatten)]

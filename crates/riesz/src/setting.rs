@@ -136,6 +136,12 @@ impl SettingValues {
         self.0.get(name)
     }
 
+    /// The others than these.
+    pub(crate) fn without(&self, names: &[&str]) -> Self {
+        let rest = self.0.iter().filter(|(name, _)| !names.contains(&name.as_str()));
+        Self(rest.map(|(name, value)| (name.clone(), value.clone())).collect())
+    }
+
     /// The word that is chosen among `words`.
     pub(crate) fn choice(&self, name: &str, words: &[&'static str]) -> Option<&'static str> {
         let chosen = self.get(name)?.as_str()?;

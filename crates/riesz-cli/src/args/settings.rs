@@ -124,7 +124,7 @@ impl<F: Family> SettingArgs<F> {
         seed: u64,
         rows: impl FnOnce(&'static str) -> Result<Background>,
     ) -> Result<Question> {
-        let settings = Settings::new(self.all().chain([("seed".to_string(), Value::from(seed))]));
+        let settings = Settings::new(self.all()).map(|settings| settings.with_seed(seed));
         let rows = |game| rows(game).map_err(Refusal::OfRows);
         let asked = settings.map_err(Refusal::from).and_then(|s| s.question(subject, source, rows));
         asked.map_err(|refusal| match refusal {

@@ -4,8 +4,9 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::coalitions::{Coalition, CoalitionGame, Sample, Valued, solve_from};
+use super::coalitions::{Coalition, CoalitionGame, Noise, Sample, Valued, solve_from};
 use super::observational::filling::{Filling, Known};
+use super::std_error::Range;
 use crate::error::{Error, Result};
 use crate::expansion::default_names;
 use crate::explanation::{Exactness, Explanation, Fact, Sampling};
@@ -58,13 +59,17 @@ pub fn kernel_shap_from<E: From<Error>>(
         (0..m).map(|o| weights.iter().enumerate().map(|(b, w)| w * at_reference[(b, o)]).sum()).collect();
     let all: Vec<Vec<f64>> = (0..rows.rows()).map(|i| rows.row(i)).collect();
     let predictions = if all.is_empty() { Matrix::zeros(0, m) } else { model.ask(all.clone())? };
-    let largest = predictions.data().iter().map(|v| v.abs()).collect();
+    // All answers enter: the base value is the mean of those at the reference rows, however small the others are.
+    let references: Vec<Range> = (0..m).map(|o| Range::of(at_reference.column(o))).collect();
+    let largest = predictions.data().iter().enumerate();
+    let largest = largest.map(|(k, v)| references[k % m].largest().max(v.abs())).collect();
     let mut game = FunctionGame {
         model,
         filling: &filling,
         rows: all.into_iter().map(|x| filling.know(x, stop)).collect::<Result<_>>()?,
         base: &base,
         predictions: &predictions,
+        references,
         largest,
         weighing: vec![0.0; predictions.data().len()],
         seed: budget.seed,
@@ -142,6 +147,8 @@ struct FunctionGame<'a, F> {
     rows: Vec<Known>,
     base: &'a [f64],
     predictions: &'a Matrix,
+    /// By output, the answers at the reference rows.
+    references: Vec<Range>,
     /// By row and output, the largest answer.
     largest: Vec<f64>,
     /// By row and output, a bound on what the error of an embedding's weights does to a coalition's value.
@@ -166,7 +173,9 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
         let (n, m) = (self.rows.len(), self.base.len());
         let mut values = Matrix::zeros(coalitions.len(), n * m);
         let mut variance = Matrix::zeros(coalitions.len(), n * m);
-        let mut drawn = false;
+        // Where absent features are drawn: how often for each coalition, and the answers so far.
+        let mut draws = None;
+        let mut answered: Vec<Range> = (0..n).flat_map(|_| self.references.iter().copied()).collect();
         // Rows to ask about, for each of which coalition and row it stands, and its weight.
         let (mut asked, mut meant) = (Vec::new(), Vec::new());
         for (c, coalition) in coalitions.iter().enumerate() {
@@ -176,7 +185,7 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
                 let row = hash(self.rows[i].x.iter().map(|v| v.to_bits()));
                 let mut random = Random::seed_from_u64(hash([self.seed, row, coalition.hash()]));
                 let mixtures = given.mixtures(&self.rows[i], &mut random, self.stop)?;
-                drawn |= mixtures.drawn;
+                draws = mixtures.drawn.then_some(mixtures.rows.len());
                 meant.push((c, i, mixtures.weights, mixtures.error));
                 asked.extend(mixtures.rows);
                 let last = c + 1 == coalitions.len() && i + 1 == n;
@@ -197,7 +206,9 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
                         self.largest[i * m + o] = self.largest[i * m + o].max(size);
                         let spread: f64 = own.clone().map(|a| (a - center).powi(2)).sum();
                         self.weighing[i * m + o] = self.weighing[i * m + o].max(error * spread.sqrt());
-                        if drawn {
+                        if draws.is_some() {
+                            let range = &mut answered[i * m + o];
+                            *range = range.and(Range::of(own.clone()));
                             let k = weights.len() as f64;
                             let spread: f64 = own.map(|a| (a - value).powi(2)).sum();
                             variance[(c, i * m + o)] = spread / (k * (k - 1.0));
@@ -207,6 +218,10 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
                 }
             }
         }
-        Ok(Valued { values, variance: drawn.then_some(variance) })
+        let noise = draws.map(|draws| {
+            let ends = [Range::lowest, Range::highest].map(|end| answered.iter().map(end).collect());
+            Noise { variance, draws, ends }
+        });
+        Ok(Valued { values, noise })
     }
 }

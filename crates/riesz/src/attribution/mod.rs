@@ -9,6 +9,7 @@ pub mod permutation;
 pub(crate) mod product;
 pub(crate) mod quadrature;
 pub(crate) mod rule;
+pub(crate) mod std_error;
 
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;

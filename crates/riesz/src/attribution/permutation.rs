@@ -2,9 +2,16 @@
 //! For models that have no product form, and for functions that riesz knows nothing of.
 //!
 //! Every background row gets the same number of orders, so the values add up to prediction minus base value without sampling
-//! error, and a standard error follows from how much the orders of one background row differ. Source: Castro, Gómez and
-//! Tejada 2009 (random orders); Mitchell, Cooper, Frank and Holmes 2022 (an order and its reverse).
+//! error, and a standard error follows from how much the orders of one background row differ. It is made for values ± 1.96 of them to hold
+//! the truth about 95 times in 100 or more (`std_error.rs`): as if three more orders had been drawn that are off as far as any two orders
+//! of one background row were apart, for any player. Few orders in all say too little even so: they are at least 16, of background rows of
+//! equal weight together ([`orders`]). Where all coalitions take little more, they are valued instead, and values are exact.
+//!
+//! Source: Castro, Gómez and Tejada 2009 (random orders); Mitchell, Cooper, Frank and Holmes 2022 (an order and its reverse).
 
+use super::coalitions::Budget;
+use super::kernel_shap::kernel_shap;
+use super::std_error::{Range, Variance};
 use crate::error::{Error, Result};
 use crate::expansion::default_names;
 use crate::explanation::{Exactness, Explanation, Sampling};
@@ -12,19 +19,62 @@ use crate::game::{Game, Reference};
 use crate::linalg::Matrix;
 use crate::question::{Estimator, Question};
 use crate::random::{Random, SeedableRng, SliceRandom, hash};
-use crate::table::{Groups, Table};
+use crate::table::{Column, Groups, Table};
 
 /// Rows that the model is asked about at once.
 const BATCH: usize = 8192;
+
+/// The fewest orders in all, weighed as the background rows are.
+const FEWEST: f64 = 16.0;
+
+/// How many orders each background row gets, for rows with these columns; `None` if values are exact, because all coalitions take no more than
+/// 5/4 of the evaluations of the orders. More than asked for are taken if these are fewer than 16 in all, counted as `1 / Σ w²` for
+/// background rows with weights `w`.
+///
+/// # Errors
+/// [`Error::Parameter`] for another game or estimator, and for fewer than two orders; what is wrong with the background.
+pub fn orders(question: &Question, columns: &[Column]) -> Result<Option<usize>> {
+    let reference = Reference::new(&question.game.function_background()?, columns)?;
+    orders_along(question, columns, &reference)
+}
+
+fn orders_along(question: &Question, columns: &[Column], reference: &Reference) -> Result<Option<usize>> {
+    let (false, Estimator::Permutation { per_reference }) =
+        (matches!(question.game, Game::Observational { .. }), question.estimator)
+    else {
+        let allowed = "permutations estimate the interventional and the baseline game";
+        return Err(Error::parameter("estimator", "permutation", allowed));
+    };
+    if per_reference < 2 {
+        let allowed = "at least 2, or there is no standard error";
+        return Err(Error::parameter("permutations", per_reference, allowed));
+    }
+    // Equal weights do not add up to 1 to the last bit.
+    let orders = per_reference.max((FEWEST * concentration(reference) * (1.0 - 1e-9)).ceil() as usize);
+    let players = question.players_of(columns).players().len();
+    Ok((2.0 * all_coalitions(players) > 5.0 * orders as f64 * players.saturating_sub(1) as f64)
+        .then_some(orders))
+}
+
+/// `Σ w²`: one over the number of background rows, if all count alike.
+fn concentration(reference: &Reference) -> f64 {
+    reference.weights.iter().map(|w| w * w).sum()
+}
+
+/// Coalitions that are neither empty nor whole.
+fn all_coalitions(players: usize) -> f64 {
+    (2.0_f64.powi(players.min(1000) as i32) - 2.0).max(0.0)
+}
 
 /// Estimates the interventional game of the function `f`, from rows of a table to rows of outputs, at `rows`; `first_row` is the
 /// number of the first of them, for the seed. Calls `f` on thousands of rows at a time. Base values, the mean prediction over the background,
 /// are not estimated. Of the model, whose outputs are called `y` or `y1 … ym`, the provenance says nothing.
 ///
-/// Row i has orders of its own, which do not depend on the other rows. Evaluations a row: about `2 · per_reference · background rows · players`.
+/// Row i has orders of its own, which do not depend on the other rows. Evaluations a row: about `2 · orders · background rows · players`, see
+/// [`orders`].
 ///
 /// # Errors
-/// Those of `f`; [`Error::Parameter`] for fewer than two orders, and what is wrong with the background;
+/// Those of `f` and of [`orders`];
 /// [`Error::Overflow`] if `f` answers with numbers that are not finite, [`Error::Shape`] if not with one row of outputs for
 /// each row it was asked about, and as many outputs each time.
 pub fn estimate<E: From<Error>>(
@@ -33,20 +83,12 @@ pub fn estimate<E: From<Error>>(
     first_row: usize,
     question: &Question,
 ) -> Result<Explanation, E> {
-    let (background, estimator) = (question.game.function_background()?, question.estimator);
-    let (false, Estimator::Permutation { per_reference: orders }) =
-        (matches!(question.game, Game::Observational { .. }), estimator)
-    else {
-        let allowed = "permutations estimate the interventional and the baseline game";
-        return Err(Error::parameter("estimator", "permutation", allowed).into());
+    let columns = rows.columns();
+    let reference = Reference::new(&question.game.function_background()?, columns)?;
+    let Some(orders) = orders_along(question, columns, &reference)? else {
+        return enumerate(f, rows, first_row, question);
     };
-    if orders < 2 {
-        return Err(
-            Error::parameter("permutations", orders, "at least 2, or there is no standard error").into()
-        );
-    }
-    let (groups, seed) = (&question.players_of(rows.columns()), question.budget.seed);
-    let reference = Reference::new(&background, rows.columns())?;
+    let (groups, seed) = (&question.players_of(columns), question.budget.seed);
     let mut evaluations = 0;
     let mut outputs = None;
     let mut ask = |table: &Table| -> Result<Matrix, E> {
@@ -56,7 +98,6 @@ pub fn estimate<E: From<Error>>(
         outputs = Some(out.cols());
         Ok(out)
     };
-    let columns = rows.columns();
     let at_background = ask(&reference.table(columns)?)?;
     let predictions = if rows.rows() == 0 { Matrix::zeros(0, at_background.cols()) } else { ask(rows)? };
     let (m, players) = (at_background.cols(), groups.players());
@@ -68,15 +109,24 @@ pub fn estimate<E: From<Error>>(
     // Between the background row and the row itself an order passes p - 1 mixtures.
     let between = p.saturating_sub(1);
     let units_at_once = (BATCH / (2 * between).max(1)).max(1);
+    let total = reference.rows.len() * orders;
+    // What one order more or less counts.
+    let share = concentration(&reference) / orders as f64;
+    let heaviest = reference.weights.iter().copied().fold(0.0, f64::max);
     for i in 0..rows.rows() {
         let x = rows.row(i);
         let row = (first_row + i) as u64;
         let mut random = Random::seed_from_u64(hash([seed, row]));
-        // Sums over the orders of one background row: contributions and their squares.
+        // Over the orders of one background row: the sums of contributions and of their squares, and between what they lie.
         let mut sum = vec![0.0; m * p];
         let mut square = vec![0.0; m * p];
-        let (mut values, mut variance) = (vec![0.0; m * p], vec![0.0; m * p]);
-        let total = reference.rows.len() * orders;
+        let mut ranges = vec![Range::EMPTY; m * p];
+        let (mut values, mut variances) = (vec![0.0; m * p], vec![Variance::default(); m * p]);
+        // By output: the answers, and by the background row's weight the largest difference between two of its orders, and the largest
+        // contribution.
+        let mut answered: Vec<Range> =
+            (0..m).map(|o| Range::of(at_background.column(o)).with(predictions[(i, o)])).collect();
+        let mut apart = vec![[0.0_f64; 2]; m];
         for start in (0..total).step_by(units_at_once) {
             let units: Vec<(usize, Vec<usize>)> = (start..total.min(start + units_at_once))
                 .map(|unit| {
@@ -95,9 +145,11 @@ pub fn estimate<E: From<Error>>(
                     let first = (2 * u + pass) * between;
                     for o in 0..m {
                         let mut before = at_background[(*b, o)];
+                        let range = &mut answered[o];
                         for k in 0..p {
                             let after =
                                 if k == between { predictions[(i, o)] } else { answers[(first + k, o)] };
+                            *range = range.with(after);
                             let player = if direction == 1 { order[k] } else { order[p - 1 - k] };
                             own[o * p + player] += 0.5 * (after - before);
                             before = after;
@@ -107,6 +159,7 @@ pub fn estimate<E: From<Error>>(
                 for (k, v) in own.iter().enumerate() {
                     sum[k] += v;
                     square[k] += v * v;
+                    ranges[k] = ranges[k].with(*v);
                 }
                 if (start + u + 1) % orders == 0 {
                     let (weight, count) = (reference.weights[*b], orders as f64);
@@ -114,15 +167,24 @@ pub fn estimate<E: From<Error>>(
                         let mean = sum[k] / count;
                         values[k] += weight * mean;
                         let spread = (square[k] - count * mean * mean).max(0.0) / (count - 1.0);
-                        variance[k] += weight * weight * spread / count;
+                        variances[k].add(weight * weight * spread / count, count - 1.0);
+                        for (most, own) in
+                            apart[k / p].iter_mut().zip([ranges[k].width(), ranges[k].largest()])
+                        {
+                            *most = most.max(weight / heaviest * own);
+                        }
                     }
                     sum.fill(0.0);
                     square.fill(0.0);
+                    ranges.fill(Range::EMPTY);
                 }
             }
         }
         all_values.extend(values);
-        std_error.extend(variance.into_iter().map(f64::sqrt));
+        for (k, mut variance) in variances.into_iter().enumerate() {
+            variance.allow(share * answered[k / p].farthest(apart[k / p]));
+            std_error.push(variance.std_error());
+        }
     }
     let n = rows.rows();
     Ok(Explanation {
@@ -138,6 +200,20 @@ pub fn estimate<E: From<Error>>(
         exactness: Exactness::Estimated { std_error, sampling: Some(Sampling { evaluations, seed }) },
         provenance: question.provenance(Vec::new(), Vec::new()),
     })
+}
+
+/// The values from all coalitions.
+fn enumerate<E: From<Error>>(
+    f: impl FnMut(&Table) -> Result<Matrix, E>,
+    rows: &Table,
+    first_row: usize,
+    question: &Question,
+) -> Result<Explanation, E> {
+    let budget = Budget { coalitions: usize::MAX, std_error: None, ..question.budget };
+    let question = question.clone().with_budget(budget);
+    let mut found = kernel_shap(f, rows, &question, BATCH)?;
+    found.row_numbers.iter_mut().for_each(|number| *number += first_row);
+    Ok(found)
 }
 
 /// The mixtures that orders and their reverses pass on the way from their background row to `x`.

@@ -72,6 +72,11 @@ impl Asked {
         matches!(self.subject, Subject::Model | Subject::Protection)
     }
 
+    /// Whether anything can be random. Training has a seed of its own for protection, whatever it asks.
+    fn drawn(&self) -> bool {
+        !self.has_kernel() || self.observational() || self.subject == Subject::Protection
+    }
+
     fn by_coalitions(&self) -> bool {
         if self.has_kernel() { self.observational() } else { self.estimator == "kernel_shap" }
     }
@@ -231,7 +236,8 @@ pub static SETTINGS: [QuestionSetting; 14] = [
             placeholder: "N",
             range: Range::Count(2),
             bare: None,
-            help: "Permutations: random orders of the features for each background row, each with its reverse [default: 2]",
+            help: "Permutations: random orders of the features for each background row, each with its reverse; at least 16 in all, and where \
+                   all coalitions take no more, these [default: 2]",
         },
         belongs: "the estimator by permutations",
         used: |asked| !asked.has_kernel() && asked.estimator == "permutation",
@@ -244,8 +250,8 @@ pub static SETTINGS: [QuestionSetting; 14] = [
             bare: None,
             help: "Seed of everything random [default: 0]",
         },
-        belongs: "",
-        used: |_| true,
+        belongs: "values that are drawn: those of functions, and the observational game",
+        used: Asked::drawn,
     },
 ];
 
@@ -280,7 +286,10 @@ fn allowed(subject: Subject, game: &str) -> bool {
 
 /// Settings by name, each with a value that it can have.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Settings(SettingValues);
+pub struct Settings {
+    values: SettingValues,
+    seed: u64,
+}
 
 impl Settings {
     /// Settings from names and values; those that are null are not set.
@@ -288,13 +297,30 @@ impl Settings {
     /// # Errors
     /// [`Error::Parameter`] for a value that the setting cannot have, or a name that is none.
     pub fn new(given: impl IntoIterator<Item = (String, Value)>) -> Result<Self> {
-        SettingValues::new(&SETTINGS.each_ref().map(|known| &known.setting), given).map(Self)
+        let values = SettingValues::new(&SETTINGS.each_ref().map(|known| &known.setting), given)?;
+        Ok(Self { values, seed: 0 })
     }
 
     /// Whether values of a model whose kernel is known are to be found from its answers all the same.
     pub fn asks_for_answers(&self) -> bool {
-        let drawn = self.0.choice("conditional", &CONDITIONAL).is_some_and(|way| way != "kernel");
-        drawn || self.0.get("estimator").or(self.0.get("permutations")).is_some()
+        let drawn = self.values.choice("conditional", &CONDITIONAL).is_some_and(|way| way != "kernel");
+        drawn || self.values.get("estimator").is_some()
+    }
+
+    /// The same settings, for whom what is drawn has this seed unless they name another.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// The same settings but those that tell how estimates are drawn, for finding out whether a model has exact values.
+    #[must_use]
+    pub fn without_estimates(&self) -> Self {
+        Self { values: self.values.without(&["permutations", "seed"]), seed: self.seed() }
+    }
+
+    fn seed(&self) -> u64 {
+        self.values.get("seed").and_then(Value::as_u64).unwrap_or(self.seed)
     }
 
     /// What these settings ask of `subject`, for which there are rows from `source`.
@@ -303,14 +329,14 @@ impl Settings {
     /// [`Error::Unused`] for a setting that has no use in the game; [`Error::Parameter`] for what cannot be asked.
     pub fn check(&self, subject: Subject, source: Option<Source>) -> Result<Asked> {
         let game = self.game(subject, source)?;
-        let conditional = self.0.choice("conditional", &CONDITIONAL).unwrap_or(CONDITIONAL[0]);
-        let estimator = self.0.choice("estimator", &ESTIMATORS).unwrap_or_else(|| match subject {
+        let conditional = self.values.choice("conditional", &CONDITIONAL).unwrap_or(CONDITIONAL[0]);
+        let estimator = self.values.choice("estimator", &ESTIMATORS).unwrap_or_else(|| match subject {
             Subject::Function if game != "observational" => ESTIMATORS[0],
             _ => ESTIMATORS[1],
         });
         let asked = Asked { subject, game, conditional, estimator };
         for QuestionSetting { setting, belongs, used } in &SETTINGS {
-            if self.0.get(setting.name).is_some() && !used(&asked) {
+            if self.values.get(setting.name).is_some() && !used(&asked) {
                 return Err(Error::Unused { setting: setting.name.into(), belongs: (*belongs).into() });
             }
         }
@@ -335,7 +361,7 @@ impl Settings {
         rows: impl FnOnce(&'static str) -> Result<Background, E>,
     ) -> Result<Question, E> {
         let Asked { game, conditional, estimator, .. } = self.check(subject, source)?;
-        let seed = self.0.get("seed").and_then(Value::as_u64).unwrap_or(0);
+        let seed = self.seed();
         let game = match game {
             "functional" => Game::Functional,
             "baseline" => Game::Baseline { point: one_row(&rows(game)?.rows)? },
@@ -344,7 +370,7 @@ impl Settings {
             _ => {
                 // What cannot be is said before anything is read.
                 let conditioning = self.conditioning(seed)?;
-                let (draws, reference) = (self.0.count("draws").unwrap_or(100), rows(game)?);
+                let (draws, reference) = (self.values.count("draws").unwrap_or(100), rows(game)?);
                 let conditional = match conditional {
                     "gaussian" => Conditional::Gaussian { draws },
                     "copula" => Conditional::Copula { draws },
@@ -357,13 +383,13 @@ impl Settings {
             }
         };
         let budget = Budget {
-            coalitions: self.0.count("coalitions").unwrap_or(Budget::default().coalitions),
-            std_error: self.0.number("std_error"),
+            coalitions: self.values.count("coalitions").unwrap_or(Budget::default().coalitions),
+            std_error: self.values.number("std_error"),
             seed,
         };
         let estimator = match estimator {
             "permutation" => {
-                Estimator::Permutation { per_reference: self.0.count("permutations").unwrap_or(2) }
+                Estimator::Permutation { per_reference: self.values.count("permutations").unwrap_or(2) }
             }
             _ => Estimator::KernelShap,
         };
@@ -377,7 +403,7 @@ impl Settings {
             (_, Some(Source::Baseline)) => "baseline",
             _ => "interventional",
         };
-        let game = self.0.choice("game", &Game::NAMES).unwrap_or(default);
+        let game = self.values.choice("game", &Game::NAMES).unwrap_or(default);
         let refuse = |why: &str| Err(Error::parameter("game", game, why));
         if !allowed(subject, game) {
             return match subject {
@@ -407,23 +433,23 @@ impl Settings {
     /// How conditional distributions are learnt.
     fn conditioning(&self, seed: u64) -> Result<Conditioning> {
         let ways = ["landmarks", "random_features", "conjugate_gradients"];
-        let mut given = ways.into_iter().filter_map(|name| Some((name, self.0.get(name)?)));
+        let mut given = ways.into_iter().filter_map(|name| Some((name, self.values.get(name)?)));
         if let (Some((one, value)), Some((other, _))) = (given.next(), given.next()) {
             let why = format!("{other} is another way to the same end: choose one");
             return Err(Error::parameter(one, value, why));
         }
-        let approximation = match (self.0.count("landmarks"), self.0.count("random_features")) {
+        let approximation = match (self.values.count("landmarks"), self.values.count("random_features")) {
             (Some(count), _) => Approximation::Landmarks(count),
             (_, Some(count)) => Approximation::RandomFeatures(count),
-            _ => self.0.number("conjugate_gradients").map_or(Approximation::Exact, |tolerance| {
+            _ => self.values.number("conjugate_gradients").map_or(Approximation::Exact, |tolerance| {
                 Approximation::ConjugateGradients(ConjugateGradients { tolerance, ..Default::default() })
             }),
         };
         Ok(Conditioning {
-            ridge: self.0.number("ridge").map_or(Ridge::CrossValidated, Ridge::Fixed),
+            ridge: self.values.number("ridge").map_or(Ridge::CrossValidated, Ridge::Fixed),
             kernel: ConditioningKernel::Auto,
             approximation,
-            centred: self.0.switch("centred").unwrap_or(true),
+            centred: self.values.switch("centred").unwrap_or(true),
             seed,
             memory: crate::memory::free(),
         })
@@ -431,7 +457,7 @@ impl Settings {
 
     /// The kernel of the conditioning, for columns such as those of `reference`.
     fn conditioning_kernel(&self, reference: &Table) -> Result<ConditioningKernel> {
-        match self.0.get("conditioning_kernel") {
+        match self.values.get("conditioning_kernel") {
             None => Ok(ConditioningKernel::Auto),
             Some(Value::String(text)) if text == "own" => Ok(ConditioningKernel::OwnFamily),
             Some(Value::String(text)) => {

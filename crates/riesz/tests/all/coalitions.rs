@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use riesz::attribution::coalitions::{
-    Budget, Coalition, CoalitionGame, Regression, Valued, solve, solve_from,
+    Budget, Coalition, CoalitionGame, Noise, Regression, Valued, solve, solve_from,
 };
 use riesz::attribution::enumeration::shapley;
 use riesz::{Error, Matrix, Result};
@@ -68,7 +68,7 @@ fn all_coalitions_give_the_shapley_values() {
 
 #[test]
 fn a_sample_covers_the_truth_as_often_as_it_says() {
-    for (players, coalitions) in [(10, 90), (10, 300), (12, 600)] {
+    for (players, coalitions) in [(8, 30), (10, 40), (10, 90), (10, 300), (12, 600)] {
         let truth: Vec<Vec<f64>> = (0..4).map(|g| enumerated(players, g)).collect();
         let runs = 500_u64;
         let (mut covered, mut bias) = (0, Matrix::zeros(4, players));
@@ -88,11 +88,15 @@ fn a_sample_covers_the_truth_as_often_as_it_says() {
             }
         }
         let coverage = covered as f64 / (runs as usize * 4 * players) as f64;
-        assert!((0.92..0.98).contains(&coverage), "{players}: {coverage}");
-        assert!((0.8..1.15).contains(&(square / claimed)), "{players}: {}", square / claimed);
+        // Three pairs that were not drawn are allowed for: of few, that is much.
+        assert!((0.945..=1.0).contains(&coverage), "{players} {coalitions}: {coverage}");
+        let most = if coalitions < 50 { 8.0 } else { 3.0 };
+        assert!((0.9..most).contains(&(claimed / square)), "{players} {coalitions}: {}", claimed / square);
         let typical = (square / (runs as usize * 4 * players) as f64).sqrt();
         let largest = bias.data().iter().fold(0.0, |m: f64, b| m.max(b.abs()));
-        assert!(largest < 5.0 * typical / (runs as f64).sqrt(), "{players}: {largest} {typical}");
+        // The smallest samples are slightly biased.
+        let share = if coalitions < 50 { 0.5 } else { 5.0 / (runs as f64).sqrt() };
+        assert!(largest < share * typical, "{players}: {largest} {typical}");
     }
 }
 
@@ -126,10 +130,12 @@ impl CoalitionGame for Noisy {
         };
         let values = coalitions.iter().map(|s| game(s.present(), 0) + noise(s)).collect();
         let n = coalitions.len();
-        Ok(Valued {
-            values: Matrix::from_row_major(n, 1, values),
-            variance: Some(Matrix::from_row_major(n, 1, vec![1.0; n])),
-        })
+        let noise = Noise {
+            variance: Matrix::from_row_major(n, 1, vec![1.0; n]),
+            draws: 1000,
+            ends: [vec![-60.0], vec![60.0]],
+        };
+        Ok(Valued { values: Matrix::from_row_major(n, 1, values), noise: Some(noise) })
     }
 }
 
@@ -147,7 +153,7 @@ fn noise_of_the_values_themselves_counts() {
                 .count();
         }
         let coverage = covered as f64 / (runs * 9) as f64;
-        assert!((0.93..0.975).contains(&coverage), "{coalitions}: {coverage}");
+        assert!((0.94..0.985).contains(&coverage), "{coalitions}: {coverage}");
     }
 }
 
