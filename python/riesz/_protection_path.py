@@ -11,6 +11,7 @@ import numpy as np
 from . import plots
 from ._explainer import Explainer
 from ._protection import budget, players, protected_game
+from .games import Observational
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,10 @@ def protection_path(
         one.fit(X, y)
         del one._path
         groups = dict(players(one.protect, one.expansion_.feature_names))
-        explanation = Explainer(one, game=protected_game(one, X), groups=groups, **budget(one))(rows)
+        game, drawn = protected_game(one, X), budget(one)
+        if not isinstance(game, Observational):
+            del drawn["seed"]
+        explanation = Explainer(one, game=game, groups=groups, **drawn)(rows)
         values = np.abs(explanation.values)
         importances.append(values.mean(axis=0) if values.ndim == 2 else values.mean(axis=(0, 2)))
         scores.append(float(one.score(rows, target)))

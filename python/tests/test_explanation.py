@@ -146,9 +146,9 @@ def test_frames(one, three):
 
 def test_frames_come_back(data, one, three):
     X, y = data
-    estimated = riesz.Explainer(SVC(kernel="poly", decision_function_shape="ovo").fit(X, np.digitize(y, [-0.3, 0.5])), X[:5])(
-        X[:6]
-    )
+    X = np.hstack([X, np.sin(3 * X)])
+    model = SVC(kernel="poly", decision_function_shape="ovo").fit(X, np.digitize(y, [-0.3, 0.5]))
+    estimated = riesz.Explainer(model, X[:5])(X[:6])
     for e in (one, three, three[:, ::-1], estimated):
         for library, read in [("pandas", pd.DataFrame.copy), ("polars", lambda f: f), ("pandas", through_csv)]:
             frame = read(e.to_frame(library))
@@ -357,7 +357,7 @@ def test_hostile_input(data, tmp_path):
         (lambda: explainer(nan), ValueError, r"row 3 \(from 0\) of column 'x1'"),
         (lambda: explainer(X[:, :3]), ValueError, "3 columns, but the model has 4"),
         (lambda: explainer(X[0]), ValueError, r"give \[row\]"),
-        (lambda: explainer(X[0, 0]), ValueError, "dimension"),
+        (lambda: explainer(X[0, 0]), ValueError, "X is a numpy.float64: give an array"),
         (lambda: explainer(texts), ValueError, "column 'x2' of X holds values that are not numbers"),
         (lambda: explainer(X * 1j), ValueError, "complex"),
         (lambda: explainer([[1, 2], [3]]), ValueError, ""),

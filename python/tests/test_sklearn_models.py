@@ -224,7 +224,9 @@ def test_isotropic_kernels_are_exact_for_one_player_and_refused_for_several(data
         model = gp(kernel).fit(X, y)
         with pytest.raises(riesz.UnsupportedModelError, match="ties the columns x0, x1, x2, x3 together"):
             riesz.Explainer(model)
-        assert riesz.Explainer(model, X[:5]).exactness == "estimated"
+        # Its answers to all coalitions of so few columns are.
+        expected = [interventional(model.predict, x, X[:5]) for x in X[:2]]
+        np.testing.assert_allclose(riesz.Explainer(model, X[:5])(X[:2]).values, expected, atol=1e-10)
         together = riesz.Explainer(model, X[:5], groups={"all": range(4)})(X[:2])
         expected = model.predict(X[:2]) - model.predict(X[:5]).mean()
         np.testing.assert_allclose(together.values[:, 0], expected, atol=1e-10)
@@ -299,7 +301,9 @@ def test_kernels_that_riesz_does_not_know_are_estimated(data):
     model = gp(Matern(nu=0.7)).fit(X, y)
     with pytest.raises(riesz.UnsupportedModelError, match="nu = 0.7 is not supported"):
         riesz.Explainer(model)
-    explainer = riesz.Explainer(model, X[:5])
+    assert riesz.Explainer(model, X[:5]).exactness == "exact"
+    wide = np.hstack([X, np.sin(3 * X)])
+    explainer = riesz.Explainer(gp(Matern(nu=0.7)).fit(wide, y), wide[:5])
     assert explainer.exactness == "estimated" and "nu = 0.7" in explainer.reason
 
 
@@ -325,14 +329,14 @@ def test_nullable_columns_are_numbers(data):
 def test_explainers_are_copied_and_pickled(data, tmp_path):
     X, y = data
     riesz.Expansion(riesz.kernels.RBF(), X, y).save(tmp_path / "m.riesz")
-    options = {"groups": {"pair": [1, 3]}, "weights": np.arange(1.0, 6.0), "threads": 1, "output_names": ["price"]}
-    for model in [
-        SVR().fit(X, y),
-        make_pipeline(StandardScaler(), SVR()).fit(X, y),
-        SVR(kernel="poly").fit(X, y),
-        tmp_path / "m.riesz",
+    shared = {"groups": {"pair": [1, 3]}, "weights": np.arange(1.0, 6.0), "threads": 1, "output_names": ["price"]}
+    for model, options in [
+        (SVR().fit(X, y), shared),
+        (make_pipeline(StandardScaler(), SVR()).fit(X, y), shared),
+        (SVR(kernel="poly").fit(X, y), {"seed": 3, "estimator": "kernel_shap", "std_error": 9.0, **shared}),
+        (tmp_path / "m.riesz", shared),
     ]:
-        explainer = riesz.Explainer(model, X[:5], seed=3, **options)
+        explainer = riesz.Explainer(model, X[:5], **options)
         expected = explainer(X[:3])
         for again in (copy.deepcopy(explainer), pickle.loads(pickle.dumps(explainer))):
             found = again(X[:3])
