@@ -431,7 +431,17 @@ fn names_with_commas() {
     ]);
     run(&["fit", "t.csv", "--target", "y", "--protect", "price, USD", "-o", "p.riesz"]);
     run(&["explain", "m.riesz", "t.csv", "--groups", "both=a,b,price, USD", "-o", "e.csv"]);
-    run(&["explain", "m.riesz", "t.csv", "--background", "t.csv", "--robustness", "price, USD=1,a,b=0.5", "-o", "e.csv"]);
+    run(&[
+        "explain",
+        "m.riesz",
+        "t.csv",
+        "--background",
+        "t.csv",
+        "--robustness",
+        "price, USD=1,a,b=0.5",
+        "-o",
+        "e.csv",
+    ]);
     run(&["compare", "t.csv", "t.csv", "--ignore", "a,b,y", "--permutations", "9"]);
     run(&["depend", "t.csv", "--target", "price, USD", "--given", "a,b", "--permutations", "9"]);
     run(&["select", "t.csv", "--target", "price, USD"]);
