@@ -15,9 +15,7 @@ pub enum Exactness {
     /// Exact up to rounding.
     Exact {
         /// A proved bound on the error of each value and on the [residual](Explanation::residuals): quadrature and
-        /// rounding (rows × outputs). It takes kernel factors to be evaluated within a few units of rounding; a periodic
-        /// factor over thousands of periods, and a polynomial of several columns within one player that cancels,
-        /// can miss that.
+        /// rounding (rows × outputs), that of kernel factors included, however far apart rows are and whatever cancels.
         bound: Vec<f64>,
     },
     /// Estimated from samples.
@@ -411,6 +409,10 @@ impl Explanation {
         if self.row_numbers.len() != n {
             return broken(format!("the explanation numbers {} rows and has {n}", self.row_numbers.len()));
         }
+        // Files and numpy number rows so.
+        if let Some(row) = self.row_numbers.iter().find(|row| i64::try_from(**row).is_err()) {
+            return broken(format!("the explanation has a row number {row}: rows are numbered below 2^63"));
+        }
         for player in &self.players {
             if player.columns.iter().any(|&j| j >= self.data.width()) {
                 return broken(format!("player '{}' names a column that the data lack", player.name));
@@ -554,6 +556,15 @@ pub(crate) mod tests {
         outputs.beside(output(1)).unwrap();
         assert_eq!(outputs, all);
         assert!(rows.append(output(1)).is_err() && outputs.beside(all.select_rows(&[1, 0])).is_err());
+    }
+
+    #[test]
+    fn row_numbers_are_those_of_files() {
+        let mut all = example();
+        all.row_numbers[1] = (1 << 63) - 1;
+        assert!(all.validate().is_ok());
+        all.row_numbers[1] += 1;
+        assert!(all.validate().unwrap_err().to_string().contains("9223372036854775808"));
     }
 
     #[test]

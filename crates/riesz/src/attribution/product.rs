@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::quadrature::{Engine, Run};
 use super::rule::Measure;
 use crate::error::Result;
-use crate::simd::{Isa, LANES, Lanes, Plain};
+use crate::simd::{Isa, LANES, Lanes, Plain, Simd};
 use crate::stop::Watch;
 
 /// A game that is a sum of products with one factor a player, or several such games: one a row.
@@ -111,33 +111,51 @@ pub(crate) fn read<G: ProductGame, R: Reading>(
     (0..game.parts()).into_par_iter().with_max_len(1).map(part).collect()
 }
 
+/// Lanes that are kept from run to run.
+#[derive(Default)]
+struct Memory {
+    weights: Vec<Lanes>,
+    sizes: Vec<Lanes>,
+    sums: Vec<Lanes>,
+}
+
 /// Runs the engine on terms times the coefficients of each output. `add` is told the output, the place of an active factor and its
 /// values; `total` the output and what [`Totals`](super::quadrature::Totals) say of it.
 fn weigh(
     engine: &mut Engine,
     run: Run<'_>,
     coef: &[Vec<Lanes>],
-    memory: &mut Vec<Lanes>,
+    memory: &mut Memory,
     mut add: impl FnMut(usize, usize, Lanes),
     mut total: impl FnMut(usize, f64, f64),
 ) {
     if let [coef] = coef {
-        memory.clear();
-        memory.extend(run.weights.iter().zip(coef).map(|(w, c)| w.mul::<Plain>(*c)));
-        let totals = engine.run(Run { weights: memory, ..run });
+        let Memory { weights, sizes, .. } = memory;
+        weights.clear();
+        weights.extend(run.weights.iter().zip(coef).map(|(w, c)| w.mul::<Plain>(*c)));
+        sizes.clear();
+        sizes.extend(
+            run.sizes.iter().copied().flatten().zip(coef).map(|(s, c)| s.map2(*c, |s, c| s * c.abs())),
+        );
+        let totals = engine.run(Run { weights, sizes: run.sizes.map(|_| &sizes[..]), ..run });
         total(0, totals.error.sum(), totals.magnitude.sum());
         (0..run.players).for_each(|i| add(0, i, engine.values[i]));
         return;
     }
     // Several outputs share what the engine makes of a block.
+    let sums = &mut memory.sums;
+    sums.clear();
+    sums.resize(coef.len() * run.players, Lanes::ZERO);
     for at in 0..run.weights.len() {
         let totals = engine.run(run.block(at));
         for (o, coef) in coef.iter().enumerate() {
             let size = coef[at].map2(Lanes::ONE, |c, _| c.abs());
             total(o, size.mul::<Plain>(totals.error).sum(), size.mul::<Plain>(totals.magnitude).sum());
-            (0..run.players).for_each(|i| add(o, i, coef[at].mul::<Plain>(engine.values[i])));
+            let own = sums[o * run.players..].iter_mut().zip(&engine.values[..run.players]);
+            own.for_each(|(sum, value)| *sum = sum.add::<Plain>(coef[at].mul::<Plain>(*value)));
         }
     }
+    (0..coef.len() * run.players).for_each(|t| add(t / run.players, t % run.players, sums[t]));
 }
 
 /// The value of every player in every row, for each output.
@@ -152,13 +170,16 @@ pub(crate) struct Values {
     pub(crate) magnitude: Vec<f64>,
     /// Outputs × factors of the sum that has not ended.
     lanes: Vec<Lanes>,
-    memory: Vec<Lanes>,
+    /// By output, the sizes of all sums on their way: each was rounded.
+    drift: Vec<Lanes>,
+    memory: Memory,
 }
 
 impl Values {
     pub(crate) fn new(players: usize, outputs: usize) -> Self {
         let (values, error, magnitude) = (Vec::new(), Vec::new(), Vec::new());
-        Self { players, outputs, values, error, magnitude, lanes: Vec::new(), memory: Vec::new() }
+        let (lanes, drift, memory) = (Vec::new(), Vec::new(), Memory::default());
+        Self { players, outputs, values, error, magnitude, lanes, drift, memory }
     }
 }
 
@@ -173,12 +194,14 @@ impl Reading for Values {
     fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine) {
         let Terms { row, players, run, coef, .. } = *terms;
         let (factors, first) = (players.len(), row * self.outputs);
-        let Self { values, error, magnitude, lanes, memory, .. } = self;
+        let Self { values, error, magnitude, lanes, drift, memory, .. } = self;
         if factors == 0 {
             // A constant gives nobody a value, and is rounded like any other term.
             let weight = run.weights.first().map_or(0.0, |w| w.0[0].abs());
-            for (magnitude, coef) in magnitude[first..].iter_mut().zip(coef) {
-                *magnitude += weight * coef.iter().flat_map(|lanes| lanes.0).map(f64::abs).sum::<f64>();
+            for (o, coef) in coef.iter().enumerate() {
+                let size = weight * coef.iter().flat_map(|lanes| lanes.0).map(f64::abs).sum::<f64>();
+                magnitude[first + o] += size;
+                error[first + o] += f64::EPSILON * run.rounding.units * size;
             }
             return;
         }
@@ -193,22 +216,28 @@ impl Reading for Values {
             return weigh(engine, run, coef, memory, add, total);
         }
         lanes.resize(self.outputs * factors, Lanes::ZERO);
+        drift.resize(self.outputs, Lanes::ZERO);
         let add = |o: usize, i: usize, value| {
             let sum = &mut lanes[o * factors + run.active[i] as usize];
             *sum = sum.add::<Plain>(value);
+            drift[o] = drift[o].add::<Plain>(Plain::abs(*sum));
         };
         weigh(engine, run, coef, memory, add, total);
         if terms.last {
             for (lanes, out) in lanes.chunks_exact(factors).zip(out.chunks_exact_mut(self.players)) {
                 players.iter().zip(lanes).for_each(|(&player, lanes)| out[player] += lanes.sum());
             }
+            for (error, drift) in error[first..].iter_mut().zip(drift.iter()) {
+                *error += 0.51 * f64::EPSILON * drift.sum();
+            }
             lanes.clear();
+            drift.clear();
         }
     }
 
     /// What is kept until all is read are numbers alone.
     fn end(&mut self) {
-        (self.lanes, self.memory) = (Vec::new(), Vec::new());
+        (self.lanes, self.memory) = (Vec::new(), Memory::default());
     }
 }
 
@@ -230,13 +259,14 @@ pub(crate) struct Pairs {
     /// Rows × outputs: what, besides twice that of a value, bounds the error of each index.
     pub(crate) error: Vec<f64>,
     weights: Vec<Lanes>,
+    sizes: Vec<Lanes>,
     others: Vec<u32>,
 }
 
 impl Pairs {
     pub(crate) fn new(players: usize, outputs: usize) -> Self {
-        let (indices, error, weights) = (Vec::new(), Vec::new(), Vec::new());
-        Self { values: Values::new(players, outputs), indices, error, weights, others: Vec::new() }
+        let (indices, error, weights, sizes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { values: Values::new(players, outputs), indices, error, weights, sizes, others: Vec::new() }
     }
 }
 
@@ -251,7 +281,11 @@ impl Reading for Pairs {
     fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine) {
         let Terms { row, players: owners, run, coef, .. } = *terms;
         self.values.read(terms, engine);
-        let Self { values: Values { players, outputs, memory, .. }, indices, error, weights, others } = self;
+        let Self { values: Values { players, outputs, memory, .. }, indices, error, weights, sizes, others } =
+            self;
+        // The difference of two factors is twice the larger at most.
+        sizes.clear();
+        sizes.extend(run.sizes.iter().copied().flatten().map(|s| s.add::<Plain>(*s)));
         let (first, count) = (row * *outputs, *players * (*players - 1) / 2);
         let active = &run.active[..run.players];
         let mut largest = vec![0.0_f64; *outputs];
@@ -264,7 +298,8 @@ impl Reading for Pairs {
             others.clear();
             others.extend(active.iter().filter(|&&l| l != j));
             others.resize(others.len().next_multiple_of(4), owners.len() as u32);
-            let run = Run { active: others, players: run.players - 1, weights, ..run };
+            let sizes = run.sizes.map(|_| &sizes[..]);
+            let run = Run { active: others, players: run.players - 1, weights, sizes, ..run };
             let add = |o: usize, i: usize, value: Lanes| {
                 // Pairs with those before were added when it was their turn.
                 if i >= at {
@@ -321,9 +356,6 @@ impl Reading for Functionals {
 
     fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine) {
         let active = &terms.run.active[..terms.run.players];
-        if active.is_empty() {
-            return;
-        }
         for at in 0..terms.run.weights.len() {
             let totals = engine.run(terms.run.block(at));
             let from = self.place(terms.row, terms.point) + at * LANES;

@@ -10,7 +10,8 @@
 //! four values follow from the moments. There is no division, so factors may be 0, and for factors of one
 //! sign there is no cancellation.
 
-use super::rule::{Choice, Measure, Node, TAU};
+use super::rule::{Choice, MASS, Measure, Node, TAU};
+use crate::kernel::rounding::TINY;
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 
 /// Largest number of nodes carried through the groups together.
@@ -20,6 +21,13 @@ const CHUNK: usize = 4;
 const LOWEST: f64 = 1e-100;
 /// Likewise if a partial product of `max(|a|, |b|) + τ₀ |a - b|` rises above.
 const HIGHEST: f64 = 1e300;
+/// Weights below are rescaled with factors that reach higher than this.
+const LIGHT: f64 = 1e-190;
+const LIFT: f64 = 1e20;
+/// What is lost below the smallest normal number is more than this never, whatever multiplies it in a block that is not rescaled.
+pub(crate) const FLOOR: f64 = 1e-300;
+/// Factors that are off by more than this besides are rescaled.
+const TINIEST: f64 = 1e-250;
 
 /// A run of rows of a product game, eight a block. `a` and `b` hold, for factor k, the rows at
 /// `k * stride..(k + 1) * stride`; after the last factor stands one more, all 1, as padding.
@@ -38,6 +46,10 @@ pub(crate) struct Run<'a> {
     pub(crate) players: usize,
     /// The rows' weights w; 1 to get the functionals.
     pub(crate) weights: &'a [Lanes],
+    /// Where errors are not relative to the factors but to their sizes: block by block the products of the larger ones and of |w|.
+    pub(crate) sizes: Option<&'a [Lanes]>,
+    /// What each factor can be off besides, absolutely; nobody by more than rounding's `tiny`.
+    pub(crate) tinies: &'a [f64],
     /// What the bound must know of rounding outside the engine.
     pub(crate) rounding: Rounding,
 }
@@ -45,7 +57,8 @@ pub(crate) struct Run<'a> {
 impl<'a> Run<'a> {
     /// One of its blocks.
     pub(crate) fn block(self, at: usize) -> Self {
-        Self { weights: &self.weights[at..=at], offset: self.offset + at * LANES, ..self }
+        let sizes = self.sizes.map(|sizes| &sizes[at..=at]);
+        Self { weights: &self.weights[at..=at], sizes, offset: self.offset + at * LANES, ..self }
     }
 
     /// Factor k in a block, for those who are present and absent.
@@ -55,28 +68,37 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Errors that factors and weights bring along, in units of rounding (ε/2) relative to what they are part of.
+/// Errors that factors and weights bring along, in units of rounding (ε/2).
 ///
-/// A factor is a product of a few pieces. Each piece f errs by at most `10 + per_log · max(0, -ln f)` units: a piece is
-/// at most a polynomial times an exponential, and errors of the exponent grow with it. Two kinds of piece can err by
-/// more, which no bound here covers: a periodic one by `4π turns/ℓ²` units, with the number of periods between its
-/// arguments; and a polynomial or inner product of several columns within one player, whose units are relative to its
-/// terms and not to a sum in which they cancel.
+/// With all factors off by `units + per_log · (-ln f)` relative to their [sizes](crate::kernel::rounding), a game with some players present is
+/// off by as much, relative to M: of `Σ per_log · s_l exp(-Σ s_l)` no more is left than `per_log · (D + 1/e)`, where exp(-D) is M.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rounding {
-    /// Units per unit of `-ln f`.
+    /// Of a game with some players present and one with others; and what else is rounded once for all values together.
+    pub(crate) units: f64,
+    /// Units per unit of `-ln M`.
     pub(crate) per_log: f64,
-    /// Units besides one piece for each active factor: further pieces, factors folded into the weights, means.
-    pub(crate) fixed: f64,
+    /// Units of the sums that a value ends up in, relative to its own part of the game.
+    pub(crate) sums: f64,
     /// A bound on `Σ max(0, -ln f)` over factors folded into the weights.
     pub(crate) decay: f64,
+    /// What a factor can be off besides, absolutely: the largest.
+    pub(crate) tiny: f64,
+    /// What a value can be off, absolutely, because weights leave the range of doubles.
+    pub(crate) floor: f64,
 }
 
 impl Rounding {
-    /// Of factors of kernels of so many columns, of whose pieces the active factors take one each.
-    pub(crate) fn of(pieces: usize, active: usize, width: usize) -> Self {
+    /// Of so many pieces of any kind, few periods apart and without sums that cancel, in kernels of so many columns.
+    pub(crate) fn of(pieces: usize, width: usize) -> Self {
+        Self::new(12.0 * pieces as f64, 12.0, width)
+    }
+
+    /// Of factors that are all together off by so many units.
+    pub(crate) fn new(units: f64, per_log: f64, width: usize) -> Self {
         // Predictions sum squares over all columns before they take an exponential.
-        Self { per_log: 8.0 + width as f64, fixed: 12.0 * (pieces - active) as f64, decay: 0.0 }
+        let predicted = if per_log > 0.0 { per_log + 2.0 + width as f64 } else { 0.0 };
+        Self { units: 2.0 * units, per_log: per_log + predicted, ..Self::default() }
     }
 }
 
@@ -151,8 +173,11 @@ impl Engine {
         // The product of the magnitudes as mantissa and binary exponent.
         let (mut mantissa, mut exponent) = ([1.0_f64; LANES], [0_i64; LANES]);
         let mut decay = [0.0_f64; LANES];
+        // The product of the magnitudes, or of what they can be off if that is more, and the sum of the shares that they can be off.
+        let mut more = [(1.0_f64, 0_i64, 0.0_f64); LANES];
         for (i, &k) in run.active[..players].iter().enumerate() {
             let side = run.side(k, at);
+            let tiny = run.tinies.get(k as usize).copied().unwrap_or(0.0).max(TINY);
             for l in 0..LANES {
                 let top = side.0.0[l].abs().max(side.1.0[l].abs());
                 // A player whose factors are both 0 zeroes the whole game.
@@ -160,22 +185,45 @@ impl Engine {
                     (a[i * LANES + l], b[i * LANES + l]) = (side.0.0[l] / top, side.1.0[l] / top);
                     decay[l] += (-top.ln()).max(0.0);
                 }
-                mantissa[l] *= top;
-                if mantissa[l] != 0.0 {
-                    let (fraction, power) = split(mantissa[l]);
-                    (mantissa[l], exponent[l]) = (fraction, exponent[l] + power);
+                if top == 0.0 {
+                    mantissa[l] = 0.0;
+                } else if mantissa[l] != 0.0 {
+                    (mantissa[l], exponent[l]) = times((mantissa[l], exponent[l]), top);
                 }
+                let (fraction, power, share) = more[l];
+                let (fraction, power) = times((fraction, power), top.max(tiny));
+                let share = share + tiny / top.max(tiny);
+                more[l] = (fraction, power, share);
             }
         }
         let rounding =
             Rounding { decay: run.rounding.decay + decay.iter().fold(0.0, |m, &d| d.max(m)), ..run.rounding };
+        // Factors are divided, and their magnitudes multiplied.
+        let rounding = Rounding { units: rounding.units + 4.0 * players as f64, tiny: 0.0, ..rounding };
         let mut scale = Lanes::ZERO;
         for l in 0..LANES {
-            scale.0[l] = times_power_of_two(run.weights[at].0[l] * mantissa[l], exponent[l]);
+            let weight = run.weights[at].0[l];
+            scale.0[l] = times_power_of_two(weight * mantissa[l], exponent[l]);
+            let (fraction, power, share) = more[l];
+            // `Π (top + tiny) - Π top`, of which more than a few shares are more than all there is.
+            let lost = 4.0 * share.min(600.0).exp_m1();
+            totals.error.0[l] += times_power_of_two(weight.abs() * lost * fraction, power)
+                + times_power_of_two(run.rounding.floor * mantissa[l], exponent[l]);
         }
-        let weights = &[scale];
-        let inner =
-            Run { a, b: Some(b), stride: LANES, offset: 0, active: &active, players, weights, rounding };
+        let (weights, sizes) = (&[scale], run.sizes.map(|sizes| &sizes[at..=at]));
+        let (b, tinies) = (Some(&*b), &[][..]);
+        let inner = Run {
+            a,
+            b,
+            stride: LANES,
+            offset: 0,
+            active: &active,
+            players,
+            weights,
+            sizes,
+            tinies,
+            rounding,
+        };
         // All larger sides are ±1 now. Only the spread can still leave the range (a mass in the thousands).
         blocks(self.isa, &inner, 0, true, self, totals);
     }
@@ -243,6 +291,7 @@ fn sides<V: Simd, const ONES: bool>(
     let (sums, _) = engine.values.as_chunks_mut::<4>();
     let measure = engine.measure;
     let exact = measure.exact(run.players);
+    let plain = run.rounding.tiny <= TINIEST;
     for at in from..run.weights.len() {
         let offset = run.offset + at * LANES;
         let weight = run.weights[at];
@@ -273,15 +322,17 @@ fn sides<V: Simd, const ONES: bool>(
             }
             highest = V::max(highest, spread);
         }
-        let mut safe = true;
+        let mut safe = plain;
         for l in 0..LANES {
-            safe &= (small.0[l] >= LOWEST) & (highest.0[l] <= HIGHEST);
+            let light = (weight.0[l].abs() < LIGHT) & (highest.0[l] > LIFT);
+            safe &= (small.0[l] >= LOWEST) & (highest.0[l] <= HIGHEST) & !light;
         }
         if !safe && !wide {
             return at;
         }
 
-        let choice = if safe { measure.choose(V::div(spread, magnitude).largest(), exact) } else { exact };
+        let ratio = V::div(spread, magnitude);
+        let choice = if safe { measure.choose(ratio.largest(), exact) } else { exact };
         let mut rest = measure.rule(choice.nodes);
         while !rest.is_empty() {
             let (now, later) = rest.split_at(match rest.len() {
@@ -314,27 +365,36 @@ fn sides<V: Simd, const ONES: bool>(
         }
 
         let decay = if ONES { 0.0 } else { falls(small.smallest()) };
-        let bound = relative_error(run.players, &choice, &run.rounding, decay);
-        let size = V::abs(weight).mul::<V>(magnitude);
+        let (whole, share) = relative_error(run.players, &choice, &run.rounding, decay);
+        // The mass of each lane, by `ln (1 + x) ≤ x - x²/2 + x³/3`, whose x is rounded too.
+        let most = choice.mass.min(exact.mass);
+        let x = ratio.add::<V>(Lanes::splat(8.0 * f64::EPSILON * run.players as f64 - 1.0));
+        let series = x.fma::<V>(x.fma::<V>(Lanes::splat(1.0 / 3.0), Lanes::splat(-0.5)), Lanes::ONE);
+        let mass = V::min(x.mul::<V>(series).mul::<V>(Lanes::splat(MASS)), Lanes::splat(most));
+        let size = run.sizes.map_or_else(|| V::abs(weight).mul::<V>(magnitude), |sizes| sizes[at]);
         totals.magnitude = totals.magnitude.add::<V>(size);
-        totals.error = size.fma::<V>(Lanes::splat(bound), totals.error);
+        let bound = mass.fma::<V>(Lanes::splat(share), Lanes::splat(whole));
+        totals.error = size.fma::<V>(bound, totals.error.add::<V>(Lanes::splat(run.rounding.floor)));
     }
     run.weights.len()
 }
 
 /// A bound on the error of a value, of the sum of all values, and of what that sum is compared with (the game with all players
-/// present and absent), relative to M.
+/// present and absent), relative to M: the first, and for each unit of the mass the second.
 ///
-/// With factors that err by δ units each, a value errs by at most `2 M (quadrature + rounding)`, the sum of all by at most
-/// `c M (…)` with c the mass, and each end of the game by `M (…)`. The engine itself takes six operations a factor and two a
-/// node. A factor errs by `10 + per_log · max(0, -ln |f|)` units; relative to the larger side t of its pair that is at most
-/// `10 + per_log (max(0, -ln t) + 1/e)`. `decay` bounds `Σ max(0, -ln t)` over the active factors.
+/// A value is a mean of differences of two ends of the game, and all values sum up to one, whatever the factors are: where Δ bounds
+/// the factors' errors, all together, either is off by at most `2 (exp(Δ) - 1) M` for them. What the engine itself does is relative to
+/// the values, which sum up to the mass times M at most: seventeen roundings a group of factors, one a node, and those of the rule's weights (its
+/// nodes are off by one rounding of 1, measured against 40 digits, which moves a product by the mass at most). `decay` bounds `Σ max(0, -ln t)` over the active factors' larger sides t.
 #[inline(always)]
-fn relative_error(players: usize, choice: &Choice, outside: &Rounding, decay: f64) -> f64 {
-    let unit = f64::EPSILON / 2.0;
-    let factors = players as f64 * (16.0 + 0.368 * outside.per_log) + outside.fixed;
-    let logs = outside.per_log * (decay + outside.decay);
-    (choice.mass + 2.0) * (unit * (factors + logs + 2.0 * choice.nodes as f64 + 64.0) + choice.quadrature)
+fn relative_error(players: usize, choice: &Choice, outside: &Rounding, decay: f64) -> (f64, f64) {
+    // A percent for what is left of the series, and for rounding of the bound itself.
+    let unit = 1.01 * f64::EPSILON / 2.0;
+    let logs = outside.per_log * (decay + outside.decay + 0.368);
+    let whole = unit * (outside.units + logs);
+    let own = 17.0 * players.div_ceil(4) as f64 + 1.25 * choice.nodes as f64 + choice.mass + 24.0;
+    let whole = if whole > 0.01 { whole.min(600.0).exp_m1() } else { whole };
+    (whole, unit * (own + outside.sums) + choice.quadrature)
 }
 
 /// A bound on `-ln x` for a normal x in (0, 1], from its exponent.
@@ -379,6 +439,13 @@ fn sweep<V: Simd, const K: usize>(groups: &mut [Group], nodes: &[Node], weight: 
         }
         group.moments = moments;
     }
+}
+
+/// Mantissa and binary exponent, times x.
+fn times((fraction, power): (f64, i64), x: f64) -> (f64, i64) {
+    let (own, exponent) = split(x);
+    let (fraction, more) = split(fraction * own);
+    (fraction, power + exponent + more)
 }
 
 /// `x = fraction · 2^power` with |fraction| in [1, 2).

@@ -46,7 +46,7 @@ impl Measure {
     pub(crate) fn exact(self, players: usize) -> Choice {
         let half = players.div_ceil(2).max(1);
         let nodes = if self == Self::One { 1 } else { half };
-        Choice { nodes, quadrature: 0.0, mass: 4.0 * half as f64 }
+        Choice { nodes, quadrature: 0.0, mass: 2.0 * players as f64 }
     }
 
     /// The smallest rule that serves blocks whose `P(τ₀)/M` is at most `ratio`, where `exact` is exact.
@@ -139,9 +139,12 @@ pub(crate) struct Choice {
     pub(crate) nodes: usize,
     /// Bound on the quadrature error, relative to `M`.
     pub(crate) quadrature: f64,
-    /// Bound on the mass `Σ_l |a_l - b_l| / max(|a_l|, |b_l|)`, and at least 2.
+    /// Bound on the mass `Σ_l |a_l - b_l| / max(|a_l|, |b_l|)`.
     pub(crate) mass: f64,
 }
+
+/// The mass is at most this times `ln(P(τ₀)/M)`: a factor's share of it is at most 2, so by concavity `ln(1 + τ₀ c) ≥ c ln(1 + 2 τ₀) / 2`.
+pub(crate) const MASS: f64 = 16.981;
 
 /// Entry m: the largest `P(τ₀)/M` for which m nodes err by at most [`TOLERANCE`]` · M`, and the largest mass
 /// that goes with it.
@@ -159,11 +162,10 @@ fn limits() -> &'static [(f64, f64)] {
                 .map(|(rho, tau)| (room + 2.0 * nodes * rho.ln() + (-rho.powi(-2)).ln_1p()) / tau)
                 .fold(0.0, f64::max)
         };
-        // A factor's share of the mass is at most 2, so by concavity ln(1 + τ₀ c) ≥ c ln(1 + 2 τ₀) / 2.
-        let mass = |effective: f64| 2.0 * TAU * effective / (1.0 + 2.0 * TAU).ln();
+        let mass = |effective: f64| MASS * TAU * effective;
         (0..=TABULATED)
             .map(|m| if m == 0 { 0.0 } else { limit(m) })
-            .map(|effective| ((TAU * effective).exp(), mass(effective).max(2.0)))
+            .map(|effective| ((TAU * effective).exp(), mass(effective)))
             .collect()
     })
 }

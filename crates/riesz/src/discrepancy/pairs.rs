@@ -438,6 +438,14 @@ impl Tiles<'_> {
             let active = memory.active.len();
             memory.active.resize(active.next_multiple_of(4), factors as u32);
             let weights: Vec<f64> = multiplicities.iter().map(|m| m * product.scale).collect();
+            let mut rounding = Rounding::of(product.pieces(), x.len());
+            if self.weights.is_some() {
+                // Row by row and tile by tile into one sum.
+                let Points { rows, stride, .. } = self.pairs.points;
+                let tiles = rows.div_ceil(TILE) * stride.div_ceil(columns.len());
+                let sums = TILE * products.len() * tiles.div_ceil(PARTS) + length / LANES + PARTS + 16;
+                (rounding.units, rounding.sums) = (rounding.units + sums as f64, sums as f64);
+            }
             reader.read(&Terms {
                 row,
                 point: range.start - columns.start,
@@ -450,7 +458,9 @@ impl Tiles<'_> {
                     active: &memory.active,
                     players: active,
                     weights: &lanes(&weights),
-                    rounding: Rounding::of(product.pieces(), active, x.len()),
+                    sizes: None,
+                    tinies: &[],
+                    rounding,
                 },
                 coef: &coef,
                 last: true,

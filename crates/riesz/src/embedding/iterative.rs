@@ -217,10 +217,15 @@ impl IterativeMeans {
             RightSides::Kernel(x) => self.learnt.kernel.reach(run.given, trace, x),
             RightSides::Numbers(_) => None,
         };
+        let far = |length: f64| match right {
+            RightSides::Kernel(x) => self.learnt.kernel.far(x.width(), length),
+            RightSides::Numbers(_) => 0.0,
+        };
         let numbers = left.iter().zip(reach.as_ref().unwrap_or(&run.right)).zip(found);
         numbers
             .map(|((left, right), found)| {
-                (left * (1.0 + terms * u) + u * (terms * size * found + (units + 4.0) * right)) / ridge
+                (left * (1.0 + terms * u) + u * (terms * size * found + (units + far(*right) + 4.0) * right))
+                    / ridge
             })
             .collect()
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use crate::error::Result;
+use crate::kernel::rounding::DEEPEST;
 use crate::kernel::{Columns, Kernel};
 use crate::simd::Isa;
 use crate::stop;
@@ -96,6 +97,12 @@ impl BlockKernel {
     pub(crate) fn units(&self, pieces: usize) -> f64 {
         let own = if self.factors.is_none() { self.kernel.roundings() } else { 0.0 };
         own.max((12 * pieces + 8) as f64)
+    }
+
+    /// Units of rounding that the kernel between a row of so many columns and the reference may be off besides, relative to its length: where
+    /// all of it is small, exponentials have large exponents.
+    pub(crate) fn far(&self, width: usize, length: f64) -> f64 {
+        if self.factors.is_none() { 0.0 } else { (14 + width) as f64 * (-length.ln()).clamp(0.0, DEEPEST) }
     }
 
     /// `√(t k(x, x))` for each row of `x`, which rounding of the kernel between rows is relative to where it sums up terms that may cancel, and

@@ -55,24 +55,26 @@ pub(super) fn panels(model: &Expansion, len: usize) -> Vec<Panel> {
 pub(super) struct Side {
     /// Factor by factor, and one more, all 1: the engine's padding.
     pub(super) factors: Vec<f64>,
+    /// The same of their sizes, where errors are relative to those.
+    pub(super) sizes: Option<Vec<f64>>,
     /// Products of factors, or nothing: node i is node 2i times node 2i + 1, and node P + k is factor k of P. With it the product of
     /// a run of factors takes O(ln P) steps, so a sparse row costs what its non-zeros cost.
     tree: Vec<f64>,
-    /// Running sums over factors of the largest `max(0, -ln |f|)` in the panel.
-    decay: Vec<f64>,
+    /// Running sums over factors of their [`extent`] in the panel.
+    extent: Vec<[f64; 2]>,
     len: usize,
 }
 
 impl Side {
-    pub(super) fn new(factors: Vec<f64>, len: usize, with_tree: bool) -> Self {
+    pub(super) fn new(factors: Vec<f64>, sizes: Option<Vec<f64>>, len: usize, with_tree: bool) -> Self {
         let count = if with_tree { factors.len() / len - 1 } else { 0 };
-        let mut total = 0.0;
+        let mut total = [0.0; 2];
         let sums = factors.chunks_exact(len).map(|factor| {
-            total += decay(factor);
+            total = sum(total, extent(factor));
             total
         });
-        let decay = std::iter::once(0.0).chain(sums).collect();
-        let mut side = Self { factors, tree: vec![1.0; count * len], decay, len };
+        let extent = std::iter::once([0.0; 2]).chain(sums).collect();
+        let mut side = Self { factors, sizes, tree: vec![1.0; count * len], extent, len };
         for i in (1..count).rev() {
             for l in 0..len {
                 side.tree[i * len + l] = side.node(2 * i)[l] * side.node(2 * i + 1)[l];
@@ -87,15 +89,20 @@ impl Side {
         &values[at * self.len..(at + 1) * self.len]
     }
 
-    /// Multiplies the factors of a run into the weights; returns the sum of their decays.
-    pub(super) fn fold(&self, run: std::ops::Range<usize>, weights: &mut [Lanes]) -> f64 {
-        let decay = self.decay[run.end] - self.decay[run.start];
+    /// The sum of the extents of a run of factors.
+    pub(super) fn extent(&self, run: &std::ops::Range<usize>) -> [f64; 2] {
+        let ([a, b], [c, d]) = (self.extent[run.start], self.extent[run.end]);
+        [c - a, d - b]
+    }
+
+    /// Multiplies the factors of a run into the weights.
+    pub(super) fn fold(&self, run: std::ops::Range<usize>, weights: &mut [Lanes]) {
         let count = self.tree.len() / self.len;
         if count == 0 {
             self.factors[run.start * self.len..run.end * self.len]
                 .chunks_exact(self.len)
                 .for_each(|factor| multiply(weights, factor));
-            return decay;
+            return;
         }
         let (mut low, mut high) = (run.start + count, run.end + count);
         while low < high {
@@ -109,14 +116,17 @@ impl Side {
             }
             (low, high) = (low / 2, high / 2);
         }
-        decay
     }
 }
 
-/// The largest `max(0, -ln |f|)` of factors that are not 0 (one that is 0 makes its product exactly 0).
-pub(super) fn decay(factors: &[f64]) -> f64 {
-    let least = factors.iter().map(|f| f.abs()).filter(|f| *f > 0.0).fold(1.0, f64::min);
-    -least.ln()
+/// The largest `max(0, -ln |f|)` and `max(0, ln |f|)` of factors that are not 0 (one that is 0 makes its product 0).
+pub(super) fn extent(factors: &[f64]) -> [f64; 2] {
+    let sizes = || factors.iter().map(|f| f.abs()).filter(|f| *f > 0.0);
+    [-sizes().fold(1.0, f64::min).ln(), sizes().fold(1.0, f64::max).ln()]
+}
+
+pub(super) fn sum(a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
+    [a[0] + b[0], a[1] + b[1]]
 }
 
 pub(super) fn multiply(weights: &mut [Lanes], factor: &[f64]) {

@@ -10,16 +10,17 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use super::panel::{Panel, Side, decay, multiply, panels};
+use super::panel::{Panel, Side, extent, multiply, panels, sum};
 use crate::attribution::product::{Functionals, ProductGame, Reader, Terms, Values, read};
-use crate::attribution::quadrature::{Rounding, Run};
+use crate::attribution::quadrature::{FLOOR, Rounding, Run};
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::{Exactness, Explanation, Fact, Index, Provenance};
-use crate::game::{Absent, Game};
+use crate::game::{Absent, Game, TERMS};
 use crate::kernel::products::PlayerProduct;
-use crate::linalg::Matrix;
+use crate::kernel::{Columns, Reach};
+use crate::linalg::{Matrix, dot};
 use crate::simd::{Isa, LANES, Lanes};
 use crate::stop::{Progress, Watch, check};
 use crate::table::{Groups, Table};
@@ -37,12 +38,19 @@ const PANEL: usize = 16384;
 /// Doubles that the absent side of a panel may hold before its reference rows are taken in portions.
 const ABSENT: usize = 1 << 19;
 
+/// Weights into which factors of any size are multiplied keep far within the range of doubles: `exp` of this, either way.
+const EXTENT: f64 = 300.0;
+
 /// Explains rows of one model under one product game.
 pub(super) struct ByProducts<'m> {
     pub(super) model: &'m Expansion,
     pub(super) game: Game,
     pub(super) groups: Groups,
     products: Vec<PlayerProduct<'m>>,
+    /// For each product how it is rounded.
+    rounded: Vec<Rounded>,
+    /// The least and largest numbers of support points, and of reference rows, column by column.
+    reach: (Vec<[f64; 2]>, Option<Vec<[f64; 2]>>),
     absent: Absent,
     panels: Vec<Panel>,
     /// The absent side of each product and panel, where it is the same for all rows: one reference row, or means.
@@ -67,11 +75,25 @@ struct Batches<'e> {
     batch: usize,
 }
 
+/// How a product is rounded.
+struct Rounded {
+    /// Whether no factor is larger than 1.
+    bounded: bool,
+    /// Whether errors are relative to sizes.
+    by_size: bool,
+    /// For all rows alike; `None` where it depends on the row.
+    always: Option<(Rounding, Vec<f64>)>,
+}
+
 /// Per-thread memory.
 #[derive(Default)]
 struct Workspace {
     present: Vec<f64>,
+    /// The sizes of the present factors, and the products of the larger sizes of both sides.
+    sizes: Vec<f64>,
+    tops: Vec<Lanes>,
     absent: Vec<f64>,
+    absent_sizes: Vec<f64>,
     active: Vec<u32>,
     candidates: Vec<u32>,
     weights: Vec<Lanes>,
@@ -80,9 +102,12 @@ struct Workspace {
 /// A panel, a product, and some variants of the absent side with their factors.
 struct Portion<'a> {
     panel: &'a Panel,
+    /// The number of the product.
+    number: usize,
     product: &'a PlayerProduct<'a>,
     variants: std::ops::Range<usize>,
     absent: Option<&'a [f64]>,
+    absent_sizes: Option<&'a [f64]>,
     /// The absent side, where it is one reference row.
     side: Option<&'a Side>,
     /// For each row of the batch the factors whose columns differ from those of one row: the reference row, or zeros.
@@ -108,6 +133,8 @@ impl<'m> ByProducts<'m> {
             game,
             groups,
             products,
+            rounded: Vec::new(),
+            reach: (Reach::of(Columns::of(&model.points, 0), model.points.width()), None),
             absent,
             panels,
             kept: Vec::new(),
@@ -119,9 +146,11 @@ impl<'m> ByProducts<'m> {
             stop,
             progress: Arc::default(),
         };
+        explainer.reach.1 = explainer.absent.reach(model.points.width());
+        explainer.rounded = (0..explainer.products.len()).map(|t| explainer.rounded(t)).collect();
         if explainer.absent.weights().len() == 1 && !matches!(explainer.absent, Absent::Ones) {
-            let sides = |p| explainer.panels.iter().map(|panel| explainer.side(p, panel)).collect();
-            explainer.kept = explainer.products.iter().map(sides).collect::<Result<_>>()?;
+            let sides = |t| explainer.panels.iter().map(|panel| explainer.side(t, panel)).collect();
+            explainer.kept = (0..explainer.products.len()).map(sides).collect::<Result<_>>()?;
         }
         if matches!(explainer.absent, Absent::Ones) {
             let lists = |p| explainer.panels.iter().map(|panel| explainer.occupied(p, panel)).collect();
@@ -131,12 +160,76 @@ impl<'m> ByProducts<'m> {
         Ok(explainer)
     }
 
-    fn side(&self, product: &PlayerProduct<'_>, panel: &Panel) -> Result<Side> {
+    fn side(&self, t: usize, panel: &Panel) -> Result<Side> {
         check(&self.stop)?;
+        let product = &self.products[t];
         let size = product.players.len() * panel.len;
-        let mut out = vec![1.0; size + panel.len];
-        self.absent.fill(self.isa, product, panel.columns(), 0, &mut out[..size]);
-        Ok(Side::new(out, panel.len, matches!(self.absent, Absent::Rows(_))))
+        let fill = |sizes: bool| {
+            let mut out = vec![1.0; size + panel.len];
+            self.absent.fill(self.isa, product, panel.columns(), 0, sizes, &mut out[..size]);
+            out
+        };
+        let sizes = self.rounded[t].by_size.then(|| fill(true));
+        Ok(Side::new(fill(false), sizes, panel.len, matches!(self.absent, Absent::Rows(_))))
+    }
+
+    /// How product `t` is rounded.
+    fn rounded(&self, t: usize) -> Rounded {
+        let product = &self.products[t];
+        let by_size = product.cancels(self.absent.averaged().is_some());
+        // The same for rows close by and far away is the same for all.
+        let at = |far: f64| self.rounding(t, &self.reach.0.iter().map(|_| far).collect::<Vec<_>>());
+        let (near, far) = (at(0.0), at(1e9));
+        let same = (near.0.units, near.0.per_log, &near.1) == (far.0.units, far.0.per_log, &far.1);
+        Rounded { bounded: product.unbounded() == 0, by_size, always: same.then_some(far) }
+    }
+
+    /// How product `t` is rounded between support points, reference rows and the row `x`, and what each factor is off besides.
+    fn rounding(&self, t: usize, x: &[f64]) -> (Rounding, Vec<f64>) {
+        let (product, width) = (&self.products[t], self.model.points.width());
+        let mut reach = Reach { u: self.reach.0.clone(), v: x.iter().map(|v| [*v; 2]).collect() };
+        for ([low, high], other) in reach.v.iter_mut().zip(self.reach.1.iter().flatten()) {
+            (*low, *high) = (low.min(other[0]), high.max(other[1]));
+        }
+        let (precision, tinies) = product.precision(&reach);
+        let (factors, variants) = (product.players.len(), self.absent.weights().len());
+        let means = self.absent.averaged().map_or(0, |roundings| factors * roundings);
+        let mut rounding = Rounding::new(precision.units + means as f64, precision.per_log, width);
+        let longest = self.panels.iter().map(|panel| panel.len).max().unwrap_or(0);
+        let tiles = self.panels.len() * self.products.len();
+        // The prediction: inner products over all columns, products of factors, and a sum in four lanes.
+        let predicted =
+            product.unbounded() * width + factors + self.products.len() + self.model.points.rows() / 4;
+        // The base value: products, means over the reference, and sums.
+        let base = factors + TERMS + variants.div_ceil(TERMS) + longest / 4 + tiles;
+        // Weights of reference rows are normalised, and multiplied by factors that both sides share.
+        rounding.units += (predicted + base + 2 * (self.absent.normalised() + factors) + 32) as f64;
+        rounding.sums = (longest / LANES + tiles * variants.div_ceil(self.portion(t, longest)) + 8) as f64;
+        rounding.tiny = precision.tiny;
+        let coef = self.model.coef.data().iter().fold(1.0, |a: f64, c| a.max(c.abs()));
+        // Several outputs are weighed afterwards.
+        rounding.floor = FLOOR * product.scale.max(1.0) * if self.model.outputs() == 1 { coef } else { 1.0 };
+        (rounding, tinies)
+    }
+
+    /// How many reference rows' factors of product `t` are kept together.
+    fn portion(&self, t: usize, len: usize) -> usize {
+        (ABSENT / ((self.products[t].players.len() + 1) * len.max(1))).max(1)
+    }
+
+    /// What is wrong with `row`, called by this name, if a factor there is no finite number.
+    fn lost(&self, row: &[f64], name: &str) -> Option<Error> {
+        let of = |panel: &Panel| {
+            self.products.iter().find_map(|product| {
+                let (k, formula) = product.lost(self.isa, panel.columns(), row)?;
+                let player = &self.groups.players()[product.players[k]].name;
+                Some(Error::Overflow {
+                    what: format!("the factor {formula} of {player} at {name}"),
+                    remedy: "its numbers are too far apart: scale them, or leave out what is no measurement",
+                })
+            })
+        };
+        self.panels.iter().find_map(of)
     }
 
     fn occupied(&self, product: &PlayerProduct<'_>, panel: &Panel) -> Option<Vec<u32>> {
@@ -161,25 +254,30 @@ impl<'m> ByProducts<'m> {
                 let mut sums = vec![0.0; m];
                 for (t, product) in self.products.iter().enumerate() {
                     let mut factors = vec![1.0; product.players.len() * panel.len];
-                    let mut mean = vec![0.0; panel.len];
+                    let (mut mean, mut some) = (vec![0.0; panel.len], vec![0.0; panel.len]);
+                    let variants = self.absent.weights().len();
                     for (variant, weight) in self.absent.weights().iter().enumerate() {
                         check(&self.stop)?;
                         match self.kept.get(t) {
                             Some(kept) => factors
                                 .copy_from_slice(&kept[at].factors[..product.players.len() * panel.len]),
                             None => {
-                                self.absent.fill(self.isa, product, panel.columns(), variant, &mut factors)
+                                let columns = panel.columns();
+                                self.absent.fill(self.isa, product, columns, variant, false, &mut factors);
                             }
                         }
                         let mut value = vec![weight * product.scale; panel.len];
                         for factor in factors.chunks_exact(panel.len) {
                             value.iter_mut().zip(factor).for_each(|(v, f)| *v *= f);
                         }
-                        mean.iter_mut().zip(&value).for_each(|(m, v)| *m += v);
+                        some.iter_mut().zip(&value).for_each(|(m, v)| *m += v);
+                        if (variant + 1) % TERMS == 0 || variant + 1 == variants {
+                            mean.iter_mut().zip(&mut some).for_each(|(m, s)| *m += std::mem::take(s));
+                        }
                     }
                     for (sum, coef) in sums.iter_mut().zip(&panel.coef) {
-                        *sum +=
-                            mean.iter().zip(coef.iter().flat_map(|c| &c.0)).map(|(m, c)| m * c).sum::<f64>();
+                        let coef: Vec<f64> = coef.iter().flat_map(|c| c.0).collect();
+                        *sum += dot(&mean, &coef);
                     }
                 }
                 Ok(sums)
@@ -195,7 +293,19 @@ impl<'m> ByProducts<'m> {
     /// Shapley values of every row of `rows`.
     pub(super) fn explain(&self, rows: &Table) -> Result<Explanation> {
         let data = rows.conform(self.model.columns())?;
-        let predictions = self.model.predict_until(&data, &self.stop)?;
+        let lost = |i: usize| self.lost(&data.row(i), &format!("row {}", i + 1));
+        let predictions = self.model.predict_until(&data, &self.stop).map_err(|error| match error {
+            Error::Overflow { .. } => (0..data.rows()).find_map(lost).unwrap_or(error),
+            error => error,
+        })?;
+        if self.base.iter().any(|v| !v.is_finite()) {
+            let row = |variant| self.absent.row(variant).and_then(|row| self.lost(row, "a reference row"));
+            let lost = (0..self.absent.weights().len()).find_map(row);
+            return Err(lost.unwrap_or_else(|| Error::Overflow {
+                what: "the base value".into(),
+                remedy: "the reference rows are too far from the data the model was fitted on",
+            }));
+        }
         let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
         // Small enough that every thread has work, and no smaller than that.
         let batch = n.div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
@@ -204,21 +314,24 @@ impl<'m> ByProducts<'m> {
         let parts = read(&game, self.how(), self.watch(), || Values::new(p, m))?;
         let mut values = Vec::with_capacity(n * m * p);
         let mut bound = Vec::with_capacity(n * m);
-        let blocks: usize = self.panels.iter().map(|panel| panel.len / LANES).sum();
-        let terms = (blocks * self.absent.weights().len() * self.products.len()) as f64;
-        // Rounding of the sums over blocks, of the base value and of the prediction.
-        let summing = f64::EPSILON / 2.0 * (2.0 * terms + 16.0 * p as f64 + 64.0);
         for part in parts {
-            for (g, (error, magnitude)) in part.error.iter().zip(&part.magnitude).enumerate() {
-                bound.push(error + summing * (magnitude + self.model.intercept[g % m].abs()));
+            for (error, own) in part.error.iter().zip(part.values.chunks_exact(p)) {
+                let g = bound.len();
+                // The base value begins with the intercept, the prediction ends with it; and the residual sums up the values.
+                let ends = predictions.data()[g].abs() + self.base[g % m].abs();
+                let intercept = (self.panels.len() + 4) as f64 * self.model.intercept[g % m].abs();
+                let sum = (p + 2) as f64 * own.iter().map(|v| v.abs()).sum::<f64>();
+                bound.push(error + f64::EPSILON * (sum + 2.0 * ends + intercept) + f64::MIN_POSITIVE);
             }
             values.extend(part.values);
         }
-        if let Some(at) = values.iter().position(|v| !v.is_finite()) {
-            return Err(Error::Overflow {
-                what: format!("a value of row {}", at / (m * p) + 1),
+        let numbers = values.chunks_exact(m * p).zip(bound.chunks_exact(m));
+        let finite = |(v, b): (&[f64], &[f64])| v.iter().chain(b).all(|v| v.is_finite());
+        if let Some(i) = numbers.map(finite).position(|finite| !finite) {
+            return Err(lost(i).unwrap_or_else(|| Error::Overflow {
+                what: format!("a value of row {}", i + 1),
                 remedy: "its numbers are too far from the data the model was fitted on",
-            });
+            }));
         }
         Ok(Explanation {
             index: Index::Shapley,
@@ -296,7 +409,7 @@ impl<'m> ByProducts<'m> {
     }
 
     /// Hands over the terms of some rows, one panel, one product and some variants of the absent side.
-    fn portion(
+    fn terms_of(
         &self,
         rows: &[Vec<f64>],
         part: &Portion<'_>,
@@ -312,6 +425,8 @@ impl<'m> ByProducts<'m> {
         // After the factors stands the engine's padding.
         w.present.clear();
         w.present.resize((factors + 1) * len, 1.0);
+        let Rounded { bounded, by_size, always } = &self.rounded[part.number];
+        let (bounded, by_size) = (*bounded, *by_size);
         let mut candidates = std::mem::take(&mut w.candidates);
         for (row, x) in rows.iter().enumerate() {
             // The factors that may differ from the absent side somewhere in the panel.
@@ -331,6 +446,13 @@ impl<'m> ByProducts<'m> {
                 Some(list) => list.iter().for_each(|&k| fill(k as usize)),
                 None => (0..factors).for_each(&mut fill),
             }
+            if by_size {
+                w.sizes.resize(factors * len, 1.0);
+                let sizes = w.sizes.chunks_exact_mut(len).enumerate();
+                sizes.for_each(|(k, out)| product.size(self.isa, k, panel.columns(), x, out));
+            }
+            let own = always.is_none().then(|| self.rounding(part.number, x));
+            let Some((rounding, tinies)) = always.as_ref().or(own.as_ref()) else { continue };
             for (slot, (variant, weight)) in part.variants.clone().zip(weights).enumerate() {
                 let size = (factors + 1) * len;
                 let b = part.absent.map(|b| &b[slot * size..(slot + 1) * size]);
@@ -339,26 +461,40 @@ impl<'m> ByProducts<'m> {
                     Some(list) => w.active.extend(list),
                     None => self.find_active(x, variant, part, b, &mut w.active, &w.present),
                 }
-                let active = w.active.len();
-                w.active.resize(active.next_multiple_of(4), factors as u32);
                 w.weights.clear();
                 w.weights.resize(len / LANES, Lanes::splat(weight * product.scale));
-                let mut rounding = Rounding::of(product.pieces(), active, self.model.points.width());
-                if let Some(rows) = self.absent.averaged() {
-                    rounding.fixed += (factors * (rows + 8)) as f64;
-                }
-                if let Some(b) = b.filter(|_| active < factors) {
-                    let mut from = 0;
-                    for end in w.active[..active].iter().map(|&k| k as usize).chain([factors]) {
-                        match part.side {
-                            Some(side) => rounding.decay += side.fold(from..end, &mut w.weights),
-                            None => (from..end).map(|k| &b[k * len..(k + 1) * len]).for_each(|factor| {
-                                rounding.decay += decay(factor);
-                                multiply(&mut w.weights, factor);
-                            }),
-                        }
-                        from = end + 1;
+                let mut rounding = *rounding;
+                if let Some(b) = b.filter(|_| w.active.len() < factors) {
+                    // The factors that both sides share, between the others.
+                    let factor = |k: usize| &b[k * len..(k + 1) * len];
+                    let own = w.active.iter().map(|&k| k as usize);
+                    let from = std::iter::once(0).chain(own.clone().map(|k| k + 1));
+                    let shared = from.zip(own.chain([factors])).map(|(from, end)| from..end);
+                    let extents = shared.clone().map(|run| match part.side {
+                        Some(side) => side.extent(&run),
+                        None => run.map(|k| extent(factor(k))).fold([0.0; 2], sum),
+                    });
+                    let [decay, growth] = extents.fold([0.0; 2], sum);
+                    if bounded || decay.max(growth) < EXTENT {
+                        rounding.decay += decay;
+                        shared.for_each(|run| match part.side {
+                            Some(side) => side.fold(run, &mut w.weights),
+                            None => run.for_each(|k| multiply(&mut w.weights, factor(k))),
+                        });
+                    } else {
+                        // The engine has an eye on what such products are on their way.
+                        let shared =
+                            shared.flatten().filter(|_| list.is_some()).map(|k| k * len..(k + 1) * len);
+                        shared.for_each(|at| w.present[at.clone()].copy_from_slice(&b[at]));
+                        w.active.clear();
+                        w.active.extend(0..factors as u32);
                     }
+                }
+                let active = w.active.len();
+                w.active.resize(active.next_multiple_of(4), factors as u32);
+                if by_size {
+                    let other = part.absent_sizes.map(|b| &b[slot * size..(slot + 1) * size]);
+                    tops(&w.sizes, other, weight * product.scale, len, &mut w.tops);
                 }
                 reader.read(&Terms {
                     row,
@@ -372,6 +508,8 @@ impl<'m> ByProducts<'m> {
                         active: &w.active,
                         players: active,
                         weights: &w.weights,
+                        sizes: by_size.then_some(&w.tops),
+                        tinies,
                         rounding,
                     },
                     coef: &panel.coef,
@@ -428,38 +566,69 @@ impl ProductGame for Batches<'_> {
         for (at, panel) in explainer.panels.iter().enumerate() {
             for (t, product) in explainer.products.iter().enumerate() {
                 let side = explainer.kept.get(t).map(|kept| &kept[at]);
+                // Sizes are made of all factors.
+                let by_size = explainer.rounded[t].by_size;
                 let part = Portion {
                     panel,
+                    number: t,
                     product,
                     variants: 0..1,
                     absent: side.map(|side| side.factors.as_slice()),
+                    absent_sizes: side.and_then(|side| side.sizes.as_deref()),
                     side,
-                    differing: differing.get(t).map(Vec::as_slice),
+                    differing: differing.get(t).filter(|_| !by_size).map(Vec::as_slice),
                     occupied: explainer.occupied.get(t).and_then(|lists| lists[at].as_deref()),
                 };
                 if side.is_some() || !matches!(explainer.absent, Absent::Rows(_)) {
-                    explainer.portion(&rows, &part, w, reader)?;
+                    explainer.terms_of(&rows, &part, w, reader)?;
                     continue;
                 }
                 let (size, variants) =
                     ((product.players.len() + 1) * panel.len, explainer.absent.weights().len());
-                let portion = (ABSENT / size).max(1);
+                let portion = explainer.portion(t, panel.len);
                 let mut absent = std::mem::take(&mut w.absent);
+                let mut sizes = std::mem::take(&mut w.absent_sizes);
                 for from in (0..variants).step_by(portion) {
                     let range = from..(from + portion).min(variants);
-                    absent.clear();
-                    absent.resize(size * range.len(), 1.0);
-                    for (out, variant) in absent.chunks_exact_mut(size).zip(range.clone()) {
-                        let own = &mut out[..size - panel.len];
-                        explainer.absent.fill(explainer.isa, product, panel.columns(), variant, own);
+                    let fill = |all: &mut Vec<f64>, sizes: bool| {
+                        all.clear();
+                        all.resize(size * range.len(), 1.0);
+                        for (out, variant) in all.chunks_exact_mut(size).zip(range.clone()) {
+                            let own = &mut out[..size - panel.len];
+                            explainer.absent.fill(
+                                explainer.isa,
+                                product,
+                                panel.columns(),
+                                variant,
+                                sizes,
+                                own,
+                            );
+                        }
+                    };
+                    fill(&mut absent, false);
+                    if by_size {
+                        fill(&mut sizes, true);
                     }
-                    let part = Portion { variants: range, absent: Some(&absent), ..part };
-                    explainer.portion(&rows, &part, w, reader)?;
+                    let absent_sizes = by_size.then_some(&sizes[..]);
+                    let part =
+                        Portion { variants: range.clone(), absent: Some(&absent), absent_sizes, ..part };
+                    explainer.terms_of(&rows, &part, w, reader)?;
                 }
-                w.absent = absent;
+                (w.absent, w.absent_sizes) = (absent, sizes);
             }
         }
         reader.end()
+    }
+}
+
+/// Block by block the products of the larger sizes of both sides, times the weight. Without an absent side its factors are 1.
+fn tops(present: &[f64], absent: Option<&[f64]>, weight: f64, len: usize, out: &mut Vec<Lanes>) {
+    out.clear();
+    out.resize(len / LANES, Lanes::splat(weight));
+    for (k, own) in present.chunks_exact(len).enumerate() {
+        for (i, size) in own.iter().enumerate() {
+            out[i / LANES].0[i % LANES] *= size.max(absent.map_or(1.0, |b| b[k * len + i]));
+        }
     }
 }
 

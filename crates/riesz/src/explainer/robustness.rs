@@ -8,7 +8,8 @@
 
 use crate::error::{Error, Result, listed};
 use crate::expansion::Expansion;
-use crate::kernel::{Kernel, Term};
+use crate::kernel::rounding::either;
+use crate::kernel::{Columns, Kernel, Reach, Term};
 use crate::linalg::dot;
 
 /// For each output, a bound on how far any Shapley value moves if each column j of a row moves by at most `delta[j]`.
@@ -27,10 +28,12 @@ pub(super) fn bound(model: &Expansion, embedding: Option<(&Kernel, f64)>, delta:
     if let Some(bad) = delta.iter().find(|d| d.is_nan() || **d < 0.0) {
         return Err(Error::parameter("perturbation", bad, "perturbations are not negative"));
     }
+    let hull = Reach::of(Columns::of(&model.points, 0), columns.len());
+    let reach = Reach { u: hull.clone(), v: hull };
     let mut total = vec![0.0; model.outputs()];
     for term in &model.kernel.terms {
         let own = distance(term, delta)?;
-        let reach = match embedding {
+        let distance = match embedding {
             None => own,
             Some((kernel, ridge)) => {
                 let given = distance(&kernel.terms[0], delta)?;
@@ -38,25 +41,42 @@ pub(super) fn bound(model: &Expansion, embedding: Option<(&Kernel, f64)>, delta:
                 own.max((own + given) / (2.0 * ridge.sqrt()))
             }
         };
-        let gram = Kernel { terms: vec![term.clone()] }.gram(&model.points);
+        let gram = Kernel { terms: vec![Term { scale: 1.0, ..term.clone() }] }.gram(&model.points);
+        // No entry is larger than 1, nor off by more than this; nor the sums of their products with coefficients.
+        let units = units(term, &reach, columns.len()) + 2.0 * (model.points.rows() + 8) as f64;
         for (o, total) in total.iter_mut().enumerate() {
             let coef = model.coef.column(o);
-            let norm = dot(&coef, &gram.matvec(&coef)).max(0.0).sqrt();
-            *total += 2.0 * norm * term.scale.sqrt() * reach;
+            let size: f64 = coef.iter().map(|c| c.abs()).sum();
+            let off = f64::EPSILON / 2.0 * units * size;
+            // Not squared: coefficients can be large.
+            let norm = dot(&coef, &gram.matvec(&coef)).max(0.0).sqrt() + off.sqrt() * size.sqrt();
+            *total += 2.0 * norm * term.scale.sqrt() * distance;
         }
     }
     Ok(total)
 }
 
+/// How many roundings a product of factors that are 1 at most can be off, as kernels are computed.
+fn units(term: &Term, reach: &Reach, width: usize) -> f64 {
+    let mut units = 0.0;
+    for factor in &term.factors {
+        let own = factor.precision(&(0..factor.columns().len()).collect::<Vec<_>>(), reach);
+        // `z ln(1/z)` is 1/e at most.
+        units += 1.0 + own.units + 0.368 * (own.per_log + 2.0 + width as f64);
+    }
+    units
+}
+
 /// The largest `‖ψ(x) - ψ(x')‖ = √(2 - 2 k(x, x'))` of a product of factors that are 1 at distance 0.
 fn distance(term: &Term, delta: &[f64]) -> Result<f64> {
-    let mut least = 1.0;
+    let mut fall = 0.0;
     for factor in &term.factors {
-        let own = factor.least(delta).ok_or_else(|| {
+        let own = factor.fall(delta).ok_or_else(|| {
             let allowed = "a bound for all rows takes bounded factors: its values have no bound";
             Error::parameter("kernel", factor.formula(), allowed)
         })?;
-        least *= own.max(0.0);
+        fall = either(fall, own);
     }
-    Ok((2.0 - 2.0 * least).max(0.0).sqrt())
+    // Up to a few roundings.
+    Ok((2.0 * fall).sqrt() * (1.0 + 1e-12))
 }

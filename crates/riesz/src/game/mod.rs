@@ -206,6 +206,9 @@ pub(crate) fn one_row(point: &Table) -> Result<Table> {
     })
 }
 
+/// Means are summed up so many rows at a time: with fewer roundings one after the other than rows.
+pub(crate) const TERMS: usize = 16;
+
 /// Reference rows in the model's columns with weights that sum to 1.
 pub(crate) struct Reference {
     pub(crate) rows: Vec<Vec<f64>>,
@@ -253,12 +256,29 @@ impl Absent {
         }
     }
 
-    /// How many rows each factor is the mean of, if it is one.
+    /// How many roundings the mean takes that each factor is, if it is one.
     pub(crate) fn averaged(&self) -> Option<usize> {
         match self {
-            Self::Means(reference) => Some(reference.rows.len()),
+            Self::Means(reference) => Some(TERMS + reference.rows.len().div_ceil(TERMS) + self.normalised()),
             Self::Ones | Self::Rows(_) => None,
         }
+    }
+
+    /// How many roundings the weights of reference rows take, which are divided by their sum.
+    pub(crate) fn normalised(&self) -> usize {
+        let (Self::Rows(Reference { weights, .. }) | Self::Means(Reference { weights, .. })) = self else {
+            return 0;
+        };
+        let equal = 1.0 / weights.len() as f64;
+        if weights.iter().all(|w| *w == equal) { 1 } else { 2 + weights.len() }
+    }
+
+    /// The least and the largest number of each of so many columns; `None` without rows.
+    pub(crate) fn reach(&self, width: usize) -> Option<Vec<[f64; 2]>> {
+        let (Self::Rows(reference) | Self::Means(reference)) = self else { return None };
+        let join = |[low, high]: [f64; 2], v: f64| [v.min(low), v.max(high)];
+        let column = |j| reference.rows.iter().map(move |row| row[j]);
+        Some((0..width).map(|j| column(j).fold([f64::INFINITY, f64::NEG_INFINITY], join)).collect())
     }
 
     /// The reference row of a variant, if it is one.
@@ -270,31 +290,41 @@ impl Absent {
     }
 
     /// Fills `out` with the absent factors of every factor k of `product` and every row of `u`: k-th factor,
-    /// row i at `out[k * u.len() + i]`. Nothing to fill for [`Absent::Ones`].
+    /// row i at `out[k * u.len() + i]`; or with `sizes` their sizes, to which errors are relative. Nothing to fill for [`Absent::Ones`].
     pub(crate) fn fill(
         &self,
         isa: Isa,
         product: &PlayerProduct<'_>,
         u: Columns<'_>,
         variant: usize,
+        sizes: bool,
         out: &mut [f64],
     ) {
+        let fill = |k: usize, row: &[f64], out: &mut [f64]| match sizes {
+            false => product.factor(isa, k, u, row, out),
+            true => product.size(isa, k, u, row, out),
+        };
         match self {
             Self::Ones => {}
             Self::Rows(reference) => {
                 for (k, factor) in out.chunks_exact_mut(u.len()).enumerate() {
-                    product.factor(isa, k, u, &reference.rows[variant], factor);
+                    fill(k, &reference.rows[variant], factor);
                 }
             }
             Self::Means(reference) => {
-                // Factor by factor in parallel; each sums its rows in order.
+                // Factor by factor in parallel; each sums its rows in order, some at a time.
                 out.par_chunks_exact_mut(u.len()).enumerate().for_each_init(
-                    || vec![0.0; u.len()],
-                    |one, (k, mean)| {
+                    || (vec![0.0; u.len()], vec![0.0; u.len()]),
+                    |(one, some), (k, mean)| {
                         mean.fill(0.0);
-                        for (row, weight) in reference.rows.iter().zip(&reference.weights) {
-                            product.factor(isa, k, u, row, one);
-                            mean.iter_mut().zip(&*one).for_each(|(m, v)| *m += weight * v);
+                        let rows = reference.rows.chunks(TERMS).zip(reference.weights.chunks(TERMS));
+                        for (rows, weights) in rows {
+                            some.fill(0.0);
+                            for (row, weight) in rows.iter().zip(weights) {
+                                fill(k, row, one);
+                                some.iter_mut().zip(&*one).for_each(|(s, v)| *s += weight * v);
+                            }
+                            mean.iter_mut().zip(&*some).for_each(|(m, s)| *m += s);
                         }
                     },
                 );

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::registry::{Argument, ArgumentValues, Declaration, Takes};
-use super::{Columns, Factor, FactorKind, Parameter, Structure};
+use super::{Columns, Factor, FactorKind, Parameter, Precision, Reach, Structure};
 use crate::simd::Isa;
 
 const SIMILARITY: Argument =
@@ -86,6 +86,10 @@ impl FactorKind for Categorical {
     fn least(&self, delta: &[f64]) -> Option<f64> {
         let changed = |d: &f64| f64::from(u8::from(*d > 0.0));
         Some(self.apart(&delta.iter().map(changed).collect::<Vec<_>>()))
+    }
+
+    fn precision(&self, _: &[usize], _: &Reach) -> Precision {
+        Precision::new(1.0, 0.0, 0.0)
     }
 
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {

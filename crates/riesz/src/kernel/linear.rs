@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::registry::{Argument, ArgumentValues, Declaration, Takes};
-use super::{Columns, Factor, FactorKind, Parameter, Structure};
+use super::{Columns, Factor, FactorKind, Parameter, Precision, Reach, Structure};
 use crate::simd::Isa;
 
 pub(super) const CENTER: Argument =
@@ -48,21 +48,40 @@ pub(super) fn restricted_units(
     (slots.iter().map(|&slot| columns[slot]).collect(), of(center), of(scale))
 }
 
-/// `out[i] += Σ_c (u_ic - center_c)(v_c - center_c) / scale_c²`.
+/// `out[i] += Σ_c term((u_ic - center_c)(v_c - center_c) / scale_c²)`.
 pub(super) fn add_inner(
     columns: &[usize],
     center: &[f64],
     scale: &[f64],
     u: Columns<'_>,
     v: &[f64],
+    term: impl Fn(f64) -> f64,
     out: &mut [f64],
 ) {
     for ((&j, c), s) in columns.iter().zip(center).zip(scale) {
         let slope = (v[j] - c) / (s * s);
         for (o, &x) in out.iter_mut().zip(u.column(j)) {
-            *o += (x - c) * slope;
+            *o += term((x - c) * slope);
         }
     }
+}
+
+/// How far an inner product over the columns with these slots can be from the truth. Each term takes six roundings.
+pub(super) fn inner_precision(
+    columns: &[usize],
+    center: &[f64],
+    scale: &[f64],
+    slots: &[usize],
+    reach: &Reach,
+) -> Precision {
+    let (mut top, mut tiny) = (0.0, 0.0);
+    for &slot in slots {
+        let [u, v] = reach.from(columns[slot], center[slot]);
+        top += u * (v / (scale[slot] * scale[slot]));
+        // A slope that is subnormal.
+        tiny += 5e-324 * (1.0 + u);
+    }
+    Precision { units: (6 + slots.len()) as f64, per_log: 0.0, deepest: 0.0, top, tiny }
 }
 
 impl FactorKind for Linear {
@@ -92,10 +111,28 @@ impl FactorKind for Linear {
 
     fn multiply_all(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
         let mut inner = vec![0.0; out.len()];
-        add_inner(&self.columns, &self.center, &self.scale, u, v, &mut inner);
+        add_inner(&self.columns, &self.center, &self.scale, u, v, |term| term, &mut inner);
         for (o, i) in out.iter_mut().zip(&inner) {
             *o *= i;
         }
+    }
+
+    fn bounded(&self) -> bool {
+        false
+    }
+
+    fn cancels(&self) -> bool {
+        self.columns.len() > 1
+    }
+
+    fn multiply_size(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
+        let mut inner = vec![0.0; out.len()];
+        add_inner(&self.columns, &self.center, &self.scale, u, v, f64::abs, &mut inner);
+        out.iter_mut().zip(&inner).for_each(|(o, i)| *o *= i);
+    }
+
+    fn precision(&self, slots: &[usize], reach: &Reach) -> Precision {
+        inner_precision(&self.columns, &self.center, &self.scale, slots, reach)
     }
 
     fn parameters(&self) -> Vec<Parameter> {

@@ -20,6 +20,7 @@ mod polynomial;
 pub(crate) mod products;
 mod profile;
 mod registry;
+pub(crate) mod rounding;
 mod stationary;
 
 use rayon::prelude::*;
@@ -33,6 +34,7 @@ pub use parse::KernelExpression;
 pub use periodic::Periodic;
 pub use polynomial::Polynomial;
 pub use registry::{Argument, ArgumentValues, Declaration, Takes, Ungiven, help};
+pub use rounding::{Precision, Reach};
 pub use stationary::{Profile, Stationary};
 
 use crate::error::{Error, Result};
@@ -136,6 +138,23 @@ pub trait FactorKind {
     fn least(&self, _: &[f64]) -> Option<f64> {
         None
     }
+    /// The largest `1 - k` of what [`least`](Self::least) is the least k of, to the last digits where rows hardly differ.
+    fn fall(&self, delta: &[f64]) -> Option<f64> {
+        self.least(delta).map(|least| 1.0 - least)
+    }
+    /// Whether it is 1 at most.
+    fn bounded(&self) -> bool {
+        true
+    }
+    /// Whether it is a sum whose terms can cancel.
+    fn cancels(&self) -> bool {
+        false
+    }
+    /// Multiplies `out[i]` by the factor's size at row i of `u` and the row `v`: the factor itself, or where it
+    /// [`cancels`](Self::cancels) what it would be if it did not.
+    fn multiply_size(&self, isa: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
+        self.multiply_all(isa, u, v, out);
+    }
     /// The value between two rows that differ by `difference`, for a factor of which only that matters.
     fn apart(&self, difference: &[f64]) -> f64 {
         let (origin, mut out) = (vec![0.0; difference.len()], [1.0]);
@@ -150,6 +169,9 @@ pub trait FactorKind {
     /// The same factor over those of its columns that are kept, as a family of kernels is taken to a sub-space; `None` where it is 1
     /// without the others.
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor>;
+    /// How far it can be from the truth between such rows, over those of its `columns()` with these slots.
+    #[doc(hidden)]
+    fn precision(&self, slots: &[usize], reach: &Reach) -> Precision;
     /// How many roundings it may be off between rows u and v, relative to `√(k(u, u) k(v, v))`.
     fn roundings(&self) -> f64 {
         (12 * self.columns().len() + 8) as f64

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::linear::{CENTER, SCALE, add_inner, restricted_units};
+use super::linear::{CENTER, SCALE, add_inner, inner_precision, restricted_units};
 use super::registry::{Argument, ArgumentValues, Declaration, Takes, Ungiven};
-use super::{Columns, Factor, FactorKind, Parameter, Structure};
+use super::{Columns, Factor, FactorKind, Parameter, Precision, Reach, Structure};
 use crate::simd::Isa;
 
 const DEGREE: Argument =
@@ -54,9 +54,9 @@ impl Polynomial {
         },
     }];
 
-    fn base(&self, u: Columns<'_>, v: &[f64]) -> Vec<f64> {
+    fn base(&self, u: Columns<'_>, v: &[f64], term: impl Fn(f64) -> f64) -> Vec<f64> {
         let mut inner = vec![0.0; u.len()];
-        add_inner(&self.columns, &self.center, &self.scale, u, v, &mut inner);
+        add_inner(&self.columns, &self.center, &self.scale, u, v, term, &mut inner);
         inner
     }
 }
@@ -93,9 +93,33 @@ impl FactorKind for Polynomial {
     }
 
     fn multiply_all(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        for (o, inner) in out.iter_mut().zip(self.base(u, v)) {
+        for (o, inner) in out.iter_mut().zip(self.base(u, v, |term| term)) {
             *o *= (self.gamma * inner + self.coef0).powi(self.degree as i32);
         }
+    }
+
+    fn bounded(&self) -> bool {
+        false
+    }
+
+    fn cancels(&self) -> bool {
+        true
+    }
+
+    fn multiply_size(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
+        for (o, inner) in out.iter_mut().zip(self.base(u, v, f64::abs)) {
+            *o *= (self.gamma * inner + self.coef0).powi(self.degree as i32);
+        }
+    }
+
+    /// That of a base times the degree.
+    fn precision(&self, slots: &[usize], reach: &Reach) -> Precision {
+        let inner = inner_precision(&self.columns, &self.center, &self.scale, slots, reach);
+        let (degree, base) = (f64::from(self.degree), self.gamma * inner.top + self.coef0);
+        let top = base.powi(self.degree as i32);
+        // An error of the base, lifted by the other bases; a power that is subnormal.
+        let lost = degree * base.max(1.0).powi(self.degree as i32 - 1) * (self.gamma + 1.0) * inner.tiny;
+        Precision { units: degree * (inner.units + 4.0), top, tiny: lost + f64::MIN_POSITIVE, ..inner }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -115,7 +139,7 @@ impl FactorKind for Polynomial {
 
     fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]) {
         let degree = f64::from(self.degree);
-        for (i, inner) in self.base(u, v).into_iter().enumerate() {
+        for (i, inner) in self.base(u, v, |term| term).into_iter().enumerate() {
             let base = self.gamma * inner + self.coef0;
             // Where the base is 0 so is the kernel, and the product with this logarithmic derivative.
             let over = if base == 0.0 { 0.0 } else { degree / base };

@@ -1,6 +1,6 @@
 //! A kernel seen by players: a sum of products with one factor a player.
 
-use super::{Columns, Factor, Kernel, Structure};
+use super::{Columns, Factor, Kernel, Precision, Reach, Structure};
 use crate::error::{Error, Result, listed};
 use crate::simd::Isa;
 use crate::table::{Column, Groups};
@@ -18,6 +18,14 @@ enum Piece<'k> {
     Whole(&'k Factor),
 }
 
+impl<'k> Piece<'k> {
+    fn factor(&self) -> &'k Factor {
+        match self {
+            Self::Slot(factor, _) | Self::Whole(factor) => factor,
+        }
+    }
+}
+
 /// One product of the sum.
 #[derive(Debug, Clone)]
 pub(crate) struct PlayerProduct<'k> {
@@ -32,6 +40,69 @@ impl PlayerProduct<'_> {
     /// Number of pieces that all factors together multiply.
     pub(crate) fn pieces(&self) -> usize {
         self.pieces.iter().map(Vec::len).sum()
+    }
+
+    /// How many pieces are not 1 at most.
+    pub(crate) fn unbounded(&self) -> usize {
+        self.pieces.iter().flatten().filter(|piece| !piece.factor().bounded()).count()
+    }
+
+    /// Whether factors can be sums whose terms cancel, or if they are `averaged`, means of numbers of both signs: then errors are
+    /// relative to their [`size`](Self::size).
+    pub(crate) fn cancels(&self, averaged: bool) -> bool {
+        let own = |piece: &Piece<'_>| match piece {
+            Piece::Slot(factor, _) if factor.columns().len() > 1 => false,
+            piece => piece.factor().cancels(),
+        };
+        self.pieces.iter().flatten().any(own) || averaged && self.unbounded() > 0
+    }
+
+    /// How far the factors can be from the truth, all together, and besides each by an absolute number.
+    pub(crate) fn precision(&self, reach: &Reach) -> (Precision, Vec<f64>) {
+        let of = |piece: &Piece<'_>| {
+            let precision = match piece {
+                Piece::Slot(factor, slot) => factor.precision(&[*slot], reach),
+                Piece::Whole(factor) => {
+                    factor.precision(&(0..factor.columns().len()).collect::<Vec<_>>(), reach)
+                }
+            };
+            (precision, piece.factor().bounded())
+        };
+        let mut all = Precision { units: 0.0, per_log: 0.0, deepest: 0.0, top: 1.0, tiny: 0.0 };
+        let mut tinies = Vec::with_capacity(self.pieces.len());
+        for factor in self.pieces.iter().map(|pieces| Precision::product(pieces.iter().map(of))) {
+            all.units += factor.units;
+            all.per_log = all.per_log.max(factor.per_log);
+            all.tiny = all.tiny.max(factor.tiny);
+            tinies.push(factor.tiny);
+        }
+        (all, tinies)
+    }
+
+    /// `out[i]` = the size of the factor of `players[k]` between row i of `u` and the row `v`: what it would be if no sum cancelled.
+    pub(crate) fn size(&self, isa: Isa, k: usize, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
+        out.fill(1.0);
+        for piece in &self.pieces[k] {
+            match piece {
+                Piece::Slot(factor, slot) if factor.columns().len() > 1 => {
+                    let j = factor.columns()[*slot];
+                    factor.multiply_column(isa, *slot, u.column(j), v[j], out);
+                }
+                piece => piece.factor().multiply_size(isa, u, v, out),
+            }
+        }
+        out.iter_mut().for_each(|size| *size = size.abs());
+    }
+
+    /// The number of the first factor that is not a finite number between some row of `u` and `v`, with a formula of what makes it.
+    pub(crate) fn lost(&self, isa: Isa, u: Columns<'_>, v: &[f64]) -> Option<(usize, String)> {
+        let mut out = vec![1.0; u.len()];
+        (0..self.players.len()).find_map(|k| {
+            self.factor(isa, k, u, v, &mut out);
+            let formulas = self.pieces[k].iter().map(|piece| piece.factor().formula());
+            let lost = out.iter().any(|f| !f.is_finite());
+            lost.then(|| (k, formulas.collect::<Vec<_>>().join(" * ")))
+        })
     }
 
     /// The factors as kernels of their own, one for each of so many players; that of a player without a factor is 1.

@@ -18,6 +18,11 @@ pub(crate) trait Shape: Copy {
     }
     /// `-d ln k / d ln r` at distance `r`.
     fn slope(self, r: f64) -> f64;
+    /// How many roundings it can be off at a distance that is off by three, itself and for each unit of `-ln k`, which is at most a
+    /// linear and a squared multiple of the distance: these two.
+    fn precision(self) -> (f64, f64, [f64; 2]);
+    /// c of the parabola `1 - c r²` that it is never below; `None` of the exponential profile, which is below all.
+    fn curvature(self) -> Option<f64>;
     /// `∂ ln k / ∂ ln p` at squared distance `s`, in its own parameter p of this number.
     fn parameter_slope(self, _: usize, _: f64) -> f64 {
         0.0
@@ -45,6 +50,12 @@ impl Shape for GaussianShape {
     fn at_square<V: Simd>(self, s: f64) -> f64 {
         exp_neg::<V>(-0.5 * s)
     }
+    fn precision(self) -> (f64, f64, [f64; 2]) {
+        (4.0, 7.0, [0.0, 0.5])
+    }
+    fn curvature(self) -> Option<f64> {
+        Some(0.5)
+    }
     fn slope(self, r: f64) -> f64 {
         r * r
     }
@@ -59,6 +70,12 @@ impl Shape for ExponentialShape {
     #[inline(always)]
     fn at_distance<V: Simd>(self, r: f64) -> f64 {
         exp_neg::<V>(-r)
+    }
+    fn precision(self) -> (f64, f64, [f64; 2]) {
+        (4.0, 3.0, [1.0, 0.0])
+    }
+    fn curvature(self) -> Option<f64> {
+        None
     }
     fn slope(self, r: f64) -> f64 {
         r
@@ -81,6 +98,13 @@ impl Shape for Matern32Shape {
         // The polynomial overflows where the exponential is 0.
         if e == 0.0 { 0.0 } else { (1.0 + q) * e }
     }
+    // The distance matters by the slope, which `-ln k` and a part of a unit exceed.
+    fn precision(self) -> (f64, f64, [f64; 2]) {
+        (9.0, 8.0, [SQRT_3, 0.0])
+    }
+    fn curvature(self) -> Option<f64> {
+        Some(1.5)
+    }
     fn slope(self, r: f64) -> f64 {
         3.0 * r * r / (1.0 + SQRT_3 * r)
     }
@@ -98,6 +122,12 @@ impl Shape for Matern52Shape {
         let e = exp_neg::<V>(-q);
         if e == 0.0 { 0.0 } else { (1.0 + q + q * q / 3.0) * e }
     }
+    fn precision(self) -> (f64, f64, [f64; 2]) {
+        (10.0, 8.0, [SQRT_5, 0.0])
+    }
+    fn curvature(self) -> Option<f64> {
+        Some(5.0 / 6.0)
+    }
     fn slope(self, r: f64) -> f64 {
         let q = SQRT_5 * r;
         q * q * (1.0 + q) / (3.0 + 3.0 * q + q * q)
@@ -111,14 +141,34 @@ impl Shape for Matern52Shape {
 pub(crate) struct RationalQuadraticShape {
     pub(crate) alpha: f64,
 }
+/// Where squares are about to leave the range of doubles, and 1 is long lost beside them.
+const FAR: f64 = 1e150;
+impl RationalQuadraticShape {
+    /// The value where `r²/(2α)` is so large, from `ln r²`; not a number where that is lost.
+    #[cold]
+    fn far(self, log_square: f64) -> f64 {
+        if log_square < f64::INFINITY {
+            (-self.alpha * (log_square - (2.0 * self.alpha).ln())).exp()
+        } else {
+            f64::NAN
+        }
+    }
+}
 impl Shape for RationalQuadraticShape {
     #[inline(always)]
     fn at_distance<V: Simd>(self, r: f64) -> f64 {
-        self.at_square::<V>(r * r)
+        if r < FAR { self.at_square::<V>(r * r) } else { self.far(2.0 * r.ln()) }
     }
     #[inline(always)]
     fn at_square<V: Simd>(self, s: f64) -> f64 {
-        (-self.alpha * (s / (2.0 * self.alpha)).ln_1p()).exp()
+        let z = s / (2.0 * self.alpha);
+        if z < FAR { (-self.alpha * z.ln_1p()).exp() } else { self.far(s.ln()) }
+    }
+    fn precision(self) -> (f64, f64, [f64; 2]) {
+        (5.0, 12.0, [0.0, 0.5])
+    }
+    fn curvature(self) -> Option<f64> {
+        Some(0.5)
     }
     fn slope(self, r: f64) -> f64 {
         let s = r * r;
@@ -136,6 +186,12 @@ impl Shape for CauchyShape {
     #[inline(always)]
     fn at_distance<V: Simd>(self, r: f64) -> f64 {
         1.0 / (1.0 + r * r)
+    }
+    fn precision(self) -> (f64, f64, [f64; 2]) {
+        (10.0, 0.0, [0.0, 0.0])
+    }
+    fn curvature(self) -> Option<f64> {
+        Some(1.0)
     }
     fn slope(self, r: f64) -> f64 {
         2.0 * r * r / (1.0 + r * r)

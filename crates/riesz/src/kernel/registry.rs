@@ -43,9 +43,11 @@ impl Takes {
     fn holds(self, value: f64) -> bool {
         value.is_finite()
             && match self {
-                Self::Lengthscales | Self::Scales | Self::Positive => value > 0.0,
+                // Their inverses are doubles, and where those are taken, squares.
+                Self::Lengthscales => (1e-300..=1e300).contains(&value),
+                Self::Scales | Self::Positive => (1e-150..=1e150).contains(&value),
                 Self::Centers => true,
-                Self::NotNegative => value >= 0.0,
+                Self::NotNegative => (0.0..=1e150).contains(&value),
                 Self::Fraction | Self::Flag => (0.0..=1.0).contains(&value),
                 Self::Whole(most) => value.fract() == 0.0 && (1.0..=f64::from(most)).contains(&value),
             }
@@ -53,9 +55,10 @@ impl Takes {
 
     fn words(self) -> String {
         match self {
-            Self::Lengthscales | Self::Scales | Self::Positive => "a positive number".into(),
+            Self::Lengthscales => "a positive number, from 1e-300 to 1e300".into(),
+            Self::Scales | Self::Positive => "a positive number, from 1e-150 to 1e150".into(),
             Self::Centers => "a finite number".into(),
-            Self::NotNegative => "a number that is not negative".into(),
+            Self::NotNegative => "a number that is not negative, up to 1e150".into(),
             Self::Fraction | Self::Flag => "a number from 0 to 1".into(),
             Self::Whole(most) => format!("a whole number from 1 to {most}"),
         }

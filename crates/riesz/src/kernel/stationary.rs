@@ -6,9 +6,10 @@ use super::profile::{
     CauchyShape, ExponentialShape, GaussianShape, Matern32Shape, Matern52Shape, RationalQuadraticShape, Shape,
 };
 use super::registry::{Argument, ArgumentValues, Declaration, Takes};
-use super::{Columns, Factor, FactorKind, Parameter, Structure};
+use super::rounding::{TINY, either};
+use super::{Columns, Factor, FactorKind, Parameter, Precision, Reach, Structure};
 use crate::random::Random;
-use crate::simd::{Isa, Simd, dispatch, fma};
+use crate::simd::{Isa, Plain, Simd, dispatch, fma};
 
 const LENGTHSCALE: Argument = Argument::new(
     "lengthscale",
@@ -251,6 +252,35 @@ impl FactorKind for Stationary {
 
     fn least(&self, delta: &[f64]) -> Option<f64> {
         Some(self.apart(delta))
+    }
+
+    fn fall(&self, delta: &[f64]) -> Option<f64> {
+        let far = self.columns.iter().zip(&self.lengthscale).map(|(&j, l)| (delta[j] / l).powi(2));
+        let fall = |s: f64| {
+            let (near, at) =
+                with_shape!(self.profile, shape => (shape.curvature(), shape.at_square::<Plain>(s)));
+            // Near 0 no profile is below its parabola; farther off the difference has its digits.
+            near.map_or_else(|| -(-s.sqrt()).exp_m1(), |near| (near * s).min(1.0 - at + 1e-14))
+        };
+        Some(if self.joint() || self.profile.radial() {
+            fall(far.sum())
+        } else {
+            far.map(fall).fold(0.0, either)
+        })
+    }
+
+    fn precision(&self, slots: &[usize], reach: &Reach) -> Precision {
+        let (units, per_log, exponent) = with_shape!(self.profile, shape => shape.precision());
+        let far = slots.iter().map(|&slot| reach.apart(self.columns[slot]) / self.lengthscale[slot]);
+        let deepest = far.map(|r| exponent[0] * r + exponent[1] * (r * r)).sum();
+        let count = slots.len() as f64;
+        // Squared distances are summed up before the profile, or profiles multiplied.
+        let (units, per_log) = if count > 1.0 && (self.joint() || self.profile.radial()) {
+            (units + 2.0, per_log + 2.0 + count)
+        } else {
+            (units * count, per_log)
+        };
+        Precision { tiny: count * TINY, ..Precision::new(units, per_log, deepest) }
     }
 
     fn frequency(&self, slot: usize, random: &mut Random) -> Option<f64> {

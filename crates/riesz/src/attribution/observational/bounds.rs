@@ -2,7 +2,10 @@
 
 use super::ObservationalGame;
 use crate::expansion::Expansion;
+use crate::kernel::rounding::{Reach, TINY};
+use crate::kernel::{Columns, Factor};
 use crate::linalg::dot;
+use crate::table::Table;
 
 /// What is known of the weights of the reference rows at one row, in the coordinates of the system that they solve.
 pub(super) struct WeightsAt {
@@ -28,9 +31,10 @@ pub(super) struct AveragedAt {
     pub(super) size: f64,
 }
 
-/// The value of a coalition, and a bound on its error, for output `o`. `terms` roundings are behind each number.
+/// The value of a coalition, and a bound on its error, for output `o`. `terms` roundings are behind each number, besides those of kernels.
 pub(super) fn by_factors(
     game: &ObservationalGame<'_>,
+    rounds: &Rounds,
     o: usize,
     weights: &WeightsAt,
     averaged: &AveragedAt,
@@ -41,7 +45,8 @@ pub(super) fn by_factors(
     let center = game.centre(o) - intercept;
     let value = intercept + averaged.product + center * weights.missing;
     let solving = weights.off * (averaged.length + center.abs() * weights.ones);
-    let summing = terms * u * (averaged.size * weights.largest + center.abs() * (1.0 + weights.total));
+    let summing = rounds.off(o, averaged.size, terms) * weights.largest
+        + terms * u * center.abs() * (1.0 + weights.total);
     (value, solving + summing + 8.0 * u * (intercept.abs() + base.abs()))
 }
 
@@ -61,10 +66,54 @@ pub(super) fn by_outputs(
     (centre + product, right * (solving + summing) + 4.0 * u * centre.abs())
 }
 
-/// What rounding can do to a prediction, or to a mean of some, relative to the sum of its terms' sizes.
-pub(super) fn rounding(model: &Expansion, reference: usize) -> f64 {
-    let terms = model.points.rows() + reference + 12 * model.columns().len() + 16;
-    f64::EPSILON / 2.0 * terms as f64
+/// How a model's kernel is rounded between some rows.
+pub(super) struct Rounds {
+    units: f64,
+    per_log: f64,
+    /// Whether no factor is larger than 1: what a term is off is relative to itself, and grows with its logarithm. Else it is relative
+    /// to `√(k(u, u) k(v, v))`.
+    pub(super) bounded: bool,
+    /// `Σ |coef|` times the scales of the kernel's terms, by output.
+    coef: Vec<f64>,
+}
+
+impl Rounds {
+    /// Between support points and these rows.
+    pub(super) fn new(model: &Expansion, tables: &[&Table]) -> Self {
+        let (width, points) = (model.columns().len(), &model.points);
+        let own = Reach::of(Columns::of(points, 0), width);
+        let mut reach = Reach { u: own.clone(), v: own };
+        for table in tables {
+            for (a, b) in reach.v.iter_mut().zip(Reach::of(Columns::of(table, 0), width)) {
+                *a = [a[0].min(b[0]), a[1].max(b[1])];
+            }
+        }
+        let (mut units, mut per_log) = (0.0_f64, 0.0_f64);
+        for term in &model.kernel.terms {
+            let all = |factor: &Factor| {
+                let slots: Vec<usize> = (0..factor.columns().len()).collect();
+                factor.precision(&slots, &reach)
+            };
+            units = units.max(term.factors.iter().map(|f| 1.0 + all(f).units).sum());
+            per_log = term.factors.iter().map(|f| all(f).per_log).fold(per_log, f64::max);
+        }
+        units += model.kernel.terms.len() as f64;
+        // Squared distances may be summed up over all columns.
+        per_log += if per_log > 0.0 { 2.0 + width as f64 } else { 0.0 };
+        let bounded = model.kernel.terms.iter().flat_map(|term| &term.factors).all(|f| f.bounded());
+        let scale: f64 = model.kernel.terms.iter().map(|term| term.scale).sum();
+        let total = |o| model.coef.column(o).iter().map(|c| c.abs()).sum::<f64>();
+        let coef = (0..model.outputs()).map(|o| scale * total(o)).collect();
+        Self { units, per_log, bounded, coef }
+    }
+
+    /// What rounding can do to a sum over the support points, for output `o`, of terms whose sizes sum up to `size`, with so many roundings
+    /// more. As `z ln(1/z)` is concave, the terms' logarithms matter no more than that of what they are on average.
+    pub(super) fn off(&self, o: usize, size: f64, more: f64) -> f64 {
+        let far = if self.bounded && size > 0.0 { (self.coef[o] / size).ln().max(0.0) } else { 0.0 };
+        let units = self.units + more + self.per_log * (far + 0.368);
+        f64::EPSILON / 2.0 * units * size + TINY * self.coef[o]
+    }
 }
 
 pub(super) fn norm(v: &[f64]) -> f64 {

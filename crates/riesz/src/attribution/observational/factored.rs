@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use super::bounds::{AveragedAt, WeightsAt, by_factors, by_outputs, norm, rounding};
+use super::bounds::{AveragedAt, Rounds, WeightsAt, by_factors, by_outputs, norm};
 use super::{Averaged, ObservationalGame, Product, Valuation};
 use crate::attribution::coalitions::Coalition;
 use crate::embedding::{Conditions, FactoredMeans, Products, System, kept, multiply, split};
@@ -51,6 +51,7 @@ impl AbsentFactors {
 pub(super) struct FactoredRows<'e, 'm> {
     game: &'e ObservationalGame<'m>,
     means: &'e FactoredMeans,
+    rounds: Rounds,
     count: usize,
     at: Conditions,
     /// For each product and each player, the factor between support points and rows; `None` if `at` has it.
@@ -86,7 +87,8 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
             }
         };
         let at = means.conditions(rows.clone(), &game.stop)?;
-        Ok(Self { game, means, count: rows.rows(), at, present })
+        let rounds = Rounds::new(game.model, &[&means.learnt.rows, rows]);
+        Ok(Self { game, means, rounds, count: rows.rows(), at, present })
     }
 
     /// Factors the coalition's system, and puts what it is solved for into `weights`; returns its lengths, by row.
@@ -175,7 +177,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         means.solve(system, &mut solved, &game.stop)?;
         for o in 0..m {
             let solved = &solved[o * size..(o + 1) * size];
-            let off = rounding(game.model, reference) * norm(&game.sizes[o * reference..(o + 1) * reference]);
+            let off = norm(&game.off[o * reference..(o + 1) * reference]);
             let length = norm(&projected[o * size..(o + 1) * size]);
             let solving =
                 means.solution_error(system, length, norm(solved), game.units) + off / means.learnt.ridge;
@@ -220,8 +222,9 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
             let solved = &memory.weights[i * size..(i + 1) * size];
             let length = norm(solved);
             let total: f64 = solved.iter().zip(&ones).map(|(w, one)| (w * one).abs()).sum();
+            let units = game.units + means.learnt.kernel.far(game.model.columns().len(), right[i]);
             let weights = WeightsAt {
-                off: means.solution_error(&memory.system, right[i], length, game.units),
+                off: means.solution_error(&memory.system, right[i], length, units),
                 total,
                 largest: total.max(stretch * length),
                 missing: 1.0 - dot(solved, &ones),
@@ -232,7 +235,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
                 let averaged = &memory.averaged[from..from + size];
                 let (product, length, size) = (dot(averaged, solved), norm(averaged), sizes[i * m + o]);
                 (values[i * m + o], errors[i * m + o]) =
-                    by_factors(game, o, &weights, &AveragedAt { product, length, size }, terms);
+                    by_factors(game, &self.rounds, o, &weights, &AveragedAt { product, length, size }, terms);
             }
         }
         Ok(())

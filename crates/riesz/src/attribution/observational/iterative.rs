@@ -1,7 +1,7 @@
 //! Coalitions whose systems are solved by iteration, a batch at a time, over tiles of rows: nothing as large as the reference squared is
 //! kept. The threads share the rows of each tile.
 
-use super::bounds::{AveragedAt, WeightsAt, by_factors, by_outputs, rounding};
+use super::bounds::{AveragedAt, Rounds, WeightsAt, by_factors, by_outputs};
 use super::{Averaged, ObservationalGame, Product, Valuation};
 use crate::attribution::coalitions::Coalition;
 use crate::embedding::{IterativeMeans, Products, RightSides, Solved, Tiles, blocks};
@@ -28,6 +28,7 @@ pub(super) fn rows_at_once(reference: usize, points: usize) -> usize {
 pub(super) struct IterativeRows<'e, 'm> {
     game: &'e ObservationalGame<'m>,
     means: &'e IterativeMeans,
+    rounds: Rounds,
     rows: Table,
 }
 
@@ -36,7 +37,8 @@ type Bounded = (Vec<f64>, Vec<f64>);
 
 impl<'e, 'm> IterativeRows<'e, 'm> {
     pub(super) fn new(game: &'e ObservationalGame<'m>, means: &'e IterativeMeans, rows: Table) -> Self {
-        Self { game, means, rows }
+        let rounds = Rounds::new(game.model, &[&means.learnt.rows, &rows]);
+        Self { game, means, rounds, rows }
     }
 
     /// Coalitions that are solved together.
@@ -81,7 +83,8 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
                 }
                 for (i, length) in lengths(&averaged, count).into_iter().enumerate() {
                     let averaged = AveragedAt { product: product[i], length, size: sizes[i] };
-                    let (value, error) = by_factors(self.game, o, &weights[c][i], &averaged, terms);
+                    let (value, error) =
+                        by_factors(self.game, &self.rounds, o, &weights[c][i], &averaged, terms);
                     (all[c].0[i * m + o], all[c].1[i * m + o]) = (value, error);
                 }
             }
@@ -147,7 +150,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
 
     /// The values of a batch, where the outputs at the reference rows are averaged. `outputs` is column-major.
     fn by_outputs(&self, outputs: &[f64], coalitions: &[&[bool]]) -> Result<Vec<Bounded>> {
-        let ObservationalGame { model, stop, sizes, units, .. } = self.game;
+        let ObservationalGame { model, stop, off, units, .. } = self.game;
         let (means, count, m) = (self.means, self.rows.rows(), model.outputs());
         let (learnt, roots) = (&means.learnt, means.roots());
         let n = roots.len();
@@ -171,9 +174,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
                 *square += terms.sum::<f64>();
             }
         })?;
-        let off: Vec<f64> = (0..m)
-            .map(|o| lengths(&sizes[o * n..(o + 1) * n], 1)[0] * rounding(model, n) / learnt.ridge)
-            .collect();
+        let off: Vec<f64> = (0..m).map(|o| lengths(&off[o * n..(o + 1) * n], 1)[0] / learnt.ridge).collect();
         let value = |(c, solved): (usize, &Solved)| {
             let length = |square: &f64| square.sqrt() * (1.0 + f64::EPSILON * n as f64);
             let reach = learnt.kernel.reach(coalitions[c], means.trace(coalitions[c]), &self.rows);

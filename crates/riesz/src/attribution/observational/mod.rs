@@ -34,7 +34,7 @@ use crate::linalg::{Matrix, dot};
 use crate::simd::Isa;
 use crate::stop;
 use crate::table::{Groups, Table};
-use bounds::rounding;
+use bounds::Rounds;
 use factored::{AbsentFactors, FactoredRows};
 use iterative::IterativeRows;
 
@@ -50,8 +50,8 @@ pub(crate) struct ObservationalGame<'m> {
     pub(crate) stop: Arc<AtomicBool>,
     averaged: Averaged,
     centred: bool,
-    /// `Σ_i |coef_i k(x_i, x_b)|`, a bound on which rounding of the outputs at the reference rows depends; column-major.
-    sizes: Vec<f64>,
+    /// What rounding can do to the outputs at the reference rows; column-major.
+    off: Vec<f64>,
     /// Units of rounding that a kernel between rows may be off.
     units: f64,
     means: ConditionalMeans,
@@ -136,9 +136,9 @@ impl<'m> ObservationalGame<'m> {
             _ => Vec::new(),
         };
         let units = kernel.units(model.columns().len() + blocks.len());
-        let sizes = sizes(model, rows, &stop)?;
+        let off = off(model, rows, &Rounds::new(model, &[rows]), n, &stop)?;
         let budget = Budget::default();
-        Ok(Self { model, groups, base, budget, stop, averaged, centred, sizes, units, means, absent })
+        Ok(Self { model, groups, base, budget, stop, averaged, centred, off, units, means, absent })
     }
 
     /// The embedding's kernel, one product of factors, and ridge.
@@ -318,12 +318,30 @@ fn by_row<T: Send>(
     .collect()
 }
 
-/// `Σ_i |coef_i k(x_i, x)|` for each row of `x`, output by output.
-fn sizes(model: &Expansion, x: &Table, stop: &AtomicBool) -> Result<Vec<f64>> {
-    let total = |k: &[f64], o: usize| k.iter().enumerate().map(|(i, k)| (k * model.coef[(i, o)]).abs()).sum();
-    let outputs = |k: &[f64]| (0..model.outputs()).map(|o| total(k, o)).collect::<Vec<f64>>();
-    let all = by_row(model, &model.points, x, outputs, stop)?;
-    Ok((0..model.outputs()).flat_map(|o| all.iter().map(move |row| row[o])).collect())
+/// What rounding can do to the outputs at each row of `x`, or to a mean over so many of them, output by output.
+fn off(
+    model: &Expansion,
+    x: &Table,
+    rounds: &Rounds,
+    reference: usize,
+    stop: &AtomicBool,
+) -> Result<Vec<f64>> {
+    let terms = (model.points.rows() + reference + 16) as f64;
+    let of = |o: usize, size: f64| rounds.off(o, size, terms);
+    let outputs = 0..model.outputs();
+    let all = if rounds.bounded {
+        let total =
+            |k: &[f64], o| k.iter().enumerate().map(|(i, k)| (k * model.coef[(i, o)]).abs()).sum::<f64>();
+        let row = |k: &[f64]| outputs.clone().map(|o| of(o, total(k, o))).collect::<Vec<f64>>();
+        by_row(model, &model.points, x, row, stop)?
+    } else {
+        let own = model.kernel.diagonal(&model.points);
+        let total = |o| own.iter().enumerate().map(|(i, k)| k.sqrt() * model.coef[(i, o)].abs()).sum::<f64>();
+        let total: Vec<f64> = outputs.clone().map(total).collect();
+        let row = |k: f64| outputs.clone().map(|o| of(o, k.sqrt() * total[o])).collect();
+        model.kernel.diagonal(x).into_iter().map(row).collect()
+    };
+    Ok(outputs.flat_map(|o| all.iter().map(move |row| row[o])).collect())
 }
 
 /// Some rows under the observational game.
@@ -346,14 +364,18 @@ impl<'e> SomeRows<'e> {
     ) -> Result<Self> {
         let (count, m) = (rows.rows(), game.model.outputs());
         // The ends are predictions, and a mean of some.
-        let (own, reference) = (sizes(game.model, rows, &game.stop)?, game.means.learnt().rows.rows());
+        let reference = &game.means.learnt().rows;
+        let rounds = Rounds::new(game.model, &[reference, rows]);
+        let reference = reference.rows();
+        let own = off(game.model, rows, &rounds, reference, &game.stop)?;
         let mut error = Vec::with_capacity(count * m);
         let mut largest = Vec::with_capacity(count * m);
         for i in 0..count {
             for o in 0..m {
-                let mean = game.means.learnt().mean(&game.sizes[o * reference..(o + 1) * reference]);
-                let size = own[o * count + i].max(mean) + game.model.intercept[o].abs();
-                error.push(rounding(game.model, reference) * size);
+                let mean = game.means.learnt().mean(&game.off[o * reference..(o + 1) * reference]);
+                let intercept = game.model.intercept[o].abs();
+                let ends = f64::EPSILON * (predictions[(first + i, o)].abs() + reference as f64 * intercept);
+                error.push(own[o * count + i].max(mean) + ends);
                 largest.push(predictions[(first + i, o)].abs().max(game.base[o].abs()));
             }
         }
