@@ -21,9 +21,9 @@ const CHUNK: usize = 4;
 const LOWEST: f64 = 1e-100;
 /// Likewise if a partial product of `max(|a|, |b|) + τ₀ |a - b|` rises above.
 const HIGHEST: f64 = 1e300;
-/// Weights below are rescaled with factors that reach higher than this.
-const LIGHT: f64 = 1e-190;
+/// However light its weight, a block may rise to this; and otherwise as much higher as its weight is heavier than the smallest.
 const LIFT: f64 = 1e20;
+const LIGHT: f64 = 1e-300;
 /// What is lost below the smallest normal number is more than this never, whatever multiplies it in a block that is not rescaled.
 pub(crate) const FLOOR: f64 = 1e-300;
 /// Factors that are off by more than this besides are rescaled.
@@ -149,7 +149,8 @@ impl Engine {
         self.groups.resize(self.groups.len().max(count), Group::EMPTY);
         self.values.clear();
         self.values.resize(4 * count, Lanes::ZERO);
-        let mut totals = Totals { error: Lanes::ZERO, magnitude: Lanes::ZERO };
+        let floor = Lanes::splat(run.rounding.floor * run.weights.len() as f64);
+        let mut totals = Totals { error: floor, magnitude: Lanes::ZERO };
         let mut at = 0;
         while at < run.weights.len() {
             // Stops at a block whose partial products leave the safe range.
@@ -292,6 +293,7 @@ fn sides<V: Simd, const ONES: bool>(
     let measure = engine.measure;
     let exact = measure.exact(run.players);
     let plain = run.rounding.tiny <= TINIEST;
+    let errors = Errors::of(run);
     for at in from..run.weights.len() {
         let offset = run.offset + at * LANES;
         let weight = run.weights[at];
@@ -322,17 +324,21 @@ fn sides<V: Simd, const ONES: bool>(
             }
             highest = V::max(highest, spread);
         }
+        let heavy = V::abs(weight);
+        let most = V::max(
+            Lanes::splat(LIFT),
+            V::min(heavy.mul::<V>(Lanes::splat(1.0 / LIGHT)), Lanes::splat(HIGHEST)),
+        );
         let mut safe = plain;
         for l in 0..LANES {
-            let light = (weight.0[l].abs() < LIGHT) & (highest.0[l] > LIFT);
-            safe &= (small.0[l] >= LOWEST) & (highest.0[l] <= HIGHEST) & !light;
+            safe &= (small.0[l] >= LOWEST) & (highest.0[l] <= most.0[l]);
         }
         if !safe && !wide {
             return at;
         }
 
-        let ratio = V::div(spread, magnitude);
-        let choice = if safe { measure.choose(ratio.largest(), exact) } else { exact };
+        let ratio = V::div(spread, magnitude).largest();
+        let choice = if safe { measure.choose(ratio, exact) } else { exact };
         let mut rest = measure.rule(choice.nodes);
         while !rest.is_empty() {
             let (now, later) = rest.split_at(match rest.len() {
@@ -365,36 +371,59 @@ fn sides<V: Simd, const ONES: bool>(
         }
 
         let decay = if ONES { 0.0 } else { falls(small.smallest()) };
-        let (whole, share) = relative_error(run.players, &choice, &run.rounding, decay);
-        // The mass of each lane, by `ln (1 + x) ≤ x - x²/2 + x³/3`, whose x is rounded too.
-        let most = choice.mass.min(exact.mass);
-        let x = ratio.add::<V>(Lanes::splat(8.0 * f64::EPSILON * run.players as f64 - 1.0));
-        let series = x.fma::<V>(x.fma::<V>(Lanes::splat(1.0 / 3.0), Lanes::splat(-0.5)), Lanes::ONE);
-        let mass = V::min(x.mul::<V>(series).mul::<V>(Lanes::splat(MASS)), Lanes::splat(most));
-        let size = run.sizes.map_or_else(|| V::abs(weight).mul::<V>(magnitude), |sizes| sizes[at]);
+        let size = run.sizes.map_or_else(|| heavy.mul::<V>(magnitude), |sizes| sizes[at]);
         totals.magnitude = totals.magnitude.add::<V>(size);
-        let bound = mass.fma::<V>(Lanes::splat(share), Lanes::splat(whole));
-        totals.error = size.fma::<V>(bound, totals.error.add::<V>(Lanes::splat(run.rounding.floor)));
+        totals.error = size.fma::<V>(Lanes::splat(errors.at(&choice, ratio, decay)), totals.error);
     }
     run.weights.len()
 }
 
 /// A bound on the error of a value, of the sum of all values, and of what that sum is compared with (the game with all players
-/// present and absent), relative to M: the first, and for each unit of the mass the second.
+/// present and absent), relative to M.
 ///
 /// A value is a mean of differences of two ends of the game, and all values sum up to one, whatever the factors are: where Δ bounds
 /// the factors' errors, all together, either is off by at most `2 (exp(Δ) - 1) M` for them. What the engine itself does is relative to
 /// the values, which sum up to the mass times M at most: seventeen roundings a group of factors, one a node, and those of the rule's weights (its
-/// nodes are off by one rounding of 1, measured against 40 digits, which moves a product by the mass at most). `decay` bounds `Σ max(0, -ln t)` over the active factors' larger sides t.
-#[inline(always)]
-fn relative_error(players: usize, choice: &Choice, outside: &Rounding, decay: f64) -> (f64, f64) {
-    // A percent for what is left of the series, and for rounding of the bound itself.
-    let unit = 1.01 * f64::EPSILON / 2.0;
-    let logs = outside.per_log * (decay + outside.decay + 0.368);
-    let whole = unit * (outside.units + logs);
-    let own = 17.0 * players.div_ceil(4) as f64 + 1.25 * choice.nodes as f64 + choice.mass + 24.0;
-    let whole = if whole > 0.01 { whole.min(600.0).exp_m1() } else { whole };
-    (whole, unit * (own + outside.sums) + choice.quadrature)
+/// nodes are off by one rounding of 1, measured against 40 digits, which moves a product by the mass at most).
+struct Errors {
+    /// Of the factors, and what of it each unit of `-ln M` adds.
+    factors: f64,
+    per_log: f64,
+    /// Of the engine, for each unit of the mass.
+    own: f64,
+    /// The most that the mass can be, and what makes the ratio `P(τ₀)/M` less 1 of the ratio, rounded up.
+    most: f64,
+    less: f64,
+}
+
+impl Errors {
+    /// A rounding, and a percent for what is left of the series, and for rounding of the bound itself.
+    const UNIT: f64 = 1.01 * f64::EPSILON / 2.0;
+
+    fn of(run: &Run<'_>) -> Self {
+        let (outside, players) = (&run.rounding, run.players as f64);
+        let logs = outside.per_log * (outside.decay + 0.368);
+        Self {
+            factors: Self::UNIT * (outside.units + logs),
+            per_log: Self::UNIT * outside.per_log,
+            own: Self::UNIT * (17.0 * run.players.div_ceil(4) as f64 + 24.0 + outside.sums),
+            most: 2.0 * players,
+            less: 8.0 * f64::EPSILON * players - 1.0,
+        }
+    }
+
+    /// In a block where `P(τ₀)/M` is at most `ratio`, and `decay` bounds `Σ max(0, -ln t)` over the active factors' larger sides t.
+    #[inline(always)]
+    fn at(&self, choice: &Choice, ratio: f64, decay: f64) -> f64 {
+        // `ln (1 + x) ≤ x - x²/2 + x³/3`, which is close where x is not large, and there is a limit for others.
+        let x = ratio + self.less;
+        let mass = (MASS * x * (1.0 - x * (0.5 - x * (1.0 / 3.0)))).min(choice.mass).min(self.most);
+        let mut factors = self.factors + self.per_log * decay;
+        if factors > 0.01 {
+            factors = factors.min(600.0).exp_m1();
+        }
+        factors + mass * (self.own + Self::UNIT * (1.25 * choice.nodes as f64 + mass) + choice.quadrature)
+    }
 }
 
 /// A bound on `-ln x` for a normal x in (0, 1], from its exponent.

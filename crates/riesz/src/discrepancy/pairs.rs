@@ -443,7 +443,8 @@ impl Tiles<'_> {
                 // Row by row and tile by tile into one sum.
                 let Points { rows, stride, .. } = self.pairs.points;
                 let tiles = rows.div_ceil(TILE) * stride.div_ceil(columns.len());
-                let sums = TILE * products.len() * tiles.div_ceil(PARTS) + length / LANES + PARTS + 16;
+                let sums =
+                    4 * (products.len() * TILE * tiles.div_ceil(PARTS) + TILE * length / LANES + PARTS + 64);
                 (rounding.units, rounding.sums) = (rounding.units + sums as f64, sums as f64);
             }
             reader.read(&Terms {
