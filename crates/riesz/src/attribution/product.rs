@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::quadrature::{Engine, Run};
 use super::rule::Measure;
 use crate::error::Result;
-use crate::simd::{Isa, LANES, Lanes, Plain, Simd};
+use crate::simd::{Isa, LANES, Lanes, Plain};
 use crate::stop::Watch;
 
 /// A game that is a sum of products with one factor a player, or several such games: one a row.
@@ -220,9 +220,11 @@ impl Reading for Values {
         let add = |o: usize, i: usize, value| {
             let sum = &mut lanes[o * factors + run.active[i] as usize];
             *sum = sum.add::<Plain>(value);
-            drift[o] = drift[o].add::<Plain>(Plain::abs(*sum));
         };
         weigh(engine, run, coef, memory, add, total);
+        for (drift, lanes) in drift.iter_mut().zip(lanes.chunks_exact(factors)) {
+            *drift = lanes.iter().fold(*drift, |all, sum| all.map2(*sum, |all, sum| all + sum.abs()));
+        }
         if terms.last {
             for (lanes, out) in lanes.chunks_exact(factors).zip(out.chunks_exact_mut(self.players)) {
                 players.iter().zip(lanes).for_each(|(&player, lanes)| out[player] += lanes.sum());

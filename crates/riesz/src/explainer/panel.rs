@@ -70,7 +70,7 @@ impl Side {
         let count = if with_tree { factors.len() / len - 1 } else { 0 };
         let mut total = [0.0; 2];
         let sums = factors.chunks_exact(len).map(|factor| {
-            total = sum(total, extent(factor));
+            total = sum(total, extent(factor, true));
             total
         });
         let extent = std::iter::once([0.0; 2]).chain(sums).collect();
@@ -119,10 +119,12 @@ impl Side {
     }
 }
 
-/// The largest `max(0, -ln |f|)` and `max(0, ln |f|)` of factors that are not 0 (one that is 0 makes its product 0).
-pub(super) fn extent(factors: &[f64]) -> [f64; 2] {
-    let sizes = || factors.iter().map(|f| f.abs()).filter(|f| *f > 0.0);
-    [-sizes().fold(1.0, f64::min).ln(), sizes().fold(1.0, f64::max).ln()]
+/// The largest `max(0, -ln |f|)` of factors that are not 0 (one that is 0 makes its product 0), and where they can be `large`
+/// `max(0, ln |f|)`.
+pub(super) fn extent(factors: &[f64], large: bool) -> [f64; 2] {
+    let least = factors.iter().map(|f| f.abs()).filter(|f| *f > 0.0).fold(1.0, f64::min);
+    let most = if large { factors.iter().fold(1.0, |most: f64, f| most.max(f.abs())) } else { 1.0 };
+    [-least.ln(), most.ln()]
 }
 
 pub(super) fn sum(a: [f64; 2], b: [f64; 2]) -> [f64; 2] {

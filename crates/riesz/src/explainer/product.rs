@@ -472,7 +472,7 @@ impl<'m> ByProducts<'m> {
                     let shared = from.zip(own.chain([factors])).map(|(from, end)| from..end);
                     let extents = shared.clone().map(|run| match part.side {
                         Some(side) => side.extent(&run),
-                        None => run.map(|k| extent(factor(k))).fold([0.0; 2], sum),
+                        None => run.map(|k| extent(factor(k), !bounded)).fold([0.0; 2], sum),
                     });
                     let [decay, growth] = extents.fold([0.0; 2], sum);
                     if bounded || decay.max(growth) < EXTENT {

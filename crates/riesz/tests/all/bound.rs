@@ -1,10 +1,11 @@
 //! The proved bound against truths that are known by other means: fractions of whole numbers, closed forms, and sums and products that
 //! are rounded once, or to twice the digits.
 
+use riesz::discrepancy::{Attribute, MmdEstimator, TestSettings};
 use riesz::kernel::{Categorical, Linear, Periodic, Polynomial, Profile, Stationary};
 use riesz::{
     Background, Conditioning, Exactness, Expansion, Explainer, Explanation, Game, Groups, Kernel, Matrix,
-    Question, Result, Table,
+    Question, Result, Table, TwoSampleTest,
 };
 
 use crate::common::{Stream, stationary};
@@ -351,7 +352,7 @@ fn robustness_to_the_smallest_moves() {
     let explainer = Explainer::new(&model, baseline(&[0.0])).unwrap();
     let bound = explainer.robustness(&[1.0]).unwrap()[0];
     // The function is the derivative of the profile: r e^{-r²/2}.
-    assert!(bound >= 0.6 && bound < 1e3, "{bound}");
+    assert!((0.6..1e3).contains(&bound), "{bound}");
 }
 
 /// Where all factors are 1, what is left is rounding of sums.
@@ -365,6 +366,20 @@ fn constants_other_than_one_are_certified() {
         for game in [Game::Functional, baseline(&[1.0]), marginal(&points)] {
             explain(kernel.clone(), &points, &coef, &[1.0], game).unwrap();
         }
+    }
+}
+
+/// The same of a test's statistic: samples that are all one and the same row.
+#[test]
+fn constant_discrepancies_are_certified() {
+    for (n, m) in [(3, 4), (7, 11), (10, 49), (100, 33)] {
+        let kernels = vec![0.3 * Kernel::from(Categorical { columns: [0], similarity: 0.5 })];
+        let settings =
+            TestSettings { attribute: Attribute::Values, permutations: 0, ..TestSettings::default() };
+        let test = TwoSampleTest { kernels, settings, estimator: MmdEstimator::Biased };
+        let found = test.run(&table(&vec![1.0; n]), &table(&vec![1.0; m])).unwrap();
+        let certificate = found.attributions.unwrap().explanation.certificate().unwrap();
+        assert!(certificate.holds, "{n} {m}: {certificate:?}");
     }
 }
 
@@ -410,8 +425,9 @@ fn one_player_of_several_columns() {
         let names = ["x0", "x1", "x2", "x3", "x4", "x5"].to_vec();
         let groups = Groups::named(model.columns(), &[("all", names)]).unwrap();
         let question = Question::from(baseline(&b)).with_players(Some(groups));
-        let found =
-            Explainer::new(&model, question).unwrap().explain(&Table::from_rows(&[x.clone()]).unwrap());
+        let found = Explainer::new(&model, question)
+            .unwrap()
+            .explain(&Table::from_rows(std::slice::from_ref(&x)).unwrap());
         let found = found.unwrap();
         let of = |row: &[f64]| row.iter().map(|v| gaussian(0.0, *v, 0.3)).product::<f64>();
         let truth = of(&x) - of(&b);
