@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use riesz::explanation::{Exactness, Fact, Sampling};
 use riesz::format::model::SavedModel;
-use riesz::kernel::{Factor, Stationary};
 use riesz::{Column, ColumnKind, Expansion, Explanation};
 use serde_json::{Value, json};
 
@@ -43,24 +42,26 @@ pub fn run(args: &Args, global: &Global) -> Result<()> {
     write_all(args.output.as_deref(), text.as_bytes())
 }
 
-/// Columns whose length scales are told one by one.
+/// Numbers that are told one by one.
 const TOLD: usize = 100;
 
-/// Each length scale with its column, where a factor has several.
-fn lengthscales(model: &Expansion) -> Vec<Fact> {
+/// The arguments of factors that differ from column to column, each with its column.
+fn by_column(model: &Expansion) -> Vec<Fact> {
     let mut facts = Vec::new();
     for factor in model.kernel.terms.iter().flat_map(|term| &term.factors) {
-        if let Factor::Stationary(Stationary { columns, lengthscale, .. }) = factor {
-            let each = columns.iter().zip(lengthscale).filter(|_| columns.len() > 1);
-            facts.extend(each.map(|(&j, l)| {
-                Fact::new(format!("length scale of {}", model.columns()[j].name), format!("{l}"))
-            }));
+        let columns = factor.columns();
+        for (name, values) in factor.values().0 {
+            let each =
+                columns.iter().zip(&values).filter(|_| columns.len() > 1 && values.len() == columns.len());
+            facts.extend(
+                each.map(|(&j, value)| Fact::new(format!("{name} of {}", model.columns()[j].name), value)),
+            );
         }
     }
     if facts.len() > TOLD {
         let more = facts.len() - TOLD;
         facts.truncate(TOLD);
-        facts.push(Fact::new("length scales of others", format!("{more}, see --format json")));
+        facts.push(Fact::new("of other columns", format!("{more} numbers, see --format json")));
     }
     facts
 }
@@ -85,7 +86,7 @@ fn model_facts(saved: &SavedModel, format: &str) -> Vec<Fact> {
     let mut facts = vec![Fact::new("file", format)];
     facts.extend(model.card.iter().cloned());
     facts.push(Fact::new("kernel", model.kernel.formula()));
-    facts.extend(lengthscales(model));
+    facts.extend(by_column(model));
     facts.push(Fact::new("support points", model.points.rows()));
     facts.push(Fact::new("columns", format!("{}: {}", columns.len(), shortened(&columns, 30))));
     facts.push(Fact::new("outputs", shortened(&model.output_names, 30)));

@@ -89,11 +89,6 @@ pub(crate) struct Rounding {
 }
 
 impl Rounding {
-    /// Of so many pieces of any kind, few periods apart and without sums that cancel, in kernels of so many columns.
-    pub(crate) fn of(pieces: usize, width: usize) -> Self {
-        Self::new(12.0 * pieces as f64, 12.0, width)
-    }
-
     /// Of factors that are all together off by so many units.
     pub(crate) fn new(units: f64, per_log: f64, width: usize) -> Self {
         // Predictions sum squares over all columns before they take an exponential.

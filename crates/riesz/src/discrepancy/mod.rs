@@ -45,7 +45,7 @@ use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::explanation::{Exactness, Explanation, Fact, Index, Provenance};
 use crate::kernel::{
-    Categorical, Factor, Kernel, Lengthscale, Linear, Profile, Stationary, Term, Units, lengthscales,
+    Categorical, Factor, Kernel, Lengthscale, Profile, Stationary, Term, Units, lengthscales,
 };
 use crate::linalg::Matrix;
 use crate::stop::{Progress, Watch};
@@ -658,10 +658,8 @@ fn all_alike(sample: &Table) -> bool {
 fn without_offsets(kernel: &Kernel, sample: &Table) -> Kernel {
     let mut kernel = kernel.clone();
     for term in &mut kernel.terms {
-        let [Factor::Linear(Linear { columns, center, .. })] = term.factors.as_mut_slice() else { continue };
-        for (&j, center) in columns.iter().zip(center) {
-            *center = sample.column(j).iter().map(|v| v / sample.rows() as f64).sum();
-        }
+        let [factor] = term.factors.as_mut_slice() else { continue };
+        factor.recenter(&|j| sample.column(j).iter().map(|v| v / sample.rows() as f64).sum());
     }
     kernel
 }

@@ -23,6 +23,7 @@ use crate::attribution::product::{Functionals, Reading, Terms, place};
 use crate::attribution::quadrature::Engine;
 use crate::error::Result;
 use crate::kernel::products::PlayerProduct;
+use crate::kernel::rounding::Precision;
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 use crate::stop::Watch;
 
@@ -54,7 +55,7 @@ impl Orthogonal {
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub(super) fn new(
         points: &Points,
-        products: &[PlayerProduct<'_>],
+        (products, precisions): (&[PlayerProduct<'_>], &[Precision]),
         reference: &[usize],
         isa: Isa,
         watch: Watch<'_>,
@@ -62,8 +63,10 @@ impl Orthogonal {
         let rows: Vec<Vec<f64>> = reference.iter().map(|&i| points.row(i)).collect();
         let factors = products
             .iter()
-            .map(|product| {
-                let centred = |k| Centred::new(points, product, k, (reference, &rows), isa, watch);
+            .zip(precisions)
+            .map(|(product, precision)| {
+                let centred =
+                    |k| Centred::new(points, (product, precision), k, (reference, &rows), isa, watch);
                 (0..product.players.len()).map(centred).collect::<Result<Vec<_>>>()
             })
             .collect::<Result<Vec<_>>>()?;
@@ -90,7 +93,7 @@ impl Orthogonal {
 impl Centred {
     fn new(
         points: &Points,
-        product: &PlayerProduct<'_>,
+        (product, precision): (&PlayerProduct<'_>, &Precision),
         k: usize,
         (reference, rows): (&[usize], &[Vec<f64>]),
         isa: Isa,
@@ -127,10 +130,11 @@ impl Centred {
         let mean = reference.iter().map(|&i| means[i]).sum::<f64>() / count;
         let own = tiles.iter().flat_map(|(_, own, _)| own).sum::<f64>() / count;
         let largest = tiles.iter().map(|(_, _, largest)| *largest).fold(0.0, f64::max);
-        // A factor errs by some units of rounding for each of its pieces, and a sum of many by as many as were added to each other.
-        let units = 16 * product.pieces() + rows.first().map_or(0, Vec::len);
+        // A factor errs by some roundings, of which those for each unit of `-ln` count `-f ln f ≤ 1/e` times, and a sum by as many as were added
+        // to each other.
+        let units = precision.units + precision.per_log;
         let sums = TOGETHER + reference.len() / TOGETHER + reference.len() / 4;
-        let error = f64::EPSILON * (units + sums) as f64 * largest;
+        let error = f64::EPSILON * (units + sums as f64) * largest.max(precision.top) + precision.tiny;
         let spread = own - mean;
         let scale = if spread <= 4.0 * error { 0.0 } else { 1.0 / spread };
         Ok(Self { means, mean, scale, error: 6.0 * error * scale })

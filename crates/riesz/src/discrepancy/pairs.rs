@@ -14,6 +14,7 @@ use crate::attribution::quadrature::{Engine, Rounding, Run};
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::kernel::products::PlayerProduct;
+use crate::kernel::rounding::{Precision, Reach};
 use crate::kernel::{Columns, Kernel};
 use crate::simd::{Isa, LANES, Lanes};
 use crate::stop::Watch;
@@ -120,6 +121,8 @@ pub(super) struct Pairs<'k> {
     kernel: &'k Kernel,
     /// None where nothing is said of players.
     products: Vec<PlayerProduct<'k>>,
+    /// How far the factors of each product can be from the truth, all together.
+    precisions: Vec<Precision>,
     players: usize,
     /// None where factors are taken as they are.
     orthogonal: Option<Orthogonal>,
@@ -264,7 +267,10 @@ impl<'k> Pairs<'k> {
         let products = groups.map(|groups| kernel.products(sample.columns(), groups)).transpose()?;
         let (products, players) = (products.unwrap_or_default(), groups.map_or(0, |g| g.players().len()));
         let (points, isa) = (Points::new(sample), Isa::detect());
-        Ok(Self { points, kernel, products, players, orthogonal: None, measure, mask, isa })
+        let rows = Reach::of(points.columns(&(0..points.stride())), sample.width());
+        let reach = Reach { u: rows.clone(), v: rows };
+        let precisions = products.iter().map(|product| product.precision(&reach).0).collect();
+        Ok(Self { points, kernel, products, precisions, players, orthogonal: None, measure, mask, isa })
     }
 
     /// The same with orthogonal factors, centred by the rows with the numbers `reference`.
@@ -272,7 +278,13 @@ impl<'k> Pairs<'k> {
     /// # Errors
     /// [`Error::Interrupted`].
     pub(super) fn orthogonal(mut self, reference: &[usize], watch: Watch<'_>) -> Result<Self> {
-        self.orthogonal = Some(Orthogonal::new(&self.points, &self.products, reference, self.isa, watch)?);
+        self.orthogonal = Some(Orthogonal::new(
+            &self.points,
+            (&self.products, &self.precisions),
+            reference,
+            self.isa,
+            watch,
+        )?);
         Ok(self)
     }
 
@@ -438,7 +450,8 @@ impl Tiles<'_> {
             let active = memory.active.len();
             memory.active.resize(active.next_multiple_of(4), factors as u32);
             let weights: Vec<f64> = multiplicities.iter().map(|m| m * product.scale).collect();
-            let mut rounding = Rounding::of(product.pieces(), x.len());
+            let Precision { units, per_log, .. } = self.pairs.precisions[at];
+            let mut rounding = Rounding::new(units, per_log, x.len());
             if self.weights.is_some() {
                 // Row by row and tile by tile into one sum.
                 let Points { rows, stride, .. } = self.pairs.points;

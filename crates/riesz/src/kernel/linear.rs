@@ -97,6 +97,10 @@ impl FactorKind for Linear {
         Self::DECLARED[0]
     }
 
+    fn recenter(&mut self, center: &dyn Fn(usize) -> f64) {
+        self.columns.iter().zip(&mut self.center).for_each(|(&j, own)| *own = center(j));
+    }
+
     fn values(&self) -> ArgumentValues {
         ArgumentValues(vec![(CENTER.name, self.center.clone()), (SCALE.name, self.scale.clone())])
     }

@@ -127,6 +127,8 @@ pub trait FactorKind {
             self.multiply_column(isa, slot, u.column(j), v[j], out);
         }
     }
+    /// Takes a centre that is given by column, if that changes no more than functions of one argument: `f(u, v) + g(u) + h(v)`.
+    fn recenter(&mut self, _: &dyn Fn(usize) -> f64) {}
     /// The tunable parameters.
     fn parameters(&self) -> Vec<Parameter>;
     /// Sets them, on the tuning scale.

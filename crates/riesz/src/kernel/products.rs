@@ -37,11 +37,6 @@ pub(crate) struct PlayerProduct<'k> {
 }
 
 impl PlayerProduct<'_> {
-    /// Number of pieces that all factors together multiply.
-    pub(crate) fn pieces(&self) -> usize {
-        self.pieces.iter().map(Vec::len).sum()
-    }
-
     /// How many pieces are not 1 at most.
     pub(crate) fn unbounded(&self) -> usize {
         self.pieces.iter().flatten().filter(|piece| !piece.factor().bounded()).count()
