@@ -13,6 +13,7 @@ __all__ = [
     "Sample",
     "Settings",
     "TestResult",
+    "Threads",
     "UnsupportedModelError",
     "__version__",
     "codes",
@@ -117,6 +118,10 @@ class Question:
     def estimated(self) -> bool: ...
 
 @final
+class Threads:
+    def __new__(cls, count: int | None) -> Threads: ...
+
+@final
 class Explainer:
     def __new__(
         cls,
@@ -125,7 +130,7 @@ class Explainer:
         background: NDArray[np.float64] | None,
         weights: NDArray[np.float64] | None,
         groups: list[tuple[str, list[int]]],
-        threads: int | None,
+        threads: Threads,
     ) -> Explainer: ...
     def sampled_because(self, budget: tuple[int, float | None] | None = None) -> str | None: ...
     def robustness(self, delta: list[float]) -> list[float]: ...

@@ -192,11 +192,11 @@ class Explainer:
         if game == "observational":
             self._check_observational()
         rows = None if background is None else self._model_rows(background, "background")
-        cores, used = [], []
+        cores, used, threads = [], [], _core.Threads(self._threads)
         for part, own in zip(imported.parts, [None] * len(imported.parts) if rows is None else rows):
             # Players none of whose columns reach a part have no share in it: their values are 0.
             playing = [player for player in model_players(self._players, part.owners) if player[1]]
-            core = _core.Explainer(part.expansion._core, settings, own, self._weights, playing, self._threads)
+            core = _core.Explainer(part.expansion._core, settings, own, self._weights, playing, threads)
             cores.append(core)
             # The core orders players by their first column in the model.
             place = {name: k for k, (name, _) in enumerate(self._players)}

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use riesz::explanation::Fact;
@@ -48,26 +48,46 @@ impl Console {
     }
 }
 
-/// Runs `work` while `share` of it, from 0 to 1, is shown in percent behind `message`.
-pub fn watched<T>(
-    console: &Console,
-    message: &str,
-    share: impl Fn() -> f64 + Sync,
-    work: impl FnOnce() -> T,
-) -> T {
+/// Runs `work` while behind `message` it is shown how far it is.
+pub fn watched<T>(console: &Console, message: &str, done: &riesz::Progress, work: impl FnOnce() -> T) -> T {
     let progress = console.progress(message);
     let (end, ended) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        let (progress, share) = (&progress, &share);
+        let progress = &progress;
         scope.spawn(move || {
+            let start = Instant::now();
+            let (mut before, mut left) = (0.0, None);
             while ended.recv_timeout(Duration::from_millis(250)) == Err(RecvTimeoutError::Timeout) {
-                progress.say(format!("{message}: {:.0} %", 100.0 * share()));
+                let (share, now) = (done.share(), start.elapsed());
+                if share != before {
+                    (before, left) = (share, remaining(share, now).map(|left| left + now));
+                }
+                progress.say(format!("{message}{}", so_far(share, done.steps(), left, now)));
             }
         });
         let result = work();
         drop(end);
         result
     })
+}
+
+/// How long work still takes of which a share took so long; `None` where that says nothing yet.
+fn remaining(share: f64, took: Duration) -> Option<Duration> {
+    (share >= 0.01).then(|| took.mul_f64((1.0 - share) / share))
+}
+
+/// The percents done, or the steps where it is not known how many there will be, and how long it is until the expected `end`.
+fn so_far(share: f64, steps: usize, end: Option<Duration>, now: Duration) -> String {
+    if share == 0.0 {
+        return if steps == 0 { String::new() } else { format!(": step {steps}") };
+    }
+    let left = end.map(|end| end.saturating_sub(now).as_secs());
+    let left = match left {
+        None | Some(0) => String::new(),
+        Some(seconds) if seconds < 90 => format!(", {seconds} s left"),
+        Some(seconds) => format!(", {} min left", seconds.div_ceil(60)),
+    };
+    format!(": {:.0} %{left}", 100.0 * share)
 }
 
 /// Work under way. It leaves the terminal when dropped.
@@ -118,6 +138,21 @@ pub fn aligned(facts: &[Fact]) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn progress_says_what_is_left() {
+        let seconds = std::time::Duration::from_secs;
+        let said = |share: f64, steps, took: u64| {
+            let end = super::remaining(share, seconds(took)).map(|left| left + seconds(took));
+            super::so_far(share, steps, end, seconds(took))
+        };
+        assert_eq!(said(0.0, 0, 3), "");
+        assert_eq!(said(0.0, 7, 3), ": step 7");
+        assert_eq!(said(0.5, 7, 30), ": 50 %, 30 s left");
+        assert_eq!(said(0.2, 7, 60), ": 20 %, 4 min left");
+        // Work that takes longer than was expected does not say so again and again.
+        assert_eq!(super::so_far(0.5, 1, Some(seconds(60)), seconds(70)), ": 50 %");
+    }
+
     #[test]
     fn terminals_are_safe() {
         assert_eq!(super::one_line("a\nb\u{1b}[2J"), "a b\\u{1b}[2J");

@@ -1,5 +1,7 @@
 //! Two-sample and independence tests: tables in, what was found out.
 
+use std::sync::Arc;
+
 use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -11,7 +13,8 @@ use riesz::explanation::Fact;
 use riesz::{Column, Error, IndependenceTest, Kernel, Table, TwoSampleTest};
 
 use crate::explanation::Explanation;
-use crate::{NamedRows, fit, interruptible, matrix, players, pool, raise, refuse, sample};
+use crate::threads::{Threads, interruptible};
+use crate::{NamedRows, fit, matrix, players, raise, refuse, sample};
 
 /// Factors, what is said of features ("nothing", "values" or "significance"), groups of them, whether pairs are looked at, draws, their seed.
 type Options = (String, String, Option<Vec<(String, Vec<usize>)>>, bool, usize, u64);
@@ -41,18 +44,21 @@ fn factors(name: &str) -> PyResult<Factors> {
         .ok_or_else(|| refuse(format!("factors = '{name}': they are 'orthogonal' or 'product'")))
 }
 
+/// Kernels in riesz's JSON form.
+fn given(kernels: &[String]) -> PyResult<Vec<Kernel>> {
+    kernels.iter().map(|json| fit::kernel(json)).collect()
+}
+
 /// The kernels of a test: those given, or the default one, at each multiple of their length scales.
 fn kernels(
-    given: &[String],
+    mut kernels: Vec<Kernel>,
     multiples: Option<&[f64]>,
     sample: &Table,
     settings: &TestSettings,
-) -> PyResult<Vec<Kernel>> {
-    let mut kernels = given.iter().map(|json| fit::kernel(json)).collect::<PyResult<Vec<_>>>()?;
+) -> riesz::Result<Vec<Kernel>> {
     let Some(multiples) = multiples else { return Ok(kernels) };
     if kernels.is_empty() {
-        let kernel = settings.factors.default_kernel(sample, settings.groups.as_ref());
-        kernels.push(kernel.map_err(raise)?);
+        kernels.push(settings.factors.default_kernel(sample, settings.groups.as_ref())?);
     }
     Ok(kernels.iter().flat_map(|kernel| lengthscale_grid(kernel, multiples)).collect())
 }
@@ -165,9 +171,12 @@ pub(crate) fn mmd_test<'py>(
     };
     let settings = settings(x.columns(), options)?;
     let stop = settings.stop.clone();
-    let kernels = self::kernels(&kernels, multiples.as_deref(), &pooled, &settings)?;
-    let test = TwoSampleTest { kernels, estimator, settings };
-    let found = interruptible(py, &pool(threads)?, &stop, || test.run(&x, &z))?.map_err(refuse_test)?;
+    let given = given(&kernels)?;
+    let work = move || {
+        let kernels = self::kernels(given, multiples.as_deref(), &pooled, &settings)?;
+        TwoSampleTest { kernels, estimator, settings }.run(&x, &z)
+    };
+    let found = interruptible(py, &Threads::new(threads), &stop, work)?.map_err(refuse_test)?;
     TestResult::new(py, found)
 }
 
@@ -189,23 +198,20 @@ pub(crate) fn hsic_test<'py>(
     threads: Option<usize>,
 ) -> PyResult<TestResult> {
     let (mut x, mut y) = (sample(x)?, sample(y)?);
-    let (pool, settings) = (pool(threads)?, settings(x.columns(), options)?);
+    let settings = settings(x.columns(), options)?;
     let stop = settings.stop.clone();
-    let mut beyond = None;
-    if let Some(given) = given {
-        beyond = Some(Fact::new("given", given.0.join(", ")));
-        let given = sample(given)?;
-        let both = || Ok((residuals(&x, &given)?, residuals(&y, &given)?));
-        (x, y) = interruptible(py, &pool, &stop, both)?.map_err(refuse_test)?;
-    }
-    let test = IndependenceTest {
-        kernels: self::kernels(&kernels, multiples.as_deref(), &x, &settings)?,
-        target_kernel: target_kernel.map(fit::kernel).transpose()?,
-        unbiased,
-        null: decay.map_or(Null::Permutation, Null::WildBootstrap),
-        settings,
+    let beyond = given.as_ref().map(|given| Fact::new("given", given.0.join(", ")));
+    let (given, kernels) = (given.map(sample).transpose()?, self::given(&kernels)?);
+    let target_kernel = target_kernel.map(fit::kernel).transpose()?;
+    let work = move || {
+        if let Some(given) = given {
+            (x, y) = (residuals(&x, &given)?, residuals(&y, &given)?);
+        }
+        let null = decay.map_or(Null::Permutation, Null::WildBootstrap);
+        let kernels = self::kernels(kernels, multiples.as_deref(), &x, &settings)?;
+        IndependenceTest { kernels, target_kernel, unbiased, null, settings }.run(&x, &y)
     };
-    let mut found = interruptible(py, &pool, &stop, || test.run(&x, &y))?.map_err(refuse_test)?;
+    let mut found = interruptible(py, &Threads::new(threads), &stop, work)?.map_err(refuse_test)?;
     if let Some(attributions) = &mut found.attributions {
         attributions.explanation.provenance.model.extend(beyond);
     }
@@ -222,7 +228,9 @@ pub(crate) fn witness<'py>(
     column: &str,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let (x, z, kernel) = (sample(x)?, sample(z)?, fit::kernel(kernel)?);
-    let found = py.detach(|| discrepancy::witness(&x, &z, Some(&kernel), column)).map_err(refuse)?;
+    let (stop, column) = (Arc::default(), column.to_string());
+    let work = move || discrepancy::witness(&x, &z, Some(&kernel), &column);
+    let found = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
     Ok(PyBytes::new(py, &serde_json::to_vec(&found).map_err(refuse)?))
 }
 
@@ -244,8 +252,8 @@ pub(crate) fn rank_features(
     let kernel = kernel.map(fit::kernel).transpose()?;
     let target = target_kernel.map(fit::kernel).transpose()?;
     let stop = TestSettings::default().stop;
-    let factors = self::factors(factors)?;
-    let rank = || rank_until(&x, &y, method, factors, kernel.as_ref(), target.as_ref(), wanted, &stop);
-    let found = interruptible(py, &pool(None)?, &stop, rank)?.map_err(refuse_test)?;
+    let (factors, heeded) = (self::factors(factors)?, stop.clone());
+    let rank = move || rank_until(&x, &y, method, factors, kernel.as_ref(), target.as_ref(), wanted, &heeded);
+    let found = interruptible(py, &Threads::all(), &stop, rank)?.map_err(refuse_test)?;
     Ok((found.order, found.scores))
 }

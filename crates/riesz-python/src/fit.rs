@@ -1,6 +1,7 @@
 //! Fitting: arrays in, a fitted model out.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -10,6 +11,7 @@ use riesz::{Column, Kernel, Matrix, Table};
 use serde_json::Value;
 
 use crate::question::Settings;
+use crate::threads::{Threads, interruptible};
 use crate::{Expansion, matrix, raise, refuse, table};
 
 /// A kernel in riesz's JSON form.
@@ -55,8 +57,10 @@ pub fn functionals<'py>(
     let question =
         settings.ask(Subject::Protection, x.columns(), Some(&background), weights.as_ref(), None)?;
     let question = question.with_players(Some(crate::players(x.columns(), groups)?));
-    let found =
-        py.detach(|| riesz::regularised::penalty(&kernel, &x, question, &protected, 0.0)).map_err(raise)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let heeded = stop.clone();
+    let work = move || riesz::regularised::penalty_until(&kernel, &x, question, &protected, 0.0, heeded);
+    let found = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
     let Penalty { functionals: z, sampled, .. } = found;
     Ok((crate::matrix(z.rows(), z.cols(), z.data().to_vec())?.into_pyarray(py), sampled))
 }
@@ -101,19 +105,25 @@ pub fn fit(
     seed: u64,
 ) -> PyResult<Fitted> {
     let kind = ModelKind::named(model).ok_or_else(|| refuse(format!("'{model}' is no kind of model")))?;
-    let x = named(names, &x)?;
+    let (x, kernel) = (named(names, &x)?, self::kernel(kernel)?);
     let target = match target {
         Target::Classes(labels, classes) => riesz::fit::Target::Classes { labels, classes },
         Target::Numbers(y) => riesz::fit::Target::Numbers(targets(&y)),
     };
-    let mut task = Task::new(&x, target, self::kernel(kernel)?);
     let given: serde_json::Map<String, Value> = serde_json::from_str(settings).map_err(refuse)?;
-    task.settings = kind.values(given).map_err(raise)?;
-    (task.sample_weight, task.seed) = (sample_weight, seed);
+    let settings = kind.values(given).map_err(raise)?;
     let penalty = penalty.map(self::penalty).map(|penalty| move |_: &Kernel| Ok(penalty.clone()));
-    task.penalty = penalty.as_ref().map(|penalty| penalty as _);
-    task.start = start.map(|(coef, intercept)| NewtonState { coef: targets(&coef), intercept });
-    let fit = py.detach(|| kind.fit(&task)).map_err(raise)?;
+    let start = start.map(|(coef, intercept)| NewtonState { coef: targets(&coef), intercept });
+    let stop = Arc::new(AtomicBool::new(false));
+    let heeded = stop.clone();
+    let work = move || {
+        let mut task = Task::new(&x, target, kernel);
+        (task.settings, task.sample_weight, task.seed) = (settings, sample_weight, seed);
+        task.penalty = penalty.as_ref().map(|penalty| penalty as _);
+        (task.start, task.stop) = (start, heeded);
+        kind.fit(&task)
+    };
+    let fit = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
     let end = fit.end.map(|NewtonState { coef, intercept }| {
         let coef = matrix(coef.rows(), coef.cols(), coef.data().to_vec())?.into_pyarray(py);
         PyResult::Ok((coef.unbind(), intercept))

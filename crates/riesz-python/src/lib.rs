@@ -8,11 +8,11 @@ mod fit;
 mod kernel;
 mod question;
 mod sampling;
+mod threads;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use numpy::ndarray::{Array2, Array3, ArrayView2};
 use numpy::{IntoPyArray, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2};
@@ -30,9 +30,7 @@ use self_cell::self_cell;
 use crate::error::{raise, refuse};
 use crate::explanation::Explanation;
 use crate::question::{Question, Settings};
-
-/// How long to compute before looking whether the user pressed Ctrl-C.
-const PATIENCE: Duration = Duration::from_millis(200);
+use crate::threads::{PATIENCE, Threads, interruptible, interruptible_to_the_end};
 
 fn table(columns: &[Column], rows: ArrayView2<'_, f64>) -> riesz::Result<Table> {
     Table::from_column_major(columns.to_vec(), rows.nrows(), rows.t().iter().copied().collect())
@@ -80,11 +78,6 @@ impl Sample {
     }
 }
 
-/// A thread pool; `None` for one thread a core.
-fn pool(threads: Option<usize>) -> PyResult<rayon::ThreadPool> {
-    rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build().map_err(refuse)
-}
-
 /// Players from their names and columns.
 fn players(columns: &[Column], groups: Vec<(String, Vec<usize>)>) -> PyResult<Groups> {
     let mut named = Vec::with_capacity(groups.len());
@@ -107,19 +100,42 @@ struct Expansion {
 }
 
 impl Expansion {
-    fn posterior(&self) -> PyResult<Posterior<'_>> {
-        let covariance = self.covariance.as_ref().ok_or_else(|| {
+    /// What `work` finds of the posterior at some rows.
+    fn of_posterior<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        rows: &PyReadonlyArray2<'_, f64>,
+        work: impl FnOnce(&Posterior<'_>, &Table) -> riesz::Result<T> + Send + 'static,
+    ) -> PyResult<T> {
+        let covariance = self.covariance.clone().ok_or_else(|| {
             refuse(
                 "this model holds no posterior, from which standard deviations, covariances and samples follow: fit a \
                  GaussianProcessRegressor and save it with posterior=True ('riesz fit --model gp --posterior')",
             )
         })?;
-        Posterior::new(&self.model, covariance).map_err(refuse)
+        self.of_rows(py, rows, move |model, rows, stop| {
+            work(&Posterior::new(model, &covariance)?.heeding(stop), rows)
+        })
     }
 
-    fn predicted(&self, py: Python<'_>, rows: ArrayView2<'_, f64>) -> PyResult<Prediction> {
-        let rows = table(self.model.columns(), rows).map_err(refuse)?;
-        py.detach(|| Prediction::of(&self.model, self.covariance.as_deref(), &rows)).map_err(refuse)
+    fn predicted(&self, py: Python<'_>, rows: &PyReadonlyArray2<'_, f64>) -> PyResult<Prediction> {
+        let covariance = self.covariance.clone();
+        self.of_rows(py, rows, move |model, rows, stop| {
+            Prediction::until(model, covariance.as_deref(), rows, stop)
+        })
+    }
+
+    /// What `work` finds of the model at some rows.
+    fn of_rows<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        rows: &PyReadonlyArray2<'_, f64>,
+        work: impl FnOnce(&riesz::Expansion, &Table, &AtomicBool) -> riesz::Result<T> + Send + 'static,
+    ) -> PyResult<T> {
+        let (model, stop) = (self.model.clone(), Arc::new(AtomicBool::new(false)));
+        let rows = table(model.columns(), rows.as_array()).map_err(refuse)?;
+        let asked = stop.clone();
+        interruptible(py, &Threads::all(), &stop, move || work(&model, &rows, &asked))?.map_err(raise)
     }
 }
 
@@ -218,9 +234,7 @@ impl Expansion {
         py: Python<'py>,
         rows: PyReadonlyArray2<'_, f64>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let posterior = self.posterior()?;
-        let rows = table(self.model.columns(), rows.as_array()).map_err(refuse)?;
-        let sd = py.detach(|| posterior.sd(&rows)).map_err(refuse)?;
+        let sd = self.of_posterior(py, &rows, |posterior, rows| posterior.sd(rows))?;
         Ok(matrix(sd.rows(), sd.cols(), sd.data().to_vec())?.into_pyarray(py))
     }
 
@@ -230,10 +244,8 @@ impl Expansion {
         py: Python<'py>,
         rows: PyReadonlyArray2<'_, f64>,
     ) -> PyResult<Bound<'py, PyArray3<f64>>> {
-        let posterior = self.posterior()?;
-        let rows = table(self.model.columns(), rows.as_array()).map_err(refuse)?;
-        let all = py.detach(|| posterior.at(&rows).map(|at| posterior.covariance(&at))).map_err(refuse)?;
-        stack(py, &all)
+        let joint = |posterior: &Posterior<'_>, rows: &Table| Ok(posterior.covariance(&posterior.at(rows)?));
+        stack(py, &self.of_posterior(py, &rows, joint)?)
     }
 
     /// Joint draws, outputs × rows × draws.
@@ -244,15 +256,15 @@ impl Expansion {
         draws: usize,
         seed: u64,
     ) -> PyResult<Bound<'py, PyArray3<f64>>> {
-        let posterior = self.posterior()?;
-        let rows = table(self.model.columns(), rows.as_array()).map_err(refuse)?;
-        let draw = || posterior.at(&rows).and_then(|at| posterior.sample(&at, draws, seed));
-        stack(py, &py.detach(draw).map_err(refuse)?.values)
+        let draw = move |posterior: &Posterior<'_>, rows: &Table| {
+            posterior.sample(&posterior.at(rows)?, draws, seed)
+        };
+        stack(py, &self.of_posterior(py, &rows, draw)?.values)
     }
 
     /// For each row the index of the class that the model predicts; `None` where it predicts none.
     fn classify(&self, py: Python<'_>, rows: PyReadonlyArray2<'_, f64>) -> PyResult<Option<Vec<usize>>> {
-        self.predicted(py, rows.as_array()).map(|found| found.classes)
+        self.predicted(py, &rows).map(|found| found.classes)
     }
 
     /// Class probabilities, rows × classes; `None` where the model has none.
@@ -261,7 +273,7 @@ impl Expansion {
         py: Python<'py>,
         rows: PyReadonlyArray2<'_, f64>,
     ) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
-        let Some(each) = self.predicted(py, rows.as_array())?.probabilities else { return Ok(None) };
+        let Some(each) = self.predicted(py, &rows)?.probabilities else { return Ok(None) };
         Ok(Some(matrix(each.rows(), each.cols(), each.data().to_vec())?.into_pyarray(py)))
     }
 
@@ -306,8 +318,7 @@ impl Expansion {
         py: Python<'py>,
         rows: PyReadonlyArray2<'_, f64>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let rows = table(self.model.columns(), rows.as_array()).map_err(refuse)?;
-        let out = py.detach(|| self.model.predict(&rows)).map_err(refuse)?;
+        let out = self.of_rows(py, &rows, riesz::Expansion::predict_until)?;
         Ok(matrix(out.rows(), out.cols(), out.data().to_vec())?.into_pyarray(py))
     }
 }
@@ -325,8 +336,8 @@ self_cell!(
 /// Explains rows of one model under one game.
 #[pyclass(frozen, module = "riesz._core")]
 struct Explainer {
-    owned: Owned,
-    pool: rayon::ThreadPool,
+    owned: Arc<Owned>,
+    threads: Py<Threads>,
     /// Without the rows of its game.
     budget: Budget,
     /// Whether the game values coalitions.
@@ -344,20 +355,19 @@ impl Explainer {
         background: Option<PyReadonlyArray2<'_, f64>>,
         weights: Option<PyReadonlyArray1<'_, f64>>,
         groups: Vec<(String, Vec<usize>)>,
-        threads: Option<usize>,
+        threads: Py<Threads>,
     ) -> PyResult<Self> {
         let columns = model.model.columns();
         let own = Some(&model.model.points);
         let question = settings.ask(Subject::Model, columns, background.as_ref(), weights.as_ref(), own)?;
         let question = question.with_players(Some(players(columns, groups)?));
         let by_coalitions = matches!(question.game, Game::Observational { .. });
-        let (pool, budget) = (pool(threads)?, question.budget);
-        let owner = model.model.clone();
+        let (owner, budget) = (model.model.clone(), question.budget);
         let stop = Arc::new(AtomicBool::new(false));
-        let prepare =
-            || Owned::try_new(owner, |model| riesz::Explainer::until(model, question, stop.clone()));
-        let owned = py.detach(|| pool.install(prepare)).map_err(raise)?;
-        Ok(Self { owned, pool, budget, by_coalitions, stop })
+        let heeded = stop.clone();
+        let prepare = move || Owned::try_new(owner, |model| riesz::Explainer::until(model, question, heeded));
+        let owned = interruptible(py, threads.get(), &stop, prepare)?.map_err(raise)?;
+        Ok(Self { owned: Arc::new(owned), threads, budget, by_coalitions, stop })
     }
 
     /// Why values are estimated within a budget, if they are.
@@ -397,18 +407,20 @@ impl Explainer {
         let sampled = self.by_coalitions && budget.sampled_because(p).is_some();
         let all = if p < 60 { (1_usize << p).saturating_sub(2) } else { usize::MAX };
         // What is sampled is kept, and kept in one piece.
-        let mut kept = (sampled && may_keep(budget.coalitions.min(all), n * m) || sample.is_some())
-            .then(|| sample.cloned().unwrap_or_default());
-        let (mut done, mut chunk) = (0, if kept.is_some() { n } else { explainer.rows_at_once() });
+        let keeps = sampled && may_keep(budget.coalitions.min(all), n * m) || sample.is_some();
+        let mut kept = keeps.then(|| sample.cloned().unwrap_or_default());
+        let (mut done, mut chunk) = (0, if keeps { n } else { explainer.rows_at_once() });
         while whole.is_none() || done < n {
             let until = (done + chunk).min(n);
             let part = table(columns, rows.slice(numpy::ndarray::s![done..until, ..])).map_err(refuse)?;
-            let start = Instant::now();
-            let mut part = interruptible(py, &self.pool, &self.stop, || match &mut kept {
-                Some(kept) => explainer.explain_from(&part, budget, &mut kept.sample),
-                None => explainer.explain_from(&part, budget, &mut coalitions::Sample::default()),
-            })?
-            .map_err(refuse)?;
+            let (start, owned, mut from) = (Instant::now(), self.owned.clone(), kept.take());
+            let (found, valued) = interruptible_to_the_end(py, self.threads.get(), &self.stop, move || {
+                let sample = &mut from.get_or_insert_default().sample;
+                let found = owned.borrow_dependent().explain_from(&part, budget, sample);
+                (found, from)
+            })?;
+            kept = valued.filter(|_| keeps);
+            let mut part = found.map_err(raise)?;
             part.row_numbers.iter_mut().for_each(|row| *row += done);
             join(&mut whole, part)?;
             done = until;
@@ -450,39 +462,6 @@ fn explained(
     Ok(Explanation::new(whole, kept.map(|kept| Py::new(py, kept)).transpose()?))
 }
 
-/// Runs `work` in the pool while this thread looks whether the user pressed Ctrl-C, and then sets `stop`, which `work` is to heed.
-fn interruptible<T: Send>(
-    py: Python<'_>,
-    pool: &rayon::ThreadPool,
-    stop: &AtomicBool,
-    work: impl FnOnce() -> riesz::Result<T> + Send,
-) -> PyResult<riesz::Result<T>> {
-    let (sender, receiver) = std::sync::mpsc::channel();
-    let receiver = std::sync::Mutex::new(receiver);
-    let mut interrupted = Ok(());
-    let result = std::thread::scope(|scope| {
-        scope.spawn(move || sender.send(pool.install(work)));
-        loop {
-            let answer = py.detach(|| {
-                let receiver = receiver.lock().map_err(|_| RecvTimeoutError::Disconnected)?;
-                receiver.recv_timeout(PATIENCE)
-            });
-            match answer {
-                Ok(answer) => return Some(answer),
-                Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            if interrupted.is_ok() {
-                interrupted = py.check_signals();
-                stop.store(interrupted.is_err(), Ordering::Relaxed);
-            }
-        }
-    });
-    stop.store(false, Ordering::Relaxed);
-    interrupted?;
-    result.ok_or_else(|| refuse("the computation broke off"))
-}
-
 /// A cell of a categorical column.
 #[derive(FromPyObject)]
 enum Cell {
@@ -510,7 +489,7 @@ mod _core {
     use super::explanation::Explanation;
 
     #[pymodule_export]
-    use super::{Expansion, Explainer, Question, Sample, Settings, codes};
+    use super::{Expansion, Explainer, Question, Sample, Settings, Threads, codes};
 
     #[pymodule_export]
     use super::kernel::{factors, kernel, kernel_help, kernel_terms};

@@ -1,5 +1,6 @@
 //! Estimates for functions that are written in Python.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use numpy::{IntoPyArray, PyReadonlyArray2};
@@ -10,6 +11,7 @@ use riesz::{Error, Exactness, Matrix, Table};
 
 use crate::explanation::Explanation;
 use crate::question::{Budget, Question};
+use crate::threads::{Threads, asking};
 use crate::{Sample, explained, join, matrix, may_keep, raise, table};
 
 /// What went wrong: here, or in the function that was called.
@@ -70,10 +72,15 @@ pub(crate) fn kernel_shap<'py>(
 ) -> PyResult<Explanation> {
     let question = question.within(budget);
     let rows = rows_of(&question, &rows)?;
-    let ask = |asked: &Table| call(py, function, asked);
     let mut kept = sample.cloned().unwrap_or_default();
-    let stop = AtomicBool::new(false);
-    let mut found = kernel_shap_from(ask, &rows, &question, BATCH, &mut kept.sample, &stop)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let heeded = stop.clone();
+    let answer = |asked: Table| Ok(call(py, function, &asked)?);
+    let (found, mut kept) = asking(py, &Threads::own(), &stop, true, answer, move |ask| {
+        let ask = |asked: &Table| ask(asked.clone());
+        (kernel_shap_from(ask, &rows, &question, BATCH, &mut kept.sample, &heeded), kept)
+    })?;
+    let mut found = found.map_err(raise)?;
     if let Exactness::Estimated { sampling: Some(sampling), .. } = &mut found.exactness {
         sampling.evaluations += kept.evaluations;
         kept.evaluations = sampling.evaluations;

@@ -168,8 +168,11 @@ impl Expansion {
         self.predict_until(x, &AtomicBool::new(false))
     }
 
-    /// As [`predict`](Self::predict); [`Error::Interrupted`] soon after `stop` is set.
-    pub(crate) fn predict_until(&self, x: &Table, stop: &AtomicBool) -> Result<Matrix> {
+    /// [`predict`](Self::predict), unless another thread sets `stop` to give up.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict); [`Error::Interrupted`].
+    pub fn predict_until(&self, x: &Table, stop: &AtomicBool) -> Result<Matrix> {
         let x = x.conform(self.columns())?;
         let m = self.outputs();
         let isa = Isa::detect();

@@ -10,6 +10,8 @@
 //! is has this form: Gaussian process regression with `s = 1`, `Q = (K + σ²I)⁻¹`; Laplace's approximation of a classifier with
 //! `Q = W^½ B⁻¹ W^½`; observed sums `Aᵀf` with `Q = A V⁻¹ Aᵀ`. So variances, joint covariances and samples are computed here, once.
 
+use std::sync::atomic::AtomicBool;
+
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
@@ -17,6 +19,7 @@ use crate::expansion::Expansion;
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, Sparse};
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
+use crate::stop::{Watch, check};
 use crate::table::Table;
 
 /// The matrix Q of a posterior, over the n points of its expansion: what is known, as against the prior.
@@ -68,6 +71,7 @@ pub struct Covariance {
 pub struct Posterior<'m> {
     mean: &'m Expansion,
     covariance: &'m Covariance,
+    stop: &'m AtomicBool,
 }
 
 /// Linear functionals ℓ_1 … ℓ_m of f, by all that a posterior needs to know of them. Those that are sums of values of f come from
@@ -184,12 +188,17 @@ impl<'m> Posterior<'m> {
             return Err(Error::parameter("scale of a posterior", bad, "scales are finite and not negative"));
         }
         covariance.known.iter().try_for_each(|known| known.validate(mean.points.rows()))?;
-        Ok(Self { mean, covariance })
+        Ok(Self { mean, covariance, stop: Watch::nobody().stop })
     }
 
     /// Of a mean and a covariance that were made for each other.
     pub(crate) fn of(mean: &'m Expansion, covariance: &'m Covariance) -> Self {
-        Self { mean, covariance }
+        Self { mean, covariance, stop: Watch::nobody().stop }
+    }
+
+    /// The same posterior, whose work is given up with [`Error::Interrupted`] soon after another thread sets `stop`.
+    pub fn heeding(self, stop: &'m AtomicBool) -> Self {
+        Self { stop, ..self }
     }
 
     /// The mean of f.
@@ -215,10 +224,11 @@ impl<'m> Posterior<'m> {
     }
 
     fn spread(&self, x: &Table, of: impl Fn(f64, f64) -> f64) -> Result<Matrix> {
-        let Self { mean: Expansion { kernel, points, .. }, covariance } = self;
+        let Self { mean: Expansion { kernel, points, .. }, covariance, stop } = self;
         let x = x.conform(points.columns())?;
         let mut out = Matrix::zeros(x.rows(), covariance.scale.len());
         for start in (0..x.rows()).step_by(BLOCK) {
+            check(stop)?;
             let block = x.select_rows(&(start..x.rows().min(start + BLOCK)).collect::<Vec<_>>());
             let prior = kernel.diagonal(&block);
             let cross = kernel.cross_gram(points, &block);
@@ -249,6 +259,7 @@ impl<'m> Posterior<'m> {
         let x = x.conform(self.mean.columns())?;
         let kernel = &self.mean.kernel;
         let columns = kernel.cross_gram(&self.mean.points, &x);
+        check(self.stop)?;
         Ok(Functionals { columns, prior: kernel.gram(&x), constants: vec![1.0; x.rows()] })
     }
 
@@ -321,6 +332,7 @@ impl<'m> Posterior<'m> {
         // Rounding errors of a covariance are of the size of the prior, however little of it is left.
         let prior: f64 = (0..m).map(|j| functionals.prior[(j, j)]).sum();
         let scale = (self.covariance.prior * prior / m.max(1) as f64).max(1e-200);
+        check(self.stop)?;
         let factor = |matrix| Cholesky::with_jitter_of(matrix, scale, "covariance of the posterior");
         let factors =
             self.unscaled(functionals).into_iter().map(factor).collect::<Result<Vec<Cholesky>>>()?;

@@ -1,5 +1,7 @@
 //! What a fitted model says of rows: outputs, classes, probabilities.
 
+use std::sync::atomic::AtomicBool;
+
 use rayon::prelude::*;
 
 use crate::error::Result;
@@ -29,10 +31,23 @@ impl Prediction {
     /// # Errors
     /// As [`Expansion::predict`], [`Posterior::new`] and [`Posterior::variance`].
     pub fn of(model: &Expansion, covariance: Option<&Covariance>, x: &Table) -> Result<Self> {
-        let outputs = model.predict(x)?;
+        Self::until(model, covariance, x, &AtomicBool::new(false))
+    }
+
+    /// As [`of`](Self::of), unless another thread sets `stop` to give up.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of); [`Error::Interrupted`](crate::Error::Interrupted).
+    pub fn until(
+        model: &Expansion,
+        covariance: Option<&Covariance>,
+        x: &Table,
+        stop: &AtomicBool,
+    ) -> Result<Self> {
+        let outputs = model.predict_until(x, stop)?;
         let averages = match (model.link, covariance) {
             (Link::LatentLogistic | Link::LatentOneVsRest, Some(covariance)) => {
-                Some(averages(&outputs, &Posterior::new(model, covariance)?.variance(x)?))
+                Some(averages(&outputs, &Posterior::new(model, covariance)?.heeding(stop).variance(x)?))
             }
             _ => None,
         };

@@ -22,6 +22,9 @@
 //! # Ok::<(), riesz::Error>(())
 //! ```
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use crate::error::{Error, Result, listed};
 use crate::expansion::Expansion;
 use crate::explainer::Explainer;
@@ -44,6 +47,21 @@ pub fn penalty<S: AsRef<str>>(
     protected: &[S],
     strength: f64,
 ) -> Result<Penalty> {
+    penalty_until(kernel, x, question, protected, strength, Arc::default())
+}
+
+/// [`penalty`], unless another thread sets `stop` to give up.
+///
+/// # Errors
+/// As [`penalty`]; [`Error::Interrupted`].
+pub fn penalty_until<S: AsRef<str>>(
+    kernel: &Kernel,
+    x: &Table,
+    question: impl Into<Question>,
+    protected: &[S],
+    strength: f64,
+    stop: Arc<AtomicBool>,
+) -> Result<Penalty> {
     if protected.is_empty() {
         return Err(Error::TooFew {
             what: "the list of protected features".into(),
@@ -52,7 +70,7 @@ pub fn penalty<S: AsRef<str>>(
         });
     }
     let blank = Expansion::new(kernel.clone(), x.clone(), Matrix::zeros(x.rows(), 1), vec![0.0])?;
-    let explainer = Explainer::new(&blank, question)?;
+    let explainer = Explainer::until(&blank, question, stop)?;
     let players = explainer.groups().players();
     let number = |name: &S| {
         players.iter().position(|p| p.name == name.as_ref()).ok_or_else(|| {

@@ -22,10 +22,15 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The share that is done, from 0 to 1.
+    /// The share that is done, from 0 to 1; 0 where nobody knows how much there is to do.
     pub fn share(&self) -> f64 {
-        let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
-        done as f64 / total.max(1) as f64
+        let (done, total) = (self.steps(), self.total.load(Ordering::Relaxed));
+        if total == 0 { 0.0 } else { (done as f64 / total as f64).min(1.0) }
+    }
+
+    /// The steps that are done.
+    pub fn steps(&self) -> usize {
+        self.done.load(Ordering::Relaxed)
     }
 
     /// Work of so many steps begins.
@@ -43,6 +48,13 @@ pub(crate) struct Watch<'w> {
 }
 
 impl Watch<'_> {
+    /// Of work that nobody watches.
+    pub(crate) fn nobody() -> Watch<'static> {
+        static STOP: AtomicBool = AtomicBool::new(false);
+        static PROGRESS: Progress = Progress { done: AtomicUsize::new(0), total: AtomicUsize::new(0) };
+        Watch { stop: &STOP, progress: &PROGRESS }
+    }
+
     /// See [`check`].
     pub(crate) fn check(self) -> Result<()> {
         check(self.stop)

@@ -77,8 +77,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         settings: settings(&args.test, global, &pooled)?,
     };
     let message = format!("comparing {n} with {m} rows");
-    let share = || test.settings.progress.share();
-    let mut found = watched(&console, &message, share, || test.run(&first, &second))?;
+    let mut found = watched(&console, &message, &test.settings.progress, || test.run(&first, &second))?;
     if let Some(attributions) = &mut found.attributions {
         let run = &mut attributions.explanation.provenance.run;
         run.extend([Fact::new("first sample", &names[0]), Fact::new("second sample", &names[1])]);

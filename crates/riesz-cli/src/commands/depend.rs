@@ -110,9 +110,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         null: args.wild_bootstrap.map_or(Null::Permutation, Null::WildBootstrap),
         settings: settings(test, global, by)?,
     };
-    let share = || hsic.settings.progress.share();
     let message = format!("testing {} rows", x.rows());
-    let mut found = watched(&console, &message, share, || hsic.run(by, other))?;
+    let mut found = watched(&console, &message, &hsic.settings.progress, || hsic.run(by, other))?;
     if let Some(attributions) = &mut found.attributions {
         let run = &mut attributions.explanation.provenance.run;
         run.extend([Fact::new("data", &name), Fact::new("target", args.target.join(", "))]);

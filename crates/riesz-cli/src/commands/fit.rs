@@ -15,7 +15,7 @@ use riesz::{
 };
 
 use crate::args::{Global, OfModel, Protected, SettingArgs, TableArgs};
-use crate::console::{Console, aligned};
+use crate::console::{Console, aligned, watched};
 use crate::failure::{Failure, Result};
 use crate::games::read_groups;
 use crate::io::names::listed_columns;
@@ -198,9 +198,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     task.penalty = penalty.as_ref().map(|penalty| penalty as _);
     // Opened before the work, so that a place that cannot be written to is found out first.
     let mut output = Output::open(Some(path))?;
-    let progress = console.progress(&format!("fitting {} rows", x.rows()));
-    let fitted = args.model.fit(&task).map_err(|error| args.settings.spelt(error))?;
-    drop(progress);
+    let (message, done) = (format!("fitting {} rows", x.rows()), task.progress.clone());
+    let fitted = watched(&console, &message, &done, || args.model.fit(&task));
+    let fitted = fitted.map_err(|error| args.settings.spelt(error))?;
     fitted.warnings.iter().for_each(|warning| console.warn(warning));
     let (mut model, covariance) = (fitted.model, fitted.covariance);
     if !args.protect.is_empty() {

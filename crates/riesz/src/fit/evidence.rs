@@ -7,6 +7,7 @@ use crate::explanation::Fact;
 use crate::kernel::Parameter;
 use crate::optimize::{Minimum, minimize};
 use crate::random::{Random, RngExt, SeedableRng};
+use crate::stop::Watch;
 
 /// Half the width of the default bounds, as a factor: from 1/100000 to 100000 times the value at the start.
 const FACTOR: f64 = 1e5;
@@ -65,13 +66,15 @@ fn bounds(given: Option<&[(f64, f64)]>, start: &[f64], parameters: &[Parameter])
 /// The largest value of `objective` (value and gradient) over runs from where the parameters are and from `restarts` points
 /// drawn uniformly within the bounds, that is log-uniformly in the parameters. The runs follow one another, and the
 /// first of equals wins, so that the result depends on the seed alone. Only the `free` parameters move; if there are
-/// none, the start is the result.
+/// none, the start is the result. A step of `watch` is an evaluation.
+#[allow(clippy::too_many_arguments, reason = "a problem, and how it is searched")]
 pub(super) fn maximise(
     parameters: &[Parameter],
     free: Range<usize>,
     given: Option<&[(f64, f64)]>,
     restarts: usize,
     seed: u64,
+    watch: Watch<'_>,
     mut objective: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
 ) -> Result<Maximum> {
     let start: Vec<f64> = parameters.iter().map(|p| p.log_value).collect();
@@ -90,13 +93,20 @@ pub(super) fn maximise(
             0 => start.clone(),
             _ => bounds.iter().map(|&(low, high)| low + random.random::<f64>() * (high - low)).collect(),
         };
-        let found = minimize(&from, &bounds, |theta| match objective(theta) {
+        let mut watched = |theta: &[f64]| {
+            watch.check()?;
+            let found = objective(theta)?;
+            watch.done();
+            Ok(found)
+        };
+        let found = minimize(&from, &bounds, |theta| match watched(theta) {
             Ok((value, gradient)) => Some((-value, gradient.iter().map(|g| -g).collect())),
             Err(error) => {
                 first_error.get_or_insert(error);
                 None
             }
         });
+        watch.check()?;
         match found {
             Some(found) => {
                 steps += found.steps;

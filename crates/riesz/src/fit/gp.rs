@@ -14,6 +14,7 @@ use crate::kernel::{Kernel, mean_variance};
 use crate::linalg::{Cholesky, Matrix, Sparse, dot};
 use crate::posterior::{Covariance, Known, Posterior, prior_of_sums};
 use crate::setting::{Range, Setting};
+use crate::stop::Watch;
 use crate::table::Table;
 
 /// Where the tuning of the noise starts, in units of the normalised target.
@@ -57,7 +58,7 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
         let problem = format!("is {} in every row: there is nothing to learn", y[(0, o)]);
         return Err(Error::Target { name, problem });
     }
-    let fit = estimator.fit(task.x, y)?;
+    let fit = estimator.fit_until(task.x, y, task.watch())?;
     Ok(Fitted {
         covariance: Some(fit.covariance),
         warnings: fit.warnings,
@@ -202,6 +203,11 @@ impl GaussianProcess {
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`]; [`Error::Target`] if a target to
     /// be normalised is constant; [`Error::Overflow`] if the kernel is; [`Error::NotPositiveDefinite`].
     pub fn fit(&self, x: &Table, y: &Matrix) -> Result<GpFit> {
+        self.fit_until(x, y, Watch::nobody())
+    }
+
+    /// As [`fit`](Self::fit), a step an evaluation of the marginal likelihood.
+    pub(super) fn fit_until(&self, x: &Table, y: &Matrix, watch: Watch<'_>) -> Result<GpFit> {
         let targets = self.check(x, y)?;
         let parameters = self.parameters();
         let (noise, all) = (parameters.len() - 1, parameters.len());
@@ -214,10 +220,12 @@ impl GaussianProcess {
         let tuned = !free.is_empty();
         let objective = |theta: &[f64]| {
             let (kernel, noise) = self.at(theta);
-            self.state(x, &targets, kernel, noise).map(|state| (state.value, self.gradient(x, state)))
+            let state = self.state(x, &targets, kernel, noise)?;
+            watch.check()?;
+            Ok((state.value, self.gradient(x, state)))
         };
         let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
-        let found = evidence::maximise(&parameters, free, bounds, restarts, self.seed, objective)?;
+        let found = evidence::maximise(&parameters, free, bounds, restarts, self.seed, watch, objective)?;
         let (kernel, noise) = if tuned { self.at(&found.theta) } else { (self.kernel.clone(), self.noise) };
         let State { kernel, noise, factor, mut alpha, value } = self.state(x, &targets, kernel, noise)?;
         let jitter = factor.jitter;

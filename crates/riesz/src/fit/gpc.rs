@@ -1,5 +1,7 @@
 //! Gaussian process classification by Laplace's approximation (Rasmussen and Williams 2006, sections 3.4 and 5.5.1).
 
+use std::sync::atomic::AtomicBool;
+
 use rayon::prelude::*;
 
 use super::evidence::{self, Maximum};
@@ -10,6 +12,7 @@ use crate::explanation::Fact;
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, Sparse, dot};
 use crate::posterior::{Covariance, Known, Posterior};
+use crate::stop::{Watch, check};
 use crate::table::Table;
 
 /// Newton steps allowed.
@@ -33,7 +36,7 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     let mut estimator = GaussianProcessClassifier::new(task.kernel.clone());
     estimator.tune = !task.fixed_kernel();
     (estimator.restarts, estimator.seed) = (task.restarts(), task.seed);
-    let fit = estimator.fit(task.x, labels, classes)?;
+    let fit = estimator.fit_until(task.x, labels, classes, task.watch())?;
     Ok(Fitted {
         covariance: Some(fit.covariance),
         warnings: fit.warnings,
@@ -109,16 +112,28 @@ impl GaussianProcessClassifier {
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`]; [`Error::Target`] unless there are rows of two classes
     /// or more and of every class named; [`Error::Overflow`]; [`Error::NotPositiveDefinite`]; [`Error::NotConverged`].
     pub fn fit(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<GpcFit> {
+        self.fit_until(x, labels, classes, Watch::nobody())
+    }
+
+    /// As [`fit`](Self::fit), a step an evaluation of the marginal likelihood.
+    pub(super) fn fit_until(
+        &self,
+        x: &Table,
+        labels: &[usize],
+        classes: &[String],
+        watch: Watch<'_>,
+    ) -> Result<GpcFit> {
         let y = self.check(x, labels, classes)?;
         let parameters = self.kernel.parameters();
         let free = 0..if self.tune { parameters.len() } else { 0 };
-        let objective = |theta: &[f64]| value_and_gradient(&self.kernel.with_parameters(theta), x, &y);
+        let objective =
+            |theta: &[f64]| value_and_gradient(&self.kernel.with_parameters(theta), x, &y, watch.stop);
         let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
-        let found = evidence::maximise(&parameters, free, bounds, restarts, self.seed, objective)?;
+        let found = evidence::maximise(&parameters, free, bounds, restarts, self.seed, watch, objective)?;
         let kernel = if self.tune { self.kernel.with_parameters(&found.theta) } else { self.kernel.clone() };
         super::check_range(&kernel, x)?;
         let gram = kernel.gram(x);
-        let modes = y.iter().map(|y| mode(&gram, y)).collect::<Result<Vec<Mode>>>()?;
+        let modes = y.iter().map(|y| mode(&gram, y, watch.stop)).collect::<Result<Vec<Mode>>>()?;
         let value: f64 = modes.iter().map(|m| m.value).sum();
         let mut coef = Matrix::zeros(x.rows(), y.len());
         for (o, mode) in modes.iter().enumerate() {
@@ -169,7 +184,7 @@ impl GaussianProcessClassifier {
     ) -> Result<(f64, Vec<f64>)> {
         let y = self.check(x, labels, classes)?;
         evidence::check("theta", "numbers", theta.len(), &self.kernel.parameters())?;
-        value_and_gradient(&self.kernel.with_parameters(theta), x, &y)
+        value_and_gradient(&self.kernel.with_parameters(theta), x, &y, Watch::nobody().stop)
     }
 
     /// Checks everything; returns 0 or 1 a row for each output.
@@ -192,12 +207,13 @@ fn log_likelihood(y: &[f64], f: &[f64]) -> f64 {
 
 /// The mode of the posterior, by Newton's method (Rasmussen and Williams 2006, algorithm 3.1). A step that would lower
 /// `log P(y|f) - ½ fᵀK⁻¹f` is halved until it does not.
-fn mode(gram: &Matrix, y: &[f64]) -> Result<Mode> {
+fn mode(gram: &Matrix, y: &[f64], stop: &AtomicBool) -> Result<Mode> {
     let n = y.len();
     let (mut alpha, mut f) = (vec![0.0; n], vec![0.0; n]);
     let mut objective = log_likelihood(y, &f);
     let mut change = f64::INFINITY;
     for _ in 0..MAX_NEWTON {
+        check(stop)?;
         let p: Vec<f64> = f.iter().map(|&f| logistic(f)).collect();
         let root_weight: Vec<f64> = p.iter().map(|p| (p * (1.0 - p)).sqrt()).collect();
         let mut b = gram.clone();
@@ -246,14 +262,19 @@ fn mode(gram: &Matrix, y: &[f64]) -> Result<Mode> {
 /// ```
 ///
 /// where `(1 - (B⁻¹)_ii) = W_ii` times the posterior variance of f_i.
-fn value_and_gradient(kernel: &Kernel, x: &Table, outputs: &[Vec<f64>]) -> Result<(f64, Vec<f64>)> {
+fn value_and_gradient(
+    kernel: &Kernel,
+    x: &Table,
+    outputs: &[Vec<f64>],
+    stop: &AtomicBool,
+) -> Result<(f64, Vec<f64>)> {
     super::check_range(kernel, x)?;
     let gram = kernel.gram(x);
     let n = x.rows();
     let mut total = 0.0;
     let mut gradient = vec![0.0; kernel.parameters().len()];
     for y in outputs {
-        let Mode { factor, root_weight, alpha, value } = mode(&gram, y)?;
+        let Mode { factor, root_weight, alpha, value } = mode(&gram, y, stop)?;
         let mut weights = factor.inverse();
         let s: Vec<f64> =
             (0..n).map(|i| -0.5 * (1.0 - 2.0 * (y[i] - alpha[i])) * (1.0 - weights[(i, i)])).collect();

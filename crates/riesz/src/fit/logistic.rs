@@ -5,12 +5,14 @@
 //! whatever the data, and steps are damped by the generalised self-concordance of the loss (Bach 2010), so that
 //! the method converges from zero, on separable classes too.
 
+use std::sync::atomic::AtomicBool;
+
 use super::Penalty;
 use super::search::{RIDGES, Search};
 use super::selection::ClassScore;
 use super::task::{
     CLASS_WEIGHT, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, Predicts, RIDGE,
-    Task, noted,
+    SEARCH_ROWS, Task, noted,
 };
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
@@ -18,6 +20,7 @@ use crate::explanation::Fact;
 use crate::fit::labels::{ClassWeight, row_weights};
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, dot, lu_solve};
+use crate::stop::check;
 use crate::table::Table;
 
 /// Kernel logistic regression, by name. Its ridge is chosen by the log loss on folds.
@@ -25,11 +28,14 @@ pub(super) static KIND: ModelKind = ModelKind {
     name: "klr",
     help: "Kernel logistic regression, two or more classes",
     predicts: Predicts::Class,
-    settings: &[&RIDGE, &CLASS_WEIGHT, &FOLDS, &FIXED_KERNEL, &FIT_INTERCEPT, &MAX_ITER],
+    settings: &[&RIDGE, &CLASS_WEIGHT, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &FIT_INTERCEPT, &MAX_ITER],
     takes: &[Input::SampleWeight, Input::Penalty],
     posterior: false,
     fit: fit_task,
 };
+
+/// The tolerance of fits that are only compared: the loss differs by the square of this.
+const SEARCH_TOLERANCE: f64 = 1e-4;
 
 fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     let (labels, classes) = task.labels()?;
@@ -45,12 +51,14 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     };
     let search = Search { task, setting: "ridge", values: &RIDGES, default: None };
     let chosen = search.of_classes(ClassScore::LogLoss, |kernel, ridge, weights, x, labels| {
-        Ok(with(kernel, ridge, weights).fit(x, labels, classes)?.model)
+        let mut estimator = with(kernel, ridge, weights);
+        estimator.tolerance = SEARCH_TOLERANCE;
+        Ok(estimator.fit_until(x, labels, classes, &task.stop)?.model)
     })?;
     let mut estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
     estimator.penalty = task.penalty_for(&estimator.kernel)?;
     estimator.start.clone_from(&task.start);
-    let fit = estimator.fit(task.x, labels, classes)?;
+    let fit = estimator.fit_until(task.x, labels, classes, &task.stop)?;
     let fitted =
         Fitted { warnings: chosen.warnings, end: Some(fit.end), ..noted(fit.model, chosen.facts).into() };
     Ok(fitted.stopped(fit.converged, vec![fit.iterations], "raise the penalty or max_iter"))
@@ -143,6 +151,17 @@ impl KernelLogisticRegression {
     /// class has no rows; [`Error::NotConverged`]; [`Error::NotPositiveDefinite`]; [`Error::Overflow`] if kernel
     /// values are not finite.
     pub fn fit(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<KlrFit> {
+        self.fit_until(x, labels, classes, &AtomicBool::new(false))
+    }
+
+    /// As [`fit`](Self::fit); [`Error::Interrupted`] soon after `stop` is set.
+    pub(super) fn fit_until(
+        &self,
+        x: &Table,
+        labels: &[usize],
+        classes: &[String],
+        stop: &AtomicBool,
+    ) -> Result<KlrFit> {
         self.kernel.validate(x.width())?;
         super::positive("ridge", self.ridge)?;
         if !(self.tolerance > 0.0 && self.tolerance < 1.0) {
@@ -169,6 +188,7 @@ impl KernelLogisticRegression {
             weights: rows.iter().map(|&r| weights[r]).collect(),
             outputs: if classes.len() == 2 { 1 } else { classes.len() },
             settings: self,
+            stop,
         };
         let optimum = problem.solve(problem.start()?)?;
         let (output_names, link) = match classes {
@@ -208,6 +228,7 @@ struct Problem<'a> {
     weights: Vec<f64>,
     outputs: usize,
     settings: &'a KernelLogisticRegression,
+    stop: &'a AtomicBool,
 }
 
 struct Optimum {
@@ -249,6 +270,7 @@ impl Problem<'_> {
         let ridge = self.settings.ridge;
         let mut violation = f64::NAN;
         for iterations in 0..=self.settings.max_iterations {
+            check(self.stop)?;
             let smooth = self.times_gram(&coef);
             let values = shifted(&smooth, &intercept);
             let objective = self.loss(&values) + ridge / 2.0 * dot(coef.data(), smooth.data());
@@ -398,7 +420,7 @@ impl Problem<'_> {
     fn newton(&self, gradient: &Matrix, curvature: &Matrix, sums: &[f64]) -> Result<(Matrix, Vec<f64>)> {
         let (m, n) = (self.outputs, self.labels.len());
         let ridge = self.settings.ridge;
-        let system = System::new(&self.gram, curvature, ridge)?;
+        let system = System::new(&self.gram, curvature, ridge, self.stop)?;
         let mut scaled = gradient.clone();
         scaled.data_mut().iter_mut().zip(curvature.data()).for_each(|(g, d)| *g /= d);
         let mut step = system.apply(&scaled);
@@ -438,13 +460,14 @@ struct System {
 }
 
 impl System {
-    fn new(gram: &Matrix, curvature: &Matrix, ridge: f64) -> Result<Self> {
+    fn new(gram: &Matrix, curvature: &Matrix, ridge: f64, stop: &AtomicBool) -> Result<Self> {
         let (m, n) = (curvature.rows(), gram.rows());
         let mut root = curvature.clone();
         root.data_mut().iter_mut().for_each(|d| *d = d.sqrt());
         let mut factors = Vec::with_capacity(m);
         let mut total = Matrix::zeros(if m > 1 { n } else { 0 }, n);
         for o in 0..m {
+            check(stop)?;
             let d = root.row(o);
             let mut matrix = gram.clone();
             for i in 0..n {

@@ -1,16 +1,20 @@
 //! Kernel ridge regression (Saunders, Gammerman and Vovk 1998), with leave-one-out in closed form.
 
+use std::sync::atomic::AtomicBool;
+
 use super::Penalty;
 use super::search::{RIDGES, Search};
-use super::selection::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge};
+use super::selection::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge_until};
 use super::task::{
-    AUTO, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, ModelKind, Predicts, RIDGE, Task, noted,
+    AUTO, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, ModelKind, Predicts, RIDGE, SEARCH_ROWS, Task,
+    noted,
 };
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, symmetric_eigen};
+use crate::stop::check;
 use crate::table::Table;
 
 /// Kernel ridge regression, by name. Its ridge is chosen by leave-one-out, or on folds where their number is set.
@@ -18,11 +22,14 @@ pub(super) static KIND: ModelKind = ModelKind {
     name: "krr",
     help: "Kernel ridge regression, one or several targets",
     predicts: Predicts::Numbers,
-    settings: &[&RIDGE, &FOLDS, &FIXED_KERNEL, &FIT_INTERCEPT],
+    settings: &[&RIDGE, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &FIT_INTERCEPT],
     takes: &[Input::SampleWeight, Input::Penalty],
     posterior: false,
     fit: fit_task,
 };
+
+/// Rows that are left out one by one, where nothing else is said.
+const ROWS_OF_LEAVE_ONE_OUT: usize = 2000;
 
 fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     let y = task.numbers()?;
@@ -35,8 +42,9 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     let search = Search { task, setting: "ridge", values: &RIDGES, default: None };
     let (mut estimator, mut facts, warnings);
     if search.given().is_some() || task.settings.get(FOLDS.name).is_some() {
-        let chosen =
-            search.of_numbers(y, "", |kernel, ridge, w, x, y| Ok(with(kernel, ridge, w).fit(x, y)?.model))?;
+        let chosen = search.of_numbers(y, "", |kernel, ridge, w, x, y| {
+            Ok(with(kernel, ridge, w).fit_until(x, y, &task.stop)?.model)
+        })?;
         estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
         (facts, warnings) = (chosen.facts, chosen.warnings);
     } else {
@@ -47,15 +55,22 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
         }
         let multiples = if task.fixed_kernel() { &[1.0][..] } else { &DEFAULT_MULTIPLIERS };
         let start = with(task.kernel.clone(), 1.0, None);
-        let found = select_ridge(&start, task.x, y, &default_ridges(), multiples)?;
+        super::check(task.x, y.rows(), 2)?;
+        let drawn = search.drawn(ROWS_OF_LEAVE_ONE_OUT, None);
+        let (x, targets) = (&drawn.x, &drawn.numbers(y));
+        // An eigendecomposition takes some ten times as long as a factorisation of the same size.
+        let whole = (0.1 * (task.x.rows() as f64 / x.rows() as f64).powi(3)).ceil() as usize;
+        task.progress.start(multiples.len() + whole);
+        let found = select_ridge_until(&start, x, targets, &default_ridges(), multiples, task.watch())?;
         let multiple = found.axes[0].values[found.chosen.0];
         let several = found.axes[0].values.len() > 1;
         facts = Vec::from_iter(several.then(|| Fact::new("multiple of the length scales", multiple)));
-        facts.push(Fact::new("chosen by", "leave-one-out"));
+        facts.push(Fact::new("chosen by", format!("leave-one-out{}", search.of_rows(&drawn))));
         (estimator, warnings) = (found.best, found.edges);
     }
     estimator.penalty = task.penalty_for(&estimator.kernel)?;
-    let fit = estimator.fit(task.x, y)?;
+    let fit = estimator.fit_until(task.x, y, &task.stop)?;
+    check(&task.stop)?;
     facts.insert(0, Fact::measured("leave-one-out mean squared error", fit.loo_error()));
     Ok(Fitted { warnings, ..noted(fit.model, facts).into() })
 }
@@ -108,7 +123,13 @@ impl KernelRidge {
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotPositiveDefinite`].
     pub fn fit(&self, x: &Table, y: &Matrix) -> Result<RidgeFit> {
+        self.fit_until(x, y, &AtomicBool::new(false))
+    }
+
+    /// As [`fit`](Self::fit); [`Error::Interrupted`] soon after `stop` is set.
+    pub(super) fn fit_until(&self, x: &Table, y: &Matrix, stop: &AtomicBool) -> Result<RidgeFit> {
         self.check(x, y)?;
+        check(stop)?;
         let (targets, intercept) = self.centred(y);
         let mut gram = self.kernel.gram(x);
         let mut lift = None;
@@ -117,6 +138,7 @@ impl KernelRidge {
             gram = penalised.gram.clone();
             lift = Some(penalised);
         }
+        check(stop)?;
         gram.add_diagonal(|i| self.ridge / self.weight(i));
         let factor = Cholesky::new(gram, "gram matrix plus ridge")?;
         let dual_coef = factor.solve(targets);

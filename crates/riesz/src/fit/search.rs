@@ -1,14 +1,16 @@
 //! A setting as it is given, or the one that does best on held-out folds: how kinds of model choose what is left to them.
 
 use super::selection::{
-    Axis, ClassScore, CrossValidation, cross_validate, cross_validate_classes, folds, stratified_folds,
+    Axis, ClassScore, CrossValidation, cross_validate_classes_until, cross_validate_until, folds,
+    stratified_folds,
 };
-use super::task::{AUTO, FOLDS, Task};
+use super::task::{AUTO, FOLDS, SEARCH_ROWS, Task};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
+use crate::random::{Random, SeedableRng, SliceRandom, hash};
 use crate::table::Table;
 
 /// Ridges that are tried, smoothest first.
@@ -17,6 +19,10 @@ pub(super) const RIDGES: [f64; 6] = [10.0, 1.0, 0.1, 0.01, 1e-3, 1e-4];
 pub(super) const PRICES: [f64; 5] = [0.1, 1.0, 10.0, 100.0, 1000.0];
 /// Multiples of the kernel's length scales that are tried, smoothest first.
 const MULTIPLES: [f64; 5] = [4.0, 2.0, 1.0, 0.5, 0.25];
+/// Rows that folds are made of, where nothing else is said.
+const ROWS_OF_FOLDS: usize = 1000;
+/// Sets the draw of rows apart from that of folds.
+const SEED: u64 = 0x5ea6_c4e5;
 
 /// What was chosen, and how it did.
 pub(super) struct Chosen {
@@ -51,10 +57,12 @@ impl Search<'_> {
         unit: &str,
         fit: impl Fn(Kernel, f64, Option<Vec<f64>>, &Table, &Matrix) -> Result<Expansion> + Sync,
     ) -> Result<Chosen> {
-        self.best(&format!("mean squared error{unit}"), |grid, kernel_of| {
-            let folds = folds(self.task.x.rows(), self.folds(), self.task.seed)?;
-            cross_validate(grid, self.task.x, y, &folds, |point, x, y, rows| {
-                fit(kernel_of(point[1]), point[0], self.weights(rows), x, y)
+        super::check(self.task.x, y.rows(), 2)?;
+        self.best(&format!("mean squared error{unit}"), None, |grid, kernel_of, drawn| {
+            let y = drawn.numbers(y);
+            let folds = folds(drawn.rows.len(), self.folds(), self.task.seed)?;
+            cross_validate_until(grid, &drawn.x, &y, &folds, self.task.watch(), |point, x, y, rows| {
+                fit(kernel_of(point[1]), point[0], self.weights(drawn, rows), x, y)
             })
         })
     }
@@ -69,17 +77,23 @@ impl Search<'_> {
             ClassScore::LogLoss => "log loss",
             ClassScore::Accuracy => "accuracy",
         };
-        self.best(name, |grid, kernel_of| {
-            let (labels, classes) = self.task.labels()?;
-            let folds = stratified_folds(labels, classes, self.folds(), self.task.seed)?;
-            cross_validate_classes(
+        let (labels, classes) = self.task.labels()?;
+        super::check_labels(self.task.x, labels, classes)?;
+        self.best(name, Some(labels), |grid, kernel_of, drawn| {
+            let labels: Vec<usize> = drawn.rows.iter().map(|&i| labels[i]).collect();
+            let folds = stratified_folds(&labels, classes, self.folds(), self.task.seed)?;
+            let of = (labels.as_slice(), classes);
+            let watch = self.task.watch();
+            cross_validate_classes_until(
                 grid,
-                self.task.x,
-                labels,
-                classes,
+                &drawn.x,
+                of,
                 &folds,
                 score,
-                |point, x, labels, rows| fit(kernel_of(point[1]), point[0], self.weights(rows), x, labels),
+                watch,
+                |point, x, labels, rows| {
+                    fit(kernel_of(point[1]), point[0], self.weights(drawn, rows), x, labels)
+                },
             )
         })
     }
@@ -89,13 +103,16 @@ impl Search<'_> {
     fn best(
         &self,
         name: &str,
-        score: impl FnOnce(&[Vec<f64>], &(dyn Fn(f64) -> Kernel + Sync)) -> Result<CrossValidation>,
+        labels: Option<&[usize]>,
+        score: impl FnOnce(&[Vec<f64>], &(dyn Fn(f64) -> Kernel + Sync), &Drawn) -> Result<CrossValidation>,
     ) -> Result<Chosen> {
         let kernel = &self.task.kernel;
         if let Some(value) = self.given() {
-            if self.task.settings.get(FOLDS.name).is_some() {
-                let belongs = format!("{} = '{AUTO}', and here it is {value}", self.setting);
-                return Err(Error::Unused { setting: FOLDS.name.into(), belongs });
+            for setting in [FOLDS.name, SEARCH_ROWS.name] {
+                if self.task.settings.get(setting).is_some() {
+                    let belongs = format!("{} = '{AUTO}', and here it is {value}", self.setting);
+                    return Err(Error::Unused { setting: setting.into(), belongs });
+                }
             }
             return Ok(Chosen { value, kernel: kernel.clone(), facts: Vec::new(), warnings: Vec::new() });
         }
@@ -105,10 +122,17 @@ impl Search<'_> {
         let axes =
             [Axis::new(self.setting, self.values), Axis::new("multiple of the length scales", multiples)];
         let grid = Axis::grid(&axes);
-        let scores = score(&grid, &kernel_of)?;
+        super::sample_weights(self.task.sample_weight.as_deref(), self.task.x)?;
+        let drawn = self.drawn(ROWS_OF_FOLDS, labels);
+        // The fit that follows is of more rows than those on folds, and its cost goes with their cube.
+        let more = self.task.x.rows() as f64 / drawn.rows.len() as f64 * self.folds() as f64
+            / (self.folds() as f64 - 1.0);
+        self.task.progress.start(grid.len() * self.folds() + more.powi(3).ceil() as usize);
+        let scores = score(&grid, &kernel_of, &drawn)?;
         let (point, best) = (&grid[scores.best], &scores.scores[scores.best]);
         let (count, mean, error) = (self.folds(), best.mean, best.std_error);
-        let how = format!("{name} on {count} held-out folds: {mean:.4} ± {error:.4}");
+        let of = self.of_rows(&drawn);
+        let how = format!("{name} on {count} held-out folds{of}: {mean:.4} ± {error:.4}");
         let multiple = (!fixed).then(|| Fact::new("multiple of the length scales", point[1]));
         Ok(Chosen {
             value: point[0],
@@ -122,7 +146,51 @@ impl Search<'_> {
         self.task.settings.count(FOLDS.name).unwrap_or(5)
     }
 
-    fn weights(&self, rows: &[usize]) -> Option<Vec<f64>> {
-        self.task.weights_of(rows)
+    /// The weights of some of the rows that are drawn.
+    fn weights(&self, drawn: &Drawn, rows: &[usize]) -> Option<Vec<f64>> {
+        self.task.weights_of(&rows.iter().map(|&i| drawn.rows[i]).collect::<Vec<_>>())
+    }
+
+    /// The rows to look at, all unless they are more than [`SEARCH_ROWS`], or where it is not set than `most`: then so many at random, of each
+    /// class its share, but no fewer than there are folds.
+    pub fn drawn(&self, most: usize, labels: Option<&[usize]>) -> Drawn {
+        let (x, n) = (self.task.x, self.task.x.rows());
+        let most = self.task.settings.count(SEARCH_ROWS.name).unwrap_or(most);
+        if n <= most {
+            return Drawn { rows: (0..n).collect(), x: x.clone() };
+        }
+        let labels = labels.filter(|labels| labels.len() == n).map_or_else(|| vec![0; n], <[usize]>::to_vec);
+        let mut classes = vec![Vec::new(); labels.iter().max().map_or(0, |most| most + 1)];
+        labels.iter().enumerate().for_each(|(i, &label)| classes[label].push(i));
+        let mut random = Random::seed_from_u64(hash([self.task.seed, SEED]));
+        let mut rows = Vec::with_capacity(most + classes.len());
+        for mut own in classes {
+            own.shuffle(&mut random);
+            let share = (own.len() * most).div_ceil(n).max(self.folds()).min(own.len());
+            rows.extend_from_slice(&own[..share]);
+        }
+        rows.sort_unstable();
+        Drawn { x: x.select_rows(&rows), rows }
+    }
+
+    /// What is said of the rows that were drawn; nothing if they are all.
+    pub fn of_rows(&self, drawn: &Drawn) -> String {
+        let (some, all) = (drawn.rows.len(), self.task.x.rows());
+        if some == all { String::new() } else { format!(" of {some} of {all} rows, drawn with the seed") }
+    }
+}
+
+/// Rows that a search looks at.
+pub(super) struct Drawn {
+    /// Their numbers, ascending.
+    pub rows: Vec<usize>,
+    pub x: Table,
+}
+
+impl Drawn {
+    /// These rows of `y`.
+    pub fn numbers(&self, y: &Matrix) -> Matrix {
+        let numbers = self.rows.iter().flat_map(|&i| y.row(i).iter().copied()).collect();
+        Matrix::from_row_major(self.rows.len(), y.cols(), numbers)
     }
 }

@@ -38,6 +38,7 @@ use crate::expansion::{Expansion, Link};
 use crate::fit::{KernelRidge, check_labels, positive};
 use crate::linalg::Matrix;
 use crate::random::{Random, SeedableRng, SliceRandom};
+use crate::stop::Watch;
 use crate::table::Table;
 
 /// Length-scale multipliers tried by default: powers of 2 from 8 down to 1/8.
@@ -130,6 +131,18 @@ pub fn select_ridge(
     ridges: &[f64],
     multipliers: &[f64],
 ) -> Result<RidgeSelection> {
+    select_ridge_until(estimator, x, y, ridges, multipliers, Watch::nobody())
+}
+
+/// As [`select_ridge`], a step a multiplier.
+pub(super) fn select_ridge_until(
+    estimator: &KernelRidge,
+    x: &Table,
+    y: &Matrix,
+    ridges: &[f64],
+    multipliers: &[f64],
+    watch: Watch<'_>,
+) -> Result<RidgeSelection> {
     for (name, values) in [("the list of ridges", ridges), ("the list of multipliers", multipliers)] {
         if values.is_empty() {
             return Err(Error::TooFew { what: name.into(), needed: 1, unit: "value is" });
@@ -149,7 +162,9 @@ pub fn select_ridge(
     };
     let mut errors = Matrix::zeros(multipliers.len(), ridges.len());
     for (m, &multiplier) in multipliers.iter().enumerate() {
+        watch.check()?;
         errors.row_mut(m).copy_from_slice(&with(multiplier, ridges[0]).loo_path(x, y, ridges)?);
+        watch.done();
     }
     let least = errors.data().iter().copied().filter(|e| e.is_finite()).fold(f64::INFINITY, f64::min);
     let smoothness = |at: &usize| (multipliers[at / ridges.len()], ridges[at % ridges.len()]);
@@ -264,6 +279,18 @@ pub fn cross_validate<C: Sync>(
     folds: &[usize],
     fit: impl Fn(&C, &Table, &Matrix, &[usize]) -> Result<Expansion> + Sync,
 ) -> Result<CrossValidation> {
+    cross_validate_until(candidates, x, y, folds, Watch::nobody(), fit)
+}
+
+/// As [`cross_validate`], a step a candidate and fold.
+pub(super) fn cross_validate_until<C: Sync>(
+    candidates: &[C],
+    x: &Table,
+    y: &Matrix,
+    folds: &[usize],
+    watch: Watch<'_>,
+    fit: impl Fn(&C, &Table, &Matrix, &[usize]) -> Result<Expansion> + Sync,
+) -> Result<CrossValidation> {
     super::check(x, y.rows(), 2)?;
     if let Some(at) = y.data().iter().position(|v| !v.is_finite()) {
         return Err(Error::NotFinite { row: at / y.cols(), column: "target".into(), value: y.data()[at] });
@@ -271,10 +298,10 @@ pub fn cross_validate<C: Sync>(
     let take = |rows: &[usize]| {
         Matrix::from_row_major(rows.len(), y.cols(), rows.iter().flat_map(|&r| y.row(r).to_vec()).collect())
     };
-    run(candidates, x, folds, true, |candidate, split| {
+    run(candidates, x, folds, true, watch, |candidate, split| {
         let model = fit(candidate, &split.train, &take(&split.rows), &split.rows)?;
         expect("the fitted model", "outputs", y.cols(), model.outputs(), "one a target")?;
-        let (predicted, truth) = (model.predict(&split.test)?, take(&split.held_out));
+        let (predicted, truth) = (model.predict_until(&split.test, watch.stop)?, take(&split.held_out));
         let squares = predicted.data().iter().zip(truth.data()).map(|(p, t)| (p - t).powi(2));
         Ok(squares.sum::<f64>() / truth.data().len() as f64)
     })
@@ -295,14 +322,28 @@ pub fn cross_validate_classes<C: Sync>(
     score: ClassScore,
     fit: impl Fn(&C, &Table, &[usize], &[usize]) -> Result<Expansion> + Sync,
 ) -> Result<CrossValidation> {
+    let of = (labels, classes);
+    cross_validate_classes_until(candidates, x, of, folds, score, Watch::nobody(), fit)
+}
+
+/// As [`cross_validate_classes`], a step a candidate and fold.
+pub(super) fn cross_validate_classes_until<C: Sync>(
+    candidates: &[C],
+    x: &Table,
+    (labels, classes): (&[usize], &[String]),
+    folds: &[usize],
+    score: ClassScore,
+    watch: Watch<'_>,
+    fit: impl Fn(&C, &Table, &[usize], &[usize]) -> Result<Expansion> + Sync,
+) -> Result<CrossValidation> {
     check_labels(x, labels, classes)?;
     expect("the list of folds", "numbers", labels.len(), folds.len(), "one a row of the table")?;
     check_classes_seen(labels, classes, folds)?;
     let take = |rows: &[usize]| rows.iter().map(|&r| labels[r]).collect::<Vec<_>>();
-    run(candidates, x, folds, score == ClassScore::LogLoss, |candidate, split| {
+    run(candidates, x, folds, score == ClassScore::LogLoss, watch, |candidate, split| {
         let model = fit(candidate, &split.train, &take(&split.rows), &split.rows)?;
         expect("the fitted model", "classes", classes.len(), model.classes.len(), "as in the labels")?;
-        let outputs = model.predict(&split.test)?;
+        let outputs = model.predict_until(&split.test, watch.stop)?;
         let truth = take(&split.held_out);
         let mut total = 0.0;
         for (i, &label) in truth.iter().enumerate() {
@@ -354,6 +395,7 @@ fn run<C: Sync>(
     x: &Table,
     folds: &[usize],
     smaller_is_better: bool,
+    watch: Watch<'_>,
     score: impl Fn(&C, &Split) -> Result<f64> + Sync,
 ) -> Result<CrossValidation> {
     if candidates.is_empty() {
@@ -375,13 +417,16 @@ fn run<C: Sync>(
     let jobs: Vec<Result<f64>> = (0..candidates.len() * k)
         .into_par_iter()
         .map(|job| {
+            watch.check()?;
             let value = score(&candidates[job / k], &splits[job % k])?;
+            watch.done();
             if value.is_finite() {
                 return Ok(value);
             }
             Err(Error::Overflow { what: "a score".into(), remedy: "scale the target" })
         })
         .collect();
+    watch.check()?;
     let summary = |results: &[Result<f64>]| match results.iter().find_map(|r| r.as_ref().err()) {
         Some(error) => {
             Score { folds: Vec::new(), mean: f64::NAN, std_error: f64::NAN, failure: Some(error.clone()) }

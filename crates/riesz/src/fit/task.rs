@@ -1,5 +1,8 @@
 //! What kinds of model have in common: what they say of themselves, what they are fitted from, and what a fit knows.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use serde_json::Value;
 
 use super::{ClassWeight, NewtonState, Penalty};
@@ -10,6 +13,7 @@ use crate::kernel::{Kernel, Units};
 use crate::linalg::Matrix;
 use crate::posterior::Covariance;
 use crate::setting::{Range, Setting, SettingValues};
+use crate::stop::{Progress, Watch};
 use crate::table::{Column, Table};
 
 /// A kind of model.
@@ -101,8 +105,12 @@ pub struct Task<'a> {
     pub penalty: Option<&'a PenaltyOf<'a>>,
     /// Where Newton's method starts.
     pub start: Option<NewtonState>,
-    /// Of folds and restarts.
+    /// Of folds, restarts and the rows that a search looks at.
     pub seed: u64,
+    /// Another thread sets it to give up soon, with [`Error::Interrupted`].
+    pub stop: Arc<AtomicBool>,
+    /// How far the fit is: of a search, or where it does not know how far it has to go the steps that it has taken.
+    pub progress: Arc<Progress>,
 }
 
 /// A fitted model, and what is known of the fit.
@@ -230,6 +238,13 @@ pub(super) const FOLDS: Setting = Setting {
     bare: None,
     help: "Folds of 'auto', drawn with the seed [default: 5]",
 };
+pub(super) const SEARCH_ROWS: Setting = Setting {
+    name: "search_rows",
+    placeholder: "N",
+    range: Range::Count(10),
+    bare: None,
+    help: "Of more rows than these, 'auto' looks at so many, drawn with the seed [default: 2000 for leave-one-out, 1000 for folds]",
+};
 
 impl<'a> Task<'a> {
     /// A task without settings.
@@ -237,7 +252,26 @@ impl<'a> Task<'a> {
         let settings = SettingValues::default();
         let (sample_weight, row_noise, penalty, start) = (None, None, None, None);
         let target_names = Vec::new();
-        Self { x, target, target_names, kernel, settings, sample_weight, row_noise, penalty, start, seed: 0 }
+        let (seed, stop, progress) = (0, Arc::default(), Arc::default());
+        Self {
+            x,
+            target,
+            target_names,
+            kernel,
+            settings,
+            sample_weight,
+            row_noise,
+            penalty,
+            start,
+            seed,
+            stop,
+            progress,
+        }
+    }
+
+    /// Where the fit looks whether it is to go on.
+    pub(super) fn watch(&self) -> Watch<'_> {
+        Watch { stop: &self.stop, progress: &self.progress }
     }
 
     /// Whether the kernel's parameters are to be kept.

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::kernel::Kernel;
+use crate::stop::Watch;
 use crate::table::Table;
 
 /// Where the rows are dense: `min ½‖f‖² - ρ ν n + Σ_i max(0, ρ - f(x_i))`, in LIBSVM's scaling (β from 0 to 1,
@@ -74,6 +75,7 @@ impl OneClassSupportVector {
             lower: vec![0.0; n],
             upper: vec![1.0; n],
             start: (0..n).map(|r| (total - r as f64).clamp(0.0, 1.0)).collect(),
+            stop: Watch::nobody().stop,
         };
         let settings = SolverSettings {
             tolerance: self.tolerance,

@@ -15,10 +15,13 @@
 //! a bound, with a gradient that keeps it there, are set aside (shrinking) and checked again before the end (Chang
 //! and Lin, ACM TIST 2011, section 5).
 
+use std::sync::atomic::AtomicBool;
+
 use super::cache::GramRows;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::simd::{LANES, Simd, dispatch, fma};
+use crate::stop::check;
 use crate::table::Table;
 
 /// Stands in for a curvature that is not positive, as in LIBSVM.
@@ -36,6 +39,8 @@ pub(super) struct Problem<'a> {
     pub(super) upper: Vec<f64>,
     /// A feasible β to start from.
     pub(super) start: Vec<f64>,
+    /// Set to give up.
+    pub(super) stop: &'a AtomicBool,
 }
 
 /// How to solve it.
@@ -74,6 +79,7 @@ pub(super) fn solve(problem: Problem<'_>, settings: SolverSettings) -> Result<So
 
 struct Solver<'a> {
     settings: SolverSettings,
+    stop: &'a AtomicBool,
     epsilon: f64,
     rows: GramRows<'a>,
     n: usize,
@@ -107,6 +113,7 @@ impl<'a> Solver<'a> {
         }
         let mut solver = Self {
             settings,
+            stop: problem.stop,
             epsilon: problem.epsilon,
             rows,
             n,
@@ -142,10 +149,12 @@ impl<'a> Solver<'a> {
         let limit =
             self.settings.max_iterations.unwrap_or_else(|| 10_000_000.max(self.n.saturating_mul(100)));
         let period = self.n.min(1000);
+        let stop = self.stop;
         let mut countdown = period;
         let (mut iterations, mut converged) = (0, true);
         let (mut value, mut i) = self.steepest();
         loop {
+            check(stop)?;
             if countdown == 0 {
                 countdown = period;
                 if self.settings.shrinking {

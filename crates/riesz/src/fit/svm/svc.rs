@@ -1,5 +1,7 @@
 //! Support vector classification (Cortes and Vapnik 1995), one against one for several classes.
 
+use std::sync::atomic::AtomicBool;
+
 use rayon::prelude::*;
 
 use super::solver::{Problem, SolverSettings, solve};
@@ -12,7 +14,8 @@ use crate::fit::positive;
 use crate::fit::search::{PRICES, Search};
 use crate::fit::selection::ClassScore;
 use crate::fit::task::{
-    C, CLASS_WEIGHT, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, Predicts, TOL, Task, noted,
+    C, CLASS_WEIGHT, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, Predicts, SEARCH_ROWS, TOL,
+    Task, noted,
 };
 use crate::kernel::Kernel;
 use crate::table::Table;
@@ -22,7 +25,7 @@ pub(in crate::fit) static SVC: ModelKind = ModelKind {
     name: "svc",
     help: "Support vector classification, one against one for several classes",
     predicts: Predicts::Class,
-    settings: &[&C, &CLASS_WEIGHT, &FOLDS, &FIXED_KERNEL, &TOL, &MAX_ITER],
+    settings: &[&C, &CLASS_WEIGHT, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &TOL, &MAX_ITER],
     takes: &[Input::SampleWeight],
     posterior: false,
     fit: fit_task,
@@ -43,9 +46,10 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     };
     let search = Search { task, setting: "c", values: &PRICES, default: Some(1.0) };
     let chosen = search.of_classes(ClassScore::Accuracy, |kernel, c, weights, x, labels| {
-        Ok(with(kernel, c, weights).fit(x, labels, classes)?.model)
+        Ok(with(kernel, c, weights).fit_until(x, labels, classes, &task.stop)?.model)
     })?;
-    let fit = with(chosen.kernel, chosen.value, task.sample_weight.clone()).fit(task.x, labels, classes)?;
+    let estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
+    let fit = estimator.fit_until(task.x, labels, classes, &task.stop)?;
     let fitted = Fitted {
         warnings: chosen.warnings,
         support: Some(fit.support),
@@ -125,6 +129,17 @@ impl SupportVectorClassifier {
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`]; [`Error::Target`] if a class has no rows;
     /// [`Error::NotConverged`]; [`Error::Overflow`] if kernel values are not finite.
     pub fn fit(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<SvcFit> {
+        self.fit_until(x, labels, classes, &AtomicBool::new(false))
+    }
+
+    /// As [`fit`](Self::fit); [`Error::Interrupted`] soon after `stop` is set.
+    fn fit_until(
+        &self,
+        x: &Table,
+        labels: &[usize],
+        classes: &[String],
+        stop: &AtomicBool,
+    ) -> Result<SvcFit> {
         let bounds = self.check(x, labels, classes)?;
         let members: Vec<Vec<usize>> = (0..classes.len())
             .map(|k| (0..x.rows()).filter(|&r| labels[r] == k && bounds[r] > 0.0).collect())
@@ -161,6 +176,7 @@ impl SupportVectorClassifier {
                     lower: (0..rows.len()).map(|at| bound(at).min(0.0)).collect(),
                     upper: (0..rows.len()).map(|at| bound(at).max(0.0)).collect(),
                     start: vec![0.0; rows.len()],
+                    stop,
                 };
                 solve(problem, settings).map(|solution| (rows, solution))
             })

@@ -1,5 +1,7 @@
 //! ε-insensitive support vector regression (Vapnik 1995).
 
+use std::sync::atomic::AtomicBool;
+
 use super::solver::{Problem, Solution, SolverSettings, solve};
 use super::{CACHE_BYTES, TOLERANCE, UNFINISHED, check_bounds, check_tolerance, support};
 use crate::error::{Error, Result};
@@ -7,7 +9,8 @@ use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::fit::search::{PRICES, Search};
 use crate::fit::task::{
-    C, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, NORMALIZE_Y, Predicts, TOL, Task, noted,
+    C, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, NORMALIZE_Y, Predicts, SEARCH_ROWS, TOL,
+    Task, noted,
 };
 use crate::fit::{positive, sample_weights};
 use crate::kernel::Kernel;
@@ -28,7 +31,7 @@ pub(in crate::fit) static SVR: ModelKind = ModelKind {
     name: "svr",
     help: "ε-insensitive support vector regression",
     predicts: Predicts::Number,
-    settings: &[&C, &EPSILON, &FOLDS, &FIXED_KERNEL, &NORMALIZE_Y, &TOL, &MAX_ITER],
+    settings: &[&C, &EPSILON, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &NORMALIZE_Y, &TOL, &MAX_ITER],
     takes: &[Input::SampleWeight],
     posterior: false,
     fit: fit_task,
@@ -49,9 +52,10 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     let search = Search { task, setting: "c", values: &PRICES, default: Some(1.0) };
     let unit = if task.normalize_y() { ", in units of the standardised target," } else { "" };
     let chosen = search.of_numbers(&Matrix::column_vector(y.clone()), unit, |kernel, c, weights, x, y| {
-        Ok(with(kernel, c, weights).fit(x, y.data())?.model)
+        Ok(with(kernel, c, weights).fit_until(x, y.data(), &task.stop)?.model)
     })?;
-    let fit = with(chosen.kernel, chosen.value, task.sample_weight.clone()).fit(task.x, &y)?;
+    let estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
+    let fit = estimator.fit_until(task.x, &y, &task.stop)?;
     let mut model = fit.model;
     model.rescale(scale, center);
     let unit = Fact::measured("unit of the target", scale);
@@ -121,6 +125,11 @@ impl SupportVectorRegressor {
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`];
     /// [`Error::NotConverged`]; [`Error::Overflow`] if kernel values are not finite.
     pub fn fit(&self, x: &Table, y: &[f64]) -> Result<SvrFit> {
+        self.fit_until(x, y, &AtomicBool::new(false))
+    }
+
+    /// As [`fit`](Self::fit); [`Error::Interrupted`] soon after `stop` is set.
+    fn fit_until(&self, x: &Table, y: &[f64], stop: &AtomicBool) -> Result<SvrFit> {
         crate::fit::check(x, y.len(), 1)?;
         self.kernel.validate(x.width())?;
         positive("c", self.c)?;
@@ -153,6 +162,7 @@ impl SupportVectorRegressor {
             lower: rows.iter().map(|&r| -bounds[r]).collect(),
             upper: rows.iter().map(|&r| bounds[r]).collect(),
             start: vec![0.0; rows.len()],
+            stop,
         };
         let settings = SolverSettings {
             tolerance: self.tolerance,
