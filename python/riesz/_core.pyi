@@ -25,6 +25,7 @@ __all__ = [
     "kernel_help",
     "kernel_shap",
     "kernel_terms",
+    "length_scales",
     "mmd_test",
     "permutation",
     "rank_features",
@@ -46,6 +47,7 @@ _Term = tuple[float, list[tuple[str, list[int], list[tuple[str, list[float]]]]]]
 def factors() -> list[tuple[str, str, list[tuple[str, str, float]]]]: ...
 def kernel_help() -> str: ...
 def kernel(terms: list[_Term]) -> str: ...
+def length_scales(rows: NDArray[np.float64], rule: str) -> list[float]: ...
 def kernel_terms(json: str) -> list[_Term]: ...
 
 @final
@@ -53,10 +55,9 @@ class Expansion:
     def __new__(
         cls,
         kernel: str,
-        points: NDArray[np.float64],
+        points: _Rows,
         coef: NDArray[np.float64],
         intercept: list[float],
-        feature_names: list[str],
         output_names: list[str],
     ) -> Expansion: ...
     @staticmethod
@@ -287,6 +288,8 @@ class Fitted:
     @property
     def iterations(self) -> list[int]: ...
     @property
+    def chosen(self) -> float | None: ...
+    @property
     def support(self) -> list[int] | None: ...
     @property
     def noise(self) -> float | None: ...
@@ -298,8 +301,7 @@ class Fitted:
 def fit(
     model: str,
     kernel: str,
-    names: list[str],
-    x: NDArray[np.float64],
+    x: _Rows,
     target: tuple[list[int], list[str]] | NDArray[np.float64],
     settings: str,
     sample_weight: list[float] | None,
@@ -309,8 +311,7 @@ def fit(
 ) -> Fitted: ...
 def functionals(
     kernel: str,
-    names: list[str],
-    x: NDArray[np.float64],
+    x: _Rows,
     settings: Settings,
     background: NDArray[np.float64],
     weights: NDArray[np.float64] | None,

@@ -65,7 +65,7 @@ class Expansion:
         if len(output_names) != outputs:
             raise ValueError(f"there are {len(output_names)} output_names, but coef has {outputs} columns")
         self._core = _core.Expansion(
-            kernel._to_json(names), points, coef, intercept.tolist(), names, [str(o) for o in output_names]
+            kernel._to_json(names), (names, [None] * len(names), points), coef, intercept.tolist(), [str(o) for o in output_names]
         )
 
     @classmethod

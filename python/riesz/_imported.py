@@ -129,7 +129,8 @@ def mapped(part: Part, weights: np.ndarray, shift: np.ndarray, names: Sequence[s
     """The outputs of ``part`` times ``weights`` (its outputs × names) plus ``shift``."""
     core = part.expansion._core
     coef, intercept = np.ascontiguousarray(core.coef @ weights), np.asarray(core.intercept) @ weights + shift
-    made = _core.Expansion(core.kernel, core.points, coef, intercept.tolist(), core.feature_names, list(names))
+    points = core.feature_names, core.levels, core.points
+    made = _core.Expansion(core.kernel, points, coef, intercept.tolist(), list(names))
     return replace(part, expansion=Expansion._wrap(made))
 
 
@@ -146,7 +147,7 @@ def weighted_sum(members: Sequence[tuple[list[Block], np.ndarray]], shift: Any, 
     alike: dict[Any, list[Part]] = {}
     for part in parts:
         core = part.expansion._core
-        alike.setdefault((core.kernel, part.transform, *part.owners, *core.feature_names), []).append(part)
+        alike.setdefault((core.kernel, part.transform, *part.owners, *core.feature_names, str(core.levels)), []).append(part)
     first, *others = [_joined(same, names) for same in alike.values()]
     return [mapped(first, np.eye(len(names)), np.broadcast_to(shift, zero.shape), names), *others]
 
@@ -161,7 +162,8 @@ def _joined(parts: list[Part], names: Sequence[str]) -> Part:
     coef = np.zeros((len(points), len(names)))
     np.add.at(coef, place.ravel(), np.concatenate([core.coef for core in cores]))
     intercept = np.sum([core.intercept for core in cores], axis=0).tolist()
-    made = _core.Expansion(cores[0].kernel, points, coef, intercept, cores[0].feature_names, list(names))
+    rows = cores[0].feature_names, cores[0].levels, points
+    made = _core.Expansion(cores[0].kernel, rows, coef, intercept, list(names))
     return replace(parts[0], expansion=Expansion._wrap(made), card=made.card)
 
 

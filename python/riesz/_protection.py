@@ -39,13 +39,16 @@ def penalty(
 def functionals(estimator: Any, kernel: str, names: list[str], X: np.ndarray) -> Functionals:
     """The protected players' Shapley values at the rows of ``X``."""
     game = protected_game(estimator, X)
-    rows = as_numbers(game.background, names, "protect_game's background")
+    levels = estimator._levels
+    # The training rows are codes already.
+    rows = X if game.background is X else as_numbers(game.background, names, "protect_game's background", levels)
     if not len(rows):
         raise ValueError("protect_game's background has no rows")
     groups = players(estimator.protect, names)
     settings = settings_of({**game._settings(names), **budget(estimator)})
     weights = None if game.weights is None else np.ascontiguousarray(game.weights, dtype=np.float64)
-    return _core.functionals(kernel, names, X, settings, rows, weights, groups, [name for name, _ in groups])
+    own = names, levels or [None] * len(names), X
+    return _core.functionals(kernel, own, settings, rows, weights, groups, [name for name, _ in groups])
 
 
 def budget(estimator: Any) -> dict[str, Any]:

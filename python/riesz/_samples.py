@@ -45,6 +45,26 @@ def read_both(X: Any, Z: Any, what: str = "X", other: str = "Z", names: list[str
     return found
 
 
+def read_categories(X: Any) -> Rows | None:
+    """A data frame with columns of categories: text, or of a type that says so; ``None`` for other rows."""
+    # Types that hold no text are known by their names, and most frames hold no others.
+    kinds = ("cat", "enum", "obj", "str", "large_str", "utf")
+    types = [] if names_of(X) is None else list(getattr(X, "dtypes", []))
+    if not any(str(one).lower().startswith(kinds) for one in types):
+        return None
+    names, columns = _columns(X, "X")
+    chosen = [category or _is_text(cells) and cells.dtype.kind != "b" for cells, category in columns]
+    if names is None or not any(chosen):
+        return None
+    levels = [_levels([("X", column)], name) if one else None for one, column, name in zip(chosen, columns, names)]
+    for j, column in enumerate(X.columns):
+        declared = getattr(X[column].dtype, "categories", None)
+        if chosen[j] and declared is not None:
+            levels[j] = [_text(level) for level in declared]
+    codes = [_numbers(column, name, known, "X") for column, name, known in zip(columns, names, levels)]
+    return Rows(names, levels, np.ascontiguousarray(np.stack(codes, axis=1)))
+
+
 def _columns(X: Any, what: str) -> tuple[list[str] | None, list[tuple[np.ndarray, bool]]]:
     """Names, and the cells of each column beside whether their type says that they are categories."""
     X = collected(X)

@@ -1,6 +1,6 @@
 """Kernel machines with scikit-learn's contract, fitted by riesz.
 
-They clone, pickle, go into pipelines and grid searches, and take arrays and data frames of numbers. ``kernel`` is ``"rbf"``,
+They clone, pickle, go into pipelines and grid searches, and take arrays of numbers and data frames. ``kernel`` is ``"rbf"``,
 ``"laplacian"``, ``"linear"`` or ``"poly"``, with ``gamma``, ``degree`` and ``coef0`` as in scikit-learn, or a kernel of
 :mod:`riesz.kernels`; the fitted model is ``expansion_``, its kernel ``kernel_``, and :class:`riesz.Explainer` takes the estimator
 itself.
@@ -13,7 +13,13 @@ scikit-learn's numbers give ``gamma=1 / (X.shape[1] * X.var())``, and the class 
 
 ``alpha="auto"`` and ``C="auto"`` take what predicts held-out rows best, and with it the best multiple of the length scales if
 rows say these; length scales that are given as numbers are kept, and so are all where features are protected. ``folds`` is how
-often rows are held out; what was chosen is in ``alpha_`` or ``C_`` (to seven digits) and ``kernel_``.
+often rows are held out; what was chosen is in ``alpha_`` or ``C_`` and ``kernel_``. Of more than 2,000 rows (1,000 with
+``folds``) so many are looked at, drawn at random, and the model is then fitted on all; its card says so.
+
+Columns of categories in data frames (text, and pandas' ``category``) are taken as they are: kernels read the columns of numbers,
+times a factor for each column of categories, which is 1 where two rows are alike in it and less where they differ
+(:class:`riesz.kernels.Categorical`), as on the command line. A column of type ``category`` may take any of its categories later,
+one of text those that it was fitted on.
 """
 
 from __future__ import annotations
@@ -28,13 +34,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, Regre
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_X_y, validate_data
 
 from . import _core
 from . import kernels as rk
-from ._data import as_cells, collected, is_whole, names_of, numbered
+from ._data import as_cells, as_numbers, collected, is_whole, names_of, numbered
 from ._expansion import Expansion, spread
 from ._imported import Read, with_class_sums
+from ._samples import read_categories
 
 __all__ = [
     "SVC",
@@ -50,6 +57,10 @@ class _KernelMachine(BaseEstimator):
     """What all estimators share: a kernel, names of columns, and an expansion."""
 
     expansion_: Expansion
+    #: For each column its levels; ``None`` for one of numbers, or if all are.
+    _levels: list[list[str] | None] | None = None
+    #: The ridge or the price of errors, given or chosen.
+    _chosen: float | None = None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -61,16 +72,18 @@ class _KernelMachine(BaseEstimator):
 
     def _kernel(self, X: np.ndarray, names: list[str], sample_weight: np.ndarray | None = None) -> str:
         """The kernel in the core's form."""
-        kernel = self.kernel  # type: ignore[attr-defined]
+        kernel, levels = self.kernel, self._levels  # type: ignore[attr-defined]
         # A row of weight 0 is no row.
         rows = X if sample_weight is None else X[sample_weight > 0]
         if isinstance(kernel, rk.Kernel):
-            return kernel._at(rows, names)._to_json(names)
+            return kernel._at(rows, names, levels)._to_json(names, levels)
         gamma = self.gamma  # type: ignore[attr-defined]
         if isinstance(gamma, str) and gamma in rk._RULES and kernel in ("rbf", "laplacian"):
             factor = rk.RBF(gamma) if kernel == "rbf" else rk.Laplacian(gamma)
-            return factor._at(rows, names)._to_json(names)
-        gamma = self._gamma_value(X, sample_weight)
+            return factor._at(rows, names, levels)._to_json(names, levels)
+        # What the rows say is said by their numbers.
+        numeric = rk._numeric(names, levels)
+        gamma = self._gamma_value(X[:, numeric], sample_weight) if numeric else 1.0
         if kernel == "rbf":
             kernel = rk.RBF(length_scale=1.0 / np.sqrt(2.0 * gamma))
         elif kernel == "laplacian":
@@ -81,7 +94,7 @@ class _KernelMachine(BaseEstimator):
             kernel = rk.Polynomial(degree=self.degree, gamma=gamma, coef0=self.coef0)  # type: ignore[attr-defined]
         else:
             raise ValueError(f"kernel = {kernel!r}: it is 'rbf', 'laplacian', 'linear', 'poly' or a kernel of riesz.kernels")
-        return kernel._to_json(names)
+        return kernel._to_json(names, levels)
 
     def _gamma_value(self, X: np.ndarray, sample_weight: np.ndarray | None) -> float:
         gamma = self.gamma  # type: ignore[attr-defined]
@@ -105,10 +118,11 @@ class _KernelMachine(BaseEstimator):
     def _fit(self, model, kernel, names, X, target, weights=None, *, penalty=None, start=None, seed=0, stacklevel=3, **settings):
         """Fits by the core's kind of model and its named settings; says what it warns of."""
         weights = None if weights is None else weights.tolist()
-        fitted = _core.fit(model, kernel, names, X, target, json.dumps(settings), weights, penalty, start, seed)
+        rows = names, self._levels or [None] * len(names), X
+        fitted = _core.fit(model, kernel, rows, target, json.dumps(settings), weights, penalty, start, seed)
         for message in fitted.warnings:
             warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=stacklevel)
-        self.expansion_ = Expansion._wrap(fitted.model)
+        self.expansion_, self._chosen = Expansion._wrap(fitted.model), fitted.chosen
         return fitted
 
     def _searched(self, name: str, setting: str, folds: int | None = None, keep_kernel: bool = False) -> dict[str, Any]:
@@ -122,11 +136,6 @@ class _KernelMachine(BaseEstimator):
         from_rows = kernel._takes_rows() if isinstance(kernel, rk.Kernel) else isinstance(gamma, str)
         folds = folds if given is None else _count("folds", given, 2)
         return {setting: "auto", "folds": folds, "fixed_kernel": keep_kernel or not from_rows}
-
-    def _chosen(self, settings: dict[str, Any], setting: str) -> float:
-        """The value of a setting in the fitted model."""
-        value = settings[setting]
-        return float(dict(self.expansion_._core.card)[setting]) if value == "auto" else value
 
     @property
     def kernel_(self) -> rk.Kernel:
@@ -146,7 +155,23 @@ class _KernelMachine(BaseEstimator):
 
 
 def _rows(estimator: Any, X: Any) -> np.ndarray:
+    expansion = estimator.expansion_
+    if estimator._levels is not None:
+        return as_numbers(X, expansion.feature_names, "X", estimator._levels)
     return np.ascontiguousarray(_validated(estimator, X, reset=False))
+
+
+def _fitted_on(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[np.ndarray, np.ndarray]:
+    """scikit-learn's ``validate_data`` of rows to fit to. Columns of categories become codes of ``estimator._levels``."""
+    X = collected(X)
+    found = read_categories(X)
+    estimator._levels = None if found is None else found.levels
+    if found is None:
+        return _validated(estimator, X, y, **how)
+    # Names and the number of columns are the data frame's.
+    validate_data(estimator, X, skip_check_array=True)
+    rows, y = check_X_y(found.numbers, y, dtype=np.float64, estimator=estimator, **how)
+    return rows, np.asarray(y, dtype=np.float64) if how.get("y_numeric") else y
 
 
 def _validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
@@ -158,7 +183,7 @@ def _validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
     except ValueError as error:
         if "could not convert string" not in str(error):
             raise
-        remedy = "encode it, for example by a OneHotEncoder in a Pipeline; 'riesz fit' takes such columns as they are"
+        remedy = "encode it, or give a data frame, whose columns of text are taken as categories"
         _refuse_text(as_cells(X), names_of(X), "column '{}' of X", remedy)
         if y:
             targets = np.asarray(y[0], dtype=object)
@@ -206,7 +231,7 @@ class _Regressor(RegressorMixin, _KernelMachine):
     """Regressors with one or several targets."""
 
     def _targets(self, X: Any, y: Any, *, several: bool) -> tuple[np.ndarray, np.ndarray, list[str]]:
-        X, y = _validated(self, X, y, multi_output=several, y_numeric=True, ensure_min_samples=2)
+        X, y = _fitted_on(self, X, y, multi_output=several, y_numeric=True, ensure_min_samples=2)
         self._one_target = y.ndim == 1
         return np.ascontiguousarray(X), np.ascontiguousarray(y.reshape(len(y), -1)), self._names(X)
 
@@ -220,7 +245,7 @@ class _Classifier(ClassifierMixin, _KernelMachine):
     """Classifiers: labels of any kind, class weights, decision functions of scikit-learn's shapes."""
 
     def _labels(self, X: Any, y: Any, sample_weight: Any):
-        X, y = _validated(self, X, y)
+        X, y = _fitted_on(self, X, y)
         check_classification_targets(y)
         sample_weight = _weights(sample_weight, X)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -356,7 +381,7 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         penalty = self._penalty(kernel, names, X)
         settings = self._searched("alpha", "ridge", None if weights is None else 5, self.protect is not None)
         self._fit("krr", kernel, names, X, y, weights, penalty=penalty, fit_intercept=bool(self.fit_intercept), **settings)
-        self.alpha_ = self._chosen(settings, "ridge")
+        self.alpha_ = self._chosen
         self.dual_coef_ = self.expansion_.coef[:, 0] if self._one_target else self.expansion_.coef
         return self
 
@@ -400,7 +425,7 @@ class SVR(_Regressor):
         settings = {"tol": _positive("tol", self.tol), "max_iter": _iterations(self.max_iter), **self._searched("C", "c")}
         fit = self._fit("svr", kernel, names, X, y, weights, epsilon=float(self.epsilon), normalize_y=False, **settings)
         self.support_, self.n_iter_ = np.asarray(fit.support), fit.iterations[0]
-        self.C_ = self._chosen(settings, "c")
+        self.C_ = self._chosen
         return self
 
 
@@ -443,7 +468,7 @@ class SVC(_Classifier):
         class_weight = self._class_weights(codes, weights)
         fit = self._fit("svc", kernel, names, X, self._target(codes), weights, class_weight=class_weight, **settings)
         self.support_, self.n_iter_ = np.asarray(fit.support), np.asarray(fit.iterations)
-        self.C_ = self._chosen(settings, "c")
+        self.C_ = self._chosen
         return self
 
     def decision_function(self, X):
@@ -529,7 +554,7 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         fit = self._fit("klr", kernel, names, X, self._target(codes), weights, **path, **settings)
         self._on_path()["start"] = fit.end
         self.n_iter_ = fit.iterations[0]
-        self.alpha_ = self._chosen(settings, "ridge")
+        self.alpha_ = self._chosen
         return self
 
     def decision_function(self, X):
@@ -549,7 +574,7 @@ class _Tuned:
             raise ValueError(f"kernel = {kernel!r}: it is a kernel of riesz.kernels, or None for Constant(1) * RBF(1)")
         if self.optimizer not in (None, "fmin_l_bfgs_b"):
             raise ValueError(f"optimizer = {self.optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is")
-        return kernel._at(X, names)._to_json(names)
+        return kernel._at(X, names, self._levels)._to_json(names, self._levels)
 
     def _seed(self):
         return int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -8,7 +8,9 @@ with each other and with numbers:
 RBF(length_scale=2.0, columns=['age', 'bmi']) + Constant(0.5) * Linear()
 
 Estimators, which have rows, also take ``length_scale="median"``, the median distance between two rows in a factor's columns,
-and ``"median_per_feature"``, that between two values of each column; both look at 1,000 rows at most.
+and ``"median_per_feature"``, that between two values of each column; both look at 1,000 rows at most. In data frames with columns
+of categories a factor without ``columns`` reads the columns of numbers, and its product is multiplied by a :class:`Categorical`
+factor for each column of categories that nothing in it reads.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ Scalars = float | Sequence[float]
 #: Length scales, or how rows say them.
 Lengths = Scalars | str
 Columns = Sequence[int | str] | None
+#: For each column its levels; ``None`` for one of numbers, or if all are.
+Levels = Sequence[Sequence[str] | None] | None
 
 #: The class of every kind of factor that the library has, and what it takes: its name there and here, and its default.
 _CLASSES = {kind: own for kind, own, _ in _core.factors()}
@@ -68,18 +72,18 @@ class Kernel:
         """Whether rows say some of its length scales."""
         return False
 
-    def _at(self, X: np.ndarray, names: Sequence[str]) -> Kernel:
+    def _at(self, X: np.ndarray, names: Sequence[str], levels: Levels = None) -> Kernel:
         """The kernel with the length scales that the rows of ``X`` say."""
         return self
 
     def _kind(self) -> str:
         return next(kind for kind, own in _CLASSES.items() if own == type(self).__name__)
 
-    def _to_json(self, names: Sequence[str]) -> str:
+    def _to_json(self, names: Sequence[str], levels: Levels = None) -> str:
         terms = [(scale, factors) for scale, factors in self._terms(names) if scale != 0]
         if not terms:
             raise ValueError("the kernel is zero: give it a term with a positive scale")
-        return _core.kernel(terms)
+        return _core.kernel([(scale, _with_levels(factors, names, levels)) for scale, factors in terms])
 
     def __add__(self, other: Kernel | float) -> Kernel:
         right = _kernel(other)
@@ -122,8 +126,8 @@ class _Pair(Kernel):
     def _takes_rows(self):
         return self.left._takes_rows() or self.right._takes_rows()
 
-    def _at(self, X, names):
-        return type(self)(self.left._at(X, names), self.right._at(X, names))  # type: ignore[call-arg]  # a dataclass
+    def _at(self, X, names, levels=None):
+        return type(self)(self.left._at(X, names, levels), self.right._at(X, names, levels))  # type: ignore[call-arg]  # a dataclass
 
 
 @dataclass(frozen=True, repr=False)
@@ -236,28 +240,46 @@ def _numbers(name: str, value: Any) -> list[float]:
     return numbers.ravel().tolist()
 
 
+def _numeric(names: Sequence[str], levels: Levels) -> list[int]:
+    """The columns of numbers."""
+    return [j for j in range(len(names)) if levels is None or levels[j] is None]
+
+
+def _with_levels(factors: list, names: Sequence[str], levels: Levels) -> list:
+    """Factors of one product, as on the command line: those over all columns read the numbers, and then there is a categorical
+    factor for each column of levels that none of the product reads."""
+    numeric = _numeric(names, levels)
+    if len(numeric) == len(names):
+        return factors
+    everything, categorical = list(range(len(names))), [j for j in range(len(names)) if j not in numeric]
+    found, is_open = [], False
+    for kind, columns, arguments in factors:
+        if kind == "categorical":
+            columns = categorical if columns == everything else columns
+        elif columns == everything:
+            is_open, columns = True, numeric
+        else:
+            wrong = next((names[j] for j in columns if j in categorical), None)
+            if wrong is not None:
+                own = _CLASSES[kind]
+                raise ValueError(f"{own} reads the column '{wrong}', which holds categories: they are read by Categorical")
+        if columns:
+            found.append((kind, columns, arguments))
+    read = {j for _, columns, _ in found for j in columns}
+    missing = [j for j in categorical if j not in read] if is_open else []
+    return found + [("categorical", [j], [("similarity", [Categorical.similarity])]) for j in missing]
+
+
 #: How rows say length scales.
 _RULES = ("median", "median_per_feature")
-
-#: Rows whose distances are looked at, evenly spaced, as on the command line.
-_ROWS = 1000
 
 
 def _length_scales(rule: str, X: np.ndarray) -> float | list[float]:
     """The length scales that the rows of ``X``, a factor's columns, say by a rule."""
     if rule not in _RULES:
         raise ValueError(f"length_scale = {rule!r}: it is a number, a list of them, or one of {', '.join(_RULES)}")
-    from scipy.spatial.distance import pdist
-
-    X = X[np.arange(_ROWS) * len(X) // _ROWS] if len(X) > _ROWS else X
-    if rule == "median":
-        found = float(np.median(pdist(X)))
-        if not 0 < found < np.inf:
-            raise ValueError("length_scale = 'median': the rows say no positive one (are most of them equal?): give a number")
-        return found
-    gaps = [float(np.median(pdist(column[:, None]))) for column in X.T]
-    # More than half of the pairs tie in a column of few values, which has a spread, unless it is constant.
-    return [gap or float(np.std(column)) or 1.0 for gap, column in zip(gaps, X.T)]
+    found = _core.length_scales(np.ascontiguousarray(X, dtype=np.float64), rule)
+    return found[0] if rule == "median" and found else found
 
 
 class _Stationary(Kernel):
@@ -269,10 +291,13 @@ class _Stationary(Kernel):
     def _takes_rows(self):
         return isinstance(self.length_scale, str)
 
-    def _at(self, X, names):
+    def _at(self, X, names, levels=None):
         if not isinstance(self.length_scale, str):
             return self
-        return replace(self, length_scale=_length_scales(self.length_scale, X[:, _positions(self.columns, names)]))  # type: ignore[type-var]
+        columns = _numeric(names, levels) if self.columns is None else _positions(self.columns, names)
+        # Without a column of numbers the factor has nothing to read.
+        found = _length_scales(self.length_scale, X[:, columns]) if columns else 1.0
+        return replace(self, length_scale=found)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, repr=False)

@@ -18,7 +18,7 @@ def read(path):
     points, coef = np.array(case["points"]), np.array(case["coef"])
     names = [f"x{j + 1}" for j in range(points.shape[1])]
     outputs = [f"y{o}" for o in range(coef.shape[1])]
-    core = _core.Expansion(json.dumps(case["kernel"]), points, coef, case["intercept"], names, outputs)
+    core = _core.Expansion(json.dumps(case["kernel"]), (names, [None] * len(names), points), coef, case["intercept"], outputs)
     question = {"background": case["background"], "game": case["game"]}
     if "ridge" in case:
         question["game"] = riesz.Observational(ridge=case["ridge"])

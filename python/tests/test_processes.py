@@ -1,4 +1,4 @@
-"""Forked children, and Ctrl-C: what is asked comes back, and what is stopped stops. Each in a process of its own, which can be ended."""
+"""Forked children, and Ctrl-C: what is asked comes back, and what is stopped stops, in processes that can be ended."""
 
 import subprocess
 import sys

@@ -7,22 +7,16 @@ use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::fit::{ModelKind, NewtonState, Penalty, Task};
 use riesz::question::Subject;
-use riesz::{Column, Kernel, Matrix, Table};
+use riesz::{Kernel, Matrix};
 use serde_json::Value;
 
 use crate::question::Settings;
 use crate::threads::{Threads, interruptible};
-use crate::{Expansion, matrix, raise, refuse, table};
+use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
 
 /// A kernel in riesz's JSON form.
 pub(crate) fn kernel(json: &str) -> PyResult<Kernel> {
     serde_json::from_str(json).map_err(refuse)
-}
-
-/// Rows under the names of their columns.
-fn named(names: Vec<String>, rows: &PyReadonlyArray2<'_, f64>) -> PyResult<Table> {
-    let columns: Vec<Column> = names.into_iter().map(Column::numeric).collect();
-    table(&columns, rows.as_array()).map_err(refuse)
 }
 
 fn targets(y: &PyReadonlyArray2<'_, f64>) -> Matrix {
@@ -44,8 +38,7 @@ fn penalty((functionals, strength, sampled): Penalising<'_>) -> Penalty {
 pub fn functionals<'py>(
     py: Python<'py>,
     kernel: &str,
-    names: Vec<String>,
-    x: PyReadonlyArray2<'_, f64>,
+    x: NamedRows<'_>,
     settings: &Settings,
     background: PyReadonlyArray2<'_, f64>,
     weights: Option<PyReadonlyArray1<'_, f64>>,
@@ -53,7 +46,7 @@ pub fn functionals<'py>(
     protected: Vec<String>,
 ) -> PyResult<(Bound<'py, PyArray2<f64>>, Option<usize>)> {
     let kernel = self::kernel(kernel)?;
-    let x = named(names, &x)?;
+    let x = sample(x)?;
     let question =
         settings.ask(Subject::Protection, x.columns(), Some(&background), weights.as_ref(), None)?;
     let question = question.with_players(Some(crate::players(x.columns(), groups)?));
@@ -81,6 +74,8 @@ pub struct Fitted {
     model: Py<Expansion>,
     warnings: Vec<String>,
     iterations: Vec<usize>,
+    /// The ridge or the price of errors, given or chosen.
+    chosen: Option<f64>,
     support: Option<Vec<usize>>,
     noise: Option<f64>,
     log_marginal_likelihood: Option<f64>,
@@ -95,8 +90,7 @@ pub fn fit(
     py: Python<'_>,
     model: &str,
     kernel: &str,
-    names: Vec<String>,
-    x: PyReadonlyArray2<'_, f64>,
+    x: NamedRows<'_>,
     target: Target<'_>,
     settings: &str,
     sample_weight: Option<Vec<f64>>,
@@ -105,7 +99,7 @@ pub fn fit(
     seed: u64,
 ) -> PyResult<Fitted> {
     let kind = ModelKind::named(model).ok_or_else(|| refuse(format!("'{model}' is no kind of model")))?;
-    let (x, kernel) = (named(names, &x)?, self::kernel(kernel)?);
+    let (x, kernel) = (sample(x)?, self::kernel(kernel)?);
     let target = match target {
         Target::Classes(labels, classes) => riesz::fit::Target::Classes { labels, classes },
         Target::Numbers(y) => riesz::fit::Target::Numbers(targets(&y)),
@@ -133,6 +127,7 @@ pub fn fit(
         model: Py::new(py, Expansion { model: Arc::new(fit.model), covariance, groups: None })?,
         warnings: fit.warnings,
         iterations: fit.iterations,
+        chosen: fit.chosen,
         support: fit.support,
         noise: fit.noise,
         log_marginal_likelihood: fit.log_marginal_likelihood,

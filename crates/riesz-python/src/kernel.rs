@@ -1,10 +1,12 @@
 //! The registry of factors, and kernels as Python's classes say them.
 
+use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
-use riesz::Kernel;
 use riesz::kernel::{Declaration, Term, registry};
+use riesz::kernel::{Lengthscale, Units, lengthscales};
+use riesz::{Column, Kernel};
 
-use crate::refuse;
+use crate::{raise, refuse, table};
 
 /// A scale and factors, each by its kind, its columns and its arguments.
 type Written = (f64, Vec<(String, Vec<usize>, Vec<(String, Vec<f64>)>)>);
@@ -23,6 +25,20 @@ pub(crate) fn factors() -> Vec<(&'static str, &'static str, Vec<Argument>)> {
 #[pyfunction]
 pub(crate) fn kernel_help() -> String {
     riesz::kernel::help()
+}
+
+/// A length scale for each column of some rows by a rule: "median" or "median_per_feature".
+#[pyfunction]
+pub(crate) fn length_scales(rows: PyReadonlyArray2<'_, f64>, rule: &str) -> PyResult<Vec<f64>> {
+    let rule = match rule {
+        "median" => Lengthscale::Median,
+        "median_per_feature" => Lengthscale::MedianPerFeature,
+        _ => return Err(refuse(format!("there is no rule '{rule}' for length scales"))),
+    };
+    let rows = rows.as_array();
+    let rows = table(&Column::numbered(rows.ncols()), rows).map_err(refuse)?;
+    let columns: Vec<usize> = (0..rows.width()).collect();
+    lengthscales(&rows, &columns, &Units::raw(rows.width()), rule).map_err(raise)
 }
 
 /// A sum of products in riesz's JSON form.

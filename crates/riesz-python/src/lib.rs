@@ -24,7 +24,7 @@ use riesz::format::libsvm;
 use riesz::format::model::{self, SavedModel};
 use riesz::question::{Budget, Subject};
 use riesz::table::{Groups, level_of_number, level_of_text};
-use riesz::{Column, ColumnKind, Covariance, Exactness, Game, Kernel, Matrix, Posterior, Prediction, Table};
+use riesz::{Column, ColumnKind, Covariance, Exactness, Game, Matrix, Posterior, Prediction, Table};
 use self_cell::self_cell;
 
 use crate::error::{raise, refuse};
@@ -152,15 +152,12 @@ impl Expansion {
     #[new]
     fn new(
         kernel: &str,
-        points: PyReadonlyArray2<'_, f64>,
+        points: NamedRows<'_>,
         coef: PyReadonlyArray2<'_, f64>,
         intercept: Vec<f64>,
-        feature_names: Vec<String>,
         output_names: Vec<String>,
     ) -> PyResult<Self> {
-        let kernel: Kernel = serde_json::from_str(kernel).map_err(refuse)?;
-        let columns: Vec<Column> = feature_names.into_iter().map(Column::numeric).collect();
-        let points = table(&columns, points.as_array()).map_err(refuse)?;
+        let (kernel, points) = (fit::kernel(kernel)?, sample(points)?);
         let coef = coef.as_array();
         let coef = Matrix::from_row_major(coef.nrows(), coef.ncols(), coef.iter().copied().collect());
         let mut model = riesz::Expansion::new(kernel, points, coef, intercept).map_err(raise)?;
@@ -492,7 +489,7 @@ mod _core {
     use super::{Expansion, Explainer, Question, Sample, Settings, Threads, codes};
 
     #[pymodule_export]
-    use super::kernel::{factors, kernel, kernel_help, kernel_terms};
+    use super::kernel::{factors, kernel, kernel_help, kernel_terms, length_scales};
 
     #[pymodule_export]
     use super::discrepancy::{TestResult, hsic_test, mmd_test, rank_features, witness};

@@ -50,17 +50,24 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
         estimator
     };
     let search = Search { task, setting: "ridge", values: &RIDGES, default: None };
-    let chosen = search.of_classes(ClassScore::LogLoss, |kernel, ridge, weights, x, labels| {
+    let try_one = |kernel, ridge, weights, x: &Table, labels: &[usize], end: &mut Option<NewtonState>| {
         let mut estimator = with(kernel, ridge, weights);
-        estimator.tolerance = SEARCH_TOLERANCE;
-        Ok(estimator.fit_until(x, labels, classes, &task.stop)?.model)
-    })?;
+        (estimator.tolerance, estimator.start) = (SEARCH_TOLERANCE, end.take());
+        let fit = estimator.fit_until(x, labels, classes, &task.stop)?;
+        *end = Some(fit.end);
+        Ok(fit.model)
+    };
+    let chosen = search.of_classes(ClassScore::LogLoss, try_one)?;
     let mut estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
     estimator.penalty = task.penalty_for(&estimator.kernel)?;
     estimator.start.clone_from(&task.start);
     let fit = estimator.fit_until(task.x, labels, classes, &task.stop)?;
-    let fitted =
-        Fitted { warnings: chosen.warnings, end: Some(fit.end), ..noted(fit.model, chosen.facts).into() };
+    let fitted = Fitted {
+        warnings: chosen.warnings,
+        chosen: Some(estimator.ridge),
+        end: Some(fit.end),
+        ..noted(fit.model, chosen.facts).into()
+    };
     Ok(fitted.stopped(fit.converged, vec![fit.iterations], "raise the penalty or max_iter"))
 }
 

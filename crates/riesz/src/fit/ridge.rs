@@ -72,7 +72,7 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     let fit = estimator.fit_until(task.x, y, &task.stop)?;
     check(&task.stop)?;
     facts.insert(0, Fact::measured("leave-one-out mean squared error", fit.loo_error()));
-    Ok(Fitted { warnings, ..noted(fit.model, facts).into() })
+    Ok(Fitted { warnings, chosen: Some(estimator.ridge), ..noted(fit.model, facts).into() })
 }
 
 /// `min_f Σ_i w_i (y_i - f(x_i) - b)² + ridge ‖f‖²`, several targets at once.

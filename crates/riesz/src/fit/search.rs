@@ -67,11 +67,11 @@ impl Search<'_> {
         })
     }
 
-    /// For models of classes.
-    pub fn of_classes(
+    /// For models of classes. The values follow on from one another on the same fold, with what their fits leave in the memory.
+    pub fn of_classes<M: Default>(
         &self,
         score: ClassScore,
-        fit: impl Fn(Kernel, f64, Option<Vec<f64>>, &Table, &[usize]) -> Result<Expansion> + Sync,
+        fit: impl Fn(Kernel, f64, Option<Vec<f64>>, &Table, &[usize], &mut M) -> Result<Expansion> + Sync,
     ) -> Result<Chosen> {
         let name = match score {
             ClassScore::LogLoss => "log loss",
@@ -83,18 +83,11 @@ impl Search<'_> {
             let labels: Vec<usize> = drawn.rows.iter().map(|&i| labels[i]).collect();
             let folds = stratified_folds(&labels, classes, self.folds(), self.task.seed)?;
             let of = (labels.as_slice(), classes);
-            let watch = self.task.watch();
-            cross_validate_classes_until(
-                grid,
-                &drawn.x,
-                of,
-                &folds,
-                score,
-                watch,
-                |point, x, labels, rows| {
-                    fit(kernel_of(point[1]), point[0], self.weights(drawn, rows), x, labels)
-                },
-            )
+            let (chains, watch) = (grid.len() / self.values.len(), self.task.watch());
+            let fit = |point: &Vec<f64>, x: &Table, labels: &[usize], rows: &[usize], memory: &mut M| {
+                fit(kernel_of(point[1]), point[0], self.weights(drawn, rows), x, labels, memory)
+            };
+            cross_validate_classes_until((grid, chains), &drawn.x, of, &folds, score, watch, fit)
         })
     }
 

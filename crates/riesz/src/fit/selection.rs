@@ -298,7 +298,8 @@ pub(super) fn cross_validate_until<C: Sync>(
     let take = |rows: &[usize]| {
         Matrix::from_row_major(rows.len(), y.cols(), rows.iter().flat_map(|&r| y.row(r).to_vec()).collect())
     };
-    run(candidates, x, folds, true, watch, |candidate, split| {
+    let alone = candidates.len();
+    run((candidates, alone), x, folds, true, watch, |candidate, split, (): &mut ()| {
         let model = fit(candidate, &split.train, &take(&split.rows), &split.rows)?;
         expect("the fitted model", "outputs", y.cols(), model.outputs(), "one a target")?;
         let (predicted, truth) = (model.predict_until(&split.test, watch.stop)?, take(&split.held_out));
@@ -322,26 +323,30 @@ pub fn cross_validate_classes<C: Sync>(
     score: ClassScore,
     fit: impl Fn(&C, &Table, &[usize], &[usize]) -> Result<Expansion> + Sync,
 ) -> Result<CrossValidation> {
-    let of = (labels, classes);
-    cross_validate_classes_until(candidates, x, of, folds, score, Watch::nobody(), fit)
+    let (of, alone) = ((labels, classes), (candidates, candidates.len()));
+    let fit = |candidate: &C, x: &Table, labels: &[usize], rows: &[usize], (): &mut ()| {
+        fit(candidate, x, labels, rows)
+    };
+    cross_validate_classes_until(alone, x, of, folds, score, Watch::nobody(), fit)
 }
 
-/// As [`cross_validate_classes`], a step a candidate and fold.
-pub(super) fn cross_validate_classes_until<C: Sync>(
-    candidates: &[C],
+/// As [`cross_validate_classes`], a step a candidate and fold, of so many chains of candidates: every so manieth follows on from the one
+/// before, on the same fold, with what its fit left in the memory.
+pub(super) fn cross_validate_classes_until<C: Sync, M: Default>(
+    candidates: (&[C], usize),
     x: &Table,
     (labels, classes): (&[usize], &[String]),
     folds: &[usize],
     score: ClassScore,
     watch: Watch<'_>,
-    fit: impl Fn(&C, &Table, &[usize], &[usize]) -> Result<Expansion> + Sync,
+    fit: impl Fn(&C, &Table, &[usize], &[usize], &mut M) -> Result<Expansion> + Sync,
 ) -> Result<CrossValidation> {
     check_labels(x, labels, classes)?;
     expect("the list of folds", "numbers", labels.len(), folds.len(), "one a row of the table")?;
     check_classes_seen(labels, classes, folds)?;
     let take = |rows: &[usize]| rows.iter().map(|&r| labels[r]).collect::<Vec<_>>();
-    run(candidates, x, folds, score == ClassScore::LogLoss, watch, |candidate, split| {
-        let model = fit(candidate, &split.train, &take(&split.rows), &split.rows)?;
+    run(candidates, x, folds, score == ClassScore::LogLoss, watch, |candidate, split, memory| {
+        let model = fit(candidate, &split.train, &take(&split.rows), &split.rows, memory)?;
         expect("the fitted model", "classes", classes.len(), model.classes.len(), "as in the labels")?;
         let outputs = model.predict_until(&split.test, watch.stop)?;
         let truth = take(&split.held_out);
@@ -390,13 +395,13 @@ struct Split {
     test: Table,
 }
 
-fn run<C: Sync>(
-    candidates: &[C],
+fn run<C: Sync, M: Default>(
+    (candidates, chains): (&[C], usize),
     x: &Table,
     folds: &[usize],
     smaller_is_better: bool,
     watch: Watch<'_>,
-    score: impl Fn(&C, &Split) -> Result<f64> + Sync,
+    score: impl Fn(&C, &Split, &mut M) -> Result<f64> + Sync,
 ) -> Result<CrossValidation> {
     if candidates.is_empty() {
         return Err(Error::TooFew { what: "the list of candidates".into(), needed: 1, unit: "candidate is" });
@@ -414,31 +419,35 @@ fn run<C: Sync>(
         let allowed = "folds are numbered from 0 without gaps";
         return Err(Error::parameter("folds", format!("no row in fold {empty}"), allowed));
     }
-    let jobs: Vec<Result<f64>> = (0..candidates.len() * k)
-        .into_par_iter()
-        .map(|job| {
+    let chain = |job: usize| -> Vec<Result<f64>> {
+        let mut memory = M::default();
+        let own = candidates.iter().skip(job / k).step_by(chains);
+        own.map(|candidate| {
             watch.check()?;
-            let value = score(&candidates[job / k], &splits[job % k])?;
+            let value = score(candidate, &splits[job % k], &mut memory)?;
             watch.done();
             if value.is_finite() {
                 return Ok(value);
             }
             Err(Error::Overflow { what: "a score".into(), remedy: "scale the target" })
         })
-        .collect();
+        .collect()
+    };
+    let found: Vec<Vec<Result<f64>>> = (0..chains * k).into_par_iter().with_max_len(1).map(chain).collect();
     watch.check()?;
-    let summary = |results: &[Result<f64>]| match results.iter().find_map(|r| r.as_ref().err()) {
-        Some(error) => {
-            Score { folds: Vec::new(), mean: f64::NAN, std_error: f64::NAN, failure: Some(error.clone()) }
-        }
-        None => {
-            let folds: Vec<f64> = results.iter().flatten().copied().collect();
+    let summary = |c: usize| match (0..k)
+        .map(|fold| found[c % chains * k + fold][c / chains].clone())
+        .collect()
+    {
+        Err(error) => Score { folds: Vec::new(), mean: f64::NAN, std_error: f64::NAN, failure: Some(error) },
+        Ok(folds) => {
+            let folds: Vec<f64> = folds;
             let mean = folds.iter().sum::<f64>() / k as f64;
             let variance = folds.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / (k - 1) as f64;
             Score { folds, mean, std_error: (variance / k as f64).sqrt(), failure: None }
         }
     };
-    let scores: Vec<Score> = jobs.chunks(k).map(summary).collect();
+    let scores: Vec<Score> = (0..candidates.len()).map(summary).collect();
     let loss = |s: &Score| if smaller_is_better { s.mean } else { -s.mean };
     let fitted = || scores.iter().enumerate().filter(|(_, s)| s.failure.is_none());
     let Some((best, winner)) = fitted().min_by(|(_, a), (_, b)| loss(a).total_cmp(&loss(b))) else {

@@ -126,6 +126,8 @@ pub struct Fitted {
     pub converged: bool,
     /// Steps of the optimiser, one number a problem that was solved.
     pub iterations: Vec<usize>,
+    /// The ridge or the price of errors, given or chosen.
+    pub chosen: Option<f64>,
     /// Rows that are support vectors.
     pub support: Option<Vec<usize>>,
     /// Variance of the noise, in the kernel's units.
@@ -145,6 +147,7 @@ impl From<Expansion> for Fitted {
             warnings: Vec::new(),
             converged: true,
             iterations: Vec::new(),
+            chosen: None,
             support: None,
             noise: None,
             log_marginal_likelihood: None,

@@ -109,9 +109,13 @@ pub fn lengthscales(x: &Table, columns: &[usize], units: &Units, rule: Lengthsca
                             .flat_map(|(i, u)| c[..i].iter().map(move |v| (u - v).abs()))
                             .collect(),
                     );
-                    // More than half of the pairs tie in a column of few values: fall back to its spread.
-                    let gap = if gap > 0.0 { gap } else { mean_variance(&c).1.sqrt() };
-                    Ok(if gap > 0.0 { gap } else { 1.0 })
+                    if gap > 0.0 {
+                        return Ok(gap);
+                    }
+                    // More than half of the pairs tie in a column of few values: fall back to its spread, unless that is rounding.
+                    let (mean, variance) = mean_variance(&c);
+                    let spread = variance.sqrt();
+                    Ok(if spread > 1e-12 * mean.abs() { spread } else { 1.0 })
                 })
                 .collect();
         }
@@ -145,4 +149,22 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
     let lower = values[..middle].iter().copied().fold(f64::NEG_INFINITY, f64::max);
     (lower + upper) / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Column;
+
+    #[test]
+    fn constant_columns_have_no_spread() {
+        // The mean of 20 ones, summed as twentieths, is not quite 1.
+        for value in [0.0, 1.0, -0.3, 1e9, 1e-9] {
+            for n in [1, 3, 20, 49, 1500] {
+                let x = Table::from_column_major(vec![Column::numeric("a")], n, vec![value; n]).unwrap();
+                let found = lengthscales(&x, &[0], &Units::raw(1), Lengthscale::MedianPerFeature).unwrap();
+                assert_eq!(found, [1.0], "{n} times {value}");
+            }
+        }
+    }
 }

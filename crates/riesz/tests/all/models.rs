@@ -245,6 +245,97 @@ fn what_is_left_to_them_is_what_does_best_on_held_out_folds() {
     same(&found, &SupportVectorClassifier::new(at(best[1]), best[0]).fit(&x, &labels, &names).unwrap().model);
 }
 
+/// Many rows of three waves; the classes are whether the first is up, with two rows of a third class.
+fn many() -> (Table, Vec<f64>, Vec<usize>) {
+    let rows: Vec<[f64; 2]> =
+        (0..300).map(|i| [f64::from(i * 37 % 300) / 50.0, f64::from(i * 91 % 300) / 50.0]).collect();
+    let y: Vec<f64> = rows.iter().map(|r| r[0].sin() + (2.0 * r[1]).cos()).collect();
+    let mut labels: Vec<usize> = y.iter().map(|v| usize::from(*v > 0.0)).collect();
+    (labels[7], labels[200]) = (2, 2);
+    (Table::from_rows(&rows).unwrap(), y, labels)
+}
+
+#[test]
+fn of_many_rows_searches_look_at_some() {
+    let (x, y, labels) = many();
+    let names: Vec<String> = ["down", "up", "odd"].map(String::from).to_vec();
+    let numbers = || Target::Numbers(Matrix::column_vector(y.clone()));
+    let classes = || Target::Classes { labels: labels.clone(), classes: names.clone() };
+    let two =
+        || Target::Classes { labels: labels.iter().map(|l| l % 2).collect(), classes: names[..2].to_vec() };
+    for (name, target, settings, said) in [
+        (
+            "krr",
+            numbers(),
+            json!({"search_rows": 60}),
+            "leave-one-out of 60 of 300 rows, drawn with the seed",
+        ),
+        ("krr", numbers(), json!({"search_rows": 299, "folds": 3}), "3 held-out folds of 299 of 300 rows"),
+        ("krr", numbers(), json!({"search_rows": 300}), "leave-one-out"),
+        (
+            "svr",
+            numbers(),
+            json!({"c": "auto", "search_rows": 60}),
+            "5 held-out folds of 60 of 300 rows, drawn",
+        ),
+        (
+            "klr",
+            two(),
+            json!({"search_rows": 60}),
+            "5 held-out folds of 61 of 300 rows, drawn with the seed: ",
+        ),
+        // Both rows of the rare class are looked at.
+        (
+            "svc",
+            classes(),
+            json!({"c": "auto", "folds": 2, "search_rows": 60}),
+            "2 held-out folds of 62 of 300 rows",
+        ),
+    ] {
+        let kind = ModelKind::named(name).unwrap();
+        let Value::Object(settings) = settings else { unreachable!() };
+        let fit = |seed: u64| {
+            let mut task = Task::new(&x, target.clone(), Kernel::gaussian(&[1.0, 1.0]));
+            task.settings = kind.values(settings.clone()).unwrap();
+            task.sample_weight = (kind.name == "svr").then(|| (0..300).map(|i| f64::from(i % 3)).collect());
+            task.seed = seed;
+            let fit = kind.fit(&task).unwrap();
+            assert!(task.progress.share() > 0.0 && task.progress.share() <= 1.0);
+            fit
+        };
+        let (first, again) = (fit(1), fit(1));
+        assert_eq!(first.model.coef, again.model.coef);
+        let how = first.model.card.iter().find(|fact| fact.name == "chosen by").unwrap();
+        assert!(how.value.contains(said), "{name}: {}", how.value);
+        assert_eq!(how.value.contains("of 300 rows"), said.contains("of 300 rows"), "{name}");
+        // What was chosen is used for all rows, and known to the last digit.
+        assert!(first.chosen.is_some_and(|value| value > 0.0));
+        if name == "krr" {
+            assert_eq!(first.model.points.rows(), 300);
+            let direct = KernelRidge::new(first.model.kernel.clone(), first.chosen.unwrap());
+            let direct = direct.fit(&x, &Matrix::column_vector(y.clone())).unwrap();
+            assert_eq!(direct.model.coef, first.model.coef);
+        }
+    }
+}
+
+#[test]
+fn fits_can_be_stopped() {
+    let x = rows();
+    for kind in MODELS {
+        for word in [None, Some(json!("auto")), Some(json!(0.5))] {
+            let setting = kind.settings.iter().find(|one| ["ridge", "c"].contains(&one.name));
+            let Some(setting) = setting.map(|one| one.name).or(word.is_none().then_some("ridge")) else {
+                continue;
+            };
+            let mut task = Task::new(&x, target(kind), kernel());
+            task.settings = kind.values(word.map(|word| (setting.to_string(), word))).unwrap();
+            task.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(matches!(kind.fit(&task), Err(Error::Interrupted)), "{}", kind.name);
+        }
+    }
+}
+
 #[test]
 fn folds_belong_to_what_is_left_to_them() {
     for (name, settings) in [
@@ -252,10 +343,13 @@ fn folds_belong_to_what_is_left_to_them() {
         ("klr", json!({"ridge": 0.5, "folds": 3})),
         ("svc", json!({"folds": 3})),
         ("svr", json!({"c": 2, "folds": 3})),
+        ("krr", json!({"ridge": 0.5, "search_rows": 10})),
+        ("svc", json!({"search_rows": 10})),
     ] {
         let error = fitted(name, settings, None).unwrap_err().to_string();
         assert!(
-            error.starts_with("folds belongs to ") && error.contains("= 'auto', and here it is"),
+            (error.starts_with("folds belongs to ") || error.starts_with("search_rows belongs to "))
+                && error.contains("= 'auto', and here it is"),
             "{error}"
         );
     }

@@ -45,13 +45,14 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
         estimator
     };
     let search = Search { task, setting: "c", values: &PRICES, default: Some(1.0) };
-    let chosen = search.of_classes(ClassScore::Accuracy, |kernel, c, weights, x, labels| {
+    let chosen = search.of_classes(ClassScore::Accuracy, |kernel, c, weights, x, labels, (): &mut ()| {
         Ok(with(kernel, c, weights).fit_until(x, labels, classes, &task.stop)?.model)
     })?;
     let estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
     let fit = estimator.fit_until(task.x, labels, classes, &task.stop)?;
     let fitted = Fitted {
         warnings: chosen.warnings,
+        chosen: Some(estimator.c),
         support: Some(fit.support),
         ..noted(fit.model, chosen.facts).into()
     };

@@ -60,7 +60,12 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     model.rescale(scale, center);
     let unit = Fact::measured("unit of the target", scale);
     let model = noted(model, std::iter::once(unit).chain(chosen.facts));
-    let fitted = Fitted { warnings: chosen.warnings, support: Some(fit.support), ..model.into() };
+    let fitted = Fitted {
+        warnings: chosen.warnings,
+        chosen: Some(estimator.c),
+        support: Some(fit.support),
+        ..model.into()
+    };
     Ok(fitted.stopped(fit.converged, vec![fit.iterations], UNFINISHED))
 }
 
