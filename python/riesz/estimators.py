@@ -157,7 +157,7 @@ class _KernelMachine(BaseEstimator):
 def _rows(estimator: Any, X: Any) -> np.ndarray:
     expansion = estimator.expansion_
     if estimator._levels is not None:
-        return as_numbers(X, expansion.feature_names, "X", estimator._levels)
+        return as_numbers(collected(X), expansion.feature_names, "X", estimator._levels)
     return np.ascontiguousarray(_validated(estimator, X, reset=False))
 
 

@@ -35,6 +35,9 @@ pub struct Args {
     /// With a table of values: the rows that were explained, for their feature values
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: Option<PathBuf>,
+    /// With a table of values: columns of the rows whose numbers are names of categories
+    #[arg(long, value_name = "COL,…")]
+    pub categorical: Vec<String>,
     /// How to read the tables.
     #[command(flatten)]
     pub table: TableArgs,
@@ -78,7 +81,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         (None, _) => false,
     };
     let rows = args.rows.as_deref().map(|path| args.table.source(path).open()).transpose()?;
-    let explanation = read_explanation(&args.explanation, rows, &console)?;
+    let explanation = read_explanation(&args.explanation, rows, &args.categorical, &console)?;
     let kind = Plot::named(&args.plot)?;
     let find = |name: &Option<String>| name.as_deref().map(|n| player(&explanation, n)).transpose();
     let options = PlotOptions {

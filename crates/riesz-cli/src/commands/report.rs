@@ -28,6 +28,9 @@ pub struct Args {
     /// With a model: the rows to explain; with a table of values: the rows that were explained, for their feature values
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: Option<PathBuf>,
+    /// With a table of values: columns of the rows whose numbers are names of categories
+    #[arg(long, value_name = "COL,…")]
+    pub categorical: Vec<String>,
     /// The question, with a model.
     #[command(flatten)]
     pub game: GameArgs,
@@ -57,7 +60,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
                 name_of(&args.file)
             )));
         }
-        (Found::Explanation(explanation, _), rows) => complete(*explanation, &args.file, rows, &console)?,
+        (Found::Explanation(explanation, _), rows) => {
+            complete(*explanation, &args.file, rows, &args.categorical, &console)?
+        }
         (Found::Model(..), None) => {
             let name = name_of(&args.file);
             return Err(Failure::input(format!("{name} is a model: say which rows to explain, after it")));

@@ -128,9 +128,14 @@ pub fn read_model(path: &Path, header: &[String]) -> Result<SavedModel> {
 }
 
 /// Reads an explanation; `rows` are for the feature values that a table of values lacks.
-pub fn read_explanation(path: &Path, rows: Option<OpenTable>, console: &Console) -> Result<Explanation> {
+pub fn read_explanation(
+    path: &Path,
+    rows: Option<OpenTable>,
+    categorical: &[String],
+    console: &Console,
+) -> Result<Explanation> {
     match read_any(path, &[])? {
-        Found::Explanation(explanation, _) => complete(*explanation, path, rows, console),
+        Found::Explanation(explanation, _) => complete(*explanation, path, rows, categorical, console),
         Found::Model(..) => Err(Failure::input(format!(
             "{} is a model, and an explanation is needed here: make one with 'riesz explain … -o FILE'",
             name_of(path)
@@ -138,11 +143,12 @@ pub fn read_explanation(path: &Path, rows: Option<OpenTable>, console: &Console)
     }
 }
 
-/// An explanation from `path` with the feature values in `rows`, if it has none of its own.
+/// An explanation from `path` with the feature values in `rows`, if it has none of its own; numbers of the columns `categorical` are names.
 pub fn complete(
     mut explanation: Explanation,
     path: &Path,
     rows: Option<OpenTable>,
+    categorical: &[String],
     console: &Console,
 ) -> Result<Explanation> {
     match rows {
@@ -152,7 +158,7 @@ pub fn complete(
                 "{name} holds its feature values already: leave the rows out"
             )));
         }
-        Some(rows) => values::add_data(&mut explanation, rows, console)?,
+        Some(rows) => values::add_data(&mut explanation, rows, categorical, console)?,
         None => {}
     }
     Ok(explanation)

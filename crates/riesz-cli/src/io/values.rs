@@ -13,6 +13,7 @@ use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::chunk::Raw;
 use crate::io::input::OpenTable;
+use crate::io::names::listed_columns;
 use crate::io::typing::{self, CHUNK, Columns};
 use crate::io::write::{Cells, TableWriter};
 
@@ -84,8 +85,13 @@ pub fn read(mut rows: OpenTable) -> Result<Explanation> {
 }
 
 /// Gives an explanation that came from a table the feature values that it lacks: those columns of `rows` that players
-/// are called after, in the rows that the explanation numbers.
-pub fn add_data(explanation: &mut Explanation, rows: OpenTable, console: &Console) -> Result<()> {
+/// are called after, in the rows that the explanation numbers. Numbers of the columns `categorical` are names of levels.
+pub fn add_data(
+    explanation: &mut Explanation,
+    rows: OpenTable,
+    categorical: &[String],
+    console: &Console,
+) -> Result<()> {
     let name = rows.name.clone();
     let names: Vec<String> =
         explanation.players.iter().map(|p| p.name.clone()).filter(|n| rows.header().contains(n)).collect();
@@ -95,7 +101,9 @@ pub fn add_data(explanation: &mut Explanation, rows: OpenTable, console: &Consol
             listed(rows.header())
         )));
     }
-    let table = Columns::read(rows, &names)?.table(&names, &[], console)?;
+    let categorical = listed_columns(categorical, rows.header());
+    rows.places(&categorical)?;
+    let table = Columns::read(rows, &names)?.table(&names, &categorical, console)?;
     if let Some(row) = explanation.row_numbers.iter().find(|&&row| row >= table.rows()) {
         return Err(Failure::input(format!(
             "{name} has {} rows, and the explanation has values of row {row}: give the table that was explained",
@@ -169,7 +177,7 @@ mod tests {
         assert!(found.data.width() == 0 && found.players.iter().all(|p| p.columns.is_empty()));
         let rows = "player:x,row,bmi\n".to_string() + &"9,9,9\n".repeat(4) + "5,3,1\n6,4,2\n";
         let rows = OpenTable::csv(Box::new(std::io::Cursor::new(rows)), b',', "rows").unwrap();
-        add_data(&mut found, rows, &Console::new(true)).unwrap();
+        add_data(&mut found, rows, &[], &Console::new(true)).unwrap();
         found
     }
 

@@ -438,7 +438,7 @@ fn tables_of_values_are_explanations_too() {
     place.good("plot beeswarm e.json -o json.svg");
     for table in ["e.csv", "e.parquet"] {
         place.good(&format!("explain m.riesz DIABETES -o {table}"));
-        place.good(&format!("plot beeswarm {table} DIABETES -o with.svg"));
+        place.good(&format!("plot beeswarm {table} DIABETES --categorical sex -o with.svg"));
         assert!(place.read("with.svg") == place.read("json.svg"), "{table}");
         place.good(&format!("plot dependence {table} -o without.svg"));
         assert!(place.read("without.svg").contains("no feature values"), "{table}");
