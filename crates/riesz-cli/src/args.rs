@@ -8,7 +8,7 @@ use std::path::Path;
 
 use clap::{Args, ValueEnum};
 
-pub use discrepancy::TestArgs;
+pub use discrepancy::{TestArgs, factors};
 pub use question::GameArgs;
 pub use settings::{OfModel, Protected, SettingArgs};
 

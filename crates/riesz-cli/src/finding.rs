@@ -79,7 +79,7 @@ pub fn kernels(args: &TestArgs, sample: &Table) -> Result<Vec<Kernel>> {
     for text in &args.kernel {
         kernels.push(KernelExpression::parse(text)?.resolve(sample, &units)?);
     }
-    if kernels.is_empty() && args.no_standardise && factors(args) == Factors::Product {
+    if kernels.is_empty() && args.no_standardise && args.factors == Factors::Product {
         kernels.push(KernelExpression::parse("rbf")?.resolve(sample, &units)?);
     }
     if let Some(bad) = args.lengthscales.iter().find(|m| !(m.is_finite() && **m > 0.0)) {
@@ -90,13 +90,9 @@ pub fn kernels(args: &TestArgs, sample: &Table) -> Result<Vec<Kernel>> {
     }
     if kernels.is_empty() {
         let groups = groups(args, sample)?;
-        kernels.push(factors(args).default_kernel(sample, groups.as_ref())?);
+        kernels.push(args.factors.default_kernel(sample, groups.as_ref())?);
     }
     Ok(kernels.iter().flat_map(|kernel| lengthscale_grid(kernel, &args.lengthscales)).collect())
-}
-
-fn factors(args: &TestArgs) -> Factors {
-    Factors::named(&args.factors).unwrap_or_default()
 }
 
 fn groups(args: &TestArgs, sample: &Table) -> Result<Option<Groups>> {
@@ -106,7 +102,7 @@ fn groups(args: &TestArgs, sample: &Table) -> Result<Option<Groups>> {
 /// The settings that were asked for, for features in the columns of `sample`.
 pub fn settings(args: &TestArgs, global: &Global, sample: &Table) -> Result<TestSettings> {
     Ok(TestSettings {
-        factors: factors(args),
+        factors: args.factors,
         attribute: if args.statistic_only { Attribute::Nothing } else { Attribute::Significance },
         groups: groups(args, sample)?,
         interactions: args.interactions,

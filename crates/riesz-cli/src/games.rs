@@ -16,6 +16,11 @@ use crate::io::input::{described, read_file};
 use crate::io::names::listed_columns;
 use crate::io::typing::{Columns, Conforming};
 
+/// The settings that were given.
+fn given(args: &GameArgs) -> Vec<Fact> {
+    args.settings.words().map(|words| Fact::new("settings", words)).into_iter().collect()
+}
+
 /// The question that the arguments ask of a model, and facts about where its rows come from. Reads the files they name.
 pub fn about_model(
     args: &GameArgs,
@@ -25,8 +30,7 @@ pub fn about_model(
     console: &Console,
 ) -> Result<(Question, Vec<Fact>)> {
     let columns = saved.model.columns();
-    let mut facts: Vec<Fact> =
-        args.settings.words().map(|words| Fact::new("settings", words)).into_iter().collect();
+    let mut facts = given(args);
     let rows = |_: &str| match source(args) {
         Some((_, path)) => read_background(path, args, table, columns, seed, &mut facts),
         None => {
@@ -56,8 +60,7 @@ pub fn about_program(
             "--robustness takes a model whose kernel is known, which a program is not: leave it out",
         ));
     }
-    let mut facts: Vec<Fact> =
-        args.settings.words().map(|words| Fact::new("settings", words)).into_iter().collect();
+    let mut facts = given(args);
     let rows = |_: &str| {
         let (_, path) = source(args).ok_or_else(|| Failure::input("a program needs a background"))?;
         if path.as_os_str() == "-" {

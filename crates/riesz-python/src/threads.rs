@@ -94,8 +94,7 @@ pub(crate) fn interruptible<T: Send + 'static>(
     stop: &Arc<AtomicBool>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> PyResult<T> {
-    let nothing = |_: Table| Err(refuse("there is nothing to ask"));
-    asking(py, threads, stop, true, nothing, |_| work())
+    asking(py, threads, stop, true, unasked, |_| work())
 }
 
 /// As [`interruptible`] with a `stop` that others use too: waits until the work has ended.
@@ -105,10 +104,14 @@ pub(crate) fn interruptible_to_the_end<T: Send + 'static>(
     stop: &Arc<AtomicBool>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> PyResult<T> {
-    let nothing = |_: Table| Err(refuse("there is nothing to ask"));
-    let found = asking(py, threads, stop, false, nothing, |_| work());
+    let found = asking(py, threads, stop, false, unasked, |_| work());
     stop.store(false, Ordering::Relaxed);
     found
+}
+
+/// The function of work that asks none.
+fn unasked(_: Table) -> PyResult<Matrix> {
+    Err(refuse("there is nothing to ask"))
 }
 
 /// How work asks a function in Python, which this thread calls.

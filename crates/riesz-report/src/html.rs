@@ -76,9 +76,7 @@ impl Decisions {
             probabilities: (0..m).map(probability).collect(),
         })
     }
-}
 
-impl Decisions {
     /// For some of the rows, as the page's script reads it.
     fn of_rows(&self, rows: &[usize]) -> Value {
         let probability = |p: &Option<(usize, Vec<f64>)>| {

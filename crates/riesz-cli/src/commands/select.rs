@@ -6,7 +6,7 @@ use clap::ValueHint;
 use riesz::discrepancy::Factors;
 use riesz::discrepancy::selection::{Method, rank};
 
-use crate::args::{Global, TableArgs};
+use crate::args::{Global, TableArgs, factors};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::names::listed_columns;
@@ -38,9 +38,8 @@ pub struct Args {
     pub method: String,
     /// Factors that Shapley values are of: orthogonal ones, with which no feature hides another, or those of the kernel
     /// as it is, as published
-    #[arg(long, value_name = "WHICH", default_value = "orthogonal",
-        value_parser = clap::builder::PossibleValuesParser::new(Factors::NAMES))]
-    pub factors: String,
+    #[arg(long, value_name = "WHICH", default_value = Factors::NAMES[0], value_parser = factors())]
+    pub factors: Factors,
     /// Columns to leave out
     #[arg(long, value_name = "COL,…")]
     pub ignore: Vec<String>,
@@ -81,13 +80,12 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     let method = Method::named(&args.method)
         .ok_or_else(|| Failure::input(format!("there is no method '{}'", args.method)))?;
-    let factors = Factors::named(&args.factors).unwrap_or_default();
     let all: Vec<String> = features.iter().chain(&args.target).cloned().collect();
     let columns = Columns::read(rows, &all)?;
     let x = columns.table(&features, &args.categorical, &console)?;
     let y = columns.table(&args.target, &args.categorical, &console)?;
     let progress = console.progress(&format!("ranking {} features by {} rows", x.width(), x.rows()));
-    let found = rank(&x, &y, method, factors, None, None, wanted)?;
+    let found = rank(&x, &y, method, args.factors, None, None, wanted)?;
     drop(progress);
     let best = &found.order[..wanted];
     let names = ["rank", "feature", "score"].map(String::from).to_vec();

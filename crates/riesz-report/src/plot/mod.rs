@@ -357,7 +357,7 @@ fn legend_line(canvas: &mut Canvas, (right, y): (f64, f64), names: &[(Paint, Str
     }
 }
 
-/// Colours and their names below each other, with the feature's name.
+/// Colours and their names below each other.
 fn legend(canvas: &mut Canvas, x: f64, top: f64, names: &[(Paint, String)], room: f64) {
     for (k, (paint, name)) in names.iter().enumerate() {
         let y = top + 8.0 + 18.0 * k as f64;

@@ -9,7 +9,8 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::pairs::{Draws, Mask, Points, Tile, Weights};
+use super::pairs::{Draws, Mask, Tile, Weights};
+use super::points::Points;
 use crate::kernel::Kernel;
 use crate::linalg::sequential;
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom, StandardNormal};

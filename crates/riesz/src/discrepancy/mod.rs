@@ -24,9 +24,11 @@
 
 mod conditional;
 mod dependence;
+mod kernels;
 mod null;
 mod orthogonal;
 mod pairs;
+mod points;
 pub mod selection;
 mod two_samples;
 mod witness;
@@ -37,6 +39,7 @@ use std::sync::atomic::AtomicBool;
 use serde::{Deserialize, Serialize};
 
 pub use conditional::residuals;
+pub use kernels::{Factors, default_kernel, lengthscale_grid};
 pub use two_samples::MmdEstimator;
 pub use witness::{Witness, witness};
 
@@ -44,13 +47,12 @@ use crate::attribution::product::place;
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::explanation::{Exactness, Explanation, Fact, Index, Provenance};
-use crate::kernel::{
-    Categorical, Factor, Kernel, Lengthscale, Profile, Stationary, Term, Units, lengthscales,
-};
+use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::stop::{Progress, Watch};
 use crate::table::{Column, ColumnKind, Groups, Table};
 use dependence::{Centred, Wild};
+use kernels::without_offsets;
 use pairs::{Draws, Mask, PARTS, Pairs, Sums, Weights};
 use two_samples::{Labels, arrangement, reference};
 
@@ -65,66 +67,6 @@ pub enum Attribute {
     #[default]
     Significance,
 }
-
-/// The factors, one a player, of the kernel that a test sums up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Factors {
-    /// Those of the kernel, centred under the sample and scaled, of which single players and pairs are looked at: `Σ_j k̃_j + Σ_{j<l} k̃_j k̃_l` in place
-    /// of `Π_j k_j`. What players and pairs contribute adds up and is not negative (but by chance, where the estimator is unbiased), so no
-    /// feature hides another, and one that is distributed alike has no value. A kernel without product form has no factors and is taken as it is, if nothing is
-    /// attributed.
-    #[default]
-    Orthogonal,
-    /// Those of the kernel as it is (Mohammadi, Chau and Muandet 2025). A feature that differs strongly dims all others, which then have values around
-    /// 0 or below and p-values up to 1, whatever they show alone.
-    Product,
-}
-
-impl Factors {
-    /// Their names in front ends.
-    pub const NAMES: [&'static str; 2] = ["orthogonal", "product"];
-
-    /// Those of a name.
-    pub fn named(name: &str) -> Option<Self> {
-        [Self::Orthogonal, Self::Product]
-            .into_iter()
-            .zip(Self::NAMES)
-            .find(|(_, n)| *n == name)
-            .map(|(f, _)| f)
-    }
-
-    /// The kernel between rows where none is given: with product factors [`default_kernel`]. With orthogonal ones a Gaussian over each
-    /// numeric column whose length scale is one and a half times the median distance between two values, and a factor of ½ where categories
-    /// differ; in a group of q numeric columns length scales are √q times as long.
-    ///
-    /// # Errors
-    /// As [`default_kernel`].
-    pub fn default_kernel(self, sample: &Table, groups: Option<&Groups>) -> Result<Kernel> {
-        if self == Self::Product {
-            return default_kernel(sample);
-        }
-        let own = groups.cloned().unwrap_or_else(|| Groups::singletons(sample.columns()));
-        let numeric = |j: &usize| sample.columns()[*j].kind == ColumnKind::Numeric;
-        let (columns, categories): (Vec<usize>, Vec<usize>) = (0..sample.width()).partition(numeric);
-        let units = Units::raw(sample.width());
-        let mut lengthscale = lengthscales(sample, &columns, &units, Lengthscale::MedianPerFeature)?;
-        let owners = own.owners(sample.width());
-        for (l, &j) in lengthscale.iter_mut().zip(&columns) {
-            let together = own.players()[owners[j]].columns.iter().filter(|j| numeric(j)).count();
-            *l *= WIDE * (together as f64).sqrt();
-        }
-        let mut factors: Vec<Factor> = Vec::new();
-        if !columns.is_empty() {
-            let profile = Profile::Gaussian;
-            factors.push(Stationary { profile, columns, lengthscale, ard: true, isotropic: false }.into());
-        }
-        factors.extend(categories.into_iter().map(|j| Factor::from(Categorical::over(j))));
-        Ok(Kernel { terms: vec![Term { scale: 1.0, factors }] })
-    }
-}
-
-/// Length scales of orthogonal factors in median distances: shorter ones see differences of scale better, longer ones linear dependence.
-const WIDE: f64 = 1.5;
 
 /// What two tests have in common.
 #[derive(Debug, Clone)]
@@ -603,65 +545,11 @@ fn significance(sums: &[Sums], chosen: usize, players: usize) -> Significance {
     Significance { pvalues, adjusted: null::adjusted(&scores), bands }
 }
 
-/// The kernel between rows where none is given: a Gaussian over the standardised numeric columns whose one length scale is the median distance
-/// between two rows (up to 1000 of them), times a factor of ½ for every categorical column in which two rows differ.
-///
-/// If more than half of the pairs are alike the length scale is that of scikit-learn's `gamma="scale"`.
-///
-/// # Errors
-/// [`Error::Parameter`] for columns of overflowing spread.
-pub fn default_kernel(sample: &Table) -> Result<Kernel> {
-    let of_kind = |numeric: bool| -> Vec<usize> {
-        let kind = |c: &Column| (c.kind == ColumnKind::Numeric) == numeric;
-        (0..sample.width()).filter(|&j| kind(&sample.columns()[j])).collect()
-    };
-    let (numeric, categorical) = (of_kind(true), of_kind(false));
-    let mut factors = Vec::new();
-    if !numeric.is_empty() {
-        let units = Units::standardised(sample);
-        // The median is 0 where more than half of the pairs are alike.
-        let lengthscale = lengthscales(sample, &numeric, &units, Lengthscale::Median)
-            .or_else(|_| lengthscales(sample, &numeric, &units, Lengthscale::Scale))?;
-        let (profile, columns) = (Profile::Gaussian, numeric);
-        factors.push(Stationary { profile, columns, lengthscale, ard: false, isotropic: false }.into());
-    }
-    factors.extend(categorical.into_iter().map(|j| Factor::from(Categorical::over(j))));
-    Ok(Kernel { terms: vec![Term { scale: 1.0, factors }] })
-}
-
-/// `kernel` with all length scales multiplied by each of `multiples`: the grid of an aggregated test.
-pub fn lengthscale_grid(kernel: &Kernel, multiples: &[f64]) -> Vec<Kernel> {
-    let times = |multiple: &f64| {
-        let mut kernel = kernel.clone();
-        for factor in kernel.terms.iter_mut().flat_map(|term| &mut term.factors) {
-            let scaled: Vec<f64> = factor
-                .parameters()
-                .iter()
-                .map(|p| p.log_value + if p.name.starts_with("lengthscale") { multiple.ln() } else { 0.0 })
-                .collect();
-            factor.set_parameters(&scaled);
-        }
-        kernel
-    };
-    multiples.iter().map(times).collect()
-}
-
 /// Draws that cannot all be the same by chance.
 const ENOUGH: usize = 19;
 
 fn all_alike(sample: &Table) -> bool {
     (0..sample.width()).all(|j| sample.column(j).windows(2).all(|w| w[0] == w[1]))
-}
-
-/// The kernel but for functions of one argument, which weights that cancel row by row do not see: a linear factor that is a term by itself has its
-/// zero at the sample's means, and nothing is lost where these are far away.
-fn without_offsets(kernel: &Kernel, sample: &Table) -> Kernel {
-    let mut kernel = kernel.clone();
-    for term in &mut kernel.terms {
-        let [factor] = term.factors.as_mut_slice() else { continue };
-        factor.recenter(&|j| sample.column(j).iter().map(|v| v / sample.rows() as f64).sum());
-    }
-    kernel
 }
 
 /// The rows of `x`, then those of `z` with columns matched by name. A level that only one of them has is a level of both.

@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::pairs::Points;
+use super::points::Points;
 use crate::attribution::product::{Functionals, Reading, Terms, place};
 use crate::attribution::quadrature::Engine;
 use crate::error::Result;

@@ -2,20 +2,22 @@
 //!
 //! MMD² and HSIC are sums `Σ_ij W_ij k(x_i, x_j)`, and with an absent factor replaced by 1 each pair is a term of a product game. So a
 //! pair has one *channel* for the kernel's value and one for the value of each player in that term (orthogonal factors have more:
-//! [`Channels`]), and everything that is asked is a weighted sum of channels over pairs: by the weights of the sample as it is, and by those of every draw from a null
-//! distribution. Pairs are made once, tile by tile, and serve all draws; memory does not grow with their number.
+//! [`Channels`]), and everything that is asked is a weighted sum of channels over pairs: by the weights of the sample as it is, and
+//! by those of every draw from a null distribution. Pairs are made once, tile by tile, and serve all draws; memory does not grow with
+//! their number.
 
 use std::ops::Range;
 
 use super::null;
 use super::orthogonal::{Channels, Couples, Orthogonal, orders};
+use super::points::Points;
 use crate::attribution::product::{self, Functionals, ProductGame, Reader, Reading, Terms, read};
 use crate::attribution::quadrature::{Engine, Rounding, Run};
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
+use crate::kernel::Kernel;
 use crate::kernel::products::PlayerProduct;
 use crate::kernel::rounding::{Precision, Reach};
-use crate::kernel::{Columns, Kernel};
 use crate::simd::{Isa, LANES, Lanes};
 use crate::stop::Watch;
 use crate::table::{Groups, Table};
@@ -65,52 +67,6 @@ impl Mask {
             Self::OffDiagonal if i == j => 0.0,
             Self::Blocks(q) if i % q == j % q => 0.0,
             _ => 2.0,
-        }
-    }
-}
-
-/// Rows whose number is padded to a multiple of the lanes by repeating the last.
-pub(super) struct Points {
-    data: Vec<f64>,
-    stride: usize,
-    rows: usize,
-    width: usize,
-}
-
-impl Points {
-    pub(super) fn new(table: &Table) -> Self {
-        let (n, d) = (table.rows(), table.width());
-        let stride = n.next_multiple_of(LANES);
-        let mut data = vec![0.0; stride * d];
-        for (column, out) in (0..d).map(|j| table.column(j)).zip(data.chunks_exact_mut(stride.max(1))) {
-            out[..n].copy_from_slice(column);
-            out[n..].fill(column[n - 1]);
-        }
-        Self { data, stride, rows: n, width: d }
-    }
-
-    pub(super) fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Their number with the padding.
-    pub(super) fn stride(&self) -> usize {
-        self.stride
-    }
-
-    pub(super) fn row(&self, i: usize) -> Vec<f64> {
-        (0..self.width).map(|j| self.data[j * self.stride + i]).collect()
-    }
-
-    pub(super) fn columns(&self, range: &Range<usize>) -> Columns<'_> {
-        Columns::new(&self.data, self.stride, range.start, range.len())
-    }
-
-    /// The rows with the given numbers, column-major.
-    pub(super) fn gather(&self, numbers: &[u32], out: &mut Vec<f64>) {
-        for j in 0..self.width {
-            let column = &self.data[j * self.stride..(j + 1) * self.stride];
-            out.extend(numbers.iter().map(|&i| column[i as usize]));
         }
     }
 }
@@ -454,7 +410,7 @@ impl Tiles<'_> {
             let mut rounding = Rounding::new(units, per_log, x.len());
             if self.weights.is_some() {
                 // Row by row and tile by tile into one sum.
-                let Points { rows, stride, .. } = self.pairs.points;
+                let (rows, stride) = (points.rows(), points.stride());
                 let tiles = rows.div_ceil(TILE) * stride.div_ceil(columns.len());
                 let sums =
                     4 * (products.len() * TILE * tiles.div_ceil(PARTS) + TILE * length / LANES + PARTS + 64);
@@ -491,7 +447,7 @@ impl Reading for Summing<'_> {
         }
         (self.rows, self.columns) = (rows.clone(), columns.clone());
         // How many roundings a sum over all pairs can add up.
-        let Points { rows: n, stride, .. } = self.pairs.points;
+        let (n, stride) = (self.pairs.points.rows(), self.pairs.points.stride());
         let tiles = n.div_ceil(TILE) * stride.div_ceil(columns.len());
         let size = rows.len() * columns.len();
         self.functionals.summing = 2.0 * f64::EPSILON * (tiles / PARTS + size / LANES + PARTS + 64) as f64;
@@ -499,11 +455,12 @@ impl Reading for Summing<'_> {
     }
 
     fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine) {
-        match (&self.pairs.orthogonal, self.pairs.more()) {
-            (Some(Orthogonal { error, .. }), Some(channels)) => {
+        match &self.pairs.orthogonal {
+            Some(Orthogonal { error, .. }) => {
+                let channels = Channels { players: self.pairs.players };
                 orders(self.pairs.isa, terms, channels, *error, &mut self.functionals);
             }
-            _ => self.functionals.read(terms, engine),
+            None => self.functionals.read(terms, engine),
         }
     }
 
@@ -528,18 +485,21 @@ impl Reading for Summing<'_> {
                 out.iter_mut().zip(&multiplicities).for_each(|(v, m)| *v *= m);
             }
         }
+        let mut own = None;
         for ((channel, sum), absolute) in
             values.chunks_exact(size).zip(&mut sums.observed).zip(&mut sums.sizes)
         {
             *sum += dot(channel, &weights);
-            *absolute += channel.iter().zip(&weights).map(|(v, w)| (v * w).abs()).sum::<f64>();
+            let size = channel.iter().zip(&weights).map(|(v, w)| (v * w).abs()).sum::<f64>();
+            *absolute += size;
+            own.get_or_insert(size);
         }
+        let own = own.unwrap_or(0.0);
         if self.weights.error() > 0.0 {
             for (channel, sum) in values.chunks_exact(size).zip(&mut sums.unweighted) {
                 *sum += channel.iter().map(|v| v.abs()).sum::<f64>();
             }
         }
-        let own = values[..size].iter().zip(&weights).map(|(v, w)| (v * w).abs()).sum::<f64>();
         // The players' values, whose error is known pair by pair, and the statistic, which can be much larger on its way.
         sums.bound += error.iter().zip(&weights).map(|(e, w)| e * w.abs()).sum::<f64>() + *summing * own;
         // With everybody absent the weights' sum is left, which is 0 but for rounding.

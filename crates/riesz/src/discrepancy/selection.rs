@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 
 use super::dependence::Centred;
-use super::pairs::{Pairs, Points};
-use super::{
-    Attribute, Factors, IndependenceTest, TestSettings, default_kernel, same_rows, varies, without_offsets,
-};
+use super::kernels::without_offsets;
+use super::pairs::Pairs;
+use super::points::Points;
+use super::{Attribute, Factors, IndependenceTest, TestSettings, default_kernel, same_rows, varies};
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;

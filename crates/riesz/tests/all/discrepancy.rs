@@ -154,6 +154,23 @@ fn check(found: &TestResult, truth: impl Fn(&[bool]) -> f64) {
     assert!(certificate.holds && certificate.bound < 1e-8, "{certificate:?}");
 }
 
+pub const ESTIMATORS: [MmdEstimator; 4] =
+    [MmdEstimator::Unbiased, MmdEstimator::Biased, MmdEstimator::LINEAR, MmdEstimator::Block(3)];
+
+/// Two samples, a kernel, and players: from three columns on, two of them make one.
+pub fn drawn(
+    seed: u64,
+    d: usize,
+    [n, m]: [usize; 2],
+    count: usize,
+) -> (Table, Table, Terms, Option<Groups>, Groups) {
+    let mut s = Stream(seed);
+    let (x, z, own) = (s.normals_and_levels(n, d), s.normals_and_levels(m, d), terms(count, d, &mut s));
+    let groups = (d > 2).then(|| Groups::named(x.columns(), &[("both", vec!["x0", "x2"])]).unwrap());
+    let players = groups.clone().unwrap_or_else(|| Groups::singletons(x.columns()));
+    (x, z, own, groups, players)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
@@ -161,12 +178,8 @@ proptest! {
     fn mmd_and_its_values_follow_the_definition(
         seed in any::<u64>(), d in 1..6_usize, n in 4..14_usize, m in 4..14_usize, count in 1..3_usize, which in 0..4_usize,
     ) {
-        let mut s = Stream(seed);
-        let (x, z, own) = (s.normals_and_levels(n, d), s.normals_and_levels(m, d), terms(count, d, &mut s));
-        let estimator = [MmdEstimator::Unbiased, MmdEstimator::Biased, MmdEstimator::LINEAR, MmdEstimator::Block(3)][which];
-        // Two columns make one player.
-        let groups = (d > 2).then(|| Groups::named(x.columns(), &[("both", vec!["x0", "x2"])]).unwrap());
-        let players = groups.clone().unwrap_or_else(|| Groups::singletons(x.columns()));
+        let (x, z, own, groups, players) = drawn(seed, d, [n, m], count);
+        let estimator = ESTIMATORS[which];
         let settings = TestSettings { groups, attribute: Attribute::Values, ..published(0, 0) };
         let test = TwoSampleTest { kernels: vec![kernel(&own)], estimator, settings };
         let found = test.run(&x, &z).unwrap();

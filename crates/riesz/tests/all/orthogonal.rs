@@ -10,7 +10,7 @@ use riesz::kernel::{Linear, Polynomial};
 use riesz::{Error, Groups, Kernel, Table};
 
 use crate::common::{Stream, Terms};
-use crate::discrepancy::{RUNS, kernel, level, rows, settings, terms};
+use crate::discrepancy::{ESTIMATORS, RUNS, drawn, kernel, level, rows, settings, terms};
 
 /// By term its scale, and by player k̃ between all rows.
 type Centred = Vec<(f64, Vec<Option<Vec<Vec<f64>>>>)>;
@@ -121,11 +121,8 @@ proptest! {
     fn two_samples_follow_the_definition(
         seed in any::<u64>(), d in 1..6_usize, n in 4..14_usize, m in 4..14_usize, count in 1..3_usize, which in 0..4_usize,
     ) {
-        let mut s = Stream(seed);
-        let (x, z, own) = (s.normals_and_levels(n, d), s.normals_and_levels(m, d), terms(count, d, &mut s));
-        let estimator = [MmdEstimator::Unbiased, MmdEstimator::Biased, MmdEstimator::LINEAR, MmdEstimator::Block(3)][which];
-        let groups = (d > 2).then(|| Groups::named(x.columns(), &[("both", vec!["x0", "x2"])]).unwrap());
-        let players = groups.clone().unwrap_or_else(|| Groups::singletons(x.columns()));
+        let (x, z, own, groups, players) = drawn(seed, d, [n, m], count);
+        let estimator = ESTIMATORS[which];
         let players: Vec<Vec<usize>> = players.players().iter().map(|p| p.columns.clone()).collect();
         let found = TwoSampleTest { kernels: vec![kernel(&own)], estimator, settings: asked(groups) }.run(&x, &z).unwrap();
         // In blocks, only the rows that are used centre.
