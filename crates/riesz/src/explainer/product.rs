@@ -20,7 +20,7 @@ use crate::explanation::{Exactness, Explanation, Fact, Index, Provenance};
 use crate::game::{Absent, Game, TERMS};
 use crate::kernel::products::PlayerProduct;
 use crate::kernel::{Columns, Reach};
-use crate::linalg::{Matrix, dot};
+use crate::linalg::{Matrix, dot, dot_roundings};
 use crate::simd::{Isa, LANES, Lanes};
 use crate::stop::{Progress, Watch, check};
 use crate::table::{Groups, Table};
@@ -197,11 +197,11 @@ impl<'m> ByProducts<'m> {
         let mut rounding = Rounding::new(precision.units + means as f64, precision.per_log, width);
         let longest = self.panels.iter().map(|panel| panel.len).max().unwrap_or(0);
         let tiles = self.panels.len() * self.products.len();
-        // The prediction: inner products over all columns, products of factors, and a sum in four lanes.
-        let predicted =
-            product.unbounded() * width + factors + self.products.len() + self.model.points.rows() / 4;
+        // The prediction: inner products over all columns, products of factors, and their sum.
+        let of_kernel = product.unbounded() * width + factors + self.products.len();
+        let predicted = of_kernel + dot_roundings(self.model.points.rows());
         // The base value: products, means over the reference, and sums.
-        let base = factors + TERMS + variants.div_ceil(TERMS) + longest / 4 + tiles;
+        let base = factors + variants.min(TERMS) + variants.div_ceil(TERMS) + dot_roundings(longest) + tiles;
         // Weights of reference rows are normalised, and multiplied by factors that both sides share.
         rounding.units += (predicted + base + 2 * (self.absent.normalised() + factors) + 32) as f64;
         rounding.sums = (longest / LANES + tiles * variants.div_ceil(self.portion(t, longest)) + 8) as f64;

@@ -164,18 +164,33 @@ fn par() -> Par {
     Par::rayon(16)
 }
 
-/// The inner product, summed in four fixed lanes.
+/// Products that [`dot`] sums up in one go.
+const RUN: usize = 128;
+const LANES: usize = 8;
+
+/// The inner product. Its error grows with the logarithm of the length: runs are summed in fixed lanes, and their sums pairwise (Higham,
+/// *Accuracy and Stability of Numerical Algorithms*, §4.2).
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut lanes = [0.0; 4];
-    let (a4, a_rest) = a.as_chunks::<4>();
-    let (b4, b_rest) = b.as_chunks::<4>();
-    for (x, y) in a4.iter().zip(b4) {
-        for l in 0..4 {
+    if a.len() > RUN {
+        let half = (a.len() / 2).next_multiple_of(RUN);
+        return dot(&a[..half], &b[..half]) + dot(&a[half..], &b[half..]);
+    }
+    let mut lanes = [0.0; LANES];
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    for (x, y) in a.iter().zip(b) {
+        for l in 0..LANES {
             lanes[l] += x[l] * y[l];
         }
     }
     let tail: f64 = a_rest.iter().zip(b_rest).map(|(x, y)| x * y).sum();
-    (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]) + tail
+    let [a, b, c, d] = [0, 1, 2, 3].map(|l| lanes[l] + lanes[l + 4]);
+    (a + c) + (b + d) + tail
+}
+
+/// How many roundings, one after the other, a product takes in a [`dot`] of this length.
+pub(crate) fn dot_roundings(len: usize) -> usize {
+    let own = len.min(RUN);
+    1 + (own / LANES).max(own % LANES) + 4 + len.div_ceil(RUN).next_power_of_two().ilog2() as usize
 }
 
 /// The Cholesky factor of a symmetric positive definite matrix, and what had to be added to get it.
@@ -562,6 +577,21 @@ mod tests {
         }
         a.add_diagonal(|i| 0.1 + i as f64 / n as f64);
         a
+    }
+
+    /// Of equal numbers, which sums one by one round alike again and again, and of all lengths.
+    #[test]
+    fn inner_products_keep_their_promise() {
+        for n in (0..300).chain([1000, 12_345, 1 << 20]) {
+            let (a, b) = (vec![0.1; n], vec![0.3; n]);
+            // The product of two doubles, its rounding, and what that lost.
+            let product = 0.1 * 0.3;
+            let truth = (n as f64 * product, n as f64 * 0.1_f64.mul_add(0.3, -product));
+            let error = ((dot(&a, &b) - truth.0) - truth.1).abs();
+            let bound = (dot_roundings(n) + 1) as f64 * f64::EPSILON / 2.0 * truth.0;
+            assert!(error <= bound, "{n}: {error} > {bound}");
+        }
+        assert!(dot_roundings(1 << 20) < 40);
     }
 
     #[test]

@@ -369,6 +369,22 @@ fn constants_other_than_one_are_certified() {
     }
 }
 
+/// Sums are made of sums, so that many points do not loosen the bound much: it would grow with their number if they were added up one by one.
+#[test]
+fn many_points_do_not_loosen_the_bound() {
+    let mut s = Stream(23);
+    let kernel = Kernel::gaussian(&[2.0; 3]);
+    let mut loose = [200, 20_000].map(|n| {
+        let points: Vec<Vec<f64>> = (0..n).map(|_| vec![s.signed(), s.signed(), s.signed()]).collect();
+        let coef: Vec<f64> = (0..n).map(|_| s.signed()).collect();
+        let size: f64 = coef.iter().map(|c| c.abs()).sum();
+        let found = explain(kernel.clone(), &points, &coef, &[0.3, 0.1, -0.2], Game::Functional).unwrap();
+        bound(&found) / size
+    });
+    loose.iter_mut().for_each(|l| *l /= f64::EPSILON);
+    assert!(loose[1] < 2.0 * loose[0], "{loose:?}");
+}
+
 /// The same of a test's statistic: samples that are all one and the same row.
 #[test]
 fn constant_discrepancies_are_certified() {
