@@ -68,6 +68,18 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Block by block the products of the larger sizes of both sides, times the weights: [`Run::sizes`]. Without an absent side its factors are 1.
+pub(crate) fn tops(present: &[f64], absent: Option<&[f64]>, weights: &[Lanes], out: &mut Vec<Lanes>) {
+    let len = weights.len() * LANES;
+    out.clear();
+    out.extend(weights.iter().map(|w| w.map2(Lanes::ZERO, |w, _| w.abs())));
+    for (k, own) in present.chunks_exact(len).enumerate() {
+        for (i, size) in own.iter().enumerate() {
+            out[i / LANES].0[i % LANES] *= size.max(absent.map_or(1.0, |b| b[k * len + i]));
+        }
+    }
+}
+
 /// Errors that factors and weights bring along, in units of rounding (ε/2).
 ///
 /// With all factors off by `units + per_log · (-ln f)` relative to their [sizes](crate::kernel::rounding), a game with some players present is

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::pairs::{Draws, Mask, Tile, Weights};
 use super::points::Points;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Reach};
 use crate::linalg::sequential;
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom, StandardNormal};
 use crate::simd::{Isa, LANES};
@@ -68,9 +68,11 @@ impl<'k> Centred<'k> {
         };
         let mut means: Vec<f64> = sums.iter().map(|s| s / by).collect();
         means.resize(points.stride(), 0.0);
-        let factors: usize = kernel.terms.iter().map(|term| term.factors.len() + 1).sum();
-        let units = 16 * factors + y.width() + 4 * (SUMMED + n.div_ceil(SUMMED));
-        let error = scale * f64::EPSILON * units as f64 * largest.iter().copied().fold(0.0, f64::max);
+        let rows = Reach::of(points.columns(&columns), y.width());
+        let off = kernel.off(&Reach { u: rows.clone(), v: rows }, y.width());
+        let units = 16 + 4 * (SUMMED + n.div_ceil(SUMMED));
+        let largest = largest.iter().copied().fold(0.0, f64::max);
+        let error = scale * (4.0 * off + f64::EPSILON * units as f64 * largest);
         let mut centred = Self { points, kernel, unbiased, means, mean, scale, error, all: None, isa };
         if keep && n <= KEPT {
             let mut all = vec![0.0; n * centred.length()];

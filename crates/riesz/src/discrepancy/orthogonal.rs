@@ -55,7 +55,7 @@ impl Orthogonal {
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub(super) fn new(
         points: &Points,
-        (products, precisions): (&[PlayerProduct<'_>], &[Precision]),
+        (products, precisions): (&[PlayerProduct<'_>], &[(Vec<Precision>, Precision)]),
         reference: &[usize],
         isa: Isa,
         watch: Watch<'_>,
@@ -64,9 +64,8 @@ impl Orthogonal {
         let factors = products
             .iter()
             .zip(precisions)
-            .map(|(product, precision)| {
-                let centred =
-                    |k| Centred::new(points, (product, precision), k, (reference, &rows), isa, watch);
+            .map(|(product, (own, _))| {
+                let centred = |k| Centred::new(points, (product, &own[k]), k, (reference, &rows), isa, watch);
                 (0..product.players.len()).map(centred).collect::<Result<Vec<_>>>()
             })
             .collect::<Result<Vec<_>>>()?;

@@ -12,7 +12,7 @@ use super::null;
 use super::orthogonal::{Channels, Couples, Orthogonal, orders};
 use super::points::Points;
 use crate::attribution::product::{self, Functionals, ProductGame, Reader, Reading, Terms, read};
-use crate::attribution::quadrature::{Engine, Rounding, Run};
+use crate::attribution::quadrature::{Engine, Rounding, Run, tops};
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -77,8 +77,8 @@ pub(super) struct Pairs<'k> {
     kernel: &'k Kernel,
     /// None where nothing is said of players.
     products: Vec<PlayerProduct<'k>>,
-    /// How far the factors of each product can be from the truth, all together.
-    precisions: Vec<Precision>,
+    /// How far the factors of each product can be from the truth: each, and all together.
+    precisions: Vec<(Vec<Precision>, Precision)>,
     players: usize,
     /// None where factors are taken as they are.
     orthogonal: Option<Orthogonal>,
@@ -190,6 +190,9 @@ struct Tiles<'p> {
 #[derive(Default)]
 struct Memory {
     factors: Vec<f64>,
+    /// Where factors are sums that cancel, their sizes and what is made of them.
+    sizes: Vec<f64>,
+    tops: Vec<Lanes>,
     active: Vec<u32>,
 }
 
@@ -225,7 +228,7 @@ impl<'k> Pairs<'k> {
         let (points, isa) = (Points::new(sample), Isa::detect());
         let rows = Reach::of(points.columns(&(0..points.stride())), sample.width());
         let reach = Reach { u: rows.clone(), v: rows };
-        let precisions = products.iter().map(|product| product.precision(&reach).0).collect();
+        let precisions = products.iter().map(|product| product.precision(&reach)).collect();
         Ok(Self { points, kernel, products, precisions, players, orthogonal: None, measure, mask, isa })
     }
 
@@ -406,7 +409,15 @@ impl Tiles<'_> {
             let active = memory.active.len();
             memory.active.resize(active.next_multiple_of(4), factors as u32);
             let weights: Vec<f64> = multiplicities.iter().map(|m| m * product.scale).collect();
-            let Precision { units, per_log, .. } = self.pairs.precisions[at];
+            let weights = lanes(&weights);
+            let by_size = self.pairs.orthogonal.is_none() && product.cancels(false);
+            if by_size {
+                memory.sizes.resize(factors * length, 1.0);
+                let sizes = memory.sizes.chunks_exact_mut(length).enumerate();
+                sizes.for_each(|(k, out)| product.size(*isa, k, u, &x, out));
+                tops(&memory.sizes, None, &weights, &mut memory.tops);
+            }
+            let Precision { units, per_log, .. } = self.pairs.precisions[at].1;
             let mut rounding = Rounding::new(units, per_log, x.len());
             if self.weights.is_some() {
                 // Row by row and tile by tile into one sum.
@@ -427,8 +438,8 @@ impl Tiles<'_> {
                     offset: 0,
                     active: &memory.active,
                     players: active,
-                    weights: &lanes(&weights),
-                    sizes: None,
+                    weights: &weights,
+                    sizes: by_size.then_some(&memory.tops),
                     tinies: &[],
                     rounding,
                 },

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use super::panel::{Panel, Side, extent, multiply, panels, sum};
 use crate::attribution::product::{Functionals, ProductGame, Reader, Terms, Values, read};
-use crate::attribution::quadrature::{FLOOR, Rounding, Run};
+use crate::attribution::quadrature::{FLOOR, Rounding, Run, tops};
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
@@ -191,7 +191,7 @@ impl<'m> ByProducts<'m> {
         for ([low, high], other) in reach.v.iter_mut().zip(self.reach.1.iter().flatten()) {
             (*low, *high) = (low.min(other[0]), high.max(other[1]));
         }
-        let (precision, tinies) = product.precision(&reach);
+        let (own, precision) = product.precision(&reach);
         let (factors, variants) = (product.players.len(), self.absent.weights().len());
         let means = self.absent.averaged().map_or(0, |roundings| factors * roundings);
         let mut rounding = Rounding::new(precision.units + means as f64, precision.per_log, width);
@@ -209,7 +209,7 @@ impl<'m> ByProducts<'m> {
         let coef = self.model.coef.data().iter().fold(1.0, |a: f64, c| a.max(c.abs()));
         // Several outputs are weighed afterwards.
         rounding.floor = FLOOR * product.scale.max(1.0) * if self.model.outputs() == 1 { coef } else { 1.0 };
-        (rounding, tinies)
+        (rounding, own.iter().map(|factor| factor.tiny).collect())
     }
 
     /// How many reference rows' factors of product `t` are kept together.
@@ -463,6 +463,10 @@ impl<'m> ByProducts<'m> {
                 }
                 w.weights.clear();
                 w.weights.resize(len / LANES, Lanes::splat(weight * product.scale));
+                if by_size {
+                    let other = part.absent_sizes.map(|b| &b[slot * size..(slot + 1) * size]);
+                    tops(&w.sizes, other, &w.weights, &mut w.tops);
+                }
                 let mut rounding = *rounding;
                 if let Some(b) = b.filter(|_| w.active.len() < factors) {
                     // The factors that both sides share, between the others.
@@ -492,10 +496,6 @@ impl<'m> ByProducts<'m> {
                 }
                 let active = w.active.len();
                 w.active.resize(active.next_multiple_of(4), factors as u32);
-                if by_size {
-                    let other = part.absent_sizes.map(|b| &b[slot * size..(slot + 1) * size]);
-                    tops(&w.sizes, other, weight * product.scale, len, &mut w.tops);
-                }
                 reader.read(&Terms {
                     row,
                     point: panel.from,
@@ -618,17 +618,6 @@ impl ProductGame for Batches<'_> {
             }
         }
         reader.end()
-    }
-}
-
-/// Block by block the products of the larger sizes of both sides, times the weight. Without an absent side its factors are 1.
-fn tops(present: &[f64], absent: Option<&[f64]>, weight: f64, len: usize, out: &mut Vec<Lanes>) {
-    out.clear();
-    out.resize(len / LANES, Lanes::splat(weight));
-    for (k, own) in present.chunks_exact(len).enumerate() {
-        for (i, size) in own.iter().enumerate() {
-            out[i / LANES].0[i % LANES] *= size.max(absent.map_or(1.0, |b| b[k * len + i]));
-        }
     }
 }
 

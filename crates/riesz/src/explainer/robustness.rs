@@ -60,7 +60,7 @@ pub(super) fn bound(model: &Expansion, embedding: Option<(&Kernel, f64)>, delta:
 fn units(term: &Term, reach: &Reach, width: usize) -> f64 {
     let mut units = 0.0;
     for factor in &term.factors {
-        let own = factor.precision(&(0..factor.columns().len()).collect::<Vec<_>>(), reach);
+        let own = factor.precision_of_all(reach);
         // `z ln(1/z)` is 1/e at most.
         units += 1.0 + own.units + 0.368 * (own.per_log + 2.0 + width as f64);
     }

@@ -174,6 +174,11 @@ pub trait FactorKind {
     /// How far it can be from the truth between such rows, over those of its `columns()` with these slots.
     #[doc(hidden)]
     fn precision(&self, slots: &[usize], reach: &Reach) -> Precision;
+    /// The same over all of its columns.
+    #[doc(hidden)]
+    fn precision_of_all(&self, reach: &Reach) -> Precision {
+        self.precision(&(0..self.columns().len()).collect::<Vec<_>>(), reach)
+    }
     /// How many roundings it may be off between rows u and v, relative to `√(k(u, u) k(v, v))`.
     fn roundings(&self) -> f64 {
         (12 * self.columns().len() + 8) as f64
@@ -366,6 +371,19 @@ impl Kernel {
     pub(crate) fn roundings(&self) -> f64 {
         let of = |term: &Term| term.factors.iter().map(|f| f.roundings()).sum::<f64>();
         self.terms.len() as f64 + self.terms.iter().map(of).fold(0.0, f64::max)
+    }
+
+    /// How far it can be from the truth between such rows, of tables of so many columns.
+    pub(crate) fn off(&self, reach: &Reach, width: usize) -> f64 {
+        let of = |term: &Term| {
+            let pieces = term.factors.iter().map(|f| (f.precision_of_all(reach), f.bounded()));
+            let all = Precision::product(pieces);
+            // Squared distances may be summed up over all columns, and `z ln(1/z)` is 1/e at most.
+            let logs = if all.per_log > 0.0 { all.per_log + 2.0 + width as f64 } else { 0.0 };
+            let units = all.units + 0.368 * logs + (term.factors.len() + self.terms.len()) as f64;
+            term.scale * (f64::EPSILON / 2.0 * units * all.top + all.tiny)
+        };
+        1.01 * self.terms.iter().map(of).sum::<f64>()
     }
 
     /// The kernel over those columns that are kept, term by term and factor by factor.

@@ -52,26 +52,25 @@ impl PlayerProduct<'_> {
         self.pieces.iter().flatten().any(own) || averaged && self.unbounded() > 0
     }
 
-    /// How far the factors can be from the truth, all together, and besides each by an absolute number.
-    pub(crate) fn precision(&self, reach: &Reach) -> (Precision, Vec<f64>) {
+    /// How far the factors can be from the truth: each, and all together.
+    pub(crate) fn precision(&self, reach: &Reach) -> (Vec<Precision>, Precision) {
         let of = |piece: &Piece<'_>| {
             let precision = match piece {
                 Piece::Slot(factor, slot) => factor.precision(&[*slot], reach),
-                Piece::Whole(factor) => {
-                    factor.precision(&(0..factor.columns().len()).collect::<Vec<_>>(), reach)
-                }
+                Piece::Whole(factor) => factor.precision_of_all(reach),
             };
             (precision, piece.factor().bounded())
         };
+        let own = self.pieces.iter().map(|pieces| Precision::product(pieces.iter().map(of)));
+        let own: Vec<Precision> = own.collect();
         let mut all = Precision { units: 0.0, per_log: 0.0, deepest: 0.0, top: 1.0, tiny: 0.0 };
-        let mut tinies = Vec::with_capacity(self.pieces.len());
-        for factor in self.pieces.iter().map(|pieces| Precision::product(pieces.iter().map(of))) {
+        for factor in &own {
             all.units += factor.units;
             all.per_log = all.per_log.max(factor.per_log);
+            all.top *= factor.top;
             all.tiny = all.tiny.max(factor.tiny);
-            tinies.push(factor.tiny);
         }
-        (all, tinies)
+        (own, all)
     }
 
     /// `out[i]` = the size of the factor of `players[k]` between row i of `u` and the row `v`: what it would be if no sum cancelled.

@@ -1,11 +1,11 @@
 //! The proved bound against truths that are known by other means: fractions of whole numbers, closed forms, and sums and products that
 //! are rounded once, or to twice the digits.
 
-use riesz::discrepancy::{Attribute, MmdEstimator, TestSettings};
+use riesz::discrepancy::{Attribute, Factors, MmdEstimator, TestSettings};
 use riesz::kernel::{Categorical, Linear, Periodic, Polynomial, Profile, Stationary};
 use riesz::{
-    Background, Conditioning, Exactness, Expansion, Explainer, Explanation, Game, Groups, Kernel, Matrix,
-    Question, Result, Table, TwoSampleTest,
+    Background, Conditioning, Exactness, Expansion, Explainer, Explanation, Game, Groups, IndependenceTest,
+    Kernel, Matrix, Question, Result, Table, TwoSampleTest,
 };
 
 use crate::common::{Stream, stationary};
@@ -396,6 +396,93 @@ fn constant_discrepancies_are_certified() {
         let found = test.run(&table(&vec![1.0; n]), &table(&vec![1.0; m])).unwrap();
         let certificate = found.attributions.unwrap().explanation.certificate().unwrap();
         assert!(certificate.holds, "{n} {m}: {certificate:?}");
+    }
+}
+
+/// A player's polynomial of four columns, which are nearly orthogonal between any two rows, against whole numbers: all that an unbiased
+/// statistic sums up cancels before it is summed.
+#[test]
+fn factors_of_several_columns_that_cancel_in_a_test() {
+    let mut s = Stream(31);
+    let signs = [[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]];
+    for factors in [Factors::Product, Factors::Orthogonal] {
+        for _ in 0..20 {
+            let mut whole = |_| (1 << 27) + (s.uniform() * 1000.0) as i128;
+            let rows = signs.map(|row| row.map(|sign| sign * whole(sign)));
+            let table = |rows: &[[i128; 4]]| {
+                Table::from_rows(&rows.iter().map(|row| row.map(|v| v as f64)).collect::<Vec<_>>()).unwrap()
+            };
+            let kernel = Polynomial {
+                columns: (0..4).collect(),
+                center: vec![0.0; 4],
+                scale: vec![1.0; 4],
+                gamma: 1.0,
+                coef0: 0.0,
+                degree: 1,
+            };
+            let (x, z) = (table(&rows[..2]), table(&rows[2..]));
+            let names = x.columns().iter().map(|c| c.name.clone()).collect();
+            let settings = TestSettings {
+                attribute: Attribute::Values,
+                permutations: 0,
+                factors,
+                groups: Some(Groups::named(x.columns(), &[("all".to_string(), names)]).unwrap()),
+                ..TestSettings::default()
+            };
+            let test =
+                TwoSampleTest { kernels: vec![kernel.into()], settings, estimator: MmdEstimator::Unbiased };
+            let found = test.run(&x, &z).unwrap().attributions.unwrap().explanation;
+            let inner = |a: usize, b: usize| (0..4).map(|j| rows[a][j] * rows[b][j]).sum::<i128>();
+            let twice =
+                2 * (inner(0, 1) + inner(2, 3)) - (inner(0, 2) + inner(0, 3) + inner(1, 2) + inner(1, 3));
+            // Centred under the pooled sample, and scaled by the variance: 4 Σ |u|² - |Σ u|² by 16.
+            let sums = [0, 1, 2, 3].map(|j| (0..4).map(|i| rows[i][j]).sum::<i128>());
+            let variance =
+                4 * (0..4).map(|i| inner(i, i)).sum::<i128>() - sums.map(|v| v * v).iter().sum::<i128>();
+            let scale = if factors == Factors::Product { 1.0 } else { variance as f64 / 16.0 };
+            let truth = twice as f64 / 2.0 / scale;
+            let (error, bound) = ((found.values[0] - truth).abs(), bound(&found));
+            assert!(error <= bound, "{factors:?}: {} for {truth}, {error} > {bound}", found.values[0]);
+        }
+    }
+}
+
+/// Weights of HSIC from a periodic kernel of a target that is many periods long, of which rounding leaves little.
+#[test]
+fn targets_of_many_periods() {
+    let mut s = Stream(37);
+    for _ in 0..200 {
+        let (n, period, lengthscale) = (4, 0.3, 0.2);
+        let y: Vec<f64> = (0..n).map(|_| 1e8 * s.signed()).collect();
+        let x: Vec<f64> = (0..n).map(|_| s.signed()).collect();
+        let test = IndependenceTest {
+            kernels: vec![Kernel::gaussian(&[1.0])],
+            target_kernel: Some(Periodic { columns: [0], period, lengthscale }.into()),
+            settings: TestSettings {
+                attribute: Attribute::Values,
+                permutations: 0,
+                factors: Factors::Product,
+                ..TestSettings::default()
+            },
+            ..IndependenceTest::default()
+        };
+        let found = test.run(&table(&x), &table(&y)).unwrap().attributions.unwrap().explanation;
+        let gram = |k: &dyn Fn(usize, usize) -> f64| {
+            Matrix::from_row_major(n, n, (0..n * n).map(|t| k(t / n, t % n)).collect())
+        };
+        let l = gram(&|i, j| {
+            let (whole, rest) = quotient(difference(y[i], y[j]), period);
+            (-2.0 * ((std::f64::consts::PI * ((whole - whole.round()) + rest)).sin() / lengthscale).powi(2))
+                .exp()
+        });
+        let k = gram(&|i, j| (-0.5 * (x[i] - x[j]).powi(2)).exp());
+        let mean = |i: usize| l.row(i).iter().sum::<f64>() / n as f64;
+        let all = (0..n).map(mean).sum::<f64>() / n as f64;
+        let pairs = (0..n * n).map(|t| (t / n, t % n));
+        let truth = pairs.map(|(i, j)| k[(i, j)] * (l[(i, j)] - mean(i) - mean(j) + all)).sum::<f64>()
+            / (n as f64 - 1.0).powi(2);
+        let (error, bound) = ((found.values[0] - truth).abs(), bound(&found));
+        assert!(error <= bound + 1e-14, "{} for {truth}: {error} > {bound}", found.values[0]);
     }
 }
 

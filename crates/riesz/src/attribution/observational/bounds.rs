@@ -2,8 +2,8 @@
 
 use super::ObservationalGame;
 use crate::expansion::Expansion;
+use crate::kernel::Columns;
 use crate::kernel::rounding::{Reach, TINY};
-use crate::kernel::{Columns, Factor};
 use crate::linalg::dot;
 use crate::table::Table;
 
@@ -90,12 +90,9 @@ impl Rounds {
         }
         let (mut units, mut per_log) = (0.0_f64, 0.0_f64);
         for term in &model.kernel.terms {
-            let all = |factor: &Factor| {
-                let slots: Vec<usize> = (0..factor.columns().len()).collect();
-                factor.precision(&slots, &reach)
-            };
-            units = units.max(term.factors.iter().map(|f| 1.0 + all(f).units).sum());
-            per_log = term.factors.iter().map(|f| all(f).per_log).fold(per_log, f64::max);
+            let own = || term.factors.iter().map(|f| f.precision_of_all(&reach));
+            units = units.max(own().map(|p| 1.0 + p.units).sum());
+            per_log = own().map(|p| p.per_log).fold(per_log, f64::max);
         }
         units += model.kernel.terms.len() as f64;
         // Squared distances may be summed up over all columns.
