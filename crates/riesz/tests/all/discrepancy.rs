@@ -540,13 +540,33 @@ fn the_witness_is_a_difference_of_means() {
     for (at, value) in found.at.iter().zip(&found.values) {
         assert!((value - (mean(&x, *at) - mean(&z, *at))).abs() < 1e-14);
     }
-    let variance = |t: &Table, at: f64| {
-        let k: Vec<f64> = t.column(0).iter().map(|v| (-(v - at).powi(2) / (2.0 * 0.49)).exp()).collect();
-        let mean = mean(t, at);
-        k.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (k.len() * (k.len() - 1)) as f64
-    };
-    for (at, error) in found.at.iter().zip(&found.std_error) {
-        assert!((error.powi(2) - variance(&x, *at) - variance(&z, *at)).abs() < 1e-14);
+    assert!(witness(&s.normals(1, 2), &z, Some(&kernel), "x0").is_err());
+}
+
+/// Standard errors of witnesses of normal samples hold the closed form `ℓ (ℓ² + 1)^-½ exp(-(t - μ)²/(2 (ℓ² + 1)))` of the mean of the kernel.
+#[test]
+fn the_witness_is_within_its_error() {
+    let mut s = Stream(41);
+    let lengthscale = 0.7_f64;
+    let spread = lengthscale.powi(2) + 1.0;
+    let mean = |t: f64, mu: f64| lengthscale / spread.sqrt() * (-(t - mu).powi(2) / (2.0 * spread)).exp();
+    for (n, m) in [(2, 2), (3, 40), (10, 10), (100, 50)] {
+        let (mut held, mut most) = ([0; 101], 0.0_f64);
+        for _ in 0..400 {
+            let (x, z) = (s.normals(n, 1), s.normals(m, 1));
+            let z: Vec<[f64; 1]> = z.column(0).iter().map(|v| [v + 1.0]).collect();
+            let z = Table::from_rows(&z).unwrap();
+            let found = witness(&x, &z, Some(&Kernel::gaussian(&[lengthscale])), "x0").unwrap();
+            for (k, at) in found.at.iter().enumerate() {
+                let error = (found.values[k] - (mean(*at, 0.0) - mean(*at, 1.0))).abs();
+                held[k] += usize::from(error <= 1.96 * found.std_error[k]);
+                most = most.max(found.std_error[k]);
+            }
+        }
+        // The places move with the samples: the middle one is between them, the first at the edge.
+        assert!(held.iter().all(|held| *held >= 376), "{n} {m}: {held:?}");
+        // Not wider than it must be.
+        assert!(n < 100 || most < 0.12, "{most}");
     }
 }
 
