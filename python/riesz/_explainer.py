@@ -53,6 +53,12 @@ class Explainer:
     game : {"auto", "functional", "baseline", "interventional", "marginal_product", "observational"} or game
         What it means that a feature is absent; see :mod:`riesz.games`, whose classes carry a game's settings, for example
         ``riesz.Observational(background, ridge=0.01)``. ``"auto"`` is interventional with a background, functional without.
+    index : str, default "shapley"
+        Which value a feature gets, in exact games. ``"shapley"``: what it adds on average over all orders in which features can
+        come; these alone add up to the prediction. ``"banzhaf"``: what it adds where each of the others is present with chance
+        .5, ``"banzhaf(0.3)"`` with another; ``"leave-one-out"`` is chance 1, what is lost without it, and ``"first-order"``
+        chance 0, what it adds to the base value alone. ``"beta-shapley(4, 1)"`` (Kwon and Zou 2022): chances are Beta
+        distributed, and small coalitions count the more the larger the first number is.
     groups : dict of name to list of columns, optional
         Columns, by name or number, that stand or fall together as one player; others are players of their own.
     weights : array of shape (b,), optional
@@ -116,6 +122,7 @@ class Explainer:
         background: Any = None,
         *,
         game: str | Game = "auto",
+        index: str | None = None,
         groups: Groups | None = None,
         weights: Any = None,
         estimator: str | None = None,
@@ -129,6 +136,7 @@ class Explainer:
         if isinstance(model, (str, os.PathLike)):
             model = Expansion.load(model)
         budget = {
+            "index": index,
             "estimator": estimator,
             "coalitions": coalitions,
             "std_error": std_error,

@@ -62,7 +62,7 @@ class Provenance:
 
 
 class Explanation:
-    """Shapley values of ``n`` rows, ``d`` features (players) and ``m`` outputs.
+    """Shapley values, or other values of :attr:`index`, of ``n`` rows, ``d`` features (players) and ``m`` outputs.
 
     Index it by row, feature and output, with numbers, names, slices, lists or masks, as in
     ``explanation[0]``, ``explanation[:, "bmi"]``, ``explanation[10:20, :, "virginica"]``. Values of some of the features do
@@ -70,6 +70,9 @@ class Explanation:
 
     Attributes
     ----------
+    index : str
+        Which values they are, as an :class:`~riesz.Explainer` is asked for them: ``"shapley"``, whose sum is the prediction less
+        the base value, ``"banzhaf"`` or another.
     feature_names : list of str
         The players: columns, or groups of columns.
     output_names : list of str
@@ -99,6 +102,7 @@ class Explanation:
         self._kept = kept
         self._players, self.column_names = core.sets, core.data[0]
         self.feature_names = [name for name, _ in self._players]
+        self.index = core.index
         self.output_names, self.row_numbers = core.output_names, core.row_numbers
         self.sampling = None if core.sampling is None else Sampling(*core.sampling)
         game, absent, model, run = core.provenance
@@ -125,7 +129,7 @@ class Explanation:
 
     @property
     def values(self) -> Any:
-        """The Shapley values, (n, d), or (n, d, m) with several outputs."""
+        """The values, (n, d), or (n, d, m) with several outputs."""
         return self._shown(self._values, (0, 1, 2))
 
     @property
@@ -135,13 +139,13 @@ class Explanation:
 
     @property
     def predictions(self) -> Any:
-        """The model's output, (n,), or (n, m). Base value and values add up to it."""
+        """The model's output, (n,), or (n, m). Base value and Shapley values add up to it."""
         return self._shown(self._predictions, (0, 2))
 
     @property
     def residual(self) -> Any:
         """``predictions - base_values - sum of values``, where the prediction is computed on another path; (n,), or (n, m). For
-        some of the features, what the others are worth."""
+        some of the features, what the others are worth; for an :attr:`index` other than Shapley's, what is not shared out."""
         return self._shown(self._residual, (0, 2))
 
     @property
@@ -171,7 +175,7 @@ class Explanation:
     @property
     def certificate(self) -> Certificate | None:
         """Largest residual, largest bound, and whether each residual is within its bound; ``None`` for values that are not exact,
-        and for some of the features, whose values need not add up."""
+        and for values that need not add up: of some of the features, or of an :attr:`index` other than Shapley's."""
         found = self._core.certificate
         return None if found is None else Certificate(*found)
 
@@ -298,13 +302,16 @@ class Explanation:
             state = f"estimated, standard errors up to {self._std_error.max(initial=0.0):.1e}"
         elif self._bound is None:
             state = "not said how exact"
+        elif not self._core.is_efficient:
+            state = f"each value exact within {self._bound.max(initial=0.0):.1e}"
         elif certificate is None:
             state = f"some of its features, each value exact within {self._bound.max(initial=0.0):.1e}"
         elif certificate.holds:
             state = f"exact within {certificate.bound:.1e}"
         else:
             state = f"CERTIFICATE FAILED, bound {certificate.bound:.1e}"
-        return f"<riesz.Explanation: {shape} values, {self.provenance.game} game, {state}>"
+        kind = "values" if self.index == "shapley" else f"{self._core.value_name}s"
+        return f"<riesz.Explanation: {shape} {kind}, {self.provenance.game} game, {state}>"
 
     def _repr_html_(self) -> str:
         if not len(self.row_numbers) or not self.feature_names or not self._core.is_complete:
@@ -335,6 +342,7 @@ def joined(blocks: Sequence[Sequence[Told]], players: Sequence[tuple[str, list[i
         std_error=_beside(_cube(block, "std_error", len(players)) for block in blocks) if stated and not exact else None,
         sampling={"evaluations": sum(count for count, _ in samplings), "seed": samplings[0][1]} if samplings else None,
         players=players,
+        index=parts[0].index,
         row_numbers=parts[0].row_numbers,
         **told,
     )

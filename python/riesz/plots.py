@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["attributions", "bar", "beeswarm", "force", "heatmap", "protection_path", "scatter", "waterfall", "witness"]
 
 UP, DOWN, NEUTRAL, MUTED = "#d55e00", "#1f6fb2", "#868d96", "#5b6470"
+#: What the values of a row leave of its prediction, where they are not to add up to it.
+LEFT_OVER = "not shared out"
 
 #: Colours of levels, which have no order: none lies between others.
 LEVELS = ["#4a6fd0", "#b07d00", "#00856f", "#c2416b", "#8a5fbf", "#5b7f1c"]
@@ -164,8 +166,10 @@ def waterfall(explanation: Explanation, ax: Axes | None = None, max_display: int
     e = _row(explanation, max_display, "waterfall")
     values, base, prediction = e._values[0, :, 0], e._base[0, 0], e._predictions[0, 0]
     lines = _lines(e, max_display, order=np.argsort(-np.abs(values), kind="stable"))
-    ax = _axes(ax, height=1.4 + 0.36 * len(lines))
     steps = np.array([values[players].sum() for _, players in lines])
+    if not e._core.is_efficient:
+        lines, steps = [*lines, (LEFT_OVER, [])], np.append(steps, e._residual[0, 0])
+    ax = _axes(ax, height=1.4 + 0.36 * len(lines))
     # The largest step is the last, next to the prediction.
     ends = base + np.append(0.0, np.cumsum(steps[::-1]))
     span = np.ptp(ends) or 1.0
@@ -232,6 +236,9 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
     """One row's pushes up (from the left) and down (from the right), meeting at the prediction."""
     e = _row(explanation, max_display, "force plot")
     values, base, prediction = e._values[0, :, 0], e._base[0, 0], e._predictions[0, 0]
+    names = [_with_value(e, name, [j]) for j, name in enumerate(e.feature_names)]
+    if not e._core.is_efficient:
+        values, names = np.append(values, e._residual[0, 0]), [*names, LEFT_OVER]
     ax = _axes(ax, height=2.0)
     span = 0.0
     for sign, colour in [(1, UP), (-1, DOWN)]:
@@ -242,7 +249,7 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
         for k, j in enumerate(own):
             ax.barh(0, -values[j], left=at, color=colour, height=0.5, edgecolor="white", linewidth=0.8, zorder=3)
             if (max_display is None or k < max_display) and abs(values[j]) > 0.08 * (np.abs(values).sum() or 1.0):
-                text = f"{_with_value(e, e.feature_names[j], [j])}\n{_signed(values[j])}"
+                text = f"{names[j]}\n{_signed(values[j])}"
                 ax.annotate(text, (at - values[j] / 2, -0.36), ha="center", va="top", fontsize="small", color=MUTED)
             at -= values[j]
     ax.axvline(base, color=MUTED, linewidth=0.8, linestyle=":")
@@ -252,7 +259,7 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
     ax.set_ylim(-1.1, 0.9)
     ax.set_yticks([])
     ax.margins(x=0.08)
-    ax.set_xlabel(_value_name(e).replace("Shapley value", "model output"))
+    ax.set_xlabel(_value_name(e).replace(e._core.value_name, "model output"))
     return ax
 
 
@@ -446,4 +453,4 @@ def _signed(value: float) -> str:
 
 def _value_name(e: Explanation) -> str:
     name = e.output_names[0]
-    return "Shapley value" if name == "y" else f"Shapley value for {name}"
+    return e._core.value_name if name == "y" else f"{e._core.value_name} for {name}"

@@ -75,7 +75,8 @@ pub fn each(
 /// What is said of all rows together.
 #[derive(Debug, Default)]
 pub struct Certificate {
-    residual: f64,
+    /// None if values need not add up.
+    residual: Option<f64>,
     bound: f64,
     failed: Option<usize>,
     /// The largest standard error, if values are estimated.
@@ -89,9 +90,11 @@ impl Certificate {
             let largest = std_error.iter().copied().fold(0.0, f64::max);
             self.std_error = Some(self.std_error.unwrap_or(0.0).max(largest));
         }
+        if let Exactness::Exact { bound } = &chunk.exactness {
+            self.bound = bound.iter().fold(self.bound, |most, bound| most.max(*bound));
+        }
         let Some(certificate) = chunk.certificate() else { return };
-        self.residual = self.residual.max(certificate.residual);
-        self.bound = self.bound.max(certificate.bound);
+        self.residual = Some(self.residual.unwrap_or(0.0).max(certificate.residual));
         if !certificate.holds {
             self.failed = self.failed.or(chunk.row_numbers.first().copied());
         }
@@ -102,10 +105,13 @@ impl Certificate {
         if let Some(largest) = self.std_error {
             return format!("estimated: standard errors up to {largest:.1e}");
         }
-        format!(
-            "exact: values add up to the predictions within {:.1e} (proved bound {:.1e})",
-            self.residual, self.bound
-        )
+        match self.residual {
+            Some(residual) => format!(
+                "exact: values add up to the predictions within {residual:.1e} (proved bound {:.1e})",
+                self.bound
+            ),
+            None => format!("exact: each value is within {:.1e} (proved bound)", self.bound),
+        }
     }
 
     /// Whether every residual is within its bound.
@@ -114,7 +120,7 @@ impl Certificate {
             None => Ok(()),
             Some(row) => Err(Failure::Check(format!(
                 "the certificate fails in the rows from {row} on: residual {:.1e} exceeds the proved bound",
-                self.residual
+                self.residual.unwrap_or(f64::NAN)
             ))),
         }
     }

@@ -6,7 +6,7 @@ use numpy::{
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use riesz::explanation::{Fact, Index, Provenance, Sampling};
+use riesz::explanation::{Fact, Provenance, Sampling};
 use riesz::format::{explanation, values};
 use riesz::table::Player;
 use riesz::{ColumnKind, Exactness};
@@ -47,7 +47,8 @@ impl Explanation {
     /// Arrays are rows × sets × outputs and rows × outputs. With neither bounds nor standard errors it is not stated how exact values are.
     #[new]
     #[pyo3(signature = (
-        *, values, base_values, predictions, bound, std_error, sampling, players, subsets, output_names, data, row_numbers, provenance
+        *, values, base_values, predictions, bound, std_error, sampling, players, subsets, output_names, data, row_numbers, provenance,
+        index = "shapley"
     ))]
     #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
     fn of_parts(
@@ -63,6 +64,7 @@ impl Explanation {
         data: NamedRows<'_>,
         row_numbers: PyReadonlyArray1<'_, i64>,
         provenance: Origin,
+        index: &str,
     ) -> PyResult<Self> {
         let flat = |cube: PyReadonlyArray3<'_, f64>| {
             cube.as_array().permuted_axes([0, 2, 1]).iter().copied().collect()
@@ -71,7 +73,7 @@ impl Explanation {
         let facts = |known: Vec<(String, String)>| known.into_iter().map(|(k, v)| Fact::new(k, v)).collect();
         let (game, absent, model, run) = provenance;
         let inner = riesz::Explanation {
-            index: Index::Shapley,
+            index: index.parse().map_err(refuse)?,
             players: players.into_iter().map(|(name, columns)| Player { name, columns }).collect(),
             subsets,
             output_names,
@@ -110,7 +112,26 @@ impl Explanation {
         parts.set_item("data", self.data(py)?)?;
         parts.set_item("row_numbers", self.row_numbers(py))?;
         parts.set_item("provenance", self.provenance())?;
+        parts.set_item("index", self.index())?;
         Ok(((), parts))
+    }
+
+    /// Which values they are, as the explainer was asked.
+    #[getter]
+    fn index(&self) -> String {
+        self.inner.index.to_string()
+    }
+
+    /// What one of them is called.
+    #[getter]
+    fn value_name(&self) -> String {
+        self.inner.index.name()
+    }
+
+    /// Whether the values of all sets add up to the prediction less the base value.
+    #[getter]
+    fn is_efficient(&self) -> bool {
+        self.inner.index.is_efficient()
     }
 
     /// Reads the JSON form.

@@ -105,7 +105,7 @@ function dependence() {
     write(svg, left - 8, y.at(v), number(+v.toPrecision(12)), 'end', MUTED, left - 26);
   }
   write(svg, (left + right) / 2, bottom + 33, column ? p.name : p.size ? `row (${p.name} has ${p.size} columns, so no single value)` : 'row (the explanation has no feature values)', 'middle', MUTED, right - left);
-  const up = write(svg, 0, -4, `Shapley value of ${p.name}`, 'middle', MUTED, bottom - 20);
+  const up = write(svg, 0, -4, `${D.value} of ${p.name}`, 'middle', MUTED, bottom - 20);
   up.setAttribute('transform', `translate(14 ${bottom / 2}) rotate(-90)`);
   let colour = () => 'var(--rz-down)';
   if (by && by.levels) {
@@ -136,6 +136,7 @@ function waterfall() {
   const lines = order.slice(0, keep).map((j) => [label(j, i), values[j]]);
   const rest = order.slice(keep);
   if (rest.length) lines.push([`Sum of ${rest.length} other features`, rest.reduce((s, j) => s + values[j], 0)]);
+  if (!D.shares_all) lines.push(['not shared out', D.residuals[S.output][i]]);
   const ends = [base];
   for (let k = lines.length - 1; k >= 0; k--) ends.unshift(ends[0] + lines[k][1]);
   const K = D.decisions, P = K && K.probabilities[S.output];
@@ -267,7 +268,7 @@ function show(text, x, y) {
   tip.style.left = Math.max(4, Math.min(x + 14, innerWidth - tip.offsetWidth - 4)) + 'px';
   tip.style.top = Math.min(y + 14, innerHeight - tip.offsetHeight - 4) + 'px';
 }
-const about = (j, i) => `row ${D.rows[i]}: ${label(j, i)}, Shapley value ${signed(D.values[S.output][j][i])}`;
+const about = (j, i) => `row ${D.rows[i]}: ${label(j, i)}, ${D.value} ${signed(D.values[S.output][j][i])}`;
 document.addEventListener('pointermove', (e) => {
   const dot = e.target.closest && e.target.closest('[data-i]'), g = e.target.closest && e.target.closest('[data-player]');
   let text = '';

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use riesz::explanation::{Fact, Index, Provenance};
-use riesz::{Column, Exactness, Explanation, Groups, Table};
+use riesz::explanation::{Fact, Provenance};
+use riesz::{Column, Exactness, Explanation, Groups, Index, Table};
 use riesz_report::{PLOTS, PlotOptions, ReportOptions, Theme, png, render, report};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

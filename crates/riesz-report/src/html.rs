@@ -138,6 +138,9 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         rows => explanation.rows(),
         drawn => rows.len(),
         players => explanation.sets(),
+        value => explanation.index.name(),
+        meaning => explanation.index.meaning(),
+        shares_all => explanation.index.is_efficient(),
         provenance => minijinja::value::Serde(&explanation.provenance),
         exactness => minijinja::value::Serde(exactness(explanation)),
         // Inside a script element only `<` can end the element or open a comment.
@@ -194,6 +197,8 @@ fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Val
         "base": by_output(&drawn.base_values),
         "predictions": by_output(&drawn.predictions),
         "residuals": by_output(&drawn.residuals()),
+        "value": drawn.index.name(),
+        "shares_all": drawn.index.is_efficient(),
         "ranking": (0..m).map(|o| all.ranking(o)).collect::<Vec<_>>(),
     })
 }
@@ -211,6 +216,11 @@ pub(crate) fn exactness(e: &Explanation) -> Value {
             }
             json!({ "class": "estimated", "headline": "These values are estimates.", "facts": facts })
         }
+        (Exactness::Exact { bound }, None) => json!({
+            "class": "holds",
+            "headline": "These values are exact up to rounding: each is within its proved bound.",
+            "facts": [fact("largest proved bound", scientific(bound.iter().fold(0.0, |m: f64, b| m.max(*b)), 1))],
+        }),
         (_, Some(c)) => json!({
             "class": if c.holds { "holds" } else { "fails" },
             "headline": if c.holds {

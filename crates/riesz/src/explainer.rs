@@ -51,7 +51,8 @@ impl<'m> Explainer<'m> {
         model.validate()?;
         let question = question.into();
         let groups = question.players_of(model.columns());
-        let Question { game, budget, .. } = question;
+        let Question { game, index, budget, .. } = question;
+        index.validate()?;
         let covered: usize = groups.players().iter().map(|p| p.columns.len()).sum();
         if covered != model.points.width() || groups.owners(model.points.width()).contains(&usize::MAX) {
             return Err(Error::Shape {
@@ -64,6 +65,7 @@ impl<'m> Explainer<'m> {
         }
         let engine = match game {
             Game::Observational { reference, conditional: Conditional::Embedding(conditioning) } => {
+                index.of_coalitions()?;
                 let mut engine = ObservationalGame::new(model, reference, &conditioning, groups, stop)?;
                 engine.budget = budget;
                 Engine::Conditioning(Box::new(engine))
@@ -73,7 +75,7 @@ impl<'m> Explainer<'m> {
                     "the conditional distributions of a model whose kernel is known come from an embedding";
                 return Err(Error::parameter("conditional", "gaussian or copula", why));
             }
-            game => Engine::Products(Box::new(ByProducts::new(model, game, groups, stop)?)),
+            game => Engine::Products(Box::new(ByProducts::new(model, game, index, groups, stop)?)),
         };
         Ok(Self { engine })
     }
@@ -223,7 +225,7 @@ impl<'m> Explainer<'m> {
         }
     }
 
-    /// Shapley values of every row of `rows`, whose columns are matched to the model's by name.
+    /// The values of every row of `rows`, whose columns are matched to the model's by name: those of the question's index, Shapley values by default.
     ///
     /// Product games are exact: each value comes with a proved bound on quadrature and rounding error, and the gap to the
     /// prediction. Cost a row O(reference rows · n · players · nodes), where nodes depends on how unlike present and

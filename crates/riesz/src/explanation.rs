@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::index::Index;
 use crate::table::{Player, Table};
 
 /// How far the values can be from the game's true Shapley values.
@@ -38,39 +39,6 @@ pub struct Sampling {
     pub evaluations: usize,
     /// Seed of the sampler.
     pub seed: u64,
-}
-
-/// Which value of a game a set of players gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Index {
-    /// The Shapley value (Shapley 1953): one a player.
-    #[default]
-    Shapley,
-}
-
-impl Index {
-    /// Its name, for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Shapley => "Shapley value",
-        }
-    }
-
-    /// The size of the largest sets that get a value: 1 for players alone, 2 for pairs too.
-    pub fn order(self) -> usize {
-        match self {
-            Self::Shapley => 1,
-        }
-    }
-
-    /// Whether the values of all sets add up to the prediction less the base value.
-    pub fn is_efficient(self) -> bool {
-        match self {
-            Self::Shapley => true,
-        }
-    }
 }
 
 /// One fact for people: a name and its value, for model cards and provenance.

@@ -7,6 +7,7 @@
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result, listed};
+use crate::index::{FORMS, Index};
 use crate::kernel::{Kernel, KernelExpression};
 
 /// What a setting's value is.
@@ -29,6 +30,8 @@ pub enum Range {
     Tuned,
     /// `balanced`, or an object of numbers by class, which are 1 where they are not given.
     ClassWeight,
+    /// An [`Index`], as text.
+    Index,
     /// `own`, for the model's own family on the columns that are given; or a [`Kernel`] in its JSON form; or an expression
     /// ([`KernelExpression`]) in the units of the reference's columns.
     Kernel,
@@ -91,6 +94,10 @@ impl Setting {
                 },
                 _ if value.as_str() == Some("balanced") => Ok(()),
                 _ => wrong("it is 'balanced', or a number for each class, class=weight,class=weight".into()),
+            },
+            Range::Index => match value.as_str() {
+                Some(text) => text.parse::<Index>().map(|_| ()),
+                None => wrong(FORMS.into()),
             },
             Range::Kernel => match value.as_str() {
                 Some("own") => Ok(()),

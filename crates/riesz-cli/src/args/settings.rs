@@ -210,7 +210,7 @@ impl<F: Family> Args for SettingArgs<F> {
 fn value(range: Range, text: &str) -> Value {
     let number = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
     match range {
-        Range::Choice(_) | Range::Kernel => Value::from(text),
+        Range::Choice(_) | Range::Index | Range::Kernel => Value::from(text),
         Range::Switch => Value::from(text == "true"),
         Range::Count(_) | Range::Positive { .. } | Range::NotNegative | Range::Tuned => number(text),
         Range::ClassWeight => {

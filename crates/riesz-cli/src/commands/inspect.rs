@@ -163,6 +163,9 @@ fn exactness_words(explanation: &Explanation) -> String {
             format!("estimated from {evaluations} evaluations (seed {seed})")
         }
         (Exactness::Estimated { sampling: None, .. }, None) => "estimated".into(),
+        (Exactness::Exact { bound }, None) => {
+            format!("exact: proved bound {:.1e}", bound.iter().fold(0.0, |m: f64, b| m.max(*b)))
+        }
         (_, None) => "not known: the table does not say".into(),
     }
 }

@@ -120,7 +120,8 @@ pub fn add_data(
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use riesz::explanation::{Fact, Index, Provenance, Sampling};
+    use riesz::Index;
+    use riesz::explanation::{Fact, Provenance, Sampling};
     use riesz::table::Player;
     use riesz::{Column, Exactness, Table};
 

@@ -31,7 +31,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         to: width - numbers - 22.0,
     };
     let mut canvas = Canvas::new(options.theme);
-    x_axis(&mut canvas, scale, top, bottom, "mean |Shapley value|");
+    x_axis(&mut canvas, scale, top, bottom, &format!("mean |{}|", e.index.name()));
     for (k, (player, name, value)) in lines.iter().enumerate() {
         let y = top + pitch * (k as f64 + 0.5);
         if let Some(j) = player {
@@ -49,7 +49,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     canvas.line((scale.from, top), (scale.from, bottom), Paint::Muted, false);
     let top_names: Vec<String> = lines.iter().take(3).map(|l| format!("{} {}", l.1, write(l.2))).collect();
     let about = format!(
-        "Bars of the mean absolute Shapley value over {} rows. Largest: {}.",
+        "Bars of the mean absolute {} over {} rows. Largest: {}.",
+        e.index.name(),
         e.rows(),
         top_names.join(", ")
     );

@@ -84,7 +84,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         coordinate(scale.from),
         coordinate(scale.to)
     );
-    canvas.finish(width, bottom + 42.0, "Shapley values of all rows", &about, &axis)
+    canvas.finish(width, bottom + 42.0, &format!("{}s of all rows", e.index.name()), &about, &axis)
 }
 
 /// Offsets from the middle line: points in the same narrow bin are stacked alternately above and below it,

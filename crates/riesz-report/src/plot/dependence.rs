@@ -59,7 +59,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     if y_scale.lo < 0.0 && y_scale.hi > 0.0 {
         canvas.line((left, y_scale.at(0.0)), (right, y_scale.at(0.0)), Paint::Muted, false);
     }
-    canvas.text_up((14.0, (top + bottom) / 2.0), &format!("Shapley value of {name}"), bottom - top);
+    canvas.text_up((14.0, (top + bottom) / 2.0), &format!("{} of {name}", e.index.name()), bottom - top);
     let colour = options.color_by.and_then(|j| Colours::of(e, j));
     let spread = if levels.is_some() { 0.5 } else { 0.0 };
     let dots: Vec<(f64, f64, Paint)> = (0..n)
@@ -76,6 +76,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         (Some(_), Some(colour)) => legend(&mut canvas, width - 58.0, top, colour.names(), 56.0),
         _ => {}
     }
-    let about = format!("A dot for each of {n} rows: the value of {name} across, its Shapley value upwards.");
+    let about =
+        format!("A dot for each of {n} rows: the value of {name} across, its {} upwards.", e.index.name());
     canvas.finish(width, bottom + 42.0, &format!("Dependence on {name}"), &about, "")
 }

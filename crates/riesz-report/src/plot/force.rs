@@ -13,7 +13,12 @@ pub(super) static PLOT: Plot = Plot {
 
 fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, row, o) = (options.width as f64, options.row, options.output);
-    let values = e.row_values(row, o);
+    let left = left_over(e, row, o);
+    let values: Vec<f64> = e.row_values(row, o).iter().copied().chain(left.as_ref().map(|l| l.1)).collect();
+    let label = |j: usize| match &left {
+        Some((name, _)) if j == e.sets() => name.clone(),
+        _ => format::label(e, row, j),
+    };
     let (base, prediction) = (e.base_values[row * e.outputs() + o], e.predictions[row * e.outputs() + o]);
     let mut order: Vec<usize> = (0..values.len()).filter(|&j| values[j] != 0.0).collect();
     order.sort_by(|&a, &b| values[b].abs().total_cmp(&values[a].abs()));
@@ -42,7 +47,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
             if (from - to).abs() >= 0.3 {
                 arrow(&mut canvas, from, to + side, y, half, paint);
             }
-            let text = format!("{} ({})", format::label(e, row, j), format::signed(values[j]));
+            let text = format!("{} ({})", label(j), format::signed(values[j]));
             let room = if side < 0.0 { free - 4.0 } else { width - 4.0 - free };
             let text = format::shorten(&text, FONT, 220.0);
             let needed = format::text_width(&text, FONT);

@@ -93,7 +93,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         canvas.text((x + 10.0, y), &format::signed(v), Anchor::Start, Paint::Muted, 52.0);
     }
     let about = format!(
-        "Shapley values of {n} rows in colour: orange raises the prediction, blue lowers it; predictions above."
+        "{}s of {n} rows in colour: orange raises the prediction, blue lowers it; predictions above.",
+        e.index.name()
     );
-    canvas.finish(width, bottom + 28.0, "Heat map of Shapley values", &about, "")
+    canvas.finish(width, bottom + 28.0, &format!("Heat map of {}s", e.index.name()), &about, "")
 }

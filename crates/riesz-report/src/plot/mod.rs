@@ -385,10 +385,21 @@ fn jitter(k: usize) -> f64 {
     ((k as f64 + 0.5) * 0.618_033_988_749_895).fract() - 0.5
 }
 
+/// What the values of a row leave of the difference between its prediction and the base value; `None` if they are to add up to it.
+fn left_over(explanation: &Explanation, row: usize, output: usize) -> Option<(String, f64)> {
+    if explanation.index.is_efficient() {
+        return None;
+    }
+    let at = row * explanation.outputs() + output;
+    let shared: f64 = explanation.row_values(row, output).iter().sum();
+    let left = explanation.predictions[at] - explanation.base_values[at] - shared;
+    Some(("not shared out".into(), left))
+}
+
 /// "Shapley value", with the output's name if there are several.
 fn value_name(explanation: &Explanation, output: usize) -> String {
     match explanation.outputs() {
-        1 => explanation.index.name().into(),
+        1 => explanation.index.name(),
         _ => format!("{} for {}", explanation.index.name(), explanation.output_names[output]),
     }
 }

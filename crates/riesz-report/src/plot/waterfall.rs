@@ -23,6 +23,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     if !rest.is_empty() {
         lines.push((rest_label(rest.len()), rest.iter().map(|&j| values[j]).sum()));
     }
+    lines.extend(left_over(e, row, o));
     let mut ends = vec![base];
     for (_, value) in lines.iter().rev() {
         ends.push(ends[ends.len() - 1] + value);

@@ -1,7 +1,7 @@
 //! Explanations to draw.
 
-use riesz::explanation::{Fact, Index, Provenance};
-use riesz::{Column, Exactness, Explanation, Groups, Table};
+use riesz::explanation::{Fact, Provenance};
+use riesz::{Column, Exactness, Explanation, Groups, Index, Table};
 
 /// `n` rows of the columns `names` and `m` outputs, with arbitrary but fixed numbers.
 pub fn explanation(n: usize, names: &[&str], m: usize) -> Explanation {

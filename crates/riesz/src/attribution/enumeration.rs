@@ -1,4 +1,4 @@
-//! The oracle: Shapley values from all 2^d coalitions, straight from the definition. It has no cleverness,
+//! The oracle: values from all 2^d coalitions, straight from the definition. It has no cleverness,
 //! is never optimised, and every other engine is tested against it.
 
 /// `φ_j = Σ_{S ∌ j} |S|! (d-1-|S|)! / d! (v(S ∪ j) - v(S))` for a game given as a function of the coalition,
@@ -6,14 +6,22 @@
 ///
 /// # Panics
 /// If `players` exceeds 24.
-pub fn shapley(players: usize, mut value: impl FnMut(&[bool]) -> f64) -> Vec<f64> {
-    assert!(players <= 24, "enumeration of 2^{players} coalitions");
-    let coalition = |mask: usize| -> Vec<bool> { (0..players).map(|j| mask >> j & 1 == 1).collect() };
-    let values: Vec<f64> = (0..1_usize << players).map(|mask| value(&coalition(mask))).collect();
+pub fn shapley(players: usize, value: impl FnMut(&[bool]) -> f64) -> Vec<f64> {
     let mut weight = vec![1.0 / players as f64; players];
     for s in 1..players {
         weight[s] = weight[s - 1] * s as f64 / (players - s) as f64;
     }
+    semivalue(players, &weight, value)
+}
+
+/// `φ_j = Σ_{S ∌ j} weight_|S| (v(S ∪ j) - v(S))`, with a weight for each number of others.
+///
+/// # Panics
+/// As [`shapley`]; if there is not one weight a player.
+pub fn semivalue(players: usize, weight: &[f64], mut value: impl FnMut(&[bool]) -> f64) -> Vec<f64> {
+    assert!(players <= 24 && weight.len() == players, "enumeration of 2^{players} coalitions");
+    let coalition = |mask: usize| -> Vec<bool> { (0..players).map(|j| mask >> j & 1 == 1).collect() };
+    let values: Vec<f64> = (0..1_usize << players).map(|mask| value(&coalition(mask))).collect();
     let mut phi = vec![0.0; players];
     for (mask, &v) in values.iter().enumerate() {
         for (j, p) in phi.iter_mut().enumerate() {

@@ -48,6 +48,7 @@ pub fn kernel_shap_from<E: From<Error>>(
     sample: &mut Sample,
     stop: &AtomicBool,
 ) -> Result<Explanation, E> {
+    question.index.of_coalitions()?;
     let columns = rows.columns();
     let (budget, groups) = (question.budget, &question.players_of(columns));
     let filling = Filling::new(&question.game, columns, groups, stop)?;

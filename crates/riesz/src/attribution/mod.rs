@@ -3,6 +3,7 @@
 pub mod coalitions;
 pub(crate) mod contributions;
 pub mod enumeration;
+mod jacobi;
 pub mod kernel_shap;
 pub(crate) mod observational;
 pub mod permutation;

@@ -83,6 +83,7 @@ pub fn estimate<E: From<Error>>(
     first_row: usize,
     question: &Question,
 ) -> Result<Explanation, E> {
+    question.index.of_coalitions()?;
     let columns = rows.columns();
     let reference = Reference::new(&question.game.function_background()?, columns)?;
     let Some(orders) = orders_along(question, columns, &reference)? else {

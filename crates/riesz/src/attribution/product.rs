@@ -91,7 +91,7 @@ impl Reader<'_> {
 /// [`Error::Interrupted`] soon after `watch` says so.
 pub(crate) fn read<G: ProductGame, R: Reading>(
     game: &G,
-    (isa, measure): (Isa, Measure),
+    (isa, measure): (Isa, &Measure),
     watch: Watch<'_>,
     new: impl Fn() -> R + Sync,
 ) -> Result<Vec<R>> {
@@ -100,7 +100,7 @@ pub(crate) fn read<G: ProductGame, R: Reading>(
     let part = |part| {
         let kept = idle().pop();
         let (mut memory, mut engine) =
-            kept.unwrap_or_else(|| (G::Memory::default(), Engine::new(isa, measure)));
+            kept.unwrap_or_else(|| (G::Memory::default(), Engine::new(isa, measure.clone())));
         let mut reading = new();
         let mut reader = Reader { engine: &mut engine, reading: &mut reading, watch };
         game.terms(part, &mut memory, &mut reader)?;

@@ -295,9 +295,9 @@ fn sides<V: Simd, const ONES: bool>(
     totals: &mut Totals,
 ) -> usize {
     let (members, _) = run.active.as_chunks::<4>();
-    let groups = &mut engine.groups[..members.len()];
-    let (sums, _) = engine.values.as_chunks_mut::<4>();
-    let measure = engine.measure;
+    let Engine { groups, values, measure, .. } = engine;
+    let groups = &mut groups[..members.len()];
+    let (sums, _) = values.as_chunks_mut::<4>();
     let exact = measure.exact(run.players);
     let plain = run.rounding.tiny <= TINIEST;
     let errors = Errors::of(run);

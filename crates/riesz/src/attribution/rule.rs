@@ -11,7 +11,11 @@
 //! `ln(P(τ₀)/M)/τ₀` is at most the mass `Σ_l |a_l - b_l| / max(|a_l|, |b_l|)`, and it is what decides the
 //! number of nodes. Leaving factors out only makes it smaller.
 
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use super::jacobi::gauss_jacobi;
+use crate::index::Index;
 
 /// τ₀ of the module's head.
 pub(crate) const TAU: f64 = 0.0625;
@@ -22,37 +26,64 @@ const TOLERANCE: f64 = 1e-16;
 /// Rules with up to this many nodes are tabulated with their limits; beyond, only exact rules are used.
 const TABULATED: usize = 512;
 
-/// A player's value is what it adds, on average, to the others, each of whom is there with chance t; t has this measure on [0, 1].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// A player's value is what it adds, on average, to the others, each of whom is there with chance t; t has this measure on [0, 1], whose mass is 1
+/// (a semivalue: Dubey, Neyman and Weber 1981).
+#[derive(Debug, Clone, Default)]
 pub(crate) enum Measure {
     /// Every t alike: Shapley values (Owen 1972).
     #[default]
     Lebesgue,
-    /// t = 1: what is lost without the player.
-    One,
+    /// One t alone: 1 for what is lost without the player.
+    At(Node),
+    /// Beta's distribution.
+    Beta(Arc<Jacobi>),
+}
+
+impl From<Index> for Measure {
+    fn from(index: Index) -> Self {
+        match index {
+            Index::Shapley => Self::Lebesgue,
+            Index::Banzhaf { chance } => Self::at(chance),
+            Index::BetaShapley { alpha, beta } => Self::beta(beta, alpha),
+        }
+    }
 }
 
 impl Measure {
+    /// One t in [0, 1] alone.
+    pub(crate) const fn at(t: f64) -> Self {
+        Self::At(Node::new(t, 1.0 - t, 1.0))
+    }
+
+    /// The distribution of t whose density is proportional to `t^(first - 1) (1 - t)^(second - 1)`, for positive numbers.
+    pub(crate) fn beta(first: f64, second: f64) -> Self {
+        if first == 1.0 && second == 1.0 {
+            Self::Lebesgue
+        } else {
+            Self::Beta(Arc::new(Jacobi::new(first, second)))
+        }
+    }
+
     /// The rule with `m ≥ 1` nodes.
-    pub(crate) fn rule(self, m: usize) -> &'static [Node] {
-        const ONE: [Node; 1] = [Node::new(1.0, 1.0)];
+    pub(crate) fn rule(&self, m: usize) -> &[Node] {
         match self {
             Self::Lebesgue => rule(m),
-            Self::One => &ONE,
+            Self::At(node) => std::slice::from_ref(node),
+            Self::Beta(rules) => rules.rule(m),
         }
     }
 
     /// The rule that is exact for `players` factors with one left out.
-    pub(crate) fn exact(self, players: usize) -> Choice {
+    pub(crate) fn exact(&self, players: usize) -> Choice {
         let half = players.div_ceil(2).max(1);
-        let nodes = if self == Self::One { 1 } else { half };
+        let nodes = if matches!(self, Self::At(_)) { 1 } else { half };
         Choice { nodes, quadrature: 0.0, mass: 2.0 * players as f64 }
     }
 
     /// The smallest rule that serves blocks whose `P(τ₀)/M` is at most `ratio`, where `exact` is exact.
     #[inline(always)]
-    pub(crate) fn choose(self, ratio: f64, exact: Choice) -> Choice {
-        let limits = limits();
+    pub(crate) fn choose(&self, ratio: f64, exact: Choice) -> Choice {
+        let limits = if matches!(self, Self::Beta(_)) { limits_of_any() } else { limits() };
         // Most games need few nodes: search from below.
         for (nodes, &(limit, mass)) in limits.iter().enumerate().take(exact.nodes).skip(1) {
             if ratio <= limit {
@@ -60,6 +91,36 @@ impl Measure {
             }
         }
         exact
+    }
+}
+
+/// The rules of a Beta distribution, made when they are asked for.
+#[derive(Debug)]
+pub(crate) struct Jacobi {
+    shape: [f64; 2],
+    short: Vec<OnceLock<Vec<Node>>>,
+    long: Mutex<BTreeMap<usize, &'static [Node]>>,
+}
+
+impl Jacobi {
+    fn new(first: f64, second: f64) -> Self {
+        let short = (0..=TABULATED).map(|_| OnceLock::new()).collect();
+        Self { shape: [first, second], short, long: Mutex::default() }
+    }
+
+    fn rule(&self, m: usize) -> &[Node] {
+        let [first, second] = self.shape;
+        let make = || -> Vec<Node> {
+            gauss_jacobi(m, first, second).into_iter().map(|[t, s, w]| Node::new(t, s, w)).collect()
+        };
+        match self.short.get(m) {
+            Some(rule) => rule.get_or_init(make),
+            // As those of Lebesgue's measure.
+            None => {
+                let mut long = self.long.lock().unwrap_or_else(|e| e.into_inner());
+                long.entry(m).or_insert_with(|| make().leak())
+            }
+        }
     }
 }
 
@@ -75,8 +136,8 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    const fn new(t: f64, weight: f64) -> Self {
-        let s = 1.0 - t;
+    /// At t, with `s = 1 - t`.
+    const fn new(t: f64, s: f64, weight: f64) -> Self {
         let (t2, s2) = (t * t, s * s);
         Self {
             weight,
@@ -114,7 +175,7 @@ fn gauss_legendre(m: usize) -> Vec<Node> {
         }
         let weight = 1.0 / ((1.0 - x * x) * slope * slope);
         let t = if mirrored { 0.5 * (1.0 - x) } else { 0.5 * (1.0 + x) };
-        nodes.push(Node::new(t, weight));
+        nodes.push(Node::new(t, 1.0 - t, weight));
     }
     nodes
 }
@@ -122,8 +183,7 @@ fn gauss_legendre(m: usize) -> Vec<Node> {
 /// The Gauss–Legendre rule with `m` nodes, kept for good.
 fn rule(m: usize) -> &'static [Node] {
     static RULES: [OnceLock<Vec<Node>>; TABULATED + 1] = [const { OnceLock::new() }; TABULATED + 1];
-    static LONG: OnceLock<std::sync::Mutex<std::collections::BTreeMap<usize, &'static [Node]>>> =
-        OnceLock::new();
+    static LONG: OnceLock<Mutex<BTreeMap<usize, &'static [Node]>>> = OnceLock::new();
     if m <= TABULATED {
         return RULES[m].get_or_init(|| gauss_legendre(m));
     }
@@ -151,23 +211,37 @@ pub(crate) const MASS: f64 = 16.981;
 fn limits() -> &'static [(f64, f64)] {
     static LIMITS: OnceLock<Vec<(f64, f64)>> = OnceLock::new();
     LIMITS.get_or_init(|| {
-        let limit = |m: usize| {
+        limits_where(|m, rho| {
             let nodes = m as f64;
-            let room = (TOLERANCE / (2.0 * (1.0 + 1.0 / (4.0 * nodes * nodes - 1.0)))).ln();
-            // Any ρ gives a valid bound, so a grid over ρ loses sharpness, never truth.
-            (1..4000)
-                .map(|k| (k as f64 * 0.005).exp())
-                .map(|rho: f64| (rho, (rho + 1.0 / rho - 2.0) / 4.0))
-                .filter(|(_, tau)| *tau >= TAU)
-                .map(|(rho, tau)| (room + 2.0 * nodes * rho.ln() + (-rho.powi(-2)).ln_1p()) / tau)
-                .fold(0.0, f64::max)
-        };
-        let mass = |effective: f64| MASS * TAU * effective;
-        (0..=TABULATED)
-            .map(|m| if m == 0 { 0.0 } else { limit(m) })
-            .map(|effective| ((TAU * effective).exp(), mass(effective)))
-            .collect()
+            let kappa = 2.0 * (1.0 + 1.0 / (4.0 * nodes * nodes - 1.0));
+            kappa / (1.0 - rho.powi(-2))
+        })
     })
+}
+
+/// The same for the Gauss rules of any measure whose mass is 1: m nodes err by at most `4 ρ^{-2m} / (1 - 1/ρ) P(τ)`, as both they and the measure
+/// make at most 1 of each Chebyshev polynomial from degree 2m on, whose coefficients are at most `2 ρ^{-k} P(τ)`.
+fn limits_of_any() -> &'static [(f64, f64)] {
+    static LIMITS: OnceLock<Vec<(f64, f64)>> = OnceLock::new();
+    LIMITS.get_or_init(|| limits_where(|_, rho| 4.0 / (1.0 - 1.0 / rho)))
+}
+
+/// The limits where m nodes err by at most `constant(m, ρ) ρ^{-2m} P(τ)`.
+fn limits_where(constant: impl Fn(usize, f64) -> f64) -> Vec<(f64, f64)> {
+    let limit = |m: usize| {
+        // Any ρ gives a valid bound, so a grid over ρ loses sharpness, never truth.
+        (1..4000)
+            .map(|k| (k as f64 * 0.005).exp())
+            .map(|rho: f64| (rho, (rho + 1.0 / rho - 2.0) / 4.0))
+            .filter(|(_, tau)| *tau >= TAU)
+            .map(|(rho, tau)| ((TOLERANCE / constant(m, rho)).ln() + 2.0 * m as f64 * rho.ln()) / tau)
+            .fold(0.0, f64::max)
+    };
+    let mass = |effective: f64| MASS * TAU * effective;
+    (0..=TABULATED)
+        .map(|m| if m == 0 { 0.0 } else { limit(m) })
+        .map(|effective| ((TAU * effective).exp(), mass(effective)))
+        .collect()
 }
 
 #[cfg(test)]

@@ -283,7 +283,7 @@ impl<'k> Pairs<'k> {
         };
         let game = Tiles { pairs: self, width, weights: None };
         let mut total = empty();
-        for Summing { sums: part, .. } in read(&game, (self.isa, self.measure), watch, summing)? {
+        for Summing { sums: part, .. } in read(&game, (self.isa, &self.measure), watch, summing)? {
             total.observed.iter_mut().zip(&part.observed).for_each(|(t, v)| *t += v);
             total.null.iter_mut().zip(&part.null).for_each(|(t, v)| *t += v);
             total.bound += part.bound;
@@ -310,14 +310,14 @@ impl<'k> Pairs<'k> {
             let n = self.points.rows();
             let summing = 2.0 * f64::EPSILON * (n * n / (LANES * PARTS) + PARTS + 64) as f64;
             let new = || Couples::new(self.players, orthogonal.error, summing);
-            for part in read(&game, (self.isa, self.measure), watch, new)? {
+            for part in read(&game, (self.isa, &self.measure), watch, new)? {
                 total.iter_mut().zip(&part.indices).for_each(|(t, v)| *t += v);
                 error += part.error;
             }
             finite(&total)?;
             return Ok((total, error));
         }
-        for part in read(&game, (self.isa, self.measure), watch, || product::Pairs::new(self.players, 1))? {
+        for part in read(&game, (self.isa, &self.measure), watch, || product::Pairs::new(self.players, 1))? {
             total.iter_mut().zip(&part.indices).for_each(|(t, v)| *t += v);
             error += part.error.iter().sum::<f64>() + 2.0 * part.values.error.iter().sum::<f64>();
         }

@@ -145,7 +145,7 @@ fn backward(x: &Table, target: &Centred<'_>, stop: &AtomicBool) -> Result<Rankin
         let columns: Vec<_> = left.iter().map(|&j| x.columns()[j].clone()).collect();
         let own = x.conform(&columns)?;
         let (kernel, groups) = (default_kernel(&own)?, Groups::singletons(&columns));
-        let pairs = Pairs::new(&own, &kernel, Some(&groups), Measure::One, target.mask())?;
+        let pairs = Pairs::new(&own, &kernel, Some(&groups), Measure::at(1.0), target.mask())?;
         let sums = pairs.sum(target, None, 1, Watch { stop, progress: &Progress::default() })?;
         // Those first without which the least is lost.
         let mut order = descending(&sums.observed[1..].iter().map(|lost| -lost).collect::<Vec<_>>());

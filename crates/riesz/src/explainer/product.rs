@@ -16,8 +16,9 @@ use crate::attribution::quadrature::{FLOOR, Rounding, Run, tops};
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
-use crate::explanation::{Exactness, Explanation, Fact, Index, Provenance};
+use crate::explanation::{Exactness, Explanation, Fact, Provenance};
 use crate::game::{Absent, Game, TERMS};
+use crate::index::Index;
 use crate::kernel::products::PlayerProduct;
 use crate::kernel::{Columns, Reach};
 use crate::linalg::{Matrix, dot, dot_roundings};
@@ -62,6 +63,7 @@ pub(super) struct ByProducts<'m> {
     /// What the model says of itself. Writing the kernel's numbers takes longer than copying them written.
     facts: Vec<Fact>,
     pub(super) isa: Isa,
+    index: Index,
     measure: Measure,
     stop: Arc<AtomicBool>,
     pub(super) progress: Arc<Progress>,
@@ -121,6 +123,7 @@ impl<'m> ByProducts<'m> {
     pub(super) fn new(
         model: &'m Expansion,
         game: Game,
+        index: Index,
         groups: Groups,
         stop: Arc<AtomicBool>,
     ) -> Result<Self> {
@@ -142,7 +145,8 @@ impl<'m> ByProducts<'m> {
             base: Vec::new(),
             facts: model.facts(),
             isa: Isa::detect(),
-            measure: Measure::default(),
+            index,
+            measure: index.into(),
             stop,
             progress: Arc::default(),
         };
@@ -290,7 +294,7 @@ impl<'m> ByProducts<'m> {
         Ok(base)
     }
 
-    /// Shapley values of every row of `rows`.
+    /// The values of every row of `rows`.
     pub(super) fn explain(&self, rows: &Table) -> Result<Explanation> {
         let data = rows.conform(self.model.columns())?;
         let lost = |i: usize| self.lost(&data.row(i), &format!("row {}", i + 1));
@@ -334,7 +338,7 @@ impl<'m> ByProducts<'m> {
             }));
         }
         Ok(Explanation {
-            index: Index::Shapley,
+            index: self.index,
             players: self.groups.players().to_vec(),
             subsets: None,
             output_names: self.model.output_names.clone(),
@@ -383,8 +387,8 @@ impl<'m> ByProducts<'m> {
         Ok(out)
     }
 
-    fn how(&self) -> (Isa, Measure) {
-        (self.isa, self.measure)
+    fn how(&self) -> (Isa, &Measure) {
+        (self.isa, &self.measure)
     }
 
     fn watch(&self) -> Watch<'_> {
@@ -685,7 +689,7 @@ mod tests {
             let values: Vec<Matrix> = (0..1 << D).map(value).collect();
             let game = Game::Interventional { background: background.clone().into() };
             let groups = Groups::singletons(rows.columns());
-            let explainer = ByProducts::new(&model, game, groups, Arc::default()).unwrap();
+            let explainer = ByProducts::new(&model, game, Index::Shapley, groups, Arc::default()).unwrap();
             let game = Batches { explainer: &explainer, data: &rows, batch: 2 };
             let found = read(&game, explainer.how(), explainer.watch(), || Pairs::new(D, 2)).unwrap();
             let count = D * (D - 1) / 2;

@@ -59,6 +59,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Index;
     use crate::explanation::tests::any_explanation;
     use crate::explanation::{Exactness, Sampling};
 
@@ -77,7 +78,7 @@ mod tests {
     #[test]
     fn older_forms_are_read_and_strangers_refused() {
         let old = read(FIRST.as_bytes()).unwrap();
-        assert_eq!((old.index.name(), old.subsets.as_ref()), ("Shapley value", None));
+        assert_eq!((old.index, old.subsets.as_ref()), (Index::Shapley, None));
         // What the file says of the residual does not count.
         assert!(recognises(FIRST.as_bytes()) && old.certificate().is_some_and(|c| !c.holds));
         let sampled = FIRST.replace(

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, listed};
-use crate::explanation::{Exactness, Explanation, Index, Provenance, Sampling};
+use crate::explanation::{Exactness, Explanation, Provenance, Sampling};
+use crate::index::Index;
 use crate::table::{Player, Table};
 
 /// Columns before those of the players. What `residual` says is not read back, but computed.

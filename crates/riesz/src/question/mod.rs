@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 pub use settings::{QuestionSetting, SETTINGS, Settings, Source, Subject};
 
 pub use crate::attribution::coalitions::Budget;
-use crate::explanation::{Fact, Index, Provenance};
+use crate::explanation::{Fact, Provenance};
 use crate::game::Game;
+use crate::index::Index;
 use crate::table::{Column, Groups};
 
 /// How the values of a function are found. Models whose kernel is known have no use for it.
@@ -64,6 +65,12 @@ impl Question {
     #[must_use]
     pub fn with_players(self, players: Option<Groups>) -> Self {
         Self { players, ..self }
+    }
+
+    /// The same question for another value.
+    #[must_use]
+    pub fn with_index(self, index: Index) -> Self {
+        Self { index, ..self }
     }
 
     /// The same question within another budget.

@@ -7,6 +7,7 @@ use super::{Budget, Estimator, Question};
 use crate::embedding::{Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Ridge};
 use crate::error::{Error, Result};
 use crate::game::{Background, Conditional, Game, one_row};
+use crate::index::Index;
 use crate::kernel::{Kernel, KernelExpression, Units};
 use crate::setting::{Range, Setting, SettingValues};
 use crate::table::Table;
@@ -88,7 +89,7 @@ const EMBEDDED: &str = "the observational game, whose conditional distributions 
 const KNOWN: &str = "the observational game of a model whose kernel is known";
 
 /// Everything that can be set, besides rows and players.
-pub static SETTINGS: [QuestionSetting; 14] = [
+pub static SETTINGS: [QuestionSetting; 15] = [
     QuestionSetting {
         setting: Setting {
             name: "game",
@@ -99,6 +100,19 @@ pub static SETTINGS: [QuestionSetting; 14] = [
         },
         belongs: "",
         used: |_| true,
+    },
+    QuestionSetting {
+        setting: Setting {
+            name: "index",
+            placeholder: "INDEX",
+            range: Range::Index,
+            bare: None,
+            help: "Which value a feature gets: shapley; banzhaf, or banzhaf(T), what it adds where each of the others is present with chance \
+                   T = .5; beta-shapley(ALPHA, BETA), where chances are Beta distributed; leave-one-out; or first-order, alone [default: \
+                   shapley, the only one whose values add up to the prediction]",
+        },
+        belongs: "models whose kernel is known, in games other than the observational one: there are Shapley values",
+        used: |asked| asked.subject == Subject::Model && !asked.observational(),
     },
     QuestionSetting {
         setting: Setting {
@@ -393,7 +407,10 @@ impl Settings {
             }
             _ => Estimator::KernelShap,
         };
-        Ok(Question { estimator, budget, ..game.into() })
+        // Checked when it was set.
+        let index =
+            self.values.get("index").and_then(Value::as_str).map_or(Ok(Index::Shapley), str::parse)?;
+        Ok(Question { index, estimator, budget, ..game.into() })
     }
 
     /// The game's name, checked against what there is.

@@ -41,14 +41,14 @@ fn one_column(kind: usize, j: usize, s: &mut Stream) -> Kernel {
 }
 
 /// A model, and its kernel a second time as terms of (scale, one-column kernels), for the oracle.
-struct Case {
-    terms: Terms,
-    model: Expansion,
-    background: Background,
-    rows: Table,
+pub struct Case {
+    pub terms: Terms,
+    pub model: Expansion,
+    pub background: Background,
+    pub rows: Table,
 }
 
-fn case(d: usize, n: usize, outputs: usize, terms: usize, seed: u64) -> Case {
+pub fn case(d: usize, n: usize, outputs: usize, terms: usize, seed: u64) -> Case {
     let mut s = Stream(seed);
     let mut list = Vec::new();
     let mut kernel: Option<Kernel> = None;
@@ -91,9 +91,9 @@ fn case(d: usize, n: usize, outputs: usize, terms: usize, seed: u64) -> Case {
     }
 }
 
-const PRODUCT_GAMES: [&str; 4] = ["functional", "baseline", "interventional", "marginal-product"];
+pub const PRODUCT_GAMES: [&str; 4] = ["functional", "baseline", "interventional", "marginal-product"];
 
-fn game(case: &Case, name: &str) -> Game {
+pub fn game(case: &Case, name: &str) -> Game {
     match name {
         "functional" => Game::Functional,
         "baseline" => Game::Baseline { point: case.background.rows.select_rows(&[0]) },

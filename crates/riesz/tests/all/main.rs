@@ -24,4 +24,5 @@ mod question;
 mod ridge;
 mod robustness;
 mod selection;
+mod semivalues;
 mod svm;

@@ -37,6 +37,7 @@ pub fn example(setting: &Setting) -> Value {
         Range::Count(least) => json!(least + 5),
         Range::Positive { .. } | Range::NotNegative | Range::Tuned => json!(0.01),
         Range::ClassWeight => json!("balanced"),
+        Range::Index => json!("banzhaf(0.3)"),
         Range::Kernel => json!("rbf(lengthscale=2)"),
     }
 }
@@ -90,7 +91,7 @@ fn values_are_refused_with_what_is_allowed() {
         (json!({"centred": 1}), "it is true or false"),
         (json!({"conditioning_kernel": "rbg"}), "rbg"),
         (json!({"conditioning_kernel": {"terms": 3}}), "it is a kernel"),
-        (json!({"coalition": 3}), "setting = coalition is not allowed: it is one of game, ridge"),
+        (json!({"coalition": 3}), "setting = coalition is not allowed: it is one of game, index"),
     ] {
         let error = settings(given.clone()).unwrap_err().to_string();
         assert!(error.contains(words), "{given}: {error}");

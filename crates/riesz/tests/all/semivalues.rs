@@ -1,0 +1,166 @@
+//! Semivalues against all coalitions, weighted as published, and against what they are in closed form.
+
+use proptest::prelude::*;
+use riesz::attribution::enumeration::semivalue;
+use riesz::{
+    Background, Error, Exactness, Explainer, Explanation, Game, Index, Kernel, Matrix, Question, Table,
+};
+
+use crate::common::{Stream, value};
+use crate::exact::{PRODUCT_GAMES, case, game};
+
+/// The weight of a coalition of each size among d players: of Marichal and Mathonet 2011, and of Kwon and Zou 2022.
+fn weights(index: Index, d: usize) -> Vec<f64> {
+    let others = d as i32 - 1;
+    match index {
+        Index::Banzhaf { chance } => {
+            (0..=others).map(|s| chance.powi(s) * (1.0 - chance).powi(others - s)).collect()
+        }
+        Index::BetaShapley { alpha, beta } => {
+            let rising = |x: f64, k: i32| (0..k).map(|i| x + f64::from(i)).product::<f64>();
+            let of = |s| rising(beta, s) * rising(alpha, others - s) / rising(alpha + beta, others);
+            (0..=others).map(of).collect()
+        }
+        other => panic!("no weights of {other}"),
+    }
+}
+
+fn bound(explanation: &Explanation) -> &[f64] {
+    let Exactness::Exact { bound } = &explanation.exactness else { panic!("not exact") };
+    bound
+}
+
+fn explain(case: &crate::exact::Case, game: &Game, index: Index) -> Explanation {
+    let question = Question::from(game.clone()).with_index(index);
+    let explanation = Explainer::new(&case.model, question).unwrap().explain(&case.rows).unwrap();
+    explanation.validate().unwrap();
+    explanation
+}
+
+fn any_index() -> impl Strategy<Value = Index> {
+    let shape = prop_oneof![Just(1.0), Just(4.0), Just(16.0), 0.2..3.0];
+    let chance = prop_oneof![Just(0.0), Just(0.5), Just(1.0), 0.0..1.0];
+    prop_oneof![
+        chance.prop_map(|chance| Index::Banzhaf { chance }),
+        (shape.clone(), shape).prop_map(|(alpha, beta)| Index::BetaShapley { alpha, beta }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(120))]
+
+    /// Of sums of products of random factors, in every game that has exact values.
+    #[test]
+    fn semivalues_are_their_definition(d in 1..8_usize, terms in 1..3_usize, seed: u64, index in any_index()) {
+        let case = case(d, 12, 2, terms, seed);
+        let players: Vec<Vec<usize>> = (0..d).map(|j| vec![j]).collect();
+        for name in PRODUCT_GAMES {
+            let game = game(&case, name);
+            let found = explain(&case, &game, index);
+            prop_assert_eq!(found.index, index);
+            for (g, bound) in bound(&found).iter().enumerate() {
+                let (i, o) = (g / 2, g % 2);
+                let x = case.rows.row(i);
+                let of = |s: &[bool]| value(&case.model, &case.terms, &game, &x, o, &players, s);
+                let truth = semivalue(d, &weights(index, d), of);
+                for (found, truth) in found.row_values(i, o).iter().zip(&truth) {
+                    let (gap, size) = ((found - truth).abs(), truth.abs().max(1.0));
+                    // The oracle rounds too: as much as the bound allows for, or a little more.
+                    prop_assert!(gap <= bound + 1e-11 * size, "{} {}: {} {} {}", name, index, found, truth, bound);
+                    prop_assert!(*bound < 1e-6 * (1.0 + size) * 1e3);
+                }
+            }
+        }
+    }
+}
+
+/// Of a product of d equal factors `1 + t (z - 1)` to the power of d - 1, averaged: by the moments of a Beta distribution, for masses that need few
+/// nodes and many.
+#[test]
+fn long_products_against_series() {
+    for (alpha, beta) in [(4.0, 1.0), (1.0, 16.0), (0.5, 0.5), (30.0, 2.5)] {
+        for (d, distance) in [(3, 2.0), (40, 0.1), (40, 1.5), (300, 0.05), (300, 1.0)] {
+            let kernel = Kernel::gaussian(&vec![1.0; d]);
+            let points = Table::from_rows(&[vec![0.0; d]]).unwrap();
+            let model =
+                riesz::Expansion::new(kernel, points, Matrix::column_vector(vec![1.0]), vec![0.0]).unwrap();
+            let question = Question::from(Game::Functional).with_index(Index::BetaShapley { alpha, beta });
+            let row = Table::from_rows(&[vec![distance; d]]).unwrap();
+            let found = Explainer::new(&model, question).unwrap().explain(&row).unwrap();
+            // E (1 - u t)^(d-1) = Σ_s weight_s C(d-1, s) z^s, all of one sign.
+            let z = (-0.5 * distance * distance).exp();
+            let (mut term, mut sum) =
+                ((0..d - 1).map(|i| (alpha + i as f64) / (alpha + beta + i as f64)).product::<f64>(), 0.0);
+            for s in 0..d {
+                sum += term;
+                let (s, left) = (s as f64, (d - 1 - s) as f64);
+                term *= (beta + s) / (alpha + left - 1.0) * left / (s + 1.0) * z;
+            }
+            let truth = (-0.5 * distance * distance).exp_m1() * sum;
+            for value in &found.values {
+                let error = (value - truth).abs();
+                assert!(
+                    error <= bound(&found)[0] + 1e-13 * truth.abs(),
+                    "{alpha} {beta} {d} {distance}: {value} {truth}"
+                );
+            }
+        }
+    }
+}
+
+/// What is lost without a feature, and what it adds alone, by predictions.
+#[test]
+fn the_ends_are_differences_of_predictions() {
+    let case = case(5, 20, 1, 2, 7);
+    let point = case.background.rows.select_rows(&[0]);
+    let game = Game::Baseline { point: point.clone() };
+    let [last, first] = [1.0, 0.0].map(|chance| explain(&case, &game, Index::Banzhaf { chance }));
+    for i in 0..case.rows.rows() {
+        for j in 0..5 {
+            let (x, b) = (case.rows.row(i), point.row(0));
+            let swap = |from: &[f64], with: &[f64]| {
+                let mut row = from.to_vec();
+                row[j] = with[j];
+                case.model.predict(&Table::from_rows(&[row]).unwrap()).unwrap()[(0, 0)]
+            };
+            let lost = last.predictions[i] - swap(&x, &b);
+            let added = swap(&b, &x) - first.base_values[i];
+            assert!((last.row_values(i, 0)[j] - lost).abs() <= bound(&last)[i] + 1e-12);
+            assert!((first.row_values(i, 0)[j] - added).abs() <= bound(&first)[i] + 1e-12);
+        }
+    }
+    assert!(last.certificate().is_none() && first.certificate().is_none());
+}
+
+/// Beta(1, 1) are Shapley values, bit for bit, and are certified.
+#[test]
+fn the_uniform_distribution_gives_shapley_values() {
+    let case = case(6, 20, 2, 2, 11);
+    for name in PRODUCT_GAMES {
+        let game = game(&case, name);
+        let [shapley, beta] = [Index::Shapley, Index::BetaShapley { alpha: 1.0, beta: 1.0 }]
+            .map(|index| explain(&case, &game, index));
+        assert_eq!(shapley.values, beta.values);
+        assert!(beta.certificate().unwrap().holds);
+    }
+}
+
+#[test]
+fn questions_that_have_no_answer_are_refused() {
+    let case = case(3, 10, 1, 1, 3);
+    let ask = |game: Game, index| Explainer::new(&case.model, Question::from(game).with_index(index)).err();
+    for index in [
+        Index::Banzhaf { chance: 1.5 },
+        Index::Banzhaf { chance: f64::NAN },
+        Index::BetaShapley { alpha: 0.0, beta: 1.0 },
+    ] {
+        assert!(matches!(ask(Game::Functional, index), Some(Error::Parameter { .. })), "{index}");
+    }
+    let banzhaf = Index::Banzhaf { chance: 0.5 };
+    assert!(ask(Game::observational(&case.model), banzhaf).unwrap().to_string().contains("Shapley values"));
+    let background = Background::from(Stream(1).normals(4, 3));
+    let question = Question::from(Game::Interventional { background }).with_index(banzhaf);
+    let f = |rows: &Table| -> riesz::Result<Matrix> { Ok(Matrix::zeros(rows.rows(), 1)) };
+    assert!(riesz::attribution::kernel_shap::kernel_shap(f, &case.rows, &question, 100).is_err());
+    assert!(riesz::attribution::permutation::estimate(f, &case.rows, 0, &question).is_err());
+}
