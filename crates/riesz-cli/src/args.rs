@@ -7,6 +7,8 @@ mod settings;
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
+use riesz::Table;
+use riesz::format::model::SavedModel;
 
 pub use discrepancy::{TestArgs, factors};
 pub use question::GameArgs;
@@ -15,6 +17,7 @@ pub use settings::{OfModel, Protected, SettingArgs};
 use crate::failure::{Failure, Result};
 use crate::io::csv::Decimal;
 use crate::io::input::TableFile;
+use crate::io::typing::{Strays, WhenMissing, WhenUnseen, typical};
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
@@ -104,6 +107,92 @@ impl TableArgs {
     /// The table at `path`.
     pub fn source(&self, path: &Path) -> TableFile {
         TableFile { path: path.to_path_buf(), delimiter: self.delimiter, decimal: self.decimal }
+    }
+}
+
+/// What becomes of cells that a model cannot take.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Cells that the model cannot take")]
+pub struct CellArgs {
+    /// A category that the model has not seen: stop there, or take it for none of those that it has, which differs from each of them
+    /// like these from each other; all unseen ones are one
+    #[arg(long, value_name = "WAY", value_enum, default_value_t)]
+    pub unseen: Unseen,
+    /// A missing value (an empty cell, NA, N/A, NaN, null): stop there, or fill in the median of its column, the most frequent category for
+    /// categories, among the model's support points (all training rows, but for support vector machines); for a program those of
+    /// the background
+    #[arg(long, value_name = "WAY", value_enum, default_value_t)]
+    pub missing: Missing,
+}
+
+/// What becomes of categories that a model has not seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Unseen {
+    /// They are an error.
+    #[default]
+    Error,
+    /// They are none of the known ones.
+    None,
+}
+
+/// What becomes of missing values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Missing {
+    /// They are an error.
+    #[default]
+    Error,
+    /// They are filled in.
+    Impute,
+}
+
+impl CellArgs {
+    /// An option that was given.
+    pub fn given(&self) -> Option<String> {
+        let options =
+            [("--unseen", self.unseen != Unseen::Error), ("--missing", self.missing != Missing::Error)];
+        options.iter().find(|(_, given)| *given).map(|(option, _)| (*option).to_string())
+    }
+
+    /// A model read from a file, ready for rows: if unseen categories are to be none of the known ones, its columns have a level for them.
+    pub fn admit(&self, mut saved: SavedModel) -> Result<SavedModel> {
+        if self.unseen == Unseen::None {
+            saved.model = saved.model.with_unseen()?;
+        }
+        Ok(saved)
+    }
+
+    /// How rows meet a model that was [admitted](Self::admit).
+    pub fn for_model(&self, points: &Table) -> Result<Strays> {
+        Ok(Strays {
+            missing: self.filling(points, "the model's support points")?,
+            unseen: match self.unseen {
+                Unseen::Error => WhenUnseen::Refused("; --unseen none takes it for none of these"),
+                Unseen::None => WhenUnseen::Last,
+            },
+        })
+    }
+
+    /// How rows meet a program whose background is `rows`.
+    pub fn for_program(&self, rows: &Table) -> Result<Strays> {
+        if self.unseen != Unseen::Error {
+            return Err(Failure::input(
+                "--unseen none takes a model that knows its categories, and a program is asked about those of the background: add a row with \
+                 the category there, or leave --unseen out",
+            ));
+        }
+        Ok(Strays { missing: self.filling(rows, "the background")?, unseen: WhenUnseen::Refused("") })
+    }
+
+    fn filling(&self, rows: &Table, of: &'static str) -> Result<WhenMissing> {
+        if self.missing == Missing::Error {
+            return Ok(WhenMissing::Refused(", or give --missing impute"));
+        }
+        if rows.rows() == 0 {
+            return Err(Failure::input(format!(
+                "--missing impute takes typical values of {of}, and there are none: fill the values in"
+            )));
+        }
+        Ok(WhenMissing::Filled { values: (0..rows.width()).map(|j| typical(rows, j)).collect(), of })
     }
 }
 

@@ -1,75 +1,170 @@
-//! What `explain` and `report` share: a model and a question made ready for a table, and the table explained chunk by chunk.
+//! What `explain` and `report` share: a model or a program and a question made ready for a table, and the table explained chunk by chunk.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use riesz::explanation::Fact;
+use riesz::format::explanation::SavedExplanation;
 use riesz::format::model::SavedModel;
-use riesz::{Exactness, Explainer, Explanation, Table};
+use riesz::{Decisions, Exactness, Explainer, Explanation, Matrix, Prediction, Table};
 
-use crate::args::{GameArgs, TableArgs};
+use crate::args::{CellArgs, GameArgs, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::games::{about_model, robustness};
+use crate::games::{about_model, about_program, robustness};
 use crate::io::input::{OpenTable, described};
 use crate::io::typing::Conforming;
+use crate::program;
 
 /// Numbers that a JSON explanation may hold. It is one object of whole arrays, for plots and reports that need all
 /// rows at once, so unlike the tables it cannot stream; beyond this a table is the right form.
-pub const JSON_NUMBERS: usize = 20_000_000;
+const JSON_NUMBERS: usize = 20_000_000;
 
-/// A model that is ready to explain the rows of a table.
+/// What is asked, of a model or of a program.
+pub struct Asked<'a> {
+    /// The question.
+    pub game: &'a GameArgs,
+    /// How to read tables.
+    pub table: &'a TableArgs,
+    /// What becomes of cells that cannot be taken.
+    pub cells: CellArgs,
+    /// The seed of what is drawn.
+    pub seed: u64,
+}
+
+/// Explains some rows, those after the rows of the call before.
+type Explain<'a> = Box<dyn FnMut(&Table) -> Result<Explanation> + 'a>;
+
+/// A model or a program that is ready to explain the rows of a table.
 pub struct Explaining<'a> {
-    /// The model and the question.
-    pub explainer: Explainer<'a>,
-    /// The rows.
-    pub rows: Conforming,
+    explain: Explain<'a>,
+    /// The model, if it is one.
+    saved: Option<&'a SavedModel>,
+    rows: Conforming,
     /// What is said of the run.
-    pub facts: Vec<Fact>,
+    facts: Vec<Fact>,
     /// Numbers that a row of the answer takes.
     pub width: usize,
 }
 
 impl<'a> Explaining<'a> {
-    /// For a model and its file.
-    pub fn of(
+    /// For a model that was [admitted](CellArgs::admit), and its file.
+    pub fn of_model(
         (saved, file): (&'a SavedModel, &Path),
         rows: OpenTable,
-        game: &GameArgs,
-        table: &TableArgs,
-        seed: u64,
+        asked: &Asked<'_>,
         console: &Console,
     ) -> Result<Self> {
-        let (question, own) = about_model(game, table, saved, seed, console)?;
+        let (question, own) =
+            about_model(asked.game, (asked.table, asked.cells), saved, asked.seed, console)?;
         let explainer = Explainer::new(&saved.model, question)?;
         let players = explainer.groups().players().len();
         let width = saved.model.columns().len() + (players + 4) * saved.model.outputs();
-        let described_rows = rows.path.as_deref().map_or(Ok(rows.name.clone()), described)?;
-        let mut facts = vec![Fact::new("model file", described(file)?), Fact::new("rows", described_rows)];
+        let mut facts = vec![Fact::new("model file", described(file)?), rows_fact(&rows)?];
         facts.extend(own);
-        let bound = robustness(game, &explainer, &saved.model)?;
+        let bound = robustness(asked.game, &explainer, &saved.model)?;
         bound.iter().for_each(|fact| console.note(format!("{}: {}", fact.name, fact.value)));
         facts.extend(bound);
-        Ok(Self { explainer, rows: Conforming::new(rows, saved.model.columns(), width)?, facts, width })
+        let strays = asked.cells.for_model(&saved.model.points)?;
+        let rows = Conforming::new(rows, saved.model.columns(), strays, width)?;
+        let explain = Box::new(move |table: &Table| Ok(explainer.explain(table)?));
+        Ok(Self { explain, saved: Some(saved), rows, facts, width })
+    }
+
+    /// For a program.
+    pub fn of_program(
+        command: &'a str,
+        rows: OpenTable,
+        asked: &Asked<'_>,
+        console: &Console,
+    ) -> Result<Self> {
+        let (question, own, columns) = about_program(asked.game, asked.table, asked.seed, console)?;
+        let mut facts = vec![rows_fact(&rows)?];
+        facts.extend(own);
+        let width = 2 * (columns.len() + question.players_of(&columns).players().len() + 4);
+        let none = || Table::from_column_major(columns.clone(), 0, Vec::new());
+        let background = question.game.rows().cloned().map_or_else(none, Ok)?;
+        let strays = asked.cells.for_program(&background)?;
+        let rows = Conforming::new(rows, &columns, strays, width)?;
+        let mut done = 0;
+        let explain = Box::new(move |table: &Table| {
+            done += table.rows();
+            program::explain(command, &question, table, done - table.rows())
+        });
+        Ok(Self { explain, saved: None, rows, facts, width })
+    }
+
+    /// Explains chunk by chunk, and hands each chunk on with its rows numbered from the first of all. Returns their number, and what
+    /// is to be said of the run.
+    pub fn each(
+        mut self,
+        console: &Console,
+        mut take: impl FnMut(SavedExplanation) -> Result<()>,
+        decide: bool,
+    ) -> Result<(usize, Vec<Fact>)> {
+        let progress = console.progress("explaining");
+        let name = self.rows.name().to_string();
+        let mut done = 0;
+        while let Some(table) = self.rows.next()? {
+            let mut explanation = (self.explain)(&table).map_err(|e| e.about(&name))?;
+            explanation.row_numbers.iter_mut().for_each(|row| *row += done);
+            done += explanation.rows();
+            let decisions = match self.saved {
+                Some(saved) if decide && !saved.model.classes.is_empty() => {
+                    let (covariance, predictions) =
+                        (saved.covariance.as_ref(), explanation.predictions.clone());
+                    let outputs = Matrix::from_row_major(table.rows(), saved.model.outputs(), predictions);
+                    let stop = AtomicBool::new(false);
+                    let predicted = Prediction::of_outputs(&saved.model, covariance, &table, outputs, &stop)?;
+                    Decisions::of(&saved.model, &predicted)
+                }
+                _ => None,
+            };
+            take(SavedExplanation { explanation, decisions })?;
+            progress.say(format!("{done} rows explained"));
+        }
+        let treated = self.rows.facts();
+        treated.iter().for_each(|fact| console.note(format!("note: {}", fact.value)));
+        self.facts.extend(treated);
+        Ok((done, self.facts))
     }
 }
 
-/// Explains rows chunk by chunk, and hands each chunk on with its rows numbered from the first of all. Returns their number.
-pub fn each(
-    rows: &mut Conforming,
-    console: &Console,
-    mut explain: impl FnMut(&Table) -> Result<Explanation>,
-    mut take: impl FnMut(Explanation) -> Result<()>,
-) -> Result<usize> {
-    let progress = console.progress("explaining");
-    let mut done = 0;
-    while let Some(table) = rows.next()? {
-        let mut chunk = explain(&table)?;
-        chunk.row_numbers.iter_mut().for_each(|row| *row += done);
-        done += chunk.rows();
-        take(chunk)?;
-        progress.say(format!("{done} rows explained"));
+/// Which rows are explained.
+fn rows_fact(rows: &OpenTable) -> Result<Fact> {
+    Ok(Fact::new("rows", rows.path.as_deref().map_or(Ok(rows.name.clone()), described)?))
+}
+
+/// Explained rows as a whole, for what needs all of them at once.
+pub struct Whole(Option<SavedExplanation>, usize);
+
+impl Whole {
+    /// None yet, each of `width` numbers.
+    pub fn of_width(width: usize) -> Self {
+        Self(None, width)
     }
-    Ok(done)
+
+    /// Takes in some rows.
+    pub fn add(&mut self, chunk: SavedExplanation) -> Result<()> {
+        let all = match &mut self.0 {
+            None => self.0.insert(chunk),
+            Some(all) => {
+                all.explanation.append(chunk.explanation)?;
+                if let (Some(all), Some(more)) = (&mut all.decisions, chunk.decisions) {
+                    all.append(more);
+                }
+                all
+            }
+        };
+        within_limit(&all.explanation, self.1)
+    }
+
+    /// All of them, of which `facts` are said.
+    pub fn finish(self, facts: Vec<Fact>) -> Result<SavedExplanation> {
+        let mut all = self.0.ok_or_else(|| Failure::input("there are no rows to explain"))?;
+        all.explanation.provenance.run.extend(facts);
+        Ok(all)
+    }
 }
 
 /// What is said of all rows together.
@@ -127,7 +222,7 @@ impl Certificate {
 }
 
 /// Whether an explanation whose rows take `width` numbers each can be held as a whole.
-pub fn within_limit(explanation: &Explanation, width: usize) -> Result<()> {
+fn within_limit(explanation: &Explanation, width: usize) -> Result<()> {
     if explanation.rows().saturating_mul(width) <= JSON_NUMBERS {
         return Ok(());
     }

@@ -9,12 +9,12 @@ use riesz::kernel::Units;
 use riesz::question::{Source, Subject};
 use riesz::{Background, Column, Expansion, Explainer, Groups, Question};
 
-use crate::args::{GameArgs, TableArgs};
+use crate::args::{CellArgs, GameArgs, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::input::{described, read_file};
 use crate::io::names::listed_columns;
-use crate::io::typing::{Columns, Conforming};
+use crate::io::typing::{Columns, Conforming, Strays, WhenMissing, WhenUnseen};
 
 /// The settings that were given.
 fn given(args: &GameArgs) -> Vec<Fact> {
@@ -24,15 +24,24 @@ fn given(args: &GameArgs) -> Vec<Fact> {
 /// The question that the arguments ask of a model, and facts about where its rows come from. Reads the files they name.
 pub fn about_model(
     args: &GameArgs,
-    table: &TableArgs,
+    (table, cells): (&TableArgs, CellArgs),
     saved: &SavedModel,
     seed: u64,
     console: &Console,
 ) -> Result<(Question, Vec<Fact>)> {
+    if !args.ignore.is_empty() {
+        return Err(Failure::input(
+            "--ignore says which columns of the background a program is not asked about; a model asks for its own columns alone: leave it out",
+        ));
+    }
     let columns = saved.model.columns();
     let mut facts = given(args);
     let rows = |_: &str| match source(args) {
-        Some((_, path)) => read_background(path, args, table, columns, seed, &mut facts),
+        Some((_, path)) => {
+            let strays = cells.for_model(&saved.model.points)?;
+            let rows = Conforming::new(table.source(path).open()?, columns, strays, columns.len())?;
+            read_background(path, args, table, rows, (seed, console), &mut facts)
+        }
         None => {
             facts.push(Fact::new("reference rows", saved.model.points.rows()));
             Ok(saved.model.points.clone().into())
@@ -69,10 +78,17 @@ pub fn about_program(
             ));
         }
         let rows = table.source(path).open()?;
-        let names: Vec<String> =
-            rows.header().iter().filter(|c| args.background_weights.as_ref() != Some(c)).cloned().collect();
+        let ignored = listed_columns(&args.ignore, rows.header());
+        rows.places(&ignored)?;
+        let asked = |c: &&String| args.background_weights.as_ref() != Some(*c) && !ignored.contains(*c);
+        let names: Vec<String> = rows.header().iter().filter(asked).cloned().collect();
+        if names.is_empty() {
+            return Err(Failure::input(format!("{}: no column is left to ask the program about", rows.name)));
+        }
         let columns = Columns::read(rows, &names)?.table(&names, &[], console)?.columns().to_vec();
-        read_background(path, args, table, &columns, seed, &mut facts)
+        let strays = Strays { missing: WhenMissing::Refused(""), unseen: WhenUnseen::Refused("") };
+        let rows = Conforming::new(table.source(path).open()?, &columns, strays, columns.len())?;
+        read_background(path, args, table, rows, (seed, console), &mut facts)
     };
     let question = args.settings.question(Subject::Program, source(args).map(|(s, _)| s), seed, rows)?;
     let columns = question.game.rows().map_or_else(Vec::new, |rows| rows.columns().to_vec());
@@ -144,11 +160,11 @@ fn read_background(
     path: &Path,
     args: &GameArgs,
     table: &TableArgs,
-    columns: &[Column],
-    seed: u64,
+    mut conforming: Conforming,
+    (seed, console): (u64, &Console),
     facts: &mut Vec<Fact>,
 ) -> Result<Background> {
-    let rows = Conforming::new(table.source(path).open()?, columns, columns.len())?.all()?;
+    let rows = conforming.all()?;
     let weights = match &args.background_weights {
         None => None,
         Some(_) if path.as_os_str() == "-" => {
@@ -168,8 +184,13 @@ fn read_background(
         background.weights = background.weights.map(|w| kept.iter().map(|&i| w[i]).collect());
         background.rows = background.rows.select_rows(&kept);
     }
+    let treated = conforming.facts();
+    treated.iter().for_each(|fact| console.note(format!("note: {}", fact.value)));
     facts.push(Fact::new("background", described(path)?));
     facts.push(Fact::new("background rows", background.rows.rows()));
+    facts.extend(
+        treated.into_iter().map(|fact| Fact::new(format!("{} of the background", fact.name), fact.value)),
+    );
     Ok(background)
 }
 

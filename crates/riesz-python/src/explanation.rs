@@ -7,9 +7,10 @@ use numpy::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use riesz::explanation::{Fact, Provenance, Sampling};
-use riesz::format::{explanation, values};
+use riesz::format::explanation::{self, SavedExplanation};
+use riesz::format::values;
 use riesz::table::Player;
-use riesz::{ColumnKind, Exactness};
+use riesz::{ColumnKind, Decisions, Exactness};
 use riesz_report::{PlotOptions, ReportOptions, Theme};
 
 use crate::{NamedRows, Sample, matrix, refuse, sample};
@@ -21,6 +22,8 @@ type Origin = (String, String, Vec<(String, String)>, Vec<(String, String)>);
 #[pyclass(frozen, module = "riesz._core")]
 pub(crate) struct Explanation {
     inner: riesz::Explanation,
+    /// What a classifier decides of the rows, where a file says it.
+    decisions: Option<Decisions>,
     /// Of values estimated by coalitions: the coalitions, from which a larger budget goes on.
     #[pyo3(get)]
     sample: Option<Py<Sample>>,
@@ -28,7 +31,7 @@ pub(crate) struct Explanation {
 
 impl Explanation {
     pub(crate) fn new(inner: riesz::Explanation, sample: Option<Py<Sample>>) -> Self {
-        Self { inner, sample }
+        Self { inner, decisions: None, sample }
     }
 
     fn cube<'py>(&self, py: Python<'py>, numbers: &[f64]) -> PyResult<Bound<'py, PyArray3<f64>>> {
@@ -48,7 +51,7 @@ impl Explanation {
     #[new]
     #[pyo3(signature = (
         *, values, base_values, predictions, bound, std_error, sampling, players, subsets, output_names, data, row_numbers, provenance,
-        index = "shapley"
+        decisions = None, index = "shapley"
     ))]
     #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
     fn of_parts(
@@ -64,6 +67,7 @@ impl Explanation {
         data: NamedRows<'_>,
         row_numbers: PyReadonlyArray1<'_, i64>,
         provenance: Origin,
+        decisions: Option<&str>,
         index: &str,
     ) -> PyResult<Self> {
         let flat = |cube: PyReadonlyArray3<'_, f64>| {
@@ -93,7 +97,9 @@ impl Explanation {
             provenance: Provenance { game, absent, model: facts(model), run: facts(run) },
         };
         inner.validate().map_err(refuse)?;
-        Ok(Self::new(inner, None))
+        let decisions: Option<Decisions> = decisions.map(serde_json::from_str).transpose().map_err(refuse)?;
+        decisions.iter().try_for_each(|d| d.validate(inner.rows(), inner.outputs())).map_err(refuse)?;
+        Ok(Self { decisions, ..Self::new(inner, None) })
     }
 
     /// What pickles are made of: the arguments of the constructor.
@@ -113,6 +119,8 @@ impl Explanation {
         parts.set_item("row_numbers", self.row_numbers(py))?;
         parts.set_item("provenance", self.provenance())?;
         parts.set_item("index", self.index())?;
+        let decisions = self.decisions.as_ref().map(serde_json::to_string).transpose().map_err(refuse)?;
+        parts.set_item("decisions", decisions)?;
         Ok(((), parts))
     }
 
@@ -137,13 +145,15 @@ impl Explanation {
     /// Reads the JSON form.
     #[staticmethod]
     fn from_json(py: Python<'_>, json: &[u8]) -> PyResult<Self> {
-        py.detach(|| explanation::read(json)).map(|inner| Self::new(inner, None)).map_err(refuse)
+        let SavedExplanation { explanation, decisions } =
+            py.detach(|| explanation::read(json)).map_err(refuse)?;
+        Ok(Self { decisions, ..Self::new(explanation, None) })
     }
 
     /// The JSON form.
     fn to_json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut json = Vec::new();
-        py.detach(|| explanation::write(&self.inner, &mut json)).map_err(refuse)?;
+        py.detach(|| explanation::write(&self.inner, self.decisions.as_ref(), &mut json)).map_err(refuse)?;
         Ok(PyBytes::new(py, &json))
     }
 
@@ -179,12 +189,14 @@ impl Explanation {
         let places = |list: PyReadonlyArray1<'_, i64>| -> Vec<usize> {
             list.as_array().iter().map(|&k| k as usize).collect()
         };
-        Self::new(self.inner.select(&places(rows), &places(sets), &places(outputs)), None)
+        let (rows, outputs) = (places(rows), places(outputs));
+        let decisions = self.decisions.as_ref().map(|d| d.select(&rows, &outputs));
+        Self { decisions, ..Self::new(self.inner.select(&rows, &places(sets), &outputs), None) }
     }
 
     /// The HTML report.
     fn report(&self, py: Python<'_>, title: String) -> PyResult<String> {
-        let options = ReportOptions { title, ..ReportOptions::default() };
+        let options = ReportOptions { title, decisions: self.decisions.clone(), ..ReportOptions::default() };
         py.detach(|| riesz_report::report(&self.inner, &options)).map_err(refuse)
     }
 

@@ -166,15 +166,19 @@ impl Expansion {
         Ok(Self { model: Arc::new(model), covariance: None, groups: None })
     }
 
-    /// Reads a riesz model or a LIBSVM model.
+    /// Reads a riesz model, or a LIBSVM model of so many columns, if that is said.
     #[staticmethod]
-    fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
+    #[pyo3(signature = (bytes, columns = None))]
+    fn from_bytes(bytes: &[u8], columns: Option<usize>) -> PyResult<Self> {
         if model::recognises(bytes) {
+            if columns.is_some() {
+                return Err(refuse("a riesz file says how many columns its model has: leave n_features out"));
+            }
             let SavedModel { model, covariance, groups } = model::from_bytes(bytes).map_err(refuse)?;
             return Ok(Self { model: Arc::new(model), covariance: covariance.map(Arc::new), groups });
         }
         if libsvm::recognises(bytes) {
-            let model = libsvm::read(bytes, None).map_err(refuse)?;
+            let model = libsvm::read(bytes, columns).map_err(refuse)?;
             return Ok(Self { model: Arc::new(model), covariance: None, groups: None });
         }
         Err(PyValueError::new_err("this is neither a riesz model nor a LIBSVM model"))
@@ -185,6 +189,18 @@ impl Expansion {
         let covariance = self.covariance.as_deref().filter(|_| posterior).cloned();
         let saved = SavedModel { model: (*self.model).clone(), covariance, groups: self.groups.clone() };
         Ok(PyBytes::new(py, &model::to_bytes(&saved).map_err(refuse)?))
+    }
+
+    /// Whether these are the bytes of a LIBSVM model.
+    #[staticmethod]
+    fn is_libsvm(bytes: &[u8]) -> bool {
+        !model::recognises(bytes) && libsvm::recognises(bytes)
+    }
+
+    /// The same model with one more level, the last, in categorical columns, for cells that are none of the others.
+    fn with_unseen(&self) -> PyResult<Self> {
+        let model = (*self.model).clone().with_unseen().map_err(raise)?;
+        Ok(Self { model: Arc::new(model), covariance: self.covariance.clone(), groups: self.groups.clone() })
     }
 
     #[getter]

@@ -3,7 +3,7 @@
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use minijinja::{Environment, context};
 use riesz::explanation::Sampling;
-use riesz::{ColumnKind, Error, Exactness, Expansion, Explanation, Link, Prediction, Result};
+use riesz::{ColumnKind, Decisions, Error, Exactness, Explanation, Result};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -26,69 +26,6 @@ pub struct ReportOptions {
     pub max_rows: usize,
     /// What a classifier decides of the rows.
     pub decisions: Option<Decisions>,
-}
-
-/// What a classifier says of the explained rows beside the outputs that are explained.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Decisions {
-    /// By output, what it is: "log-odds of spam", say.
-    pub meaning: Vec<String>,
-    /// The names of the classes.
-    pub classes: Vec<String>,
-    /// By row, the number of its class, where the model says.
-    pub chosen: Option<Vec<usize>>,
-    /// By output, the class whose probability belongs to it, and that probability by row, where the model says.
-    pub probabilities: Vec<Option<(usize, Vec<f64>)>>,
-}
-
-impl Decisions {
-    /// Of a model and what it predicts; `None` for regression.
-    pub fn of(model: &Expansion, predicted: &Prediction) -> Option<Self> {
-        let (classes, m) = (&model.classes, model.outputs());
-        if classes.is_empty() {
-            return None;
-        }
-        // The class that an output speaks for: the second of two, or each its own.
-        let class = |o: usize| match (m, classes.len()) {
-            (1, 2) => Some(1),
-            (m, k) if m == k && model.link != Link::Vote => Some(o),
-            _ => None,
-        };
-        let meaning = |o: usize| match (class(o), model.link) {
-            (Some(k), Link::Logistic) => format!("log-odds of {}", classes[k]),
-            (Some(k), Link::Softmax) => {
-                format!("logarithm of the unnormalised probability of {}", classes[k])
-            }
-            (Some(k), Link::LatentLogistic | Link::LatentOneVsRest) => {
-                format!("mean of the latent function, which is larger the more probable {} is", classes[k])
-            }
-            (Some(k), _) => format!("decision value, positive for {}", classes[k]),
-            (None, _) => format!("decision value of {}", model.output_names[o]),
-        };
-        let probability = |o: usize| {
-            let (all, k) = (predicted.probabilities.as_ref()?, class(o)?);
-            Some((k, (0..all.rows()).map(|i| all[(i, k)]).collect()))
-        };
-        Some(Self {
-            meaning: (0..m).map(meaning).collect(),
-            classes: classes.clone(),
-            chosen: predicted.classes.clone(),
-            probabilities: (0..m).map(probability).collect(),
-        })
-    }
-
-    /// For some of the rows, as the page's script reads it.
-    fn of_rows(&self, rows: &[usize]) -> Value {
-        let probability = |p: &Option<(usize, Vec<f64>)>| {
-            p.as_ref()
-                .map(|(k, all)| json!({ "class": k, "of": rows.iter().map(|&i| all[i]).collect::<Vec<_>>() }))
-        };
-        json!({
-            "classes": self.classes,
-            "chosen": self.chosen.as_ref().map(|all| rows.iter().map(|&i| all[i]).collect::<Vec<_>>()),
-            "probabilities": self.probabilities.iter().map(probability).collect::<Vec<_>>(),
-        })
-    }
 }
 
 impl Default for ReportOptions {
@@ -144,7 +81,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         provenance => minijinja::value::Serde(&explanation.provenance),
         exactness => minijinja::value::Serde(exactness(explanation)),
         // Inside a script element only `<` can end the element or open a comment.
-        data => data(&drawn, explanation, options.decisions.as_ref().map(|d| d.of_rows(&rows))).to_string().replace('<', "\\u003c"),
+        data => data(&drawn, explanation, options.decisions.as_ref().map(|d| decided(d, &rows))).to_string().replace('<', "\\u003c"),
     };
     let mut environment = Environment::new();
     let broken = |e: minijinja::Error| Error::Format { problem: format!("the page cannot be written: {e}") };
@@ -163,6 +100,18 @@ fn drawn_rows(explanation: &Explanation, max_rows: usize) -> Vec<usize> {
 /// The picture as part of a page: the page's own style sheet holds the variables.
 pub(crate) fn inline(svg: Svg) -> String {
     svg.text.replace(&variables(), "").replace(" xmlns=\"http://www.w3.org/2000/svg\"", "")
+}
+
+/// What a classifier decides of some of the rows, as the page's script reads it.
+fn decided(decisions: &Decisions, rows: &[usize]) -> Value {
+    let own = decisions.select(rows, &(0..decisions.meaning.len()).collect::<Vec<_>>());
+    let probability =
+        |p: &Option<(usize, Vec<f64>)>| p.as_ref().map(|(k, all)| json!({ "class": k, "of": all }));
+    json!({
+        "classes": own.classes,
+        "chosen": own.chosen,
+        "probabilities": own.probabilities.iter().map(probability).collect::<Vec<_>>(),
+    })
 }
 
 fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Value {

@@ -10,7 +10,7 @@ mod png;
 mod svg;
 mod test_page;
 
-pub use html::{Decisions, ReportOptions, report};
+pub use html::{ReportOptions, report};
 pub use plot::{PLOTS, Plot, PlotOptions, Shows, render, render_null, render_test, render_witness};
 pub use png::png;
 pub use svg::{Svg, Theme};

@@ -13,7 +13,7 @@ use crate::explanation::Fact;
 use crate::kernel::{Columns, Kernel};
 use crate::linalg::Matrix;
 use crate::simd::Isa;
-use crate::table::{Column, Table};
+use crate::table::{Column, ColumnKind, Table};
 
 /// How outputs become what people ask for. Explanations are of the outputs, before the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,6 +150,25 @@ impl Expansion {
         self.intercept.iter_mut().for_each(|b| *b = *b * scale + shift);
     }
 
+    /// The same model, whose categorical columns have one more level ([`Table::with_unseen`]): that of cells which are none of the levels that
+    /// it was fitted on. No support point has it, so its factors are those of a level that differs from all others.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if a factor takes the codes of levels for numbers.
+    pub fn with_unseen(mut self) -> Result<Self> {
+        let factors = self.kernel.terms.iter().flat_map(|term| &term.factors);
+        for factor in factors.filter(|factor| !factor.declaration().categorical) {
+            let numeric = |j: &&usize| self.columns()[**j].kind == ColumnKind::Numeric;
+            if let Some(&j) = factor.columns().iter().find(|j| !numeric(j)) {
+                let why = "unseen levels take a kernel that only asks whether levels are equal";
+                let value = format!("{} over '{}'", factor.declaration().names[0], self.columns()[j].name);
+                return Err(Error::parameter("kernel", value, why));
+            }
+        }
+        self.points = self.points.with_unseen();
+        Ok(self)
+    }
+
     /// Names and meanings of the columns.
     pub fn columns(&self) -> &[Column] {
         self.points.columns()
@@ -251,4 +270,39 @@ pub(crate) fn logistic(f: f64) -> f64 {
 /// The place of the largest number, the first of equals.
 pub(crate) fn first_max(values: &[f64]) -> usize {
     (0..values.len()).fold(0, |best, k| if values[k] > values[best] { k } else { best })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kernel::{KernelExpression, Units};
+    use crate::table::UNSEEN;
+
+    proptest! {
+        /// A level that the model has not seen changes nothing for the others, and its factor is the similarity of different levels.
+        #[test]
+        fn unseen_levels_equal_none(
+            codes in prop::collection::vec(0_u8..3, 2..9), coef in prop::collection::vec(-3.0..3.0, 9), at in -2.0..2.0, similarity in 0.0..1.0,
+        ) {
+            let n = codes.len();
+            let kind = ColumnKind::Categorical { levels: ["a", UNSEEN, "b"].map(String::from).to_vec() };
+            let columns = vec![Column::numeric("x"), Column { name: "c".into(), kind }];
+            let values = (0..n).map(|i| i as f64 / 3.0).chain(codes.iter().map(|&c| f64::from(c))).collect();
+            let points = Table::from_column_major(columns, n, values).unwrap();
+            let text = format!("rbf(x, lengthscale=1) * categorical(c, similarity={similarity})");
+            let kernel = KernelExpression::parse(&text).unwrap().resolve(&points, &Units::raw(2)).unwrap();
+            let known = Expansion::new(kernel, points.clone(), Matrix::column_vector(coef[..n].to_vec()), vec![0.5]).unwrap();
+            let open = known.clone().with_unseen().unwrap();
+            let ColumnKind::Categorical { levels } = &open.columns()[1].kind else { panic!("levels") };
+            prop_assert_eq!(&levels[3], "((unseen))");
+            let seen = points.conform(open.columns()).unwrap();
+            prop_assert_eq!(known.predict(&points).unwrap(), open.predict(&seen).unwrap());
+            let rows = Table::from_column_major(open.columns().to_vec(), 1, vec![at, 3.0]).unwrap();
+            let part = |i: usize| coef[i] * (-(at - points.get(i, 0)).powi(2) / 2.0).exp() * similarity;
+            let expected = 0.5 + (0..n).map(part).sum::<f64>();
+            prop_assert!((open.predict(&rows).unwrap().row(0)[0] - expected).abs() < 1e-12);
+        }
+    }
 }

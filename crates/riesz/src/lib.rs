@@ -76,7 +76,7 @@ pub use index::Index;
 pub use kernel::Kernel;
 pub use linalg::Matrix;
 pub use posterior::{Covariance, Posterior};
-pub use prediction::Prediction;
+pub use prediction::{Decisions, Prediction};
 pub use question::Question;
 pub use simd::Isa;
 pub use stop::Progress;

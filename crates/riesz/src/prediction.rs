@@ -3,8 +3,9 @@
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link, first_max, logistic, shares};
 use crate::linalg::Matrix;
 use crate::posterior::{Covariance, Posterior};
@@ -44,7 +45,20 @@ impl Prediction {
         x: &Table,
         stop: &AtomicBool,
     ) -> Result<Self> {
-        let outputs = model.predict_until(x, stop)?;
+        Self::of_outputs(model, covariance, x, model.predict_until(x, stop)?, stop)
+    }
+
+    /// As [`until`](Self::until), where the model's outputs at the rows of `x` are known: those that an explanation says it predicts.
+    ///
+    /// # Errors
+    /// As [`until`](Self::until).
+    pub fn of_outputs(
+        model: &Expansion,
+        covariance: Option<&Covariance>,
+        x: &Table,
+        outputs: Matrix,
+        stop: &AtomicBool,
+    ) -> Result<Self> {
         let averages = match (model.link, covariance) {
             (Link::LatentLogistic | Link::LatentOneVsRest, Some(covariance)) => {
                 Some(averages(&outputs, &Posterior::new(model, covariance)?.heeding(stop).variance(x)?))
@@ -60,6 +74,99 @@ impl Prediction {
             .or_else(|| rows().map(|row| model.probabilities(row)).collect())
             .map(|p| Matrix::from_row_major(p.len(), model.classes.len(), p.concat()));
         Ok(Self { outputs, classes, probabilities })
+    }
+}
+
+/// What a classifier says of explained rows beside the outputs that are explained, for pages.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decisions {
+    /// By output, what it is: "log-odds of spam", say.
+    pub meaning: Vec<String>,
+    /// The names of the classes.
+    pub classes: Vec<String>,
+    /// By row, the number of its class, where the model says.
+    pub chosen: Option<Vec<usize>>,
+    /// By output, the class whose probability belongs to it, and that probability by row, where the model says.
+    pub probabilities: Vec<Option<(usize, Vec<f64>)>>,
+}
+
+impl Decisions {
+    /// Of a model and what it predicts; `None` for regression.
+    pub fn of(model: &Expansion, predicted: &Prediction) -> Option<Self> {
+        let (classes, m) = (&model.classes, model.outputs());
+        if classes.is_empty() {
+            return None;
+        }
+        // The class that an output speaks for: the second of two, or each its own.
+        let class = |o: usize| match (m, classes.len()) {
+            (1, 2) => Some(1),
+            (m, k) if m == k && model.link != Link::Vote => Some(o),
+            _ => None,
+        };
+        let meaning = |o: usize| match (class(o), model.link) {
+            (Some(k), Link::Logistic) => format!("log-odds of {}", classes[k]),
+            (Some(k), Link::Softmax) => {
+                format!("logarithm of the unnormalised probability of {}", classes[k])
+            }
+            (Some(k), Link::LatentLogistic | Link::LatentOneVsRest) => {
+                format!("mean of the latent function, which is larger the more probable {} is", classes[k])
+            }
+            (Some(k), _) => format!("decision value, positive for {}", classes[k]),
+            (None, _) => format!("decision value of {}", model.output_names[o]),
+        };
+        let probability = |o: usize| {
+            let (all, k) = (predicted.probabilities.as_ref()?, class(o)?);
+            Some((k, (0..all.rows()).map(|i| all[(i, k)]).collect()))
+        };
+        Some(Self {
+            meaning: (0..m).map(meaning).collect(),
+            classes: classes.clone(),
+            chosen: predicted.classes.clone(),
+            probabilities: (0..m).map(probability).collect(),
+        })
+    }
+
+    /// For some of the rows and outputs, in this order.
+    pub fn select(&self, rows: &[usize], outputs: &[usize]) -> Self {
+        let of = |all: &Vec<f64>| rows.iter().map(|&i| all[i]).collect::<Vec<_>>();
+        let probability = |o: &usize| self.probabilities[*o].as_ref().map(|(k, all)| (*k, of(all)));
+        Self {
+            meaning: outputs.iter().map(|&o| self.meaning[o].clone()).collect(),
+            classes: self.classes.clone(),
+            chosen: self.chosen.as_ref().map(|all| rows.iter().map(|&i| all[i]).collect()),
+            probabilities: outputs.iter().map(probability).collect(),
+        }
+    }
+
+    /// Appends those of further rows by the same model.
+    pub fn append(&mut self, other: Self) {
+        if let (Some(all), Some(more)) = (&mut self.chosen, other.chosen) {
+            all.extend(more);
+        }
+        for (all, more) in self.probabilities.iter_mut().zip(other.probabilities) {
+            if let (Some((_, all)), Some((_, more))) = (all, more) {
+                all.extend(more);
+            }
+        }
+    }
+
+    /// Checks that they are of so many rows and outputs; whoever reads them from a file calls this.
+    ///
+    /// # Errors
+    /// [`Error::Format`].
+    pub fn validate(&self, rows: usize, outputs: usize) -> Result<()> {
+        let classes = self.classes.len();
+        let chosen = |all: &Vec<usize>| all.len() == rows && all.iter().all(|&k| k < classes);
+        let probable = |(k, all): &(usize, Vec<f64>)| {
+            *k < classes && all.len() == rows && all.iter().all(|p| (0.0..=1.0).contains(p))
+        };
+        let fits = self.meaning.len() == outputs
+            && self.probabilities.len() == outputs
+            && self.chosen.iter().all(chosen)
+            && self.probabilities.iter().flatten().all(probable);
+        let problem =
+            || format!("the classes and probabilities are not those of {rows} rows and {outputs} outputs");
+        if fits { Ok(()) } else { Err(Error::Format { problem: problem() }) }
     }
 }
 

@@ -54,6 +54,9 @@ impl Column {
     }
 }
 
+/// What [`Table::with_unseen`] calls the level of cells that hold none of a column's levels.
+pub const UNSEEN: &str = "(unseen)";
+
 /// `n` rows of `d` finite numbers with named columns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "RawTable", into = "RawTable")]
@@ -242,6 +245,21 @@ impl Table {
     /// [`Error::UnknownColumn`].
     pub fn index_of(&self, name: &str) -> Result<usize> {
         index_of(&self.columns, name)
+    }
+
+    /// The same rows, with one more level, the last, in every categorical column: one that no row has, for cells that are none of the others.
+    /// It is called [`UNSEEN`], in parentheses of its own if a level is called so already.
+    pub fn with_unseen(mut self) -> Self {
+        for column in &mut self.columns {
+            if let ColumnKind::Categorical { levels } = &mut column.kind {
+                let mut name = UNSEEN.to_string();
+                while levels.contains(&name) {
+                    name = format!("({name})");
+                }
+                levels.push(name);
+            }
+        }
+        self
     }
 
     /// The columns called `wanted`, in that order, with categorical codes translated to the levels in

@@ -30,6 +30,9 @@ pub struct GameArgs {
     /// Columns that are present or absent together, 'blood=s1,s2;body=bmi', or a file with one group a line
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
+    /// With a program: columns of the background that it is not asked about, such as a target
+    #[arg(long, value_name = "COL,…")]
+    pub ignore: Vec<String>,
     /// Also give a proved bound on how far any value of any row can move if the row's columns move by at most so much:
     /// 'bmi=0.5,age=1' in the columns' units, where others stay as they are, or one number of standard deviations of all
     /// columns (of the model's support points). It comes from the norm of the model and is often far larger than what
@@ -45,6 +48,7 @@ impl GameArgs {
             ("--background", self.background.is_some()),
             ("--baseline", self.baseline.is_some()),
             ("--groups", self.groups.is_some()),
+            ("--ignore", !self.ignore.is_empty()),
             ("--robustness", self.robustness.is_some()),
         ];
         let own = options.iter().find(|(_, given)| *given).map(|(option, _)| (*option).to_string());

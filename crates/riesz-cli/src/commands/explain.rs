@@ -5,18 +5,14 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use riesz::explanation::Fact;
-use riesz::format::explanation;
-use riesz::{Explanation, Table};
+use riesz::format::explanation::{self, SavedExplanation};
 
-use crate::args::{Format, GameArgs, Global, TableArgs};
+use crate::args::{CellArgs, Format, GameArgs, Global, TableArgs};
 use crate::console::Console;
-use crate::explaining::{Certificate, Explaining, each, within_limit};
+use crate::explaining::{Asked, Certificate, Explaining, Whole};
 use crate::failure::Result;
-use crate::games::about_program;
-use crate::io::input::described;
 use crate::io::models::read_model;
 use crate::io::output::Output;
-use crate::io::typing::Conforming;
 use crate::io::values;
 use crate::program;
 
@@ -30,7 +26,7 @@ Examples:
   riesz explain m.riesz new.csv --game observational -o why.parquet
   riesz explain m.riesz new.csv --groups 'blood=s1,s2,s3' -o why.json
   riesz explain m.riesz new.csv --background train.csv --robustness 'bmi=0.5' -o why.json
-  riesz explain 'cmd:python3 forest.py' new.csv --background train.csv --background-rows 50
+  riesz explain 'cmd:python3 forest.py' new.csv --background train.csv --ignore price --background-rows 50
 
 The table has the columns row (from 0), output, base_value, prediction, residual, and one column
 a player, and where values are estimated one column std_error:PLAYER. CSV and Parquet stream: memory
@@ -52,106 +48,69 @@ pub struct Args {
     /// How to read the tables.
     #[command(flatten)]
     pub table: TableArgs,
+    /// What becomes of cells that the model cannot take.
+    #[command(flatten)]
+    pub cells: CellArgs,
 }
 
 /// Explains chunk by chunk.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
+    let path = args.output.as_deref();
     let rows = args.table.source(&args.rows).open()?;
-    let rows_name = rows.name.clone();
-    let stream = |rows, facts, width, explain: &mut dyn FnMut(&Table) -> Result<Explanation>| {
-        let stream = Stream { path: args.output.as_deref(), format, width, facts };
-        stream.run(rows, &console, |table| explain(table).map_err(|e| e.about(&rows_name)))
+    let asked = Asked { game: &args.game, table: &args.table, cells: args.cells, seed: global.seed };
+    let saved;
+    let explaining = match program::command(&args.model) {
+        Some(command) => Explaining::of_program(command, rows, &asked, &console)?,
+        None => {
+            saved = args.cells.admit(read_model(&args.model, rows.header())?)?;
+            Explaining::of_model((&saved, &args.model), rows, &asked, &console)?
+        }
     };
-    if let Some(command) = program::command(&args.model) {
-        let (question, own, columns) = about_program(&args.game, &args.table, global.seed, &console)?;
-        let mut facts = vec![Fact::new("rows", described(&args.rows)?)];
-        facts.extend(own);
-        let width = 2 * (columns.len() + question.players_of(&columns).players().len() + 4);
-        let rows = Conforming::new(rows, &columns, width)?;
-        let mut done = 0;
-        return stream(rows, facts, width, &mut |table| {
-            done += table.rows();
-            program::explain(command, &question, table, done - table.rows())
-        });
-    }
-    let saved = read_model(&args.model, rows.header())?;
-    let file = (&saved, args.model.as_path());
-    let Explaining { explainer, rows, facts, width } =
-        Explaining::of(file, rows, &args.game, &args.table, global.seed, &console)?;
-    stream(rows, facts, width, &mut |table| Ok(explainer.explain(table)?))
+    let mut certificate = Certificate::default();
+    let (width, is_json) = (explaining.width, format == Format::Json);
+    let mut sink = match is_json {
+        true => Sink::Json(Box::new(Whole::of_width(width)), Output::open(path)?),
+        false => Sink::Table(path, format, None),
+    };
+    let add = |chunk: SavedExplanation| {
+        certificate.include(&chunk.explanation);
+        sink.add(chunk)
+    };
+    let (done, facts) = explaining.each(&console, add, is_json)?;
+    sink.finish(facts)?;
+    console.note(format!("{done} rows explained; {}", certificate.words()));
+    certificate.check()
 }
 
 /// Where explanations go, chunk by chunk.
-struct Stream<'a> {
-    path: Option<&'a Path>,
-    format: Format,
-    /// Numbers that a row takes.
-    width: usize,
-    /// What is said of the run.
-    facts: Vec<Fact>,
+enum Sink<'a> {
+    Table(Option<&'a Path>, Format, Option<Box<values::Writer>>),
+    Json(Box<Whole>, Output),
 }
 
-impl Stream<'_> {
-    fn run(
-        self,
-        mut rows: Conforming,
-        console: &Console,
-        mut explain: impl FnMut(&Table) -> Result<Explanation>,
-    ) -> Result<()> {
-        let mut sink: Option<Sink> = None;
-        let mut certificate = Certificate::default();
-        let done = each(&mut rows, console, &mut explain, |mut chunk| {
-            certificate.include(&chunk);
-            match &mut sink {
-                Some(sink) => return sink.add(chunk, self.width),
-                none => {
-                    chunk.provenance.run.extend(self.facts.iter().cloned());
-                    *none = Some(Sink::open(self.path, self.format, chunk, self.width)?);
-                }
-            }
-            Ok(())
-        })?;
-        if let Some(sink) = sink {
-            sink.finish()?;
-        }
-        console.note(format!("{done} rows explained; {}", certificate.words()));
-        certificate.check()
-    }
-}
-
-enum Sink {
-    Table(Box<values::Writer>),
-    Json(Box<Explanation>, Output),
-}
-
-impl Sink {
-    fn open(path: Option<&Path>, format: Format, first: Explanation, width: usize) -> Result<Self> {
-        if format == Format::Json {
-            within_limit(&first, width)?;
-            return Ok(Self::Json(Box::new(first), Output::open(path)?));
-        }
-        let mut sink = Self::Table(Box::new(values::Writer::open(path, format, &first)?));
-        sink.add(first, width)?;
-        Ok(sink)
-    }
-
-    fn add(&mut self, chunk: Explanation, width: usize) -> Result<()> {
+impl Sink<'_> {
+    fn add(&mut self, chunk: SavedExplanation) -> Result<()> {
         match self {
-            Self::Table(writer) => writer.rows(&chunk),
-            Self::Json(all, _) => {
-                all.append(chunk)?;
-                within_limit(all, width)
+            Self::Json(whole, _) => whole.add(chunk),
+            Self::Table(path, format, writer) => {
+                let writer = match writer {
+                    Some(writer) => writer,
+                    none => none.insert(Box::new(values::Writer::open(*path, *format, &chunk.explanation)?)),
+                };
+                writer.rows(&chunk.explanation)
             }
         }
     }
 
-    fn finish(self) -> Result<()> {
+    fn finish(self, facts: Vec<Fact>) -> Result<()> {
         match self {
-            Self::Table(writer) => writer.finish(),
-            Self::Json(all, mut output) => {
+            Self::Table(_, _, writer) => writer.map_or(Ok(()), |writer| writer.finish(facts)),
+            Self::Json(whole, mut output) => {
+                let SavedExplanation { explanation, decisions } = whole.finish(facts)?;
                 let trouble = output.trouble();
-                explanation::write(&all, &mut output).map_err(|e| trouble.or(e))?;
+                explanation::write(&explanation, decisions.as_ref(), &mut output)
+                    .map_err(|e| trouble.or(e))?;
                 output.write_all(b"\n").map_err(|e| trouble.or(e))?;
                 output.finish()
             }

@@ -34,7 +34,8 @@ pub fn run(args: &Args, global: &Global) -> Result<()> {
     let as_json = global.json_words()?;
     let (facts, record) = match read_any(&args.file, &[])? {
         Found::Model(saved, format) => (model_facts(&saved, format), model_record(&saved, format)),
-        Found::Explanation(explanation, format) => {
+        Found::Explanation(saved, format) => {
+            let explanation = saved.explanation;
             (explanation_facts(&explanation, format), explanation_record(&explanation, format))
         }
     };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use riesz::{Expansion, Link, Matrix, Posterior, Prediction};
 
-use crate::args::{Global, TableArgs};
+use crate::args::{CellArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::models::read_model;
@@ -19,12 +19,13 @@ Examples:
   riesz predict m.riesz new.csv
   riesz predict m.riesz new.parquet -o predictions.parquet
   riesz predict m.riesz new.csv --std                         of 'fit --model gp --posterior'
+  riesz predict m.riesz new.csv --unseen none --missing impute
   cat new.csv | riesz predict m.riesz - --format json")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM, whose features 1, 2, … are the columns x0, x1, …)
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
-    /// Table of rows, CSV or Parquet; '-' is standard input
+    /// Table of rows, CSV or Parquet; '-' is standard input; columns that the model does not know are ignored
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: PathBuf,
     /// Give each output's standard deviation too, as OUTPUT_std, without the noise of a new observation; the model is a gp
@@ -37,13 +38,16 @@ pub struct Args {
     /// How to read the table.
     #[command(flatten)]
     pub table: TableArgs,
+    /// What becomes of cells that the model cannot take.
+    #[command(flatten)]
+    pub cells: CellArgs,
 }
 
 /// Predicts chunk by chunk.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.table.source(&args.rows).open()?;
-    let saved = read_model(&args.model, rows.header())?;
+    let saved = args.cells.admit(read_model(&args.model, rows.header())?)?;
     let (model, file) = (&saved.model, args.model.display());
     let posterior = saved.covariance.as_ref().map(|own| Posterior::new(model, own)).transpose()?;
     if args.std && !model.classes.is_empty() {
@@ -62,7 +66,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
              it with --posterior"
         ));
     }
-    let mut rows = Conforming::new(rows, model.columns(), model.columns().len() + 2 * model.outputs())?;
+    let strays = args.cells.for_model(&model.points)?;
+    let mut rows =
+        Conforming::new(rows, model.columns(), strays, model.columns().len() + 2 * model.outputs())?;
     let mut writer: Option<TableWriter> = None;
     let progress = console.progress("predicting");
     let mut done = 0;
@@ -82,6 +88,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         done += table.rows();
         progress.say(format!("{done} rows predicted"));
     }
+    rows.facts().iter().for_each(|fact| console.note(format!("note: {}", fact.value)));
     match writer {
         Some(writer) => writer.finish(),
         None => Ok(()),

@@ -3,35 +3,38 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
+use riesz::Exactness;
 use riesz::explanation::Fact;
-use riesz::{Exactness, Explanation, Prediction};
-use riesz_report::{Decisions, ReportOptions};
+use riesz::format::explanation::SavedExplanation;
+use riesz_report::ReportOptions;
 
-use crate::args::{GameArgs, Global, TableArgs};
+use crate::args::{CellArgs, GameArgs, Global, TableArgs};
 use crate::console::Console;
-use crate::explaining::{Certificate, Explaining, each, within_limit};
+use crate::explaining::{Asked, Certificate, Explaining, Whole};
 use crate::failure::{Failure, Result};
 use crate::io::input::name_of;
 use crate::io::models::{Found, complete, read_any};
 use crate::io::output::write_all;
+use crate::program;
 
 /// Arguments of `report`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "\
 Examples:
   riesz report why.json -o report.html
-  riesz report m.riesz new.csv --background train.csv -o report.html")]
+  riesz report m.riesz new.csv --background train.csv -o report.html
+  riesz report 'cmd:python3 forest.py' new.csv --background train.csv -o report.html")]
 pub struct Args {
-    /// Explanation written by 'riesz explain' (JSON, or a table of values), or a model
+    /// Explanation written by 'riesz explain' (JSON, or a table of values), or a model or program as of 'riesz explain'
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// With a model: the rows to explain; with a table of values: the rows that were explained, for their feature values
+    /// With a model or program: the rows to explain; with a table of values: the rows that were explained, for their feature values
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: Option<PathBuf>,
     /// With a table of values: columns of the rows whose numbers are names of categories
     #[arg(long, value_name = "COL,…")]
     pub categorical: Vec<String>,
-    /// The question, with a model.
+    /// The question, with a model or program.
     #[command(flatten)]
     pub game: GameArgs,
     /// Title of the page
@@ -43,6 +46,9 @@ pub struct Args {
     /// How to read the tables.
     #[command(flatten)]
     pub table: TableArgs,
+    /// What becomes of cells that the model cannot take.
+    #[command(flatten)]
+    pub cells: CellArgs,
 }
 
 /// Writes the page, after explaining if it is given a model.
@@ -51,48 +57,32 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         return Err(Failure::input("a report is always HTML: leave --format out"));
     }
     let rows = args.rows.as_deref().map(|path| args.table.source(path).open()).transpose()?;
-    let header = rows.as_ref().map_or(&[][..], |rows| rows.header());
-    let mut decisions = None;
-    let explanation = match (read_any(&args.file, header)?, rows) {
-        (Found::Explanation(..), _) if let Some(option) = args.game.given() => {
-            return Err(Failure::input(format!(
-                "{} is an explanation, which has no use for {option}: leave it out, or give a model and rows",
-                name_of(&args.file)
-            )));
-        }
-        (Found::Explanation(explanation, _), rows) => {
-            complete(*explanation, &args.file, rows, &args.categorical, &console)?
-        }
-        (Found::Model(..), None) => {
-            let name = name_of(&args.file);
-            return Err(Failure::input(format!("{name} is a model: say which rows to explain, after it")));
-        }
-        (Found::Model(saved, _), Some(rows)) => {
-            let file = (&*saved, args.file.as_path());
-            let Explaining { explainer, mut rows, facts, width } =
-                Explaining::of(file, rows, &args.game, &args.table, global.seed, &console)?;
-            let mut all: Option<Explanation> = None;
-            each(
-                &mut rows,
-                &console,
-                |table| Ok(explainer.explain(table)?),
-                |chunk| {
-                    let all = match &mut all {
-                        None => all.insert(chunk),
-                        Some(all) => {
-                            all.append(chunk)?;
-                            all
-                        }
-                    };
-                    within_limit(all, width)
-                },
-            )?;
-            let mut all = all.ok_or_else(|| Failure::input("there are no rows to explain"))?;
-            all.provenance.run.extend(facts);
-            all.provenance.run.push(Fact::new("written", now()));
-            let predicted = Prediction::of(&saved.model, saved.covariance.as_ref(), &all.data)?;
-            decisions = Decisions::of(&saved.model, &predicted);
-            all
+    let no_rows = |what: &str| {
+        Failure::input(format!("{} is a {what}: say which rows to explain, after it", name_of(&args.file)))
+    };
+    let asked = Asked { game: &args.game, table: &args.table, cells: args.cells, seed: global.seed };
+    let SavedExplanation { explanation, decisions } = if let Some(command) = program::command(&args.file) {
+        let rows = rows.ok_or_else(|| no_rows("program"))?;
+        explained(Explaining::of_program(command, rows, &asked, &console)?, &console)?
+    } else {
+        let header = rows.as_ref().map_or(&[][..], |rows| rows.header());
+        match read_any(&args.file, header)? {
+            Found::Explanation(..) if let Some(option) = args.game.given().or_else(|| args.cells.given()) => {
+                return Err(Failure::input(format!(
+                    "{} is an explanation, which has no use for {option}: leave it out, or give a model and rows",
+                    name_of(&args.file)
+                )));
+            }
+            Found::Explanation(saved, _) => {
+                let SavedExplanation { explanation, decisions } = *saved;
+                let explanation = complete(explanation, &args.file, rows, &args.categorical, &console)?;
+                SavedExplanation { explanation, decisions }
+            }
+            Found::Model(saved, _) => {
+                let rows = rows.ok_or_else(|| no_rows("model"))?;
+                let saved = args.cells.admit(*saved)?;
+                explained(Explaining::of_model((&saved, &args.file), rows, &asked, &console)?, &console)?
+            }
         }
     };
     let options = ReportOptions { title: args.title.clone(), decisions, ..ReportOptions::default() };
@@ -103,6 +93,14 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         console.note(certificate.words());
     }
     certificate.check()
+}
+
+/// All rows explained.
+fn explained(explaining: Explaining<'_>, console: &Console) -> Result<SavedExplanation> {
+    let mut whole = Whole::of_width(explaining.width);
+    let (_, mut facts) = explaining.each(console, |chunk| whole.add(chunk), true)?;
+    facts.push(Fact::new("written", now()));
+    whole.finish(facts)
 }
 
 /// Date and time, to the minute; that of `SOURCE_DATE_EPOCH` if it is set, for pages that are the same byte for byte.

@@ -5,6 +5,7 @@ use std::io::Cursor;
 use std::path::Path;
 
 use riesz::Explanation;
+use riesz::format::explanation::SavedExplanation;
 use riesz::format::model::SavedModel;
 use riesz::format::{explanation, libsvm, model};
 
@@ -18,7 +19,7 @@ pub enum Found {
     /// A model and the name of its file format.
     Model(Box<SavedModel>, &'static str),
     /// An explanation and the name of its file format.
-    Explanation(Box<Explanation>, &'static str),
+    Explanation(Box<SavedExplanation>, &'static str),
 }
 
 /// A file format, known by what a file begins with.
@@ -114,7 +115,7 @@ fn table(rows: OpenTable, format: &'static str) -> Result<Found> {
             rows.name
         )));
     }
-    Ok(Found::Explanation(Box::new(values::read(rows)?), format))
+    Ok(Found::Explanation(Box::new(values::read(rows)?.into()), format))
 }
 
 /// Reads a model; `header` as for [`read_any`].
@@ -135,7 +136,9 @@ pub fn read_explanation(
     console: &Console,
 ) -> Result<Explanation> {
     match read_any(path, &[])? {
-        Found::Explanation(explanation, _) => complete(*explanation, path, rows, categorical, console),
+        Found::Explanation(explanation, _) => {
+            complete(explanation.explanation, path, rows, categorical, console)
+        }
         Found::Model(..) => Err(Failure::input(format!(
             "{} is a model, and an explanation is needed here: make one with 'riesz explain … -o FILE'",
             name_of(path)

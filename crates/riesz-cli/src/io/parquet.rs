@@ -1,10 +1,11 @@
-//! Parquet files, without the Arrow layer: flat columns of numbers, booleans and text.
+//! Parquet files, without the Arrow layer: flat columns of numbers, booleans and text. Cells without a value are NaN, or an empty text, as in
+//! CSV files.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use parquet::basic::{ConvertedType, LogicalType};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use parquet::data_type::DataType;
+use parquet::data_type::{ByteArray, DataType};
 use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
@@ -18,7 +19,6 @@ pub struct ParquetRows {
     header: Vec<String>,
     group: usize,
     left: usize,
-    passed: u64,
     open: Vec<ColumnReader>,
 }
 
@@ -30,7 +30,7 @@ impl ParquetRows {
         })?;
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
         let header = schema.columns().iter().map(|c| c.path().string()).collect();
-        Ok(Self { name: name.to_string(), reader, header, group: 0, left: 0, passed: 0, open: Vec::new() })
+        Ok(Self { name: name.to_string(), reader, header, group: 0, left: 0, open: Vec::new() })
     }
 
     /// The names of the columns.
@@ -61,15 +61,13 @@ impl ParquetRows {
         }
         let rows = self.left.min(limit);
         let schema = self.reader.metadata().file_metadata().schema_descr_ptr();
-        let passed = self.passed;
         let mut columns = Vec::with_capacity(wanted.len());
         for (reader, &j) in self.open.iter_mut().zip(wanted) {
             let descriptor = schema.column(j);
-            let read = guarded(&self.name, || read(reader, &descriptor, rows, passed))?;
+            let read = guarded(&self.name, || read(reader, &descriptor, rows))?;
             columns.push(read);
         }
         self.left -= rows;
-        self.passed += rows as u64;
         Ok(Some(Chunk { rows, first: 0, lines: Vec::new(), columns }))
     }
 }
@@ -96,7 +94,6 @@ fn read(
     reader: &mut ColumnReader,
     column: &ColumnDescriptor,
     rows: usize,
-    passed: u64,
 ) -> std::result::Result<Raw, String> {
     let name = column.name();
     if column.max_rep_level() > 0 {
@@ -123,30 +120,30 @@ fn read(
     let unsigned = matches!(column.logical_type_ref(), Some(LogicalType::Integer(kind)) if !kind.is_signed)
         || matches!(column.converted_type(), ConvertedType::UINT_32 | ConvertedType::UINT_64);
     Ok(match reader {
-        ColumnReader::DoubleColumnReader(r) => Raw::Numbers(values(r, column, rows, passed, |v| *v)?),
+        ColumnReader::DoubleColumnReader(r) => Raw::Numbers(values(r, column, rows, f64::NAN, |v| *v)?),
         ColumnReader::FloatColumnReader(r) => {
-            Raw::Numbers(values(r, column, rows, passed, |v| f64::from(*v))?)
+            Raw::Numbers(values(r, column, rows, f64::NAN, |v| f64::from(*v))?)
         }
         ColumnReader::Int32ColumnReader(r) if unsigned => {
-            Raw::Numbers(values(r, column, rows, passed, |v| f64::from(*v as u32))?)
+            Raw::Numbers(values(r, column, rows, f64::NAN, |v| f64::from(*v as u32))?)
         }
         ColumnReader::Int32ColumnReader(r) => {
-            Raw::Numbers(values(r, column, rows, passed, |v| f64::from(*v))?)
+            Raw::Numbers(values(r, column, rows, f64::NAN, |v| f64::from(*v))?)
         }
         ColumnReader::Int64ColumnReader(r) if unsigned => {
-            Raw::Numbers(values(r, column, rows, passed, |v| *v as u64 as f64)?)
+            Raw::Numbers(values(r, column, rows, f64::NAN, |v| *v as u64 as f64)?)
         }
-        ColumnReader::Int64ColumnReader(r) => Raw::Numbers(values(r, column, rows, passed, |v| *v as f64)?),
+        ColumnReader::Int64ColumnReader(r) => Raw::Numbers(values(r, column, rows, f64::NAN, |v| *v as f64)?),
         ColumnReader::BoolColumnReader(r) => {
             let mut texts = Texts::default();
-            values(r, column, rows, passed, |v| *v)?
+            values(r, column, rows, "", |v| if *v { "true" } else { "false" })?
                 .into_iter()
-                .for_each(|v| texts.push(if v { "true" } else { "false" }));
+                .for_each(|v| texts.push(v));
             Raw::Texts(texts)
         }
         ColumnReader::ByteArrayColumnReader(r) => {
             let mut texts = Texts::default();
-            for value in values(r, column, rows, passed, Clone::clone)? {
+            for value in values(r, column, rows, ByteArray::from(""), Clone::clone)? {
                 let text = std::str::from_utf8(value.data())
                     .map_err(|_| format!("column '{name}' holds bytes that are not UTF-8 text"))?;
                 texts.push(text.trim());
@@ -159,12 +156,12 @@ fn read(
     })
 }
 
-/// Exactly `rows` values, or what is wrong with them.
-fn values<T: DataType, U>(
+/// Exactly `rows` values, `missing` where there is none, or what is wrong with them.
+fn values<T: DataType, U: Clone>(
     reader: &mut ColumnReaderImpl<T>,
     column: &ColumnDescriptor,
     rows: usize,
-    passed: u64,
+    missing: U,
     convert: impl Fn(&T::T) -> U,
 ) -> std::result::Result<Vec<U>, String> {
     let highest = column.max_def_level();
@@ -179,15 +176,14 @@ fn values<T: DataType, U>(
         }
         done += records;
     }
-    if let Some(at) = levels.iter().position(|level| *level < highest) {
-        return Err(format!(
-            "row {} of column '{}' has no value: remove the row or fill the value in",
-            passed + at as u64 + 1,
-            column.name()
-        ));
-    }
-    if out.len() != rows {
+    let there = levels.iter().filter(|level| **level == highest).count();
+    if out.len() != if highest > 0 { there } else { rows } || highest > 0 && levels.len() != rows {
         return Err("a column has the wrong length".into());
     }
-    Ok(out.iter().map(convert).collect())
+    if out.len() == rows {
+        return Ok(out.iter().map(convert).collect());
+    }
+    let mut next = out.iter().map(convert);
+    let each = levels.iter().map(|level| (*level == highest).then(|| next.next()).flatten());
+    Ok(each.map(|value| value.unwrap_or_else(|| missing.clone())).collect())
 }

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
+use riesz::explanation::Fact;
 use riesz::table::{level_of_number, level_of_text};
 use riesz::{Column, ColumnKind, Table};
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::io::chunk::{Chunk, Raw, Texts};
+use crate::io::chunk::{Chunk, Raw};
 use crate::io::csv::has_decimal_comma;
 use crate::io::input::OpenTable;
 
@@ -76,15 +77,16 @@ impl Columns {
         let j = self.at(name)?;
         let mut cells: Vec<String> = Vec::with_capacity(self.rows);
         for chunk in &self.chunks {
+            let place = Place { chunk, j, column: name, name: &self.name };
             for i in 0..chunk.rows {
-                cells.push(match &chunk.columns[j] {
-                    Raw::Numbers(v) if v[i].is_finite() => v[i].to_string(),
-                    Raw::Numbers(v) => return Err(refuse(chunk, i, name, &self.name, &v[i].to_string())),
-                    Raw::Texts(t) if missing(t.get(i)) => {
-                        return Err(refuse(chunk, i, name, &self.name, t.get(i)));
-                    }
-                    Raw::Texts(t) => t.get(i).to_string(),
-                });
+                let level = match &chunk.columns[j] {
+                    Raw::Numbers(v) => v[i].is_finite(),
+                    Raw::Texts(t) => !missing(t.get(i)),
+                };
+                if !level {
+                    return Err(place.refuse(i, ""));
+                }
+                cells.push(place.cell(i));
             }
         }
         let all_numbers = cells.iter().all(|l| l.parse::<f64>().is_ok());
@@ -176,83 +178,159 @@ impl Columns {
     }
 }
 
-fn refuse(chunk: &Chunk, i: usize, column: &str, name: &str, cell: &str) -> Failure {
-    let place = chunk.place(i);
-    let problem = if cell.is_empty() {
-        "is empty: fill the value in or remove the row".to_string()
-    } else if missing(cell) {
-        format!("is missing ('{cell}'): fill the value in or remove the row")
-    } else if cell.parse::<f64>().is_ok() {
-        format!("is '{cell}', which is not a finite number: correct it or remove the row")
-    } else if has_decimal_comma(cell) {
-        format!("is '{cell}', which has a decimal comma: give --decimal ,")
-    } else {
-        format!("is '{cell}', which is not a number")
-    };
-    Failure::input(format!("{name}: {place} of column '{column}' {problem}"))
+/// Where a cell is that cannot be taken.
+struct Place<'a> {
+    chunk: &'a Chunk,
+    /// Its column in the chunk.
+    j: usize,
+    /// The column's name.
+    column: &'a str,
+    /// The table's name.
+    name: &'a str,
+}
+
+impl Place<'_> {
+    /// Why the cell of row `i` cannot be a number; `remedy` is a further one for missing cells.
+    fn refuse(&self, i: usize, remedy: &str) -> Failure {
+        let cell = self.cell(i);
+        let problem = if cell.is_empty() {
+            format!("is empty: fill the value in or remove the row{remedy}")
+        } else if missing(&cell) {
+            format!("is missing ('{cell}'): fill the value in or remove the row{remedy}")
+        } else if cell.parse::<f64>().is_ok() {
+            format!("is '{cell}', which is not a finite number: correct it or remove the row")
+        } else if has_decimal_comma(&cell) {
+            format!("is '{cell}', which has a decimal comma: give --decimal ,")
+        } else {
+            format!("is '{cell}', which is not a number")
+        };
+        self.failure(i, &problem)
+    }
+
+    fn failure(&self, i: usize, problem: &str) -> Failure {
+        Failure::input(format!(
+            "{}: {} of column '{}' {problem}",
+            self.name,
+            self.chunk.place(i),
+            self.column
+        ))
+    }
+
+    /// The cell of row `i` as text.
+    fn cell(&self, i: usize) -> String {
+        match &self.chunk.columns[self.j] {
+            Raw::Numbers(v) => v[i].to_string(),
+            Raw::Texts(t) => t.get(i).to_string(),
+        }
+    }
+
+    /// Hands every cell that is a finite number on as such, and the rows of others to `stray`, for a number in its place.
+    fn numbers(&self, out: &mut Vec<f64>, mut stray: impl FnMut(usize) -> Result<f64>) -> Result<()> {
+        let mut push = |i: usize, v: Option<f64>| {
+            out.push(match v {
+                Some(v) if v.is_finite() => v,
+                _ => stray(i)?,
+            });
+            Ok(())
+        };
+        match &self.chunk.columns[self.j] {
+            Raw::Numbers(v) if v.iter().all(|v| v.is_finite()) => {
+                out.extend_from_slice(v);
+                Ok(())
+            }
+            Raw::Numbers(v) => v.iter().enumerate().try_for_each(|(i, v)| push(i, Some(*v))),
+            Raw::Texts(cells) => {
+                cells.iter().enumerate().try_for_each(|(i, cell)| push(i, cell.parse().ok()))
+            }
+        }
+    }
+
+    /// The same for codes of `levels`.
+    fn codes(
+        &self,
+        levels: &[String],
+        out: &mut Vec<f64>,
+        mut stray: impl FnMut(usize) -> Result<f64>,
+    ) -> Result<()> {
+        let mut push = |i: usize, code: Option<usize>| {
+            out.push(code.map_or_else(|| stray(i), |code| Ok(code as f64))?);
+            Ok(())
+        };
+        match &self.chunk.columns[self.j] {
+            Raw::Numbers(v) => {
+                v.iter().enumerate().try_for_each(|(i, v)| push(i, level_of_number(levels, *v)))
+            }
+            Raw::Texts(cells) => {
+                cells.iter().enumerate().try_for_each(|(i, cell)| push(i, level_of_text(levels, cell)))
+            }
+        }
+    }
 }
 
 /// Appends column `j` of a chunk to `out`; `column` and `name` are what to call it and its table in messages.
 pub fn numbers(chunk: &Chunk, j: usize, column: &str, name: &str, out: &mut Vec<f64>) -> Result<()> {
-    match &chunk.columns[j] {
-        Raw::Numbers(v) => {
-            if let Some(i) = v.iter().position(|v| !v.is_finite()) {
-                return Err(refuse(chunk, i, column, name, &v[i].to_string()));
-            }
-            out.extend_from_slice(v);
-        }
-        Raw::Texts(cells) => {
-            for (i, cell) in cells.iter().enumerate() {
-                match cell.parse::<f64>() {
-                    Ok(v) if v.is_finite() => out.push(v),
-                    _ => return Err(refuse(chunk, i, column, name, cell)),
-                }
-            }
-        }
-    }
-    Ok(())
+    let place = Place { chunk, j, column, name };
+    place.numbers(out, |i| Err(place.refuse(i, "")))
 }
 
-fn codes(
-    chunk: &Chunk,
-    j: usize,
-    column: &str,
-    known: &[String],
-    name: &str,
-    out: &mut Vec<f64>,
-) -> Result<()> {
-    let unseen = |i: usize, cell: &str| {
-        if missing(cell) {
-            return refuse(chunk, i, column, name, cell);
+/// What stands for column `j` of a table where a cell is missing: the median of its numbers, its most frequent level (of equals the first). The table has rows.
+pub fn typical(table: &Table, j: usize) -> f64 {
+    let mut values = table.column(j).to_vec();
+    values.sort_unstable_by(f64::total_cmp);
+    match table.columns()[j].kind {
+        ColumnKind::Numeric => {
+            let count = values.len();
+            values[(count - 1) / 2] / 2.0 + values[count / 2] / 2.0
         }
-        Failure::input(format!(
-            "{name}: {} of column '{column}' is '{cell}', which the model has not seen; it knows: {}",
-            chunk.place(i),
-            riesz::error::listed(known)
-        ))
-    };
-    match &chunk.columns[j] {
-        Raw::Numbers(v) => {
-            for (i, &v) in v.iter().enumerate() {
-                out.push(level_of_number(known, v).ok_or_else(|| unseen(i, &v.to_string()))? as f64);
-            }
+        ColumnKind::Categorical { .. } => {
+            let runs = values.chunk_by(|a, b| a == b);
+            runs.fold(&values[..1], |most, run| if run.len() > most.len() { run } else { most })[0]
         }
-        Raw::Texts(cells) => push_codes(cells, |cell| level_of_text(known, cell), unseen, out)?,
     }
-    Ok(())
 }
 
-fn push_codes(
-    cells: &Texts,
-    find: impl Fn(&str) -> Option<usize>,
-    unseen: impl Fn(usize, &str) -> Failure,
-    out: &mut Vec<f64>,
-) -> Result<()> {
-    out.reserve(cells.len());
-    for (i, cell) in cells.iter().enumerate() {
-        out.push(find(cell).ok_or_else(|| unseen(i, cell))? as f64);
-    }
-    Ok(())
+/// What becomes of cells that a model's columns cannot take.
+#[derive(Debug, Clone)]
+pub struct Strays {
+    /// Missing ones.
+    pub missing: WhenMissing,
+    /// Those of levels that are not known.
+    pub unseen: WhenUnseen,
+}
+
+/// What becomes of missing cells.
+#[derive(Debug, Clone)]
+pub enum WhenMissing {
+    /// They are refused, with this further remedy.
+    Refused(&'static str),
+    /// They are filled in.
+    Filled {
+        /// With what, by column.
+        values: Vec<f64>,
+        /// Whose typical values these are.
+        of: &'static str,
+    },
+}
+
+/// What becomes of cells of levels that are not known.
+#[derive(Debug, Clone)]
+pub enum WhenUnseen {
+    /// They are refused, with this remedy.
+    Refused(&'static str),
+    /// They are the last level of their column.
+    Last,
+}
+
+/// Names of unseen levels that are told one by one.
+const TOLD: usize = 5;
+
+/// Cells of one column that were not taken as they are.
+#[derive(Debug, Clone, Default)]
+struct Treated {
+    filled: usize,
+    unseen: usize,
+    /// The first different ones.
+    levels: Vec<String>,
 }
 
 /// The rows of a table in a model's columns, chunk by chunk. Other columns are not looked at.
@@ -260,6 +338,8 @@ pub struct Conforming {
     rows: OpenTable,
     columns: Vec<Column>,
     wanted: Vec<usize>,
+    strays: Strays,
+    treated: Vec<Treated>,
     limit: usize,
     any: bool,
 }
@@ -267,11 +347,17 @@ pub struct Conforming {
 impl Conforming {
     /// Finds the model's columns in the table. `numbers_a_row` is how many numbers a row will take further on; wide
     /// rows come in smaller chunks.
-    pub fn new(rows: OpenTable, columns: &[Column], numbers_a_row: usize) -> Result<Self> {
+    pub fn new(rows: OpenTable, columns: &[Column], strays: Strays, numbers_a_row: usize) -> Result<Self> {
         const NUMBERS: usize = 1 << 21;
         let wanted = rows.places(columns.iter().map(|c| &c.name))?;
         let limit = (NUMBERS / numbers_a_row.max(1)).clamp(1, CHUNK);
-        Ok(Self { rows, columns: columns.to_vec(), wanted, limit, any: false })
+        let treated = vec![Treated::default(); columns.len()];
+        Ok(Self { rows, columns: columns.to_vec(), wanted, strays, treated, limit, any: false })
+    }
+
+    /// The table's name, for messages.
+    pub fn name(&self) -> &str {
+        &self.rows.name
     }
 
     /// The next rows; `None` after the last. A table without rows is an error.
@@ -284,19 +370,82 @@ impl Conforming {
         };
         self.any = true;
         let mut values = Vec::with_capacity(chunk.rows * self.columns.len());
-        for (j, column) in self.columns.iter().enumerate() {
-            match &column.kind {
-                ColumnKind::Numeric => numbers(&chunk, j, &column.name, &self.rows.name, &mut values)?,
-                ColumnKind::Categorical { levels } => {
-                    codes(&chunk, j, &column.name, levels, &self.rows.name, &mut values)?;
+        for (j, (column, treated)) in self.columns.iter().zip(&mut self.treated).enumerate() {
+            let place = Place { chunk: &chunk, j, column: &column.name, name: &self.rows.name };
+            let filled = |i: usize, treated: &mut Treated| match &self.strays.missing {
+                WhenMissing::Refused(remedy) => Err(place.refuse(i, remedy)),
+                WhenMissing::Filled { values, .. } => {
+                    treated.filled += 1;
+                    Ok(values[j])
                 }
+            };
+            match &column.kind {
+                ColumnKind::Numeric => place.numbers(&mut values, |i| match missing(&place.cell(i)) {
+                    true => filled(i, treated),
+                    false => Err(place.refuse(i, "")),
+                })?,
+                ColumnKind::Categorical { levels } => place.codes(levels, &mut values, |i| {
+                    let cell = place.cell(i);
+                    if missing(&cell) {
+                        return filled(i, treated);
+                    }
+                    match self.strays.unseen {
+                        WhenUnseen::Refused(remedy) => {
+                            let known = riesz::error::listed(levels);
+                            let problem = format!(
+                                "is '{cell}', which the model has not seen; it knows: {known}{remedy}"
+                            );
+                            Err(place.failure(i, &problem))
+                        }
+                        WhenUnseen::Last => {
+                            treated.unseen += 1;
+                            if treated.levels.len() <= TOLD && !treated.levels.contains(&cell) {
+                                treated.levels.push(cell);
+                            }
+                            Ok((levels.len() - 1) as f64)
+                        }
+                    }
+                })?,
             }
         }
         Ok(Some(Table::from_column_major(self.columns.clone(), chunk.rows, values)?))
     }
 
+    /// What is to be said of the rows so far: cells that were not taken as they are.
+    pub fn facts(&self) -> Vec<Fact> {
+        let cells = |count: usize, column: &Column| {
+            format!("{count} cell{} of column '{}'", if count == 1 { "" } else { "s" }, column.name)
+        };
+        let (mut unseen, mut filled) = (Vec::new(), Vec::new());
+        for (j, (column, treated)) in self.columns.iter().zip(&self.treated).enumerate() {
+            if treated.unseen > 0 {
+                let mut levels = treated.levels.clone();
+                if levels.len() > TOLD {
+                    levels[TOLD] = "…".into();
+                }
+                let (cells, levels) = (cells(treated.unseen, column), levels.join(", "));
+                unseen.push(format!("{cells} taken for none of the known categories ({levels})"));
+            }
+            if let WhenMissing::Filled { values, of } = &self.strays.missing
+                && treated.filled > 0
+            {
+                let what = match column.kind {
+                    ColumnKind::Numeric => "median",
+                    ColumnKind::Categorical { .. } => "most frequent category",
+                };
+                let (cells, value) = (cells(treated.filled, column), column.format(values[j]));
+                filled.push(format!("{cells} filled in with {value}, the {what} of {of}"));
+            }
+        }
+        let said = [("unseen categories", unseen), ("missing cells", filled)];
+        let fact = |(name, of): (&str, Vec<String>)| {
+            Fact::new(name, format!("{}: {}", self.rows.name, of.join("; ")))
+        };
+        said.into_iter().filter(|(_, of)| !of.is_empty()).map(fact).collect()
+    }
+
     /// All rows at once.
-    pub fn all(mut self) -> Result<Table> {
+    pub fn all(&mut self) -> Result<Table> {
         let mut parts = Vec::new();
         while let Some(part) = self.next()? {
             parts.push(part);
@@ -306,7 +455,7 @@ impl Conforming {
         for j in 0..self.columns.len() {
             parts.iter().for_each(|part| values.extend_from_slice(part.column(j)));
         }
-        Ok(Table::from_column_major(self.columns, rows, values)?)
+        Ok(Table::from_column_major(self.columns.clone(), rows, values)?)
     }
 }
 
@@ -335,7 +484,8 @@ mod tests {
     fn conform(rows: OpenTable) -> Result<Table> {
         let levels = ColumnKind::Categorical { levels: vec!["x".into(), "1".into()] };
         let columns = [Column::numeric("a"), Column { name: "b".into(), kind: levels }];
-        Conforming::new(rows, &columns, 1 << 20)?.all()
+        let strays = Strays { missing: WhenMissing::Refused(""), unseen: WhenUnseen::Refused("") };
+        Conforming::new(rows, &columns, strays, 1 << 20)?.all()
     }
 
     #[test]
@@ -351,6 +501,19 @@ mod tests {
         // The same level however it is spelled.
         let table = conform(csv(b"b,a\n1.0,2\nx,3\n".to_vec()).unwrap()).unwrap();
         assert_eq!(table.column(1), [1.0, 0.0]);
+    }
+
+    #[test]
+    fn what_is_typical_of_a_column() {
+        let of = |kind: ColumnKind, values: &[f64]| {
+            let columns = vec![Column { name: "c".into(), kind }];
+            typical(&Table::from_column_major(columns, values.len(), values.to_vec()).unwrap(), 0)
+        };
+        let levels = || ColumnKind::Categorical { levels: ["a", "b", "c"].map(String::from).to_vec() };
+        assert_eq!(of(ColumnKind::Numeric, &[3.0, -1.0, 8.0]), 3.0);
+        assert_eq!(of(ColumnKind::Numeric, &[3.0, f64::MAX, 8.0, f64::MAX]), f64::MAX / 2.0 + 4.0);
+        assert_eq!(of(levels(), &[2.0, 0.0, 2.0, 1.0, 1.0]), 1.0);
+        assert_eq!(of(levels(), &[2.0]), 2.0);
     }
 
     fn parquet(path: &Path) -> Vec<u8> {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use riesz::Explanation;
 use riesz::error::listed;
+use riesz::explanation::Fact;
 pub use riesz::format::values::recognises;
 use riesz::format::values::{Note, Reader, header, numbers};
 
@@ -47,8 +48,9 @@ impl Writer {
         self.table.rows(cells)
     }
 
-    /// Completes the table and puts it in its place.
-    pub fn finish(mut self) -> Result<()> {
+    /// Completes the table, of which `facts` are said, and puts it in its place.
+    pub fn finish(mut self, facts: Vec<Fact>) -> Result<()> {
+        self.note.provenance.run.extend(facts);
         let note = serde_json::to_string(&self.note)
             .map_err(|e| Failure::input(format!("the provenance cannot be written: {e}")))?;
         self.table.note(NOTE, note);
@@ -121,7 +123,7 @@ pub fn add_data(
 mod tests {
     use proptest::prelude::*;
     use riesz::Index;
-    use riesz::explanation::{Fact, Provenance, Sampling};
+    use riesz::explanation::{Provenance, Sampling};
     use riesz::table::Player;
     use riesz::{Column, Exactness, Table};
 
@@ -167,7 +169,7 @@ mod tests {
         // In two steps, as a stream.
         writer.rows(&explanation.select_rows(&[0])).unwrap();
         writer.rows(&explanation.select_rows(&[1])).unwrap();
-        writer.finish().unwrap();
+        writer.finish(Vec::new()).unwrap();
         TableFile { path, delimiter: None, decimal: Decimal::Point }
     }
 

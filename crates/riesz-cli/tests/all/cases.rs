@@ -55,7 +55,7 @@ fn every_case() {
         }
 
         place.good(&format!("explain m.riesz rows.csv {options} -o e.json"));
-        let found = riesz::format::explanation::read(place.read("e.json").as_bytes()).unwrap();
+        let found = riesz::format::explanation::read(place.read("e.json").as_bytes()).unwrap().explanation;
         case.check("riesz to JSON", [&found.base_values, &found.predictions, &found.values], |_| digits);
     }
 }

@@ -63,7 +63,8 @@ fn every_game_adds_up_in_every_format() {
         place.good(&format!("explain m.riesz rows.csv --game {game} {options} -o e.parquet"));
         let table = cells(&place.read("e.csv"));
         assert_eq!(table.len(), 6, "{game}");
-        let explanation = riesz::format::explanation::read(place.read("e.json").as_bytes()).unwrap();
+        let explanation =
+            riesz::format::explanation::read(place.read("e.json").as_bytes()).unwrap().explanation;
         assert_eq!(explanation.provenance.game, game);
         assert!(explanation.certificate().unwrap().holds);
         for (i, row) in table[1..].iter().enumerate() {
@@ -229,7 +230,8 @@ fn a_bound_on_how_far_values_move() {
     let bound = |options: &str| {
         let explain = "explain m.riesz rows.csv --background DIABETES --background-rows 9";
         let (_, err) = place.good(&format!("{explain} {options} -o e.json"));
-        let explanation = riesz::format::explanation::read(place.read("e.json").as_bytes()).unwrap();
+        let explanation =
+            riesz::format::explanation::read(place.read("e.json").as_bytes()).unwrap().explanation;
         let fact = |name: &str| {
             let found = explanation.provenance.run.iter().find(|fact| fact.name == name);
             found.map_or_else(|| panic!("{name}"), |fact| fact.value.clone())
@@ -271,7 +273,8 @@ fn protected_features_lose_their_say() {
     let place = Place::new();
     let importance = |name: &str, game: &str| {
         place.good(&format!("explain {name} DIABETES --game {game} --background DIABETES --background-rows 60 --groups body=bmi,bp -o e.json"));
-        let explanation = riesz::format::explanation::read(place.read("e.json").as_bytes()).unwrap();
+        let explanation =
+            riesz::format::explanation::read(place.read("e.json").as_bytes()).unwrap().explanation;
         let at = explanation.players.iter().position(|p| p.name == "body").unwrap();
         explanation.mean_abs(0)[at]
     };

@@ -8,3 +8,4 @@ mod discrepancy;
 mod hostile;
 mod matrix;
 mod memory;
+mod strays;

@@ -1,14 +1,30 @@
-//! Explanations as JSON: the fields of [`Explanation`] beside a format name and a version.
+//! Explanations as JSON: the fields of [`Explanation`] beside a format name and a version, and what a classifier decides of the rows.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::explanation::Explanation;
+use crate::prediction::Decisions;
 
 /// The format's name in the file.
 pub const FORMAT: &str = "riesz-explanation";
 /// The version that this library writes, and the newest it reads.
 pub const VERSION: u64 = 2;
+
+/// What a file holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SavedExplanation {
+    /// The explanation.
+    pub explanation: Explanation,
+    /// What a classifier decides of its rows; `None` for regression, and if the file does not say.
+    pub decisions: Option<Decisions>,
+}
+
+impl From<Explanation> for SavedExplanation {
+    fn from(explanation: Explanation) -> Self {
+        Self { explanation, decisions: None }
+    }
+}
 
 #[derive(Serialize)]
 struct Tagged<'e> {
@@ -16,6 +32,15 @@ struct Tagged<'e> {
     version: u64,
     #[serde(flatten)]
     explanation: &'e Explanation,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decisions: Option<&'e Decisions>,
+}
+
+/// What the file says beside the explanation.
+#[derive(Deserialize)]
+struct Beside {
+    #[serde(default)]
+    decisions: Option<Decisions>,
 }
 
 #[derive(Deserialize)]
@@ -24,12 +49,16 @@ struct Tag {
     version: u64,
 }
 
-/// Writes `explanation` as one JSON object.
+/// Writes `explanation`, with what a classifier decides of its rows, as one JSON object.
 ///
 /// # Errors
 /// Those of `writer`.
-pub fn write(explanation: &Explanation, writer: impl std::io::Write) -> std::io::Result<()> {
-    let tagged = Tagged { format: FORMAT, version: VERSION, explanation };
+pub fn write(
+    explanation: &Explanation,
+    decisions: Option<&Decisions>,
+    writer: impl std::io::Write,
+) -> std::io::Result<()> {
+    let tagged = Tagged { format: FORMAT, version: VERSION, explanation, decisions };
     serde_json::to_writer(writer, &tagged).map_err(std::io::Error::from)
 }
 
@@ -42,16 +71,18 @@ pub fn recognises(bytes: &[u8]) -> bool {
 /// Reads what [`write`](fn@write) wrote.
 ///
 /// # Errors
-/// [`Error::Format`] for anything else and for a newer version; as [`Explanation::validate`].
-pub fn read(bytes: &[u8]) -> Result<Explanation> {
+/// [`Error::Format`] for anything else and for a newer version; as [`Explanation::validate`] and [`Decisions::validate`].
+pub fn read(bytes: &[u8]) -> Result<SavedExplanation> {
     let broken = |e: serde_json::Error| Error::Format {
         problem: format!("this is not a riesz explanation, or it is damaged: {e}"),
     };
     let tag: Tag = serde_json::from_slice(bytes).map_err(broken)?;
     super::check_tag(&tag.format, tag.version, FORMAT, VERSION, "explanation")?;
     let explanation: Explanation = serde_json::from_slice(bytes).map_err(broken)?;
+    let Beside { decisions } = serde_json::from_slice(bytes).map_err(broken)?;
     explanation.validate()?;
-    Ok(explanation)
+    decisions.iter().try_for_each(|d| d.validate(explanation.rows(), explanation.outputs()))?;
+    Ok(SavedExplanation { explanation, decisions })
 }
 
 #[cfg(test)]
@@ -65,7 +96,7 @@ mod tests {
 
     fn bytes(explanation: &Explanation) -> Vec<u8> {
         let mut out = Vec::new();
-        write(explanation, &mut out).unwrap();
+        write(explanation, None, &mut out).unwrap();
         out
     }
 
@@ -77,7 +108,9 @@ mod tests {
 
     #[test]
     fn older_forms_are_read_and_strangers_refused() {
-        let old = read(FIRST.as_bytes()).unwrap();
+        let SavedExplanation { explanation: old, decisions: None } = read(FIRST.as_bytes()).unwrap() else {
+            panic!("older files know no decisions")
+        };
         assert_eq!((old.index, old.subsets.as_ref()), (Index::Shapley, None));
         // What the file says of the residual does not count.
         assert!(recognises(FIRST.as_bytes()) && old.certificate().is_some_and(|c| !c.holds));
@@ -87,7 +120,7 @@ mod tests {
         );
         let sampling = Some(Sampling { evaluations: 9, seed: u64::MAX });
         let expected = Exactness::Estimated { std_error: vec![0.1, 0.2], sampling };
-        assert_eq!(read(sampled.as_bytes()).unwrap().exactness, expected);
+        assert_eq!(read(sampled.as_bytes()).unwrap().explanation.exactness, expected);
         for (from, to, words) in [
             (FIRST, "{}", "not a riesz explanation"),
             (FIRST, "", "not a riesz explanation"),
@@ -104,13 +137,37 @@ mod tests {
         }
     }
 
+    #[test]
+    fn decisions_stand_beside_the_explanation() {
+        let explanation = read(FIRST.as_bytes()).unwrap().explanation;
+        let decisions = Decisions {
+            meaning: vec!["log-odds of b".into()],
+            classes: vec!["a".into(), "b".into()],
+            chosen: Some(vec![1]),
+            probabilities: vec![Some((1, vec![0.75]))],
+        };
+        let mut file = Vec::new();
+        write(&explanation, Some(&decisions), &mut file).unwrap();
+        let text = String::from_utf8(file).unwrap();
+        assert_eq!(read(text.as_bytes()).unwrap().decisions.as_ref(), Some(&decisions));
+        for (from, to) in [
+            ("[0.75]", "[1.5]"),
+            ("[0.75]", "[0.5,0.5]"),
+            ("\"chosen\":[1]", "\"chosen\":[9]"),
+            ("[\"log-odds of b\"]", "[]"),
+        ] {
+            let damaged = text.replacen(from, to, 1);
+            assert!(damaged != text && read(damaged.as_bytes()).is_err(), "{to}");
+        }
+    }
+
     proptest! {
         #[test]
         fn round_trips_bit_for_bit(explanation in any_explanation(), pick in prop::collection::vec(0_usize..9, 1..4)) {
             let sets: Vec<usize> = pick.iter().map(|k| k % explanation.sets()).collect();
             let some = explanation.select(&[0], &sets, &[0]);
             for explanation in [explanation, some] {
-                let found = read(&bytes(&explanation)).unwrap();
+                let found = read(&bytes(&explanation)).unwrap().explanation;
                 prop_assert_eq!(&found, &explanation);
                 // Zeros have signs.
                 prop_assert_eq!(format!("{found:?}"), format!("{explanation:?}"));
