@@ -21,6 +21,15 @@ def names_of(X: Any) -> list[str] | None:
     return None if columns is None else [str(c) for c in columns]
 
 
+def picked(X: Any, names: Sequence[str]) -> Any:
+    """The columns of a data frame that are called ``names``, in this order, whatever others it has; arrays, and frames that lack
+    some of them, as they are."""
+    given = names_of(X)
+    if given is None or given == list(names) or len(set(given)) != len(given) or not set(names) <= set(given):
+        return X
+    return X[[X.columns[given.index(name)] for name in names]]
+
+
 def as_cells(X: Any, what: str = "X") -> np.ndarray:
     """Rows as they are, of any type, as an array with two dimensions."""
     if hasattr(X, "toarray"):
@@ -61,13 +70,22 @@ def check_columns(X: Any, names: Sequence[str], what: str = "X", owner: str = "m
         )
 
 
-def as_numbers(X: Any, names: Sequence[str], what: str = "X", levels: Sequence[Sequence[str] | None] | None = None) -> np.ndarray:
-    """Rows as finite doubles with ``len(names)`` columns; columns that have ``levels`` as the codes of these."""
+def as_numbers(
+    X: Any,
+    names: Sequence[str],
+    what: str = "X",
+    levels: Sequence[Sequence[str] | None] | None = None,
+    takes_unseen: bool = False,
+) -> np.ndarray:
+    """Rows as finite doubles with ``len(names)`` columns; columns that have ``levels`` as the codes of these, of which the last
+    is that of all cells that are none of the others if the model ``takes_unseen`` levels."""
     check_columns(X, names, what)
     given, cells = names_of(X), as_cells(X, what)
     if np.iscomplexobj(cells):
         raise ValueError(f"{what} holds complex numbers: give real ones")
-    codes = {j: _codes(cells[:, j], known, names[j], what) for j, known in enumerate(levels or []) if known is not None}
+    codes = {
+        j: _codes(cells[:, j], known, names[j], what, takes_unseen) for j, known in enumerate(levels or []) if known is not None
+    }
     if codes:
         cells = cells.astype(object)
         for j, numbers in codes.items():
@@ -102,7 +120,7 @@ def _missing(what: str, cell: Any, row: int, name: str) -> ValueError:
     return ValueError(f"{what} is {cell} in row {row} (from 0) of column '{name}': fill the value in or remove the row")
 
 
-def _codes(cells: np.ndarray, levels: Sequence[str], name: str, what: str) -> np.ndarray:
+def _codes(cells: np.ndarray, levels: Sequence[str], name: str, what: str, takes_unseen: bool) -> np.ndarray:
     """Cells as codes of levels, which texts name and numbers equal, as on the command line."""
     for i, cell in enumerate(cells):
         if is_missing(cell):
@@ -111,12 +129,12 @@ def _codes(cells: np.ndarray, levels: Sequence[str], name: str, what: str) -> np
     distinct = list(dict.fromkeys(spelled))
     codes = dict(zip(distinct, _core.codes(list(levels), distinct)))
     for i, one in enumerate(spelled):
-        if codes[one] is None:
+        if codes[one] is None and not takes_unseen:
             raise ValueError(
                 f"{what} is '{cells[i]}' in row {i} (from 0) of column '{name}', which the model has not seen; "
-                f"it knows: {_listed(levels)}"
+                f"it knows: {_listed(levels)}; Expansion.with_unseen() takes it for none of these"
             )
-    return np.array([codes[one] for one in spelled], dtype=np.float64)
+    return np.array([len(levels) - 1 if (code := codes[one]) is None else code for one in spelled], dtype=np.float64)
 
 
 def _spelled(cell: Any, levels: Sequence[str]) -> str | float:

@@ -6,13 +6,14 @@ import contextlib
 import os
 import pathlib
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from . import _core
-from ._data import as_numbers, collected, names_of, numbered
-from .kernels import Kernel
+from ._data import as_numbers, collected, names_of, numbered, picked
+from .kernels import Kernel, described
 
 
 class Expansion:
@@ -29,6 +30,11 @@ class Expansion:
     feature_names : list of str, optional
         By default the data frame's column names, or ``x0``, ``x1``, ….
     output_names : list of str, optional
+
+    Notes
+    -----
+    Rows are data frames, of which the columns that are called as the model's are taken, in any order, whatever others there are;
+    or arrays, which have the model's columns and no others.
 
     Raises
     ------
@@ -68,6 +74,11 @@ class Expansion:
             kernel._to_json(names), (names, [None] * len(names), points), coef, intercept.tolist(), [str(o) for o in output_names]
         )
 
+    #: Whether categorical columns have a last level for cells that are none of the others.
+    _takes_unseen = False
+    #: Whether it was read from a LIBSVM file, which leaves zeros out, and with them columns that are zero in all points.
+    _leaves_zeros_out = False
+
     @classmethod
     def _wrap(cls, core: _core.Expansion) -> Expansion:
         expansion = cls.__new__(cls)
@@ -75,13 +86,35 @@ class Expansion:
         return expansion
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Expansion:
-        """Reads a riesz model file or a LIBSVM model file."""
+    def load(cls, path: str | os.PathLike[str], n_features: int | None = None) -> Expansion:
+        """Reads a riesz model file or a LIBSVM model file. The latter leaves zeros out: ``n_features`` says how many columns rows
+        have, if the last ones are zero in all support vectors."""
         path = pathlib.Path(path)
+        content = path.read_bytes()
         try:
-            return cls._wrap(_core.Expansion.from_bytes(path.read_bytes()))
+            expansion = cls._wrap(_core.Expansion.from_bytes(content, n_features))
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
+        expansion._leaves_zeros_out = n_features is None and _core.Expansion.is_libsvm(content)
+        return expansion
+
+    def with_unseen(self) -> Expansion:
+        """The same model, which takes levels that it has not seen for none of those that it knows: each differs from all of them,
+        as these from each other, which is what the kernel makes of it (and what scikit-learn's one-hot encoder calls
+        ``handle_unknown="ignore"``). All unseen ones are one level, the last in :attr:`levels`.
+
+        >>> import numpy as np, pandas as pd, riesz
+        >>> frame = pd.DataFrame({"age": [31.0, 47.0, 52.0], "city": ["Bern", "Rome", "Bern"]})
+        >>> model = riesz.KernelRidge(gamma=0.1).fit(frame, [1.0, 2.0, 3.0])
+        >>> rows = pd.DataFrame({"age": [40.0], "city": ["Paris"]})
+        >>> bool(np.isfinite(model.expansion_.with_unseen().predict(rows)).all())
+        True
+        """
+        if self._takes_unseen:
+            return self
+        open_ = Expansion._wrap(self._core.with_unseen())
+        open_._takes_unseen = True
+        return open_
 
     def save(self, path: str | os.PathLike[str], *, posterior: bool = False) -> None:
         """Writes a riesz model file, which the command line reads too; with its posterior if ``posterior`` is true, which takes
@@ -126,12 +159,24 @@ class Expansion:
 
     def _rows(self, X: Any, what: str = "X") -> np.ndarray:
         """The user's rows as the core's numbers."""
-        return as_numbers(collected(X), self.feature_names, what, self._core.levels)
+        return as_numbers(self._own_columns(X, what), self.feature_names, what, self._core.levels, self._takes_unseen)
+
+    def _own_columns(self, X: Any, what: str = "X") -> Any:
+        """The model's columns of the user's rows: as on the command line those of the same names, if they have names."""
+        X, names = collected(X), self.feature_names
+        if self._leaves_zeros_out:
+            given = names_of(X) or numbered(np.shape(X)[1] if np.ndim(X) == 2 else 0)
+            width = next(j for j in count(len(names)) if f"x{j}" not in given)
+            if width > len(names):
+                raise ValueError(
+                    f"{what} has features up to x{width - 1}, but the LIBSVM file, which leaves zeros out, shows {len(names)}: "
+                    f"riesz.Expansion.load(path, n_features={width}) says how many there are"
+                )
+        return picked(X, names)
 
     @property
     def levels(self) -> dict[str, list[str]]:
-        """The levels of each categorical column; models fitted on the command line have such columns. Rows hold the levels
-        themselves, text or numbers."""
+        """The levels of each categorical column. Rows hold the levels themselves, text or numbers."""
         return {name: known for name, known in zip(self.feature_names, self._core.levels) if known is not None}
 
     @property
@@ -160,11 +205,11 @@ class Expansion:
         return self._core.output_names
 
     def __reduce__(self):
-        return _unpickle, (self._core.to_bytes(True),)
+        return _unpickle, (self._core.to_bytes(True), self._takes_unseen)
 
     def __repr__(self) -> str:
         n, d = self.points.shape
-        return f"<riesz.Expansion: {self._core.formula} over {n} points of {d} columns>"
+        return f"<riesz.Expansion: {described(self._core.kernel, self.feature_names)} over {n} points of {d} columns>"
 
 
 def spread(expansion: Expansion, rows: np.ndarray, return_std: bool, return_cov: bool) -> tuple[np.ndarray, ...]:
@@ -176,8 +221,10 @@ def spread(expansion: Expansion, rows: np.ndarray, return_std: bool, return_cov:
     return (np.moveaxis(expansion._core.covariance(rows), 0, -1),) if return_cov else ()
 
 
-def _unpickle(content: bytes) -> Expansion:
-    return Expansion._wrap(_core.Expansion.from_bytes(content))
+def _unpickle(content: bytes, takes_unseen: bool = False) -> Expansion:
+    expansion = Expansion._wrap(_core.Expansion.from_bytes(content))
+    expansion._takes_unseen = takes_unseen
+    return expansion
 
 
 def write(path: str | os.PathLike[str], content: bytes) -> None:

@@ -157,9 +157,12 @@ class Explainer:
         self._threads = threads_of(threads)
         asked = game_of(game, background, weights)
         self._background, self._weights = (background, weights) if asked is None else (asked.background, asked.weights)
-        self._background = collected(self._background)
         if self._weights is not None and self._background is None:
             raise ValueError("weights are those of a background: give one")
+        # A riesz model takes the columns that are called as its own; scikit-learn's want the data frame as it was.
+        self._own_columns = model._own_columns if isinstance(model, Expansion) else lambda rows, what: collected(rows)
+        if self._background is not None:
+            self._background = self._own_columns(self._background, "the background")
         self._imported = _read(model, self._background, output_names)
         parts = self._imported.parts
         names = parts[0].expansion.feature_names if parts else self._imported.feature_names
@@ -248,7 +251,7 @@ class Explainer:
 
     def __call__(self, X: Any) -> Explanation:
         """Explains the rows of ``X``, in the columns that the model was fitted on."""
-        return self._explain(collected(X), None, None)
+        return self._explain(self._own_columns(X, "X"), None, None)
 
     def extend(self, explanation: Explanation, coalitions: int, *, std_error: float | None = None) -> Explanation:
         """Explains the rows of ``explanation`` anew from ``coalitions`` coalitions of features, or until no standard error is
@@ -287,6 +290,8 @@ class Explainer:
         _, absent, _, facts = parts[0].provenance
         if parts[0].sampling is not None:
             run["estimated because"] = (self._sampled_because(budget) if self._cores else self.reason) or ""
+        if self._cores and imported.parts[0].expansion._takes_unseen:
+            run |= _unseen(parts[0])
         told = iter(zip(parts, used))
         blocks = [list(islice(told, size)) for size in sizes]
         m = sum(len(block[0][0].output_names) for block in blocks)
@@ -381,6 +386,14 @@ class Explainer:
     def __repr__(self) -> str:
         imported = self._imported
         return f"<riesz.Explainer: {imported.explained} of {imported.kind}, {self.game} game, {self.exactness}>"
+
+
+def _unseen(rows: _core.Explanation) -> dict[str, str]:
+    """How many cells are none of the levels that the model knows, which are the last level of their columns."""
+    names, levels, numbers = rows.data
+    counts = {name: np.sum(cells == len(known) - 1) for name, known, cells in zip(names, levels, numbers.T) if known is not None}
+    said = [f"{count} cell{'' if count == 1 else 's'} of column '{name}'" for name, count in counts.items() if count]
+    return {"unseen categories": f"{', '.join(said)} taken for none of the known categories"} if said else {}
 
 
 def _read(model: Any, background: Any, output_names: Sequence[str] | None) -> Imported:

@@ -19,7 +19,7 @@ often rows are held out; what was chosen is in ``alpha_`` or ``C_`` and ``kernel
 Columns of categories in data frames (text, and pandas' ``category``) are taken as they are: kernels read the columns of numbers,
 times a factor for each column of categories, which is 1 where two rows are alike in it and less where they differ
 (:class:`riesz.kernels.Categorical`), as on the command line. A column of type ``category`` may take any of its categories later,
-one of text those that it was fitted on.
+one of text those that it was fitted on; ``expansion_.with_unseen()`` is the same model, which takes others for none of these.
 """
 
 from __future__ import annotations

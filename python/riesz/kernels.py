@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._data import is_whole
+from ._data import is_numbered, is_whole
 
 __all__ = [
     "RBF",
@@ -189,6 +189,39 @@ def _from_json(text: str, names: Sequence[str]) -> Kernel:
     return reduce(Sum, products)
 
 
+#: Numbers that are told one by one.
+MOST_TOLD = 100
+
+
+def described(text: str, names: Sequence[str]) -> str:
+    """A kernel in the core's form for people: every number that belongs to a column with the column's name."""
+    terms = []
+    for scale, factors in _core.kernel_terms(text):
+        parts = [_described(kind, columns, dict(values), names) for kind, columns, values in factors]
+        terms.append(" * ".join(([] if scale == 1.0 and parts else [f"{scale:.4g}"]) + parts))
+    return " + ".join(terms)
+
+
+def _described(kind: str, columns: list[int], values: dict[str, list[float]], names: Sequence[str]) -> str:
+    own, named = [names[j] for j in columns], columns == list(range(len(names)))
+    said = []
+    for name, python, _ in _ARGUMENTS[kind]:
+        numbers = [f"{value:.4g}" for value in values[name]]
+        if not python or name == "isotropic":
+            continue
+        if len(numbers) == len(own) and len(set(values[name])) > 1:
+            # Every column is named with its number.
+            told = [f"{column} {number}" for column, number in zip(own, numbers)]
+            told[MOST_TOLD:] = [f"… {len(told)} in all"] if len(told) > MOST_TOLD else []
+            said.append(f"{name}=[{', '.join(told)}]")
+            named = True
+        else:
+            said.append(f"{name}={', '.join(dict.fromkeys(numbers))}")
+    where = [] if named else [", ".join(own)]
+    flags = ["isotropic"] if values.get("isotropic") == [1.0] else []
+    return f"{kind}({', '.join(where + said + flags)})"
+
+
 def _factor(kind: str, columns: list[int], values: dict[str, list[float]], names: Sequence[str]) -> Kernel:
     own = globals()[_CLASSES[kind]]
     arguments: dict[str, Any] = {}
@@ -200,7 +233,9 @@ def _factor(kind: str, columns: list[int], values: dict[str, list[float]], names
         if python:
             one = len(set(values[name])) == 1 and not (python == "length_scale" and values.get("ard") == [1.0])
             arguments[python] = type(getattr(own, python))(values[name][0]) if one else values[name]
-    everything = columns == list(range(len(names)))
+    # Numbers that belong to columns are told with their names.
+    by_column = any(isinstance(value, list) for value in arguments.values()) and not is_numbered(names)
+    everything = columns == list(range(len(names))) and not by_column
     return own(**arguments, columns=None if everything else [names[j] for j in columns])
 
 

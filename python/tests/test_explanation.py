@@ -327,6 +327,8 @@ def test_categorical_columns_of_model_files_take_the_users_own_values(tmp_path):
     polynomial = riesz.Expansion(k.Polynomial(2, 1e-2, columns=["age", "zone"]), codes[:30], rng.normal(size=30))
     polynomial.save(tmp_path / "p.riesz")
     with_levels(tmp_path / "p.riesz", **levels)
+    with pytest.raises(ValueError, match="polynomial over 'zone' is not allowed: unseen levels take a kernel that only asks"):
+        riesz.Expansion.load(tmp_path / "p.riesz").with_unseen()
     estimated = riesz.Explainer(tmp_path / "p.riesz", frame[:10])(frame[30:])
     np.testing.assert_allclose(estimated.values, riesz.Explainer(polynomial, codes[:10])(codes[30:]).values, atol=1e-12)
 
@@ -462,3 +464,126 @@ def test_files_of_older_versions_are_read(folder):
     assert (read.values == explanation.values).all() and read.provenance == explanation.provenance
     saved = riesz.Expansion.load(folder / "model.riesz")
     np.testing.assert_allclose(riesz.Explainer(saved, X[:4])(X[:2]).values, explanation.values, atol=1e-12)
+
+
+def test_unseen_levels_are_none_of_the_known_ones(tmp_path):
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"age": rng.uniform(20, 60, 30), "city": rng.choice(["Lima", "Oslo"], 30)})
+    kernel = riesz.kernels.RBF(20.0, columns=["age"]) * riesz.kernels.Categorical(0.3, columns=["city"])
+    fitted = riesz.GaussianProcessRegressor(kernel, optimizer=None, alpha=0.1, normalize_y=False).fit(frame, rng.normal(size=30))
+    fitted.expansion_.save(tmp_path / "m.riesz", posterior=True)
+    new = pd.DataFrame({"age": [30.0, 40.0, 50.0], "city": ["Oslo", "Paris", "Bonn"]})
+    for model in (fitted.expansion_, riesz.Expansion.load(tmp_path / "m.riesz")):
+        with pytest.raises(
+            ValueError, match=r"X is 'Paris' in row 1 .* it knows: Lima, Oslo; Expansion.with_unseen\(\) takes it"
+        ):
+            model.predict(new)
+        open_ = model.with_unseen()
+        assert open_.levels == {"city": ["Lima", "Oslo", "(unseen)"]} and open_.with_unseen() is open_
+        near = np.exp(-((new.age.to_numpy()[:, None] - frame.age.to_numpy()) ** 2) / 800)
+        alike = np.where(new.city.to_numpy()[:, None] == frame.city.to_numpy(), 1.0, 0.3)
+        coef, intercept = model.coef[:, 0], model.intercept[0]
+        for one in (open_, pickle.loads(pickle.dumps(open_))):
+            np.testing.assert_allclose(one.predict(new), near * alike @ coef + intercept, atol=1e-12)
+            mean, std = one.predict(new, return_std=True)
+            assert np.isfinite(std).all()
+            explanation = riesz.Explainer(one)(new)
+            assert explanation.certificate.holds and (explanation.data == new.to_numpy()).all()
+            # By the definition of the game: absent features have the factor 1.
+            none, age, city, both = (k @ coef for k in (np.ones((3, 30)), near, alike, near * alike))
+            expected = np.stack([age - none + both - city, city - none + both - age], axis=1) / 2
+            np.testing.assert_allclose(explanation.values, expected, atol=1e-10)
+            said = explanation.provenance.run["unseen categories"]
+            assert said == "2 cells of column 'city' taken for none of the known categories"
+            assert "unseen categories" not in riesz.Explainer(one)(new[:1]).provenance.run
+        np.testing.assert_array_equal(riesz.Explainer(open_, new)(frame).values.shape, (30, 2))
+        with pytest.raises(ValueError, match="X is None in row 0"):
+            open_.predict(new.assign(city=None))
+
+
+def test_files_take_their_columns_by_name(tmp_path, data):
+    """Rows are matched by the names of columns, whatever others there are; the tests of the command line say the same."""
+    X, y = data
+    frame = pd.DataFrame(X, columns=["age", "sex", "bmi", "bp"])
+    riesz.KernelRidge().fit(frame, y).save(tmp_path / "m.riesz")
+    model = riesz.Expansion.load(tmp_path / "m.riesz")
+    more = frame.assign(zip=7, x2=1.0)[["zip", "bp", "x2", "age", "bmi", "sex"]]
+    explainer = riesz.Explainer(model, more[:5])
+    expected = riesz.Explainer(model, frame[:5])(frame)
+    import polars as pl
+
+    for rows in (more, pl.DataFrame(more.to_dict("list")), pl.DataFrame(more.to_dict("list")).lazy()):
+        np.testing.assert_array_equal(model.predict(rows), model.predict(frame))
+        found = explainer(rows)
+        np.testing.assert_array_equal(found.values, expected.values)
+        np.testing.assert_array_equal(found.data, expected.data)
+    with pytest.raises(ValueError, match="X has 5 columns, but the model has 4"):
+        model.predict(np.ones((2, 5)))
+    with pytest.raises(ValueError, match="the columns of X are"):
+        model.predict(frame.rename(columns={"age": "years"}))
+
+    # LIBSVM files leave zeros out, so that a feature that is zero in all support vectors shows in rows alone.
+    path = tmp_path / "l.model"
+    head = "svm_type epsilon_svr\nkernel_type rbf\ngamma 0.5\nnr_class 2\ntotal_sv 2\nrho 0.1\nSV\n"
+    path.write_text(head + "1 1:1 2:0.5\n-1 1:0.2\n")
+    narrow, wide = riesz.Expansion.load(path), riesz.Expansion.load(path, n_features=3)
+    near = lambda row, point: np.exp(-0.5 * np.sum(np.subtract(row, point) ** 2))
+    value = lambda row: near(row, [1, 0.5, 0]) - near(row, [0.2, 0, 0]) - 0.1
+    rows = pd.DataFrame({"x0": [1.0], "x1": [2.0], "x2": [3.0], "extra": [9.0]})
+    np.testing.assert_allclose(narrow.predict(rows[["extra", "x1", "x0"]]), value([1, 2, 0]), atol=1e-15)
+    for given in (rows, rows[["x0", "x1", "x2"]], rows[["x0", "x1", "x2"]].to_numpy()):
+        for ask in (narrow.predict, riesz.Explainer(path)):
+            with pytest.raises(
+                ValueError, match=r"X has features up to x2, .* shows 2: riesz.Expansion.load\(path, n_features=3\)"
+            ):
+                ask(given)
+        np.testing.assert_allclose(wide.predict(given), value([1, 2, 3]), atol=1e-15)
+        assert riesz.Explainer(wide)(given).values.shape == (1, 3)
+    with pytest.raises(ValueError, match="leave n_features out"):
+        riesz.Expansion.load(tmp_path / "m.riesz", n_features=4)
+
+
+def test_pages_of_files_show_what_a_classifier_decides(one, tmp_path):
+    """As 'riesz explain' writes it beside the explanation; older files, and explanations of regressions, have none."""
+    one.save(tmp_path / "plain.json")
+    file = json.loads((tmp_path / "plain.json").read_text())
+    probabilities = np.linspace(0.0, 1.0, 6)
+    file["decisions"] = {
+        "meaning": ["log-odds of ill"],
+        "classes": ["well", "ill"],
+        "chosen": [int(p > 0.5) for p in probabilities],
+        "probabilities": [[1, probabilities.tolist()]],
+    }
+    (tmp_path / "e.json").write_text(json.dumps(file))
+    said = lambda explanation: explanation.report(tmp_path / "e.html") or (tmp_path / "e.html").read_text()
+    loaded = riesz.Explanation.load(tmp_path / "e.json")
+    loaded.save(tmp_path / "again.json")
+    for explanation in (loaded, riesz.Explanation.load(tmp_path / "again.json"), pickle.loads(pickle.dumps(loaded)), loaded[2:5]):
+        assert "What is explained: the log-odds of ill" in said(explanation)
+    assert '"of":[0.4,0.6,0.8]' in said(loaded[2:5]).replace("0.6000000000000001", "0.6")
+    assert "What is explained" not in said(one)
+    file["decisions"]["chosen"] = [2] * 6
+    (tmp_path / "e.json").write_text(json.dumps(file))
+    with pytest.raises(ValueError, match="the classes and probabilities are not those of 6 rows and 1 outputs"):
+        riesz.Explanation.load(tmp_path / "e.json")
+
+
+def test_numbers_of_columns_are_shown_with_their_names(data):
+    X, y = data
+    frame = pd.DataFrame(X, columns=["age", "sex", "bmi", "bp"])
+    lengths = [1.25, 2.0, 3.0, 12345.678]
+    k = riesz.kernels
+    model = riesz.KernelRidge(kernel=k.RBF(lengths) + 0.5 * k.Linear(columns=["bp"])).fit(frame, y)
+    assert repr(model.expansion_) == (
+        "<riesz.Expansion: rbf(lengthscale=[age 1.25, sex 2, bmi 3, bp 1.235e+04]) + 0.5 * linear(bp, center=0, scale=1) "
+        f"over {len(X)} points of 4 columns>"
+    )
+    kernel = model.kernel_
+    assert repr(kernel) == (
+        f"RBF(length_scale={lengths}, columns=['age', 'sex', 'bmi', 'bp']) + Constant(0.5) * Linear(columns=['bp'])"
+    )
+    again = riesz.KernelRidge(kernel=eval(repr(kernel), vars(k))).fit(frame, y)
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+    # Without names there are none to show; one number for all columns is told once.
+    assert repr(riesz.KernelRidge(kernel=k.RBF(lengths)).fit(X, y).kernel_) == f"RBF(length_scale={lengths})"
+    assert "rbf(lengthscale=1.5)" in repr(riesz.KernelRidge(kernel=k.RBF(1.5)).fit(frame, y).expansion_)
