@@ -8,7 +8,8 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use riesz::{Expansion, Explainer, Game, Isa, Kernel, Matrix, Table};
+use riesz::index::Pairs;
+use riesz::{Expansion, Explainer, Game, Index, Isa, Kernel, Matrix, Question, Table};
 
 const N: usize = 1000;
 const BACKGROUND: usize = 100;
@@ -130,8 +131,29 @@ fn main() {
     if let Some(peak) = peak_memory() {
         println!("peak memory of riesz so far: {peak} MB");
     }
+    pairs(&pool);
     sparse(&pool);
     threads();
+}
+
+/// Values of all pairs of features, beside those of features alone.
+fn pairs(pool: &rayon::ThreadPool) {
+    println!("all pairs, functional, one thread, n = {N}; milliseconds a row");
+    for (d, rows) in [(10, 20), (50, 4), (100, 2)] {
+        let mut normal = Normal(d as u64);
+        let mut table = |n: usize| Table::from_rows(&normal.matrix(n, d)).expect("finite numbers");
+        let (points, x) = (table(N), table(rows));
+        let kernel = Kernel::gaussian(&vec![(d as f64).sqrt(); d]);
+        let coef = Matrix::column_vector(normal.matrix(1, N).remove(0));
+        let model = Expansion::new(kernel, points, coef, vec![0.0]).expect("a valid model");
+        let [alone, pairs] = [Index::Shapley, Index::Pairs(Pairs::KSii)].map(|index| {
+            let question = Question::from(Game::Functional).with_index(index);
+            let explainer = Explainer::new(&model, question).expect("a product kernel");
+            let seconds = pool.install(|| time(|| drop(explainer.explain(&x))));
+            seconds * 1e3 / rows as f64
+        });
+        println!("d = {d}: {pairs:.3}, features alone {alone:.4}");
+    }
 }
 
 /// The most memory this process has had, in megabytes; Linux only.

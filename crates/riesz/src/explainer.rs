@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Explanation;
 use crate::game::{Conditional, Game};
+use crate::index::Index;
 use crate::linalg::Matrix;
 use crate::question::Question;
 use crate::simd::Isa;
@@ -156,7 +157,12 @@ impl<'m> Explainer<'m> {
     /// How many rows to hand over at once: more only take memory, and fewer, in games that value coalitions, repeat work.
     pub fn rows_at_once(&self) -> usize {
         match &self.engine {
-            Engine::Products(_) => 4096,
+            // Values of pairs take memory.
+            Engine::Products(engine) => {
+                let players = engine.groups.players().len();
+                let sets = if engine.index.order() == 1 { 1 } else { players * players / 2 };
+                (1 << 24) / sets.max(1).clamp(4096, 1 << 20)
+            }
             Engine::Conditioning(engine) => engine.rows_at_once(),
         }
     }
@@ -184,6 +190,9 @@ impl<'m> Explainer<'m> {
             }
         }
         match &self.engine {
+            Engine::Products(engine) if engine.index != Index::Shapley => {
+                Err(Error::parameter("index", engine.index, "functionals are those of Shapley values"))
+            }
             Engine::Products(engine) => engine.functionals(rows, players),
             Engine::Conditioning(engine) => players.iter().map(|&p| engine.functionals(rows, p)).collect(),
         }

@@ -1,8 +1,8 @@
-//! Which value of a game a player gets.
+//! Which value of a game a player gets, or a pair of players.
 //!
 //! A semivalue is what a player adds, on average, to a coalition of others, each of whom is there with chance t, where t is drawn from a distribution on
 //! [0, 1] (Dubey, Neyman and Weber 1981): Shapley's from the uniform one, for which alone the values of all players add up to the prediction
-//! less the base value.
+//! less the base value. An interaction index gives a value to pairs too: what the two add together beyond what each of them adds, on average over the others.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 
 /// Which value of a game a set of players gets. As text it is one of `shapley`, `banzhaf`, `banzhaf(T)`, `beta-shapley(ALPHA, BETA)`, `leave-one-out` and
-/// `first-order`.
+/// `first-order`, which give a value to each player; or of `sii`, `k-sii`, `stii`, `fsii`, `bii`, `fbii` and `moebius`, which give one to each player and each
+/// pair.
 ///
 /// ```
 /// use riesz::Index;
@@ -42,10 +43,53 @@ pub enum Index {
         /// From 0.01 to 1000.
         beta: f64,
     },
+    /// Of players and pairs.
+    #[serde(untagged)]
+    Pairs(Pairs),
+}
+
+/// Values of players and of pairs of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pairs {
+    /// The Shapley interaction index (Grabisch and Roubens 1999), beside Shapley values.
+    Sii,
+    /// Shapley interaction values, or n-Shapley values (Lundberg, Erion and Lee 2018; Bordt and von Luxburg 2023): the Shapley interaction index of pairs, half
+    /// of which is taken from each of their players.
+    KSii,
+    /// The Shapley–Taylor index (Sundararajan, Dhamdhere and Agarwal 2020): players have what they add alone.
+    Stii,
+    /// The faithful Shapley index (Tsai, Yeh and Ravikumar 2023): the sum over players and pairs that is nearest to the game, weighted as for Shapley values.
+    Fsii,
+    /// The Banzhaf interaction index (Grabisch and Roubens 1999), beside Banzhaf values.
+    Bii,
+    /// The faithful Banzhaf index (Hammer and Holzman 1992; Tsai, Yeh and Ravikumar 2023): the sum over players and pairs that is nearest to the game, all
+    /// coalitions alike.
+    Fbii,
+    /// The Möbius transform, or Harsanyi's dividends: what a player adds alone, and two together beyond that.
+    Moebius,
+}
+
+impl Pairs {
+    /// With the text and the name of each.
+    const ALL: [(Self, &'static str, &'static str); 7] = [
+        (Self::Sii, "sii", "Shapley interaction index"),
+        (Self::KSii, "k-sii", "Shapley interaction value"),
+        (Self::Stii, "stii", "Shapley–Taylor value"),
+        (Self::Fsii, "fsii", "faithful Shapley value"),
+        (Self::Bii, "bii", "Banzhaf interaction index"),
+        (Self::Fbii, "fbii", "faithful Banzhaf value"),
+        (Self::Moebius, "moebius", "Möbius value"),
+    ];
+
+    fn names(self) -> (&'static str, &'static str) {
+        let own = Self::ALL.iter().find(|(kind, _, _)| *kind == self);
+        own.map_or(("", ""), |(_, text, name)| (text, name))
+    }
 }
 
 /// How an index can be written.
-pub(crate) const FORMS: &str = "it is shapley, banzhaf, banzhaf(T) with T from 0 to 1, beta-shapley(ALPHA, BETA) with numbers from 0.01 to 1000, leave-one-out or first-order";
+pub(crate) const FORMS: &str = "it is shapley, banzhaf, banzhaf(T) with T from 0 to 1, beta-shapley(ALPHA, BETA) with numbers from 0.01 to 1000, leave-one-out or first-order; with pairs of features sii, k-sii, stii, fsii, bii, fbii or moebius";
 
 impl Index {
     /// Its name, for people.
@@ -57,6 +101,7 @@ impl Index {
             Self::Banzhaf { chance: 1.0 } => "leave-one-out value".into(),
             Self::Banzhaf { chance } => format!("Banzhaf({chance}) value"),
             Self::BetaShapley { alpha, beta } => format!("Beta({alpha}, {beta})-Shapley value"),
+            Self::Pairs(kind) => kind.names().1.into(),
         }
     }
 
@@ -80,12 +125,33 @@ impl Index {
                 "what the feature adds on average, where each of the others is present with a chance whose mean is {}",
                 beta / (alpha + beta)
             ),
+            Self::Pairs(kind) => match kind {
+                Pairs::Moebius => {
+                    "by how much the base value changes when the feature alone is present, and of a pair, by how much more when both are"
+                }
+                Pairs::Stii => {
+                    "by how much the base value changes when the feature alone is present, and of a pair, what the two add together beyond that, on average over the \
+                     others"
+                }
+                Pairs::Sii | Pairs::Bii => {
+                    "what the feature adds on average over the others, and of a pair, by how much more the one adds where the other is present"
+                }
+                Pairs::KSii => {
+                    "what the feature adds on average over the others less its share of what pairs do together, and of a pair, what the two add together beyond what \
+                     each of them adds"
+                }
+                Pairs::Fsii | Pairs::Fbii => {
+                    "what the feature, or the pair of features, adds in the sum over features and pairs that is nearest to the model’s outputs with some features \
+                     absent"
+                }
+            }
+            .into(),
         }
     }
 
     /// The size of the largest sets that get a value: 1 for players alone, 2 for pairs too.
     pub fn order(self) -> usize {
-        1
+        if matches!(self, Self::Pairs(_)) { 2 } else { 1 }
     }
 
     /// Whether the values of all sets add up to the prediction less the base value.
@@ -94,6 +160,7 @@ impl Index {
             Self::Shapley => true,
             Self::Banzhaf { .. } => false,
             Self::BetaShapley { alpha, beta } => alpha == 1.0 && beta == 1.0,
+            Self::Pairs(kind) => matches!(kind, Pairs::KSii | Pairs::Stii | Pairs::Fsii),
         }
     }
 
@@ -104,7 +171,7 @@ impl Index {
     pub fn validate(self) -> Result<()> {
         let shape = |v: f64| (0.01..=1000.0).contains(&v);
         let valid = match self {
-            Self::Shapley => true,
+            Self::Shapley | Self::Pairs(_) => true,
             Self::Banzhaf { chance } => (0.0..=1.0).contains(&chance),
             Self::BetaShapley { alpha, beta } => shape(alpha) && shape(beta),
         };
@@ -133,6 +200,7 @@ impl fmt::Display for Index {
             Self::Banzhaf { chance: 1.0 } => write!(f, "leave-one-out"),
             Self::Banzhaf { chance } => write!(f, "banzhaf({chance})"),
             Self::BetaShapley { alpha, beta } => write!(f, "beta-shapley({alpha}, {beta})"),
+            Self::Pairs(kind) => write!(f, "{}", kind.names().0),
         }
     }
 }
@@ -158,6 +226,10 @@ impl FromStr for Index {
             ("leave-one-out", []) => Self::Banzhaf { chance: 1.0 },
             ("first-order", []) => Self::Banzhaf { chance: 0.0 },
             ("beta-shapley", [alpha, beta]) => Self::BetaShapley { alpha: *alpha, beta: *beta },
+            (name, []) => {
+                let kind = Pairs::ALL.iter().find(|(_, text, _)| *text == name).ok_or_else(wrong)?;
+                Self::Pairs(kind.0)
+            }
             _ => return Err(wrong()),
         };
         index.validate()?;
@@ -171,9 +243,16 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for text in
-            ["shapley", "banzhaf", "banzhaf(0.3)", "leave-one-out", "first-order", "beta-shapley(4, 1)"]
-        {
+        for text in [
+            "shapley",
+            "banzhaf",
+            "banzhaf(0.3)",
+            "leave-one-out",
+            "first-order",
+            "beta-shapley(4, 1)",
+            "k-sii",
+            "moebius",
+        ] {
             let index: Index = text.parse().unwrap();
             assert_eq!(index.to_string(), text);
             assert_eq!(

@@ -9,6 +9,7 @@ pub(crate) mod observational;
 pub mod permutation;
 pub(crate) mod product;
 pub(crate) mod quadrature;
+pub(crate) mod recipe;
 pub(crate) mod rule;
 pub(crate) mod std_error;
 

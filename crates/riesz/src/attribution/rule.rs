@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::jacobi::gauss_jacobi;
-use crate::index::Index;
 
 /// τ₀ of the module's head.
 pub(crate) const TAU: f64 = 0.0625;
@@ -37,16 +36,6 @@ pub(crate) enum Measure {
     At(Node),
     /// Beta's distribution.
     Beta(Arc<Jacobi>),
-}
-
-impl From<Index> for Measure {
-    fn from(index: Index) -> Self {
-        match index {
-            Index::Shapley => Self::Lebesgue,
-            Index::Banzhaf { chance } => Self::at(chance),
-            Index::BetaShapley { alpha, beta } => Self::beta(beta, alpha),
-        }
-    }
 }
 
 impl Measure {

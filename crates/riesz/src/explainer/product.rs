@@ -11,8 +11,9 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use super::panel::{Panel, Side, extent, multiply, panels, sum};
-use crate::attribution::product::{Functionals, ProductGame, Reader, Terms, Values, read};
+use crate::attribution::product::{Functionals, ProductGame, Reader, Terms, read};
 use crate::attribution::quadrature::{FLOOR, Rounding, Run, tops};
+use crate::attribution::recipe::{Found, Recipe};
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
@@ -63,8 +64,7 @@ pub(super) struct ByProducts<'m> {
     /// What the model says of itself. Writing the kernel's numbers takes longer than copying them written.
     facts: Vec<Fact>,
     pub(super) isa: Isa,
-    index: Index,
-    measure: Measure,
+    pub(super) index: Index,
     stop: Arc<AtomicBool>,
     pub(super) progress: Arc<Progress>,
 }
@@ -146,7 +146,6 @@ impl<'m> ByProducts<'m> {
             facts: model.facts(),
             isa: Isa::detect(),
             index,
-            measure: index.into(),
             stop,
             progress: Arc::default(),
         };
@@ -314,22 +313,19 @@ impl<'m> ByProducts<'m> {
         // Small enough that every thread has work, and no smaller than that.
         let batch = n.div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
         let game = Batches { explainer: self, data: &data, batch };
-        self.progress.start(game.parts());
-        let parts = read(&game, self.how(), self.watch(), || Values::new(p, m))?;
-        let mut values = Vec::with_capacity(n * m * p);
-        let mut bound = Vec::with_capacity(n * m);
-        for part in parts {
-            for (error, own) in part.error.iter().zip(part.values.chunks_exact(p)) {
-                let g = bound.len();
-                // The base value begins with the intercept, the prediction ends with it; and the residual sums up the values.
-                let ends = predictions.data()[g].abs() + self.base[g % m].abs();
-                let intercept = (self.panels.len() + 4) as f64 * self.model.intercept[g % m].abs();
-                let sum = (p + 2) as f64 * own.iter().map(|v| v.abs()).sum::<f64>();
-                bound.push(error + f64::EPSILON * (sum + 2.0 * ends + intercept) + f64::MIN_POSITIVE);
-            }
-            values.extend(part.values);
+        let recipe = Recipe::from(self.index);
+        self.progress.start(game.parts() * recipe.passes());
+        let Found { values, error: mut bound } = recipe.find(&game, self.isa, self.watch(), (p, m))?;
+        let subsets = recipe.subsets(p);
+        let sets = subsets.as_ref().map_or(p, Vec::len);
+        for (g, (bound, own)) in bound.iter_mut().zip(values.chunks_exact(sets)).enumerate() {
+            // The base value begins with the intercept, the prediction ends with it; and the residual sums up the values.
+            let ends = predictions.data()[g].abs() + self.base[g % m].abs();
+            let intercept = (self.panels.len() + 4) as f64 * self.model.intercept[g % m].abs();
+            let sum = (sets + 2) as f64 * own.iter().map(|v| v.abs()).sum::<f64>();
+            *bound += f64::EPSILON * (sum + 2.0 * ends + intercept) + f64::MIN_POSITIVE;
         }
-        let numbers = values.chunks_exact(m * p).zip(bound.chunks_exact(m));
+        let numbers = values.chunks_exact(m * sets).zip(bound.chunks_exact(m));
         let finite = |(v, b): (&[f64], &[f64])| v.iter().chain(b).all(|v| v.is_finite());
         if let Some(i) = numbers.map(finite).position(|finite| !finite) {
             return Err(lost(i).unwrap_or_else(|| Error::Overflow {
@@ -340,7 +336,7 @@ impl<'m> ByProducts<'m> {
         Ok(Explanation {
             index: self.index,
             players: self.groups.players().to_vec(),
-            subsets: None,
+            subsets,
             output_names: self.model.output_names.clone(),
             values,
             base_values: (0..n).flat_map(|_| self.base.iter().copied()).collect(),
@@ -374,7 +370,7 @@ impl<'m> ByProducts<'m> {
             let chunk: Vec<usize> = (start..(start + batch * TOGETHER).min(count)).collect();
             let game = Batches { explainer: self, data: &data.select_rows(&chunk), batch };
             let new = || Functionals::new(slots.clone());
-            let parts = read(&game, self.how(), self.watch(), new)?;
+            let parts = read(&game, (self.isa, &Measure::Lebesgue), self.watch(), new)?;
             for (part, rows) in parts.iter().zip(chunk.chunks(batch)) {
                 for (at, all) in part.values.chunks_exact(padded).enumerate() {
                     let (slot, r) = (at / rows.len(), rows[at % rows.len()]);
@@ -385,10 +381,6 @@ impl<'m> ByProducts<'m> {
             }
         }
         Ok(out)
-    }
-
-    fn how(&self) -> (Isa, &Measure) {
-        (self.isa, &self.measure)
     }
 
     fn watch(&self) -> Watch<'_> {
@@ -691,7 +683,9 @@ mod tests {
             let groups = Groups::singletons(rows.columns());
             let explainer = ByProducts::new(&model, game, Index::Shapley, groups, Arc::default()).unwrap();
             let game = Batches { explainer: &explainer, data: &rows, batch: 2 };
-            let found = read(&game, explainer.how(), explainer.watch(), || Pairs::new(D, 2)).unwrap();
+            let found =
+                read(&game, (explainer.isa, &Measure::Lebesgue), explainer.watch(), || Pairs::new(D, 2))
+                    .unwrap();
             let count = D * (D - 1) / 2;
             let indices: Vec<f64> = found.iter().flat_map(|part| part.indices.clone()).collect();
             let bounds = found.iter().flat_map(|part| {

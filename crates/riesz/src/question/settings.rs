@@ -108,8 +108,9 @@ pub static SETTINGS: [QuestionSetting; 15] = [
             range: Range::Index,
             bare: None,
             help: "Which value a feature gets: shapley; banzhaf, or banzhaf(T), what it adds where each of the others is present with chance \
-                   T = .5; beta-shapley(ALPHA, BETA), where chances are Beta distributed; leave-one-out; or first-order, alone [default: \
-                   shapley, the only one whose values add up to the prediction]",
+                   T = .5; beta-shapley(ALPHA, BETA), where chances are Beta distributed; leave-one-out; or first-order, alone. With pairs of \
+                   features: sii, k-sii, stii, fsii, bii, fbii, moebius. Values of shapley, k-sii, stii and fsii add up to the prediction [default: \
+                   shapley]",
         },
         belongs: "models whose kernel is known, in games other than the observational one: there are Shapley values",
         used: |asked| asked.subject == Subject::Model && !asked.observational(),

@@ -10,6 +10,7 @@ mod embedding;
 mod exact;
 mod functionals;
 mod gp;
+mod interactions;
 mod kernel_shap;
 mod kernels;
 mod libsvm;

@@ -1,0 +1,200 @@
+//! Interaction indices against their published formulas in the Möbius transform, from all coalitions.
+
+use proptest::prelude::*;
+use riesz::index::Pairs;
+use riesz::kernel::Profile;
+use riesz::{
+    Exactness, Expansion, Explainer, Explanation, Game, Groups, Index, Kernel, Matrix, Question, Table,
+};
+
+use crate::common::{Stream, stationary, value, with_threads};
+use crate::exact::{Case, PRODUCT_GAMES, case, game};
+
+const KINDS: [Pairs; 7] =
+    [Pairs::Sii, Pairs::KSii, Pairs::Stii, Pairs::Fsii, Pairs::Bii, Pairs::Fbii, Pairs::Moebius];
+
+fn binomial(n: usize, k: usize) -> f64 {
+    (0..k).map(|i| (n as f64 - i as f64) / (i as f64 + 1.0)).product()
+}
+
+/// The weight of m(S), s = |S|, in the index of a set of so many players within S.
+fn weight(kind: Pairs, size: usize, s: usize) -> f64 {
+    let sign = if size == 1 { -1.0 } else { 1.0 };
+    match kind {
+        Pairs::Sii => 1.0 / (s - size + 1) as f64,
+        // Of a player, less half of each pair.
+        Pairs::KSii if size == 1 => {
+            weight(Pairs::Sii, 1, s)
+                - 0.5 * (s as f64 - 1.0) * if s > 1 { weight(Pairs::Sii, 2, s) } else { 0.0 }
+        }
+        Pairs::KSii => weight(Pairs::Sii, 2, s),
+        Pairs::Stii if size == 1 => f64::from(u8::from(s == 1)),
+        Pairs::Stii => 1.0 / binomial(s, 2),
+        // Tsai, Yeh and Ravikumar 2023, theorems 17 and 19.
+        Pairs::Fsii if s > 2 => {
+            sign * size as f64 / (2 + size) as f64 * binomial(2, size) * binomial(s - 1, 2)
+                / binomial(s + 1, 2 + size)
+        }
+        Pairs::Fbii if s > 2 => sign * 0.5_f64.powi((s - size) as i32) * binomial(s - size - 1, 2 - size),
+        Pairs::Bii => 0.5_f64.powi((s - size) as i32),
+        Pairs::Fsii | Pairs::Fbii | Pairs::Moebius => f64::from(u8::from(s == size)),
+    }
+}
+
+fn explain(case: &Case, game: &Game, kind: Pairs) -> Explanation {
+    let question = Question::from(game.clone()).with_index(Index::Pairs(kind));
+    let explanation = Explainer::new(&case.model, question).unwrap().explain(&case.rows).unwrap();
+    explanation.validate().unwrap();
+    explanation
+}
+
+fn bound(explanation: &Explanation) -> &[f64] {
+    let Exactness::Exact { bound } = &explanation.exactness else { panic!("not exact") };
+    bound
+}
+
+/// The dividends m(S), by bits of S.
+fn moebius(d: usize, worth: impl Fn(&[bool]) -> f64) -> Vec<f64> {
+    let mut m: Vec<f64> = (0..1_usize << d)
+        .map(|mask| worth(&(0..d).map(|j| mask >> j & 1 == 1).collect::<Vec<_>>()))
+        .collect();
+    for j in 0..d {
+        for mask in (0..1_usize << d).filter(|mask| mask >> j & 1 == 1) {
+            m[mask] -= m[mask ^ 1 << j];
+        }
+    }
+    m
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn indices_are_their_definition(d in 1..7_usize, terms in 1..3_usize, seed: u64, kind in prop::sample::select(&KINDS[..])) {
+        let case = case(d, 12, 2, terms, seed);
+        let players: Vec<Vec<usize>> = (0..d).map(|j| vec![j]).collect();
+        for name in PRODUCT_GAMES {
+            let game = game(&case, name);
+            let found = explain(&case, &game, kind);
+            let sets = found.subsets.as_ref().unwrap();
+            prop_assert_eq!(sets.len(), d + d * (d - 1) / 2);
+            if let Some(certificate) = found.certificate() {
+                prop_assert!(certificate.holds, "{:?} {}: {:?}", kind, name, certificate);
+            }
+            prop_assert_eq!(found.certificate().is_some(), matches!(kind, Pairs::KSii | Pairs::Stii | Pairs::Fsii));
+            for (g, bound) in bound(&found).iter().enumerate() {
+                let (i, o) = (g / 2, g % 2);
+                let x = case.rows.row(i);
+                let m = moebius(d, |s| value(&case.model, &case.terms, &game, &x, o, &players, s));
+                let size: f64 = m.iter().map(|v| v.abs()).sum();
+                for (set, found) in sets.iter().zip(found.row_values(i, o)) {
+                    let own: usize = set.iter().map(|j| 1 << j).sum();
+                    let within = (0..1_usize << d).filter(|mask| mask & own == own);
+                    let truth: f64 =
+                        within.map(|mask| weight(kind, set.len(), mask.count_ones() as usize) * m[mask]).sum();
+                    // The oracle's sums cancel.
+                    let gap = (found - truth).abs();
+                    prop_assert!(gap <= bound + 1e-12 * (1.0 + size), "{:?} {} {:?}: {} {} {}", kind, name, set, found, truth, bound);
+                }
+            }
+        }
+    }
+}
+
+/// Of a sum of functions of one column nobody interacts, and of a product of two no third does.
+#[test]
+fn who_has_nothing_to_do_with_each_other_does_not_interact() {
+    let mut s = Stream(5);
+    let one = |j| stationary(Profile::Matern32, j, 1.0);
+    let kernel = one(0) + one(1) * one(2) + 0.5 * one(3);
+    let points = s.normals(30, 4);
+    let coef = Matrix::column_vector((0..30).map(|_| s.signed()).collect());
+    let model = Expansion::new(kernel, points, coef, vec![1.0]).unwrap();
+    let (rows, background) = (s.normals(4, 4), s.normals(6, 4));
+    let game = Game::Interventional { background: background.into() };
+    for kind in KINDS {
+        let question = Question::from(game.clone()).with_index(Index::Pairs(kind));
+        let found = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();
+        for (k, set) in found.subsets.as_ref().unwrap().iter().enumerate().filter(|(_, set)| set.len() == 2) {
+            let values = (0..4).map(|i| found.row_values(i, 0)[k].abs());
+            let largest = values.fold(0.0, f64::max);
+            assert_eq!(largest > 1e-3, set[..] == [1, 2], "{kind:?} {set:?} {largest}");
+        }
+    }
+}
+
+/// A group is one player in pairs too, and the order of threads does not matter.
+#[test]
+fn groups_and_threads() {
+    let case = case(5, 40, 1, 2, 9);
+    let names: Vec<String> = case.model.columns().iter().map(|c| c.name.clone()).collect();
+    let groups = Groups::named(
+        case.model.columns(),
+        &[("both".to_string(), vec![names[1].clone(), names[3].clone()])],
+    )
+    .unwrap();
+    let game = game(&case, "interventional");
+    let question = Question::from(game).with_players(Some(groups)).with_index(Index::Pairs(Pairs::KSii));
+    let run = |threads| {
+        with_threads(threads, || {
+            Explainer::new(&case.model, question.clone()).unwrap().explain(&case.rows).unwrap()
+        })
+    };
+    let (one, four) = (run(1), run(4));
+    assert_eq!(one.values, four.values);
+    assert_eq!(one.sets(), 4 + 6);
+    assert!(one.certificate().unwrap().holds);
+}
+
+/// Many players, most of whom matter little: against the same pairs alone, the others being one group.
+#[test]
+fn pairs_of_many_players() {
+    let (mut s, d) = (Stream(3), 60);
+    let points = s.normals(50, d);
+    let coef = Matrix::column_vector((0..50).map(|_| s.signed()).collect());
+    let model = Expansion::new(Kernel::gaussian(&vec![8.0; d]), points, coef, vec![0.0]).unwrap();
+    let rows = s.normals(2, d);
+    let all = |kind| {
+        let question = Question::from(Game::Functional).with_index(Index::Pairs(kind));
+        Explainer::new(&model, question).unwrap().explain(&rows).unwrap()
+    };
+    // Möbius values do not depend on the others, so these may be grouped.
+    for kind in KINDS {
+        let found = all(kind);
+        assert_eq!(found.sets(), d + d * (d - 1) / 2);
+        assert!(bound(&found).iter().all(|b| *b < 1e-8), "{kind:?} {:?}", bound(&found));
+        if let Some(certificate) = found.certificate() {
+            assert!(certificate.holds && certificate.residual < 1e-10, "{kind:?} {certificate:?}");
+        }
+    }
+    let found = all(Pairs::Moebius);
+    let factor =
+        |i: usize, r: usize, j: usize| (-(model.points.get(i, j) - rows.get(r, j)).powi(2) / 128.0).exp_m1();
+    for r in 0..2 {
+        for (k, set) in found.subsets.as_ref().unwrap().iter().enumerate() {
+            if set.iter().any(|&j| j > 2) {
+                continue;
+            }
+            let truth: f64 = (0..50)
+                .map(|i| model.coef[(i, 0)] * set.iter().map(|&j| factor(i, r, j)).product::<f64>())
+                .sum();
+            assert!((found.row_values(r, 0)[k] - truth).abs() <= bound(&found)[r], "{set:?}");
+        }
+    }
+}
+
+/// Explanations of one row at a time are those of all rows: long ones are taken in parts.
+#[test]
+fn row_by_row_is_the_same() {
+    let case = case(4, 30, 2, 2, 21);
+    let game = game(&case, "baseline");
+    let all = explain(&case, &game, Pairs::Fsii);
+    for i in 0..case.rows.rows() {
+        let question = Question::from(game.clone()).with_index(Index::Pairs(Pairs::Fsii));
+        let row: Table = case.rows.select_rows(&[i]);
+        let one = Explainer::new(&case.model, question).unwrap().explain(&row).unwrap();
+        for o in 0..2 {
+            assert_eq!(one.row_values(0, o), all.row_values(i, o));
+        }
+    }
+}
