@@ -52,7 +52,9 @@ struct Group {
     columns: Vec<String>,
 }
 
+// A field by another name may be a damaged one: were it passed over, a checksum's would excuse all other damage.
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Record {
     format: String,
     version: u64,
@@ -425,11 +427,12 @@ mod tests {
         assert_eq!(before.covariance(&functionals), after.covariance(&functionals));
     }
 
-    /// A file whose checksum nobody asks for, as whoever writes one by hand has it.
+    /// A file without a checksum, as whoever writes one by hand has it.
     fn unsigned(saved: &SavedModel) -> Vec<u8> {
         let mut bytes = to_bytes(saved).unwrap();
-        let at = bytes.windows(6).position(|w| w == b"sha256").unwrap();
-        bytes[at..at + 6].copy_from_slice(b"nobody");
+        let key = br#"\"sha256\":"#;
+        let at = bytes.windows(key.len()).position(|w| w == key).unwrap() + key.len();
+        bytes[at..at + 68].copy_from_slice(format!("{:<68}", "null").as_bytes());
         bytes
     }
 
@@ -459,6 +462,9 @@ mod tests {
         }
         let damaged = patched_in(to_bytes(&example()).unwrap(), "example", "exemple");
         assert!(damaged.contains("the file is damaged"), "{damaged}");
+        // Nor does a damaged name of the checksum hide it.
+        let damaged = patched_in(to_bytes(&example()).unwrap(), "sha256", "s'a256");
+        assert!(damaged.contains("unknown field `s'a256`"), "{damaged}");
     }
 
     fn patched(from: &str, to: &str) -> String {
