@@ -312,7 +312,7 @@ impl IndependenceTest {
         if n < needed {
             return Err(Error::TooFew { what: "the sample".into(), needed, unit: "rows are" });
         }
-        varies(y)?;
+        varies(y, self.unbiased)?;
         let kernels = self.settings.kernels(&self.kernels, x)?;
         let target = match &self.target_kernel {
             Some(kernel) => {
@@ -410,7 +410,7 @@ impl TestSettings {
         let sums = all.iter().map(sum).collect::<Result<Vec<_>>>()?;
         let scores: Vec<Vec<f64>> = sums.iter().map(|s| s.studentised(0)).collect();
         let silent = |scores: &Vec<f64>| scores.len() > ENOUGH && scores.iter().all(|s| *s == 0.0);
-        if scores.iter().all(silent) && sample.rows() > 3 && !all_alike(sample) {
+        if scores.iter().all(silent) && sample.rows() > 3 && unlike_most(sample) > 1 {
             let allowed = "one whose values differ by more than rounding between these rows; choose shorter length scales, or \
                            standardise the columns";
             return Err(Error::parameter("kernel", question.kernels[0].formula(), allowed));
@@ -549,8 +549,14 @@ fn significance(sums: &[Sums], chosen: usize, players: usize) -> Significance {
 /// Draws that cannot all be the same by chance.
 const ENOUGH: usize = 19;
 
-fn all_alike(sample: &Table) -> bool {
-    (0..sample.width()).all(|j| sample.column(j).windows(2).all(|w| w[0] == w[1]))
+/// How many rows are unlike the rest, which are alike; 2 stands for more. Where it is 1, kernels are sums of a function of either row, which
+/// unbiased estimators take for constants.
+fn unlike_most(sample: &Table) -> usize {
+    let unlike = |row: usize| {
+        let differs = |&i: &usize| (0..sample.width()).any(|j| sample.column(j)[i] != sample.column(j)[row]);
+        (0..sample.rows()).filter(differs).take(2).count()
+    };
+    (0..sample.rows().min(2)).map(unlike).min().unwrap_or(0)
 }
 
 /// The rows of `x`, then those of `z` with columns matched by name. A level that only one of them has is a level of both.
@@ -593,12 +599,16 @@ fn same_rows(x: &Table, y: &Table) -> Result<()> {
     Err(Error::Shape { what: "the target".into(), unit: "rows", expected, found, why })
 }
 
-fn varies(y: &Table) -> Result<()> {
-    if y.width() > 0 && !all_alike(y) {
-        return Ok(());
-    }
+fn varies(y: &Table, unbiased: bool) -> Result<()> {
+    let problem = match unlike_most(y) {
+        0 => "is the same in all rows, so nothing can depend on it",
+        1 if unbiased => {
+            "is the same in all rows but one, where unbiased estimates are always 0: take the biased estimator"
+        }
+        _ => return Ok(()),
+    };
     let name = y.columns().iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
-    Err(Error::Target { name, problem: "is the same in all rows, so nothing can depend on it".into() })
+    Err(Error::Target { name, problem: problem.into() })
 }
 
 #[cfg(test)]

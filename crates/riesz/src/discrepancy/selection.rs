@@ -89,7 +89,7 @@ pub fn rank_until(
     stop: &Arc<AtomicBool>,
 ) -> Result<Ranking> {
     same_rows(x, y)?;
-    varies(y)?;
+    varies(y, false)?;
     if x.rows() < 4 {
         return Err(Error::TooFew { what: "the sample".into(), needed: 4, unit: "rows are" });
     }

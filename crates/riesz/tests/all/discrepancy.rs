@@ -592,6 +592,33 @@ fn levels_of_either_sample_count() {
     assert!((found.statistic - truth).abs() < 1e-14);
 }
 
+/// Unbiased estimates of rows that are alike but for one are 0 in every draw, and that is no fault of the kernel.
+#[test]
+fn a_single_odd_row_shows_nothing() {
+    let (n, m) = (20, 15);
+    let odd = |rows: usize, at: usize| {
+        Table::from_rows(&(0..rows).map(|i| [f64::from(u8::from(i == at)), 0.0]).collect::<Vec<_>>()).unwrap()
+    };
+    let mut s = Stream(3);
+    for settings in [settings(99, 0), published(99, 0)] {
+        let two = TwoSampleTest { settings: settings.clone(), ..TwoSampleTest::default() };
+        for at in [0, 1, 7] {
+            assert_eq!(two.run(&odd(n, at), &odd(m, m)).unwrap().pvalue, Some(1.0));
+            let one = IndependenceTest {
+                unbiased: true,
+                settings: settings.clone(),
+                ..IndependenceTest::default()
+            };
+            assert_eq!(one.run(&odd(n, at), &s.normals(n, 1)).unwrap().pvalue, Some(1.0));
+            let refused = one.run(&s.normals(n, 1), &odd(n, at)).unwrap_err().to_string();
+            assert!(refused.contains("the same in all rows but one"), "{refused}");
+            IndependenceTest { settings: settings.clone(), ..IndependenceTest::default() }
+                .run(&s.normals(n, 1), &odd(n, at))
+                .unwrap();
+        }
+    }
+}
+
 #[test]
 fn bad_input_is_named() {
     let mut s = Stream(0);
