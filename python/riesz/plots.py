@@ -268,7 +268,12 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
 
 def _axes(ax: Axes | None, height: float) -> Axes:
     if ax is None:
-        import matplotlib.pyplot as plt
+        try:
+            import matplotlib.pyplot as plt
+        except ModuleNotFoundError as error:
+            if error.name != "matplotlib":
+                raise
+            raise ModuleNotFoundError("plots take matplotlib: pip install 'riesz[plot]'", name=error.name) from None
 
         ax = plt.figure(figsize=(7.2, height), layout="constrained").add_subplot()
     # Bars are to have room on both sides.
