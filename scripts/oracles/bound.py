@@ -2,13 +2,13 @@
 """Tries to break the proved bound: exact Shapley values in 120-digit arithmetic, from all coalitions, against `riesz explain`.
 
     cargo build --release && pip install mpmath
-    scripts/oracles/bound.py [ROUNDS [SEED]]
+    scripts/oracles/bound.py [SEED [MINUTES]]
 
 Random models with every kind of factor, from near 1 down to 1e-300 and below, negative and zero ones, mixed signs and scales, groups,
 and all four games; and in half the rounds extremes: thousands of periods, sums and means that cancel, shapes of rational quadratics and
-numbers over hundreds of orders of magnitude. Prints, for each game, the largest error as a share of its bound, and how many times the error
-the bound is in the middle of the ordinary rounds. Fails if an error exceeds its bound, if a certificate fails, or if what is refused is not
-said to overflow. The program is `$RIESZ`, or that of the release build.
+numbers over hundreds of orders of magnitude; at least 30 models. Prints, for each game, the largest error as a share of its bound, and
+how many times the error the bound is in the middle of the ordinary rounds. Fails if an error exceeds its bound, if a certificate fails,
+or if what is refused is not said to overflow. The program is `$RIESZ`, or that of the release build.
 """
 
 import itertools
@@ -22,12 +22,14 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 from mpmath import exp, fabs, mp, mpf
 
 mp.dps = 120
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RIESZ = os.environ.get("RIESZ", ROOT / "target/release/riesz")
+LEAST = 30
 
 
 def profile(name, r, alpha=None):
@@ -196,13 +198,14 @@ def drawn(extreme):
 
 
 def main():
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 30
-    random.seed(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
-    worst, loose, refused, broken = {}, {}, 0, False
+    random.seed(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
+    until = time.monotonic() + 60 * (float(sys.argv[2]) if len(sys.argv) > 2 else 5.0)
+    rounds, worst, loose, refused, broken = 0, {}, {}, 0, False
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        for number in range(rounds):
-            extreme = number % 2 == 1
+        while rounds < LEAST or time.monotonic() < until:
+            extreme = rounds % 2 == 1
+            rounds += 1
             kernel, points, coef, x, background = drawn(extreme)
             d = len(x)
             players = [[j] for j in range(d)]
