@@ -23,5 +23,5 @@ napoleon_google_docstring = False
 suppress_warnings = ["intersphinx.external", "mystnb.unknown_mime_type"]
 
 html_theme = "furo"
-html_title = "riesz"
+html_title = f"riesz {release}"
 exclude_patterns = ["requirements.txt"]

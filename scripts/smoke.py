@@ -1,0 +1,54 @@
+"""Tries an installed package: fits, explains, tests, reports. `scripts/release` runs it where there is nothing else.
+
+python smoke.py VERSION [plot]
+"""
+
+import importlib.metadata
+import pathlib
+import sys
+import tempfile
+
+import numpy as np
+from sklearn.svm import SVR
+
+import riesz
+
+
+def main(version, extra=None):
+    assert riesz.__version__ == importlib.metadata.version("riesz") == version
+    folder = next(p for p in importlib.metadata.files("riesz") if p.name == "LICENSE-MIT").locate().parent
+    held = sorted(path.name for path in folder.iterdir())
+    assert {"LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt"} <= set(held), held
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    y = X[:, 0] + X[:, 1] * X[:, 2]
+    for model in [riesz.KernelRidge(), riesz.GaussianProcessRegressor(), SVR()]:
+        explanation = riesz.Explainer(model.fit(X, y), background=X)(X[:5])
+        assert explanation.exactness == "exact" and explanation.certificate.holds
+        np.testing.assert_allclose(explanation.values.sum(axis=1) + explanation.base_values, model.predict(X[:5]), atol=1e-9)
+    assert riesz.mmd_test(X, X + [1.0, 0.0, 0.0], permutations=99).adjusted_pvalues[0] <= 0.05
+    with tempfile.TemporaryDirectory() as place:
+        page, saved = pathlib.Path(place) / "page.html", pathlib.Path(place) / "e.json"
+        explanation.report(page)
+        assert page.stat().st_size > 10_000
+        explanation.save(saved)
+        np.testing.assert_array_equal(riesz.Explanation.load(saved).values, explanation.values)
+        if extra == "plot":
+            import matplotlib
+
+            matplotlib.use("agg")
+            for draw in [riesz.plots.beeswarm, riesz.plots.bar, riesz.plots.heatmap]:
+                draw(explanation).figure.savefig(pathlib.Path(place) / "plot.png")
+        else:
+            try:
+                riesz.plots.bar(explanation)
+            except ImportError as error:
+                assert "riesz[plot]" in str(error), error
+            else:
+                raise AssertionError("matplotlib is there, which the package alone does not bring")
+    print(f"riesz {version} works")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
