@@ -220,7 +220,7 @@ def main():
     limit = ALARM / sum(len(chances) for *_, chances in told)
     failed = False
     for name, claim, counts, runs, chances in told:
-        wrong = min(chances) < limit
+        wrong = bool(min(chances) < limit)
         failed |= wrong
         shares = "  ".join(f"{k / runs:.3f}" for k in counts)
         claimed = f"at least {claim} at .05" if isinstance(claim, float) else claim
