@@ -32,6 +32,7 @@ def texts(ax):
 def test_every_plot_draws_into_the_axes_it_gets_and_touches_nothing_else(explanation, monkeypatch):
     monkeypatch.setattr(plt, "show", lambda *_, **__: pytest.fail("show was called"))
     before = dict(matplotlib.rcParams)
+    plt.close("all")
     other = plt.figure().add_subplot()
     for draw, e in [
         (plots.beeswarm, explanation),
