@@ -59,6 +59,11 @@ class Explainer:
         .5, ``"banzhaf(0.3)"`` with another; ``"leave-one-out"`` is chance 1, what is lost without it, and ``"first-order"``
         chance 0, what it adds to the base value alone. ``"beta-shapley(4, 1)"`` (Kwon and Zou 2022): chances are Beta
         distributed, and small coalitions count the more the larger the first number is.
+
+        For each feature and each pair of them, as :attr:`Explanation.interactions`: ``"k-SII"``, Shapley interaction values,
+        which add up to the prediction, as do ``"STII"`` (Shapley–Taylor) and ``"FSII"`` (faithful: the nearest sum over features
+        and pairs); ``"SII"`` and ``"BII"``, the Shapley and Banzhaf interaction indices; ``"FBII"``; and ``"Moebius"``,
+        dividends.
     groups : dict of name to list of columns, optional
         Columns, by name or number, that stand or fall together as one player; others are players of their own.
     weights : array of shape (b,), optional

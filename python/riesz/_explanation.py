@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,8 @@ class Explanation:
         Which values they are, as an :class:`~riesz.Explainer` is asked for them: ``"shapley"``, whose sum is the prediction less
         the base value, ``"banzhaf"`` or another.
     feature_names : list of str
-        The players: columns, or groups of columns.
+        The players: columns, or groups of columns. For an :attr:`index` of pairs, these and then all pairs of them, as in
+        ``"age × bmi"``.
     output_names : list of str
     row_numbers : array of int
         The number of each row in what was explained.
@@ -180,6 +182,23 @@ class Explanation:
         return None if found is None else Certificate(*found)
 
     @property
+    def interactions(self) -> Any:
+        """For an :attr:`index` of pairs, values of d features as symmetric matrices, (n, d, d), or (n, d, d, m): features' own on
+        the diagonal, half of each pair's on either side, so that a row's matrix sums to all of its values. ``None`` otherwise."""
+        subsets = self._core.subsets
+        if subsets is None:
+            return None
+        self._check_whole()
+        d = max(max(subset) for subset in subsets) + 1
+        whole = np.zeros((len(self.row_numbers), d, d, len(self.output_names)))
+        for k, subset in enumerate(subsets):
+            first, last = subset[0], subset[-1]
+            whole[:, first, last] += self._values[:, k] / 2
+            whole[:, last, first] += self._values[:, k] / 2
+        drop = (0,) if self._squeezed[0] else ()
+        return whole.squeeze(axis=(*drop, 3) if self._squeezed[2] or len(self.output_names) == 1 else drop)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The shape of :attr:`values`."""
         return np.shape(self.values)
@@ -230,6 +249,28 @@ class Explanation:
             data=self._shown(data, (0, 1)),
             feature_names=self.feature_names[0] if self._squeezed[1] else self.feature_names,
             output_names=None if self._squeezed[2] or len(self.output_names) == 1 else self.output_names,
+        )
+
+    def to_shapiq(self) -> Any:
+        """The values of one row and output as ``shapiq.InteractionValues``, for shapiq's plots: of ``explanation[0]``, say."""
+        import shapiq
+
+        if not self._squeezed[0] or len(self.output_names) > 1:
+            raise ValueError("shapiq's values are those of one row and output: pick them, as in explanation[0]")
+        names = {"k-sii": "k-SII", "shapley": "SV", "banzhaf": "BV", "moebius": "Moebius"}
+        if self.index not in names and not self.index.endswith("ii"):
+            raise ValueError(f"shapiq has no name for {self._core.value_name}s")
+        self._check_whole()
+        subsets = self._core.subsets or [[j] for j in range(len(self.feature_names))]
+        return shapiq.InteractionValues(
+            self._values[0, :, 0],
+            index=names.get(self.index, self.index.upper()),
+            max_order=max(map(len, subsets)),
+            min_order=1,
+            n_players=max(map(max, subsets)) + 1,
+            interaction_lookup={tuple(subset): k for k, subset in enumerate(subsets)},
+            estimated=self.exactness == "estimated",
+            baseline_value=float(self._base[0, 0]),
         )
 
     def to_frame(self, library: str = "pandas") -> Any:
@@ -331,17 +372,25 @@ def joined(blocks: Sequence[Sequence[Told]], players: Sequence[tuple[str, list[i
     """The outputs of ``blocks`` beside each other, each the sum of its parts. Where no column of a player reaches a part, its
     value there is 0. See :func:`_of` for the rest."""
     parts = [part for block in blocks for part, _ in block]
+    subsets = None
+    if parts[0].subsets is not None:
+        subsets = [[j] for j in range(len(players))] + [list(pair) for pair in combinations(range(len(players)), 2)]
+        place = {tuple(subset): k for k, subset in enumerate(subsets)}
+        found = lambda part, used: [place[tuple(sorted(used[j] for j in subset))] for subset in part.subsets or []]
+        blocks = [[(part, found(part, used)) for part, used in block] for block in blocks]
+    sets = len(players if subsets is None else subsets)
     # One estimate makes the sum one; what is exact has no standard error.
     exact, stated = all(part.bound is not None for part in parts), all(_is_stated(part) for part in parts)
     samplings = [part.sampling for part in parts if part.sampling is not None]
     return _of(
-        values=_beside(_cube(block, "values", len(players)) for block in blocks),
+        values=_beside(_cube(block, "values", sets) for block in blocks),
         base_values=_beside(_pair(block, "base_values") for block in blocks),
         predictions=_beside(_pair(block, "predictions") for block in blocks),
-        bound=_beside(_bound(block, len(players)) for block in blocks) if exact else None,
-        std_error=_beside(_cube(block, "std_error", len(players)) for block in blocks) if stated and not exact else None,
+        bound=_beside(_bound(block, sets) for block in blocks) if exact else None,
+        std_error=_beside(_cube(block, "std_error", sets) for block in blocks) if stated and not exact else None,
         sampling={"evaluations": sum(count for count, _ in samplings), "seed": samplings[0][1]} if samplings else None,
         players=players,
+        subsets=subsets,
         index=parts[0].index,
         row_numbers=parts[0].row_numbers,
         **told,
@@ -401,8 +450,7 @@ def _of(
         provenance=(provenance["game"], provenance["absent"], model, run),
         std_error=std_error,
         sampling=None if sampling is None else (sampling["evaluations"], sampling["seed"]),
-        subsets=None,
-        **parts,
+        **{"subsets": None, **parts},
     )
     return Explanation(core, data, squeezed)
 

@@ -323,7 +323,8 @@ def _lines(e: Explanation, max_display: int | None, order: np.ndarray | None = N
     keep = len(players) if max_display is None or len(players) <= max_display + 1 else max_display
     lines = [(e.feature_names[j], [j]) for j in players[:keep]]
     if keep < len(players):
-        lines.append((f"sum of {len(players) - keep} other features", players[keep:]))
+        others = "other features" if e._core.subsets is None else "others"
+        lines.append((f"sum of {len(players) - keep} {others}", players[keep:]))
     return lines
 
 

@@ -130,6 +130,12 @@ impl Explanation {
         self.inner.index.to_string()
     }
 
+    /// The sets of players that values belong to; None for every player alone.
+    #[getter]
+    fn subsets(&self) -> Option<Vec<Vec<usize>>> {
+        self.inner.subsets.clone()
+    }
+
     /// What one of them is called.
     #[getter]
     fn value_name(&self) -> String {

@@ -135,7 +135,7 @@ function waterfall() {
   const keep = order.length <= 13 ? order.length : 12;
   const lines = order.slice(0, keep).map((j) => [label(j, i), values[j]]);
   const rest = order.slice(keep);
-  if (rest.length) lines.push([`Sum of ${rest.length} other features`, rest.reduce((s, j) => s + values[j], 0)]);
+  if (rest.length) lines.push([`Sum of ${rest.length} ${D.pairs ? 'others' : 'other features'}`, rest.reduce((s, j) => s + values[j], 0)]);
   if (!D.shares_all) lines.push(['not shared out', D.residuals[S.output][i]]);
   const ends = [base];
   for (let k = lines.length - 1; k >= 0; k--) ends.unshift(ends[0] + lines[k][1]);

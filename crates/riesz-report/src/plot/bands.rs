@@ -17,7 +17,7 @@ pub(super) fn draw(found: &Attributions, options: &PlotOptions) -> Svg {
     let mut lines: Vec<(Option<usize>, String, f64, String)> =
         named.iter().map(|&j| (Some(j), e.set_name(j), values[j], pvalue(j))).collect();
     if !rest.is_empty() {
-        lines.push((None, rest_label(rest.len()), rest.iter().map(|&j| values[j]).sum(), String::new()));
+        lines.push((None, rest_label(e, rest.len()), rest.iter().map(|&j| values[j]).sum(), String::new()));
     }
     let band = |player: Option<usize>| player.and_then(|j| significance.map(|s| s.bands[j]));
     let room = label_room(&lines.iter().map(|l| l.1.clone()).collect::<Vec<_>>(), width);

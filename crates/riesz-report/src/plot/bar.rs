@@ -13,7 +13,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let mut lines: Vec<(Option<usize>, String, f64)> =
         named.iter().map(|&j| (Some(j), e.set_name(j), mean[j])).collect();
     if !rest.is_empty() {
-        lines.push((None, rest_label(rest.len()), rest.iter().map(|&j| mean[j]).sum()));
+        lines.push((None, rest_label(e, rest.len()), rest.iter().map(|&j| mean[j]).sum()));
     }
     let largest = lines.iter().map(|l| l.2).fold(0.0, f64::max);
     // Equal decimals, so that the numbers can be compared at a glance.

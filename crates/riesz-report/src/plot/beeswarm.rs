@@ -19,7 +19,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         .collect();
     if !rest.is_empty() {
         let sum = |i| rest.iter().map(|&j| e.row_values(i, o)[j]).sum();
-        lines.push((None, rest_label(rest.len()), (0..n).map(sum).collect()));
+        lines.push((None, rest_label(e, rest.len()), (0..n).map(sum).collect()));
     }
     let colours: Vec<Option<Colours<'_>>> =
         lines.iter().map(|(player, ..)| player.and_then(|j| Colours::of(e, j))).collect();

@@ -15,7 +15,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (named, rest) = shown(e.ranking(o), options.max_display);
     let mut names: Vec<String> = named.iter().map(|&j| e.set_name(j)).collect();
     if !rest.is_empty() {
-        names.push(rest_label(rest.len()));
+        names.push(rest_label(e, rest.len()));
     }
     let line_value = |i: usize, k: usize| -> f64 {
         let values = e.row_values(i, o);

@@ -203,8 +203,8 @@ fn shown(order: Vec<usize>, max_display: usize) -> (Vec<usize>, Vec<usize>) {
     (named.to_vec(), rest.to_vec())
 }
 
-fn rest_label(count: usize) -> String {
-    format!("Sum of {count} other features")
+fn rest_label(e: &Explanation, count: usize) -> String {
+    format!("Sum of {count} {}", if e.subsets.is_some() { "others" } else { "other features" })
 }
 
 /// A linear map from numbers to pixels.

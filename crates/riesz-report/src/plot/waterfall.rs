@@ -21,7 +21,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let mut lines: Vec<(String, f64)> =
         named.iter().map(|&j| (format::label(e, row, j), values[j])).collect();
     if !rest.is_empty() {
-        lines.push((rest_label(rest.len()), rest.iter().map(|&j| values[j]).sum()));
+        lines.push((rest_label(e, rest.len()), rest.iter().map(|&j| values[j]).sum()));
     }
     lines.extend(left_over(e, row, o));
     let mut ends = vec![base];

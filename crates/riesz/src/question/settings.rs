@@ -112,7 +112,7 @@ pub static SETTINGS: [QuestionSetting; 15] = [
                    features: sii, k-sii, stii, fsii, bii, fbii, moebius. Values of shapley, k-sii, stii and fsii add up to the prediction [default: \
                    shapley]",
         },
-        belongs: "models whose kernel is known, in games other than the observational one: there are Shapley values",
+        belongs: "models whose kernel is known, in games other than the observational one",
         used: |asked| asked.subject == Subject::Model && !asked.observational(),
     },
     QuestionSetting {

@@ -1,0 +1,65 @@
+//! Values other than Shapley's, from the command line to what is made of them.
+
+use riesz::format::explanation::read;
+use riesz::{Explanation, Index};
+
+use crate::common::Place;
+
+fn towns() -> Place {
+    let place = Place::new();
+    let row = |i: usize| format!("{},{},{},{}\n", i * i % 17, i * 5 % 11, i * 3 % 7, (i * i + 3 * i) % 13);
+    place.write("train.csv", format!("a,b,c,y\n{}", (0..30).map(row).collect::<String>()));
+    place.good("fit train.csv --target y --model krr --ridge 0.1 -o m.riesz");
+    place
+}
+
+fn explained(place: &Place, file: &str) -> Explanation {
+    read(place.read(file).as_bytes()).unwrap().explanation
+}
+
+#[test]
+fn an_index_goes_from_the_flag_to_the_page() {
+    let place = towns();
+    for (flag, name, adds_up) in [
+        ("banzhaf", "Banzhaf values", false),
+        ("beta-shapley(4,1)", "Beta(4, 1)-Shapley values", false),
+        ("k-SII", "Shapley interaction values", true),
+        ("fsii", "faithful Shapley values", true),
+    ] {
+        let (_, told) =
+            place.good(&format!("explain m.riesz train.csv --background train.csv --index {flag} -o w.json"));
+        let words = if adds_up { "values add up to the predictions" } else { "each value is within" };
+        assert!(told.contains(words), "{flag}: {told}");
+        let found = explained(&place, "w.json");
+        assert_eq!(found.index, flag.parse::<Index>().unwrap());
+        assert_eq!(found.certificate().is_some_and(|c| c.holds), adds_up);
+        assert_eq!(found.sets(), if found.index.order() == 2 { 6 } else { 3 });
+        assert!(place.good("inspect w.json").0.contains(name), "{flag}");
+        place.good("report w.json -o w.html");
+        place.good("plot waterfall w.json -o w.svg");
+        assert!(place.read("w.html").contains(name), "{flag}");
+        assert_eq!(place.read("w.svg").contains("not shared out"), !adds_up, "{flag}");
+    }
+    // A table names its columns by sets.
+    place.good("explain m.riesz train.csv --index stii -o w.csv");
+    assert!(
+        place
+            .read("w.csv")
+            .starts_with("row,output,base_value,prediction,residual,a,b,c,a × b,a × c,b × c\n")
+    );
+    // In Parquet the index stays with its values.
+    place.good("explain m.riesz train.csv --index banzhaf -o w.parquet");
+    assert!(place.good("inspect w.parquet").0.contains("Banzhaf values"));
+}
+
+#[test]
+fn what_there_is_not_is_refused() {
+    let place = towns();
+    for (flags, words) in [
+        ("--index banzhof", "it is shapley, banzhaf"),
+        ("--index banzhaf(1.5)", "from 0 to 1"),
+        ("--index banzhaf --game observational", "--index belongs to models whose kernel is known"),
+    ] {
+        place.bad(&format!("explain m.riesz train.csv {flags} -o w.json"), words);
+    }
+}

@@ -1,0 +1,112 @@
+"""Interactions against shapiq, from all coalitions, and against least squares."""
+
+import pickle
+from itertools import combinations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes
+from sklearn.ensemble import BaggingRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import SVC, SVR
+
+import riesz
+
+shapiq = pytest.importorskip("shapiq")
+
+X, y = load_diabetes(return_X_y=True)
+X = X[:, :6] * 20.0
+BACKGROUND, ROWS = X[:7], X[100:103]
+INDICES = ["SII", "k-SII", "STII", "FSII", "BII", "FBII", "Moebius"]
+
+
+def game(f, row):
+    def worth(coalitions):
+        mixed = np.where(np.asarray(coalitions, bool)[:, None, :], row, BACKGROUND)
+        return f(mixed.reshape(-1, X.shape[1])).reshape(len(mixed), -1).mean(axis=1)
+
+    return worth
+
+
+@pytest.mark.parametrize("index", INDICES)
+def test_interactions_are_those_of_shapiq(index):
+    model = GaussianProcessRegressor(RBF(3.0), alpha=1.0, optimizer=None, normalize_y=True).fit(X, y)
+    found = riesz.Explainer(model, BACKGROUND, index=index)(ROWS)
+    assert found.exactness == "exact" and found.index == index.lower()
+    for i, row in enumerate(ROWS):
+        worth = game(model.predict, row)
+        peer = shapiq.ExactComputer(n_players=X.shape[1], game=worth)(index, order=2)
+        own = found[i].to_shapiq()
+        for subset, k in own.interaction_lookup.items():
+            # shapiq takes the game as it is, from which the base value is not taken off.
+            truth = peer[subset]
+            assert abs(own.values[k] - truth) <= found.bound[i] + 1e-9 * np.abs(peer.values).max(), (subset, own.values[k], truth)
+    efficient = index in ("k-SII", "STII", "FSII")
+    assert (found.certificate is not None) == efficient
+    if efficient:
+        assert found.certificate.holds
+        assert np.allclose(found.interactions.sum(axis=(1, 2)), found.predictions - found.base_values, rtol=1e-10)
+
+
+@pytest.mark.parametrize("index", ["FSII", "FBII"])
+def test_faithful_indices_are_nearest(index):
+    """Weighted least squares over all coalitions, the ends being constraints for FSII (Tsai, Yeh and Ravikumar 2023)."""
+    model, d = SVR(C=100.0).fit(X, y), X.shape[1]
+    found = riesz.Explainer(model, BACKGROUND, index=index)(ROWS[:1])
+    coalitions = np.array([[mask >> j & 1 for j in range(d)] for mask in range(2**d)])
+    worth = game(model.predict, ROWS[0])(coalitions)
+    pairs = [coalitions[:, j] * coalitions[:, k] for j, k in combinations(range(d), 2)]
+    design = np.column_stack([np.ones(2**d), coalitions, *pairs])
+    size = coalitions.sum(axis=1)
+    if index == "FSII":
+        import math
+
+        inner = (size > 0) & (size < d)
+        weight = np.full(2**d, 1e12)
+        weight[inner] = [(d - 1) / (math.comb(d, s) * s * (d - s)) for s in size[inner]]
+    else:
+        weight = np.ones(2**d)
+    root = np.sqrt(weight)
+    nearest = np.linalg.lstsq(design * root[:, None], worth * root, rcond=None)[0][1:]
+    assert np.allclose(found.values[0], nearest, rtol=1e-4, atol=1e-4 * np.abs(nearest).max())
+
+
+def test_sums_of_models_add_up_by_pairs():
+    model = BaggingRegressor(KernelRidge(kernel="rbf", gamma=0.1), 3, max_features=0.7, random_state=0).fit(X, y)
+    found = riesz.Explainer(model, BACKGROUND, index="k-SII")(ROWS)
+    peer = shapiq.ExactComputer(n_players=X.shape[1], game=game(model.predict, ROWS[0]))("k-SII", order=2)
+    own = found[0].to_shapiq()
+    assert all(abs(own.values[k] - peer[s]) < 1e-8 for s, k in own.interaction_lookup.items())
+    assert found.certificate.holds
+
+
+def test_what_becomes_of_pairs(tmp_path):
+    model = SVC(decision_function_shape="ovo").fit(X[:, :3], np.digitize(y, [100, 200]))
+    found = riesz.Explainer(model, BACKGROUND[:, :3], index="stii", groups={"last": [1, 2]})(ROWS[:, :3])
+    m = len(found.output_names)
+    assert found.feature_names == ["x0", "last", "x0 × last"] and found.values.shape == (3, 3, m)
+    assert found.interactions.shape == (3, 2, 2, m)
+    assert np.allclose(found.interactions[:, 0, 1], found.values[:, 2] / 2)
+    assert found[0, :, 0].interactions.shape == (2, 2)
+    found.save(tmp_path / "a.json")
+    for copy in [riesz.Explanation.load(tmp_path / "a.json"), pickle.loads(pickle.dumps(found))]:
+        assert np.array_equal(copy.interactions, found.interactions) and copy.certificate.holds
+    assert found[:, "x0 × last"].values.shape == (3, m)
+    with pytest.raises(ValueError, match="selection"):
+        _ = found[:, "x0"].interactions
+    with pytest.raises(ValueError, match="one row"):
+        found.to_shapiq()
+    found.report(tmp_path / "a.html")
+    assert "Shapley–Taylor values" in (tmp_path / "a.html").read_text()
+    assert riesz.Explainer(model, BACKGROUND[:, :3])(ROWS[:, :3]).interactions is None
+
+
+def test_plots_of_pairs():
+    pytest.importorskip("matplotlib").use("Agg")
+    found = riesz.Explainer(SVR(C=100.0).fit(X, y), BACKGROUND, index="k-SII")(ROWS)
+    ax = riesz.plots.waterfall(found[0])
+    assert any("×" in label.get_text() for label in ax.get_yticklabels())
+    for plot in [riesz.plots.bar, riesz.plots.beeswarm, riesz.plots.heatmap]:
+        assert plot(found) is not None
