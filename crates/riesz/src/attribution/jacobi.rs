@@ -110,6 +110,7 @@ mod tests {
 
     /// Against 40 digits, outer and middle nodes of some rules by the eigenvalues of the Jacobi matrix (mpmath).
     #[test]
+    #[allow(clippy::excessive_precision, reason = "as they were computed")]
     fn nodes_and_weights_are_right_to_the_last_digits() {
         let known: Vec<(usize, f64, f64, usize, [f64; 3])> = vec![
             (31, 4.0, 1.0, 0, [0.0093215375471018197147, 0.99067846245289818029, 3.32522821906696107e-8]),
