@@ -127,7 +127,9 @@ def _codes(cells: np.ndarray, levels: Sequence[str], name: str, what: str, takes
             raise _missing(what, cell, i, name)
     spelled = [_spelled(cell, levels) for cell in cells]
     distinct = list(dict.fromkeys(spelled))
-    codes = dict(zip(distinct, _core.codes(list(levels), distinct)))
+    # The last one is nobody's own.
+    known = list(levels)[:-1] if takes_unseen else list(levels)
+    codes = dict(zip(distinct, _core.codes(known, distinct)))
     for i, one in enumerate(spelled):
         if codes[one] is None and not takes_unseen:
             raise ValueError(

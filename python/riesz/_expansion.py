@@ -119,6 +119,8 @@ class Expansion:
     def save(self, path: str | os.PathLike[str], *, posterior: bool = False) -> None:
         """Writes a riesz model file, which the command line reads too; with its posterior if ``posterior`` is true, which takes
         4 n² bytes for n points (16 MB for 2,000), with three classes or more for each."""
+        if self._takes_unseen:
+            raise ValueError("this model takes unseen categories: save the one that it was made of")
         if posterior and not self.has_posterior:
             raise ValueError("posterior=True: this model has none; Gaussian processes have one")
         write(path, self._core.to_bytes(posterior))

@@ -72,8 +72,8 @@ class Explanation:
     Attributes
     ----------
     index : str
-        Which values they are, as an :class:`~riesz.Explainer` is asked for them: ``"shapley"``, whose sum is the prediction less
-        the base value, ``"banzhaf"`` or another.
+        Which values they are, as an :class:`~riesz.Explainer` is asked for them: ``"shapley"``, ``"banzhaf"`` or another. Those
+        of ``"shapley"``, ``"k-sii"``, ``"stii"`` and ``"fsii"`` add up to the prediction less the base value.
     feature_names : list of str
         The players: columns, or groups of columns. For an :attr:`index` of pairs, these and then all pairs of them, as in
         ``"age × bmi"``.
@@ -141,13 +141,13 @@ class Explanation:
 
     @property
     def predictions(self) -> Any:
-        """The model's output, (n,), or (n, m). Base value and Shapley values add up to it."""
+        """The model's output, (n,), or (n, m). Base value and values add up to it, if :attr:`index` is one that adds up."""
         return self._shown(self._predictions, (0, 2))
 
     @property
     def residual(self) -> Any:
         """``predictions - base_values - sum of values``, where the prediction is computed on another path; (n,), or (n, m). For
-        some of the features, what the others are worth; for an :attr:`index` other than Shapley's, what is not shared out."""
+        some of the features, what the others are worth; for an :attr:`index` that does not add up, what is not shared out."""
         return self._shown(self._residual, (0, 2))
 
     @property
@@ -177,7 +177,7 @@ class Explanation:
     @property
     def certificate(self) -> Certificate | None:
         """Largest residual, largest bound, and whether each residual is within its bound; ``None`` for values that are not exact,
-        and for values that need not add up: of some of the features, or of an :attr:`index` other than Shapley's."""
+        and for values that need not add up: of some of the features, or of an :attr:`index` that does not add up."""
         found = self._core.certificate
         return None if found is None else Certificate(*found)
 
@@ -259,7 +259,7 @@ class Explanation:
             raise ValueError("shapiq's values are those of one row and output: pick them, as in explanation[0]")
         names = {"k-sii": "k-SII", "shapley": "SV", "banzhaf": "BV", "moebius": "Moebius"}
         if self.index not in names and not self.index.endswith("ii"):
-            raise ValueError(f"shapiq has no name for {self._core.value_name}s")
+            raise ValueError(f"shapiq has no name for {self._core.value_names}")
         self._check_whole()
         subsets = self._core.subsets or [[j] for j in range(len(self.feature_names))]
         return shapiq.InteractionValues(
@@ -351,7 +351,7 @@ class Explanation:
             state = f"exact within {certificate.bound:.1e}"
         else:
             state = f"CERTIFICATE FAILED, bound {certificate.bound:.1e}"
-        kind = "values" if self.index == "shapley" else f"{self._core.value_name}s"
+        kind = "values" if self.index == "shapley" else self._core.value_names
         return f"<riesz.Explanation: {shape} {kind}, {self.provenance.game} game, {state}>"
 
     def _repr_html_(self) -> str:

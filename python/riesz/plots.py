@@ -197,7 +197,7 @@ def scatter(
     j = int(_order(e)[0]) if feature is None else _feature(e, feature)
     cells = _cells(e, j)
     if cells is None:
-        raise ValueError(f"'{e.feature_names[j]}' is a group of columns and has no single value to draw against")
+        raise ValueError(f"'{e.feature_names[j]}' is of several columns and has no single value to draw against")
     colour, names = (DOWN, {}) if color is None else _colours(e, _feature(e, color))
     ax = _axes(ax, height=3.6)
     numbers, levels = _numbers(cells)

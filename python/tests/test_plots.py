@@ -91,7 +91,7 @@ def test_what_cannot_be_drawn_is_said(explanation, data):
         (lambda: plots.beeswarm(three), ValueError, r"pick one, as in explanation\[..., '0 vs 1'\]"),
         (lambda: plots.beeswarm(explanation[0]), ValueError, "single row"),
         (lambda: plots.waterfall(explanation), ValueError, r"pick one, as in explanation\[0\]"),
-        (lambda: plots.scatter(grouped), ValueError, "group of columns"),
+        (lambda: plots.scatter(grouped), ValueError, "of several columns"),
         (lambda: plots.scatter(explanation, "weight"), KeyError, "weight"),
         (lambda: plots.bar(explanation, max_display=0), ValueError, "max_display"),
         (lambda: plots.bar(explanation, max_display=2.5), ValueError, "max_display = 2.5"),

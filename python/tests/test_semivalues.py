@@ -93,8 +93,10 @@ def test_indices_that_there_are_not(arguments, words):
 
 
 def test_functions_have_shapley_values():
-    with pytest.raises(ValueError, match="index.*Shapley"):
-        riesz.Explainer(lambda rows: rows.sum(axis=1), BACKGROUND, index="banzhaf")
+    f = lambda rows: rows.sum(axis=1)
+    with pytest.raises(ValueError, match="index belongs to models whose kernel is known"):
+        riesz.Explainer(f, BACKGROUND, index="banzhaf")
+    assert riesz.Explainer(f, BACKGROUND, index="shapley")(ROWS).index == "shapley"
 
 
 def test_plots_show_what_is_not_shared_out():

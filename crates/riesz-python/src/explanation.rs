@@ -142,6 +142,12 @@ impl Explanation {
         self.inner.index.name()
     }
 
+    /// What several are called.
+    #[getter]
+    fn value_names(&self) -> String {
+        self.inner.index.names()
+    }
+
     /// Whether the values of all sets add up to the prediction less the base value.
     #[getter]
     fn is_efficient(&self) -> bool {

@@ -104,7 +104,7 @@ function dependence() {
     line(svg, left, y.at(v), right, y.at(v), v === 0 ? MUTED : GRID);
     write(svg, left - 8, y.at(v), number(+v.toPrecision(12)), 'end', MUTED, left - 26);
   }
-  write(svg, (left + right) / 2, bottom + 33, column ? p.name : p.size ? `row (${p.name} has ${p.size} columns, so no single value)` : 'row (the explanation has no feature values)', 'middle', MUTED, right - left);
+  write(svg, (left + right) / 2, bottom + 33, column ? p.name : p.size ? `row (${p.name} is of ${p.size} columns, so it has no single value)` : 'row (the explanation has no feature values)', 'middle', MUTED, right - left);
   const up = write(svg, 0, -4, `${D.value} of ${p.name}`, 'middle', MUTED, bottom - 20);
   up.setAttribute('transform', `translate(14 ${bottom / 2}) rotate(-90)`);
   let colour = () => 'var(--rz-down)';

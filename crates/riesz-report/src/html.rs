@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::format::{number, scientific, single_column};
-use crate::plot::{Plot, PlotOptions, check, render};
+use crate::plot::{Plot, PlotOptions, capital, check, render};
 use crate::svg::{Svg, Theme, variables};
 
 const TEMPLATE: &str = include_str!("../assets/report.html");
@@ -65,6 +65,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
             waterfall => plot(&drawn, "waterfall", 720)?,
         });
     }
+    let pairs = explanation.subsets.iter().flatten().filter(|set| set.len() > 1).count();
     let page = context! {
         title => options.title.as_str(),
         script => SCRIPT,
@@ -74,9 +75,10 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         outputs => outputs,
         rows => explanation.rows(),
         drawn => rows.len(),
-        players => explanation.players.len(),
-        pairs => explanation.sets() - explanation.players.len().min(explanation.sets()),
+        players => explanation.sets() - pairs,
+        pairs => pairs,
         value => explanation.index.name(),
+        values => capital(&explanation.index.names()),
         meaning => explanation.index.meaning(),
         shares_all => explanation.index.is_efficient(),
         provenance => minijinja::value::Serde(&explanation.provenance),

@@ -15,6 +15,7 @@ use crate::explanation::Explanation;
 use crate::game::{Conditional, Game};
 use crate::index::Index;
 use crate::linalg::Matrix;
+use crate::posterior::Functionals;
 use crate::question::Question;
 use crate::simd::Isa;
 use crate::stop::Progress;
@@ -198,6 +199,45 @@ impl<'m> Explainer<'m> {
         }
     }
 
+    /// The Shapley values of all players in each of `rows` as functionals of f, for a [`Posterior`](crate::Posterior) of the same model: that of player j in row r is
+    /// number `r * players + j`. Their joint covariance under the posterior says how sure values are, which of two is larger, and more by
+    /// [`sampling`](crate::Posterior::sample); their means are the values. Exact to rounding, of which there is no bound here.
+    ///
+    /// Cost that of [`functionals`](Self::functionals), and O(reference² · players² · nodes²) for each pair of rows, where nodes is at most half the number of
+    /// players: hand over one row at a time where rows are not compared.
+    ///
+    /// ```
+    /// use riesz::fit::GaussianProcess;
+    /// use riesz::{Explainer, Kernel, Matrix, Table};
+    ///
+    /// let rows: Vec<[f64; 2]> = (0..40).map(|i| [f64::from(i % 7), f64::from(i % 5)]).collect();
+    /// let x = Table::from_rows(&rows)?;
+    /// let y = Matrix::column_vector(rows.iter().map(|r| r[0].sin() + r[1]).collect());
+    /// let fit = GaussianProcess::new(Kernel::gaussian(&[2.0, 2.0]), 0.1).fit(&x, &y)?;
+    /// let explainer = Explainer::interventional(&fit.model, &x)?;
+    /// let row = x.select_rows(&[3]);
+    /// let values = explainer.posterior_functionals(&row)?;
+    /// let covariance = &fit.posterior().covariance(&values)[0];
+    /// let sd = [0, 1].map(|j| covariance[(j, j)].sqrt());
+    /// assert!(sd.iter().all(|sd| *sd > 0.0 && *sd < 0.3));
+    /// # Ok::<(), riesz::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`explain`](Self::explain); [`Error::Parameter`] for the functional and the observational game, and for an index other than Shapley's.
+    pub fn posterior_functionals(&self, rows: &Table) -> Result<Functionals> {
+        match &self.engine {
+            Engine::Products(engine) if engine.index == Index::Shapley => engine.posterior_functionals(rows),
+            Engine::Products(engine) => {
+                Err(Error::parameter("index", engine.index, "covariances are those of Shapley values"))
+            }
+            Engine::Conditioning(_) => {
+                let allowed = "covariances of values are known in the baseline and the interventional game";
+                Err(Error::parameter("game", "observational", allowed))
+            }
+        }
+    }
+
     /// How many coalitions [`functionals`](Self::functionals) samples at most; `None` where they are not estimated.
     pub fn sampled_functionals(&self) -> Option<usize> {
         match &self.engine {
@@ -206,17 +246,22 @@ impl<'m> Explainer<'m> {
         }
     }
 
-    /// For each output, a bound on how far any Shapley value of any row moves if each column j of the row moves by at most `delta[j]`
+    /// For each output, a bound on how far any Shapley value, or other semivalue, of any row moves if each column j of the row moves by at most `delta[j]`
     /// (for a categorical column: if it changes at all). Proved, from the norm of the model in the space of its kernel, and
     /// therefore often far larger than what happens. Cost O(n² d).
     ///
     /// Source: Chau, Hu, Gonzalez and Sejdinovic 2022, Theorem 6, with the constants that the triangle inequality gives.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for kernels that are not bounded, and for the functional and marginal-product games, to which the theorem does
-    /// not speak; [`Error::Shape`] unless there is one number a column.
+    /// [`Error::Parameter`] for kernels that are not bounded, and for values of pairs and the functional and marginal-product games, to which the
+    /// theorem does not speak; [`Error::Shape`] unless there is one number a column.
     pub fn robustness(&self, delta: &[f64]) -> Result<Vec<f64>> {
         match &self.engine {
+            Engine::Products(engine) if engine.index.order() > 1 => {
+                let allowed =
+                    "the bound holds for values of single features that are averages of what these add";
+                Err(Error::parameter("index", engine.index, allowed))
+            }
             Engine::Products(engine) => match &engine.game {
                 Game::Baseline { .. } | Game::Interventional { .. } => {
                     robustness::bound(engine.model, None, delta)

@@ -386,6 +386,10 @@ impl Explanation {
                 return broken(format!("player '{}' names a column that the data lack", player.name));
             }
         }
+        self.index.validate()?;
+        if let Some(set) = self.subsets.iter().flatten().find(|set| set.len() > self.index.order()) {
+            return broken(format!("{set:?} has no {}", self.index.name()));
+        }
         let fits = |set: &Vec<usize>| {
             !set.is_empty() && set.windows(2).all(|w| w[0] < w[1]) && set.iter().all(|&j| j < p)
         };
@@ -506,6 +510,8 @@ pub(crate) mod tests {
         let mut pairs = all.select(&[0], &[0, 1], &[0]);
         pairs.subsets = Some(vec![vec![0], vec![0, 2]]);
         assert_eq!((pairs.set_name(1), pairs.set_columns(1)), ("x0 × x2".into(), vec![0, 2]));
+        assert!(pairs.validate().is_err(), "pairs have no Shapley value");
+        pairs.index = Index::Pairs(crate::index::Pairs::KSii);
         assert!(pairs.validate().is_ok() && !pairs.is_complete());
         for wrong in [vec![], vec![3], vec![1, 1], vec![2, 0]] {
             pairs.subsets = Some(vec![vec![0], wrong]);

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 /// # Ok::<(), riesz::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(into = "String", try_from = "String")]
 #[non_exhaustive]
 pub enum Index {
     /// The Shapley value (Shapley 1953): what a player adds on average over all orders in which players can join.
@@ -44,13 +44,11 @@ pub enum Index {
         beta: f64,
     },
     /// Of players and pairs.
-    #[serde(untagged)]
     Pairs(Pairs),
 }
 
 /// Values of players and of pairs of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairs {
     /// The Shapley interaction index (Grabisch and Roubens 1999), beside Shapley values.
     Sii,
@@ -103,6 +101,12 @@ impl Index {
             Self::BetaShapley { alpha, beta } => format!("Beta({alpha}, {beta})-Shapley value"),
             Self::Pairs(kind) => kind.names().1.into(),
         }
+    }
+
+    /// The name of several.
+    pub fn names(self) -> String {
+        let name = self.name();
+        name.strip_suffix("index").map_or_else(|| format!("{name}s"), |first| format!("{first}indices"))
     }
 
     /// What it says, in a sentence for people: "it says …".
@@ -202,6 +206,20 @@ impl fmt::Display for Index {
             Self::BetaShapley { alpha, beta } => write!(f, "beta-shapley({alpha}, {beta})"),
             Self::Pairs(kind) => write!(f, "{}", kind.names().0),
         }
+    }
+}
+
+impl From<Index> for String {
+    fn from(index: Index) -> Self {
+        index.to_string()
+    }
+}
+
+impl TryFrom<String> for Index {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
     }
 }
 

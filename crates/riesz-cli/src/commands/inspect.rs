@@ -130,7 +130,7 @@ fn explanation_facts(explanation: &Explanation, format: &str) -> Vec<Fact> {
     let provenance = &explanation.provenance;
     let mut facts = vec![
         Fact::new("file", format),
-        Fact::new("values", format!("{}s", explanation.index.name())),
+        Fact::new("values", explanation.index.names()),
         Fact::new("game", &provenance.game),
         Fact::new("absence", &provenance.absent),
         Fact::new("rows", explanation.rows()),

@@ -298,6 +298,16 @@ pub struct Strays {
     pub unseen: WhenUnseen,
 }
 
+impl Strays {
+    /// The levels that cells can have: the one for those that are not known is nobody's own.
+    fn known<'l>(&self, levels: &'l [String]) -> &'l [String] {
+        match self.unseen {
+            WhenUnseen::Refused(_) => levels,
+            WhenUnseen::Last => &levels[..levels.len().saturating_sub(1)],
+        }
+    }
+}
+
 /// What becomes of missing cells.
 #[derive(Debug, Clone)]
 pub enum WhenMissing {
@@ -384,28 +394,32 @@ impl Conforming {
                     true => filled(i, treated),
                     false => Err(place.refuse(i, "")),
                 })?,
-                ColumnKind::Categorical { levels } => place.codes(levels, &mut values, |i| {
-                    let cell = place.cell(i);
-                    if missing(&cell) {
-                        return filled(i, treated);
-                    }
-                    match self.strays.unseen {
-                        WhenUnseen::Refused(remedy) => {
-                            let known = riesz::error::listed(levels);
-                            let problem = format!(
-                                "is '{cell}', which the model has not seen; it knows: {known}{remedy}"
-                            );
-                            Err(place.failure(i, &problem))
+                ColumnKind::Categorical { levels } => {
+                    place.codes(self.strays.known(levels), &mut values, |i| {
+                        let cell = place.cell(i);
+                        if missing(&cell) {
+                            return filled(i, treated);
                         }
-                        WhenUnseen::Last => {
-                            treated.unseen += 1;
-                            if treated.levels.len() <= TOLD && !treated.levels.contains(&cell) {
-                                treated.levels.push(cell);
+                        match self.strays.unseen {
+                            WhenUnseen::Refused(remedy) => {
+                                let known = riesz::error::listed(levels);
+                                // What a program has seen, only it knows.
+                                let who = if remedy.is_empty() { "background" } else { "model" };
+                                let problem = format!(
+                                    "is '{cell}', which the {who} has not seen; it knows: {known}{remedy}"
+                                );
+                                Err(place.failure(i, &problem))
                             }
-                            Ok((levels.len() - 1) as f64)
+                            WhenUnseen::Last => {
+                                treated.unseen += 1;
+                                if treated.levels.len() <= TOLD && !treated.levels.contains(&cell) {
+                                    treated.levels.push(cell);
+                                }
+                                Ok((levels.len() - 1) as f64)
+                            }
                         }
-                    }
-                })?,
+                    })?
+                }
             }
         }
         Ok(Some(Table::from_column_major(self.columns.clone(), chunk.rows, values)?))

@@ -71,8 +71,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     }
     let names: Vec<String> = named.iter().take(3).map(|&j| e.set_name(j)).collect();
     let about = format!(
-        "One dot for each of {n} rows and each feature: to the right it pushes the prediction above the base value, to \
-         the left below it; orange dots are high feature values, blue dots low ones, and categories have colours of \
+        "One dot for each of {n} rows and each feature: to the right it raises the model’s output, to the left it lowers it; \
+         orange dots are high feature values, blue dots low ones, and categories have colours of \
          their own. Most important: {}.",
         names.join(", ")
     );
@@ -84,7 +84,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         coordinate(scale.from),
         coordinate(scale.to)
     );
-    canvas.finish(width, bottom + 42.0, &format!("{}s of all rows", e.index.name()), &about, &axis)
+    canvas.finish(width, bottom + 42.0, &format!("{} of all rows", capital(&e.index.names())), &about, &axis)
 }
 
 /// Offsets from the middle line: points in the same narrow bin are stacked alternately above and below it,

@@ -92,9 +92,10 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     for (y, v) in [(top + 5.0, largest), (top + height - 5.0, -largest)] {
         canvas.text((x + 10.0, y), &format::signed(v), Anchor::Start, Paint::Muted, 52.0);
     }
+    let what = if e.index.is_efficient() { "the prediction" } else { "the model’s output" };
     let about = format!(
-        "{}s of {n} rows in colour: orange raises the prediction, blue lowers it; predictions above.",
-        e.index.name()
+        "{} of {n} rows in colour: orange raises {what}, blue lowers it; predictions above.",
+        capital(&e.index.names())
     );
-    canvas.finish(width, bottom + 28.0, &format!("Heat map of {}s", e.index.name()), &about, "")
+    canvas.finish(width, bottom + 28.0, &format!("Heat map of {}", e.index.names()), &about, "")
 }

@@ -385,6 +385,12 @@ fn jitter(k: usize) -> f64 {
     ((k as f64 + 0.5) * 0.618_033_988_749_895).fract() - 0.5
 }
 
+/// With a capital letter, for the beginning of a sentence.
+pub(crate) fn capital(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+}
+
 /// What the values of a row leave of the difference between its prediction and the base value; `None` if they are to add up to it.
 fn left_over(explanation: &Explanation, row: usize, output: usize) -> Option<(String, f64)> {
     if explanation.index.is_efficient() {

@@ -66,11 +66,15 @@ pub(super) fn gauss_jacobi(m: usize, first: f64, second: f64) -> Vec<[f64; 3]> {
     let node = |guess: &f64| {
         let mut x = TwoFloat::from(*guess);
         for _ in 0..3 {
-            x -= newton(&recurrence, x).0;
+            let step = newton(&recurrence, x).0;
+            x -= if step.hi().is_finite() { step } else { TwoFloat::from(0.0) };
         }
         let (_, squares) = newton(&recurrence, x);
+        // Where squares are larger than any double the weight is smaller.
+        let weight =
+            if squares.hi().is_finite() { f64::from(quotient(TwoFloat::from(1.0), squares)) } else { 0.0 };
         let half = |v: TwoFloat| f64::from(v * 0.5);
-        [half(x + 1.0), half(TwoFloat::from(1.0) - x), f64::from(quotient(TwoFloat::from(1.0), squares))]
+        [half(x + 1.0), half(TwoFloat::from(1.0) - x), weight]
     };
     guesses.iter().map(node).collect()
 }

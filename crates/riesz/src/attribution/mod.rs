@@ -2,6 +2,7 @@
 
 pub mod coalitions;
 pub(crate) mod contributions;
+pub(crate) mod covariance;
 pub mod enumeration;
 mod jacobi;
 pub mod kernel_shap;

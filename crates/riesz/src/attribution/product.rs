@@ -164,7 +164,7 @@ pub(crate) struct Values {
     outputs: usize,
     /// Rows × outputs × players.
     pub(crate) values: Vec<f64>,
-    /// Rows × outputs: a bound on the error of each value, and of their sum.
+    /// Rows × outputs: a bound on the error of each value, and under Lebesgue's measure of their sum.
     pub(crate) error: Vec<f64>,
     /// Rows × outputs: a bound on |value of any coalition|.
     pub(crate) magnitude: Vec<f64>,
@@ -291,6 +291,8 @@ impl Reading for Pairs {
         let (first, count) = (row * *outputs, *players * (*players - 1) / 2);
         let active = &run.active[..run.players];
         let mut largest = vec![0.0_f64; *outputs];
+        // The largest sum on its way: each is rounded once a call.
+        let mut drift = vec![0.0_f64; *outputs];
         for (at, &j) in active.iter().enumerate() {
             weights.clear();
             weights.extend(run.weights.iter().enumerate().map(|(block, w)| {
@@ -306,12 +308,16 @@ impl Reading for Pairs {
                 // Pairs with those before were added when it was their turn.
                 if i >= at {
                     let pair = place(*players, owners[j as usize], owners[others[i] as usize]);
-                    indices[(first + o) * count + pair] += value.sum();
+                    let sum = &mut indices[(first + o) * count + pair];
+                    *sum += value.sum();
+                    drift[o] = drift[o].max(sum.abs());
                 }
             };
             weigh(engine, run, coef, memory, add, |o, e, _| largest[o] = largest[o].max(e));
         }
-        error[first..].iter_mut().zip(&largest).for_each(|(error, largest)| *error += largest);
+        for ((error, largest), drift) in error[first..].iter_mut().zip(&largest).zip(&drift) {
+            *error += largest + 0.51 * f64::EPSILON * drift;
+        }
     }
 }
 

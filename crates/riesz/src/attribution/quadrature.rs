@@ -388,7 +388,7 @@ fn sides<V: Simd, const ONES: bool>(
 /// A bound on the error of a value, of the sum of all values, and of what that sum is compared with (the game with all players
 /// present and absent), relative to M.
 ///
-/// A value is a mean of differences of two ends of the game, and all values sum up to one, whatever the factors are: where Δ bounds
+/// A value is a mean of differences of two ends of the game, and all Shapley values (but not those of other measures) sum up to one, whatever the factors are: where Δ bounds
 /// the factors' errors, all together, either is off by at most `2 (exp(Δ) - 1) M` for them. What the engine itself does is relative to
 /// the values, which sum up to the mass times M at most: seventeen roundings a group of factors, one a node, and those of the rule's weights (its
 /// nodes are off by one rounding of 1, measured against 40 digits, which moves a product by the mass at most).

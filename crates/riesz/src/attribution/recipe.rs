@@ -46,7 +46,7 @@ struct OfPairs {
 pub(crate) struct Found {
     /// Rows × outputs × sets: players, and then pairs (see [`place`](super::product::place)).
     pub(crate) values: Vec<f64>,
-    /// Rows × outputs: a bound on the error of each value, and of their sum if they are to add up.
+    /// Rows × outputs: a bound on the error of each value, and of their sum if they are to add up (so that of k-SII is that of Shapley values).
     pub(crate) error: Vec<f64>,
 }
 

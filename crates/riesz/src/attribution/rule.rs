@@ -116,6 +116,9 @@ impl Jacobi {
 /// One node of a rule, with the powers that the engine multiplies by.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node {
+    /// t and `1 - t`.
+    pub(crate) t: f64,
+    pub(crate) s: f64,
     /// The weight.
     pub(crate) weight: f64,
     /// `t^i (1-t)^{4-i}`.
@@ -129,6 +132,8 @@ impl Node {
     const fn new(t: f64, s: f64, weight: f64) -> Self {
         let (t2, s2) = (t * t, s * s);
         Self {
+            t,
+            s,
             weight,
             quartic: [s2 * s2, t * s2 * s, t2 * s2, t2 * t * s, t2 * t2],
             cubic: [s2 * s, t * s2, t2 * s, t2 * t],

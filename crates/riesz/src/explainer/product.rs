@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use super::panel::{Panel, Side, extent, multiply, panels, sum};
+use crate::attribution::covariance;
 use crate::attribution::product::{Functionals, ProductGame, Reader, Terms, read};
 use crate::attribution::quadrature::{FLOOR, Rounding, Run, tops};
 use crate::attribution::recipe::{Found, Recipe};
@@ -23,6 +24,7 @@ use crate::index::Index;
 use crate::kernel::products::PlayerProduct;
 use crate::kernel::{Columns, Reach};
 use crate::linalg::{Matrix, dot, dot_roundings};
+use crate::posterior;
 use crate::simd::{Isa, LANES, Lanes};
 use crate::stop::{Progress, Watch, check};
 use crate::table::{Groups, Table};
@@ -381,6 +383,37 @@ impl<'m> ByProducts<'m> {
             }
         }
         Ok(out)
+    }
+
+    /// The values of all players in all rows as functionals of f, player after player in each row.
+    pub(super) fn posterior_functionals(&self, rows: &Table) -> Result<posterior::Functionals> {
+        let Some(values) =
+            covariance::Values::new(&self.products, &self.absent, self.groups.players().len(), self.isa)
+        else {
+            let allowed = "a Gaussian process says nothing of itself with a factor taken out of its kernel: ask in a game that takes a background or a \
+                           baseline";
+            return Err(Error::parameter("game", self.game.name(), allowed));
+        };
+        let data = rows.conform(self.model.columns())?;
+        let (n, p, count) = (data.rows(), self.groups.players().len(), self.model.points.rows());
+        let players: Vec<usize> = (0..p).collect();
+        let by_player = self.functionals(&data, &players)?;
+        let mut columns = Matrix::zeros(count, n * p);
+        for (j, own) in by_player.iter().enumerate() {
+            for i in 0..count {
+                (0..n).for_each(|r| columns[(i, r * p + j)] = own[(i, r)]);
+            }
+        }
+        let rows: Vec<Vec<f64>> = (0..n).map(|r| data.row(r)).collect();
+        self.progress.start(n * (n + 1) / 2);
+        let prior = values.covariance(&rows, self.watch())?;
+        if columns.data().iter().chain(prior.data()).any(|v| !v.is_finite()) {
+            return Err(Error::Overflow {
+                what: "a covariance of values".into(),
+                remedy: "rows are too far from the data the model was fitted on",
+            });
+        }
+        Ok(posterior::Functionals { columns, prior, constants: vec![0.0; n * p] })
     }
 
     fn watch(&self) -> Watch<'_> {

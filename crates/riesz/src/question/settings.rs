@@ -351,7 +351,9 @@ impl Settings {
         });
         let asked = Asked { subject, game, conditional, estimator };
         for QuestionSetting { setting, belongs, used } in &SETTINGS {
-            if self.values.get(setting.name).is_some() && !used(&asked) {
+            // Everything has Shapley values.
+            let shapley = setting.range == Range::Index && self.index() == Index::Shapley;
+            if self.values.get(setting.name).is_some() && !used(&asked) && !shapley {
                 return Err(Error::Unused { setting: setting.name.into(), belongs: (*belongs).into() });
             }
         }
@@ -408,10 +410,16 @@ impl Settings {
             }
             _ => Estimator::KernelShap,
         };
-        // Checked when it was set.
-        let index =
-            self.values.get("index").and_then(Value::as_str).map_or(Ok(Index::Shapley), str::parse)?;
-        Ok(Question { index, estimator, budget, ..game.into() })
+        Ok(Question { index: self.index(), estimator, budget, ..game.into() })
+    }
+
+    /// The index, which was checked when it was set.
+    fn index(&self) -> Index {
+        self.values
+            .get("index")
+            .and_then(Value::as_str)
+            .and_then(|text| text.parse().ok())
+            .unwrap_or_default()
     }
 
     /// The game's name, checked against what there is.

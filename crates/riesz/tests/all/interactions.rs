@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use riesz::index::Pairs;
-use riesz::kernel::Profile;
+use riesz::kernel::{Linear, Profile};
 use riesz::{
     Exactness, Expansion, Explainer, Explanation, Game, Groups, Index, Kernel, Matrix, Question, Table,
 };
@@ -180,6 +180,24 @@ fn pairs_of_many_players() {
                 .sum();
             assert!((found.row_values(r, 0)[k] - truth).abs() <= bound(&found)[r], "{set:?}");
         }
+    }
+}
+
+/// Means over many background rows that are alike round alike, again and again: against a pair that is a whole number.
+#[test]
+fn many_background_rows_are_within_the_bound() {
+    let linear = |j| -> Kernel { Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] }.into() };
+    let points = Table::from_rows(&[[1.0, 1.0]]).unwrap();
+    let model = Expansion::new(linear(0) * linear(1), points, Matrix::column_vector(vec![1.0]), vec![0.0]);
+    let (model, n) = (model.unwrap(), 100_000);
+    let background = Table::from_rows(&vec![[-1.0, -1.0]; n]).unwrap();
+    let row = Table::from_rows(&[[1.0, 1.0]]).unwrap();
+    for kind in KINDS {
+        let game = Game::Interventional { background: background.clone().into() };
+        let question = Question::from(game).with_index(Index::Pairs(kind));
+        let found = Explainer::new(&model, question).unwrap().explain(&row).unwrap();
+        let error = (found.values[2] - 4.0).abs();
+        assert!(error <= bound(&found)[0], "{kind:?}: {error} {}", bound(&found)[0]);
     }
 }
 

@@ -5,6 +5,7 @@ mod cases;
 mod coalitions;
 mod common;
 mod conjugate_gradients;
+mod covariance;
 mod discrepancy;
 mod embedding;
 mod exact;

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::semivalue;
+use riesz::kernel::Linear;
 use riesz::{
     Background, Error, Exactness, Explainer, Explanation, Game, Index, Kernel, Matrix, Question, Table,
 };
@@ -130,6 +131,39 @@ fn the_ends_are_differences_of_predictions() {
         }
     }
     assert!(last.certificate().is_none() && first.certificate().is_none());
+}
+
+/// A rule so long that its lightest weights are no doubles, of factors that change sign.
+#[test]
+fn light_weights_weigh_nothing() {
+    let d = 500;
+    let all = |center: f64| vec![center; d];
+    let kernel = (0..d)
+        .map(|j| -> Kernel { Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] }.into() })
+        .reduce(|all, one| all * one)
+        .unwrap();
+    let model = riesz::Expansion::new(
+        kernel,
+        Table::from_rows(&[all(1.0)]).unwrap(),
+        Matrix::column_vector(vec![1.0]),
+        vec![0.0],
+    )
+    .unwrap();
+    let point = Table::from_rows(&[all(-1.0)]).unwrap();
+    for (alpha, beta) in [(1000.0, 1.0), (1.0, 1000.0), (0.01, 0.01), (1000.0, 1000.0)] {
+        let question = Question::from(Game::Baseline { point: point.clone() })
+            .with_index(Index::BetaShapley { alpha, beta });
+        let found = Explainer::new(&model, question).unwrap();
+        let found = found.explain(&Table::from_rows(&[all(1.0)]).unwrap()).unwrap();
+        // 2 E (2t - 1)^499, by the rule itself with more nodes: |2t - 1| is at most 1.
+        assert!(found.values.iter().all(|v| v.abs() <= 2.0 + bound(&found)[0]), "{alpha} {beta}");
+        if alpha == beta {
+            assert!(
+                found.values.iter().all(|v| v.abs() <= bound(&found)[0]),
+                "an odd power of a symmetric t"
+            );
+        }
+    }
 }
 
 /// Beta(1, 1) are Shapley values, bit for bit, and are certified.

@@ -1,0 +1,159 @@
+//! Covariances of values under a posterior against those of sums over all coalitions, which know nothing of products.
+
+use riesz::fit::GaussianProcess;
+use riesz::kernel::{Categorical, Linear, Profile};
+use riesz::linalg::Sparse;
+use riesz::{Background, Explainer, Game, Groups, Index, Kernel, Matrix, Question, Table};
+
+use crate::common::{Stream, stationary};
+
+/// Rows that f is summed over, and for each sum the numbers of rows and their weights.
+type Sums = (Vec<Vec<f64>>, Vec<Vec<(usize, f64)>>);
+
+/// Of each player's value in each row.
+fn sums(game: &Game, rows: &Table, players: &[Vec<usize>]) -> Sums {
+    let p = players.len();
+    let (mut mixtures, mut weights) = (Vec::new(), vec![Vec::new(); rows.rows() * p]);
+    for r in 0..rows.rows() {
+        for mask in 0..1_usize << p {
+            let s = mask.count_ones() as usize;
+            // All rows that stand for the coalition.
+            let mut stand: Vec<(Vec<f64>, f64)> = Vec::new();
+            match game {
+                Game::Baseline { point } => stand.push((point.row(0), 1.0)),
+                Game::Interventional { background } => {
+                    let raw = background.weights.clone().unwrap();
+                    let total: f64 = raw.iter().sum();
+                    stand.extend((0..raw.len()).map(|b| (background.rows.row(b), raw[b] / total)));
+                }
+                Game::MarginalProduct { background } => {
+                    let n = background.rows.rows();
+                    let combinations = n.pow(p as u32);
+                    for mut k in 0..combinations {
+                        let mut row = background.rows.row(0);
+                        for columns in players {
+                            columns.iter().for_each(|&j| row[j] = background.rows.get(k % n, j));
+                            k /= n;
+                        }
+                        stand.push((row, 1.0 / combinations as f64));
+                    }
+                }
+                other => panic!("{other:?}"),
+            }
+            for (mut row, weight) in stand {
+                for (columns, _) in players.iter().zip(0..).filter(|(_, j)| mask >> j & 1 == 1) {
+                    columns.iter().for_each(|&j| row[j] = rows.get(r, j));
+                }
+                let at = mixtures.len();
+                mixtures.push(row);
+                let factorial = |k: usize| (1..=k).map(|i| i as f64).product::<f64>();
+                for j in 0..p {
+                    let share = |others: usize| factorial(others) * factorial(p - 1 - others) / factorial(p);
+                    let own = if mask >> j & 1 == 1 { share(s - 1) } else { -share(s) };
+                    weights[r * p + j].push((at, own * weight));
+                }
+            }
+        }
+    }
+    (mixtures, weights)
+}
+
+fn close(a: &Matrix, b: &Matrix, what: &str) {
+    let size = b.data().iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+    for (a, b) in a.data().iter().zip(b.data()) {
+        assert!((a - b).abs() < 1e-10 * size.max(1.0), "{what}: {a} {b}");
+    }
+}
+
+/// Kernels of one product and of several, with factors of all signs, groups, weights, two outputs.
+#[test]
+fn covariances_are_those_of_sums_over_coalitions() {
+    let mut s = Stream(17);
+    let one = |profile, j| stationary(profile, j, 1.3);
+    let gaussian = one(Profile::Gaussian, 0) * one(Profile::Matern32, 1) * one(Profile::Gaussian, 2);
+    let linear =
+        |j: usize| -> Kernel { Linear { columns: vec![j], center: vec![0.3], scale: vec![1.0] }.into() };
+    let category = Kernel::from(Categorical { columns: [3], similarity: 0.4 });
+    let kernels = [
+        gaussian.clone() * category.clone(),
+        gaussian * category + 0.5 * (linear(0) * one(Profile::Gaussian, 2)) + 0.2 * Kernel::constant(1.0),
+        linear(0) * linear(1) + one(Profile::Matern52, 3),
+    ];
+    for kernel in kernels {
+        let (x, rows) = (s.normals_and_levels(25, 4), s.normals_and_levels(2, 4));
+        let y = Matrix::from_row_major(25, 2, (0..50).map(|_| s.signed()).collect());
+        let fit = GaussianProcess::new(kernel, 0.3).fit(&x, &y).unwrap();
+        let background = Background { rows: s.normals_and_levels(3, 4), weights: Some(vec![0.5, 1.5, 1.0]) };
+        let names: Vec<String> = x.columns().iter().map(|c| c.name.clone()).collect();
+        let pair =
+            Groups::named(x.columns(), &[("both".to_string(), vec![names[1].clone(), names[2].clone()])]);
+        for groups in [Groups::singletons(x.columns()), pair.unwrap()] {
+            let players: Vec<Vec<usize>> = groups.players().iter().map(|p| p.columns.clone()).collect();
+            for game in [
+                Game::Baseline { point: background.rows.select_rows(&[1]) },
+                Game::Interventional { background: background.clone() },
+                Game::MarginalProduct { background: background.rows.clone().into() },
+            ] {
+                let question = Question::from(game.clone()).with_players(Some(groups.clone()));
+                let explainer = Explainer::new(&fit.model, question).unwrap();
+                let found = explainer.posterior_functionals(&rows).unwrap();
+                let posterior = fit.posterior();
+                let (mixtures, weights) = sums(&game, &rows, &players);
+                let sparse = Sparse::from_columns(mixtures.len(), weights).unwrap();
+                let truth = posterior.sums(&Table::from_rows(&mixtures).unwrap(), &sparse).unwrap();
+                close(&found.prior, &truth.prior, game.name());
+                close(&found.columns, &truth.columns, game.name());
+                for (a, b) in posterior.covariance(&found).iter().zip(posterior.covariance(&truth)) {
+                    close(a, &b, game.name());
+                }
+                // The means are the values.
+                let (means, values) = (posterior.mean_of(&found), explainer.explain(&rows).unwrap());
+                for r in 0..2 {
+                    for o in 0..2 {
+                        for (j, value) in values.row_values(r, o).iter().enumerate() {
+                            assert!((means[(r * players.len() + j, o)] - value).abs() < 1e-9);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Where many players take a rule that is not exact: their values sum up to f(x) less its mean, and so do their covariances.
+#[test]
+fn covariances_of_many_players_sum_up() {
+    let (mut s, d) = (Stream(5), 40);
+    let (x, y) = (s.normals(30, d), Matrix::column_vector((0..30).map(|_| s.signed()).collect()));
+    let fit = GaussianProcess::new(Kernel::gaussian(&vec![9.0; d]), 0.2).fit(&x, &y).unwrap();
+    let (background, rows) = (s.normals(11, d), s.normals(2, d));
+    let explainer = Explainer::interventional(&fit.model, &background).unwrap();
+    let posterior = fit.posterior();
+    let covariance = &posterior.covariance(&explainer.posterior_functionals(&rows).unwrap())[0];
+    let mut all: Vec<Vec<f64>> = (0..2).map(|r| rows.row(r)).collect();
+    all.extend((0..11).map(|b| background.row(b)));
+    let weights = (0..2).map(|r| std::iter::once((r, 1.0)).chain((0..11).map(|b| (2 + b, -1.0 / 11.0))));
+    let weights = Sparse::from_columns(13, weights.map(|w| w.collect::<Vec<_>>())).unwrap();
+    let truth =
+        &posterior.covariance(&posterior.sums(&Table::from_rows(&all).unwrap(), &weights).unwrap())[0];
+    for (r, q) in [(0, 0), (0, 1), (1, 1)] {
+        let pairs = (0..d).flat_map(|j| (0..d).map(move |l| (r * d + j, q * d + l)));
+        let sum: f64 = pairs.map(|at| covariance[at]).sum();
+        assert!((sum - truth[(r, q)]).abs() < 1e-12, "{r} {q}: {sum} {}", truth[(r, q)]);
+    }
+    assert!((0..2 * d).all(|j| covariance[(j, j)] >= 0.0));
+}
+
+#[test]
+fn what_has_no_covariance_is_refused() {
+    let (mut s, y) = (Stream(2), Matrix::column_vector((0..10).map(f64::from).collect()));
+    let x = s.normals(10, 2);
+    let fit = GaussianProcess::new(Kernel::gaussian(&[1.0, 1.0]), 0.2).fit(&x, &y).unwrap();
+    let ask = |question: Question| {
+        Explainer::new(&fit.model, question).unwrap().posterior_functionals(&x).unwrap_err().to_string()
+    };
+    assert!(ask(Game::Functional.into()).contains("takes a background or a baseline"));
+    assert!(ask(Game::observational(&fit.model).into()).contains("the baseline and the interventional game"));
+    let point = Game::Baseline { point: x.select_rows(&[0]) };
+    assert!(ask(Question::from(point).with_index(Index::Banzhaf { chance: 0.5 })).contains("Shapley"));
+}
