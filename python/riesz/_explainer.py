@@ -88,6 +88,10 @@ class Explainer:
         For what is drawn: estimates, and the observational game.
 
         ``coalitions``, ``std_error``, ``permutations`` and ``seed`` are refused where they have no use, as for exact values.
+    covariance : bool, default False
+        For riesz's Gaussian processes, and files that hold a posterior: whether explanations have the posterior
+        :attr:`~Explanation.covariance` of their Shapley values, and with it :meth:`~Explanation.interval`, exactly, in the
+        interventional, baseline and marginal-product game. It is that of the latent function, without the noise.
     output_names : list of str, optional
         Names for the model's outputs.
 
@@ -135,6 +139,7 @@ class Explainer:
         std_error: float | None = None,
         permutations: int | None = None,
         seed: int | None = None,
+        covariance: bool = False,
         threads: int | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
@@ -155,11 +160,13 @@ class Explainer:
             "game": game,
             "groups": groups,
             "weights": weights,
+            "covariance": covariance,
             "threads": threads,
             "output_names": output_names,
             **budget,
         }
         self._threads = threads_of(threads)
+        self._wants_covariance = bool(covariance)
         asked = game_of(game, background, weights)
         self._background, self._weights = (background, weights) if asked is None else (asked.background, asked.weights)
         if self._weights is not None and self._background is None:
@@ -313,6 +320,8 @@ class Explainer:
         )
         if self._cores:
             check_sum(imported, X, explanation._predictions)
+        if self._wants_covariance:
+            explanation._covariance = self._covariances(X, len(players))
         samples = [part.sample for part in parts if part.sample is not None]
         if len(samples) == len(parts):
             # The user may change X.
@@ -353,6 +362,19 @@ class Explainer:
         samples = [None] * len(self._cores) if kept is None else kept.samples
         rows = self._model_rows(X, "X")
         return [core.explain(own, budget, sample) for core, own, sample in zip(self._cores, rows, samples)]
+
+    def _covariances(self, X: Any, players: int) -> np.ndarray:
+        """Of the values of all players in each row."""
+        if len(self._cores) != 1:
+            what = f"a {self._imported.kind} of {len(self._cores)} models"
+            if not self._cores:
+                what = f"known by its answers: {self.reason or 'a function'}"
+            raise ValueError(f"covariance=True: it takes one Gaussian process with exact values, and this is {what}")
+        (rows,), (used,) = self._model_rows(X, "X"), self._used
+        found = self._cores[0].covariances(rows)
+        whole = np.zeros((len(found), players, players, found.shape[3]))
+        whole[np.ix_(range(len(found)), used, used, range(found.shape[3]))] = found
+        return whole
 
     def _by_calls(self, X: Any, budget: Budget | None, kept: Kept | None) -> _core.Explanation:
         function = self._imported.function

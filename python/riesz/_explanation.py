@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -93,8 +94,11 @@ class Explanation:
         data: np.ndarray | None = None,
         squeezed: tuple[bool, bool, bool] = (False, False, False),
         kept: Kept | None = None,
+        covariance: np.ndarray | None = None,
     ) -> None:
         self._core = core
+        # Rows × players × players × outputs.
+        self._covariance = covariance
         # The users' own cells, which the core knows as numbers and levels.
         self._data = _cells(core) if data is None else data
         # Arrays are always rows × players × outputs, and rows × outputs; `squeezed` says which of the three were picked by a
@@ -182,6 +186,35 @@ class Explanation:
         return None if found is None else Certificate(*found)
 
     @property
+    def covariance(self) -> Any:
+        """How values vary together under the posterior of a Gaussian process, (n, d, d), or (n, d, d, m); of a single feature its
+        variance. ``None`` unless the explainer was asked for it. Files do not hold it."""
+        if self._covariance is None:
+            return None
+        if self._squeezed[1]:
+            return self._shown(self._covariance[:, :, 0], (0, 1, 2))
+        return self._shown(self._covariance, (0, 1, 1, 2))
+
+    @property
+    def sd(self) -> Any:
+        """The posterior standard deviation of each value, in the shape of :attr:`values`; ``None`` as for :attr:`covariance`."""
+        if self._covariance is None:
+            return None
+        variance = np.einsum("njjm->njm", self._covariance)
+        return self._shown(np.sqrt(np.maximum(variance, 0.0)), (0, 1, 2))
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """The ends of each value's credible interval, central, of this probability, in the shape of :attr:`values`."""
+        if self._covariance is None:
+            raise ValueError(
+                "the explanation has no posterior: ask a Gaussian process, Explainer(model, background, covariance=True)"
+            )
+        if not 0 < level < 1:
+            raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
+        reach = NormalDist().inv_cdf((1 + level) / 2) * self.sd
+        return self.values - reach, self.values + reach
+
+    @property
     def interactions(self) -> Any:
         """For an :attr:`index` of pairs, values of d features as symmetric matrices, (n, d, d), or (n, d, d, m): features' own on
         the diagonal, half of each pair's on either side, so that a row's matrix sums to all of its values. ``None`` otherwise."""
@@ -232,7 +265,10 @@ class Explanation:
                 one = [one]
             picked[axis] = picked[axis][one]
         core = self._core.select(*(places.astype(np.int64) for places in picked))
-        return Explanation(core, self._data[picked[0]], (squeezed[0], squeezed[1], squeezed[2]))
+        covariance = self._covariance
+        if covariance is not None:
+            covariance = covariance[np.ix_(picked[0], picked[1], picked[1], picked[2])]
+        return Explanation(core, self._data[picked[0]], (squeezed[0], squeezed[1], squeezed[2]), covariance=covariance)
 
     # To other tools ----------------------------------------------------------------------------------------------
 
@@ -361,7 +397,8 @@ class Explanation:
         return self._core.svg(plot, 0, 0, 10) + f"<p><code>{repr(self)[1:-1]}</code></p>"
 
     def __reduce__(self):
-        return _unpickle, (3, {"core": self._core, "data": self._data, "squeezed": self._squeezed})
+        state = {"core": self._core, "data": self._data, "squeezed": self._squeezed, "covariance": self._covariance}
+        return _unpickle, (3, state)
 
 
 #: What a core says of some players, by their places.

@@ -14,11 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use numpy::ndarray::{Array2, Array3, ArrayView2};
-use numpy::{IntoPyArray, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::ndarray::{Array2, Array3, Array4, ArrayView2};
+use numpy::{IntoPyArray, PyArray2, PyArray3, PyArray4, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use rayon::prelude::*;
 use riesz::attribution::coalitions;
 use riesz::format::libsvm;
 use riesz::format::model::{self, SavedModel};
@@ -91,6 +92,9 @@ fn players(columns: &[Column], groups: Vec<(String, Vec<usize>)>) -> PyResult<Gr
     Groups::named(columns, &named).map_err(refuse)
 }
 
+const NO_POSTERIOR: &str = "this model holds no posterior, from which standard deviations, covariances and samples follow: fit a \
+                            GaussianProcessRegressor and save it with posterior=True ('riesz fit --model gp --posterior')";
+
 /// A fitted kernel model.
 #[pyclass(frozen, module = "riesz._core")]
 struct Expansion {
@@ -107,12 +111,7 @@ impl Expansion {
         rows: &PyReadonlyArray2<'_, f64>,
         work: impl FnOnce(&Posterior<'_>, &Table) -> riesz::Result<T> + Send + 'static,
     ) -> PyResult<T> {
-        let covariance = self.covariance.clone().ok_or_else(|| {
-            refuse(
-                "this model holds no posterior, from which standard deviations, covariances and samples follow: fit a \
-                 GaussianProcessRegressor and save it with posterior=True ('riesz fit --model gp --posterior')",
-            )
-        })?;
+        let covariance = self.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
         self.of_rows(py, rows, move |model, rows, stop| {
             work(&Posterior::new(model, &covariance)?.heeding(stop), rows)
         })
@@ -350,6 +349,8 @@ self_cell!(
 #[pyclass(frozen, module = "riesz._core")]
 struct Explainer {
     owned: Arc<Owned>,
+    /// What the model's posterior is besides its mean.
+    covariance: Option<Arc<Covariance>>,
     threads: Py<Threads>,
     /// Without the rows of its game.
     budget: Budget,
@@ -380,7 +381,8 @@ impl Explainer {
         let heeded = stop.clone();
         let prepare = move || Owned::try_new(owner, |model| riesz::Explainer::until(model, question, heeded));
         let owned = interruptible(py, threads.get(), &stop, prepare)?.map_err(raise)?;
-        Ok(Self { owned: Arc::new(owned), threads, budget, by_coalitions, stop })
+        let covariance = model.covariance.clone();
+        Ok(Self { owned: Arc::new(owned), covariance, threads, budget, by_coalitions, stop })
     }
 
     /// Why values are estimated within a budget, if they are.
@@ -400,6 +402,28 @@ impl Explainer {
     /// For each output, how far values may move if the columns of a row move by these numbers.
     fn robustness(&self, delta: Vec<f64>) -> PyResult<Vec<f64>> {
         self.owned.borrow_dependent().robustness(&delta).map_err(refuse)
+    }
+
+    /// The covariance of the players' values in each row, rows × players × players × outputs.
+    fn covariances<'py>(
+        &self,
+        py: Python<'py>,
+        rows: PyReadonlyArray2<'_, f64>,
+    ) -> PyResult<Bound<'py, PyArray4<f64>>> {
+        let covariance = self.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
+        let rows = table(self.owned.borrow_owner().columns(), rows.as_array()).map_err(refuse)?;
+        let (n, owned) = (rows.rows(), self.owned.clone());
+        let find = move || -> riesz::Result<Vec<Vec<riesz::Matrix>>> {
+            let (model, explainer) = (owned.borrow_owner(), owned.borrow_dependent());
+            let posterior = Posterior::new(model, &covariance)?;
+            let of = |r: usize| explainer.posterior_functionals(&rows.select_rows(&[r]));
+            (0..n).into_par_iter().map(|r| Ok(posterior.covariance(&of(r)?))).collect()
+        };
+        let found = interruptible_to_the_end(py, self.threads.get(), &self.stop, find)?.map_err(raise)?;
+        let explainer = self.owned.borrow_dependent();
+        let (p, m) = (explainer.groups().players().len(), explainer.base().len());
+        let all = Array4::from_shape_fn((n, p, p, m), |(r, j, l, o)| found[r][o][(j, l)]);
+        Ok(all.into_pyarray(py))
     }
 
     /// Explains rows within a budget of coalitions, going on from those of `sample`, an earlier call on the same rows.

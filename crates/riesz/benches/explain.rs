@@ -8,6 +8,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use riesz::fit::GaussianProcess;
 use riesz::index::Pairs;
 use riesz::{Expansion, Explainer, Game, Index, Isa, Kernel, Matrix, Question, Table};
 
@@ -132,6 +133,7 @@ fn main() {
         println!("peak memory of riesz so far: {peak} MB");
     }
     pairs(&pool);
+    covariances(&pool);
     sparse(&pool);
     threads();
 }
@@ -154,6 +156,26 @@ fn pairs(pool: &rayon::ThreadPool) {
         });
         println!("d = {d}: {pairs:.3}, features alone {alone:.4}");
     }
+}
+
+/// How values vary together under a Gaussian process.
+fn covariances(pool: &rayon::ThreadPool) {
+    let (n, background, d) = (500, 50, 10);
+    let mut normal = Normal(1);
+    let mut table = |n: usize| Table::from_rows(&normal.matrix(n, d)).expect("finite numbers");
+    let (points, reference, x) = (table(n), table(background), table(1));
+    let target = Matrix::column_vector(normal.matrix(1, n).remove(0));
+    let process = GaussianProcess::new(Kernel::gaussian(&vec![(d as f64).sqrt(); d]), 0.5);
+    let fit = process.fit(&points, &target).expect("a positive definite kernel");
+    let explainer = Explainer::interventional(&fit.model, &reference).expect("a product kernel");
+    let posterior = fit.posterior();
+    let seconds = pool.install(|| {
+        time(|| drop(explainer.posterior_functionals(&x).map(|values| posterior.covariance(&values))))
+    });
+    println!(
+        "covariance of values, n = {n}, d = {d}, {background} background rows: {:.2} ms a row",
+        seconds * 1e3
+    );
 }
 
 /// The most memory this process has had, in megabytes; Linux only.

@@ -1,0 +1,100 @@
+"""Interactions of all pairs of features by riesz, shapiq and numpy: the same rows, one process, one thread.
+
+    python python/benches/interactions.py [--quick]
+
+prints milliseconds a row, how many times as long the other takes, and the largest difference relative to the largest value.
+shapiq values all coalitions of a Gaussian process under the interventional game, with 50 background rows; numpy takes the exact
+Gauss-Legendre rule with ceil(d/2) nodes under the functional game, as weighted Gram matrices of relative differences, the best
+published form of it.
+"""
+
+import os
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS"):
+    os.environ[name] = "1"
+
+import argparse
+import time
+import warnings
+from importlib.metadata import version
+from itertools import combinations
+
+import numpy as np
+import shapiq
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+
+import riesz
+
+warnings.simplefilter("ignore")
+N, BACKGROUND = 1000, 50
+
+
+def milliseconds(act, rows, least=3):
+    """Median milliseconds a row, over at least `least` runs unless they are slow, and what the last run gave."""
+    runs, out = [], act()
+    while len(runs) < least and sum(runs) < 20:
+        start = time.perf_counter()
+        out = act()
+        runs.append(time.perf_counter() - start)
+    return 1e3 * float(np.median(runs)) / rows, out
+
+
+def fitted(d, n=N):
+    rng = np.random.default_rng(d)
+    X = rng.normal(size=(n, d))
+    model = GaussianProcessRegressor(RBF(np.sqrt(d)), alpha=0.5, optimizer=None).fit(X, np.sin(X[:, 0]) + X[:, 1] * X[:, 2])
+    return model, rng.normal(size=(BACKGROUND, d)), rng.normal(size=(20, d))
+
+
+def by_shapiq(model, background, row, index):
+    def worth(coalitions):
+        mixed = np.where(np.asarray(coalitions, bool)[:, None, :], row, background)
+        return model.predict(mixed.reshape(-1, len(row))).reshape(len(mixed), -1).mean(axis=1)
+
+    found = shapiq.ExactComputer(n_players=len(row), game=worth)(index, order=2)
+    d = len(row)
+    return np.array([found[(j,)] for j in range(d)] + [found[pair] for pair in combinations(range(d), 2)])
+
+
+def by_numpy(model, row):
+    """The Shapley interaction index of all pairs."""
+    points, coef, d = model.X_train_, model.alpha_, len(row)
+    x, w = np.polynomial.legendre.leggauss((d + 1) // 2)
+    factor = np.exp(-((points - row) ** 2) / (2 * model.kernel_.length_scale**2))
+    out = np.zeros((d, d))
+    for t, weight in zip((x + 1) / 2, w / 2):
+        mixed = (1 - t) + t * factor
+        relative = (factor - 1) / mixed
+        out += relative.T @ ((weight * coef * np.exp(np.log(mixed).sum(axis=1)))[:, None] * relative)
+    return out[np.triu_indices(d, 1)]
+
+
+def line(what, own, peer, ours, theirs):
+    difference = np.abs(ours - theirs).max() / np.abs(theirs).max()
+    print(f"| {what} | {own:.3f} | {peer:.1f} | {peer / own:.0f} | {difference:.0e} |")
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--quick", action="store_true", help="one index and small sizes only")
+    quick = arguments.parse_args().quick
+    versions = f"riesz {riesz.__version__}, shapiq {version('shapiq')}, numpy {np.__version__}"
+    print(f"one thread, n = {N}; {versions}; milliseconds a row\n")
+    print("| pairs | riesz | other | ratio | difference |\n|---|---|---|---|---|")
+    model, background, rows = fitted(8 if quick else 10)
+    for index in ["k-SII"] if quick else ["SII", "k-SII", "STII", "FSII", "BII", "FBII", "Moebius"]:
+        explainer = riesz.Explainer(model, background, index=index, threads=1)
+        own, found = milliseconds(lambda: explainer(rows), len(rows))
+        peer, theirs = milliseconds(lambda: by_shapiq(model, background, rows[0], index), 1)
+        line(f"{index}, interventional, d = {rows.shape[1]}, shapiq", own, peer, found.values[0], theirs)
+    for d in [20] if quick else [10, 50, 100]:
+        model, _, rows = fitted(d)
+        explainer = riesz.Explainer(model, index="SII", threads=1)
+        own, found = milliseconds(lambda: explainer(rows), len(rows))
+        peer, theirs = milliseconds(lambda: by_numpy(model, rows[0]), 1)
+        line(f"SII, functional, d = {d}, numpy", own, peer, found.values[0, d:], theirs)
+
+
+if __name__ == "__main__":
+    main()
