@@ -38,7 +38,7 @@ impl Prediction {
     /// As [`of`](Self::of), unless another thread sets `stop` to give up.
     ///
     /// # Errors
-    /// As [`of`](Self::of); [`Error::Interrupted`](crate::Error::Interrupted).
+    /// As [`of`](Self::of); [`Error::Interrupted`].
     pub fn until(
         model: &Expansion,
         covariance: Option<&Covariance>,

@@ -72,7 +72,7 @@ const WIDE: f64 = 1.5;
 /// If more than half of the pairs are alike the length scale is that of scikit-learn's `gamma="scale"`.
 ///
 /// # Errors
-/// [`Error::Parameter`] for columns of overflowing spread.
+/// [`Error::Parameter`](crate::Error::Parameter) for columns of overflowing spread.
 pub fn default_kernel(sample: &Table) -> Result<Kernel> {
     let of_kind = |numeric: bool| -> Vec<usize> {
         let kind = |c: &Column| (c.kind == ColumnKind::Numeric) == numeric;
