@@ -165,6 +165,7 @@ class Explanation:
         data: _Rows,
         row_numbers: NDArray[np.int64],
         provenance: _Origin,
+        decisions: str | None = None,
         index: str = "shapley",
     ) -> Explanation: ...
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, object]]: ...
