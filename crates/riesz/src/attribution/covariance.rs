@@ -187,14 +187,14 @@ impl<'g> Values<'g> {
 
     /// How many nodes serve all these factors, on either side.
     fn nodes(&self, corners: &[Corners], players: usize, blocks: usize) -> usize {
-        let exact = self.measure.exact(players);
+        let choices = self.measure.choices(players);
         let mut ratio = 1.0;
         for factor in corners.chunks(blocks.max(1)) {
             let mut worst = 1.0_f64;
             for l in factor.iter().flat_map(|corner| (0..LANES).map(move |l| corner.map(|c| c.0[l]))) {
                 let [xx, xb, bx, bb] = l;
                 if !(l.iter().all(|c| *c > 0.0)) {
-                    return exact.nodes;
+                    return choices.exact.nodes;
                 }
                 let gap = [xx - bx, xb - bb, xx - xb, bx - bb].iter().fold(0.0, |g: f64, d| g.max(d.abs()));
                 let top = (xx.max(bx).min(xb.max(bb))).min(xx.max(xb).min(bx.max(bb)));
@@ -202,7 +202,7 @@ impl<'g> Values<'g> {
             }
             ratio *= worst;
         }
-        self.measure.choose(ratio, exact).nodes
+        choices.at(ratio).nodes
     }
 }
 

@@ -298,7 +298,7 @@ fn sides<V: Simd, const ONES: bool>(
     let Engine { groups, values, measure, .. } = engine;
     let groups = &mut groups[..members.len()];
     let (sums, _) = values.as_chunks_mut::<4>();
-    let exact = measure.exact(run.players);
+    let choices = measure.choices(run.players);
     let plain = run.rounding.tiny <= TINIEST;
     let errors = Errors::of(run);
     for at in from..run.weights.len() {
@@ -345,7 +345,7 @@ fn sides<V: Simd, const ONES: bool>(
         }
 
         let ratio = V::div(spread, magnitude).largest();
-        let choice = if safe { measure.choose(ratio, exact) } else { exact };
+        let choice = if safe { choices.at(ratio) } else { choices.exact };
         let mut rest = measure.rule(choice.nodes);
         while !rest.is_empty() {
             let (now, later) = rest.split_at(match rest.len() {

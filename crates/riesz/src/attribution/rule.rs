@@ -62,24 +62,34 @@ impl Measure {
         }
     }
 
-    /// The rule that is exact for `players` factors with one left out.
-    pub(crate) fn exact(&self, players: usize) -> Choice {
+    /// The rules for `players` factors with one left out.
+    pub(crate) fn choices(&self, players: usize) -> Choices {
         let half = players.div_ceil(2).max(1);
         let nodes = if matches!(self, Self::At(_)) { 1 } else { half };
-        Choice { nodes, quadrature: 0.0, mass: 2.0 * players as f64 }
+        let exact = Choice { nodes, quadrature: 0.0, mass: 2.0 * players as f64 };
+        Choices { exact, limits: if matches!(self, Self::Beta(_)) { limits_of_any() } else { limits() } }
     }
+}
 
-    /// The smallest rule that serves blocks whose `P(τ₀)/M` is at most `ratio`, where `exact` is exact.
+/// Rules to choose from.
+#[derive(Clone, Copy)]
+pub(crate) struct Choices {
+    /// The one that is exact.
+    pub(crate) exact: Choice,
+    limits: &'static [(f64, f64)],
+}
+
+impl Choices {
+    /// The smallest rule that serves blocks whose `P(τ₀)/M` is at most `ratio`.
     #[inline(always)]
-    pub(crate) fn choose(&self, ratio: f64, exact: Choice) -> Choice {
-        let limits = if matches!(self, Self::Beta(_)) { limits_of_any() } else { limits() };
+    pub(crate) fn at(&self, ratio: f64) -> Choice {
         // Most games need few nodes: search from below.
-        for (nodes, &(limit, mass)) in limits.iter().enumerate().take(exact.nodes).skip(1) {
+        for (nodes, &(limit, mass)) in self.limits.iter().enumerate().take(self.exact.nodes).skip(1) {
             if ratio <= limit {
                 return Choice { nodes, quadrature: TOLERANCE, mass };
             }
         }
-        exact
+        self.exact
     }
 }
 
@@ -269,7 +279,7 @@ mod tests {
                 }
                 let a: f64 = 1.0 - mass / d as f64;
                 let ratio = (1.0 + TAU * (1.0 - a)).powi(d);
-                let m = Measure::Lebesgue.choose(ratio, Measure::Lebesgue.exact(d as usize)).nodes;
+                let m = Measure::Lebesgue.choices(d as usize).at(ratio).nodes;
                 // A node itself is not kept.
                 let nodes = rule(m).iter().map(|n| (n.weight, n.cubic[3].cbrt()));
                 let value: f64 = nodes.map(|(w, t)| w * (1.0 - t + t * a).powi(d - 1)).sum();
@@ -284,7 +294,7 @@ mod tests {
 
     #[test]
     fn mass_decides_and_the_exact_rule_caps() {
-        let choose = |ratio, players| Measure::Lebesgue.choose(ratio, Measure::Lebesgue.exact(players)).nodes;
+        let choose = |ratio, players| Measure::Lebesgue.choices(players).at(ratio).nodes;
         assert_eq!(choose(1e300, 10), 5);
         let at = |mass: f64| choose((TAU * mass).exp(), 100_000);
         assert!(

@@ -497,25 +497,22 @@ impl Reading for Summing<'_> {
             }
         }
         let mut own = None;
-        for ((channel, sum), absolute) in
-            values.chunks_exact(size).zip(&mut sums.observed).zip(&mut sums.sizes)
+        let (weighted, exact) = (sums.observed.iter_mut().zip(&mut sums.sizes), self.weights.error() == 0.0);
+        for ((channel, (sum, absolute)), plain) in
+            values.chunks_exact(size).zip(weighted).zip(&mut sums.unweighted)
         {
-            *sum += dot(channel, &weights);
-            let size = channel.iter().zip(&weights).map(|(v, w)| (v * w).abs()).sum::<f64>();
+            let [value, size, unweighted] = weigh(channel, &weights);
+            *sum += value;
             *absolute += size;
+            *plain += if exact { 0.0 } else { unweighted };
             own.get_or_insert(size);
         }
         let own = own.unwrap_or(0.0);
-        if self.weights.error() > 0.0 {
-            for (channel, sum) in values.chunks_exact(size).zip(&mut sums.unweighted) {
-                *sum += channel.iter().map(|v| v.abs()).sum::<f64>();
-            }
-        }
         // The players' values, whose error is known pair by pair, and the statistic, which can be much larger on its way.
         sums.bound += error.iter().zip(&weights).map(|(e, w)| e * w.abs()).sum::<f64>() + *summing * own;
         // With everybody absent the weights' sum is left, which is 0 but for rounding.
         let scale: f64 = pairs.kernel.terms.iter().map(|term| term.scale).sum();
-        sums.empty += if pairs.orthogonal.is_none() { scale * dot(&all, &weights) } else { 0.0 };
+        sums.empty += if pairs.orthogonal.is_none() { scale * weigh(&all, &weights)[0] } else { 0.0 };
         if let Some(draws) = self.draws {
             let (rows, columns, channels) = (rows.clone(), columns.clone(), sums.drawn);
             let tile = Tile { rows, columns, values: &values[..size * channels], channels };
@@ -533,14 +530,18 @@ fn finite(sums: &[f64]) -> Result<()> {
     Err(Error::Overflow { what: "the sum of the kernel over all pairs of rows".into(), remedy })
 }
 
-/// A sum of products in a fixed order, pair by pair where a weight may be meaningless but the value is 0.
-fn dot(values: &[f64], weights: &[f64]) -> f64 {
-    let mut lanes = [0.0; LANES];
+/// A sum of products in a fixed order, pair by pair where a weight may be meaningless but the value is 0; that of their sizes, and that of the
+/// values' sizes.
+fn weigh(values: &[f64], weights: &[f64]) -> [f64; 3] {
+    let mut lanes = [[0.0; LANES]; 3];
     let (v, w) = (values.as_chunks::<LANES>().0, weights.as_chunks::<LANES>().0);
     for (v, w) in v.iter().zip(w) {
         for l in 0..LANES {
-            lanes[l] += v[l] * w[l];
+            let product = v[l] * w[l];
+            lanes[0][l] += product;
+            lanes[1][l] += product.abs();
+            lanes[2][l] += v[l].abs();
         }
     }
-    lanes.iter().sum()
+    lanes.map(|lanes| lanes.iter().sum())
 }
