@@ -30,6 +30,8 @@ fn centred(all: &[Vec<f64>], terms: &Terms, players: &[Vec<usize>]) -> Centred {
         let means: Vec<f64> = k.iter().map(|row| row.iter().sum::<f64>() / n as f64).collect();
         let mean = means.iter().sum::<f64>() / n as f64;
         let spread = (0..n).map(|i| k[i][i]).sum::<f64>() / n as f64 - mean;
+        // A factor of a column that is the same in all rows, which few rows of levels can be, is 0 when it is centred.
+        let spread = if spread < 1e-14 { f64::INFINITY } else { spread };
         Some(
             (0..n)
                 .map(|i| (0..n).map(|j| (k[i][j] - means[i] - means[j] + mean) / spread).collect())
