@@ -14,7 +14,6 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMB
     os.environ[name] = "1"
 
 import argparse
-import time
 import warnings
 from importlib.metadata import version
 from itertools import combinations
@@ -23,21 +22,12 @@ import numpy as np
 import shapiq
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
+from timing import milliseconds
 
 import riesz
 
 warnings.simplefilter("ignore")
 N, BACKGROUND = 1000, 50
-
-
-def milliseconds(act, rows, least=3):
-    """Median milliseconds a row, over at least `least` runs unless they are slow, and what the last run gave."""
-    runs, out = [], act()
-    while len(runs) < least and sum(runs) < 20:
-        start = time.perf_counter()
-        out = act()
-        runs.append(time.perf_counter() - start)
-    return 1e3 * float(np.median(runs)) / rows, out
 
 
 def fitted(d, n=N):

@@ -57,11 +57,10 @@ impl<'a> Explaining<'a> {
     ) -> Result<Self> {
         let (question, own) =
             about_model(asked.game, (asked.table, asked.cells), saved, asked.seed, console)?;
-        let order = question.index.order();
+        let index = question.index;
         let explainer = Explainer::new(&saved.model, question)?;
         let players = explainer.groups().players().len();
-        let sets = if order == 1 { players } else { players * (players + 1) / 2 };
-        let width = saved.model.columns().len() + (sets + 4) * saved.model.outputs();
+        let width = saved.model.columns().len() + (index.sets(players) + 4) * saved.model.outputs();
         let mut facts = vec![Fact::new("model file", described(file)?), rows_fact(&rows)?];
         facts.extend(own);
         let bound = robustness(asked.game, &explainer, &saved.model)?;

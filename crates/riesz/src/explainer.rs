@@ -160,9 +160,8 @@ impl<'m> Explainer<'m> {
         match &self.engine {
             // Values of pairs take memory.
             Engine::Products(engine) => {
-                let players = engine.groups.players().len();
-                let sets = if engine.index.order() == 1 { 1 } else { players * players / 2 };
-                (1 << 24) / sets.max(1).clamp(4096, 1 << 20)
+                let sets = engine.index.sets(engine.groups.players().len());
+                if engine.index.order() == 1 { 4096 } else { ((1 << 24) / sets.max(1)).clamp(16, 4096) }
             }
             Engine::Conditioning(engine) => engine.rows_at_once(),
         }

@@ -158,6 +158,11 @@ impl Index {
         if matches!(self, Self::Pairs(_)) { 2 } else { 1 }
     }
 
+    /// How many sets of so many players get a value.
+    pub fn sets(self, players: usize) -> usize {
+        if self.order() == 1 { players } else { players * (players + 1) / 2 }
+    }
+
     /// Whether the values of all sets add up to the prediction less the base value.
     pub fn is_efficient(self) -> bool {
         match self {
