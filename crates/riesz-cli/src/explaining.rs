@@ -60,7 +60,8 @@ impl<'a> Explaining<'a> {
         let index = question.index;
         let explainer = Explainer::new(&saved.model, question)?;
         let players = explainer.groups().players().len();
-        let width = saved.model.columns().len() + (index.sets(players) + 4) * saved.model.outputs();
+        let width = saved.model.columns().len()
+            + (index.sets(players).unwrap_or(players) + 4) * saved.model.outputs();
         let mut facts = vec![Fact::new("model file", described(file)?), rows_fact(&rows)?];
         facts.extend(own);
         let bound = robustness(asked.game, &explainer, &saved.model)?;

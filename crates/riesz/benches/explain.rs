@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use riesz::fit::GaussianProcess;
-use riesz::index::Pairs;
+use riesz::index::Interaction;
 use riesz::{Expansion, Explainer, Game, Index, Isa, Kernel, Matrix, Question, Table};
 
 const N: usize = 1000;
@@ -148,12 +148,13 @@ fn pairs(pool: &rayon::ThreadPool) {
         let kernel = Kernel::gaussian(&vec![(d as f64).sqrt(); d]);
         let coef = Matrix::column_vector(normal.matrix(1, N).remove(0));
         let model = Expansion::new(kernel, points, coef, vec![0.0]).expect("a valid model");
-        let [alone, pairs] = [Index::Shapley, Index::Pairs(Pairs::KSii)].map(|index| {
-            let question = Question::from(Game::Functional).with_index(index);
-            let explainer = Explainer::new(&model, question).expect("a product kernel");
-            let seconds = pool.install(|| time(|| drop(explainer.explain(&x))));
-            seconds * 1e3 / rows as f64
-        });
+        let [alone, pairs] =
+            [Index::Shapley, Index::Interaction { kind: Interaction::KSii, order: 2 }].map(|index| {
+                let question = Question::from(Game::Functional).with_index(index);
+                let explainer = Explainer::new(&model, question).expect("a product kernel");
+                let seconds = pool.install(|| time(|| drop(explainer.explain(&x))));
+                seconds * 1e3 / rows as f64
+            });
         println!("d = {d}: {pairs:.3}, features alone {alone:.4}");
     }
 }

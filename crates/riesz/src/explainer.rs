@@ -1,6 +1,7 @@
 //! From a model and a [`Question`] to an [`Explanation`].
 
 mod panel;
+mod probabilities;
 mod product;
 mod robustness;
 
@@ -20,7 +21,11 @@ use crate::question::Question;
 use crate::simd::Isa;
 use crate::stop::Progress;
 use crate::table::{Groups, Table};
+use probabilities::Probabilities;
 use product::ByProducts;
+
+/// The largest number of sets that get values in a row.
+const SETS: usize = 1 << 24;
 
 /// Answers one question about rows of one model.
 pub struct Explainer<'m> {
@@ -30,6 +35,7 @@ pub struct Explainer<'m> {
 enum Engine<'m> {
     Products(Box<ByProducts<'m>>),
     Conditioning(Box<ObservationalGame<'m>>),
+    Probabilities(Box<Probabilities<'m>>),
 }
 
 impl<'m> Explainer<'m> {
@@ -53,7 +59,7 @@ impl<'m> Explainer<'m> {
         model.validate()?;
         let question = question.into();
         let groups = question.players_of(model.columns());
-        let Question { game, index, budget, .. } = question;
+        let Question { index, budget, .. } = question;
         index.validate()?;
         let covered: usize = groups.players().iter().map(|p| p.columns.len()).sum();
         if covered != model.points.width() || groups.owners(model.points.width()).contains(&usize::MAX) {
@@ -65,7 +71,18 @@ impl<'m> Explainer<'m> {
                 why: "every column of the model belongs to one player".into(),
             });
         }
-        let engine = match game {
+        let (players, order) = (groups.players().len(), index.order());
+        if order > 1 && index.sets(players).is_none_or(|sets| sets > SETS) {
+            let allowed = format!(
+                "{players} players have more than {SETS} sets of up to {order}: group them, or take smaller sets"
+            );
+            return Err(Error::parameter("index", index, allowed));
+        }
+        if question.probabilities {
+            let engine = Probabilities::new(model, question, groups, stop)?;
+            return Ok(Self { engine: Engine::Probabilities(Box::new(engine)) });
+        }
+        let engine = match question.game {
             Game::Observational { reference, conditional: Conditional::Embedding(conditioning) } => {
                 index.of_coalitions()?;
                 let mut engine = ObservationalGame::new(model, reference, &conditioning, groups, stop)?;
@@ -116,8 +133,10 @@ impl<'m> Explainer<'m> {
 
     /// The same explainer on another instruction set, to compare them.
     pub fn with_isa(mut self, isa: Isa) -> Self {
-        if let Engine::Products(engine) = &mut self.engine {
-            engine.isa = isa;
+        match &mut self.engine {
+            Engine::Products(engine) => engine.isa = isa,
+            Engine::Probabilities(engine) => engine.products.isa = isa,
+            Engine::Conditioning(_) => {}
         }
         self
     }
@@ -125,8 +144,10 @@ impl<'m> Explainer<'m> {
     /// The same explainer, which says in `progress` how far it is with the rows that it was given last. Games that value coalitions
     /// do not say it.
     pub fn with_progress(mut self, progress: Arc<Progress>) -> Self {
-        if let Engine::Products(engine) = &mut self.engine {
-            engine.progress = progress;
+        match &mut self.engine {
+            Engine::Products(engine) => engine.progress = progress,
+            Engine::Probabilities(engine) => engine.products.progress = progress,
+            Engine::Conditioning(_) => {}
         }
         self
     }
@@ -136,6 +157,7 @@ impl<'m> Explainer<'m> {
         match &self.engine {
             Engine::Products(engine) => &engine.groups,
             Engine::Conditioning(engine) => &engine.groups,
+            Engine::Probabilities(engine) => &engine.products.groups,
         }
     }
 
@@ -144,6 +166,7 @@ impl<'m> Explainer<'m> {
         match &self.engine {
             Engine::Products(engine) => &engine.base,
             Engine::Conditioning(engine) => &engine.base,
+            Engine::Probabilities(engine) => &engine.base,
         }
     }
 
@@ -152,6 +175,16 @@ impl<'m> Explainer<'m> {
         match &self.engine {
             Engine::Products(engine) => engine.game.absent(),
             Engine::Conditioning(engine) => engine.absent(),
+            Engine::Probabilities(engine) => engine.products.game.absent(),
+        }
+    }
+
+    /// Whether values are found from coalitions, as many as a [`Budget`] allows.
+    pub fn by_coalitions(&self) -> bool {
+        match &self.engine {
+            Engine::Products(_) => false,
+            Engine::Conditioning(_) => true,
+            Engine::Probabilities(engine) => !engine.few(),
         }
     }
 
@@ -160,10 +193,11 @@ impl<'m> Explainer<'m> {
         match &self.engine {
             // Values of pairs take memory.
             Engine::Products(engine) => {
-                let sets = engine.index.sets(engine.groups.players().len());
-                if engine.index.order() == 1 { 4096 } else { ((1 << 24) / sets.max(1)).clamp(16, 4096) }
+                let sets = engine.index.sets(engine.groups.players().len()).unwrap_or(usize::MAX);
+                if engine.index.order() == 1 { 4096 } else { ((1 << 24) / sets.max(1)).clamp(1, 4096) }
             }
             Engine::Conditioning(engine) => engine.rows_at_once(),
+            Engine::Probabilities(_) => 256,
         }
     }
 
@@ -195,6 +229,7 @@ impl<'m> Explainer<'m> {
             }
             Engine::Products(engine) => engine.functionals(rows, players),
             Engine::Conditioning(engine) => players.iter().map(|&p| engine.functionals(rows, p)).collect(),
+            Engine::Probabilities(_) => Err(not_linear("functionals")),
         }
     }
 
@@ -234,6 +269,7 @@ impl<'m> Explainer<'m> {
                 let allowed = "covariances of values are known in the baseline and the interventional game";
                 Err(Error::parameter("game", "observational", allowed))
             }
+            Engine::Probabilities(_) => Err(not_linear("covariances")),
         }
     }
 
@@ -241,7 +277,7 @@ impl<'m> Explainer<'m> {
     pub fn sampled_functionals(&self) -> Option<usize> {
         match &self.engine {
             Engine::Conditioning(engine) => engine.sampled_functionals(),
-            Engine::Products(_) => None,
+            Engine::Products(_) | Engine::Probabilities(_) => None,
         }
     }
 
@@ -275,6 +311,7 @@ impl<'m> Explainer<'m> {
                 let (kernel, ridge) = engine.conditioning()?;
                 robustness::bound(engine.model, Some((kernel, ridge)), delta)
             }
+            Engine::Probabilities(_) => Err(not_linear("such bounds")),
         }
     }
 
@@ -297,6 +334,7 @@ impl<'m> Explainer<'m> {
         match &self.engine {
             Engine::Products(engine) => engine.explain(rows),
             Engine::Conditioning(engine) => engine.explain(rows, engine.budget, None),
+            Engine::Probabilities(engine) => engine.explain(rows, engine.question.budget, None),
         }
     }
 
@@ -310,6 +348,12 @@ impl<'m> Explainer<'m> {
         match &self.engine {
             Engine::Products(engine) => engine.explain(rows),
             Engine::Conditioning(engine) => engine.explain(rows, budget, Some(sample)),
+            Engine::Probabilities(engine) => engine.explain(rows, budget, Some(sample)),
         }
     }
+}
+
+/// What is asked of values that are no linear functionals of the model.
+fn not_linear(what: &str) -> Error {
+    Error::parameter("probabilities", true, format!("{what} are those of values of the model's outputs"))
 }

@@ -200,16 +200,9 @@ impl Explanation {
     /// Whether there are values of all sets that the index gives one, which is what adds up.
     pub fn is_complete(&self) -> bool {
         let Some(sets) = &self.subsets else { return self.index.order() == 1 };
-        let (p, order) = (self.players.len(), self.index.order());
-        // How many sets there are of each size, from one to the next.
-        let all: usize = (1..=order)
-            .scan(1, |count: &mut usize, size| {
-                *count = count.saturating_mul((p + 1).saturating_sub(size)) / size;
-                Some(*count)
-            })
-            .sum();
+        let (all, order) = (self.index.sets(self.players.len()), self.index.order());
         let distinct: HashSet<&Vec<usize>> = sets.iter().collect();
-        sets.len() == all && distinct.len() == all && sets.iter().all(|set| set.len() <= order)
+        all == Some(sets.len()) && all == Some(distinct.len()) && sets.iter().all(|set| set.len() <= order)
     }
 
     /// The explanation's check of itself: the largest |residual|, the largest bound, and whether every residual is within
@@ -511,7 +504,7 @@ pub(crate) mod tests {
         pairs.subsets = Some(vec![vec![0], vec![0, 2]]);
         assert_eq!((pairs.set_name(1), pairs.set_columns(1)), ("x0 × x2".into(), vec![0, 2]));
         assert!(pairs.validate().is_err(), "pairs have no Shapley value");
-        pairs.index = Index::Pairs(crate::index::Pairs::KSii);
+        pairs.index = "k-sii".parse().unwrap();
         assert!(pairs.validate().is_ok() && !pairs.is_complete());
         for wrong in [vec![], vec![3], vec![1, 1], vec![2, 0]] {
             pairs.subsets = Some(vec![vec![0], wrong]);

@@ -1,8 +1,9 @@
-//! Which value of a game a player gets, or a pair of players.
+//! Which value of a game a player gets, or a set of players.
 //!
 //! A semivalue is what a player adds, on average, to a coalition of others, each of whom is there with chance t, where t is drawn from a distribution on
 //! [0, 1] (Dubey, Neyman and Weber 1981): Shapley's from the uniform one, for which alone the values of all players add up to the prediction
-//! less the base value. An interaction index gives a value to pairs too: what the two add together beyond what each of them adds, on average over the others.
+//! less the base value. An interaction index gives a value to pairs too, or to all sets of up to so many players: what these add together beyond what fewer of
+//! them add, on average over the others.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,13 +14,14 @@ use crate::error::{Error, Result};
 
 /// Which value of a game a set of players gets. As text it is one of `shapley`, `banzhaf`, `banzhaf(T)`, `beta-shapley(ALPHA, BETA)`, `leave-one-out` and
 /// `first-order`, which give a value to each player; or of `sii`, `k-sii`, `stii`, `fsii`, `bii`, `fbii` and `moebius`, which give one to each player and each
-/// pair.
+/// pair, and with a number, as in `k-sii(3)`, to each set of up to so many players.
 ///
 /// ```
 /// use riesz::Index;
 ///
 /// assert_eq!("banzhaf(0.5)".parse::<Index>()?, "banzhaf".parse()?);
 /// assert_eq!("leave-one-out".parse::<Index>()?, Index::Banzhaf { chance: 1.0 });
+/// assert_eq!("stii(3)".parse::<Index>()?.sets(50), Some(50 + 1225 + 19_600));
 /// # Ok::<(), riesz::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -43,32 +45,40 @@ pub enum Index {
         /// From 0.01 to 1000.
         beta: f64,
     },
-    /// Of players and pairs.
-    Pairs(Pairs),
+    /// Of all sets of up to so many players.
+    Interaction {
+        /// Which.
+        kind: Interaction,
+        /// How many players the largest sets have: from 2, which are pairs, to 8.
+        order: usize,
+    },
 }
 
-/// Values of players and of pairs of them.
+/// The largest order of interactions.
+pub(crate) const HIGHEST: usize = 8;
+
+/// Values of sets of players. S ⊂ T are some of them; the size of the largest that get a value is the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pairs {
+pub enum Interaction {
     /// The Shapley interaction index (Grabisch and Roubens 1999), beside Shapley values.
     Sii,
-    /// Shapley interaction values, or n-Shapley values (Lundberg, Erion and Lee 2018; Bordt and von Luxburg 2023): the Shapley interaction index of pairs, half
-    /// of which is taken from each of their players.
+    /// Shapley interaction values, or n-Shapley values (Lundberg, Erion and Lee 2018; Bordt and von Luxburg 2023): the Shapley interaction index, of which
+    /// each set S leaves to its supersets T that share B(|T| - |S|), Bernoulli's number (for pairs: half of it is taken from each of their players).
     KSii,
-    /// The Shapley–Taylor index (Sundararajan, Dhamdhere and Agarwal 2020): players have what they add alone.
+    /// The Shapley–Taylor index (Sundararajan, Dhamdhere and Agarwal 2020): the largest sets share out what smaller ones have not added alone.
     Stii,
-    /// The faithful Shapley index (Tsai, Yeh and Ravikumar 2023): the sum over players and pairs that is nearest to the game, weighted as for Shapley values.
+    /// The faithful Shapley index (Tsai, Yeh and Ravikumar 2023): the sum over such sets that is nearest to the game, weighted as for Shapley values.
     Fsii,
     /// The Banzhaf interaction index (Grabisch and Roubens 1999), beside Banzhaf values.
     Bii,
-    /// The faithful Banzhaf index (Hammer and Holzman 1992; Tsai, Yeh and Ravikumar 2023): the sum over players and pairs that is nearest to the game, all
+    /// The faithful Banzhaf index (Hammer and Holzman 1992; Tsai, Yeh and Ravikumar 2023): the sum over such sets that is nearest to the game, all
     /// coalitions alike.
     Fbii,
-    /// The Möbius transform, or Harsanyi's dividends: what a player adds alone, and two together beyond that.
+    /// The Möbius transform, or Harsanyi's dividends: what a player adds alone, two together beyond that, and so on.
     Moebius,
 }
 
-impl Pairs {
+impl Interaction {
     /// With the text and the name of each.
     const ALL: [(Self, &'static str, &'static str); 7] = [
         (Self::Sii, "sii", "Shapley interaction index"),
@@ -87,7 +97,7 @@ impl Pairs {
 }
 
 /// How an index can be written.
-pub(crate) const FORMS: &str = "it is shapley, banzhaf, banzhaf(T) with T from 0 to 1, beta-shapley(ALPHA, BETA) with numbers from 0.01 to 1000, leave-one-out or first-order; with pairs of features sii, k-sii, stii, fsii, bii, fbii or moebius";
+pub(crate) const FORMS: &str = "it is shapley, banzhaf, banzhaf(T) with T from 0 to 1, beta-shapley(ALPHA, BETA) with numbers from 0.01 to 1000, leave-one-out or first-order; with pairs of features sii, k-sii, stii, fsii, bii, fbii or moebius; with sets of up to K features, from 2 to 8, sii(K), k-sii(K) and so on";
 
 impl Index {
     /// Its name, for people.
@@ -99,7 +109,7 @@ impl Index {
             Self::Banzhaf { chance: 1.0 } => "leave-one-out value".into(),
             Self::Banzhaf { chance } => format!("Banzhaf({chance}) value"),
             Self::BetaShapley { alpha, beta } => format!("Beta({alpha}, {beta})-Shapley value"),
-            Self::Pairs(kind) => kind.names().1.into(),
+            Self::Interaction { kind, .. } => kind.names().1.into(),
         }
     }
 
@@ -129,38 +139,62 @@ impl Index {
                 "what the feature adds on average, where each of the others is present with a chance whose mean is {}",
                 beta / (alpha + beta)
             ),
-            Self::Pairs(kind) => match kind {
-                Pairs::Moebius => {
+            Self::Interaction { kind, order: 2 } => match kind {
+                Interaction::Moebius => {
                     "by how much the base value changes when the feature alone is present, and of a pair, by how much more when both are"
                 }
-                Pairs::Stii => {
+                Interaction::Stii => {
                     "by how much the base value changes when the feature alone is present, and of a pair, what the two add together beyond that, on average over the \
                      others"
                 }
-                Pairs::Sii | Pairs::Bii => {
+                Interaction::Sii | Interaction::Bii => {
                     "what the feature adds on average over the others, and of a pair, by how much more the one adds where the other is present"
                 }
-                Pairs::KSii => {
+                Interaction::KSii => {
                     "what the feature adds on average over the others less its share of what pairs do together, and of a pair, what the two add together beyond what \
                      each of them adds"
                 }
-                Pairs::Fsii | Pairs::Fbii => {
+                Interaction::Fsii | Interaction::Fbii => {
                     "what the feature, or the pair of features, adds in the sum over features and pairs that is nearest to the model’s outputs with some features \
                      absent"
                 }
             }
             .into(),
+            Self::Interaction { kind, order } => match kind {
+                Interaction::Moebius => {
+                    "what the set of features changes when it alone is present, beyond what its subsets change".into()
+                }
+                Interaction::Stii => format!(
+                    "what the set of features changes when it alone is present, beyond what its subsets change; and of {order} features, what these add together, on \
+                     average over the others"
+                ),
+                Interaction::Sii | Interaction::Bii => {
+                    "what the set of features adds together beyond what its subsets add, on average over the others".into()
+                }
+                Interaction::KSii => format!(
+                    "what the set of features adds together beyond what its subsets add, on average over the others, less its share of what larger sets, of up to {order} \
+                     features, do together"
+                ),
+                Interaction::Fsii | Interaction::Fbii => format!(
+                    "what the set of features adds in the sum over sets of up to {order} features that is nearest to the model’s outputs with some features absent"
+                ),
+            },
         }
     }
 
     /// The size of the largest sets that get a value: 1 for players alone, 2 for pairs too.
     pub fn order(self) -> usize {
-        if matches!(self, Self::Pairs(_)) { 2 } else { 1 }
+        if let Self::Interaction { order, .. } = self { order } else { 1 }
     }
 
-    /// How many sets of so many players get a value.
-    pub fn sets(self, players: usize) -> usize {
-        if self.order() == 1 { players } else { players * (players + 1) / 2 }
+    /// How many sets of so many players get a value; `None` if that is no number a computer has.
+    pub fn sets(self, players: usize) -> Option<usize> {
+        let (mut of_size, mut all) = (1_usize, 0_usize);
+        for size in 1..=self.order().min(players) {
+            of_size = of_size.checked_mul(players + 1 - size)? / size;
+            all = all.checked_add(of_size)?;
+        }
+        Some(all)
     }
 
     /// Whether the values of all sets add up to the prediction less the base value.
@@ -169,7 +203,9 @@ impl Index {
             Self::Shapley => true,
             Self::Banzhaf { .. } => false,
             Self::BetaShapley { alpha, beta } => alpha == 1.0 && beta == 1.0,
-            Self::Pairs(kind) => matches!(kind, Pairs::KSii | Pairs::Stii | Pairs::Fsii),
+            Self::Interaction { kind, .. } => {
+                matches!(kind, Interaction::KSii | Interaction::Stii | Interaction::Fsii)
+            }
         }
     }
 
@@ -180,7 +216,8 @@ impl Index {
     pub fn validate(self) -> Result<()> {
         let shape = |v: f64| (0.01..=1000.0).contains(&v);
         let valid = match self {
-            Self::Shapley | Self::Pairs(_) => true,
+            Self::Shapley => true,
+            Self::Interaction { order, .. } => (2..=HIGHEST).contains(&order),
             Self::Banzhaf { chance } => (0.0..=1.0).contains(&chance),
             Self::BetaShapley { alpha, beta } => shape(alpha) && shape(beta),
         };
@@ -209,7 +246,8 @@ impl fmt::Display for Index {
             Self::Banzhaf { chance: 1.0 } => write!(f, "leave-one-out"),
             Self::Banzhaf { chance } => write!(f, "banzhaf({chance})"),
             Self::BetaShapley { alpha, beta } => write!(f, "beta-shapley({alpha}, {beta})"),
-            Self::Pairs(kind) => write!(f, "{}", kind.names().0),
+            Self::Interaction { kind, order: 2 } => write!(f, "{}", kind.names().0),
+            Self::Interaction { kind, order } => write!(f, "{}({order})", kind.names().0),
         }
     }
 }
@@ -249,11 +287,16 @@ impl FromStr for Index {
             ("leave-one-out", []) => Self::Banzhaf { chance: 1.0 },
             ("first-order", []) => Self::Banzhaf { chance: 0.0 },
             ("beta-shapley", [alpha, beta]) => Self::BetaShapley { alpha: *alpha, beta: *beta },
-            (name, []) => {
-                let kind = Pairs::ALL.iter().find(|(_, text, _)| *text == name).ok_or_else(wrong)?;
-                Self::Pairs(kind.0)
+            (name, order) => {
+                let (kind, ..) =
+                    Interaction::ALL.iter().find(|(_, text, _)| *text == name).ok_or_else(wrong)?;
+                let order = match order {
+                    [] => 2,
+                    [order] if order.fract() == 0.0 && *order >= 0.0 => *order as usize,
+                    _ => return Err(wrong()),
+                };
+                Self::Interaction { kind: *kind, order }
             }
-            _ => return Err(wrong()),
         };
         index.validate()?;
         Ok(index)
@@ -275,6 +318,7 @@ mod tests {
             "beta-shapley(4, 1)",
             "k-sii",
             "moebius",
+            "fsii(3)",
         ] {
             let index: Index = text.parse().unwrap();
             assert_eq!(index.to_string(), text);
@@ -296,6 +340,10 @@ mod tests {
             "banzhaf()",
             "beta-shapley(1)",
             "beta-shapley(0, 1)",
+            "k-sii(1)",
+            "k-sii(2.5)",
+            "k-sii(9)",
+            "k-sii(2, 3)",
         ] {
             assert!(text.parse::<Index>().is_err(), "{text}");
         }

@@ -1,9 +1,13 @@
 //! Engines: from a game to its values.
 
+pub(crate) mod averages;
+pub(crate) mod block;
 pub mod coalitions;
 pub(crate) mod contributions;
 pub(crate) mod covariance;
 pub mod enumeration;
+mod gram;
+pub(crate) mod interactions;
 mod jacobi;
 pub mod kernel_shap;
 pub(crate) mod observational;
@@ -13,6 +17,7 @@ pub(crate) mod quadrature;
 pub(crate) mod recipe;
 pub(crate) mod rule;
 pub(crate) mod std_error;
+pub(crate) mod tables;
 
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;

@@ -18,16 +18,16 @@ use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 const CHUNK: usize = 4;
 
 /// If the product of `min(1, max(|a|, |b|))` falls below, factors are rescaled before multiplying.
-const LOWEST: f64 = 1e-100;
+pub(super) const LOWEST: f64 = 1e-100;
 /// Likewise if a partial product of `max(|a|, |b|) + τ₀ |a - b|` rises above.
-const HIGHEST: f64 = 1e300;
+pub(super) const HIGHEST: f64 = 1e300;
 /// However light its weight, a block may rise to this; and otherwise as much higher as its weight is heavier than the smallest.
-const LIFT: f64 = 1e20;
-const LIGHT: f64 = 1e-300;
+pub(super) const LIFT: f64 = 1e20;
+pub(super) const LIGHT: f64 = 1e-300;
 /// What is lost below the smallest normal number is more than this never, whatever multiplies it in a block that is not rescaled.
 pub(crate) const FLOOR: f64 = 1e-300;
 /// Factors that are off by more than this besides are rescaled.
-const TINIEST: f64 = 1e-250;
+pub(crate) const TINIEST: f64 = 1e-250;
 
 /// A run of rows of a product game, eight a block. `a` and `b` hold, for factor k, the rows at
 /// `k * stride..(k + 1) * stride`; after the last factor stands one more, all 1, as padding.
@@ -120,7 +120,7 @@ pub(crate) struct Totals {
 
 /// The engine with its memory.
 pub(crate) struct Engine {
-    isa: Isa,
+    pub(crate) isa: Isa,
     measure: Measure,
     groups: Vec<Group>,
     /// Values of the active factors, in the order of `active`, summed over the run.
@@ -392,7 +392,7 @@ fn sides<V: Simd, const ONES: bool>(
 /// the factors' errors, all together, either is off by at most `2 (exp(Δ) - 1) M` for them. What the engine itself does is relative to
 /// the values, which sum up to the mass times M at most: seventeen roundings a group of factors, one a node, and those of the rule's weights (its
 /// nodes are off by one rounding of 1, measured against 40 digits, which moves a product by the mass at most).
-struct Errors {
+pub(super) struct Errors {
     /// Of the factors, and what of it each unit of `-ln M` adds.
     factors: f64,
     per_log: f64,
@@ -407,7 +407,7 @@ impl Errors {
     /// A rounding, and a percent for what is left of the series, and for rounding of the bound itself.
     const UNIT: f64 = 1.01 * f64::EPSILON / 2.0;
 
-    fn of(run: &Run<'_>) -> Self {
+    pub(super) fn of(run: &Run<'_>) -> Self {
         let (outside, players) = (&run.rounding, run.players as f64);
         let logs = outside.per_log * (outside.decay + 0.368);
         Self {
@@ -421,7 +421,7 @@ impl Errors {
 
     /// In a block where `P(τ₀)/M` is at most `ratio`, and `decay` bounds `Σ max(0, -ln t)` over the active factors' larger sides t.
     #[inline(always)]
-    fn at(&self, choice: &Choice, ratio: f64, decay: f64) -> f64 {
+    pub(super) fn at(&self, choice: &Choice, ratio: f64, decay: f64) -> f64 {
         // `ln (1 + x) ≤ x - x²/2 + x³/3`, which is close where x is not large, and there is a limit for others.
         let x = ratio + self.less;
         let mass = (MASS * x * (1.0 - x * (0.5 - x * (1.0 / 3.0)))).min(choice.mass).min(self.most);
@@ -435,7 +435,7 @@ impl Errors {
 
 /// A bound on `-ln x` for a normal x in (0, 1], from its exponent.
 #[inline(always)]
-fn falls(x: f64) -> f64 {
+pub(crate) fn falls(x: f64) -> f64 {
     (1023.0 - (x.to_bits() >> 52) as f64) * std::f64::consts::LN_2
 }
 
@@ -478,7 +478,7 @@ fn sweep<V: Simd, const K: usize>(groups: &mut [Group], nodes: &[Node], weight: 
 }
 
 /// Mantissa and binary exponent, times x.
-fn times((fraction, power): (f64, i64), x: f64) -> (f64, i64) {
+pub(super) fn times((fraction, power): (f64, i64), x: f64) -> (f64, i64) {
     let (own, exponent) = split(x);
     let (fraction, more) = split(fraction * own);
     (fraction, power + exponent + more)
@@ -493,7 +493,7 @@ fn split(x: f64) -> (f64, i64) {
 }
 
 /// `x · 2^power` without overflow on the way.
-fn times_power_of_two(x: f64, power: i64) -> f64 {
+pub(super) fn times_power_of_two(x: f64, power: i64) -> f64 {
     let step = |x: f64, p: i64| x * 2.0_f64.powi(p as i32);
     let power = power.clamp(-4000, 4000);
     let third = power / 4;

@@ -11,7 +11,9 @@ use std::ops::Range;
 use super::null;
 use super::orthogonal::{Channels, Couples, Orthogonal, orders};
 use super::points::Points;
-use crate::attribution::product::{self, Functionals, ProductGame, Reader, Reading, Terms, read};
+use crate::attribution::averages::{Average, Averages};
+use crate::attribution::interactions::{Interactions, Sets};
+use crate::attribution::product::{Functionals, ProductGame, Reader, Reading, Terms, read};
 use crate::attribution::quadrature::{Engine, Rounding, Run, tops};
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
@@ -298,7 +300,7 @@ impl<'k> Pairs<'k> {
         Ok(total)
     }
 
-    /// Interaction indices of all pairs of players with the sample's weights (see [`product::place`]), and a bound on the error of
+    /// Interaction indices of all pairs of players with the sample's weights (see [`place`](crate::attribution::product::place)), and a bound on the error of
     /// each. Cost O(n² players²), in [`PARTS`] parts.
     ///
     /// # Errors
@@ -317,9 +319,13 @@ impl<'k> Pairs<'k> {
             finite(&total)?;
             return Ok((total, error));
         }
-        for part in read(&game, (self.isa, &self.measure), watch, || product::Pairs::new(self.players, 1))? {
-            total.iter_mut().zip(&part.indices).for_each(|(t, v)| *t += v);
-            error += part.error.iter().sum::<f64>() + 2.0 * part.values.error.iter().sum::<f64>();
+        let (averages, sets) = (Averages::new(vec![Average::Uniform; 2]), Sets::new(self.players, 2));
+        for part in read(&game, (self.isa, &self.measure), watch, || Interactions::new(&averages, &sets, 1))?
+        {
+            if self.players > 1 && !part.indices.is_empty() {
+                total.iter_mut().zip(&part.indices[sets.of_size(2)]).for_each(|(t, v)| *t += v);
+                error += part.errors.of(0).each(2);
+            }
         }
         finite(&total)?;
         Ok((total, error))

@@ -5,13 +5,15 @@
 //! rows. Every row is summed in the same order whatever the batch and the number of threads, so results are
 //! bit for bit the same.
 
+mod tables;
 mod terms;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 
+use self::tables::Tables;
 use self::terms::Batches;
 use super::panel::{Panel, Side, panels};
 use crate::attribution::covariance;
@@ -63,6 +65,8 @@ pub(super) struct ByProducts<'m> {
     /// they are so many that a list saves nothing.
     occupied: Vec<Vec<Option<Vec<u32>>>>,
     pub(super) base: Vec<f64>,
+    /// Made when they are first asked for, where they save work.
+    tables: OnceLock<Tables>,
     /// What the model says of itself. Writing the kernel's numbers takes longer than copying them written.
     facts: Vec<Fact>,
     pub(super) isa: Isa,
@@ -106,6 +110,7 @@ impl<'m> ByProducts<'m> {
             kept: Vec::new(),
             occupied: Vec::new(),
             base: Vec::new(),
+            tables: OnceLock::new(),
             facts: model.facts(),
             isa: Isa::detect(),
             index,
@@ -277,8 +282,12 @@ impl<'m> ByProducts<'m> {
         let batch = n.div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
         let game = Batches { explainer: self, data: &data, batch };
         let recipe = Recipe::from(self.index);
-        self.progress.start(game.parts() * recipe.passes());
-        let Found { values, error: mut bound } = recipe.find(&game, self.isa, self.watch(), (p, m))?;
+        let Found { values, error: mut bound } = if self.suits_tables(&recipe) {
+            self.find_by_tables(self.tables()?, &recipe, &data)?
+        } else {
+            self.progress.start(game.parts());
+            recipe.find(&game, self.isa, self.watch(), (p, m))?
+        };
         let subsets = recipe.subsets(p);
         let sets = subsets.as_ref().map_or(p, Vec::len);
         for (g, (bound, own)) in bound.iter_mut().zip(values.chunks_exact(sets)).enumerate() {
@@ -377,91 +386,7 @@ impl<'m> ByProducts<'m> {
         Ok(posterior::Functionals { columns, prior, constants: vec![0.0; n * p] })
     }
 
-    fn watch(&self) -> Watch<'_> {
+    pub(super) fn watch(&self) -> Watch<'_> {
         Watch { stop: &self.stop, progress: &self.progress }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::attribution::product::{Pairs, place};
-    use crate::kernel::{Kernel, Linear};
-    use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
-
-    const D: usize = 5;
-
-    /// Of two outputs and a sum of products, one of which leaves players out.
-    fn model(random: &mut Random) -> (Expansion, Table, Table) {
-        let mut table = |n: usize| {
-            let rows: Vec<[f64; D]> =
-                (0..n).map(|_| [(); D].map(|()| random.sample(StandardNormal))).collect();
-            Table::from_rows(&rows).unwrap()
-        };
-        let (points, rows, background) = (table(301), table(3), table(4));
-        let linear = Linear { columns: vec![1, 3], center: vec![0.1; 2], scale: vec![1.0; 2] };
-        let kernel = Kernel::gaussian(&[1.0, 2.0, 1.5, 0.7, 3.0]) + 0.3 * Kernel::from(linear);
-        let coef = Matrix::from_row_major(301, 2, (0..602).map(|_| random.sample(StandardNormal)).collect());
-        (Expansion::new(kernel, points, coef, vec![0.5; 2]).unwrap(), rows, background)
-    }
-
-    /// Against the definition of the interaction index, over all coalitions without the pair, valued by predictions.
-    #[test]
-    fn pairs_follow_the_definition() {
-        let (model, rows, background) = model(&mut Random::seed_from_u64(1));
-        for background in [background.clone(), background.select_rows(&[2])] {
-            // Coalition by coalition, row by row.
-            let value = |mask: usize| -> Matrix {
-                let count = background.rows();
-                let mixed: Vec<Vec<f64>> = (0..rows.rows() * count)
-                    .map(|t| {
-                        let pick = |j| {
-                            if mask >> j & 1 == 1 {
-                                rows.get(t / count, j)
-                            } else {
-                                background.get(t % count, j)
-                            }
-                        };
-                        (0..D).map(pick).collect()
-                    })
-                    .collect();
-                let all = model.predict(&Table::from_rows(&mixed).unwrap()).unwrap();
-                let mean = |t: usize| {
-                    (0..count).map(|b| all[(t / 2 * count + b, t % 2)]).sum::<f64>() / count as f64
-                };
-                Matrix::from_row_major(rows.rows(), 2, (0..2 * rows.rows()).map(mean).collect())
-            };
-            let values: Vec<Matrix> = (0..1 << D).map(value).collect();
-            let game = Game::Interventional { background: background.clone().into() };
-            let groups = Groups::singletons(rows.columns());
-            let explainer = ByProducts::new(&model, game, Index::Shapley, groups, Arc::default()).unwrap();
-            let game = Batches { explainer: &explainer, data: &rows, batch: 2 };
-            let found =
-                read(&game, (explainer.isa, &Measure::Lebesgue), explainer.watch(), || Pairs::new(D, 2))
-                    .unwrap();
-            let count = D * (D - 1) / 2;
-            let indices: Vec<f64> = found.iter().flat_map(|part| part.indices.clone()).collect();
-            let bounds = found.iter().flat_map(|part| {
-                part.error.iter().zip(&part.values.error).map(|(error, of_value)| error + 2.0 * of_value)
-            });
-            let weight = |size: usize| [6.0, 2.0, 2.0, 6.0][size] / 24.0;
-            for (g, bound) in bounds.enumerate() {
-                assert!(bound > 0.0 && bound < 1e-9);
-                for (j, l) in (0..D).flat_map(|j| (j + 1..D).map(move |l| (j, l))) {
-                    let (a, b) = (1 << j, 1 << l);
-                    let without = (0..1_usize << D).filter(|mask| mask & (a | b) == 0);
-                    let of = |mask: usize| values[mask][(g / 2, g % 2)];
-                    let index: f64 = without
-                        .map(|s| {
-                            weight(s.count_ones() as usize) * (of(s | a | b) - of(s | a) - of(s | b) + of(s))
-                        })
-                        .sum();
-                    assert!(
-                        (indices[g * count + place(D, j, l)] - index).abs() < bound + 1e-11,
-                        "{g} {j} {l}"
-                    );
-                }
-            }
-        }
     }
 }

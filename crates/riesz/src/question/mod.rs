@@ -42,6 +42,9 @@ pub struct Question {
     pub estimator: Estimator,
     /// How many coalitions are valued, in games that value any, and the seed of what is drawn.
     pub budget: Budget,
+    /// Whether a classifier's probabilities are explained, and not the outputs that they are made of.
+    #[serde(default)]
+    pub probabilities: bool,
 }
 
 impl Question {
@@ -89,6 +92,7 @@ impl From<Game> for Question {
             players: None,
             estimator: Estimator::KernelShap,
             budget: Budget::default(),
+            probabilities: false,
         }
     }
 }

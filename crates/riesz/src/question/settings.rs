@@ -56,6 +56,8 @@ pub struct Asked {
     pub conditional: &'static str,
     /// How a function's values are found: `permutation` or `kernel_shap`.
     pub estimator: &'static str,
+    /// Whether a classifier's probabilities are explained.
+    pub probabilities: bool,
 }
 
 impl Asked {
@@ -75,11 +77,15 @@ impl Asked {
 
     /// Whether anything can be random. Training has a seed of its own for protection, whatever it asks.
     fn drawn(&self) -> bool {
-        !self.has_kernel() || self.observational() || self.subject == Subject::Protection
+        !self.has_kernel() || self.by_coalitions() || self.subject == Subject::Protection
     }
 
     fn by_coalitions(&self) -> bool {
-        if self.has_kernel() { self.observational() } else { self.estimator == "kernel_shap" }
+        if self.has_kernel() {
+            self.observational() || self.probabilities
+        } else {
+            self.estimator == "kernel_shap"
+        }
     }
 }
 
@@ -89,7 +95,7 @@ const EMBEDDED: &str = "the observational game, whose conditional distributions 
 const KNOWN: &str = "the observational game of a model whose kernel is known";
 
 /// Everything that can be set, besides rows and players.
-pub static SETTINGS: [QuestionSetting; 15] = [
+pub static SETTINGS: [QuestionSetting; 16] = [
     QuestionSetting {
         setting: Setting {
             name: "game",
@@ -109,11 +115,23 @@ pub static SETTINGS: [QuestionSetting; 15] = [
             bare: None,
             help: "Which value a feature gets: shapley; banzhaf, or banzhaf(T), what it adds where each of the others is present with chance \
                    T = .5; beta-shapley(ALPHA, BETA), where chances are Beta distributed; leave-one-out; or first-order, alone. With pairs of \
-                   features: sii, k-sii, stii, fsii, bii, fbii, moebius. Values of shapley, k-sii, stii and fsii add up to the prediction [default: \
-                   shapley]",
+                   features: sii, k-sii, stii, fsii, bii, fbii, moebius; with sets of up to K features: sii(K), k-sii(K) and so on. Values of shapley, \
+                   k-sii, stii and fsii add up to the prediction [default: shapley]",
         },
         belongs: "models whose kernel is known, in games other than the observational one",
         used: |asked| asked.subject == Subject::Model && !asked.observational(),
+    },
+    QuestionSetting {
+        setting: Setting {
+            name: "probabilities",
+            placeholder: "",
+            range: Range::Switch,
+            bare: None,
+            help: "Explain a classifier's probabilities, and not the outputs that they are made of. All coalitions of up to 13 features are valued, each \
+                   exactly; of more, as many as --coalitions says, and values are estimated",
+        },
+        belongs: "classifiers whose kernel is known, in the baseline and the interventional game",
+        used: |asked| asked.subject == Subject::Model && ["baseline", "interventional"].contains(&asked.game),
     },
     QuestionSetting {
         setting: Setting {
@@ -276,7 +294,7 @@ impl QuestionSetting {
         let games = Game::NAMES.into_iter().filter(|game| allowed(subject, game));
         let ways = games.flat_map(|game| CONDITIONAL.map(|conditional| (game, conditional)));
         ways.flat_map(|(game, conditional)| {
-            ESTIMATORS.map(|estimator| Asked { subject, game, conditional, estimator })
+            ESTIMATORS.map(|estimator| Asked { subject, game, conditional, estimator, probabilities: false })
         })
         .any(|asked| (self.used)(&asked))
     }
@@ -349,7 +367,8 @@ impl Settings {
             Subject::Function if game != "observational" => ESTIMATORS[0],
             _ => ESTIMATORS[1],
         });
-        let asked = Asked { subject, game, conditional, estimator };
+        let probabilities = self.values.switch("probabilities").unwrap_or(false);
+        let asked = Asked { subject, game, conditional, estimator, probabilities };
         for QuestionSetting { setting, belongs, used } in &SETTINGS {
             // Everything has Shapley values.
             let shapley = setting.range == Range::Index && self.index() == Index::Shapley;
@@ -377,7 +396,7 @@ impl Settings {
         source: Option<Source>,
         rows: impl FnOnce(&'static str) -> Result<Background, E>,
     ) -> Result<Question, E> {
-        let Asked { game, conditional, estimator, .. } = self.check(subject, source)?;
+        let Asked { game, conditional, estimator, probabilities, .. } = self.check(subject, source)?;
         let seed = self.seed();
         let game = match game {
             "functional" => Game::Functional,
@@ -410,7 +429,7 @@ impl Settings {
             }
             _ => Estimator::KernelShap,
         };
-        Ok(Question { index: self.index(), estimator, budget, ..game.into() })
+        Ok(Question { index: self.index(), estimator, budget, probabilities, ..game.into() })
     }
 
     /// The index, which was checked when it was set.

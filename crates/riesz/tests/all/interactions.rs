@@ -1,7 +1,7 @@
 //! Interaction indices against their published formulas in the Möbius transform, from all coalitions.
 
 use proptest::prelude::*;
-use riesz::index::Pairs;
+use riesz::index::Interaction;
 use riesz::kernel::{Linear, Profile};
 use riesz::{
     Exactness, Expansion, Explainer, Explanation, Game, Groups, Index, Kernel, Matrix, Question, Table,
@@ -10,39 +10,54 @@ use riesz::{
 use crate::common::{Stream, stationary, value, with_threads};
 use crate::exact::{Case, PRODUCT_GAMES, case, game};
 
-const KINDS: [Pairs; 7] =
-    [Pairs::Sii, Pairs::KSii, Pairs::Stii, Pairs::Fsii, Pairs::Bii, Pairs::Fbii, Pairs::Moebius];
+const KINDS: [Interaction; 7] = [
+    Interaction::Sii,
+    Interaction::KSii,
+    Interaction::Stii,
+    Interaction::Fsii,
+    Interaction::Bii,
+    Interaction::Fbii,
+    Interaction::Moebius,
+];
+
+/// Bernoulli's numbers.
+const BERNOULLI: [f64; 8] = [1.0, -0.5, 1.0 / 6.0, 0.0, -1.0 / 30.0, 0.0, 1.0 / 42.0, 0.0];
 
 fn binomial(n: usize, k: usize) -> f64 {
     (0..k).map(|i| (n as f64 - i as f64) / (i as f64 + 1.0)).product()
 }
 
 /// The weight of m(S), s = |S|, in the index of a set of so many players within S.
-fn weight(kind: Pairs, size: usize, s: usize) -> f64 {
-    let sign = if size == 1 { -1.0 } else { 1.0 };
+fn weight(kind: Interaction, order: usize, size: usize, s: usize) -> f64 {
+    let sign = if (order - size) % 2 == 1 { -1.0 } else { 1.0 };
     match kind {
-        Pairs::Sii => 1.0 / (s - size + 1) as f64,
-        // Of a player, less half of each pair.
-        Pairs::KSii if size == 1 => {
-            weight(Pairs::Sii, 1, s)
-                - 0.5 * (s as f64 - 1.0) * if s > 1 { weight(Pairs::Sii, 2, s) } else { 0.0 }
+        Interaction::Sii => 1.0 / (s - size + 1) as f64,
+        // Of all larger sets with r players more, as far as the order goes.
+        Interaction::KSii => {
+            let of =
+                |r: usize| BERNOULLI[r] * binomial(s - size, r) / (s as f64 - size as f64 - r as f64 + 1.0);
+            (0..=(order - size).min(s - size)).map(of).sum()
         }
-        Pairs::KSii => weight(Pairs::Sii, 2, s),
-        Pairs::Stii if size == 1 => f64::from(u8::from(s == 1)),
-        Pairs::Stii => 1.0 / binomial(s, 2),
+        Interaction::Stii if size == order => 1.0 / binomial(s, order),
         // Tsai, Yeh and Ravikumar 2023, theorems 17 and 19.
-        Pairs::Fsii if s > 2 => {
-            sign * size as f64 / (2 + size) as f64 * binomial(2, size) * binomial(s - 1, 2)
-                / binomial(s + 1, 2 + size)
+        Interaction::Fsii if s > order => {
+            sign * size as f64 / (order + size) as f64 * binomial(order, size) * binomial(s - 1, order)
+                / binomial(s + order - 1, order + size)
         }
-        Pairs::Fbii if s > 2 => sign * 0.5_f64.powi((s - size) as i32) * binomial(s - size - 1, 2 - size),
-        Pairs::Bii => 0.5_f64.powi((s - size) as i32),
-        Pairs::Fsii | Pairs::Fbii | Pairs::Moebius => f64::from(u8::from(s == size)),
+        Interaction::Fbii if s > order => {
+            sign * 0.5_f64.powi((s - size) as i32) * binomial(s - size - 1, order - size)
+        }
+        Interaction::Bii => 0.5_f64.powi((s - size) as i32),
+        _ => f64::from(u8::from(s == size)),
     }
 }
 
-fn explain(case: &Case, game: &Game, kind: Pairs) -> Explanation {
-    let question = Question::from(game.clone()).with_index(Index::Pairs(kind));
+fn index(kind: Interaction, order: usize) -> Index {
+    Index::Interaction { kind, order }
+}
+
+fn explain(case: &Case, game: &Game, index: Index) -> Explanation {
+    let question = Question::from(game.clone()).with_index(index);
     let explanation = Explainer::new(&case.model, question).unwrap().explain(&case.rows).unwrap();
     explanation.validate().unwrap();
     explanation
@@ -70,20 +85,27 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn indices_are_their_definition(d in 1..7_usize, terms in 1..3_usize, seed: u64, kind in prop::sample::select(&KINDS[..])) {
-        let case = case(d, 12, 2, terms, seed);
+    fn indices_are_their_definition(
+        d in 1..7_usize,
+        (terms, outputs) in (1..3_usize, 1..3_usize),
+        seed: u64,
+        kind in prop::sample::select(&KINDS[..]),
+        order in prop::sample::select(&[2_usize, 2, 3, 4, 6, 8][..]),
+    ) {
+        let case = case(d, 12, outputs, terms, seed);
         let players: Vec<Vec<usize>> = (0..d).map(|j| vec![j]).collect();
         for name in PRODUCT_GAMES {
             let game = game(&case, name);
-            let found = explain(&case, &game, kind);
+            let found = explain(&case, &game, index(kind, order));
             let sets = found.subsets.as_ref().unwrap();
-            prop_assert_eq!(sets.len(), d + d * (d - 1) / 2);
+            prop_assert_eq!(Some(sets.len()), found.index.sets(d));
+            prop_assert!(found.is_complete() && sets.iter().all(|set| set.len() <= order));
             if let Some(certificate) = found.certificate() {
                 prop_assert!(certificate.holds, "{:?} {}: {:?}", kind, name, certificate);
             }
-            prop_assert_eq!(found.certificate().is_some(), matches!(kind, Pairs::KSii | Pairs::Stii | Pairs::Fsii));
+            prop_assert_eq!(found.certificate().is_some(), matches!(kind, Interaction::KSii | Interaction::Stii | Interaction::Fsii));
             for (g, bound) in bound(&found).iter().enumerate() {
-                let (i, o) = (g / 2, g % 2);
+                let (i, o) = (g / outputs, g % outputs);
                 let x = case.rows.row(i);
                 let m = moebius(d, |s| value(&case.model, &case.terms, &game, &x, o, &players, s));
                 let size: f64 = m.iter().map(|v| v.abs()).sum();
@@ -91,10 +113,10 @@ proptest! {
                     let own: usize = set.iter().map(|j| 1 << j).sum();
                     let within = (0..1_usize << d).filter(|mask| mask & own == own);
                     let truth: f64 =
-                        within.map(|mask| weight(kind, set.len(), mask.count_ones() as usize) * m[mask]).sum();
+                        within.map(|mask| weight(kind, order, set.len(), mask.count_ones() as usize) * m[mask]).sum();
                     // The oracle's sums cancel.
                     let gap = (found - truth).abs();
-                    prop_assert!(gap <= bound + 1e-12 * (1.0 + size), "{:?} {} {:?}: {} {} {}", kind, name, set, found, truth, bound);
+                    prop_assert!(gap <= bound + 1e-12 * (1.0 + size), "{:?} {order} {} {:?}: {} {} {}", kind, name, set, found, truth, bound);
                 }
             }
         }
@@ -113,7 +135,7 @@ fn who_has_nothing_to_do_with_each_other_does_not_interact() {
     let (rows, background) = (s.normals(4, 4), s.normals(6, 4));
     let game = Game::Interventional { background: background.into() };
     for kind in KINDS {
-        let question = Question::from(game.clone()).with_index(Index::Pairs(kind));
+        let question = Question::from(game.clone()).with_index(index(kind, 2));
         let found = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();
         for (k, set) in found.subsets.as_ref().unwrap().iter().enumerate().filter(|(_, set)| set.len() == 2) {
             let values = (0..4).map(|i| found.row_values(i, 0)[k].abs());
@@ -134,7 +156,7 @@ fn groups_and_threads() {
     )
     .unwrap();
     let game = game(&case, "interventional");
-    let question = Question::from(game).with_players(Some(groups)).with_index(Index::Pairs(Pairs::KSii));
+    let question = Question::from(game).with_players(Some(groups)).with_index(index(Interaction::KSii, 2));
     let run = |threads| {
         with_threads(threads, || {
             Explainer::new(&case.model, question.clone()).unwrap().explain(&case.rows).unwrap()
@@ -155,7 +177,7 @@ fn pairs_of_many_players() {
     let model = Expansion::new(Kernel::gaussian(&vec![8.0; d]), points, coef, vec![0.0]).unwrap();
     let rows = s.normals(2, d);
     let all = |kind| {
-        let question = Question::from(Game::Functional).with_index(Index::Pairs(kind));
+        let question = Question::from(Game::Functional).with_index(index(kind, 2));
         Explainer::new(&model, question).unwrap().explain(&rows).unwrap()
     };
     // Möbius values do not depend on the others, so these may be grouped.
@@ -167,7 +189,7 @@ fn pairs_of_many_players() {
             assert!(certificate.holds && certificate.residual < 1e-10, "{kind:?} {certificate:?}");
         }
     }
-    let found = all(Pairs::Moebius);
+    let found = all(Interaction::Moebius);
     let factor =
         |i: usize, r: usize, j: usize| (-(model.points.get(i, j) - rows.get(r, j)).powi(2) / 128.0).exp_m1();
     for r in 0..2 {
@@ -194,7 +216,7 @@ fn many_background_rows_are_within_the_bound() {
     let row = Table::from_rows(&[[1.0, 1.0]]).unwrap();
     for kind in KINDS {
         let game = Game::Interventional { background: background.clone().into() };
-        let question = Question::from(game).with_index(Index::Pairs(kind));
+        let question = Question::from(game).with_index(index(kind, 2));
         let found = Explainer::new(&model, question).unwrap().explain(&row).unwrap();
         let error = (found.values[2] - 4.0).abs();
         assert!(error <= bound(&found)[0], "{kind:?}: {error} {}", bound(&found)[0]);
@@ -206,13 +228,96 @@ fn many_background_rows_are_within_the_bound() {
 fn row_by_row_is_the_same() {
     let case = case(4, 30, 2, 2, 21);
     let game = game(&case, "baseline");
-    let all = explain(&case, &game, Pairs::Fsii);
+    let fsii = index(Interaction::Fsii, 3);
+    let all = explain(&case, &game, fsii);
     for i in 0..case.rows.rows() {
-        let question = Question::from(game.clone()).with_index(Index::Pairs(Pairs::Fsii));
+        let question = Question::from(game.clone()).with_index(fsii);
         let row: Table = case.rows.select_rows(&[i]);
         let one = Explainer::new(&case.model, question).unwrap().explain(&row).unwrap();
         for o in 0..2 {
             assert_eq!(one.row_values(0, o), all.row_values(i, o));
+        }
+    }
+}
+
+/// All triples of many players: dividends of three do not depend on the others, and shares of three add up.
+#[test]
+fn triples_of_many_players() {
+    let (mut s, d) = (Stream(4), 30);
+    let points = s.normals(70, d);
+    let coef = Matrix::column_vector((0..70).map(|_| s.signed()).collect());
+    let model = Expansion::new(Kernel::gaussian(&vec![5.0; d]), points, coef, vec![0.5]).unwrap();
+    let (rows, background) = (s.normals(2, d), s.normals(3, d));
+    for game in [Game::Functional, Game::Interventional { background: background.into() }] {
+        for kind in KINDS {
+            let question = Question::from(game.clone()).with_index(index(kind, 3));
+            let found = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();
+            assert_eq!(found.sets(), 30 + 435 + 4060);
+            assert!(bound(&found).iter().all(|b| *b < 1e-9), "{kind:?} {:?}", bound(&found));
+            if let Some(certificate) = found.certificate() {
+                assert!(certificate.holds, "{kind:?} {certificate:?}");
+            }
+            if kind != Interaction::Moebius || !matches!(game, Game::Functional) {
+                continue;
+            }
+            let factor = |i: usize, r: usize, j: usize| {
+                (-(model.points.get(i, j) - rows.get(r, j)).powi(2) / 50.0).exp_m1()
+            };
+            for (r, bound) in bound(&found).iter().enumerate() {
+                for (k, set) in found.subsets.as_ref().unwrap().iter().enumerate().step_by(17) {
+                    let of =
+                        |i: usize| model.coef[(i, 0)] * set.iter().map(|&j| factor(i, r, j)).product::<f64>();
+                    let truth: f64 = (0..70).map(of).sum();
+                    assert!((found.row_values(r, 0)[k] - truth).abs() <= *bound, "{set:?}");
+                }
+            }
+        }
+    }
+}
+
+/// Factors that vanish between the two sides, on both, and whose products leave the range of doubles: what cannot be divided by, against sums by size.
+#[test]
+fn what_cannot_be_divided_by() {
+    let one = |j| -> Kernel { Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] }.into() };
+    let d = 6;
+    let kernel = (1..d).fold(one(0), |all, j| all * one(j));
+    for (size, scale) in [(1.0, 1.0), (1e-60, 1e200), (1e45, 1e-300)] {
+        // Products of columns times the point.
+        let point = |v: [f64; 6]| Table::from_rows(&[v.map(|v| v * size)]).unwrap();
+        let model = Expansion::new(
+            kernel.clone(),
+            Table::from_rows(&[[1.0; 6]]).unwrap(),
+            Matrix::column_vector(vec![scale]),
+            vec![0.0],
+        )
+        .unwrap();
+        let (x, b) = ([2.0, -1.0, 0.0, 3.0, 0.5, -2.0], [1.0, 1.0, 0.0, -3.0, 0.5, 2.0]);
+        for mended in [false, true] {
+            let (mut x, mut b) = (x, b);
+            if mended {
+                (x[2], b[2]) = (1.0, -1.0);
+            }
+            let game = Game::Baseline { point: point(b) };
+            for kind in KINDS {
+                for order in [2, 3, 4] {
+                    let question = Question::from(game.clone()).with_index(index(kind, order));
+                    let found = Explainer::new(&model, question).unwrap().explain(&point(x));
+                    let Ok(found) = found else {
+                        panic!("{kind:?} {size}");
+                    };
+                    let whole = size.powi(3) * scale * size.powi(3);
+                    let m = moebius(d, |s| (0..d).map(|j| if s[j] { x[j] } else { b[j] }).product());
+                    for (set, found) in found.subsets.as_ref().unwrap().iter().zip(found.row_values(0, 0)) {
+                        let own: usize = set.iter().map(|j| 1 << j).sum();
+                        let within = (0..1_usize << d).filter(|mask| mask & own == own);
+                        let truth: f64 = within
+                            .map(|mask| weight(kind, order, set.len(), mask.count_ones() as usize) * m[mask])
+                            .sum();
+                        let gap = (found / whole - truth).abs();
+                        assert!(gap < 1e-11, "{kind:?} {order} {set:?} {size}: {} {truth}", found / whole);
+                    }
+                }
+            }
         }
     }
 }

@@ -1,0 +1,184 @@
+//! Games of few players by the worth of every coalition: where absent players' factors are averaged over many reference rows, the averages of all 2^m of
+//! their products are made once, and a row then costs 2^m products a support point whatever the number of reference rows. Source:
+//! our own; any index follows from all worths.
+
+use super::averages::{Average, Averages, Shared, binomial};
+use super::interactions::Sets;
+use super::recipe::Recipe;
+use super::rule::Measure;
+use crate::linalg::{dot, dot_roundings};
+use crate::simd::{Lanes, Simd, dispatch};
+
+/// The products of the factors of each set of players, over so many lanes, and of `first`: that of the set with these bits at `bits * lanes`.
+pub(crate) fn products(factors: &[Vec<Lanes>], lanes: usize, first: &[Lanes], out: &mut Vec<Lanes>) {
+    out.clear();
+    out.extend(first);
+    for factor in factors {
+        for at in 0..out.len() {
+            out.push(out[at].map2(factor[at % lanes], |a, b| a * b));
+        }
+    }
+}
+
+dispatch! {
+    /// Adds to `means`, one of so many `lanes` a coalition of present players, the products of absent players' factors in some reference rows: of each row those of
+    /// the first players' sets, and those of the others' times the row's weight.
+    pub(crate) fn add_absent(lanes: usize, rows: &[[Vec<Lanes>; 2]], means: &mut [Lanes]) = add_absent_body::<V>
+}
+
+#[inline(always)]
+fn add_absent_body<V: Simd>(lanes: usize, rows: &[[Vec<Lanes>; 2]], means: &mut [Lanes]) {
+    let Some([first, other]) = rows.first() else { return };
+    let (first, other) = (first.len() / lanes, other.len() / lanes);
+    for (high, means) in means.chunks_exact_mut(first * lanes).enumerate() {
+        for (low, means) in means.chunks_exact_mut(lanes).enumerate() {
+            let (low, high) = ((first - 1 - low) * lanes, (other - 1 - high) * lanes);
+            for (at, mean) in means.iter_mut().enumerate() {
+                let mut sum = Lanes::ZERO;
+                for [first, other] in rows {
+                    sum = first[low + at].fma::<V>(other[high + at], sum);
+                }
+                *mean = mean.add::<V>(sum);
+            }
+        }
+    }
+}
+
+dispatch! {
+    /// Adds to the worth of each coalition, outputs × coalitions, its part over so many `lanes`: the mean for those who are absent, times the products of those who are
+    /// present, of whom the first players' sets are in `first` and the others', times the coefficients, in `others`, one an output.
+    pub(crate) fn add_worth(lanes: usize, means: &[Lanes], first: &[Lanes], others: &[Vec<Lanes>], worth: &mut [f64]) = add_worth_body::<V>
+}
+
+#[inline(always)]
+fn add_worth_body<V: Simd>(
+    lanes: usize,
+    means: &[Lanes],
+    first: &[Lanes],
+    others: &[Vec<Lanes>],
+    worth: &mut [f64],
+) {
+    let (count, width) = (means.len() / lanes, first.len() / lanes);
+    for (o, other) in others.iter().enumerate() {
+        let worth = &mut worth[o * count..(o + 1) * count];
+        let sets = means.chunks_exact(first.len()).zip(other.chunks_exact(lanes));
+        for ((means, other), worth) in sets.zip(worth.chunks_exact_mut(width)) {
+            let own = means.chunks_exact(lanes).zip(first.chunks_exact(lanes));
+            for ((mean, first), worth) in own.zip(worth) {
+                let mut sum = Lanes::ZERO;
+                for ((mean, first), other) in mean.iter().zip(first).zip(other) {
+                    sum = mean.mul::<V>(*first).fma::<V>(*other, sum);
+                }
+                *worth += sum.sum();
+            }
+        }
+    }
+}
+
+/// What an index makes of the worths of all coalitions of m players.
+pub(crate) struct Weighing {
+    players: usize,
+    /// By size of the set, from 1: the weights of the coalitions of the others, by their bits.
+    weights: Vec<Vec<f64>>,
+    /// By size, a bound on |density|.
+    heights: Vec<f64>,
+}
+
+/// What the values of a size are off.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Off {
+    /// Each, where worths are off by 1.
+    pub(crate) worths: f64,
+    /// The most that one is off for roundings of differences, weights and sums, and what all are together.
+    pub(crate) each: f64,
+    pub(crate) together: f64,
+    /// How many there are.
+    pub(crate) count: f64,
+}
+
+impl Weighing {
+    pub(crate) fn new(recipe: &Recipe, players: usize) -> Self {
+        let choice = Measure::Lebesgue.choices(players).exact;
+        let (rule, heights) = match recipe {
+            Recipe::Players(measure) => {
+                let nodes = measure.rule(measure.choices(players).exact.nodes).iter();
+                let shared = nodes.map(|n| Shared { t: n.t, s: n.s, weights: vec![n.weight] });
+                (shared.collect(), Averages::new(vec![Average::Uniform]).heights)
+            }
+            Recipe::Sets { averages, .. } => (averages.rule(&choice), averages.heights.clone()),
+        };
+        let of = |size: usize| -> Vec<f64> {
+            let others = players - size;
+            let power = |x: f64, k: usize| x.powi(k as i32);
+            let weight = |present: usize| {
+                let at =
+                    |n: &Shared| n.weights[size - 1] * power(n.t, present) * power(n.s, others - present);
+                rule.iter().map(at).sum::<f64>()
+            };
+            let weights: Vec<f64> = (0..=others).map(weight).collect();
+            (0..1_usize << others).map(|mask| weights[mask.count_ones() as usize]).collect()
+        };
+        let weights: Vec<Vec<f64>> = (1..=heights.len().min(players)).map(of).collect();
+        Self { players, weights, heights }
+    }
+
+    /// Adds the values of all sets of `owners`, who are the players, to `out`. Returns what they are off, by size.
+    pub(crate) fn add(&self, worth: &[f64], owners: &[usize], sets: &Sets, out: &mut [f64]) -> Vec<Off> {
+        let of = |size: usize| Off {
+            worths: self.heights[size - 1] * 2.0_f64.powi(size as i32),
+            count: binomial(self.players, size),
+            ..Off::default()
+        };
+        let mut off: Vec<Off> = (1..=self.weights.len()).map(of).collect();
+        let mut memory = vec![Vec::new(); self.weights.len()];
+        let given = Given { worth, carried: 0.0, from: 0 };
+        self.descend(given, owners, sets, &mut Vec::new(), &mut memory, &mut off, out);
+        off
+    }
+
+    fn descend(
+        &self,
+        given: Given<'_>,
+        owners: &[usize],
+        sets: &Sets,
+        set: &mut Vec<usize>,
+        memory: &mut [Vec<f64>],
+        off: &mut [Off],
+        out: &mut [f64],
+    ) {
+        let (Some((own, deeper)), Some((off, deeper_off))) =
+            (memory.split_first_mut(), off.split_first_mut())
+        else {
+            return;
+        };
+        let size = set.len() + 1;
+        // Weights, products and sums.
+        let roundings = (2 * self.players + 8 + dot_roundings(1 << (self.players - size))) as f64;
+        for (j, owner) in owners.iter().enumerate().skip(given.from) {
+            // What the player adds to the coalitions of those who are not in the set.
+            let half = 1 << (j + 1 - size);
+            own.clear();
+            for both in given.worth.chunks_exact(2 * half) {
+                let (without, with) = both.split_at(half);
+                own.extend(with.iter().zip(without).map(|(a, b)| a - b));
+            }
+            let largest = own.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+            let carried = 2.0 * given.carried + 0.51 * f64::EPSILON * largest;
+            let rounding = self.heights[size - 1] * (carried + 0.51 * f64::EPSILON * roundings * largest);
+            off.each = off.each.max(rounding);
+            off.together += rounding;
+            set.push(*owner);
+            out[sets.place(set)] += dot(&self.weights[size - 1], own);
+            let given = Given { worth: own, carried, from: j + 1 };
+            self.descend(given, owners, sets, set, deeper, deeper_off, out);
+            set.pop();
+        }
+    }
+}
+
+/// Worths of the coalitions of those who are not in a set, or what the set adds to them; how much these are off for rounding, and the next player.
+struct Given<'a> {
+    worth: &'a [f64],
+    carried: f64,
+    from: usize,
+}

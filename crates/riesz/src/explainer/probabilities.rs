@@ -1,0 +1,209 @@
+//! Probabilities of classes. Through the link that makes them of a classifier's outputs a game of a product kernel is none any more: coalitions are valued one by
+//! one, all of them where players are few, by tables as those of [product games](super::product), with any index; else a sample of them.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use super::product::ByProducts;
+use crate::attribution::coalitions::{Budget, Sample};
+use crate::attribution::interactions::{Errors, Sets};
+use crate::attribution::kernel_shap::kernel_shap_from;
+use crate::attribution::recipe::Recipe;
+use crate::attribution::tables::Weighing;
+use crate::error::{Error, Result};
+use crate::expansion::Expansion;
+use crate::explanation::{Exactness, Explanation, Fact};
+use crate::game::Game;
+use crate::linalg::Matrix;
+use crate::question::Question;
+use crate::table::{Groups, Table};
+
+/// Players of whom all coalitions are valued, whatever the budget.
+const FEW: usize = 13;
+
+/// Rows that share what is made for a background row.
+const BATCH: usize = 16;
+
+/// Rows that the model is asked about at once, where coalitions are sampled.
+const ASKED: usize = 4096;
+
+/// Explains the probabilities of one classifier.
+pub(super) struct Probabilities<'m> {
+    pub(super) products: Box<ByProducts<'m>>,
+    pub(super) question: Question,
+    /// The numbers of the classes whose probabilities are explained.
+    classes: Vec<usize>,
+    pub(super) base: Vec<f64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl<'m> Probabilities<'m> {
+    pub(super) fn new(
+        model: &'m Expansion,
+        question: Question,
+        groups: Groups,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self> {
+        if model.probabilities(&vec![0.0; model.outputs()]).is_none() {
+            let allowed = "this model's outputs alone do not make probabilities: those of logistic regression do; explain a function that answers with \
+                           probabilities";
+            return Err(Error::parameter("probabilities", true, allowed));
+        }
+        let rows = match &question.game {
+            Game::Baseline { point } => point.clone().into(),
+            Game::Interventional { background } => background.clone(),
+            game => {
+                let allowed = "probabilities are explained in the baseline and the interventional game";
+                return Err(Error::parameter("game", game.name(), allowed));
+            }
+        };
+        // The probability of the other of two says the same once more.
+        let classes = if model.classes.len() == 2 { vec![1] } else { (0..model.classes.len()).collect() };
+        let products =
+            ByProducts::new(model, question.game.clone(), question.index, groups.clone(), stop.clone())?;
+        let mut found = Self { products: Box::new(products), classes, base: Vec::new(), stop, question };
+        if !found.few() {
+            found.question.index.of_coalitions()?;
+        }
+        let answers = found.answers(&rows.rows.conform(model.columns())?)?;
+        let weights = crate::embedding::normalised(rows.weights.as_deref(), rows.rows.rows(), "background")?;
+        let mean = |k: usize| weights.iter().enumerate().map(|(b, w)| w * answers[(b, k)]).sum();
+        found.base = (0..found.classes.len()).map(mean).collect();
+        Ok(found)
+    }
+
+    /// Whether all coalitions are valued by tables.
+    pub(super) fn few(&self) -> bool {
+        self.products.groups.players().len() <= FEW && self.products.has_tame_factors()
+    }
+
+    /// The probabilities of these classes in some rows.
+    fn answers(&self, rows: &Table) -> Result<Matrix> {
+        let outputs = self.products.model.predict_until(rows, &self.stop)?;
+        let mut all = Vec::with_capacity(outputs.rows() * self.classes.len());
+        for i in 0..outputs.rows() {
+            self.link(outputs.row(i), &mut all);
+        }
+        Ok(Matrix::from_row_major(outputs.rows(), self.classes.len(), all))
+    }
+
+    fn link(&self, outputs: &[f64], out: &mut Vec<f64>) {
+        let all = self.products.model.probabilities(outputs).unwrap_or_default();
+        out.extend(self.classes.iter().map(|&k| all.get(k).copied().unwrap_or(f64::NAN)));
+    }
+
+    /// The values of every row of `rows`.
+    pub(super) fn explain(
+        &self,
+        rows: &Table,
+        budget: Budget,
+        sample: Option<&mut Sample>,
+    ) -> Result<Explanation> {
+        let model = self.products.model;
+        let data = rows.conform(model.columns())?;
+        let mut found = if self.few() {
+            self.by_tables(&data)?
+        } else {
+            let question = self.question.clone().with_budget(budget);
+            let question = question.with_players(Some(self.products.groups.clone()));
+            let own = &mut Sample::default();
+            kernel_shap_from(
+                |rows: &Table| self.answers(rows),
+                &data,
+                &question,
+                ASKED,
+                sample.unwrap_or(own),
+                &self.stop,
+            )?
+        };
+        found.output_names = self.classes.iter().map(|&k| model.classes[k].clone()).collect();
+        found.provenance.model = model.facts();
+        found.provenance.run.push(Fact::new("explained", "probabilities"));
+        Ok(found)
+    }
+
+    fn by_tables(&self, data: &Table) -> Result<Explanation> {
+        let (players, n) = (self.products.groups.players(), data.rows());
+        let recipe = Recipe::from(self.question.index);
+        let order = self.question.index.order();
+        let (sets, weighing) = (Sets::new(players.len(), order), Weighing::new(&recipe, players.len()));
+        let predictions = self.answers(data)?;
+        let rows: Vec<usize> = (0..n).collect();
+        let batch = n.div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
+        let watch = self.products.watch();
+        watch.progress.start(n.div_ceil(batch));
+        let parts: Vec<(Vec<f64>, Vec<f64>)> = rows
+            .par_chunks(batch)
+            .with_max_len(1)
+            .map(|rows| {
+                let rows: Vec<Vec<f64>> = rows.iter().map(|&i| data.row(i)).collect();
+                let found = self.batch(&rows, &recipe, &sets, &weighing)?;
+                watch.done();
+                Ok(found)
+            })
+            .collect::<Result<_>>()?;
+        let (values, bound): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        Ok(Explanation {
+            index: self.question.index,
+            players: players.to_vec(),
+            subsets: recipe.subsets(players.len()),
+            output_names: Vec::new(),
+            values: values.concat(),
+            base_values: (0..n).flat_map(|_| self.base.iter().copied()).collect(),
+            predictions: predictions.data().to_vec(),
+            data: data.clone(),
+            row_numbers: rows,
+            exactness: Exactness::Exact { bound: bound.concat() },
+            provenance: self.question.provenance(Vec::new(), Vec::new()),
+        })
+    }
+
+    /// The values of some rows, and bounds.
+    fn batch(
+        &self,
+        rows: &[Vec<f64>],
+        recipe: &Recipe,
+        sets: &Sets,
+        weighing: &Weighing,
+    ) -> Result<(Vec<f64>, Vec<f64>)> {
+        let (players, classes) = (self.products.groups.players().len(), self.classes.len());
+        let (coalitions, outputs) = (1_usize << players, self.products.model.outputs());
+        let mut worth = vec![0.0; rows.len() * classes * coalitions];
+        let mut error = vec![0.0; rows.len()];
+        let (mut own, mut linked) = (vec![0.0; outputs], Vec::new());
+        let weights = self.products.weights();
+        for (b, weight) in weights.iter().enumerate() {
+            // Outputs of all coalitions, rows × outputs × coalitions.
+            let (values, off) = self.products.mixtures(b, rows)?;
+            for (r, (worth, error)) in
+                worth.chunks_exact_mut(classes * coalitions).zip(&mut error).enumerate()
+            {
+                let of_row = &values[r * outputs * coalitions..][..outputs * coalitions];
+                for s in 0..coalitions {
+                    (0..outputs).for_each(|o| own[o] = of_row[o * coalitions + s]);
+                    linked.clear();
+                    self.link(&own, &mut linked);
+                    linked.iter().enumerate().for_each(|(k, p)| worth[k * coalitions + s] += weight * p);
+                }
+                // No probability changes by more than half of what the outputs do.
+                *error +=
+                    weight * 0.5 * off[r * outputs..][..outputs].iter().fold(0.0, |m: f64, e| m.max(*e));
+            }
+        }
+        // Exponentials, their sum, and the mean over the background; all are 1 at most.
+        let roundings = (outputs + 8 + 3 * weights.len() + 4 * sets.len()) as f64;
+        let (mut values, mut bounds) = (vec![0.0; rows.len() * classes * sets.len()], Vec::new());
+        let owners: Vec<usize> = (0..players).collect();
+        for (g, (worth, own)) in
+            worth.chunks_exact(coalitions).zip(values.chunks_exact_mut(sets.len())).enumerate()
+        {
+            let mut errors = Errors::new(1, sets.order());
+            let off = weighing.add(worth, &owners, sets, own);
+            errors.add_worths(0, error[g / classes] + f64::EPSILON * roundings, &off);
+            bounds.push(recipe.finish(&errors.of(0), own, sets));
+        }
+        Ok((values, bounds))
+    }
+}
