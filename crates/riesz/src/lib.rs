@@ -20,6 +20,7 @@
 //! | [`explainer`] | a model and a question, ready for rows |
 //! | [`attribution`] | the engines that compute values |
 //! | [`explanation`] | the answer: values, how exact they are, where they come from |
+//! | [`global`] | which features matter overall, and how sure that is |
 //! | [`discrepancy`] | two-sample and independence tests, attributed to features |
 //! | [`linalg`] | matrices and their factorisations |
 //!
@@ -50,6 +51,7 @@ pub mod explanation;
 pub mod fit;
 pub mod format;
 pub mod game;
+pub mod global;
 pub mod index;
 pub mod kernel;
 pub mod linalg;
@@ -72,6 +74,7 @@ pub use expansion::{Expansion, Link};
 pub use explainer::Explainer;
 pub use explanation::{Exactness, Explanation};
 pub use game::{Background, Conditional, Game};
+pub use global::{Sensitivity, SobolIndices};
 pub use index::Index;
 pub use kernel::Kernel;
 pub use linalg::Matrix;

@@ -209,6 +209,19 @@ impl Table {
         Self { columns: self.columns.clone(), rows: indices.len(), values }
     }
 
+    /// One row: means, and the most frequent levels.
+    pub(crate) fn typical(&self) -> Self {
+        let of = |(j, column): (usize, &Column)| match &column.kind {
+            ColumnKind::Numeric => self.column(j).iter().map(|v| v / self.rows as f64).sum::<f64>(),
+            ColumnKind::Categorical { levels } => {
+                let count = |level: usize| self.column(j).iter().filter(|v| **v == level as f64).count();
+                (0..levels.len()).rev().max_by_key(|&level| count(level)).unwrap_or(0) as f64
+            }
+        };
+        let values: Vec<f64> = self.columns.iter().enumerate().map(of).collect();
+        Self::from_column_major(self.columns.clone(), 1, values).unwrap_or_else(|_| self.select_rows(&[0]))
+    }
+
     /// `count` of the rows, drawn at random without replacement, in ascending order: their indices, all if there are no more.
     pub fn sample_rows(&self, count: usize, seed: u64) -> Vec<usize> {
         let mut chosen =

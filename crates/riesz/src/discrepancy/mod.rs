@@ -51,7 +51,7 @@ use crate::index::Index;
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::stop::{Progress, Watch};
-use crate::table::{Column, ColumnKind, Groups, Table};
+use crate::table::{ColumnKind, Groups, Table};
 use dependence::{Centred, Wild};
 use kernels::without_offsets;
 use pairs::{Draws, Mask, PARTS, Pairs, Sums, Weights};
@@ -473,7 +473,7 @@ impl TestSettings {
                 values,
                 base_values: vec![0.0],
                 predictions: vec![own.observed[0]],
-                data: typical(sample),
+                data: sample.typical(),
                 row_numbers: vec![0],
                 exactness: Exactness::Exact { bound: vec![own.bound] },
                 provenance: Provenance {
@@ -574,20 +574,6 @@ pub fn pooled(x: &Table, z: &Table) -> Result<Table> {
         }
     }
     x.conform(&columns)?.stack(&z.conform(&columns)?)
-}
-
-/// One row: means, and the most frequent levels.
-fn typical(sample: &Table) -> Table {
-    let of = |(j, column): (usize, &Column)| match &column.kind {
-        ColumnKind::Numeric => sample.column(j).iter().map(|v| v / sample.rows() as f64).sum::<f64>(),
-        ColumnKind::Categorical { levels } => {
-            let count = |level: usize| sample.column(j).iter().filter(|v| **v == level as f64).count();
-            (0..levels.len()).rev().max_by_key(|&level| count(level)).unwrap_or(0) as f64
-        }
-    };
-    let values: Vec<f64> = sample.columns().iter().enumerate().map(of).collect();
-    let columns = sample.columns().to_vec();
-    Table::from_column_major(columns, 1, values).unwrap_or_else(|_| sample.select_rows(&[0]))
 }
 
 fn same_rows(x: &Table, y: &Table) -> Result<()> {

@@ -10,6 +10,7 @@ mod discrepancy;
 mod embedding;
 mod exact;
 mod functionals;
+mod global;
 mod gp;
 mod interactions;
 mod kernel_shap;

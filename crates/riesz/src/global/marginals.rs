@@ -1,0 +1,173 @@
+//! Factors of a model's products under the marginal distributions of its inputs: what a player's columns can be, how often each is, and by support point the
+//! factors there and their means.
+
+use std::collections::HashMap;
+
+use rayon::prelude::*;
+
+use crate::error::Result;
+use crate::expansion::Expansion;
+use crate::game::{Background, Reference, TERMS};
+use crate::kernel::Columns;
+use crate::kernel::products::PlayerProduct;
+use crate::kernel::rounding::{Precision, Reach};
+use crate::linalg::sequential::add_outer_product;
+use crate::simd::{Isa, LANES};
+use crate::stop::Watch;
+use crate::table::{Groups, Table};
+
+/// Support points of a panel.
+pub(super) const TILE: usize = 32;
+
+/// Values of a player that products are summed up over in one go.
+const TOGETHER: usize = 64;
+
+/// What one player's columns can be.
+pub(super) struct Atoms {
+    /// Whole rows, of which the player's columns count.
+    pub(super) rows: Vec<Vec<f64>>,
+    /// Their probabilities.
+    pub(super) weights: Vec<f64>,
+}
+
+/// The distribution of inputs whose players are independent, each as in a table's rows.
+pub(super) struct Marginals {
+    /// By player.
+    pub(super) atoms: Vec<Atoms>,
+    /// The least and the largest number of each column.
+    pub(super) reach: Vec<[f64; 2]>,
+    /// How many roundings a probability takes.
+    pub(super) roundings: usize,
+}
+
+impl Marginals {
+    /// Rows that are alike in a player's columns are one.
+    pub(super) fn new(inputs: &Background, model: &Expansion, groups: &Groups) -> Result<Self> {
+        let reference = Reference::new(inputs, model.columns())?;
+        let table: Table = reference.table(model.columns())?;
+        let count = reference.rows.len() as f64;
+        let weight = |i: usize| if inputs.weights.is_some() { reference.weights[i] } else { 1.0 };
+        let total = if inputs.weights.is_some() { 1.0 } else { count };
+        let of = |columns: &[usize]| {
+            let mut seen: HashMap<Vec<u64>, usize> = HashMap::new();
+            let mut atoms = Atoms { rows: Vec::new(), weights: Vec::new() };
+            for (i, row) in reference.rows.iter().enumerate() {
+                // 0 and -0 are one number.
+                let key = columns.iter().map(|&j| (row[j] + 0.0).to_bits()).collect();
+                let at = *seen.entry(key).or_insert(atoms.rows.len());
+                if at == atoms.rows.len() {
+                    atoms.rows.push(row.clone());
+                    atoms.weights.push(0.0);
+                }
+                atoms.weights[at] += weight(i);
+            }
+            atoms.weights.iter_mut().for_each(|w| *w /= total);
+            atoms
+        };
+        let roundings = if inputs.weights.is_some() { 3 + 2 * reference.rows.len() } else { 1 };
+        let atoms = groups.players().iter().map(|player| of(&player.columns)).collect();
+        Ok(Self { atoms, reach: Reach::of(Columns::of(&table, 0), table.width()), roundings })
+    }
+}
+
+/// Factors of one product for some support points.
+pub(super) struct Panel {
+    /// By factor, point by point for each value of the player (points vary fastest): factors times the root of the value's probability.
+    factors: Vec<Vec<f64>>,
+    /// By factor and point, the mean.
+    pub(super) means: Vec<[f64; TILE]>,
+    /// By factor and point, the root of the mean square of sizes: what means of products are no larger than.
+    pub(super) sizes: Vec<[f64; TILE]>,
+}
+
+impl Panel {
+    /// `out += Σ_b π_b k(x_i, b) k(x_c, b)` for factor k of this product and factor l of another one, which are of the same player; i varies slowest, and
+    /// is a point of this panel.
+    pub(super) fn products(&self, k: usize, other: &Self, l: usize, out: &mut [f64]) {
+        let (own, others) =
+            (self.factors[k].chunks(TILE * TOGETHER), other.factors[l].chunks(TILE * TOGETHER));
+        let mut some = [0.0; TILE * TILE];
+        for (own, others) in own.zip(others) {
+            some.fill(0.0);
+            add_outer_product(&mut some, others, own, TILE);
+            out.iter_mut().zip(&some).for_each(|(sum, some)| *sum += some);
+        }
+    }
+}
+
+/// A product's factors at all support points.
+pub(super) struct Factors {
+    pub(super) panels: Vec<Panel>,
+    /// Those of each factor, and of all together.
+    pub(super) precision: (Vec<Precision>, Precision),
+    /// By factor, how many roundings means of it take, and means of its products, besides those of the factors.
+    pub(super) roundings: Vec<usize>,
+    /// Whether errors are relative to sizes.
+    pub(super) by_size: bool,
+    /// Whether no factor is larger than 1.
+    pub(super) bounded: bool,
+}
+
+impl Factors {
+    /// Cost and memory O(points · values) a factor.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
+    pub(super) fn new(
+        product: &PlayerProduct<'_>,
+        model: &Expansion,
+        inputs: &Marginals,
+        isa: Isa,
+        watch: Watch<'_>,
+    ) -> Result<Self> {
+        let (n, d) = (model.points.rows(), model.points.width());
+        let reach = Reach { u: Reach::of(Columns::of(&model.points, 0), d), v: inputs.reach.clone() };
+        let by_size = product.cancels(true);
+        let panel = |from: usize| -> Result<Panel> {
+            let own = |j: usize| (0..TILE).map(move |i| model.points.get((from + i).min(n - 1), j));
+            let points: Vec<f64> = (0..d).flat_map(own).collect();
+            let u = Columns::new(&points, TILE, 0, TILE);
+            let mut out = Panel { factors: Vec::new(), means: Vec::new(), sizes: Vec::new() };
+            for (k, &player) in product.players.iter().enumerate() {
+                watch.check()?;
+                let Atoms { rows, weights } = &inputs.atoms[player];
+                let mut factors = vec![0.0; rows.len() * TILE];
+                let (mut mean, mut square, mut size) = ([0.0; TILE], [0.0; TILE], [0.0; TILE]);
+                let chunks = rows.chunks(TERMS).zip(weights.chunks(TERMS));
+                for ((rows, weights), factors) in chunks.zip(factors.chunks_mut(TERMS * TILE)) {
+                    let mut some = [0.0; TILE];
+                    for ((row, weight), out) in rows.iter().zip(weights).zip(factors.chunks_exact_mut(TILE)) {
+                        product.factor(isa, k, u, row, out);
+                        some.iter_mut().zip(&*out).for_each(|(sum, f)| *sum += weight * f);
+                        if by_size {
+                            product.size(isa, k, u, row, &mut size);
+                            square.iter_mut().zip(size).for_each(|(sum, f)| *sum += weight * f * f);
+                        }
+                        let root = weight.sqrt();
+                        out.iter_mut().for_each(|f| *f *= root);
+                    }
+                    mean.iter_mut().zip(some).for_each(|(sum, some)| *sum += some);
+                }
+                out.factors.push(factors);
+                out.means.push(mean);
+                out.sizes.push(square.map(|s: f64| s.sqrt() * (1.0 + 1e-9)));
+            }
+            Ok(out)
+        };
+        let panels = (0..n).into_par_iter().step_by(TILE).map(panel).collect::<Result<_>>()?;
+        let roundings = |player: &usize| {
+            let count = inputs.atoms[*player].rows.len();
+            let of_mean = TERMS + count.div_ceil(TERMS) + 3 + inputs.roundings;
+            // Roots of probabilities, products with them, products, and sums in two steps.
+            let of_products = 8 + 2 * inputs.roundings + TOGETHER + count.div_ceil(TOGETHER) + LANES;
+            of_products.max(2 * of_mean + 1)
+        };
+        Ok(Self {
+            panels,
+            precision: product.precision(&reach),
+            roundings: product.players.iter().map(roundings).collect(),
+            by_size,
+            bounded: product.unbounded() == 0,
+        })
+    }
+}

@@ -1,0 +1,24 @@
+//! Which features matter overall: global explanations, each with its error.
+//!
+//! [`Sensitivity`] takes the variance of a model's output apart, exactly for independent inputs: Sobol indices and Shapley effects.
+//!
+//! ```
+//! use riesz::{Background, Expansion, Kernel, Matrix, Sensitivity, Table};
+//!
+//! let rows: Vec<[f64; 2]> = (0..30).map(|i| [f64::from(i % 6), f64::from(i % 5)]).collect();
+//! let x = Table::from_rows(&rows)?;
+//! let coef = Matrix::column_vector((0..30).map(|i| f64::from(i).sin()).collect());
+//! let model = Expansion::new(Kernel::gaussian(&[2.0, 3.0]), x.clone(), coef, vec![0.0])?;
+//!
+//! let found = Sensitivity::default().run(&model, &Background::from(x))?;
+//! let (first, effects, total) = (found.first_order(0), found.effects(0), found.total_order(0));
+//! assert!((0..2).all(|j| first[j] <= effects[j] && effects[j] <= total[j]));
+//! assert!((effects.iter().sum::<f64>() - found.variance(0)).abs() < 1e-9);
+//! # Ok::<(), riesz::Error>(())
+//! ```
+
+mod marginals;
+mod sobol;
+mod variance;
+
+pub use sobol::{Sensitivity, SobolIndices};

@@ -1,0 +1,275 @@
+//! Sobol indices and Shapley effects: what a model's output varies with, exactly for independent inputs.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use serde::{Deserialize, Serialize};
+
+use super::marginals::Marginals;
+use super::variance::{Unsure, Variance};
+use crate::attribution::product::{ProductGame, Reading, Terms, Values, read};
+use crate::attribution::quadrature::Engine;
+use crate::attribution::recipe::{Found, Recipe};
+use crate::attribution::rule::Measure;
+use crate::error::{Error, Result};
+use crate::expansion::Expansion;
+use crate::explanation::{Exactness, Explanation, Fact, Provenance};
+use crate::game::Background;
+use crate::index::Index;
+use crate::linalg::Matrix;
+use crate::posterior::{Covariance, Functionals, Posterior};
+use crate::simd::{Isa, Lanes, Plain};
+use crate::stop::{Progress, Watch};
+use crate::table::Groups;
+
+/// Takes the variance of a model's output apart: a coalition S of features is worth `Var E[f(X) | X_S]`, where features are independent of each other and each
+/// is distributed as in a table (groups: jointly so).
+///
+/// First-order and total Sobol indices (Sobol 1993; Homma and Saltelli 1996) are what a feature explains alone and what is left unexplained without it; its
+/// Shapley effect (Owen 2014; Song, Nelson and Staum 2016) lies between the two, and Shapley effects add up to the variance. All are exact: the game is a
+/// product game over pairs of support points. Cost O(n² features · inputs), where n is the number of support points times the products of the
+/// kernel, and inputs that of different values a feature has in the table; memory O(n features · inputs).
+#[derive(Debug, Clone, Default)]
+pub struct Sensitivity {
+    /// The players, by default one a column. Features that depend on each other belong in one.
+    pub groups: Option<Groups>,
+    /// Which value [`SobolIndices::explanation`] holds, by default the Shapley effect; `moebius` are first- and second-order Sobol indices.
+    pub index: Index,
+    /// Set by another thread to give up.
+    pub stop: Arc<AtomicBool>,
+    /// Read by another thread to see how far the work is.
+    pub progress: Arc<Progress>,
+}
+
+/// What a model's output varies with, in units of its variance. Outputs are before the link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SobolIndices {
+    /// The game: one row, whose data are means and most frequent levels. Its predictions are variances, summed up without the
+    /// values (whose sum they check), and its base values 0.
+    pub explanation: Explanation,
+    /// Outputs × players: `Var E[f | X_j]`.
+    first_order: Vec<f64>,
+    /// Outputs × players: `E Var[f | all others]`.
+    total_order: Vec<f64>,
+    /// Outputs × players: Shapley effects.
+    effects: Vec<f64>,
+    /// One an output: a bound on the error of each of these numbers.
+    bound: Vec<f64>,
+}
+
+impl SobolIndices {
+    fn row<'a>(&self, list: &'a [f64], o: usize) -> &'a [f64] {
+        let p = self.explanation.players.len();
+        &list[o * p..(o + 1) * p]
+    }
+
+    /// The variance of output `o`.
+    pub fn variance(&self, o: usize) -> f64 {
+        self.explanation.predictions[o]
+    }
+
+    /// What each player explains alone: its first-order Sobol index times the variance.
+    pub fn first_order(&self, o: usize) -> &[f64] {
+        self.row(&self.first_order, o)
+    }
+
+    /// What is left without each player: its total Sobol index times the variance.
+    pub fn total_order(&self, o: usize) -> &[f64] {
+        self.row(&self.total_order, o)
+    }
+
+    /// Each player's Shapley effect, which add up to the variance.
+    pub fn effects(&self, o: usize) -> &[f64] {
+        self.row(&self.effects, o)
+    }
+
+    /// A proved bound on the error of each of these numbers of output `o`, quadrature and rounding.
+    pub fn bound(&self, o: usize) -> f64 {
+        self.bound[o]
+    }
+
+    /// What parts of the variance are multiplied by to be shares of it; `None` for an output that does not vary by more than
+    /// its error.
+    pub fn scale(&self, o: usize) -> Option<f64> {
+        let variance = self.variance(o);
+        (variance > self.bound[o]).then_some(1.0 / variance)
+    }
+}
+
+impl Sensitivity {
+    /// Of a model whose inputs are as in the rows of `inputs`, whose columns are matched by name.
+    ///
+    /// # Errors
+    /// As [`Table::conform`](crate::Table::conform); [`Error::TooFew`]; [`Error::NotProduct`] for a kernel that ties columns of different players together;
+    /// [`Error::Overflow`]; [`Error::Interrupted`].
+    pub fn run(&self, model: &Expansion, inputs: &Background) -> Result<SobolIndices> {
+        self.of(model, inputs, None)
+    }
+
+    /// The mean, over the posterior, of what [`run`](Self::run) finds of each function that the posterior thinks possible. Exact, too: `Var E[f | X_S]` is
+    /// quadratic in f, so its mean takes the covariance of f beside its mean function. Larger than of the mean function, because what is not
+    /// known of f varies. Cost and memory besides: O(n³) and O(n²).
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and [`Posterior::new`].
+    pub fn expected(
+        &self,
+        model: &Expansion,
+        covariance: &Covariance,
+        inputs: &Background,
+    ) -> Result<SobolIndices> {
+        let posterior = Posterior::new(model, covariance)?.heeding(&self.stop);
+        let n = model.points.rows();
+        let mut columns = Matrix::zeros(n, n);
+        (0..n).for_each(|i| columns[(i, i)] = 1.0);
+        let own = Functionals { columns, prior: Matrix::zeros(n, n), constants: vec![0.0; n] };
+        let prior = covariance.scale.iter().map(|scale| covariance.prior * scale * scale).collect();
+        self.of(model, inputs, Some(&Unsure { prior, known: posterior.covariance(&own) }))
+    }
+
+    fn of(&self, model: &Expansion, inputs: &Background, unsure: Option<&Unsure>) -> Result<SobolIndices> {
+        let groups = self.groups.clone().unwrap_or_else(|| Groups::singletons(model.columns()));
+        let watch = Watch { stop: &self.stop, progress: &self.progress };
+        let (isa, p, m) = (Isa::detect(), groups.players().len(), model.outputs());
+        let marginals = Marginals::new(inputs, model, &groups)?;
+        let game = Variance::new(model, &groups, &marginals, unsure, isa, watch)?;
+        let recipe = (self.index != Index::Shapley).then(|| Recipe::from(self.index));
+        self.progress.start(game.parts() * (1 + recipe.as_ref().map_or(0, Recipe::passes)));
+        let new = || Effects::new(isa, p, m);
+        let mut all = Effects::new(isa, p, m);
+        all.begin(&(0..1), &(0..0));
+        for part in read(&game, (isa, &Measure::Lebesgue), watch, new)? {
+            all.add(&part);
+        }
+        let [shapley, first, total] = &all.values;
+        let bound = |o: usize, own: &[f64], error: f64| {
+            let sum: f64 = own.iter().map(|v| v.abs()).sum();
+            error
+                + f64::EPSILON * ((own.len() + 2) as f64 * sum + 2.0 * all.variance[o].abs())
+                + f64::MIN_POSITIVE
+        };
+        let of_output = |o: usize| {
+            let own = |values: &Values| bound(o, &values.values[o * p..(o + 1) * p], values.error[o]);
+            own(shapley).max(own(first)).max(own(total))
+        };
+        let bounds: Vec<f64> = (0..m).map(of_output).collect();
+        let (values, exact) = match &recipe {
+            None => (shapley.values.clone(), bounds.clone()),
+            Some(recipe) => {
+                let Found { values, error } = recipe.find(&game, isa, watch, (p, m))?;
+                // Parts add up.
+                let sets = recipe.subsets(p).map_or(p, |sets| sets.len());
+                let (mut sums, mut errors) = (vec![0.0; m * sets], vec![0.0; m]);
+                for (part, error) in values.chunks_exact(m * sets).zip(error.chunks_exact(m)) {
+                    sums.iter_mut().zip(part).for_each(|(sum, v)| *sum += v);
+                    errors.iter_mut().zip(error).for_each(|(sum, e)| *sum += e);
+                }
+                let exact = (0..m).map(|o| bound(o, &sums[o * sets..(o + 1) * sets], errors[o])).collect();
+                (sums, exact)
+            }
+        };
+        let numbers =
+            [&values, &shapley.values, &first.values, &total.values, &all.variance, &bounds, &exact];
+        if numbers.iter().any(|list| list.iter().any(|v| !v.is_finite())) {
+            return Err(Error::Overflow {
+                what: "the variance of the output".into(),
+                remedy: "the inputs are too far from the data the model was fitted on",
+            });
+        }
+        let of = if unsure.is_some() {
+            "functions that the posterior thinks possible"
+        } else {
+            "the model's outputs"
+        };
+        let explanation = Explanation {
+            index: self.index,
+            players: groups.players().to_vec(),
+            subsets: recipe.and_then(|recipe| recipe.subsets(p)),
+            output_names: model.output_names.clone(),
+            values,
+            base_values: vec![0.0; m],
+            predictions: all.variance.clone(),
+            data: inputs.rows.conform(model.columns())?.typical(),
+            row_numbers: vec![0],
+            exactness: Exactness::Exact { bound: exact },
+            provenance: Provenance {
+                game: "variance".into(),
+                absent: format!(
+                    "outputs are averaged over an absent feature: features that are present are worth the variance of the mean that is left, where all are independent; of {of}, \
+                     over {} rows",
+                    inputs.rows.rows()
+                ),
+                model: model.facts(),
+                run: vec![Fact::new("riesz", env!("CARGO_PKG_VERSION"))],
+            },
+        };
+        let [shapley, first, total] = all.values;
+        Ok(SobolIndices {
+            explanation,
+            first_order: first.values,
+            total_order: total.values,
+            effects: shapley.values,
+            bound: bounds,
+        })
+    }
+}
+
+/// Reads the values of players under the three measures at once, and what all of them are worth together.
+struct Effects {
+    /// Shapley, all others absent, all others present.
+    values: [Values; 3],
+    engines: [Engine; 2],
+    /// By output.
+    variance: Vec<f64>,
+}
+
+impl Effects {
+    fn new(isa: Isa, players: usize, outputs: usize) -> Self {
+        Self {
+            values: [0; 3].map(|_| Values::new(players, outputs)),
+            engines: [0.0, 1.0].map(|t| Engine::new(isa, Measure::at(t))),
+            variance: vec![0.0; outputs],
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        let sum = |all: &mut [f64], more: &[f64]| all.iter_mut().zip(more).for_each(|(all, v)| *all += v);
+        for (all, more) in self.values.iter_mut().zip(&other.values) {
+            sum(&mut all.values, &more.values);
+            sum(&mut all.error, &more.error);
+        }
+        sum(&mut self.variance, &other.variance);
+    }
+}
+
+impl Reading for Effects {
+    fn begin(&mut self, rows: &std::ops::Range<usize>, points: &std::ops::Range<usize>) {
+        self.values.iter_mut().for_each(|values| values.begin(rows, points));
+    }
+
+    fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine) {
+        let [shapley, first, total] = &mut self.values;
+        shapley.read(terms, engine);
+        first.read(terms, &mut self.engines[0]);
+        total.read(terms, &mut self.engines[1]);
+        // All present less all absent, whose error is within that of Shapley values.
+        let run = &terms.run;
+        let mut sums = vec![Lanes::ZERO; self.variance.len()];
+        for (block, weight) in run.weights.iter().enumerate() {
+            let (mut present, mut absent) = (*weight, *weight);
+            for &k in &run.active[..run.players] {
+                let (a, b) = run.side(k, block);
+                (present, absent) = (present.mul::<Plain>(a), absent.mul::<Plain>(b));
+            }
+            let worth = present.sub::<Plain>(absent);
+            for (sum, coef) in sums.iter_mut().zip(terms.coef) {
+                *sum = worth.fma::<Plain>(coef[block], *sum);
+            }
+        }
+        self.variance.iter_mut().zip(sums).for_each(|(all, sum)| *all += sum.sum());
+    }
+
+    fn end(&mut self) {
+        self.values.iter_mut().for_each(Reading::end);
+    }
+}

@@ -1,0 +1,320 @@
+//! The variance of a model's output as a product game.
+//!
+//! Where players are independent, a coalition S is worth `v(S) = Var E[f(X) | X_S]`. With `f = β₀ + Σ_e w_e Π_j k_ej(X_j)`, where e counts the support points of
+//! each product of the kernel, and `m_ej = E k_ej(X_j)`,
+//!
+//! `v(S) = Σ_{e,e'} w_e w_e' (Π_{j∈S} E[k_ej k_e'j] Π_{j∉S} m_ej m_e'j - Π_j m_ej m_e'j)`,
+//!
+//! a product game over pairs. If f is a Gaussian process with the covariance `s k(x, x') - k(x, X) Q k(X, x')`, then the mean of v(S) is that of its mean function
+//! and of its covariance: `w_e w_e'` becomes `w_e w_e' - Q_ee'`, and each product of the kernel adds s times its scale times
+//! `Π_{j∈S} E k_j(X_j, X_j) Π_{j∉S} E k_j(X_j, X'_j) - Π_j E k_j(X_j, X'_j)` with X' an independent copy.
+
+use super::marginals::{Atoms, Factors, Marginals, TILE};
+use crate::attribution::product::{ProductGame, Reader, Terms};
+use crate::attribution::quadrature::{FLOOR, Rounding, Run};
+use crate::error::Result;
+use crate::expansion::Expansion;
+use crate::game::TERMS;
+use crate::kernel::Columns;
+use crate::kernel::products::PlayerProduct;
+use crate::kernel::rounding::Precision;
+use crate::linalg::Matrix;
+use crate::simd::{Isa, LANES, Lanes};
+use crate::stop::Watch;
+use crate::table::Groups;
+
+/// A model that is not known for sure: s for each output, and for each output `-Q`.
+pub(super) struct Unsure {
+    pub(super) prior: Vec<f64>,
+    pub(super) known: Vec<Matrix>,
+}
+
+/// The game, one row.
+pub(super) struct Variance<'m> {
+    model: &'m Expansion,
+    products: Vec<PlayerProduct<'m>>,
+    factors: Vec<Factors>,
+    unsure: Option<&'m Unsure>,
+    /// Of products that are not known for sure: `E k(X, X)` and `E k(X, X')` by factor.
+    prior: Vec<Vec<[f64; 2]>>,
+    prior_roundings: usize,
+    parts: Vec<Part>,
+}
+
+/// What is summed up in one go.
+enum Part {
+    /// The points of a panel of one product with those of another one, which is none before it.
+    Pairs { left: usize, right: usize, panel: usize },
+    /// The covariance of a product.
+    Prior(usize),
+}
+
+/// What a thread keeps.
+#[derive(Default)]
+pub(super) struct Memory {
+    present: Vec<f64>,
+    absent: Vec<f64>,
+    active: Vec<u32>,
+}
+
+impl<'m> Variance<'m> {
+    /// Cost and memory O(points · inputs) a factor of the kernel; with a prior O(inputs²).
+    ///
+    /// # Errors
+    /// [`Error::NotProduct`](crate::Error::NotProduct) if the kernel ties columns of different players together;
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
+    pub(super) fn new(
+        model: &'m Expansion,
+        groups: &Groups,
+        inputs: &Marginals,
+        unsure: Option<&'m Unsure>,
+        isa: Isa,
+        watch: Watch<'_>,
+    ) -> Result<Self> {
+        let products = model.kernel.products(model.columns(), groups)?;
+        let factors = |product| Factors::new(product, model, inputs, isa, watch);
+        let factors = products.iter().map(factors).collect::<Result<Vec<_>>>()?;
+        let mut parts = Vec::new();
+        for (left, product) in products.iter().enumerate() {
+            for (right, other) in products.iter().enumerate().skip(left) {
+                // Products without a common player are independent.
+                if product.players.iter().any(|player| other.players.contains(player)) {
+                    let panels = 0..factors[left].panels.len();
+                    parts.extend(panels.map(|panel| Part::Pairs { left, right, panel }));
+                }
+            }
+        }
+        let mut prior = Vec::new();
+        if unsure.is_some() {
+            for product in &products {
+                let means = |k: usize| prior_means(product, k, &inputs.atoms[product.players[k]], isa, watch);
+                prior.push((0..product.players.len()).map(means).collect::<Result<_>>()?);
+            }
+            parts.extend((0..products.len()).map(Part::Prior));
+        }
+        let most = inputs.atoms.iter().map(|atoms| atoms.rows.len()).max().unwrap_or(0);
+        let prior_roundings = 2 * (TERMS + most.div_ceil(TERMS) + inputs.roundings + 4);
+        Ok(Self { model, products, factors, unsure, prior, prior_roundings, parts })
+    }
+
+    /// What the pair of points i and c weighs for output o.
+    fn pair(&self, o: usize, i: usize, c: usize) -> f64 {
+        let own = self.model.coef[(i, o)] * self.model.coef[(c, o)];
+        self.unsure.map_or(own, |unsure| own + unsure.known[o][(i, c)])
+    }
+
+    /// How factors of two products are rounded: all together, with those of players that only one of them has.
+    fn rounding(&self, left: usize, right: usize) -> Rounding {
+        let (one, two) = (&self.factors[left], &self.factors[right]);
+        let means: usize = one.roundings.iter().chain(&two.roundings).sum();
+        let (p, q) = (&one.precision.1, &two.precision.1);
+        let units = p.units + q.units + (means + self.products[left].players.len() + 4) as f64;
+        let mut rounding = Rounding::new(units, p.per_log.max(q.per_log), self.model.points.width());
+        // Tile by tile into one sum, part by part into one.
+        let sums = 4 * (TILE + TILE / LANES + one.panels.len() + self.parts.len() + 64);
+        (rounding.units, rounding.sums) = (rounding.units + sums as f64, sums as f64);
+        let top = |own: &[Precision]| own.iter().fold(1.0, |most: f64, f| most.max(f.top));
+        rounding.tiny = (p.tiny + q.tiny) * top(&one.precision.0).max(top(&two.precision.0));
+        let scale = (self.products[left].scale * self.products[right].scale).abs().max(1.0);
+        let coef = self.model.coef.data().iter().fold(1.0, |most: f64, c| most.max(c.abs()));
+        // Several outputs are weighed afterwards.
+        rounding.floor = FLOOR * scale * if self.model.outputs() == 1 { coef * coef } else { 1.0 };
+        rounding
+    }
+
+    fn pairs(
+        &self,
+        (left, right, panel): (usize, usize, usize),
+        memory: &mut Memory,
+        reader: &mut Reader<'_>,
+    ) -> Result<()> {
+        let (one, two) = (&self.factors[left], &self.factors[right]);
+        let (p, q) = (&self.products[left].players, &self.products[right].players);
+        // The factors of players whom both products have; and those of others, who are independent of all that is left.
+        let shared: Vec<(usize, usize)> = p
+            .iter()
+            .enumerate()
+            .filter_map(|(k, player)| Some((k, q.iter().position(|o| o == player)?)))
+            .collect();
+        let players: Vec<usize> = shared.iter().map(|&(k, _)| p[k]).collect();
+        let lonely: Vec<usize> = (0..p.len()).filter(|&k| !q.contains(&p[k])).collect();
+        let others: Vec<usize> = (0..q.len()).filter(|&l| !p.contains(&q[l])).collect();
+        let scale = self.products[left].scale * self.products[right].scale;
+        let by_size = one.by_size || two.by_size;
+        let bounded = one.bounded && two.bounded;
+        let (n, size) = (self.model.points.rows(), TILE * TILE);
+        let Memory { present, absent, active } = memory;
+        active.clear();
+        active.extend(0..players.len() as u32);
+        active.resize(players.len().next_multiple_of(4), players.len() as u32);
+        let mut rounding = self.rounding(left, right);
+        let own = &one.panels[panel];
+        let first = if left == right { panel } else { 0 };
+        for (at, other) in two.panels.iter().enumerate().skip(first) {
+            present.clear();
+            present.resize((players.len() + 1) * size, 0.0);
+            absent.clear();
+            absent.resize((players.len() + 1) * size, 1.0);
+            present[players.len() * size..].fill(1.0);
+            let sides = present.chunks_exact_mut(size).zip(absent.chunks_exact_mut(size));
+            for (&(k, l), (present, absent)) in shared.iter().zip(sides) {
+                own.products(k, other, l, present);
+                for (row, mean) in absent.chunks_exact_mut(TILE).zip(&own.means[k]) {
+                    row.iter_mut().zip(&other.means[l]).for_each(|(out, m)| *out = mean * m);
+                }
+            }
+            let folded = |means: &[[f64; TILE]], kept: &[usize]| -> [f64; TILE] {
+                std::array::from_fn(|i| kept.iter().map(|&k| means[k][i]).product())
+            };
+            let (of_own, of_other) = (folded(&own.means, &lonely), folded(&other.means, &others));
+            if bounded {
+                rounding.decay = falls(&of_own) + falls(&of_other);
+            }
+            let all = |sizes: &[[f64; TILE]]| folded(sizes, &(0..sizes.len()).collect::<Vec<_>>());
+            let (sizes, other_sizes) = (all(&own.sizes), all(&other.sizes));
+            for row in 0..TILE.min(n - panel * TILE) {
+                let i = panel * TILE + row;
+                // Pairs are unordered.
+                let from = if left == right && at == panel { row / LANES * LANES } else { 0 };
+                let lanes = |of: &dyn Fn(usize) -> f64| -> Vec<Lanes> {
+                    let block = |from: usize| Lanes(std::array::from_fn(|l| of(from + l)));
+                    (from..TILE).step_by(LANES).map(block).collect()
+                };
+                let weights = lanes(&|c| scale * of_own[row] * of_other[c]);
+                let tops = by_size.then(|| lanes(&|c| (scale * sizes[row] * other_sizes[c]).abs()));
+                let coef = |o: usize| {
+                    lanes(&|c| {
+                        let c = at * TILE + c;
+                        match c {
+                            c if c >= n || left == right && c < i => 0.0,
+                            c if left == right && c == i => self.pair(o, i, c),
+                            c => 2.0 * self.pair(o, i, c),
+                        }
+                    })
+                };
+                let coef: Vec<Vec<Lanes>> = (0..self.model.outputs()).map(coef).collect();
+                reader.read(&Terms {
+                    row: 0,
+                    point: at * TILE + from,
+                    players: &players,
+                    run: Run {
+                        a: present,
+                        b: Some(absent),
+                        stride: size,
+                        offset: row * TILE + from,
+                        active,
+                        players: players.len(),
+                        weights: &weights,
+                        sizes: tops.as_deref(),
+                        tinies: &[],
+                        rounding,
+                    },
+                    coef: &coef,
+                    last: true,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One term: what is not known of product p.
+    fn prior(&self, p: usize, unsure: &Unsure, memory: &mut Memory, reader: &mut Reader<'_>) -> Result<()> {
+        let Memory { present, absent, active } = memory;
+        let (product, means) = (&self.products[p], &self.prior[p]);
+        let count = means.len();
+        active.clear();
+        active.extend(0..count as u32);
+        active.resize(count.next_multiple_of(4), count as u32);
+        let side = |of: usize, out: &mut Vec<f64>| {
+            out.clear();
+            out.extend(means.iter().flat_map(|sides| [sides[of]; LANES]));
+            out.extend([1.0; LANES]);
+        };
+        side(0, present);
+        side(1, absent);
+        let mut rounding = self.rounding(p, p);
+        rounding.units += (count * self.prior_roundings) as f64;
+        let one = |v: f64| Lanes(std::array::from_fn(|l| if l == 0 { v } else { 0.0 }));
+        let weights = [one(product.scale)];
+        let coef: Vec<Vec<Lanes>> = unsure.prior.iter().map(|s| vec![one(*s)]).collect();
+        // Means of the kernel at rows and themselves are no smaller than between rows, nor than what they would be without cancelling.
+        let tops = self.factors[p].by_size.then(|| {
+            vec![one(product.scale.abs()
+                * means.iter().map(|[own, mean]| own.abs().max(mean.abs())).product::<f64>())]
+        });
+        reader.read(&Terms {
+            row: 0,
+            point: 0,
+            players: &product.players,
+            run: Run {
+                a: present,
+                b: Some(absent),
+                stride: LANES,
+                offset: 0,
+                active,
+                players: count,
+                weights: &weights,
+                sizes: tops.as_deref(),
+                tinies: &[],
+                rounding,
+            },
+            coef: &coef,
+            last: true,
+        })
+    }
+}
+
+/// A bound on `-ln` of numbers that are 1 at most; one that is 0 makes its term 0.
+fn falls(numbers: &[f64]) -> f64 {
+    -numbers.iter().filter(|v| **v > 0.0).fold(1.0, |least: f64, v| least.min(*v)).ln()
+}
+
+/// `E k(X, X)` and `E k(X, X')` of factor k.
+fn prior_means(
+    product: &PlayerProduct<'_>,
+    k: usize,
+    Atoms { rows, weights }: &Atoms,
+    isa: Isa,
+    watch: Watch<'_>,
+) -> Result<[f64; 2]> {
+    let (count, width) = (rows.len(), rows[0].len());
+    let columns: Vec<f64> = (0..width).flat_map(|j| rows.iter().map(move |row| row[j])).collect();
+    let u = Columns::new(&columns, count, 0, count);
+    let mut factor = vec![0.0; count];
+    let (mut own, mut mean) = (0.0, 0.0);
+    for (from, (some, own_weights)) in rows.chunks(TERMS).zip(weights.chunks(TERMS)).enumerate() {
+        watch.check()?;
+        let mut sums = [0.0; 2];
+        for (at, (row, weight)) in some.iter().zip(own_weights).enumerate() {
+            product.factor(isa, k, u, row, &mut factor);
+            let inner: f64 = factor
+                .chunks(TERMS)
+                .zip(weights.chunks(TERMS))
+                .map(|(f, w)| f.iter().zip(w).map(|(f, w)| f * w).sum::<f64>())
+                .sum();
+            sums[0] += weight * factor[from * TERMS + at];
+            sums[1] += weight * inner;
+        }
+        own += sums[0];
+        mean += sums[1];
+    }
+    Ok([own, mean])
+}
+
+impl ProductGame for Variance<'_> {
+    type Memory = Memory;
+
+    fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn terms(&self, part: usize, memory: &mut Memory, reader: &mut Reader<'_>) -> Result<()> {
+        reader.begin(&(0..1), &(0..0));
+        match (&self.parts[part], self.unsure) {
+            (Part::Pairs { left, right, panel }, _) => self.pairs((*left, *right, *panel), memory, reader)?,
+            (Part::Prior(p), Some(unsure)) => self.prior(*p, unsure, memory, reader)?,
+            (Part::Prior(_), None) => {}
+        }
+        reader.end()
+    }
+}
