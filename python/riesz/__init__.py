@@ -12,11 +12,13 @@ True
 """
 
 from . import games, kernels, plots
+from ._components import Component, FunctionalANOVA, functional_anova
 from ._core import UnsupportedModelError, __version__
 from ._discrepancy import TestResult, hsic_test, mmd_test
 from ._expansion import Expansion
 from ._explainer import Explainer
 from ._explanation import Certificate, Explanation, Sampling
+from ._global import SageValues, SobolIndices, sage_values, sobol_indices
 from ._protection_path import ProtectionPath, protection_path
 from .games import Baseline, Functional, Interventional, MarginalProduct, Observational
 
@@ -33,24 +35,31 @@ _ESTIMATORS = (
 __all__ = [
     "Baseline",
     "Certificate",
+    "Component",
     "Expansion",
     "Explainer",
     "Explanation",
     "Functional",
+    "FunctionalANOVA",
     "Interventional",
     "MarginalProduct",
     "Observational",
     "ProtectionPath",
+    "SageValues",
     "Sampling",
+    "SobolIndices",
     "TestResult",
     "UnsupportedModelError",
     "__version__",
+    "functional_anova",
     "games",
     "hsic_test",
     "kernels",
     "mmd_test",
     "plots",
     "protection_path",
+    "sage_values",
+    "sobol_indices",
 ]
 
 

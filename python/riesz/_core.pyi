@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ __all__ = [
     "Explanation",
     "Fitted",
     "Question",
+    "SageValues",
     "Sample",
     "Settings",
     "TestResult",
@@ -17,6 +18,7 @@ __all__ = [
     "UnsupportedModelError",
     "__version__",
     "codes",
+    "component",
     "factors",
     "fit",
     "functionals",
@@ -29,6 +31,8 @@ __all__ = [
     "mmd_test",
     "permutation",
     "rank_features",
+    "sage_values",
+    "sobol_indices",
     "witness",
 ]
 
@@ -177,6 +181,7 @@ class Explanation:
     def table(self) -> list[tuple[str, NDArray[np.float64]]]: ...
     def select(self, rows: NDArray[np.int64], sets: NDArray[np.int64], outputs: NDArray[np.int64]) -> Explanation: ...
     def report(self, title: str) -> str: ...
+    def importance(self, output: int, level: float) -> dict[str, Any]: ...
     def svg(self, plot: str, output: int, row: int, max_display: int) -> str: ...
     @property
     def values(self) -> NDArray[np.float64]: ...
@@ -293,6 +298,55 @@ def witness(x: _Rows, z: _Rows, kernel: str, column: str) -> bytes: ...
 def rank_features(
     x: _Rows, y: _Rows, method: str, factors: str, kernel: str | None, target_kernel: str | None, wanted: int
 ) -> tuple[list[int], list[float]]: ...
+def sobol_indices(
+    model: Expansion,
+    rows: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    groups: list[tuple[str, list[int]]],
+    index: str,
+    posterior: bool,
+    threads: int | None,
+) -> tuple[Explanation, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], list[float]]: ...
+
+@final
+class SageValues:
+    @property
+    def explanation(self) -> Explanation: ...
+    @property
+    def values(self) -> NDArray[np.float64]: ...
+    @property
+    def std_error(self) -> NDArray[np.float64] | None: ...
+    @property
+    def sampling_error(self) -> NDArray[np.float64] | None: ...
+    @property
+    def base_loss(self) -> float: ...
+    @property
+    def loss(self) -> float: ...
+    @property
+    def measure(self) -> str: ...
+    @property
+    def coalitions(self) -> int: ...
+
+def sage_values(
+    model: Expansion,
+    x: NDArray[np.float64],
+    numbers: NDArray[np.float64] | None,
+    classes: list[int] | None,
+    rows: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    groups: list[tuple[str, list[int]]],
+    permutations: int,
+    seed: int,
+    threads: int | None,
+) -> SageValues: ...
+def component(
+    model: Expansion,
+    rows: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    groups: list[tuple[str, list[int]]],
+    set: list[int],
+    at: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]: ...
 def codes(levels: list[str], cells: list[str | float]) -> list[int | None]: ...
 
 @final

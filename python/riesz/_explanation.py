@@ -214,6 +214,29 @@ class Explanation:
         reach = NormalDist().inv_cdf((1 + level) / 2) * self.sd
         return self.values - reach, self.values + reach
 
+    def importance(self, level: float = 0.95) -> dict[str, np.ndarray]:
+        """How important features are over rows, and how sure that is: a dict of arrays, one number a feature, from the most to
+        the least important, which data frames are made of.
+
+        ``mean_abs`` is the mean of ``|value|``, ``std_error`` its standard error over rows, and ``low`` to ``high`` the interval
+        of this level, by Student's distribution. Rows count as a random sample of those that could have been explained; estimated
+        values bring their own errors along, which make ``|value|`` larger on average. ``mean`` is the mean value; ``q05``,
+        ``median`` and ``q95`` are quantiles of ``|value|``. ``in_order`` is the probability that the feature matters more than
+        the one below it, by a normal approximation of their paired differences. Of a single row, what is not known is NaN.
+        """
+        if len(self.output_names) > 1:
+            raise ValueError(f"importance is that of one of {len(self.output_names)} outputs: pick it, as in explanation[..., 0]")
+        if not 0 < level < 1:
+            raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
+        found = self._core.importance(0, level)
+        order, after = found.pop("order"), found.pop("in_order")
+        nothing = np.full(len(order), np.nan)
+        sorted_ = {name: nothing.copy() if own is None else own[order] for name, own in found.items()}
+        in_order = nothing.copy()
+        if after is not None:
+            in_order[:-1] = after
+        return {"feature": np.array([self.feature_names[k] for k in order], dtype=object), **sorted_, "in_order": in_order}
+
     @property
     def interactions(self) -> Any:
         """For an :attr:`index` of pairs, values of d features as symmetric matrices, (n, d, d), or (n, d, d, m): features' own on

@@ -19,7 +19,18 @@ from ._explanation import Explanation
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["attributions", "bar", "beeswarm", "force", "heatmap", "protection_path", "scatter", "waterfall", "witness"]
+__all__ = [
+    "attributions",
+    "bar",
+    "beeswarm",
+    "component",
+    "force",
+    "heatmap",
+    "protection_path",
+    "scatter",
+    "waterfall",
+    "witness",
+]
 
 UP, DOWN, NEUTRAL, MUTED = "#d55e00", "#1f6fb2", "#868d96", "#5b6470"
 #: What the values of a row leave of its prediction, where they are not to add up to it.
@@ -52,6 +63,12 @@ def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int 
     return ax
 
 
+def _spans(e: Explanation) -> dict[str, tuple[float, float]]:
+    """By feature, the interval of its importance."""
+    found = e.importance()
+    return {name: (low, high) for name, low, high in zip(found["feature"], found["low"], found["high"])}
+
+
 def protection_path(path: Any, ax: Axes | None = None) -> Axes:
     """What protecting features costs: the score against the mean ``|value|`` of the protected features, a point for each
     strength of :func:`riesz.protection_path`."""
@@ -69,7 +86,8 @@ def protection_path(path: Any, ax: Axes | None = None) -> Axes:
 
 
 def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """Mean of ``|value|`` over rows, a bar for each feature: global importance. For a single row, its values."""
+    """Mean of ``|value|`` over rows, a bar for each feature: global importance, with its 95 % interval (see
+    :meth:`riesz.Explanation.importance`). For a single row, its values."""
     e = _table(explanation, max_display, single=True)
     lines = _lines(e, max_display)
     ax = _axes(ax, height=1.0 + 0.34 * len(lines))
@@ -79,12 +97,18 @@ def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | Non
     colours = [(UP if size > 0 else DOWN) if single else DOWN for size in sizes]
     places = np.arange(len(lines))[::-1]
     ax.barh(places, sizes, color=colours, height=0.66, zorder=3)
-    for y, size in zip(places, sizes):
+    spans = {} if single else _spans(e)
+    for y, size, (name, players) in zip(places, sizes, lines):
         sign = -1 if size < 0 else 1
         text = _signed(size) if single else f"{size:.3g}"
+        end = size
+        if len(players) == 1 and name in spans:
+            low, high = spans[name]
+            ax.plot([low, high], [y, y], color="#1b1f24", linewidth=1.0, zorder=4)
+            end = high
         ax.annotate(
             text,
-            (size, y),
+            (end, y),
             (3 * sign, 0),
             textcoords="offset points",
             va="center",
@@ -158,6 +182,36 @@ def witness(found: Any, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("witness function")
     for text, y, side in [("more of the first sample", 0.98, "top"), ("more of the second sample", 0.02, "bottom")]:
         ax.text(0.99, y, text, transform=ax.transAxes, ha="right", va=side, fontsize="small", color=MUTED)
+    return ax
+
+
+def component(found: Any, ax: Axes | None = None) -> Axes:
+    """A component of a functional ANOVA (:meth:`riesz.FunctionalANOVA.component`) of one output: of one column a curve, with the
+    middle 95 % of the posterior if there is one, of two a surface."""
+    if found.places is None or found.values.ndim != len(found.places):
+        raise ValueError("a component is drawn along one or two columns, of one output: ask for it without rows")
+    ax = _axes(ax, height=3.4)
+    title, numeric = " × ".join(found.features), [places.dtype != object for places in found.places]
+    axes = [places if number else np.arange(len(places)) for places, number in zip(found.places, numeric)]
+    if len(axes) == 1:
+        (places,), spread = axes, 0.0 if found.sd is None else 1.96 * found.sd
+        if found.sd is not None:
+            low, high = found.values - spread, found.values + spread
+            ax.fill_between(places, low, high, color="#dfe2e6", linewidth=0, zorder=1, label="middle 95 %")
+        ax.plot(places, found.values, color=DOWN, linewidth=1.6, zorder=3, marker="" if numeric[0] else "o")
+        ax.axhline(0.0, color=MUTED, linewidth=0.8, zorder=2)
+        ax.set_xlabel(title)
+        ax.set_ylabel("component")
+    else:
+        most = np.abs(found.values).max() or 1.0
+        mesh = ax.pcolormesh(*axes, found.values.T, cmap="RdBu_r", vmin=-most, vmax=most, shading="nearest")
+        ax.figure.colorbar(mesh, ax=ax, label=f"component {title}")
+        ax.set_xlabel(found.features[0])
+        ax.set_ylabel(found.features[-1])
+        if not numeric[1]:
+            ax.set_yticks(axes[1], found.places[1])
+    if not numeric[0]:
+        ax.set_xticks(axes[0], found.places[0])
     return ax
 
 

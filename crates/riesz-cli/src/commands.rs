@@ -8,6 +8,7 @@ pub mod demo;
 pub mod depend;
 pub mod explain;
 pub mod fit;
+pub mod importance;
 pub mod inspect;
 pub mod plot;
 pub mod predict;

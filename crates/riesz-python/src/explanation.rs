@@ -271,6 +271,27 @@ impl Explanation {
         self.inner.certificate().map(|c| (c.residual, c.bound, c.holds))
     }
 
+    /// Of one output, by set: the mean of |value|, its standard error and interval of this level (None of one row), mean values, and the .05, .5 and
+    /// .95 quantiles of |value|; and the order of sets, with the probability of each place's order.
+    fn importance(&self, py: Python<'_>, output: usize, level: f64) -> PyResult<Py<PyDict>> {
+        let found = py.detach(|| self.inner.importance(output));
+        let parts = PyDict::new(py);
+        let spans = found.interval(level);
+        let end = |at: usize| spans.as_ref().map(|own| own.iter().map(|s| s[at]).collect::<Vec<_>>());
+        parts.set_item("mean_abs", found.mean_abs.into_pyarray(py))?;
+        parts.set_item("std_error", found.std_error.map(|own| own.into_pyarray(py)))?;
+        parts.set_item("low", end(0).map(|own| own.into_pyarray(py)))?;
+        parts.set_item("high", end(1).map(|own| own.into_pyarray(py)))?;
+        parts.set_item("mean", found.mean.into_pyarray(py))?;
+        for (at, name) in ["q05", "median", "q95"].into_iter().enumerate() {
+            let own: Vec<f64> = found.quantiles.iter().map(|q| q[at]).collect();
+            parts.set_item(name, own.into_pyarray(py))?;
+        }
+        parts.set_item("order", found.order)?;
+        parts.set_item("in_order", found.in_order.map(|own| own.into_pyarray(py)))?;
+        Ok(parts.unbind())
+    }
+
     /// Whether there are values of all players.
     #[getter]
     fn is_complete(&self) -> bool {

@@ -5,6 +5,7 @@ mod discrepancy;
 mod error;
 mod explanation;
 mod fit;
+mod global;
 mod kernel;
 mod question;
 mod sampling;
@@ -533,6 +534,9 @@ mod _core {
 
     #[pymodule_export]
     use super::discrepancy::{TestResult, hsic_test, mmd_test, rank_features, witness};
+
+    #[pymodule_export]
+    use super::global::{SageValues, component, sage_values, sobol_indices};
 
     #[pymodule_export]
     use super::sampling::{kernel_shap, permutation};

@@ -6,6 +6,7 @@ mod common;
 mod contributing;
 mod discrepancy;
 mod hostile;
+mod importance;
 mod indices;
 mod matrix;
 mod memory;

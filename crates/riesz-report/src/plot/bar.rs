@@ -1,4 +1,6 @@
-//! Mean |value| a player.
+//! Mean |value| a player, and how sure it is.
+
+use riesz::Exactness;
 
 use super::*;
 
@@ -15,7 +17,10 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     if !rest.is_empty() {
         lines.push((None, rest_label(e, rest.len()), rest.iter().map(|&j| mean[j]).sum()));
     }
-    let largest = lines.iter().map(|l| l.2).fold(0.0, f64::max);
+    let spans = spans(e, options.output);
+    let span = |player: &Option<usize>| Some(spans.as_ref()?[(*player)?]);
+    let ends = lines.iter().map(|l| span(&l.0).map_or(l.2, |[_, high]| high.max(l.2)));
+    let largest = ends.fold(0.0, f64::max);
     // Equal decimals, so that the numbers can be compared at a glance.
     let digits = (3.0 - largest.log10().floor()).clamp(0.0, 6.0) as usize;
     let write =
@@ -41,7 +46,12 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         canvas.text((room + 14.0, y), name, Anchor::End, Paint::Ink, room);
         let paint = if player.is_some() { Paint::Down } else { Paint::Neutral };
         canvas.rect(scale.from, y - 8.0, scale.at(*value) - scale.from, 16.0, paint, 1.0);
-        canvas.text((scale.at(*value) + 6.0, y), &write(*value), Anchor::Start, Paint::Ink, numbers + 20.0);
+        let mut end = scale.at(*value);
+        if let Some([low, high]) = span(player) {
+            canvas.line((scale.at(low), y), (scale.at(high), y), Paint::Ink, false);
+            end = end.max(scale.at(high));
+        }
+        canvas.text((end + 6.0, y), &write(*value), Anchor::Start, Paint::Ink, numbers + 20.0);
         if player.is_some() {
             canvas.close();
         }
@@ -49,10 +59,21 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     canvas.line((scale.from, top), (scale.from, bottom), Paint::Muted, false);
     let top_names: Vec<String> = lines.iter().take(3).map(|l| format!("{} {}", l.1, write(l.2))).collect();
     let about = format!(
-        "Bars of the mean absolute {} over {} rows. Largest: {}.",
+        "Bars of the mean absolute {} over {} rows{}. Largest: {}.",
         e.index.name(),
         e.rows(),
+        if spans.is_some() { ", with 95 % intervals" } else { "" },
         top_names.join(", ")
     );
     canvas.finish(width, bottom + 42.0, "Importance of features", &about, "")
+}
+
+/// By set how far the mean |value| can be off, 19 times in 20: over rows, if there are several; else of an estimated value.
+fn spans(e: &Explanation, output: usize) -> Option<Vec<[f64; 2]>> {
+    if e.rows() > 1 {
+        return e.importance(output).interval(0.95);
+    }
+    let Exactness::Estimated { std_error, .. } = &e.exactness else { return None };
+    let own = e.row_values(0, output).iter().zip(&std_error[output * e.sets()..]);
+    Some(own.map(|(v, se)| [(v.abs() - 1.96 * se).max(0.0), v.abs() + 1.96 * se]).collect())
 }

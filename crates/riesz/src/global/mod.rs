@@ -1,6 +1,7 @@
 //! Which features matter overall: global explanations, each with its error.
 //!
-//! [`Sensitivity`] takes the variance of a model's output apart, exactly for independent inputs: Sobol indices and Shapley effects.
+//! [`Sensitivity`] takes the variance of a model's output apart, exactly for independent inputs: Sobol indices and Shapley effects. [`Sage`] takes its loss on
+//! labelled rows apart. [`Components`] are the functions that its variance is made of. [`Explanation::importance`](crate::Explanation::importance) is the mean of |value| over explained rows.
 //!
 //! ```
 //! use riesz::{Background, Expansion, Kernel, Matrix, Sensitivity, Table};
@@ -17,8 +18,14 @@
 //! # Ok::<(), riesz::Error>(())
 //! ```
 
+mod components;
+mod importance;
 mod marginals;
+mod sage;
 mod sobol;
 mod variance;
 
+pub use components::Components;
+pub use importance::Importance;
+pub use sage::{Labels, Sage, SageValues};
 pub use sobol::{Sensitivity, SobolIndices};

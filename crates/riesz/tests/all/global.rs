@@ -1,8 +1,11 @@
 //! Variances taken apart, against sums over all rows that independent players can make, and against published closed forms.
 
 use riesz::fit::{GaussianProcess, KernelRidge};
+use riesz::global::{Components, Labels, Sage};
 use riesz::kernel::{Categorical, Linear, Profile};
-use riesz::{Background, Expansion, Groups, Index, Kernel, Matrix, Sensitivity, SobolIndices, Table};
+use riesz::{
+    Background, Expansion, Explainer, Groups, Index, Kernel, Matrix, Sensitivity, SobolIndices, Table,
+};
 
 use crate::common::{Stream, largest_difference, stationary, table, with_threads};
 
@@ -247,4 +250,244 @@ fn what_cannot_be_taken_apart_is_refused() {
     let flat = Expansion::new(Kernel::constant(1.0), table(0, 3, 2), Matrix::zeros(3, 1), vec![1.0]).unwrap();
     let flat = Sensitivity::default().run(&flat, &inputs).unwrap();
     assert!(flat.scale(0).is_none() && flat.explanation.index == Index::Shapley);
+}
+
+/// Two outputs, or two classes.
+fn fitted(s: &mut Stream, d: usize) -> (Expansion, Table) {
+    let x = s.normals(30, d);
+    let coef = Matrix::from_row_major(30, 2, (0..60).map(|_| s.signed()).collect());
+    (Expansion::new(Kernel::gaussian(&vec![1.5; d]), x.clone(), coef, vec![0.2, -0.1]).unwrap(), x)
+}
+
+/// Mean outputs, or probabilities, of a row with absent players from the background, one by one.
+fn mixed(model: &Expansion, x: &[f64], background: &Background, mask: usize, classes: bool) -> Vec<f64> {
+    let raw = background.weights.clone().unwrap_or_else(|| vec![1.0; background.rows.rows()]);
+    let total: f64 = raw.iter().sum();
+    let mut mean = vec![0.0; 2];
+    for (b, weight) in raw.iter().enumerate() {
+        let row: Vec<f64> =
+            (0..x.len()).map(|j| if mask >> j & 1 == 1 { x[j] } else { background.rows.get(b, j) }).collect();
+        let out = model.predict(&Table::from_rows(&[row]).unwrap()).unwrap();
+        let own = if classes { model.probabilities(out.row(0)).unwrap() } else { out.row(0).to_vec() };
+        mean.iter_mut().zip(own).for_each(|(sum, v)| *sum += weight / total * v);
+    }
+    mean
+}
+
+/// The definition, by brute force; where orders are drawn, within their error.
+#[test]
+fn sage_values_follow_their_definition() {
+    let mut s = Stream(12);
+    let d = 4;
+    let (mut model, _) = fitted(&mut s, d);
+    let x = s.normals(6, d);
+    let background = Background { rows: s.normals(3, d), weights: Some(vec![1.0, 3.0, 0.5]) };
+    let numbers = Matrix::from_row_major(6, 2, (0..12).map(|_| s.signed()).collect());
+    let classes = vec![0, 1, 1, 0, 1, 0];
+    for labels in [Labels::Numbers(numbers.clone()), Labels::Classes(classes.clone())] {
+        let of_classes = matches!(labels, Labels::Classes(_));
+        if of_classes {
+            (model.link, model.classes) = (riesz::Link::Softmax, crate::common::names(2));
+        }
+        let loss = |i: usize, mask: usize| -> f64 {
+            let mean = mixed(&model, &x.row(i), &background, mask, of_classes);
+            match &labels {
+                Labels::Numbers(y) => (0..2).map(|o| (y[(i, o)] - mean[o]).powi(2)).sum(),
+                Labels::Classes(classes) => -mean[classes[i]].ln(),
+            }
+        };
+        let values: Vec<f64> =
+            (0..1 << d).map(|mask| -(0..6).map(|i| loss(i, mask)).sum::<f64>() / 6.0).collect();
+        let [_, truth, _] = definitions(&values, d);
+        let found = Sage::default().run(&model, &x, &labels, &background).unwrap();
+        assert!(found.sampling_error.is_none() && found.coalitions == 16);
+        assert!(largest_difference(&found.values, &truth) < 1e-12, "{:?} {truth:?}", found.values);
+        assert!((found.base_loss + values[0]).abs() < 1e-12 && (found.loss + values[15]).abs() < 1e-12);
+        let sum: f64 = found.values.iter().sum();
+        assert!((sum - (found.base_loss - found.loss)).abs() < 1e-12);
+        // By row the same, so that errors over rows are those of a mean.
+        for j in 0..d {
+            let by_row: Vec<f64> = (0..6)
+                .map(|i| definitions(&(0..1 << d).map(|mask| -loss(i, mask)).collect::<Vec<_>>(), d)[1][j])
+                .collect();
+            let mean = by_row.iter().sum::<f64>() / 6.0;
+            let error = (by_row.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 30.0).sqrt();
+            assert!((found.std_error.as_ref().unwrap()[j] - error).abs() < 1e-12);
+        }
+        // One order and its reverse are fewer coalitions than all.
+        let drawn =
+            Sage { permutations: 1, ..Sage::default() }.run(&model, &x, &labels, &background).unwrap();
+        assert!(drawn.sampling_error.unwrap().iter().all(|e| e.is_infinite()));
+        let sum: f64 = drawn.values.iter().sum();
+        assert!((sum - (found.base_loss - found.loss)).abs() < 1e-12);
+        let plain = found.explanation(&model, &x, 0).unwrap();
+        plain.validate().unwrap();
+        assert!(plain.residuals()[0].abs() < 1e-12);
+    }
+    let error =
+        Sage::default().run(&model, &x, &Labels::Classes(vec![2; 6]), &background).unwrap_err().to_string();
+    assert!(error.contains("from 0 to 1"), "{error}");
+    assert!(Sage::default().run(&model, &x, &Labels::Classes(vec![0; 5]), &background).is_err());
+}
+
+/// So many features that orders are drawn: additive models, whose values are known, within their errors.
+#[test]
+fn sampled_sage_values_are_within_their_errors() {
+    let (mut s, d) = (Stream(4), 9);
+    let x = s.normals(20, d);
+    let coef = Matrix::column_vector((0..20).map(|_| s.signed()).collect());
+    let model = Expansion::new(Kernel::gaussian(&vec![2.0; d]), x.clone(), coef, vec![0.0]).unwrap();
+    let y = Labels::Numbers(Matrix::column_vector((0..20).map(|_| s.signed()).collect()));
+    let background = Background::from(s.normals(4, d));
+    let exact = Sage { permutations: 1000, ..Sage::default() }.run(&model, &x, &y, &background).unwrap();
+    assert!(exact.sampling_error.is_none());
+    let sampled = || Sage { permutations: 25, ..Sage::default() }.run(&model, &x, &y, &background).unwrap();
+    let found = with_threads(1, sampled);
+    assert_eq!(found, with_threads(3, sampled));
+    let errors = found.sampling_error.unwrap();
+    for j in 0..d {
+        // Student's .9999 quantile with 24 degrees of freedom is 4.6.
+        assert!((found.values[j] - exact.values[j]).abs() < 4.6 * errors[j], "{j}");
+        assert!(errors[j] < 0.5 * exact.values.iter().fold(0.0, |m: f64, v| m.max(v.abs())));
+    }
+    assert!((found.loss - exact.loss).abs() < 1e-15);
+}
+
+/// By hand: means, standard errors, quantiles, and the normal distribution function.
+#[test]
+fn importance_is_a_mean_with_its_error() {
+    let (model, x) = fitted(&mut Stream(6), 3);
+    let explanation = Explainer::interventional(&model, &x).unwrap().explain(&x).unwrap();
+    for o in 0..2 {
+        let found = explanation.importance(o);
+        let column = |k: usize| (0..30).map(|i| explanation.row_values(i, o)[k].abs()).collect::<Vec<f64>>();
+        let moments = |v: &[f64]| {
+            let mean = v.iter().sum::<f64>() / 30.0;
+            (mean, (v.iter().map(|a| (a - mean).powi(2)).sum::<f64>() / 29.0 / 30.0).sqrt())
+        };
+        let spans = found.interval(0.95).unwrap();
+        for k in 0..3 {
+            let (mean, error) = moments(&column(k));
+            assert!((found.mean_abs[k] - mean).abs() < 1e-14);
+            assert!((found.std_error.as_ref().unwrap()[k] - error).abs() < 1e-14);
+            // Student's .975 quantile with 29 degrees of freedom.
+            assert!((spans[k][1] - mean - 2.045_229_642 * error).abs() < 1e-8);
+            let mut sorted = column(k);
+            sorted.sort_by(f64::total_cmp);
+            assert!((found.quantiles[k][1] - (sorted[14] + sorted[15]) / 2.0).abs() < 1e-15);
+            assert!((found.quantiles[k][0] - (0.55 * sorted[1] + 0.45 * sorted[2])).abs() < 1e-14);
+        }
+        for (pair, chance) in found.order.windows(2).zip(found.in_order.unwrap()) {
+            let differences: Vec<f64> =
+                column(pair[0]).iter().zip(column(pair[1])).map(|(a, b)| a - b).collect();
+            let (mean, error) = moments(&differences);
+            assert!((0.5..=1.0).contains(&chance));
+            // By Simpson's rule.
+            let (z, n) = (mean / error, 2000);
+            let density = |t: f64| (-0.5 * t * t).exp() / std::f64::consts::TAU.sqrt();
+            let weight = |k: usize| {
+                if k == 0 || k == n {
+                    1.0
+                } else if k % 2 == 1 {
+                    4.0
+                } else {
+                    2.0
+                }
+            };
+            let integral: f64 = (0..=n).map(|k| weight(k) * density(z * k as f64 / n as f64)).sum();
+            assert!((chance - 0.5 - integral * z / n as f64 / 3.0).abs() < 1e-9, "{chance} {z}");
+        }
+    }
+    let one = explanation.select_rows(&[0]).importance(0);
+    assert!(one.std_error.is_none() && one.in_order.is_none() && one.interval(0.9).is_none());
+}
+
+/// Each component from means of the model over all rows that independent players make, by inclusion and exclusion; that they sum up to f, have no
+/// mean, and are orthogonal with the variances that Sobol indices say; and posteriors from sums over those rows.
+#[test]
+fn components_follow_their_definition() {
+    let mut s = Stream(77);
+    for kernel in kernels() {
+        let (x, y) = (s.normals_and_levels(35, 4), (0..70).map(|_| s.signed()).collect());
+        let fit = GaussianProcess::new(kernel, 0.3).fit(&x, &Matrix::from_row_major(35, 2, y)).unwrap();
+        let inputs = Background { rows: s.normals_and_levels(3, 4), weights: Some(vec![1.0, 0.4, 2.0]) };
+        let names: Vec<&str> = x.columns().iter().map(|c| c.name.as_str()).collect();
+        let both = Groups::named(x.columns(), &[("both", vec![names[1], names[2]])]).unwrap();
+        for groups in [None, Some(both)] {
+            let players: Vec<Vec<usize>> = match &groups {
+                Some(groups) => groups.players().iter().map(|p| p.columns.clone()).collect(),
+                None => (0..4).map(|j| vec![j]).collect(),
+            };
+            let p = players.len();
+            let components = Components::new(&fit.model, &inputs, groups.clone()).unwrap();
+            let grid = grid(&inputs, &players);
+            // Two rows that are no inputs.
+            let rows = s.normals_and_levels(2, 4);
+            let (mut sums, mut mixtures, mut columns) = (vec![0.0; 4], Vec::new(), Vec::new());
+            let found = |mask: usize| -> Vec<usize> { (0..p).filter(|j| mask >> j & 1 == 1).collect() };
+            for mask in 0..1_usize << p {
+                let set = found(mask);
+                let at = components.at(&set, &rows).unwrap();
+                at.data().iter().zip(&mut sums).for_each(|(v, sum)| *sum += v);
+                let own = fit.posterior().mean_of(&components.functionals(&set, &rows).unwrap());
+                assert!(largest_difference(own.data(), at.data()) < 1e-12);
+                for r in 0..2 {
+                    let mut column = Vec::new();
+                    for part in (0..1_usize << p).filter(|part| part & !mask == 0) {
+                        let sign = if (mask ^ part).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+                        for (g, weight) in grid.weights.iter().enumerate() {
+                            let mut row = grid.rows.row(g);
+                            for j in found(part) {
+                                players[j].iter().for_each(|&c| row[c] = rows.get(r, c));
+                            }
+                            column.push((mixtures.len(), sign * weight));
+                            mixtures.push(row);
+                        }
+                    }
+                    columns.push(column);
+                }
+            }
+            let truth = fit.model.predict(&rows).unwrap();
+            assert!(largest_difference(&sums, truth.data()) < 1e-10);
+            let sparse = riesz::linalg::Sparse::from_columns(mixtures.len(), columns).unwrap();
+            let truth = fit.posterior().sums(&Table::from_rows(&mixtures).unwrap(), &sparse).unwrap();
+            let covariance = fit.posterior().covariance(&truth);
+            let means = fit.posterior().mean_of(&truth);
+            for mask in 0..1_usize << p {
+                let own = components.functionals(&found(mask), &rows).unwrap();
+                let at = components.at(&found(mask), &rows).unwrap();
+                let posterior = fit.posterior().covariance(&own);
+                for (r, q) in [(0, 0), (0, 1), (1, 1)] {
+                    for o in 0..2 {
+                        let expected = covariance[o][(2 * mask + r, 2 * mask + q)];
+                        assert!((posterior[o][(r, q)] - expected).abs() < 1e-9, "{mask}");
+                        assert!((at[(r, o)] - means[(2 * mask + r, o)]).abs() < 1e-9);
+                    }
+                }
+            }
+            // Over the inputs: no mean, orthogonal, variances of which Sobol indices are made.
+            let sensitivity =
+                Sensitivity { groups, index: "moebius".parse().unwrap(), ..Sensitivity::default() };
+            let indices = sensitivity.run(&fit.model, &inputs).unwrap().explanation;
+            let at: Vec<Matrix> = indices
+                .subsets
+                .as_ref()
+                .unwrap()
+                .iter()
+                .map(|set| components.at(set, &grid.rows).unwrap())
+                .collect();
+            for (k, one) in at.iter().enumerate() {
+                for (l, two) in at.iter().enumerate() {
+                    let inner: f64 =
+                        (0..grid.weights.len()).map(|g| grid.weights[g] * one[(g, 0)] * two[(g, 0)]).sum();
+                    let truth = if k == l { indices.row_values(0, 0)[k] } else { 0.0 };
+                    assert!((inner - truth).abs() < 1e-10, "{k} {l} {inner} {truth}");
+                }
+                let mean: f64 = (0..grid.weights.len()).map(|g| grid.weights[g] * one[(g, 0)]).sum();
+                assert!(mean.abs() < 1e-11);
+            }
+        }
+        let components = Components::new(&fit.model, &inputs, None).unwrap();
+        assert!(components.at(&[1, 0], &x).is_err() && components.at(&[4], &x).is_err());
+    }
 }

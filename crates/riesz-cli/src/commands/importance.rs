@@ -1,0 +1,355 @@
+//! `riesz importance`.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::ValueHint;
+use riesz::format::model::SavedModel;
+use riesz::global::{Labels, Sage, SageValues};
+use riesz::table::level_of_text;
+use riesz::{Background, Explanation, Index, Matrix, Sensitivity, SobolIndices, Table};
+use riesz_report::{Plot, PlotOptions, png, render};
+use serde_json::json;
+
+use crate::args::{Format, Global, TableArgs};
+use crate::console::{Console, printable, watched};
+use crate::explaining::Certificate;
+use crate::failure::{Failure, Result};
+use crate::games::read_groups;
+use crate::io::models::read_model;
+use crate::io::output::write_all;
+use crate::io::typing::Columns;
+use crate::io::write::{Cells, TableWriter};
+
+/// Pixels of a PNG to one of the SVG.
+const SCALE: f32 = 2.0;
+
+/// Arguments of `importance`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "\
+Examples:
+  riesz importance m.riesz train.csv                       Sobol indices and Shapley effects
+  riesz importance m.riesz train.csv --groups 'blood=s1,s2,s3' -o importance.svg
+  riesz importance m.riesz train.csv --index moebius       with pairs: second-order Sobol indices
+  riesz importance m.riesz test.csv --target price         SAGE values: what features take off the loss
+  riesz importance m.riesz test.csv --target price --background train.csv -o sage.csv
+
+Without --target: shares of the variance of the model's output, exact, where features are independent of each other and each is
+distributed as in the rows. With it: how much each feature takes off the mean squared error, or the log loss of classes.
+For the mean |value| of explained rows see 'riesz explain' and 'riesz plot bar'.")]
+pub struct Args {
+    /// Model file (riesz, or LIBSVM)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub model: PathBuf,
+    /// Table of rows, CSV or Parquet; '-' is standard input; columns that nobody asks for are ignored
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub rows: PathBuf,
+    /// The column with the truth, of as many outputs as the model has: attribute the loss rather than the variance
+    #[arg(long, value_name = "COL,…", value_delimiter = ',')]
+    pub target: Vec<String>,
+    /// With --target: rows that absent features are taken from [default: the rows]
+    #[arg(long, value_name = "TABLE", value_hint = ValueHint::FilePath, requires = "target")]
+    pub background: Option<PathBuf>,
+    /// With --target: at most so many background rows, drawn with --seed
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "target")]
+    pub background_rows: usize,
+    /// With --target: random orders of features, where all coalitions are more
+    #[arg(long, value_name = "N", default_value_t = 256, requires = "target")]
+    pub permutations: usize,
+    /// Which share of the variance tables and pictures show, as for 'riesz explain'
+    #[arg(long, value_name = "INDEX", default_value = "shapley", conflicts_with = "target")]
+    pub index: Index,
+    /// Of a model with a posterior: the mean over the functions that it thinks possible, not that of its mean function
+    #[arg(long, conflicts_with = "target")]
+    pub posterior: bool,
+    /// Columns that count as one feature, 'blood=s1,s2;body=bmi', or a file with one group a line. Columns that depend on
+    /// each other belong together
+    #[arg(long, value_name = "GROUPS")]
+    pub groups: Option<String>,
+    /// Where to write the result: a picture (.svg, .png), a table (.csv, .parquet), or everything (.json) [default: words on
+    /// standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// How to read the tables.
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+/// The form in which it is written.
+enum Form {
+    Text,
+    Table(Format),
+    Json,
+    Picture { pixels: bool },
+}
+
+impl Form {
+    fn of(path: Option<&Path>, global: &Global) -> Result<Self> {
+        let extension = path.and_then(Path::extension).map(|e| e.to_string_lossy().to_ascii_lowercase());
+        Ok(match (global.format, extension.as_deref()) {
+            (Some(Format::Text), _) | (None, None | Some("txt")) => Self::Text,
+            (Some(Format::Json), _) | (None, Some("json")) => Self::Json,
+            (Some(Format::Svg), _) | (None, Some("svg")) => Self::Picture { pixels: false },
+            (Some(Format::Png), _) | (None, Some("png")) => Self::Picture { pixels: true },
+            (Some(format @ (Format::Csv | Format::Parquet)), _) => Self::Table(format),
+            (None, Some("csv")) => Self::Table(Format::Csv),
+            (None, Some("parquet" | "pq")) => Self::Table(Format::Parquet),
+            (None, Some(other)) => {
+                return Err(Failure::input(format!(
+                    "importance is written as .svg, .png, .csv, .parquet, .json or .txt, not as .{other}"
+                )));
+            }
+        })
+    }
+}
+
+/// What there is to write.
+struct Found {
+    /// Names of columns and their numbers, by feature and output.
+    columns: Vec<(&'static str, Cells)>,
+    words: String,
+    json: serde_json::Value,
+    /// What a picture shows.
+    explanation: Explanation,
+}
+
+/// Reads, computes and writes.
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
+    let path = args.output.as_deref();
+    let form = Form::of(path, global)?;
+    let rows = args.table.source(&args.rows).open()?;
+    let saved = read_model(&args.model, rows.header())?;
+    let names: Vec<String> = saved.model.columns().iter().map(|c| c.name.clone()).collect();
+    let wanted: Vec<String> = names.iter().chain(&args.target).cloned().collect();
+    let columns = Columns::read(rows, &wanted)?;
+    let x = typed(&columns, &saved, &console)?;
+    let found = match args.target.as_slice() {
+        [] => of_variance(args, &saved, x, &console)?,
+        target => {
+            let labels = labels(&saved, &columns, target)?;
+            of_loss(args, global, &saved, (x, labels), &console)?
+        }
+    };
+    let mut certificate = Certificate::default();
+    certificate.include(&found.explanation);
+    match form {
+        Form::Text => write_all(path, found.words.as_bytes())?,
+        Form::Json => write_all(path, format!("{:#}\n", found.json).as_bytes())?,
+        Form::Table(format) => {
+            let (names, cells): (Vec<_>, Vec<_>) = found.columns.into_iter().unzip();
+            let example = cells.iter().map(|cells| match cells {
+                Cells::Texts(_) => Cells::Texts(Vec::new()),
+                _ => Cells::Numbers(Vec::new()),
+            });
+            let names = names.into_iter().map(String::from).collect();
+            let mut table = TableWriter::open(path, format, names, example.collect())?;
+            table.rows(cells)?;
+            table.finish()?;
+        }
+        Form::Picture { pixels } => {
+            let picture = render(&found.explanation, Plot::named("bar")?, &PlotOptions::default())?;
+            let bytes = if pixels { png(&picture, SCALE)? } else { picture.text.into_bytes() };
+            write_all(path, &bytes)?;
+        }
+    }
+    certificate.check()
+}
+
+/// The model's columns, of which those that it takes for categories are.
+fn typed(columns: &Columns, saved: &SavedModel, console: &Console) -> Result<Table> {
+    let own = saved.model.columns();
+    let names: Vec<String> = own.iter().map(|c| c.name.clone()).collect();
+    let categorical = own.iter().filter(|c| matches!(c.kind, riesz::ColumnKind::Categorical { .. }));
+    let categorical: Vec<String> = categorical.map(|c| c.name.clone()).collect();
+    columns.table(&names, &categorical, console)
+}
+
+fn labels(saved: &SavedModel, columns: &Columns, target: &[String]) -> Result<Labels> {
+    let (model, name) = (&saved.model, &target[0]);
+    if model.classes.is_empty() {
+        let own = target.iter().map(|name| columns.numbers(name)).collect::<Result<Vec<_>>>()?;
+        let numbers = (0..own[0].len()).flat_map(|i| own.iter().map(move |column| column[i])).collect();
+        return Ok(Labels::Numbers(Matrix::from_row_major(own[0].len(), own.len(), numbers)));
+    }
+    let (levels, codes) = columns.levels(name)?;
+    let class = |level: &String| {
+        level_of_text(&model.classes, level).ok_or_else(|| {
+            let known = model.classes.join(", ");
+            Failure::input(format!("column '{name}' holds '{level}', but the model's classes are: {known}"))
+        })
+    };
+    let classes = levels.iter().map(class).collect::<Result<Vec<_>>>()?;
+    Ok(Labels::Classes(codes.iter().map(|code| classes[*code as usize]).collect()))
+}
+
+fn of_variance(args: &Args, saved: &SavedModel, x: Table, console: &Console) -> Result<Found> {
+    let model = &saved.model;
+    let groups = args.groups.as_deref().map(|text| read_groups(text, model.columns())).transpose()?;
+    let sensitivity = Sensitivity {
+        groups: groups.or_else(|| saved.groups.clone()),
+        index: args.index,
+        ..Sensitivity::default()
+    };
+    let inputs = Background::from(x);
+    let message = format!("taking apart the variance over {} rows", inputs.rows.rows());
+    let found = watched(console, &message, &sensitivity.progress, || {
+        match (&saved.covariance, args.posterior) {
+            (Some(covariance), true) => Ok(sensitivity.expected(model, covariance, &inputs)?),
+            (None, true) => Err(Failure::input(
+                "the file holds no posterior, which --posterior needs: fit it with 'riesz fit --model gp --posterior'",
+            )),
+            (_, false) => Ok(sensitivity.run(model, &inputs)?),
+        }
+    })?;
+    let words = variance_words(&found);
+    let explanation = found.explanation.clone();
+    let outputs = &explanation.output_names;
+    let mut texts = [Vec::new(), Vec::new()];
+    let mut numbers = [const { Vec::new() }; 6];
+    for (o, output) in outputs.iter().enumerate() {
+        for j in order(found.effects(o)) {
+            texts[0].push(output.clone());
+            texts[1].push(explanation.players[j].name.clone());
+            let scale = found.scale(o).unwrap_or(0.0);
+            let own = [found.first_order(o)[j], found.effects(o)[j], found.total_order(o)[j]];
+            own.iter().zip(&mut numbers).for_each(|(v, out)| out.push(v * scale));
+            numbers[3].push(own[1]);
+            numbers[4].push(found.variance(o));
+            numbers[5].push(found.bound(o));
+        }
+    }
+    let [output, feature] = texts.map(Cells::Texts);
+    let [first, effect, total, part, variance, bound] = numbers.map(Cells::Numbers);
+    let columns = vec![
+        ("output", output),
+        ("feature", feature),
+        ("first_order", first),
+        ("shapley_effect", effect),
+        ("total_order", total),
+        ("variance_of_feature", part),
+        ("variance", variance),
+        ("bound", bound),
+    ];
+    let broken = |e: serde_json::Error| Failure::input(format!("the indices cannot be written: {e}"));
+    let mut json = json!({ "format": "riesz-sobol", "version": 1 });
+    if let (Some(own), serde_json::Value::Object(found)) =
+        (json.as_object_mut(), serde_json::to_value(&found).map_err(broken)?)
+    {
+        own.extend(found);
+    }
+    Ok(Found { columns, words, json, explanation })
+}
+
+/// From the largest to the smallest.
+fn order(values: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+    order
+}
+
+fn variance_words(found: &SobolIndices) -> String {
+    let explanation = &found.explanation;
+    let names: Vec<String> = explanation.players.iter().map(|p| printable(&p.name)).collect();
+    let width = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).max(7);
+    let mut text = String::new();
+    for (o, output) in explanation.output_names.iter().enumerate() {
+        let (variance, bound) = (found.variance(o), found.bound(o));
+        let _ = writeln!(
+            text,
+            "variance of {}: {variance:.6e} (proved bound on errors {bound:.1e})",
+            printable(output)
+        );
+        let Some(scale) = found.scale(o) else {
+            text.push_str("it does not vary by more than its error: there are no shares\n\n");
+            continue;
+        };
+        let _ = writeln!(text, "\n{:width$}  first-order  Shapley effect  total", "feature");
+        for j in order(found.effects(o)) {
+            let [first, effect, total] =
+                [found.first_order(o), found.effects(o), found.total_order(o)].map(|list| scale * list[j]);
+            let _ = writeln!(text, "{:width$}  {first:>11.4}  {effect:>14.4}  {total:.4}", names[j]);
+        }
+        if explanation.index != Index::Shapley {
+            let values = explanation.row_values(0, o);
+            let sizes: Vec<f64> = values.iter().map(|v| v.abs()).collect();
+            let _ = writeln!(text, "\nshares by {}", explanation.index.names());
+            for k in order(&sizes).into_iter().take(20) {
+                let _ = writeln!(text, "{}  {:.4}", printable(&explanation.set_name(k)), scale * values[k]);
+            }
+        }
+        text.push('\n');
+    }
+    let _ = writeln!(text, "Features count as independent of each other, each distributed as in the rows.");
+    text
+}
+
+fn of_loss(
+    args: &Args,
+    global: &Global,
+    saved: &SavedModel,
+    (x, labels): (Table, Labels),
+    console: &Console,
+) -> Result<Found> {
+    let model = &saved.model;
+    let groups = args.groups.as_deref().map(|text| read_groups(text, model.columns())).transpose()?;
+    let background = match &args.background {
+        None => x.clone(),
+        Some(path) => {
+            let names: Vec<String> = model.columns().iter().map(|c| c.name.clone()).collect();
+            typed(&Columns::read(args.table.source(path).open()?, &names)?, saved, console)?
+        }
+    };
+    let background = background.select_rows(&background.sample_rows(args.background_rows, global.seed));
+    let sage = Sage {
+        groups: groups.or_else(|| saved.groups.clone()),
+        permutations: args.permutations,
+        seed: global.seed,
+        ..Sage::default()
+    };
+    let message = format!("attributing the loss of {} rows", x.rows());
+    let found = watched(console, &message, &sage.progress, || {
+        sage.run(model, &x, &labels, &Background::from(background))
+    })?;
+    let explanation = found.explanation(model, &x, global.seed)?;
+    let order = order(&found.values);
+    let pick = |list: &[f64]| Cells::Numbers(order.iter().map(|&j| list[j]).collect());
+    let names = order.iter().map(|&j| found.players[j].name.clone()).collect();
+    let mut columns = vec![("feature", Cells::Texts(names)), ("value", pick(&found.values))];
+    columns.extend(found.std_error.as_ref().map(|own| ("std_error", pick(own))));
+    columns.extend(found.sampling_error.as_ref().map(|own| ("sampling_error", pick(own))));
+    let broken = |e: serde_json::Error| Failure::input(format!("the values cannot be written: {e}"));
+    let mut json = json!({ "format": "riesz-sage", "version": 1 });
+    if let (Some(own), serde_json::Value::Object(found)) =
+        (json.as_object_mut(), serde_json::to_value(&found).map_err(broken)?)
+    {
+        own.extend(found);
+    }
+    Ok(Found { words: loss_words(&found, &order), columns, json, explanation })
+}
+
+fn loss_words(found: &SageValues, order: &[usize]) -> String {
+    let names: Vec<String> = found.players.iter().map(|p| printable(&p.name)).collect();
+    let width = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).max(7);
+    let (base, loss) = (found.base_loss, found.loss);
+    let mut text = format!(
+        "mean {} of {} rows: {loss:.6e}; of the mean prediction: {base:.6e}\n\n",
+        found.measure, found.rows
+    );
+    let head = found.std_error.as_ref().map_or("", |_| "  std. error over rows");
+    let of_orders = found.sampling_error.as_ref().map_or("", |_| "  over orders");
+    let _ = writeln!(text, "{:width$}     SAGE value{head}{of_orders}", "feature");
+    for &j in order {
+        let _ = write!(text, "{:width$}  {:>13.6e}", names[j], found.values[j]);
+        if let Some(own) = &found.std_error {
+            let _ = write!(text, "  {:>20.2e}", own[j]);
+        }
+        if let Some(own) = &found.sampling_error {
+            let _ = write!(text, "  {:>11.2e}", own[j]);
+        }
+        text.push('\n');
+    }
+    let exact =
+        if found.sampling_error.is_some() { "of random orders" } else { "all of them: exact for these rows" };
+    let _ = writeln!(text, "\n{} coalitions of features were valued, {exact}.", found.coalitions);
+    text
+}

@@ -1,0 +1,178 @@
+//! Which features matter overall: variances and losses taken apart.
+
+use std::sync::Arc;
+
+use numpy::ndarray::Array2;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::prelude::*;
+use riesz::global::{Components, Labels, Sage, Sensitivity};
+use riesz::{Background, Matrix, Posterior};
+
+use crate::error::{raise, refuse};
+use crate::explanation::Explanation;
+use crate::threads::{Threads, interruptible};
+use crate::{Expansion, NO_POSTERIOR, matrix, players, table};
+
+fn background(
+    model: &riesz::Expansion,
+    rows: &PyReadonlyArray2<'_, f64>,
+    weights: Option<PyReadonlyArray1<'_, f64>>,
+) -> PyResult<Background> {
+    let rows = table(model.columns(), rows.as_array()).map_err(refuse)?;
+    Ok(Background { rows, weights: weights.map(|weights| weights.as_array().to_vec()) })
+}
+
+type Array<'py> = Bound<'py, PyArray2<f64>>;
+
+/// Parts of the variance of each output, outputs × players: first-order, Shapley, total; and the bound on their errors by output. The explanation's
+/// predictions are the variances.
+#[pyfunction]
+#[allow(
+    clippy::too_many_arguments,
+    clippy::type_complexity,
+    reason = "called by name from one place in Python"
+)]
+pub(crate) fn sobol_indices<'py>(
+    py: Python<'py>,
+    model: &Expansion,
+    rows: PyReadonlyArray2<'py, f64>,
+    weights: Option<PyReadonlyArray1<'py, f64>>,
+    groups: Vec<(String, Vec<usize>)>,
+    index: &str,
+    posterior: bool,
+    threads: Option<usize>,
+) -> PyResult<(Explanation, Array<'py>, Array<'py>, Array<'py>, Vec<f64>)> {
+    let (model, covariance) = (model.model.clone(), model.covariance.clone());
+    let inputs = background(&model, &rows, weights)?;
+    let sensitivity = Sensitivity {
+        groups: Some(players(model.columns(), groups)?),
+        index: index.parse().map_err(refuse)?,
+        ..Sensitivity::default()
+    };
+    let covariance = match (covariance, posterior) {
+        (None, true) => return Err(refuse(NO_POSTERIOR)),
+        (covariance, true) => covariance,
+        (_, false) => None,
+    };
+    let stop = sensitivity.stop.clone();
+    let work = move || match covariance {
+        Some(covariance) => sensitivity.expected(&model, &covariance, &inputs),
+        None => sensitivity.run(&model, &inputs),
+    };
+    let found = interruptible(py, &Threads::new(threads), &stop, work)?.map_err(raise)?;
+    let (m, p) = (found.explanation.outputs(), found.explanation.players.len());
+    let array = |of: &dyn Fn(usize) -> Vec<f64>| -> PyResult<Array<'py>> {
+        Ok(matrix(m, p, (0..m).flat_map(of).collect())?.into_pyarray(py))
+    };
+    let first = array(&|o| found.first_order(o).to_vec())?;
+    let effects = array(&|o| found.effects(o).to_vec())?;
+    let total = array(&|o| found.total_order(o).to_vec())?;
+    let bound = (0..m).map(|o| found.bound(o)).collect();
+    Ok((Explanation::new(found.explanation, None), first, effects, total, bound))
+}
+
+/// What SAGE found.
+#[pyclass(frozen, get_all, module = "riesz._core")]
+pub(crate) struct SageValues {
+    explanation: Py<Explanation>,
+    values: Py<PyArray1<f64>>,
+    std_error: Option<Py<PyArray1<f64>>>,
+    sampling_error: Option<Py<PyArray1<f64>>>,
+    base_loss: f64,
+    loss: f64,
+    measure: String,
+    coalitions: usize,
+}
+
+/// The loss of the model on labelled rows, by players. Labels are codes of classes, or numbers (rows × outputs).
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
+pub(crate) fn sage_values<'py>(
+    py: Python<'py>,
+    model: &Expansion,
+    x: PyReadonlyArray2<'py, f64>,
+    numbers: Option<PyReadonlyArray2<'py, f64>>,
+    classes: Option<Vec<usize>>,
+    rows: PyReadonlyArray2<'py, f64>,
+    weights: Option<PyReadonlyArray1<'py, f64>>,
+    groups: Vec<(String, Vec<usize>)>,
+    permutations: usize,
+    seed: u64,
+    threads: Option<usize>,
+) -> PyResult<SageValues> {
+    let model = model.model.clone();
+    let (x, background) =
+        (table(model.columns(), x.as_array()).map_err(refuse)?, background(&model, &rows, weights)?);
+    let labels = match (numbers, classes) {
+        (_, Some(classes)) => Labels::Classes(classes),
+        (Some(numbers), None) => {
+            let own: Array2<f64> = numbers.as_array().to_owned();
+            Labels::Numbers(Matrix::from_row_major(own.nrows(), own.ncols(), own.iter().copied().collect()))
+        }
+        (None, None) => return Err(refuse("there are no labels")),
+    };
+    let groups = Some(players(model.columns(), groups)?);
+    let sage = Sage { groups, permutations, seed, ..Sage::default() };
+    let stop = sage.stop.clone();
+    let work = move || {
+        let found = sage.run(&model, &x, &labels, &background)?;
+        let explanation = found.explanation(&model, &x, seed)?;
+        Ok::<_, riesz::Error>((found, explanation))
+    };
+    let (found, explanation) = interruptible(py, &Threads::new(threads), &stop, work)?.map_err(raise)?;
+    let list = |numbers: Vec<f64>| numbers.into_pyarray(py).unbind();
+    Ok(SageValues {
+        explanation: Py::new(py, Explanation::new(explanation, None))?,
+        values: list(found.values),
+        std_error: found.std_error.map(list),
+        sampling_error: found.sampling_error.map(list),
+        base_loss: found.base_loss,
+        loss: found.loss,
+        measure: found.measure,
+        coalitions: found.coalitions,
+    })
+}
+
+/// A component of a model's functional ANOVA at some rows, rows × outputs, and its posterior standard deviations where the model has a posterior.
+#[pyfunction]
+#[allow(
+    clippy::too_many_arguments,
+    clippy::type_complexity,
+    reason = "called by name from one place in Python"
+)]
+pub(crate) fn component<'py>(
+    py: Python<'py>,
+    model: &Expansion,
+    rows: PyReadonlyArray2<'py, f64>,
+    weights: Option<PyReadonlyArray1<'py, f64>>,
+    groups: Vec<(String, Vec<usize>)>,
+    set: Vec<usize>,
+    at: PyReadonlyArray2<'py, f64>,
+) -> PyResult<(Array<'py>, Option<Array<'py>>)> {
+    let (model, covariance) = (model.model.clone(), model.covariance.clone());
+    let inputs = background(&model, &rows, weights)?;
+    let (groups, at) =
+        (players(model.columns(), groups)?, table(model.columns(), at.as_array()).map_err(refuse)?);
+    let stop = Arc::default();
+    let work = move || {
+        let components = Components::new(&model, &inputs, Some(groups))?;
+        let values = components.at(&set, &at)?;
+        let Some(covariance) = covariance else { return Ok((values, None)) };
+        let posterior = Posterior::new(&model, &covariance)?;
+        let mut sd = riesz::Matrix::zeros(values.rows(), values.cols());
+        // In blocks: only variances are asked for.
+        for from in (0..at.rows()).step_by(256) {
+            let own: Vec<usize> = (from..(from + 256).min(at.rows())).collect();
+            let functionals = components.functionals(&set, &at.select_rows(&own))?;
+            for (o, joint) in posterior.covariance(&functionals).iter().enumerate() {
+                own.iter().enumerate().for_each(|(k, &r)| sd[(r, o)] = joint[(k, k)].max(0.0).sqrt());
+            }
+        }
+        Ok::<_, riesz::Error>((values, Some(sd)))
+    };
+    let (values, sd) = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
+    let array = |m: Matrix| -> PyResult<Array<'py>> {
+        Ok(matrix(m.rows(), m.cols(), m.data().to_vec())?.into_pyarray(py))
+    };
+    Ok((array(values)?, sd.map(array).transpose()?))
+}

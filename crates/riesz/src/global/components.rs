@@ -1,0 +1,197 @@
+//! The functional ANOVA of a model: its mean, what each feature does alone, what pairs do together, and so on.
+//!
+//! Under the distribution with independent players that has a table's marginals, `f = Σ_T f_T` with one function for each set T of players, whose mean is 0
+//! over each of its players alone, so that all are orthogonal (Hoeffding 1948; Sobol 1993). For a sum of products each is one, too:
+//!
+//! `f_T(x) = Σ_p s_p Σ_i α_i Π_{j∈T} (k_pj(x_ij, x_j) - m_pj(x_ij)) Π_{j∉T} m_pj(x_ij)` with `m_pj(u) = E k_pj(u, X_j)`.
+//!
+//! A component at x is a linear functional of f, so a posterior of f is one of its components. Its prior covariance at x and x' is
+//! `Σ_p s_p Π_{j∈T} (k_pj(x, x') - m_pj(x) - m_pj(x') + M_pj) Π_{j∉T} M_pj` with `M = E m(X)`: the ANOVA kernels of Durrande, Ginsbourger, Roustant and Carraro
+//! 2013, of any product kernel.
+
+use super::marginals::{Atoms, Marginals};
+use crate::error::{Error, Result};
+use crate::expansion::Expansion;
+use crate::game::{Background, TERMS};
+use crate::kernel::Columns;
+use crate::kernel::products::PlayerProduct;
+use crate::linalg::Matrix;
+use crate::posterior::Functionals;
+use crate::simd::Isa;
+use crate::table::{Groups, Player, Table};
+
+/// The components of a model's functional ANOVA.
+///
+/// ```
+/// use riesz::global::Components;
+/// use riesz::{Background, Expansion, Kernel, Matrix, Table};
+///
+/// let rows: Vec<[f64; 2]> = (0..20).map(|i| [f64::from(i % 5), f64::from(i % 4)]).collect();
+/// let x = Table::from_rows(&rows)?;
+/// let coef = Matrix::column_vector((0..20).map(|i| f64::from(i).sin()).collect());
+/// let model = Expansion::new(Kernel::gaussian(&[2.0, 3.0]), x.clone(), coef, vec![0.5])?;
+/// let components = Components::new(&model, &Background::from(x.clone()), None)?;
+/// let parts = [vec![], vec![0], vec![1], vec![0, 1]];
+/// let sum: f64 = parts.iter().map(|set| components.at(set, &x).unwrap()[(7, 0)]).sum();
+/// assert!((sum - model.predict(&x)?[(7, 0)]).abs() < 1e-9);
+/// # Ok::<(), riesz::Error>(())
+/// ```
+pub struct Components<'m> {
+    model: &'m Expansion,
+    groups: Groups,
+    products: Vec<PlayerProduct<'m>>,
+    inputs: Marginals,
+    /// By product and factor the mean at each support point.
+    means: Vec<Vec<Vec<f64>>>,
+    /// By product and factor the mean of the mean.
+    whole: Vec<Vec<f64>>,
+    isa: Isa,
+}
+
+impl<'m> Components<'m> {
+    /// Of a model whose inputs are as in the rows of `inputs`, for players that are independent of each other, by default one a column. Cost O(n · inputs +
+    /// inputs²) a factor of the kernel.
+    ///
+    /// # Errors
+    /// As [`Sensitivity::run`](super::Sensitivity::run).
+    pub fn new(model: &'m Expansion, inputs: &Background, groups: Option<Groups>) -> Result<Self> {
+        let groups = groups.unwrap_or_else(|| Groups::singletons(model.columns()));
+        let (products, isa) = (model.kernel.products(model.columns(), &groups)?, Isa::detect());
+        let inputs = Marginals::new(inputs, model, &groups)?;
+        let (mut means, mut whole) = (Vec::new(), Vec::new());
+        for product in &products {
+            let atoms = |k: usize| &inputs.atoms[product.players[k]];
+            let own = |k: usize| mean(product, k, Columns::of(&model.points, 0), atoms(k), isa);
+            let all = |k: usize| {
+                let (rows, weights) = (&atoms(k).rows, &atoms(k).weights);
+                let columns = column_major(rows);
+                let inner =
+                    mean(product, k, Columns::new(&columns, rows.len(), 0, rows.len()), atoms(k), isa);
+                inner.iter().zip(weights).map(|(m, w)| m * w).sum::<f64>()
+            };
+            means.push((0..product.players.len()).map(own).collect());
+            whole.push((0..product.players.len()).map(all).collect());
+        }
+        Ok(Self { model, groups, products, inputs, means, whole, isa })
+    }
+
+    /// The players.
+    pub fn players(&self) -> &[Player] {
+        self.groups.players()
+    }
+
+    /// The component of a set of players, ascending, at rows of which their columns count: rows × outputs. That of nobody is the mean. Cost O(rows (n +
+    /// inputs)) a factor.
+    ///
+    /// # Errors
+    /// As [`Table::conform`]; [`Error::Parameter`] for a set that is none.
+    pub fn at(&self, set: &[usize], rows: &Table) -> Result<Matrix> {
+        let functionals = self.columns(set, &rows.conform(self.model.columns())?)?;
+        let mut out = functionals.transpose().matmul(&self.model.coef);
+        if set.is_empty() {
+            for r in 0..out.rows() {
+                out.row_mut(r).iter_mut().zip(&self.model.intercept).for_each(|(v, b)| *v += b);
+            }
+        }
+        match out.data().iter().all(|v| v.is_finite()) {
+            true => Ok(out),
+            false => Err(Error::Overflow {
+                what: "a component".into(),
+                remedy: "a row is too far from the data the model was fitted on",
+            }),
+        }
+    }
+
+    /// The same as functionals of f, one a row, from which a [`Posterior`](crate::Posterior) knows means, covariances and draws of the component. Cost
+    /// besides O(rows²) a factor.
+    ///
+    /// # Errors
+    /// As [`at`](Self::at).
+    pub fn functionals(&self, set: &[usize], rows: &Table) -> Result<Functionals> {
+        let rows = rows.conform(self.model.columns())?;
+        let (columns, count) = (self.columns(set, &rows)?, rows.rows());
+        let mut prior = Matrix::zeros(count, count);
+        for (at, product) in self.products.iter().enumerate() {
+            let Some(places) = places(product, set) else { continue };
+            let rest = self.rest(at, &places, |k| self.whole[at][k]);
+            let mut own = vec![product.scale * rest; count * count];
+            for &k in &places {
+                let mean = self.mean_at(product, k, &rows);
+                let mut factor = vec![0.0; count];
+                for (r, out) in own.chunks_exact_mut(count).enumerate() {
+                    product.factor(self.isa, k, Columns::of(&rows, 0), &rows.row(r), &mut factor);
+                    for ((out, f), m) in out.iter_mut().zip(&factor).zip(&mean) {
+                        *out *= (f - m) - (mean[r] - self.whole[at][k]);
+                    }
+                }
+            }
+            prior.data_mut().iter_mut().zip(own).for_each(|(sum, v)| *sum += v);
+        }
+        Ok(Functionals { columns, prior, constants: vec![f64::from(u8::from(set.is_empty())); count] })
+    }
+
+    /// `ℓ_r k(x_i, ·)`, points × rows.
+    fn columns(&self, set: &[usize], rows: &Table) -> Result<Matrix> {
+        let p = self.players().len();
+        if set.iter().any(|&j| j >= p) || set.windows(2).any(|pair| pair[0] >= pair[1]) {
+            let allowed = format!("different numbers of players, ascending, below {p}");
+            return Err(Error::parameter("set of players", format!("{set:?}"), allowed));
+        }
+        let (n, count) = (self.model.points.rows(), rows.rows());
+        let mut out = Matrix::zeros(n, count);
+        for (at, product) in self.products.iter().enumerate() {
+            let Some(places) = places(product, set) else { continue };
+            let rest: Vec<f64> =
+                (0..n).map(|i| product.scale * self.rest(at, &places, |k| self.means[at][k][i])).collect();
+            let mut factor = vec![0.0; n];
+            for r in 0..count {
+                let mut own = rest.clone();
+                for &k in &places {
+                    product.factor(
+                        self.isa,
+                        k,
+                        Columns::of(&self.model.points, 0),
+                        &rows.row(r),
+                        &mut factor,
+                    );
+                    let centred = factor.iter().zip(&self.means[at][k]).map(|(f, m)| f - m);
+                    own.iter_mut().zip(centred).for_each(|(v, f)| *v *= f);
+                }
+                (0..n).for_each(|i| out[(i, r)] += own[i]);
+            }
+        }
+        Ok(out)
+    }
+
+    /// The product over the factors of others.
+    fn rest(&self, at: usize, places: &[usize], of: impl Fn(usize) -> f64) -> f64 {
+        (0..self.products[at].players.len()).filter(|k| !places.contains(k)).map(of).product()
+    }
+
+    /// The mean of factor k between each row and an input.
+    fn mean_at(&self, product: &PlayerProduct<'_>, k: usize, rows: &Table) -> Vec<f64> {
+        mean(product, k, Columns::of(rows, 0), &self.inputs.atoms[product.players[k]], self.isa)
+    }
+}
+
+/// Which factors of a product are those of the players in a set; `None` if one of them has none there: it is 1, less its mean 0.
+fn places(product: &PlayerProduct<'_>, set: &[usize]) -> Option<Vec<usize>> {
+    set.iter().map(|player| product.players.iter().position(|own| own == player)).collect()
+}
+
+fn column_major(rows: &[Vec<f64>]) -> Vec<f64> {
+    (0..rows[0].len()).flat_map(|j| rows.iter().map(move |row| row[j])).collect()
+}
+
+fn mean(product: &PlayerProduct<'_>, k: usize, u: Columns<'_>, atoms: &Atoms, isa: Isa) -> Vec<f64> {
+    let (mut out, mut factor) = (vec![0.0; u.len()], vec![0.0; u.len()]);
+    for (rows, weights) in atoms.rows.chunks(TERMS).zip(atoms.weights.chunks(TERMS)) {
+        let mut some = vec![0.0; u.len()];
+        for (row, weight) in rows.iter().zip(weights) {
+            product.factor(isa, k, u, row, &mut factor);
+            some.iter_mut().zip(&factor).for_each(|(sum, f)| *sum += weight * f);
+        }
+        out.iter_mut().zip(&some).for_each(|(sum, some)| *sum += some);
+    }
+    out
+}

@@ -1,0 +1,363 @@
+//! SAGE values: how much each feature takes off a model's loss (Covert, Lundberg and Lee 2020).
+//!
+//! A coalition S is worth `v(S) = E ℓ(E f(B), y) - E ℓ(E_B f(x_S, B), y)`, with the features that are absent taken from background rows B (the marginal
+//! imputation of their implementation). What a coalition is worth is computed for all labelled rows with all background rows, without an error: nothing is
+//! drawn but orders of features, and those only where there are too many features for all coalitions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use serde::{Deserialize, Serialize};
+
+use super::importance::std_error;
+use crate::error::{Error, Result};
+use crate::expansion::Expansion;
+use crate::explanation::{Exactness, Explanation, Fact, Provenance, Sampling};
+use crate::game::{Background, Reference};
+use crate::index::Index;
+use crate::linalg::Matrix;
+use crate::random::{Random, SeedableRng, SliceRandom};
+use crate::stop::{Progress, Watch};
+use crate::table::{Groups, Player, Table};
+
+/// Numbers of mixed rows at a time.
+const BLOCK: usize = 1 << 20;
+
+/// The truth about rows, which says which loss is meant.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Labels {
+    /// Rows × outputs. The loss is the squared error, summed up over outputs.
+    Numbers(Matrix),
+    /// A class a row, by number. The loss is the log loss of the model's class probabilities, which are averaged over the background.
+    Classes(Vec<usize>),
+}
+
+/// Attributes a model's loss on labelled rows to features. Up to 2^features coalitions, each of which costs the predictions for rows times background rows.
+#[derive(Debug, Clone)]
+pub struct Sage {
+    /// The players, by default one a column.
+    pub groups: Option<Groups>,
+    /// Random orders in which features join, each of which is taken backwards too. Where all coalitions are no more than those orders would value, all
+    /// coalitions are valued, and the values are exact for these rows.
+    pub permutations: usize,
+    /// Their seed.
+    pub seed: u64,
+    /// Set by another thread to give up.
+    pub stop: Arc<AtomicBool>,
+    /// Read by another thread to see how far the work is.
+    pub progress: Arc<Progress>,
+}
+
+impl Default for Sage {
+    fn default() -> Self {
+        Self { groups: None, permutations: 256, seed: 0, stop: Arc::default(), progress: Arc::default() }
+    }
+}
+
+/// How much each feature takes off a model's loss.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SageValues {
+    /// The players.
+    pub players: Vec<Player>,
+    /// By player; they add up to `base_loss - loss`.
+    pub values: Vec<f64>,
+    /// By player, the standard error over rows: how far other rows could have led, if these are a random sample. `None` of a single row.
+    pub std_error: Option<Vec<f64>>,
+    /// By player, the standard error over orders of features; `None` where all coalitions were valued.
+    pub sampling_error: Option<Vec<f64>>,
+    /// The mean loss of the mean prediction, with all features absent.
+    pub base_loss: f64,
+    /// The mean loss of the model.
+    pub loss: f64,
+    /// `squared error` or `log loss`.
+    pub measure: String,
+    /// The number of labelled rows.
+    pub rows: usize,
+    /// How many coalitions were valued.
+    pub coalitions: usize,
+}
+
+impl SageValues {
+    /// The same as an explanation of one row, which can be drawn and kept: its prediction is what the model takes off the loss. Standard errors are those
+    /// over rows and over orders together.
+    ///
+    /// # Errors
+    /// As [`Table::conform`].
+    pub fn explanation(&self, model: &Expansion, x: &Table, seed: u64) -> Result<Explanation> {
+        let of = |errors: &Option<Vec<f64>>, j: usize| errors.as_ref().map_or(0.0, |own| own[j]);
+        let p = self.players.len();
+        let std_error = (0..p).map(|j| of(&self.std_error, j).hypot(of(&self.sampling_error, j))).collect();
+        Ok(Explanation {
+            index: Index::Shapley,
+            players: self.players.clone(),
+            subsets: None,
+            output_names: vec![self.measure.clone()],
+            values: self.values.clone(),
+            base_values: vec![0.0],
+            predictions: vec![self.base_loss - self.loss],
+            data: x.conform(model.columns())?.typical(),
+            row_numbers: vec![0],
+            exactness: Exactness::Estimated {
+                std_error,
+                sampling: Some(Sampling { evaluations: self.coalitions, seed }),
+            },
+            provenance: Provenance {
+                game: "sage".into(),
+                absent: format!(
+                    "absent features are averaged over background rows: features that are present are worth what they take off the mean {} of {} rows",
+                    self.measure, self.rows
+                ),
+                model: model.facts(),
+                run: vec![Fact::new("riesz", env!("CARGO_PKG_VERSION"))],
+            },
+        })
+    }
+}
+
+impl Sage {
+    /// For the labelled rows of `x` and a background, whose columns are matched by name.
+    ///
+    /// # Errors
+    /// As [`Table::conform`]; [`Error::Shape`] unless there is a label a row; [`Error::Parameter`] for classes that the model has no probabilities of, and for
+    /// no permutations; [`Error::TooFew`]; [`Error::Interrupted`].
+    pub fn run(
+        &self,
+        model: &Expansion,
+        x: &Table,
+        labels: &Labels,
+        background: &Background,
+    ) -> Result<SageValues> {
+        let watch = Watch { stop: &self.stop, progress: &self.progress };
+        let x = x.conform(model.columns())?;
+        let n = x.rows();
+        check(model, n, labels)?;
+        if self.permutations == 0 {
+            return Err(Error::parameter("permutations", 0, "at least 1"));
+        }
+        let reference = Reference::new(background, model.columns())?;
+        let groups = self.groups.clone().unwrap_or_else(|| Groups::singletons(model.columns()));
+        let p = groups.players().len();
+        let game = Losses { model, x: &x, labels, reference: &reference, players: groups.players(), watch };
+        let everything = p < 24 && (1_usize << p) <= 2 * self.permutations * p;
+        self.progress.start(if everything { 1 << p } else { 2 * self.permutations * (p - 1) + 2 });
+        let (all, none) = (game.of(&vec![true; p])?, game.of(&vec![false; p])?);
+        let mean = |own: &[f64]| own.iter().sum::<f64>() / n as f64;
+        let (by_row, sampling_error, coalitions) = if everything {
+            (enumerated(&game, &none, &all)?, None, 1 << p)
+        } else {
+            let (by_row, error, valued) = self.permuted(&game, &none, &all)?;
+            (by_row, Some(error), valued)
+        };
+        let measure = match labels {
+            Labels::Numbers(_) => "squared error",
+            Labels::Classes(_) => "log loss",
+        };
+        let found = SageValues {
+            players: groups.players().to_vec(),
+            values: by_row.iter().map(|own| mean(own)).collect(),
+            std_error: (n > 1).then(|| by_row.iter().map(|own| std_error(own)).collect()),
+            sampling_error,
+            base_loss: mean(&none),
+            loss: mean(&all),
+            measure: measure.into(),
+            rows: n,
+            coalitions,
+        };
+        let numbers = found.values.iter().chain([&found.base_loss, &found.loss]);
+        if numbers.into_iter().any(|v| !v.is_finite()) {
+            let remedy = "a row has a label that the model gives no probability, or its numbers are too far from the data";
+            return Err(Error::Overflow { what: "the loss".into(), remedy });
+        }
+        Ok(found)
+    }
+
+    /// By player and row, the standard errors over orders, and the number of coalitions valued.
+    fn permuted(
+        &self,
+        game: &Losses<'_>,
+        none: &[f64],
+        all: &[f64],
+    ) -> Result<(Vec<Vec<f64>>, Vec<f64>, usize)> {
+        let (p, n) = (game.players.len(), none.len());
+        let mut random = Random::seed_from_u64(self.seed);
+        let mut sums = vec![vec![0.0; n]; p];
+        // By player what each order and its reverse give on average: independent of those of other orders.
+        let mut means = vec![Vec::with_capacity(self.permutations); p];
+        let mut known: HashMap<Vec<bool>, Vec<f64>> = HashMap::new();
+        let mut valued = 2;
+        for _ in 0..self.permutations {
+            let mut order: Vec<usize> = (0..p).collect();
+            order.shuffle(&mut random);
+            let mut pair = vec![0.0; p];
+            for backwards in [false, true] {
+                let mut mask = vec![false; p];
+                let mut before = none.to_vec();
+                for at in 0..p {
+                    let j = order[if backwards { p - 1 - at } else { at }];
+                    mask[j] = true;
+                    let own = match at + 1 == p {
+                        true => all.to_vec(),
+                        // Small coalitions come again and again.
+                        false => match known.get(&mask) {
+                            Some(own) => own.clone(),
+                            None => {
+                                let own = game.of(&mask)?;
+                                valued += 1;
+                                if known.len() < 4096 {
+                                    known.insert(mask.clone(), own.clone());
+                                }
+                                own
+                            }
+                        },
+                    };
+                    for ((sum, before), own) in sums[j].iter_mut().zip(&before).zip(&own) {
+                        *sum += before - own;
+                        pair[j] += (before - own) / (2 * n) as f64;
+                    }
+                    before = own;
+                }
+            }
+            means.iter_mut().zip(pair).for_each(|(all, own)| all.push(own));
+        }
+        let count = (2 * self.permutations) as f64;
+        sums.iter_mut().flatten().for_each(|sum| *sum /= count);
+        let error = |own: &Vec<f64>| if own.len() > 1 { std_error(own) } else { f64::INFINITY };
+        Ok((sums, means.iter().map(error).collect(), valued))
+    }
+}
+
+fn check(model: &Expansion, rows: usize, labels: &Labels) -> Result<()> {
+    let (found, why) = match labels {
+        Labels::Numbers(y) => (y.rows(), "one a row"),
+        Labels::Classes(y) => (y.len(), "one a row"),
+    };
+    if rows == 0 {
+        return Err(Error::TooFew { what: "the table of labelled rows".into(), needed: 1, unit: "row is" });
+    }
+    if found != rows {
+        return Err(Error::Shape {
+            what: "the labels".into(),
+            unit: "rows",
+            expected: rows,
+            found,
+            why: why.into(),
+        });
+    }
+    match labels {
+        Labels::Numbers(y) if y.cols() != model.outputs() => Err(Error::Shape {
+            what: "the labels".into(),
+            unit: "columns",
+            expected: model.outputs(),
+            found: y.cols(),
+            why: "one an output".into(),
+        }),
+        Labels::Numbers(_) => Ok(()),
+        Labels::Classes(classes) => {
+            if model.probabilities(&vec![0.0; model.outputs()]).is_none() {
+                let allowed = "classes of a model that has class probabilities, such as logistic regression";
+                return Err(Error::parameter("labels", "classes", allowed));
+            }
+            match classes.iter().find(|c| **c >= model.classes.len()) {
+                Some(bad) => {
+                    Err(Error::parameter("class", bad, format!("from 0 to {}", model.classes.len() - 1)))
+                }
+                None => Ok(()),
+            }
+        }
+    }
+}
+
+/// The loss of each row, given what is known of it.
+struct Losses<'a> {
+    model: &'a Expansion,
+    x: &'a Table,
+    labels: &'a Labels,
+    reference: &'a Reference,
+    players: &'a [Player],
+    watch: Watch<'a>,
+}
+
+impl Losses<'_> {
+    /// By row, with the players of `mask` present.
+    fn of(&self, mask: &[bool]) -> Result<Vec<f64>> {
+        let Self { model, x, reference, .. } = self;
+        let (n, d) = (x.rows(), x.width());
+        let mut present = vec![false; d];
+        for (player, here) in self.players.iter().zip(mask) {
+            player.columns.iter().for_each(|&j| present[j] = *here);
+        }
+        let (whole, empty) = (present.iter().all(|here| *here), present.iter().all(|here| !*here));
+        let others = if whole { 1 } else { reference.rows.len() };
+        let step = (BLOCK / (others * d).max(1)).max(1);
+        let mut losses = Vec::with_capacity(n);
+        for from in (0..if empty { 1 } else { n }).step_by(step) {
+            self.watch.check()?;
+            let rows = from..(from + step).min(if empty { 1 } else { n });
+            let mut values = Vec::with_capacity(rows.len() * others * d);
+            for (j, here) in present.iter().enumerate() {
+                for i in rows.clone() {
+                    values
+                        .extend((0..others).map(|b| if *here { x.get(i, j) } else { reference.rows[b][j] }));
+                }
+            }
+            let mixed = Table::from_column_major(model.columns().to_vec(), rows.len() * others, values)?;
+            let outputs = model.predict_until(&mixed, self.watch.stop)?;
+            for (at, i) in rows.enumerate() {
+                let weights = if whole { &[1.0][..] } else { &reference.weights };
+                let each = weights.iter().enumerate().map(|(b, w)| (*w, outputs.row(at * others + b)));
+                let mean = self.mean(each);
+                losses.extend((if empty { 0..n } else { i..i + 1 }).map(|i| self.loss(i, &mean)));
+            }
+        }
+        self.watch.done();
+        Ok(losses)
+    }
+
+    /// Of outputs, or of probabilities.
+    fn mean<'o>(&self, outputs: impl Iterator<Item = (f64, &'o [f64])>) -> Vec<f64> {
+        let mut mean = Vec::new();
+        for (weight, outputs) in outputs {
+            let own = match self.labels {
+                Labels::Numbers(_) => outputs.to_vec(),
+                Labels::Classes(_) => self.model.probabilities(outputs).unwrap_or_default(),
+            };
+            mean.resize(own.len(), 0.0);
+            mean.iter_mut().zip(own).for_each(|(sum, v)| *sum += weight * v);
+        }
+        mean
+    }
+
+    fn loss(&self, i: usize, prediction: &[f64]) -> f64 {
+        match self.labels {
+            Labels::Numbers(y) => y.row(i).iter().zip(prediction).map(|(y, f)| (y - f) * (y - f)).sum(),
+            Labels::Classes(classes) => -prediction[classes[i]].ln(),
+        }
+    }
+}
+
+/// Exact values by player and row, from all coalitions.
+fn enumerated(game: &Losses<'_>, none: &[f64], all: &[f64]) -> Result<Vec<Vec<f64>>> {
+    let (p, n) = (game.players.len(), none.len());
+    // The weight of a coalition that a player joins: s! (p - 1 - s)! / p!.
+    let mut weights = vec![1.0 / p as f64; p];
+    for s in 1..p {
+        weights[s] = weights[s - 1] * s as f64 / (p - s) as f64;
+    }
+    let mut sums = vec![vec![0.0; n]; p];
+    for mask in 0..1_usize << p {
+        let here: Vec<bool> = (0..p).map(|j| mask >> j & 1 == 1).collect();
+        let size = mask.count_ones() as usize;
+        let own = match size {
+            0 => none.to_vec(),
+            s if s == p => all.to_vec(),
+            _ => game.of(&here)?,
+        };
+        for (j, sum) in sums.iter_mut().enumerate() {
+            // What is worth more has less loss.
+            let weight = if here[j] { -weights[size - 1] } else { weights[size] };
+            sum.iter_mut().zip(&own).for_each(|(sum, loss)| *sum += weight * loss);
+        }
+    }
+    Ok(sums)
+}

@@ -1,0 +1,255 @@
+"""Which features matter overall: to what a model says, and to how right it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _core, plots
+from ._core import UnsupportedModelError
+from ._data import is_whole
+from ._explainer import Explainer
+from ._explanation import Explanation
+from ._imported import Part
+from ._players import Groups, model_players
+
+__all__ = ["SageValues", "SobolIndices", "sage_values", "sobol_indices"]
+
+
+@dataclass(frozen=True, eq=False)
+class SobolIndices:
+    """Shares of the variance of a model's output, of shape (d,), or (d, m) for m outputs; NaN for one that does not vary."""
+
+    feature_names: list[str]
+    #: What each feature explains alone, ``Var E[f | X_j] / Var f``.
+    first_order: np.ndarray
+    #: Its Shapley effect, which lies between the other two; Shapley effects add up to 1.
+    shapley_effects: np.ndarray
+    #: What is left unexplained without it, ``E Var[f | all others] / Var f``.
+    total_order: np.ndarray
+    #: The variance of each output.
+    variance: Any
+    #: A proved bound on the error of each share.
+    bound: Any
+    #: The values of the ``index`` that was asked for, not divided by the variance, as an explanation of one row.
+    explanation: Explanation
+
+    def to_frame(self) -> Any:
+        """A ``pandas.DataFrame`` of the three, a line a feature, the largest Shapley effect first; of a single output."""
+        import pandas as pd
+
+        if np.ndim(self.first_order) > 1:
+            raise ValueError("a data frame shows one output: make one of each column of the arrays")
+        columns = {"first_order": self.first_order, "shapley_effect": self.shapley_effects, "total_order": self.total_order}
+        frame = pd.DataFrame(columns, index=pd.Index(self.feature_names, name="feature"))
+        return frame.sort_values("shapley_effect", ascending=False)
+
+    def plot(self, ax: Any = None, max_display: int | None = 10) -> Any:
+        """:func:`riesz.plots.bar` of the parts of the variance, of a single output."""
+        return plots.bar(self.explanation, ax, max_display)
+
+
+@dataclass(frozen=True, eq=False)
+class SageValues:
+    """How much each feature takes off a model's loss."""
+
+    feature_names: list[str]
+    #: They add up to ``base_loss - loss``.
+    values: np.ndarray
+    #: Standard errors over rows: how far other labelled rows could have led. ``None`` of a single row.
+    std_error: np.ndarray | None
+    #: Standard errors over orders of features; ``None`` where all coalitions of features were valued, which is exact.
+    sampling_error: np.ndarray | None
+    #: The mean loss of the mean prediction.
+    base_loss: float
+    #: The mean loss of the model.
+    loss: float
+    #: ``"squared error"`` or ``"log loss"``.
+    measure: str
+    #: How many coalitions of features were valued.
+    coalitions: int
+    #: The same as an explanation of one row.
+    explanation: Explanation
+
+    def to_frame(self) -> Any:
+        """A ``pandas.DataFrame``, a line a feature, the largest value first."""
+        import pandas as pd
+
+        columns = {"value": self.values, "std_error": self.std_error, "sampling_error": self.sampling_error}
+        known = {name: own for name, own in columns.items() if own is not None}
+        frame = pd.DataFrame(known, index=pd.Index(self.feature_names, name="feature"))
+        return frame.sort_values("value", ascending=False)
+
+    def plot(self, ax: Any = None, max_display: int | None = 10) -> Any:
+        """:func:`riesz.plots.bar`."""
+        return plots.bar(self.explanation, ax, max_display)
+
+
+def asked(model: Any, background: Any, groups: Groups | None, weights: Any, game: str) -> tuple[Explainer, Part, list[Any]]:
+    """A model's one expansion, and the players that have a share in it, by an explainer that knows how to read both."""
+    explainer = Explainer(model, background, game=game, groups=groups, weights=weights)
+    parts = explainer._imported.parts
+    if not explainer._cores or explainer.exactness != "exact":
+        raise UnsupportedModelError(f"it takes a model whose kernel is known: {explainer.reason or 'this one is not'}")
+    if len(parts) != 1:
+        raise UnsupportedModelError(f"it takes one kernel machine, and a {explainer._imported.kind} is {len(parts)}")
+    playing = [player for player in model_players(explainer._players, parts[0].owners) if player[1]]
+    return explainer, parts[0], playing
+
+
+def _placed(numbers: np.ndarray, explainer: Explainer) -> np.ndarray:
+    """By player of the user's; those without a share in the model have 0. Players stand in the last axis."""
+    out = np.zeros((*numbers.shape[:-1], len(explainer._players)))
+    out[..., explainer._used[0]] = numbers
+    return out
+
+
+def sobol_indices(
+    model: Any,
+    background: Any,
+    *,
+    groups: Groups | None = None,
+    index: str = "shapley",
+    weights: Any = None,
+    posterior: bool = False,
+    threads: int | None = None,
+) -> SobolIndices:
+    """Sobol indices and Shapley effects of a model's output: which features it varies with.
+
+    Exact, with a proved bound, where features are independent of each other and each is distributed as in the rows of
+    ``background`` (groups of columns: jointly so): the variance given some features is a product game over pairs of support
+    points.
+
+    Parameters
+    ----------
+    model
+        A kernel model, as for :class:`riesz.Explainer`: one whose kernel is a product over features, or a sum of products.
+    background : array or data frame of shape (b, d)
+    groups : dict of name to list of columns, optional
+        Columns that count as one. Columns that depend on each other belong together.
+    index : str, default "shapley"
+        Which parts :attr:`SobolIndices.explanation` holds, as for :class:`riesz.Explainer`; ``"moebius"`` are first-order and
+        second-order Sobol indices, times the variance.
+    weights : array of shape (b,), optional
+    posterior : bool, default False
+        For Gaussian processes with a posterior: the mean over the functions that it thinks possible, exactly, in place of that of
+        their mean. What is not known of the function varies, too, so variances are larger.
+    threads : int, optional
+
+    Notes
+    -----
+    Cost O(n² d b), with n support points (times products of the kernel). Sources: Sobol 1993; Homma and Saltelli 1996; Owen 2014;
+    Song, Nelson and Staum 2016.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> from riesz.kernels import RBF
+    >>> model = riesz.Expansion(RBF(length_scale=1.5), points=np.eye(3), coef=[1.0, -1.0, 0.5])
+    >>> found = riesz.sobol_indices(model, np.random.default_rng(0).normal(size=(50, 3)))
+    >>> bool((found.first_order <= found.shapley_effects).all() and (found.shapley_effects <= found.total_order).all())
+    True
+    """
+    explainer, part, playing = asked(model, background, groups, weights, "marginal_product")
+    rows = explainer._model_rows(explainer._background, "background")[0]
+    core, first, effects, total, bound = _core.sobol_indices(
+        part.expansion._core, rows, explainer._weights, playing, str(index).lower(), bool(posterior), threads
+    )
+    variance, bounds = core.predictions[0], np.asarray(bound)
+    scale = np.full(len(bounds), np.nan)
+    np.divide(1.0, variance, out=scale, where=variance > bounds)
+    single = len(bounds) == 1
+    shown = lambda numbers: numbers[0] if single else numbers.T
+    share = lambda numbers: shown(_placed(numbers * scale[:, None], explainer))
+    return SobolIndices(
+        feature_names=[name for name, _ in explainer._players],
+        first_order=share(first),
+        shapley_effects=share(effects),
+        total_order=share(total),
+        variance=variance[0] if single else variance,
+        bound=(bounds * scale)[0] if single else bounds * scale,
+        explanation=Explanation(core),
+    )
+
+
+def sage_values(
+    model: Any,
+    X: Any,
+    y: Any,
+    background: Any = None,
+    *,
+    groups: Groups | None = None,
+    weights: Any = None,
+    permutations: int = 256,
+    seed: int = 0,
+    threads: int | None = None,
+) -> SageValues:
+    """SAGE values: how much each feature takes off a model's loss (Covert, Lundberg and Lee 2020).
+
+    A coalition of features is worth the loss of the mean prediction less that of predictions whose absent features are averaged
+    over the background. What coalitions are worth is computed for all rows with all of the background; only where all coalitions
+    of features are more than ``2 * permutations * d``, random orders of features are drawn.
+
+    Parameters
+    ----------
+    model
+        A kernel model, as for :class:`riesz.Explainer`. For classifiers, one with class probabilities of its own, such as
+        :class:`riesz.KernelLogisticRegression`: the loss is the log loss. For others it is the squared error, summed up over
+        outputs.
+    X : array or data frame of shape (n, d)
+        Labelled rows, best those that the model was not fitted on.
+    y : array of shape (n,) or (n, m)
+        Numbers, or classes.
+    background : array or data frame of shape (b, d), optional
+        What absent features are taken from; by default ``X``. Cost grows with n · b.
+    groups : dict of name to list of columns, optional
+    weights : array of shape (b,), optional
+    permutations : int, default 256
+        Random orders, each of which is taken backwards too.
+    seed : int, default 0
+    threads : int, optional
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> from riesz.kernels import RBF
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> y = X[:, 0] ** 2
+    >>> found = riesz.sage_values(riesz.KernelRidge(kernel=RBF(2.0), alpha=0.01).fit(X, y), X, y)
+    >>> int(found.values.argmax()), bool(np.isclose(found.values.sum(), found.base_loss - found.loss))
+    (0, True)
+    """
+    explainer, part, playing = asked(model, X if background is None else background, groups, weights, "interventional")
+    if not is_whole(permutations) or permutations < 1:
+        raise ValueError(f"permutations = {permutations!r}: it is a whole number, at least 1")
+    rows = explainer._model_rows(explainer._background, "background")[0]
+    own = explainer._model_rows(explainer._own_columns(X, "X"), "X")[0]
+    core, numbers, classes = part.expansion._core, None, None
+    if core.classes:
+        codes = _core.codes(core.classes, np.asarray(y).ravel().tolist())
+        if None in codes:
+            bad, known = np.asarray(y).ravel()[codes.index(None)], ", ".join(core.classes)
+            raise ValueError(f"y holds {bad!r}, but the model's classes are: {known}")
+        classes = [code for code in codes if code is not None]
+    else:
+        numbers = np.ascontiguousarray(y, dtype=np.float64)
+        numbers = numbers[:, None] if numbers.ndim == 1 else numbers
+        if numbers.ndim != 2 or not np.isfinite(numbers).all():
+            raise ValueError("y is one number, or one row of numbers, for each row of X, and all are finite")
+    found = _core.sage_values(
+        core, own, numbers, classes, rows, explainer._weights, playing, int(permutations), int(seed), threads
+    )
+    placed = lambda numbers: None if numbers is None else _placed(numbers, explainer)
+    return SageValues(
+        feature_names=[name for name, _ in explainer._players],
+        values=_placed(found.values, explainer),
+        std_error=placed(found.std_error),
+        sampling_error=placed(found.sampling_error),
+        base_loss=found.base_loss,
+        loss=found.loss,
+        measure=found.measure,
+        coalitions=found.coalitions,
+        explanation=Explanation(found.explanation),
+    )

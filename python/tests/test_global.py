@@ -1,0 +1,218 @@
+"""Which features matter overall: against enumeration, pick-freeze estimates and published closed forms."""
+
+from itertools import product
+from math import factorial
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF as SklearnRBF
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+import riesz
+from riesz.kernels import RBF
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(80, 4))
+y = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2])
+
+
+def coalition_values(worth, d):
+    return {mask: worth(np.array(mask, bool)) for mask in product([False, True], repeat=d)}
+
+
+def shapley(values, d):
+    out = np.zeros(d)
+    for mask, own in values.items():
+        s = sum(mask)
+        for j in range(d):
+            if not mask[j]:
+                joined = (*mask[:j], True, *mask[j + 1 :])
+                out[j] += factorial(s) * factorial(d - 1 - s) / factorial(d) * (values[joined] - own)
+    return out
+
+
+def test_indices_of_small_tables_are_those_of_enumeration():
+    model, rows = SVR(C=10, gamma=0.3).fit(X, y), X[:4, :]
+    grid = np.array(list(product(*rows.T)))
+    f = model.predict(grid).reshape(4, 4, 4, 4)
+
+    def worth(mask):
+        mean = f.mean(axis=tuple(np.flatnonzero(~mask))) if not mask.all() else f
+        return mean.var()
+
+    values = coalition_values(worth, 4)
+    found = riesz.sobol_indices(model, rows)
+    assert np.isclose(found.variance, f.var(), rtol=1e-10)
+    assert np.allclose(found.shapley_effects * f.var(), shapley(values, 4), atol=1e-10)
+    assert np.allclose(found.first_order * f.var(), [worth(np.arange(4) == j) for j in range(4)], atol=1e-10)
+    assert np.allclose(found.total_order * f.var(), [f.var() - worth(np.arange(4) != j) for j in range(4)], atol=1e-10)
+    assert found.bound < 1e-9 and found.explanation.certificate.holds
+    assert list(found.to_frame().columns) == ["first_order", "shapley_effect", "total_order"]
+
+
+def test_indices_are_within_the_error_of_pick_freeze():
+    """Saltelli's and Jansen's estimators, as in SALib, from the same marginals."""
+    model = riesz.KernelRidge(kernel=RBF(1.0), alpha=1e-2).fit(X, y)
+    found = riesz.sobol_indices(model, X)
+    draws, n = np.random.default_rng(1), 20_000
+    pick = lambda: np.column_stack([draws.choice(X[:, j], n) for j in range(4)])
+    a, b = pick(), pick()
+    fa, fb = model.predict(a), model.predict(b)
+    shift = fa.mean()
+    for j in range(4):
+        ab = a.copy()
+        ab[:, j] = b[:, j]
+        fab = model.predict(ab)
+        first, total = (fb - shift) * (fab - fa), 0.5 * (fa - fab) ** 2
+        for terms, share in [(first, found.first_order[j]), (total, found.total_order[j])]:
+            error = terms.std() / np.sqrt(n)
+            assert abs(terms.mean() - share * found.variance) < 4.5 * error
+
+
+def test_pipelines_groups_outputs_and_frames():
+    frame = pd.DataFrame(X * [1, 10, 1, 5] + 3, columns=list("abcd"))
+    both = np.column_stack([y, -2 * y])
+    plain = riesz.sobol_indices(SVR(C=10).fit(StandardScaler().fit_transform(frame), y), StandardScaler().fit_transform(frame))
+    piped = riesz.sobol_indices(make_pipeline(StandardScaler(), SVR(C=10)).fit(frame, y), frame)
+    assert np.allclose(plain.shapley_effects, piped.shapley_effects, atol=1e-9)
+    assert piped.feature_names == list("abcd")
+    grouped = riesz.sobol_indices(make_pipeline(StandardScaler(), SVR(C=10)).fit(frame, y), frame, groups={"ab": ["a", "b"]})
+    assert grouped.feature_names == ["ab", "c", "d"] and np.isclose(grouped.shapley_effects.sum(), 1.0)
+    two = riesz.sobol_indices(riesz.KernelRidge(kernel=RBF(1.0)).fit(X, both), X)
+    assert two.first_order.shape == (4, 2) and np.allclose(two.variance[1], 4 * two.variance[0])
+    assert np.allclose(two.first_order[:, 0], two.first_order[:, 1], atol=1e-9)
+
+
+def test_expected_indices_are_means_over_draws():
+    """Exactly: against draws of the process at all rows that independent features make."""
+    model = riesz.GaussianProcessRegressor(kernel=RBF(1.0), alpha=0.3, optimizer=None).fit(X[:25, :2], y[:25])
+    rows = X[30:34, :2]
+    grid = np.array(list(product(*rows.T)))
+    draws = model.sample_y(grid, n_samples=4000, random_state=0).reshape(4, 4, -1)
+    found = riesz.sobol_indices(model, rows, posterior=True)
+    mean = riesz.sobol_indices(model, rows)
+    assert found.variance > mean.variance
+    total = draws.var(axis=(0, 1))
+    first = draws.mean(axis=1).var(axis=0), draws.mean(axis=0).var(axis=0)
+    for terms, value in [(total, found.variance), *zip(first, found.first_order * found.variance)]:
+        assert abs(terms.mean() - value) < 4.5 * terms.std() / np.sqrt(4000)
+
+
+def test_sage_values_are_those_of_the_definition():
+    model, rows, background, labels = SVR(C=10).fit(X[:50], y[:50]), X[50:70], X[:7], y[50:70]
+
+    def worth(mask):
+        mixed = np.where(mask, rows[:, None], background[None])
+        mean = model.predict(mixed.reshape(-1, 4)).reshape(20, 7).mean(axis=1)
+        return -np.mean((labels - mean) ** 2)
+
+    found = riesz.sage_values(model, rows, labels, background)
+    assert np.allclose(found.values, shapley(coalition_values(worth, 4), 4), atol=1e-10)
+    assert found.sampling_error is None and found.coalitions == 16 and found.std_error.shape == (4,)
+    assert np.isclose(found.values.sum(), found.base_loss - found.loss)
+    assert found.to_frame().index[0] == found.feature_names[found.values.argmax()]
+
+
+def test_sage_values_of_classes():
+    labels = np.where(y > 0, "high", "low")
+    model, background = riesz.KernelLogisticRegression(kernel=RBF(1.0)).fit(X, labels), X[:5]
+    rows, truth = X[40:60], labels[40:60]
+    place = [list(model.classes_).index(label) for label in truth]
+
+    def worth(mask):
+        mixed = np.where(mask, rows[:, None], background[None])
+        mean = model.predict_proba(mixed.reshape(-1, 4)).reshape(20, 5, 2).mean(axis=1)
+        return np.mean(np.log(mean[np.arange(20), place]))
+
+    found = riesz.sage_values(model, rows, truth, background)
+    assert found.measure == "log loss"
+    assert np.allclose(found.values, shapley(coalition_values(worth, 4), 4), atol=1e-8)
+    with pytest.raises(ValueError, match="classes are: high, low"):
+        riesz.sage_values(model, rows, ["middle"] * 20, background)
+
+
+def test_importance_and_its_bars():
+    explanation = riesz.Explainer(SVR(C=10).fit(X, y), X[:20])(X)
+    found = explanation.importance()
+    frame = pd.DataFrame(found)
+    sizes = np.abs(explanation.values)
+    order = np.argsort(-sizes.mean(axis=0), kind="stable")
+    assert list(found["feature"]) == [explanation.feature_names[k] for k in order]
+    assert np.allclose(found["mean_abs"], sizes.mean(axis=0)[order])
+    assert np.allclose(found["std_error"], sizes.std(axis=0, ddof=1)[order] / np.sqrt(80))
+    assert np.allclose(found["q95"], np.quantile(sizes, 0.95, axis=0)[order])
+    from scipy import stats
+
+    low, high = stats.t.interval(0.9, 79, found["mean_abs"], found["std_error"])
+    narrow = explanation.importance(0.9)
+    assert np.allclose(narrow["high"], high) and np.allclose(narrow["low"], np.maximum(low, 0.0))
+    gap = sizes[:, order[0]] - sizes[:, order[1]]
+    z = gap.mean() / (gap.std(ddof=1) / np.sqrt(80))
+    assert np.isclose(found["in_order"][0], stats.norm.cdf(z)) and np.isnan(found["in_order"][-1])
+    assert len(frame) == 4
+    assert np.isnan(explanation[:1].importance()["std_error"]).all()
+    pytest.importorskip("matplotlib")
+    assert len(riesz.plots.bar(explanation).lines) >= 4
+    assert riesz.sobol_indices(SVR().fit(X, y), X).plot() is not None
+
+
+def test_what_is_refused():
+    svc = SVC().fit(X, y > 0)
+    with pytest.raises(ValueError):
+        riesz.sage_values(svc, X, ["a"] * 80)
+    with pytest.raises(riesz.UnsupportedModelError):
+        riesz.sobol_indices(lambda rows: rows.sum(axis=1), X)
+    with pytest.raises(riesz.UnsupportedModelError):
+        riesz.sobol_indices(SVR(kernel="poly").fit(X, y), X)
+    with pytest.raises(ValueError, match="posterior"):
+        riesz.sobol_indices(SVR().fit(X, y), X, posterior=True)
+    with pytest.raises(ValueError, match="outputs"):
+        riesz.Explainer(riesz.KernelRidge().fit(X, np.column_stack([y, y])), X)(X).importance()
+    process = GaussianProcessRegressor(SklearnRBF(1.0), alpha=0.1, optimizer=None).fit(X, y)
+    with pytest.raises(ValueError, match="permutations"):
+        riesz.sage_values(process, X, y, permutations=0)
+
+
+def test_components_sum_up_and_have_the_variances_of_sobol_indices():
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1] * 3, "c": X[:, 2]})
+    model = make_pipeline(StandardScaler(), SVR(C=10)).fit(frame, y)
+    anova = riesz.functional_anova(model, frame)
+    sets = [["a"], ["b"], ["c"], ["a", "b"], ["a", "c"], ["b", "c"], ["a", "b", "c"]]
+    parts = [anova.component(features, frame).values for features in sets]
+    assert np.allclose(anova.mean + np.sum(parts, axis=0), model.predict(frame), atol=1e-9)
+    found = riesz.sobol_indices(model, frame)
+    for features, part, share in zip(sets, parts, found.first_order):
+        assert abs(part.mean()) < 1e-10 and np.isclose(part.var(), share * found.variance), features
+    curve, surface = anova.component("b"), anova.component(["c", "a"])
+    assert curve.values.shape == (101,) and curve.sd is None
+    assert surface.features == ["a", "c"] and surface.values.shape == (41, 41)
+    at = pd.DataFrame({"a": surface.places[0][[7]], "b": 0.0, "c": surface.places[1][[30]]})
+    assert np.isclose(anova.component(["a", "c"], at).values[0], surface.values[7, 30])
+    # A group keeps its joint distribution.
+    grouped = riesz.functional_anova(model, frame, groups={"ab": ["a", "b"]}).component("ab", frame).values
+    joint = np.array([model.predict(frame.assign(a=row.a, b=row.b)).mean() for row in frame.itertuples()])
+    assert np.allclose(grouped, joint - joint.mean(), atol=1e-8)
+
+
+def test_components_of_a_process_have_bands():
+    model = riesz.GaussianProcessRegressor(kernel=RBF(1.0), alpha=0.3, optimizer=None).fit(X[:40, :2], y[:40])
+    rows = X[40:50, :2]
+    anova, row = riesz.functional_anova(model, rows), np.array([[0.3, -0.4]])
+    found = anova.component(0, row)
+    # The component is a mean over the other column's values less one over both.
+    own = np.column_stack([np.full(10, 0.3), rows[:, 1]])
+    both = np.array(list(product(rows[:, 0], rows[:, 1])))
+    weights = np.concatenate([np.full(10, 0.1), np.full(100, -0.01)])
+    mean, covariance = model.predict(np.concatenate([own, both]), return_cov=True)
+    assert np.isclose(found.values[0], weights @ mean)
+    assert np.isclose(found.sd[0], np.sqrt(weights @ covariance @ weights), rtol=1e-6)
+    pytest.importorskip("matplotlib")
+    assert anova.component(1).plot() is not None and anova.component([0, 1]).plot() is not None
+    with pytest.raises(ValueError, match="no feature"):
+        anova.component("zzz")
+    with pytest.raises(ValueError, match="give rows X"):
+        riesz.functional_anova(SVR().fit(X, y), X).component([0, 1, 2])
