@@ -305,6 +305,7 @@ def sobol_indices(
     groups: list[tuple[str, list[int]]],
     index: str,
     posterior: bool,
+    draws: tuple[int, int] | None,
     threads: int | None,
 ) -> tuple[Explanation, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], list[float]]: ...
 

@@ -35,6 +35,20 @@ class SobolIndices:
     bound: Any
     #: The values of the ``index`` that was asked for, not divided by the variance, as an explanation of one row.
     explanation: Explanation
+    #: The same of functions drawn from the posterior, if ``draws`` were asked for: ``first_order``, ``shapley_effects`` and
+    #: ``total_order``, of shape (draws, d) or (draws, d, m), and ``variance``, (draws,) or (draws, m).
+    draws: dict[str, np.ndarray] | None = None
+
+    def interval(self, level: float = 0.95) -> dict[str, tuple[Any, Any]]:
+        """Central credible intervals of this probability, by the draws' quantiles, of each of what :attr:`draws` holds."""
+        if self.draws is None:
+            raise ValueError(
+                "there are no draws: ask a Gaussian process, sobol_indices(model, background, posterior=True, draws=200)"
+            )
+        if not 0 < level < 1:
+            raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
+        ends = (1 - level) / 2, (1 + level) / 2
+        return {name: tuple(np.quantile(own, ends, axis=0)) for name, own in self.draws.items()}
 
     def to_frame(self) -> Any:
         """A ``pandas.DataFrame`` of the three, a line a feature, the largest Shapley effect first; of a single output."""
@@ -114,6 +128,8 @@ def sobol_indices(
     index: str = "shapley",
     weights: Any = None,
     posterior: bool = False,
+    draws: int = 0,
+    seed: int = 0,
     threads: int | None = None,
 ) -> SobolIndices:
     """Sobol indices and Shapley effects of a model's output: which features it varies with.
@@ -136,6 +152,12 @@ def sobol_indices(
     posterior : bool, default False
         For Gaussian processes with a posterior: the mean over the functions that it thinks possible, exactly, in place of that of
         their mean. What is not known of the function varies, too, so variances are larger.
+    draws : int, default 0
+        With ``posterior``: how many functions to draw from it, for :attr:`SobolIndices.draws` and its
+        :meth:`~SobolIndices.interval`. A draw is exact at the support points, and between them the mean of the process given what
+        it is there; so draws vary less than is expected, where inputs are far from support points.
+    seed : int, default 0
+        For the draws.
     threads : int, optional
 
     Notes
@@ -153,24 +175,40 @@ def sobol_indices(
     True
     """
     explainer, part, playing = asked(model, background, groups, weights, "marginal_product")
+    if not is_whole(draws) or draws < 0 or (draws and not posterior):
+        raise ValueError(f"draws = {draws!r}: it is a whole number, and draws are from a posterior: give posterior=True")
     rows = explainer._model_rows(explainer._background, "background")[0]
-    core, first, effects, total, bound = _core.sobol_indices(
-        part.expansion._core, rows, explainer._weights, playing, str(index).lower(), bool(posterior), threads
-    )
-    variance, bounds = core.predictions[0], np.asarray(bound)
-    scale = np.full(len(bounds), np.nan)
-    np.divide(1.0, variance, out=scale, where=variance > bounds)
+
+    def find(draws: tuple[int, int] | None) -> tuple[_core.Explanation, dict[str, np.ndarray], np.ndarray]:
+        """By output: shares of players, and the variance; and the bound on shares."""
+        core, first, effects, total, bound = _core.sobol_indices(
+            part.expansion._core, rows, explainer._weights, playing, str(index).lower(), bool(posterior), draws, threads
+        )
+        variance, bounds = core.predictions[0], np.asarray(bound)
+        scale = np.full(len(bounds), np.nan)
+        np.divide(1.0, variance, out=scale, where=variance > bounds)
+        share = lambda numbers: _placed(numbers * scale[:, None], explainer)
+        found = {"first_order": share(first), "shapley_effects": share(effects), "total_order": share(total)}
+        return core, {**found, "variance": variance}, bounds * scale
+
+    core, found, bounds = find(None)
     single = len(bounds) == 1
-    shown = lambda numbers: numbers[0] if single else numbers.T
-    share = lambda numbers: shown(_placed(numbers * scale[:, None], explainer))
+    shown = {name: own[0] if single else own.T for name, own in found.items()}
+    drawn = None
+    if draws:
+        _, raw, _ = find((int(draws), int(seed)))
+        # Outputs × draws × players, and outputs × draws.
+        several = {name: own.reshape(len(bounds), draws, *own.shape[1:]) for name, own in raw.items()}
+        drawn = {name: own[0] if single else np.moveaxis(own, 0, -1) for name, own in several.items()}
     return SobolIndices(
         feature_names=[name for name, _ in explainer._players],
-        first_order=share(first),
-        shapley_effects=share(effects),
-        total_order=share(total),
-        variance=variance[0] if single else variance,
-        bound=(bounds * scale)[0] if single else bounds * scale,
+        first_order=shown["first_order"],
+        shapley_effects=shown["shapley_effects"],
+        total_order=shown["total_order"],
+        variance=shown["variance"],
+        bound=bounds[0] if single else bounds,
         explanation=Explanation(core),
+        draws=drawn,
     )
 
 

@@ -102,6 +102,28 @@ def test_expected_indices_are_means_over_draws():
         assert abs(terms.mean() - value) < 4.5 * terms.std() / np.sqrt(4000)
 
 
+def test_draws_say_how_sure_indices_are():
+    axis = np.arange(5.0)
+    grid = np.array(list(product(axis, axis)))
+    model = riesz.GaussianProcessRegressor(kernel=RBF(1.5), alpha=0.3, optimizer=None).fit(grid, y[:25])
+    found = riesz.sobol_indices(model, grid, posterior=True, draws=500)
+    assert found.draws["first_order"].shape == (500, 2) and found.draws["variance"].shape == (500,)
+    own = model.sample_y(grid, n_samples=4000, random_state=3).reshape(5, 5, -1)
+    share = own.mean(axis=1).var(axis=0) / own.var(axis=(0, 1))
+    for level, (low, high) in [(0.5, found.interval(0.5)["first_order"]), (0.9, found.interval(0.9)["first_order"])]:
+        inside = ((share > low[0]) & (share < high[0])).mean()
+        assert abs(inside - level) < 4.5 * np.sqrt(level * (1 - level) / 500 * 2)
+    two = riesz.GaussianProcessRegressor(kernel=RBF(1.5), alpha=0.3, optimizer=None).fit(
+        grid, np.column_stack([y[:25], y[25:50]])
+    )
+    drawn = riesz.sobol_indices(two, grid, posterior=True, draws=3, seed=1).draws
+    assert drawn["total_order"].shape == (3, 2, 2) and drawn["variance"].shape == (3, 2)
+    with pytest.raises(ValueError, match="posterior=True"):
+        riesz.sobol_indices(model, grid, draws=3)
+    with pytest.raises(ValueError, match="no draws"):
+        riesz.sobol_indices(model, grid).interval()
+
+
 def test_sage_values_are_those_of_the_definition():
     model, rows, background, labels = SVR(C=10).fit(X[:50], y[:50]), X[50:70], X[:7], y[50:70]
 

@@ -25,7 +25,7 @@ fn background(
 type Array<'py> = Bound<'py, PyArray2<f64>>;
 
 /// Parts of the variance of each output, outputs × players: first-order, Shapley, total; and the bound on their errors by output. The explanation's
-/// predictions are the variances.
+/// predictions are the variances. With so many draws and their seed outputs are draws, output after output; else with `posterior` their mean.
 #[pyfunction]
 #[allow(
     clippy::too_many_arguments,
@@ -40,6 +40,7 @@ pub(crate) fn sobol_indices<'py>(
     groups: Vec<(String, Vec<usize>)>,
     index: &str,
     posterior: bool,
+    draws: Option<(usize, u64)>,
     threads: Option<usize>,
 ) -> PyResult<(Explanation, Array<'py>, Array<'py>, Array<'py>, Vec<f64>)> {
     let (model, covariance) = (model.model.clone(), model.covariance.clone());
@@ -55,9 +56,10 @@ pub(crate) fn sobol_indices<'py>(
         (_, false) => None,
     };
     let stop = sensitivity.stop.clone();
-    let work = move || match covariance {
-        Some(covariance) => sensitivity.expected(&model, &covariance, &inputs),
-        None => sensitivity.run(&model, &inputs),
+    let work = move || match (covariance, draws) {
+        (Some(covariance), Some(draws)) => sensitivity.draws(&model, &covariance, &inputs, draws),
+        (Some(covariance), None) => sensitivity.expected(&model, &covariance, &inputs),
+        (None, _) => sensitivity.run(&model, &inputs),
     };
     let found = interruptible(py, &Threads::new(threads), &stop, work)?.map_err(raise)?;
     let (m, p) = (found.explanation.outputs(), found.explanation.players.len());

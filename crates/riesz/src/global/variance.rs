@@ -38,6 +38,8 @@ pub(super) struct Variance<'m> {
     /// Of products that are not known for sure: `E k(X, X)` and `E k(X, X')` by factor.
     prior: Vec<Vec<[f64; 2]>>,
     prior_roundings: usize,
+    /// The most that a pair of points weighs, at least 1.
+    heaviest: f64,
     parts: Vec<Part>,
 }
 
@@ -94,7 +96,10 @@ impl<'m> Variance<'m> {
         }
         let most = inputs.atoms.iter().map(|atoms| atoms.rows.len()).max().unwrap_or(0);
         let prior_roundings = 2 * (TERMS + most.div_ceil(TERMS) + inputs.roundings + 4);
-        Ok(Self { model, products, factors, unsure, prior, prior_roundings, parts })
+        let largest = |numbers: &[f64]| numbers.iter().fold(1.0, |most: f64, v| most.max(v.abs()));
+        let known = unsure.iter().flat_map(|unsure| &unsure.known).map(|known| largest(known.data()));
+        let heaviest = known.fold(largest(model.coef.data()).powi(2), |most, v| most + v);
+        Ok(Self { model, products, factors, unsure, prior, prior_roundings, heaviest, parts })
     }
 
     /// What the pair of points i and c weighs for output o.
@@ -116,9 +121,8 @@ impl<'m> Variance<'m> {
         let top = |own: &[Precision]| own.iter().fold(1.0, |most: f64, f| most.max(f.top));
         rounding.tiny = (p.tiny + q.tiny) * top(&one.precision.0).max(top(&two.precision.0));
         let scale = (self.products[left].scale * self.products[right].scale).abs().max(1.0);
-        let coef = self.model.coef.data().iter().fold(1.0, |most: f64, c| most.max(c.abs()));
         // Several outputs are weighed afterwards.
-        rounding.floor = FLOOR * scale * if self.model.outputs() == 1 { coef * coef } else { 1.0 };
+        rounding.floor = FLOOR * scale * if self.model.outputs() == 1 { self.heaviest } else { 1.0 };
         rounding
     }
 
