@@ -229,6 +229,12 @@ impl Expansion {
         serde_json::to_string(&self.model.kernel).map_err(refuse)
     }
 
+    /// Whether the outputs make probabilities.
+    #[getter]
+    fn has_probabilities(&self) -> bool {
+        self.model.probabilities(&vec![0.0; self.model.outputs()]).is_some()
+    }
+
     /// The names of the classes; empty for regression.
     #[getter]
     fn classes(&self) -> Vec<String> {
@@ -376,13 +382,13 @@ impl Explainer {
         let own = Some(&model.model.points);
         let question = settings.ask(Subject::Model, columns, background.as_ref(), weights.as_ref(), own)?;
         let question = question.with_players(Some(players(columns, groups)?));
-        let by_coalitions = matches!(question.game, Game::Observational { .. });
         let (owner, budget) = (model.model.clone(), question.budget);
         let stop = Arc::new(AtomicBool::new(false));
         let heeded = stop.clone();
         let prepare = move || Owned::try_new(owner, |model| riesz::Explainer::until(model, question, heeded));
         let owned = interruptible(py, threads.get(), &stop, prepare)?.map_err(raise)?;
         let covariance = model.covariance.clone();
+        let by_coalitions = owned.borrow_dependent().by_coalitions();
         Ok(Self { owned: Arc::new(owned), covariance, threads, budget, by_coalitions, stop })
     }
 

@@ -184,7 +184,7 @@ impl Sensitivity {
         let marginals = Marginals::new(inputs, model, &groups)?;
         let game = Variance::new(model, &groups, &marginals, unsure, isa, watch)?;
         let recipe = (self.index != Index::Shapley).then(|| Recipe::from(self.index));
-        self.progress.start(game.parts() * (1 + recipe.as_ref().map_or(0, Recipe::passes)));
+        self.progress.start(game.parts() * (1 + usize::from(recipe.is_some())));
         let new = || Effects::new(isa, p, m);
         let mut all = Effects::new(isa, p, m);
         all.begin(&(0..1), &(0..0));
