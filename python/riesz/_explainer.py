@@ -64,6 +64,13 @@ class Explainer:
         which add up to the prediction, as do ``"STII"`` (Shapley–Taylor) and ``"FSII"`` (faithful: the nearest sum over features
         and pairs); ``"SII"`` and ``"BII"``, the Shapley and Banzhaf interaction indices; ``"FBII"``; and ``"Moebius"``,
         dividends.
+    order : int, default 2
+        For an index of interactions: how many features the largest sets have that get a value, from 2 (pairs) to 8.
+        ``index="k-SII", order=3`` is ``index="k-SII(3)"``.
+    probabilities : bool, default False
+        Explain a classifier's probabilities and not the outputs that they are made of, such as log-odds. Of riesz's models with
+        up to 13 features all coalitions are valued exactly, and every ``index`` is exact with its bound; with more features
+        as many as ``coalitions`` says, and values are estimated. Of other models it is their ``predict_proba`` that is explained.
     groups : dict of name to list of columns, optional
         Columns, by name or number, that stand or fall together as one player; others are players of their own.
     weights : array of shape (b,), optional
@@ -132,6 +139,8 @@ class Explainer:
         *,
         game: str | Game = "auto",
         index: str | None = None,
+        order: int | None = None,
+        probabilities: bool = False,
         groups: Groups | None = None,
         weights: Any = None,
         estimator: str | None = None,
@@ -145,6 +154,10 @@ class Explainer:
     ) -> None:
         if isinstance(model, (str, os.PathLike)):
             model = Expansion.load(model)
+        if order is not None:
+            if index is None:
+                raise ValueError(f"order = {order!r} goes with an index of interactions, such as index='k-SII'")
+            index = f"{index}({order})"
         budget = {
             "index": index,
             "estimator": estimator,
@@ -160,6 +173,7 @@ class Explainer:
             "game": game,
             "groups": groups,
             "weights": weights,
+            "probabilities": probabilities,
             "covariance": covariance,
             "threads": threads,
             "output_names": output_names,
@@ -176,6 +190,15 @@ class Explainer:
         if self._background is not None:
             self._background = self._own_columns(self._background, "the background")
         self._imported = _read(model, self._background, output_names)
+        if probabilities and not self._imported.has_probabilities:
+            if not hasattr(model, "predict_proba"):
+                raise ValueError(f"probabilities = True: a {type(model).__name__} has no predict_proba")
+            self._imported = _read(model.predict_proba, self._background, output_names)
+        elif probabilities:
+            budget["probabilities"] = True
+            classes = self._imported.parts[0].expansion.classes
+            shown = classes[1:] if len(classes) == 2 else classes
+            self._imported = replace(self._imported, explained="probabilities", output_names=list(output_names or shown))
         parts = self._imported.parts
         names = parts[0].expansion.feature_names if parts else self._imported.feature_names
         self._settings = settings_of({**(asked._settings(names) if asked else {}), **budget})

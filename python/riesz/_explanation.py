@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, product
 from statistics import NormalDist
 from typing import Any
 
@@ -239,20 +239,22 @@ class Explanation:
 
     @property
     def interactions(self) -> Any:
-        """For an :attr:`index` of pairs, values of d features as symmetric matrices, (n, d, d), or (n, d, d, m): features' own on
-        the diagonal, half of each pair's on either side, so that a row's matrix sums to all of its values. ``None`` otherwise."""
+        """For an :attr:`index` of interactions, values of d features as symmetric matrices, (n, d, d), or (n, d, d, m): features' own
+        on the diagonal, half of each pair's on either side, so that a row's matrix sums to all of its values. Where sets have up
+        to k features, likewise (n, d, …, d) with k axes of features: a set's value is shared out among all places whose features
+        are that set. ``None`` otherwise."""
         subsets = self._core.subsets
         if subsets is None:
             return None
         self._check_whole()
-        d = max(max(subset) for subset in subsets) + 1
-        whole = np.zeros((len(self.row_numbers), d, d, len(self.output_names)))
+        d, order = max(max(subset) for subset in subsets) + 1, max(map(len, subsets))
+        whole = np.zeros((len(self.row_numbers), *[d] * order, len(self.output_names)))
         for k, subset in enumerate(subsets):
-            first, last = subset[0], subset[-1]
-            whole[:, first, last] += self._values[:, k] / 2
-            whole[:, last, first] += self._values[:, k] / 2
+            places = [place for place in product(subset, repeat=order) if len(set(place)) == len(subset)]
+            for place in places:
+                whole[(slice(None), *place)] = self._values[:, k] / len(places)
         drop = (0,) if self._squeezed[0] else ()
-        return whole.squeeze(axis=(*drop, 3) if self._squeezed[2] or len(self.output_names) == 1 else drop)
+        return whole.squeeze(axis=(*drop, 1 + order) if self._squeezed[2] or len(self.output_names) == 1 else drop)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -317,13 +319,14 @@ class Explanation:
         if not self._squeezed[0] or len(self.output_names) > 1:
             raise ValueError("shapiq's values are those of one row and output: pick them, as in explanation[0]")
         names = {"k-sii": "k-SII", "shapley": "SV", "banzhaf": "BV", "moebius": "Moebius"}
-        if self.index not in names and not self.index.endswith("ii"):
+        index = self.index.split("(")[0]
+        if index not in names and not index.endswith("ii"):
             raise ValueError(f"shapiq has no name for {self._core.value_names}")
         self._check_whole()
         subsets = self._core.subsets or [[j] for j in range(len(self.feature_names))]
         return shapiq.InteractionValues(
             self._values[0, :, 0],
-            index=names.get(self.index, self.index.upper()),
+            index=names.get(index, index.upper()),
             max_order=max(map(len, subsets)),
             min_order=1,
             n_players=max(map(max, subsets)) + 1,
@@ -434,7 +437,9 @@ def joined(blocks: Sequence[Sequence[Told]], players: Sequence[tuple[str, list[i
     parts = [part for block in blocks for part, _ in block]
     subsets = None
     if parts[0].subsets is not None:
-        subsets = [[j] for j in range(len(players))] + [list(pair) for pair in combinations(range(len(players)), 2)]
+        order = int(parts[0].index.partition("(")[2].rstrip(")") or 2)
+        sizes = range(1, min(order, len(players)) + 1)
+        subsets = [list(subset) for size in sizes for subset in combinations(range(len(players)), size)]
         place = {tuple(subset): k for k, subset in enumerate(subsets)}
         found = lambda part, used: [place[tuple(sorted(used[j] for j in subset))] for subset in part.subsets or []]
         blocks = [[(part, found(part, used)) for part, used in block] for block in blocks]

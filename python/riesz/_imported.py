@@ -76,6 +76,11 @@ class Imported:
         """Whether some output is a sum of several expansions."""
         return any(len(block) > 1 for block in self.blocks)
 
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the outputs are those of one expansion that makes probabilities of them."""
+        return len(self.parts) == 1 and self.parts[0].expansion._core.has_probabilities
+
     def readable(self) -> list[Block]:
         """The blocks; raises :class:`UnsupportedModelError` if the model cannot be read."""
         if self.refusal is not None:

@@ -30,15 +30,17 @@ def game(f, row):
     return worth
 
 
+@pytest.mark.parametrize("order", [2, 3, 4])
 @pytest.mark.parametrize("index", INDICES)
-def test_interactions_are_those_of_shapiq(index):
+def test_interactions_are_those_of_shapiq(index, order):
     model = GaussianProcessRegressor(RBF(3.0), alpha=1.0, optimizer=None, normalize_y=True).fit(X, y)
-    found = riesz.Explainer(model, BACKGROUND, index=index)(ROWS)
-    assert found.exactness == "exact" and found.index == index.lower()
+    found = riesz.Explainer(model, BACKGROUND, index=index, order=order)(ROWS)
+    assert found.exactness == "exact" and found.index == index.lower() + ("" if order == 2 else f"({order})")
     for i, row in enumerate(ROWS):
         worth = game(model.predict, row)
-        peer = shapiq.ExactComputer(n_players=X.shape[1], game=worth)(index, order=2)
+        peer = shapiq.ExactComputer(n_players=X.shape[1], game=worth)(index, order=order)
         own = found[i].to_shapiq()
+        assert own.max_order == order
         for subset, k in own.interaction_lookup.items():
             # shapiq takes the game as it is, from which the base value is not taken off.
             truth = peer[subset]
@@ -47,7 +49,8 @@ def test_interactions_are_those_of_shapiq(index):
     assert (found.certificate is not None) == efficient
     if efficient:
         assert found.certificate.holds
-        assert np.allclose(found.interactions.sum(axis=(1, 2)), found.predictions - found.base_values, rtol=1e-10)
+        whole = found.interactions.sum(axis=tuple(range(1, order + 1)))
+        assert np.allclose(whole, found.predictions - found.base_values, rtol=1e-10)
 
 
 @pytest.mark.parametrize("index", ["FSII", "FBII"])
@@ -74,12 +77,24 @@ def test_faithful_indices_are_nearest(index):
 
 
 def test_sums_of_models_add_up_by_pairs():
-    model = BaggingRegressor(KernelRidge(kernel="rbf", gamma=0.1), 3, max_features=0.7, random_state=0).fit(X, y)
-    found = riesz.Explainer(model, BACKGROUND, index="k-SII")(ROWS)
-    peer = shapiq.ExactComputer(n_players=X.shape[1], game=game(model.predict, ROWS[0]))("k-SII", order=2)
-    own = found[0].to_shapiq()
-    assert all(abs(own.values[k] - peer[s]) < 1e-8 for s, k in own.interaction_lookup.items())
-    assert found.certificate.holds
+    model = BaggingRegressor(KernelRidge(kernel="rbf", gamma=0.1), 3, max_features=0.5, random_state=0).fit(X, y)
+    # No member has four features.
+    for order in [2, 4]:
+        found = riesz.Explainer(model, BACKGROUND, index="k-SII", order=order)(ROWS)
+        peer = shapiq.ExactComputer(n_players=X.shape[1], game=game(model.predict, ROWS[0]))("k-SII", order=order)
+        own = found[0].to_shapiq()
+        assert all(abs(own.values[k] - peer[s]) < 1e-8 for s, k in own.interaction_lookup.items())
+        assert found.certificate.holds
+
+
+def test_orders_that_are_none():
+    model = SVR().fit(X, y)
+    for settings in [{"order": 3}, {"index": "k-SII", "order": 9}, {"index": "k-SII", "order": 1.5}, {"index": "banzhaf", "order": 3}]:
+        with pytest.raises(ValueError, match="order|index"):
+            riesz.Explainer(model, BACKGROUND, **settings)
+    wide = np.zeros((2, 3000))
+    with pytest.raises(ValueError, match="3000 players have more than 16777216 sets of up to 3"):
+        riesz.Explainer(riesz.KernelRidge().fit(wide, [0.0, 1.0]), index="k-SII", order=3)
 
 
 def test_what_becomes_of_pairs(tmp_path):
