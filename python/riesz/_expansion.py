@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
@@ -76,6 +76,9 @@ class Expansion:
 
     #: Whether categorical columns have a last level for cells that are none of the others.
     _takes_unseen = False
+    #: The posterior of a model of another library, which is taken over where it is asked for, as it takes n² numbers: its
+    #: Cholesky factor, weights of the points if there are some, and the outputs' scales, as the core takes them.
+    _posterior: Callable[[], tuple[np.ndarray, list[float] | None, list[float]]] | None = None
     #: Whether it was read from a LIBSVM file, which leaves zeros out, and with them columns that are zero in all points.
     _leaves_zeros_out = False
 
@@ -124,6 +127,12 @@ class Expansion:
         if posterior and not self.has_posterior:
             raise ValueError("posterior=True: this model has none; Gaussian processes have one")
         write(path, self._core.to_bytes(posterior))
+
+    def _with_posterior(self) -> _core.Expansion:
+        """The core, with its posterior if there is one."""
+        if self._posterior is None or self._core.has_posterior:
+            return self._core
+        return self._core.with_posterior(*self._posterior())
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """The outputs at the rows of ``X``: shape (rows,), or (rows, m) with several outputs. With ``return_std`` or

@@ -96,9 +96,11 @@ class Explainer:
 
         ``coalitions``, ``std_error``, ``permutations`` and ``seed`` are refused where they have no use, as for exact values.
     covariance : bool, default False
-        For riesz's Gaussian processes, and files that hold a posterior: whether explanations have the posterior
-        :attr:`~Explanation.covariance` of their Shapley values, and with it :meth:`~Explanation.interval`, exactly, in the
-        interventional, baseline and marginal-product game. It is that of the latent function, without the noise.
+        For Gaussian processes, riesz's and scikit-learn's, and files that hold a posterior: whether explanations say how sure
+        their values are, by the posterior :attr:`~Explanation.covariance` of their Shapley values, and with it
+        :meth:`~Explanation.interval`, exactly, in the interventional, baseline and marginal-product game. It is that of the
+        latent function, without the noise. For a :class:`riesz.KernelRidge` with ``bootstrap`` how they vary over its refits, in
+        the functional game too. Files, tables, plots and pages show it.
     output_names : list of str, optional
         Names for the model's outputs.
 
@@ -165,6 +167,7 @@ class Explainer:
             "std_error": std_error,
             "permutations": permutations,
             "seed": seed,
+            "covariance": covariance or None,
         }
         # What pickles and copies are made of.
         self._arguments = {
@@ -174,13 +177,11 @@ class Explainer:
             "groups": groups,
             "weights": weights,
             "probabilities": probabilities,
-            "covariance": covariance,
             "threads": threads,
             "output_names": output_names,
             **budget,
         }
         self._threads = threads_of(threads)
-        self._wants_covariance = bool(covariance)
         asked = game_of(game, background, weights)
         self._background, self._weights = (background, weights) if asked is None else (asked.background, asked.weights)
         if self._weights is not None and self._background is None:
@@ -239,10 +240,17 @@ class Explainer:
             self._check_observational()
         rows = None if background is None else self._model_rows(background, "background")
         cores, used, threads = [], [], _core.Threads(self._threads)
+        summed = max(map(len, imported.blocks), default=1)
+        if self._arguments["covariance"] and summed > 1:
+            raise ValueError(
+                f"covariance=True: it takes one Gaussian process an output, and a {imported.kind} adds up {summed} models, whose "
+                "posteriors are not known together"
+            )
         for part, own in zip(imported.parts, [None] * len(imported.parts) if rows is None else rows):
             # Players none of whose columns reach a part have no share in it: their values are 0.
             playing = [player for player in model_players(self._players, part.owners) if player[1]]
-            core = _core.Explainer(part.expansion._core, settings, own, self._weights, playing, threads)
+            model = part.expansion._with_posterior() if self._arguments["covariance"] else part.expansion._core
+            core = _core.Explainer(model, settings, own, self._weights, playing, threads)
             cores.append(core)
             # The core orders players by their first column in the model.
             place = {name: k for k, (name, _) in enumerate(self._players)}
@@ -343,8 +351,6 @@ class Explainer:
         )
         if self._cores:
             check_sum(imported, X, explanation._predictions)
-        if self._wants_covariance:
-            explanation._covariance = self._covariances(X, len(players))
         samples = [part.sample for part in parts if part.sample is not None]
         if len(samples) == len(parts):
             # The user may change X.
@@ -385,19 +391,6 @@ class Explainer:
         samples = [None] * len(self._cores) if kept is None else kept.samples
         rows = self._model_rows(X, "X")
         return [core.explain(own, budget, sample) for core, own, sample in zip(self._cores, rows, samples)]
-
-    def _covariances(self, X: Any, players: int) -> np.ndarray:
-        """Of the values of all players in each row."""
-        if len(self._cores) != 1:
-            what = f"a {self._imported.kind} of {len(self._cores)} models"
-            if not self._cores:
-                what = f"known by its answers: {self.reason or 'a function'}"
-            raise ValueError(f"covariance=True: it takes one Gaussian process with exact values, and this is {what}")
-        (rows,), (used,) = self._model_rows(X, "X"), self._used
-        found = self._cores[0].covariances(rows)
-        whole = np.zeros((len(found), players, players, found.shape[3]))
-        whole[np.ix_(range(len(found)), used, used, range(found.shape[3]))] = found
-        return whole
 
     def _by_calls(self, X: Any, budget: Budget | None, kept: Kept | None) -> _core.Explanation:
         function = self._imported.function

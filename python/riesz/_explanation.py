@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 from collections.abc import Iterable, Sequence
@@ -94,11 +95,8 @@ class Explanation:
         data: np.ndarray | None = None,
         squeezed: tuple[bool, bool, bool] = (False, False, False),
         kept: Kept | None = None,
-        covariance: np.ndarray | None = None,
     ) -> None:
         self._core = core
-        # Rows × players × players × outputs.
-        self._covariance = covariance
         # The users' own cells, which the core knows as numbers and levels.
         self._data = _cells(core) if data is None else data
         # Arrays are always rows × players × outputs, and rows × outputs; `squeezed` says which of the three were picked by a
@@ -120,6 +118,9 @@ class Explanation:
     _residual = cached_property(lambda self: self._core.residual)
     _bound = cached_property(lambda self: self._core.bound)
     _std_error = cached_property(lambda self: self._core.std_error)
+    # Rows × sets × sets × outputs.
+    _covariance = cached_property(lambda self: self._core.covariance)
+    _sd = cached_property(lambda self: self._core.sd)
 
     # Arrays ------------------------------------------------------------------------------------------------------
 
@@ -187,8 +188,9 @@ class Explanation:
 
     @property
     def covariance(self) -> Any:
-        """How values vary together under the posterior of a Gaussian process, (n, d, d), or (n, d, d, m); of a single feature its
-        variance. ``None`` unless the explainer was asked for it. Files do not hold it."""
+        """How values vary together in a row under the posterior of a Gaussian process, (n, d, d), or (n, d, d, m); of a single
+        feature its variance. ``None`` unless the explainer was asked for it, ``Explainer(..., covariance=True)``, and for tables,
+        which hold :attr:`sd` alone."""
         if self._covariance is None:
             return None
         if self._squeezed[1]:
@@ -197,18 +199,19 @@ class Explanation:
 
     @property
     def sd(self) -> Any:
-        """The posterior standard deviation of each value, in the shape of :attr:`values`; ``None`` as for :attr:`covariance`."""
-        if self._covariance is None:
-            return None
-        variance = np.einsum("njjm->njm", self._covariance)
-        return self._shown(np.sqrt(np.maximum(variance, 0.0)), (0, 1, 2))
+        """The posterior standard deviation of each value, in the shape of :attr:`values`: how sure the model is of it, as against
+        :attr:`std_error`, how exactly it is computed. ``None`` unless the explainer was asked for covariances."""
+        return None if self._sd is None else self._shown(self._sd, (0, 1, 2))
+
+    @property
+    def sure_by(self) -> dict[str, Any] | None:
+        """Where :attr:`sd` and :attr:`covariance` come from, ``{"kind": "posterior"}`` say; ``None`` where there are none."""
+        told = self._core.sure_by
+        return None if told is None else json.loads(told)
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """The ends of each value's credible interval, central, of this probability, in the shape of :attr:`values`."""
-        if self._covariance is None:
-            raise ValueError(
-                "the explanation has no posterior: ask a Gaussian process, Explainer(model, background, covariance=True)"
-            )
+        self._check_sure(joint=False)
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
         reach = NormalDist().inv_cdf((1 + level) / 2) * self.sd
@@ -236,6 +239,37 @@ class Explanation:
         if after is not None:
             in_order[:-1] = after
         return {"feature": np.array([self.feature_names[k] for k in order], dtype=object), **sorted_, "in_order": in_order}
+    def probability(self, a: str | int, b: str | int, *, by_size: bool = True) -> Any:
+        """The probability that feature ``a``, by name or number, matters more than ``b`` in each row: that its value is larger in
+        size; without ``by_size`` that it is larger; (n,), or (n, m). To rounding: values are jointly normal."""
+        self._check_sure(joint=True)
+        places = [_positions(one, self.feature_names, "feature", len(self.feature_names)) for one in (a, b)]
+        for place in places:
+            if not is_whole(place) or not 0 <= place < len(self.feature_names):
+                raise IndexError(f"there is no feature {place!r}: there are {len(self.feature_names)}")
+        return self._shown(self._core.probability(int(places[0]), int(places[1]), bool(by_size)), (0, 2))
+
+    def probability_of_top(self, k: int, *, n_samples: int = 10_000, seed: int = 0) -> tuple[Any, Any]:
+        """How sure the top of each row's ranking is: the probability that the ``k`` features whose values are largest in size are
+        these, estimated from draws, and its standard error; each (n,), or (n, m)."""
+        self._check_sure(joint=True)
+        found = self._core.probability_of_top(_count(k, "k"), _count(n_samples, "n_samples"), seed)
+        return self._shown(found[0], (0, 2)), self._shown(found[1], (0, 2))
+
+    def sample(self, n_samples: int, *, seed: int = 0) -> Any:
+        """Draws of all values of a row from their posterior, (n_samples, n, d), or (n_samples, n, d, m). Features vary together
+        by the row's :attr:`covariance`; rows are drawn independently of each other."""
+        self._check_sure(joint=True)
+        drawn = self._core.draws(_count(n_samples, "n_samples"), seed)
+        return np.stack([self._shown(one, (0, 1, 2)) for one in drawn])
+
+    def _check_sure(self, joint: bool) -> None:
+        if self._sd is None:
+            raise ValueError(
+                "the explanation has no posterior: ask a Gaussian process, Explainer(model, background, covariance=True)"
+            )
+        if joint and self._covariance is None:
+            raise ValueError("the explanation comes from a table, which does not hold how values vary together: JSON files do")
 
     @property
     def interactions(self) -> Any:
@@ -290,10 +324,7 @@ class Explanation:
                 one = [one]
             picked[axis] = picked[axis][one]
         core = self._core.select(*(places.astype(np.int64) for places in picked))
-        covariance = self._covariance
-        if covariance is not None:
-            covariance = covariance[np.ix_(picked[0], picked[1], picked[1], picked[2])]
-        return Explanation(core, self._data[picked[0]], (squeezed[0], squeezed[1], squeezed[2]), covariance=covariance)
+        return Explanation(core, self._data[picked[0]], (squeezed[0], squeezed[1], squeezed[2]))
 
     # To other tools ----------------------------------------------------------------------------------------------
 
@@ -337,8 +368,8 @@ class Explanation:
 
     def to_frame(self, library: str = "pandas") -> Any:
         """One line a row and output: ``row, output, base_value, prediction, residual``, then one column a feature and, for
-        estimated values, its standard error in ``std_error:feature``: the table that the command line writes, and
-        :meth:`from_frame` reads. ``library`` is ``"pandas"`` or ``"polars"``."""
+        estimated values, its standard error in ``std_error:feature``, and its :attr:`sd` in ``sd:feature``: the table that the
+        command line writes, and :meth:`from_frame` reads. ``library`` is ``"pandas"`` or ``"polars"``."""
         n, m = len(self.row_numbers), len(self.output_names)
         columns = {"row": np.repeat(self.row_numbers, m), "output": self.output_names * n, **dict(self._core.table())}
         if library == "pandas":
@@ -423,8 +454,7 @@ class Explanation:
         return self._core.svg(plot, 0, 0, 10) + f"<p><code>{repr(self)[1:-1]}</code></p>"
 
     def __reduce__(self):
-        state = {"core": self._core, "data": self._data, "squeezed": self._squeezed, "covariance": self._covariance}
-        return _unpickle, (3, state)
+        return _unpickle, (3, {"core": self._core, "data": self._data, "squeezed": self._squeezed})
 
 
 #: What a core says of some players, by their places.
@@ -447,6 +477,7 @@ def joined(blocks: Sequence[Sequence[Told]], players: Sequence[tuple[str, list[i
     # One estimate makes the sum one; what is exact has no standard error.
     exact, stated = all(part.bound is not None for part in parts), all(_is_stated(part) for part in parts)
     samplings = [part.sampling for part in parts if part.sampling is not None]
+    sure = all(part.covariance is not None for part in parts)
     return _of(
         values=_beside(_cube(block, "values", sets) for block in blocks),
         base_values=_beside(_pair(block, "base_values") for block in blocks),
@@ -454,6 +485,8 @@ def joined(blocks: Sequence[Sequence[Told]], players: Sequence[tuple[str, list[i
         bound=_beside(_bound(block, sets) for block in blocks) if exact else None,
         std_error=_beside(_cube(block, "std_error", sets) for block in blocks) if stated and not exact else None,
         sampling={"evaluations": sum(count for count, _ in samplings), "seed": samplings[0][1]} if samplings else None,
+        covariance=_beside(_joint(block, sets) for block in blocks) if sure else None,
+        sure_by=parts[0].sure_by,
         players=players,
         subsets=subsets,
         index=parts[0].index,
@@ -479,6 +512,16 @@ def _cube(block: Sequence[Told], name: str, players: int) -> np.ndarray:
         cube = getattr(part, name)
         if cube is not None:
             whole[:, used] += cube
+    return whole
+
+
+def _joint(block: Sequence[Told], players: int) -> np.ndarray:
+    """The covariance of the values of all players, rows × players × players × outputs, of a block of one part."""
+    ((part, used),) = block
+    own = part.covariance
+    assert own is not None
+    whole = np.zeros((len(own), players, players, own.shape[3]))
+    whole[np.ix_(range(len(own)), used, used, range(own.shape[3]))] = own
     return whole
 
 
@@ -524,6 +567,12 @@ def _unpickle(version: int, state: dict[str, Any]) -> Explanation:
     if version > 3:
         raise ValueError(f"this pickle is of version {version}, written by a newer riesz: update riesz to read it")
     return Explanation(**state) if version == 3 else _of(**{name: part for name, part in state.items() if name != "residual"})
+
+
+def _count(value: Any, what: str) -> int:
+    if not is_whole(value) or value < 1:
+        raise ValueError(f"{what} = {value!r}: it is a whole number from 1")
+    return int(value)
 
 
 def _positions(key: Any, names: Sequence[str] | None, what: str, count: int) -> Any:

@@ -135,8 +135,17 @@ def mapped(part: Part, weights: np.ndarray, shift: np.ndarray, names: Sequence[s
     core = part.expansion._core
     coef, intercept = np.ascontiguousarray(core.coef @ weights), np.asarray(core.intercept) @ weights + shift
     points = core.feature_names, core.levels, core.points
-    made = _core.Expansion(core.kernel, points, coef, intercept.tolist(), list(names))
-    return replace(part, expansion=Expansion._wrap(made))
+    expansion = Expansion._wrap(_core.Expansion(core.kernel, points, coef, intercept.tolist(), list(names)))
+    posterior = part.expansion._posterior
+    if posterior is not None and np.array_equal(weights, np.diag(np.diag(weights))):
+        sizes = np.abs(np.diag(weights))
+
+        def scaled() -> tuple[np.ndarray, list[float] | None, list[float]]:
+            factor, own, scale = posterior()
+            return factor, own, (np.asarray(scale) * sizes).tolist()
+
+        expansion._posterior = scaled
+    return replace(part, expansion=expansion)
 
 
 def weighted_sum(members: Sequence[tuple[list[Block], np.ndarray]], shift: Any, names: Sequence[str]) -> Block:

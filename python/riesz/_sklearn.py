@@ -204,7 +204,10 @@ def _gp_regressor(model):
         points = np.asarray(model.X_train_)
         scale, shift = np.asarray(model._y_train_std), np.asarray(model._y_train_mean)
         kernel = gp_kernel(model.kernel_, points.shape[1])
-        return [_expansion(model, kernel, points, alpha * scale, shift, outputs, model.predict)]
+        expansion = _expansion(model, kernel, points, alpha * scale, shift, outputs, model.predict)
+        scales = np.broadcast_to(scale, (len(outputs),)).tolist()
+        expansion._posterior = lambda: (np.ascontiguousarray(model.L_), None, scales)
+        return [expansion]
 
     return Read("posterior mean", outputs, model.predict, expansions)
 
@@ -227,7 +230,9 @@ def _gp_classifier(model):
 
     def expansion(name, part):
         kernel = gp_kernel(part.kernel_, part.X_train_.shape[1])
-        return _expansion(model, kernel, part.X_train_, part.y_train_ - part.pi_, 0.0, [name], latent(part))
+        read = _expansion(model, kernel, part.X_train_, part.y_train_ - part.pi_, 0.0, [name], latent(part))
+        read._posterior = lambda: (np.ascontiguousarray(part.L_), part.W_sr_.tolist(), [1.0])
+        return read
 
     return Read(
         explained,

@@ -339,6 +339,11 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
     protect_coalitions, protect_seed : int, optional
         Observational game of more than 16 features: what is penalised is estimated from so many coalitions (by default 4096),
         drawn with this seed.
+    bootstrap, bootstrap_seed : int, optional
+        Fits so many times more, 200 say, to as many rows drawn anew from these with replacement, so that
+        ``riesz.Explainer(model, background, covariance=True)`` says how far values vary from sample to sample, at this kernel and
+        ``alpha``. That is neither how wrong a ridge makes the model on average, nor what choosing the two adds. A standard
+        deviation of N refits has itself a relative error of about ``1 / sqrt(2 N)``.
     """
 
     def __init__(
@@ -356,6 +361,8 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         protect_game="interventional",
         protect_coalitions=None,
         protect_seed=0,
+        bootstrap=None,
+        bootstrap_seed=0,
     ):
         self.alpha = alpha
         self.kernel = kernel
@@ -369,9 +376,11 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         self.protect_game = protect_game
         self.protect_coalitions = protect_coalitions
         self.protect_seed = protect_seed
+        self.bootstrap = bootstrap
+        self.bootstrap_seed = bootstrap_seed
 
     def fit(self, X, y, sample_weight=None):
-        """Fits to ``y``, (n,) or (n, targets). Cost n³/3 and the gram matrix."""
+        """Fits to ``y``, (n,) or (n, targets). Cost n³/3 and the gram matrix, and with ``bootstrap`` a quarter of it a refit."""
         X, y, names = self._targets(X, y, several=True)
         weights = _weights(sample_weight, X)
         kernel = self._kernel(X, names, weights)
@@ -380,10 +389,19 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
             X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         penalty = self._penalty(kernel, names, X)
         settings = self._searched("alpha", "ridge", None if weights is None else 5, self.protect is not None)
-        self._fit("krr", kernel, names, X, y, weights, penalty=penalty, fit_intercept=bool(self.fit_intercept), **settings)
+        if self.bootstrap is not None:
+            settings["bootstrap"] = _count("bootstrap", self.bootstrap, 2)
+        settings["fit_intercept"] = bool(self.fit_intercept)
+        self._fit("krr", kernel, names, X, y, weights, penalty=penalty, seed=self.bootstrap_seed, **settings)
         self.alpha_ = self._chosen
         self.dual_coef_ = self.expansion_.coef[:, 0] if self._one_target else self.expansion_.coef
         return self
+
+    def save(self, path: Any, *, posterior: bool = False) -> None:
+        """Writes the fitted model as a riesz model file, which the command line reads too. With ``posterior`` it keeps the refits
+        of ``bootstrap``, 8 n bytes for each and target."""
+        check_is_fitted(self)
+        self.expansion_.save(path, posterior=posterior)
 
 
 class SVR(_Regressor):

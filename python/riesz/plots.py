@@ -3,8 +3,9 @@
 Every function draws into ``ax`` and returns it; without one it opens a figure of its own, never draws over another, and
 never calls ``show``. ``max_display`` is how many features are shown by name, the most important ones, or ``None`` for all. An
 explanation with several outputs is drawn for one of them: pick it first, as in
-``beeswarm(explanation[..., "virginica"])``. Colours are those of riesz's own plots, which people with colour-blindness can
-tell apart.
+``beeswarm(explanation[..., "virginica"])``. Where an explanation says how sure its values are
+(:attr:`riesz.Explanation.sd`), 95 % intervals are drawn as whiskers. Colours are those of riesz's own
+plots, which people with colour-blindness can tell apart.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ __all__ = [
     "witness",
 ]
 
+#: Half of a 95 % interval, in standard deviations, what is said of it, and the most rows of which it is drawn for each dot.
+REACH, SURE, FEW = 1.959963984540054, "95 % intervals", 200
+
 UP, DOWN, NEUTRAL, MUTED = "#d55e00", "#1f6fb2", "#868d96", "#5b6470"
 #: What the values of a row leave of its prediction, where they are not to add up to it.
 LEFT_OVER = "not shared out"
@@ -52,12 +56,16 @@ def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int 
     for y, (_, players) in zip(range(len(lines))[::-1], lines):
         line = values[:, players].sum(axis=1)
         colour, names = _colours(e, players[0]) if len(players) == 1 else (NEUTRAL, {})
-        ax.scatter(line, y + _swarm(line, span), c=colour, s=12, linewidths=0, zorder=3)
+        places = y + _swarm(line, span)
+        ax.scatter(line, places, c=colour, s=12, linewidths=0, zorder=3)
+        reach = [r for i in range(len(line)) if (r := _reach(e, i, players)) is not None] if len(line) <= FEW else []
+        if len(reach) == len(line):
+            ax.errorbar(line, places, xerr=reach, fmt="none", ecolor=NEUTRAL, elinewidth=0.7, alpha=0.5, zorder=2)
         _name_levels(ax, y, names)
         numbers |= not names
     _name_lines(ax, [name for name, _ in lines])
     ax.axvline(0.0, color=MUTED, linewidth=0.8, zorder=1)
-    ax.set_xlabel(_value_name(e))
+    ax.set_xlabel(_value_name(e) + (_sure(e) if len(values) <= FEW else ""))
     if numbers:
         _colour_bar(ax, "feature value")
     return ax
@@ -86,8 +94,9 @@ def protection_path(path: Any, ax: Axes | None = None) -> Axes:
 
 
 def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """Mean of ``|value|`` over rows, a bar for each feature: global importance, with its 95 % interval (see
-    :meth:`riesz.Explanation.importance`). For a single row, its values."""
+    """Mean of ``|value|`` over rows, a bar for each feature: global importance, with its 95 % interval over rows (see
+    :meth:`riesz.Explanation.importance`); or, of values that know how sure they are, with one that takes the mean standard
+    deviation of rows, which is no less than that of the mean, whatever rows have in common. For a single row, its values."""
     e = _table(explanation, max_display, single=True)
     lines = _lines(e, max_display)
     ax = _axes(ax, height=1.0 + 0.34 * len(lines))
@@ -97,11 +106,13 @@ def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | Non
     colours = [(UP if size > 0 else DOWN) if single else DOWN for size in sizes]
     places = np.arange(len(lines))[::-1]
     ax.barh(places, sizes, color=colours, height=0.66, zorder=3)
-    spans = {} if single else _spans(e)
+    spans = {} if single or e._sd is not None else _spans(e)
     for y, size, (name, players) in zip(places, sizes, lines):
         sign = -1 if size < 0 else 1
         text = _signed(size) if single else f"{size:.3g}"
-        end = size
+        reach = _reach(e, 0, players) if single else _mean_reach(e, players)
+        _whisker(ax, y, size, reach, None if single else 0.0)
+        end = size + sign * (reach or 0.0)
         if len(players) == 1 and name in spans:
             low, high = spans[name]
             ax.plot([low, high], [y, y], color="#1b1f24", linewidth=1.0, zorder=4)
@@ -119,7 +130,8 @@ def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | Non
     _name_lines(ax, [name for name, _ in lines])
     ax.margins(x=0.12)
     ax.axvline(0.0, color=MUTED, linewidth=0.8)
-    ax.set_xlabel(_value_name(e) if single else f"mean |{_value_name(e)}|")
+    over_rows = ", 95 % intervals over rows" if spans and np.isfinite(list(spans.values())).all() else _sure(e)
+    ax.set_xlabel((_value_name(e) if single else f"mean |{_value_name(e)}|") + over_rows)
     return ax
 
 
@@ -227,15 +239,18 @@ def waterfall(explanation: Explanation, ax: Axes | None = None, max_display: int
     # The largest step is the last, next to the prediction.
     ends = base + np.append(0.0, np.cumsum(steps[::-1]))
     span = np.ptp(ends) or 1.0
-    for y, (size, start) in enumerate(zip(steps[::-1], ends)):
+    for y, (size, start, (_, players)) in enumerate(zip(steps[::-1], ends, lines[::-1])):
         colour = UP if size > 0 else DOWN
         ax.barh(y, size, left=start, color=colour, height=0.62, zorder=3)
         ax.plot([start + size] * 2, [y, y + 1], color=MUTED, linewidth=0.7, linestyle=":", zorder=2)
-        ax.annotate(_signed(size), (max(start, start + size) + 0.01 * span, y), va="center", color=MUTED, fontsize="small")
+        reach = _reach(e, 0, players)
+        _whisker(ax, y, start + size, reach)
+        end = max(start, start + size + (reach or 0.0)) + 0.01 * span
+        ax.annotate(_signed(size, reach), (end, y), va="center", color=MUTED, fontsize="small")
     ax.axvline(base, color=MUTED, linewidth=0.7, linestyle=":", zorder=1)
     _name_lines(ax, [_with_value(e, name, players) for name, players in lines])
     ax.margins(x=0.14)
-    ax.set_xlabel(f"base value {base:.4g}  →  prediction {prediction:.4g}")
+    ax.set_xlabel(f"base value {base:.4g}  →  prediction {prediction:.4g}{_sure(e)}")
     return ax
 
 
@@ -257,11 +272,17 @@ def scatter(
     numbers, levels = _numbers(cells)
     spread = 0.0 if levels is None else 0.4 * (((np.arange(len(numbers)) + 0.5) * 0.6180339887498949) % 1 - 0.5)
     ax.scatter(numbers + spread, e._values[:, j, 0], c=colour, s=16, linewidths=0, zorder=3)
+    sure = e._sd is not None and len(numbers) <= FEW
+    if sure:
+        reach = REACH * e._sd[:, j, 0]
+        ax.errorbar(
+            numbers + spread, e._values[:, j, 0], yerr=reach, fmt="none", ecolor=NEUTRAL, elinewidth=0.8, alpha=0.6, zorder=2
+        )
     if levels is not None:
         ax.set_xticks(range(len(levels)), levels)
     ax.axhline(0.0, color=MUTED, linewidth=0.8, zorder=1)
     ax.set_xlabel(e.feature_names[j])
-    ax.set_ylabel(f"{_value_name(e)} of {e.feature_names[j]}")
+    ax.set_ylabel(f"{_value_name(e)} of {e.feature_names[j]}{_sure(e) if sure else ''}")
     if names:
         for level, paint in names.items():
             ax.scatter([], [], c=paint, s=16, label=level)
@@ -303,7 +324,8 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
         for k, j in enumerate(own):
             ax.barh(0, -values[j], left=at, color=colour, height=0.5, edgecolor="white", linewidth=0.8, zorder=3)
             if (max_display is None or k < max_display) and abs(values[j]) > 0.08 * (np.abs(values).sum() or 1.0):
-                text = f"{names[j]}\n{_signed(values[j])}"
+                reach = _reach(e, 0, [j]) if j < len(e.feature_names) else None
+                text = f"{names[j]}\n{_signed(values[j], reach)}"
                 ax.annotate(text, (at - values[j] / 2, -0.36), ha="center", va="top", fontsize="small", color=MUTED)
             at -= values[j]
     ax.axvline(base, color=MUTED, linewidth=0.8, linestyle=":")
@@ -313,7 +335,7 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
     ax.set_ylim(-1.1, 0.9)
     ax.set_yticks([])
     ax.margins(x=0.08)
-    ax.set_xlabel(_value_name(e).replace(e._core.value_name, "model output"))
+    ax.set_xlabel(_value_name(e).replace(e._core.value_name, "model output") + _sure(e))
     return ax
 
 
@@ -507,8 +529,36 @@ def _with_value(e: Explanation, name: str, players: list[int]) -> str:
         return f"{name} = {cells[0]}"
 
 
-def _signed(value: float) -> str:
-    return f"{value:+.3g}".replace("-", "−")
+def _signed(value: float, reach: float | None = None) -> str:
+    """With half of the value's interval, if there is one."""
+    return f"{value:+.3g}".replace("-", "−") + ("" if reach is None else f" ± {reach:.2g}")
+
+
+def _sure(e: Explanation) -> str:
+    """What whiskers are, where there are some."""
+    return "" if e._sd is None else f", {SURE}"
+
+
+def _reach(e: Explanation, row: int, players: list[int]) -> float | None:
+    """Half of the interval of a sum of values of a row; ``None`` where it is not known."""
+    if e._sd is None or not players:
+        return None
+    if len(players) == 1:
+        return REACH * float(e._sd[row, players[0], 0])
+    if e._covariance is None:
+        return None
+    variance = e._covariance[row][np.ix_(players, players)][:, :, 0].sum()
+    return REACH * float(np.sqrt(max(variance, 0.0)))
+
+
+def _mean_reach(e: Explanation, players: list[int]) -> float | None:
+    return None if e._sd is None else REACH * float(e._sd[:, players, 0].mean(axis=0).sum())
+
+
+def _whisker(ax: Axes, y: float, at: float, reach: float | None, least: float | None = None) -> None:
+    if reach is not None:
+        below = reach if least is None else min(reach, at - least)
+        ax.errorbar(at, y, xerr=[[below], [reach]], fmt="none", ecolor="black", elinewidth=1.0, capsize=3, zorder=5)
 
 
 def _value_name(e: Explanation) -> str:

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
+from sklearn.ensemble import VotingRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
@@ -101,13 +102,78 @@ def test_pipelines_and_files(tmp_path):
     assert np.allclose(saved.covariance, found.covariance, rtol=1e-12)
 
 
+def test_files_and_tables_hold_them(tmp_path):
+    found = riesz.Explainer(fitted(), BACKGROUND, covariance=True)(ROWS)
+    found.save(tmp_path / "e.json")
+    again = riesz.Explanation.load(tmp_path / "e.json")
+    assert np.array_equal(again.covariance, found.covariance) and again.sure_by == {"kind": "posterior"}
+    table = riesz.Explanation.from_frame(found.to_frame())
+    assert np.array_equal(table.sd, found.sd) and table.covariance is None and table.sure_by is None
+    assert np.array_equal(table.interval(0.9), found.interval(0.9))
+    assert np.array_equal(pickle.loads(pickle.dumps(table)).sd, found.sd)
+    with pytest.raises(ValueError, match="comes from a table"):
+        table.sample(3)
+    found.report(tmp_path / "e.html")
+    assert "In a row picked at random" in (tmp_path / "e.html").read_text()
+
+
+def test_probabilities_are_shares_of_draws():
+    found = riesz.Explainer(fitted(), BACKGROUND, covariance=True)(ROWS)
+    draws = found.sample(20_000, seed=1)
+    assert draws.shape == (20_000, 3, 4) and np.array_equal(draws, found.sample(20_000, seed=1))
+    # A row has draws of its own, whatever stands beside it.
+    assert np.array_equal(found[1].sample(7, seed=1), found.sample(7, seed=1)[:, 1])
+    error = found.sd / np.sqrt(20_000)
+    assert (np.abs(draws.mean(axis=0) - found.values) < 4.5 * error).all()
+    for i in range(3):
+        size = np.outer(found.sd[i], found.sd[i])
+        assert (np.abs(np.cov(draws[:, i].T) - found.covariance[i]) < 7 * size / np.sqrt(20_000)).all()
+    close = lambda p, shares: np.testing.assert_allclose(p, shares, atol=4.5 * 0.5 / np.sqrt(20_000))
+    close(found.probability("x0", 2), (np.abs(draws[:, :, 0]) > np.abs(draws[:, :, 2])).mean(axis=0))
+    close(found.probability("x0", "x2", by_size=False), (draws[:, :, 0] > draws[:, :, 2]).mean(axis=0))
+    p, error = found.probability_of_top(2, seed=3)
+    top = lambda values: np.sort(np.argsort(-np.abs(values), axis=-1)[..., :2], axis=-1)
+    close(p, (top(draws) == top(found.values)).all(axis=-1).mean(axis=0))
+    assert (error > 0).all() and (error < 0.01).all()
+    with pytest.raises(IndexError, match="no feature"):
+        found.probability(0, 9)
+    with pytest.raises(ValueError, match="whole number from 1"):
+        found.sample(0)
+
+
+def test_plots_have_whiskers():
+    pytest.importorskip("matplotlib")
+    import matplotlib.pyplot as plt
+
+    from riesz import plots
+
+    model = fitted()
+    plain, sure = (riesz.Explainer(model, BACKGROUND, covariance=asked)(X[:60]) for asked in (False, True))
+    for draw, part in [
+        (plots.bar, lambda e: e),
+        (plots.bar, lambda e: e[0]),
+        (plots.beeswarm, lambda e: e),
+        (plots.scatter, lambda e: e),
+        (plots.waterfall, lambda e: e[0]),
+        (plots.force, lambda e: e[0]),
+    ]:
+        for e, there in [(plain, False), (sure, True)]:
+            ax = draw(part(e), max_display=2) if draw is not plots.scatter else draw(e)
+            words = ax.get_xlabel() + ax.get_ylabel()
+            assert ("95 % intervals" in words) == there, draw.__name__
+            assert draw is plots.force or any(type(c).__name__ == "ErrorbarContainer" for c in ax.containers) == there
+            plt.close("all")
+
+
 def test_where_there_are_none():
     with pytest.raises(ValueError, match="no posterior"):
         riesz.Explainer(SVR().fit(X, y), BACKGROUND, covariance=True)(ROWS)
-    with pytest.raises(ValueError, match="answers"):
+    with pytest.raises(ValueError, match="models whose kernel is known"):
         riesz.Explainer(lambda rows: rows.sum(axis=1), BACKGROUND, covariance=True)(ROWS)
-    with pytest.raises(ValueError, match="background or a baseline"):
-        riesz.Explainer(fitted(), covariance=True)(ROWS)
+    with pytest.raises(ValueError, match="takes a background or a baseline"):
+        riesz.Explainer(fitted(), covariance=True)
+    with pytest.raises(ValueError, match="adds up 2 models"):
+        riesz.Explainer(VotingRegressor([("a", SVR(gamma=1)), ("b", SVR(gamma=2))]).fit(X, y), BACKGROUND, covariance=True)
     with pytest.raises(ValueError, match="Shapley"):
         riesz.Explainer(fitted(), BACKGROUND, covariance=True, index="banzhaf")(ROWS)
     found = riesz.Explainer(fitted(), BACKGROUND, covariance=True)(ROWS)
@@ -115,3 +181,56 @@ def test_where_there_are_none():
         found.interval(95)
     with pytest.raises(ValueError, match="no posterior"):
         riesz.Explainer(fitted(), BACKGROUND)(ROWS).interval()
+
+
+def of_mixtures(found, predict, rows=ROWS):
+    """Compares with what a process says of the sums over all coalitions; ``predict`` gives its covariance at rows."""
+    for i, row in enumerate(rows):
+        at, weights = mixtures(row, BACKGROUND)
+        truth = weights @ predict(at) @ weights.T
+        assert np.allclose(found.covariance[i], truth, rtol=1e-7, atol=1e-8 * np.abs(truth).max())
+
+
+def test_processes_of_scikit_learn():
+    from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF as Gaussian
+    from sklearn.gaussian_process.kernels import ConstantKernel
+
+    kernel = ConstantKernel(2.0) * Gaussian([1.5, 2.0, 1.0, 3.0]) + ConstantKernel(0.5) * Gaussian(3.0)
+    model = GaussianProcessRegressor(kernel, alpha=0.3, optimizer=None, normalize_y=True).fit(X[:120], y[:120])
+    of_mixtures(riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS), lambda at: model.predict(at, return_cov=True)[1])
+    # Two targets, in units of their own, and a pipeline.
+    both = np.column_stack([y, -3 * y])[:120]
+    scaled = make_pipeline(StandardScaler(), GaussianProcessRegressor(kernel, alpha=0.3, optimizer=None, normalize_y=True))
+    scaled.fit(X[:120], both)
+    found = riesz.Explainer(scaled, BACKGROUND, covariance=True)(ROWS)
+    of_mixtures(found[..., 1], lambda at: scaled.predict(at, return_cov=True)[1][:, :, 1])
+    # Laplace's approximation, by its formula (Rasmussen and Williams 2006, equation 3.24).
+    labels = np.digitize(y[:120], [120, 200])
+    classifier = GaussianProcessClassifier(kernel, optimizer=None).fit(X[:120], labels)
+    found = riesz.Explainer(classifier, BACKGROUND, covariance=True)(ROWS)
+    for o, part in enumerate(classifier.base_estimator_.estimators_):
+        pi = part.pi_
+        precision = np.linalg.inv(part.kernel_(X[:120]) + np.diag(1 / (pi * (1 - pi))))
+        cross = lambda at: part.kernel_(at, X[:120])
+        of_mixtures(found[..., o], lambda at: part.kernel_(at) - cross(at) @ precision @ cross(at).T)
+
+
+def test_refits_say_how_far_values_vary(tmp_path):
+    model = riesz.KernelRidge(0.5, kernel=RBF(2.0), fit_intercept=True, bootstrap=60, bootstrap_seed=3).fit(X[:80], y[:80])
+    for background in (BACKGROUND, None):
+        found = riesz.Explainer(model, background, covariance=True)(ROWS)
+        assert found.sure_by == {"kind": "bootstrap", "draws": 60, "seed": 3} and (found.sd > 0).all()
+        # Of rows that are drawn by another generator, deviations are as large, to within their own errors.
+        rng, values = np.random.default_rng(0), []
+        for _ in range(60):
+            drawn = rng.integers(80, size=80)
+            refit = riesz.KernelRidge(0.5, kernel=RBF(2.0), fit_intercept=True).fit(X[drawn], y[drawn])
+            values.append(riesz.Explainer(refit, background)(ROWS).values)
+        ratio = found.sd / np.std(values, axis=0, ddof=1)
+        assert (ratio > 0.55).all() and (ratio < 1.8).all() and abs(np.log(ratio).mean()) < 0.25
+    model.save(tmp_path / "m.riesz", posterior=True)
+    again = riesz.Explainer(tmp_path / "m.riesz", BACKGROUND, covariance=True)(ROWS)
+    assert np.allclose(again.sd, riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS).sd, rtol=1e-12)
+    with pytest.raises(ValueError, match="protected"):
+        riesz.KernelRidge(bootstrap=5, protect=[0]).fit(X[:30], y[:30])

@@ -57,11 +57,15 @@ impl<'a> Explaining<'a> {
     ) -> Result<Self> {
         let (question, own) =
             about_model(asked.game, (asked.table, asked.cells), saved, asked.seed, console)?;
-        let index = question.index;
-        let explainer = Explainer::new(&saved.model, question)?;
+        let (index, covariance) = (question.index, question.covariance);
+        let explainer =
+            Explainer::new(&saved.model, question).and_then(|e| e.with_posterior(saved.covariance.as_ref()));
+        let explainer = explainer.map_err(|error| asked.game.settings.spelt(error))?;
         let players = explainer.groups().players().len();
-        let width = saved.model.columns().len()
-            + (index.sets(players).unwrap_or(players) + 4) * saved.model.outputs();
+        let sets = index.sets(players).unwrap_or(players);
+        let numbers = if covariance { sets.saturating_mul(sets + 1) } else { sets };
+        let width =
+            saved.model.columns().len() + numbers.saturating_add(4).saturating_mul(saved.model.outputs());
         let mut facts = vec![Fact::new("model file", described(file)?), rows_fact(&rows)?];
         facts.extend(own);
         let bound = robustness(asked.game, &explainer, &saved.model)?;
@@ -178,11 +182,16 @@ pub struct Certificate {
     failed: Option<usize>,
     /// The largest standard error, if values are estimated.
     std_error: Option<f64>,
+    /// The largest standard deviation, if it is said how sure values are.
+    sd: Option<f64>,
 }
 
 impl Certificate {
     /// Takes in some rows.
     pub fn include(&mut self, chunk: &Explanation) {
+        if let Some(sd) = chunk.sd() {
+            self.sd = Some(sd.into_iter().fold(self.sd.unwrap_or(0.0), f64::max));
+        }
         if let Exactness::Estimated { std_error, .. } = &chunk.exactness {
             let largest = std_error.iter().copied().fold(0.0, f64::max);
             self.std_error = Some(self.std_error.unwrap_or(0.0).max(largest));
@@ -199,6 +208,14 @@ impl Certificate {
 
     /// In words.
     pub fn words(&self) -> String {
+        let sure = self
+            .sd
+            .map(|sd| format!("; the model is sure of values to ± {:.1e} or better (95 %)", 1.96 * sd));
+        self.computed() + &sure.unwrap_or_default()
+    }
+
+    /// How exact they are.
+    fn computed(&self) -> String {
         if let Some(largest) = self.std_error {
             return format!("estimated: standard errors up to {largest:.1e}");
         }

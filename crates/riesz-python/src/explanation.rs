@@ -1,12 +1,13 @@
 //! Explanations: the library's, with their parts as numpy arrays.
 
-use numpy::ndarray::Array3;
+use numpy::ndarray::{Array3, Array4};
 use numpy::{
-    IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
+    IntoPyArray, PyArray1, PyArray2, PyArray3, PyArray4, PyReadonlyArray1, PyReadonlyArray2,
+    PyReadonlyArray3, PyReadonlyArray4,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use riesz::explanation::{Fact, Provenance, Sampling};
+use riesz::explanation::{Fact, Provenance, Sampling, Source, Spread, Uncertainty};
 use riesz::format::explanation::{self, SavedExplanation};
 use riesz::format::values;
 use riesz::table::Player;
@@ -51,7 +52,7 @@ impl Explanation {
     #[new]
     #[pyo3(signature = (
         *, values, base_values, predictions, bound, std_error, sampling, players, subsets, output_names, data, row_numbers, provenance,
-        decisions = None, index = "shapley"
+        decisions = None, index = "shapley", covariance = None, sd = None, sure_by = None
     ))]
     #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
     fn of_parts(
@@ -69,6 +70,9 @@ impl Explanation {
         provenance: Origin,
         decisions: Option<&str>,
         index: &str,
+        covariance: Option<PyReadonlyArray4<'_, f64>>,
+        sd: Option<PyReadonlyArray3<'_, f64>>,
+        sure_by: Option<&str>,
     ) -> PyResult<Self> {
         let flat = |cube: PyReadonlyArray3<'_, f64>| {
             cube.as_array().permuted_axes([0, 2, 1]).iter().copied().collect()
@@ -76,6 +80,12 @@ impl Explanation {
         let pair = |array: PyReadonlyArray2<'_, f64>| array.as_array().iter().copied().collect();
         let facts = |known: Vec<(String, String)>| known.into_iter().map(|(k, v)| Fact::new(k, v)).collect();
         let (game, absent, model, run) = provenance;
+        let joint = covariance.map(|all| {
+            let all = all.as_array().permuted_axes([0, 3, 1, 2]).iter().copied().collect();
+            Spread::Covariance(all)
+        });
+        let source: Option<Source> = sure_by.map(serde_json::from_str).transpose().map_err(refuse)?;
+        let spread = joint.or_else(|| sd.map(|sd| Spread::Sd(flat(sd))));
         let inner = riesz::Explanation {
             index: index.parse().map_err(refuse)?,
             players: players.into_iter().map(|(name, columns)| Player { name, columns }).collect(),
@@ -94,6 +104,7 @@ impl Explanation {
                 },
                 (None, None) => Exactness::Unstated,
             },
+            uncertainty: spread.map(|spread| Uncertainty { spread, source }),
             provenance: Provenance { game, absent, model: facts(model), run: facts(run) },
         };
         inner.validate().map_err(refuse)?;
@@ -121,6 +132,14 @@ impl Explanation {
         parts.set_item("index", self.index())?;
         let decisions = self.decisions.as_ref().map(serde_json::to_string).transpose().map_err(refuse)?;
         parts.set_item("decisions", decisions)?;
+        // Nothing that an older riesz would stumble over where there is nothing to say.
+        if let Some(Uncertainty { spread, .. }) = &self.inner.uncertainty {
+            match spread {
+                Spread::Covariance(_) => parts.set_item("covariance", self.covariance(py)?)?,
+                Spread::Sd(_) => parts.set_item("sd", self.sd(py)?)?,
+            }
+            parts.set_item("sure_by", self.sure_by()?)?;
+        }
         Ok(((), parts))
     }
 
@@ -256,6 +275,71 @@ impl Explanation {
     fn std_error<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray3<f64>>>> {
         let Exactness::Estimated { std_error, .. } = &self.inner.exactness else { return Ok(None) };
         self.cube(py, std_error).map(Some)
+    }
+
+    /// How values of sets vary together, rows × sets × sets × outputs.
+    #[getter]
+    fn covariance<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray4<f64>>>> {
+        let Some(Uncertainty { spread: Spread::Covariance(all), .. }) = &self.inner.uncertainty else {
+            return Ok(None);
+        };
+        let (n, m, s) = (self.inner.rows(), self.inner.outputs(), self.inner.sets());
+        let all = Array4::from_shape_vec((n, m, s, s), all.clone()).map_err(refuse)?;
+        Ok(Some(all.permuted_axes([0, 2, 3, 1]).into_pyarray(py)))
+    }
+
+    /// Standard deviations, rows × sets × outputs.
+    #[getter]
+    fn sd<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray3<f64>>>> {
+        self.inner.sd().map(|sd| self.cube(py, &sd)).transpose()
+    }
+
+    /// Where they come from, as JSON.
+    #[getter]
+    fn sure_by(&self) -> PyResult<Option<String>> {
+        let source = self.inner.uncertainty.as_ref().and_then(|known| known.source);
+        source.map(|source| serde_json::to_string(&source)).transpose().map_err(refuse)
+    }
+
+    /// The probability that the value of one set is larger than that of another, or larger in size, in each row, rows × outputs.
+    fn probability<'py>(
+        &self,
+        py: Python<'py>,
+        a: usize,
+        b: usize,
+        by_size: bool,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let (n, m) = (self.inner.rows(), self.inner.outputs());
+        let of = |g: usize| match by_size {
+            true => self.inner.probability_stronger((g / m, g % m), a, b),
+            false => self.inner.probability_greater((g / m, g % m), a, b),
+        };
+        self.pair(py, (0..n * m).map(of).collect::<riesz::Result<_>>().map_err(refuse)?)
+    }
+
+    /// The probability that the sets with the largest values of a row are these, and its standard error, each rows × outputs.
+    #[allow(clippy::type_complexity, reason = "two arrays")]
+    fn probability_of_top<'py>(
+        &self,
+        py: Python<'py>,
+        count: usize,
+        draws: usize,
+        seed: u64,
+    ) -> PyResult<(Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>)> {
+        let (n, m) = (self.inner.rows(), self.inner.outputs());
+        let of = |g: usize| self.inner.probability_of_top((g / m, g % m), count, draws, seed);
+        let found = py.detach(|| (0..n * m).map(of).collect::<riesz::Result<Vec<_>>>()).map_err(refuse)?;
+        let pair =
+            |of: fn(&riesz::explanation::Proportion) -> f64| self.pair(py, found.iter().map(of).collect());
+        Ok((pair(|p| p.value)?, pair(|p| p.std_error)?))
+    }
+
+    /// Draws of the values of each row, draws × rows × sets × outputs.
+    fn draws<'py>(&self, py: Python<'py>, draws: usize, seed: u64) -> PyResult<Bound<'py, PyArray4<f64>>> {
+        let (n, m, s) = (self.inner.rows(), self.inner.outputs(), self.inner.sets());
+        let of = |g: usize| self.inner.draws((g / m, g % m), draws, seed);
+        let found = py.detach(|| (0..n * m).map(of).collect::<riesz::Result<Vec<_>>>()).map_err(refuse)?;
+        Ok(Array4::from_shape_fn((draws, n, s, m), |(d, i, k, o)| found[i * m + o][(k, d)]).into_pyarray(py))
     }
 
     /// Evaluations and seed.

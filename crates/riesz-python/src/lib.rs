@@ -15,18 +15,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use numpy::ndarray::{Array2, Array3, Array4, ArrayView2};
-use numpy::{IntoPyArray, PyArray2, PyArray3, PyArray4, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::ndarray::{Array2, Array3, ArrayView2};
+use numpy::{IntoPyArray, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use rayon::prelude::*;
 use riesz::attribution::coalitions;
 use riesz::format::libsvm;
 use riesz::format::model::{self, SavedModel};
+use riesz::linalg::{Cholesky, Sparse};
+use riesz::posterior::Known as Precision;
 use riesz::question::{Budget, Subject};
 use riesz::table::{Groups, level_of_number, level_of_text};
-use riesz::{Column, ColumnKind, Covariance, Exactness, Game, Matrix, Posterior, Prediction, Table};
+use riesz::{Column, ColumnKind, Covariance, Exactness, Matrix, Posterior, Prediction, Table};
 use self_cell::self_cell;
 
 use crate::error::{raise, refuse};
@@ -191,6 +192,37 @@ impl Expansion {
         Ok(PyBytes::new(py, &model::to_bytes(&saved).map_err(refuse)?))
     }
 
+    /// The same model with the posterior of a Gaussian process: the Cholesky factor (n × n, lower) of the covariance of the observations, which were the values of f
+    /// at the points times `weights`, and by what standard deviations of each output are multiplied.
+    fn with_posterior(
+        &self,
+        factor: PyReadonlyArray2<'_, f64>,
+        weights: Option<Vec<f64>>,
+        scale: Vec<f64>,
+    ) -> PyResult<Self> {
+        let (factor, n) = (factor.as_array(), self.model.points.rows());
+        if factor.dim() != (n, n) {
+            return Err(refuse(format!(
+                "the factor of the posterior is {:?}: it has a row a support point",
+                factor.dim()
+            )));
+        }
+        let packed: Vec<f64> = (0..n).flat_map(|i| (0..=i).map(move |j| factor[[i, j]])).collect();
+        let factor =
+            Cholesky::from_packed(n, &packed, 0.0).ok_or_else(|| refuse("this is no Cholesky factor"))?;
+        let diagonal =
+            |weights: Vec<f64>| Sparse::from_columns(n, weights.into_iter().enumerate().map(|one| [one]));
+        let operator = weights.map(diagonal).transpose().map_err(refuse)?;
+        let covariance =
+            Covariance { prior: 1.0, known: vec![Precision::Inverse { operator, factor }], scale };
+        Posterior::new(&self.model, &covariance).map_err(refuse)?;
+        Ok(Self {
+            model: self.model.clone(),
+            covariance: Some(Arc::new(covariance)),
+            groups: self.groups.clone(),
+        })
+    }
+
     /// Whether these are the bytes of a LIBSVM model.
     #[staticmethod]
     fn is_libsvm(bytes: &[u8]) -> bool {
@@ -344,9 +376,15 @@ impl Expansion {
 
 type Borrowed<'m> = riesz::Explainer<'m>;
 
+/// A model, and what its posterior is besides its mean.
+struct Known {
+    model: Arc<riesz::Expansion>,
+    covariance: Option<Arc<Covariance>>,
+}
+
 self_cell!(
     struct Owned {
-        owner: Arc<riesz::Expansion>,
+        owner: Known,
         #[covariant]
         dependent: Borrowed,
     }
@@ -356,8 +394,6 @@ self_cell!(
 #[pyclass(frozen, module = "riesz._core")]
 struct Explainer {
     owned: Arc<Owned>,
-    /// What the model's posterior is besides its mean.
-    covariance: Option<Arc<Covariance>>,
     threads: Py<Threads>,
     /// Without the rows of its game.
     budget: Budget,
@@ -382,14 +418,18 @@ impl Explainer {
         let own = Some(&model.model.points);
         let question = settings.ask(Subject::Model, columns, background.as_ref(), weights.as_ref(), own)?;
         let question = question.with_players(Some(players(columns, groups)?));
-        let (owner, budget) = (model.model.clone(), question.budget);
+        let owner = Known { model: model.model.clone(), covariance: model.covariance.clone() };
+        let budget = question.budget;
         let stop = Arc::new(AtomicBool::new(false));
         let heeded = stop.clone();
-        let prepare = move || Owned::try_new(owner, |model| riesz::Explainer::until(model, question, heeded));
+        let prepare = move || {
+            Owned::try_new(owner, |Known { model, covariance }| {
+                riesz::Explainer::until(model, question, heeded)?.with_posterior(covariance.as_deref())
+            })
+        };
         let owned = interruptible(py, threads.get(), &stop, prepare)?.map_err(raise)?;
-        let covariance = model.covariance.clone();
         let by_coalitions = owned.borrow_dependent().by_coalitions();
-        Ok(Self { owned: Arc::new(owned), covariance, threads, budget, by_coalitions, stop })
+        Ok(Self { owned: Arc::new(owned), threads, budget, by_coalitions, stop })
     }
 
     /// Why values are estimated within a budget, if they are.
@@ -411,28 +451,6 @@ impl Explainer {
         self.owned.borrow_dependent().robustness(&delta).map_err(refuse)
     }
 
-    /// The covariance of the players' values in each row, rows × players × players × outputs.
-    fn covariances<'py>(
-        &self,
-        py: Python<'py>,
-        rows: PyReadonlyArray2<'_, f64>,
-    ) -> PyResult<Bound<'py, PyArray4<f64>>> {
-        let covariance = self.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
-        let rows = table(self.owned.borrow_owner().columns(), rows.as_array()).map_err(refuse)?;
-        let (n, owned) = (rows.rows(), self.owned.clone());
-        let find = move || -> riesz::Result<Vec<Vec<riesz::Matrix>>> {
-            let (model, explainer) = (owned.borrow_owner(), owned.borrow_dependent());
-            let posterior = Posterior::new(model, &covariance)?;
-            let of = |r: usize| explainer.posterior_functionals(&rows.select_rows(&[r]));
-            (0..n).into_par_iter().map(|r| Ok(posterior.covariance(&of(r)?))).collect()
-        };
-        let found = interruptible_to_the_end(py, self.threads.get(), &self.stop, find)?.map_err(raise)?;
-        let explainer = self.owned.borrow_dependent();
-        let (p, m) = (explainer.groups().players().len(), explainer.base().len());
-        let all = Array4::from_shape_fn((n, p, p, m), |(r, j, l, o)| found[r][o][(j, l)]);
-        Ok(all.into_pyarray(py))
-    }
-
     /// Explains rows within a budget of coalitions, going on from those of `sample`, an earlier call on the same rows.
     #[pyo3(signature = (rows, budget=None, sample=None))]
     fn explain(
@@ -444,7 +462,7 @@ impl Explainer {
     ) -> PyResult<Explanation> {
         let rows = rows.as_array();
         let explainer = self.owned.borrow_dependent();
-        let columns = self.owned.borrow_owner().columns();
+        let columns = self.owned.borrow_owner().model.columns();
         let (n, m, p) = (rows.nrows(), explainer.base().len(), explainer.groups().players().len());
         let mut whole: Option<riesz::Explanation> = None;
         let budget = self.within(budget);

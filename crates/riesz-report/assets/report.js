@@ -14,6 +14,10 @@ function number(x) {
   return t.replace(/-/g, '−');
 }
 const signed = (x) => (x > 0 ? '+' : '') + number(x);
+// Half of 95 % intervals, where it is said how sure values are; of the dots of few rows they are drawn.
+const REACH = 1.959963984540054, FEW = 200;
+const reach = (j, i) => D.sd ? REACH * D.sd[S.output][j][i] : null;
+const within = (x, r) => signed(x) + (r === null ? '' : ` ± ${number(+r.toPrecision(2))}`);
 function cell(column, i) {
   const c = D.columns[column], v = c.values[i];
   return c.levels ? c.levels[v] : number(v);
@@ -91,7 +95,8 @@ function dependence() {
   const xs = column ? column.values : D.rows;
   const left = 70, right = width - 12, bottom = 336;
   const levels = column && column.levels;
-  const y = scale(ys, bottom, 12);
+  const sure = D.sd && ys.length <= FEW ? ys.map((v, i) => reach(S.player, i)) : [];
+  const y = scale([...ys, ...sure.flatMap((r, i) => [ys[i] - r, ys[i] + r])], bottom, 12);
   let x = scale(xs, left, right);
   if (levels) x = { at: (v) => left + (v + 0.5) / levels.length * (right - left), ticks: levels.map((_, k) => k) };
   const every = levels ? Math.ceil(30 * levels.length / (right - left)) : 1;
@@ -105,7 +110,7 @@ function dependence() {
     write(svg, left - 8, y.at(v), number(+v.toPrecision(12)), 'end', MUTED, left - 26);
   }
   write(svg, (left + right) / 2, bottom + 33, column ? p.name : p.size ? `row (${p.name} is of ${p.size} columns, so it has no single value)` : 'row (the explanation has no feature values)', 'middle', MUTED, right - left);
-  const up = write(svg, 0, -4, `${D.value} of ${p.name}`, 'middle', MUTED, bottom - 20);
+  const up = write(svg, 0, -4, `${D.value} of ${p.name}${sure.length ? ', 95 % intervals' : ''}`, 'middle', MUTED, bottom - 20);
   up.setAttribute('transform', `translate(14 ${bottom / 2}) rotate(-90)`);
   let colour = () => 'var(--rz-down)';
   if (by && by.levels) {
@@ -124,6 +129,10 @@ function dependence() {
   }
   xs.forEach((v, i) => {
     const jitter = levels ? ((i + 0.5) * 0.6180339887498949 % 1 - 0.5) / 2 : 0;
+    if (sure.length) {
+      const at = x.at(v + jitter).toFixed(1);
+      el(svg, 'path', { d: `M${at} ${y.at(ys[i] - sure[i]).toFixed(1)}V${y.at(ys[i] + sure[i]).toFixed(1)}`, stroke: 'var(--rz-neutral)', 'stroke-opacity': 0.5 });
+    }
     el(svg, 'circle', { cx: x.at(v + jitter).toFixed(1), cy: y.at(ys[i]).toFixed(1), r: 2.6, fill: colour(i), 'fill-opacity': 0.85, 'data-i': i });
   });
   for (const g of document.querySelectorAll('[data-player]')) g.classList.toggle('chosen', +g.dataset.player === S.player);
@@ -133,10 +142,11 @@ function waterfall() {
   const i = S.row, base = D.base[S.output][i], values = D.values[S.output].map((v) => v[i]);
   const order = values.map((_, j) => j).sort((a, b) => Math.abs(values[b]) - Math.abs(values[a]) || a - b);
   const keep = order.length <= 13 ? order.length : 12;
-  const lines = order.slice(0, keep).map((j) => [label(j, i), values[j]]);
+  const lines = order.slice(0, keep).map((j) => [label(j, i), values[j], reach(j, i)]);
   const rest = order.slice(keep);
-  if (rest.length) lines.push([`Sum of ${rest.length} ${D.pairs ? 'others' : 'other features'}`, rest.reduce((s, j) => s + values[j], 0)]);
-  if (!D.shares_all) lines.push(['not shared out', D.residuals[S.output][i]]);
+  if (rest.length) lines.push([`Sum of ${rest.length} ${D.pairs ? 'others' : 'other features'}`, rest.reduce((s, j) => s + values[j], 0),
+    D.sd && D.rest_sd[S.output][i] !== null ? REACH * D.rest_sd[S.output][i] : null]);
+  if (!D.shares_all) lines.push(['not shared out', D.residuals[S.output][i], null]);
   const ends = [base];
   for (let k = lines.length - 1; k >= 0; k--) ends.unshift(ends[0] + lines[k][1]);
   const K = D.decisions, P = K && K.probabilities[S.output];
@@ -146,7 +156,8 @@ function waterfall() {
   const height = 34 + 28 * lines.length + 46;
   const [svg, width] = picture('waterfall-plot', height, title);
   const room = width * 0.34, bottom = 34 + 28 * lines.length;
-  const x = scale(ends, room + 20, width - 62);
+  const whiskers = lines.map(([, , r], k) => r === null ? [] : [ends[k] - r, ends[k] + r]);
+  const x = scale([...ends, ...whiskers.flat()], room + 20, width - (D.sd ? 110 : 62));
   for (const v of x.ticks) {
     line(svg, x.at(v), 34, x.at(v), bottom, GRID);
     write(svg, x.at(v), bottom + 13, number(+v.toPrecision(12)), 'middle', MUTED);
@@ -158,12 +169,19 @@ function waterfall() {
   line(svg, x.at(base), 34, x.at(base), bottom, MUTED, '2 3');
   head(ends[0], 14, `f(x) = ${number(D.predictions[S.output][i])}`);
   head(base, bottom + 32, `base value = ${number(base)}`);
-  lines.forEach(([name, value], k) => {
+  if ($('waterfall-sure')) {
+    const p = D.first_is_stronger[S.output][i], name = (j) => D.players[j].name;
+    $('waterfall-sure').textContent = 'Whiskers are 95 % intervals.'
+      + (p === null ? '' : ` ${name(order[0])} matters more than ${name(order[1])} in this row with a probability of ${p}.`);
+  }
+  lines.forEach(([name, value, r], k) => {
     const y = 48 + 28 * k, from = x.at(ends[k + 1]), side = value < 0 ? -1 : 1;
     const to = from + side * Math.max(1, Math.abs(x.at(ends[k]) - from)), neck = to - side * Math.min(6, Math.abs(to - from));
     write(svg, room + 10, y, name, 'end', INK, room + 6);
     el(svg, 'path', { d: `M${from} ${y - 9}L${neck} ${y - 9}L${to} ${y}L${neck} ${y + 9}L${from} ${y + 9}Z`, fill: value < 0 ? 'var(--rz-down)' : 'var(--rz-up)' });
-    write(svg, Math.max(from, to) + 6, y, signed(value), 'start', INK);
+    const [low, high] = whiskers[k].map(x.at);
+    if (r !== null) el(svg, 'path', { d: `M${low} ${y}H${high}M${low} ${y - 3.5}v7M${high} ${y - 3.5}v7`, stroke: INK, fill: 'none' });
+    write(svg, Math.max(from, to, r === null ? 0 : high) + 6, y, within(value, r), 'start', INK);
   });
 }
 
@@ -268,7 +286,7 @@ function show(text, x, y) {
   tip.style.left = Math.max(4, Math.min(x + 14, innerWidth - tip.offsetWidth - 4)) + 'px';
   tip.style.top = Math.min(y + 14, innerHeight - tip.offsetHeight - 4) + 'px';
 }
-const about = (j, i) => `row ${D.rows[i]}: ${label(j, i)}, ${D.value} ${signed(D.values[S.output][j][i])}`;
+const about = (j, i) => `row ${D.rows[i]}: ${label(j, i)}, ${D.value} ${within(D.values[S.output][j][i], reach(j, i))}`;
 document.addEventListener('pointermove', (e) => {
   const dot = e.target.closest && e.target.closest('[data-i]'), g = e.target.closest && e.target.closest('[data-player]');
   let text = '';

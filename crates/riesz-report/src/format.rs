@@ -31,6 +31,14 @@ pub(crate) fn signed(x: f64) -> String {
     if x > 0.0 { format!("+{text}") } else { text }
 }
 
+/// `signed`, and how far it may be off to two digits, if that is known.
+pub(crate) fn signed_within(x: f64, reach: Option<f64>) -> String {
+    match reach {
+        Some(reach) => format!("{} ± {}", signed(x), number(format!("{reach:.1e}").parse().unwrap_or(reach))),
+        None => signed(x),
+    }
+}
+
 /// One-digit scientific notation, for errors and bounds.
 pub(crate) fn scientific(x: f64, digits: usize) -> String {
     if x == 0.0 {

@@ -2,12 +2,12 @@
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use minijinja::{Environment, context};
-use riesz::explanation::Sampling;
+use riesz::explanation::{Sampling, Source, Spread};
 use riesz::{ColumnKind, Decisions, Error, Exactness, Explanation, Result};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::format::{number, scientific, single_column};
+use crate::format::{fixed, number, scientific, single_column};
 use crate::plot::{Plot, PlotOptions, capital, check, render};
 use crate::svg::{Svg, Theme, variables};
 
@@ -57,6 +57,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         outputs.push(context! {
             name => name.as_str(),
             meaning => options.decisions.as_ref().map(|d| d.meaning[o].as_str()),
+            sure => sure(explanation, o)?,
             bar => plot(explanation, "bar", 720)?,
             bar_narrow => plot(explanation, "bar", 320)?,
             beeswarm => plot(&drawn, "beeswarm", 720)?,
@@ -84,7 +85,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         provenance => minijinja::value::Serde(&explanation.provenance),
         exactness => minijinja::value::Serde(exactness(explanation)),
         // Inside a script element only `<` can end the element or open a comment.
-        data => data(&drawn, explanation, options.decisions.as_ref().map(|d| decided(d, &rows))).to_string().replace('<', "\\u003c"),
+        data => data(&drawn, explanation, options.decisions.as_ref().map(|d| decided(d, &rows)))?.to_string().replace('<', "\\u003c"),
     };
     let mut environment = Environment::new();
     let broken = |e: minijinja::Error| Error::Format { problem: format!("the page cannot be written: {e}") };
@@ -105,6 +106,36 @@ pub(crate) fn inline(svg: Svg) -> String {
     svg.text.replace(&variables(), "").replace(" xmlns=\"http://www.w3.org/2000/svg\"", "")
 }
 
+/// What whiskers are, and how sure it is which of the two most important features matters more; `None` where nothing is said of how sure values are.
+fn sure(e: &Explanation, output: usize) -> Result<Option<String>> {
+    let Some(known) = &e.uncertainty else { return Ok(None) };
+    let mut text = match known.source {
+        Some(Source::Bootstrap { draws, .. }) => format!(
+            "Whiskers are 95 % intervals: ± 1.96 standard deviations of the values of {draws} refits of the model to rows drawn anew from its own."
+        ),
+        _ => "Whiskers are 95 % intervals: each value lies within its own with 95 % probability, given what the model has learnt from its data.".into(),
+    };
+    text += " Those of the means take the mean standard deviation of rows, which is no less than that of the mean.";
+    if let (Spread::Covariance(_), [first, second, ..]) = (&known.spread, &e.ranking(output)[..]) {
+        let probability = e.mean_probability_stronger(output, *first, *second)?;
+        let (first, second) = (e.set_name(*first), e.set_name(*second));
+        text += &format!(
+            " In a row picked at random, {first} matters more than {second} with a probability of {}.",
+            share(probability)
+        );
+    }
+    Ok(Some(text))
+}
+
+/// A probability in words: two decimals, and never a 0 or 1 that it is not.
+fn share(p: f64) -> String {
+    match p {
+        p if p < 0.005 && p > 0.0 => "less than 0.01".into(),
+        p if p > 0.995 && p < 1.0 => "more than 0.99".into(),
+        p => fixed(p, 2),
+    }
+}
+
 /// What a classifier decides of some of the rows, as the page's script reads it.
 fn decided(decisions: &Decisions, rows: &[usize]) -> Value {
     let own = decisions.select(rows, &(0..decisions.meaning.len()).collect::<Vec<_>>());
@@ -117,14 +148,15 @@ fn decided(decisions: &Decisions, rows: &[usize]) -> Value {
     })
 }
 
-fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Value {
+fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Result<Value> {
     let (n, m, p) = (drawn.rows(), drawn.outputs(), drawn.sets());
     let by_output = |list: &[f64]| -> Vec<Vec<f64>> {
         (0..m).map(|o| (0..n).map(|i| list[i * m + o]).collect()).collect()
     };
-    let values: Vec<Vec<Vec<f64>>> = (0..m)
-        .map(|o| (0..p).map(|j| (0..n).map(|i| drawn.row_values(i, o)[j]).collect()).collect())
-        .collect();
+    let by_player = |list: &[f64]| -> Vec<Vec<Vec<f64>>> {
+        let at = |i: usize, o: usize, j: usize| list[(i * m + o) * p + j];
+        (0..m).map(|o| (0..p).map(|j| (0..n).map(|i| at(i, o, j)).collect()).collect()).collect()
+    };
     let player = |k| json!({ "name": drawn.set_name(k), "column": single_column(drawn, k), "size": drawn.set_columns(k).len() });
     let columns: Vec<Value> = drawn
         .data
@@ -139,13 +171,13 @@ fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Val
             json!({ "name": c.name, "levels": levels, "values": drawn.data.column(j) })
         })
         .collect();
-    json!({
+    let mut data = json!({
         "decisions": decisions,
         "rows": drawn.row_numbers,
         "outputs": drawn.output_names,
         "players": (0..p).map(player).collect::<Vec<_>>(),
         "columns": columns,
-        "values": values,
+        "values": by_player(&drawn.values),
         "base": by_output(&drawn.base_values),
         "predictions": by_output(&drawn.predictions),
         "residuals": by_output(&drawn.residuals()),
@@ -153,8 +185,32 @@ fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Val
         "value": drawn.index.name(),
         "shares_all": drawn.index.is_efficient(),
         "ranking": (0..m).map(|o| all.ranking(o)).collect::<Vec<_>>(),
-    })
+    });
+    if let Some(sd) = drawn.sd() {
+        data["sd"] = json!(by_player(&sd));
+        // Of each row: the sum that waterfalls end with, and how sure it is that the first step is larger than the second.
+        let (mut rest, mut first) = (Vec::new(), Vec::new());
+        for (i, o) in (0..n * m).map(|g| (g / m, g % m)) {
+            let values = drawn.row_values(i, o);
+            let mut order: Vec<usize> = (0..p).collect();
+            order.sort_by(|&a, &b| values[b].abs().total_cmp(&values[a].abs()));
+            rest.push(if p > STEPS + 1 { drawn.sd_of_sum(i, o, &order[STEPS..]) } else { None });
+            first.push(match (drawn.covariance(i, o), &order[..]) {
+                (Some(_), [a, b, ..]) => Some(share(drawn.probability_stronger((i, o), *a, *b)?)),
+                _ => None,
+            });
+        }
+        let by_output = |list: Vec<Value>| -> Vec<Vec<Value>> {
+            (0..m).map(|o| list.iter().skip(o).step_by(m).cloned().collect()).collect()
+        };
+        data["rest_sd"] = json!(by_output(rest.into_iter().map(Value::from).collect()));
+        data["first_is_stronger"] = json!(by_output(first.into_iter().map(Value::from).collect()));
+    }
+    Ok(data)
 }
+
+/// Steps of the script's waterfall, before the sum of the others.
+const STEPS: usize = 12;
 
 /// The panel's verdict (a class), its headline and its facts.
 pub(crate) fn exactness(e: &Explanation) -> Value {

@@ -172,6 +172,27 @@ impl Canvas {
         self.push(&format!("<path d=\"M{}Z\" fill=\"{fill}\"/>\n", d.join("L")));
     }
 
+    /// Lines from one end to the other each, in one path.
+    pub(crate) fn rules(&mut self, ends: &[[(f64, f64); 2]], paint: Paint, opacity: f64) {
+        if ends.is_empty() {
+            return;
+        }
+        let line = |[a, b]: &[(f64, f64); 2]| {
+            let [x1, y1, x2, y2] = [a.0, a.1, b.0, b.1].map(coordinate);
+            format!("M{x1} {y1}L{x2} {y2}")
+        };
+        let (d, stroke) = (ends.iter().map(line).collect::<String>(), paint.css(self.theme));
+        self.push(&format!(
+            "<path d=\"{d}\" stroke=\"{stroke}\" fill=\"none\" stroke-opacity=\"{opacity:.2}\"/>\n"
+        ));
+    }
+
+    /// From one x to another at y, with ends that are seen.
+    pub(crate) fn whisker(&mut self, from: f64, to: f64, y: f64) {
+        let cap = |x: f64| [(x, y - 3.5), (x, y + 3.5)];
+        self.rules(&[[(from, y), (to, y)], cap(from), cap(to)], Paint::Ink, 1.0);
+    }
+
     /// A filled outline that lets through what lies below.
     pub(crate) fn area(&mut self, points: &[(f64, f64)], paint: Paint, opacity: f64) {
         let d: Vec<String> =

@@ -12,11 +12,11 @@ use crate::attribution::coalitions::{Budget, Sample};
 use crate::attribution::observational::ObservationalGame;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
-use crate::explanation::Explanation;
+use crate::explanation::{Explanation, Spread, Uncertainty};
 use crate::game::{Conditional, Game};
 use crate::index::Index;
 use crate::linalg::Matrix;
-use crate::posterior::Functionals;
+use crate::posterior::{Covariance, Functionals, Posterior};
 use crate::question::Question;
 use crate::simd::Isa;
 use crate::stop::Progress;
@@ -30,7 +30,17 @@ const SETS: usize = 1 << 24;
 /// Answers one question about rows of one model.
 pub struct Explainer<'m> {
     engine: Engine<'m>,
+    model: &'m Expansion,
+    /// Whether values are to come with their covariance.
+    sure: bool,
+    posterior: Option<Posterior<'m>>,
 }
+
+/// Which games say how sure values are.
+const WITHOUT: &str = "covariances of values are known in the baseline and the interventional game";
+/// Why the covariance that was asked for cannot be found.
+const NO_POSTERIOR: &str = "this model holds no posterior, which says how sure values are: fit a Gaussian process and save it with its posterior ('riesz fit \
+                            --model gp --posterior', in Python save(path, posterior=True)), or kernel ridge regression with bootstrap";
 
 enum Engine<'m> {
     Products(Box<ByProducts<'m>>),
@@ -59,7 +69,7 @@ impl<'m> Explainer<'m> {
         model.validate()?;
         let question = question.into();
         let groups = question.players_of(model.columns());
-        let Question { index, budget, .. } = question;
+        let Question { index, budget, covariance, .. } = question;
         index.validate()?;
         let covered: usize = groups.players().iter().map(|p| p.columns.len()).sum();
         if covered != model.points.width() || groups.owners(model.points.width()).contains(&usize::MAX) {
@@ -78,11 +88,16 @@ impl<'m> Explainer<'m> {
             );
             return Err(Error::parameter("index", index, allowed));
         }
-        if question.probabilities {
-            let engine = Probabilities::new(model, question, groups, stop)?;
-            return Ok(Self { engine: Engine::Probabilities(Box::new(engine)) });
+        if question.probabilities && covariance {
+            return Err(not_linear("covariances"));
         }
         let engine = match question.game {
+            _ if question.probabilities => {
+                Engine::Probabilities(Box::new(Probabilities::new(model, question, groups, stop)?))
+            }
+            game @ Game::Observational { .. } if covariance => {
+                return Err(Error::parameter("game", game.name(), WITHOUT));
+            }
             Game::Observational { reference, conditional: Conditional::Embedding(conditioning) } => {
                 index.of_coalitions()?;
                 let mut engine = ObservationalGame::new(model, reference, &conditioning, groups, stop)?;
@@ -96,7 +111,24 @@ impl<'m> Explainer<'m> {
             }
             game => Engine::Products(Box::new(ByProducts::new(model, game, index, groups, stop)?)),
         };
-        Ok(Self { engine })
+        Ok(Self { engine, model, sure: covariance, posterior: None })
+    }
+
+    /// The same explainer of a model with a posterior, which a question for the covariance of values
+    /// ([`Question::covariance`](crate::Question::covariance)) takes; other questions leave it alone.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a question that takes one where there is none, in the functional game under a prior, and for an index other than Shapley's; as [`Posterior::new`].
+    pub fn with_posterior(mut self, covariance: Option<&'m Covariance>) -> Result<Self> {
+        if self.sure {
+            let covariance = covariance.ok_or_else(|| Error::parameter("covariance", true, NO_POSTERIOR))?;
+            let posterior = Posterior::new(self.model, covariance)?;
+            if let Engine::Products(engine) = &self.engine {
+                engine.check_covariances(&posterior)?;
+            }
+            self.posterior = Some(posterior);
+        }
+        Ok(self)
     }
 
     /// What the model has learnt: an absent feature's kernel factor is 1.
@@ -194,7 +226,9 @@ impl<'m> Explainer<'m> {
             // Values of pairs take memory.
             Engine::Products(engine) => {
                 let sets = engine.index.sets(engine.groups.players().len()).unwrap_or(usize::MAX);
-                if engine.index.order() == 1 { 4096 } else { ((1 << 24) / sets.max(1)).clamp(1, 4096) }
+                let width = if self.sure { sets.saturating_mul(sets) } else { sets };
+                let few = ((1 << 24) / width.max(1)).clamp(1, 4096);
+                if engine.index.order() == 1 && !self.sure { 4096 } else { few }
             }
             Engine::Conditioning(engine) => engine.rows_at_once(),
             Engine::Probabilities(_) => 256,
@@ -227,7 +261,7 @@ impl<'m> Explainer<'m> {
             Engine::Products(engine) if engine.index != Index::Shapley => {
                 Err(Error::parameter("index", engine.index, "functionals are those of Shapley values"))
             }
-            Engine::Products(engine) => engine.functionals(rows, players),
+            Engine::Products(engine) => engine.functionals(rows, players, engine.watch()),
             Engine::Conditioning(engine) => players.iter().map(|&p| engine.functionals(rows, p)).collect(),
             Engine::Probabilities(_) => Err(not_linear("functionals")),
         }
@@ -261,14 +295,8 @@ impl<'m> Explainer<'m> {
     /// As [`explain`](Self::explain); [`Error::Parameter`] for the functional and the observational game, and for an index other than Shapley's.
     pub fn posterior_functionals(&self, rows: &Table) -> Result<Functionals> {
         match &self.engine {
-            Engine::Products(engine) if engine.index == Index::Shapley => engine.posterior_functionals(rows),
-            Engine::Products(engine) => {
-                Err(Error::parameter("index", engine.index, "covariances are those of Shapley values"))
-            }
-            Engine::Conditioning(_) => {
-                let allowed = "covariances of values are known in the baseline and the interventional game";
-                Err(Error::parameter("game", "observational", allowed))
-            }
+            Engine::Products(engine) => engine.posterior_functionals(rows),
+            Engine::Conditioning(_) => Err(Error::parameter("game", "observational", WITHOUT)),
             Engine::Probabilities(_) => Err(not_linear("covariances")),
         }
     }
@@ -321,6 +349,9 @@ impl<'m> Explainer<'m> {
     /// prediction. Cost a row O(reference rows · n · players · nodes), where nodes depends on how unlike present and
     /// absent factors are (usually 5 to 30) and never exceeds half the number of players.
     ///
+    /// If the question asks for them, values come with their covariance under the model's posterior: a row at a time, at O(reference² · players² · nodes²)
+    /// and O(n² · players) each.
+    ///
     /// The observational game is exact if its [`Budget`] holds all coalitions, and is estimated with standard errors otherwise.
     /// Cost for each coalition O(reference³) once, and O(reference · (reference + n)) a row; by conjugate gradients O(reference²) a row and step.
     ///
@@ -329,13 +360,24 @@ impl<'m> Explainer<'m> {
     /// # Errors
     /// As [`Table::conform`]; [`Error::Overflow`] if a value is not finite; [`Error::NotPositiveDefinite`] for a ridge that is too
     /// small; [`Error::NotConverged`] for conjugate gradients that do not reach their tolerance; [`Error::Parameter`] for a budget
-    /// that is too small.
+    /// that is too small, and for a question for covariances without a [posterior](Self::with_posterior).
     pub fn explain(&self, rows: &Table) -> Result<Explanation> {
         match &self.engine {
-            Engine::Products(engine) => engine.explain(rows),
+            Engine::Products(engine) => self.by_products(engine, rows),
             Engine::Conditioning(engine) => engine.explain(rows, engine.budget, None),
             Engine::Probabilities(engine) => engine.explain(rows, engine.question.budget, None),
         }
+    }
+
+    fn by_products(&self, engine: &ByProducts<'_>, rows: &Table) -> Result<Explanation> {
+        let mut explanation = engine.explain(rows)?;
+        if self.sure {
+            let posterior =
+                self.posterior.ok_or_else(|| Error::parameter("covariance", true, NO_POSTERIOR))?;
+            let spread = Spread::Covariance(engine.covariances(rows, &posterior)?);
+            explanation.uncertainty = Some(Uncertainty { spread, source: Some(posterior.source()) });
+        }
+        Ok(explanation)
     }
 
     /// As [`explain`](Self::explain) within a budget of its own, going on from the coalitions that an earlier call on the same rows
@@ -346,7 +388,7 @@ impl<'m> Explainer<'m> {
     /// As [`explain`](Self::explain); [`Error::Format`] for a sample of other rows or another explainer.
     pub fn explain_from(&self, rows: &Table, budget: Budget, sample: &mut Sample) -> Result<Explanation> {
         match &self.engine {
-            Engine::Products(engine) => engine.explain(rows),
+            Engine::Products(engine) => self.by_products(engine, rows),
             Engine::Conditioning(engine) => engine.explain(rows, budget, Some(sample)),
             Engine::Probabilities(engine) => engine.explain(rows, budget, Some(sample)),
         }

@@ -1,6 +1,9 @@
 //! The answer to a question about a model: values, what they add up to, how exact they are, and where
 //! they come from. Everything that people see (tables, plots, pages) is made from an [`Explanation`].
 
+mod normal;
+mod uncertainty;
+
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::table::{Player, Table};
+
+pub use uncertainty::{Proportion, Source, Spread, Uncertainty};
 
 /// How far the values can be from the game's true Shapley values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -114,6 +119,9 @@ pub struct Explanation {
     pub row_numbers: Vec<usize>,
     /// Exact or estimated, and how far off.
     pub exactness: Exactness,
+    /// What is not known of the model, and so of its values; `None` where nothing is said of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncertainty: Option<Uncertainty>,
     /// Model card and run.
     pub provenance: Provenance,
 }
@@ -247,6 +255,9 @@ impl Explanation {
             }
         }
         self.data = self.data.stack(&other.data)?;
+        if let (Some(all), Some(more)) = (&mut self.uncertainty, other.uncertainty) {
+            all.append(more);
+        }
         self.row_numbers.extend(other.row_numbers);
         self.values.extend(other.values);
         self.base_values.extend(other.base_values);
@@ -275,6 +286,9 @@ impl Explanation {
                 });
             }
         }
+        if let (Some(own), Some(more)) = (&mut self.uncertainty, &other.uncertainty) {
+            own.beside(m, more, k, s);
+        }
         self.values = weave(&self.values, m * s, &other.values, k * s);
         self.base_values = weave(&self.base_values, m, &other.base_values, k);
         self.predictions = weave(&self.predictions, m, &other.predictions, k);
@@ -289,6 +303,10 @@ impl Explanation {
             && self.players == other.players
             && self.subsets == other.subsets
             && self.provenance.game == other.provenance.game
+            && match (&self.uncertainty, &other.uncertainty) {
+                (Some(own), Some(more)) => own.is_like(more),
+                (own, more) => own.is_none() && more.is_none(),
+            }
     }
 
     /// The rows with the given indices, in that order.
@@ -299,9 +317,10 @@ impl Explanation {
 
     /// The values of some rows, sets and outputs, in the order of these indices, which may repeat.
     pub fn select(&self, rows: &[usize], sets: &[usize], outputs: &[usize]) -> Self {
+        let games: Vec<usize> =
+            rows.iter().flat_map(|i| outputs.iter().map(move |o| i * self.outputs() + o)).collect();
         let pick = |list: &[f64], width: usize, places: &[usize]| -> Vec<f64> {
-            let games = rows.iter().flat_map(|i| outputs.iter().map(move |o| i * self.outputs() + o));
-            games.flat_map(|game| places.iter().map(move |k| list[game * width + k])).collect()
+            games.iter().flat_map(|game| places.iter().map(move |k| list[game * width + k])).collect()
         };
         let cube = |list: &[f64]| pick(list, self.sets(), sets);
         let pair = |list: &[f64]| pick(list, 1, &[0]);
@@ -325,6 +344,7 @@ impl Explanation {
                 }
                 Exactness::Unstated => Exactness::Unstated,
             },
+            uncertainty: self.uncertainty.as_ref().map(|u| u.select(&games, sets, self.sets())),
             provenance: self.provenance.clone(),
         }
     }
@@ -367,6 +387,7 @@ impl Explanation {
         if errors.iter().any(|e| *e < 0.0) {
             return broken("the explanation has a bound or standard error below 0".into());
         }
+        self.uncertainty.iter().try_for_each(|u| u.validate(games, s))?;
         if self.row_numbers.len() != n {
             return broken(format!("the explanation numbers {} rows and has {n}", self.row_numbers.len()));
         }
@@ -419,10 +440,10 @@ pub(crate) mod tests {
     /// Any explanation that is consistent: numbers of all sizes, none of which need add up, and names of all kinds.
     pub(crate) fn any_explanation() -> impl Strategy<Value = Explanation> {
         let number = prop_oneof![any::<f64>().prop_filter("finite", |v| v.is_finite()), -3.0..3.0];
-        let sizes = (1_usize..4, 1_usize..4, 1_usize..5, 0..3);
+        let sizes = (1_usize..4, 1_usize..4, 1_usize..5, 0..3, 0..3);
         let numbers = prop::collection::vec(number, 4 * 4 * 5 * 3);
         (sizes, numbers, "[a-z :\"<,×]{0,9}", any::<(u32, u64)>()).prop_map(
-            |((n, m, p, kind), numbers, name, (row, seed))| {
+            |((n, m, p, kind, how_sure), numbers, name, (row, seed))| {
                 let mut rest = numbers.iter().cycle().copied();
                 let mut take = |count: usize| rest.by_ref().take(count).collect::<Vec<f64>>();
                 let sizes = |list: Vec<f64>| list.into_iter().map(f64::abs).collect();
@@ -442,6 +463,22 @@ pub(crate) mod tests {
                         0 => Exactness::Exact { bound: sizes(take(n * m)) },
                         1 => Exactness::Estimated { std_error: sizes(take(n * m * p)), sampling },
                         _ => Exactness::Unstated,
+                    },
+                    uncertainty: match how_sure {
+                        0 => None,
+                        1 => Some(Uncertainty {
+                            spread: Spread::Sd(sizes(take(n * m * p))),
+                            source: Some(Source::Bootstrap { draws: row as usize, seed }),
+                        }),
+                        _ => {
+                            let numbers = sizes(take(n * m * p));
+                            let at = |v: usize, l: usize| numbers[v - v % p + l].min(numbers[v]) / 2.0;
+                            let all = (0..n * m * p * p).map(|c| at(c / p, c % p)).collect();
+                            Some(Uncertainty {
+                                spread: Spread::Covariance(all),
+                                source: Some(Source::Posterior),
+                            })
+                        }
                     },
                     provenance: Provenance { game: name, run: vec![Fact::new("a", 1)], ..Default::default() },
                 }
@@ -465,6 +502,7 @@ pub(crate) mod tests {
             data,
             row_numbers: vec![0, 1],
             exactness: Exactness::Exact { bound: vec![1e-15; 4] },
+            uncertainty: None,
             provenance: Provenance::default(),
         }
     }
@@ -523,6 +561,104 @@ pub(crate) mod tests {
         outputs.beside(output(1)).unwrap();
         assert_eq!(outputs, all);
         assert!(rows.append(output(1)).is_err() && outputs.beside(all.select_rows(&[1, 0])).is_err());
+    }
+
+    /// The [`example`] with covariances of rank 2, and those of outputs in units of their own.
+    fn unsure() -> Explanation {
+        let halves = [[1.0, 0.2], [0.5, -0.4], [1.5, -0.2_f64]];
+        let entry = |j: usize, l: usize| halves[j][0] * halves[l][0] + halves[j][1] * halves[l][1];
+        let of = |game: usize| (0..9).map(move |c| 0.01 * f64::from(game as u32 + 1) * entry(c / 3, c % 3));
+        let all = (0..4).flat_map(of).collect();
+        let uncertainty = Uncertainty { spread: Spread::Covariance(all), source: Some(Source::Posterior) };
+        Explanation { uncertainty: Some(uncertainty), ..example() }
+    }
+
+    #[test]
+    fn covariances_go_where_values_go() {
+        let all = unsure();
+        all.validate().unwrap();
+        let turned = all.select(&[1, 0], &[2, 0], &[1]);
+        turned.validate().unwrap();
+        let own = all.covariance(1, 1).unwrap();
+        assert_eq!(turned.covariance(0, 0).unwrap(), [own[8], own[6], own[2], own[0]]);
+        let mut rows = all.select_rows(&[0]);
+        rows.append(all.select_rows(&[1])).unwrap();
+        assert_eq!(rows, all);
+        let output = |e: &Explanation, o| e.select(&[0, 1], &[0, 1, 2], &[o]);
+        let mut outputs = output(&all, 0);
+        outputs.beside(output(&all, 1)).unwrap();
+        assert_eq!(outputs, all);
+        // What is known of one alone cannot be said of both, and a failure leaves things as they were.
+        assert!(outputs.beside(output(&example(), 1)).is_err() && rows.append(example()).is_err());
+        assert!(outputs == all && rows == all);
+        let deviations =
+            Uncertainty { spread: Spread::Sd(all.sd().unwrap()), source: Some(Source::Posterior) };
+        let alone = Explanation { uncertainty: Some(deviations), ..all.clone() };
+        alone.validate().unwrap();
+        assert_eq!(alone.select(&[1], &[2, 1], &[0, 1]).sd(), all.select(&[1], &[2, 1], &[0, 1]).sd());
+        assert!(rows.append(alone.clone()).is_err() && alone.draws((0, 0), 3, 0).is_err());
+        assert_eq!(
+            (alone.sd_of_sum(0, 0, &[0, 1]), all.sd_of_sum(0, 0, &[1])),
+            (None, Some(all.sd().unwrap()[1]))
+        );
+    }
+
+    /// Closed forms against draws, and draws against the covariance.
+    #[test]
+    fn probabilities_are_shares_of_draws() {
+        let all = unsure();
+        let (count, at) = (200_000, (1, 1));
+        let draws = all.draws(at, count, 3).unwrap();
+        assert_eq!(draws, all.draws(at, count, 3).unwrap());
+        let share =
+            |holds: &dyn Fn(usize) -> bool| (0..count).filter(|&d| holds(d)).count() as f64 / count as f64;
+        let close = |p: f64, q: f64| assert!((p - q).abs() < 4.5 * (0.25 / count as f64).sqrt(), "{p} {q}");
+        let (mean, covariance) = (all.row_values(1, 1), all.covariance(1, 1).unwrap());
+        let sd: Vec<f64> = (0..3).map(|j| covariance[j * 4].sqrt()).collect();
+        for (a, b) in [(0, 1), (1, 0), (0, 2), (2, 1)] {
+            let dot = (0..count).map(|d| (draws[(a, d)] - mean[a]) * (draws[(b, d)] - mean[b])).sum::<f64>();
+            let found = dot / count as f64;
+            assert!((found - covariance[a * 3 + b]).abs() < 7.0 * sd[a] * sd[b] / (count as f64).sqrt());
+            close(all.probability_greater(at, a, b).unwrap(), share(&|d| draws[(a, d)] > draws[(b, d)]));
+            let stronger = all.probability_stronger(at, a, b).unwrap();
+            close(stronger, share(&|d| draws[(a, d)].abs() > draws[(b, d)].abs()));
+            let other = all.probability_stronger(at, b, a).unwrap();
+            assert!((stronger + other - 1.0).abs() < 1e-14);
+        }
+        // One of three is the top one: it is stronger than both others.
+        let first = (0..3).max_by(|&a, &b| mean[a].abs().total_cmp(&mean[b].abs())).unwrap();
+        let top = all.probability_of_top(at, 1, 20_000, 5).unwrap();
+        let truth = share(&|d| (0..3).all(|j| draws[(j, d)].abs() <= draws[(first, d)].abs()));
+        assert!(
+            (top.value - truth).abs() < 4.5 * top.std_error && (0.1..0.9).contains(&truth),
+            "{top:?} {truth}"
+        );
+        let sure = all.probability_of_top(at, 3, 100, 5).unwrap();
+        assert!(sure.value == 1.0 && sure.std_error > 0.01);
+        for (j, [low, high]) in all.interval(0.9).unwrap()[9..12].iter().enumerate() {
+            close(0.9, share(&|d| (*low..*high).contains(&draws[(j, d)])));
+        }
+        let sum: f64 = covariance.iter().sum();
+        assert!((all.sd_of_sum(1, 1, &[0, 1, 2]).unwrap() - sum.sqrt()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn what_nothing_is_said_of_is_refused() {
+        let (none, some) = (example(), unsure());
+        assert!(none.interval(0.9).unwrap_err().to_string().contains("Gaussian process"));
+        assert!(none.probability_greater((0, 0), 0, 1).is_err() && none.sd().is_none());
+        assert!(some.interval(95.0).unwrap_err().to_string().contains("between 0 and 1"));
+        assert!(
+            some.probability_of_top((0, 0), 4, 9, 0).is_err()
+                && some.probability_of_top((0, 0), 1, 0, 0).is_err()
+        );
+        // A value that is known compares as a number does.
+        let mut known = some;
+        if let Some(Uncertainty { spread: Spread::Covariance(all), .. }) = &mut known.uncertainty {
+            all.fill(0.0);
+        }
+        assert_eq!(known.probability_stronger((0, 0), 0, 1).unwrap(), 1.0);
+        assert_eq!(known.draws((0, 0), 2, 0).unwrap().column(1), known.row_values(0, 0));
     }
 
     #[test]

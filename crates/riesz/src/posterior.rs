@@ -16,6 +16,7 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
+use crate::explanation::Source;
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, Sparse};
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
@@ -36,6 +37,15 @@ pub enum Known {
     LowRank(Matrix),
     /// Any symmetric matrix, n × n.
     Dense(Matrix),
+    /// `-F Fᵀ`, with a prior of 0: no posterior, but how far refits of the model differ from their mean, which is by `k(x, X) F + g`.
+    Refits {
+        /// F (n × refits): coefficients less their mean, over the root of one less than the number of refits.
+        coef: Matrix,
+        /// g: intercepts, likewise.
+        intercept: Vec<f64>,
+        /// The seed of the rows that they were fitted to.
+        seed: u64,
+    },
 }
 
 /// What a posterior is besides its mean. Outputs are independent of one another.
@@ -108,12 +118,19 @@ impl Known {
                 a.rows()
             }
             Self::LowRank(f) => f.rows(),
+            Self::Refits { coef, intercept, .. } => {
+                expect("the list of intercepts of refits", intercept.len(), coef.cols(), "one a refit")?;
+                if intercept.iter().any(|v| !v.is_finite()) {
+                    return Err(Error::parameter("posterior", "NaN or infinite", "its numbers are finite"));
+                }
+                coef.rows()
+            }
             Self::Dense(q) => {
                 expect("the matrix of a posterior", q.cols(), q.rows(), "it is square")?;
                 q.rows()
             }
         };
-        if let Self::LowRank(numbers) | Self::Dense(numbers) = self
+        if let Self::LowRank(numbers) | Self::Dense(numbers) | Self::Refits { coef: numbers, .. } = self
             && numbers.data().iter().any(|v| !v.is_finite())
         {
             return Err(Error::parameter("posterior", "NaN or infinite", "its numbers are finite"));
@@ -121,9 +138,19 @@ impl Known {
         expect("the posterior", size, points, "one a support point")
     }
 
-    /// `(L, R)` with `cᵀ Q c = Lᵀ R`; R is L if `None`.
-    fn halves(&self, c: &Matrix) -> (Matrix, Option<Matrix>) {
+    /// `(L, R)` with `cᵀ Q c = Lᵀ R`, but for the [sign](Self::sign); R is L if `None`.
+    fn halves(&self, c: &Matrix, constants: &[f64]) -> (Matrix, Option<Matrix>) {
         match self {
+            Self::Refits { coef, intercept, .. } => {
+                let mut half = coef.transpose().matmul(c);
+                for (b, shift) in intercept.iter().enumerate() {
+                    half.row_mut(b)
+                        .iter_mut()
+                        .zip(constants)
+                        .for_each(|(v, constant)| *v += shift * constant);
+                }
+                (half, None)
+            }
             Self::Inverse { operator, factor } => {
                 let mut half = operator.as_ref().map_or_else(|| c.clone(), |a| a.transpose_times(c));
                 factor.solve_lower_in_place(&mut half);
@@ -134,21 +161,28 @@ impl Known {
         }
     }
 
-    /// The diagonal of `cᵀ Q c`.
-    fn squares(&self, c: &Matrix) -> Vec<f64> {
-        let (left, right) = self.halves(c);
+    fn sign(&self) -> f64 {
+        if matches!(self, Self::Refits { .. }) { -1.0 } else { 1.0 }
+    }
+
+    /// The diagonal of `cᵀ Q c`, for functionals that make so much of a constant.
+    fn squares(&self, c: &Matrix, constants: &[f64]) -> Vec<f64> {
+        let (left, right) = self.halves(c, constants);
         let right = right.as_ref().unwrap_or(&left);
         let mut sums = vec![0.0; left.cols()];
         for i in 0..left.rows() {
             sums.iter_mut().zip(left.row(i)).zip(right.row(i)).for_each(|((s, l), r)| *s += l * r);
         }
+        sums.iter_mut().for_each(|s| *s *= self.sign());
         sums
     }
 
-    /// `cᵀ Q c`.
-    fn products(&self, c: &Matrix) -> Matrix {
-        let (left, right) = self.halves(c);
-        left.transpose().matmul(right.as_ref().unwrap_or(&left))
+    /// `cᵀ Q c`, likewise.
+    fn products(&self, c: &Matrix, constants: &[f64]) -> Matrix {
+        let (left, right) = self.halves(c, constants);
+        let mut out = left.transpose().matmul(right.as_ref().unwrap_or(&left));
+        out.data_mut().iter_mut().for_each(|v| *v *= self.sign());
+        out
     }
 }
 
@@ -188,6 +222,9 @@ impl<'m> Posterior<'m> {
             return Err(Error::parameter("scale of a posterior", bad, "scales are finite and not negative"));
         }
         covariance.known.iter().try_for_each(|known| known.validate(mean.points.rows()))?;
+        if covariance.prior != 0.0 && covariance.known.iter().any(|known| known.sign() < 0.0) {
+            return Err(Error::parameter("prior", covariance.prior, "refits know of no prior: it is 0"));
+        }
         Ok(Self { mean, covariance, stop: Watch::nobody().stop })
     }
 
@@ -199,6 +236,19 @@ impl<'m> Posterior<'m> {
     /// The same posterior, whose work is given up with [`Error::Interrupted`] soon after another thread sets `stop`.
     pub fn heeding(self, stop: &'m AtomicBool) -> Self {
         Self { stop, ..self }
+    }
+
+    /// Where it comes from.
+    pub fn source(&self) -> Source {
+        match self.covariance.known.first() {
+            Some(Known::Refits { coef, seed, .. }) => Source::Bootstrap { draws: coef.cols(), seed: *seed },
+            _ => Source::Posterior,
+        }
+    }
+
+    /// The share s of the prior covariance; nothing of it counts where it is 0.
+    pub(crate) fn prior(&self) -> f64 {
+        self.covariance.prior
     }
 
     /// The mean of f.
@@ -232,7 +282,10 @@ impl<'m> Posterior<'m> {
             let block = x.select_rows(&(start..x.rows().min(start + BLOCK)).collect::<Vec<_>>());
             let prior = kernel.diagonal(&block);
             let cross = kernel.cross_gram(points, &block);
-            let squares: Vec<Vec<f64>> = covariance.known.iter().map(|known| known.squares(&cross)).collect();
+            let squares: Vec<Vec<f64>> = {
+                let ones = vec![1.0; block.rows()];
+                covariance.known.iter().map(|known| known.squares(&cross, &ones)).collect()
+            };
             for (r, prior) in prior.iter().enumerate() {
                 for (o, (out, scale)) in out.row_mut(start + r).iter_mut().zip(&covariance.scale).enumerate()
                 {
@@ -308,7 +361,7 @@ impl<'m> Posterior<'m> {
     /// The covariances for scale 1, one a matrix Q.
     fn unscaled(&self, functionals: &Functionals) -> Vec<Matrix> {
         let of = |known: &Known| {
-            let mut out = known.products(&functionals.columns);
+            let mut out = known.products(&functionals.columns, &functionals.constants);
             out.data_mut()
                 .iter_mut()
                 .zip(functionals.prior.data())
@@ -331,9 +384,13 @@ impl<'m> Posterior<'m> {
         let m = means.rows();
         // Rounding errors of a covariance are of the size of the prior, however little of it is left.
         let prior: f64 = (0..m).map(|j| functionals.prior[(j, j)]).sum();
-        let scale = (self.covariance.prior * prior / m.max(1) as f64).max(1e-200);
+        let prior = self.covariance.prior * prior;
         check(self.stop)?;
-        let factor = |matrix| Cholesky::with_jitter_of(matrix, scale, "covariance of the posterior");
+        let factor = |matrix: Matrix| {
+            let own: f64 = (0..m).map(|j| matrix[(j, j)]).sum();
+            let scale = (prior.max(own) / m.max(1) as f64).max(1e-200);
+            Cholesky::with_jitter_of(matrix, scale, "covariance of the posterior")
+        };
         let factors =
             self.unscaled(functionals).into_iter().map(factor).collect::<Result<Vec<Cholesky>>>()?;
         let mut random = Random::seed_from_u64(seed);

@@ -25,11 +25,13 @@ Examples:
   riesz explain m.riesz new.csv --game baseline --baseline typical.csv -o why.parquet
   riesz explain m.riesz new.csv --game observational -o why.parquet
   riesz explain m.riesz new.csv --groups 'blood=s1,s2,s3' -o why.json
+  riesz explain m.riesz new.csv --background train.csv --covariance -o why.json
   riesz explain m.riesz new.csv --background train.csv --robustness 'bmi=0.5' -o why.json
   riesz explain 'cmd:python3 forest.py' new.csv --background train.csv --ignore price --background-rows 50
 
 The table has the columns row (from 0), output, base_value, prediction, residual, and one column
-a player, and where values are estimated one column std_error:PLAYER. CSV and Parquet stream: memory
+a player; where values are estimated one column std_error:PLAYER, and with --covariance one column
+sd:PLAYER, how sure the model is (a value ± 1.96 of it is a 95 % interval). CSV and Parquet stream: memory
 does not grow with the number of rows. Exit code 1: a residual exceeds its proved bound.")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM, whose features 1, 2, … are the columns x0, x1, …), or 'cmd:COMMAND': a program that gets rows as CSV on

@@ -138,13 +138,18 @@ fn explanation_facts(explanation: &Explanation, format: &str) -> Vec<Fact> {
         Fact::new("players", explanation.players.len()),
         Fact::new("exactness", exactness_words(explanation)),
     ];
+    if let Some(known) = &explanation.uncertainty {
+        let source = known.source.map_or_else(|| "not stated".into(), |source| source.to_string());
+        facts.push(Fact::new("intervals (95 %)", source));
+    }
     for (o, output) in explanation.output_names.iter().enumerate() {
-        let mean = explanation.mean_abs(o);
+        let (mean, sd) = (explanation.mean_abs(o), explanation.mean_abs_sd(o));
+        let sure = |k: usize| sd.as_ref().map_or_else(String::new, |sd| format!(" ± {:.4}", 1.96 * sd[k]));
         let top: Vec<String> = explanation
             .ranking(o)
             .into_iter()
             .take(5)
-            .map(|k| format!("{} {:.4}", explanation.set_name(k), mean[k]))
+            .map(|k| format!("{} {:.4}{}", explanation.set_name(k), mean[k], sure(k)))
             .collect();
         facts.push(Fact::new(format!("mean |value| of {output}"), top.join(", ")));
         if o == 4 {

@@ -149,6 +149,7 @@ mod tests {
             data: Table::from_column_major(columns, 2, vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap(),
             row_numbers: vec![4, 5],
             exactness,
+            uncertainty: None,
             provenance: Provenance {
                 game: "functional".into(),
                 absent: "dropped".into(),

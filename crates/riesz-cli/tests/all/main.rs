@@ -4,6 +4,7 @@ mod cases;
 mod commands;
 mod common;
 mod contributing;
+mod covariance;
 mod discrepancy;
 mod hostile;
 mod importance;

@@ -17,9 +17,18 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     if !rest.is_empty() {
         lines.push((None, rest_label(e, rest.len()), rest.iter().map(|&j| mean[j]).sum()));
     }
-    let spans = spans(e, options.output);
-    let span = |player: &Option<usize>| Some(spans.as_ref()?[(*player)?]);
-    let ends = lines.iter().map(|l| span(&l.0).map_or(l.2, |[_, high]| high.max(l.2)));
+    // How far means may be off: under a posterior no less than that, whatever rows have in common; else over rows.
+    let sd = e.mean_abs_sd(options.output);
+    let over_rows = spans(e, options.output).filter(|_| sd.is_none());
+    let span = |player: &Option<usize>, value: f64| match (&sd, player) {
+        (Some(sd), player) => {
+            let of = player.map_or_else(|| rest.iter().map(|&j| sd[j]).sum::<f64>(), |j| sd[j]);
+            Some([(value - REACH * of).max(0.0), value + REACH * of])
+        }
+        (None, Some(j)) => over_rows.as_ref().map(|all| all[*j]),
+        (None, None) => None,
+    };
+    let ends = lines.iter().map(|l| span(&l.0, l.2).map_or(l.2, |[_, high]| high.max(l.2)));
     let largest = ends.fold(0.0, f64::max);
     // Equal decimals, so that the numbers can be compared at a glance.
     let digits = (3.0 - largest.log10().floor()).clamp(0.0, 6.0) as usize;
@@ -36,7 +45,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         to: width - numbers - 22.0,
     };
     let mut canvas = Canvas::new(options.theme);
-    x_axis(&mut canvas, scale, top, bottom, &format!("mean |{}|", e.index.name()));
+    let told = if over_rows.is_some() && e.rows() > 1 { ", with 95 % intervals over rows" } else { sure(e) };
+    x_axis(&mut canvas, scale, top, bottom, &format!("mean |{}|{told}", e.index.name()));
     for (k, (player, name, value)) in lines.iter().enumerate() {
         let y = top + pitch * (k as f64 + 0.5);
         if let Some(j) = player {
@@ -47,8 +57,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         let paint = if player.is_some() { Paint::Down } else { Paint::Neutral };
         canvas.rect(scale.from, y - 8.0, scale.at(*value) - scale.from, 16.0, paint, 1.0);
         let mut end = scale.at(*value);
-        if let Some([low, high]) = span(player) {
-            canvas.line((scale.at(low), y), (scale.at(high), y), Paint::Ink, false);
+        if let Some([low, high]) = span(player, *value) {
+            canvas.whisker(scale.at(low), scale.at(high), y);
             end = end.max(scale.at(high));
         }
         canvas.text((end + 6.0, y), &write(*value), Anchor::Start, Paint::Ink, numbers + 20.0);
@@ -62,7 +72,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         "Bars of the mean absolute {} over {} rows{}. Largest: {}.",
         e.index.name(),
         e.rows(),
-        if spans.is_some() { ", with 95 % intervals" } else { "" },
+        if sd.is_some() || over_rows.is_some() { ", with 95 % intervals" } else { "" },
         top_names.join(", ")
     );
     canvas.finish(width, bottom + 42.0, "Importance of features", &about, "")

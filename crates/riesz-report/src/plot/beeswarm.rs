@@ -33,10 +33,22 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let room = label_room(&labels.collect::<Vec<_>>(), width);
     let (pitch, top) = (34.0, 10.0);
     let bottom = top + pitch * lines.len() as f64;
-    let all = lines.iter().flat_map(|l| l.2.iter().copied()).chain([0.0]);
+    // Half of the interval of each dot, where they are few.
+    let few = if n <= FEW { n } else { 0 };
+    let reach_of = |player: &Option<usize>, i: usize| match player {
+        Some(j) => reach(e, i, o, &[*j]),
+        None => reach(e, i, o, &rest),
+    };
+    let reaches: Vec<Vec<Option<f64>>> =
+        lines.iter().map(|(player, ..)| (0..few).map(|i| reach_of(player, i)).collect()).collect();
+    let whiskers = lines.iter().zip(&reaches).flat_map(|(line, reaches)| {
+        line.2.iter().zip(reaches).filter_map(|(v, reach)| Some([v - (*reach)?, v + (*reach)?])).flatten()
+    });
+    let all = lines.iter().flat_map(|l| l.2.iter().copied()).chain([0.0]).chain(whiskers);
     let scale = Scale::around(all, room + 22.0, width - 64.0);
     let mut canvas = Canvas::new(options.theme);
-    x_axis(&mut canvas, scale, top, bottom, &value_name(e, o));
+    let intervals = if few > 0 { sure(e) } else { "" };
+    x_axis(&mut canvas, scale, top, bottom, &(value_name(e, o) + intervals));
     let zero = scale.at(0.0);
     canvas.line((zero, top), (zero, bottom), Paint::Muted, false);
     let diameter = if n > 1000 { 3.4 } else { 4.6 };
@@ -60,6 +72,11 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
                 (scale.at(values[i]), y + offsets[i], paint)
             })
             .collect();
+        let rules = dots.iter().zip(values).zip(&reaches[k]).filter_map(|((dot, v), reach)| {
+            let reach = (*reach)?;
+            Some([(scale.at(v - reach), dot.1), (scale.at(v + reach), dot.1)])
+        });
+        canvas.rules(&rules.collect::<Vec<_>>(), Paint::Neutral, 0.4);
         canvas.dots(&dots, diameter);
         if player.is_some() {
             canvas.close();

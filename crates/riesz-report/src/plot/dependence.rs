@@ -29,7 +29,11 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         Some(levels) => Scale { lo: -0.5, hi: levels.len().max(1) as f64 - 0.5, from: left, to: right },
         None => Scale::around(xs.iter().copied(), left, right),
     };
-    let y_scale = Scale::around(values.iter().copied(), bottom, top);
+    // Half of the interval of each dot, where they are few.
+    let few = if n <= FEW { n } else { 0 };
+    let reaches: Vec<f64> = (0..few).map_while(|i| reach(e, i, o, &[player])).collect();
+    let whiskers = || values.iter().zip(&reaches).map(|(v, reach)| [v - reach, v + reach]);
+    let y_scale = Scale::around(values.iter().copied().chain(whiskers().flatten()), bottom, top);
     let mut canvas = Canvas::new(options.theme);
     let axis_name = match column {
         Some(_) => name.clone(),
@@ -59,7 +63,9 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     if y_scale.lo < 0.0 && y_scale.hi > 0.0 {
         canvas.line((left, y_scale.at(0.0)), (right, y_scale.at(0.0)), Paint::Muted, false);
     }
-    canvas.text_up((14.0, (top + bottom) / 2.0), &format!("{} of {name}", e.index.name()), bottom - top);
+    let intervals = if few > 0 { sure(e) } else { "" };
+    let up = format!("{} of {name}{intervals}", e.index.name());
+    canvas.text_up((14.0, (top + bottom) / 2.0), &up, bottom - top);
     let colour = options.color_by.and_then(|j| Colours::of(e, j));
     let spread = if levels.is_some() { 0.5 } else { 0.0 };
     let dots: Vec<(f64, f64, Paint)> = (0..n)
@@ -68,6 +74,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
             (x_scale.at(xs[i] + spread * jitter(i)), y_scale.at(values[i]), paint)
         })
         .collect();
+    let rules = dots.iter().zip(whiskers()).map(|(dot, ends)| ends.map(|end| (dot.0, y_scale.at(end))));
+    canvas.rules(&rules.collect::<Vec<_>>(), Paint::Neutral, 0.5);
     canvas.dots(&dots, 5.0);
     match (options.color_by, &colour) {
         (Some(j), Some(colour)) if colour.names().is_empty() => {

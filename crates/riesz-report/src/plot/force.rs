@@ -47,7 +47,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
             if (from - to).abs() >= 0.3 {
                 arrow(&mut canvas, from, to + side, y, half, paint);
             }
-            let text = format!("{} ({})", label(j), format::signed(values[j]));
+            let reach = if j < e.sets() { reach(e, row, o, &[j]) } else { None };
+            let text = format!("{} ({})", label(j), format::signed_within(values[j], reach));
             let room = if side < 0.0 { free - 4.0 } else { width - 4.0 - free };
             let text = format::shorten(&text, FONT, 220.0);
             let needed = format::text_width(&text, FONT);
@@ -74,9 +75,10 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     head(scale.at(base), 30.0, format!("base value = {}", format::number(base)), Paint::Muted);
     let about = format!(
         "Row {}: features that raise the prediction push from the left, features that lower it from the right; \
-         they meet at {}.",
+         they meet at {}.{}",
         e.row_numbers[row],
-        format::number(prediction)
+        format::number(prediction),
+        if e.uncertainty.is_some() { " Numbers after ± are half of 95 % intervals." } else { "" }
     );
     let title = format!("Forces on row {}", e.row_numbers[row]);
     canvas.finish(width, deepest + 18.0, &title, &about, "")

@@ -366,6 +366,22 @@ fn legend(canvas: &mut Canvas, x: f64, top: f64, names: &[(Paint, String)], room
     }
 }
 
+/// Half of a 95 % interval, in standard deviations.
+const REACH: f64 = 1.959_963_984_540_054;
+
+/// Most rows whose dots have intervals of their own.
+const FEW: usize = 200;
+
+/// Half of the interval of a sum of values; `None` where it is not known.
+fn reach(e: &Explanation, row: usize, output: usize, sets: &[usize]) -> Option<f64> {
+    e.sd_of_sum(row, output, sets).map(|sd| REACH * sd)
+}
+
+/// What whiskers are, where there are some.
+fn sure(e: &Explanation) -> &'static str {
+    if e.uncertainty.is_some() { ", 95 % intervals" } else { "" }
+}
+
 /// A vertical bar from low to high feature values, with its name.
 fn colour_bar(canvas: &mut Canvas, x: f64, top: f64, bottom: f64, low: &str, high: &str, name: &str) {
     let steps = crate::svg::RAMP_STEPS;

@@ -18,22 +18,27 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     order.sort_by(|&a, &b| values[b].abs().total_cmp(&values[a].abs()));
     let (named, rest) = shown(order, options.max_display);
     // Drawn from the top: the largest step first; the base is reached at the bottom.
-    let mut lines: Vec<(String, f64)> =
-        named.iter().map(|&j| (format::label(e, row, j), values[j])).collect();
+    let mut lines: Vec<(String, f64, Option<f64>)> =
+        named.iter().map(|&j| (format::label(e, row, j), values[j], reach(e, row, o, &[j]))).collect();
     if !rest.is_empty() {
-        lines.push((rest_label(e, rest.len()), rest.iter().map(|&j| values[j]).sum()));
+        let sum = rest.iter().map(|&j| values[j]).sum();
+        lines.push((rest_label(e, rest.len()), sum, reach(e, row, o, &rest)));
     }
-    lines.extend(left_over(e, row, o));
+    lines.extend(left_over(e, row, o).map(|(name, left)| (name, left, None)));
     let mut ends = vec![base];
-    for (_, value) in lines.iter().rev() {
+    for (_, value, _) in lines.iter().rev() {
         ends.push(ends[ends.len() - 1] + value);
     }
     ends.reverse();
+    let whisker = |k: usize, reach: f64| [ends[k] - reach, ends[k] + reach];
+    let whiskers = lines.iter().enumerate().filter_map(|(k, line)| Some(whisker(k, line.2?)));
     let room = label_room(&lines.iter().map(|l| l.0.clone()).collect::<Vec<_>>(), width);
     let (pitch, top) = (28.0, 34.0);
     let bottom = top + pitch * lines.len() as f64;
     // Numbers that do not fit into their arrow stand to its right: 44 pixels for them.
-    let scale = Scale::around(ends.iter().copied(), room + 24.0, width - 56.0);
+    let numbers = if e.uncertainty.is_some() { 104.0 } else { 56.0 };
+    let all = ends.iter().copied().chain(whiskers.flatten());
+    let scale = Scale::around(all, room + 24.0, width - numbers);
     let mut canvas = Canvas::new(options.theme);
     x_axis(&mut canvas, scale, top, bottom, "");
     let base_x = scale.at(base);
@@ -49,23 +54,29 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     canvas.text((clamp(end_x, &f_text), top - 18.0), &f_text, Anchor::Middle, Paint::Ink, width);
     let b_text = written("base value", base);
     canvas.text((clamp(base_x, &b_text), bottom + 30.0), &b_text, Anchor::Middle, Paint::Ink, width);
-    for (k, (name, value)) in lines.iter().enumerate() {
+    for (k, (name, value, reach)) in lines.iter().enumerate() {
         let y = top + pitch * (k as f64 + 0.5);
         canvas.text((room + 14.0, y), name, Anchor::End, Paint::Ink, room);
         let (from, to) = (scale.at(ends[k + 1]), scale.at(ends[k]));
         arrow(&mut canvas, from, to, y, 9.0, Paint::of_sign(*value));
         canvas.line((from, y), (from, y + pitch), Paint::Muted, true);
-        let text = format::signed(*value);
-        canvas.text((from.max(to) + 6.0, y), &text, Anchor::Start, Paint::Ink, 80.0);
+        let text = format::signed_within(*value, *reach);
+        let mut end = from.max(to);
+        if let Some([low, high]) = reach.map(|reach| whisker(k, reach).map(|end| scale.at(end))) {
+            canvas.whisker(low, high, y);
+            end = end.max(high);
+        }
+        canvas.text((end + 6.0, y), &text, Anchor::Start, Paint::Ink, numbers + 24.0);
     }
     let names: Vec<String> =
-        lines.iter().take(3).map(|l| format!("{}: {}", l.0, format::signed(l.1))).collect();
+        lines.iter().take(3).map(|l| format!("{}: {}", l.0, format::signed_within(l.1, l.2))).collect();
     let about = format!(
-        "Row {}: from the base value {} to the prediction {}. Largest steps: {}.",
+        "Row {}: from the base value {} to the prediction {}. Largest steps: {}.{}",
         e.row_numbers[row],
         format::number(base),
         format::number(prediction),
-        names.join("; ")
+        names.join("; "),
+        if e.uncertainty.is_some() { " Whiskers are 95 % intervals." } else { "" }
     );
     let title = format!("Waterfall of row {}", e.row_numbers[row]);
     canvas.finish(width, bottom + 44.0, &title, &about, "")

@@ -110,6 +110,7 @@ pub fn kernel_shap_from<E: From<Error>>(
         data: rows.clone(),
         row_numbers: (0..n).collect(),
         exactness,
+        uncertainty: None,
         provenance: question.provenance(Vec::new(), vec![Fact::new("coalitions valued", coalitions)]),
     })
 }

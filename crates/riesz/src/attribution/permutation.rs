@@ -199,6 +199,7 @@ pub fn estimate<E: From<Error>>(
         data: rows.clone(),
         row_numbers: (first_row..first_row + n).collect(),
         exactness: Exactness::Estimated { std_error, sampling: Some(Sampling { evaluations, seed }) },
+        uncertainty: None,
         provenance: question.provenance(Vec::new(), Vec::new()),
     })
 }

@@ -476,6 +476,7 @@ impl TestSettings {
                 data: sample.typical(),
                 row_numbers: vec![0],
                 exactness: Exactness::Exact { bound: vec![own.bound] },
+                uncertainty: None,
                 provenance: Provenance {
                     game: game.into(),
                     absent: format!(

@@ -155,6 +155,7 @@ impl<'m> Probabilities<'m> {
             predictions: predictions.data().to_vec(),
             data: data.clone(),
             row_numbers: rows,
+            uncertainty: None,
             exactness: Exactness::Exact { bound: bound.concat() },
             provenance: self.question.provenance(Vec::new(), Vec::new()),
         })

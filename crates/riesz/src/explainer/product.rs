@@ -7,6 +7,7 @@
 
 mod tables;
 mod terms;
+mod uncertainty;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -16,7 +17,6 @@ use rayon::prelude::*;
 use self::tables::Tables;
 use self::terms::Batches;
 use super::panel::{Panel, Side, panels};
-use crate::attribution::covariance;
 use crate::attribution::product::{Functionals, ProductGame, read};
 use crate::attribution::quadrature::{FLOOR, Rounding};
 use crate::attribution::recipe::{Found, Recipe};
@@ -29,7 +29,6 @@ use crate::index::Index;
 use crate::kernel::products::PlayerProduct;
 use crate::kernel::{Columns, Reach};
 use crate::linalg::{Matrix, dot, dot_roundings};
-use crate::posterior;
 use crate::simd::{Isa, LANES};
 use crate::stop::{Progress, Watch, check};
 use crate::table::{Groups, Table};
@@ -316,6 +315,7 @@ impl<'m> ByProducts<'m> {
             data,
             row_numbers: (0..n).collect(),
             exactness: Exactness::Exact { bound },
+            uncertainty: None,
             provenance: Provenance {
                 game: self.game.name().into(),
                 absent: self.game.absent(),
@@ -326,7 +326,12 @@ impl<'m> ByProducts<'m> {
     }
 
     /// For each of `players`, `out[i][r]`: what a coefficient 1 of support point i would add to its value in row r.
-    pub(super) fn functionals(&self, rows: &Table, players: &[usize]) -> Result<Vec<Matrix>> {
+    pub(super) fn functionals(
+        &self,
+        rows: &Table,
+        players: &[usize],
+        watch: Watch<'_>,
+    ) -> Result<Vec<Matrix>> {
         let data = rows.conform(self.model.columns())?;
         let (n, count) = (self.model.points.rows(), data.rows());
         let mut out = vec![Matrix::zeros(n, count); players.len()];
@@ -337,12 +342,12 @@ impl<'m> ByProducts<'m> {
         players.iter().enumerate().for_each(|(slot, &player)| slots[player] = Some(slot));
         let padded: usize = self.panels.iter().map(|panel| panel.len).sum();
         let batch = (FUNCTIONALS / (padded * players.len())).clamp(1, BATCH);
-        self.progress.start(count.div_ceil(batch));
+        watch.progress.start(count.div_ceil(batch));
         for start in (0..count).step_by(batch * TOGETHER) {
             let chunk: Vec<usize> = (start..(start + batch * TOGETHER).min(count)).collect();
             let game = Batches { explainer: self, data: &data.select_rows(&chunk), batch };
             let new = || Functionals::new(slots.clone());
-            let parts = read(&game, (self.isa, &Measure::Lebesgue), self.watch(), new)?;
+            let parts = read(&game, (self.isa, &Measure::Lebesgue), watch, new)?;
             for (part, rows) in parts.iter().zip(chunk.chunks(batch)) {
                 for (at, all) in part.values.chunks_exact(padded).enumerate() {
                     let (slot, r) = (at / rows.len(), rows[at % rows.len()]);
@@ -353,37 +358,6 @@ impl<'m> ByProducts<'m> {
             }
         }
         Ok(out)
-    }
-
-    /// The values of all players in all rows as functionals of f, player after player in each row.
-    pub(super) fn posterior_functionals(&self, rows: &Table) -> Result<posterior::Functionals> {
-        let Some(values) =
-            covariance::Values::new(&self.products, &self.absent, self.groups.players().len(), self.isa)
-        else {
-            let allowed = "a Gaussian process says nothing of itself with a factor taken out of its kernel: ask in a game that takes a background or a \
-                           baseline";
-            return Err(Error::parameter("game", self.game.name(), allowed));
-        };
-        let data = rows.conform(self.model.columns())?;
-        let (n, p, count) = (data.rows(), self.groups.players().len(), self.model.points.rows());
-        let players: Vec<usize> = (0..p).collect();
-        let by_player = self.functionals(&data, &players)?;
-        let mut columns = Matrix::zeros(count, n * p);
-        for (j, own) in by_player.iter().enumerate() {
-            for i in 0..count {
-                (0..n).for_each(|r| columns[(i, r * p + j)] = own[(i, r)]);
-            }
-        }
-        let rows: Vec<Vec<f64>> = (0..n).map(|r| data.row(r)).collect();
-        self.progress.start(n * (n + 1) / 2);
-        let prior = values.covariance(&rows, self.watch())?;
-        if columns.data().iter().chain(prior.data()).any(|v| !v.is_finite()) {
-            return Err(Error::Overflow {
-                what: "a covariance of values".into(),
-                remedy: "rows are too far from the data the model was fitted on",
-            });
-        }
-        Ok(posterior::Functionals { columns, prior, constants: vec![0.0; n * p] })
     }
 
     pub(super) fn watch(&self) -> Watch<'_> {

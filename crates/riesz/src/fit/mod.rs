@@ -13,6 +13,7 @@
 //! A [`Penalty`] on functionals of the model, such as Shapley values, can be added to ridge and logistic regression.
 //! Settings are chosen with [`selection`].
 
+mod bootstrap;
 mod evidence;
 mod gp;
 mod gpc;

@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::Penalty;
+use super::bootstrap::BOOTSTRAP;
 use super::search::{RIDGES, Search};
 use super::selection::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge_until};
 use super::task::{
@@ -22,7 +23,7 @@ pub(super) static KIND: ModelKind = ModelKind {
     name: "krr",
     help: "Kernel ridge regression, one or several targets",
     predicts: Predicts::Numbers,
-    settings: &[&RIDGE, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &FIT_INTERCEPT],
+    settings: &[&RIDGE, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &FIT_INTERCEPT, &BOOTSTRAP],
     takes: &[Input::SampleWeight, Input::Penalty],
     posterior: false,
     fit: fit_task,
@@ -72,7 +73,20 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     let fit = estimator.fit_until(task.x, y, &task.stop)?;
     check(&task.stop)?;
     facts.insert(0, Fact::measured("leave-one-out mean squared error", fit.loo_error()));
-    Ok(Fitted { warnings, chosen: Some(estimator.ridge), ..noted(fit.model, facts).into() })
+    let draws = task.settings.count(BOOTSTRAP.name);
+    let covariance = draws.map(|draws| {
+        task.progress.start(draws);
+        estimator.bootstrap_until(task.x, y, draws, task.seed, task.watch())
+    });
+    if let Some(draws) = draws {
+        facts.push(Fact::new("refits to rows drawn anew", format!("{draws} (seed {})", task.seed)));
+    }
+    Ok(Fitted {
+        covariance: covariance.transpose()?,
+        warnings,
+        chosen: Some(estimator.ridge),
+        ..noted(fit.model, facts).into()
+    })
 }
 
 /// `min_f Σ_i w_i (y_i - f(x_i) - b)² + ridge ‖f‖²`, several targets at once.
@@ -193,7 +207,7 @@ impl KernelRidge {
             .collect())
     }
 
-    fn check(&self, x: &Table, y: &Matrix) -> Result<()> {
+    pub(super) fn check(&self, x: &Table, y: &Matrix) -> Result<()> {
         super::check(x, y.rows(), 2)?;
         self.kernel.validate(x.width())?;
         if !(self.ridge.is_finite() && self.ridge > 0.0) {
@@ -215,11 +229,11 @@ impl KernelRidge {
         Ok(())
     }
 
-    fn weight(&self, i: usize) -> f64 {
+    pub(super) fn weight(&self, i: usize) -> f64 {
         self.sample_weight.as_ref().map_or(1.0, |w| w[i])
     }
 
-    fn centred(&self, y: &Matrix) -> (Matrix, Vec<f64>) {
+    pub(super) fn centred(&self, y: &Matrix) -> (Matrix, Vec<f64>) {
         let total: f64 = (0..y.rows()).map(|i| self.weight(i)).sum();
         let mean = |o: usize| (0..y.rows()).map(|i| y[(i, o)] * (self.weight(i) / total)).sum::<f64>();
         let intercept: Vec<f64> = (0..y.cols()).map(|o| if self.center { mean(o) } else { 0.0 }).collect();

@@ -8,8 +8,9 @@ use crate::prediction::Decisions;
 
 /// The format's name in the file.
 pub const FORMAT: &str = "riesz-explanation";
-/// The version that this library writes, and the newest it reads.
-pub const VERSION: u64 = 2;
+/// The newest version, which this library reads and writes where it says how sure values are, and the version of files without.
+pub const VERSION: u64 = 3;
+const PLAIN: u64 = 2;
 
 /// What a file holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,7 +59,8 @@ pub fn write(
     decisions: Option<&Decisions>,
     writer: impl std::io::Write,
 ) -> std::io::Result<()> {
-    let tagged = Tagged { format: FORMAT, version: VERSION, explanation, decisions };
+    let version = if explanation.uncertainty.is_some() { VERSION } else { PLAIN };
+    let tagged = Tagged { format: FORMAT, version, explanation, decisions };
     serde_json::to_writer(writer, &tagged).map_err(std::io::Error::from)
 }
 
@@ -124,7 +126,7 @@ mod tests {
         for (from, to, words) in [
             (FIRST, "{}", "not a riesz explanation"),
             (FIRST, "", "not a riesz explanation"),
-            ("\"version\":1", "\"version\":3", "a newer riesz (format 3); update riesz"),
+            ("\"version\":1", "\"version\":4", "a newer riesz (format 4); update riesz"),
             ("[0.1,0.2]", "[0.1]", "the explanation's values has 1 numbers, but 2 are expected"),
             ("[1e-15]", "[-1e-15]", "below 0"),
             ("[3]", "[3,4]", "numbers 2 rows and has 1"),
@@ -135,6 +137,32 @@ mod tests {
             ("\"output_names\"", "\"subsets\":[[0],[0,1]],\"output_names\"", "has no"),
         ] {
             let message = read(FIRST.replacen(from, to, 1).as_bytes()).unwrap_err().to_string();
+            assert!(message.contains(words) && !message.contains('\n'), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_how_sure_values_are_has_to_be_possible() {
+        let sure = |spread: &str| {
+            let source = r#"{"kind":"bootstrap","draws":9,"seed":1}"#;
+            let field = format!(r#""uncertainty":{{"spread":{spread},"source":{source}}},"players""#);
+            FIRST.replacen("\"version\":1", "\"version\":3", 1).replacen("\"players\"", &field, 1)
+        };
+        let good = read(sure(r#"{"covariance":[4.0,1.0,1.0,9.0]}"#).as_bytes()).unwrap().explanation;
+        assert_eq!((good.sd(), good.covariance(0, 0).map(<[f64]>::len)), (Some(vec![2.0, 3.0]), Some(4)));
+        assert!(String::from_utf8(bytes(&good)).unwrap().contains("\"version\":3"));
+        let alone = read(sure(r#"{"sd":[2.0,3.0]}"#).as_bytes()).unwrap().explanation;
+        assert_eq!((alone.sd(), alone.covariance(0, 0)), (good.sd(), None));
+        for (spread, words) in [
+            (r#"{"covariance":[-4.0,1.0,1.0,9.0]}"#, "below 0"),
+            (r#"{"covariance":[4.0,1.0,1.5,9.0]}"#, "is not symmetric"),
+            (r#"{"covariance":[4.0,1.0,1.0]}"#, "has 3 numbers, but 4 are expected"),
+            (r#"{"covariance":[4.0,1e999,1.0,9.0]}"#, "not a riesz explanation"),
+            (r#"{"sd":[2.0,-3.0]}"#, "below 0"),
+            (r#"{"sd":[2.0]}"#, "has 1 numbers, but 2 are expected"),
+            (r#"{"variance":[2.0]}"#, "unknown variant"),
+        ] {
+            let message = read(sure(spread).as_bytes()).unwrap_err().to_string();
             assert!(message.contains(words) && !message.contains('\n'), "{message}");
         }
     }

@@ -26,7 +26,7 @@ use crate::table::{Column, Groups, Table};
 /// The format's name in the file.
 pub const FORMAT: &str = "riesz-model";
 /// The newest version that this library reads, and which it writes for a model with a posterior; others are of version 1.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
 /// A model, what is known of how sure it is, and the players by which it is meant to be explained.
 #[derive(Debug, Clone)]
@@ -116,8 +116,12 @@ impl Array {
     }
 
     fn places(numbers: &[usize]) -> Self {
-        let bytes = numbers.iter().flat_map(|n| (*n as u64).to_le_bytes()).collect();
-        Self { shape: vec![numbers.len()], kind: Dtype::U64, bytes }
+        Self::words(numbers.iter().map(|n| *n as u64))
+    }
+
+    fn words(numbers: impl Iterator<Item = u64>) -> Self {
+        let bytes: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();
+        Self { shape: vec![bytes.len() / 8], kind: Dtype::U64, bytes }
     }
 }
 
@@ -158,7 +162,7 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
     let names = |columns: &[usize]| columns.iter().map(|&j| model.columns()[j].name.clone()).collect();
     let record = Record {
         format: FORMAT.into(),
-        version: if saved.covariance.is_some() { VERSION } else { 1 },
+        version: saved.covariance.as_ref().map_or(1, version),
         columns: model.columns().to_vec(),
         kernel: model.kernel.clone(),
         outputs: model.output_names.clone(),
@@ -195,6 +199,11 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
         .map_err(|e| Error::Format { problem: format!("the model cannot be written: {e}") })
 }
 
+/// The first version that knows such a posterior.
+fn version(covariance: &Covariance) -> u64 {
+    if covariance.known.iter().any(|known| matches!(known, Known::Refits { .. })) { VERSION } else { 2 }
+}
+
 fn jitter(known: &Known) -> f64 {
     if let Known::Inverse { factor, .. } = known { factor.jitter } else { 0.0 }
 }
@@ -210,6 +219,11 @@ fn known_arrays(known: &Known) -> Vec<(&'static str, Array)> {
             }
             arrays
         }
+        Known::Refits { coef, intercept, seed } => vec![
+            ("refits", Array::new(vec![coef.rows(), coef.cols()], coef.data().iter().copied())),
+            ("refits_intercept", Array::list(intercept.iter().copied())),
+            ("refits_seed", Array::words(std::iter::once(*seed))),
+        ],
         Known::LowRank(f) => {
             vec![("low_rank", Array::new(vec![f.rows(), f.cols()], f.data().iter().copied()))]
         }
@@ -226,6 +240,14 @@ fn read_known(tensors: &SafeTensors<'_>, k: usize, jitter: f64, n: usize) -> Res
     if there("low_rank") {
         let (rows, data) = numbers(tensors, &named("low_rank"), &[Some(n), None])?;
         return Ok(Known::LowRank(Matrix::from_row_major(rows, data.len() / rows.max(1), data)));
+    }
+    if there("refits") {
+        let (rows, data) = numbers(tensors, &named("refits"), &[Some(n), None])?;
+        let draws = data.len() / rows.max(1);
+        let intercept = numbers(tensors, &named("refits_intercept"), &[Some(draws)])?.1;
+        let (_, seed) = cells(tensors, &named("refits_seed"), Dtype::U64, &[Some(1)])?;
+        let seed = seed.first().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        return Ok(Known::Refits { coef: Matrix::from_row_major(rows, draws, data), intercept, seed });
     }
     if there("dense") {
         let packed = numbers(tensors, &named("dense"), &[triangle(n)])?.1;
@@ -411,6 +433,16 @@ mod tests {
         let read = from_bytes(&bytes).unwrap();
         assert_eq!((&read.model, &read.groups), (&saved.model, &saved.groups));
         assert_eq!(bytes, to_bytes(&saved).unwrap());
+        // Refits are a posterior of their own kind.
+        let mut saved = example();
+        let coef = Matrix::from_row_major(2, 3, vec![0.5, -0.25, -0.25, 0.0, 1.0, -1.0]);
+        let known = vec![Known::Refits { coef, intercept: vec![0.0, 0.5, -0.5], seed: u64::MAX }];
+        saved.covariance = Some(Covariance { prior: 0.0, known, scale: vec![1.0] });
+        let bytes = to_bytes(&saved).unwrap();
+        assert!(String::from_utf8_lossy(&bytes).contains("version\\\":3"));
+        assert_eq!(bytes, to_bytes(&from_bytes(&bytes).unwrap()).unwrap());
+        saved.covariance.as_mut().unwrap().prior = 1.0;
+        assert!(to_bytes(&saved).unwrap_err().to_string().contains("no prior"));
         // A reader of version 1 understands what has no posterior, and only that.
         assert!(String::from_utf8_lossy(&bytes).contains("version\\\":1"));
         let saved = with_posterior();
@@ -481,8 +513,8 @@ mod tests {
     #[test]
     fn refuses_what_does_not_fit() {
         assert_eq!(
-            patched("version\\\":1", "version\\\":3"),
-            "this model was written by a newer riesz (format 3); update riesz"
+            patched("version\\\":1", "version\\\":4"),
+            "this model was written by a newer riesz (format 4); update riesz"
         );
         assert!(patched("riesz-model", "other-model").contains("'other-model'"));
         assert!(patched("[0,1]", "[0,9]").contains("counted from 0"));

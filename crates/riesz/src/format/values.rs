@@ -1,6 +1,6 @@
 //! Explanations as tables, both ways, for CSV, Parquet and data frames. One line a row and output: `row, output, base_value,
-//! prediction, residual`, then one column a player, and where values are estimated, one column a player for their standard
-//! errors. A table can be of any length; unlike the JSON form it does not hold the feature values, and what a [`Note`] says
+//! prediction, residual`, then one column a player, and one more a player for standard errors where values are estimated, and for standard
+//! deviations where it is known how sure they are. A table can be of any length; unlike the JSON form it does not hold the feature values, and what a [`Note`] says
 //! has a place in Parquet files alone.
 
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, listed};
-use crate::explanation::{Exactness, Explanation, Provenance, Sampling};
+use crate::explanation::{Exactness, Explanation, Provenance, Sampling, Source, Spread, Uncertainty};
 use crate::index::Index;
 use crate::table::{Player, Table};
 
@@ -20,6 +20,9 @@ const PLAYER: &str = "player:";
 
 /// What the column of a player's standard errors begins with, before the name of the player's own column.
 const STD_ERROR: &str = "std_error:";
+
+/// What the column of a player's standard deviations begins with.
+const SD: &str = "sd:";
 
 /// Numbers that an explanation read back from a table may hold.
 const NUMBERS: usize = 200_000_000;
@@ -36,6 +39,9 @@ pub struct Note {
     pub bound: Option<f64>,
     /// How they were drawn, if they are estimated.
     pub sampling: Option<Sampling>,
+    /// Where standard deviations come from, if there are some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sure_by: Option<Source>,
 }
 
 impl Note {
@@ -46,6 +52,7 @@ impl Note {
             provenance: first.provenance.clone(),
             bound: matches!(first.exactness, Exactness::Exact { .. }).then_some(0.0),
             sampling: None,
+            sure_by: first.uncertainty.as_ref().and_then(|known| known.source),
         }
     }
 
@@ -68,12 +75,17 @@ impl Note {
 pub fn header(explanation: &Explanation) -> Vec<String> {
     let mut names: Vec<String> = LEADING.map(String::from).to_vec();
     for name in (0..explanation.sets()).map(|k| explanation.set_name(k)) {
-        let taken = LEADING.contains(&&name[..]) || name.starts_with(PLAYER) || name.starts_with(STD_ERROR);
+        let begins = |with: &str| name.starts_with(with);
+        let taken = LEADING.contains(&&name[..]) || [PLAYER, STD_ERROR, SD].into_iter().any(begins);
         names.push(if taken { format!("{PLAYER}{name}") } else { name });
     }
+    let own = names[LEADING.len()..].to_vec();
+    let mut more = |prefix: &str| names.extend(own.iter().map(|name| format!("{prefix}{name}")));
     if let Exactness::Estimated { .. } = explanation.exactness {
-        let own = names[LEADING.len()..].to_vec();
-        names.extend(own.iter().map(|name| format!("{STD_ERROR}{name}")));
+        more(STD_ERROR);
+    }
+    if explanation.uncertainty.is_some() {
+        more(SD);
     }
     names
 }
@@ -87,6 +99,9 @@ pub fn numbers(explanation: &Explanation) -> Vec<Vec<f64>> {
     columns.extend((0..s).map(|k| by_set(&explanation.values, k)));
     if let Exactness::Estimated { std_error, .. } = &explanation.exactness {
         columns.extend((0..s).map(|k| by_set(std_error, k)));
+    }
+    if let Some(sd) = explanation.sd() {
+        columns.extend((0..s).map(|k| by_set(&sd, k)));
     }
     columns
 }
@@ -103,7 +118,8 @@ pub struct Reader {
     wanted: Vec<usize>,
     players: Vec<String>,
     has_errors: bool,
-    /// Base value, prediction, values and their standard errors, line after line.
+    has_sd: bool,
+    /// Base value, prediction, values, their standard errors and deviations, line after line.
     numbers: Vec<f64>,
     lines: HashMap<(usize, usize), usize>,
     row_numbers: Vec<usize>,
@@ -124,28 +140,30 @@ impl Reader {
         };
         let mut wanted = LEADING[..4].iter().map(|name| place(name)).collect::<Result<Vec<_>>>()?;
         let own: Vec<usize> = (0..header.len())
-            .filter(|&j| !LEADING.contains(&&header[j][..]) && !header[j].starts_with(STD_ERROR))
+            .filter(|&j| !LEADING.contains(&&header[j][..]))
+            .filter(|&j| !header[j].starts_with(STD_ERROR) && !header[j].starts_with(SD))
             .collect();
         if own.is_empty() {
             let problem = format!("there is no column of values after {}", LEADING.join(", "));
             return Err(Error::Format { problem });
         }
-        // Standard errors of the players, in their order, if each has some.
-        let known: HashMap<&str, usize> = header
-            .iter()
-            .enumerate()
-            .filter_map(|(j, name)| Some((name.strip_prefix(STD_ERROR)?, j)))
-            .collect();
-        let errors: Option<Vec<usize>> = own.iter().map(|&j| known.get(&header[j][..]).copied()).collect();
+        // Standard errors or deviations of the players, in their order, if each has some.
+        let beside = |prefix: &str| -> Option<Vec<usize>> {
+            let own_name = |(j, name): (usize, &String)| Some((name.strip_prefix(prefix)?.to_string(), j));
+            let known: HashMap<String, usize> = header.iter().enumerate().filter_map(own_name).collect();
+            own.iter().map(|&j| known.get(&header[j]).copied()).collect()
+        };
+        let (errors, sd) = (beside(STD_ERROR), beside(SD));
         let name = |&j: &usize| header[j].strip_prefix(PLAYER).unwrap_or(&header[j]).to_string();
         let players = own.iter().map(name).collect();
         wanted.extend(own);
-        let has_errors = errors.is_some();
-        wanted.extend(errors.into_iter().flatten());
+        let (has_errors, has_sd) = (errors.is_some(), sd.is_some());
+        wanted.extend(errors.into_iter().chain(sd).flatten());
         Ok(Self {
             wanted,
             players,
             has_errors,
+            has_sd,
             numbers: Vec::new(),
             lines: HashMap::new(),
             row_numbers: Vec::new(),
@@ -202,7 +220,7 @@ impl Reader {
         }
         let (mut base_values, mut predictions) = (Vec::new(), Vec::new());
         let mut values = Vec::with_capacity(n * self.output_names.len() * p);
-        let mut std_error = Vec::new();
+        let (mut std_error, mut sd) = (Vec::new(), Vec::new());
         for (at, row) in self.row_numbers.iter().enumerate() {
             for (o, output) in self.output_names.iter().enumerate() {
                 let Some(k) = self.lines.get(&(at, o)) else {
@@ -213,7 +231,9 @@ impl Reader {
                 base_values.push(line[0]);
                 predictions.push(line[1]);
                 values.extend_from_slice(&line[2..2 + p]);
-                std_error.extend_from_slice(&line[2 + p..]);
+                let (errors, deviations) = line[2 + p..].split_at(if self.has_errors { p } else { 0 });
+                std_error.extend_from_slice(errors);
+                sd.extend_from_slice(deviations);
             }
         }
         let note = note.unwrap_or_else(|| Note {
@@ -225,6 +245,7 @@ impl Reader {
             },
             bound: None,
             sampling: None,
+            sure_by: None,
         });
         let explanation = Explanation {
             index: note.index,
@@ -236,6 +257,7 @@ impl Reader {
                 Some(bound) => Exactness::Exact { bound: vec![bound; predictions.len()] },
                 None => Exactness::Unstated,
             },
+            uncertainty: self.has_sd.then_some(Uncertainty { spread: Spread::Sd(sd), source: note.sure_by }),
             output_names: self.output_names,
             values,
             base_values,
@@ -281,6 +303,7 @@ mod tests {
             note.include(&explanation);
             let note: Note = serde_json::from_str(&serde_json::to_string(&note).unwrap()).unwrap();
             for said in [Some(note), None] {
+                let has_note = said.is_some();
                 let mut found = reread(&explanation, said.clone(), &lines).unwrap();
                 // The other way round, columns are the other way round.
                 prop_assert!(recognises(&header(&found)) && found.data.width() == 0);
@@ -299,6 +322,11 @@ mod tests {
                     (exactness @ Exactness::Exact { .. }, None) => *exactness = Exactness::Unstated,
                     (Exactness::Estimated { sampling, .. }, None) => *sampling = None,
                     _ => {}
+                }
+                if let (Some(sd), Some(known)) = (expected.sd(), &mut expected.uncertainty) {
+                    known.spread = Spread::Sd(sd);
+                    known.source = found.uncertainty.as_ref().and_then(|found| found.source);
+                    prop_assert_eq!(known.source.is_some(), has_note);
                 }
                 expected.provenance = found.provenance.clone();
                 prop_assert_eq!(format!("{found:?}"), format!("{expected:?}"));

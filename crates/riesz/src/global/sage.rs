@@ -98,6 +98,7 @@ impl SageValues {
             predictions: vec![self.base_loss - self.loss],
             data: x.conform(model.columns())?.typical(),
             row_numbers: vec![0],
+            uncertainty: None,
             exactness: Exactness::Estimated {
                 std_error,
                 sampling: Some(Sampling { evaluations: self.coalitions, seed }),

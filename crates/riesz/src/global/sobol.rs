@@ -241,6 +241,7 @@ impl Sensitivity {
             predictions: all.variance.clone(),
             data: inputs.rows.conform(model.columns())?.typical(),
             row_numbers: vec![0],
+            uncertainty: None,
             exactness: Exactness::Exact { bound: exact },
             provenance: Provenance {
                 game: "variance".into(),

@@ -45,6 +45,9 @@ pub struct Question {
     /// Whether a classifier's probabilities are explained, and not the outputs that they are made of.
     #[serde(default)]
     pub probabilities: bool,
+    /// Whether values are to say how sure they are: by their covariance under the model's posterior, in exact games.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub covariance: bool,
 }
 
 impl Question {
@@ -76,6 +79,12 @@ impl Question {
         Self { index, ..self }
     }
 
+    /// The same question, which also asks how sure values are.
+    #[must_use]
+    pub fn with_covariance(self) -> Self {
+        Self { covariance: true, ..self }
+    }
+
     /// The same question within another budget.
     #[must_use]
     pub fn with_budget(self, budget: Budget) -> Self {
@@ -93,6 +102,7 @@ impl From<Game> for Question {
             estimator: Estimator::KernelShap,
             budget: Budget::default(),
             probabilities: false,
+            covariance: false,
         }
     }
 }

@@ -95,7 +95,7 @@ const EMBEDDED: &str = "the observational game, whose conditional distributions 
 const KNOWN: &str = "the observational game of a model whose kernel is known";
 
 /// Everything that can be set, besides rows and players.
-pub static SETTINGS: [QuestionSetting; 16] = [
+pub static SETTINGS: [QuestionSetting; 17] = [
     QuestionSetting {
         setting: Setting {
             name: "game",
@@ -124,14 +124,27 @@ pub static SETTINGS: [QuestionSetting; 16] = [
     QuestionSetting {
         setting: Setting {
             name: "probabilities",
-            placeholder: "",
+            placeholder: "BOOL",
             range: Range::Switch,
-            bare: None,
+            bare: Some("true"),
             help: "Explain a classifier's probabilities, and not the outputs that they are made of. All coalitions of up to 13 features are valued, each \
                    exactly; of more, as many as --coalitions says, and values are estimated",
         },
         belongs: "classifiers whose kernel is known, in the baseline and the interventional game",
         used: |asked| asked.subject == Subject::Model && ["baseline", "interventional"].contains(&asked.game),
+    },
+    QuestionSetting {
+        setting: Setting {
+            name: "covariance",
+            placeholder: "BOOL",
+            range: Range::Switch,
+            bare: Some("true"),
+            help: "Also say how sure each value is: its standard deviation, and how values vary together, under the posterior of a Gaussian \
+                   process, with a background or baseline, or from refits ('riesz fit --bootstrap'). The model file has to hold them ('riesz \
+                   fit --posterior')",
+        },
+        belongs: "Shapley values of models whose kernel is known, in games other than the observational one",
+        used: |asked| asked.subject == Subject::Model && !asked.observational(),
     },
     QuestionSetting {
         setting: Setting {
@@ -429,7 +442,8 @@ impl Settings {
             }
             _ => Estimator::KernelShap,
         };
-        Ok(Question { index: self.index(), estimator, budget, probabilities, ..game.into() })
+        let covariance = self.values.switch("covariance").unwrap_or(false);
+        Ok(Question { index: self.index(), estimator, budget, covariance, probabilities, ..game.into() })
     }
 
     /// The index, which was checked when it was set.

@@ -1,5 +1,6 @@
 //! Covariances of values under a posterior against those of sums over all coalitions, which know nothing of products.
 
+use riesz::explanation::Source;
 use riesz::fit::GaussianProcess;
 use riesz::kernel::{Categorical, Linear, Profile};
 use riesz::linalg::Sparse;
@@ -156,4 +157,63 @@ fn what_has_no_covariance_is_refused() {
     assert!(ask(Game::observational(&fit.model).into()).contains("the baseline and the interventional game"));
     let point = Game::Baseline { point: x.select_rows(&[0]) };
     assert!(ask(Question::from(point).with_index(Index::Banzhaf { chance: 0.5 })).contains("Shapley"));
+}
+
+/// Explanations say of each row and output what the joint covariance says of them, whichever rows stand beside.
+#[test]
+fn explanations_say_how_sure_they_are() {
+    let mut s = Stream(23);
+    let (x, background, rows) = (s.normals(40, 3), s.normals(5, 3), s.normals(70, 3));
+    let y = Matrix::from_row_major(40, 2, (0..80).map(|_| s.signed()).collect());
+    let mut estimator = GaussianProcess::new(Kernel::gaussian(&[1.0, 2.0, 1.5]), 0.2);
+    estimator.normalize_y = true;
+    let fit = estimator.fit(&x, &y).unwrap();
+    let question = Question::from(Game::Interventional { background: background.into() });
+    let ask = |question: Question| {
+        Explainer::new(&fit.model, question).unwrap().with_posterior(Some(&fit.covariance)).unwrap()
+    };
+    let explainer = ask(question.clone().with_covariance());
+    let found = explainer.explain(&rows).unwrap();
+    found.validate().unwrap();
+    assert_eq!(found.uncertainty.as_ref().unwrap().source, Some(Source::Posterior));
+    let few = [0, 68];
+    let joint = explainer.posterior_functionals(&rows.select_rows(&few)).unwrap();
+    for (o, truth) in fit.posterior().covariance(&joint).iter().enumerate() {
+        for (at, &r) in few.iter().enumerate() {
+            let own = found.covariance(r, o).unwrap();
+            for (j, l) in (0..3).flat_map(|j| (0..3).map(move |l| (j, l))) {
+                let truth = truth[(at * 3 + j, at * 3 + l)];
+                assert!((own[j * 3 + l] - truth).abs() < 1e-12 * truth.abs().max(0.01), "{r} {o} {j} {l}");
+            }
+        }
+    }
+    // The values are those of a question that does not ask, which the posterior does not slow down.
+    let plain = ask(question).explain(&rows).unwrap();
+    assert!(plain.uncertainty.is_none() && plain.values == found.values);
+    // The values of a row sum up to f(x) less its mean, and so does what is not known of them.
+    let all: Vec<usize> = (0..3).collect();
+    assert!(found.sd_of_sum(0, 0, &all).unwrap() <= found.sd().unwrap()[..3].iter().sum::<f64>());
+}
+
+#[test]
+fn without_a_posterior_there_is_no_telling() {
+    let (mut s, y) = (Stream(2), Matrix::column_vector((0..10).map(f64::from).collect()));
+    let x = s.normals(10, 2);
+    let fit = GaussianProcess::new(Kernel::gaussian(&[1.0, 1.0]), 0.2).fit(&x, &y).unwrap();
+    let question = Question::from(Game::Interventional { background: x.clone().into() }).with_covariance();
+    let words = |result: Result<(), riesz::Error>| result.unwrap_err().to_string();
+    let explainer = Explainer::new(&fit.model, question.clone()).unwrap();
+    let said = words(explainer.explain(&x).map(|_| ()));
+    assert!(said.contains("--posterior") && said.contains("covariance"), "{said}");
+    assert_eq!(words(explainer.with_posterior(None).map(|_| ())), said);
+    let refused = |question: Question| {
+        words(
+            Explainer::new(&fit.model, question)
+                .and_then(|e| e.with_posterior(Some(&fit.covariance)))
+                .map(|_| ()),
+        )
+    };
+    assert!(refused(Question::from(Game::Functional).with_covariance()).contains("takes a background"));
+    assert!(refused(Question::from(Game::observational(&fit.model)).with_covariance()).contains("baseline"));
+    assert!(refused(question.with_index(Index::Banzhaf { chance: 0.5 })).contains("Shapley"));
 }

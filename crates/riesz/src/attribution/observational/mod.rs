@@ -266,6 +266,7 @@ impl<'m> ObservationalGame<'m> {
             data,
             row_numbers: (0..n).collect(),
             exactness,
+            uncertainty: None,
             provenance: Provenance {
                 game: Game::NAMES[4].into(),
                 absent: self.absent(),

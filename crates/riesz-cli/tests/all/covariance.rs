@@ -1,0 +1,83 @@
+//! How sure values are, from the command line to what is made of it.
+
+use riesz::format::explanation::read;
+
+use crate::common::Place;
+
+fn towns(fit: &str) -> Place {
+    let place = Place::new();
+    let row = |i: usize| format!("{},{},{},{}\n", i * i % 17, i * 5 % 11, i * 3 % 7, (i * i + 3 * i) % 13);
+    place.write("train.csv", format!("a,b,c,y\n{}", (0..30).map(row).collect::<String>()));
+    place.good(&format!("fit train.csv --target y --model gp {fit} -o m.riesz"));
+    place
+}
+
+#[test]
+fn covariances_go_from_the_flag_to_the_page() {
+    let place = towns("--noise 0.5 --fixed-kernel --posterior");
+    let (_, told) = place.good("explain m.riesz train.csv --background train.csv --covariance -o w.json");
+    assert!(told.contains("exact: values add up") && told.contains("sure of values to ±"), "{told}");
+    let found = read(place.read("w.json").as_bytes()).unwrap().explanation;
+    let sd = found.sd().unwrap();
+    assert!(sd.len() == 90 && sd.iter().all(|sd| *sd > 0.0));
+    let about = place.good("inspect w.json").0;
+    assert!(about.contains("posterior of a Gaussian process") && about.contains(" ± "), "{about}");
+    // Tables have deviations beside values, and read them back.
+    place.good("explain m.riesz train.csv --background train.csv --covariance -o w.csv");
+    let table = place.read("w.csv");
+    assert!(table.starts_with("row,output,base_value,prediction,residual,a,b,c,sd:a,sd:b,sd:c\n"), "{table}");
+    let first: Vec<f64> =
+        table.lines().nth(1).unwrap().split(',').skip(8).map(|v| v.parse().unwrap()).collect();
+    assert_eq!(first, sd[..3]);
+    place.good("explain m.riesz train.csv --background train.csv --covariance -o w.parquet");
+    assert!(place.good("inspect w.parquet").0.contains("posterior of a Gaussian process"));
+    for file in ["w.json", "w.parquet", "w.csv"] {
+        place.good(&format!("report {file} -o w.html"));
+        place.good(&format!("plot waterfall {file} -o w.svg"));
+        let (page, picture) = (place.read("w.html"), place.read("w.svg"));
+        assert!(page.contains("class=\"sure\"") && picture.contains("95 %"), "{file}");
+        // How values vary together does not stand in tables.
+        assert_eq!(page.contains("a row picked at random"), file == "w.json");
+    }
+    // Nothing of it where it was not asked for.
+    place.good("explain m.riesz train.csv --background train.csv -o w.json");
+    place.good("report w.json -o w.html");
+    assert!(
+        !place.read("w.html").contains("class=\"sure\"") && !place.read("w.json").contains("uncertainty")
+    );
+    assert!(place.read("w.json").contains("\"version\":2"));
+}
+
+#[test]
+fn what_cannot_be_told_is_refused() {
+    let place = towns("--noise 0.5 --fixed-kernel");
+    for (flags, words) in [
+        ("--background train.csv --covariance", "--covariance = true"),
+        ("--background train.csv --covariance", "--posterior"),
+        ("--game observational --covariance", "in games other than the observational one"),
+    ] {
+        place.bad(&format!("explain m.riesz train.csv {flags} -o w.json"), words);
+    }
+    let place = towns("--noise 0.5 --fixed-kernel --posterior");
+    place.bad("explain m.riesz train.csv --covariance -o w.json", "takes a background or a baseline");
+    place.bad(
+        "explain m.riesz train.csv --background train.csv --index banzhaf --covariance -o w.json",
+        "Shapley",
+    );
+}
+
+#[test]
+fn refits_say_how_far_values_vary() {
+    let place = towns("--noise 0.5 --fixed-kernel");
+    place.good(
+        "fit train.csv --target y --model krr --ridge 0.1 --bootstrap 30 --posterior --seed 5 -o r.riesz",
+    );
+    place.good("explain r.riesz train.csv --covariance -o w.json");
+    let found = read(place.read("w.json").as_bytes()).unwrap().explanation;
+    assert!(found.sd().unwrap().iter().all(|sd| *sd > 0.0));
+    assert!(place.good("inspect w.json").0.contains("bootstrap of 30 refits (seed 5)"));
+    place.good("report w.json -o w.html");
+    assert!(place.read("w.html").contains("30 refits"));
+    place
+        .bad("fit train.csv --target y --model krr --ridge 0.1 --posterior -o r.riesz", "belongs to gp, gpc");
+}

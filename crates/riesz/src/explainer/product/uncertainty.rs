@@ -1,0 +1,114 @@
+//! How sure values are under a posterior of the model: values are functionals of f, whose covariance a posterior tells.
+
+use rayon::prelude::*;
+
+use super::{ByProducts, FUNCTIONALS};
+use crate::attribution::covariance::Values;
+use crate::error::{Error, Result};
+use crate::index::Index;
+use crate::linalg::Matrix;
+use crate::posterior::{Functionals, Posterior};
+use crate::stop::{Progress, Watch};
+use crate::table::Table;
+
+impl ByProducts<'_> {
+    /// What the values of players are of f without the data.
+    fn prior(&self) -> Result<Values<'_>> {
+        self.check_index()?;
+        let players = self.groups.players().len();
+        Values::new(&self.products, &self.absent, players, self.isa).ok_or_else(|| {
+            let allowed = "a Gaussian process says nothing of itself with a factor taken out of its kernel: ask in a game that takes a background or a \
+                           baseline";
+            Error::parameter("game", self.game.name(), allowed)
+        })
+    }
+
+    /// Whether its values have covariances under `posterior`: any linear values have where no prior is part of it.
+    pub(in crate::explainer) fn check_covariances(&self, posterior: &Posterior<'_>) -> Result<()> {
+        self.of_prior(posterior).map(|_| ())
+    }
+
+    fn of_prior(&self, posterior: &Posterior<'_>) -> Result<Option<Values<'_>>> {
+        self.check_index()?;
+        (posterior.prior() > 0.0).then(|| self.prior()).transpose()
+    }
+
+    fn check_index(&self) -> Result<()> {
+        if self.index == Index::Shapley {
+            return Ok(());
+        }
+        Err(Error::parameter("index", self.index, "covariances are those of Shapley values"))
+    }
+
+    /// The values of all players in all rows as functionals of f, player after player in each row.
+    pub(in crate::explainer) fn posterior_functionals(&self, rows: &Table) -> Result<Functionals> {
+        let values = self.prior()?;
+        let data = rows.conform(self.model.columns())?;
+        let (n, p) = (data.rows(), self.groups.players().len());
+        let by_player = self.functionals(&data, &(0..p).collect::<Vec<_>>(), self.watch())?;
+        let rows: Vec<Vec<f64>> = (0..n).map(|r| data.row(r)).collect();
+        self.progress.start(n * (n + 1) / 2);
+        functionals(&by_player, 0..n, values.covariance(&rows, self.watch())?)
+    }
+
+    /// The covariance of the values of each row under `posterior`, rows × outputs × players × players. A row takes no more memory than its
+    /// functionals.
+    pub(in crate::explainer) fn covariances(
+        &self,
+        rows: &Table,
+        posterior: &Posterior<'_>,
+    ) -> Result<Vec<f64>> {
+        let values = self.of_prior(posterior)?;
+        let data = rows.conform(self.model.columns())?;
+        let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
+        let players: Vec<usize> = (0..p).collect();
+        let together = (8 * FUNCTIONALS / (self.model.points.rows() * p).max(1)).clamp(1, 64);
+        let quiet = Progress::default();
+        self.progress.start(n);
+        let mut out = Vec::with_capacity(n * m * p * p);
+        for start in (0..n).step_by(together) {
+            let chunk: Vec<usize> = (start..n.min(start + together)).collect();
+            let watch = Watch { stop: &self.stop, progress: &quiet };
+            let some = data.select_rows(&chunk);
+            let by_player = self.functionals(&some, &players, watch)?;
+            let of = |r: usize| -> Result<Vec<Matrix>> {
+                let known = values.as_ref().map(|values| values.covariance(&[some.row(r)], watch));
+                let prior = known.unwrap_or_else(|| Ok(Matrix::zeros(p, p)))?;
+                let found = posterior.covariance(&functionals(&by_player, r..r + 1, prior)?);
+                self.watch().done();
+                Ok(found)
+            };
+            let found = (0..chunk.len()).into_par_iter().map(of).collect::<Result<Vec<_>>>()?;
+            for covariance in found.iter().flatten() {
+                out.extend((0..p * p).map(|at| entry(covariance, at / p, at % p)));
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// The entry of a covariance, which rounding may leave less than symmetric, and a variance of 0 below it.
+fn entry(covariance: &Matrix, j: usize, l: usize) -> f64 {
+    if j == l {
+        return covariance[(j, j)].max(0.0);
+    }
+    0.5 * (covariance[(j.min(l), j.max(l))] + covariance[(j.max(l), j.min(l))])
+}
+
+/// Those of some rows, of functionals by player.
+fn functionals(by_player: &[Matrix], rows: std::ops::Range<usize>, prior: Matrix) -> Result<Functionals> {
+    let (p, n) = (by_player.len(), rows.len());
+    let mut columns = Matrix::zeros(by_player.first().map_or(0, Matrix::rows), n * p);
+    for (j, own) in by_player.iter().enumerate() {
+        for i in 0..own.rows() {
+            rows.clone().enumerate().for_each(|(r, row)| columns[(i, r * p + j)] = own[(i, row)]);
+        }
+    }
+    if columns.data().iter().chain(prior.data()).any(|v| !v.is_finite()) {
+        return Err(Error::Overflow {
+            what: "a covariance of values".into(),
+            remedy: "rows are too far from the data the model was fitted on",
+        });
+    }
+    Ok(Functionals { columns, prior, constants: vec![0.0; n * p] })
+}

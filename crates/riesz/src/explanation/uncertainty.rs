@@ -1,0 +1,330 @@
+//! How sure values are of the model: what it does not know of f, as against what the computation leaves open ([`Exactness`](super::Exactness)).
+//!
+//! Values are linear in f, so where f is a Gaussian process they are jointly normal: their means are the values, and their covariance says how sure each is, and
+//! which of two is larger.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Explanation, normal, weave};
+use crate::error::{Error, Result};
+use crate::linalg::Matrix;
+use crate::random::{Random, RngExt, SeedableRng, StandardNormal, hash};
+
+/// How sure values are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Uncertainty {
+    /// How far values may be off, and together or each alone.
+    pub spread: Spread,
+    /// Where it comes from; `None` if a table does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+}
+
+/// How far values may be off.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spread {
+    /// The covariance of the values of all sets, in each row and output: rows × outputs × sets × sets.
+    Covariance(Vec<f64>),
+    /// Standard deviations alone, in the layout of [`Explanation::values`]: what a table holds.
+    Sd(Vec<f64>),
+}
+
+/// Where an uncertainty comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Source {
+    /// The posterior of a Gaussian process, or its normal approximation.
+    Posterior,
+    /// Refits on rows drawn anew: how values vary from sample to sample.
+    Bootstrap {
+        /// Number of refits.
+        draws: usize,
+        /// Their seed.
+        seed: u64,
+    },
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Posterior => write!(f, "posterior of a Gaussian process"),
+            Self::Bootstrap { draws, seed } => write!(f, "bootstrap of {draws} refits (seed {seed})"),
+        }
+    }
+}
+
+/// A probability, estimated from draws.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Proportion {
+    /// The share of draws.
+    pub value: f64,
+    /// Its standard error, after two draws more on either side (Agresti and Coull 1998), so that it is not 0 where all draws agree.
+    pub std_error: f64,
+}
+
+impl Uncertainty {
+    /// Its numbers, and how many of them a value has, of so many sets.
+    fn numbers(&self, sets: usize) -> (&[f64], usize) {
+        match &self.spread {
+            Spread::Covariance(numbers) => (numbers, sets),
+            Spread::Sd(numbers) => (numbers, 1),
+        }
+    }
+
+    fn map(&self, numbers: Vec<f64>) -> Self {
+        let spread = match self.spread {
+            Spread::Covariance(_) => Spread::Covariance(numbers),
+            Spread::Sd(_) => Spread::Sd(numbers),
+        };
+        Self { spread, ..*self }
+    }
+
+    /// Whether both are of one kind and source.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(&self.spread) == std::mem::discriminant(&other.spread)
+            && self.source == other.source
+    }
+
+    /// Those of some games (row and output) and sets, of so many.
+    pub(super) fn select(&self, games: &[usize], sets: &[usize], of: usize) -> Self {
+        let (all, width) = self.numbers(of);
+        let across = |game: usize, k: usize| -> Vec<f64> {
+            let own = &all[(game * of + k) * width..(game * of + k + 1) * width];
+            match self.spread {
+                Spread::Covariance(_) => sets.iter().map(|l| own[*l]).collect(),
+                Spread::Sd(_) => own.to_vec(),
+            }
+        };
+        self.map(games.iter().flat_map(|game| sets.iter().flat_map(|k| across(*game, *k))).collect())
+    }
+
+    /// Puts the rows of one that is [like](Self::is_like) it below its own.
+    pub(super) fn append(&mut self, more: Self) {
+        let (Spread::Covariance(more) | Spread::Sd(more)) = more.spread;
+        let (Spread::Covariance(all) | Spread::Sd(all)) = &mut self.spread;
+        all.extend(more);
+    }
+
+    /// Puts k outputs of one that is [like](Self::is_like) it beside its own m, of so many sets.
+    pub(super) fn beside(&mut self, m: usize, other: &Self, k: usize, sets: usize) {
+        let ((own, width), (more, _)) = (self.numbers(sets), other.numbers(sets));
+        *self = self.map(weave(own, m * sets * width, more, k * sets * width));
+    }
+
+    /// Whether it is that of these games and sets.
+    pub(super) fn validate(&self, games: usize, sets: usize) -> Result<()> {
+        let broken = |problem: String| Err(Error::Format { problem });
+        let (numbers, width) = self.numbers(sets);
+        let what = match self.spread {
+            Spread::Covariance(_) => "covariance of values",
+            Spread::Sd(_) => "list of standard deviations",
+        };
+        let expected = games.saturating_mul(sets).saturating_mul(width);
+        if numbers.len() != expected {
+            return Err(Error::Shape {
+                what: format!("the explanation's {what}"),
+                unit: "numbers",
+                expected,
+                found: numbers.len(),
+                why: format!("{games} rows and outputs, {sets} sets of players"),
+            });
+        }
+        if numbers.iter().any(|v| !v.is_finite()) {
+            return broken(format!("the explanation's {what} holds numbers that are not finite"));
+        }
+        let size = sets * width;
+        for (game, own) in numbers.chunks_exact(size.max(1)).enumerate() {
+            for k in 0..sets {
+                if own[k * width + k % width] < 0.0 {
+                    return broken(format!("the explanation's {what} has a variance or deviation below 0"));
+                }
+                if (0..width).any(|l| width > 1 && own[k * width + l] != own[l * width + k]) {
+                    return broken(format!("the explanation's {what} number {game} is not symmetric"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+const NONE: &str =
+    "nothing is said of how sure values are: ask a Gaussian process for the covariance of its values";
+
+impl Explanation {
+    /// The standard deviation of each value, in the layout of [`values`](Self::values); `None` where nothing is said of it.
+    pub fn sd(&self) -> Option<Vec<f64>> {
+        let s = self.sets();
+        Some(match &self.uncertainty.as_ref()?.spread {
+            Spread::Sd(sd) => sd.clone(),
+            Spread::Covariance(all) => (0..self.values.len()).map(|v| all[v * s + v % s].sqrt()).collect(),
+        })
+    }
+
+    /// The covariance of the values of row `i`, output `o`, sets × sets; `None` where it is not known.
+    pub fn covariance(&self, i: usize, o: usize) -> Option<&[f64]> {
+        let size = self.sets() * self.sets();
+        match &self.uncertainty.as_ref()?.spread {
+            Spread::Covariance(all) => Some(&all[(i * self.outputs() + o) * size..][..size]),
+            Spread::Sd(_) => None,
+        }
+    }
+
+    /// The central interval of each value that holds it with probability `level`, in the layout of [`values`](Self::values).
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] where nothing is said of how sure values are, and unless `level` is between 0 and 1.
+    pub fn interval(&self, level: f64) -> Result<Vec<[f64; 2]>> {
+        if !(level > 0.0 && level < 1.0) {
+            return Err(Error::parameter("level", level, "it is a probability between 0 and 1"));
+        }
+        let sd = self.sd().ok_or_else(|| Error::parameter("level", level, NONE))?;
+        let reach = normal::quantile((1.0 + level) / 2.0);
+        Ok(self.values.iter().zip(sd).map(|(v, sd)| [v - reach * sd, v + reach * sd]).collect())
+    }
+
+    /// The standard deviation of the sum of some values of row `i`, output `o`; `None` where it is not known, as that of several values in a table.
+    pub fn sd_of_sum(&self, i: usize, o: usize, sets: &[usize]) -> Option<f64> {
+        let s = self.sets();
+        if let (Spread::Sd(sd), [k]) = (&self.uncertainty.as_ref()?.spread, sets) {
+            return Some(sd[(i * self.outputs() + o) * s + k]);
+        }
+        let covariance = self.covariance(i, o)?;
+        let sum: f64 = sets.iter().flat_map(|k| sets.iter().map(move |l| covariance[k * s + l])).sum();
+        Some(sum.max(0.0).sqrt())
+    }
+
+    /// For each set a number that is no less than the standard deviation of its [`mean_abs`](Self::mean_abs), whatever rows have in common: the mean of its
+    /// standard deviations. `None` where nothing is said of them.
+    pub fn mean_abs_sd(&self, output: usize) -> Option<Vec<f64>> {
+        let (sd, s, n) = (self.sd()?, self.sets(), self.rows());
+        let of = |i: usize, k: usize| sd[(i * self.outputs() + output) * s + k];
+        Some((0..s).map(|k| (0..n).map(|i| of(i, k)).sum::<f64>() / n.max(1) as f64).collect())
+    }
+
+    /// The probability that in row `i`, output `o`, the value of set `a` is larger than that of `b`: a difference of normal numbers is normal. A half where both
+    /// are known and equal.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] where the covariance is not known.
+    pub fn probability_greater(&self, (i, o): (usize, usize), a: usize, b: usize) -> Result<f64> {
+        let (mean, covariance) = self.normal(i, o)?;
+        let s = mean.len();
+        let variance = covariance[a * s + a] + covariance[b * s + b] - 2.0 * covariance[a * s + b];
+        Ok(normal::positive(mean[a] - mean[b], variance.max(0.0).sqrt()))
+    }
+
+    /// The probability that in row `i`, output `o`, set `a` matters more than set `b`: that its value is the larger in size. `|a| > |b|` if and only if
+    /// `a - b` and `a + b` have one sign, which is the probability of two quadrants of a normal plane, to rounding.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] where the covariance is not known.
+    pub fn probability_stronger(&self, (i, o): (usize, usize), a: usize, b: usize) -> Result<f64> {
+        let (mean, covariance) = self.normal(i, o)?;
+        if a == b {
+            return Ok(0.5);
+        }
+        let s = mean.len();
+        let [aa, bb, ab] = [covariance[a * s + a], covariance[b * s + b], covariance[a * s + b]];
+        let (both, variances) =
+            ([mean[a] - mean[b], mean[a] + mean[b]], [-2.0, 2.0].map(|t| aa + bb + t * ab));
+        // What is left by rounding of a difference of equals.
+        let rounding = 4.0 * f64::EPSILON * (aa + bb);
+        let variances = variances.map(|v| if v > rounding { v } else { 0.0 });
+        Ok(normal::same_sign(both, variances, aa - bb))
+    }
+
+    /// The mean over rows of [`probability_stronger`](Self::probability_stronger): the probability that set `a` matters more than `b` in a row picked at random.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn mean_probability_stronger(&self, output: usize, a: usize, b: usize) -> Result<f64> {
+        let each = (0..self.rows()).map(|i| self.probability_stronger((i, output), a, b));
+        Ok(each.sum::<Result<f64>>()? / self.rows().max(1) as f64)
+    }
+
+    /// The probability that in row `i`, output `o`, the `count` sets whose values are largest in size are these, estimated from draws: how sure the top of the
+    /// row's ranking is. Cost O(sets²) a draw and sets³ once.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] where the covariance is not known, without draws, and unless `count` is from 1 to the number of sets.
+    pub fn probability_of_top(
+        &self,
+        (i, o): (usize, usize),
+        count: usize,
+        draws: usize,
+        seed: u64,
+    ) -> Result<Proportion> {
+        if !(1..=self.sets()).contains(&count) {
+            return Err(Error::parameter("count", count, format!("from 1 to {}", self.sets())));
+        }
+        if draws == 0 {
+            return Err(Error::parameter("draws", draws, "at least 1"));
+        }
+        let top = |values: &[f64]| -> Vec<usize> {
+            let mut order: Vec<usize> = (0..values.len()).collect();
+            order.sort_by(|&a, &b| values[b].abs().total_cmp(&values[a].abs()));
+            order.truncate(count);
+            order.sort_unstable();
+            order
+        };
+        let expected = top(self.row_values(i, o));
+        let drawn = self.draws((i, o), draws, seed)?.transpose();
+        let agree = (0..draws).filter(|&d| top(drawn.row(d)) == expected).count() as f64;
+        let all = draws as f64;
+        let share = (agree + 2.0) / (all + 4.0);
+        Ok(Proportion { value: agree / all, std_error: (share * (1.0 - share) / (all + 4.0)).sqrt() })
+    }
+
+    /// Joint draws of the values of row `i`, output `o`, sets × draws: normal numbers with their means and covariance, which depend on the seed, the row's number and the output's
+    /// name alone. Cost
+    /// O(sets²) a draw and sets³ once.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] where the covariance is not known.
+    pub fn draws(&self, (i, o): (usize, usize), draws: usize, seed: u64) -> Result<Matrix> {
+        let (mean, covariance) = self.normal(i, o)?;
+        let root = root(covariance, mean.len());
+        // Rows and outputs have draws of their own, the same in every selection of them.
+        let name = self.output_names[o].bytes().map(u64::from);
+        let mut random =
+            Random::seed_from_u64(hash([seed, self.row_numbers[i] as u64].into_iter().chain(name)));
+        let normal = (0..mean.len() * draws).map(|_| random.sample(StandardNormal)).collect();
+        let mut out = root.matmul(&Matrix::from_row_major(mean.len(), draws, normal));
+        for (k, mean) in mean.iter().enumerate() {
+            out.row_mut(k).iter_mut().for_each(|v| *v += mean);
+        }
+        Ok(out)
+    }
+
+    fn normal(&self, i: usize, o: usize) -> Result<(&[f64], &[f64])> {
+        match self.covariance(i, o) {
+            Some(covariance) => Ok((self.row_values(i, o), covariance)),
+            None if self.uncertainty.is_some() => Err(Error::parameter(
+                "covariance",
+                "standard deviations alone",
+                "how values vary together stands in explanations as JSON, not in tables",
+            )),
+            None => Err(Error::parameter("covariance", "none", NONE)),
+        }
+    }
+}
+
+/// A lower triangular L with `L Lᵀ` the n × n covariance, which may be singular: a column whose pivot is rounding is 0.
+fn root(covariance: &[f64], n: usize) -> Matrix {
+    const ROUNDING: f64 = 1e-13;
+    let mut out = Matrix::zeros(n, n);
+    for j in 0..n {
+        let left = |row: usize, out: &Matrix| -> f64 {
+            covariance[row * n + j] - (0..j).map(|k| out[(row, k)] * out[(j, k)]).sum::<f64>()
+        };
+        let pivot = left(j, &out);
+        if pivot <= ROUNDING * covariance[j * n + j] {
+            continue;
+        }
+        for row in j..n {
+            out[(row, j)] = left(row, &out) / pivot.sqrt();
+        }
+    }
+    out
+}
