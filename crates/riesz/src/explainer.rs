@@ -301,6 +301,26 @@ impl<'m> Explainer<'m> {
         }
     }
 
+    /// What each player's being known does to how sure the model is of f(x), for each output a matrix rows × (players + 1): Shapley values of the variance game, in
+    /// which a coalition is worth the posterior variance of its own value in the explainer's game, `Var(E_b f(x_S, b_-S))`; and in the last column the variance of the
+    /// base value, with nobody known. A row sums up to the [variance](Posterior::variance) of f(x). Negative values make it surer: features that move the row to
+    /// where there were data. Exact to rounding, relative to the prior's variance.
+    ///
+    /// Cost a row O((n · reference)² · players²) for each product of the kernel's sum with each other (in the marginal-product game the reference counts once), and n³/3 once:
+    /// for a baseline or few background rows.
+    ///
+    /// # Errors
+    /// As [`explain`](Self::explain); [`Error::Parameter`] without a [posterior](Self::with_posterior), for refits, in the functional and the observational game, and for an
+    /// index other than Shapley's.
+    pub fn variance_shares(&self, rows: &Table) -> Result<Vec<Matrix>> {
+        let posterior =
+            self.posterior.ok_or_else(|| Error::parameter("covariance", self.sure, NO_POSTERIOR))?;
+        match &self.engine {
+            Engine::Products(engine) => engine.variances(rows, &posterior),
+            Engine::Conditioning(_) => Err(Error::parameter("game", "observational", WITHOUT)),
+        }
+    }
+
     /// How many coalitions [`functionals`](Self::functionals) samples at most; `None` where they are not estimated.
     pub fn sampled_functionals(&self) -> Option<usize> {
         match &self.engine {

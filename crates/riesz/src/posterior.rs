@@ -251,6 +251,30 @@ impl<'m> Posterior<'m> {
         self.covariance.prior
     }
 
+    /// The matrices Q, each n × n. Cost n³/3 where Q is an inverse.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for refits, which vary by their intercepts too.
+    pub(crate) fn precisions(&self) -> Result<Vec<Matrix>> {
+        let n = self.mean.points.rows();
+        let mut one = Matrix::zeros(n, n);
+        one.add_diagonal(|_| 1.0);
+        let of = |known: &Known| match known {
+            Known::Refits { .. } => {
+                let allowed = "the variance game is that of a Gaussian process, which refits are not";
+                Err(Error::parameter("posterior", "bootstrap", allowed))
+            }
+            known => Ok(known.products(&one, &vec![0.0; n])),
+        };
+        self.covariance.known.iter().map(of).collect()
+    }
+
+    /// The outputs whose matrix Q is the k-th, and by what their standard deviations are multiplied.
+    pub(crate) fn scales(&self, k: usize) -> impl Iterator<Item = (usize, f64)> {
+        let all = self.covariance.scale.iter().copied().enumerate();
+        all.filter(move |(o, _)| self.covariance.known(*o) == k)
+    }
+
     /// The mean of f.
     pub fn mean(&self) -> &'m Expansion {
         self.mean

@@ -8,6 +8,7 @@
 mod tables;
 mod terms;
 mod uncertainty;
+mod variance;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};

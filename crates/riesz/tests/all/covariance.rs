@@ -11,6 +11,50 @@ use crate::common::{Stream, stationary};
 /// Rows that f is summed over, and for each sum the numbers of rows and their weights.
 type Sums = (Vec<Vec<f64>>, Vec<Vec<(usize, f64)>>);
 
+/// All rows that stand for a coalition in row r, and their weights.
+fn stand(game: &Game, rows: &Table, players: &[Vec<usize>], mask: usize, r: usize) -> Vec<(Vec<f64>, f64)> {
+    let p = players.len();
+    let mut stand: Vec<(Vec<f64>, f64)> = Vec::new();
+    match game {
+        Game::Baseline { point } => stand.push((point.row(0), 1.0)),
+        Game::Interventional { background } => {
+            let raw = background.weights.clone().unwrap();
+            let total: f64 = raw.iter().sum();
+            stand.extend((0..raw.len()).map(|b| (background.rows.row(b), raw[b] / total)));
+        }
+        Game::MarginalProduct { background } => {
+            let n = background.rows.rows();
+            let combinations = n.pow(p as u32);
+            for mut k in 0..combinations {
+                let mut row = background.rows.row(0);
+                for columns in players {
+                    columns.iter().for_each(|&j| row[j] = background.rows.get(k % n, j));
+                    k /= n;
+                }
+                stand.push((row, 1.0 / combinations as f64));
+            }
+        }
+        other => panic!("{other:?}"),
+    }
+    for (row, _) in &mut stand {
+        for (columns, _) in players.iter().zip(0..).filter(|(_, j)| mask >> j & 1 == 1) {
+            columns.iter().for_each(|&j| row[j] = rows.get(r, j));
+        }
+    }
+    stand
+}
+
+/// What each coalition is worth in a row.
+fn coalitions(game: &Game, row: &Table, players: &[Vec<usize>]) -> Sums {
+    let (mut mixtures, mut weights) = (Vec::new(), Vec::new());
+    for mask in 0..1_usize << players.len() {
+        let stand = stand(game, row, players, mask, 0);
+        weights.push(stand.iter().enumerate().map(|(k, (_, w))| (mixtures.len() + k, *w)).collect());
+        mixtures.extend(stand.into_iter().map(|(row, _)| row));
+    }
+    (mixtures, weights)
+}
+
 /// Of each player's value in each row.
 fn sums(game: &Game, rows: &Table, players: &[Vec<usize>]) -> Sums {
     let p = players.len();
@@ -18,33 +62,8 @@ fn sums(game: &Game, rows: &Table, players: &[Vec<usize>]) -> Sums {
     for r in 0..rows.rows() {
         for mask in 0..1_usize << p {
             let s = mask.count_ones() as usize;
-            // All rows that stand for the coalition.
-            let mut stand: Vec<(Vec<f64>, f64)> = Vec::new();
-            match game {
-                Game::Baseline { point } => stand.push((point.row(0), 1.0)),
-                Game::Interventional { background } => {
-                    let raw = background.weights.clone().unwrap();
-                    let total: f64 = raw.iter().sum();
-                    stand.extend((0..raw.len()).map(|b| (background.rows.row(b), raw[b] / total)));
-                }
-                Game::MarginalProduct { background } => {
-                    let n = background.rows.rows();
-                    let combinations = n.pow(p as u32);
-                    for mut k in 0..combinations {
-                        let mut row = background.rows.row(0);
-                        for columns in players {
-                            columns.iter().for_each(|&j| row[j] = background.rows.get(k % n, j));
-                            k /= n;
-                        }
-                        stand.push((row, 1.0 / combinations as f64));
-                    }
-                }
-                other => panic!("{other:?}"),
-            }
-            for (mut row, weight) in stand {
-                for (columns, _) in players.iter().zip(0..).filter(|(_, j)| mask >> j & 1 == 1) {
-                    columns.iter().for_each(|&j| row[j] = rows.get(r, j));
-                }
+            let stand = stand(game, rows, players, mask, r);
+            for (row, weight) in stand {
                 let at = mixtures.len();
                 mixtures.push(row);
                 let factorial = |k: usize| (1..=k).map(|i| i as f64).product::<f64>();
@@ -216,4 +235,63 @@ fn without_a_posterior_there_is_no_telling() {
     assert!(refused(Question::from(Game::Functional).with_covariance()).contains("takes a background"));
     assert!(refused(Question::from(Game::observational(&fit.model)).with_covariance()).contains("baseline"));
     assert!(refused(question.with_index(Index::Banzhaf { chance: 0.5 })).contains("Shapley"));
+}
+
+/// Against the definition: variances of sums over the coalition's mixtures, of all coalitions.
+#[test]
+fn shares_of_the_variance_are_those_of_all_coalitions() {
+    let mut s = Stream(31);
+    let linear = Kernel::from(Linear { columns: vec![0], center: vec![0.3], scale: vec![1.0] });
+    let product = stationary(Profile::Gaussian, 0, 1.3) * stationary(Profile::Matern32, 1, 1.0);
+    let kernel = product * stationary(Profile::Gaussian, 2, 0.8)
+        + 0.5 * (linear * stationary(Profile::Gaussian, 3, 2.0));
+    let (x, rows) = (s.normals(12, 4), s.normals(2, 4));
+    let y = Matrix::from_row_major(12, 2, (0..24).map(|_| s.signed()).collect());
+    let mut estimator = GaussianProcess::new(kernel, 0.3);
+    estimator.normalize_y = true;
+    let fit = estimator.fit(&x, &y).unwrap();
+    let posterior = fit.posterior();
+    let background = Background { rows: s.normals(2, 4), weights: Some(vec![0.5, 1.5]) };
+    let names: Vec<String> = x.columns().iter().map(|c| c.name.clone()).collect();
+    let pair = Groups::named(x.columns(), &[("both".to_string(), vec![names[1].clone(), names[3].clone()])]);
+    for groups in [Groups::singletons(x.columns()), pair.unwrap()] {
+        let players: Vec<Vec<usize>> = groups.players().iter().map(|p| p.columns.clone()).collect();
+        let p = players.len();
+        for game in [
+            Game::Baseline { point: background.rows.select_rows(&[1]) },
+            Game::Interventional { background: background.clone() },
+            Game::MarginalProduct { background: background.rows.clone().into() },
+        ] {
+            let question = Question::from(game.clone()).with_players(Some(groups.clone())).with_covariance();
+            let explainer = Explainer::new(&fit.model, question).unwrap();
+            let explainer = explainer.with_posterior(Some(&fit.covariance)).unwrap();
+            let found = explainer.variance_shares(&rows).unwrap();
+            for r in 0..2 {
+                // The sums that stand for coalitions are those that make up the players' values: by inclusion, v of all coalitions.
+                let (mixtures, weights) = coalitions(&game, &rows.select_rows(&[r]), &players);
+                let sparse = Sparse::from_columns(mixtures.len(), weights).unwrap();
+                let sums = posterior.sums(&Table::from_rows(&mixtures).unwrap(), &sparse).unwrap();
+                for (o, covariance) in posterior.covariance(&sums).iter().enumerate() {
+                    let v: Vec<f64> = (0..1 << p).map(|mask: usize| covariance[(mask, mask)]).collect();
+                    let factorial = |k: usize| (1..=k).map(|i| i as f64).product::<f64>();
+                    for j in 0..p {
+                        let others = (0..1_usize << p).filter(|mask| mask >> j & 1 == 0);
+                        let truth: f64 = others
+                            .map(|mask| {
+                                let size = mask.count_ones() as usize;
+                                let share = factorial(size) * factorial(p - 1 - size) / factorial(p);
+                                share * (v[mask | 1 << j] - v[mask])
+                            })
+                            .sum();
+                        let own = found[o][(r, j)];
+                        assert!((own - truth).abs() < 1e-10, "{} {r} {o} {j}: {own} {truth}", game.name());
+                    }
+                    assert!((found[o][(r, p)] - v[0]).abs() < 1e-10);
+                    let whole: f64 = found[o].row(r).iter().sum();
+                    let variance = posterior.variance(&rows).unwrap()[(r, o)];
+                    assert!((whole - variance).abs() < 1e-10, "{whole} {variance}");
+                }
+            }
+        }
+    }
 }

@@ -33,7 +33,7 @@ impl ByProducts<'_> {
         (posterior.prior() > 0.0).then(|| self.prior()).transpose()
     }
 
-    fn check_index(&self) -> Result<()> {
+    pub(super) fn check_index(&self) -> Result<()> {
         if self.index == Index::Shapley {
             return Ok(());
         }
