@@ -267,7 +267,7 @@ impl<'m> Explainer<'m> {
         }
     }
 
-    /// The Shapley values of all players in each of `rows` as functionals of f, for a [`Posterior`](crate::Posterior) of the same model: that of player j in row r is
+    /// The Shapley values of all players in each of `rows` as functionals of f, for a [`Posterior`] of the same model: that of player j in row r is
     /// number `r * players + j`. Their joint covariance under the posterior says how sure values are, which of two is larger, and more by
     /// [`sampling`](crate::Posterior::sample); their means are the values. Exact to rounding, of which there is no bound here.
     ///
