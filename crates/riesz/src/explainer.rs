@@ -318,6 +318,7 @@ impl<'m> Explainer<'m> {
         match &self.engine {
             Engine::Products(engine) => engine.variances(rows, &posterior),
             Engine::Conditioning(_) => Err(Error::parameter("game", "observational", WITHOUT)),
+            Engine::Probabilities(_) => Err(not_linear("covariances")),
         }
     }
 
