@@ -130,7 +130,7 @@ def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | Non
     _name_lines(ax, [name for name, _ in lines])
     ax.margins(x=0.12)
     ax.axvline(0.0, color=MUTED, linewidth=0.8)
-    over_rows = ", 95 % intervals over rows" if spans and np.isfinite(list(spans.values())).all() else _sure(e)
+    over_rows = ", 95 % interval over rows" if spans and np.isfinite(list(spans.values())).all() else _sure(e)
     ax.set_xlabel((_value_name(e) if single else f"mean |{_value_name(e)}|") + over_rows)
     return ax
 

@@ -45,7 +45,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         to: width - numbers - 22.0,
     };
     let mut canvas = Canvas::new(options.theme);
-    let told = if over_rows.is_some() && e.rows() > 1 { ", with 95 % intervals over rows" } else { sure(e) };
+    let told = if over_rows.is_some() && e.rows() > 1 { ", 95 % interval over rows" } else { sure(e) };
     x_axis(&mut canvas, scale, top, bottom, &format!("mean |{}|{told}", e.index.name()));
     for (k, (player, name, value)) in lines.iter().enumerate() {
         let y = top + pitch * (k as f64 + 0.5);
