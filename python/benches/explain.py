@@ -21,6 +21,7 @@ import sklearn
 from shapiq.explainer.product_kernel import ProductKernelExplainer
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.kernel_ridge import KernelRidge
 from timing import milliseconds
 
 import riesz
@@ -97,6 +98,23 @@ def interventional(sizes, rng):
             show("interventional", d, name, ms, ours, found, exact[:1])
 
 
+def polynomial(rng):
+    """A polynomial kernel, which is no product, beside all coalitions and shap's sample of them; 50 background rows."""
+    d = 10
+    _, rows, background = fitted(d, rng)
+    X = rng.normal(size=(N, d))
+    model = KernelRidge(kernel="poly", degree=3, alpha=1.0).fit(X, X[:, 0] * X[:, 1] + X[:, 2] ** 2)
+    background = background[:50]
+    explainer = riesz.Explainer(model, background, threads=1)
+    ours, found = milliseconds(lambda: explainer(rows[:50]).values, 50)
+    kernel = shap.KernelExplainer(model.predict, background)
+    all_ms, exact = milliseconds(lambda: kernel.shap_values(rows[:1], nsamples=2**d, l1_reg=False, silent=True), 1, least=1)
+    show("poly, degree 3", d, "riesz", ours, ours, found, exact)
+    show("poly, degree 3", d, "shap KernelExplainer, all coalitions", all_ms, ours, exact, exact)
+    ms, found = milliseconds(lambda: kernel.shap_values(rows[:1], nsamples=256, l1_reg=False, silent=True), 1, least=1)
+    show("poly, degree 3", d, "shap KernelExplainer, 256 of them", ms, ours, found, exact)
+
+
 def text(rng):
     """A support vector machine on sparse text: 10,000 support vectors, 5,000 words, 50 of them in a document."""
     n, d, words = 10_000, 5_000, 50
@@ -133,6 +151,7 @@ def main():
     print(f"{'game':14} {'d':>4}  {'method':34} {'ms a row':>12} {'/ riesz':>9}  {'error':>9}")
     functional([5, 20] if quick else [5, 10, 20, 50, 100, 200], rng)
     interventional([10] if quick else [10, 20, 50], rng)
+    polynomial(rng)
     if not quick:
         text(rng)
 

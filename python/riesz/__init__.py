@@ -19,6 +19,7 @@ from ._expansion import Expansion
 from ._explainer import Explainer
 from ._explanation import Certificate, Explanation, Sampling
 from ._global import SageValues, SobolIndices, sage_values, sobol_indices
+from ._multiplicative import odds
 from ._protection_path import ProtectionPath, protection_path
 from .games import Baseline, Functional, Interventional, MarginalProduct, Observational
 
@@ -56,6 +57,7 @@ __all__ = [
     "hsic_test",
     "kernels",
     "mmd_test",
+    "odds",
     "plots",
     "protection_path",
     "sage_values",

@@ -20,6 +20,7 @@ from ._explanation import Explanation, Kept, joined
 from ._gpytorch import is_gpytorch
 from ._gpytorch import read as read_gpytorch
 from ._imported import Imported, Part, card_of, check_sum, user_names
+from ._multiplicative import is_multiplicative, read_multiplicative
 from ._players import Groups, model_players, players_of
 from ._sampled import kernel_shap_values, permutation_estimates, reference_rows
 from .games import Game, game_of, settings_of
@@ -44,10 +45,13 @@ class Explainer:
         many pairs (the scores themselves add votes to the squashed sum, which is no expansion); ``decision_function_shape="ovo"``
         leaves these out. Calibrated classifiers are explained by the mean of the decision functions before they are calibrated.
 
+        Multiplicative models are explained as what they say: generalised linear models with a log link (also of statsmodels) by
+        their mean, naive Bayes by its odds, lifelines' CoxPHFitter by its hazard ratio; see also :func:`riesz.odds`.
+
         Values are exact unless :attr:`exactness` says ``"estimated"``: for functions, and for models that have no exact
-        values (a polynomial or sigmoid kernel, a pipeline with a PCA), where :attr:`reason` says why. Estimates need a
-        background and the interventional or baseline game, and come with a standard error: a value ± 1.96 of it holds the truth
-        about 95 times in 100 or more, at few draws too.
+        values (a sigmoid kernel, a pipeline with a PCA), where :attr:`reason` says why. Polynomial kernels, to degree 20, are
+        exact with a background or a baseline. Estimates need a background and the interventional or baseline game, and come with
+        a standard error: a value ± 1.96 of it holds the truth about 95 times in 100 or more, at few draws too.
     background : array or data frame of shape (b, d), optional
         Rows that say what features could have been otherwise. Functions are called with rows in this form.
     game : {"auto", "functional", "baseline", "interventional", "marginal_product", "observational"} or game
@@ -447,6 +451,8 @@ def _read(model: Any, background: Any, output_names: Sequence[str] | None) -> Im
     elif is_gpytorch(model):
         expansions, explained = read_gpytorch(model)
         imported = _whole(expansions, explained, type(model).__name__, None)
+    elif is_multiplicative(model):
+        imported = read_multiplicative(model)
     elif callable(model) and not isinstance(model, type) and not hasattr(model, "fit"):
         kind = getattr(model, "__qualname__", type(model).__name__)
         refusal = UnsupportedModelError(f"the function {kind} is not known to have a kernel")

@@ -239,6 +239,7 @@ class Explanation:
         if after is not None:
             in_order[:-1] = after
         return {"feature": np.array([self.feature_names[k] for k in order], dtype=object), **sorted_, "in_order": in_order}
+
     def probability(self, a: str | int, b: str | int, *, by_size: bool = True) -> Any:
         """The probability that feature ``a``, by name or number, matters more than ``b`` in each row: that its value is larger in
         size; without ``by_size`` that it is larger; (n,), or (n, m). To rounding: values are jointly normal."""
@@ -273,9 +274,9 @@ class Explanation:
 
     @property
     def interactions(self) -> Any:
-        """For an :attr:`index` of interactions, values of d features as symmetric matrices, (n, d, d), or (n, d, d, m): features' own
-        on the diagonal, half of each pair's on either side, so that a row's matrix sums to all of its values. Where sets have up
-        to k features, likewise (n, d, …, d) with k axes of features: a set's value is shared out among all places whose features
+        """For an :attr:`index` of interactions, values of d features as symmetric matrices, (n, d, d), or (n, d, d, m): features'
+        own on the diagonal, half of each pair's on either side, so that a row's matrix sums to all of its values. Where sets have
+        up to k features, likewise (n, d, …, d) with k axes of features: a set's value is shared out among all places whose features
         are that set. ``None`` otherwise."""
         subsets = self._core.subsets
         if subsets is None:

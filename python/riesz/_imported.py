@@ -12,10 +12,11 @@ import numpy as np
 
 from . import _core
 from ._core import UnsupportedModelError
-from ._data import names_of, numbered
+from ._data import as_cells, names_of, numbered
 from ._expansion import Expansion
+from .kernels import Kernel
 
-#: Explained rows at which a sum of expansions is compared with its model.
+#: Rows at which an expansion, or a sum of expansions, is compared with its model.
 CHECKED = 16
 
 #: From the user's rows to an expansion's; ``None`` if they are the same.
@@ -103,10 +104,14 @@ class Read:
     has_rows: bool = True
     #: The outputs as sums of those of one expansion, (its outputs, outputs); ``None`` if they are the same.
     weights: np.ndarray | None = None
+    #: The user's column that each of the expansions' columns comes from, and how; ``None`` if they are the same.
+    made: tuple[list[int], Transform] | None = None
 
     def blocks(self) -> list[Block]:
         """The expansions, over the user's own columns."""
         parts = [Part.whole(expansion, self.has_rows) for expansion in self.expansions()]
+        if self.made is not None:
+            parts = [replace(part, owners=self.made[0], transform=self.made[1]) for part in parts]
         if self.weights is not None:
             parts = [mapped(part, self.weights, np.zeros(len(self.output_names)), self.output_names) for part in parts]
         return [[part] for part in parts]
@@ -123,6 +128,48 @@ def with_class_sums(pairs: Read, classes: Sequence[str]) -> Read:
     function = lambda rows: pairs.function(rows) @ weights
     names = [*pairs.output_names, *classes]
     return replace(pairs, explained=pairs.explained + told, output_names=names, function=function, weights=weights)
+
+
+def names_in(model: Any, width: int) -> list[str]:
+    """The names of so many columns that a model of scikit-learn was fitted on."""
+    names = getattr(model, "feature_names_in_", None)
+    return numbered(width) if names is None else [str(name) for name in names]
+
+
+def expansion_of(
+    model: Any,
+    kernel: Kernel,
+    points: Any,
+    coef: Any,
+    intercept: Any,
+    outputs: list[str],
+    own: Any,
+    at: Any = None,
+    names: list[str] | None = None,
+    made: Any = None,
+) -> Expansion:
+    """An expansion that agrees with ``own``, the model's own output, at some rows, by default support points. If its columns are
+    not the user's they have these names and are ``made`` of them."""
+    points = as_cells(points).astype(np.float64)
+    names = names_in(model, points.shape[1]) if names is None else names
+    try:
+        expansion = Expansion(kernel, points, coef, intercept, feature_names=names, output_names=outputs)
+    except ValueError as error:
+        raise UnsupportedModelError(f"the {type(model).__name__} cannot be read: {error}") from None
+    rows = points if at is None else at
+    rows = rows[:: max(1, len(rows) // CHECKED)][:CHECKED] if len(rows) else np.zeros((1, points.shape[1]))
+    with warnings.catch_warnings():
+        # Support points have lost the names of the data frame that the model may have been fitted on.
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        expected = np.asarray(own(rows), dtype=np.float64).reshape(len(rows), -1)
+    found = expansion._core.predict(rows if made is None else made(rows))
+    size = 1 + np.abs(expected).max() + np.abs(np.asarray(coef)).sum() * 1e-4
+    if found.shape != expected.shape or not np.abs(found - expected).max() <= 1e-6 * size:
+        raise UnsupportedModelError(
+            f"the {type(model).__name__} does not predict what its kernel and coefficients say, so it would be another "
+            "model that is explained: it may have been changed after it was fitted"
+        )
+    return expansion
 
 
 def outputs_of(blocks: Sequence[Block]) -> int:

@@ -7,7 +7,6 @@ with the model's own output at some of its support points before it is used, and
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -20,11 +19,21 @@ from ._columns import owners
 from ._core import UnsupportedModelError
 from ._data import as_cells, numbered
 from ._expansion import Expansion
-from ._imported import Block, Imported, Part, Read, Transform, outputs_of, weighted_sum, with_class_sums
+from ._imported import (
+    CHECKED,
+    Block,
+    Imported,
+    Part,
+    Read,
+    Transform,
+    expansion_of,
+    names_in,
+    outputs_of,
+    weighted_sum,
+    with_class_sums,
+)
+from ._multiplicative import bernoulli_nb, categorical_nb, counting_nb, gaussian_nb, log_linear_regressor
 from ._sklearn_kernels import gp_kernel, pairwise_kernel
-
-#: Support points at which an expansion is compared with its model.
-CHECKED = 16
 
 
 def import_model(model: Any) -> Imported:
@@ -54,7 +63,7 @@ def import_model(model: Any) -> Imported:
     # The columns of a precomputed kernel are rows, and no features to mix.
     function = None if getattr(model, "kernel", None) == "precomputed" else read.function
     kind = type(model).__name__
-    return Imported(blocks, read.explained, _names_in(model, width), kind, read.output_names, function, refusal)
+    return Imported(blocks, read.explained, names_in(model, width), kind, read.output_names, function, refusal)
 
 
 def _registered(model: Any, registry: dict[str, Callable]) -> Any:
@@ -82,12 +91,7 @@ def _composed(model: Any, composer: Callable[[Any], Imported]) -> Imported:
         if function is None or width is None:
             raise
         explained = "prediction" if function == getattr(model, "predict", None) else "decision function"
-        return Imported([], explained, _names_in(model, width), type(model).__name__, [], function, error)
-
-
-def _names_in(model: Any, width: int) -> list[str]:
-    names = getattr(model, "feature_names_in_", None)
-    return numbered(width) if names is None else [str(name) for name in names]
+        return Imported([], explained, names_in(model, width), type(model).__name__, [], function, error)
 
 
 def _class_names(classes: Any) -> list[str]:
@@ -99,32 +103,6 @@ def _class_names(classes: Any) -> list[str]:
 # Models ------------------------------------------------------------------------------------------------------------
 
 
-def _expansion(
-    model: Any, kernel: rk.Kernel, points: Any, coef: Any, intercept: Any, outputs: list[str], own: Any, at: Any = None
-) -> Expansion:
-    """An expansion that agrees with ``own``, the model's own output, at some rows, by default support points."""
-    points = as_cells(points).astype(np.float64)
-    names = _names_in(model, points.shape[1])
-    try:
-        expansion = Expansion(kernel, points, coef, intercept, feature_names=names, output_names=outputs)
-    except ValueError as error:
-        raise UnsupportedModelError(f"the {type(model).__name__} cannot be read: {error}") from None
-    rows = points if at is None else at
-    rows = rows[:: max(1, len(rows) // CHECKED)][:CHECKED] if len(rows) else np.zeros((1, points.shape[1]))
-    with warnings.catch_warnings():
-        # Support points have lost the names of the data frame that the model may have been fitted on.
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        expected = np.asarray(own(rows), dtype=np.float64).reshape(len(rows), -1)
-    found = expansion._core.predict(rows)
-    size = 1 + np.abs(expected).max() + np.abs(np.asarray(coef)).sum() * 1e-4
-    if found.shape != expected.shape or not np.abs(found - expected).max() <= 1e-6 * size:
-        raise UnsupportedModelError(
-            f"the {type(model).__name__} does not predict what its kernel and coefficients say, so it would be another "
-            "model that is explained: it may have been changed after it was fitted"
-        )
-    return expansion
-
-
 def _kernel_ridge(model):
     coef = np.asarray(model.dual_coef_)
     outputs = ["y"] if coef.ndim == 1 else [f"y{o}" for o in range(coef.shape[1])]
@@ -132,7 +110,7 @@ def _kernel_ridge(model):
     def expansions():
         dense = as_cells(model.X_fit_)
         kernel = pairwise_kernel(model.kernel, dense.shape[1], model.gamma, model.degree, model.coef0, type(model).__name__)
-        return [_expansion(model, kernel, dense, coef, 0.0, outputs, model.predict)]
+        return [expansion_of(model, kernel, dense, coef, 0.0, outputs, model.predict)]
 
     return Read("prediction", outputs, model.predict, expansions)
 
@@ -157,7 +135,7 @@ def _one_output_svm(model):
 
     def expansions():
         coef = as_cells(model.dual_coef_)[0]
-        return [_expansion(model, _svm_kernel(model), model.support_vectors_, coef, model.intercept_, outputs, own)]
+        return [expansion_of(model, _svm_kernel(model), model.support_vectors_, coef, model.intercept_, outputs, own)]
 
     return Read(explained, outputs, own, expansions)
 
@@ -185,7 +163,7 @@ def _svc(model):
             for pair, (i, j) in enumerate(pairs):
                 coef[ends[i] : ends[i + 1], pair] = dual[j - 1, ends[i] : ends[i + 1]]
                 coef[ends[j] : ends[j + 1], pair] = dual[i, ends[j] : ends[j + 1]]
-        return [_expansion(model, kernel, model.support_vectors_, coef, intercept, outputs, own)]
+        return [expansion_of(model, kernel, model.support_vectors_, coef, intercept, outputs, own)]
 
     read = Read(explained, outputs, own, expansions)
     return with_class_sums(read, classes) if len(classes) > 2 and model.decision_function_shape == "ovr" else read
@@ -204,7 +182,7 @@ def _gp_regressor(model):
         points = np.asarray(model.X_train_)
         scale, shift = np.asarray(model._y_train_std), np.asarray(model._y_train_mean)
         kernel = gp_kernel(model.kernel_, points.shape[1])
-        expansion = _expansion(model, kernel, points, alpha * scale, shift, outputs, model.predict)
+        expansion = expansion_of(model, kernel, points, alpha * scale, shift, outputs, model.predict)
         scales = np.broadcast_to(scale, (len(outputs),)).tolist()
         expansion._posterior = lambda: (np.ascontiguousarray(model.L_), None, scales)
         return [expansion]
@@ -230,7 +208,7 @@ def _gp_classifier(model):
 
     def expansion(name, part):
         kernel = gp_kernel(part.kernel_, part.X_train_.shape[1])
-        read = _expansion(model, kernel, part.X_train_, part.y_train_ - part.pi_, 0.0, [name], latent(part))
+        read = expansion_of(model, kernel, part.X_train_, part.y_train_ - part.pi_, 0.0, [name], latent(part))
         read._posterior = lambda: (np.ascontiguousarray(part.L_), part.W_sr_.tolist(), [1.0])
         return read
 
@@ -256,7 +234,7 @@ def _linear(model, explained, outputs, own):
         coef, intercept = _linear_map(model)
         rows = np.zeros((min(CHECKED, 1 + coef.shape[1]), coef.shape[1]))
         rows[np.arange(1, len(rows)), np.arange(len(rows) - 1)] = 1.0
-        return [_expansion(model, rk.Linear(), coef, np.eye(len(coef)), intercept, outputs, own, np.vstack([coef, rows]))]
+        return [expansion_of(model, rk.Linear(), coef, np.eye(len(coef)), intercept, outputs, own, np.vstack([coef, rows]))]
 
     return Read(explained, outputs, own, expansions, has_rows=False)
 
@@ -289,7 +267,7 @@ def _names_of(model: Any, members: Sequence[Imported]) -> list[str]:
     """The user's columns, of which the model or else its members know the names."""
     own = members[0].feature_names
     width = getattr(model, "n_features_in_", len(own))
-    return own if not hasattr(model, "feature_names_in_") and width == len(own) else _names_in(model, width)
+    return own if not hasattr(model, "feature_names_in_") and width == len(own) else names_in(model, width)
 
 
 def _beside(model, members, explained, outputs, function):
@@ -517,6 +495,12 @@ READERS: dict[str, Callable[[Any], Read]] = {
     "sklearn.NuSVC": _svc,
     "sklearn.GaussianProcessRegressor": _gp_regressor,
     "sklearn.GaussianProcessClassifier": _gp_classifier,
+    "sklearn._GeneralizedLinearRegressor": lambda model: log_linear_regressor(model) or _linear_regressor(model),
+    "sklearn.GaussianNB": gaussian_nb,
+    "sklearn.BernoulliNB": bernoulli_nb,
+    "sklearn.MultinomialNB": counting_nb,
+    "sklearn.ComplementNB": counting_nb,
+    "sklearn.CategoricalNB": categorical_nb,
     "sklearn.LinearModel": _linear_regressor,
     "sklearn.BaseSGDRegressor": _linear_regressor,
     "sklearn.LinearClassifierMixin": _linear_classifier,

@@ -29,7 +29,8 @@ def pairwise_kernel(name: Any, width: int, gamma: float | None, degree: Any, coe
         return rk.Polynomial(degree=degree, gamma=gamma, coef0=coef0)
     what = "a callable" if callable(name) else f"'{name}'"
     raise UnsupportedModelError(
-        f"the kernel of the {owner} is {what}, which has no exact values: the kernels 'rbf', 'laplacian' and 'linear' have"
+        f"the kernel of the {owner} is {what}, which has no exact values: the kernels 'rbf', 'laplacian', 'linear' and 'poly' "
+        "have"
     )
 
 
@@ -46,9 +47,9 @@ def gp_kernel(kernel: Any, width: int) -> rk.Kernel:
 def _unknown(kernel: Any) -> UnsupportedModelError:
     return UnsupportedModelError(
         f"the kernel has a part {kernel}, which has no exact values: RBF, ConstantKernel, WhiteKernel, DotProduct, "
-        "PairwiseKernel ('rbf', 'laplacian', 'linear'), Matern (nu 0.5, 1.5, 2.5, inf) and RationalQuadratic of one column, "
-        "their sums, products and powers have; Matern and RationalQuadratic of riesz.kernels have them for several columns "
-        "with isotropic=False"
+        "PairwiseKernel ('rbf', 'laplacian', 'linear', 'poly'), Matern (nu 0.5, 1.5, 2.5, inf) and RationalQuadratic of one "
+        "column, their sums, products and powers have; Matern and RationalQuadratic of riesz.kernels have them for several "
+        "columns with isotropic=False"
     )
 
 

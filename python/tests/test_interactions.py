@@ -89,7 +89,12 @@ def test_sums_of_models_add_up_by_pairs():
 
 def test_orders_that_are_none():
     model = SVR().fit(X, y)
-    for settings in [{"order": 3}, {"index": "k-SII", "order": 9}, {"index": "k-SII", "order": 1.5}, {"index": "banzhaf", "order": 3}]:
+    for settings in [
+        {"order": 3},
+        {"index": "k-SII", "order": 9},
+        {"index": "k-SII", "order": 1.5},
+        {"index": "banzhaf", "order": 3},
+    ]:
         with pytest.raises(ValueError, match="order|index"):
             riesz.Explainer(model, BACKGROUND, **settings)
     wide = np.zeros((2, 3000))

@@ -55,7 +55,8 @@ impl<'m> Explainer<'m> {
     ///
     /// # Errors
     /// [`Error::NotProduct`] if the kernel ties columns of different players together, which the observational game
-    /// allows, and whatever is wrong with the background, baseline or reference.
+    /// allows, as do the others that take rows where a polynomial of degree 20 at most is a term of its own, for which the functional game is an
+    /// [`Error::Parameter`]; and whatever is wrong with the background, baseline or reference.
     pub fn new(model: &'m Expansion, question: impl Into<Question>) -> Result<Self> {
         Self::until(model, question, Arc::default())
     }
@@ -368,7 +369,8 @@ impl<'m> Explainer<'m> {
     ///
     /// Product games are exact: each value comes with a proved bound on quadrature and rounding error, and the gap to the
     /// prediction. Cost a row O(reference rows · n · players · nodes), where nodes depends on how unlike present and
-    /// absent factors are (usually 5 to 30) and never exceeds half the number of players.
+    /// absent factors are (usually 5 to 30) and never exceeds half the number of players; of a polynomial that ties players together it is half the
+    /// degree, and from degree 5 on the cost grows with the degree squared.
     ///
     /// If the question asks for them, values come with their covariance under the model's posterior: a row at a time, at O(reference² · players² · nodes²)
     /// and O(n² · players) each.

@@ -209,12 +209,13 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         model.card.push(Fact::new("protected", format!("{} ({game} values)", args.protect.join(", "))));
     }
     // Better known now than when the model is to be explained.
-    if let Err(error @ Error::NotProduct { .. }) =
-        Explainer::new(&model, Question::from(Game::Functional).with_players(groups.clone()))
-    {
-        console.note(format!(
+    match Explainer::new(&model, Question::from(Game::Functional).with_players(groups.clone())).err() {
+        Some(error @ Error::NotProduct { .. }) => console.note(format!(
             "note: explanations of this model will have {error}; the observational game takes any kernel"
-        ));
+        )),
+        Some(error) => console
+            .note(format!("note: explanations of this model will need a background or a baseline: {error}")),
+        None => {}
     }
     model.card.push(Fact::new("data", &name));
     model.card.push(Fact::new("rows", x.rows()));

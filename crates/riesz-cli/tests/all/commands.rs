@@ -17,8 +17,8 @@ fn fit_says_what_it_did() {
     let (out, err) = place.good("fit DIABETES --target target --ridge 2 --quiet --format json -o m.riesz");
     assert!(err.is_empty() && serde_json::from_str::<serde_json::Value>(&out).is_ok());
     assert_eq!(place.files(), ["m.riesz"]);
-    // What cannot be explained exactly says so when it is fitted, unless its columns are one player.
-    let note = "note: explanations of this model will have no exact values: the factor";
+    // What cannot be explained without a background says so when it is fitted, unless its columns are one player.
+    let note = "note: explanations of this model will need a background or a baseline";
     let polynomial = "fit DIABETES --target target --kernel polynomial(age,bmi)+rbf --ridge 1 -o m.riesz";
     let (_, err) = place.good(polynomial);
     assert!(err.contains(note) && err.contains("ties the columns age, bmi together"), "{err}");
@@ -323,7 +323,7 @@ fn protected_features_lose_their_say() {
             "--protect-landmarks = 5 is not allowed: random_features is another way",
         ),
         ("--protect age --protect-game observational --protect-landmarks 0", "landmarks = 0"),
-        ("--kernel polynomial --protect age", "ties the columns"),
+        ("--kernel matern32(isotropic) --protect age", "ties the columns"),
     ] {
         place.bad(&format!("fit DIABETES --target target --ridge 1 {words} -o no.riesz"), culprit);
     }

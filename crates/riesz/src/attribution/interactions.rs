@@ -10,7 +10,8 @@ use std::ops::Range;
 use super::averages::{Averages, Shared, binomial};
 use super::block::Block;
 use super::gram::{Ratios, WIDE};
-use super::product::{Reading, Terms};
+use super::powers::Found;
+use super::product::{Powers, Reading, Terms};
 use super::quadrature::{Engine, Run};
 use super::tables::Off;
 use crate::simd::{Lanes, Plain};
@@ -259,6 +260,18 @@ impl Errors {
         }
     }
 
+    /// Of powers whose values are off by `error`: with `Σ |δ_j| ≤ 2 M^{1/p}` what sets of some size do together is `2^s C(p, s) M` at most, of each half as much.
+    fn add_powers(&mut self, game: usize, error: f64, degree: usize, heights: &[f64]) {
+        let sizes = &mut self.sizes[game * self.order..][..self.order];
+        sizes[0].ends += error;
+        for (s, (own, height)) in sizes.iter_mut().zip(heights).enumerate() {
+            let all = height * 2.0_f64.powi(s as i32 + 1) * binomial(degree, s + 1).max(1.0) * error;
+            own.each += 0.5 * all;
+            own.together += all;
+            own.apart += all;
+        }
+    }
+
     /// Of one row and output.
     pub(crate) fn of(&self, game: usize) -> GameErrors<'_> {
         GameErrors { sizes: &self.sizes[game * self.order..][..self.order] }
@@ -357,6 +370,27 @@ impl Reading for Interactions<'_> {
             self.rules[nodes] = Some(rule);
         }
         self.flush(row, owners, active, engine);
+    }
+
+    fn averages(&self) -> Option<&Averages> {
+        Some(self.averages)
+    }
+
+    fn take(&mut self, powers: &Powers<'_>, block: usize, found: &Found<'_>) {
+        let (games, count) = (powers.row * self.outputs, self.sets.len());
+        let mut places = Vec::with_capacity(found.values.len() + found.larger.len());
+        Sets::new(powers.players.len(), self.sets.order()).each(|set| {
+            places.push(self.sets.place(&set.iter().map(|&k| powers.players[k]).collect::<Vec<_>>()));
+        });
+        for (o, coef) in powers.coef.iter().enumerate() {
+            let out = &mut self.indices[(games + o) * count..][..count];
+            for (at, value) in places.iter().zip(found.values.iter().chain(found.larger)) {
+                out[*at] += coef[block].mul::<Plain>(*value).sum();
+            }
+            let error = coef[block].map2(found.error, |c, e| c.abs() * e).sum();
+            self.errors.add_powers(games + o, error, powers.sums.degree, &self.averages.heights);
+        }
+        self.drift(games..games + self.outputs);
     }
 
     /// What is kept until all is read are numbers alone.

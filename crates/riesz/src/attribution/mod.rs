@@ -12,10 +12,12 @@ mod jacobi;
 pub mod kernel_shap;
 pub(crate) mod observational;
 pub mod permutation;
+pub(crate) mod powers;
 pub(crate) mod product;
 pub(crate) mod quadrature;
 pub(crate) mod recipe;
 pub(crate) mod rule;
+pub(crate) mod series;
 pub(crate) mod std_error;
 pub(crate) mod tables;
 

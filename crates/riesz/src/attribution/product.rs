@@ -6,6 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
+use super::averages::Averages;
+use super::powers::{self, Found, Sums};
 use super::quadrature::{Engine, Run};
 use super::rule::Measure;
 use crate::error::Result;
@@ -40,6 +42,25 @@ pub(crate) struct Terms<'a> {
     pub(crate) last: bool,
 }
 
+/// Terms of one row at consecutive points that are [powers](super::powers).
+pub(crate) struct Powers<'a> {
+    /// The row within the tile.
+    pub(crate) row: usize,
+    /// The first point within the tile.
+    pub(crate) point: usize,
+    /// Whose sums they are, ascending.
+    pub(crate) players: &'a [usize],
+    pub(crate) sums: Sums<'a>,
+    /// By output, the points' coefficients.
+    pub(crate) coef: &'a [Vec<Lanes>],
+}
+
+impl Powers<'_> {
+    pub(crate) fn blocks(&self) -> usize {
+        self.sums.len / LANES
+    }
+}
+
 /// What is asked of a product game.
 pub(crate) trait Reading: Send {
     /// Terms of these rows and points follow.
@@ -48,6 +69,16 @@ pub(crate) trait Reading: Send {
     /// Takes in some terms.
     fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine);
 
+    /// What is asked of sets of players, if it is not values under the measure.
+    fn averages(&self) -> Option<&Averages> {
+        None
+    }
+
+    /// Takes in what powers make of a block of points; blocks come in order. For games that hand over powers.
+    fn take(&mut self, _powers: &Powers<'_>, _block: usize, _found: &Found<'_>) {
+        debug_assert!(false, "a game whose terms are products handed over powers");
+    }
+
     /// All terms of the tile have been taken in.
     fn end(&mut self) {}
 }
@@ -55,6 +86,7 @@ pub(crate) trait Reading: Send {
 /// Takes terms in.
 pub(crate) struct Reader<'r> {
     engine: &'r mut Engine,
+    powers: &'r mut powers::Engine,
     reading: &'r mut dyn Reading,
     watch: Watch<'r>,
 }
@@ -72,6 +104,19 @@ impl Reader<'_> {
     pub(crate) fn read(&mut self, terms: &Terms<'_>) -> Result<()> {
         self.watch.check()?;
         self.reading.read(terms, self.engine);
+        Ok(())
+    }
+
+    /// See [`Reading::take`].
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`].
+    pub(crate) fn powers(&mut self, powers: &Powers<'_>) -> Result<()> {
+        for block in 0..powers.blocks() {
+            self.watch.check()?;
+            let found = self.powers.run(&powers.sums, block, self.reading.averages());
+            self.reading.take(powers, block, &found);
+        }
         Ok(())
     }
 
@@ -99,12 +144,15 @@ pub(crate) fn read<G: ProductGame, R: Reading>(
     let idle = || idle.lock().unwrap_or_else(PoisonError::into_inner);
     let part = |part| {
         let kept = idle().pop();
-        let (mut memory, mut engine) =
-            kept.unwrap_or_else(|| (G::Memory::default(), Engine::new(isa, measure.clone())));
+        let fresh = || {
+            let powers = powers::Engine::new(isa, measure.clone());
+            (G::Memory::default(), Engine::new(isa, measure.clone()), powers)
+        };
+        let (mut memory, mut engine, mut powers) = kept.unwrap_or_else(fresh);
         let mut reading = new();
-        let mut reader = Reader { engine: &mut engine, reading: &mut reading, watch };
+        let mut reader = Reader { engine: &mut engine, powers: &mut powers, reading: &mut reading, watch };
         game.terms(part, &mut memory, &mut reader)?;
-        idle().push((memory, engine));
+        idle().push((memory, engine, powers));
         watch.done();
         Ok(reading)
     };
@@ -181,6 +229,26 @@ impl Values {
         let (lanes, drift, memory) = (Vec::new(), Vec::new(), Memory::default());
         Self { players, outputs, values, error, magnitude, lanes, drift, memory }
     }
+
+    /// The lanes have grown by values of these players.
+    fn added(&mut self, row: usize, players: &[usize], last: bool) {
+        let Self { lanes, drift, .. } = self;
+        for (drift, lanes) in drift.iter_mut().zip(lanes.chunks_exact(players.len())) {
+            *drift = lanes.iter().fold(*drift, |all, sum| all.map2(*sum, |all, sum| all + sum.abs()));
+        }
+        if last {
+            let first = row * self.outputs;
+            let out = self.values[first * self.players..].chunks_exact_mut(self.players);
+            for (lanes, out) in lanes.chunks_exact(players.len()).zip(out) {
+                players.iter().zip(lanes).for_each(|(&player, lanes)| out[player] += lanes.sum());
+            }
+            for (error, drift) in self.error[first..].iter_mut().zip(drift.iter()) {
+                *error += 0.51 * f64::EPSILON * drift.sum();
+            }
+            lanes.clear();
+            drift.clear();
+        }
+    }
 }
 
 impl Reading for Values {
@@ -222,19 +290,22 @@ impl Reading for Values {
             *sum = sum.add::<Plain>(value);
         };
         weigh(engine, run, coef, memory, add, total);
-        for (drift, lanes) in drift.iter_mut().zip(lanes.chunks_exact(factors)) {
-            *drift = lanes.iter().fold(*drift, |all, sum| all.map2(*sum, |all, sum| all + sum.abs()));
-        }
-        if terms.last {
-            for (lanes, out) in lanes.chunks_exact(factors).zip(out.chunks_exact_mut(self.players)) {
-                players.iter().zip(lanes).for_each(|(&player, lanes)| out[player] += lanes.sum());
+        self.added(row, players, terms.last);
+    }
+
+    fn take(&mut self, powers: &Powers<'_>, block: usize, found: &Found<'_>) {
+        let (factors, first) = (powers.players.len(), powers.row * self.outputs);
+        self.lanes.resize(self.outputs * factors, Lanes::ZERO);
+        self.drift.resize(self.outputs, Lanes::ZERO);
+        for (o, coef) in powers.coef.iter().enumerate() {
+            let (coef, size) = (coef[block], coef[block].map2(Lanes::ONE, |c, _| c.abs()));
+            self.error[first + o] += size.mul::<Plain>(found.error).sum();
+            self.magnitude[first + o] += size.mul::<Plain>(found.magnitude).sum();
+            for (sum, value) in self.lanes[o * factors..].iter_mut().zip(found.values) {
+                *sum = sum.add::<Plain>(coef.mul::<Plain>(*value));
             }
-            for (error, drift) in error[first..].iter_mut().zip(drift.iter()) {
-                *error += 0.51 * f64::EPSILON * drift.sum();
-            }
-            lanes.clear();
-            drift.clear();
         }
+        self.added(powers.row, powers.players, block + 1 == powers.blocks());
     }
 
     /// What is kept until all is read are numbers alone.
@@ -303,6 +374,18 @@ impl Reading for Functionals {
             for (l, error) in self.error[from..from + LANES].iter_mut().enumerate() {
                 *error += totals.error.0[l] + self.summing * totals.magnitude.0[l];
             }
+        }
+    }
+
+    fn take(&mut self, powers: &Powers<'_>, block: usize, found: &Found<'_>) {
+        let (from, size) = (self.place(powers.row, powers.point) + block * LANES, self.size());
+        for (&player, value) in powers.players.iter().zip(found.values) {
+            let Some(slot) = self.slots[player] else { continue };
+            let out = &mut self.values[slot * size + from..][..LANES];
+            out.iter_mut().zip(value.0).for_each(|(out, v)| *out += v);
+        }
+        for (l, error) in self.error[from..from + LANES].iter_mut().enumerate() {
+            *error += found.error.0[l] + self.summing * found.magnitude.0[l];
         }
     }
 }

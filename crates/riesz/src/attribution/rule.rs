@@ -139,7 +139,7 @@ pub(crate) struct Node {
 
 impl Node {
     /// At t, with `s = 1 - t`.
-    const fn new(t: f64, s: f64, weight: f64) -> Self {
+    pub(crate) const fn new(t: f64, s: f64, weight: f64) -> Self {
         let (t2, s2) = (t * t, s * s);
         Self {
             t,

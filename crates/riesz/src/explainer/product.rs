@@ -5,6 +5,7 @@
 //! rows. Every row is summed in the same order whatever the batch and the number of threads, so results are
 //! bit for bit the same.
 
+mod powers;
 mod tables;
 mod terms;
 mod uncertainty;
@@ -15,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 
+use self::powers::PanelPower;
 use self::tables::Tables;
 use self::terms::Batches;
 use super::panel::{Panel, Side, panels};
@@ -27,6 +29,7 @@ use crate::expansion::Expansion;
 use crate::explanation::{Exactness, Explanation, Fact, Provenance};
 use crate::game::{Absent, Game, TERMS};
 use crate::index::Index;
+use crate::kernel::powers::PlayerPower;
 use crate::kernel::products::PlayerProduct;
 use crate::kernel::{Columns, Reach};
 use crate::linalg::{Matrix, dot, dot_roundings};
@@ -53,6 +56,8 @@ pub(super) struct ByProducts<'m> {
     pub(super) game: Game,
     pub(super) groups: Groups,
     products: Vec<PlayerProduct<'m>>,
+    /// The terms of the kernel that are powers.
+    powers: Vec<PanelPower<'m>>,
     /// For each product how it is rounded.
     rounded: Vec<Rounded>,
     /// The least and largest numbers of support points, and of reference rows, column by column.
@@ -94,15 +99,28 @@ impl<'m> ByProducts<'m> {
         groups: Groups,
         stop: Arc<AtomicBool>,
     ) -> Result<Self> {
-        let products = model.kernel.products(model.columns(), &groups)?;
+        let (products, powers) = model.kernel.products_and_powers(model.columns(), &groups)?;
         let absent = game.absent_side(model.columns())?;
         let widest = products.iter().map(|p| p.players.len()).max().unwrap_or(0).max(model.points.width());
         let panels = panels(model, (PANEL / widest.max(1) / LANES * LANES).clamp(LANES, 256));
+        let terms = products.len() + powers.len();
+        let kept = |power: PlayerPower<'m>| {
+            let (factor, columns) = power.told(model.columns());
+            let exact = &Game::NAMES[1..4].join(", ");
+            let allowed = format!(
+                "the factor {factor} ties the columns {columns} together, and an absent factor of 1 means nothing to it; given a background or a baseline its \
+                 values are exact (the games {exact}), and so they are here with these columns in one group"
+            );
+            let told = Error::parameter("game", game.name(), allowed);
+            PanelPower::new(power, (model, terms), &absent, &panels, &stop)?.ok_or(told)
+        };
+        let powers = powers.into_iter().map(kept).collect::<Result<_>>()?;
         let mut explainer = Self {
             model,
             game,
             groups,
             products,
+            powers,
             rounded: Vec::new(),
             reach: (Reach::of(Columns::of(&model.points, 0), model.points.width()), None),
             absent,
@@ -167,9 +185,10 @@ impl<'m> ByProducts<'m> {
         let means = self.absent.averaged().map_or(0, |roundings| factors * roundings);
         let mut rounding = Rounding::new(precision.units + means as f64, precision.per_log, width);
         let longest = self.panels.iter().map(|panel| panel.len).max().unwrap_or(0);
-        let tiles = self.panels.len() * self.products.len();
+        let terms = self.products.len() + self.powers.len();
+        let tiles = self.panels.len() * terms;
         // The prediction: inner products over all columns, products of factors, and their sum.
-        let of_kernel = product.unbounded() * width + factors + self.products.len();
+        let of_kernel = product.unbounded() * width + factors + terms;
         let predicted = of_kernel + dot_roundings(self.model.points.rows());
         // The base value: products, means over the reference, and sums.
         let base = factors + variants.min(TERMS) + variants.div_ceil(TERMS) + dot_roundings(longest) + tiles;
@@ -250,6 +269,10 @@ impl<'m> ByProducts<'m> {
                         let coef: Vec<f64> = coef.iter().flat_map(|c| c.0).collect();
                         *sum += dot(&mean, &coef);
                     }
+                }
+                for power in &self.powers {
+                    check(&self.stop)?;
+                    power.add_base(self.isa, at, panel, &mut sums);
                 }
                 Ok(sums)
             })

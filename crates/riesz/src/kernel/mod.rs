@@ -11,12 +11,14 @@
 //! and the conformance tests are made of what it says there.
 
 mod categorical;
+mod exponential_dot_product;
 mod gradient;
 mod heuristics;
 mod linear;
 mod parse;
 mod periodic;
 mod polynomial;
+pub(crate) mod powers;
 pub(crate) mod products;
 mod profile;
 mod registry;
@@ -27,12 +29,14 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 pub use categorical::Categorical;
+pub use exponential_dot_product::ExponentialDotProduct;
 pub(crate) use heuristics::mean_variance;
 pub use heuristics::{Lengthscale, Units, lengthscales};
 pub use linear::Linear;
 pub use parse::KernelExpression;
 pub use periodic::Periodic;
 pub use polynomial::Polynomial;
+pub use powers::Power;
 pub use registry::{Argument, ArgumentValues, Declaration, Takes, Ungiven, help};
 pub use rounding::{Precision, Reach};
 pub use stationary::{Profile, Stationary};
@@ -117,6 +121,11 @@ pub trait FactorKind {
     /// [`Error::Parameter`] or [`Error::Shape`].
     fn validate(&self) -> Result<()> {
         self.declaration().check(&self.values(), self.columns().len())
+    }
+    /// What it is, if it is a power of a sum over its columns.
+    #[doc(hidden)]
+    fn power(&self) -> Option<Power<'_>> {
+        None
     }
     /// Multiplies `out[i]` by the one-column function of `columns()[slot]`, at `u[i]` and `v`.
     /// Called for separable and additive factors only.
@@ -237,6 +246,8 @@ factors! {
     Linear,
     /// Power of an inner product.
     Polynomial,
+    /// Exponential of an inner product.
+    ExponentialDotProduct,
     /// Equal or not.
     Categorical,
 }

@@ -4,16 +4,21 @@ use serde::{Deserialize, Serialize};
 
 use super::linear::{CENTER, SCALE, add_inner, inner_precision, restricted_units};
 use super::registry::{Argument, ArgumentValues, Declaration, Takes, Ungiven};
-use super::{Columns, Factor, FactorKind, Parameter, Precision, Reach, Structure};
+use super::{Columns, Factor, FactorKind, Parameter, Power, Precision, Reach, Structure};
 use crate::simd::Isa;
 
 const DEGREE: Argument =
     Argument::new("degree", Takes::Whole(100), 3.0, "the power, a whole number up to 100");
-const GAMMA: Argument = Argument {
+pub(super) const GAMMA: Argument = Argument {
     ungiven: Ungiven::OverColumns,
     ..Argument::new("gamma", Takes::Positive, 1.0, "multiplies the inner product")
 };
-const COEF0: Argument = Argument::new("coef0", Takes::NotNegative, 1.0, "is added to it");
+const COEF0: Argument = Argument::new(
+    "coef0",
+    Takes::Number,
+    1.0,
+    "is added to it; negative, models can be read, and few be fitted",
+);
 
 /// `(gamma Σ_c (u_c - center_c)(v_c - center_c) / scale_c² + coef0)^degree`, which ties its columns together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,7 +31,7 @@ pub struct Polynomial {
     pub scale: Vec<f64>,
     /// Multiplies the inner product, > 0.
     pub gamma: f64,
-    /// Added to it, ≥ 0.
+    /// Added to it. Below 0 the kernel is not positive definite.
     pub coef0: f64,
     /// The power, ≥ 1.
     pub degree: u32,
@@ -70,6 +75,11 @@ impl FactorKind for Polynomial {
         if self.columns.len() == 1 { Structure::Separable } else { Structure::Joint }
     }
 
+    fn power(&self) -> Option<Power<'_>> {
+        let Self { columns, center, scale, gamma, coef0: constant, degree } = self;
+        Some(Power { columns, center, scale, gamma: *gamma, constant: *constant, degree: *degree })
+    }
+
     fn declaration(&self) -> &'static Declaration {
         Self::DECLARED[0]
     }
@@ -108,14 +118,14 @@ impl FactorKind for Polynomial {
 
     fn multiply_size(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
         for (o, inner) in out.iter_mut().zip(self.base(u, v, f64::abs)) {
-            *o *= (self.gamma * inner + self.coef0).powi(self.degree as i32);
+            *o *= (self.gamma * inner + self.coef0.abs()).powi(self.degree as i32);
         }
     }
 
     /// That of a base times the degree.
     fn precision(&self, slots: &[usize], reach: &Reach) -> Precision {
         let inner = inner_precision(&self.columns, &self.center, &self.scale, slots, reach);
-        let (degree, base) = (f64::from(self.degree), self.gamma * inner.top + self.coef0);
+        let (degree, base) = (f64::from(self.degree), self.gamma * inner.top + self.coef0.abs());
         let top = base.powi(self.degree as i32);
         // An error of the base, lifted by the other bases; a power that is subnormal.
         let lost = degree * base.max(1.0).powi(self.degree as i32 - 1) * (self.gamma + 1.0) * inner.tiny;

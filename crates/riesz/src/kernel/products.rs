@@ -1,6 +1,6 @@
 //! A kernel seen by players: a sum of products with one factor a player.
 
-use super::{Columns, Factor, Kernel, Precision, Reach, Structure};
+use super::{Columns, Factor, Kernel, Precision, Reach, Structure, Term};
 use crate::error::{Error, Result, listed};
 use crate::simd::Isa;
 use crate::table::{Column, Groups};
@@ -139,61 +139,67 @@ impl Kernel {
 
     /// The same where `owner` says to whom each column belongs.
     pub(crate) fn split(&self, columns: &[Column], owner: &[usize]) -> Result<Vec<PlayerProduct<'_>>> {
-        let mut products = Vec::new();
-        for term in &self.terms {
-            // A factor's alternatives: a separable or whole one has one, an additive one has one a player.
-            let mut partial: Vec<Vec<(usize, Piece<'_>)>> = vec![Vec::new()];
-            for factor in &term.factors {
-                let own: Vec<usize> = factor.columns().iter().map(|&j| owner[j]).collect();
-                let one_player = own.iter().all(|&p| p == own[0]);
-                match factor.structure() {
-                    _ if one_player && own.len() > 1 => {
-                        partial.iter_mut().for_each(|list| list.push((own[0], Piece::Whole(factor))));
-                    }
-                    Structure::Separable => {
-                        for (slot, &p) in own.iter().enumerate() {
-                            partial.iter_mut().for_each(|list| list.push((p, Piece::Slot(factor, slot))));
-                        }
-                    }
-                    Structure::Additive => {
-                        if partial.len().saturating_mul(own.len()) > MAX_PRODUCTS {
-                            return Err(Error::parameter(
-                                "kernel",
-                                self.formula(),
-                                format!(
-                                    "multiplied out it has more than {MAX_PRODUCTS} products; multiply fewer \
-                                     linear factors, or group their columns into players"
-                                ),
-                            ));
-                        }
-                        partial = partial
-                            .iter()
-                            .flat_map(|list| {
-                                own.iter().enumerate().map(move |(slot, &p)| {
-                                    let mut list = list.clone();
-                                    list.push((p, Piece::Slot(factor, slot)));
-                                    list
-                                })
-                            })
-                            .collect();
-                    }
-                    Structure::Joint => {
-                        let name = |&j: &usize| columns[j].name.as_str();
-                        return Err(Error::NotProduct {
-                            factor: factor.formula(),
-                            columns: listed(factor.columns().iter().map(name)),
-                        });
+        let products: Result<Vec<_>> = self.terms.iter().map(|term| term.split(columns, owner)).collect();
+        Ok(products?.into_iter().flatten().collect())
+    }
+}
+
+impl Term {
+    /// The products that it is; `owner` says to whom each column belongs.
+    pub(super) fn split(&self, columns: &[Column], owner: &[usize]) -> Result<Vec<PlayerProduct<'_>>> {
+        // A factor's alternatives: a separable or whole one has one, an additive one has one a player.
+        let mut partial: Vec<Vec<(usize, Piece<'_>)>> = vec![Vec::new()];
+        for factor in &self.factors {
+            let own: Vec<usize> = factor.columns().iter().map(|&j| owner[j]).collect();
+            let one_player = own.iter().all(|&p| p == own[0]);
+            match factor.structure() {
+                _ if one_player && own.len() > 1 => {
+                    partial.iter_mut().for_each(|list| list.push((own[0], Piece::Whole(factor))));
+                }
+                Structure::Separable => {
+                    for (slot, &p) in own.iter().enumerate() {
+                        partial.iter_mut().for_each(|list| list.push((p, Piece::Slot(factor, slot))));
                     }
                 }
+                Structure::Additive => {
+                    if partial.len().saturating_mul(own.len()) > MAX_PRODUCTS {
+                        return Err(Error::parameter(
+                            "kernel",
+                            Kernel { terms: vec![self.clone()] }.formula(),
+                            format!(
+                                "multiplied out it has more than {MAX_PRODUCTS} products; multiply fewer \
+                                 linear factors, or group their columns into players"
+                            ),
+                        ));
+                    }
+                    partial = partial
+                        .iter()
+                        .flat_map(|list| {
+                            own.iter().enumerate().map(move |(slot, &p)| {
+                                let mut list = list.clone();
+                                list.push((p, Piece::Slot(factor, slot)));
+                                list
+                            })
+                        })
+                        .collect();
+                }
+                Structure::Joint => {
+                    let name = |&j: &usize| columns[j].name.as_str();
+                    return Err(Error::NotProduct {
+                        factor: factor.formula(),
+                        columns: listed(factor.columns().iter().map(name)),
+                    });
+                }
             }
-            for mut list in partial {
-                list.sort_by_key(|(player, _)| *player);
-                let (players, pieces) = list
-                    .chunk_by(|(p, _), (q, _)| p == q)
-                    .map(|own| (own[0].0, own.iter().map(|(_, piece)| *piece).collect()))
-                    .unzip();
-                products.push(PlayerProduct { scale: term.scale, players, pieces });
-            }
+        }
+        let mut products = Vec::with_capacity(partial.len());
+        for mut list in partial {
+            list.sort_by_key(|(player, _)| *player);
+            let (players, pieces) = list
+                .chunk_by(|(p, _), (q, _)| p == q)
+                .map(|own| (own[0].0, own.iter().map(|(_, piece)| *piece).collect()))
+                .unzip();
+            products.push(PlayerProduct { scale: self.scale, players, pieces });
         }
         Ok(products)
     }

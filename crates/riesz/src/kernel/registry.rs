@@ -19,8 +19,8 @@ pub enum Takes {
     Scales,
     /// A positive number.
     Positive,
-    /// A number that is not negative.
-    NotNegative,
+    /// A number of any sign.
+    Number,
     /// A number from 0 to 1.
     Fraction,
     /// A whole number from 1 to this one.
@@ -47,7 +47,7 @@ impl Takes {
                 Self::Lengthscales => (1e-300..=1e300).contains(&value),
                 Self::Scales | Self::Positive => (1e-150..=1e150).contains(&value),
                 Self::Centers => true,
-                Self::NotNegative => (0.0..=1e150).contains(&value),
+                Self::Number => value.abs() <= 1e150,
                 Self::Fraction | Self::Flag => (0.0..=1.0).contains(&value),
                 Self::Whole(most) => value.fract() == 0.0 && (1.0..=f64::from(most)).contains(&value),
             }
@@ -58,7 +58,7 @@ impl Takes {
             Self::Lengthscales => "a positive number, from 1e-300 to 1e300".into(),
             Self::Scales | Self::Positive => "a positive number, from 1e-150 to 1e150".into(),
             Self::Centers => "a finite number".into(),
-            Self::NotNegative => "a number that is not negative, up to 1e150".into(),
+            Self::Number => "a number, from -1e150 to 1e150".into(),
             Self::Fraction | Self::Flag => "a number from 0 to 1".into(),
             Self::Whole(most) => format!("a whole number from 1 to {most}"),
         }

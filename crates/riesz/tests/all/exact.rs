@@ -6,12 +6,12 @@
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
-use riesz::kernel::{Categorical, Linear, Periodic, Polynomial, Profile, Stationary};
+use riesz::kernel::{Categorical, ExponentialDotProduct, Linear, Periodic, Polynomial, Profile, Stationary};
 use riesz::{Background, Expansion, Explainer, Game, Groups, Isa, Kernel, Matrix, Question, Table};
 
 use crate::common::{Stream, Terms, stationary, value, with_threads};
 
-const KINDS: usize = 12;
+const KINDS: usize = 13;
 
 fn one_column(kind: usize, j: usize, s: &mut Stream) -> Kernel {
     let lengthscale = 0.5 + s.signed().abs() * 2.0;
@@ -36,6 +36,9 @@ fn one_column(kind: usize, j: usize, s: &mut Stream) -> Kernel {
         .into(),
         9 => Categorical { columns: [j], similarity: 0.3 }.into(),
         10 => Categorical { columns: [j], similarity: 0.0 }.into(),
+        11 => {
+            ExponentialDotProduct { columns: vec![j], center: vec![0.2], scale: vec![1.5], gamma: 0.8 }.into()
+        }
         _ => stationary(Profile::Gaussian) * stationary(Profile::Exponential),
     }
 }

@@ -28,7 +28,7 @@ fn binomial(n: usize, k: usize) -> f64 {
 }
 
 /// The weight of m(S), s = |S|, in the index of a set of so many players within S.
-fn weight(kind: Interaction, order: usize, size: usize, s: usize) -> f64 {
+pub fn weight(kind: Interaction, order: usize, size: usize, s: usize) -> f64 {
     let sign = if (order - size) % 2 == 1 { -1.0 } else { 1.0 };
     match kind {
         Interaction::Sii => 1.0 / (s - size + 1) as f64,
@@ -69,7 +69,7 @@ fn bound(explanation: &Explanation) -> &[f64] {
 }
 
 /// The dividends m(S), by bits of S.
-fn moebius(d: usize, worth: impl Fn(&[bool]) -> f64) -> Vec<f64> {
+pub fn moebius(d: usize, worth: impl Fn(&[bool]) -> f64) -> Vec<f64> {
     let mut m: Vec<f64> = (0..1_usize << d)
         .map(|mask| worth(&(0..d).map(|j| mask >> j & 1 == 1).collect::<Vec<_>>()))
         .collect();

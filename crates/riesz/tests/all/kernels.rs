@@ -42,7 +42,7 @@ type Given = Vec<(&'static str, Vec<f64>)>;
 fn draw(kind: &Declaration, random: &mut Stream) -> Given {
     let one = |takes: Takes, random: &mut Stream| match takes {
         Takes::Lengthscales | Takes::Scales | Takes::Positive => between(random, 0.5, 2.0),
-        Takes::NotNegative => between(random, 0.2, 1.0),
+        Takes::Number => between(random, 0.2, 1.0),
         Takes::Centers => between(random, -0.5, 0.5),
         Takes::Fraction => between(random, 0.1, 0.9),
         Takes::Whole(most) => 1.0 + below(random, most.min(4) as usize) as f64,
@@ -167,7 +167,7 @@ fn parameters_are_the_arguments() {
         for factor in factors {
             let parameters = factor.parameters();
             let tuned = |takes| {
-                matches!(takes, Takes::Lengthscales | Takes::Positive | Takes::NotNegative | Takes::Fraction)
+                matches!(takes, Takes::Lengthscales | Takes::Positive | Takes::Number | Takes::Fraction)
             };
             let mut missing: Vec<&str> =
                 kind.arguments.iter().filter(|a| tuned(a.takes)).map(|a| a.name).collect();
@@ -286,7 +286,7 @@ fn arguments_are_checked() {
             let bad = match argument.takes {
                 Takes::Lengthscales | Takes::Scales | Takes::Positive => vec![0.0, -1.0],
                 Takes::Centers => vec![],
-                Takes::NotNegative => vec![-1e-9],
+                Takes::Number => vec![-1e151],
                 Takes::Fraction | Takes::Flag => vec![-0.1, 1.1],
                 Takes::Whole(most) => vec![0.0, 1.5, f64::from(most) + 1.0],
             };

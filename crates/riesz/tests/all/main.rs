@@ -23,6 +23,7 @@ mod orthogonal;
 mod penalty;
 mod permutation;
 mod posterior;
+mod powers;
 mod probabilities;
 mod question;
 mod ridge;

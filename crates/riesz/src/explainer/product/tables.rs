@@ -45,10 +45,10 @@ fn run(players: usize) -> usize {
 }
 
 impl ByProducts<'_> {
-    /// Whether no factor is larger than 1, and all are off by some roundings alone: such products make no trouble.
+    /// Whether no factor is larger than 1, and all are off by some roundings alone: such products make no trouble; and there are no powers.
     pub(in super::super) fn has_tame_factors(&self) -> bool {
         let tame = |own: &Rounded| own.always.as_ref().is_some_and(|(all, _)| all.tiny <= TINIEST);
-        self.rounded.iter().all(|own| own.bounded && !own.by_size && tame(own))
+        self.powers.is_empty() && self.rounded.iter().all(|own| own.bounded && !own.by_size && tame(own))
     }
 
     /// Whether tables take less work a row than the engine, and not too much at first. It depends on no row, so that the same row has

@@ -2,7 +2,7 @@
 
 use super::super::panel::{Panel, Side, extent, multiply, sum};
 use super::{ByProducts, Rounded};
-use crate::attribution::product::{ProductGame, Reader, Terms};
+use crate::attribution::product::{Powers, ProductGame, Reader, Terms};
 use crate::attribution::quadrature::{Run, tops};
 use crate::error::Result;
 use crate::game::Absent;
@@ -277,6 +277,13 @@ impl ProductGame for Batches<'_> {
                     explainer.terms_of(&rows, &part, w, reader)?;
                 }
                 (w.absent, w.absent_sizes) = (absent, sizes);
+            }
+            for power in &explainer.powers {
+                for (row, x) in rows.iter().enumerate() {
+                    let present = power.power.centred(x);
+                    let (players, sums) = (&power.power.players[..], power.sums(at, panel, &present));
+                    reader.powers(&Powers { row, point: panel.from, players, sums, coef: &panel.coef })?;
+                }
             }
         }
         reader.end()

@@ -15,6 +15,10 @@ impl ByProducts<'_> {
     /// What the values of players are of f without the data.
     fn prior(&self) -> Result<Values<'_>> {
         self.check_index()?;
+        if let Some(power) = self.powers.first() {
+            let (factor, columns) = power.power.told(self.model.columns());
+            return Err(Error::NotProduct { factor, columns });
+        }
         let players = self.groups.players().len();
         Values::new(&self.products, &self.absent, players, self.isa).ok_or_else(|| {
             let allowed = "a Gaussian process says nothing of itself with a factor taken out of its kernel: ask in a game that takes a background or a \

@@ -1,0 +1,427 @@
+//! Games of powers: `v(S) = Σ_i w_i (c + Σ_{j∈S} u_ij + Σ_{j∉S} v_ij)^p`, which are no product games, and as exact.
+//!
+//! With others present with chance t, and [`Measure`] μ, player j's value is the coefficient of `z^p / p!` in
+//! `e^{cz} ∫ (A_j - B_j) Π_{l≠j} F_l dμ(t)`, where `A_j = e^{u_j z}`, `B_j = e^{v_j z}` and `F_l = (1-t) B_l + t A_l`: that of a product game whose
+//! factors are series in z. The integrand is a polynomial in t of degree p - 1 at most, so ⌈p/2⌉ nodes are exact, whatever the number of players.
+//!
+//! Where players are as many as terms, products of all but one are [series](super::series) with p + 1 coefficients. Small powers take less: with
+//! `δ_j = u_j - v_j`, `F_j = e^{v_j z} (1 - t + t e^{δ_j z})`, and `(A_j - B_j) / F_j = ∂/∂t ln (1 - t + t e^{δ_j z}) = Σ_k κ_k'(t) (δ_j z)^k / k!` with the
+//! cumulants κ of Bernoulli's distribution. So `φ_j = Σ_k C_k δ_j^k` with coefficients that all players share,
+//! `C_k = p!/k! ∫ κ_k' h_{p-k} dμ`, where h are the coefficients of `Π_l F_l e^{cz} = exp((c + Σ v + t Σ δ) z + Σ_{k≥2} κ_k Σ_l δ_l^k z^k / k!)`, and
+//! pairs likewise: `I_jl = Σ_{k,m} C_km δ_j^k δ_l^m`. Nothing is divided by numbers. That the κ alternate costs digits as p grows.
+//!
+//! Errors are relative to `M = (|c| + Σ_j max(|u_j|, |v_j|))^p`, which no worth of a coalition exceeds, where sums are those of sizes.
+
+use super::averages::{Averages, binomial};
+use super::rule::{Choice, Measure, Node};
+use super::series::{Chain, exponential};
+use crate::game::TERMS;
+use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
+
+/// Up to this power coefficients are shared.
+const SHARED: usize = 4;
+
+/// What `Σ_k |C_k| Σ_j |δ_j|^k` is at most relative to M, by power: `Σ |δ_j|^k ≤ 2^k M^{k/p}`, which makes every h at most 1, and with the terms of κ' added up
+/// without their signs it is `p! Σ_k 2^k κ_k' / k!`; or half of the same for pairs, if that is more.
+const SPREAD: [f64; SHARED] = [2.0, 8.0, 44.0, 352.0];
+
+/// What is lost below the smallest normal number, relative to `(1 + M^{1/p})^p`.
+const FLOOR: f64 = 1e-300;
+
+/// What is absent.
+#[derive(Clone, Copy)]
+pub(crate) enum Absence<'a> {
+    /// Rows, by their distances from the centre, one after the other, and their weights.
+    Rows { centred: &'a [f64], weights: &'a [f64] },
+    /// Everyone's own mean: block by block and player by player the coefficients of the series of `E e^{vz}`; column by column the p-th root of the p-th
+    /// absolute moment of distances from the centre; and how many roundings a mean takes.
+    Means { series: &'a [Lanes], norms: &'a [f64], roundings: usize },
+}
+
+/// One row's sums at some points.
+#[derive(Clone, Copy)]
+pub(crate) struct Sums<'a> {
+    /// Multiplies the powers.
+    pub(crate) scale: f64,
+    pub(crate) degree: usize,
+    pub(crate) constant: f64,
+    /// Column by column, player by player, what multiplies distances from the centre: one number a point.
+    pub(crate) slopes: &'a [f64],
+    /// Number of points, which fill whole lanes.
+    pub(crate) len: usize,
+    /// Where each player's columns end.
+    pub(crate) ends: &'a [usize],
+    /// Present distances from the centre.
+    pub(crate) present: &'a [f64],
+    pub(crate) absent: Absence<'a>,
+    /// Units of rounding (ε/2) that sums bring along, and what else is rounded once for all values together, relative to M.
+    pub(crate) units: f64,
+    /// Units of the sums that a value ends up in.
+    pub(crate) sums: f64,
+}
+
+impl Sums<'_> {
+    /// A bound on the error of the values, and of their sum, relative to M.
+    fn off(&self, nodes: usize, shared: bool) -> f64 {
+        let (p, players) = (self.degree as f64, self.ends.len() as f64);
+        // Of a polynomial of degree p - 1 that is 2 at most, nodes that are off by half an ulp make 2 (p - 1)² ulps (Markov).
+        let outside = self.units + 4.0 * p * p;
+        let (roundings, spread) = match self.absent {
+            Absence::Rows { .. } if shared => (p * (2.0 * players + 16.0), SPREAD[self.degree - 1]),
+            Absence::Rows { .. } => (players * (2.0 * p + 8.0), 2.0 * p),
+            Absence::Means { roundings, .. } => (players * (2.0 * p + 8.0) + p * roundings as f64, 2.0 * p),
+        };
+        let variants = match self.absent {
+            Absence::Rows { weights, .. } => TERMS + weights.len().div_ceil(TERMS),
+            Absence::Means { .. } => 1,
+        };
+        let own = roundings + (2 * nodes + variants) as f64 + self.sums + 16.0;
+        1.01 * 0.5 * f64::EPSILON * (outside + spread * own)
+    }
+
+    /// Whether coefficients are shared.
+    fn shared(&self) -> bool {
+        matches!(self.absent, Absence::Rows { .. }) && self.degree <= SHARED
+    }
+
+    #[inline(always)]
+    fn slope(&self, column: usize, block: usize) -> Lanes {
+        let mut out = Lanes::ZERO;
+        out.0.copy_from_slice(&self.slopes[column * self.len + block * LANES..][..LANES]);
+        out
+    }
+
+    /// Every player's sum for a row with these distances, into `out`.
+    #[inline(always)]
+    fn players<V: Simd>(&self, centred: &[f64], block: usize, out: &mut Vec<Lanes>) {
+        out.clear();
+        let mut from = 0;
+        for &end in self.ends {
+            let mut own = Lanes::ZERO;
+            for column in from..end {
+                own = self.slope(column, block).fma::<V>(Lanes::splat(centred[column]), own);
+            }
+            out.push(own);
+            from = end;
+        }
+    }
+
+    /// M between the present row and such distances.
+    #[inline(always)]
+    fn magnitude<V: Simd>(&self, other: &[f64], block: usize) -> Lanes {
+        let mut size = Lanes::splat(self.constant.abs());
+        for (column, (u, v)) in self.present.iter().zip(other).enumerate() {
+            let far = Lanes::splat(u.abs().max(v.abs()));
+            size = V::abs(self.slope(column, block)).fma::<V>(far, size);
+        }
+        power::<V>(size, self.degree)
+    }
+}
+
+/// `x^p` for p ≥ 1.
+#[inline(always)]
+fn power<V: Simd>(x: Lanes, p: usize) -> Lanes {
+    let mut power = x;
+    for _ in 1..p {
+        power = power.mul::<V>(x);
+    }
+    power
+}
+
+/// What is found at the eight points of a block.
+pub(crate) struct Found<'a> {
+    /// One a player.
+    pub(crate) values: &'a [Lanes],
+    /// Larger sets of players, by size and in [order](super::interactions::Sets), if they were asked for.
+    pub(crate) larger: &'a [Lanes],
+    /// A bound on the error of each value, and of their sum.
+    pub(crate) error: Lanes,
+    /// A bound on |value of any coalition|.
+    pub(crate) magnitude: Lanes,
+}
+
+/// Finds the values of games of powers.
+pub(crate) struct Engine {
+    isa: Isa,
+    measure: Measure,
+    memory: Memory,
+    found: Vec<Lanes>,
+    larger: Vec<Lanes>,
+}
+
+struct Memory {
+    present: Vec<Lanes>,
+    absent: Vec<Lanes>,
+    /// Their series.
+    a: Vec<Lanes>,
+    b: Vec<Lanes>,
+    chain: Chain,
+    /// Sums over some reference rows, and over all: players, and then pairs.
+    some: Vec<Lanes>,
+    all: Vec<Lanes>,
+    magnitude: Lanes,
+}
+
+impl Engine {
+    pub(crate) fn new(isa: Isa, measure: Measure) -> Self {
+        let vectors: [Vec<Lanes>; 6] = Default::default();
+        let [present, absent, a, b, some, all] = vectors;
+        let (chain, magnitude) = (Chain::default(), Lanes::ZERO);
+        let memory = Memory { present, absent, a, b, chain, some, all, magnitude };
+        Self { isa, measure, memory, found: Vec::new(), larger: Vec::new() }
+    }
+
+    /// The values of a block, or the [averages](Averages) of interactions of sets.
+    pub(crate) fn run(&mut self, sums: &Sums<'_>, block: usize, averages: Option<&Averages>) -> Found<'_> {
+        let players = sums.ends.len();
+        // The integrand is a polynomial of degree `players - 1` too.
+        let count = sums.degree.min(players).div_ceil(2);
+        let (isa, mut found, mut larger) =
+            (self.isa, std::mem::take(&mut self.found), std::mem::take(&mut self.larger));
+        let nodes = if let Some(averages) = averages {
+            let rule = averages.rule(&Choice { nodes: count, quadrature: 0.0, mass: 0.0 });
+            larger.clear();
+            for size in 1..=averages.order().min(players) {
+                let own = rule.iter().filter(|node| node.weights[size - 1] != 0.0);
+                let nodes: Vec<Node> =
+                    own.map(|node| Node::new(node.t, node.s, node.weights[size - 1])).collect();
+                if size > sums.degree {
+                    // More than p players do nothing together.
+                    larger.resize(larger.len() + binomial(players, size) as usize, Lanes::ZERO);
+                    continue;
+                }
+                worked(isa, sums, block, &nodes, size, &mut self.memory);
+                match size {
+                    1 => found.clone_from(&self.memory.all),
+                    2 => larger.extend_from_slice(&self.memory.all[players..]),
+                    _ => larger.extend_from_slice(&self.memory.all),
+                }
+            }
+            rule.len()
+        } else {
+            let nodes = self.measure.rule(count);
+            worked(isa, sums, block, nodes, 1, &mut self.memory);
+            found.clone_from(&self.memory.all);
+            nodes.len()
+        };
+        (self.found, self.larger) = (found, larger);
+        let magnitude = self.memory.magnitude.map2(Lanes::ZERO, |m, _| m * sums.scale);
+        let off =
+            sums.off(nodes, sums.shared()).max(if averages.is_some() { sums.off(nodes, false) } else { 0.0 });
+        let error = magnitude.map2(Lanes::ZERO, |m, _| off * m + FLOOR * (sums.scale + m));
+        Found { values: &self.found, larger: &self.larger, error, magnitude }
+    }
+
+    /// The worth of nobody in a block.
+    pub(crate) fn nobody(&mut self, sums: &Sums<'_>, block: usize) -> Lanes {
+        empty(self.isa, sums, block, &mut self.memory)
+    }
+}
+
+dispatch! {
+    /// The worth of nobody in a block.
+    fn empty(sums: &Sums<'_>, block: usize, memory: &mut Memory) -> Lanes = nobody::<V>
+}
+
+#[inline(always)]
+fn nobody<V: Simd>(sums: &Sums<'_>, block: usize, memory: &mut Memory) -> Lanes {
+    let p = sums.degree;
+    let worth = match sums.absent {
+        Absence::Rows { centred, weights } => {
+            let mut worth = Lanes::ZERO;
+            let mut rows = centred.chunks_exact(sums.present.len());
+            for weights in weights.chunks(TERMS) {
+                let mut some = Lanes::ZERO;
+                for (weight, row) in weights.iter().zip(&mut rows) {
+                    sums.players::<V>(row, block, &mut memory.absent);
+                    let start = Lanes::splat(sums.constant);
+                    let sum = memory.absent.iter().fold(start, |sum, v| sum.add::<V>(*v));
+                    some = power::<V>(sum, p).fma::<V>(Lanes::splat(*weight), some);
+                }
+                worth = worth.add::<V>(some);
+            }
+            worth
+        }
+        Absence::Means { series, .. } => {
+            let own = sums.ends.len() * (p + 1);
+            let absent = &series[block * own..][..own];
+            memory.chain.product::<V>(&exponential(sums.constant, p), absent).mul::<V>(factorial(p))
+        }
+    };
+    worth.mul::<V>(Lanes::splat(sums.scale))
+}
+
+dispatch! {
+    /// All values of a block, into `memory`: see [`Chain::values`].
+    fn worked(sums: &Sums<'_>, block: usize, nodes: &[Node], largest: usize, memory: &mut Memory) = body::<V>
+}
+
+#[inline(always)]
+fn body<V: Simd>(sums: &Sums<'_>, block: usize, nodes: &[Node], largest: usize, memory: &mut Memory) {
+    let (p, players) = (sums.degree, sums.ends.len());
+    let (pairs, shares) = (largest == 2, largest <= 2 && sums.shared());
+    let sets = match largest {
+        1 => players,
+        2 => players + players * (players - 1) / 2,
+        _ => binomial(players, largest) as usize,
+    };
+    let mut present = std::mem::take(&mut memory.present);
+    sums.players::<V>(sums.present, block, &mut present);
+    memory.all.clear();
+    memory.all.resize(sets, Lanes::ZERO);
+    memory.some.clear();
+    memory.some.resize(sets, Lanes::ZERO);
+    memory.magnitude = Lanes::ZERO;
+    if !shares {
+        expand::<V>(&present, p, &mut memory.a);
+    }
+    match sums.absent {
+        Absence::Rows { centred, weights } => {
+            let mut rows = centred.chunks_exact(sums.present.len());
+            for weights in weights.chunks(TERMS) {
+                for (weight, row) in weights.iter().zip(&mut rows) {
+                    sums.players::<V>(row, block, &mut memory.absent);
+                    let magnitude = sums.magnitude::<V>(row, block);
+                    memory.magnitude = magnitude.fma::<V>(Lanes::splat(*weight), memory.magnitude);
+                    let (weight, absent) = (weight * sums.scale, std::mem::take(&mut memory.absent));
+                    let game = (sums.constant, &present[..], &absent[..]);
+                    match if shares { p } else { 0 } {
+                        1 => shared::<V, 1>(game, weight, nodes, pairs, &mut memory.some),
+                        2 => shared::<V, 2>(game, weight, nodes, pairs, &mut memory.some),
+                        3 => shared::<V, 3>(game, weight, nodes, pairs, &mut memory.some),
+                        4 => shared::<V, 4>(game, weight, nodes, pairs, &mut memory.some),
+                        _ => {
+                            expand::<V>(&absent, p, &mut memory.b);
+                            let weight = Lanes::splat(weight).mul::<V>(factorial(p));
+                            let Memory { a, b, chain, some, .. } = &mut *memory;
+                            chain.values::<V>(
+                                &exponential(sums.constant, p),
+                                (a, b),
+                                weight,
+                                nodes,
+                                largest,
+                                some,
+                            );
+                        }
+                    }
+                    memory.absent = absent;
+                }
+                for (all, some) in memory.all.iter_mut().zip(&mut memory.some) {
+                    *all = all.add::<V>(std::mem::replace(some, Lanes::ZERO));
+                }
+            }
+        }
+        Absence::Means { series, norms, .. } => {
+            memory.magnitude = sums.magnitude::<V>(norms, block);
+            let absent = &series[block * players * (p + 1)..][..players * (p + 1)];
+            let weight = Lanes::splat(sums.scale).mul::<V>(factorial(p));
+            let Memory { a, chain, all, .. } = &mut *memory;
+            chain.values::<V>(&exponential(sums.constant, p), (a, absent), weight, nodes, largest, all);
+        }
+    }
+    memory.present = present;
+}
+
+pub(crate) fn factorial(p: usize) -> Lanes {
+    Lanes::splat((1..=p).map(|k| k as f64).product())
+}
+
+/// The coefficients of `e^{xz}` for each x, p + 1 of each.
+#[inline(always)]
+fn expand<V: Simd>(sums: &[Lanes], p: usize, out: &mut Vec<Lanes>) {
+    out.clear();
+    for x in sums {
+        let mut term = Lanes::ONE;
+        out.push(term);
+        for k in 1..=p {
+            term = V::div(term.mul::<V>(*x), Lanes::splat(k as f64));
+            out.push(term);
+        }
+    }
+}
+
+/// `c_1 x + c_2 x² + …`.
+#[inline(always)]
+fn horner<V: Simd>(coefficients: &[Lanes], x: Lanes) -> Lanes {
+    let mut all = Lanes::ZERO;
+    for c in coefficients.iter().rev() {
+        all = all.fma::<V>(x, *c);
+    }
+    all.mul::<V>(x)
+}
+
+/// Adds the values, and pairs, of one game with a small power, times its weight.
+#[inline(always)]
+fn shared<V: Simd, const P: usize>(
+    (constant, present, absent): (f64, &[Lanes], &[Lanes]),
+    weight: f64,
+    nodes: &[Node],
+    pairs: bool,
+    out: &mut [Lanes],
+) {
+    let number = Lanes::splat;
+    // Σ v + c, and Σ δ^k.
+    let (mut base, mut sums) = (number(constant), [Lanes::ZERO; SHARED + 1]);
+    for (u, v) in present.iter().zip(absent) {
+        let delta = u.sub::<V>(*v);
+        base = base.add::<V>(*v);
+        let mut power = delta;
+        for sum in &mut sums[1..P] {
+            *sum = sum.add::<V>(power);
+            power = power.mul::<V>(delta);
+        }
+    }
+    let mut single = [Lanes::ZERO; SHARED + 1];
+    let mut double = [[Lanes::ZERO; SHARED + 1]; SHARED + 1];
+    let factorial = (1..=P).map(|k| k as f64).product::<f64>() * weight;
+    for node in nodes {
+        let (t, s) = (node.t, node.s);
+        let (both, apart) = (t * s, s - t);
+        // Cumulants over (k-1)!, and their derivatives over k!.
+        let cumulants = [0.0, 0.0, both, 0.5 * both * apart, 0.0];
+        let slopes = [0.0, 1.0, 0.5 * apart, (1.0 - 6.0 * both) / 6.0, apart * (1.0 - 12.0 * both) / 24.0];
+        let mut e = [Lanes::ZERO; SHARED + 1];
+        e[1] = if P > 1 { sums[1].fma::<V>(number(t), base) } else { base };
+        for k in 2..P {
+            e[k] = sums[k].mul::<V>(number(cumulants[k]));
+        }
+        let mut h = [Lanes::ONE; SHARED + 1];
+        for m in 1..P {
+            let mut all = Lanes::ZERO;
+            for k in 1..=m {
+                all = e[k].fma::<V>(h[m - k], all);
+            }
+            h[m] = all.mul::<V>(number(1.0 / m as f64));
+        }
+        let scale = factorial * node.weight;
+        for k in 1..=P {
+            single[k] = h[P - k].fma::<V>(number(scale * slopes[k]), single[k]);
+            if pairs {
+                for m in 1..=P - k {
+                    double[k][m] = h[P - k - m].fma::<V>(number(scale * slopes[k] * slopes[m]), double[k][m]);
+                }
+            }
+        }
+    }
+    let players = present.len();
+    let (values, of_pairs) = out.split_at_mut(players);
+    for ((u, v), value) in present.iter().zip(absent).zip(values) {
+        *value = value.add::<V>(horner::<V>(&single[1..=P], u.sub::<V>(*v)));
+    }
+    if pairs {
+        let mut rest = of_pairs.iter_mut();
+        for j in 0..players {
+            let delta = present[j].sub::<V>(absent[j]);
+            let mut own = [Lanes::ZERO; SHARED];
+            for m in 1..P {
+                let column: [Lanes; SHARED] = std::array::from_fn(|k| double[k + 1][m]);
+                own[m - 1] = horner::<V>(&column[..P - m], delta);
+            }
+            for l in j + 1..players {
+                if let Some(pair) = rest.next() {
+                    *pair = pair.add::<V>(horner::<V>(&own[..P - 1], present[l].sub::<V>(absent[l])));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+"""Multiplicative models as expansions: ``e^b Π_j e^{β_j x_j}`` is one support point β of an exponential dot product kernel.
+
+Generalised linear models with a log link, proportional hazards, and the odds of naive Bayes and logistic regression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ._core import UnsupportedModelError
+from ._data import as_cells
+from ._expansion import Expansion
+from ._imported import Imported, Part, Read, expansion_of, names_in
+from .kernels import ExponentialDotProduct
+
+
+def _small_rows(points: np.ndarray) -> np.ndarray:
+    """Rows to compare models at, where exponents are small: zeros, and one column after the other."""
+    width = points.shape[1]
+    rows = np.zeros((min(16, 1 + width), width))
+    at = np.arange(1, len(rows))
+    rows[at, at - 1] = 1.0 / (1.0 + np.abs(points).max(axis=0)[at - 1])
+    return rows
+
+
+def _log_linear(model: Any, coef: np.ndarray, intercept: np.ndarray, explained: str, outputs: list[str], own: Any) -> Read:
+    """``e^{X coef' + intercept}`` in the user's own columns."""
+
+    def expansions():
+        return [_exponential(model, coef, intercept, outputs, own, _small_rows(coef))]
+
+    return Read(explained, outputs, own, expansions, has_rows=False)
+
+
+def _exponential(model, coef, intercept, outputs, own, at, names=None, made=None, center=0.0):
+    with np.errstate(over="ignore"):
+        weights = np.diag(np.exp(intercept))
+    kernel = ExponentialDotProduct(center=center)
+    return expansion_of(model, kernel, coef + np.asarray(center), weights, 0.0, outputs, own, at, names, made)
+
+
+# scikit-learn ------------------------------------------------------------------------------------------------------
+
+
+def log_linear_regressor(model: Any) -> Read | None:
+    """A generalised linear model; ``None`` if its link is the identity."""
+    if type(model._base_loss.link).__name__ != "LogLink":
+        return None
+    coef, intercept = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64)), np.ravel(model.intercept_)
+    return _log_linear(model, coef, intercept, "mean", ["y"], model.predict)
+
+
+@dataclass(frozen=True)
+class Made:
+    """Columns that are made of the user's."""
+
+    names: list[str]
+    #: The user's column that each is made of, and how.
+    owners: list[int]
+    transform: Callable[[Any], np.ndarray]
+    #: Rows of the user's columns, to compare models at.
+    at: np.ndarray
+
+
+def _pairs(classes: list[str]) -> tuple[list[tuple[int, int]], list[str], str]:
+    """Of which classes odds are, against which; what the outputs are called, and what they are."""
+    if len(classes) == 2:
+        return [(1, 0)], [classes[1]], f"odds of class '{classes[1]}' against '{classes[0]}'"
+    pairs = list(combinations(range(len(classes)), 2))
+    return pairs, [f"{classes[i]} vs {classes[j]}" for i, j in pairs], "odds of the first class of each pair against the second"
+
+
+def _odds(model: Any, pairs: list[tuple[int, int]]) -> Callable[[Any], np.ndarray]:
+    """What the model says of the odds."""
+
+    def own(rows):
+        logs = np.asarray(model.predict_log_proba(rows))
+        return np.exp(np.column_stack([logs[:, i] - logs[:, j] for i, j in pairs]))
+
+    return own
+
+
+def _linear_odds(model: Any, coef: np.ndarray, intercept: np.ndarray, made: Made | None = None) -> Read:
+    """The odds of a model whose log-probabilities are, up to what all classes share, linear in columns made of the user's."""
+    pairs, outputs, explained = _pairs([str(name) for name in model.classes_])
+    own = _odds(model, pairs)
+    first, second = ([pair[k] for pair in pairs] for k in (0, 1))
+    coef, intercept = coef[first] - coef[second], intercept[first] - intercept[second]
+
+    def expansions():
+        if made is None:
+            return [_exponential(model, coef, intercept, outputs, own, _small_rows(coef))]
+        return [_exponential(model, coef, intercept, outputs, own, made.at, made.names, made.transform)]
+
+    of_columns = None if made is None else (made.owners, made.transform)
+    return Read(explained, outputs, own, expansions, has_rows=False, made=of_columns)
+
+
+def gaussian_nb(model: Any) -> Read:
+    """Of each column, and its square, both from the middle of the classes' means."""
+    theta, var = np.asarray(model.theta_), np.asarray(model.var_)
+    middle, width = theta.mean(axis=0), theta.shape[1]
+    apart = theta - middle
+    coef = np.hstack([apart / var, -0.5 / var])
+    intercept = np.log(model.class_prior_) - 0.5 * (np.log(var) + apart**2 / var).sum(axis=1)
+    names = names_in(model, width)
+
+    def made(rows):
+        centred = as_cells(rows).astype(np.float64) - middle
+        return np.hstack([centred, centred**2])
+
+    columns = list(range(width)) * 2
+    squares = [f"{name}²" for name in names]
+    return _linear_odds(model, coef, intercept, Made([*names, *squares], columns, made, np.vstack([middle, theta])))
+
+
+def bernoulli_nb(model: Any) -> Read:
+    """Of each column, or whether it is above the threshold."""
+    there = np.asarray(model.feature_log_prob_)
+    absent = np.log1p(-np.exp(there))
+    intercept = np.asarray(model.class_log_prior_) + absent.sum(axis=1)
+    if model.binarize is None:
+        return _linear_odds(model, there - absent, intercept)
+    made = lambda rows: (as_cells(rows) > model.binarize).astype(np.float64)
+    width = there.shape[1]
+    at = np.vstack([np.zeros(width), np.eye(width)[:15]]) + model.binarize
+    return _linear_odds(model, there - absent, intercept, Made(names_in(model, width), list(range(width)), made, at))
+
+
+def counting_nb(model: Any) -> Read:
+    """Of the counts."""
+    coef = np.asarray(model.feature_log_prob_)
+    prior = np.zeros(len(coef)) if type(model).__name__ == "ComplementNB" else np.asarray(model.class_log_prior_)
+    return _linear_odds(model, coef, prior)
+
+
+def categorical_nb(model: Any) -> Read:
+    """Of each level of each column."""
+    tables = [np.asarray(table) for table in model.feature_log_prob_]
+    names = names_in(model, len(tables))
+    owners = [j for j, table in enumerate(tables) for _ in range(table.shape[1])]
+    level = np.array([k for table in tables for k in range(table.shape[1])])
+
+    def made(rows):
+        codes = as_cells(rows).astype(np.float64)
+        for j, table in enumerate(tables):
+            if not np.isin(codes[:, j], np.arange(table.shape[1])).all():
+                raise ValueError(
+                    f"the column '{names[j]}' has a category that the model does not know: it knows 0 to {table.shape[1] - 1}"
+                )
+        return (codes[:, owners] == level).astype(np.float64)
+
+    levels = [f"{names[j]}={k}" for j, k in zip(owners, level)]
+    at = np.array([[min(k, table.shape[1] - 1) for table in tables] for k in range(16)], dtype=np.float64)
+    return _linear_odds(model, np.hstack(tables), np.asarray(model.class_log_prior_), Made(levels, owners, made, at))
+
+
+def odds(model: Any) -> Expansion:
+    """The odds of a fitted logistic regression of scikit-learn as a model to explain.
+
+    ``Explainer(model)`` explains its decision function, the logarithm of the odds, to which features add; to odds they multiply,
+    and Shapley values share out the difference from the odds against the background.
+
+    Parameters
+    ----------
+    model
+        A fitted ``LogisticRegression`` or ``LogisticRegressionCV``: of two classes the odds of the second, of more
+        (multinomial) those of each pair.
+
+    Returns
+    -------
+    Expansion
+
+    Raises
+    ------
+    UnsupportedModelError
+        For other models, and for those of several classes that are not multinomial.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> model = LogisticRegression().fit(X, X[:, 0] > 0)
+    >>> explanation = riesz.Explainer(riesz.odds(model), X[:10])(X[:3])
+    >>> bool(np.allclose(explanation.predictions, np.exp(model.decision_function(X[:3]))))
+    True
+    """
+    if not any(kind.__name__ == "LogisticRegression" for kind in type(model).__mro__):
+        raise UnsupportedModelError(f"a {type(model).__name__} is no LogisticRegression, whose odds are known")
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(model)
+    coef, intercept = np.atleast_2d(model.coef_), np.ravel(model.intercept_)
+    if len(model.classes_) == 2:
+        coef, intercept = np.vstack([0.0 * coef, coef]), np.concatenate([[0.0], intercept])
+    return _linear_odds(model, coef, intercept).expansions()[0]
+
+
+# Other libraries ---------------------------------------------------------------------------------------------------
+
+
+def _package(model: Any) -> str:
+    return type(model).__module__.split(".")[0]
+
+
+def is_multiplicative(model: Any) -> bool:
+    """Whether it is a result of statsmodels or a fitter of lifelines."""
+    return not isinstance(model, type) and _package(model) in ("statsmodels", "lifelines")
+
+
+def read_multiplicative(model: Any) -> Imported:
+    """A generalised linear model with a log link, or a model of proportional hazards."""
+    reader = {"GLMResultsWrapper": _glm, "GLMResults": _glm, "CoxPHFitter": _cox}.get(type(model).__name__)
+    if reader is None:
+        raise UnsupportedModelError(
+            f"a {type(model).__name__} of {_package(model)} is not read: GLMResults with a log link and "
+            "CoxPHFitter are; for others give a function of rows and a background to estimate values from"
+        )
+    expansion, explained, own = reader(model)
+    part = Part.whole(expansion, has_rows=False)
+    kind = type(model).__name__.removesuffix("Wrapper")
+    return Imported([[part]], explained, expansion.feature_names, kind, expansion.output_names, own)
+
+
+def _named(model, names, coef, intercept, center, output, own):
+    points = np.atleast_2d(coef)
+    return _exponential(model, points, np.atleast_1d(intercept), [output], own, _small_rows(points) + center, names, None, center)
+
+
+def _glm(results):
+    link = type(results.model.family.link).__name__
+    if link != "Log":
+        raise UnsupportedModelError(f"the GLMResults has the link {link}: a log link makes a product of features' factors")
+    names = [str(name) for name in results.model.exog_names]
+    own = lambda rows: np.asarray(results.model.predict(np.asarray(results.params), as_cells(rows).astype(np.float64)))
+    coef = np.asarray(results.params, dtype=np.float64)
+    return _named(results, names, coef, 0.0, 0.0, str(results.model.endog_names), own), "mean", own
+
+
+def _cox(fitter):
+    from pandas import DataFrame
+
+    if not hasattr(fitter, "params_"):
+        from sklearn.exceptions import NotFittedError
+
+        raise NotFittedError("this CoxPHFitter is not fitted yet: call fit first")
+    names, coef = [str(name) for name in fitter.params_.index], np.asarray(fitter.params_, dtype=np.float64)
+    center = np.asarray(fitter._norm_mean[fitter.params_.index], dtype=np.float64)
+
+    def own(rows):
+        frame = DataFrame(as_cells(rows).astype(np.float64), columns=names)
+        return np.asarray(fitter.predict_partial_hazard(frame))
+
+    try:
+        expansion = _named(fitter, names, coef, 0.0, center, "hazard ratio", own)
+    except (KeyError, ValueError, TypeError) as error:
+        raise UnsupportedModelError(
+            f"the CoxPHFitter cannot be read, as covariates are made of columns by a formula: {error}"
+        ) from None
+    return expansion, "partial hazard: the hazard ratio to a row of the training data's means", own

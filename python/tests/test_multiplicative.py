@@ -1,0 +1,166 @@
+"""Multiplicative models: exact values of means, odds and hazards, against all coalitions of the models' own answers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor, TweedieRegressor
+from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import riesz
+from conftest import interventional, shapley
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(120, 4)) * [1.0, 2.0, 0.5, 1.0]
+    mean = np.exp(0.5 + 0.4 * X[:, 0] - 0.3 * X[:, 1] + 0.2 * X[:, 2])
+    return X, mean, rng
+
+
+def check(model, own, X, background, explained):
+    explainer = riesz.Explainer(model, background)
+    assert explainer.exactness == "exact" and explained in repr(explainer), repr(explainer)
+    rows = np.asarray(X)[60:63]
+    explanation = explainer(X[60:63])
+    expected = np.array([interventional(own, x, np.asarray(background)) for x in rows])
+    size = 1 + np.abs(expected).max()
+    assert explanation.values.shape == expected.shape
+    np.testing.assert_allclose(explanation.values, expected, atol=1e-9 * size)
+    np.testing.assert_allclose(explanation.predictions.ravel(), np.ravel(own(rows)), rtol=1e-9)
+    assert explanation.certificate.holds and np.max(explanation.bound) < 1e-9 * size
+    return explanation
+
+
+def test_means_of_generalised_linear_models(data):
+    X, mean, rng = data
+    counts = rng.poisson(mean)
+    for model, target in [
+        (PoissonRegressor(alpha=0.1), counts),
+        (PoissonRegressor(fit_intercept=False), counts),
+        (GammaRegressor(alpha=0.1), mean * rng.gamma(2.0, 0.5, len(mean))),
+        (TweedieRegressor(power=1.5, alpha=0.1), counts),
+        (TweedieRegressor(power=0, link="log", alpha=0.01), mean),
+        (make_pipeline(StandardScaler(), PoissonRegressor()), counts),
+    ]:
+        model.fit(X, target)
+        check(model, model.predict, X, X[:7], "mean")
+    # The functional game takes no background: an absent feature multiplies by 1.
+    alone = PoissonRegressor().fit(X, counts)
+    found = riesz.Explainer(alone)(X[:2])
+    value = lambda mask: alone.predict(np.where(mask, X[1], 0.0)[None])[0]
+    np.testing.assert_allclose(found.values[1], shapley(value, 4), atol=1e-12)
+    # Without a link there is nothing to multiply.
+    linear = TweedieRegressor(power=0, link="identity").fit(X, mean)
+    check(linear, linear.predict, X, X[:7], "prediction")
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_odds_of_naive_bayes(data, count):
+    X, mean, rng = data
+    label = np.digitize(mean + 0.3 * rng.normal(size=len(mean)), np.quantile(mean, [0.5] if count == 2 else [0.3, 0.6]))
+    label = np.array(["low", "middle", "top"])[label]
+    pairs = [(1, 0)] if count == 2 else [(0, 1), (0, 2), (1, 2)]
+
+    def odds(model):
+        def own(rows):
+            logs = model.predict_log_proba(rows)
+            found = np.exp(np.column_stack([logs[:, i] - logs[:, j] for i, j in pairs]))
+            return found[:, 0] if count == 2 else found
+
+        return own
+
+    levels = np.clip(np.round(X + 3), 0, 6).astype(int)
+    for model, rows in [
+        (GaussianNB(), X),
+        (GaussianNB(), X + [2000.0, -50.0, 0.0, 7.0]),
+        (BernoulliNB(), X),
+        (BernoulliNB(binarize=None), (X > 0).astype(float)),
+        (MultinomialNB(), levels),
+        (ComplementNB(), levels),
+        (CategoricalNB(), levels),
+    ]:
+        model.fit(rows, label)
+        found = check(model, odds(model), rows, rows[:6], "odds of ")
+        names = ["middle"] if count == 2 else ["low vs middle", "low vs top", "middle vs top"]
+        assert found.output_names == names and found.feature_names == ["x0", "x1", "x2", "x3"]
+    with pytest.raises(ValueError, match="the column 'x1' has a category that the model does not know"):
+        riesz.Explainer(model, rows[:5])(levels[:1] + [[0, 20, 0, 0]])
+
+
+def test_odds_of_logistic_regression(data):
+    X, mean, rng = data
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    two = LogisticRegression().fit(frame, mean > 1.5)
+    own = lambda rows: np.exp(two.decision_function(pd.DataFrame(rows, columns=list("abcd"))))
+    model = riesz.odds(two)
+    found = riesz.Explainer(model, frame[:6])(frame[60:62])
+    expected = [interventional(own, x, X[:6]) for x in X[60:62]]
+    np.testing.assert_allclose(found.values, expected, atol=1e-10 * (1 + np.abs(expected).max()))
+    assert found.feature_names == list("abcd") and found.certificate.holds
+    three = LogisticRegression().fit(X, np.digitize(mean, [1.0, 2.0]))
+    logs = three.predict_log_proba(X[:3])
+    np.testing.assert_allclose(riesz.odds(three).predict(X[:3])[:, 1], np.exp(logs[:, 0] - logs[:, 2]), rtol=1e-9)
+    with pytest.raises(riesz.UnsupportedModelError, match="GaussianNB is no LogisticRegression"):
+        riesz.odds(GaussianNB())
+
+
+def test_games_indices_and_files(data, tmp_path):
+    X, mean, rng = data
+    model = PoissonRegressor().fit(X, rng.poisson(mean))
+    x, background = X[60], X[:5]
+    value = lambda mask: model.predict(np.where(mask, x, background)).mean()
+    pairs = riesz.Explainer(model, background, index="SII")(X[60:61])
+    index = 0.0
+    for bits in range(4):
+        mask = np.array([False, False, bits & 1, bits >> 1], dtype=bool)
+        at = lambda *on: value(mask | np.isin(np.arange(4), on))
+        index += [1 / 3, 1 / 6, 1 / 3][mask.sum()] * (at(0, 1) - at(0) - at(1) + at())
+    np.testing.assert_allclose(2 * pairs.interactions[0, 0, 1], index, atol=1e-12)
+    baseline = riesz.Explainer(model, X[:1], game="baseline")(X[60:61])
+    np.testing.assert_allclose(baseline.values[0], interventional(model.predict, x, X[:1]), atol=1e-12)
+    mixtures = np.array([[X[b >> j & 1, j] for j in range(4)] for b in range(16)])
+    marginal = riesz.Explainer(model, X[:2], game="marginal_product")(X[60:61])
+    np.testing.assert_allclose(marginal.values[0], interventional(model.predict, x, mixtures), atol=1e-12)
+    own = riesz.Expansion(riesz.kernels.ExponentialDotProduct(), model.coef_[None], [np.exp(model.intercept_)])
+    own.save(tmp_path / "m.riesz")
+    again = riesz.Expansion.load(tmp_path / "m.riesz")
+    np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-12)
+
+
+def test_results_of_statsmodels(data):
+    api = pytest.importorskip("statsmodels.api")
+    X, mean, rng = data
+    design = api.add_constant(X)
+    counts = rng.poisson(mean)
+    for family in [api.families.Poisson(), api.families.Gamma(api.families.links.Log())]:
+        results = api.GLM(counts + 0.5 * isinstance(family, api.families.Gamma), design, family=family).fit()
+        check(results, lambda rows: results.predict(rows), design, design[:6], "mean")
+    frame = pd.DataFrame(design, columns=["const", *"abcd"])
+    named = api.GLM(counts, frame, family=api.families.Poisson()).fit()
+    assert riesz.Explainer(named, frame[:6])(frame[:2]).feature_names == ["const", *"abcd"]
+    with pytest.raises(riesz.UnsupportedModelError, match="the link Logit"):
+        riesz.Explainer(api.GLM(counts > 1, design, family=api.families.Binomial()).fit(), design[:5])
+    with pytest.raises(riesz.UnsupportedModelError, match="of statsmodels is not read"):
+        riesz.Explainer(api.OLS(counts, design).fit(), design[:5])
+
+
+def test_hazards_of_lifelines(data):
+    lifelines = pytest.importorskip("lifelines")
+    X, mean, rng = data
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    times = frame.assign(time=rng.exponential(1 / mean), event=rng.random(len(mean)) < 0.8)
+    fitter = lifelines.CoxPHFitter(penalizer=0.01)
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        riesz.Explainer(fitter, frame[:5])
+    fitter.fit(times, "time", "event")
+    own = lambda rows: fitter.predict_partial_hazard(pd.DataFrame(rows, columns=list("abcd"))).to_numpy()
+    found = check(fitter, own, frame, frame[:6], "partial hazard")
+    assert found.feature_names == list("abcd") and found.output_names == ["hazard ratio"]
+    mixed = lifelines.CoxPHFitter(penalizer=0.01).fit(times, "time", "event", formula="a * b + c")
+    with pytest.raises(riesz.UnsupportedModelError, match="by a formula"):
+        riesz.Explainer(mixed, frame[:5])
