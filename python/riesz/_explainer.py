@@ -21,7 +21,7 @@ from ._gpytorch import is_gpytorch
 from ._gpytorch import read as read_gpytorch
 from ._imported import Imported, Part, card_of, check_sum, user_names
 from ._multiplicative import is_multiplicative, read_multiplicative
-from ._players import Groups, model_players, players_of
+from ._players import named_unions, unions_among, Groups, model_players, players_of
 from ._sampled import kernel_shap_values, permutation_estimates, reference_rows
 from .games import Game, game_of, settings_of
 
@@ -71,6 +71,10 @@ class Explainer:
     order : int, default 2
         For an index of interactions: how many features the largest sets have that get a value, from 2 (pairs) to 8.
         ``index="k-SII", order=3`` is ``index="k-SII(3)"``.
+    unions : list, optional
+        Owen values (Owen 1977): features that stand together, as lists of names and of such lists,
+        ``[["s1", "s2"], ["age", "sex"]]``; others stand alone. Orders in which features come keep each union together, so that
+        its members share out what it is worth: what ``shap.PartitionExplainer`` estimates, exactly. Groups count as features.
     probabilities : bool, default False
         Explain a classifier's probabilities and not the outputs that they are made of, such as log-odds. Of riesz's models with
         up to 13 features all coalitions are valued exactly, and every ``index`` is exact with its bound; with more features
@@ -146,6 +150,7 @@ class Explainer:
         game: str | Game = "auto",
         index: str | None = None,
         order: int | None = None,
+        unions: Sequence[Any] | None = None,
         probabilities: bool = False,
         groups: Groups | None = None,
         weights: Any = None,
@@ -180,6 +185,7 @@ class Explainer:
             "game": game,
             "groups": groups,
             "weights": weights,
+            "unions": unions,
             "probabilities": probabilities,
             "threads": threads,
             "output_names": output_names,
@@ -206,10 +212,12 @@ class Explainer:
             self._imported = replace(self._imported, explained="probabilities", output_names=list(output_names or shown))
         parts = self._imported.parts
         names = parts[0].expansion.feature_names if parts else self._imported.feature_names
-        self._settings = settings_of({**(asked._settings(names) if asked else {}), **budget})
         self.feature_names = user_names(self._background, self._imported)
-        self._check_background()
         self._players = players_of(groups, self._imported, self.feature_names)
+        self._unions = None if unions is None else named_unions(unions, [name for name, _ in self._players])
+        self._given = {**(asked._settings(names) if asked else {}), **budget, "unions": self._unions}
+        self._settings = settings_of(self._given)
+        self._check_background()
         self.exactness: str = "exact"
         self.reason: str | None = None
         self._cores: list[_core.Explainer] = []
@@ -253,6 +261,10 @@ class Explainer:
         for part, own in zip(imported.parts, [None] * len(imported.parts) if rows is None else rows):
             # Players none of whose columns reach a part have no share in it: their values are 0.
             playing = [player for player in model_players(self._players, part.owners) if player[1]]
+            if self._unions is not None and len(imported.parts) > 1:
+                # A feature alone is a union that changes nothing.
+                among = unions_among(self._unions, {name for name, _ in playing}) or [name for name, _ in playing[:1]]
+                settings = settings_of(self._given | {"unions": among}).without_estimates()
             model = part.expansion._with_posterior() if self._arguments["covariance"] else part.expansion._core
             core = _core.Explainer(model, settings, own, self._weights, playing, threads)
             cores.append(core)

@@ -276,8 +276,8 @@ class Explanation:
     def interactions(self) -> Any:
         """For an :attr:`index` of interactions, values of d features as symmetric matrices, (n, d, d), or (n, d, d, m): features'
         own on the diagonal, half of each pair's on either side, so that a row's matrix sums to all of its values. Where sets have
-        up to k features, likewise (n, d, …, d) with k axes of features: a set's value is shared out among all places whose features
-        are that set. ``None`` otherwise."""
+        up to k features, likewise (n, d, …, d) with k axes of features: a set's value is shared out among all places whose
+        features are that set. ``None`` otherwise."""
         subsets = self._core.subsets
         if subsets is None:
             return None

@@ -50,3 +50,28 @@ def model_players(players: list[tuple[str, list[int]]], owners: list[int]) -> li
     for column, owner in enumerate(owners):
         made.setdefault(owner, []).append(column)
     return [(name, [c for j in own for c in made.get(j, [])]) for name, own in players]
+
+
+def named_unions(unions: Any, names: list[str]) -> list[Any]:
+    """Unions of players, and of unions, by name."""
+    if isinstance(unions, str) or not isinstance(unions, Iterable):
+        raise TypeError(f"unions is {unions!r}: it is a list of features and of lists of them, [['a', 'b'], ['c', 'd']]")
+    own = []
+    for member in unions:
+        if isinstance(member, str):
+            if member not in names:
+                raise ValueError(f"unions names a feature '{member}'; the features are: {', '.join(names)}")
+            own.append(member)
+        elif is_whole(member):
+            if not 0 <= member < len(names):
+                raise ValueError(f"unions names feature {member}, but there are {len(names)}, from 0")
+            own.append(names[member])
+        else:
+            own.append(named_unions(member, names))
+    return own
+
+
+def unions_among(unions: list[Any], names: set[str]) -> list[Any]:
+    """The unions of some of the players."""
+    own = [member if isinstance(member, str) else unions_among(member, set(names)) for member in unions]
+    return [member for member in own if member and (not isinstance(member, str) or member in names)]

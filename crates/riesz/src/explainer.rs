@@ -21,6 +21,7 @@ use crate::question::Question;
 use crate::simd::Isa;
 use crate::stop::Progress;
 use crate::table::{Groups, Table};
+use crate::unions::Union;
 use probabilities::Probabilities;
 use product::ByProducts;
 
@@ -92,6 +93,17 @@ impl<'m> Explainer<'m> {
         if question.probabilities && covariance {
             return Err(not_linear("covariances"));
         }
+        let unions = match index {
+            Index::Owen if question.unions.is_empty() || question.probabilities => {
+                return Err(Error::parameter(
+                    "index",
+                    index,
+                    "it takes unions, of which probabilities know nothing",
+                ));
+            }
+            Index::Owen => Some(Union::tree(&question.unions, &groups)?),
+            _ => None,
+        };
         let engine = match question.game {
             _ if question.probabilities => {
                 Engine::Probabilities(Box::new(Probabilities::new(model, question, groups, stop)?))
@@ -110,7 +122,12 @@ impl<'m> Explainer<'m> {
                     "the conditional distributions of a model whose kernel is known come from an embedding";
                 return Err(Error::parameter("conditional", "gaussian or copula", why));
             }
-            game => Engine::Products(Box::new(ByProducts::new(model, game, index, groups, stop)?)),
+            game => {
+                let mut engine = ByProducts::new(model, game, index, groups, stop)?;
+                engine.unions = unions;
+                engine.check_unions()?;
+                Engine::Products(Box::new(engine))
+            }
         };
         Ok(Self { engine, model, sure: covariance, posterior: None })
     }

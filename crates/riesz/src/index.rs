@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Which value of a game a set of players gets. As text it is one of `shapley`, `banzhaf`, `banzhaf(T)`, `beta-shapley(ALPHA, BETA)`, `leave-one-out` and
+/// Which value of a game a set of players gets. As text it is one of `shapley`, `owen`, `banzhaf`, `banzhaf(T)`, `beta-shapley(ALPHA, BETA)`, `leave-one-out` and
 /// `first-order`, which give a value to each player; or of `sii`, `k-sii`, `stii`, `fsii`, `bii`, `fbii` and `moebius`, which give one to each player and each
 /// pair, and with a number, as in `k-sii(3)`, to each set of up to so many players.
 ///
@@ -45,6 +45,9 @@ pub enum Index {
         /// From 0.01 to 1000.
         beta: f64,
     },
+    /// The Owen value (Owen 1977; of levels, Winter 1989): what a player adds on average over all orders in which those of a union come one after the other. It
+    /// takes unions ([`Question::unions`](crate::Question::unions)).
+    Owen,
     /// Of all sets of up to so many players.
     Interaction {
         /// Which.
@@ -97,7 +100,7 @@ impl Interaction {
 }
 
 /// How an index can be written.
-pub(crate) const FORMS: &str = "it is shapley, banzhaf, banzhaf(T) with T from 0 to 1, beta-shapley(ALPHA, BETA) with numbers from 0.01 to 1000, leave-one-out or first-order; with pairs of features sii, k-sii, stii, fsii, bii, fbii or moebius; with sets of up to K features, from 2 to 8, sii(K), k-sii(K) and so on";
+pub(crate) const FORMS: &str = "it is shapley, owen, banzhaf, banzhaf(T) with T from 0 to 1, beta-shapley(ALPHA, BETA) with numbers from 0.01 to 1000, leave-one-out or first-order; with pairs of features sii, k-sii, stii, fsii, bii, fbii or moebius; with sets of up to K features, from 2 to 8, sii(K), k-sii(K) and so on";
 
 impl Index {
     /// Its name, for people.
@@ -109,6 +112,7 @@ impl Index {
             Self::Banzhaf { chance: 1.0 } => "leave-one-out value".into(),
             Self::Banzhaf { chance } => format!("Banzhaf({chance}) value"),
             Self::BetaShapley { alpha, beta } => format!("Beta({alpha}, {beta})-Shapley value"),
+            Self::Owen => "Owen value".into(),
             Self::Interaction { kind, .. } => kind.names().1.into(),
         }
     }
@@ -125,6 +129,9 @@ impl Index {
             Self::Shapley => {
                 "how much of the difference between the prediction and the base value is due to the feature"
                     .into()
+            }
+            Self::Owen => {
+                "how much of the difference between the prediction and the base value is due to the feature, where unions of features share it out first".into()
             }
             Self::Banzhaf { chance: 0.0 } => {
                 "by how much the base value changes when the feature alone is present".into()
@@ -200,7 +207,7 @@ impl Index {
     /// Whether the values of all sets add up to the prediction less the base value.
     pub fn is_efficient(self) -> bool {
         match self {
-            Self::Shapley => true,
+            Self::Shapley | Self::Owen => true,
             Self::Banzhaf { .. } => false,
             Self::BetaShapley { alpha, beta } => alpha == 1.0 && beta == 1.0,
             Self::Interaction { kind, .. } => {
@@ -216,7 +223,7 @@ impl Index {
     pub fn validate(self) -> Result<()> {
         let shape = |v: f64| (0.01..=1000.0).contains(&v);
         let valid = match self {
-            Self::Shapley => true,
+            Self::Shapley | Self::Owen => true,
             Self::Interaction { order, .. } => (2..=HIGHEST).contains(&order),
             Self::Banzhaf { chance } => (0.0..=1.0).contains(&chance),
             Self::BetaShapley { alpha, beta } => shape(alpha) && shape(beta),
@@ -241,6 +248,7 @@ impl fmt::Display for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shapley => write!(f, "shapley"),
+            Self::Owen => write!(f, "owen"),
             Self::Banzhaf { chance: 0.0 } => write!(f, "first-order"),
             Self::Banzhaf { chance: 0.5 } => write!(f, "banzhaf"),
             Self::Banzhaf { chance: 1.0 } => write!(f, "leave-one-out"),
@@ -282,6 +290,7 @@ impl FromStr for Index {
         };
         let index = match (name, numbers.as_slice()) {
             ("shapley", []) => Self::Shapley,
+            ("owen", []) => Self::Owen,
             ("banzhaf", []) => Self::Banzhaf { chance: 0.5 },
             ("banzhaf", [chance]) => Self::Banzhaf { chance: *chance },
             ("leave-one-out", []) => Self::Banzhaf { chance: 1.0 },

@@ -66,6 +66,7 @@ pub mod setting;
 mod simd;
 mod stop;
 pub mod table;
+mod unions;
 
 pub use discrepancy::{IndependenceTest, TwoSampleTest};
 pub use embedding::{Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Ridge};
@@ -84,3 +85,4 @@ pub use question::Question;
 pub use simd::Isa;
 pub use stop::Progress;
 pub use table::{Column, ColumnKind, Groups, Table};
+pub use unions::Union;

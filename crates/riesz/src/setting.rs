@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result, listed};
 use crate::index::{FORMS, Index};
 use crate::kernel::{Kernel, KernelExpression};
+use crate::unions::Union;
 
 /// What a setting's value is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,6 +33,8 @@ pub enum Range {
     ClassWeight,
     /// An [`Index`], as text.
     Index,
+    /// Lists of names and lists: [`Union`](crate::Union)s.
+    Unions,
     /// `own`, for the model's own family on the columns that are given; or a [`Kernel`] in its JSON form; or an expression
     /// ([`KernelExpression`]) in the units of the reference's columns.
     Kernel,
@@ -98,6 +101,10 @@ impl Setting {
             Range::Index => match value.as_str() {
                 Some(text) => text.parse::<Index>().map(|_| ()),
                 None => wrong(FORMS.into()),
+            },
+            Range::Unions => match serde_json::from_value::<Vec<Union>>(value.clone()) {
+                Ok(unions) if !unions.is_empty() => Ok(()),
+                _ => wrong("it is a list of names and of such lists, [[\"a\", \"b\"], \"c\"]".into()),
             },
             Range::Kernel => match value.as_str() {
                 Some("own") => Ok(()),

@@ -211,6 +211,8 @@ fn value(range: Range, text: &str) -> Value {
     let number = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
     match range {
         Range::Choice(_) | Range::Index | Range::Kernel => Value::from(text),
+        // What is no JSON is refused as the text that it is.
+        Range::Unions => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
         Range::Switch => Value::from(text == "true"),
         Range::Count(_) | Range::Positive { .. } | Range::NotNegative | Range::Tuned => number(text),
         Range::ClassWeight => {

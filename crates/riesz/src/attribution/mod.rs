@@ -11,6 +11,7 @@ pub(crate) mod interactions;
 mod jacobi;
 pub mod kernel_shap;
 pub(crate) mod observational;
+mod owen;
 pub mod permutation;
 pub(crate) mod powers;
 pub(crate) mod product;

@@ -18,17 +18,21 @@
 
 use super::averages::{Average, Averages, binomial};
 use super::interactions::{GameErrors, Interactions, Sets};
+use super::owen::Owen;
 use super::product::{ProductGame, Values, read};
 use super::rule::Measure;
 use crate::error::Result;
 use crate::index::{Index, Interaction};
 use crate::simd::Isa;
 use crate::stop::Watch;
+use crate::unions::Tree;
 
 /// What is averaged.
 pub(crate) enum Recipe {
     /// What players add.
     Players(Measure),
+    /// What players add where unions stand together.
+    Unions(Tree),
     /// What sets of players add together.
     Sets {
         /// By size.
@@ -48,10 +52,20 @@ pub(crate) struct Found {
     pub(crate) error: Vec<f64>,
 }
 
+impl Recipe {
+    /// Of an index, and a tree of unions if there are some.
+    pub(crate) fn new(index: Index, unions: Option<&Tree>) -> Self {
+        match unions {
+            Some(tree) => Self::Unions(tree.clone()),
+            None => index.into(),
+        }
+    }
+}
+
 impl From<Index> for Recipe {
     fn from(index: Index) -> Self {
         let (kind, order) = match index {
-            Index::Shapley => return Self::Players(Measure::Lebesgue),
+            Index::Shapley | Index::Owen => return Self::Players(Measure::Lebesgue),
             Index::Banzhaf { chance } => return Self::Players(Measure::at(chance)),
             Index::BetaShapley { alpha, beta } => return Self::Players(Measure::beta(beta, alpha)),
             Index::Interaction { kind, order } => (kind, order),
@@ -110,6 +124,13 @@ impl Recipe {
                     parts.into_iter().map(|part| (part.values, part.error)).unzip();
                 Ok(Found { values: values.concat(), error: error.concat() })
             }
+            Self::Unions(tree) => {
+                let parts =
+                    read(game, (isa, &Measure::Lebesgue), watch, || Owen::new(tree, players, outputs))?;
+                let (values, error): (Vec<_>, Vec<_>) =
+                    parts.into_iter().map(|part| (part.values, part.error)).unzip();
+                Ok(Found { values: values.concat(), error: error.concat() })
+            }
             Self::Sets { averages, .. } => {
                 let sets = Sets::new(players, averages.order());
                 let new = || Interactions::new(averages, &sets, outputs);
@@ -130,6 +151,7 @@ impl Recipe {
     pub(crate) fn finish(&self, errors: &GameErrors<'_>, values: &mut [f64], sets: &Sets) -> f64 {
         let (shares, adds_up) = match self {
             Self::Players(measure) => (&[][..], matches!(measure, Measure::Lebesgue)),
+            Self::Unions(_) => (&[][..], true),
             Self::Sets { shares, adds_up, .. } => (&shares[..], *adds_up),
         };
         let bound = errors.bound(shares, adds_up, values, sets);

@@ -100,7 +100,9 @@ impl Weighing {
     pub(crate) fn new(recipe: &Recipe, players: usize) -> Self {
         let choice = Measure::Lebesgue.choices(players).exact;
         let (rule, heights) = match recipe {
-            Recipe::Players(measure) => {
+            Recipe::Players(_) | Recipe::Unions(_) => {
+                let measure =
+                    if let Recipe::Players(measure) = recipe { measure } else { &Measure::Lebesgue };
                 let nodes = measure.rule(measure.choices(players).exact.nodes).iter();
                 let shared = nodes.map(|n| Shared { t: n.t, s: n.s, weights: vec![n.weight] });
                 (shared.collect(), Averages::new(vec![Average::Uniform]).heights)

@@ -36,6 +36,7 @@ use crate::linalg::{Matrix, dot, dot_roundings};
 use crate::simd::{Isa, LANES};
 use crate::stop::{Progress, Watch, check};
 use crate::table::{Groups, Table};
+use crate::unions::Tree;
 
 /// Rows explained together by one thread.
 const BATCH: usize = 16;
@@ -76,6 +77,8 @@ pub(super) struct ByProducts<'m> {
     facts: Vec<Fact>,
     pub(super) isa: Isa,
     pub(super) index: Index,
+    /// For Owen values.
+    pub(super) unions: Option<Tree>,
     stop: Arc<AtomicBool>,
     pub(super) progress: Arc<Progress>,
 }
@@ -132,6 +135,7 @@ impl<'m> ByProducts<'m> {
             facts: model.facts(),
             isa: Isa::detect(),
             index,
+            unions: None,
             stop,
             progress: Arc::default(),
         };
@@ -284,6 +288,17 @@ impl<'m> ByProducts<'m> {
         Ok(base)
     }
 
+    /// Whether terms can be shared out among unions first: powers are no products.
+    pub(super) fn check_unions(&self) -> Result<()> {
+        match (&self.unions, self.powers.first()) {
+            (Some(_), Some(power)) => {
+                let (factor, columns) = power.power.told(self.model.columns());
+                Err(Error::NotProduct { factor, columns })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The values of every row of `rows`.
     pub(super) fn explain(&self, rows: &Table) -> Result<Explanation> {
         let data = rows.conform(self.model.columns())?;
@@ -304,7 +319,7 @@ impl<'m> ByProducts<'m> {
         // Small enough that every thread has work, and no smaller than that.
         let batch = n.div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
         let game = Batches { explainer: self, data: &data, batch };
-        let recipe = Recipe::from(self.index);
+        let recipe = Recipe::new(self.index, self.unions.as_ref());
         let Found { values, error: mut bound } = if self.suits_tables(&recipe) {
             self.find_by_tables(self.tables()?, &recipe, &data)?
         } else {

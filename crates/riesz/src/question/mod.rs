@@ -15,6 +15,7 @@ use crate::explanation::{Fact, Provenance};
 use crate::game::Game;
 use crate::index::Index;
 use crate::table::{Column, Groups};
+use crate::unions::Union;
 
 /// How the values of a function are found. Models whose kernel is known have no use for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +43,9 @@ pub struct Question {
     pub estimator: Estimator,
     /// How many coalitions are valued, in games that value any, and the seed of what is drawn.
     pub budget: Budget,
+    /// For [`Index::Owen`]: which players stand together, and which unions of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unions: Vec<Union>,
     /// Whether a classifier's probabilities are explained, and not the outputs that they are made of.
     #[serde(default)]
     pub probabilities: bool,
@@ -85,6 +89,12 @@ impl Question {
         Self { covariance: true, ..self }
     }
 
+    /// The same question for Owen values, where these players and unions of them stand together.
+    #[must_use]
+    pub fn with_unions(self, unions: Vec<Union>) -> Self {
+        Self { index: Index::Owen, unions, ..self }
+    }
+
     /// The same question within another budget.
     #[must_use]
     pub fn with_budget(self, budget: Budget) -> Self {
@@ -101,6 +111,7 @@ impl From<Game> for Question {
             players: None,
             estimator: Estimator::KernelShap,
             budget: Budget::default(),
+            unions: Vec::new(),
             probabilities: false,
             covariance: false,
         }

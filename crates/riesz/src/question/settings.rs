@@ -11,6 +11,7 @@ use crate::index::Index;
 use crate::kernel::{Kernel, KernelExpression, Units};
 use crate::setting::{Range, Setting, SettingValues};
 use crate::table::Table;
+use crate::unions::Union;
 
 /// What a question is asked of. It decides which settings have a use, and two defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +96,7 @@ const EMBEDDED: &str = "the observational game, whose conditional distributions 
 const KNOWN: &str = "the observational game of a model whose kernel is known";
 
 /// Everything that can be set, besides rows and players.
-pub static SETTINGS: [QuestionSetting; 17] = [
+pub static SETTINGS: [QuestionSetting; 18] = [
     QuestionSetting {
         setting: Setting {
             name: "game",
@@ -113,12 +114,24 @@ pub static SETTINGS: [QuestionSetting; 17] = [
             placeholder: "INDEX",
             range: Range::Index,
             bare: None,
-            help: "Which value a feature gets: shapley; banzhaf, or banzhaf(T), what it adds where each of the others is present with chance \
+            help: "Which value a feature gets: shapley (with --unions owen); banzhaf, or banzhaf(T), what it adds where each of the others is present with chance \
                    T = .5; beta-shapley(ALPHA, BETA), where chances are Beta distributed; leave-one-out; or first-order, alone. With pairs of \
                    features: sii, k-sii, stii, fsii, bii, fbii, moebius; with sets of up to K features: sii(K), k-sii(K) and so on. Values of shapley, \
                    k-sii, stii and fsii add up to the prediction [default: shapley]",
         },
         belongs: "models whose kernel is known, in games other than the observational one",
+        used: |asked| asked.subject == Subject::Model && !asked.observational(),
+    },
+    QuestionSetting {
+        setting: Setting {
+            name: "unions",
+            placeholder: "LISTS",
+            range: Range::Unions,
+            bare: None,
+            help: "Owen values: features that stand together, and share out among them what their union is worth. Lists of names and lists, as in \
+                   '[[\"s1\", \"s2\"], [\"age\", \"sex\"]]'; other features stand alone",
+        },
+        belongs: "Shapley values of models whose kernel is known, in games other than the observational one",
         used: |asked| asked.subject == Subject::Model && !asked.observational(),
     },
     QuestionSetting {
@@ -443,7 +456,24 @@ impl Settings {
             _ => Estimator::KernelShap,
         };
         let covariance = self.values.switch("covariance").unwrap_or(false);
-        Ok(Question { index: self.index(), estimator, budget, covariance, probabilities, ..game.into() })
+        let unions = self.unions();
+        let index = match (self.index(), unions.is_empty()) {
+            (Index::Shapley | Index::Owen, false) => Index::Owen,
+            (Index::Owen, true) => {
+                return Err(Error::parameter("index", Index::Owen, "it takes unions of features").into());
+            }
+            (index, true) => index,
+            (index, false) => {
+                return Err(Error::parameter("index", index, "unions of features have Owen values").into());
+            }
+        };
+        Ok(Question { index, unions, estimator, budget, covariance, probabilities, ..game.into() })
+    }
+
+    /// Unions, which were checked when they were set.
+    fn unions(&self) -> Vec<Union> {
+        let given = self.values.get("unions").cloned();
+        given.and_then(|lists| serde_json::from_value(lists).ok()).unwrap_or_default()
     }
 
     /// The index, which was checked when it was set.

@@ -20,6 +20,7 @@ mod logistic;
 mod models;
 mod observational;
 mod orthogonal;
+mod owen;
 mod penalty;
 mod permutation;
 mod posterior;

@@ -38,6 +38,7 @@ pub fn example(setting: &Setting) -> Value {
         Range::Positive { .. } | Range::NotNegative | Range::Tuned => json!(0.01),
         Range::ClassWeight => json!("balanced"),
         Range::Index => json!("banzhaf(0.3)"),
+        Range::Unions => json!([["x0", "x1"], "x2"]),
         Range::Kernel => json!("rbf(lengthscale=2)"),
     }
 }

@@ -63,6 +63,8 @@ impl ByProducts<'_> {
             }
             // Multiplications and additions of lanes, roughly.
             let (nodes, larger) = match recipe {
+                // Means of products do not know unions.
+                Recipe::Unions(_) => return false,
                 Recipe::Players(Measure::At(_)) => (1, 0),
                 Recipe::Players(_) => (m.div_ceil(2).min(8), 0),
                 Recipe::Sets { averages, .. } => {

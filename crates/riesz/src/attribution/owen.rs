@@ -1,0 +1,135 @@
+//! Owen values, read off product games: players come in random order, but those of a union one after the other.
+//!
+//! So when player j of the union G comes, every other union H is there as a whole or not at all, and each of j's own union is there or not: of a product, with
+//! A and B the products of a union's factors, `φ_j = w ∫ Π_{H≠G} ((1-t) B_H + t A_H) dt · (a_j - b_j) ∫ Π_{l∈G, l≠j} ((1-s) b_l + s a_l) ds`, and likewise within unions
+//! of unions. Source: Owen 1977; for levels, Winter 1989; the integrals by Owen 1972.
+
+use std::ops::Range;
+
+use super::block::Block;
+use super::product::{Reading, Terms};
+use super::quadrature::{Engine, Run};
+use super::rule::Measure;
+use crate::simd::{Lanes, Plain};
+use crate::unions::Tree;
+
+/// The value of every player in every row, for each output.
+pub(crate) struct Owen<'a> {
+    tree: &'a Tree,
+    players: usize,
+    outputs: usize,
+    /// Rows × outputs × players.
+    pub(crate) values: Vec<f64>,
+    /// Rows × outputs: a bound on the error of each value, and of their sum.
+    pub(crate) error: Vec<f64>,
+    /// The tree of the factors that mattered last.
+    own: Option<Tree>,
+    of: Vec<usize>,
+}
+
+impl<'a> Owen<'a> {
+    pub(crate) fn new(tree: &'a Tree, players: usize, outputs: usize) -> Self {
+        Self { tree, players, outputs, values: Vec::new(), error: Vec::new(), own: None, of: Vec::new() }
+    }
+}
+
+impl Reading for Owen<'_> {
+    /// Tiles of the same rows add up.
+    fn begin(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
+        self.values.resize(rows.len() * self.outputs * self.players, 0.0);
+        self.error.resize(rows.len() * self.outputs, 0.0);
+    }
+
+    fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine) {
+        let Terms { row, players: owners, run, coef, .. } = *terms;
+        let first = row * self.outputs;
+        if owners.is_empty() {
+            // A constant adds nothing, and is rounded like any other term.
+            let weight = run.weights.first().map_or(0.0, |w| w.0[0].abs());
+            for (error, coef) in self.error[first..].iter_mut().zip(coef) {
+                let size = weight * coef.iter().flat_map(|lanes| lanes.0).map(f64::abs).sum::<f64>();
+                *error += f64::EPSILON * run.rounding.units * size;
+            }
+            return;
+        }
+        // A single output's coefficients are within the weights: these may be far from 1, and products of theirs not.
+        let (ones, weights, sizes);
+        let (run, coef) = if let [coef] = coef {
+            ones = [vec![Lanes::ONE; run.weights.len()]];
+            weights = run.weights.iter().zip(coef).map(|(w, c)| w.mul::<Plain>(*c)).collect::<Vec<_>>();
+            let own = run.sizes.iter().copied().flatten().zip(coef);
+            sizes = own.map(|(s, c)| s.map2(*c, |s, c| s * c.abs())).collect::<Vec<_>>();
+            (Run { weights: &weights, sizes: run.sizes.map(|_| &sizes[..]), ..run }, &ones[..])
+        } else {
+            (run, coef)
+        };
+        let active: Vec<usize> = run.active[..run.players].iter().map(|&k| owners[k as usize]).collect();
+        if self.of != active {
+            self.own = self.tree.of(&|player| active.iter().position(|p| *p == player));
+            self.of.clone_from(&active);
+        }
+        let Some(tree) = &self.own else { return };
+        let choices = Measure::Lebesgue.choices(run.players);
+        let (mut block, mut found) = (Block::default(), vec![Lanes::ZERO; active.len()]);
+        for at in 0..run.weights.len() {
+            let known = engine.block(&run, at, &choices, &mut block);
+            value(tree, block.weight, &block, &mut found);
+            for (o, coef) in coef.iter().enumerate() {
+                // Levels take up to three times the roundings of the engine.
+                let error = coef[at].map2(known.error, |c, e| 3.0 * c.abs() * e).sum();
+                let out = &mut self.values[(first + o) * self.players..][..self.players];
+                let mut drift = 0.0_f64;
+                for (&player, value) in active.iter().zip(&found) {
+                    out[player] += coef[at].mul::<Plain>(*value).sum();
+                    drift += out[player].abs();
+                }
+                self.error[first + o] += error + 0.51 * f64::EPSILON * drift;
+            }
+        }
+    }
+}
+
+/// Present and absent product of a part of the tree.
+fn sides(tree: &Tree, block: &Block) -> [Lanes; 2] {
+    match tree {
+        Tree::Player(k) => [block.a[*k], block.b[*k]],
+        Tree::Union(members) => members.iter().fold([Lanes::ONE; 2], |all, member| {
+            let own = sides(member, block);
+            [all[0].mul::<Plain>(own[0]), all[1].mul::<Plain>(own[1])]
+        }),
+    }
+}
+
+/// The values of the players of a part, where the rest is worth `weight`.
+fn value(tree: &Tree, weight: Lanes, block: &Block, out: &mut [Lanes]) {
+    let members = match tree {
+        Tree::Player(k) => {
+            out[*k] = weight.mul::<Plain>(block.a[*k].sub::<Plain>(block.b[*k]));
+            return;
+        }
+        Tree::Union(members) => members,
+    };
+    let sides: Vec<[Lanes; 2]> = members.iter().map(|member| sides(member, block)).collect();
+    let mut rest = vec![Lanes::ZERO; members.len()];
+    let (mut mixed, mut before) = (Vec::new(), Vec::new());
+    let lebesgue = Measure::Lebesgue;
+    for node in lebesgue.rule(members.len().div_ceil(2)) {
+        let (t, s) = (Lanes::splat(node.t), Lanes::splat(node.s));
+        mixed.clear();
+        mixed.extend(sides.iter().map(|[a, b]| t.fma::<Plain>(*a, s.mul::<Plain>(*b))));
+        before.clear();
+        let mut product = weight.mul::<Plain>(Lanes::splat(node.weight));
+        for one in &mixed {
+            before.push(product);
+            product = product.mul::<Plain>(*one);
+        }
+        let mut after = Lanes::ONE;
+        for (k, one) in mixed.iter().enumerate().rev() {
+            rest[k] = before[k].fma::<Plain>(after, rest[k]);
+            after = after.mul::<Plain>(*one);
+        }
+    }
+    for (member, rest) in members.iter().zip(rest) {
+        value(member, rest, block, out);
+    }
+}

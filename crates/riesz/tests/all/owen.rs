@@ -1,0 +1,158 @@
+//! Owen values against their definition: means over the orders in which the members of every union come one after the other.
+
+use proptest::prelude::*;
+use riesz::kernel::Polynomial;
+use riesz::{Error, Exactness, Expansion, Explainer, Game, Index, Kernel, Matrix, Question, Table, Union};
+
+use crate::common::{Stream, value, with_threads};
+use crate::exact::{PRODUCT_GAMES, case, game};
+
+fn player(j: usize) -> Union {
+    Union::Player(format!("x{j}"))
+}
+
+/// Unions of some of the players at random, some within others.
+fn unions(d: usize, s: &mut Stream) -> Vec<Union> {
+    let mut parts: Vec<Union> = (0..d).map(player).collect();
+    for _ in 0..2 {
+        let mut next: Vec<Union> = Vec::new();
+        for part in parts {
+            match next.last_mut() {
+                Some(Union::Of(members)) if s.signed() > 0.0 && members.len() < 3 => members.push(part),
+                _ if s.signed() > -0.3 => next.push(Union::Of(vec![part])),
+                _ => next.push(part),
+            }
+        }
+        parts = next;
+    }
+    // Who is not named stands alone.
+    if matches!(parts.last(), Some(Union::Player(_))) && parts.len() > 1 {
+        parts.pop();
+    }
+    parts
+}
+
+/// The members of every union.
+fn members(union: &Union, all: &mut Vec<Vec<usize>>) -> Vec<usize> {
+    match union {
+        Union::Player(name) => vec![name[1..].parse().unwrap()],
+        Union::Of(parts) => {
+            let own: Vec<usize> = parts.iter().flat_map(|part| members(part, all)).collect();
+            all.push(own.clone());
+            own
+        }
+    }
+}
+
+fn orders(d: usize) -> Vec<Vec<usize>> {
+    if d == 0 {
+        return vec![Vec::new()];
+    }
+    let shorter = orders(d - 1);
+    let with = |order: &Vec<usize>| {
+        let put = |at: usize| {
+            let mut order = order.clone();
+            order.insert(at, d - 1);
+            order
+        };
+        (0..d).map(put).collect::<Vec<_>>()
+    };
+    shorter.iter().flat_map(with).collect()
+}
+
+fn owen(d: usize, unions: &[Union], worth: impl Fn(&[bool]) -> f64) -> Vec<f64> {
+    let mut together = Vec::new();
+    unions.iter().for_each(|union| drop(members(union, &mut together)));
+    let contiguous = |order: &Vec<usize>| {
+        together.iter().all(|own| {
+            let mut places: Vec<usize> =
+                own.iter().map(|j| order.iter().position(|l| l == j).unwrap()).collect();
+            places.sort_unstable();
+            places.windows(2).all(|w| w[1] == w[0] + 1)
+        })
+    };
+    let kept: Vec<Vec<usize>> = orders(d).into_iter().filter(contiguous).collect();
+    let mut sum = vec![0.0; d];
+    for order in &kept {
+        let mut present = vec![false; d];
+        let mut before = worth(&present);
+        for &j in order {
+            present[j] = true;
+            let after = worth(&present);
+            sum[j] += (after - before) / kept.len() as f64;
+            before = after;
+        }
+    }
+    sum
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn values_are_means_over_orders(d in 1..6_usize, terms in 1..3_usize, outputs in 1..3_usize, seed: u64) {
+        let case = case(d, 12, outputs, terms, seed);
+        let unions = unions(d, &mut Stream(seed ^ 77));
+        let players: Vec<Vec<usize>> = (0..d).map(|j| vec![j]).collect();
+        for name in PRODUCT_GAMES {
+            let game = game(&case, name);
+            let question = Question::from(game.clone()).with_unions(unions.clone());
+            let found = Explainer::new(&case.model, question).unwrap().explain(&case.rows).unwrap();
+            found.validate().unwrap();
+            prop_assert_eq!(found.index, Index::Owen);
+            let certificate = found.certificate().unwrap();
+            prop_assert!(certificate.holds, "{} {:?}", name, certificate);
+            let Exactness::Exact { bound } = &found.exactness else { panic!("not exact") };
+            for (g, bound) in bound.iter().enumerate() {
+                let x = case.rows.row(g / outputs);
+                let worth = |s: &[bool]| value(&case.model, &case.terms, &game, &x, g % outputs, &players, s);
+                for (found, truth) in found.row_values(g / outputs, g % outputs).iter().zip(owen(d, &unions, worth)) {
+                    prop_assert!((found - truth).abs() <= bound + 1e-11 * truth.abs().max(1.0), "{}: {} {}", name, found, truth);
+                }
+            }
+        }
+    }
+}
+
+/// Unions of one, and one of all, change nothing; threads neither.
+#[test]
+fn unions_that_change_nothing() {
+    let case = case(6, 300, 1, 2, 5);
+    let game = game(&case, "interventional");
+    let ask = |unions: &str| {
+        let question = Question::from(game.clone()).with_unions(serde_json::from_str(unions).unwrap());
+        Explainer::new(&case.model, question).unwrap().explain(&case.rows).unwrap()
+    };
+    let shapley = Explainer::new(&case.model, game.clone()).unwrap().explain(&case.rows).unwrap();
+    for unions in [r#"["x0"]"#, r#"[["x0"], ["x3"]]"#, r#"[["x0", "x1", "x2", "x3", "x4", "x5"]]"#] {
+        let found = ask(unions);
+        assert!(found.values.iter().zip(&shapley.values).all(|(a, b)| (a - b).abs() < 1e-11), "{unions}");
+    }
+    let unions = r#"[["x0", ["x1", "x5"]], ["x2", "x3"]]"#;
+    assert_eq!(with_threads(1, || ask(unions)).values, with_threads(3, || ask(unions)).values);
+}
+
+#[test]
+fn what_has_no_owen_values_is_refused() {
+    let case = case(3, 10, 1, 1, 3);
+    let ask = |unions: &str| {
+        let question = Question::from(Game::Functional).with_unions(serde_json::from_str(unions).unwrap());
+        Explainer::new(&case.model, question).err().unwrap().to_string()
+    };
+    assert!(ask(r#"[["x0", "x9"]]"#).contains("'x9'") && ask(r#"[["x0", "x0"]]"#).contains("one union"));
+    assert!(ask("[]").contains("it takes unions"));
+    let power = Polynomial {
+        columns: vec![0, 1],
+        center: vec![0.0; 2],
+        scale: vec![1.0; 2],
+        gamma: 1.0,
+        coef0: 1.0,
+        degree: 2,
+    };
+    let points = Table::from_rows(&[[1.0, 2.0]]).unwrap();
+    let model =
+        Expansion::new(Kernel::from(power), points.clone(), Matrix::column_vector(vec![1.0]), vec![0.0])
+            .unwrap();
+    let question = Question::from(Game::Baseline { point: points }).with_unions(vec![player(0)]);
+    assert!(matches!(Explainer::new(&model, question).err(), Some(Error::NotProduct { .. })));
+}

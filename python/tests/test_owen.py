@@ -1,0 +1,66 @@
+"""Owen values against their definition, over orders of the features of the models' own answers."""
+
+import pickle
+from itertools import permutations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes
+from sklearn.ensemble import BaggingRegressor
+from sklearn.svm import SVR
+
+import riesz
+
+X, y = load_diabetes(return_X_y=True, as_frame=True)
+X = X.iloc[:, :5] * 20.0
+BACKGROUND, ROWS = X[:6], X[100:102]
+#: Each is one after the other in an order: x0 x2 x4, and x2 x4.
+TOGETHER = [{0, 2, 4}, {2, 4}]
+
+
+def owen(f, row):
+    worth = {}
+
+    def value(present):
+        if present not in worth:
+            mixed = BACKGROUND.copy()
+            for j in present:
+                mixed.iloc[:, j] = row.iloc[j]
+            worth[present] = f(mixed).mean()
+        return worth[present]
+
+    total, count = np.zeros(5), 0
+    for order in permutations(range(5)):
+        places = [sorted(order.index(j) for j in own) for own in TOGETHER]
+        if all(own[-1] - own[0] == len(own) - 1 for own in places):
+            count += 1
+            for at, j in enumerate(order):
+                total[j] += value(frozenset(order[: at + 1])) - value(frozenset(order[:at]))
+    return total / count
+
+
+@pytest.mark.parametrize("model", [SVR(C=100.0), BaggingRegressor(SVR(C=100.0), 3, max_features=0.6, random_state=0)])
+def test_owen_values(model):
+    names = list(X.columns)
+    unions = [["age", ["bmi", names[4]]], "sex"]
+    model.fit(X, y)
+    explainer = pickle.loads(pickle.dumps(riesz.Explainer(model, BACKGROUND, unions=unions)))
+    found = explainer(ROWS)
+    assert found.index == "owen" and found.exactness == "exact" and found.certificate.holds
+    for i in range(len(ROWS)):
+        assert np.allclose(found.values[i], owen(model.predict, ROWS.iloc[i]), atol=1e-9)
+
+
+def test_what_is_no_union():
+    model = SVR().fit(X, y)
+    for unions, words in [
+        ("age", "list"),
+        (["aage"], "'aage'"),
+        ([9], "feature 9"),
+        ([["age", "age"]], "one union"),
+        ([[]], "members"),
+    ]:
+        with pytest.raises((ValueError, TypeError), match=words):
+            riesz.Explainer(model, BACKGROUND, unions=unions)
+    with pytest.raises(ValueError, match="Owen values"):
+        riesz.Explainer(model, BACKGROUND, unions=[["age", "sex"]], index="banzhaf")
