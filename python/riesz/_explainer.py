@@ -21,7 +21,7 @@ from ._gpytorch import is_gpytorch
 from ._gpytorch import read as read_gpytorch
 from ._imported import Imported, Part, card_of, check_sum, user_names
 from ._multiplicative import is_multiplicative, read_multiplicative
-from ._players import named_unions, unions_among, Groups, model_players, players_of
+from ._players import Groups, model_players, named_unions, players_of, unions_among
 from ._sampled import kernel_shap_values, permutation_estimates, reference_rows
 from .games import Game, game_of, settings_of
 
