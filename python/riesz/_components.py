@@ -48,7 +48,7 @@ class FunctionalANOVA:
     """
 
     def __init__(self, explainer: Explainer, part: Any, playing: list[tuple[str, list[int]]]) -> None:
-        self._explainer, self._core, self._playing = explainer, part.expansion._core, playing
+        self._explainer, self._core, self._playing = explainer, part.expansion._with_posterior(), playing
         self._rows = explainer._model_rows(explainer._background, "background")[0]
         self.feature_names = [name for name, _ in explainer._players]
         (mean,), _ = self._at([], self._rows[:1])
@@ -104,6 +104,7 @@ class FunctionalANOVA:
         mesh = [axis.ravel() for axis in np.meshgrid(*places, indexing="ij")]
         if names_of(background) is None:
             rows = np.repeat(cells[:1], len(mesh[0]), axis=0)
+            rows = rows.astype(np.result_type(rows, *places))
             for c, axis in zip(columns, mesh):
                 rows[:, c] = axis
             return rows, places

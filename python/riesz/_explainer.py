@@ -77,8 +77,9 @@ class Explainer:
         its members share out what it is worth: what ``shap.PartitionExplainer`` estimates, exactly. Groups count as features.
     probabilities : bool, default False
         Explain a classifier's probabilities and not the outputs that they are made of, such as log-odds. Of riesz's models with
-        up to 13 features all coalitions are valued exactly, and every ``index`` is exact with its bound; with more features
-        as many as ``coalitions`` says, and values are estimated. Of other models it is their ``predict_proba`` that is explained.
+        up to 13 features all coalitions are valued exactly, and every ``index`` is exact with its bound, if no factor of the
+        kernel is larger than 1; else Shapley values are, up to 12 features. With more features as many coalitions are valued as
+        ``coalitions`` says, and values are estimated. Of other models it is their ``predict_proba`` that is explained.
     groups : dict of name to list of columns, optional
         Columns, by name or number, that stand or fall together as one player; others are players of their own.
     weights : array of shape (b,), optional

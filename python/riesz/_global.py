@@ -182,7 +182,14 @@ def sobol_indices(
     def find(draws: tuple[int, int] | None) -> tuple[_core.Explanation, dict[str, np.ndarray], np.ndarray]:
         """By output: shares of players, and the variance; and the bound on shares."""
         core, first, effects, total, bound = _core.sobol_indices(
-            part.expansion._core, rows, explainer._weights, playing, str(index).lower(), bool(posterior), draws, threads
+            part.expansion._with_posterior() if posterior else part.expansion._core,
+            rows,
+            explainer._weights,
+            playing,
+            str(index).lower(),
+            bool(posterior),
+            draws,
+            threads,
         )
         variance, bounds = core.predictions[0], np.asarray(bound)
         scale = np.full(len(bounds), np.nan)

@@ -20,11 +20,12 @@ from .kernels import ExponentialDotProduct
 
 
 def _small_rows(points: np.ndarray) -> np.ndarray:
-    """Rows to compare models at, where exponents are small: zeros, and one column after the other."""
+    """Rows to compare models at: zeros, and one column after the other that moves the exponent by one at most."""
     width = points.shape[1]
     rows = np.zeros((min(16, 1 + width), width))
     at = np.arange(1, len(rows))
-    rows[at, at - 1] = 1.0 / (1.0 + np.abs(points).max(axis=0)[at - 1])
+    largest = np.abs(points).max(axis=0)[at - 1]
+    rows[at, at - 1] = 1.0 / np.where(largest > 0, largest, 1.0)
     return rows
 
 
@@ -37,11 +38,15 @@ def _log_linear(model: Any, coef: np.ndarray, intercept: np.ndarray, explained: 
     return Read(explained, outputs, own, expansions, has_rows=False)
 
 
-def _exponential(model, coef, intercept, outputs, own, at, names=None, made=None, center=0.0):
+def _exponential(model, coef, intercept, outputs, own, at, names=None, made=None, center=None):
     with np.errstate(over="ignore"):
         weights = np.diag(np.exp(intercept))
-    kernel = ExponentialDotProduct(center=center)
-    return expansion_of(model, kernel, coef + np.asarray(center), weights, 0.0, outputs, own, at, names, made)
+    if center is None:
+        return expansion_of(model, ExponentialDotProduct(), coef, weights, 0.0, outputs, own, at, names, made)
+    # A support point as far from the centre as this is off, if at all, by a rounding of its distance.
+    scale = np.sqrt((1.0 + np.abs(center)) / np.maximum(np.abs(coef).max(axis=0), 1e-100))
+    kernel = ExponentialDotProduct(center=center.tolist(), scale=scale.tolist())
+    return expansion_of(model, kernel, coef * scale**2 + center, weights, 0.0, outputs, own, at, names, made)
 
 
 # scikit-learn ------------------------------------------------------------------------------------------------------
@@ -230,7 +235,8 @@ def read_multiplicative(model: Any) -> Imported:
 
 def _named(model, names, coef, intercept, center, output, own):
     points = np.atleast_2d(coef)
-    return _exponential(model, points, np.atleast_1d(intercept), [output], own, _small_rows(points) + center, names, None, center)
+    at = _small_rows(points) if center is None else _small_rows(points) + center
+    return _exponential(model, points, np.atleast_1d(intercept), [output], own, at, names, None, center)
 
 
 def _glm(results):
@@ -240,7 +246,7 @@ def _glm(results):
     names = [str(name) for name in results.model.exog_names]
     own = lambda rows: np.asarray(results.model.predict(np.asarray(results.params), as_cells(rows).astype(np.float64)))
     coef = np.asarray(results.params, dtype=np.float64)
-    return _named(results, names, coef, 0.0, 0.0, str(results.model.endog_names), own), "mean", own
+    return _named(results, names, coef, 0.0, None, str(results.model.endog_names), own), "mean", own
 
 
 def _cox(fitter):

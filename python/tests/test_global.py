@@ -238,3 +238,22 @@ def test_components_of_a_process_have_bands():
         anova.component("zzz")
     with pytest.raises(ValueError, match="give rows X"):
         riesz.functional_anova(SVR().fit(X, y), X).component([0, 1, 2])
+
+
+def test_places_of_whole_numbers_lie_between_them():
+    X = np.arange(80.0).reshape(40, 2)
+    model = riesz.KernelRidge(kernel=RBF(20.0)).fit(X, X[:, 0])
+    whole = riesz.functional_anova(model, X.astype(int)).component(0)
+    assert np.array_equal(whole.values, riesz.functional_anova(model, X).component(0).values)
+
+
+def test_posteriors_of_others_are_taken():
+    """A smooth process: coefficients of what it hardly knows must not drown a draw."""
+    model = GaussianProcessRegressor(SklearnRBF(2.0), alpha=0.01, optimizer=None).fit(X[:, :2], y)
+    assert riesz.functional_anova(model, X[:, :2]).component(0).sd is not None
+    found = riesz.sobol_indices(model, X[:, :2], posterior=True, draws=200)
+    mean = found.draws["variance"].mean()
+    spread = found.draws["variance"].std() / np.sqrt(200)
+    assert abs(mean - found.variance) < 4 * spread
+    for low, high in found.interval().values():
+        assert np.isfinite(low).all() and np.isfinite(high).all()

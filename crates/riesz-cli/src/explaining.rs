@@ -40,6 +40,8 @@ pub struct Explaining<'a> {
     explain: Explain<'a>,
     /// The model, if it is one.
     saved: Option<&'a SavedModel>,
+    /// Whether it is its probabilities that are explained.
+    probabilities: bool,
     rows: Conforming,
     /// What is said of the run.
     facts: Vec<Fact>,
@@ -57,7 +59,8 @@ impl<'a> Explaining<'a> {
     ) -> Result<Self> {
         let (question, own) =
             about_model(asked.game, (asked.table, asked.cells), saved, asked.seed, console)?;
-        let (index, covariance) = (question.index, question.covariance);
+        let (index, covariance, probabilities) =
+            (question.index, question.covariance, question.probabilities);
         let explainer =
             Explainer::new(&saved.model, question).and_then(|e| e.with_posterior(saved.covariance.as_ref()));
         let explainer = explainer.map_err(|error| asked.game.settings.spelt(error))?;
@@ -74,7 +77,7 @@ impl<'a> Explaining<'a> {
         let strays = asked.cells.for_model(&saved.model.points)?;
         let rows = Conforming::new(rows, saved.model.columns(), strays, width)?;
         let explain = Box::new(move |table: &Table| Ok(explainer.explain(table)?));
-        Ok(Self { explain, saved: Some(saved), rows, facts, width })
+        Ok(Self { explain, saved: Some(saved), probabilities, rows, facts, width })
     }
 
     /// For a program.
@@ -97,7 +100,7 @@ impl<'a> Explaining<'a> {
             done += table.rows();
             program::explain(command, &question, table, done - table.rows())
         });
-        Ok(Self { explain, saved: None, rows, facts, width })
+        Ok(Self { explain, saved: None, probabilities: false, rows, facts, width })
     }
 
     /// Explains chunk by chunk, and hands each chunk on with its rows numbered from the first of all. Returns their number, and what
@@ -117,12 +120,16 @@ impl<'a> Explaining<'a> {
             done += explanation.rows();
             let decisions = match self.saved {
                 Some(saved) if decide && !saved.model.classes.is_empty() => {
-                    let (covariance, predictions) =
-                        (saved.covariance.as_ref(), explanation.predictions.clone());
-                    let outputs = Matrix::from_row_major(table.rows(), saved.model.outputs(), predictions);
-                    let stop = AtomicBool::new(false);
-                    let predicted = Prediction::of_outputs(&saved.model, covariance, &table, outputs, &stop)?;
-                    Decisions::of(&saved.model, &predicted)
+                    let (model, covariance) = (&saved.model, saved.covariance.as_ref());
+                    if self.probabilities {
+                        Some(Decisions::of_probabilities(model, &Prediction::of(model, covariance, &table)?))
+                    } else {
+                        let predictions = explanation.predictions.clone();
+                        let outputs = Matrix::from_row_major(table.rows(), model.outputs(), predictions);
+                        let stop = AtomicBool::new(false);
+                        let predicted = Prediction::of_outputs(model, covariance, &table, outputs, &stop)?;
+                        Decisions::of(model, &predicted)
+                    }
                 }
                 _ => None,
             };

@@ -126,6 +126,22 @@ impl Decisions {
         })
     }
 
+    /// Of a model whose probabilities are explained: those of the second of two classes, or of all.
+    pub fn of_probabilities(model: &Expansion, predicted: &Prediction) -> Self {
+        let classes = &model.classes;
+        let shown: Vec<usize> = if classes.len() == 2 { vec![1] } else { (0..classes.len()).collect() };
+        let of = |all: &Matrix, k: usize| (0..all.rows()).map(|i| all[(i, k)]).collect();
+        Self {
+            meaning: shown.iter().map(|&k| format!("probability of {}", classes[k])).collect(),
+            classes: classes.clone(),
+            chosen: predicted.classes.clone(),
+            probabilities: shown
+                .iter()
+                .map(|&k| predicted.probabilities.as_ref().map(|all| (k, of(all, k))))
+                .collect(),
+        }
+    }
+
     /// For some of the rows and outputs, in this order.
     pub fn select(&self, rows: &[usize], outputs: &[usize]) -> Self {
         let of = |all: &Vec<f64>| rows.iter().map(|&i| all[i]).collect::<Vec<_>>();

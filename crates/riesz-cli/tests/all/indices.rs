@@ -56,10 +56,41 @@ fn an_index_goes_from_the_flag_to_the_page() {
 fn what_there_is_not_is_refused() {
     let place = towns();
     for (flags, words) in [
-        ("--index banzhof", "it is shapley, banzhaf"),
+        ("--index banzhof", "it is shapley, owen, banzhaf"),
         ("--index banzhaf(1.5)", "from 0 to 1"),
         ("--index banzhaf --game observational", "--index belongs to models whose kernel is known"),
     ] {
         place.bad(&format!("explain m.riesz train.csv {flags} -o w.json"), words);
     }
+}
+
+/// Owen values from lists of names, and probabilities with the classes that they belong to.
+#[test]
+fn unions_and_probabilities() {
+    let place = towns();
+    place.good(r#"explain m.riesz train.csv --background train.csv --unions [["a","b"],"c"] -o w.json"#);
+    let found = explained(&place, "w.json");
+    assert!(found.index == Index::Owen && found.certificate().unwrap().holds);
+    for (unions, words) in
+        [("a,b", "list of names"), (r#"[["a","z"]]"#, "'z'"), (r#"["a"] --index sii"#, "Owen")]
+    {
+        place.bad(&format!("explain m.riesz train.csv --unions {unions} -o w.json"), words);
+    }
+
+    let row =
+        |i: usize| format!("{},{},{}\n", i % 7, i % 5, if (i % 7) + (i % 5) > 5 { "yes" } else { "no" });
+    place.write("classes.csv", format!("a,b,y\n{}", (0..35).map(row).collect::<String>()));
+    place.good("fit classes.csv --target y --model klr --ridge 0.1 -o c.riesz");
+    place.good("explain c.riesz classes.csv --background classes.csv --probabilities -o p.json");
+    let saved = read(place.read("p.json").as_bytes()).unwrap();
+    let (found, decisions) = (saved.explanation, saved.decisions.unwrap());
+    assert!(found.certificate().unwrap().holds && found.output_names == ["yes"]);
+    let (class, probabilities) = decisions.probabilities[0].clone().unwrap();
+    assert_eq!((class, decisions.meaning[0].as_str()), (1, "probability of yes"));
+    for (i, p) in probabilities.iter().enumerate() {
+        assert!((p - found.predictions[i]).abs() < 1e-12 && (0.0..=1.0).contains(p));
+        assert_eq!(decisions.chosen.as_ref().unwrap()[i], usize::from(*p > 0.5));
+    }
+    place.good("report c.riesz classes.csv --background classes.csv --probabilities -o p.html");
+    assert!(place.read("p.html").contains("probability of yes"));
 }

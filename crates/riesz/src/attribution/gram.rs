@@ -10,6 +10,9 @@ use crate::simd::{Isa, Lanes, Simd, dispatch};
 /// Samples that are gathered before they are summed: few enough that the ratios of some factors stay in the first-level cache.
 pub(crate) const WIDE: usize = 48;
 
+/// Places from one factor's samples to the next's: an odd number, lest all factors' meet in the same few lines of the cache.
+const STRIDE: usize = WIDE + 1;
+
 /// Rows of a tile, and columns.
 const ROWS: usize = 4;
 const COLUMNS: usize = 4;
@@ -44,8 +47,8 @@ impl Ratios {
     /// For so many factors and sizes. What was gathered is forgotten.
     pub(crate) fn resize(&mut self, factors: usize, order: usize) {
         (self.factors, self.order) = (factors, order);
-        self.ratios.resize(factors * WIDE, Lanes::ZERO);
-        self.weights.resize(order * WIDE, Lanes::ZERO);
+        self.ratios.resize(factors * STRIDE, Lanes::ZERO);
+        self.weights.resize(order * STRIDE, Lanes::ZERO);
         self.clear();
     }
 
@@ -88,7 +91,7 @@ impl Ratios {
         let coef = if self.outputs == 1 { &[][..] } else { &self.coef[..] };
         let samples = Samples { ratios, len, bounds: &bounds, coef, outputs: self.outputs, players, sets };
         for size in 1..=self.order.min(players.len()) {
-            let own = &weights[(size - 1) * WIDE..][..len];
+            let own = &weights[(size - 1) * STRIDE..][..len];
             let mut chosen = std::mem::take(&mut self.scratch.chosen);
             chosen.resize(self.order + 1, Vec::new());
             samples.descend(isa, own, size, &mut Vec::new(), &mut chosen, &mut self.scratch, out);
@@ -112,7 +115,7 @@ struct Samples<'a> {
 
 impl Samples<'_> {
     fn of(&self, factor: usize) -> &[Lanes] {
-        &self.ratios[factor * WIDE..][..self.len]
+        &self.ratios[factor * STRIDE..][..self.len]
     }
 
     /// Sums over all sets that are `prefix`, which are factors, with as many after its last as make them this size.
@@ -205,12 +208,12 @@ fn divide_body<V: Simd>(
         ];
         for (i, inverse) in inverse.iter().enumerate().take(count - from) {
             let l = from + i;
-            ratios[l * WIDE + at] = block.a[l].sub::<V>(block.b[l]).mul::<V>(*inverse);
+            ratios[l * STRIDE + at] = block.a[l].sub::<V>(block.b[l]).mul::<V>(*inverse);
         }
     }
     let weight = block.weight.mul::<V>(product);
-    for (size, own) in node.weights.iter().enumerate().take(weights.len() / WIDE) {
-        weights[size * WIDE + at] = weight.mul::<V>(Lanes::splat(*own));
+    for (size, own) in node.weights.iter().enumerate().take(weights.len() / STRIDE) {
+        weights[size * STRIDE + at] = weight.mul::<V>(Lanes::splat(*own));
     }
     true
 }
@@ -268,11 +271,12 @@ fn pairs_body<V: Simd>(
 ) {
     let (count, len, sets) = (samples.players.len(), samples.len, samples.sets.len());
     let Scratch { rows, sums, .. } = scratch;
-    rows.resize(ROWS * WIDE, Lanes::ZERO);
+    rows.resize(ROWS * STRIDE, Lanes::ZERO);
     for first in (from..count).step_by(ROWS) {
         let height = ROWS.min(count - first);
         for i in 0..height {
-            for ((out, w), r) in rows[i * WIDE..][..len].iter_mut().zip(weights).zip(samples.of(first + i)) {
+            for ((out, w), r) in rows[i * STRIDE..][..len].iter_mut().zip(weights).zip(samples.of(first + i))
+            {
                 *out = w.mul::<V>(*r);
             }
         }
@@ -280,7 +284,7 @@ fn pairs_body<V: Simd>(
         while column < count {
             let width = COLUMNS.min(count - column);
             // Rows and columns beyond the last are repeated.
-            let row = |i: usize| &rows[i.min(height - 1) * WIDE..][..len];
+            let row = |i: usize| &rows[i.min(height - 1) * STRIDE..][..len];
             let of = |i: usize| samples.of(column + i.min(width - 1));
             let (rows, columns) = ([row(0), row(1), row(2), row(3)], [of(0), of(1), of(2), of(3)]);
             let mut put = |o: usize, tile: &[[Lanes; COLUMNS]; ROWS]| {

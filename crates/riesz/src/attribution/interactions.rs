@@ -303,7 +303,8 @@ impl GameErrors<'_> {
         let each = (0..self.sizes.len()).map(of).fold(0.0, f64::max);
         let ends = self.sizes.first().map_or(0.0, |own| own.ends);
         // What one set gets of another, this loses, to the last error.
-        let together = if shares.is_empty() { self.sizes.iter().map(|own| own.together).sum() } else { 0.0 };
+        let own = if shares.is_empty() { self.sizes.len() } else { 1 };
+        let together: f64 = self.sizes.iter().take(own).map(|own| own.together).sum();
         if adds_up { each.max(ends + together) } else { each }
     }
 }

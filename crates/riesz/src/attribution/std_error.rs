@@ -17,7 +17,7 @@ const UNSEEN: f64 = 3.0;
 const ROUNDING: f64 = 1e-12;
 
 /// The standard normal distribution's .975 quantile.
-const NORMAL: f64 = 1.959_963_984_540_054;
+pub(crate) const NORMAL: f64 = 1.959_963_984_540_054;
 
 /// The variance of a value, from its parts.
 #[derive(Debug, Clone, Copy, Default)]
@@ -99,7 +99,7 @@ impl Range {
 
 /// Student's .975 quantile, from the expansion in 1/freedom (Abramowitz and Stegun 26.7.5) and a fifth term that makes it right at 1:
 /// within .8 % from 1 degree of freedom.
-fn student(freedom: f64) -> f64 {
+pub(crate) fn student(freedom: f64) -> f64 {
     let inverse = 1.0 / freedom;
     let terms = [1.4061, 1.5895, 2.5558, 2.8225, 2.3723, NORMAL];
     terms.into_iter().fold(0.0, |sum, term| sum * inverse + term)

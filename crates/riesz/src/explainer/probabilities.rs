@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::{Exactness, Explanation, Fact};
 use crate::game::Game;
+use crate::index::Index;
 use crate::linalg::Matrix;
 use crate::question::Question;
 use crate::table::{Groups, Table};
@@ -59,13 +60,15 @@ impl<'m> Probabilities<'m> {
                 return Err(Error::parameter("game", game.name(), allowed));
             }
         };
+        let question_index = question.index;
         // The probability of the other of two says the same once more.
         let classes = if model.classes.len() == 2 { vec![1] } else { (0..model.classes.len()).collect() };
         let products =
             ByProducts::new(model, question.game.clone(), question.index, groups.clone(), stop.clone())?;
         let mut found = Self { products: Box::new(products), classes, base: Vec::new(), stop, question };
-        if !found.few() {
-            found.question.index.of_coalitions()?;
+        if !found.few() && question_index != Index::Shapley {
+            let allowed = "probabilities of more than 13 features, and of kernels with linear, polynomial or exponential factors, have Shapley values";
+            return Err(Error::parameter("index", question_index, allowed));
         }
         let answers = found.answers(&rows.rows.conform(model.columns())?)?;
         let weights = crate::embedding::normalised(rows.weights.as_deref(), rows.rows.rows(), "background")?;
@@ -106,17 +109,28 @@ impl<'m> Probabilities<'m> {
         let mut found = if self.few() {
             self.by_tables(&data)?
         } else {
+            let outputs = model.outputs();
             let question = self.question.clone().with_budget(budget);
             let question = question.with_players(Some(self.products.groups.clone()));
             let own = &mut Sample::default();
-            kernel_shap_from(
+            let mut found = kernel_shap_from(
                 |rows: &Table| self.answers(rows),
                 &data,
                 &question,
                 ASKED,
                 sample.unwrap_or(own),
                 &self.stop,
-            )?
+            )?;
+            // Answers are rounded themselves: outputs by no more than a bound on values counts, and probabilities by half of that.
+            if let Exactness::Exact { bound } = &mut found.exactness
+                && let Exactness::Exact { bound: off } = self.products.explain(&data)?.exactness
+            {
+                for (bound, off) in bound.chunks_mut(self.classes.len()).zip(off.chunks(outputs)) {
+                    let off = off.iter().fold(0.0, |m: f64, e| m.max(*e)) + 16.0 * f64::EPSILON;
+                    bound.iter_mut().for_each(|own| *own += off);
+                }
+            }
+            found
         };
         found.output_names = self.classes.iter().map(|&k| model.classes[k].clone()).collect();
         found.provenance.model = model.facts();
@@ -194,7 +208,7 @@ impl<'m> Probabilities<'m> {
             }
         }
         // Exponentials, their sum, and the mean over the background; all are 1 at most.
-        let roundings = (outputs + 8 + 3 * weights.len() + 4 * sets.len()) as f64;
+        let roundings = (outputs + 8 + 3 * weights.len()) as f64;
         let (mut values, mut bounds) = (vec![0.0; rows.len() * classes * sets.len()], Vec::new());
         let owners: Vec<usize> = (0..players).collect();
         for (g, (worth, own)) in
@@ -203,7 +217,10 @@ impl<'m> Probabilities<'m> {
             let mut errors = Errors::new(1, sets.order());
             let off = weighing.add(worth, &owners, sets, own);
             errors.add_worths(0, error[g / classes] + f64::EPSILON * roundings, &off);
-            bounds.push(recipe.finish(&errors.of(0), own, sets));
+            let bound = recipe.finish(&errors.of(0), own, sets);
+            // Summing them up rounds, too.
+            let sum: f64 = own.iter().map(|v| v.abs()).sum();
+            bounds.push(bound + f64::EPSILON * (sets.len() + 4) as f64 * (sum + 1.0));
         }
         Ok((values, bounds))
     }

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Explanation, normal, weave};
+use super::{Exactness, Explanation, normal, weave};
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal, hash};
@@ -151,6 +151,9 @@ impl Uncertainty {
 const NONE: &str =
     "nothing is said of how sure values are: ask a Gaussian process for the covariance of its values";
 
+/// A difference of values that varies by less than this, relative to what these do, is left by rounding of equals.
+const ROUNDING: f64 = 1e-12;
+
 impl Explanation {
     /// The standard deviation of each value, in the layout of [`values`](Self::values); `None` where nothing is said of it.
     pub fn sd(&self) -> Option<Vec<f64>> {
@@ -210,8 +213,12 @@ impl Explanation {
     pub fn probability_greater(&self, (i, o): (usize, usize), a: usize, b: usize) -> Result<f64> {
         let (mean, covariance) = self.normal(i, o)?;
         let s = mean.len();
-        let variance = covariance[a * s + a] + covariance[b * s + b] - 2.0 * covariance[a * s + b];
-        Ok(normal::positive(mean[a] - mean[b], variance.max(0.0).sqrt()))
+        let [aa, bb] = [a, b].map(|k| covariance[k * s + k]);
+        let variance = aa + bb - 2.0 * covariance[a * s + b];
+        let known = variance <= ROUNDING * (aa + bb);
+        let gap = mean[a] - mean[b];
+        let gap = if known && gap.abs() <= 2.0 * self.off(i, o, a, b) { 0.0 } else { gap };
+        Ok(normal::positive(gap, if known { 0.0 } else { variance.sqrt() }))
     }
 
     /// The probability that in row `i`, output `o`, set `a` matters more than set `b`: that its value is the larger in size. `|a| > |b|` if and only if
@@ -228,10 +235,20 @@ impl Explanation {
         let [aa, bb, ab] = [covariance[a * s + a], covariance[b * s + b], covariance[a * s + b]];
         let (both, variances) =
             ([mean[a] - mean[b], mean[a] + mean[b]], [-2.0, 2.0].map(|t| aa + bb + t * ab));
-        // What is left by rounding of a difference of equals.
-        let rounding = 4.0 * f64::EPSILON * (aa + bb);
-        let variances = variances.map(|v| if v > rounding { v } else { 0.0 });
+        let off = 2.0 * self.off(i, o, a, b);
+        let variances = variances.map(|v| if v > ROUNDING * (aa + bb) { v } else { 0.0 });
+        let both = [0, 1].map(|k| if variances[k] == 0.0 && both[k].abs() <= off { 0.0 } else { both[k] });
         Ok(normal::same_sign(both, variances, aa - bb))
+    }
+
+    /// What a value of row `i`, output `o`, can be off for rounding.
+    fn off(&self, i: usize, o: usize, a: usize, b: usize) -> f64 {
+        let values = self.row_values(i, o);
+        let size = 4.0 * f64::EPSILON * (values[a].abs() + values[b].abs());
+        match &self.exactness {
+            Exactness::Exact { bound } => size.max(bound[i * self.outputs() + o]),
+            _ => size,
+        }
     }
 
     /// The mean over rows of [`probability_stronger`](Self::probability_stronger): the probability that set `a` matters more than `b` in a row picked at random.
@@ -312,14 +329,14 @@ impl Explanation {
 
 /// A lower triangular L with `L Lᵀ` the n × n covariance, which may be singular: a column whose pivot is rounding is 0.
 fn root(covariance: &[f64], n: usize) -> Matrix {
-    const ROUNDING: f64 = 1e-13;
+    const PIVOT: f64 = 1e-13;
     let mut out = Matrix::zeros(n, n);
     for j in 0..n {
         let left = |row: usize, out: &Matrix| -> f64 {
             covariance[row * n + j] - (0..j).map(|k| out[(row, k)] * out[(j, k)]).sum::<f64>()
         };
         let pivot = left(j, &out);
-        if pivot <= ROUNDING * covariance[j * n + j] {
+        if pivot <= PIVOT * covariance[j * n + j] {
             continue;
         }
         for row in j..n {

@@ -132,7 +132,7 @@ mod tests {
             ("[3]", "[3,4]", "numbers 2 rows and has 1"),
             ("\"columns\":[1]", "\"columns\":[2]", "a column that the data lack"),
             ("\"output_names\"", "\"subsets\":[[0],[2]],\"output_names\"", "[2] is no set"),
-            ("\"output_names\"", "\"index\":\"owen\",\"output_names\"", "it is shapley, banzhaf"),
+            ("\"output_names\"", "\"index\":\"own\",\"output_names\"", "it is shapley, owen"),
             ("\"output_names\"", "\"index\":\"banzhaf(5)\",\"output_names\"", "from 0 to 1"),
             ("\"output_names\"", "\"subsets\":[[0],[0,1]],\"output_names\"", "has no"),
         ] {

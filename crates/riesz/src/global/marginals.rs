@@ -139,10 +139,13 @@ impl Factors {
                     for ((row, weight), out) in rows.iter().zip(weights).zip(factors.chunks_exact_mut(TILE)) {
                         product.factor(isa, k, u, row, out);
                         some.iter_mut().zip(&*out).for_each(|(sum, f)| *sum += weight * f);
+                        // Errors of products with others may be relative to sizes where its own are not.
                         if by_size {
                             product.size(isa, k, u, row, &mut size);
-                            square.iter_mut().zip(size).for_each(|(sum, f)| *sum += weight * f * f);
+                        } else {
+                            size.copy_from_slice(out);
                         }
+                        square.iter_mut().zip(size).for_each(|(sum, f)| *sum += weight * f * f);
                         let root = weight.sqrt();
                         out.iter_mut().for_each(|f| *f *= root);
                     }

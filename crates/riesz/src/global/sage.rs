@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use serde::{Deserialize, Serialize};
 
 use super::importance::std_error;
+use crate::attribution::std_error::{NORMAL, student};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::{Exactness, Explanation, Fact, Provenance, Sampling};
@@ -85,7 +86,9 @@ impl SageValues {
     /// # Errors
     /// As [`Table::conform`].
     pub fn explanation(&self, model: &Expansion, x: &Table, seed: u64) -> Result<Explanation> {
-        let of = |errors: &Option<Vec<f64>>, j: usize| errors.as_ref().map_or(0.0, |own| own[j]);
+        // What ± 1.96 of it holds the truth 95 times in 100 for as few rows as these.
+        let wide = student((self.rows as f64 - 1.0).max(1.0)) / NORMAL;
+        let of = |errors: &Option<Vec<f64>>, j: usize| errors.as_ref().map_or(0.0, |own| wide * own[j]);
         let p = self.players.len();
         let std_error = (0..p).map(|j| of(&self.std_error, j).hypot(of(&self.sampling_error, j))).collect();
         Ok(Explanation {
@@ -99,9 +102,13 @@ impl SageValues {
             data: x.conform(model.columns())?.typical(),
             row_numbers: vec![0],
             uncertainty: None,
-            exactness: Exactness::Estimated {
-                std_error,
-                sampling: Some(Sampling { evaluations: self.coalitions, seed }),
+            // A single row says nothing of others.
+            exactness: match self.std_error {
+                Some(_) => Exactness::Estimated {
+                    std_error,
+                    sampling: Some(Sampling { evaluations: self.coalitions, seed }),
+                },
+                None => Exactness::Unstated,
             },
             provenance: Provenance {
                 game: "sage".into(),
@@ -133,8 +140,12 @@ impl Sage {
         let x = x.conform(model.columns())?;
         let n = x.rows();
         check(model, n, labels)?;
-        if self.permutations == 0 {
-            return Err(Error::parameter("permutations", 0, "at least 1"));
+        if !(2..=1_000_000).contains(&self.permutations) {
+            return Err(Error::parameter(
+                "permutations",
+                self.permutations,
+                "from 2, which a standard error takes, to 1000000",
+            ));
         }
         let reference = Reference::new(background, model.columns())?;
         let groups = self.groups.clone().unwrap_or_else(|| Groups::singletons(model.columns()));
@@ -223,7 +234,9 @@ impl Sage {
         }
         let count = (2 * self.permutations) as f64;
         sums.iter_mut().flatten().for_each(|sum| *sum /= count);
-        let error = |own: &Vec<f64>| if own.len() > 1 { std_error(own) } else { f64::INFINITY };
+        // Few orders are uncertain themselves.
+        let wide = student(self.permutations as f64 - 1.0) / NORMAL;
+        let error = |own: &Vec<f64>| wide * std_error(own);
         Ok((sums, means.iter().map(error).collect(), valued))
     }
 }

@@ -16,7 +16,7 @@ use crate::expansion::{Expansion, Link};
 use crate::explanation::{Exactness, Explanation, Fact, Provenance};
 use crate::game::Background;
 use crate::index::Index;
-use crate::linalg::{Cholesky, Matrix};
+use crate::linalg::{Matrix, symmetric_eigen};
 use crate::posterior::{Covariance, Functionals, Posterior};
 use crate::simd::{Isa, Lanes, Plain};
 use crate::stop::{Progress, Watch};
@@ -56,6 +56,12 @@ pub struct SobolIndices {
     /// One an output: a bound on the error of each of these numbers.
     bound: Vec<f64>,
 }
+
+/// The most numbers that the sums of all parts may be: 2 GB.
+const NUMBERS: usize = 1 << 28;
+
+/// Directions of the kernel matrix that are smaller than this relative to the largest are left out of draws.
+const SMALLEST: f64 = 1e-9;
 
 impl SobolIndices {
     fn row<'a>(&self, list: &'a [f64], o: usize) -> &'a [f64] {
@@ -150,14 +156,30 @@ impl Sensitivity {
         let at = posterior.at(&model.points)?;
         let (means, samples) = (posterior.mean_of(&at), posterior.sample(&at, draws, seed)?);
         let n = model.points.rows();
-        let size = (0..n).map(|i| at.prior[(i, i)]).sum::<f64>() / n as f64;
-        let factor =
-            Cholesky::with_jitter_of(at.prior, size.max(1e-200), "kernel matrix of the support points")?;
+        if posterior.prior() <= 0.0 {
+            return Err(Error::parameter(
+                "draws",
+                draws,
+                "they are draws from the posterior of a Gaussian process",
+            ));
+        }
+        // Coefficients in directions in which the process hardly varies would be huge and add up to nothing: of a variance of 1 a draw leaves out n
+        // times the smallest direction at most.
+        let (sizes, directions) = symmetric_eigen(&at.prior)?;
+        let least = SMALLEST * sizes.iter().fold(0.0, |m: f64, v| m.max(*v));
+        let solve = |off: Matrix| {
+            let mut along = directions.transpose().matmul(&off);
+            for (i, size) in sizes.iter().enumerate() {
+                let scale = if *size > least { 1.0 / size } else { 0.0 };
+                along.row_mut(i).iter_mut().for_each(|v| *v *= scale);
+            }
+            directions.matmul(&along)
+        };
         let (mut coef, mut output_names) = (Matrix::zeros(n, draws * model.outputs()), Vec::new());
         for (o, values) in samples.values.into_iter().enumerate() {
             let mut off = values;
             (0..n).for_each(|i| off.row_mut(i).iter_mut().for_each(|v| *v -= means[(i, o)]));
-            let off = factor.solve(off);
+            let off = solve(off);
             for i in 0..n {
                 let own = &mut coef.row_mut(i)[o * draws..(o + 1) * draws];
                 own.iter_mut().zip(off.row(i)).for_each(|(c, v)| *c = model.coef[(i, o)] + v);
@@ -183,6 +205,17 @@ impl Sensitivity {
         let (isa, p, m) = (Isa::detect(), groups.players().len(), model.outputs());
         let marginals = Marginals::new(inputs, model, &groups)?;
         let game = Variance::new(model, &groups, &marginals, unsure, isa, watch)?;
+        self.index.validate()?;
+        if self.index == Index::Owen {
+            return Err(Error::parameter("index", self.index, "variances are shared out without unions"));
+        }
+        // Each part has its own sums.
+        let sets = self.index.sets(p).and_then(|sets| sets.checked_mul(game.parts() * m));
+        if self.index.order() > 1 && sets.is_none_or(|sets| sets > NUMBERS) {
+            let allowed =
+                format!("{p} players have too many sets of so many: group them, or take smaller sets");
+            return Err(Error::parameter("index", self.index, allowed));
+        }
         let recipe = (self.index != Index::Shapley).then(|| Recipe::from(self.index));
         self.progress.start(game.parts() * (1 + usize::from(recipe.is_some())));
         let new = || Effects::new(isa, p, m);

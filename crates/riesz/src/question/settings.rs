@@ -141,7 +141,8 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             range: Range::Switch,
             bare: Some("true"),
             help: "Explain a classifier's probabilities, and not the outputs that they are made of. All coalitions of up to 13 features are valued, each \
-                   exactly; of more, as many as --coalitions says, and values are estimated",
+                   exactly (of up to 12 where the kernel has linear, polynomial or exponential factors); of more, as many as --coalitions says, and values are \
+                   estimated",
         },
         belongs: "classifiers whose kernel is known, in the baseline and the interventional game",
         used: |asked| asked.subject == Subject::Model && ["baseline", "interventional"].contains(&asked.game),
