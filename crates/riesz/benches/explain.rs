@@ -140,9 +140,9 @@ fn main() {
     threads();
 }
 
-/// Values of all pairs of features, beside those of features alone.
+/// Values of all pairs and triples of features, beside those of features alone.
 fn pairs(pool: &rayon::ThreadPool) {
-    println!("all pairs, functional, one thread, n = {N}; milliseconds a row");
+    println!("all pairs and triples, functional, one thread, n = {N}; milliseconds a row");
     for (d, rows) in [(10, 20), (50, 4), (100, 2)] {
         let mut normal = Normal(d as u64);
         let mut table = |n: usize| Table::from_rows(&normal.matrix(n, d)).expect("finite numbers");
@@ -150,14 +150,14 @@ fn pairs(pool: &rayon::ThreadPool) {
         let kernel = Kernel::gaussian(&vec![(d as f64).sqrt(); d]);
         let coef = Matrix::column_vector(normal.matrix(1, N).remove(0));
         let model = Expansion::new(kernel, points, coef, vec![0.0]).expect("a valid model");
-        let [alone, pairs] =
-            [Index::Shapley, Index::Interaction { kind: Interaction::KSii, order: 2 }].map(|index| {
-                let question = Question::from(Game::Functional).with_index(index);
-                let explainer = Explainer::new(&model, question).expect("a product kernel");
-                let seconds = pool.install(|| time(|| drop(explainer.explain(&x))));
-                seconds * 1e3 / rows as f64
-            });
-        println!("d = {d}: {pairs:.3}, features alone {alone:.4}");
+        let sets = [2, 3].map(|order| Index::Interaction { kind: Interaction::KSii, order });
+        let [alone, pairs, triples] = [Index::Shapley, sets[0], sets[1]].map(|index| {
+            let question = Question::from(Game::Functional).with_index(index);
+            let explainer = Explainer::new(&model, question).expect("a product kernel");
+            let seconds = pool.install(|| time(|| drop(explainer.explain(&x))));
+            seconds * 1e3 / rows as f64
+        });
+        println!("d = {d}: {pairs:.3}, triples {triples:.2}, features alone {alone:.4}");
     }
 }
 
@@ -174,14 +174,13 @@ fn powers(pool: &rayon::ThreadPool) {
         let kernel = Polynomial { columns, center, scale, gamma: 1.0 / d as f64, coef0: 1.0, degree };
         let coef = Matrix::column_vector(normal.matrix(1, N).remove(0));
         let model = Expansion::new(kernel.into(), points, coef, vec![0.0]).expect("a valid model");
-        let [alone, pairs] =
-            [Index::Shapley, Index::Interaction { kind: Interaction::KSii, order: 2 }].map(|index| {
-                let game = Game::Interventional { background: reference.clone().into() };
-                let explainer =
-                    Explainer::new(&model, Question::from(game).with_index(index)).expect("a power");
-                let seconds = pool.install(|| time(|| drop(explainer.explain(&x))));
-                seconds * 1e3 / rows as f64
-            });
+        let sets = Index::Interaction { kind: Interaction::KSii, order: 2 };
+        let [alone, pairs] = [Index::Shapley, sets].map(|index| {
+            let game = Game::Interventional { background: reference.clone().into() };
+            let explainer = Explainer::new(&model, Question::from(game).with_index(index)).expect("a power");
+            let seconds = pool.install(|| time(|| drop(explainer.explain(&x))));
+            seconds * 1e3 / rows as f64
+        });
         println!("d = {d}, degree {degree}: {alone:.3}, with pairs {pairs:.3}");
     }
 }
