@@ -81,7 +81,9 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
 /// By set how far the mean |value| can be off, 19 times in 20: over rows, if there are several; else of an estimated value.
 fn spans(e: &Explanation, output: usize) -> Option<Vec<[f64; 2]>> {
     if e.rows() > 1 {
-        return e.importance(output).interval(0.95);
+        // Squares of the largest values that can be drawn are beyond numbers.
+        let known = |all: &Vec<[f64; 2]>| all.iter().flatten().all(|end| end.is_finite());
+        return e.importance(output).interval(0.95).filter(known);
     }
     let Exactness::Estimated { std_error, .. } = &e.exactness else { return None };
     let own = e.row_values(0, output).iter().zip(&std_error[output * e.sets()..]);
