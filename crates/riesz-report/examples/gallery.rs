@@ -6,14 +6,16 @@ use std::path::Path;
 
 use riesz::explanation::{Fact, Provenance};
 use riesz::{Column, Exactness, Explanation, Groups, Index, Table};
-use riesz_report::{PLOTS, PlotOptions, ReportOptions, Theme, png, render, report};
+use riesz_report::{PLOTS, Plot, PlotOptions, ReportOptions, Theme, png, render, report};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = std::env::args().nth(1).ok_or("give a directory")?;
     let out = Path::new(&out);
     std::fs::create_dir_all(out)?;
     let explanation = diabetes()?;
+    let pairs = pairs(&explanation)?;
     for plot in PLOTS {
+        let explanation = if plot.can_show(&explanation) { &explanation } else { &pairs };
         for (suffix, theme, width) in
             [("light", Theme::Light, 720), ("dark", Theme::Dark, 720), ("narrow", Theme::Light, 340)]
         {
@@ -25,13 +27,50 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 max_display: if width < 400 { 6 } else { 10 },
                 ..PlotOptions::default()
             };
-            let svg = render(&explanation, plot, &options)?;
+            let svg = render(explanation, plot, &options)?;
             std::fs::write(out.join(format!("{}-{suffix}.png", plot.name)), png(&svg, 2.0)?)?;
             std::fs::write(out.join(format!("{}-{suffix}.svg", plot.name)), svg.text)?;
         }
     }
+    for (name, plot) in [("force", "force"), ("interactions-row", "interactions"), ("network-row", "network")]
+    {
+        for (suffix, theme) in [("light", Theme::Light), ("dark", Theme::Dark)] {
+            let svg = render(
+                &pairs.select_rows(&[3]),
+                Plot::named(plot)?,
+                &PlotOptions { theme, ..PlotOptions::default() },
+            )?;
+            std::fs::write(out.join(format!("{name}-pairs-{suffix}.svg")), svg.text)?;
+        }
+    }
     std::fs::write(out.join("report.html"), report(&explanation, &ReportOptions::default())?)?;
+    std::fs::write(out.join("report-pairs.html"), report(&pairs, &ReportOptions::default())?)?;
     Ok(())
+}
+
+/// The same with a share of what pairs of features do together.
+fn pairs(single: &Explanation) -> Result<Explanation, Box<dyn std::error::Error>> {
+    let (n, d) = (single.rows(), single.players.len());
+    let two = (0..d).flat_map(|a| (a + 1..d).map(move |b| vec![a, b]));
+    let subsets: Vec<Vec<usize>> = (0..d).map(|j| vec![j]).chain(two).collect();
+    let value = |i: usize, set: &[usize]| {
+        let own = single.row_values(i, 0);
+        match *set {
+            [a, b] => own[a] * own[b] * 0.012 * (1.0 + (7 * a + 3 * b) as f64).sin(),
+            _ => own[set[0]],
+        }
+    };
+    let values: Vec<f64> = (0..n).flat_map(|i| subsets.iter().map(move |set| value(i, set))).collect();
+    let sum = |i: usize| values[i * subsets.len()..(i + 1) * subsets.len()].iter().sum::<f64>();
+    let explanation = Explanation {
+        index: "k-sii".parse()?,
+        predictions: (0..n).map(|i| single.base_values[i] + sum(i)).collect(),
+        values,
+        subsets: Some(subsets),
+        ..single.clone()
+    };
+    explanation.validate()?;
+    Ok(explanation)
 }
 
 fn diabetes() -> Result<Explanation, Box<dyn std::error::Error>> {

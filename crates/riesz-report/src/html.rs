@@ -54,6 +54,14 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
                 PlotOptions { output: o, theme: Theme::Auto, width, max_display, ..PlotOptions::default() };
             Ok(inline(render(e, Plot::named(name)?, &options)?))
         };
+        // Pictures of interactions, where there are some.
+        let pairs = |name: &str, width: u32| -> Result<Option<String>> {
+            if Plot::named(name)?.can_show(explanation) {
+                plot(explanation, name, width).map(Some)
+            } else {
+                Ok(None)
+            }
+        };
         outputs.push(context! {
             name => name.as_str(),
             meaning => options.decisions.as_ref().map(|d| d.meaning[o].as_str()),
@@ -62,6 +70,10 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
             bar_narrow => plot(explanation, "bar", 320)?,
             beeswarm => plot(&drawn, "beeswarm", 720)?,
             beeswarm_narrow => plot(&drawn, "beeswarm", 320)?,
+            interactions => pairs("interactions", 720)?,
+            interactions_narrow => pairs("interactions", 320)?,
+            network => pairs("network", 720)?,
+            network_narrow => pairs("network", 320)?,
             dependence => plot(&drawn, "dependence", 720)?,
             waterfall => plot(&drawn, "waterfall", 720)?,
         });

@@ -187,6 +187,21 @@ impl Canvas {
         ));
     }
 
+    /// A line as wide and as strong as what it stands for.
+    pub(crate) fn edge(&mut self, from: (f64, f64), to: (f64, f64), paint: Paint, width: f64, opacity: f64) {
+        let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(coordinate);
+        let (stroke, width) = (paint.css(self.theme), coordinate(width));
+        self.push(&format!(
+            "<path d=\"M{x1} {y1}L{x2} {y2}\" stroke=\"{stroke}\" fill=\"none\" stroke-width=\"{width}\" stroke-opacity=\"{opacity:.2}\"/>\n"
+        ));
+    }
+
+    /// A filled circle.
+    pub(crate) fn disc(&mut self, at: (f64, f64), radius: f64, paint: Paint) {
+        let [x, y, r] = [at.0, at.1, radius].map(coordinate);
+        self.push(&format!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\" fill=\"{}\"/>\n", paint.css(self.theme)));
+    }
+
     /// From one x to another at y, with ends that are seen.
     pub(crate) fn whisker(&mut self, from: f64, to: f64, y: f64) {
         let cap = |x: f64| [(x, y - 3.5), (x, y + 3.5)];
@@ -247,6 +262,16 @@ impl Canvas {
         self.push(&format!(
             "<text x=\"{x}\" y=\"{y}\" fill=\"{fill}\" stroke=\"{paper}\" stroke-width=\"3\" paint-order=\"stroke\"{anchor}>{}{title}</text>\n",
             escape(&shown)
+        ));
+    }
+
+    /// Text on a coloured ground, which needs no rim.
+    pub(crate) fn text_on(&mut self, at: (f64, f64), text: &str) {
+        let (x, y) = (coordinate(at.0), coordinate(at.1 + FONT * 0.36));
+        let fill = Paint::Ink.css(self.theme);
+        self.push(&format!(
+            "<text class=\"on\" x=\"{x}\" y=\"{y}\" fill=\"{fill}\" text-anchor=\"middle\">{}</text>\n",
+            escape(text)
         ));
     }
 

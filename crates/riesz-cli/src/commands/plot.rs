@@ -24,6 +24,7 @@ Examples:
   riesz plot beeswarm why.json -o why.svg
   riesz plot waterfall why.json --row 3 -o row3.png
   riesz plot beeswarm why.parquet rows.csv -o why.svg
+  riesz plot network pairs.json -o pairs.svg
   riesz plot dependence why.json --player bmi --color-by age -o bmi.svg --dark")]
 pub struct Args {
     /// Kind of plot
@@ -44,9 +45,9 @@ pub struct Args {
     /// Output of the model to show, by name or number from 0
     #[arg(long, value_name = "OUTPUT", default_value = "0")]
     pub show: String,
-    /// Number of the row that waterfall and force plots show, from 0
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub row: usize,
+    /// Number of the row that waterfall and force plots show [default: 0], and interactions and network [default: all], from 0
+    #[arg(long, value_name = "N")]
+    pub row: Option<usize>,
     /// Player of dependence plots [default: the most important one]
     #[arg(long, value_name = "NAME")]
     pub player: Option<String>,
@@ -83,10 +84,15 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let rows = args.rows.as_deref().map(|path| args.table.source(path).open()).transpose()?;
     let explanation = read_explanation(&args.explanation, rows, &args.categorical, &console)?;
     let kind = Plot::named(&args.plot)?;
+    let row = row(&explanation, args.row, kind)?;
+    let explanation = match (kind.shows, args.row) {
+        (Shows::Interactions, Some(_)) => explanation.select_rows(&[row]),
+        _ => explanation,
+    };
     let find = |name: &Option<String>| name.as_deref().map(|n| player(&explanation, n)).transpose();
     let options = PlotOptions {
         output: output(&explanation, &args.show)?,
-        row: row(&explanation, args.row, kind)?,
+        row: if kind.shows == Shows::OneRow { row } else { 0 },
         player: find(&args.player)?,
         color_by: find(&args.color_by)?,
         max_display: args.max_display,
@@ -106,12 +112,14 @@ fn output(explanation: &Explanation, wanted: &str) -> Result<usize> {
     })
 }
 
-/// Where row `wanted`, which plots of one row show, stands in the explanation.
-fn row(explanation: &Explanation, wanted: usize, kind: &Plot) -> Result<usize> {
+/// Where the row that is asked for, or row 0, stands in the explanation.
+fn row(explanation: &Explanation, asked: Option<usize>, kind: &Plot) -> Result<usize> {
+    let wanted = asked.unwrap_or(0);
     let place = explanation.row_numbers.iter().position(|&row| row == wanted);
+    let needed = kind.shows == Shows::OneRow || (kind.shows == Shows::Interactions && asked.is_some());
     match place {
         Some(at) => Ok(at),
-        None if kind.shows != Shows::OneRow => Ok(0),
+        None if !needed => Ok(0),
         None => {
             let (first, last) = (explanation.row_numbers.iter().min(), explanation.row_numbers.iter().max());
             let range =

@@ -419,16 +419,25 @@ fn completions_and_help() {
 fn every_plot_is_drawn() {
     let place = fitted();
     place.good("explain m.riesz DIABETES -o e.json");
+    place.good("explain m.riesz DIABETES --index k-sii -o pairs.json");
     for plot in riesz_report::PLOTS {
         let name = plot.name;
-        place.good(&format!("plot {name} e.json -o p.svg --row 3 --show target"));
+        let file = if plot.shows == riesz_report::Shows::Interactions { "pairs.json" } else { "e.json" };
+        place.good(&format!("plot {name} {file} -o p.svg --row 3 --show target"));
         assert!(place.read("p.svg").trim_start().starts_with("<svg"), "{name}");
-        place.good(&format!("plot {name} e.json -o p.png --dark"));
+        place.good(&format!("plot {name} {file} -o p.png --dark"));
         assert!(std::fs::read(place.path("p.png")).unwrap().starts_with(b"\x89PNG"), "{name}");
     }
     place.good("plot dependence e.json --player bmi --color-by age -o p.svg");
     place.bad("plot dependence e.json --player weight", "there is no player 'weight'; the players are: age");
     place.bad("plot waterfall e.json --row 442", "no such row; they go from 0 to 441");
+    // Interactions are means over rows, or the values of the one that is asked for.
+    place.good("plot interactions pairs.json -o p.svg");
+    assert!(place.read("p.svg").contains("Mean |Shapley interaction value|"));
+    place.good("plot interactions pairs.json --row 3 -o p.svg");
+    assert!(place.read("p.svg").contains("Shapley interaction values of row 3"));
+    place.bad("plot network pairs.json --row 442", "no such row; they go from 0 to 441");
+    place.bad("plot network e.json", "no interactions to draw: explain with --index k-sii");
     place.bad("plot bar e.json --show y", "there is no output 'y'");
     place.bad("plot bar m.riesz", "is a model, and an explanation is needed here");
     place.bad("plot bar e.json --width 3", "width");

@@ -2,7 +2,7 @@
 
 use riesz::Game;
 use riesz::fit::{MODELS, Predicts};
-use riesz_report::PLOTS;
+use riesz_report::{PLOTS, Shows};
 
 use crate::common::Place;
 
@@ -41,8 +41,23 @@ fn every_model_under_every_game_in_every_plot() {
             let (_, said) =
                 place.good(&format!("explain {name}.riesz t.csv --game {game} {absent} -o e.json"));
             assert!(said.contains("exact: values add up to the predictions"), "{name} {game}: {said}");
+            // Of pairs there are values in every game but the observational one.
+            let of_pairs = game != "observational";
+            if of_pairs {
+                place.good(&format!(
+                    "explain {name}.riesz t.csv --game {game} {absent} --index k-sii -o pairs.json"
+                ));
+            }
             for plot in PLOTS {
-                place.good(&format!("plot {} e.json -o p.svg", plot.name));
+                let mut file = "e.json";
+                if plot.shows == Shows::Interactions {
+                    place.bad(&format!("plot {} e.json -o p.svg", plot.name), "explain with --index k-sii");
+                    if !of_pairs {
+                        continue;
+                    }
+                    file = "pairs.json";
+                }
+                place.good(&format!("plot {} {file} -o p.svg", plot.name));
                 let picture = place.read("p.svg");
                 assert!(
                     picture.starts_with("<svg") && !picture.contains("NaN"),
@@ -51,6 +66,9 @@ fn every_model_under_every_game_in_every_plot() {
                 );
             }
             place.good("report e.json -o r.html");
+            if of_pairs {
+                place.good("report pairs.json -o r.html");
+            }
         }
     }
 }

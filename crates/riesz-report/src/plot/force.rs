@@ -11,6 +11,9 @@ pub(super) static PLOT: Plot = Plot {
     draw,
 };
 
+/// The thinnest arrow, in pixels, that is told from the next.
+const THIN: f64 = 6.0;
+
 fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, row, o) = (options.width as f64, options.row, options.output);
     let left = left_over(e, row, o);
@@ -41,18 +44,30 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         let mut at = meet;
         // Labels run outwards from the prediction; what does not fit is left to the waterfall plot.
         let mut free = scale.at(meet) + side * 6.0;
-        for (k, &j) in list.iter().enumerate() {
-            let next = at - values[j];
+        let (named, rest) = apart(list, options.max_display, |j| (scale.at(values[j]) - scale.at(0.0)).abs());
+        let others = (rest.len() > 1).then(|| (rest_label(e, rest.len()), rest));
+        let own = named.iter().map(|j| (label(*j), std::slice::from_ref(j)));
+        for (name, sets) in own.chain(others.iter().map(|(name, sets)| (name.clone(), *sets))) {
+            let value = sum(sets);
+            let next = at - value;
             let (from, to) = (scale.at(next), scale.at(at));
             if (from - to).abs() >= 0.3 {
                 arrow(&mut canvas, from, to + side, y, half, paint);
             }
-            let reach = if j < e.sets() { reach(e, row, o, &[j]) } else { None };
-            let text = format!("{} ({})", label(j), format::signed_within(values[j], reach));
+            let known = sets.iter().all(|&j| j < e.sets());
+            let reach = if known { reach(e, row, o, sets) } else { None };
+            let text = format!("{name} ({})", format::signed_within(value, reach));
+            // Those that share an arrow have their name below its end, which is that of all arrows.
+            if sets.len() > 1 {
+                let (anchor, end) = if side < 0.0 { (Anchor::Start, from) } else { (Anchor::End, from) };
+                canvas.text((end, y + half + 36.0), &text, anchor, Paint::Muted, width / 2.0 - 30.0);
+                deepest = deepest.max(y + half + 36.0);
+                continue;
+            }
             let room = if side < 0.0 { free - 4.0 } else { width - 4.0 - free };
             let text = format::shorten(&text, FONT, 220.0);
             let needed = format::text_width(&text, FONT);
-            if k < options.max_display && room >= needed {
+            if room >= needed {
                 let line = y + half + 18.0;
                 let anchor = if side < 0.0 { Anchor::End } else { Anchor::Start };
                 canvas.text((free, line), &text, anchor, Paint::Ink, room);
@@ -65,7 +80,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         }
     }
     let x = scale.at(meet);
-    canvas.line((x, axis), (x, deepest + 8.0), Paint::Ink, false);
+    canvas.line((x, axis), (x, y + half + 26.0), Paint::Ink, false);
     canvas.line((scale.at(base), axis - 2.0), (scale.at(base), y + half), Paint::Muted, true);
     let mut head = |x: f64, y: f64, text: String, paint: Paint| {
         let half = format::text_width(&text, FONT) / 2.0 + 2.0;
@@ -82,4 +97,11 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     );
     let title = format!("Forces on row {}", e.row_numbers[row]);
     canvas.finish(width, deepest + 18.0, &title, &about, "")
+}
+
+/// The first of a side's forces, which have arrows of their own, and those after them that share one: beyond `max_display`, or
+/// too thin to be seen apart. One alone keeps its name.
+fn apart(list: &[usize], max_display: usize, wide: impl Fn(usize) -> f64) -> (&[usize], &[usize]) {
+    let seen = list.iter().take(max_display).take_while(|&&j| wide(j) >= THIN).count();
+    list.split_at(if list.len() <= seen + 1 { list.len() } else { seen })
 }

@@ -6,7 +6,10 @@ mod beeswarm;
 mod dependence;
 mod force;
 mod heatmap;
+mod interactions;
+mod network;
 mod null;
+mod together;
 mod waterfall;
 mod witness;
 
@@ -17,8 +20,16 @@ use crate::format::{self, single_column};
 use crate::svg::{Anchor, Canvas, FONT, LEVELS, Paint, Svg, Theme};
 
 /// All plots of explanations. A new one is its file and a line here.
-pub static PLOTS: [&Plot; 6] =
-    [&beeswarm::PLOT, &bar::PLOT, &waterfall::PLOT, &dependence::PLOT, &heatmap::PLOT, &force::PLOT];
+pub static PLOTS: [&Plot; 8] = [
+    &beeswarm::PLOT,
+    &bar::PLOT,
+    &waterfall::PLOT,
+    &dependence::PLOT,
+    &heatmap::PLOT,
+    &force::PLOT,
+    &interactions::PLOT,
+    &network::PLOT,
+];
 
 /// A plot of an explanation.
 #[derive(Debug)]
@@ -41,9 +52,16 @@ pub enum Shows {
     OneRow,
     /// [`PlotOptions::player`].
     OnePlayer,
+    /// All rows, of explanations that have [interactions](Plot::can_show).
+    Interactions,
 }
 
 impl Plot {
+    /// Whether `explanation` has what this plot shows, which of interactions is an index of them.
+    pub fn can_show(&self, explanation: &Explanation) -> bool {
+        self.shows != Shows::Interactions || explanation.index.order() > 1
+    }
+
     /// The plot of this name.
     ///
     /// # Errors
@@ -92,7 +110,8 @@ impl Default for PlotOptions {
 ///
 /// # Errors
 /// [`Error::Shape`] for an inconsistent explanation, [`Error::TooFew`] without rows or players,
-/// [`Error::NotFinite`] for values that cannot be drawn, [`Error::Parameter`] for options out of range.
+/// [`Error::NotFinite`] for values that cannot be drawn, [`Error::Parameter`] for options out of range, [`Error::Format`] for an
+/// explanation that does not have [what the plot shows](Plot::can_show).
 pub fn render(explanation: &Explanation, plot: &Plot, options: &PlotOptions) -> Result<Svg> {
     check(explanation)?;
     let in_range = |name: &str, at: usize, count: usize| {
@@ -106,6 +125,14 @@ pub fn render(explanation: &Explanation, plot: &Plot, options: &PlotOptions) -> 
         for player in options.player.iter().chain(&options.color_by) {
             in_range("player", *player, explanation.sets())?;
         }
+    }
+    if !plot.can_show(explanation) {
+        return Err(Error::Format {
+            problem: format!(
+                "the explanation has {} of single features and no interactions to draw: explain with --index k-sii, or another index of pairs",
+                explanation.index.names()
+            ),
+        });
     }
     fits(options)?;
     Ok((plot.draw)(explanation, options))

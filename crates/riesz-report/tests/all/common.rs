@@ -31,3 +31,23 @@ pub fn explanation(n: usize, names: &[&str], m: usize) -> Explanation {
         },
     }
 }
+
+/// The same with values of all sets of up to `order` players, each another one.
+pub fn interactions(n: usize, names: &[&str], m: usize, order: usize) -> Explanation {
+    let p = names.len();
+    let single = explanation(n, names, m);
+    let mut subsets: Vec<Vec<usize>> =
+        (1_usize..1 << p).map(|mask| (0..p).filter(|j| mask >> j & 1 == 1).collect()).collect();
+    subsets.retain(|set| set.len() <= order);
+    subsets.sort_by_key(|set| (set.len(), set.clone()));
+    let wave = |k: usize| ((k * 53 % 211) as f64 - 105.0) / 40.0;
+    let values: Vec<f64> =
+        (0..n * m * subsets.len()).map(|k| wave(k + 7) / subsets[k % subsets.len()].len() as f64).collect();
+    Explanation {
+        index: format!("k-sii({order})").parse().unwrap(),
+        predictions: values.chunks(subsets.len()).map(|v| 1.5 + v.iter().sum::<f64>()).collect(),
+        values,
+        subsets: Some(subsets),
+        ..single
+    }
+}

@@ -2,5 +2,6 @@
 
 mod browser;
 mod common;
+mod interactions;
 mod plots;
 mod test_page;

@@ -1,0 +1,155 @@
+//! What features are worth alone, by pairs and in larger sets: what pictures of interactions have in common.
+
+use std::collections::HashMap;
+
+use super::*;
+
+/// Most sets of three or more that are named.
+const NAMED: usize = 3;
+
+/// Room for a name within a sentence.
+const NAME: f64 = 200.0;
+
+/// How strong sets of players are: the values of a row if there is one, with their signs; else means of |value| over rows.
+pub(super) struct Together {
+    /// Whether these are the values of one row.
+    pub(super) signed: bool,
+    /// By player the value of it alone.
+    pub(super) own: Vec<f64>,
+    /// By player its set, which pages know it by.
+    pub(super) alone: Vec<usize>,
+    /// Pairs from the strongest to the weakest; ties keep their order.
+    pub(super) pairs: Vec<([usize; 2], f64)>,
+    /// Players by all that they take part in, the most first.
+    ranking: Vec<usize>,
+    /// Sets of three or more, the strongest first.
+    larger: Vec<(usize, f64)>,
+    order: usize,
+}
+
+impl Together {
+    /// Of an explanation that has all sets, see [`check`].
+    pub(super) fn of(e: &Explanation, output: usize) -> Self {
+        let signed = e.rows() == 1;
+        let strength = if signed { e.row_values(0, output).to_vec() } else { e.mean_abs(output) };
+        let p = e.players.len();
+        let (mut own, mut alone, mut part) = (vec![0.0; p], vec![0; p], vec![0.0; p]);
+        let (mut pairs, mut larger) = (Vec::new(), Vec::new());
+        for (k, (set, &value)) in e.subsets.iter().flatten().zip(&strength).enumerate() {
+            set.iter().for_each(|&j| part[j] += value.abs());
+            match set[..] {
+                [j] => (own[j], alone[j]) = (value, k),
+                [a, b] => pairs.push(([a, b], value)),
+                _ => larger.push((k, value)),
+            }
+        }
+        let mut ranking: Vec<usize> = (0..p).collect();
+        ranking.sort_by(|&a, &b| part[b].total_cmp(&part[a]));
+        pairs.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+        larger.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+        Self { signed, own, alone, pairs, ranking, larger, order: e.index.order() }
+    }
+
+    /// The players that take part in most, in the order of the explanation.
+    pub(super) fn players(&self, most: usize) -> Vec<usize> {
+        let mut players: Vec<usize> = self.ranking.iter().take(most.max(1)).copied().collect();
+        players.sort_unstable();
+        players
+    }
+
+    /// The pairs of some players as a matrix, with what they are worth alone on the diagonal.
+    pub(super) fn matrix(&self, players: &[usize]) -> Vec<Vec<f64>> {
+        let place: HashMap<usize, usize> = players.iter().enumerate().map(|(k, &j)| (j, k)).collect();
+        let mut matrix = vec![vec![0.0; players.len()]; players.len()];
+        for (k, &j) in players.iter().enumerate() {
+            matrix[k][k] = self.own[j];
+        }
+        for ([a, b], value) in &self.pairs {
+            if let (Some(&a), Some(&b)) = (place.get(a), place.get(b)) {
+                (matrix[a][b], matrix[b][a]) = (*value, *value);
+            }
+        }
+        matrix
+    }
+
+    /// The colour of a value: of its sign, or that of sizes.
+    pub(super) fn paint(&self, value: f64) -> Paint {
+        if self.signed { Paint::of_sign(value) } else { Paint::Down }
+    }
+
+    /// A value in words.
+    pub(super) fn write(&self, value: f64) -> String {
+        if self.signed { format::signed(value) } else { format::number(value) }
+    }
+
+    /// What numbers are: "mean |Shapley interaction value|".
+    pub(super) fn says(&self, e: &Explanation, output: usize) -> String {
+        if !self.signed {
+            return format!("mean |{}|", value_name(e, output));
+        }
+        let of = if e.outputs() > 1 { format!(" for {}", e.output_names[output]) } else { String::new() };
+        format!("{}{of} of row {}", e.index.names(), e.row_numbers[0])
+    }
+
+    /// The strongest sets of three or more, in a sentence; `None` if the index has none.
+    pub(super) fn larger(&self, e: &Explanation) -> Option<String> {
+        let (named, more) = self.larger.split_at(self.larger.len().min(NAMED));
+        if named.is_empty() {
+            return None;
+        }
+        let size = if self.order == 3 { "three" } else { "three or more" };
+        let mut list: Vec<String> =
+            named.iter().map(|&(k, v)| format!("{} {}", brief(&e.set_name(k)), self.write(v))).collect();
+        if !more.is_empty() {
+            list.push(format!("and {} more", more.len()));
+        }
+        Some(format!("Of {size} features: {}.", list.join(", ")))
+    }
+
+    /// The strongest pairs, in words.
+    pub(super) fn strongest(&self, e: &Explanation) -> String {
+        let list: Vec<String> = self.pairs.iter().take(3).map(|(pair, v)| self.pair(e, *pair, *v)).collect();
+        if list.is_empty() { String::new() } else { format!(" Strongest pairs: {}.", list.join(", ")) }
+    }
+
+    /// "bmi × s5 +1.2".
+    pub(super) fn pair(&self, e: &Explanation, [a, b]: [usize; 2], value: f64) -> String {
+        let name = format!("{} × {}", e.players[a].name, e.players[b].name);
+        format!("{} {}", brief(&name), self.write(value))
+    }
+
+    /// Who is not drawn, in a sentence.
+    pub(super) fn left_out(&self, drawn: usize) -> Option<String> {
+        match self.own.len() - drawn {
+            0 => None,
+            1 => Some("Not drawn: the feature that takes part in least.".into()),
+            count => Some(format!("Not drawn: the {count} features that take part in least.")),
+        }
+    }
+}
+
+/// A name within a sentence.
+pub(super) fn brief(name: &str) -> String {
+    format::shorten(name, FONT, NAME)
+}
+
+/// Sentences below a picture, broken into lines between words; the y below them.
+pub(super) fn notes(canvas: &mut Canvas, (left, top): (f64, f64), sentences: &[String], room: f64) -> f64 {
+    let mut y = top;
+    for sentence in sentences {
+        let mut line = String::new();
+        for word in sentence.split(' ').map(Some).chain([None]) {
+            let longer = word.map(|w| if line.is_empty() { w.into() } else { format!("{line} {w}") });
+            match longer {
+                Some(longer) if line.is_empty() || format::text_width(&longer, FONT) <= room => line = longer,
+                _ => {
+                    canvas.text((left, y), &line, Anchor::Start, Paint::Muted, room);
+                    y += 16.0;
+                    line = word.unwrap_or("").into();
+                }
+            }
+        }
+        y += 4.0;
+    }
+    y
+}
