@@ -10,6 +10,8 @@ plots, which people with colour-blindness can tell apart.
 
 from __future__ import annotations
 
+import textwrap
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +29,8 @@ __all__ = [
     "component",
     "force",
     "heatmap",
+    "interactions",
+    "network",
     "protection_path",
     "scatter",
     "waterfall",
@@ -314,28 +318,130 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
     names = [_with_value(e, name, [j]) for j, name in enumerate(e.feature_names)]
     if not e._core.is_efficient:
         values, names = np.append(values, e._residual[0, 0]), [*names, LEFT_OVER]
-    ax = _axes(ax, height=2.0)
-    span = 0.0
+    ax = _axes(ax, height=2.8)
+    whole = np.abs(values).sum() or 1.0
     for sign, colour in [(1, UP), (-1, DOWN)]:
-        own = [j for j in np.argsort(-np.abs(values), kind="stable") if values[j] * sign > 0]
+        own = [j for j in np.argsort(-np.abs(values), kind="stable").tolist() if values[j] * sign > 0]
+        # What is too thin to be told from the next, and what is beyond those shown, shares a bar; one alone keeps its name.
+        keep = sum(abs(values[j]) > 0.01 * whole for j in own[:max_display])
+        keep = keep if len(own) > keep + 1 else len(own)
+        lines = [(names[j], [j]) for j in own[:keep]]
+        if keep < len(own):
+            lines.append((f"sum of {len(own) - keep} {_others(e)}", own[keep:]))
         at = prediction
-        total = np.abs(values[own]).sum()
-        span = max(span, total)
-        for k, j in enumerate(own):
-            ax.barh(0, -values[j], left=at, color=colour, height=0.5, edgecolor="white", linewidth=0.8, zorder=3)
-            if (max_display is None or k < max_display) and abs(values[j]) > 0.08 * (np.abs(values).sum() or 1.0):
-                reach = _reach(e, 0, [j]) if j < len(e.feature_names) else None
-                text = f"{names[j]}\n{_signed(values[j], reach)}"
-                ax.annotate(text, (at - values[j] / 2, -0.36), ha="center", va="top", fontsize="small", color=MUTED)
-            at -= values[j]
+        for k, (name, players) in enumerate(lines):
+            size = values[players].sum()
+            ax.barh(0, -size, left=at, color=colour, height=0.5, edgecolor="white", linewidth=0.8, zorder=3)
+            reach = _reach(e, 0, players) if max(players) < len(e.feature_names) else None
+            # Names run outwards from the inner ends of bars, on two levels by turns; the sum's lies below them at the outer end.
+            if len(players) > 1:
+                text, x, y, side = f"{name}: {_signed(size, reach)}", at - size, -1.75, "left"
+            else:
+                label = name.replace(" × ", " ×\n")
+                text, x, y, side = f"{label}\n{_signed(size, reach)}", at, (-0.36, -1.05)[k % 2], "right"
+            if len(players) > 1 or abs(size) > 0.05 * whole:
+                side = side if sign > 0 else {"left": "right", "right": "left"}[side]
+                ax.annotate(
+                    text, (x, y), (3 * (1 if side == "left" else -1), 0), textcoords="offset points", ha=side, va="top",
+                    fontsize="small", color=MUTED,
+                )  # fmt: skip
+            at -= size
     ax.axvline(base, color=MUTED, linewidth=0.8, linestyle=":")
     ax.annotate(f"base value {base:.4g}", (base, 0.62), ha="center", fontsize="small", color=MUTED)
     ax.axvline(prediction, color="black", linewidth=1.0, zorder=4)
     ax.annotate(f"prediction {prediction:.4g}", (prediction, 0.4), ha="center", fontsize="small", fontweight="bold")
-    ax.set_ylim(-1.1, 0.9)
+    ax.set_ylim(-2.2, 0.9)
     ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
     ax.margins(x=0.08)
     ax.set_xlabel(_value_name(e).replace(e._core.value_name, "model output") + _sure(e))
+    return ax
+
+
+def interactions(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
+    """Values of an index of interactions as a matrix: features alone on the diagonal, in frames and with a scale of colours of
+    their own; beside it pairs, each twice, each time with all of its value. Means of ``|value|`` over rows; for a single
+    row, its values. The features are those that take part in most; the strongest sets of three or more are named below."""
+    e = _table(explanation, max_display, single=True)
+    together = _Together.of(e)
+    players = together.players(max_display)
+    n, names = len(players), [e.feature_names[together.alone[j]] for j in players]
+    values = together.matrix[np.ix_(players, players)]
+    diagonal = np.eye(n, dtype=bool)
+    ax = _axes(ax, height=1.6 + 0.34 * n)
+    for image, (cells, colours) in enumerate([(~diagonal, True), (diagonal, False)]):
+        size = np.abs(values[cells]).max(initial=0.0) or 1.0
+        lowest = -size if together.single else 0.0
+        own = np.ma.array(values, mask=~cells)
+        cmap = _diverging() if together.single else _sizes()
+        drawn = ax.imshow(own, aspect="auto", cmap=cmap, vmin=lowest, vmax=size, interpolation="nearest", zorder=image)
+        if colours:
+            ax.figure.colorbar(drawn, ax=ax, label="pairs", fraction=0.04, pad=0.02)
+        for k, across in zip(*np.nonzero(cells)) if n <= 12 else ():
+            paint = "white" if abs(values[k, across]) > 0.7 * size else "#1d2229"
+            text = _signed(values[k, across]) if together.single else f"{values[k, across]:.2g}"
+            ax.annotate(text, (across, k), ha="center", va="center", fontsize="x-small", color=paint, zorder=4)
+    for k in range(n):
+        ax.plot(k + np.array([-0.5, 0.5, 0.5, -0.5, -0.5]), k + np.array([-0.5, -0.5, 0.5, 0.5, -0.5]), color=MUTED, zorder=3)
+    ax.set_yticks(range(n), names)
+    ax.set_xticks(range(n), names, rotation=0 if n * max(map(len, names)) < 70 else 90)
+    ax.tick_params(length=0)
+    ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
+    ax.spines[:].set_visible(False)
+    ax.set_xlabel(
+        _notes(f"{together.title(e)}; on the diagonal, of features alone", together.larger(e), together.left_out(n)),
+        fontsize="small",
+        color=MUTED,
+    )
+    return ax
+
+
+def network(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
+    """Features on a circle, as discs whose areas are what each is worth alone, and the ``max_display`` strongest pairs of them as
+    lines, the wider the stronger: means of ``|value|`` over rows. For a single row colours say which way its values push."""
+    e = _table(explanation, max_display, single=True)
+    together = _Together.of(e)
+    players = together.players(max_display)
+    n, place = len(players), {j: k for k, j in enumerate(players)}
+    colour = lambda value: (UP if value > 0 else DOWN) if together.single else DOWN
+    ax = _axes(ax, height=5.2)
+    from matplotlib.patheffects import withStroke
+
+    angle = np.pi / 2 - (np.arange(n) + 0.5) / n * 2 * np.pi
+    x, y = np.cos(angle), np.sin(angle)
+    drawn = [(a, b) for a, b in together.pairs if a in place and b in place and together.matrix[a, b] != 0.0][:max_display]
+    strongest = abs(together.matrix[drawn[0]]) if drawn else 1.0
+    for a, b in drawn[::-1]:
+        part, ends = abs(together.matrix[a, b]) / strongest, [place[a], place[b]]
+        paint = colour(together.matrix[a, b])
+        ax.plot(x[ends], y[ends], color=paint, linewidth=0.6 + 6.0 * part, alpha=0.25 + 0.6 * part, zorder=2)
+    own = together.matrix[players, players]
+    areas = 500.0 * min(1.0, 10.0 / n) * np.abs(own) / (np.abs(own).max() or 1.0)
+    ax.scatter(x, y, s=np.maximum(areas, 10.0), c=[colour(v) for v in own], edgecolors="white", linewidths=1.0, zorder=3)
+    for k, j in enumerate(players):
+        side, away = (-1 if x[k] < -1e-9 else 1), np.sqrt(max(areas[k], 10.0)) / 2 + 4.0
+        ax.annotate(
+            e.feature_names[together.alone[j]],
+            (x[k], y[k]),
+            (side * away, 0),
+            textcoords="offset points",
+            ha="left" if side > 0 else "right",
+            va="center",
+            zorder=4,
+            path_effects=[withStroke(linewidth=3.0, foreground=ax.get_facecolor())],
+        )
+    ax.set_aspect("equal")
+    ax.margins(0.14)
+    ax.set(xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
+    rest = len(together.pairs) - len(drawn)
+    size = lambda pairs: sum(abs(together.matrix[pair]) for pair in pairs)
+    share = 1.0 - size(drawn) / (size(together.pairs) or 1.0)
+    others = f"The other {rest} pairs hold {share:.1%} of what pairs are worth in size." if rest else ""
+    notes = _notes(
+        f"{together.title(e)}: areas of features alone, widths of pairs", others, together.larger(e), together.left_out(n)
+    )
+    ax.set_xlabel(notes, fontsize="small", color=MUTED)
     return ax
 
 
@@ -377,6 +483,76 @@ def _table(explanation: Explanation, max_display: int | None, single: bool = Fal
     return explanation
 
 
+@dataclass
+class _Together:
+    """What features are worth alone, by pairs and in larger sets: of one row its values, else means of ``|value|``."""
+
+    single: bool
+    strength: np.ndarray
+    subsets: list[list[int]]
+    #: Players by players, with what each is worth alone on the diagonal.
+    matrix: np.ndarray
+    #: By player the set of it alone.
+    alone: dict[int, int]
+
+    @classmethod
+    def of(cls, e: Explanation) -> _Together:
+        subsets = e._core.subsets
+        if subsets is None:
+            raise ValueError(
+                f"the explanation has {e._core.value_name}s of single features and no interactions to draw: "
+                "explain with Explainer(model, background, index='k-SII'), or another index of pairs"
+            )
+        e._check_whole()
+        values = e._values[:, :, 0]
+        single = e._squeezed[0] or len(values) == 1
+        strength = values[0] if single else np.abs(values).mean(axis=0)
+        d = max(map(max, subsets)) + 1
+        matrix = np.zeros((d, d))
+        for k, subset in enumerate(subsets):
+            if len(subset) <= 2:
+                matrix[subset[0], subset[-1]] = matrix[subset[-1], subset[0]] = strength[k]
+        return cls(single, strength, subsets, matrix, {subset[0]: k for k, subset in enumerate(subsets) if len(subset) == 1})
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The strongest first."""
+        order = np.argsort(-np.abs(self.strength), kind="stable")
+        return [(self.subsets[k][0], self.subsets[k][1]) for k in order if len(self.subsets[k]) == 2]
+
+    def players(self, max_display: int | None) -> list[int]:
+        """Those that take part in most, in their order."""
+        part = np.zeros(len(self.matrix))
+        for subset, value in zip(self.subsets, self.strength):
+            part[subset] += abs(value)
+        return sorted(np.argsort(-part, kind="stable")[:max_display].tolist())
+
+    def title(self, e: Explanation) -> str:
+        return _value_name(e) if self.single else f"mean |{_value_name(e)}|"
+
+    def larger(self, e: Explanation) -> str:
+        """The strongest sets of three or more, in a sentence."""
+        sets = [k for k in np.argsort(-np.abs(self.strength), kind="stable") if len(self.subsets[k]) > 2]
+        names = [
+            f"{e.feature_names[k]} {_signed(self.strength[k]) if self.single else f'{self.strength[k]:.3g}'}" for k in sets[:3]
+        ]
+        more = [f"and {len(sets) - 3} more"] if len(sets) > 3 else []
+        size = "three" if max(map(len, self.subsets)) == 3 else "three or more"
+        return f"Of {size} features: {', '.join([*names, *more])}." if sets else ""
+
+    def left_out(self, drawn: int) -> str:
+        count = len(self.matrix) - drawn
+        return (
+            f"Not drawn: the {f'{count} features that take' if count > 1 else 'feature that takes'} part in least."
+            if count
+            else ""
+        )
+
+
+def _notes(*sentences: str) -> str:
+    return "\n".join(textwrap.fill(sentence, 90) for sentence in sentences if sentence)
+
+
 def _row(explanation: Explanation, max_display: int | None, what: str) -> Explanation:
     e = _table(explanation, max_display, single=True)
     if not e._core.is_complete:
@@ -399,9 +575,12 @@ def _lines(e: Explanation, max_display: int | None, order: np.ndarray | None = N
     keep = len(players) if max_display is None or len(players) <= max_display + 1 else max_display
     lines = [(e.feature_names[j], [j]) for j in players[:keep]]
     if keep < len(players):
-        others = "other features" if e._core.subsets is None else "others"
-        lines.append((f"sum of {len(players) - keep} {others}", players[keep:]))
+        lines.append((f"sum of {len(players) - keep} {_others(e)}", players[keep:]))
     return lines
+
+
+def _others(e: Explanation) -> str:
+    return "other features" if e._core.subsets is None else "others"
 
 
 def _name_lines(ax: Axes, names: list[str]) -> None:
@@ -509,6 +688,12 @@ def _diverging() -> Any:
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("riesz_diverging", [DOWN, "#f4f5f7", UP])
+
+
+def _sizes() -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("riesz_sizes", ["#f4f5f7", DOWN])
 
 
 def _colour_bar(ax: Axes, label: str) -> None:

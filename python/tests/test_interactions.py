@@ -130,3 +130,74 @@ def test_plots_of_pairs():
     assert any("×" in label.get_text() for label in ax.get_yticklabels())
     for plot in [riesz.plots.bar, riesz.plots.beeswarm, riesz.plots.heatmap]:
         assert plot(found) is not None
+
+
+def sizes(found, a, b):
+    """The pair's mean |value|, or a feature's own, by its name."""
+    names = [found.feature_names[a]] if a == b else [found.feature_names[k] for k in sorted((a, b))]
+    values = found.values[:, found.feature_names.index(" × ".join(names))]
+    return np.abs(values).mean()
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_the_matrix_of_pairs(order):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    found = riesz.Explainer(SVR(C=100.0).fit(X, y), BACKGROUND, index="k-SII", order=order)(ROWS)
+    ax = riesz.plots.interactions(found)
+    pairs, alone = (image.get_array() for image in ax.images)
+    for a in range(6):
+        for b in range(6):
+            shown, other = (alone, pairs) if a == b else (pairs, alone)
+            assert np.isclose(shown[a, b], sizes(found, a, b)) and np.ma.is_masked(other[a, b])
+    assert [t.get_text() for t in ax.get_yticklabels()] == found.feature_names[:6]
+    assert ("Of three features: " in ax.get_xlabel() and "and 17 more." in " ".join(ax.get_xlabel().split())) == (order == 3)
+    row = riesz.plots.interactions(found[1], max_display=3)
+    matrix = row.images[0].get_array().filled(0.0) + row.images[1].get_array().filled(0.0)
+    # Those that take part in most, by hand.
+    part = [sum(abs(v) for name, v in zip(found.feature_names, found.values[1]) if f"x{j}" in name) for j in range(6)]
+    kept = sorted(np.argsort(part)[-3:])
+    assert [t.get_text() for t in row.get_xticklabels()] == [f"x{j}" for j in kept]
+    own = dict(zip(found.feature_names, found.values[1]))
+    truth = [[own[f"x{a}" if a == b else f"x{min(a, b)} × x{max(a, b)}"] for b in kept] for a in kept]
+    assert np.allclose(matrix, truth) and "the 3 features that take part in least" in row.get_xlabel()
+    plt.close("all")
+
+
+def test_the_network_of_pairs():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    found = riesz.Explainer(SVR(C=100.0).fit(X, y), BACKGROUND, index="k-SII")(ROWS)
+    ax = riesz.plots.network(found, max_display=6)
+    strengths = sorted((sizes(found, a, b) for a in range(6) for b in range(a)), reverse=True)
+    widths = sorted((line.get_linewidth() for line in ax.lines), reverse=True)
+    assert np.allclose(widths, [0.6 + 6.0 * s / strengths[0] for s in strengths[:6]])
+    share = sum(strengths[6:]) / sum(strengths)
+    assert f"The other 9 pairs hold {share:.1%}" in ax.get_xlabel()
+    own = np.array([sizes(found, j, j) for j in range(6)])
+    assert np.allclose(ax.collections[0].get_sizes(), np.maximum(500.0 * own / own.max(), 10.0))
+    assert [t.get_text() for t in ax.texts] == found.feature_names[:6]
+    row = riesz.plots.network(found[0])
+    signs = [value > 0 for value in found.values[0, :6]]
+    colours = [tuple(colour[:3]) for colour in row.collections[0].get_facecolors()]
+    assert len(set(zip(signs, colours))) == len(set(signs)) == 2
+    plt.close("all")
+
+
+def test_force_plots_of_pairs():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    found = riesz.Explainer(SVR(C=100.0).fit(X, y), BACKGROUND, index="k-SII")(ROWS)
+    ax = riesz.plots.force(found[0], max_display=3)
+    assert len(ax.patches) == 8 and sum("others: " in t.get_text() for t in ax.texts) == 2
+    ends = [bar.get_x() + side * bar.get_width() for bar in ax.patches for side in (0, 1)]
+    up, down = (found.values[0][found.values[0] * sign > 0].sum() for sign in (1, -1))
+    assert np.isclose(min(ends), found.predictions[0] - up) and np.isclose(max(ends), found.predictions[0] - down)
+    plt.close("all")
+
+
+@pytest.mark.parametrize("plot", ["interactions", "network"])
+def test_single_values_have_no_interactions(plot):
+    pytest.importorskip("matplotlib").use("Agg")
+    model = SVR().fit(X, y)
+    with pytest.raises(ValueError, match="Shapley values of single features .* index='k-SII'"):
+        getattr(riesz.plots, plot)(riesz.Explainer(model, BACKGROUND)(ROWS))
+    with pytest.raises(ValueError, match="selection"):
+        getattr(riesz.plots, plot)(riesz.Explainer(model, BACKGROUND, index="k-SII")(ROWS)[:, "x0"])
