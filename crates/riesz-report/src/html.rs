@@ -90,6 +90,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         drawn => rows.len(),
         players => explanation.sets() - pairs,
         pairs => pairs,
+        larger => explanation.index.order() > 2,
         value => explanation.index.name(),
         values => capital(&explanation.index.names()),
         meaning => explanation.index.meaning(),

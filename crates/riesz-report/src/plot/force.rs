@@ -39,11 +39,12 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         canvas.text((x, axis - 8.0), &label, Anchor::Middle, Paint::Muted, 80.0);
     }
     canvas.line((scale.from, axis), (scale.to, axis), Paint::Grid, false);
-    let mut deepest: f64 = y + half;
+    let (mut deepest, mut sums): (f64, _) = (y + half + 18.0, Vec::new());
     for (list, side, paint) in [(&up, -1.0, Paint::Up), (&down, 1.0, Paint::Down)] {
         let mut at = meet;
-        // Labels run outwards from the prediction; what does not fit is left to the waterfall plot.
-        let mut free = scale.at(meet) + side * 6.0;
+        // Labels run outwards from the prediction, on two lines; what does not fit is left to the waterfall plot.
+        let inner = scale.at(meet) + side * 6.0;
+        let (mut free, mut line) = (inner, 0);
         let (named, rest) = apart(list, options.max_display, |j| (scale.at(values[j]) - scale.at(0.0)).abs());
         let others = (rest.len() > 1).then(|| (rest_label(e, rest.len()), rest));
         let own = named.iter().map(|j| (label(*j), std::slice::from_ref(j)));
@@ -54,33 +55,37 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
             if (from - to).abs() >= 0.3 {
                 arrow(&mut canvas, from, to + side, y, half, paint);
             }
+            at = next;
             let known = sets.iter().all(|&j| j < e.sets());
             let reach = if known { reach(e, row, o, sets) } else { None };
+            let name = format::shorten(&name, FONT, 160.0);
             let text = format!("{name} ({})", format::signed_within(value, reach));
-            // Those that share an arrow have their name below its end, which is that of all arrows.
             if sets.len() > 1 {
-                let (anchor, end) = if side < 0.0 { (Anchor::Start, from) } else { (Anchor::End, from) };
-                canvas.text((end, y + half + 36.0), &text, anchor, Paint::Muted, width / 2.0 - 30.0);
-                deepest = deepest.max(y + half + 36.0);
+                sums.push((from, side, text));
                 continue;
             }
-            let room = if side < 0.0 { free - 4.0 } else { width - 4.0 - free };
-            let text = format::shorten(&text, FONT, 220.0);
             let needed = format::text_width(&text, FONT);
-            if room >= needed {
-                let line = y + half + 18.0;
-                let anchor = if side < 0.0 { Anchor::End } else { Anchor::Start };
-                canvas.text((free, line), &text, anchor, Paint::Ink, room);
-                deepest = deepest.max(line);
-                free += side * (needed + 14.0);
-            } else {
-                free = if side < 0.0 { 0.0 } else { width };
+            let room = |free: f64| if side < 0.0 { free - 4.0 } else { width - 4.0 - free };
+            while line < 2 && room(free) < needed {
+                (free, line) = (inner, line + 1);
             }
-            at = next;
+            if line < 2 {
+                let below = y + half + 18.0 + 16.0 * f64::from(line);
+                let anchor = if side < 0.0 { Anchor::End } else { Anchor::Start };
+                canvas.text((free, below), &text, anchor, Paint::Ink, room(free));
+                deepest = deepest.max(below);
+                free += side * (needed + 14.0);
+            }
         }
     }
     let x = scale.at(meet);
-    canvas.line((x, axis), (x, y + half + 26.0), Paint::Ink, false);
+    canvas.line((x, axis), (x, deepest + 8.0), Paint::Ink, false);
+    // Those that share an arrow have their name below its end, which is that of all arrows.
+    deepest += if sums.is_empty() { 0.0 } else { 18.0 };
+    for (end, side, text) in sums {
+        let anchor = if side < 0.0 { Anchor::Start } else { Anchor::End };
+        canvas.text((end, deepest), &text, anchor, Paint::Muted, width / 2.0 - 30.0);
+    }
     canvas.line((scale.at(base), axis - 2.0), (scale.at(base), y + half), Paint::Muted, true);
     let mut head = |x: f64, y: f64, text: String, paint: Paint| {
         let half = format::text_width(&text, FONT) / 2.0 + 2.0;

@@ -212,6 +212,12 @@ fn the_page_shows_interactions_where_there_are_some() {
     let said = "Which features act together";
     let page = report(&interactions(4, &["a", "b", "c"], 2, 2), &Default::default()).unwrap();
     assert_eq!(page.matches(said).count(), 2);
+    assert!(page.contains("of 4 rows and 3 features and 3 pairs"));
+    let three = report(&interactions(4, &["a", "b", "c"], 1, 3), &Default::default()).unwrap();
+    assert!(
+        three.contains("of 4 rows and 3 features and 4 sets of them")
+            && three.contains("Of three features: a × b × c")
+    );
     assert_eq!(page.matches("<title>Network of interactions</title>").count(), 4);
     assert_eq!(page.matches("<title>Features and their interactions</title>").count(), 4);
     assert!(!report(&explanation(4, &["a", "b"], 1), &Default::default()).unwrap().contains(said));
