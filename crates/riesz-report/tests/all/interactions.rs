@@ -71,7 +71,13 @@ fn cells_hold_the_values_of_their_pairs() {
 
 #[test]
 fn players_that_take_part_in_least_are_left_out_first() {
-    let mut e = interactions(4, &["a", "b", "c", "d", "e"], 1, 3);
+    // Of means, and of the signed values of one row.
+    for (n, strongest) in [(4, "4"), (1, "−4")] {
+        left_out_first(interactions(n, &["a", "b", "c", "d", "e"], 1, 3), strongest);
+    }
+}
+
+fn left_out_first(mut e: Explanation, strongest: &str) {
     let sets = e.subsets.clone().unwrap();
     // c alone is the strongest of all, e does nothing, and b acts within the set of three alone.
     for (k, value) in e.values.iter_mut().enumerate() {
@@ -100,7 +106,9 @@ fn players_that_take_part_in_least_are_left_out_first() {
             };
             assert_eq!(svg.contains(&told), out > 0, "{name} {most}");
             assert!(
-                svg.contains("Of three features: a × b × d 4, a × b × c 0, a × b × e 0, and 7 more."),
+                svg.contains(&format!(
+                    "Of three features: a × b × d {strongest}, a × b × c 0, a × b × e 0, and 7 more."
+                )),
                 "{name}"
             );
         }
