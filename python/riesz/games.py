@@ -149,7 +149,7 @@ def settings_of(given: Mapping[str, Any]) -> _core.Settings:
     for name, value in given.items():
         value = value.item() if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0 else value
         nan = isinstance(value, float) and not math.isfinite(value)
-        known = value is None or isinstance(value, (bool, int, float, str, dict))
+        known = value is None or isinstance(value, (bool, int, float, str, dict, list))
         # What JSON cannot say is refused by its name.
         plain[name] = value if known and not nan else repr(value)
     return _core.Settings(json.dumps(plain))

@@ -81,9 +81,9 @@ def test_beta_1_1_are_shapley_values():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"index": "banzhof"}, "index = 'banzhof' is not allowed: it is shapley, banzhaf"),
+        ({"index": "banzhof"}, "index = 'banzhof' is not allowed: it is shapley, owen, banzhaf"),
         ({"index": "banzhaf(2)"}, "from 0 to 1"),
-        ({"index": 2}, "it is shapley, banzhaf"),
+        ({"index": 2}, "it is shapley, owen, banzhaf"),
         ({"index": "banzhaf", "game": "observational"}, "index"),
     ],
 )
