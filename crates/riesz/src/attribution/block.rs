@@ -70,7 +70,7 @@ impl Engine {
         (out.a, out.b) = sides.unzip();
         let sizes = measure(self.isa, out);
         let heavy = out.weight.map2(Lanes::ZERO, |w, _| w.abs());
-        let most = heavy.map2(Lanes::ZERO, |w, _| (w / LIGHT).min(HIGHEST).max(LIFT));
+        let most = heavy.map2(Lanes::ZERO, |w, _| (w / LIGHT).clamp(LIFT, HIGHEST));
         let safe = run.rounding.tiny <= TINIEST
             && (0..LANES).all(|l| sizes.small.0[l] >= LOWEST && sizes.highest.0[l] <= most.0[l]);
         if safe {

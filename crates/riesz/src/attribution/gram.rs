@@ -89,12 +89,13 @@ impl Ratios {
         let (ratios, weights) = (&self.ratios, &self.weights);
         let bounds: Vec<usize> = self.begins.iter().copied().chain([len]).collect();
         let coef = if self.outputs == 1 { &[][..] } else { &self.coef[..] };
-        let samples = Samples { ratios, len, bounds: &bounds, coef, outputs: self.outputs, players, sets };
+        let samples =
+            Samples { isa, ratios, len, bounds: &bounds, coef, outputs: self.outputs, players, sets };
         for size in 1..=self.order.min(players.len()) {
             let own = &weights[(size - 1) * STRIDE..][..len];
             let mut chosen = std::mem::take(&mut self.scratch.chosen);
             chosen.resize(self.order + 1, Vec::new());
-            samples.descend(isa, own, size, &mut Vec::new(), &mut chosen, &mut self.scratch, out);
+            samples.descend(own, size, &mut Vec::new(), &mut chosen, &mut self.scratch, out);
             self.scratch.chosen = chosen;
         }
     }
@@ -102,6 +103,7 @@ impl Ratios {
 
 /// What is summed.
 struct Samples<'a> {
+    isa: Isa,
     ratios: &'a [Lanes],
     len: usize,
     /// Where blocks begin and end.
@@ -121,7 +123,6 @@ impl Samples<'_> {
     /// Sums over all sets that are `prefix`, which are factors, with as many after its last as make them this size.
     fn descend(
         &self,
-        isa: Isa,
         weights: &[Lanes],
         size: usize,
         prefix: &mut Vec<usize>,
@@ -141,9 +142,9 @@ impl Samples<'_> {
             at.extend(next..next + left);
             let place = Place { first: self.sets.place(&at), next };
             if left == 2 {
-                pairs(isa, self, weights, from, &place, scratch, out);
+                pairs(self.isa, self, weights, from, &place, scratch, out);
             } else {
-                singles(isa, self, weights, from, &place, out);
+                singles(self.isa, self, weights, from, &place, out);
             }
             return;
         }
@@ -152,7 +153,7 @@ impl Samples<'_> {
             own.clear();
             own.extend(weights.iter().zip(self.of(k)).map(|(w, r)| w.map2(*r, |w, r| w * r)));
             prefix.push(k);
-            self.descend(isa, own, size, prefix, deeper, scratch, out);
+            self.descend(own, size, prefix, deeper, scratch, out);
             prefix.pop();
         }
     }

@@ -134,15 +134,14 @@ impl Weighing {
         let mut off: Vec<Off> = (1..=self.weights.len()).map(of).collect();
         let mut memory = vec![Vec::new(); self.weights.len()];
         let given = Given { worth, carried: 0.0, from: 0 };
-        self.descend(given, owners, sets, &mut Vec::new(), &mut memory, &mut off, out);
+        self.descend(given, (owners, sets), &mut Vec::new(), &mut memory, &mut off, out);
         off
     }
 
     fn descend(
         &self,
         given: Given<'_>,
-        owners: &[usize],
-        sets: &Sets,
+        (owners, sets): (&[usize], &Sets),
         set: &mut Vec<usize>,
         memory: &mut [Vec<f64>],
         off: &mut [Off],
@@ -172,7 +171,7 @@ impl Weighing {
             set.push(*owner);
             out[sets.place(set)] += dot(&self.weights[size - 1], own);
             let given = Given { worth: own, carried, from: j + 1 };
-            self.descend(given, owners, sets, set, deeper, deeper_off, out);
+            self.descend(given, (owners, sets), set, deeper, deeper_off, out);
             set.pop();
         }
     }
