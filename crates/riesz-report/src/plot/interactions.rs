@@ -43,7 +43,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     // Names above the columns: level if all fit, else upright.
     let widest = names.iter().map(|name| format::text_width(name, FONT)).fold(0.0, f64::max);
     let level = widest <= across - 6.0;
-    let head = if level { 22.0 } else { widest.min(110.0) + 14.0 };
+    let head = if level { 22.0 } else { widest.min(150.0) + 14.0 };
     for (k, name) in names.iter().enumerate() {
         let x = left + (k as f64 + 0.5) * across;
         if level {
@@ -86,7 +86,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         canvas.rect(x, y, 6.0, height / 21.0 + 0.3, found.paint(v), strength(v, largest));
     }
     for (y, v) in [(head + 5.0, largest), (head + height - 5.0, least)] {
-        canvas.text((x + 10.0, y), &found.write(v), Anchor::Start, Paint::Muted, 48.0);
+        canvas.text((x + 10.0, y), &found.write(brief(v)), Anchor::Start, Paint::Muted, 48.0);
     }
     let what = capital(&found.says(e, o));
     let mut below = vec![format!(
@@ -95,7 +95,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     )];
     below.extend(found.larger(e));
     below.extend(found.left_out(players.len()));
-    let end = notes(&mut canvas, (12.0, bottom.max(head + height) + 16.0), &below, width - 24.0);
+    let end = notes(&mut canvas, (12.0, bottom.max(head + height) + 16.0), &below, width - 40.0);
     let colours =
         if found.signed { "orange raises the output, blue lowers it" } else { "the stronger the larger" };
     let about = format!(
@@ -105,6 +105,11 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         below[1..].iter().map(|sentence| format!(" {sentence}")).collect::<String>()
     );
     canvas.finish(width, end + 4.0, "Features and their interactions", &about, "")
+}
+
+/// To three digits.
+fn brief(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
 }
 
 /// All values in as many digits as fit into cells, equal ones so that they can be compared; `None` if cells are too narrow.

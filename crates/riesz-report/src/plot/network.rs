@@ -54,17 +54,23 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     }
     for (k, &j) in players.iter().enumerate() {
         let ((x, y), r) = (place(k), size(j).max(2.5));
-        let side = if angle(k).cos() < -1e-9 { -1.0 } else { 1.0 };
+        let side = if angle(k).cos() < 0.0 { -1.0 } else { 1.0 };
         canvas.open_player(found.alone[j]);
         canvas.disc((x, y), r + 1.5, Paint::Paper);
         canvas.disc((x, y), r, if found.own[j] == 0.0 { Paint::Neutral } else { found.paint(found.own[j]) });
         let at = x + side * (r + 7.0);
-        let (anchor, free) = if side > 0.0 { (Anchor::Start, width - at) } else { (Anchor::End, at) };
-        canvas.text((at, y), name(j), anchor, Paint::Ink, free - 6.0);
+        if angle(k).cos().abs() < 1e-9 {
+            // The lowest of an odd number.
+            canvas.text((x, y + r + 11.0), name(j), Anchor::Middle, Paint::Ink, width - 12.0);
+        } else if side > 0.0 {
+            canvas.text((at, y), name(j), Anchor::Start, Paint::Ink, width - at - 6.0);
+        } else {
+            canvas.text((at, y), name(j), Anchor::End, Paint::Ink, at - 6.0);
+        }
         canvas.close();
     }
     let below = sentences(e, &found, o, &players, &drawn);
-    let end = notes(&mut canvas, (12.0, y0 + radius + 40.0), &below, width - 24.0);
+    let end = notes(&mut canvas, (12.0, y0 + radius + 50.0), &below, width - 40.0);
     let about = format!(
         "{} features on a circle and lines between {} pairs.{} {}",
         n,
