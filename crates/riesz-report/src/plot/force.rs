@@ -58,7 +58,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
             at = next;
             let known = sets.iter().all(|&j| j < e.sets());
             let reach = if known { reach(e, row, o, sets) } else { None };
-            let name = format::shorten(&name, FONT, 190.0);
+            let name = format::shorten(&name, FONT, (width / 2.0 - 90.0).min(190.0));
             let text = format!("{name} ({})", format::signed_within(value, reach));
             if sets.len() > 1 {
                 sums.push((from, side, text));
