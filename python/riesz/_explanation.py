@@ -287,7 +287,8 @@ class Explanation:
         for k, subset in enumerate(subsets):
             places = [place for place in product(subset, repeat=order) if len(set(place)) == len(subset)]
             for place in places:
-                whole[(slice(None), *place)] = self._values[:, k] / len(places)
+                at: Any = (slice(None), *place)
+                whole[at] = self._values[:, k] / len(places)
         drop = (0,) if self._squeezed[0] else ()
         return whole.squeeze(axis=(*drop, 1 + order) if self._squeezed[2] or len(self.output_names) == 1 else drop)
 

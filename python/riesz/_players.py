@@ -56,7 +56,7 @@ def named_unions(unions: Any, names: list[str]) -> list[Any]:
     """Unions of players, and of unions, by name."""
     if isinstance(unions, str) or not isinstance(unions, Iterable):
         raise TypeError(f"unions is {unions!r}: it is a list of features and of lists of them, [['a', 'b'], ['c', 'd']]")
-    own = []
+    own: list[Any] = []
     for member in unions:
         if isinstance(member, str):
             if member not in names:

@@ -33,7 +33,7 @@ pub enum Range {
     ClassWeight,
     /// An [`Index`], as text.
     Index,
-    /// Lists of names and lists, as of unions of players..
+    /// Lists of names and lists, as of unions of players.
     Unions,
     /// `own`, for the model's own family on the columns that are given; or a [`Kernel`] in its JSON form; or an expression
     /// ([`KernelExpression`]) in the units of the reference's columns.
