@@ -74,17 +74,25 @@ def factors(term, columns, u, v):
     return out
 
 
-INDICES = ["shapley", "banzhaf", "leave-one-out", "first-order", "sii", "k-sii", "stii", "fsii", "bii", "fbii", "moebius"]
+INDICES = ["shapley", "banzhaf", "leave-one-out", "first-order"]
+INTERACTIONS = ["sii", "k-sii", "stii", "fsii", "bii", "fbii", "moebius"]
 
 
 def drawn_index():
+    """By name and order: 1, or of the largest sets."""
     if random.random() < 0.4:
-        return "shapley"
+        return "shapley", 1
+    if random.random() < 0.6:
+        return random.choice(INTERACTIONS), random.choice([2, 2, 3, 4])
     alpha, beta, chance = random.choice([0.5, 4.0, 16.0]), random.choice([1.0, 2.5, 9.0]), random.random()
-    return random.choice([*INDICES, f"beta-shapley({alpha},{beta})", f"banzhaf({chance})"])
+    return random.choice([*INDICES, f"beta-shapley({alpha},{beta})", f"banzhaf({chance})"]), 1
 
 
-def weight(index, size, s):
+def bernoulli(r):
+    return mpf(1) if r == 0 else -sum(math.comb(r + 1, k) * bernoulli(k) for k in range(r)) / (r + 1)
+
+
+def weight(index, order, size, s):
     """Of the dividend of s players, in the value of so many of them."""
     t = {"banzhaf": mpf(1) / 2, "bii": mpf(1) / 2, "leave-one-out": mpf(1), "first-order": mpf(0), "moebius": mpf(0)}.get(index)
     if index.startswith("banzhaf("):
@@ -94,32 +102,34 @@ def weight(index, size, s):
     if index.startswith("beta"):
         alpha, beta = (mpf(float(v)) for v in index[13:-1].split(","))
         return math.prod([(beta + i) / (alpha + beta + i) for i in range(s - 1)], start=mpf(1))
-    if index in ("shapley", "sii") or index == "k-sii" and size == 2:
+    if index in ("shapley", "sii"):
         return mpf(1) / (s - size + 1)
     if index == "k-sii":
-        # Less half of each of the player's pairs.
-        return mpf(1) / s - (mpf(1) / 2 if s > 1 else 0)
+        # With Bernoulli's share of all larger sets.
+        larger = range(min(order, s) - size + 1)
+        return sum(bernoulli(r) * math.comb(s - size, r) / mpf(s - size - r + 1) for r in larger)
     if index == "stii":
-        return mpf(2) / (s * (s - 1)) if size == 2 else mpf(s == 1)
+        return mpf(1) / math.comb(s, order) if size == order else mpf(s == size)
     # The nearest sums: Tsai, Yeh and Ravikumar 2023, theorems 17 and 19.
-    if s <= 2:
+    if s <= order:
         return mpf(s == size)
-    sign = -1 if size == 1 else 1
+    sign = (-1) ** (order - size)
     if index == "fsii":
-        return sign * mpf(size) / (2 + size) * math.comb(2, size) * math.comb(s - 1, 2) / math.comb(s + 1, 2 + size)
-    return sign * mpf(2) ** (size - s) * math.comb(s - size - 1, 2 - size)
+        share = mpf(size) / (order + size) * math.comb(order, size)
+        return sign * share * math.comb(s - 1, order) / math.comb(s + order - 1, order + size)
+    return sign * mpf(2) ** (size - s) * math.comb(s - size - 1, order - size)
 
 
-def values_of(index, d, value):
-    """Values of players, and of pairs if the index has them, from all coalitions."""
+def values_of(index, order, d, value):
+    """Values of all sets of up to so many players, from all coalitions."""
     worth = {s: value(s) for s in itertools.product([False, True], repeat=d)}
     dividend = {
         s: sum((-1) ** (sum(s) - sum(r)) * v for r, v in worth.items() if all(a <= b for a, b in zip(r, s))) for s in worth
     }
-    sets = [(j,) for j in range(d)]
-    if index in ("sii", "k-sii", "stii", "fsii", "bii", "fbii", "moebius"):
-        sets += itertools.combinations(range(d), 2)
-    return [sum(weight(index, len(own), sum(s)) * m for s, m in dividend.items() if all(s[j] for j in own)) for own in sets]
+    sets = [own for size in range(1, min(order, d) + 1) for own in itertools.combinations(range(d), size)]
+    return [
+        sum(weight(index, order, len(own), sum(s)) * m for s, m in dividend.items() if all(s[j] for j in own)) for own in sets
+    ]
 
 
 def tied(term):
@@ -154,7 +164,7 @@ def mixtures(game, s, players, x, rows):
         yield mixed
 
 
-def truth(model, players, x, game, background, index):
+def truth(model, players, x, game, background, index, order):
     kernel, points, coef = model
     rows = background if game in ("interventional", "marginal-product") else background[:1]
 
@@ -185,7 +195,7 @@ def truth(model, players, x, game, background, index):
                     total += mpf(coef[i]) * product
         return total
 
-    return values_of(index, len(players), term_values)
+    return values_of(index, order, len(players), term_values)
 
 
 def write_model(path, kernel, points, coef):
@@ -323,8 +333,8 @@ def main():
                 ("interventional", ["--background", folder / "background.csv"]),
                 ("marginal-product", ["--background", folder / "background.csv"]),
             ]:
-                index = drawn_index()
-                what = json.dumps([game, index, kernel, points, coef, x, background, repeated, players])
+                index, order = drawn_index()
+                what = json.dumps([game, index, order, kernel, points, coef, x, background, repeated, players])
                 command = [
                     RIESZ,
                     "explain",
@@ -333,7 +343,7 @@ def main():
                     "--game",
                     game,
                     "--index",
-                    index,
+                    index if order < 3 else f"{index}({order})",
                     *options,
                     *groups,
                 ]
@@ -351,7 +361,7 @@ def main():
                     continue
                 found = json.loads((folder / "e.json").read_text())
                 assert found["players"][0]["columns"] == players[0], found["players"]
-                expected = truth((kernel, points, coef), players, x, game, background, index)
+                expected = truth((kernel, points, coef), players, x, game, background, index, order)
                 bound = found["exactness"]["bound"][0]
                 errors = [fabs(mpf(v) - e) for v, e in zip(found["values"], expected)]
                 adds_up = index in ("shapley", "k-sii", "stii", "fsii")
