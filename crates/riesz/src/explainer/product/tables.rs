@@ -264,18 +264,19 @@ impl ByProducts<'_> {
                 }
             }
         }
-        // Products of factors, means over the reference, sums over points, and what the engine's bound knows too.
+        // Products of factors, means over the reference, sums over points; and half of what the engine's bound knows, which is of a difference of two.
         let sums = TERMS + self.absent.weights().len().div_ceil(TERMS) + self.absent.normalised();
         let points = self.panels.iter().map(|panel| panel.len.div_ceil(lanes * LANES)).sum::<usize>();
         let rounding = self.rounded[t].always.as_ref().map_or_else(Rounding::default, |(own, _)| *own);
-        let units = rounding.units + (2 * m + sums + points + lanes + 24) as f64;
+        let units = 0.5 * rounding.units + (2 * m + sums + points + lanes + 24) as f64;
         // What is lost below the range of doubles.
         let lost = m as f64 * rounding.tiny + FLOOR;
         let coef =
             |o: usize| self.panels.iter().flat_map(move |panel| &panel.coef[o]).flat_map(|lanes| lanes.0);
         let lost: Vec<f64> = (0..outputs).map(|o| lost * coef(o).map(f64::abs).sum::<f64>()).collect();
         let error = |([size, decay], lost): (&[f64; 2], &f64)| {
-            let relative = 0.51 * f64::EPSILON * (units * size + rounding.per_log * (decay + 0.368 * size));
+            let relative =
+                0.51 * f64::EPSILON * (units * size + 0.5 * rounding.per_log * (decay + 0.368 * size));
             product.scale * (relative + lost)
         };
         let off = sizes.iter().zip(lost.iter().cycle()).map(error).collect();
