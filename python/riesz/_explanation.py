@@ -469,8 +469,7 @@ def joined(blocks: Sequence[Sequence[Told]], players: Sequence[tuple[str, list[i
     parts = [part for block in blocks for part, _ in block]
     subsets = None
     if parts[0].subsets is not None:
-        order = int(parts[0].index.partition("(")[2].rstrip(")") or 2)
-        sizes = range(1, min(order, len(players)) + 1)
+        sizes = range(1, min(parts[0].order, len(players)) + 1)
         subsets = [list(subset) for size in sizes for subset in combinations(range(len(players)), size)]
         place = {tuple(subset): k for k, subset in enumerate(subsets)}
         found = lambda part, used: [place[tuple(sorted(used[j] for j in subset))] for subset in part.subsets or []]

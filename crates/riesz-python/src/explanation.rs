@@ -143,6 +143,12 @@ impl Explanation {
         Ok(((), parts))
     }
 
+    /// The size of the largest sets that the index gives values.
+    #[getter]
+    fn order(&self) -> usize {
+        self.inner.index.order()
+    }
+
     /// Which values they are, as the explainer was asked.
     #[getter]
     fn index(&self) -> String {

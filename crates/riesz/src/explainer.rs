@@ -234,7 +234,7 @@ impl<'m> Explainer<'m> {
         match &self.engine {
             Engine::Products(_) => false,
             Engine::Conditioning(_) => true,
-            Engine::Probabilities(engine) => !engine.few(),
+            Engine::Probabilities(engine) => engine.by_coalitions(),
         }
     }
 

@@ -4,7 +4,7 @@
 
 use super::averages::Shared;
 use super::block::Block;
-use super::interactions::Sets;
+use super::sets::Sets;
 use crate::simd::{Isa, Lanes, Simd, dispatch};
 
 /// Samples that are gathered before they are summed: few enough that the ratios of some factors stay in the first-level cache.

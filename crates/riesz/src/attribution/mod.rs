@@ -19,6 +19,8 @@ pub(crate) mod quadrature;
 pub(crate) mod recipe;
 pub(crate) mod rule;
 pub(crate) mod series;
+pub(crate) mod set_errors;
+pub(crate) mod sets;
 pub(crate) mod std_error;
 pub(crate) mod tables;
 

@@ -7,8 +7,8 @@
 use std::ops::Range;
 
 use super::block::Block;
-use super::product::{Reading, Terms};
-use super::quadrature::{Engine, Run};
+use super::product::{Reading, Terms, Weighed};
+use super::quadrature::Engine;
 use super::rule::Measure;
 use crate::simd::{Lanes, Plain};
 use crate::unions::Tree;
@@ -25,11 +25,13 @@ pub(crate) struct Owen<'a> {
     /// The tree of the factors that mattered last.
     own: Option<Tree>,
     of: Vec<usize>,
+    weighed: Weighed,
 }
 
 impl<'a> Owen<'a> {
     pub(crate) fn new(tree: &'a Tree, players: usize, outputs: usize) -> Self {
-        Self { tree, players, outputs, values: Vec::new(), error: Vec::new(), own: None, of: Vec::new() }
+        let (values, error, of) = (Vec::new(), Vec::new(), Vec::new());
+        Self { tree, players, outputs, values, error, own: None, of, weighed: Weighed::default() }
     }
 }
 
@@ -45,35 +47,25 @@ impl Reading for Owen<'_> {
         let first = row * self.outputs;
         if owners.is_empty() {
             // A constant adds nothing, and is rounded like any other term.
-            let weight = run.weights.first().map_or(0.0, |w| w.0[0].abs());
-            for (error, coef) in self.error[first..].iter_mut().zip(coef) {
-                let size = weight * coef.iter().flat_map(|lanes| lanes.0).map(f64::abs).sum::<f64>();
+            for (error, size) in self.error[first..].iter_mut().zip(terms.constants()) {
                 *error += f64::EPSILON * run.rounding.units * size;
             }
             return;
         }
-        // A single output's coefficients are within the weights: these may be far from 1, and products of theirs not.
-        let (ones, weights, sizes);
-        let (run, coef) = if let [coef] = coef {
-            ones = [vec![Lanes::ONE; run.weights.len()]];
-            weights = run.weights.iter().zip(coef).map(|(w, c)| w.mul::<Plain>(*c)).collect::<Vec<_>>();
-            let own = run.sizes.iter().copied().flatten().zip(coef);
-            sizes = own.map(|(s, c)| s.map2(*c, |s, c| s * c.abs())).collect::<Vec<_>>();
-            (Run { weights: &weights, sizes: run.sizes.map(|_| &sizes[..]), ..run }, &ones[..])
-        } else {
-            (run, coef)
-        };
+        let (run, coef) = self.weighed.fold(run, coef);
         let active: Vec<usize> = run.active[..run.players].iter().map(|&k| owners[k as usize]).collect();
         if self.of != active {
             self.own = self.tree.of(&|player| active.iter().position(|p| *p == player));
             self.of.clone_from(&active);
         }
-        let Some(tree) = &self.own else { return };
         let choices = Measure::Lebesgue.choices(run.players);
         let (mut block, mut found) = (Block::default(), vec![Lanes::ZERO; active.len()]);
         for at in 0..run.weights.len() {
             let known = engine.block(&run, at, &choices, &mut block);
-            value(tree, block.weight, &block, &mut found);
+            // Where nobody's factor matters the prediction and the base value are rounded all the same.
+            if let Some(tree) = &self.own {
+                value(tree, block.weight, &block, &mut found);
+            }
             for (o, coef) in coef.iter().enumerate() {
                 // Levels take up to three times the roundings of the engine.
                 let error = coef[at].map2(known.error, |c, e| 3.0 * c.abs() * e).sum();

@@ -132,7 +132,7 @@ fn power<V: Simd>(x: Lanes, p: usize) -> Lanes {
 pub(crate) struct Found<'a> {
     /// One a player.
     pub(crate) values: &'a [Lanes],
-    /// Larger sets of players, by size and in [order](super::interactions::Sets), if they were asked for.
+    /// Larger sets of players, by size and in [order](super::sets::Sets), if they were asked for.
     pub(crate) larger: &'a [Lanes],
     /// A bound on the error of each value, and of their sum.
     pub(crate) error: Lanes,
@@ -147,6 +147,27 @@ pub(crate) struct Engine {
     memory: Memory,
     found: Vec<Lanes>,
     larger: Vec<Lanes>,
+    /// The last that averages had, which are the same in all runs.
+    rule: Option<Rule>,
+}
+
+/// Nodes by the size of sets.
+struct Rule {
+    /// How many a uniform average takes, and how many all sizes share.
+    count: usize,
+    nodes: usize,
+    by_size: Vec<Vec<Node>>,
+}
+
+impl Rule {
+    fn new(averages: &Averages, count: usize) -> Self {
+        let shared = averages.rule(&Choice { nodes: count, quadrature: 0.0, mass: 0.0 });
+        let of = |s: usize| {
+            let own = shared.iter().filter(|node| node.weights[s] != 0.0);
+            own.map(|node| Node::new(node.t, node.s, node.weights[s])).collect()
+        };
+        Self { count, nodes: shared.len(), by_size: (0..averages.order()).map(of).collect() }
+    }
 }
 
 struct Memory {
@@ -168,7 +189,7 @@ impl Engine {
         let [present, absent, a, b, some, all] = vectors;
         let (chain, magnitude) = (Chain::default(), Lanes::ZERO);
         let memory = Memory { present, absent, a, b, chain, some, all, magnitude };
-        Self { isa, measure, memory, found: Vec::new(), larger: Vec::new() }
+        Self { isa, measure, memory, found: Vec::new(), larger: Vec::new(), rule: None }
     }
 
     /// The values of a block, or the [averages](Averages) of interactions of sets.
@@ -179,25 +200,25 @@ impl Engine {
         let (isa, mut found, mut larger) =
             (self.isa, std::mem::take(&mut self.found), std::mem::take(&mut self.larger));
         let nodes = if let Some(averages) = averages {
-            let rule = averages.rule(&Choice { nodes: count, quadrature: 0.0, mass: 0.0 });
+            let rule = self.rule.take().filter(|rule| rule.count == count);
+            let rule = rule.unwrap_or_else(|| Rule::new(averages, count));
             larger.clear();
             for size in 1..=averages.order().min(players) {
-                let own = rule.iter().filter(|node| node.weights[size - 1] != 0.0);
-                let nodes: Vec<Node> =
-                    own.map(|node| Node::new(node.t, node.s, node.weights[size - 1])).collect();
                 if size > sums.degree {
                     // More than p players do nothing together.
                     larger.resize(larger.len() + binomial(players, size) as usize, Lanes::ZERO);
                     continue;
                 }
-                worked(isa, sums, block, &nodes, size, &mut self.memory);
+                worked(isa, sums, block, &rule.by_size[size - 1], size, &mut self.memory);
                 match size {
                     1 => found.clone_from(&self.memory.all),
                     2 => larger.extend_from_slice(&self.memory.all[players..]),
                     _ => larger.extend_from_slice(&self.memory.all),
                 }
             }
-            rule.len()
+            let nodes = rule.nodes;
+            self.rule = Some(rule);
+            nodes
         } else {
             let nodes = self.measure.rule(count);
             worked(isa, sums, block, nodes, 1, &mut self.memory);

@@ -42,6 +42,15 @@ pub(crate) struct Terms<'a> {
     pub(crate) last: bool,
 }
 
+impl Terms<'_> {
+    /// By output, the size of terms without factors.
+    pub(crate) fn constants(&self) -> impl Iterator<Item = f64> {
+        let weight = self.run.weights.first().map_or(0.0, |w| w.0[0].abs());
+        let size = move |coef: &Vec<Lanes>| coef.iter().flat_map(|lanes| lanes.0).map(f64::abs).sum::<f64>();
+        self.coef.iter().map(move |coef| weight * size(coef))
+    }
+}
+
 /// Terms of one row at consecutive points that are [powers](super::powers).
 pub(crate) struct Powers<'a> {
     /// The row within the tile.
@@ -162,9 +171,36 @@ pub(crate) fn read<G: ProductGame, R: Reading>(
 /// Lanes that are kept from run to run.
 #[derive(Default)]
 struct Memory {
+    weighed: Weighed,
+    sums: Vec<Lanes>,
+}
+
+/// Weights with the coefficients of a single output.
+#[derive(Default)]
+pub(crate) struct Weighed {
     weights: Vec<Lanes>,
     sizes: Vec<Lanes>,
-    sums: Vec<Lanes>,
+    ones: [Vec<Lanes>; 1],
+}
+
+impl Weighed {
+    /// The run with a single output's coefficients within its weights, which may be far from 1 where their products are not; and what is left to
+    /// multiply by, for each output.
+    pub(crate) fn fold<'w>(
+        &'w mut self,
+        run: Run<'w>,
+        coef: &'w [Vec<Lanes>],
+    ) -> (Run<'w>, &'w [Vec<Lanes>]) {
+        let [own] = coef else { return (run, coef) };
+        let Self { weights, sizes, ones } = self;
+        weights.clear();
+        weights.extend(run.weights.iter().zip(own).map(|(w, c)| w.mul::<Plain>(*c)));
+        sizes.clear();
+        let given = run.sizes.iter().copied().flatten().zip(own);
+        sizes.extend(given.map(|(s, c)| s.map2(*c, |s, c| s * c.abs())));
+        ones[0].resize(weights.len(), Lanes::ONE);
+        (Run { weights, sizes: run.sizes.map(|_| &sizes[..]), ..run }, ones)
+    }
 }
 
 /// Runs the engine on terms times the coefficients of each output. `add` is told the output, the place of an active factor and its
@@ -177,15 +213,8 @@ fn weigh(
     mut add: impl FnMut(usize, usize, Lanes),
     mut total: impl FnMut(usize, f64, f64),
 ) {
-    if let [coef] = coef {
-        let Memory { weights, sizes, .. } = memory;
-        weights.clear();
-        weights.extend(run.weights.iter().zip(coef).map(|(w, c)| w.mul::<Plain>(*c)));
-        sizes.clear();
-        sizes.extend(
-            run.sizes.iter().copied().flatten().zip(coef).map(|(s, c)| s.map2(*c, |s, c| s * c.abs())),
-        );
-        let totals = engine.run(Run { weights, sizes: run.sizes.map(|_| &sizes[..]), ..run });
+    if let [_] = coef {
+        let totals = engine.run(memory.weighed.fold(run, coef).0);
         total(0, totals.error.sum(), totals.magnitude.sum());
         (0..run.players).for_each(|i| add(0, i, engine.values[i]));
         return;
@@ -265,9 +294,7 @@ impl Reading for Values {
         let Self { values, error, magnitude, lanes, drift, memory, .. } = self;
         if factors == 0 {
             // A constant gives nobody a value, and is rounded like any other term.
-            let weight = run.weights.first().map_or(0.0, |w| w.0[0].abs());
-            for (o, coef) in coef.iter().enumerate() {
-                let size = weight * coef.iter().flat_map(|lanes| lanes.0).map(f64::abs).sum::<f64>();
+            for (o, size) in terms.constants().enumerate() {
                 magnitude[first + o] += size;
                 error[first + o] += f64::EPSILON * run.rounding.units * size;
             }
@@ -312,11 +339,6 @@ impl Reading for Values {
     fn end(&mut self) {
         (self.lanes, self.memory) = (Vec::new(), Memory::default());
     }
-}
-
-/// Position of the pair j < l among the pairs of `players` in the order (0, 1), (0, 2), …, (1, 2), ….
-pub(crate) fn place(players: usize, j: usize, l: usize) -> usize {
-    j * players - j * (j + 1) / 2 + l - j - 1
 }
 
 /// What each point, with a coefficient of 1, adds to the value of every player in every row.

@@ -17,10 +17,12 @@
 //! B are Bernoulli's numbers, `-½, 1/6, 0, -1/30, …` (Bordt and von Luxburg 2023).
 
 use super::averages::{Average, Averages, binomial};
-use super::interactions::{GameErrors, Interactions, Sets};
+use super::interactions::Interactions;
 use super::owen::Owen;
 use super::product::{ProductGame, Values, read};
 use super::rule::Measure;
+use super::set_errors::GameErrors;
+use super::sets::Sets;
 use crate::error::Result;
 use crate::index::{Index, Interaction};
 use crate::simd::Isa;
@@ -62,6 +64,14 @@ impl Recipe {
     }
 }
 
+impl Found {
+    /// What parts found of rows after rows.
+    pub(crate) fn join(parts: impl IntoIterator<Item = (Vec<f64>, Vec<f64>)>) -> Self {
+        let (values, error): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        Self { values: values.concat(), error: error.concat() }
+    }
+}
+
 impl From<Index> for Recipe {
     fn from(index: Index) -> Self {
         let (kind, order) = match index {
@@ -98,11 +108,18 @@ fn bernoulli(count: usize) -> Vec<f64> {
 }
 
 impl Recipe {
+    /// The size of the largest sets that get a value.
+    pub(crate) fn order(&self) -> usize {
+        if let Self::Sets { averages, .. } = self { averages.order() } else { 1 }
+    }
+
     /// The sets of so many players that get a value; `None` for players alone.
     pub(crate) fn subsets(&self, players: usize) -> Option<Vec<Vec<usize>>> {
-        let Self::Sets { averages, .. } = self else { return None };
+        if self.order() == 1 {
+            return None;
+        }
         let mut all = Vec::new();
-        Sets::new(players, averages.order()).each(|set| all.push(set.to_vec()));
+        Sets::new(players, self.order()).each(|set| all.push(set.to_vec()));
         Some(all)
     }
 
@@ -120,16 +137,12 @@ impl Recipe {
         match self {
             Self::Players(measure) => {
                 let parts = read(game, (isa, measure), watch, || Values::new(players, outputs))?;
-                let (values, error): (Vec<_>, Vec<_>) =
-                    parts.into_iter().map(|part| (part.values, part.error)).unzip();
-                Ok(Found { values: values.concat(), error: error.concat() })
+                Ok(Found::join(parts.into_iter().map(|part| (part.values, part.error))))
             }
             Self::Unions(tree) => {
                 let parts =
                     read(game, (isa, &Measure::Lebesgue), watch, || Owen::new(tree, players, outputs))?;
-                let (values, error): (Vec<_>, Vec<_>) =
-                    parts.into_iter().map(|part| (part.values, part.error)).unzip();
-                Ok(Found { values: values.concat(), error: error.concat() })
+                Ok(Found::join(parts.into_iter().map(|part| (part.values, part.error))))
             }
             Self::Sets { averages, .. } => {
                 let sets = Sets::new(players, averages.order());

@@ -3,9 +3,10 @@
 //! our own; any index follows from all worths.
 
 use super::averages::{Average, Averages, Shared, binomial};
-use super::interactions::Sets;
 use super::recipe::Recipe;
 use super::rule::Measure;
+use super::set_errors::Off;
+use super::sets::Sets;
 use crate::linalg::{dot, dot_roundings};
 use crate::simd::{Lanes, Simd, dispatch};
 
@@ -84,25 +85,13 @@ pub(crate) struct Weighing {
     heights: Vec<f64>,
 }
 
-/// What the values of a size are off.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Off {
-    /// Each, where worths are off by 1.
-    pub(crate) worths: f64,
-    /// The most that one is off for roundings of differences, weights and sums, and what all are together.
-    pub(crate) each: f64,
-    pub(crate) together: f64,
-    /// How many there are.
-    pub(crate) count: f64,
-}
-
 impl Weighing {
-    pub(crate) fn new(recipe: &Recipe, players: usize) -> Self {
+    /// None where worths of coalitions do not tell who stands together.
+    pub(crate) fn new(recipe: &Recipe, players: usize) -> Option<Self> {
         let choice = Measure::Lebesgue.choices(players).exact;
         let (rule, heights) = match recipe {
-            Recipe::Players(_) | Recipe::Unions(_) => {
-                let measure =
-                    if let Recipe::Players(measure) = recipe { measure } else { &Measure::Lebesgue };
+            Recipe::Unions(_) => return None,
+            Recipe::Players(measure) => {
                 let nodes = measure.rule(measure.choices(players).exact.nodes).iter();
                 let shared = nodes.map(|n| Shared { t: n.t, s: n.s, weights: vec![n.weight] });
                 (shared.collect(), Averages::new(vec![Average::Uniform]).heights)
@@ -121,7 +110,7 @@ impl Weighing {
             (0..1_usize << others).map(|mask| weights[mask.count_ones() as usize]).collect()
         };
         let weights: Vec<Vec<f64>> = (1..=heights.len().min(players)).map(of).collect();
-        Self { players, weights, heights }
+        Some(Self { players, weights, heights })
     }
 
     /// Adds the values of all sets of `owners`, who are the players, to `out`. Returns what they are off, by size.

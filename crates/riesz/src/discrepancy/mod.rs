@@ -43,8 +43,8 @@ pub use kernels::{Factors, default_kernel, lengthscale_grid};
 pub use two_samples::MmdEstimator;
 pub use witness::{Witness, witness};
 
-use crate::attribution::product::place;
 use crate::attribution::rule::Measure;
+use crate::attribution::sets::place;
 use crate::error::{Error, Result};
 use crate::explanation::{Exactness, Explanation, Fact, Provenance};
 use crate::index::Index;

@@ -19,8 +19,9 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::points::Points;
-use crate::attribution::product::{Functionals, Reading, Terms, place};
+use crate::attribution::product::{Functionals, Reading, Terms};
 use crate::attribution::quadrature::Engine;
+use crate::attribution::sets::place;
 use crate::error::Result;
 use crate::kernel::products::PlayerProduct;
 use crate::kernel::rounding::Precision;

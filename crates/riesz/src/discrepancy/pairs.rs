@@ -12,10 +12,11 @@ use super::null;
 use super::orthogonal::{Channels, Couples, Orthogonal, orders};
 use super::points::Points;
 use crate::attribution::averages::{Average, Averages};
-use crate::attribution::interactions::{Interactions, Sets};
+use crate::attribution::interactions::Interactions;
 use crate::attribution::product::{Functionals, ProductGame, Reader, Reading, Terms, read};
 use crate::attribution::quadrature::{Engine, Rounding, Run, tops};
 use crate::attribution::rule::Measure;
+use crate::attribution::sets::Sets;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::kernel::products::PlayerProduct;
@@ -300,7 +301,7 @@ impl<'k> Pairs<'k> {
         Ok(total)
     }
 
-    /// Interaction indices of all pairs of players with the sample's weights (see [`place`](crate::attribution::product::place)), and a bound on the error of
+    /// Interaction indices of all pairs of players with the sample's weights (see [`place`](crate::attribution::sets::place)), and a bound on the error of
     /// each. Cost O(n² players²), in [`PARTS`] parts.
     ///
     /// # Errors

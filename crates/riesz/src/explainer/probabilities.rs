@@ -4,13 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use rayon::prelude::*;
-
 use super::product::ByProducts;
 use crate::attribution::coalitions::{Budget, Sample};
-use crate::attribution::interactions::{Errors, Sets};
 use crate::attribution::kernel_shap::kernel_shap_from;
-use crate::attribution::recipe::Recipe;
+use crate::attribution::recipe::{Found, Recipe};
+use crate::attribution::set_errors::Errors;
+use crate::attribution::sets::Sets;
 use crate::attribution::tables::Weighing;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
@@ -24,9 +23,6 @@ use crate::table::{Groups, Table};
 /// Players of whom all coalitions are valued, whatever the budget.
 const FEW: usize = 13;
 
-/// Rows that share what is made for a background row.
-const BATCH: usize = 16;
-
 /// Rows that the model is asked about at once, where coalitions are sampled.
 const ASKED: usize = 4096;
 
@@ -34,10 +30,28 @@ const ASKED: usize = 4096;
 pub(super) struct Probabilities<'m> {
     pub(super) products: Box<ByProducts<'m>>,
     pub(super) question: Question,
+    /// Where all coalitions are valued.
+    coalitions: Option<Coalitions>,
     /// The numbers of the classes whose probabilities are explained.
     classes: Vec<usize>,
     pub(super) base: Vec<f64>,
     stop: Arc<AtomicBool>,
+}
+
+/// What an index makes of the worths of all coalitions.
+struct Coalitions {
+    recipe: Recipe,
+    sets: Sets,
+    weighing: Weighing,
+}
+
+impl Coalitions {
+    /// None where worths alone do not tell.
+    fn new(index: Index, players: usize) -> Option<Self> {
+        let recipe = Recipe::from(index);
+        let weighing = Weighing::new(&recipe, players)?;
+        Some(Self { sets: Sets::new(players, recipe.order()), recipe, weighing })
+    }
 }
 
 impl<'m> Probabilities<'m> {
@@ -60,16 +74,18 @@ impl<'m> Probabilities<'m> {
                 return Err(Error::parameter("game", game.name(), allowed));
             }
         };
-        let question_index = question.index;
         // The probability of the other of two says the same once more.
         let classes = if model.classes.len() == 2 { vec![1] } else { (0..model.classes.len()).collect() };
         let products =
             ByProducts::new(model, question.game.clone(), question.index, groups.clone(), stop.clone())?;
-        let mut found = Self { products: Box::new(products), classes, base: Vec::new(), stop, question };
-        if !found.few() && question_index != Index::Shapley {
+        let few = groups.players().len() <= FEW && products.has_tame_factors();
+        let coalitions = if few { Coalitions::new(question.index, groups.players().len()) } else { None };
+        if coalitions.is_none() && question.index != Index::Shapley {
             let allowed = "probabilities of more than 13 features, and of kernels with linear, polynomial or exponential factors, have Shapley values";
-            return Err(Error::parameter("index", question_index, allowed));
+            return Err(Error::parameter("index", question.index, allowed));
         }
+        let (products, base) = (Box::new(products), Vec::new());
+        let mut found = Self { products, coalitions, classes, base, stop, question };
         let answers = found.answers(&rows.rows.conform(model.columns())?)?;
         let weights = crate::embedding::normalised(rows.weights.as_deref(), rows.rows.rows(), "background")?;
         let mean = |k: usize| weights.iter().enumerate().map(|(b, w)| w * answers[(b, k)]).sum();
@@ -77,9 +93,9 @@ impl<'m> Probabilities<'m> {
         Ok(found)
     }
 
-    /// Whether all coalitions are valued by tables.
-    pub(super) fn few(&self) -> bool {
-        self.products.groups.players().len() <= FEW && self.products.has_tame_factors()
+    /// Whether coalitions are valued as far as a budget goes.
+    pub(super) fn by_coalitions(&self) -> bool {
+        self.coalitions.is_none()
     }
 
     /// The probabilities of these classes in some rows.
@@ -106,8 +122,8 @@ impl<'m> Probabilities<'m> {
     ) -> Result<Explanation> {
         let model = self.products.model;
         let data = rows.conform(model.columns())?;
-        let mut found = if self.few() {
-            self.by_tables(&data)?
+        let mut found = if let Some(coalitions) = &self.coalitions {
+            self.by_tables(coalitions, &data)?
         } else {
             let outputs = model.outputs();
             let question = self.question.clone().with_budget(budget);
@@ -138,51 +154,29 @@ impl<'m> Probabilities<'m> {
         Ok(found)
     }
 
-    fn by_tables(&self, data: &Table) -> Result<Explanation> {
+    fn by_tables(&self, coalitions: &Coalitions, data: &Table) -> Result<Explanation> {
         let (players, n) = (self.products.groups.players(), data.rows());
-        let recipe = Recipe::from(self.question.index);
-        let order = self.question.index.order();
-        let (sets, weighing) = (Sets::new(players.len(), order), Weighing::new(&recipe, players.len()));
         let predictions = self.answers(data)?;
-        let rows: Vec<usize> = (0..n).collect();
-        let batch = n.div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
-        let watch = self.products.watch();
-        watch.progress.start(n.div_ceil(batch));
-        let parts: Vec<(Vec<f64>, Vec<f64>)> = rows
-            .par_chunks(batch)
-            .with_max_len(1)
-            .map(|rows| {
-                let rows: Vec<Vec<f64>> = rows.iter().map(|&i| data.row(i)).collect();
-                let found = self.batch(&rows, &recipe, &sets, &weighing)?;
-                watch.done();
-                Ok(found)
-            })
-            .collect::<Result<_>>()?;
-        let (values, bound): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        let Found { values, error } = self.products.in_batches(data, |rows| self.batch(rows, coalitions))?;
         Ok(Explanation {
             index: self.question.index,
             players: players.to_vec(),
-            subsets: recipe.subsets(players.len()),
+            subsets: coalitions.recipe.subsets(players.len()),
             output_names: Vec::new(),
-            values: values.concat(),
+            values,
             base_values: (0..n).flat_map(|_| self.base.iter().copied()).collect(),
             predictions: predictions.data().to_vec(),
             data: data.clone(),
-            row_numbers: rows,
+            row_numbers: (0..n).collect(),
             uncertainty: None,
-            exactness: Exactness::Exact { bound: bound.concat() },
+            exactness: Exactness::Exact { bound: error },
             provenance: self.question.provenance(Vec::new(), Vec::new()),
         })
     }
 
     /// The values of some rows, and bounds.
-    fn batch(
-        &self,
-        rows: &[Vec<f64>],
-        recipe: &Recipe,
-        sets: &Sets,
-        weighing: &Weighing,
-    ) -> Result<(Vec<f64>, Vec<f64>)> {
+    fn batch(&self, rows: &[Vec<f64>], of_coalitions: &Coalitions) -> Result<Found> {
+        let Coalitions { recipe, sets, weighing } = of_coalitions;
         let (players, classes) = (self.products.groups.players().len(), self.classes.len());
         let (coalitions, outputs) = (1_usize << players, self.products.model.outputs());
         let mut worth = vec![0.0; rows.len() * classes * coalitions];
@@ -222,6 +216,6 @@ impl<'m> Probabilities<'m> {
             let sum: f64 = own.iter().map(|v| v.abs()).sum();
             bounds.push(bound + f64::EPSILON * (sets.len() + 4) as f64 * (sum + 1.0));
         }
-        Ok((values, bounds))
+        Ok(Found { values, error: bounds })
     }
 }

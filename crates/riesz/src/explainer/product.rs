@@ -320,11 +320,12 @@ impl<'m> ByProducts<'m> {
         let batch = n.div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
         let game = Batches { explainer: self, data: &data, batch };
         let recipe = Recipe::new(self.index, self.unions.as_ref());
-        let Found { values, error: mut bound } = if self.suits_tables(&recipe) {
-            self.find_by_tables(self.tables()?, &recipe, &data)?
-        } else {
-            self.progress.start(game.parts());
-            recipe.find(&game, self.isa, self.watch(), (p, m))?
+        let Found { values, error: mut bound } = match self.weighings(&recipe) {
+            Some(weighings) => self.find_by_tables(self.tables()?, &recipe, &weighings, &data)?,
+            None => {
+                self.progress.start(game.parts());
+                recipe.find(&game, self.isa, self.watch(), (p, m))?
+            }
         };
         let subsets = recipe.subsets(p);
         let sets = subsets.as_ref().map_or(p, Vec::len);

@@ -4,15 +4,17 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{ByProducts, Rounded};
+use super::{BATCH, ByProducts, Rounded};
 use crate::attribution::averages::binomial;
-use crate::attribution::interactions::{Errors, Sets};
 use crate::attribution::quadrature::{FLOOR, Rounding, TINIEST, falls};
 use crate::attribution::recipe::{Found, Recipe};
 use crate::attribution::rule::Measure;
+use crate::attribution::set_errors::Errors;
+use crate::attribution::sets::Sets;
 use crate::attribution::tables::{Weighing, add_absent, add_worth, products};
 use crate::error::Result;
 use crate::game::{Absent, TERMS};
+use crate::kernel::products::PlayerProduct;
 use crate::simd::{LANES, Lanes};
 use crate::stop::Watch;
 use crate::table::Table;
@@ -22,9 +24,6 @@ const NUMBERS: usize = 1 << 25;
 
 /// Making them may take as long as so many rows without them.
 const ROWS: usize = 80;
-
-/// Rows that share what is read of the tables.
-const BATCH: usize = 16;
 
 /// The means of the products of absent factors.
 pub(super) struct Tables {
@@ -51,9 +50,15 @@ impl ByProducts<'_> {
         self.powers.is_empty() && self.rounded.iter().all(|own| own.bounded && !own.by_size && tame(own))
     }
 
+    /// For each product what the index makes of its coalitions, where tables suit.
+    pub(super) fn weighings(&self, recipe: &Recipe) -> Option<Vec<Weighing>> {
+        let of = |product: &PlayerProduct<'_>| Weighing::new(recipe, product.players.len());
+        if self.suits_tables(recipe) { self.products.iter().map(of).collect() } else { None }
+    }
+
     /// Whether tables take less work a row than the engine, and not too much at first. It depends on no row, so that the same row has
     /// the same values, to the last bit, whoever it is explained with.
-    pub(super) fn suits_tables(&self, recipe: &Recipe) -> bool {
+    fn suits_tables(&self, recipe: &Recipe) -> bool {
         let Absent::Rows(reference) = &self.absent else { return false };
         let (mut row, mut engine, mut making, mut numbers) = (0, 0, 0, 0_usize);
         for product in &self.products {
@@ -63,10 +68,8 @@ impl ByProducts<'_> {
             }
             // Multiplications and additions of lanes, roughly.
             let (nodes, larger) = match recipe {
-                // Means of products do not know unions.
-                Recipe::Unions(_) => return false,
                 Recipe::Players(Measure::At(_)) => (1, 0),
-                Recipe::Players(_) => (m.div_ceil(2).min(8), 0),
+                Recipe::Players(_) | Recipe::Unions(_) => (m.div_ceil(2).min(8), 0),
                 Recipe::Sets { averages, .. } => {
                     (m.div_ceil(2).min(8), binomial(m, averages.order()) as usize)
                 }
@@ -173,27 +176,39 @@ impl ByProducts<'_> {
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
-    pub(super) fn find_by_tables(&self, tables: &Tables, recipe: &Recipe, data: &Table) -> Result<Found> {
-        let watch = self.watch();
-        let order = if let Recipe::Sets { averages, .. } = recipe { averages.order() } else { 1 };
-        let sets = Sets::new(self.groups.players().len(), order);
-        let weighings: Vec<Weighing> =
-            self.products.iter().map(|product| Weighing::new(recipe, product.players.len())).collect();
+    pub(super) fn find_by_tables(
+        &self,
+        tables: &Tables,
+        recipe: &Recipe,
+        weighings: &[Weighing],
+        data: &Table,
+    ) -> Result<Found> {
+        let sets = Sets::new(self.groups.players().len(), recipe.order());
+        self.in_batches(data, |rows| {
+            self.batch_by_tables(tables, recipe, rows, (&sets, weighings), self.watch())
+        })
+    }
+
+    /// What `find` finds of all rows, some at a time, which share what is read of tables. Threads share batches, and progress counts them.
+    ///
+    /// # Errors
+    /// Those of `find`.
+    pub(in super::super) fn in_batches(
+        &self,
+        data: &Table,
+        find: impl Fn(&[Vec<f64>]) -> Result<Found> + Sync,
+    ) -> Result<Found> {
         let rows: Vec<usize> = (0..data.rows()).collect();
-        let batch = data.rows().div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
-        watch.progress.start(rows.len().div_ceil(batch));
-        let parts: Vec<Found> = rows
-            .par_chunks(batch)
-            .with_max_len(1)
-            .map(|rows| {
-                let rows: Vec<Vec<f64>> = rows.iter().map(|&i| data.row(i)).collect();
-                let found = self.batch_by_tables(tables, recipe, &rows, (&sets, &weighings), watch)?;
-                watch.done();
-                Ok(found)
-            })
-            .collect::<Result<_>>()?;
-        let (values, error): (Vec<_>, Vec<_>) = parts.into_iter().map(|f| (f.values, f.error)).unzip();
-        Ok(Found { values: values.concat(), error: error.concat() })
+        let batch = rows.len().div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
+        self.progress.start(rows.len().div_ceil(batch));
+        let of = |rows: &[usize]| {
+            let rows: Vec<Vec<f64>> = rows.iter().map(|&i| data.row(i)).collect();
+            let found = find(&rows)?;
+            self.watch().done();
+            Ok((found.values, found.error))
+        };
+        let parts: Vec<_> = rows.par_chunks(batch).with_max_len(1).map(of).collect::<Result<_>>()?;
+        Ok(Found::join(parts))
     }
 
     fn batch_by_tables(
