@@ -19,6 +19,7 @@ from ._expansion import Expansion
 from ._explainer import Explainer
 from ._explanation import Certificate, Explanation, Sampling
 from ._global import SageValues, SobolIndices, sage_values, sobol_indices
+from ._indices import Semivalue
 from ._multiplicative import odds
 from ._protection_path import ProtectionPath, protection_path
 from .games import Baseline, Functional, Interventional, MarginalProduct, Observational
@@ -48,6 +49,7 @@ __all__ = [
     "ProtectionPath",
     "SageValues",
     "Sampling",
+    "Semivalue",
     "SobolIndices",
     "TestResult",
     "UnsupportedModelError",

@@ -62,7 +62,8 @@ class Explainer:
         come; of these values alone, those of all features add up to the prediction. ``"banzhaf"``: what it adds where each of
         the others is present with chance .5, ``"banzhaf(0.3)"`` with another; ``"leave-one-out"`` is chance 1, what is lost
         without it, and ``"first-order"`` chance 0, what it adds to the base value alone. ``"beta-shapley(4, 1)"`` (Kwon and Zou
-        2022): chances are Beta distributed, and small coalitions count the more the larger the first number is.
+        2022): chances are Beta distributed, and small coalitions count the more the larger the first number is. A
+        :class:`Semivalue` takes any chances, with weights.
 
         For each feature and each pair of them, as :attr:`Explanation.interactions`: ``"k-SII"``, Shapley interaction values,
         which add up to the prediction, as do ``"STII"`` (Shapley–Taylor) and ``"FSII"`` (faithful: the nearest sum over features

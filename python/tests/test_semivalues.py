@@ -22,6 +22,9 @@ def weight(index, d, s):
     if index.startswith("beta"):
         a, b = (float(v) for v in index[13:-1].split(","))
         return beta_function(s + b, d - 1 - s + a) / beta_function(a, b)
+    if index.startswith("semivalue"):
+        chances = [[float(v) for v in one.split(":")] for one in index[10:-1].split(",")]
+        return sum(w * t**s * (1 - t) ** (d - 1 - s) for t, w in chances)
     t = {"banzhaf": 0.5, "leave-one-out": 1.0, "first-order": 0.0, "banzhaf(0.3)": 0.3}[index]
     return t**s * (1 - t) ** (d - 1 - s)
 
@@ -41,9 +44,10 @@ def enumerated(f, index, row):
     return values
 
 
-@pytest.mark.parametrize(
-    "index", ["banzhaf", "banzhaf(0.3)", "leave-one-out", "first-order", "beta-shapley(4, 1)", "beta-shapley(.5,2)"]
-)
+INDICES = ["banzhaf", "banzhaf(0.3)", "leave-one-out", "first-order", "beta-shapley(4, 1)", "beta-shapley(.5,2)"]
+
+
+@pytest.mark.parametrize("index", [*INDICES, riesz.Semivalue([0.1, 0.6, 1.0], weights=[0.25, 0.5, 0.25])])
 @pytest.mark.parametrize("kind", ["svr", "bagging"])
 def test_semivalues_are_their_definition(index, kind):
     model = SVR(C=100.0) if kind == "svr" else BaggingRegressor(KernelRidge(kernel="rbf", gamma=0.1), 3, random_state=0)
@@ -70,6 +74,32 @@ def test_an_index_stays_with_its_values(tmp_path):
     page = (tmp_path / "a.html").read_text()
     assert "Beta(16, 1)-Shapley value" in page and "not shared out" in page
     assert riesz.Explainer(model, BACKGROUND)(ROWS).index == "shapley"
+
+
+def test_a_measure_is_given_by_its_rule(tmp_path):
+    import copy
+    import pickle
+
+    model = SVR(C=100.0).fit(X, y)
+    nodes, weights = np.polynomial.legendre.leggauss(3)
+    index = riesz.Semivalue(0.5 + 0.5 * nodes, weights / 2)
+    for own in [index, copy.deepcopy(index), pickle.loads(pickle.dumps(index))]:
+        found = riesz.Explainer(model, BACKGROUND, index=own)(ROWS)
+        assert found.index == index and found.index.count(":") == 3
+    # Three nodes are exact for six features.
+    shapley = riesz.Explainer(model, BACKGROUND)(ROWS)
+    assert np.all(np.abs(found.values - shapley.values) <= (found.bound + shapley.bound)[:, None])
+    assert found.certificate is None and "semivalues(" in repr(found)
+    found.save(tmp_path / "a.json")
+    assert riesz.Explanation.load(tmp_path / "a.json").index == found.index
+    many = riesz.Explainer(model, BACKGROUND, index=riesz.Semivalue(np.linspace(0, 1, 9), np.full(9, 1 / 9)))(ROWS)
+    many.report(tmp_path / "a.html")
+    page = (tmp_path / "a.html").read_text()
+    assert "semivalue by 9 chances" in page and "whose mean is 0.5" in page
+    with pytest.raises(ValueError, match="one of each"):
+        riesz.Semivalue([0.1, 0.2], [1.0])
+    with pytest.raises(ValueError, match="weights sum to 1, and these to 0.9"):
+        riesz.Explainer(model, BACKGROUND, index=riesz.Semivalue([0.1, 0.2], [0.5, 0.4]))
 
 
 def test_beta_1_1_are_shapley_values():

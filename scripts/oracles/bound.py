@@ -91,7 +91,8 @@ def drawn_index():
     if random.random() < 0.6:
         return random.choice(INTERACTIONS), random.choice([2, 2, 3, 4])
     alpha, beta, chance = random.choice([0.5, 4.0, 16.0]), random.choice([1.0, 2.5, 9.0]), random.random()
-    return random.choice([*INDICES, f"beta-shapley({alpha},{beta})", f"banzhaf({chance})"]), 1
+    measure = f"semivalue({chance}: {chance}, {random.random()}: {1.0 - chance})"
+    return random.choice([*INDICES, f"beta-shapley({alpha},{beta})", f"banzhaf({chance})", measure]), 1
 
 
 def bernoulli(r):
@@ -105,6 +106,9 @@ def weight(index, order, size, s):
         t = mpf(float(index[8:-1]))
     if t is not None:
         return t ** (s - size) if s > size else mpf(1)
+    if index.startswith("semivalue"):
+        chances = [[mpf(float(v)) for v in one.split(":")] for one in index[10:-1].split(",")]
+        return sum(w * (t ** (s - 1) if s > 1 else mpf(1)) for t, w in chances)
     if index.startswith("beta"):
         alpha, beta = (mpf(float(v)) for v in index[13:-1].split(","))
         return math.prod([(beta + i) / (alpha + beta + i) for i in range(s - 1)], start=mpf(1))

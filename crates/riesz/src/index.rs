@@ -10,10 +10,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::chances::Chances;
 use crate::error::{Error, Result};
 
-/// Which value of a game a set of players gets. As text it is one of `shapley`, `owen`, `banzhaf`, `banzhaf(T)`, `beta-shapley(ALPHA, BETA)`, `leave-one-out` and
-/// `first-order`, which give a value to each player; or of `sii`, `k-sii`, `stii`, `fsii`, `bii`, `fbii` and `moebius`, which give one to each player and each
+mod chances;
+
+/// Which value of a game a set of players gets. As text it is one of `shapley`, `owen`, `banzhaf`, `banzhaf(T)`, `beta-shapley(ALPHA, BETA)`,
+/// `semivalue(T: WEIGHT, …)`, `leave-one-out` and `first-order`, which give a value to each player; or of `sii`, `k-sii`, `stii`, `fsii`, `bii`, `fbii` and `moebius`, which give one to each player and each
 /// pair, and with a number, as in `k-sii(3)`, to each set of up to so many players.
 ///
 /// ```
@@ -21,6 +24,7 @@ use crate::error::{Error, Result};
 ///
 /// assert_eq!("banzhaf(0.5)".parse::<Index>()?, "banzhaf".parse()?);
 /// assert_eq!("leave-one-out".parse::<Index>()?, Index::Banzhaf { chance: 1.0 });
+/// assert!("semivalue(0.2: 0.5, 0.8: 0.4)".parse::<Index>().is_err(), "weights sum to 1");
 /// assert_eq!("stii(3)".parse::<Index>()?.sets(50), Some(50 + 1225 + 19_600));
 /// # Ok::<(), riesz::Error>(())
 /// ```
@@ -45,6 +49,9 @@ pub enum Index {
         /// From 0.01 to 1000.
         beta: f64,
     },
+    /// The semivalue (Dubey, Neyman and Weber 1981) of a measure that is written down: what a player adds on average if each of the others is there with one of
+    /// these chances, drawn by their weights.
+    Semivalue(Chances),
     /// The Owen value (Owen 1977; of levels, Winter 1989): what a player adds on average over all orders in which those of a union come one after the other. It
     /// takes unions ([`Question::unions`](crate::Question::unions)).
     Owen,
@@ -100,7 +107,7 @@ impl Interaction {
 }
 
 /// How an index can be written.
-pub(crate) const FORMS: &str = "it is shapley, owen, banzhaf, banzhaf(T) with T from 0 to 1, beta-shapley(ALPHA, BETA) with numbers from 0.01 to 1000, leave-one-out or first-order; with pairs of features sii, k-sii, stii, fsii, bii, fbii or moebius; with sets of up to K features, from 2 to 8, sii(K), k-sii(K) and so on";
+pub(crate) const FORMS: &str = "it is shapley, owen, banzhaf, banzhaf(T) with T from 0 to 1, beta-shapley(ALPHA, BETA) with numbers from 0.01 to 1000, semivalue(T: WEIGHT, …) with weights that sum to 1, leave-one-out or first-order; with pairs of features sii, k-sii, stii, fsii, bii, fbii or moebius; with sets of up to K features, from 2 to 8, sii(K), k-sii(K) and so on";
 
 impl Index {
     /// Its name, for people.
@@ -112,6 +119,7 @@ impl Index {
             Self::Banzhaf { chance: 1.0 } => "leave-one-out value".into(),
             Self::Banzhaf { chance } => format!("Banzhaf({chance}) value"),
             Self::BetaShapley { alpha, beta } => format!("Beta({alpha}, {beta})-Shapley value"),
+            Self::Semivalue(chances) => chances.name(),
             Self::Owen => "Owen value".into(),
             Self::Interaction { kind, .. } => kind.names().1.into(),
         }
@@ -120,7 +128,12 @@ impl Index {
     /// The name of several.
     pub fn names(self) -> String {
         let name = self.name();
-        name.strip_suffix("index").map_or_else(|| format!("{name}s"), |first| format!("{first}indices"))
+        match name.split_once("semivalue") {
+            Some((_, rest)) => format!("semivalues{rest}"),
+            None => name
+                .strip_suffix("index")
+                .map_or_else(|| format!("{name}s"), |first| format!("{first}indices")),
+        }
     }
 
     /// What it says, in a sentence for people: "it says …".
@@ -146,6 +159,9 @@ impl Index {
                 "what the feature adds on average, where each of the others is present with a chance whose mean is {}",
                 beta / (alpha + beta)
             ),
+            Self::Semivalue(chances) => {
+                format!("what the feature adds on average, where each of the others is present {}", chances.meaning())
+            }
             Self::Interaction { kind, order: 2 } => match kind {
                 Interaction::Moebius => {
                     "by how much the base value changes when the feature alone is present, and of a pair, by how much more when both are"
@@ -208,7 +224,7 @@ impl Index {
     pub fn is_efficient(self) -> bool {
         match self {
             Self::Shapley | Self::Owen => true,
-            Self::Banzhaf { .. } => false,
+            Self::Banzhaf { .. } | Self::Semivalue(_) => false,
             Self::BetaShapley { alpha, beta } => alpha == 1.0 && beta == 1.0,
             Self::Interaction { kind, .. } => {
                 matches!(kind, Interaction::KSii | Interaction::Stii | Interaction::Fsii)
@@ -223,7 +239,7 @@ impl Index {
     pub fn validate(self) -> Result<()> {
         let shape = |v: f64| (0.01..=1000.0).contains(&v);
         let valid = match self {
-            Self::Shapley | Self::Owen => true,
+            Self::Shapley | Self::Owen | Self::Semivalue(_) => true,
             Self::Interaction { order, .. } => (2..=HIGHEST).contains(&order),
             Self::Banzhaf { chance } => (0.0..=1.0).contains(&chance),
             Self::BetaShapley { alpha, beta } => shape(alpha) && shape(beta),
@@ -254,6 +270,7 @@ impl fmt::Display for Index {
             Self::Banzhaf { chance: 1.0 } => write!(f, "leave-one-out"),
             Self::Banzhaf { chance } => write!(f, "banzhaf({chance})"),
             Self::BetaShapley { alpha, beta } => write!(f, "beta-shapley({alpha}, {beta})"),
+            Self::Semivalue(chances) => write!(f, "semivalue({chances})"),
             Self::Interaction { kind, order: 2 } => write!(f, "{}", kind.names().0),
             Self::Interaction { kind, order } => write!(f, "{}({order})", kind.names().0),
         }
@@ -280,6 +297,9 @@ impl FromStr for Index {
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || Error::parameter("index", format!("'{text}'"), FORMS);
         let lower = text.trim().to_lowercase().replace('_', "-");
+        if let Some(chances) = lower.strip_prefix("semivalue") {
+            return chances.trim().parse().map(Self::Semivalue);
+        }
         let (name, numbers) = match lower.split_once('(') {
             Some((name, rest)) => {
                 let numbers = rest.strip_suffix(')').ok_or_else(wrong)?.split(',');
@@ -325,6 +345,7 @@ mod tests {
             "leave-one-out",
             "first-order",
             "beta-shapley(4, 1)",
+            "semivalue(0.2: 0.5, 0.8: 0.5)",
             "k-sii",
             "moebius",
             "fsii(3)",

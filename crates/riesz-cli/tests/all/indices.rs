@@ -23,6 +23,7 @@ fn an_index_goes_from_the_flag_to_the_page() {
     for (flag, name, adds_up) in [
         ("banzhaf", "Banzhaf values", false),
         ("beta-shapley(4,1)", "Beta(4, 1)-Shapley values", false),
+        ("semivalue(0.2:0.5,0.8:0.5)", "semivalues(0.2: 0.5, 0.8: 0.5)", false),
         ("k-SII", "Shapley interaction values", true),
         ("fsii", "faithful Shapley values", true),
     ] {
@@ -58,6 +59,8 @@ fn what_there_is_not_is_refused() {
     for (flags, words) in [
         ("--index banzhof", "it is shapley, owen, banzhaf"),
         ("--index banzhaf(1.5)", "from 0 to 1"),
+        ("--index semivalue(0.2:0.5)", "weights sum to 1, and these to 0.5: divide each by their sum"),
+        ("--index semivalue(0.2)", "semivalue(T: WEIGHT, …)"),
         ("--index banzhaf --game observational", "--index belongs to models whose kernel is known"),
     ] {
         place.bad(&format!("explain m.riesz train.csv {flags} -o w.json"), words);

@@ -78,6 +78,7 @@ impl From<Index> for Recipe {
             Index::Shapley | Index::Owen => return Self::Players(Measure::Lebesgue),
             Index::Banzhaf { chance } => return Self::Players(Measure::at(chance)),
             Index::BetaShapley { alpha, beta } => return Self::Players(Measure::beta(beta, alpha)),
+            Index::Semivalue(chances) => return Self::Players(Measure::of(chances.all())),
             Index::Interaction { kind, order } => (kind, order),
         };
         let average = |size: usize| match kind {

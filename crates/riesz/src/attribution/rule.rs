@@ -32,16 +32,21 @@ pub(crate) enum Measure {
     /// Every t alike: Shapley values (Owen 1972).
     #[default]
     Lebesgue,
-    /// One t alone: 1 for what is lost without the player.
-    At(Node),
+    /// Some t alone, each with a weight; one of them for Banzhaf's values.
+    Some(Arc<[Node]>),
     /// Beta's distribution.
     Beta(Arc<Jacobi>),
 }
 
 impl Measure {
     /// One t in [0, 1] alone.
-    pub(crate) const fn at(t: f64) -> Self {
-        Self::At(Node::new(t, 1.0 - t, 1.0))
+    pub(crate) fn at(t: f64) -> Self {
+        Self::of(&[[t, 1.0]])
+    }
+
+    /// Some t in [0, 1], each with its weight, which sum to 1.
+    pub(crate) fn of(chances: &[[f64; 2]]) -> Self {
+        Self::Some(chances.iter().map(|&[t, weight]| Node::new(t, 1.0 - t, weight)).collect())
     }
 
     /// The distribution of t whose density is proportional to `t^(first - 1) (1 - t)^(second - 1)`, for positive numbers.
@@ -57,7 +62,7 @@ impl Measure {
     pub(crate) fn rule(&self, m: usize) -> &[Node] {
         match self {
             Self::Lebesgue => rule(m),
-            Self::At(node) => std::slice::from_ref(node),
+            Self::Some(nodes) => nodes,
             Self::Beta(rules) => rules.rule(m),
         }
     }
@@ -65,9 +70,13 @@ impl Measure {
     /// The rules for `players` factors with one left out.
     pub(crate) fn choices(&self, players: usize) -> Choices {
         let half = players.div_ceil(2).max(1);
-        let nodes = if matches!(self, Self::At(_)) { 1 } else { half };
-        let exact = Choice { nodes, quadrature: 0.0, mass: 2.0 * players as f64 };
-        Choices { exact, limits: if matches!(self, Self::Beta(_)) { limits_of_any() } else { limits() } }
+        let (nodes, limits) = match self {
+            Self::Lebesgue => (half, limits()),
+            Self::Beta(_) => (half, limits_of_any()),
+            // There is but one rule.
+            Self::Some(nodes) => (nodes.len(), &[][..]),
+        };
+        Choices { exact: Choice { nodes, quadrature: 0.0, mass: 2.0 * players as f64 }, limits }
     }
 }
 

@@ -115,7 +115,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             range: Range::Index,
             bare: None,
             help: "Which value a feature gets: shapley (with --unions owen); banzhaf, or banzhaf(T), what it adds where each of the others is present with chance \
-                   T = .5; beta-shapley(ALPHA, BETA), where chances are Beta distributed; leave-one-out; or first-order, alone. With pairs of \
+                   T = .5; beta-shapley(ALPHA, BETA), where chances are Beta distributed; semivalue(T: WEIGHT, …), where they are drawn by weights; leave-one-out; or first-order, alone. With pairs of \
                    features: sii, k-sii, stii, fsii, bii, fbii, moebius; with sets of up to K features: sii(K), k-sii(K) and so on. Values of shapley, \
                    k-sii, stii and fsii add up to the prediction [default: shapley]",
         },

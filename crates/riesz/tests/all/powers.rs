@@ -90,6 +90,7 @@ fn indices() -> Vec<Index> {
         Index::Banzhaf { chance: 1.0 },
         Index::BetaShapley { alpha: 4.0, beta: 1.0 },
         Index::BetaShapley { alpha: 0.5, beta: 2.5 },
+        "semivalue(0.1: 0.25, 0.7: 0.5, 1: 0.25)".parse().unwrap(),
     ];
     values.into_iter().chain(pairs).collect()
 }
@@ -102,6 +103,7 @@ fn weight_of(index: Index, size: usize, s: usize) -> f64 {
         Index::BetaShapley { alpha, beta } => {
             (0..s - 1).map(|i| (beta + i as f64) / (alpha + beta + i as f64)).product()
         }
+        Index::Semivalue(chances) => chances.all().iter().map(|[t, w]| w * t.powi(s as i32 - 1)).sum(),
         Index::Interaction { kind, order } => weight(kind, order, size, s),
         _ => panic!("{index}"),
     }

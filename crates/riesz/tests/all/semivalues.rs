@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::semivalue;
+use riesz::index::Chances;
 use riesz::kernel::Linear;
 use riesz::{
     Background, Error, Exactness, Explainer, Explanation, Game, Index, Kernel, Matrix, Question, Table,
@@ -16,6 +17,11 @@ fn weights(index: Index, d: usize) -> Vec<f64> {
     match index {
         Index::Banzhaf { chance } => {
             (0..=others).map(|s| chance.powi(s) * (1.0 - chance).powi(others - s)).collect()
+        }
+        Index::Semivalue(chances) => {
+            let of =
+                |s: i32| chances.all().iter().map(|[t, w]| w * t.powi(s) * (1.0 - t).powi(others - s)).sum();
+            (0..=others).map(of).collect()
         }
         Index::BetaShapley { alpha, beta } => {
             let rising = |x: f64, k: i32| (0..k).map(|i| x + f64::from(i)).product::<f64>();
@@ -42,7 +48,12 @@ fn any_index() -> impl Strategy<Value = Index> {
     let shape = prop_oneof![Just(1.0), Just(4.0), Just(16.0), 0.2..3.0];
     let chance = prop_oneof![Just(0.0), Just(0.5), Just(1.0), 0.0..1.0];
     prop_oneof![
-        chance.prop_map(|chance| Index::Banzhaf { chance }),
+        chance.clone().prop_map(|chance| Index::Banzhaf { chance }),
+        proptest::collection::vec((chance, 0.01..1.0), 1..7).prop_map(|drawn| {
+            let sum: f64 = drawn.iter().map(|(_, weight)| weight).sum();
+            let chances: Vec<[f64; 2]> = drawn.iter().map(|(t, weight)| [*t, weight / sum]).collect();
+            Index::Semivalue(Chances::new(&chances).unwrap())
+        }),
         (shape.clone(), shape).prop_map(|(alpha, beta)| Index::BetaShapley { alpha, beta }),
     ]
 }
@@ -104,6 +115,44 @@ fn long_products_against_series() {
                     error <= bound(&found)[0] + 1e-13 * truth.abs(),
                     "{alpha} {beta} {d} {distance}: {value} {truth}"
                 );
+            }
+        }
+    }
+}
+
+/// Linear in the measure, for long products and powers, and with rules that are exact for a density.
+#[test]
+fn a_measure_is_the_sum_of_its_chances() {
+    let chances = [[0.9, 0.125], [0.0, 0.25], [0.3, 0.5], [1.0, 0.125]];
+    // Gauss's rule with two nodes, which is exact for Shapley values of up to four players.
+    let half = 0.5 / 3.0_f64.sqrt();
+    let gauss = [[0.5 - half, 0.5], [0.5 + half, 0.5]];
+    for (case, four) in [(case(4, 20, 2, 2, 5), true), (case(40, 20, 2, 2, 6), false)] {
+        for name in PRODUCT_GAMES {
+            let game = game(&case, name);
+            let of = |chances: &[[f64; 2]]| {
+                explain(&case, &game, Index::Semivalue(Chances::new(chances).unwrap()))
+            };
+            let found = of(&chances);
+            assert!(found.certificate().is_none());
+            let (mut sum, mut allowed) = (vec![0.0; found.values.len()], bound(&found).to_vec());
+            for [chance, weight] in chances {
+                let own = explain(&case, &game, Index::Banzhaf { chance });
+                sum.iter_mut().zip(&own.values).for_each(|(sum, value)| *sum += weight * value);
+                allowed.iter_mut().zip(bound(&own)).for_each(|(sum, bound)| *sum += weight * bound);
+            }
+            for ((a, b), allowed) in
+                found.values.chunks(found.sets()).zip(sum.chunks(found.sets())).zip(&allowed)
+            {
+                assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() <= allowed + 1e-15), "{name}");
+            }
+            if four {
+                let (rule, shapley) = (of(&gauss), explain(&case, &game, Index::Shapley));
+                for (g, allowed) in bound(&rule).iter().enumerate() {
+                    let own = rule.row_values(g / 2, g % 2).iter().zip(shapley.row_values(g / 2, g % 2));
+                    let allowed = allowed + bound(&shapley)[g];
+                    assert!(own.into_iter().all(|(a, b)| (a - b).abs() <= allowed), "{name}");
+                }
             }
         }
     }

@@ -49,6 +49,7 @@ fn tables_give_the_mean_of_baselines() {
             "banzhaf(0.3)",
             "beta-shapley(4, 1)",
             "leave-one-out",
+            "semivalue(0.1: 0.25, 0.6: 0.75)",
             "k-sii",
             "stii(3)",
             "fsii(3)",

@@ -68,7 +68,7 @@ impl ByProducts<'_> {
             }
             // Multiplications and additions of lanes, roughly.
             let (nodes, larger) = match recipe {
-                Recipe::Players(Measure::At(_)) => (1, 0),
+                Recipe::Players(Measure::Some(nodes)) => (nodes.len(), 0),
                 Recipe::Players(_) | Recipe::Unions(_) => (m.div_ceil(2).min(8), 0),
                 Recipe::Sets { averages, .. } => {
                     (m.div_ceil(2).min(8), binomial(m, averages.order()) as usize)

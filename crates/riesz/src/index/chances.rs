@@ -1,0 +1,162 @@
+//! Measures on [0, 1] that a user writes down: some chances, and a weight of each. An [`Index`](crate::Index) is copied wherever it is needed, so that the same list is kept
+//! once, and for good.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
+
+use super::FORMS;
+use crate::error::{Error, Result};
+
+/// Weights may sum to 1 but for this: they are rounded.
+const SLACK: f64 = 1e-9;
+
+/// The most chances that one may have.
+const MOST: usize = 1000;
+
+/// How many are told one by one in the name of values.
+const TOLD: usize = 3;
+
+/// Chances from 0 to 1 with their weights, which are not negative and sum to 1. As text `0.2: 0.5, 0.8: 0.5`.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Chances(&'static [[f64; 2]]);
+
+impl Chances {
+    /// Of chances with their weights, which are taken as they are.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for none or more than 1000 of them, for a chance outside of [0, 1], and for weights that are negative or do not sum to 1 but for 1e-9.
+    pub fn new(chances: &[[f64; 2]]) -> Result<Self> {
+        let refuse = |allowed: String| Err(Error::parameter("index", told(chances), allowed));
+        if chances.is_empty() || chances.len() > MOST {
+            return refuse(format!("it takes from 1 to {MOST} chances, each with its weight"));
+        }
+        if let Some([t, _]) = chances.iter().find(|[t, _]| !(0.0..=1.0).contains(t)) {
+            return refuse(format!("{t} is no chance from 0 to 1"));
+        }
+        let sum: f64 = chances.iter().map(|[_, weight]| weight).sum();
+        if let Some([_, weight]) = chances.iter().find(|[_, weight]| !(0.0..=1.0 + SLACK).contains(weight)) {
+            return refuse(format!("weights are from 0 to 1, which {weight} is not"));
+        }
+        if (sum - 1.0).abs() > SLACK {
+            return refuse(format!("weights sum to 1, and these to {sum}: divide each by their sum"));
+        }
+        // -0 is 0.
+        let own: Vec<[f64; 2]> = chances.iter().map(|[t, weight]| [t + 0.0, weight + 0.0]).collect();
+        Ok(Self(kept(own)))
+    }
+
+    /// Chances with their weights.
+    pub fn all(self) -> &'static [[f64; 2]] {
+        self.0
+    }
+
+    /// In the names of values.
+    pub(super) fn name(self) -> String {
+        if self.0.len() > TOLD {
+            format!("semivalue by {} chances", self.0.len())
+        } else {
+            format!("semivalue({self})")
+        }
+    }
+
+    /// In a sentence: "where each of the others is present …".
+    pub(super) fn meaning(self) -> String {
+        if self.0.len() > TOLD {
+            let mean: f64 = self.0.iter().map(|[t, weight]| t * weight).sum();
+            return format!("with one of {} chances, whose mean is {mean}", self.0.len());
+        }
+        let one = |[t, weight]: &[f64; 2]| format!("chance {t} (of weight {weight})");
+        format!("with {}", self.0.iter().map(one).collect::<Vec<_>>().join(" or "))
+    }
+}
+
+impl FromStr for Chances {
+    type Err = Error;
+
+    /// From `(0.2: 0.5, 0.8: 0.5)`.
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || Error::parameter("index", format!("'semivalue{text}'"), FORMS);
+        let list = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).ok_or_else(wrong)?;
+        let number = |text: &str| text.trim().parse::<f64>().ok();
+        let one = |text: &str| {
+            let (t, weight) = text.split_once(':')?;
+            Some([number(t)?, number(weight)?])
+        };
+        let chances: Option<Vec<_>> = list.split(',').map(one).collect();
+        Self::new(&chances.ok_or_else(wrong)?)
+    }
+}
+
+/// The list that is kept of those that are the same.
+fn kept(own: Vec<[f64; 2]>) -> &'static [[f64; 2]] {
+    static LISTS: Mutex<Vec<&'static [[f64; 2]]>> = Mutex::new(Vec::new());
+    let mut lists = LISTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = lists.iter().find(|list| ***list == own[..]) {
+        return found;
+    }
+    let list: &'static [[f64; 2]] = own.leak();
+    lists.push(list);
+    list
+}
+
+/// As text, a long list cut short.
+fn told(chances: &[[f64; 2]]) -> String {
+    let mut own: Vec<String> = chances.iter().take(TOLD).map(written).collect();
+    if chances.len() > TOLD {
+        own.push("…".into());
+    }
+    format!("semivalue({})", own.join(", "))
+}
+
+fn written([t, weight]: &[f64; 2]) -> String {
+    format!("{t}: {weight}")
+}
+
+impl fmt::Display for Chances {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.iter().map(written).collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl fmt::Debug for Chances {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_list_is_kept_once() {
+        let of = |t: f64| Chances::new(&[[t, 0.25], [0.5, 0.75]]).unwrap();
+        let (a, b) = (of(0.125), of(0.125));
+        assert!(std::ptr::eq(a.0, b.0) && a == b && of(0.25) != a);
+        assert_eq!(
+            (a.to_string(), of(-0.0).to_string()),
+            ("0.125: 0.25, 0.5: 0.75".into(), "0: 0.25, 0.5: 0.75".into())
+        );
+        let long: Vec<[f64; 2]> = (0..4).map(|k| [f64::from(k) / 4.0, 0.25]).collect();
+        let long = Chances::new(&long).unwrap();
+        assert_eq!(long.name(), "semivalue by 4 chances");
+        assert_eq!(long.meaning(), "with one of 4 chances, whose mean is 0.375");
+    }
+
+    #[test]
+    fn what_is_no_measure_is_refused() {
+        for (chances, words) in [
+            (&[][..], "from 1 to 1000 chances"),
+            (&[[1.5, 1.0]], "1.5 is no chance from 0 to 1"),
+            (&[[f64::NAN, 1.0]], "NaN is no chance"),
+            (&[[0.5, 0.5], [0.6, 0.4]], "these to 0.9"),
+            (&[[0.5, 1.5], [0.6, -0.5]], "which 1.5 is not"),
+            (&[[0.5, f64::NAN]], "which NaN is not"),
+        ] {
+            let told = Chances::new(chances).unwrap_err().to_string();
+            assert!(told.contains(words) && told.starts_with("index = semivalue("), "{told}");
+        }
+        assert!(Chances::new(&[[0.5, 0.0]; 1001]).is_err());
+    }
+}
