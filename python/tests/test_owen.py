@@ -39,7 +39,14 @@ def owen(f, row):
     return total / count
 
 
-@pytest.mark.parametrize("model", [SVR(C=100.0), BaggingRegressor(SVR(C=100.0), 3, max_features=0.6, random_state=0)])
+MODELS = [
+    SVR(C=100.0),
+    SVR(kernel="poly", degree=3, coef0=1.0, gamma=0.2),
+    BaggingRegressor(SVR(C=100.0), 3, max_features=0.6, random_state=0),
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
 def test_owen_values(model):
     names = list(X.columns)
     unions = [["age", ["bmi", names[4]]], "sex"]

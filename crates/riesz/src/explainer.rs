@@ -94,20 +94,20 @@ impl<'m> Explainer<'m> {
             return Err(not_linear("covariances"));
         }
         let unions = match index {
-            Index::Owen if question.unions.is_empty() || question.probabilities => {
-                return Err(Error::parameter(
-                    "index",
-                    index,
-                    "it takes unions, of which probabilities know nothing",
-                ));
+            Index::Owen if question.unions.is_empty() => {
+                return Err(Error::parameter("index", index, "it takes unions"));
             }
             Index::Owen => Some(Union::tree(&question.unions, &groups)?),
             _ => None,
         };
         let engine = match question.game {
-            _ if question.probabilities => {
-                Engine::Probabilities(Box::new(Probabilities::new(model, question, groups, stop)?))
-            }
+            _ if question.probabilities => Engine::Probabilities(Box::new(Probabilities::new(
+                model,
+                question,
+                groups,
+                unions.as_ref(),
+                stop,
+            )?)),
             game @ Game::Observational { .. } if covariance => {
                 return Err(Error::parameter("game", game.name(), WITHOUT));
             }
@@ -125,7 +125,6 @@ impl<'m> Explainer<'m> {
             game => {
                 let mut engine = ByProducts::new(model, game, index, groups, stop)?;
                 engine.unions = unions;
-                engine.check_unions()?;
                 Engine::Products(Box::new(engine))
             }
         };

@@ -78,6 +78,14 @@ impl Tree {
             }
         }
     }
+
+    /// Its players, of whom there are few.
+    pub(crate) fn bits(&self) -> usize {
+        match self {
+            Self::Player(player) => 1 << player,
+            Self::Union(members) => members.iter().fold(0, |all, member| all | member.bits()),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::averages::{Averages, Shared};
 use super::block::Block;
 use super::gram::{Ratios, WIDE};
-use super::powers::Found;
+use super::powers::{Asked, Found};
 use super::product::{Powers, Reading, Terms, Weighed};
 use super::quadrature::{Engine, Run};
 use super::set_errors::Errors;
@@ -176,8 +176,8 @@ impl Reading for Interactions<'_> {
         self.weighed = weighed;
     }
 
-    fn averages(&self) -> Option<&Averages> {
-        Some(self.averages)
+    fn asked(&mut self, _players: &[usize]) -> Asked<'_> {
+        Asked::Sets(self.averages)
     }
 
     fn take(&mut self, powers: &Powers<'_>, block: usize, found: &Found<'_>) {

@@ -12,6 +12,7 @@ mod jacobi;
 pub mod kernel_shap;
 pub(crate) mod observational;
 mod owen;
+mod owen_series;
 pub mod permutation;
 pub(crate) mod powers;
 pub(crate) mod product;

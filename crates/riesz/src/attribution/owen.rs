@@ -7,7 +7,8 @@
 use std::ops::Range;
 
 use super::block::Block;
-use super::product::{Reading, Terms, Weighed};
+use super::powers::{Asked, Found};
+use super::product::{Powers, Reading, Terms, Weighed};
 use super::quadrature::Engine;
 use super::rule::Measure;
 use crate::simd::{Lanes, Plain};
@@ -33,6 +34,26 @@ impl<'a> Owen<'a> {
         let (values, error, of) = (Vec::new(), Vec::new(), Vec::new());
         Self { tree, players, outputs, values, error, own: None, of, weighed: Weighed::default() }
     }
+
+    /// To the players that matter.
+    fn restrict(&mut self, active: &[usize]) {
+        if self.of != active {
+            self.own = self.tree.of(&|player| active.iter().position(|p| *p == player));
+            self.of = active.to_vec();
+        }
+    }
+
+    /// Adds the values of some players, in a block of points with these coefficients, to those of a row and output.
+    fn add(&mut self, game: usize, active: &[usize], coef: Lanes, found: &[Lanes], error: Lanes) {
+        let out = &mut self.values[game * self.players..][..self.players];
+        let mut drift = 0.0_f64;
+        for (&player, value) in active.iter().zip(found) {
+            out[player] += coef.mul::<Plain>(*value).sum();
+            drift += out[player].abs();
+        }
+        let error = coef.map2(error, |c, e| c.abs() * e).sum();
+        self.error[game] += error + 0.51 * f64::EPSILON * drift;
+    }
 }
 
 impl Reading for Owen<'_> {
@@ -52,12 +73,10 @@ impl Reading for Owen<'_> {
             }
             return;
         }
-        let (run, coef) = self.weighed.fold(run, coef);
+        let mut weighed = std::mem::take(&mut self.weighed);
+        let (run, coef) = weighed.fold(run, coef);
         let active: Vec<usize> = run.active[..run.players].iter().map(|&k| owners[k as usize]).collect();
-        if self.of != active {
-            self.own = self.tree.of(&|player| active.iter().position(|p| *p == player));
-            self.of.clone_from(&active);
-        }
+        self.restrict(&active);
         let choices = Measure::Lebesgue.choices(run.players);
         let (mut block, mut found) = (Block::default(), vec![Lanes::ZERO; active.len()]);
         for at in 0..run.weights.len() {
@@ -68,15 +87,22 @@ impl Reading for Owen<'_> {
             }
             for (o, coef) in coef.iter().enumerate() {
                 // Levels take up to three times the roundings of the engine.
-                let error = coef[at].map2(known.error, |c, e| 3.0 * c.abs() * e).sum();
-                let out = &mut self.values[(first + o) * self.players..][..self.players];
-                let mut drift = 0.0_f64;
-                for (&player, value) in active.iter().zip(&found) {
-                    out[player] += coef[at].mul::<Plain>(*value).sum();
-                    drift += out[player].abs();
-                }
-                self.error[first + o] += error + 0.51 * f64::EPSILON * drift;
+                let error = known.error.mul::<Plain>(Lanes::splat(3.0));
+                self.add(first + o, &active, coef[at], &found, error);
             }
+        }
+        self.weighed = weighed;
+    }
+
+    fn asked(&mut self, players: &[usize]) -> Asked<'_> {
+        self.restrict(players);
+        self.own.as_ref().map_or(Asked::Values, Asked::Unions)
+    }
+
+    fn take(&mut self, powers: &Powers<'_>, block: usize, found: &Found<'_>) {
+        for (o, coef) in powers.coef.iter().enumerate() {
+            let game = powers.row * self.outputs + o;
+            self.add(game, powers.players, coef[block], found.values, found.error);
         }
     }
 }

@@ -13,10 +13,12 @@
 //! Errors are relative to `M = (|c| + Σ_j max(|u_j|, |v_j|))^p`, which no worth of a coalition exceeds, where sums are those of sizes.
 
 use super::averages::{Averages, binomial};
+use super::owen_series::Levels;
 use super::rule::{Choice, Measure, Node};
 use super::series::{Chain, exponential};
 use crate::game::TERMS;
-use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
+use crate::simd::{Isa, LANES, Lanes, Plain, Simd, dispatch};
+use crate::unions::Tree;
 
 /// Up to this power coefficients are shared.
 const SHARED: usize = 4;
@@ -128,6 +130,26 @@ fn power<V: Simd>(x: Lanes, p: usize) -> Lanes {
     power
 }
 
+/// What is asked.
+#[derive(Clone, Copy)]
+pub(crate) enum Asked<'a> {
+    /// Values under the engine's measure.
+    Values,
+    /// Averages of interactions of sets.
+    Sets(&'a Averages),
+    /// Owen values, of players by their places.
+    Unions(&'a Tree),
+}
+
+/// What is asked of a block.
+#[derive(Clone, Copy)]
+enum Part<'a> {
+    /// Sets of so many players: see [`Chain::values`].
+    Sets { nodes: &'a [Node], largest: usize },
+    /// See [`Levels`].
+    Unions(&'a Tree),
+}
+
 /// What is found at the eight points of a block.
 pub(crate) struct Found<'a> {
     /// One a player.
@@ -192,43 +214,52 @@ impl Engine {
         Self { isa, measure, memory, found: Vec::new(), larger: Vec::new(), rule: None }
     }
 
-    /// The values of a block, or the [averages](Averages) of interactions of sets.
-    pub(crate) fn run(&mut self, sums: &Sums<'_>, block: usize, averages: Option<&Averages>) -> Found<'_> {
+    /// The values of a block.
+    pub(crate) fn run(&mut self, sums: &Sums<'_>, block: usize, asked: Asked<'_>) -> Found<'_> {
         let players = sums.ends.len();
         // The integrand is a polynomial of degree `players - 1` too.
         let count = sums.degree.min(players).div_ceil(2);
         let (isa, mut found, mut larger) =
             (self.isa, std::mem::take(&mut self.found), std::mem::take(&mut self.larger));
-        let nodes = if let Some(averages) = averages {
-            let rule = self.rule.take().filter(|rule| rule.count == count);
-            let rule = rule.unwrap_or_else(|| Rule::new(averages, count));
-            larger.clear();
-            for size in 1..=averages.order().min(players) {
-                if size > sums.degree {
-                    // More than p players do nothing together.
-                    larger.resize(larger.len() + binomial(players, size) as usize, Lanes::ZERO);
-                    continue;
+        let off = match asked {
+            Asked::Sets(averages) => {
+                let rule = self.rule.take().filter(|rule| rule.count == count);
+                let rule = rule.unwrap_or_else(|| Rule::new(averages, count));
+                larger.clear();
+                for size in 1..=averages.order().min(players) {
+                    if size > sums.degree {
+                        // More than p players do nothing together.
+                        larger.resize(larger.len() + binomial(players, size) as usize, Lanes::ZERO);
+                        continue;
+                    }
+                    let part = Part::Sets { nodes: &rule.by_size[size - 1], largest: size };
+                    worked(isa, sums, block, part, &mut self.memory);
+                    match size {
+                        1 => found.clone_from(&self.memory.all),
+                        2 => larger.extend_from_slice(&self.memory.all[players..]),
+                        _ => larger.extend_from_slice(&self.memory.all),
+                    }
                 }
-                worked(isa, sums, block, &rule.by_size[size - 1], size, &mut self.memory);
-                match size {
-                    1 => found.clone_from(&self.memory.all),
-                    2 => larger.extend_from_slice(&self.memory.all[players..]),
-                    _ => larger.extend_from_slice(&self.memory.all),
-                }
+                let nodes = rule.nodes;
+                self.rule = Some(rule);
+                sums.off(nodes, sums.shared()).max(sums.off(nodes, false))
             }
-            let nodes = rule.nodes;
-            self.rule = Some(rule);
-            nodes
-        } else {
-            let nodes = self.measure.rule(count);
-            worked(isa, sums, block, nodes, 1, &mut self.memory);
-            found.clone_from(&self.memory.all);
-            nodes.len()
+            Asked::Values => {
+                let nodes = self.measure.rule(count);
+                worked(isa, sums, block, Part::Sets { nodes, largest: 1 }, &mut self.memory);
+                found.clone_from(&self.memory.all);
+                sums.off(nodes.len(), sums.shared())
+            }
+            Asked::Unions(tree) => {
+                worked(isa, sums, block, Part::Unions(tree), &mut self.memory);
+                found.clone_from(&self.memory.all);
+                // A value is made of both products of each part of the tree, of which there are less than twice as many as players, and at each level of two more a member:
+                // up to three times as many products of series.
+                3.0 * sums.off(count, false)
+            }
         };
         (self.found, self.larger) = (found, larger);
         let magnitude = self.memory.magnitude.map2(Lanes::ZERO, |m, _| m * sums.scale);
-        let off =
-            sums.off(nodes, sums.shared()).max(if averages.is_some() { sums.off(nodes, false) } else { 0.0 });
         let error = magnitude.map2(Lanes::ZERO, |m, _| off * m + FLOOR * (sums.scale + m));
         Found { values: &self.found, larger: &self.larger, error, magnitude }
     }
@@ -273,14 +304,18 @@ fn nobody<V: Simd>(sums: &Sums<'_>, block: usize, memory: &mut Memory) -> Lanes 
 }
 
 dispatch! {
-    /// All values of a block, into `memory`: see [`Chain::values`].
-    fn worked(sums: &Sums<'_>, block: usize, nodes: &[Node], largest: usize, memory: &mut Memory) = body::<V>
+    /// All values of a block, into `memory`.
+    fn worked(sums: &Sums<'_>, block: usize, part: Part<'_>, memory: &mut Memory) = body::<V>
 }
 
 #[inline(always)]
-fn body<V: Simd>(sums: &Sums<'_>, block: usize, nodes: &[Node], largest: usize, memory: &mut Memory) {
+fn body<V: Simd>(sums: &Sums<'_>, block: usize, part: Part<'_>, memory: &mut Memory) {
     let (p, players) = (sums.degree, sums.ends.len());
-    let (pairs, shares) = (largest == 2, largest <= 2 && sums.shared());
+    let (nodes, largest, tree) = match part {
+        Part::Sets { nodes, largest } => (nodes, largest, None),
+        Part::Unions(tree) => (&[][..], 1, Some(tree)),
+    };
+    let (pairs, shares) = (largest == 2, largest <= 2 && tree.is_none() && sums.shared());
     let sets = match largest {
         1 => players,
         2 => players + players * (players - 1) / 2,
@@ -315,14 +350,11 @@ fn body<V: Simd>(sums: &Sums<'_>, block: usize, nodes: &[Node], largest: usize, 
                             expand::<V>(&absent, p, &mut memory.b);
                             let weight = Lanes::splat(weight).mul::<V>(factorial(p));
                             let Memory { a, b, chain, some, .. } = &mut *memory;
-                            chain.values::<V>(
-                                &exponential(sums.constant, p),
-                                (a, b),
-                                weight,
-                                nodes,
-                                largest,
-                                some,
-                            );
+                            let start = exponential(sums.constant, p);
+                            match tree {
+                                Some(tree) => levels(tree, start, (a, b), weight, some),
+                                None => chain.values::<V>(&start, (a, b), weight, nodes, largest, some),
+                            }
                         }
                     }
                     memory.absent = absent;
@@ -337,10 +369,26 @@ fn body<V: Simd>(sums: &Sums<'_>, block: usize, nodes: &[Node], largest: usize, 
             let absent = &series[block * players * (p + 1)..][..players * (p + 1)];
             let weight = Lanes::splat(sums.scale).mul::<V>(factorial(p));
             let Memory { a, chain, all, .. } = &mut *memory;
-            chain.values::<V>(&exponential(sums.constant, p), (a, absent), weight, nodes, largest, all);
+            let start = exponential(sums.constant, p);
+            match tree {
+                Some(tree) => levels(tree, start, (a, absent), weight, all),
+                None => chain.values::<V>(&start, (a, absent), weight, nodes, largest, all),
+            }
         }
     }
     memory.present = present;
+}
+
+/// Adds the Owen values, times `weight`, of the product of `start` and all series.
+fn levels(
+    tree: &Tree,
+    mut start: Vec<Lanes>,
+    series: (&[Lanes], &[Lanes]),
+    weight: Lanes,
+    out: &mut [Lanes],
+) {
+    start.iter_mut().for_each(|c| *c = c.mul::<Plain>(weight));
+    Levels::new(start.len(), series).add(tree, &start, out);
 }
 
 pub(crate) fn factorial(p: usize) -> Lanes {

@@ -6,8 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
-use super::averages::Averages;
-use super::powers::{self, Found, Sums};
+use super::powers::{self, Asked, Found, Sums};
 use super::quadrature::{Engine, Run};
 use super::rule::Measure;
 use crate::error::Result;
@@ -78,9 +77,9 @@ pub(crate) trait Reading: Send {
     /// Takes in some terms.
     fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine);
 
-    /// What is asked of sets of players, if it is not values under the measure.
-    fn averages(&self) -> Option<&Averages> {
-        None
+    /// What is asked of powers of these players' sums.
+    fn asked(&mut self, _players: &[usize]) -> Asked<'_> {
+        Asked::Values
     }
 
     /// Takes in what powers make of a block of points; blocks come in order. For games that hand over powers.
@@ -123,7 +122,7 @@ impl Reader<'_> {
     pub(crate) fn powers(&mut self, powers: &Powers<'_>) -> Result<()> {
         for block in 0..powers.blocks() {
             self.watch.check()?;
-            let found = self.powers.run(&powers.sums, block, self.reading.averages());
+            let found = self.powers.run(&powers.sums, block, self.reading.asked(powers.players));
             self.reading.take(powers, block, &found);
         }
         Ok(())

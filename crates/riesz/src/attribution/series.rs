@@ -179,7 +179,7 @@ impl Chain {
 
 /// The product of two series.
 #[inline(always)]
-fn multiply<V: Simd>(own: &[Lanes], factor: &[Lanes], out: &mut [Lanes]) {
+pub(super) fn multiply<V: Simd>(own: &[Lanes], factor: &[Lanes], out: &mut [Lanes]) {
     for (top, out) in out.iter_mut().enumerate() {
         let mut sum = Lanes::ZERO;
         for m in 0..=top {

@@ -9,6 +9,7 @@ use super::set_errors::Off;
 use super::sets::Sets;
 use crate::linalg::{dot, dot_roundings};
 use crate::simd::{Lanes, Simd, dispatch};
+use crate::unions::Tree;
 
 /// The products of the factors of each set of players, over so many lanes, and of `first`: that of the set with these bits at `bits * lanes`.
 pub(crate) fn products(factors: &[Vec<Lanes>], lanes: usize, first: &[Lanes], out: &mut Vec<Lanes>) {
@@ -79,18 +80,32 @@ fn add_worth_body<V: Simd>(
 /// What an index makes of the worths of all coalitions of m players.
 pub(crate) struct Weighing {
     players: usize,
-    /// By size of the set, from 1: the weights of the coalitions of the others, by their bits.
-    weights: Vec<Vec<f64>>,
+    weights: Weights,
     /// By size, a bound on |density|.
     heights: Vec<f64>,
 }
 
+/// The weights of the coalitions of those who are not in a set, by their bits.
+enum Weights {
+    /// By size of the set, from 1.
+    BySize(Vec<Vec<f64>>),
+    /// By player.
+    ByPlayer(Vec<Vec<f64>>),
+}
+
 impl Weighing {
-    /// None where worths of coalitions do not tell who stands together.
-    pub(crate) fn new(recipe: &Recipe, players: usize) -> Option<Self> {
+    /// Of a game of these players.
+    pub(crate) fn new(recipe: &Recipe, owners: &[usize]) -> Self {
+        let players = owners.len();
         let choice = Measure::Lebesgue.choices(players).exact;
         let (rule, heights) = match recipe {
-            Recipe::Unions(_) => return None,
+            Recipe::Unions(tree) => {
+                let mut weights = vec![vec![0.0; (1 << players) / 2]; players];
+                if let Some(own) = tree.of(&|player| owners.iter().position(|p| *p == player)) {
+                    stand_together(&own, &[(0, 1.0)], &mut weights);
+                }
+                return Self { players, weights: Weights::ByPlayer(weights), heights: vec![1.0] };
+            }
             Recipe::Players(measure) => {
                 let nodes = measure.rule(measure.choices(players).exact.nodes).iter();
                 let shared = nodes.map(|n| Shared { t: n.t, s: n.s, weights: vec![n.weight] });
@@ -109,8 +124,16 @@ impl Weighing {
             let weights: Vec<f64> = (0..=others).map(weight).collect();
             (0..1_usize << others).map(|mask| weights[mask.count_ones() as usize]).collect()
         };
-        let weights: Vec<Vec<f64>> = (1..=heights.len().min(players)).map(of).collect();
-        Some(Self { players, weights, heights })
+        let weights = Weights::BySize((1..=heights.len().min(players)).map(of).collect());
+        Self { players, weights, heights }
+    }
+
+    /// Of the set of so many players whose last is j.
+    fn of(&self, size: usize, j: usize) -> &[f64] {
+        match &self.weights {
+            Weights::BySize(all) => &all[size - 1],
+            Weights::ByPlayer(all) => &all[j],
+        }
     }
 
     /// Adds the values of all sets of `owners`, who are the players, to `out`. Returns what they are off, by size.
@@ -120,8 +143,8 @@ impl Weighing {
             count: binomial(self.players, size),
             ..Off::default()
         };
-        let mut off: Vec<Off> = (1..=self.weights.len()).map(of).collect();
-        let mut memory = vec![Vec::new(); self.weights.len()];
+        let mut off: Vec<Off> = (1..=self.heights.len().min(self.players)).map(of).collect();
+        let mut memory = vec![Vec::new(); off.len()];
         let given = Given { worth, carried: 0.0, from: 0 };
         self.descend(given, (owners, sets), &mut Vec::new(), &mut memory, &mut off, out);
         off
@@ -158,11 +181,42 @@ impl Weighing {
             off.each = off.each.max(rounding);
             off.together += rounding;
             set.push(*owner);
-            out[sets.place(set)] += dot(&self.weights[size - 1], own);
+            out[sets.place(set)] += dot(self.of(size, j), own);
             let given = Given { worth: own, carried, from: j + 1 };
             self.descend(given, (owners, sets), set, deeper, deeper_off, out);
             set.pop();
         }
+    }
+}
+
+/// Writes down, player by player of a part of the tree, the weights that Owen values give the coalitions of the others, where these are the players outside of the part who can
+/// be there, and their weights: who stands together is there as a whole or not at all, and of m parts k others are there with weight `k! (m - 1 - k)! / m!`.
+fn stand_together(tree: &Tree, outside: &[(usize, f64)], out: &mut [Vec<f64>]) {
+    let members = match tree {
+        Tree::Player(j) => {
+            for (mask, weight) in outside {
+                // The bits of the others close up.
+                let (low, high) = (mask & ((1 << j) - 1), mask >> (j + 1) << j);
+                out[*j][low | high] = *weight;
+            }
+            return;
+        }
+        Tree::Union(members) => members,
+    };
+    let m = members.len();
+    for (own, member) in members.iter().enumerate() {
+        let mut all: Vec<(usize, usize)> = vec![(0, 0)];
+        for (_, other) in members.iter().enumerate().filter(|(k, _)| *k != own) {
+            let bits = other.bits();
+            all.extend(all.clone().into_iter().map(|(mask, count)| (mask | bits, count + 1)));
+        }
+        let within = |(mask, weight): &(usize, f64)| {
+            let (mask, weight) = (*mask, *weight);
+            let of =
+                move |(more, k): &(usize, usize)| (mask | more, weight / (m as f64 * binomial(m - 1, *k)));
+            all.iter().map(of).collect::<Vec<_>>()
+        };
+        stand_together(member, &outside.iter().flat_map(within).collect::<Vec<_>>(), out);
     }
 }
 

@@ -19,6 +19,7 @@ use crate::index::Index;
 use crate::linalg::Matrix;
 use crate::question::Question;
 use crate::table::{Groups, Table};
+use crate::unions::Tree;
 
 /// Players of whom all coalitions are valued, whatever the budget.
 const FEW: usize = 13;
@@ -46,11 +47,9 @@ struct Coalitions {
 }
 
 impl Coalitions {
-    /// None where worths alone do not tell.
-    fn new(index: Index, players: usize) -> Option<Self> {
-        let recipe = Recipe::from(index);
-        let weighing = Weighing::new(&recipe, players)?;
-        Some(Self { sets: Sets::new(players, recipe.order()), recipe, weighing })
+    fn new(recipe: Recipe, players: usize) -> Self {
+        let weighing = Weighing::new(&recipe, &(0..players).collect::<Vec<_>>());
+        Self { sets: Sets::new(players, recipe.order()), recipe, weighing }
     }
 }
 
@@ -59,6 +58,7 @@ impl<'m> Probabilities<'m> {
         model: &'m Expansion,
         question: Question,
         groups: Groups,
+        unions: Option<&Tree>,
         stop: Arc<AtomicBool>,
     ) -> Result<Self> {
         if model.probabilities(&vec![0.0; model.outputs()]).is_none() {
@@ -79,7 +79,8 @@ impl<'m> Probabilities<'m> {
         let products =
             ByProducts::new(model, question.game.clone(), question.index, groups.clone(), stop.clone())?;
         let few = groups.players().len() <= FEW && products.has_tame_factors();
-        let coalitions = if few { Coalitions::new(question.index, groups.players().len()) } else { None };
+        let recipe = Recipe::new(question.index, unions);
+        let coalitions = few.then(|| Coalitions::new(recipe, groups.players().len()));
         if coalitions.is_none() && question.index != Index::Shapley {
             let allowed = "probabilities of more than 13 features, and of kernels with linear, polynomial or exponential factors, have Shapley values";
             return Err(Error::parameter("index", question.index, allowed));

@@ -288,17 +288,6 @@ impl<'m> ByProducts<'m> {
         Ok(base)
     }
 
-    /// Whether terms can be shared out among unions first: powers are no products.
-    pub(super) fn check_unions(&self) -> Result<()> {
-        match (&self.unions, self.powers.first()) {
-            (Some(_), Some(power)) => {
-                let (factor, columns) = power.power.told(self.model.columns());
-                Err(Error::NotProduct { factor, columns })
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// The values of every row of `rows`.
     pub(super) fn explain(&self, rows: &Table) -> Result<Explanation> {
         let data = rows.conform(self.model.columns())?;

@@ -1,11 +1,11 @@
 //! Owen values against their definition: means over the orders in which the members of every union come one after the other.
 
 use proptest::prelude::*;
-use riesz::kernel::Polynomial;
-use riesz::{Error, Exactness, Expansion, Explainer, Game, Index, Kernel, Matrix, Question, Table, Union};
+use riesz::{Background, Exactness, Explainer, Game, Index, Question, Union};
 
 use crate::common::{Stream, value, with_threads};
 use crate::exact::{PRODUCT_GAMES, case, game};
+use crate::powers;
 
 fn player(j: usize) -> Union {
     Union::Player(format!("x{j}"))
@@ -114,6 +114,67 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Of polynomial kernels, beside products, by predictions for all coalitions.
+    #[test]
+    fn powers_are_shared_out_by_levels(d in 2..6_usize, degree in 1..9_u32, outputs in 1..3_usize, seed: u64) {
+        let case = powers::case(d, degree, outputs, seed);
+        let unions = unions(d, &mut Stream(seed ^ 77));
+        let players: Vec<Vec<usize>> = (0..d).map(|j| vec![j]).collect();
+        for name in powers::GAMES {
+            let question = Question::from(powers::game(&case, name)).with_unions(unions.clone());
+            let found = Explainer::new(&case.model, question).unwrap().explain(&case.rows).unwrap();
+            let certificate = found.certificate().unwrap();
+            prop_assert!(certificate.holds, "{} {:?}", name, certificate);
+            let Exactness::Exact { bound } = &found.exactness else { panic!("not exact") };
+            for (g, bound) in bound.iter().enumerate() {
+                let x = case.rows.row(g / outputs);
+                let worth = |s: &[bool]| powers::worth(&case, name, &x, &players, s)[g % outputs];
+                let truth = owen(d, &unions, worth);
+                let size: f64 = truth.iter().map(|v| v.abs()).fold(1.0, f64::max);
+                for (found, truth) in found.row_values(g / outputs, g % outputs).iter().zip(&truth) {
+                    let allowed = bound.min(1e-8 * size) + 1e-11 * size;
+                    prop_assert!((found - truth).abs() <= allowed, "{}: {} {} {}", name, found, truth, bound);
+                }
+            }
+        }
+    }
+}
+
+/// With few players and many background rows, where coalitions are tabulated: the mean of the games against single rows, which are not.
+#[test]
+fn tables_share_out_by_levels() {
+    for (d, unions) in [
+        (3, r#"[["x0", "x2"]]"#),
+        (6, r#"[["x0", ["x1", "x5"]], ["x2", "x3"]]"#),
+        (9, r#"[[["x8", "x1"], ["x5", "x0", "x7"]], "x3"]"#),
+    ] {
+        let setup = crate::tables::setup(d, 60);
+        let unions: Vec<Union> = serde_json::from_str(unions).unwrap();
+        let ask = |game: Game| {
+            let question = Question::from(game).with_unions(unions.clone());
+            Explainer::new(&setup.model, question).unwrap().explain(&setup.rows).unwrap()
+        };
+        let rows = setup.background.rows.clone();
+        let found = ask(Game::Interventional { background: Background::from(rows.clone()) });
+        assert!(found.certificate().unwrap().holds);
+        let Exactness::Exact { bound } = &found.exactness else { panic!("not exact") };
+        let mut mean = vec![0.0; found.values.len()];
+        for b in 0..60 {
+            let own = ask(Game::Baseline { point: rows.select_rows(&[b]) });
+            mean.iter_mut().zip(&own.values).for_each(|(m, v)| *m += v / 60.0);
+        }
+        for (g, bound) in bound.iter().enumerate() {
+            for k in g * d..(g + 1) * d {
+                let gap = (found.values[k] - mean[k]).abs();
+                assert!(gap <= 2.0 * bound + 1e-14 && gap < 1e-12, "{d} {gap} {bound}");
+            }
+        }
+    }
+}
+
 /// Unions of one, and one of all, change nothing; threads neither.
 #[test]
 fn unions_that_change_nothing() {
@@ -141,18 +202,4 @@ fn what_has_no_owen_values_is_refused() {
     };
     assert!(ask(r#"[["x0", "x9"]]"#).contains("'x9'") && ask(r#"[["x0", "x0"]]"#).contains("one union"));
     assert!(ask("[]").contains("it takes unions"));
-    let power = Polynomial {
-        columns: vec![0, 1],
-        center: vec![0.0; 2],
-        scale: vec![1.0; 2],
-        gamma: 1.0,
-        coef0: 1.0,
-        degree: 2,
-    };
-    let points = Table::from_rows(&[[1.0, 2.0]]).unwrap();
-    let model =
-        Expansion::new(Kernel::from(power), points.clone(), Matrix::column_vector(vec![1.0]), vec![0.0])
-            .unwrap();
-    let question = Question::from(Game::Baseline { point: points }).with_unions(vec![player(0)]);
-    assert!(matches!(Explainer::new(&model, question).err(), Some(Error::NotProduct { .. })));
 }

@@ -12,7 +12,7 @@ use riesz::{
 use crate::common::{Stream, with_threads};
 use crate::interactions::{moebius, weight};
 
-const GAMES: [&str; 3] = ["baseline", "interventional", "marginal-product"];
+pub const GAMES: [&str; 3] = ["baseline", "interventional", "marginal-product"];
 
 fn polynomial(columns: Vec<usize>, degree: u32, coef0: f64, s: &mut Stream) -> Kernel {
     let units = |s: &mut Stream, from: f64| columns.iter().map(|_| from + 0.3 * s.signed()).collect();
@@ -20,13 +20,13 @@ fn polynomial(columns: Vec<usize>, degree: u32, coef0: f64, s: &mut Stream) -> K
     Polynomial { columns, center, scale, gamma: 0.4, coef0, degree }.into()
 }
 
-struct Case {
-    model: Expansion,
-    rows: Table,
+pub struct Case {
+    pub model: Expansion,
+    pub rows: Table,
     background: Background,
 }
 
-fn case(d: usize, degree: u32, outputs: usize, seed: u64) -> Case {
+pub fn case(d: usize, degree: u32, outputs: usize, seed: u64) -> Case {
     let mut s = Stream(seed);
     let coef0 = [0.0, 1.0, 2.5, -1.5][(seed % 4) as usize];
     let mut kernel = 0.7 * polynomial((0..d).collect(), degree, coef0, &mut s);
@@ -46,7 +46,7 @@ fn case(d: usize, degree: u32, outputs: usize, seed: u64) -> Case {
     Case { model, rows: s.normals(2, d), background }
 }
 
-fn game(case: &Case, name: &str) -> Game {
+pub fn game(case: &Case, name: &str) -> Game {
     let background = case.background.clone();
     match name {
         "baseline" => Game::Baseline { point: background.rows.select_rows(&[0]) },
@@ -56,7 +56,7 @@ fn game(case: &Case, name: &str) -> Game {
 }
 
 /// The worth of a coalition: by output, the mean prediction of rows whose absent players take background rows, together or each its own.
-fn worth(case: &Case, name: &str, x: &[f64], players: &[Vec<usize>], present: &[bool]) -> Vec<f64> {
+pub fn worth(case: &Case, name: &str, x: &[f64], players: &[Vec<usize>], present: &[bool]) -> Vec<f64> {
     let weights = [0.5, 1.0, 0.25].map(|w| w / 1.75);
     let count = if name == "baseline" { 1 } else { 3 };
     let independent = name == "marginal-product";

@@ -6,7 +6,8 @@ use riesz::attribution::enumeration::semivalue;
 use riesz::fit::KernelLogisticRegression;
 use riesz::kernel::Linear;
 use riesz::{
-    Background, Exactness, Expansion, Explainer, Explanation, Game, Index, Kernel, Matrix, Question, Table,
+    Background, Exactness, Expansion, Explainer, Explanation, Game, Groups, Index, Kernel, Matrix, Question,
+    Table,
 };
 
 use crate::common::{Stream, names, with_threads};
@@ -102,6 +103,33 @@ fn pairs_add_up_to_probabilities() {
             let total: f64 = (0..3).map(|o| all.predictions[i * 3 + o]).sum();
             assert!((total - 1.0).abs() < 1e-14);
         }
+    }
+}
+
+/// Unions that change nothing, and of two who share out what they are worth as one.
+#[test]
+fn unions_share_probabilities_out() {
+    let (model, background, rows) = setup(4, 3, 9);
+    let game = Game::Interventional { background };
+    let of = |question: Question| {
+        let found = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();
+        assert!(found.certificate().unwrap().holds);
+        found
+    };
+    let unions =
+        |text: &str| question(game.clone(), Index::Shapley).with_unions(serde_json::from_str(text).unwrap());
+    let shapley = of(question(game.clone(), Index::Shapley));
+    let same = of(unions(r#"[["x0"], "x3"]"#));
+    assert!(same.values.iter().zip(&shapley.values).all(|(a, b)| (a - b).abs() < 1e-14));
+    let found = of(unions(r#"[["x1", "x3"]]"#));
+    let pair = [("pair".to_string(), vec!["x1".to_string(), "x3".to_string()])];
+    let groups = Groups::named(model.columns(), &pair).unwrap();
+    let joint = of(question(game.clone(), Index::Shapley).with_players(Some(groups)));
+    assert_ne!(found.values, shapley.values);
+    for (i, o) in (0..9).map(|g| (g / 3, g % 3)) {
+        let (own, whole) = (found.row_values(i, o), joint.row_values(i, o));
+        let at = joint.players.iter().position(|p| p.name == "pair").unwrap();
+        assert!((own[1] + own[3] - whole[at]).abs() < 1e-13);
     }
 }
 

@@ -8,14 +8,14 @@ use riesz::{
 
 use crate::common::{Stream, stationary, with_threads};
 
-struct Setup {
-    model: Expansion,
-    background: Background,
-    rows: Table,
+pub struct Setup {
+    pub model: Expansion,
+    pub background: Background,
+    pub rows: Table,
 }
 
 /// A sum of products of which one has few players, of two outputs, against weighted rows.
-fn setup(d: usize, background: usize) -> Setup {
+pub fn setup(d: usize, background: usize) -> Setup {
     let mut s = Stream(d as u64);
     let few = stationary(Profile::Matern32, 0, 1.0)
         * stationary(Profile::RationalQuadratic { alpha: 0.7 }, d - 1, 2.0);

@@ -52,8 +52,8 @@ impl ByProducts<'_> {
 
     /// For each product what the index makes of its coalitions, where tables suit.
     pub(super) fn weighings(&self, recipe: &Recipe) -> Option<Vec<Weighing>> {
-        let of = |product: &PlayerProduct<'_>| Weighing::new(recipe, product.players.len());
-        if self.suits_tables(recipe) { self.products.iter().map(of).collect() } else { None }
+        let of = |product: &PlayerProduct<'_>| Weighing::new(recipe, &product.players);
+        self.suits_tables(recipe).then(|| self.products.iter().map(of).collect())
     }
 
     /// Whether tables take less work a row than the engine, and not too much at first. It depends on no row, so that the same row has
