@@ -155,7 +155,8 @@ def sobol_indices(
     draws : int, default 0
         With ``posterior``: how many functions to draw from it, for :attr:`SobolIndices.draws` and its
         :meth:`~SobolIndices.interval`. A draw is exact at the support points, and between them the mean of the process given what
-        it is there; so draws vary less than is expected, where inputs are far from support points.
+        it is there; so draws vary less than is expected, where inputs are far from support points. Directions in which the prior
+        hardly varies (less than 1e-9 of the largest) are left out.
     seed : int, default 0
         For the draws.
     threads : int, optional

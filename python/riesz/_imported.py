@@ -147,9 +147,11 @@ def expansion_of(
     at: Any = None,
     names: list[str] | None = None,
     made: Any = None,
+    sizes: Callable[[np.ndarray], Any] | None = None,
 ) -> Expansion:
     """An expansion that agrees with ``own``, the model's own output, at some rows, by default support points. If its columns are
-    not the user's they have these names and are ``made`` of them."""
+    not the user's they have these names and are ``made`` of them. They agree relative to ``sizes`` of what the model says, by
+    default one for all, as sums are off by as much where they are small."""
     points = as_cells(points).astype(np.float64)
     names = names_in(model, points.shape[1]) if names is None else names
     try:
@@ -163,8 +165,8 @@ def expansion_of(
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         expected = np.asarray(own(rows), dtype=np.float64).reshape(len(rows), -1)
     found = expansion._core.predict(rows if made is None else made(rows))
-    size = 1 + np.abs(expected).max() + np.abs(np.asarray(coef)).sum() * 1e-4
-    if found.shape != expected.shape or not np.abs(found - expected).max() <= 1e-6 * size:
+    size = sizes(expected) if sizes else 1 + np.abs(expected).max() + np.abs(np.asarray(coef)).sum() * 1e-4
+    if found.shape != expected.shape or not np.all(np.abs(found - expected) <= 1e-6 * size):
         raise UnsupportedModelError(
             f"the {type(model).__name__} does not predict what its kernel and coefficients say, so it would be another "
             "model that is explained: it may have been changed after it was fitted"

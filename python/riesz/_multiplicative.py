@@ -42,11 +42,12 @@ def _exponential(model, coef, intercept, outputs, own, at, names=None, made=None
     with np.errstate(over="ignore"):
         weights = np.diag(np.exp(intercept))
     if center is None:
-        return expansion_of(model, ExponentialDotProduct(), coef, weights, 0.0, outputs, own, at, names, made)
+        # Products are off relative to what they are, however small.
+        return expansion_of(model, ExponentialDotProduct(), coef, weights, 0.0, outputs, own, at, names, made, np.abs)
     # A support point as far from the centre as this is off, if at all, by a rounding of its distance.
     scale = np.sqrt((1.0 + np.abs(center)) / np.maximum(np.abs(coef).max(axis=0), 1e-100))
     kernel = ExponentialDotProduct(center=center.tolist(), scale=scale.tolist())
-    return expansion_of(model, kernel, coef * scale**2 + center, weights, 0.0, outputs, own, at, names, made)
+    return expansion_of(model, kernel, coef * scale**2 + center, weights, 0.0, outputs, own, at, names, made, np.abs)
 
 
 # scikit-learn ------------------------------------------------------------------------------------------------------

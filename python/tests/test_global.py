@@ -257,3 +257,18 @@ def test_posteriors_of_others_are_taken():
     assert abs(mean - found.variance) < 4 * spread
     for low, high in found.interval().values():
         assert np.isfinite(low).all() and np.isfinite(high).all()
+
+
+def test_more_draws_than_memory_holds_are_refused():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    model = riesz.GaussianProcessRegressor(kernel=RBF(1.0), optimizer=None).fit(X, X[:, 0])
+    explanation = riesz.Explainer(model, X, covariance=True)(X[:3])
+    for ask in [
+        lambda n: riesz.sobol_indices(model, X, posterior=True, draws=n),
+        lambda n: model.sample_y(X, n_samples=n),
+        lambda n: explanation.sample(n),
+        lambda n: explanation.probability_of_top(1, n_samples=n),
+    ]:
+        for count in [10**15, 2**63 - 1]:
+            with pytest.raises(ValueError, match=f"number of draws = {count} is not allowed: .* ask for fewer"):
+                ask(count)

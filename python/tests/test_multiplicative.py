@@ -164,3 +164,17 @@ def test_hazards_of_lifelines(data):
     mixed = lifelines.CoxPHFitter(penalizer=0.01).fit(times, "time", "event", formula="a * b + c")
     with pytest.raises(riesz.UnsupportedModelError, match="by a formula"):
         riesz.Explainer(mixed, frame[:5])
+
+
+def test_tiny_means_are_compared_too(data):
+    """A model that says twice what its coefficients do is another one, however small its means are."""
+    X, mean, _ = data
+    model = GammaRegressor(alpha=0.0).fit(X, 1e-12 * mean)
+    assert model.predict(X).max() < 1e-9
+    explanation = riesz.Explainer(model, X[:7])(X[60:63])
+    truth = np.array([interventional(model.predict, x, X[:7]) for x in X[60:63]])
+    np.testing.assert_allclose(explanation.values, truth, atol=1e-9 * np.abs(truth).max())
+    own = model.predict
+    model.predict = lambda rows: 2.0 * own(rows)
+    explainer = riesz.Explainer(model, X[:7])
+    np.testing.assert_allclose(explainer(X[60:63]).values, 2.0 * truth, atol=1e-9 * np.abs(truth).max())

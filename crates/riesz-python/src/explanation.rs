@@ -343,8 +343,7 @@ impl Explanation {
     /// Draws of the values of each row, draws × rows × sets × outputs.
     fn draws<'py>(&self, py: Python<'py>, draws: usize, seed: u64) -> PyResult<Bound<'py, PyArray4<f64>>> {
         let (n, m, s) = (self.inner.rows(), self.inner.outputs(), self.inner.sets());
-        let of = |g: usize| self.inner.draws((g / m, g % m), draws, seed);
-        let found = py.detach(|| (0..n * m).map(of).collect::<riesz::Result<Vec<_>>>()).map_err(refuse)?;
+        let found = py.detach(|| self.inner.draws_of_all(draws, seed)).map_err(refuse)?;
         Ok(Array4::from_shape_fn((draws, n, s, m), |(d, i, k, o)| found[i * m + o][(k, d)]).into_pyarray(py))
     }
 

@@ -1,4 +1,6 @@
-//! How much memory there is.
+//! How much memory there is, and refusing what takes more: an allocation that fails ends the process.
+
+use crate::error::{Error, Result};
 
 /// Bytes of memory that are free, in the machine and in what of it this process may use; `None` where it is not known.
 pub(crate) fn free() -> Option<u64> {
@@ -8,4 +10,44 @@ pub(crate) fn free() -> Option<u64> {
     let own =
         system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory.saturating_sub(limits.rss));
     Some(system.available_memory().min(own)).filter(|bytes| *bytes > 0)
+}
+
+/// Numbers that are no matter, whatever is free: 64 MB.
+const FEW: u64 = 1 << 23;
+
+/// Where free memory is not known, as much as most machines have: 16 GB.
+const USUAL: u64 = 1 << 34;
+
+/// Whether there is memory for `each` numbers for each of `count`, of which the parameter `name` asks for so many.
+///
+/// # Errors
+/// [`Error::Parameter`] says how many there is memory for.
+pub(crate) fn check(name: &str, count: usize, each: usize) -> Result<()> {
+    let (each, numbers) = (each.max(1) as u64, (count as u64).checked_mul(each.max(1) as u64));
+    if numbers.is_some_and(|numbers| numbers <= FEW) {
+        return Ok(());
+    }
+    let most = free().unwrap_or(USUAL) / 8 / each;
+    if count as u64 <= most {
+        return Ok(());
+    }
+    let allowed = format!(
+        "each takes {} bytes, and there is memory for {most} of them: ask for fewer",
+        each.saturating_mul(8)
+    );
+    Err(Error::parameter(name, count, allowed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_memory_holds_is_refused() {
+        assert!(check("draws", 1000, 8).is_ok() && check("draws", 0, 0).is_ok());
+        for (count, each) in [(usize::MAX, 1), (usize::MAX, usize::MAX), (1 << 50, 8)] {
+            let told = check("draws", count, each).unwrap_err().to_string();
+            assert!(told.starts_with("draws = ") && told.contains("ask for fewer"), "{told}");
+        }
+    }
 }

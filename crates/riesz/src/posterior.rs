@@ -399,13 +399,15 @@ impl<'m> Posterior<'m> {
     /// numbers, which depend on the seed alone. Cost of [`covariance`](Self::covariance), m³/3 and m² a draw.
     ///
     /// # Errors
-    /// [`Error::NotPositiveDefinite`] if more jitter than 1e-7 of the prior's mean variance would be needed.
+    /// [`Error::NotPositiveDefinite`] if more jitter than 1e-7 of the prior's mean variance would be needed; [`Error::Parameter`] for more draws than memory holds.
     ///
     /// # Panics
     /// If they are not over the points of this model.
     pub fn sample(&self, functionals: &Functionals, draws: usize, seed: u64) -> Result<Samples> {
         let means = self.mean_of(functionals);
         let m = means.rows();
+        // Normal numbers, their products with a factor, and the values of all outputs.
+        crate::memory::check("number of draws", draws, m.saturating_mul(2 + self.covariance.scale.len()))?;
         // Rounding errors of a covariance are of the size of the prior, however little of it is left.
         let prior: f64 = (0..m).map(|j| functionals.prior[(j, j)]).sum();
         let prior = self.covariance.prior * prior;

@@ -298,9 +298,11 @@ impl Explanation {
     /// O(sets²) a draw and sets³ once.
     ///
     /// # Errors
-    /// [`Error::Parameter`] where the covariance is not known.
+    /// [`Error::Parameter`] where the covariance is not known, and for more draws than memory holds.
     pub fn draws(&self, (i, o): (usize, usize), draws: usize, seed: u64) -> Result<Matrix> {
         let (mean, covariance) = self.normal(i, o)?;
+        // Normal numbers, and what becomes of them, once more for those who count tops.
+        crate::memory::check("number of draws", draws, mean.len().saturating_mul(3))?;
         let root = root(covariance, mean.len());
         // Rows and outputs have draws of their own, the same in every selection of them.
         let name = self.output_names[o].bytes().map(u64::from);
@@ -312,6 +314,17 @@ impl Explanation {
             out.row_mut(k).iter_mut().for_each(|v| *v += mean);
         }
         Ok(out)
+    }
+
+    /// The same of all rows and outputs, row by row.
+    ///
+    /// # Errors
+    /// As [`draws`](Self::draws).
+    pub fn draws_of_all(&self, draws: usize, seed: u64) -> Result<Vec<Matrix>> {
+        let (games, m) = (self.rows() * self.outputs(), self.outputs());
+        // They are handed on as one array, too.
+        crate::memory::check("number of draws", draws, (2 * games).saturating_mul(self.sets()))?;
+        (0..games).map(|g| self.draws((g / m, g % m), draws, seed)).collect()
     }
 
     fn normal(&self, i: usize, o: usize) -> Result<(&[f64], &[f64])> {

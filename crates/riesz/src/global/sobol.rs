@@ -138,10 +138,11 @@ impl Sensitivity {
     ///
     /// What is drawn is f at the support points, jointly; between them a draw is the mean of the process given what it is there. That is exact where
     /// inputs are support points or near them. Elsewhere draws are smoother than the process: by how much their variance falls short on average of
-    /// [`expected`](Self::expected), which is exact. Cost besides: O(n³ + n² draws).
+    /// [`expected`](Self::expected), which is exact. Directions in which the prior's variance at the support points is less than 1e-9 of the largest are left out, where
+    /// draws are the mean: of a variance of 1 they hold n · 1e-9 at most. Cost besides: O(n³ + n² draws).
     ///
     /// # Errors
-    /// As [`expected`](Self::expected); [`Error::Parameter`] for no draws; [`Error::NotPositiveDefinite`] as [`Posterior::sample`].
+    /// As [`expected`](Self::expected); [`Error::Parameter`] for no draws, and for more than memory holds; [`Error::NotPositiveDefinite`] as [`Posterior::sample`].
     pub fn draws(
         &self,
         model: &Expansion,
@@ -152,6 +153,9 @@ impl Sensitivity {
         if draws == 0 {
             return Err(Error::parameter("draws", draws, "at least 1"));
         }
+        // Coefficients of all outputs, those of one on their way, and what all parts sum up.
+        let points = model.points.rows().saturating_mul(4 + 2 * model.outputs());
+        crate::memory::check("number of draws", draws, points.saturating_add(64 * model.points.width()))?;
         let posterior = Posterior::new(model, covariance)?.heeding(&self.stop);
         let at = posterior.at(&model.points)?;
         let (means, samples) = (posterior.mean_of(&at), posterior.sample(&at, draws, seed)?);
