@@ -101,3 +101,10 @@ def test_what_cannot_be_drawn_is_said(explanation, data):
         with pytest.raises(kind, match=culprit):
             act()
     plt.close("all")
+
+
+def test_bars_say_what_they_are_parts_of():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = riesz.KernelRidge(kernel=riesz.kernels.RBF(1.0), alpha=0.1).fit(X, X[:, 0])
+    assert riesz.sobol_indices(model, X).plot().get_xlabel() == "Shapley effect"
+    assert "SAGE value" in riesz.sage_values(model, X, X[:, 0]).plot().get_xlabel()

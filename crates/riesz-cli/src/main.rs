@@ -17,8 +17,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use args::Global;
 use commands::{
-    compare, completions, convert, demo, depend, explain, fit, importance, inspect, plot, predict, report,
-    select,
+    anova, compare, completions, convert, demo, depend, explain, fit, importance, inspect, plot, predict,
+    report, select,
 };
 use console::Console;
 use failure::{Failure, Result};
@@ -33,6 +33,7 @@ Examples:
   riesz explain libsvm.model new.csv --game baseline --baseline typical.csv
   riesz explain m.riesz new.csv -o why.json && riesz plot beeswarm why.json -o why.svg
   riesz importance m.riesz train.csv                          which features matter overall
+  riesz anova m.riesz train.csv --of age -o age.svg           what a feature does alone
   riesz compare a.csv b.csv -o differ.html                    what makes two samples differ
   riesz depend data.csv --target price                        what a column depends on
   riesz inspect m.riesz                                       what is in the file";
@@ -60,6 +61,8 @@ pub enum Command {
     Explain(explain::Args),
     /// Say which features matter overall: to what the model says, or to how right it is
     Importance(importance::Args),
+    /// Take a model apart into what each feature does alone, and two together: curves and surfaces
+    Anova(anova::Args),
     /// Test whether two samples differ, and say in which features
     Compare(Box<compare::Args>),
     /// Test whether a target depends on the other columns, and say on which
@@ -137,6 +140,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Predict(args) => predict::run(&args, global, console),
         Command::Explain(args) => explain::run(&args, global, console),
         Command::Importance(args) => importance::run(&args, global, console),
+        Command::Anova(args) => anova::run(&args, global, console),
         Command::Compare(args) => compare::run(&args, global, console),
         Command::Depend(args) => depend::run(&args, global, console),
         Command::Select(args) => select::run(&args, global, console),

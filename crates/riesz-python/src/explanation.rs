@@ -164,7 +164,7 @@ impl Explanation {
     /// What one of them is called.
     #[getter]
     fn value_name(&self) -> String {
-        self.inner.index.name()
+        self.inner.value_name()
     }
 
     /// What several are called.

@@ -161,15 +161,7 @@ pub(crate) fn component<'py>(
         let values = components.at(&set, &at)?;
         let Some(covariance) = covariance else { return Ok((values, None)) };
         let posterior = Posterior::new(&model, &covariance)?;
-        let mut sd = riesz::Matrix::zeros(values.rows(), values.cols());
-        // In blocks: only variances are asked for.
-        for from in (0..at.rows()).step_by(256) {
-            let own: Vec<usize> = (from..(from + 256).min(at.rows())).collect();
-            let functionals = components.functionals(&set, &at.select_rows(&own))?;
-            for (o, joint) in posterior.covariance(&functionals).iter().enumerate() {
-                own.iter().enumerate().for_each(|(k, &r)| sd[(r, o)] = joint[(k, k)].max(0.0).sqrt());
-            }
-        }
+        let sd = components.sd(&set, &at, &posterior)?;
         Ok::<_, riesz::Error>((values, Some(sd)))
     };
     let (values, sd) = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;

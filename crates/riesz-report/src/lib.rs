@@ -5,13 +5,18 @@
 
 mod format;
 mod html;
+mod importance_page;
 mod plot;
 mod png;
 mod svg;
 mod test_page;
 
 pub use html::{ReportOptions, report};
-pub use plot::{PLOTS, Plot, PlotOptions, Shows, render, render_null, render_test, render_witness};
+pub use importance_page::{ImportancePage, importance_report};
+pub use plot::{
+    Overall, PLOTS, Plot, PlotOptions, Shows, render, render_component, render_null, render_overall,
+    render_test, render_witness,
+};
 pub use png::png;
 pub use svg::{Svg, Theme};
 pub use test_page::{TestPage, test_report};

@@ -94,6 +94,10 @@ pub struct Provenance {
     pub run: Vec<Fact>,
 }
 
+/// The games of what a model's output varies with, and of what takes off its loss.
+pub(crate) const VARIANCE: &str = "variance";
+pub(crate) const LOSS: &str = "sage";
+
 /// Values of `n` rows, `m` outputs and `s` sets of players: one set a player, unless [`subsets`](Self::subsets) lists others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
@@ -203,6 +207,16 @@ impl Explanation {
         (0..self.rows() * m)
             .map(|g| self.predictions[g] - self.base_values[g] - sum(self.row_values(g / m, g % m)))
             .collect()
+    }
+
+    /// What a value is called, for people: as its index, or what it is a part of where that is no prediction.
+    pub fn value_name(&self) -> String {
+        match (self.provenance.game.as_str(), self.index) {
+            (VARIANCE, Index::Shapley) => "Shapley effect".into(),
+            (VARIANCE, index) => format!("{} of the variance", index.name()),
+            (LOSS, _) => "SAGE value".into(),
+            (_, index) => index.name(),
+        }
     }
 
     /// Whether there are values of all sets that the index gives one, which is what adds up.

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
+use riesz::explanation::Fact;
 use riesz::format::model::SavedModel;
-use riesz::global::{Labels, Sage, SageValues};
+use riesz::global::{Components, Curve, Labels, Sage, SageValues};
 use riesz::table::level_of_text;
-use riesz::{Background, Explanation, Index, Matrix, Sensitivity, SobolIndices, Table};
-use riesz_report::{Plot, PlotOptions, png, render};
+use riesz::{Background, Explanation, Index, Matrix, Posterior, Sensitivity, SobolIndices, Table};
+use riesz_report::{ImportancePage, Overall, PlotOptions, importance_report, png, render_overall};
 use serde_json::json;
 
 use crate::args::{Format, Global, TableArgs};
@@ -22,7 +23,11 @@ use crate::io::typing::Columns;
 use crate::io::write::{Cells, TableWriter};
 
 /// Pixels of a PNG to one of the SVG.
-const SCALE: f32 = 2.0;
+pub(super) const SCALE: f32 = 2.0;
+
+/// Most curves that a page has, and most features that it shows by name.
+const CURVES: usize = 3;
+const SHOWN: usize = 20;
 
 /// Arguments of `importance`.
 #[derive(Debug, clap::Args)]
@@ -30,12 +35,14 @@ const SCALE: f32 = 2.0;
 Examples:
   riesz importance m.riesz train.csv                       Sobol indices and Shapley effects
   riesz importance m.riesz train.csv --groups 'blood=s1,s2,s3' -o importance.svg
+  riesz importance m.riesz train.csv -o importance.html    a page, with curves of the first features
   riesz importance m.riesz train.csv --index moebius       with pairs: second-order Sobol indices
   riesz importance m.riesz test.csv --target price         SAGE values: what features take off the loss
   riesz importance m.riesz test.csv --target price --background train.csv -o sage.csv
 
 Without --target: shares of the variance of the model's output, exact, where features are independent of each other and each is
 distributed as in the rows. With it: how much each feature takes off the mean squared error, or the log loss of classes.
+An output that does not vary by more than its error has no shares: their cells are empty.
 For the mean |value| of explained rows see 'riesz explain' and 'riesz plot bar'.")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM)
@@ -66,8 +73,8 @@ pub struct Args {
     /// each other belong together
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
-    /// Where to write the result: a picture (.svg, .png), a table (.csv, .parquet), or everything (.json) [default: words on
-    /// standard output]
+    /// Where to write the result: a page (.html), a picture (.svg, .png), a table (.csv, .parquet), or everything (.json)
+    /// [default: words on standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
     /// How to read the tables.
@@ -81,6 +88,7 @@ enum Form {
     Table(Format),
     Json,
     Picture { pixels: bool },
+    Page,
 }
 
 impl Form {
@@ -94,9 +102,10 @@ impl Form {
             (Some(format @ (Format::Csv | Format::Parquet)), _) => Self::Table(format),
             (None, Some("csv")) => Self::Table(Format::Csv),
             (None, Some("parquet" | "pq")) => Self::Table(Format::Parquet),
+            (None, Some("html" | "htm")) => Self::Page,
             (None, Some(other)) => {
                 return Err(Failure::input(format!(
-                    "importance is written as .svg, .png, .csv, .parquet, .json or .txt, not as .{other}"
+                    "importance is written as .html, .svg, .png, .csv, .parquet, .json or .txt, not as .{other}"
                 )));
             }
         })
@@ -110,7 +119,31 @@ struct Found {
     words: String,
     json: serde_json::Value,
     /// What a picture shows.
-    explanation: Explanation,
+    of: Of,
+    /// What the page has besides.
+    curves: Vec<Curve>,
+}
+
+/// What was taken apart.
+enum Of {
+    Variance(SobolIndices),
+    Loss(SageValues, Explanation),
+}
+
+impl Of {
+    fn overall(&self) -> Overall<'_> {
+        match self {
+            Self::Variance(found) => Overall::Variance(found),
+            Self::Loss(found, explanation) => Overall::Loss { found, explanation },
+        }
+    }
+
+    fn explanation(&mut self) -> &mut Explanation {
+        match self {
+            Self::Variance(found) => &mut found.explanation,
+            Self::Loss(_, explanation) => explanation,
+        }
+    }
 }
 
 /// Reads, computes and writes.
@@ -123,40 +156,56 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let wanted: Vec<String> = names.iter().chain(&args.target).cloned().collect();
     let columns = Columns::read(rows, &wanted)?;
     let x = typed(&columns, &saved, &console)?;
-    let found = match args.target.as_slice() {
-        [] => of_variance(args, &saved, x, &console)?,
+    let mut found = match args.target.as_slice() {
+        [] => of_variance(args, &saved, x, matches!(form, Form::Page), &console)?,
         target => {
             let labels = labels(&saved, &columns, target)?;
             of_loss(args, global, &saved, (x, labels), &console)?
         }
     };
+    let run = &mut found.of.explanation().provenance.run;
+    run.push(Fact::new("rows", args.rows.display().to_string()));
+    if !args.target.is_empty() {
+        run.push(Fact::new("target", args.target.join(", ")));
+        let from = args.background.as_ref().unwrap_or(&args.rows);
+        run.push(Fact::new(
+            "background",
+            format!("{}, at most {} rows", from.display(), args.background_rows),
+        ));
+        run.push(Fact::new("seed", global.seed.to_string()));
+    }
     let mut certificate = Certificate::default();
-    certificate.include(&found.explanation);
+    certificate.include(found.of.explanation());
     match form {
         Form::Text => write_all(path, found.words.as_bytes())?,
         Form::Json => write_all(path, format!("{:#}\n", found.json).as_bytes())?,
         Form::Table(format) => {
-            let (names, cells): (Vec<_>, Vec<_>) = found.columns.into_iter().unzip();
-            let example = cells.iter().map(|cells| match cells {
-                Cells::Texts(_) => Cells::Texts(Vec::new()),
-                _ => Cells::Numbers(Vec::new()),
-            });
-            let names = names.into_iter().map(String::from).collect();
-            let mut table = TableWriter::open(path, format, names, example.collect())?;
-            table.rows(cells)?;
-            table.finish()?;
+            TableWriter::whole(path, format, found.columns)?;
         }
         Form::Picture { pixels } => {
-            let picture = render(&found.explanation, Plot::named("bar")?, &PlotOptions::default())?;
+            let picture = render_overall(&found.of.overall(), &PlotOptions::default())?;
             let bytes = if pixels { png(&picture, SCALE)? } else { picture.text.into_bytes() };
             write_all(path, &bytes)?;
+        }
+        Form::Page => {
+            let title = match args.target.as_slice() {
+                [] => "Which features matter".to_string(),
+                target => format!("What takes off the loss of {}", target.join(", ")),
+            };
+            let page = ImportancePage {
+                title: &title,
+                found: found.of.overall(),
+                curves: &found.curves,
+                max_display: SHOWN,
+            };
+            write_all(path, importance_report(&page)?.as_bytes())?;
         }
     }
     certificate.check()
 }
 
 /// The model's columns, of which those that it takes for categories are.
-fn typed(columns: &Columns, saved: &SavedModel, console: &Console) -> Result<Table> {
+pub(super) fn typed(columns: &Columns, saved: &SavedModel, console: &Console) -> Result<Table> {
     let own = saved.model.columns();
     let names: Vec<String> = own.iter().map(|c| c.name.clone()).collect();
     let categorical = own.iter().filter(|c| matches!(c.kind, riesz::ColumnKind::Categorical { .. }));
@@ -182,7 +231,7 @@ fn labels(saved: &SavedModel, columns: &Columns, target: &[String]) -> Result<La
     Ok(Labels::Classes(codes.iter().map(|code| classes[*code as usize]).collect()))
 }
 
-fn of_variance(args: &Args, saved: &SavedModel, x: Table, console: &Console) -> Result<Found> {
+fn of_variance(args: &Args, saved: &SavedModel, x: Table, curves: bool, console: &Console) -> Result<Found> {
     let model = &saved.model;
     let groups = args.groups.as_deref().map(|text| read_groups(text, model.columns())).transpose()?;
     let sensitivity = Sensitivity {
@@ -210,7 +259,8 @@ fn of_variance(args: &Args, saved: &SavedModel, x: Table, console: &Console) -> 
         for j in order(found.effects(o)) {
             texts[0].push(output.clone());
             texts[1].push(explanation.players[j].name.clone());
-            let scale = found.scale(o).unwrap_or(0.0);
+            // A table leaves out what is no number.
+            let scale = found.scale(o).unwrap_or(f64::NAN);
             let own = [found.first_order(o)[j], found.effects(o)[j], found.total_order(o)[j]];
             own.iter().zip(&mut numbers).for_each(|(v, out)| out.push(v * scale));
             numbers[3].push(own[1]);
@@ -237,7 +287,25 @@ fn of_variance(args: &Args, saved: &SavedModel, x: Table, console: &Console) -> 
     {
         own.extend(found);
     }
-    Ok(Found { columns, words, json, explanation })
+    let curves =
+        if curves { first_curves(saved, &sensitivity, &inputs, found.effects(0))? } else { Vec::new() };
+    Ok(Found { columns, words, json, of: Of::Variance(found), curves })
+}
+
+/// The components of the features with the largest effects, of those that are one column.
+fn first_curves(
+    saved: &SavedModel,
+    asked: &Sensitivity,
+    inputs: &Background,
+    effects: &[f64],
+) -> Result<Vec<Curve>> {
+    let components = Components::new(&saved.model, inputs, asked.groups.clone())?;
+    let posterior = saved.covariance.as_ref().map(|own| Posterior::new(&saved.model, own)).transpose()?;
+    let drawn = order(effects)
+        .into_iter()
+        .filter(|&j| components.players()[j].columns.len() == 1 && effects[j] > 0.0);
+    let curve = |j: usize| Ok(components.along(&[j], &inputs.rows, posterior.as_ref())?);
+    drawn.take(CURVES).map(curve).collect()
 }
 
 /// From the largest to the smallest.
@@ -324,7 +392,8 @@ fn of_loss(
     {
         own.extend(found);
     }
-    Ok(Found { words: loss_words(&found, &order), columns, json, explanation })
+    let words = loss_words(&found, &order);
+    Ok(Found { words, columns, json, of: Of::Loss(found, explanation), curves: Vec::new() })
 }
 
 fn loss_words(found: &SageValues, order: &[usize]) -> String {

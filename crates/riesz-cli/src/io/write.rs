@@ -20,7 +20,7 @@ use crate::io::output::{Output, Trouble};
 pub enum Cells {
     /// Whole numbers.
     Integers(Vec<i64>),
-    /// Numbers.
+    /// Numbers; one that is none is missing: an empty cell, `null`, or NaN in Parquet.
     Numbers(Vec<f64>),
     /// Texts, drawn from a list.
     Texts(Vec<String>),
@@ -32,6 +32,14 @@ impl Cells {
             Self::Integers(v) => v.len(),
             Self::Numbers(v) => v.len(),
             Self::Texts(v) => v.len(),
+        }
+    }
+
+    fn empty(&self) -> Self {
+        match self {
+            Self::Integers(_) => Self::Integers(Vec::new()),
+            Self::Numbers(_) => Self::Numbers(Vec::new()),
+            Self::Texts(_) => Self::Texts(Vec::new()),
         }
     }
 
@@ -106,6 +114,15 @@ impl TableWriter {
         Ok(Self { kind, names, trouble, begun: false })
     }
 
+    /// Writes a table of these columns, by name.
+    pub fn whole(path: Option<&Path>, format: Format, columns: Vec<(&str, Cells)>) -> Result<()> {
+        let (names, cells): (Vec<&str>, Vec<Cells>) = columns.into_iter().unzip();
+        let example = cells.iter().map(Cells::empty).collect();
+        let mut table = Self::open(path, format, names.into_iter().map(String::from).collect(), example)?;
+        table.rows(cells)?;
+        table.finish()
+    }
+
     /// Writes some rows.
     pub fn rows(&mut self, columns: Vec<Cells>) -> Result<()> {
         let rows = columns.first().map_or(0, Cells::len);
@@ -133,6 +150,7 @@ impl TableWriter {
                         text.push(':');
                         match column {
                             Cells::Texts(v) => quote(&v[i], &mut text),
+                            Cells::Numbers(v) if v[i].is_nan() => text.push_str("null"),
                             _ => cell(column, i, &mut text),
                         }
                     }
@@ -184,6 +202,8 @@ fn cell(column: &Cells, i: usize, text: &mut String) {
     // Writing to a string cannot fail. `{:?}` is the shortest form that reads back to the same number.
     let _ = match column {
         Cells::Integers(v) => write!(text, "{}", v[i]),
+        // What is no number is missing.
+        Cells::Numbers(v) if v[i].is_nan() => Ok(()),
         Cells::Numbers(v) => write!(text, "{:?}", v[i]),
         Cells::Texts(v) => write!(text, "{}", v[i]),
     };

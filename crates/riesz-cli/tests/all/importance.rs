@@ -73,3 +73,93 @@ fn what_cannot_be_said_is_refused() {
     place.bad("importance m.riesz train.csv --target y,a", "one an output");
     place.bad("importance m.riesz train.csv --target y --permutations 0", "permutations");
 }
+
+/// A page and pictures say what they show, and an output that does not vary has no shares rather than none of 0.
+#[test]
+fn pictures_say_what_they_show() {
+    let place = towns();
+    place.good("importance m.riesz train.csv -o w.svg");
+    let picture = place.read("w.svg");
+    assert!(picture.contains("share of the variance of y: Shapley effect") && !picture.contains("mean |"));
+    place.good("importance m.riesz train.csv --index moebius -o w.svg");
+    assert!(place.read("w.svg").contains("share of the variance of y: Möbius value<"));
+    place.good("importance m.riesz train.csv --target y -o w.svg");
+    let picture = place.read("w.svg");
+    assert!(
+        picture.contains("mean squared error taken off: SAGE value") && picture.contains("95 % interval")
+    );
+    place.good("importance m.riesz train.csv -o w.html");
+    let page = place.read("w.html");
+    for words in [
+        "What y varies with",
+        "<td>0.",
+        "a alone",
+        "the certificate holds",
+        "train.csv",
+        "left unexplained without it",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    place.good("importance c.riesz train.csv --target class -o w.html");
+    let page = place.read("w.html");
+    for words in [
+        "What takes off the log loss",
+        "standard error over rows",
+        " … ",
+        "all coalitions of features were valued",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    place.write("flat.csv", "a,b,c\n1,2,u\n1,2,u\n1,2,u\n");
+    place.good("importance m.riesz flat.csv -o flat.csv2.csv");
+    let table = cells(&place.read("flat.csv2.csv"));
+    assert!(
+        table[1..].iter().all(|line| line[2..5].iter().all(String::is_empty) && !line[5].is_empty()),
+        "{table:?}"
+    );
+    place.good("importance m.riesz flat.csv -o flat.html");
+    assert!(
+        place.read("flat.html").contains("there are no shares")
+            && place.read("flat.html").contains("<td>–</td>")
+    );
+    place.good("importance m.riesz flat.csv -o flat.svg");
+    assert!(place.read("flat.svg").contains("part of the variance of y"));
+}
+
+/// A component of few places has mean 0 over the rows, and one of two features along either of them.
+#[test]
+fn components_are_functions_whose_mean_is_0() {
+    let place = towns();
+    place.good("anova m.riesz train.csv --of a --of c --of a,c -o w.csv");
+    let table = cells(&place.read("w.csv"));
+    assert_eq!(table[0], ["component", "output", "place", "place_2", "value", "sd"]);
+    let rows = cells(&place.read("train.csv"));
+    let at = |component: &str, first: &str, second: &str| {
+        let same = |a: &str, b: &str| {
+            a == b || matches!((a.parse::<f64>(), b.parse::<f64>()), (Ok(a), Ok(b)) if a == b)
+        };
+        let line = table.iter().find(|l| l[0] == component && same(&l[2], first) && same(&l[3], second));
+        number(&line.unwrap()[4])
+    };
+    let mean = |of: &dyn Fn(&[String]) -> f64| rows[1..].iter().map(|row| of(row)).sum::<f64>() / 40.0;
+    let (a, c) = (mean(&|row| at("a", &row[0], "")), mean(&|row| at("c", &row[2], "")));
+    assert!(a.abs() < 1e-8 && c.abs() < 1e-8, "{a} {c}");
+    let both = mean(&|row| at("a × c", "4", &row[2]));
+    assert!(both.abs() < 1e-8 && at("a × c", "4", "u").abs() > 1e-6, "{both}");
+    assert!(table[1..].iter().all(|line| number(&line[5]) > 0.0));
+    // Every feature alone, without a posterior, as numbers and as pictures.
+    let (words, _) = place.good("anova c.riesz train.csv");
+    assert!(
+        words.starts_with("component,output,place,value\n") && words.contains("\nc,yes vs no,w,"),
+        "{words}"
+    );
+    place.good("anova m.riesz train.csv --of a -o w.svg");
+    assert!(place.read("w.svg").contains("component of a") && place.read("w.svg").contains("middle 95 %"));
+    place.good("anova m.riesz train.csv --of a,c -o w.png");
+    place.good("anova m.riesz train.csv --of c -o w.svg");
+    place.good("anova m.riesz train.csv --of b,a -o w.parquet");
+    place.bad("anova m.riesz train.csv -o w.svg", "a picture is of one component");
+    place.bad("anova m.riesz train.csv --of z", "there is no feature 'z': the features are a, b, c");
+    place.bad("anova m.riesz train.csv --of a,b,c", "these have 3");
+    place.bad("anova m.riesz train.csv --of a --output-name z -o w.svg", "there is no output 'z'");
+}

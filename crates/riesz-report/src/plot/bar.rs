@@ -46,7 +46,9 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     };
     let mut canvas = Canvas::new(options.theme);
     let told = if over_rows.is_some() && e.rows() > 1 { ", 95 % interval over rows" } else { sure(e) };
-    x_axis(&mut canvas, scale, top, bottom, &format!("mean |{}|{told}", e.index.name()));
+    // Of a single row there is no mean.
+    let mean = if e.rows() > 1 { "mean " } else { "" };
+    x_axis(&mut canvas, scale, top, bottom, &format!("{mean}|{}|{told}", e.value_name()));
     for (k, (player, name, value)) in lines.iter().enumerate() {
         let y = top + pitch * (k as f64 + 0.5);
         if let Some(j) = player {
@@ -70,7 +72,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let top_names: Vec<String> = lines.iter().take(3).map(|l| format!("{} {}", l.1, write(l.2))).collect();
     let about = format!(
         "Bars of the mean absolute {} over {} rows{}. Largest: {}.",
-        e.index.name(),
+        e.value_name(),
         e.rows(),
         if sd.is_some() || over_rows.is_some() { ", with 95 % intervals" } else { "" },
         top_names.join(", ")

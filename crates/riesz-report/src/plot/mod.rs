@@ -3,17 +3,21 @@
 mod bands;
 mod bar;
 mod beeswarm;
+mod component;
 mod dependence;
 mod force;
 mod heatmap;
 mod interactions;
 mod network;
 mod null;
+mod overall;
 mod together;
 mod waterfall;
 mod witness;
 
+pub use overall::Overall;
 use riesz::discrepancy::{TestResult, Witness};
+use riesz::global::Curve;
 use riesz::{ColumnKind, Error, Explanation, Result};
 
 use crate::format::{self, single_column};
@@ -114,9 +118,6 @@ impl Default for PlotOptions {
 /// explanation that does not have [what the plot shows](Plot::can_show).
 pub fn render(explanation: &Explanation, plot: &Plot, options: &PlotOptions) -> Result<Svg> {
     check(explanation)?;
-    let in_range = |name: &str, at: usize, count: usize| {
-        if at < count { Ok(()) } else { Err(Error::parameter(name, at, format!("from 0 to {}", count - 1))) }
-    };
     in_range("output", options.output, explanation.outputs())?;
     if plot.shows == Shows::OneRow {
         in_range("row", options.row, explanation.rows())?;
@@ -172,6 +173,36 @@ pub fn render_null(found: &TestResult, statistic: &str, options: &PlotOptions) -
 pub fn render_witness(found: &Witness, options: &PlotOptions) -> Result<Svg> {
     fits(options)?;
     Ok(witness::draw(found, options))
+}
+
+/// Draws which features matter overall.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_overall(found: &Overall<'_>, options: &PlotOptions) -> Result<Svg> {
+    let e = found.explanation();
+    check(e)?;
+    in_range("output", options.output, e.outputs())?;
+    fits(options)?;
+    Ok(overall::draw(found, options))
+}
+
+/// Draws a component of a model's functional ANOVA.
+///
+/// # Errors
+/// [`Error::Parameter`] for options.
+pub fn render_component(found: &Curve, options: &PlotOptions) -> Result<Svg> {
+    in_range("output", options.output, found.output_names.len())?;
+    fits(options)?;
+    Ok(component::draw(found, options))
+}
+
+fn in_range(name: &str, at: usize, count: usize) -> Result<()> {
+    if at < count {
+        Ok(())
+    } else {
+        Err(Error::parameter(name, at, format!("from 0 to {}", count.max(1) - 1)))
+    }
 }
 
 fn fits(options: &PlotOptions) -> Result<()> {
@@ -448,7 +479,7 @@ fn left_over(explanation: &Explanation, row: usize, output: usize) -> Option<(St
 /// "Shapley value", with the output's name if there are several.
 fn value_name(explanation: &Explanation, output: usize) -> String {
     match explanation.outputs() {
-        1 => explanation.index.name(),
-        _ => format!("{} for {}", explanation.index.name(), explanation.output_names[output]),
+        1 => explanation.value_name(),
+        _ => format!("{} for {}", explanation.value_name(), explanation.output_names[output]),
     }
 }

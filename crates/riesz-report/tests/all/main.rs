@@ -2,6 +2,7 @@
 
 mod browser;
 mod common;
+mod importance_page;
 mod interactions;
 mod plots;
 mod test_page;

@@ -75,6 +75,10 @@ impl<'m> Components<'m> {
         Ok(Self { model, groups, products, inputs, means, whole, isa })
     }
 
+    pub(super) fn model(&self) -> &Expansion {
+        self.model
+    }
+
     /// The players.
     pub fn players(&self) -> &[Player] {
         self.groups.players()

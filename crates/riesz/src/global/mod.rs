@@ -19,6 +19,7 @@
 //! ```
 
 mod components;
+mod curves;
 mod importance;
 mod marginals;
 mod sage;
@@ -26,6 +27,7 @@ mod sobol;
 mod variance;
 
 pub use components::Components;
+pub use curves::{Axis, Curve};
 pub use importance::Importance;
 pub use sage::{Labels, Sage, SageValues};
 pub use sobol::{Sensitivity, SobolIndices};

@@ -13,7 +13,7 @@ use crate::attribution::recipe::{Found, Recipe};
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
-use crate::explanation::{Exactness, Explanation, Fact, Provenance};
+use crate::explanation::{Exactness, Explanation, Fact, Provenance, VARIANCE};
 use crate::game::Background;
 use crate::index::Index;
 use crate::linalg::{Matrix, symmetric_eigen};
@@ -281,7 +281,7 @@ impl Sensitivity {
             uncertainty: None,
             exactness: Exactness::Exact { bound: exact },
             provenance: Provenance {
-                game: "variance".into(),
+                game: VARIANCE.into(),
                 absent: format!(
                     "outputs are averaged over an absent feature: features that are present are worth the variance of the mean that is left, where all are independent; of {of}, \
                      over {} rows",

@@ -522,3 +522,35 @@ fn components_follow_their_definition() {
         assert!(components.at(&[1, 0], &x).is_err() && components.at(&[4], &x).is_err());
     }
 }
+        // Along columns: as at rows like any other with places there.
+        let posterior = fit.posterior();
+        for set in [vec![0], vec![3], vec![0, 3], vec![1, 2]] {
+            let curve = components.along(&set, &x, Some(&posterior)).unwrap();
+            let sizes: Vec<usize> = curve.axes.iter().map(|axis| axis.at.len()).collect();
+            assert_eq!(curve.values.rows(), sizes.iter().product::<usize>());
+            for (axis, &j) in curve.axes.iter().zip(&set) {
+                assert_eq!(axis.column, x.columns()[j].name);
+                let ends = x
+                    .column(j)
+                    .iter()
+                    .fold([f64::INFINITY, f64::NEG_INFINITY], |[l, h], v| [v.min(l), v.max(h)]);
+                assert_eq!([axis.at[0], axis.at[axis.at.len() - 1]], ends);
+                assert!(axis.at.windows(2).all(|pair| pair[0] < pair[1]));
+            }
+            for r in [0, 1, curve.values.rows() / 2, curve.values.rows() - 1] {
+                let mut row = x.row(11);
+                let (first, last) = (r / sizes.get(1).unwrap_or(&1), r % sizes.get(1).unwrap_or(&1));
+                for (&j, (axis, at)) in set.iter().zip(curve.axes.iter().zip([first, last])) {
+                    row[j] = axis.at[at];
+                }
+                let row = Table::from_column_major(x.columns().to_vec(), 1, row).unwrap();
+                let truth = components.at(&set, &row).unwrap();
+                let covariance = posterior.covariance(&components.functionals(&set, &row).unwrap());
+                for o in 0..2 {
+                    assert!((curve.values[(r, o)] - truth[(0, o)]).abs() < 1e-12);
+                    let sd = covariance[o][(0, 0)].max(0.0).sqrt();
+                    assert!((curve.sd.as_ref().unwrap()[(r, o)] - sd).abs() < 1e-9);
+                }
+            }
+        }
+        assert!(components.along(&[0, 1, 2], &x, None).is_err() && components.along(&[], &x, None).is_err());

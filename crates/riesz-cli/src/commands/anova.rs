@@ -1,0 +1,181 @@
+//! `riesz anova`.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueHint;
+use riesz::global::{Components, Curve};
+use riesz::{Background, Posterior};
+use riesz_report::{PlotOptions, png, render_component};
+
+use crate::args::{Format, Global, TableArgs};
+use crate::commands::importance::{SCALE, typed};
+use crate::console::Console;
+use crate::failure::{Failure, Result};
+use crate::games::read_groups;
+use crate::io::models::read_model;
+use crate::io::output::write_all;
+use crate::io::typing::Columns;
+use crate::io::write::{Cells, TableWriter};
+
+/// Arguments of `anova`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "\
+Examples:
+  riesz anova m.riesz train.csv                             what each feature does alone, as a table
+  riesz anova m.riesz train.csv --of age -o age.svg         a curve, with the posterior's band if the file holds one
+  riesz anova m.riesz train.csv --of age,bmi -o both.png    a surface: what the two do beyond what each does
+  riesz anova m.riesz train.csv --of age --of age,bmi -o parts.csv
+
+The model's output is its mean, plus what each feature does alone, plus what pairs do together, and so on (functional ANOVA): each
+part has mean 0 along each of its features, where these are independent and distributed as in the rows. Exact. The table has the
+columns component, output, place, and of pairs place_2, value, and of a model with a posterior sd.")]
+pub struct Args {
+    /// Model file (riesz, or LIBSVM)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub model: PathBuf,
+    /// Table of rows, CSV or Parquet, as which features are distributed; '-' is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub rows: PathBuf,
+    /// A feature, or two; again for more components [default: each feature alone]
+    #[arg(long, value_name = "FEATURE[,FEATURE]")]
+    pub of: Vec<String>,
+    /// Columns that count as one feature, 'blood=s1,s2;body=bmi', or a file with one group a line
+    #[arg(long, value_name = "GROUPS")]
+    pub groups: Option<String>,
+    /// The output that a picture is of, by name [default: the first]
+    #[arg(long, value_name = "NAME")]
+    pub output_name: Option<String>,
+    /// Where to write the result: a picture of one component (.svg, .png), or a table (.csv, .parquet, .json) [default: CSV on
+    /// standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// How to read the table.
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+/// Reads, computes and writes.
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
+    let path = args.output.as_deref();
+    let pixels = picture(global, path);
+    let rows = args.table.source(&args.rows).open()?;
+    let saved = read_model(&args.model, rows.header())?;
+    let model = &saved.model;
+    let names: Vec<String> = model.columns().iter().map(|c| c.name.clone()).collect();
+    let x = typed(&Columns::read(rows, &names)?, &saved, &console)?;
+    let groups = args.groups.as_deref().map(|text| read_groups(text, model.columns())).transpose()?;
+    let inputs = Background::from(x.clone());
+    let components = Components::new(model, &inputs, groups.or_else(|| saved.groups.clone()))?;
+    let sets = sets(args, &components)?;
+    let posterior = saved.covariance.as_ref().map(|own| Posterior::new(model, own)).transpose()?;
+    let progress = console.progress("taking the model apart");
+    let curves = sets
+        .iter()
+        .map(|set| Ok(components.along(set, &x, posterior.as_ref())?))
+        .collect::<Result<Vec<Curve>>>()?;
+    drop(progress);
+    let Some(pixels) = pixels else { return table(path, global, &components, &sets, &curves) };
+    let [curve] = &curves[..] else {
+        return Err(Failure::input(format!(
+            "a picture is of one component, and these are {}: say which, as in --of {}",
+            curves.len(),
+            components.players()[0].name
+        )));
+    };
+    let output = match &args.output_name {
+        None => 0,
+        Some(name) => curve.output_names.iter().position(|own| own == name).ok_or_else(|| {
+            Failure::input(format!("there is no output '{name}': there is {}", curve.output_names.join(", ")))
+        })?,
+    };
+    let picture = render_component(curve, &PlotOptions { output, ..PlotOptions::default() })?;
+    let bytes = if pixels { png(&picture, SCALE)? } else { picture.text.into_bytes() };
+    write_all(path, &bytes)
+}
+
+/// Whether a picture is asked for, and whether it is one in pixels.
+fn picture(global: &Global, path: Option<&Path>) -> Option<bool> {
+    let extension = path.and_then(Path::extension).map(|e| e.to_string_lossy().to_ascii_lowercase());
+    match (global.format, extension.as_deref()) {
+        (Some(Format::Svg), _) | (None, Some("svg")) => Some(false),
+        (Some(Format::Png), _) | (None, Some("png")) => Some(true),
+        _ => None,
+    }
+}
+
+/// The components that are asked for, by the numbers of their features.
+fn sets(args: &Args, components: &Components<'_>) -> Result<Vec<Vec<usize>>> {
+    let players = components.players();
+    if args.of.is_empty() {
+        let alone: Vec<Vec<usize>> =
+            (0..players.len()).filter(|&j| players[j].columns.len() <= 2).map(|j| vec![j]).collect();
+        return if alone.is_empty() {
+            Err(Failure::input("no feature has one or two columns, which make a curve or a surface"))
+        } else {
+            Ok(alone)
+        };
+    }
+    let known = || players.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
+    let number = |name: &str| {
+        let found = players.iter().position(|p| p.name == name);
+        found.ok_or_else(|| {
+            Failure::input(format!("there is no feature '{name}': the features are {}", known()))
+        })
+    };
+    let set = |text: &String| {
+        // A name may hold a comma itself.
+        let mut own = match number(text) {
+            Ok(j) => vec![j],
+            Err(_) => text.split(',').map(|name| number(name.trim())).collect::<Result<Vec<_>>>()?,
+        };
+        own.sort_unstable();
+        own.dedup();
+        Ok(own)
+    };
+    args.of.iter().map(set).collect()
+}
+
+fn table(
+    path: Option<&Path>,
+    global: &Global,
+    components: &Components<'_>,
+    sets: &[Vec<usize>],
+    curves: &[Curve],
+) -> Result<()> {
+    let format = global.table_format(path)?;
+    let numeric = curves.iter().all(|curve| curve.axes.iter().all(|axis| axis.levels.is_none()));
+    let pairs = curves.iter().any(|curve| curve.axes.len() > 1);
+    let (mut texts, mut places) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+    let (mut values, mut sd) = (Vec::new(), Vec::new());
+    let mut numbers = [Vec::new(), Vec::new()];
+    for (curve, set) in curves.iter().zip(sets) {
+        let name = set.iter().map(|&j| components.players()[j].name.as_str()).collect::<Vec<_>>().join(" × ");
+        for (o, output) in curve.output_names.iter().enumerate() {
+            for r in 0..curve.values.rows() {
+                texts[0].push(name.clone());
+                texts[1].push(output.clone());
+                for (k, (place, number)) in places.iter_mut().zip(&mut numbers).enumerate() {
+                    let each: usize = curve.axes.iter().skip(k + 1).map(|axis| axis.at.len()).product();
+                    let axis = curve.axes.get(k);
+                    let at = axis.map(|axis| r / each % axis.at.len());
+                    number.push(axis.zip(at).map_or(f64::NAN, |(axis, at)| axis.at[at]));
+                    let text = axis.zip(at).map(|(axis, at)| match &axis.levels {
+                        Some(levels) => levels[at].clone(),
+                        None => axis.at[at].to_string(),
+                    });
+                    place.push(text.unwrap_or_default());
+                }
+                values.push(curve.values[(r, o)]);
+                sd.extend(curve.sd.as_ref().map(|sd| sd[(r, o)]));
+            }
+        }
+    }
+    let [component, output] = texts.map(Cells::Texts);
+    let [first, second] = if numeric { numbers.map(Cells::Numbers) } else { places.map(Cells::Texts) };
+    let mut columns = vec![("component", component), ("output", output), ("place", first)];
+    columns.extend(pairs.then_some(("place_2", second)));
+    let count = values.len();
+    columns.push(("value", Cells::Numbers(values)));
+    columns.extend((sd.len() == count).then_some(("sd", Cells::Numbers(sd))));
+    TableWriter::whole(path, format, columns)
+}

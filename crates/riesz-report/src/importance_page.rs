@@ -1,0 +1,202 @@
+//! One self-contained page about which features matter overall: bars, a table, curves, what is exact and what is estimated, provenance. No network, no script.
+
+use minijinja::{Environment, context};
+use riesz::global::{Curve, SageValues, SobolIndices};
+use riesz::{Error, Index, Result};
+use serde_json::{Value, json};
+
+use crate::format::{fixed, number, scientific};
+use crate::html::{STYLE, exactness, hash, inline};
+use crate::plot::{Overall, PlotOptions, capital, render_component, render_overall};
+use crate::svg::{Svg, Theme};
+
+const TEMPLATE: &str = include_str!("../assets/importance.html");
+
+/// What stands on the page.
+#[derive(Debug, Clone)]
+pub struct ImportancePage<'p> {
+    /// The page's title.
+    pub title: &'p str,
+    /// What was found.
+    pub found: Overall<'p>,
+    /// Components of the model's functional ANOVA, which are drawn for the first output.
+    pub curves: &'p [Curve],
+    /// Most features shown by name in the plot; the table has all.
+    pub max_display: usize,
+}
+
+/// A part of the page about one output.
+struct Part {
+    head: String,
+    says: String,
+    columns: Vec<String>,
+    rows: Vec<(String, Vec<String>)>,
+    note: String,
+}
+
+/// The page as one HTML file that opens from disk and loads nothing.
+///
+/// # Errors
+/// As [`render_overall`].
+pub fn importance_report(page: &ImportancePage<'_>) -> Result<String> {
+    let options = |output, width| PlotOptions {
+        output,
+        theme: Theme::Auto,
+        width,
+        max_display: page.max_display,
+        ..PlotOptions::default()
+    };
+    let both = |output: usize, draw: &dyn Fn(&PlotOptions) -> Result<Svg>| -> Result<Vec<String>> {
+        [720, 330].into_iter().map(|width| Ok(inline(draw(&options(output, width))?))).collect()
+    };
+    let e = page.found.explanation();
+    let mut outputs = Vec::new();
+    for o in 0..e.outputs() {
+        let bars = both(o, &|options| render_overall(&page.found, options))?;
+        let Part { head, says, columns, rows, note } = match &page.found {
+            Overall::Variance(found) => of_variance(found, o),
+            Overall::Loss { found, .. } => of_loss(found, &page.found),
+        };
+        let rows: Vec<_> = rows.iter().map(|(name, cells)| context! { name, cells }).collect();
+        outputs.push(context! { head, says, columns, rows, note, bars });
+    }
+    let components = page
+        .curves
+        .iter()
+        .map(|curve| {
+            let names: Vec<&str> = curve.axes.iter().map(|axis| axis.column.as_str()).collect();
+            let what = if names.len() == 1 { "alone" } else { "together" };
+            let name = format!("{} {what}", names.join(" and "));
+            Ok(context! { name, plots => both(0, &|options| render_component(curve, options))? })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let sure = match &page.found {
+        Overall::Variance(_) => exactness(e),
+        Overall::Loss { found, .. } => how_exact(found),
+    };
+    let page = context! {
+        title => page.title,
+        lead => capital(&format!("{}.", e.provenance.absent)),
+        style => STYLE,
+        style_hash => hash(STYLE),
+        outputs,
+        components,
+        exactness => minijinja::value::Serde(sure),
+        provenance => minijinja::value::Serde(&e.provenance),
+    };
+    let mut environment = Environment::new();
+    let broken = |e: minijinja::Error| Error::Format { problem: format!("the page cannot be written: {e}") };
+    environment.add_template("importance.html", TEMPLATE).map_err(broken)?;
+    environment.get_template("importance.html").and_then(|t| t.render(page)).map_err(broken)
+}
+
+/// From the largest to the smallest.
+fn order(values: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+    order
+}
+
+fn of_variance(found: &SobolIndices, o: usize) -> Part {
+    let e = &found.explanation;
+    let (name, variance, bound) = (&e.output_names[o], found.variance(o), found.bound(o));
+    let share = |part: f64| found.scale(o).map_or_else(|| "–".into(), |scale| fixed(scale * part, 4));
+    let mut columns = vec!["feature".to_string()];
+    let rows: Vec<(String, Vec<String>)> = if e.index == Index::Shapley {
+        columns.extend(
+            ["first-order", "Shapley effect", "total order", "part of the variance"].map(String::from),
+        );
+        let row = |j: usize| {
+            let own = [found.first_order(o)[j], found.effects(o)[j], found.total_order(o)[j]];
+            let cells = own.map(share).into_iter().chain([number(own[1])]).collect();
+            (e.players[j].name.clone(), cells)
+        };
+        order(found.effects(o)).into_iter().map(row).collect()
+    } else {
+        columns.extend(["share".to_string(), "part of the variance".to_string()]);
+        let values = e.row_values(0, o);
+        let row = |k: usize| (e.set_name(k), vec![share(values[k]), number(values[k])]);
+        order(values).into_iter().map(row).collect()
+    };
+    let says = match found.scale(o) {
+        Some(_) if e.index == Index::Shapley => format!(
+            "The variance of {name} is {}. A bar is a feature’s Shapley effect, its share of that; across it a line from what the feature explains alone to what is \
+             left unexplained without it: a long line is of what it does together with others.",
+            number(variance)
+        ),
+        Some(_) => format!(
+            "The variance of {name} is {}. A bar is a share of it: {}.",
+            number(variance),
+            e.index.name()
+        ),
+        None => format!(
+            "{name} does not vary by more than the error of its variance, {}, so that there are no shares: bars are parts of the variance, all of which may be errors.",
+            scientific(bound, 1)
+        ),
+    };
+    let within = found
+        .scale(o)
+        .map_or(String::new(), |scale| format!("; of a share {}", scientific(scale * bound, 1)));
+    let note = format!("Each part of the variance is exact within {}{within}.", scientific(bound, 1));
+    Part { head: format!("What {name} varies with"), says, columns, rows, note }
+}
+
+fn of_loss(found: &SageValues, drawn: &Overall<'_>) -> Part {
+    let mut columns: Vec<String> = ["feature", "SAGE value"].map(String::from).into();
+    let errors: Vec<(&str, &Vec<f64>)> = [
+        ("standard error over rows", &found.std_error),
+        ("standard error over orders", &found.sampling_error),
+    ]
+    .into_iter()
+    .filter_map(|(name, own)| Some((name, own.as_ref()?)))
+    .collect();
+    columns.extend(errors.iter().map(|(name, _)| name.to_string()));
+    let lines = drawn.lines(0);
+    let known = lines.iter().all(|line| line.range.is_some());
+    columns.extend(known.then(|| "95 % interval".to_string()));
+    let rows = order(&found.values)
+        .into_iter()
+        .zip(&lines)
+        .map(|(j, line)| {
+            let mut cells = vec![number(found.values[j])];
+            cells.extend(errors.iter().map(|(_, own)| number(own[j])));
+            cells.extend(line.range.map(|[low, high]| format!("{} … {}", number(low), number(high))));
+            (found.players[j].name.clone(), cells)
+        })
+        .collect();
+    let says = format!(
+        "The mean {} of the model over {} rows is {}, that of its mean prediction {}. A bar is what a feature takes off: together they are the difference. Below 0 \
+         a feature makes the model worse.",
+        found.measure,
+        found.rows,
+        number(found.loss),
+        number(found.base_loss)
+    );
+    let note = "Intervals are for the rows: how far other rows could have led, if these are a random sample.";
+    let note = if known { note } else { "Of a single row nothing is known of other rows." };
+    Part { head: format!("What takes off the {}", found.measure), says, columns, rows, note: note.into() }
+}
+
+/// What of SAGE values is exact and what is estimated.
+fn how_exact(found: &SageValues) -> Value {
+    let fact = |name: &str, value: String| json!({ "name": name, "value": value });
+    let largest = |own: &Vec<f64>| number(own.iter().copied().fold(0.0, f64::max));
+    let mut facts = vec![fact("coalitions of features valued", found.coalitions.to_string())];
+    facts.extend(found.std_error.as_ref().map(|own| fact("largest standard error over rows", largest(own))));
+    facts.extend(
+        found.sampling_error.as_ref().map(|own| fact("largest standard error over orders", largest(own))),
+    );
+    let left = (found.base_loss - found.loss - found.values.iter().sum::<f64>()).abs();
+    facts.push(fact("|residual|", scientific(left, 1)));
+    let (class, headline) = match found.sampling_error {
+        None => (
+            "holds",
+            "For these rows and this background the values are exact up to rounding: all coalitions of features were valued. For other rows they are estimates.",
+        ),
+        Some(_) => (
+            "estimated",
+            "These values are estimates: coalitions of random orders of features were valued, each exactly for these rows and this background.",
+        ),
+    };
+    json!({ "class": class, "headline": headline, "facts": facts })
+}
