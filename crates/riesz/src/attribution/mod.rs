@@ -5,6 +5,7 @@ pub(crate) mod block;
 pub mod coalitions;
 pub(crate) mod contributions;
 pub(crate) mod covariance;
+mod cumulants;
 pub mod enumeration;
 mod gram;
 pub(crate) mod interactions;

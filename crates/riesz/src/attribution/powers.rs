@@ -4,28 +4,19 @@
 //! `e^{cz} ∫ (A_j - B_j) Π_{l≠j} F_l dμ(t)`, where `A_j = e^{u_j z}`, `B_j = e^{v_j z}` and `F_l = (1-t) B_l + t A_l`: that of a product game whose
 //! factors are series in z. The integrand is a polynomial in t of degree p - 1 at most, so ⌈p/2⌉ nodes are exact, whatever the number of players.
 //!
-//! Where players are as many as terms, products of all but one are [series](super::series) with p + 1 coefficients. Small powers take less: with
-//! `δ_j = u_j - v_j`, `F_j = e^{v_j z} (1 - t + t e^{δ_j z})`, and `(A_j - B_j) / F_j = ∂/∂t ln (1 - t + t e^{δ_j z}) = Σ_k κ_k'(t) (δ_j z)^k / k!` with the
-//! cumulants κ of Bernoulli's distribution. So `φ_j = Σ_k C_k δ_j^k` with coefficients that all players share,
-//! `C_k = p!/k! ∫ κ_k' h_{p-k} dμ`, where h are the coefficients of `Π_l F_l e^{cz} = exp((c + Σ v + t Σ δ) z + Σ_{k≥2} κ_k Σ_l δ_l^k z^k / k!)`, and
-//! pairs likewise: `I_jl = Σ_{k,m} C_km δ_j^k δ_l^m`. Nothing is divided by numbers. That the κ alternate costs digits as p grows.
+//! Where players are as many as terms, products of all but one are [series](super::series) with p + 1 coefficients; small powers have [shared ones](super::cumulants),
+//! which take less; Owen values come [level by level](super::owen_series).
 //!
 //! Errors are relative to `M = (|c| + Σ_j max(|u_j|, |v_j|))^p`, which no worth of a coalition exceeds, where sums are those of sizes.
 
 use super::averages::{Averages, binomial};
+use super::cumulants::{SHARED, SPREAD, shared};
 use super::owen_series::Levels;
 use super::rule::{Choice, Measure, Node};
 use super::series::{Chain, exponential};
 use crate::game::TERMS;
 use crate::simd::{Isa, LANES, Lanes, Plain, Simd, dispatch};
 use crate::unions::Tree;
-
-/// Up to this power coefficients are shared.
-const SHARED: usize = 4;
-
-/// What `Σ_k |C_k| Σ_j |δ_j|^k` is at most relative to M, by power: `Σ |δ_j|^k ≤ 2^k M^{k/p}`, which makes every h at most 1, and with the terms of κ' added up
-/// without their signs it is `p! Σ_k 2^k κ_k' / k!`; or half of the same for pairs, if that is more.
-const SPREAD: [f64; SHARED] = [2.0, 8.0, 44.0, 352.0];
 
 /// What is lost below the smallest normal number, relative to `(1 + M^{1/p})^p`.
 const FLOOR: f64 = 1e-300;
@@ -405,92 +396,6 @@ fn expand<V: Simd>(sums: &[Lanes], p: usize, out: &mut Vec<Lanes>) {
         for k in 1..=p {
             term = V::div(term.mul::<V>(*x), Lanes::splat(k as f64));
             out.push(term);
-        }
-    }
-}
-
-/// `c_1 x + c_2 x² + …`.
-#[inline(always)]
-fn horner<V: Simd>(coefficients: &[Lanes], x: Lanes) -> Lanes {
-    let mut all = Lanes::ZERO;
-    for c in coefficients.iter().rev() {
-        all = all.fma::<V>(x, *c);
-    }
-    all.mul::<V>(x)
-}
-
-/// Adds the values, and pairs, of one game with a small power, times its weight.
-#[inline(always)]
-fn shared<V: Simd, const P: usize>(
-    (constant, present, absent): (f64, &[Lanes], &[Lanes]),
-    weight: f64,
-    nodes: &[Node],
-    pairs: bool,
-    out: &mut [Lanes],
-) {
-    let number = Lanes::splat;
-    // Σ v + c, and Σ δ^k.
-    let (mut base, mut sums) = (number(constant), [Lanes::ZERO; SHARED + 1]);
-    for (u, v) in present.iter().zip(absent) {
-        let delta = u.sub::<V>(*v);
-        base = base.add::<V>(*v);
-        let mut power = delta;
-        for sum in &mut sums[1..P] {
-            *sum = sum.add::<V>(power);
-            power = power.mul::<V>(delta);
-        }
-    }
-    let mut single = [Lanes::ZERO; SHARED + 1];
-    let mut double = [[Lanes::ZERO; SHARED + 1]; SHARED + 1];
-    let factorial = (1..=P).map(|k| k as f64).product::<f64>() * weight;
-    for node in nodes {
-        let (t, s) = (node.t, node.s);
-        let (both, apart) = (t * s, s - t);
-        // Cumulants over (k-1)!, and their derivatives over k!.
-        let cumulants = [0.0, 0.0, both, 0.5 * both * apart, 0.0];
-        let slopes = [0.0, 1.0, 0.5 * apart, (1.0 - 6.0 * both) / 6.0, apart * (1.0 - 12.0 * both) / 24.0];
-        let mut e = [Lanes::ZERO; SHARED + 1];
-        e[1] = if P > 1 { sums[1].fma::<V>(number(t), base) } else { base };
-        for k in 2..P {
-            e[k] = sums[k].mul::<V>(number(cumulants[k]));
-        }
-        let mut h = [Lanes::ONE; SHARED + 1];
-        for m in 1..P {
-            let mut all = Lanes::ZERO;
-            for k in 1..=m {
-                all = e[k].fma::<V>(h[m - k], all);
-            }
-            h[m] = all.mul::<V>(number(1.0 / m as f64));
-        }
-        let scale = factorial * node.weight;
-        for k in 1..=P {
-            single[k] = h[P - k].fma::<V>(number(scale * slopes[k]), single[k]);
-            if pairs {
-                for m in 1..=P - k {
-                    double[k][m] = h[P - k - m].fma::<V>(number(scale * slopes[k] * slopes[m]), double[k][m]);
-                }
-            }
-        }
-    }
-    let players = present.len();
-    let (values, of_pairs) = out.split_at_mut(players);
-    for ((u, v), value) in present.iter().zip(absent).zip(values) {
-        *value = value.add::<V>(horner::<V>(&single[1..=P], u.sub::<V>(*v)));
-    }
-    if pairs {
-        let mut rest = of_pairs.iter_mut();
-        for j in 0..players {
-            let delta = present[j].sub::<V>(absent[j]);
-            let mut own = [Lanes::ZERO; SHARED];
-            for m in 1..P {
-                let column: [Lanes; SHARED] = std::array::from_fn(|k| double[k + 1][m]);
-                own[m - 1] = horner::<V>(&column[..P - m], delta);
-            }
-            for l in j + 1..players {
-                if let Some(pair) = rest.next() {
-                    *pair = pair.add::<V>(horner::<V>(&own[..P - 1], present[l].sub::<V>(absent[l])));
-                }
-            }
         }
     }
 }
