@@ -4,6 +4,7 @@ mod panel;
 mod probabilities;
 mod product;
 mod robustness;
+mod worths;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,6 +25,7 @@ use crate::table::{Groups, Table};
 use crate::unions::Union;
 use probabilities::Probabilities;
 use product::ByProducts;
+pub(crate) use worths::Worths;
 
 /// The largest number of sets that get values in a row.
 const SETS: usize = 1 << 24;

@@ -3,18 +3,23 @@
 //! A coalition S is worth `v(S) = E ℓ(E f(B), y) - E ℓ(E_B f(x_S, B), y)`, with the features that are absent taken from background rows B (the marginal
 //! imputation of their implementation). What a coalition is worth is computed for all labelled rows with all background rows, without an error: nothing is
 //! drawn but orders of features, and those only where there are too many features for all coalitions.
+//!
+//! Squared errors of few features take no predictions of mixed rows: of a kernel that is a sum of products the mean outputs of all coalitions come by tables, which are made
+//! once of all background rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::importance::std_error;
 use crate::attribution::std_error::{NORMAL, student};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
-use crate::explanation::{Exactness, Explanation, Fact, Provenance, Sampling};
+use crate::explainer::Worths;
+use crate::explanation::{Exactness, Explanation, Fact, LOSS, Provenance, Sampling};
 use crate::game::{Background, Reference};
 use crate::index::Index;
 use crate::linalg::Matrix;
@@ -34,7 +39,11 @@ pub enum Labels {
     Classes(Vec<usize>),
 }
 
-/// Attributes a model's loss on labelled rows to features. Up to 2^features coalitions, each of which costs the predictions for rows times background rows.
+/// Rows whose coalitions are valued together by tables.
+const TOGETHER: usize = 16;
+
+/// Attributes a model's loss on labelled rows to features. Up to 2^features coalitions, each of which costs the predictions for rows times background rows; squared errors of up to 13
+/// features by kernels that are sums of products with factors of 1 at most, 2^features products a row and support point, whatever the number of background rows.
 #[derive(Debug, Clone)]
 pub struct Sage {
     /// The players, by default one a column.
@@ -111,7 +120,7 @@ impl SageValues {
                 None => Exactness::Unstated,
             },
             provenance: Provenance {
-                game: "sage".into(),
+                game: LOSS.into(),
                 absent: format!(
                     "absent features are averaged over background rows: features that are present are worth what they take off the mean {} of {} rows",
                     self.measure, self.rows
@@ -152,10 +161,22 @@ impl Sage {
         let p = groups.players().len();
         let game = Losses { model, x: &x, labels, reference: &reference, players: groups.players(), watch };
         let everything = p < 24 && (1_usize << p) <= 2 * self.permutations * p;
-        self.progress.start(if everything { 1 << p } else { 2 * self.permutations * (p - 1) + 2 });
+        let tables = match labels {
+            Labels::Numbers(y) => {
+                Worths::new(model, background, &groups, &self.stop)?.map(|worths| (worths, y))
+            }
+            Labels::Classes(_) => None,
+        };
+        self.progress.start(match tables {
+            Some(_) => n.div_ceil(TOGETHER) + 2,
+            None if everything => 1 << p,
+            None => 2 * self.permutations * (p - 1) + 2,
+        });
         let (all, none) = (game.of(&vec![true; p])?, game.of(&vec![false; p])?);
         let mean = |own: &[f64]| own.iter().sum::<f64>() / n as f64;
-        let (by_row, sampling_error, coalitions) = if everything {
+        let (by_row, sampling_error, coalitions) = if let Some((worths, y)) = tables {
+            (tabulated(&worths, (&x, y), p, watch)?, None, worths.coalitions())
+        } else if everything {
             (enumerated(&game, &none, &all)?, None, 1 << p)
         } else {
             let (by_row, error, valued) = self.permuted(&game, &none, &all)?;
@@ -350,14 +371,56 @@ impl Losses<'_> {
     }
 }
 
-/// Exact values by player and row, from all coalitions.
-fn enumerated(game: &Losses<'_>, none: &[f64], all: &[f64]) -> Result<Vec<Vec<f64>>> {
-    let (p, n) = (game.players.len(), none.len());
-    // The weight of a coalition that a player joins: s! (p - 1 - s)! / p!.
+/// The weight of a coalition of each size that a player joins: s! (p - 1 - s)! / p!.
+fn weights(p: usize) -> Vec<f64> {
     let mut weights = vec![1.0 / p as f64; p];
     for s in 1..p {
         weights[s] = weights[s - 1] * s as f64 / (p - s) as f64;
     }
+    weights
+}
+
+/// Exact values by player and row of the squared error, from the mean outputs of all coalitions.
+fn tabulated(
+    worths: &Worths<'_>,
+    (x, y): (&Table, &Matrix),
+    p: usize,
+    watch: Watch<'_>,
+) -> Result<Vec<Vec<f64>>> {
+    let (weights, outputs, coalitions) = (weights(p), y.cols(), worths.coalitions());
+    let all: Vec<usize> = (0..x.rows()).collect();
+    let of = |rows: &[usize]| {
+        watch.check()?;
+        let found = worths.of(&rows.iter().map(|&i| x.row(i)).collect::<Vec<_>>())?;
+        let mut values = vec![0.0; rows.len() * p];
+        for ((&i, found), values) in
+            rows.iter().zip(found.chunks_exact(outputs * coalitions)).zip(values.chunks_exact_mut(p))
+        {
+            let mut losses = vec![0.0; coalitions];
+            for (y, found) in y.row(i).iter().zip(found.chunks_exact(coalitions)) {
+                losses.iter_mut().zip(found).for_each(|(loss, f)| *loss += (y - f) * (y - f));
+            }
+            for (mask, loss) in losses.iter().enumerate() {
+                let size = mask.count_ones() as usize;
+                for (j, value) in values.iter_mut().enumerate() {
+                    // What is worth more has less loss.
+                    *value +=
+                        if mask >> j & 1 == 1 { -weights[size - 1] * loss } else { weights[size] * loss };
+                }
+            }
+        }
+        watch.done();
+        Ok(values)
+    };
+    let found: Vec<f64> =
+        all.par_chunks(TOGETHER).with_max_len(1).map(of).collect::<Result<Vec<_>>>()?.concat();
+    Ok((0..p).map(|j| found.iter().skip(j).step_by(p).copied().collect()).collect())
+}
+
+/// Exact values by player and row, from all coalitions.
+fn enumerated(game: &Losses<'_>, none: &[f64], all: &[f64]) -> Result<Vec<Vec<f64>>> {
+    let (p, n) = (game.players.len(), none.len());
+    let weights = weights(p);
     let mut sums = vec![vec![0.0; n]; p];
     for mask in 0..1_usize << p {
         let here: Vec<bool> = (0..p).map(|j| mask >> j & 1 == 1).collect();

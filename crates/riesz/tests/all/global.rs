@@ -361,13 +361,22 @@ fn sage_values_follow_their_definition() {
     assert!(Sage::default().run(&model, &x, &Labels::Classes(vec![0; 5]), &background).is_err());
 }
 
-/// So many features that orders are drawn: additive models, whose values are known, within their errors.
+/// Of a kernel that has no tables, with so many features that orders are drawn: within their errors.
 #[test]
 fn sampled_sage_values_are_within_their_errors() {
     let (mut s, d) = (Stream(4), 9);
     let x = s.normals(20, d);
     let coef = Matrix::column_vector((0..20).map(|_| s.signed()).collect());
-    let model = Expansion::new(Kernel::gaussian(&vec![2.0; d]), x.clone(), coef, vec![0.0]).unwrap();
+    let kernel: Kernel = riesz::kernel::Polynomial {
+        columns: (0..d).collect(),
+        center: vec![0.0; d],
+        scale: vec![1.0; d],
+        gamma: 0.1,
+        coef0: 1.0,
+        degree: 3,
+    }
+    .into();
+    let model = Expansion::new(kernel, x.clone(), coef, vec![0.0]).unwrap();
     let y = Labels::Numbers(Matrix::column_vector((0..20).map(|_| s.signed()).collect()));
     let background = Background::from(s.normals(4, d));
     let exact = Sage { permutations: 1000, ..Sage::default() }.run(&model, &x, &y, &background).unwrap();
@@ -382,6 +391,36 @@ fn sampled_sage_values_are_within_their_errors() {
         assert!(errors[j] < 0.5 * exact.values.iter().fold(0.0, |m: f64, v| m.max(v.abs())));
     }
     assert!((found.loss - exact.loss).abs() < 1e-15);
+}
+
+/// Squared errors by tables, where orders would be drawn: as by predictions for all coalitions, of a model that is the same but has no tables.
+#[test]
+fn tabulated_sage_values_are_exact() {
+    let mut s = Stream(40);
+    for d in [1, 3, 10] {
+        let (model, _) = fitted(&mut s, d);
+        let (x, background) = (
+            s.normals(21, d),
+            Background { rows: s.normals(5, d), weights: Some(vec![1.0, 2.0, 0.5, 1.0, 3.0]) },
+        );
+        let y = Matrix::from_row_major(21, 2, (0..42).map(|_| s.signed()).collect());
+        let sage = Sage { permutations: 2, ..Sage::default() };
+        let run = |model: &Expansion, sage: &Sage| {
+            sage.run(model, &x, &Labels::Numbers(y.clone()), &background).unwrap()
+        };
+        let found = with_threads(1, || run(&model, &sage));
+        assert_eq!(found, with_threads(3, || run(&model, &sage)));
+        assert!(found.sampling_error.is_none() && found.coalitions == 1 << d);
+        // A factor that can be larger than 1 has no tables; this one counts for nothing.
+        let mut other = model.clone();
+        other.kernel = other.kernel + 1e-300 * linear(0);
+        let truth = run(&other, &Sage { permutations: 1000, ..Sage::default() });
+        assert!(truth.sampling_error.is_none());
+        assert!(largest_difference(&found.values, &truth.values) < 1e-12);
+        let errors = |own: &riesz::global::SageValues| own.std_error.clone().unwrap();
+        assert!(largest_difference(&errors(&found), &errors(&truth)) < 1e-12);
+        assert!((found.values.iter().sum::<f64>() - (found.base_loss - found.loss)).abs() < 1e-12);
+    }
 }
 
 /// By hand: means, standard errors, quantiles, and the normal distribution function.
@@ -520,8 +559,6 @@ fn components_follow_their_definition() {
         }
         let components = Components::new(&fit.model, &inputs, None).unwrap();
         assert!(components.at(&[1, 0], &x).is_err() && components.at(&[4], &x).is_err());
-    }
-}
         // Along columns: as at rows like any other with places there.
         let posterior = fit.posterior();
         for set in [vec![0], vec![3], vec![0, 3], vec![1, 2]] {
@@ -554,3 +591,5 @@ fn components_follow_their_definition() {
             }
         }
         assert!(components.along(&[0, 1, 2], &x, None).is_err() && components.along(&[], &x, None).is_err());
+    }
+}

@@ -1,5 +1,6 @@
 //! The interventional game of few players and many background rows: all coalitions at once, see [`tables`].
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -26,11 +27,12 @@ const NUMBERS: usize = 1 << 25;
 const ROWS: usize = 80;
 
 /// The means of the products of absent factors.
-pub(super) struct Tables {
+pub(in super::super) struct Tables {
     /// Products × panels.
     of: Vec<Vec<PanelTable>>,
 }
 
+#[derive(Clone)]
 struct PanelTable {
     /// Runs of lanes × coalitions × lanes: scaled means over the reference rows.
     means: Vec<Lanes>,
@@ -82,11 +84,19 @@ impl ByProducts<'_> {
         self.has_tame_factors() && 2 * row < engine && making < ROWS * engine && numbers < NUMBERS
     }
 
+    /// Whether tables are small enough.
+    pub(in super::super) fn has_room_for_tables(&self) -> bool {
+        let own = |product: &PlayerProduct<'_>| {
+            self.panels.iter().map(|panel| panel.len << product.players.len()).sum::<usize>()
+        };
+        self.products.iter().map(own).sum::<usize>() < NUMBERS
+    }
+
     /// Cost O(n · reference · 2^players).
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
-    pub(super) fn tables(&self) -> Result<&Tables> {
+    pub(in super::super) fn tables(&self) -> Result<&Tables> {
         if let Some(tables) = self.tables.get() {
             return Ok(tables);
         }
@@ -137,15 +147,35 @@ impl ByProducts<'_> {
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub(in super::super) fn mixtures(&self, b: usize, rows: &[Vec<f64>]) -> Result<(Vec<f64>, Vec<f64>)> {
+        let of = |t: usize| {
+            let panels = (0..self.panels.len()).map(|at| self.panel_table(t, at, b..b + 1, &[1.0]));
+            panels.collect::<Result<Vec<_>>>().map(Cow::Owned)
+        };
+        self.mixed(of, rows)
+    }
+
+    /// The mean outputs where some players are from reference rows: as [`mixtures`](Self::mixtures).
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
+    pub(in super::super) fn outputs_of_all(&self, rows: &[Vec<f64>]) -> Result<(Vec<f64>, Vec<f64>)> {
+        let tables = self.tables()?;
+        self.mixed(|t| Ok(Cow::Borrowed(&tables.of[t][..])), rows)
+    }
+
+    /// Outputs, and what these are off, where each product has such tables.
+    fn mixed<'t>(
+        &self,
+        tables: impl Fn(usize) -> Result<Cow<'t, [PanelTable]>>,
+        rows: &[Vec<f64>],
+    ) -> Result<(Vec<f64>, Vec<f64>)> {
         let (outputs, coalitions) = (self.model.outputs(), 1_usize << self.groups.players().len());
         let intercept =
             |_: usize| self.model.intercept.iter().flat_map(|v| std::iter::repeat_n(*v, coalitions));
         let mut all: Vec<f64> = (0..rows.len()).flat_map(intercept).collect();
         let mut error = vec![0.0; rows.len() * outputs];
         for (t, product) in self.products.iter().enumerate() {
-            let panels = (0..self.panels.len()).map(|at| self.panel_table(t, at, b..b + 1, &[1.0]));
-            let tables = panels.collect::<Result<Vec<_>>>()?;
-            let Worths { worth, off } = self.worths(t, &tables, rows, self.watch())?;
+            let Worths { worth, off } = self.worths(t, &tables(t)?, rows, self.watch())?;
             // The coalition of the product's players within each.
             let within: Vec<usize> = (0..coalitions)
                 .map(|s| product.players.iter().enumerate().map(|(k, &p)| (s >> p & 1) << k).sum())
