@@ -22,6 +22,7 @@ from ._global import SageValues, SobolIndices, sage_values, sobol_indices
 from ._indices import Semivalue
 from ._multiplicative import odds
 from ._protection_path import ProtectionPath, protection_path
+from ._top import TopInteractions
 from .games import Baseline, Functional, Interventional, MarginalProduct, Observational
 
 #: Estimators import scikit-learn, which takes longer than all the rest, so they are loaded when they are asked for.
@@ -52,6 +53,7 @@ __all__ = [
     "Semivalue",
     "SobolIndices",
     "TestResult",
+    "TopInteractions",
     "UnsupportedModelError",
     "__version__",
     "functional_anova",

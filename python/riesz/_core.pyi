@@ -44,6 +44,10 @@ _Rows = tuple[list[str], list[list[str] | None], NDArray[np.float64]]
 _Origin = tuple[str, str, list[tuple[str, str]], list[tuple[str, str]]]
 _Options = tuple[str, str, list[tuple[str, list[int]]] | None, bool, int, int]
 
+# Of a row and output: the strongest pairs and their values, bounds on these and on what is left out, how many pairs were looked
+# at, and whether none can be missing.
+_Top = tuple[NDArray[np.int64], NDArray[np.float64], float, float, int, bool]
+
 # A scale and factors, each by its kind, its columns and its arguments.
 _Term = tuple[float, list[tuple[str, list[int], list[tuple[str, list[float]]]]]]
 
@@ -153,6 +157,7 @@ class Explainer:
         budget: tuple[int, float | None] | None = None,
         sample: Sample | None = None,
     ) -> Explanation: ...
+    def top_interactions(self, rows: NDArray[np.float64], count: int, limit: int | None) -> list[_Top]: ...
 
 @final
 class Explanation:

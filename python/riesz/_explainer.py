@@ -23,6 +23,7 @@ from ._imported import Imported, Part, card_of, check_sum, user_names
 from ._multiplicative import is_multiplicative, read_multiplicative
 from ._players import Groups, model_players, named_unions, players_of, unions_among
 from ._sampled import kernel_shap_values, permutation_estimates, reference_rows
+from ._top import TopInteractions
 from .games import Game, game_of, settings_of
 
 #: Coalitions, and the standard error to reach, if there is one.
@@ -355,10 +356,7 @@ class Explainer:
             run |= _unseen(parts[0])
         told = iter(zip(parts, used))
         blocks = [list(islice(told, size)) for size in sizes]
-        m = sum(len(block[0][0].output_names) for block in blocks)
-        output_names = imported.output_names or (["y"] if m == 1 else [f"y{o}" for o in range(m)])
-        if len(output_names) != m:
-            raise ValueError(f"there are {len(output_names)} output_names, but the model has {m} outputs")
+        output_names = self._output_names(sum(len(block[0][0].output_names) for block in blocks))
         explanation = joined(
             blocks,
             players,
@@ -374,6 +372,73 @@ class Explainer:
             # The user may change X.
             explanation._kept = Kept(self, copy.deepcopy(X) if kept is None else kept.X, samples)
         return explanation
+
+    def _output_names(self, m: int) -> list[str]:
+        """The names of so many outputs."""
+        names = self._imported.output_names or (["y"] if m == 1 else [f"y{o}" for o in range(m)])
+        if len(names) != m:
+            raise ValueError(f"there are {len(names)} output_names, but the model has {m} outputs")
+        return names
+
+    def top_interactions(self, X: Any, k: int = 10, *, max_pairs: int | None = None) -> TopInteractions:
+        """The ``k`` strongest pairs of features of each row of ``X``, by the size of their values, for an ``index`` of pairs
+        (``"k-SII"``, ``"STII"``, ``"FSII"``, ``"SII"``, ``"BII"``, ``"FBII"``, ``"Moebius"``): exactly, with a proved bound on
+        what is left out, for any number of features, where ``explainer(X)`` would list all pairs.
+
+        The search goes from the most promising pairs on until no other can be among the strongest: it ends soon where some
+        features matter more than others, or the row is sparse, and goes through all where each matters as much. With
+        ``max_pairs`` it looks at so many of a row at most, and :attr:`TopInteractions.left_out` says how strong a pair may have
+        been missed. Of polynomials that tie columns together, and of probabilities, it looks at all pairs.
+
+        >>> import numpy as np, riesz
+        >>> from riesz.kernels import RBF
+        >>> rng = np.random.default_rng(0)
+        >>> scales = 2.0 + np.arange(300)
+        >>> model = riesz.Expansion(RBF(length_scale=scales), points=rng.normal(size=(20, 300)), coef=rng.normal(size=20))
+        >>> found = riesz.Explainer(model, index="k-SII").top_interactions(rng.normal(size=(2, 300)), k=5)
+        >>> [len(found.pairs(row)) for row in range(2)], bool(found.complete.all())
+        ([5, 5], True)
+        """
+        if not is_whole(k) or k < 1:
+            raise ValueError(f"k = {k!r}: it is a whole number, at least 1")
+        if max_pairs is not None and (not is_whole(max_pairs) or max_pairs < 0):
+            raise ValueError(f"max_pairs = {max_pairs!r}: it is a whole number, or None")
+        imported = self._imported
+        if not self._cores:
+            raise UnsupportedModelError(f"the strongest interactions take a kernel that is known; {self.reason}")
+        if imported.is_sum:
+            raise UnsupportedModelError(
+                f"a {imported.kind} adds up several models, whose strongest pairs are not those of the sum: ask for all pairs"
+            )
+        X = self._own_columns(X, "X")
+        players = self._names(X)[1]
+        rows = self._model_rows(X, "X")
+        found = [core.top_interactions(own, int(k), max_pairs) for core, own in zip(self._cores, rows)]
+        n, m = len(as_cells(X)), [len(part.expansion.output_names) for part in imported.parts]
+        if n:
+            m = [len(games) // n for games in found]
+        # By row: those of each core, one output after the other; features in the user's order.
+        own = lambda games, i, m: games[i * m : (i + 1) * m]
+        placed = lambda used, pairs: np.sort(np.array(used, dtype=np.int64)[pairs], axis=1)
+        of_row = lambda i: [
+            (placed(used, pairs), *rest)
+            for games, used, count in zip(found, self._used, m)
+            for pairs, *rest in own(games, i, count)
+        ]
+        by_row = [of_row(i) for i in range(n)]
+        shape = (n,) if sum(m) == 1 else (n, sum(m))
+        numbers = lambda at: np.array([[own[at] for own in line] for line in by_row]).reshape(shape)
+        return TopInteractions(
+            index=str(self._given["index"]).lower(),
+            feature_names=[name for name, _ in players],
+            output_names=self._output_names(sum(m)),
+            features=[[own[0] for own in line] for line in by_row],
+            values=[[own[1] for own in line] for line in by_row],
+            bound=numbers(2),
+            left_out=numbers(3),
+            searched=numbers(4),
+            complete=numbers(5),
+        )
 
     def _names(self, X: Any) -> tuple[list[str], list[tuple[str, list[int]]]]:
         """The names of the columns of ``X`` and the players, once it is known that these columns are meant."""

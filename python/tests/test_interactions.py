@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
-from sklearn.ensemble import BaggingRegressor
+from sklearn.ensemble import BaggingRegressor, VotingRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
@@ -201,3 +201,58 @@ def test_single_values_have_no_interactions(plot):
         getattr(riesz.plots, plot)(riesz.Explainer(model, BACKGROUND)(ROWS))
     with pytest.raises(ValueError, match="selection"):
         getattr(riesz.plots, plot)(riesz.Explainer(model, BACKGROUND, index="k-SII")(ROWS)[:, "x0"])
+
+
+@pytest.mark.parametrize("index", INDICES)
+def test_the_strongest_pairs_are_the_largest_of_all(index):
+    model = riesz.KernelRidge(kernel=riesz.kernels.RBF(3.0), alpha=1.0).fit(X, np.column_stack([y, y**2 / 100.0]))
+    explainer = riesz.Explainer(model, BACKGROUND, index=index, groups={"blood": [4, 2]})
+    found, all_ = explainer.top_interactions(ROWS, k=4), explainer(ROWS)
+    assert len(found) == 3 and found.left_out.shape == (3, 2) and found.complete.all() and (found.searched <= 10).all()
+    names = all_.feature_names[5:]
+    for i in range(3):
+        for o in range(2):
+            values = all_.values[i, 5:, o]
+            order = np.argsort(-abs(values))
+            listed = found.pairs(i, o)
+            assert [f"{a} × {b}" for a, b, _ in listed] == [names[k] for k in order[:4]]
+            np.testing.assert_allclose([value for *_, value in listed], values[order[:4]], atol=1e-9)
+            assert 0 <= found.left_out[i, o] - abs(values[order[4]]) <= 2 * found.bound[i, o] < 1e-6
+    frame = found.to_frame()
+    assert frame.shape == (24, 8) and frame["rank"].tolist() == [1, 2, 3, 4] * 6
+    assert frame.query("row == 1 and output == 'y1'")["feature_2"].tolist() == [b for _, b, _ in found.pairs(1, 1)]
+    text = repr(found)
+    assert text.startswith(f"<riesz.TopInteractions: {index.lower()}, 3 rows, 2 outputs") and " × " in text
+    empty = explainer.top_interactions(ROWS[:0])
+    assert len(empty) == 0 and empty.bound.shape == (0, 2) and empty.to_frame().shape == (0, 8) and "0 rows" in repr(empty)
+
+
+def test_the_strongest_of_too_many_pairs():
+    rng = np.random.default_rng(0)
+    wide = np.where(rng.random((12, 7000)) < 0.002, rng.normal(size=(12, 7000)), 0.0)
+    explainer = riesz.Explainer(riesz.Expansion(riesz.kernels.RBF(1.0), points=wide, coef=rng.normal(size=12)), index="k-SII")
+    with pytest.raises(ValueError, match="7000 players have more than 16777216 pairs: ask for the strongest alone"):
+        explainer(wide[:1])
+    found = explainer.top_interactions(wide[:2], k=3)
+    assert found.complete.all() and found.left_out.shape == (2,) and (found.searched < 100_000).all()
+    few = explainer.top_interactions(wide[:2], k=3, max_pairs=5)
+    assert (few.searched <= 5).all()
+    for i in range(2):
+        listed = {(a, b) for a, b, _ in few.pairs(i)}
+        assert all(abs(v) <= few.left_out[i] + 1e-12 for a, b, v in found.pairs(i) if (a, b) not in listed)
+
+
+def test_what_has_no_strongest_pairs():
+    model = SVR().fit(X, y)
+    explainer = riesz.Explainer(model, BACKGROUND, index="k-SII")
+    for settings in [{"k": 0}, {"k": 2.5}, {"max_pairs": -1}, {"max_pairs": 0.5}]:
+        with pytest.raises(ValueError, match="it is a whole number"):
+            explainer.top_interactions(ROWS, **settings)
+    for index in ["shapley", "k-SII(3)"]:
+        with pytest.raises(ValueError, match="the strongest pairs are those of sii"):
+            riesz.Explainer(model, BACKGROUND, index=index).top_interactions(ROWS)
+    with pytest.raises(riesz.UnsupportedModelError, match="take a kernel that is known"):
+        riesz.Explainer(model.predict, BACKGROUND).top_interactions(ROWS)
+    votes = VotingRegressor([("a", SVR(gamma=1)), ("b", SVR(gamma=2))]).fit(X, y)
+    with pytest.raises(riesz.UnsupportedModelError, match="adds up several models"):
+        riesz.Explainer(votes, BACKGROUND, index="k-SII").top_interactions(ROWS)

@@ -52,32 +52,15 @@ pub struct Explaining<'a> {
 impl<'a> Explaining<'a> {
     /// For a model that was [admitted](CellArgs::admit), and its file.
     pub fn of_model(
-        (saved, file): (&'a SavedModel, &Path),
+        model: (&'a SavedModel, &Path),
         rows: OpenTable,
         asked: &Asked<'_>,
         console: &Console,
     ) -> Result<Self> {
-        let (question, own) =
-            about_model(asked.game, (asked.table, asked.cells), saved, asked.seed, console)?;
-        let (index, covariance, probabilities) =
-            (question.index, question.covariance, question.probabilities);
-        let explainer =
-            Explainer::new(&saved.model, question).and_then(|e| e.with_posterior(saved.covariance.as_ref()));
-        let explainer = explainer.map_err(|error| asked.game.settings.spelt(error))?;
-        let players = explainer.groups().players().len();
-        let sets = index.sets(players).unwrap_or(players);
-        let numbers = if covariance { sets.saturating_mul(sets + 1) } else { sets };
-        let width =
-            saved.model.columns().len() + numbers.saturating_add(4).saturating_mul(saved.model.outputs());
-        let mut facts = vec![Fact::new("model file", described(file)?), rows_fact(&rows)?];
-        facts.extend(own);
-        let bound = robustness(asked.game, &explainer, &saved.model)?;
-        bound.iter().for_each(|fact| console.note(format!("{}: {}", fact.name, fact.value)));
-        facts.extend(bound);
-        let strays = asked.cells.for_model(&saved.model.points)?;
-        let rows = Conforming::new(rows, saved.model.columns(), strays, width)?;
+        let Prepared { explainer, probabilities, rows, facts, width } =
+            Prepared::new(model, rows, asked, None, console)?;
         let explain = Box::new(move |table: &Table| Ok(explainer.explain(table)?));
-        Ok(Self { explain, saved: Some(saved), probabilities, rows, facts, width })
+        Ok(Self { explain, saved: Some(model.0), probabilities, rows, facts, width })
     }
 
     /// For a program.
@@ -140,6 +123,50 @@ impl<'a> Explaining<'a> {
         treated.iter().for_each(|fact| console.note(format!("note: {}", fact.value)));
         self.facts.extend(treated);
         Ok((done, self.facts))
+    }
+}
+
+/// A model and a question, and the rows that it is to be asked about.
+pub struct Prepared<'a> {
+    /// Ready for rows.
+    pub explainer: Explainer<'a>,
+    /// Whether it is its probabilities that are explained.
+    probabilities: bool,
+    /// The rows, chunk by chunk.
+    pub rows: Conforming,
+    facts: Vec<Fact>,
+    width: usize,
+}
+
+impl<'a> Prepared<'a> {
+    /// Of a model that was [admitted](CellArgs::admit), and its file. A row and output of the answer has so many numbers, or a value of each set.
+    pub fn new(
+        (saved, file): (&'a SavedModel, &Path),
+        rows: OpenTable,
+        asked: &Asked<'_>,
+        listed: Option<usize>,
+        console: &Console,
+    ) -> Result<Self> {
+        let (question, own) =
+            about_model(asked.game, (asked.table, asked.cells), saved, asked.seed, console)?;
+        let (index, covariance, probabilities) =
+            (question.index, question.covariance, question.probabilities);
+        let explainer =
+            Explainer::new(&saved.model, question).and_then(|e| e.with_posterior(saved.covariance.as_ref()));
+        let explainer = explainer.map_err(|error| asked.game.settings.spelt(error))?;
+        let players = explainer.groups().players().len();
+        let sets = index.sets(players).unwrap_or(players);
+        let numbers = if covariance { sets.saturating_mul(sets + 1) } else { sets };
+        let numbers = listed.unwrap_or(numbers).saturating_add(4);
+        let width = saved.model.columns().len().saturating_add(numbers.saturating_mul(saved.model.outputs()));
+        let mut facts = vec![Fact::new("model file", described(file)?), rows_fact(&rows)?];
+        facts.extend(own);
+        let bound = robustness(asked.game, &explainer, &saved.model)?;
+        bound.iter().for_each(|fact| console.note(format!("{}: {}", fact.name, fact.value)));
+        facts.extend(bound);
+        let strays = asked.cells.for_model(&saved.model.points)?;
+        let rows = Conforming::new(rows, saved.model.columns(), strays, width)?;
+        Ok(Self { explainer, probabilities, rows, facts, width })
     }
 }
 

@@ -9,6 +9,7 @@ mod finding;
 mod games;
 mod io;
 mod program;
+mod top;
 
 use std::cell::Cell;
 use std::process::ExitCode;

@@ -16,11 +16,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use numpy::ndarray::{Array2, Array3, ArrayView2};
-use numpy::{IntoPyArray, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use riesz::attribution::coalitions;
+use riesz::explanation::Strongest;
 use riesz::format::libsvm;
 use riesz::format::model::{self, SavedModel};
 use riesz::linalg::{Cholesky, Sparse};
@@ -493,7 +494,38 @@ impl Explainer {
         }
         explained(py, whole, kept)
     }
+
+    /// For each row and output the strongest pairs of players, with the bound on their values, on those of others, and how many were looked at.
+    fn top_interactions<'py>(
+        &self,
+        py: Python<'py>,
+        rows: PyReadonlyArray2<'_, f64>,
+        count: usize,
+        limit: Option<usize>,
+    ) -> PyResult<Vec<Top<'py>>> {
+        let columns = self.owned.borrow_owner().model.columns();
+        let (rows, owned) = (table(columns, rows.as_array()).map_err(refuse)?, self.owned.clone());
+        let search = move || owned.borrow_dependent().top_interactions(&rows, count, limit);
+        let found = interruptible_to_the_end(py, self.threads.get(), &self.stop, search)?.map_err(raise)?;
+        let arrays = |own: &Strongest| {
+            let players = own.pairs.iter().flat_map(|pair| pair.players).map(|j| j as i64).collect();
+            let values: Vec<f64> = own.pairs.iter().map(|pair| pair.value).collect();
+            let players = Array2::from_shape_vec((own.pairs.len(), 2), players).map_err(refuse)?;
+            Ok((
+                players.into_pyarray(py),
+                values.into_pyarray(py),
+                own.bound,
+                own.left_out,
+                own.searched,
+                own.is_complete(),
+            ))
+        };
+        found.found.iter().map(arrays).collect()
+    }
 }
+
+/// Players (pairs × 2), their values, the bound on them, that on what is left out, how many pairs were looked at, and whether none can be missing.
+type Top<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyArray1<f64>>, f64, f64, usize, bool);
 
 impl Explainer {
     /// The budget, or one of its own.

@@ -2,6 +2,7 @@
 //! they come from. Everything that people see (tables, plots, pages) is made from an [`Explanation`].
 
 mod normal;
+mod top;
 mod uncertainty;
 
 use std::collections::HashSet;
@@ -12,6 +13,8 @@ use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::table::{Player, Table};
 
+pub(crate) use top::check as check_top;
+pub use top::{Pair, Strongest, TopInteractions};
 pub use uncertainty::{Proportion, Source, Spread, Uncertainty};
 
 /// How far the values can be from the game's true Shapley values.

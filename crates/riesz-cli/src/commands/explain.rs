@@ -1,6 +1,7 @@
 //! `riesz explain`.
 
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
@@ -15,6 +16,7 @@ use crate::io::models::read_model;
 use crate::io::output::Output;
 use crate::io::values;
 use crate::program;
+use crate::top::{self, Wanted};
 
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
@@ -26,13 +28,17 @@ Examples:
   riesz explain m.riesz new.csv --game observational -o why.parquet
   riesz explain m.riesz new.csv --groups 'blood=s1,s2,s3' -o why.json
   riesz explain m.riesz new.csv --background train.csv --covariance -o why.json
+  riesz explain m.riesz new.csv --index k-sii --top-interactions 20 -o pairs.csv
   riesz explain m.riesz new.csv --background train.csv --robustness 'bmi=0.5' -o why.json
   riesz explain 'cmd:python3 forest.py' new.csv --background train.csv --ignore price --background-rows 50
 
 The table has the columns row (from 0), output, base_value, prediction, residual, and one column
 a player; where values are estimated one column std_error:PLAYER, and with --covariance one column
 sd:PLAYER, how sure the model is (a value ± 1.96 of it is a 95 % interval). CSV and Parquet stream: memory
-does not grow with the number of rows. Exit code 1: a residual exceeds its proved bound.")]
+does not grow with the number of rows. Exit code 1: a residual exceeds its proved bound.
+
+With --top-interactions the table has a line a pair: row, output, rank, feature_1, feature_2, value, bound (proved, on
+the value's error) and left_out (proved: no pair of the row that is not listed is larger than this, either way).")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM, whose features 1, 2, … are the columns x0, x1, …), or 'cmd:COMMAND': a program that gets rows as CSV on
     /// its standard input, in the columns of the background, and answers with a line of numbers a row (KernelSHAP)
@@ -44,6 +50,13 @@ pub struct Args {
     /// The question.
     #[command(flatten)]
     pub game: GameArgs,
+    /// With an --index of pairs: list the K strongest pairs of each row alone, for any number of features, with a proved bound on what is
+    /// left out
+    #[arg(long, value_name = "K", help_heading = "The question")]
+    pub top_interactions: Option<NonZeroUsize>,
+    /// With --top-interactions: look at so many pairs of a row at most; left_out says what may be missed [default: as many as it takes]
+    #[arg(long, value_name = "N", requires = "top_interactions", help_heading = "The question")]
+    pub max_pairs: Option<usize>,
     /// Where to write the result [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -61,6 +74,10 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
     let rows = args.table.source(&args.rows).open()?;
     let asked = Asked { game: &args.game, table: &args.table, cells: args.cells, seed: global.seed };
+    if let Some(count) = args.top_interactions {
+        let wanted = Wanted { count: count.get(), limit: args.max_pairs };
+        return top::run(&args.model, rows, &asked, wanted, (path, format), &console);
+    }
     let saved;
     let explaining = match program::command(&args.model) {
         Some(command) => Explaining::of_program(command, rows, &asked, &console)?,

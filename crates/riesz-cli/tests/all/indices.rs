@@ -97,3 +97,43 @@ fn unions_and_probabilities() {
     place.good("report c.riesz classes.csv --background classes.csv --probabilities -o p.html");
     assert!(place.read("p.html").contains("probability of yes"));
 }
+
+/// The strongest pairs as a table: those of all pairs, from the largest down.
+#[test]
+fn the_strongest_pairs_go_into_a_table() {
+    let place = towns();
+    place.good("explain m.riesz train.csv --index fsii -o all.json");
+    let all = explained(&place, "all.json");
+    let (_, told) = place.good("explain m.riesz train.csv --index fsii --top-interactions 2 -o top.csv");
+    assert!(told.contains("30 rows searched, up to 3 pairs looked at in each; exact"), "{told}");
+    let table = place.read("top.csv");
+    let mut lines = table.lines();
+    assert_eq!(lines.next(), Some("row,output,rank,feature_1,feature_2,value,bound,left_out"));
+    let lines: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines.len(), 60);
+    for (at, line) in lines.iter().enumerate() {
+        assert_eq!((line[0], line[2]), (&*(at / 2).to_string(), ["1", "2"][at % 2]));
+        let [value, bound, left_out] = [5, 6, 7].map(|k| line[k].parse::<f64>().unwrap());
+        let mut pairs: Vec<(f64, String)> =
+            (3..6).map(|k| (all.row_values(at / 2, 0)[k], all.set_name(k))).collect();
+        pairs.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+        assert_eq!(format!("{} × {}", line[3], line[4]), pairs[at % 2].1);
+        assert!((value - pairs[at % 2].0).abs() <= 2.0 * bound && bound < 1e-9);
+        assert!((left_out - pairs[2].0.abs()).abs() <= 4.0 * bound);
+    }
+    let (json, _) = place.good("explain m.riesz train.csv --index k-sii --top-interactions 1 --format json");
+    assert!(json.contains("\"feature_1\":\"") && json.matches("\"rank\":1").count() == 30);
+    let (_, told) =
+        place.good("explain m.riesz train.csv --index k-sii --top-interactions 1 --max-pairs 1 -o t.parquet");
+    assert!(told.contains("raise --max-pairs"), "{told}");
+    for (flags, words) in [
+        ("--top-interactions 3", "the strongest pairs are those of sii"),
+        ("--index k-sii(3) --top-interactions 3", "without larger sets"),
+        ("--index k-sii --top-interactions 0", "0"),
+        ("--index k-sii --max-pairs 3", "--top-interactions"),
+    ] {
+        place.bad(&format!("explain m.riesz train.csv {flags}"), words);
+    }
+    let program = "explain cmd:cat train.csv --background train.csv --top-interactions 3";
+    place.bad(program, "takes a model whose kernel is known");
+}

@@ -1,5 +1,7 @@
 //! Over which t the interaction of a set is averaged, by the size of the set: points, and densities that are polynomials. All sizes share one rule.
 
+use std::sync::Arc;
+
 use super::rule::{Choice, Choices, Measure};
 
 /// A distribution of t on [0, 1], whose mass is 1 but whose density may change sign.
@@ -116,6 +118,16 @@ impl Averages {
         self.sizes.len()
     }
 
+    /// That of the largest sets alone.
+    pub(crate) fn of_largest(&self) -> Self {
+        Self::new(self.sizes.last().copied().into_iter().collect())
+    }
+
+    /// Whether each is one t alone.
+    pub(crate) fn is_point(&self) -> bool {
+        self.sizes.iter().all(|average| matches!(average, Average::At(_)))
+    }
+
     /// Rules by the number of Gauss nodes that a [uniform average](Measure::Lebesgue) takes, for `players` factors with one left out.
     pub(crate) fn choices(&self, players: usize) -> Choices {
         Measure::Lebesgue.choices(players)
@@ -143,6 +155,32 @@ impl Averages {
             }));
         }
         out
+    }
+}
+
+/// Rules that have been asked for, by the number of nodes.
+pub(crate) struct Rules<'a> {
+    averages: &'a Averages,
+    kept: Vec<Option<Arc<[Shared]>>>,
+}
+
+impl<'a> Rules<'a> {
+    pub(crate) fn new(averages: &'a Averages) -> Self {
+        Self { averages, kept: Vec::new() }
+    }
+
+    /// What they are rules of.
+    pub(crate) fn averages(&self) -> &'a Averages {
+        self.averages
+    }
+
+    /// See [`Averages::rule`].
+    pub(crate) fn at(&mut self, choice: &Choice) -> Arc<[Shared]> {
+        if self.kept.len() <= choice.nodes {
+            self.kept.resize(choice.nodes + 1, None);
+        }
+        let averages = self.averages;
+        self.kept[choice.nodes].get_or_insert_with(|| averages.rule(choice).into()).clone()
     }
 }
 

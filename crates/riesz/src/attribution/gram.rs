@@ -11,11 +11,11 @@ use crate::simd::{Isa, Lanes, Simd, dispatch};
 pub(crate) const WIDE: usize = 48;
 
 /// Places from one factor's samples to the next's: an odd number, lest all factors' meet in the same few lines of the cache.
-const STRIDE: usize = WIDE + 1;
+pub(super) const STRIDE: usize = WIDE + 1;
 
 /// Rows of a tile, and columns.
-const ROWS: usize = 4;
-const COLUMNS: usize = 4;
+pub(super) const ROWS: usize = 4;
+pub(super) const COLUMNS: usize = 4;
 
 /// Gathered samples.
 #[derive(Default)]
@@ -81,6 +81,23 @@ impl Ratios {
             divide(isa, block, node, smallest, at, &mut self.values, &mut self.ratios, &mut self.weights);
         self.len += usize::from(good);
         good
+    }
+
+    /// The ratios of a factor.
+    pub(super) fn of(&self, factor: usize) -> &[Lanes] {
+        &self.ratios[factor * STRIDE..][..self.len]
+    }
+
+    /// The weights of sets of this size.
+    pub(super) fn weights(&self, size: usize) -> &[Lanes] {
+        &self.weights[(size - 1) * STRIDE..][..self.len]
+    }
+
+    /// Adds a sample of the first size as it is: its weight, and the ratios of all factors.
+    pub(super) fn push_sample(&mut self, weight: Lanes, ratios: &[Lanes]) {
+        self.weights[self.len] = weight;
+        ratios.iter().enumerate().for_each(|(l, ratio)| self.ratios[l * STRIDE + self.len] = *ratio);
+        self.len += 1;
     }
 
     /// Adds the sums of all sets to `out`, outputs × sets, where factor k is that of `players[k]`.
@@ -323,7 +340,7 @@ fn pairs_body<V: Simd>(
 
 /// The sums of products of rows and columns over some samples.
 #[inline(always)]
-fn tile<V: Simd>(
+pub(super) fn tile<V: Simd>(
     rows: &[&[Lanes]; ROWS],
     columns: &[&[Lanes]; COLUMNS],
     from: usize,

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::averages::{Averages, Shared};
+use super::averages::{Averages, Rules, Shared};
 use super::block::Block;
 use super::gram::{Ratios, WIDE};
 use super::powers::{Asked, Found};
@@ -18,18 +18,17 @@ use super::sets::Sets;
 use crate::simd::{Lanes, Plain};
 
 /// Factors relative to the larger of their two sides that can be divided by.
-const SMALLEST: f64 = 1e-6;
+pub(super) const SMALLEST: f64 = 1e-6;
 
 /// The interactions of all sets in every row, for each output.
 pub(crate) struct Interactions<'a> {
-    averages: &'a Averages,
+    rules: Rules<'a>,
     sets: &'a Sets,
     outputs: usize,
     /// Rows × outputs × sets.
     pub(crate) indices: Vec<f64>,
     /// By row and output.
     pub(crate) errors: Errors,
-    rules: Vec<Option<Vec<Shared>>>,
     ratios: Ratios,
     weighed: Weighed,
     /// Where the sets of the players of a power stand.
@@ -38,10 +37,10 @@ pub(crate) struct Interactions<'a> {
 
 impl<'a> Interactions<'a> {
     pub(crate) fn new(averages: &'a Averages, sets: &'a Sets, outputs: usize) -> Self {
-        let (indices, rules, ratios) = (Vec::new(), Vec::new(), Ratios::default());
+        let (indices, rules, ratios) = (Vec::new(), Rules::new(averages), Ratios::default());
         let (weighed, places) = (Weighed::default(), Vec::new());
         let errors = Errors::new(0, sets.order());
-        Self { averages, sets, outputs, indices, errors, rules, ratios, weighed, places }
+        Self { rules, sets, outputs, indices, errors, ratios, weighed, places }
     }
 
     /// Adds what has been gathered to the values of a row.
@@ -143,7 +142,7 @@ impl Reading for Interactions<'_> {
         let mut weighed = std::mem::take(&mut self.weighed);
         let (run, coef) = weighed.fold(run, coef);
         let active = &run.active[..run.players];
-        let choices = self.averages.choices(run.players);
+        let choices = self.rules.averages().choices(run.players);
         self.ratios.resize(active.len(), order);
         let mut block = Block::default();
         for at in 0..run.weights.len() {
@@ -151,16 +150,12 @@ impl Reading for Interactions<'_> {
             let symmetric = block.symmetric(order);
             for (o, coef) in coef.iter().enumerate() {
                 let error = coef[at].map2(found.error, |c, e| c.abs() * e);
-                self.errors.add_block(games + o, error, &symmetric, &self.averages.heights);
+                self.errors.add_block(games + o, error, &symmetric, &self.rules.averages().heights);
             }
             let own: Vec<Lanes> = coef.iter().map(|coef| coef[at]).collect();
-            let nodes = found.choice.nodes;
-            if self.rules.len() <= nodes {
-                self.rules.resize(nodes + 1, None);
-            }
-            let rule = self.rules[nodes].take().unwrap_or_else(|| self.averages.rule(&found.choice));
+            let rule = self.rules.at(&found.choice);
             self.ratios.begin(&own);
-            for node in &rule {
+            for node in rule.iter() {
                 if self.ratios.len() == WIDE {
                     self.flush(row, owners, active, engine);
                     self.ratios.begin(&own);
@@ -170,14 +165,13 @@ impl Reading for Interactions<'_> {
                     self.drift(games..games + self.outputs);
                 }
             }
-            self.rules[nodes] = Some(rule);
         }
         self.flush(row, owners, active, engine);
         self.weighed = weighed;
     }
 
     fn asked(&mut self, _players: &[usize]) -> Asked<'_> {
-        Asked::Sets(self.averages)
+        Asked::Sets(self.rules.averages())
     }
 
     fn take(&mut self, powers: &Powers<'_>, block: usize, found: &Found<'_>) {
@@ -195,7 +189,7 @@ impl Reading for Interactions<'_> {
                 out[*at] += coef[block].mul::<Plain>(*value).sum();
             }
             let error = coef[block].map2(found.error, |c, e| c.abs() * e).sum();
-            self.errors.add_powers(games + o, error, powers.sums.degree, &self.averages.heights);
+            self.errors.add_powers(games + o, error, powers.sums.degree, &self.rules.averages().heights);
         }
         self.drift(games..games + self.outputs);
     }

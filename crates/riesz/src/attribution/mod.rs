@@ -14,6 +14,7 @@ pub mod kernel_shap;
 pub(crate) mod observational;
 mod owen;
 mod owen_series;
+mod pairs;
 pub mod permutation;
 pub(crate) mod powers;
 pub(crate) mod product;
@@ -24,6 +25,7 @@ pub(crate) mod series;
 pub(crate) mod set_errors;
 pub(crate) mod sets;
 pub(crate) mod std_error;
+pub(crate) mod strongest;
 pub(crate) mod tables;
 
 use crate::error::{Error, Result};

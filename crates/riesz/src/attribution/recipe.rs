@@ -114,6 +114,14 @@ impl Recipe {
         if let Self::Sets { averages, .. } = self { averages.order() } else { 1 }
     }
 
+    /// What pairs average, if these are the largest sets that get a value. What smaller sets get of them takes nothing from them.
+    pub(crate) fn of_pairs(&self) -> Option<Averages> {
+        match self {
+            Self::Sets { averages, .. } if averages.order() == 2 => Some(averages.of_largest()),
+            _ => None,
+        }
+    }
+
     /// The sets of so many players that get a value; `None` for players alone.
     pub(crate) fn subsets(&self, players: usize) -> Option<Vec<Vec<usize>>> {
         if self.order() == 1 {

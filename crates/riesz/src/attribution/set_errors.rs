@@ -86,7 +86,7 @@ impl Errors {
             let fewer = if s == 0 { Lanes::ONE } else { symmetric[s - 1] };
             let factors = symmetric[s].map2(fewer, |own, fewer| own + 2.0 * fewer);
             let engine = 3.0 * height * share.mul::<Plain>(error).sum();
-            own.each += 1.5 * height * 2.0_f64.powi(s as i32 + 1) * error.sum();
+            own.each += each_off(s + 1, *height, error);
             own.together += engine;
             own.apart += engine + height * factors.mul::<Plain>(error).sum();
         }
@@ -108,6 +108,11 @@ impl Errors {
     pub(crate) fn of(&self, game: usize) -> GameErrors<'_> {
         GameErrors { sizes: &self.sizes[game * self.order..][..self.order] }
     }
+}
+
+/// What each set of this size is off in a block whose values are off by `error`, see [`Errors::add_block`].
+pub(super) fn each_off(size: usize, height: f64, error: Lanes) -> f64 {
+    1.5 * height * 2.0_f64.powi(size as i32) * error.sum()
 }
 
 /// Of one row and output.

@@ -6,6 +6,7 @@
 //! bit for bit the same.
 
 mod powers;
+mod strongest;
 mod tables;
 mod terms;
 mod uncertainty;
@@ -226,6 +227,42 @@ impl<'m> ByProducts<'m> {
         self.panels.iter().find_map(of)
     }
 
+    /// The same of row `i`.
+    fn lost_of_row(&self, data: &Table, i: usize) -> Option<Error> {
+        self.lost(&data.row(i), &format!("row {}", i + 1))
+    }
+
+    /// What is wrong with row `i`, a value of which is no finite number.
+    fn too_far(&self, data: &Table, i: usize) -> Error {
+        self.lost_of_row(data, i).unwrap_or_else(|| Error::Overflow {
+            what: format!("a value of row {}", i + 1),
+            remedy: "its numbers are too far from the data the model was fitted on",
+        })
+    }
+
+    /// Checks that the base values are finite.
+    fn check_base(&self) -> Result<()> {
+        if self.base.iter().all(|v| v.is_finite()) {
+            return Ok(());
+        }
+        let row = |variant| self.absent.row(variant).and_then(|row| self.lost(row, "a reference row"));
+        let lost = (0..self.absent.weights().len()).find_map(row);
+        Err(lost.unwrap_or_else(|| Error::Overflow {
+            what: "the base value".into(),
+            remedy: "the reference rows are too far from the data the model was fitted on",
+        }))
+    }
+
+    /// What is said of the run.
+    fn provenance(&self) -> Provenance {
+        Provenance {
+            game: self.game.name().into(),
+            absent: self.game.absent(),
+            model: self.facts.clone(),
+            run: vec![Fact::new("riesz", env!("CARGO_PKG_VERSION"))],
+        }
+    }
+
     fn occupied(&self, product: &PlayerProduct<'_>, panel: &Panel) -> Option<Vec<u32>> {
         let zeros = vec![0.0; self.model.points.width()];
         let mut factor = vec![1.0; panel.len];
@@ -291,19 +328,12 @@ impl<'m> ByProducts<'m> {
     /// The values of every row of `rows`.
     pub(super) fn explain(&self, rows: &Table) -> Result<Explanation> {
         let data = rows.conform(self.model.columns())?;
-        let lost = |i: usize| self.lost(&data.row(i), &format!("row {}", i + 1));
+        let lost = |i: usize| self.lost_of_row(&data, i);
         let predictions = self.model.predict_until(&data, &self.stop).map_err(|error| match error {
             Error::Overflow { .. } => (0..data.rows()).find_map(lost).unwrap_or(error),
             error => error,
         })?;
-        if self.base.iter().any(|v| !v.is_finite()) {
-            let row = |variant| self.absent.row(variant).and_then(|row| self.lost(row, "a reference row"));
-            let lost = (0..self.absent.weights().len()).find_map(row);
-            return Err(lost.unwrap_or_else(|| Error::Overflow {
-                what: "the base value".into(),
-                remedy: "the reference rows are too far from the data the model was fitted on",
-            }));
-        }
+        self.check_base()?;
         let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
         // Small enough that every thread has work, and no smaller than that.
         let batch = n.div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
@@ -328,10 +358,7 @@ impl<'m> ByProducts<'m> {
         let numbers = values.chunks_exact(m * sets).zip(bound.chunks_exact(m));
         let finite = |(v, b): (&[f64], &[f64])| v.iter().chain(b).all(|v| v.is_finite());
         if let Some(i) = numbers.map(finite).position(|finite| !finite) {
-            return Err(lost(i).unwrap_or_else(|| Error::Overflow {
-                what: format!("a value of row {}", i + 1),
-                remedy: "its numbers are too far from the data the model was fitted on",
-            }));
+            return Err(self.too_far(&data, i));
         }
         Ok(Explanation {
             index: self.index,
@@ -345,12 +372,7 @@ impl<'m> ByProducts<'m> {
             row_numbers: (0..n).collect(),
             exactness: Exactness::Exact { bound },
             uncertainty: None,
-            provenance: Provenance {
-                game: self.game.name().into(),
-                absent: self.game.absent(),
-                model: self.facts.clone(),
-                run: vec![Fact::new("riesz", env!("CARGO_PKG_VERSION"))],
-            },
+            provenance: self.provenance(),
         })
     }
 

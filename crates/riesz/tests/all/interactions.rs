@@ -10,7 +10,7 @@ use riesz::{
 use crate::common::{Stream, stationary, value, with_threads};
 use crate::exact::{Case, PRODUCT_GAMES, case, game};
 
-const KINDS: [Interaction; 7] = [
+pub const KINDS: [Interaction; 7] = [
     Interaction::Sii,
     Interaction::KSii,
     Interaction::Stii,
@@ -52,7 +52,7 @@ pub fn weight(kind: Interaction, order: usize, size: usize, s: usize) -> f64 {
     }
 }
 
-fn index(kind: Interaction, order: usize) -> Index {
+pub fn index(kind: Interaction, order: usize) -> Index {
     Index::Interaction { kind, order }
 }
 

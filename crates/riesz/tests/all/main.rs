@@ -32,5 +32,6 @@ mod ridge;
 mod robustness;
 mod selection;
 mod semivalues;
+mod strongest;
 mod svm;
 mod tables;

@@ -1,0 +1,338 @@
+//! The strongest pairs of a game, by the size of their interactions, without valuing all: a search with a proved bound on what it leaves out.
+//!
+//! No pair's interaction is larger than the product of its players' [strengths](Strengths). With players ranked by strength the pairs whose products are
+//! above some number are stairs: of each player those with the next so many. The search goes through them in rounds, the most promising first, some times as many
+//! as before in each, and ends where no product is above the interactions found: soon, where strengths differ as relevance does. From the second round on a
+//! pair is valued only if it can still be among the strongest by its [means](Samples::Means) over nodes, which cost a tenth of its value.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+
+use super::averages::Averages;
+use super::pairs::{Columns, PairSums, Samples, Stairs, Strength, Strengths};
+use super::product::{ProductGame, Reading, read};
+use super::rule::Measure;
+use crate::error::Result;
+use crate::explanation::{Pair, Strongest};
+use crate::simd::Isa;
+use crate::stop::{Progress, Watch};
+
+/// Pairs of the first round, if not more are wanted; how many times as many the next end with; and pairs that are summed up together.
+const FIRST: usize = 4096;
+const GROWTH: usize = 4;
+const TOGETHER: usize = 1 << 20;
+
+/// Steps of progress in a search.
+pub(crate) const STEPS: usize = 100;
+
+/// What is searched for.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    /// How many pairs.
+    pub(crate) count: usize,
+    /// The most that are looked at.
+    pub(crate) limit: usize,
+}
+
+/// What a search tells of its progress: how far it is, from 0 to [`STEPS`].
+struct Told<'w> {
+    watch: Watch<'w>,
+    steps: AtomicUsize,
+}
+
+impl Told<'_> {
+    fn is(&self, done: usize, of: usize) {
+        let now = (done as f64 / of.max(1) as f64 * STEPS as f64).min(STEPS as f64) as usize;
+        let before = self.steps.fetch_max(now, Ordering::Relaxed);
+        (before..now).for_each(|_| self.watch.done());
+    }
+}
+
+/// The strongest pairs of a game of one row and part.
+///
+/// # Errors
+/// Those of the game, and [`Error::Interrupted`](crate::Error::Interrupted).
+pub(crate) fn search<G: ProductGame>(
+    game: &G,
+    (isa, averages): (Isa, &Averages),
+    watch: Watch<'_>,
+    (players, output): (usize, usize),
+    wanted: Wanted,
+) -> Result<Strongest> {
+    let told = Told { watch, steps: AtomicUsize::new(0) };
+    let asked = Asked { game, isa, averages, watch, output };
+    let ranked = Ranked::new(asked.strengths(players)?);
+    let mut frontier = Frontier::new(&ranked.whole);
+    let mut best: Vec<Pair> = Vec::new();
+    let (mut searched, mut rounded, mut passed_over) = (0, 0, 0.0);
+    let mut goal = FIRST.max(wanted.count.saturating_mul(4));
+    // An overflow is told by whoever knows the row.
+    while ranked.most().is_finite() {
+        let size = |at: usize| best.get(at).map_or(0.0, |pair| pair.value.abs());
+        // What is no larger is not wanted, or as good as nothing.
+        let floor = size(wanted.count - 1).max(ranked.error);
+        let left = frontier.above(floor);
+        let parts = frontier.next(floor, goal.min(wanted.limit).saturating_sub(searched));
+        if parts.is_empty() {
+            break;
+        }
+        let (total, done) = (searched + left, AtomicUsize::new(searched));
+        // Beside those that are wanted the next is.
+        let (least, sieve) = (size(wanted.count), (searched > 0 && !averages.is_point()).then_some(floor));
+        let part = |stairs: &Stairs| {
+            let mut found = asked.part(&ranked, stairs, sieve)?;
+            found.pairs.retain(|pair| pair.value.abs() >= least);
+            found.pairs = Pair::largest(found.pairs, wanted.count.saturating_add(1));
+            told.is(done.fetch_add(stairs.len(), Ordering::Relaxed) + stairs.len(), total);
+            Ok(found)
+        };
+        for found in parts.par_iter().map(part).collect::<Result<Vec<Part>>>()? {
+            best.extend(found.pairs);
+            rounded = rounded.max(found.rounded);
+            passed_over = found.passed_over.max(passed_over);
+        }
+        best = Pair::largest(best, wanted.count.saturating_add(1));
+        searched += parts.iter().map(Stairs::len).sum::<usize>();
+        goal = searched.saturating_mul(GROWTH);
+    }
+    told.is(1, 1);
+    // No sum is larger on its way, and each was rounded.
+    let bound = ranked.error + 0.51 * f64::EPSILON * rounded as f64 * ranked.most() + f64::MIN_POSITIVE;
+    let rest = frontier.largest().max(passed_over);
+    let found = Strongest::new(best, wanted.count, (players, bound), rest);
+    Ok(Strongest { searched, ..found })
+}
+
+/// What is asked of a game.
+struct Asked<'a, G> {
+    game: &'a G,
+    isa: Isa,
+    averages: &'a Averages,
+    watch: Watch<'a>,
+    output: usize,
+}
+
+/// What some pairs come to.
+#[derive(Default)]
+struct Part {
+    /// Those that were valued and are not 0.
+    pairs: Vec<Pair>,
+    /// How often their sums were rounded.
+    rounded: usize,
+    /// What the others are at most, but for the error.
+    passed_over: f64,
+}
+
+impl<G: ProductGame> Asked<'_, G> {
+    fn read<R: Reading>(&self, new: impl Fn() -> R + Sync) -> Result<Option<R>> {
+        let progress = Progress::default();
+        let within = Watch { progress: &progress, ..self.watch };
+        Ok(read(self.game, (self.isa, &Measure::Lebesgue), within, new)?.pop())
+    }
+
+    fn strengths(&self, players: usize) -> Result<Strength> {
+        let found = self.read(|| Strengths::new(self.averages, players, self.output))?;
+        Ok(found.map_or_else(Strength::default, Strengths::finish))
+    }
+
+    /// The sums of these pairs, and how often they were rounded.
+    fn sums(&self, samples: Samples, ranked: &Ranked, stairs: &Stairs) -> Result<(Vec<f64>, usize)> {
+        let found =
+            self.read(|| PairSums::new((self.averages, samples), &ranked.ranks, stairs, self.output))?;
+        Ok(found.map_or_else(Default::default, |sums| (sums.values, sums.rounded)))
+    }
+
+    /// The values of these pairs; with a sieve of those alone that can be larger than this.
+    fn part(&self, ranked: &Ranked, stairs: &Stairs, sieve: Option<f64>) -> Result<Part> {
+        let mut found = Part::default();
+        let mut sieved = None;
+        if let Some(floor) = sieve {
+            let (means, rounded) = self.sums(Samples::Means, ranked, stairs)?;
+            found.rounded = rounded;
+            let mut left = Stairs { first: stairs.first, steps: Vec::new() };
+            for (row, step) in (stairs.first..).zip(&stairs.steps) {
+                let mut columns = Vec::new();
+                for (column, mean) in step.columns.each().zip(&means[step.start..]) {
+                    let most = mean.abs() + ranked.apart[row] * ranked.apart[column];
+                    if most > floor {
+                        columns.push(column);
+                    } else {
+                        found.passed_over = most.max(found.passed_over);
+                    }
+                }
+                left.push(Columns::Listed(columns));
+            }
+            // Many are valued faster together with the others.
+            if left.len() < stairs.len() / 4 {
+                sieved = Some(left);
+            }
+        }
+        let stairs = sieved.as_ref().unwrap_or(stairs);
+        if stairs.len() == 0 {
+            return Ok(found);
+        }
+        let (values, rounded) = self.sums(Samples::Nodes, ranked, stairs)?;
+        found.rounded = rounded.max(found.rounded);
+        for (row, step) in (stairs.first..).zip(&stairs.steps) {
+            for (column, &value) in step.columns.each().zip(&values[step.start..]) {
+                let (j, l) = (ranked.order[row], ranked.order[column]);
+                if value != 0.0 {
+                    found.pairs.push(Pair { players: [j.min(l), j.max(l)], value });
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Players that have interactions, from the strongest.
+struct Ranked {
+    order: Vec<usize>,
+    /// By player, its rank.
+    ranks: Vec<usize>,
+    /// By rank, see [`Strength`].
+    whole: Vec<f64>,
+    apart: Vec<f64>,
+    error: f64,
+}
+
+impl Ranked {
+    fn new(strength: Strength) -> Self {
+        let Strength { whole, apart, error } = strength;
+        let mut order: Vec<usize> = (0..whole.len()).filter(|&j| whole[j] != 0.0).collect();
+        order.sort_by(|&j, &l| whole[l].total_cmp(&whole[j]));
+        let mut ranks = vec![usize::MAX; whole.len()];
+        order.iter().zip(0..).for_each(|(&j, rank)| ranks[j] = rank);
+        let by_rank = |own: &[f64]| order.iter().map(|&j| own[j]).collect();
+        Self { whole: by_rank(&whole), apart: by_rank(&apart), order, ranks, error }
+    }
+
+    /// No interaction is larger than this.
+    fn most(&self) -> f64 {
+        if let [first, second, ..] = self.whole[..] { first * second } else { 0.0 }
+    }
+}
+
+/// Which pairs of players, ranked from the strongest, have been valued: of each row the columns before some.
+struct Frontier<'r> {
+    strengths: &'r [f64],
+    reach: Vec<usize>,
+}
+
+impl<'r> Frontier<'r> {
+    fn new(strengths: &'r [f64]) -> Self {
+        Self { strengths, reach: (1..=strengths.len()).collect() }
+    }
+
+    /// The largest product of strengths of a pair that has not been valued.
+    fn largest(&self) -> f64 {
+        let own = self.strengths.iter().zip(&self.reach);
+        own.map(|(own, &column)| self.strengths.get(column).map_or(0.0, |other| own * other))
+            .fold(0.0, f64::max)
+    }
+
+    /// Calls `each` with rows that have pairs that have not been valued and are above `floor`, and the end of their columns.
+    fn rows(&self, floor: f64, mut each: impl FnMut(usize, usize)) {
+        let mut end = self.strengths.len();
+        for (row, (own, &from)) in self.strengths.iter().zip(&self.reach).enumerate() {
+            while end > row + 1 && own * self.strengths[end - 1] <= floor {
+                end -= 1;
+            }
+            if end <= row + 1 {
+                return;
+            }
+            if from < end {
+                each(row, end);
+            }
+        }
+    }
+
+    /// How many pairs have not been valued and are above `floor`.
+    fn above(&self, floor: f64) -> usize {
+        let mut count = 0;
+        self.rows(floor, |row, end| count += end - self.reach[row]);
+        count
+    }
+
+    /// The next pairs to value, so many at most, none of them at `floor` or below, in parts that are summed up together.
+    fn next(&mut self, floor: f64, most: usize) -> Vec<Stairs> {
+        let (mut low, mut high) = (floor, self.largest());
+        if self.above(low) > most {
+            // Those above `low` are more, and those above `high` are not.
+            for _ in 0..64 {
+                let middle = 0.5 * (low + high);
+                *(if self.above(middle) > most { &mut low } else { &mut high }) = middle;
+            }
+        }
+        let mut ends = Vec::new();
+        self.rows(low, |row, end| ends.push((row, end)));
+        let (mut parts, mut left): (Vec<Stairs>, usize) = (Vec::new(), most);
+        for (row, end) in ends {
+            let from = self.reach[row];
+            let to = end.min(from.saturating_add(left));
+            if from == to {
+                break;
+            }
+            left -= to - from;
+            self.reach[row] = to;
+            let follows =
+                |part: &Stairs| part.first + part.steps.len() == row && part.len() + to - from <= TOGETHER;
+            match parts.last_mut().filter(|part| follows(part)) {
+                Some(part) => part.push(Columns::Range(from..to)),
+                None => {
+                    let mut part = Stairs { first: row, steps: Vec::new() };
+                    part.push(Columns::Range(from..to));
+                    parts.push(part);
+                }
+            }
+        }
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever is asked for next, in the end all pairs above the floor have been valued once, and no other.
+    #[test]
+    fn frontiers_come_to_all_pairs_once() {
+        let players = 1600;
+        let falling: Vec<f64> = (0..players).map(|j| 0.997_f64.powi(j)).collect();
+        for (strengths, floor, step) in [
+            (falling.clone(), 0.0, 1_200_000),
+            (falling.clone(), 0.2, 7_000),
+            (vec![1.0; players as usize], 0.0, 100_000),
+            (vec![2.0], 0.0, 5),
+        ] {
+            let mut frontier = Frontier::new(&strengths);
+            let (mut valued, mut last) = (std::collections::HashSet::new(), f64::INFINITY);
+            loop {
+                let left = frontier.above(floor);
+                let parts = frontier.next(floor, step);
+                let count: usize = parts.iter().map(Stairs::len).sum();
+                assert_eq!(count, step.min(left));
+                if count == 0 {
+                    break;
+                }
+                for part in &parts {
+                    assert!(part.len() <= TOGETHER);
+                    let mut places = 0;
+                    for (row, step) in (part.first..).zip(&part.steps) {
+                        assert_eq!(step.start, places);
+                        for column in step.columns.each() {
+                            assert!(row < column && valued.insert((row, column)));
+                            assert!(strengths[row] * strengths[column] <= last);
+                            places += 1;
+                        }
+                    }
+                }
+                last = frontier.largest();
+            }
+            let of = |j: usize| strengths[j + 1..].iter().filter(|own| strengths[j] * **own > floor).count();
+            assert_eq!(valued.len(), (0..strengths.len()).map(of).sum::<usize>());
+            assert!(frontier.largest() <= floor);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The strongest interactions of pairs, where there are too many pairs to list.
+
+use std::cmp::Ordering;
+
+use super::{Exactness, Explanation, Provenance};
+use crate::error::{Error, Result};
+use crate::index::Index;
+use crate::table::Player;
+
+/// The strongest interactions of pairs in each row, by the size of their values: what [`Explainer::top_interactions`](crate::Explainer::top_interactions) finds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TopInteractions {
+    /// Which value it is.
+    pub index: Index,
+    /// The players of the game.
+    pub players: Vec<Player>,
+    /// Names of the model's outputs.
+    pub output_names: Vec<String>,
+    /// Rows × outputs.
+    pub found: Vec<Strongest>,
+    /// The number of each row in its source, from 0.
+    pub row_numbers: Vec<usize>,
+    /// Model card and run.
+    pub provenance: Provenance,
+}
+
+/// The strongest pairs of one row and output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Strongest {
+    /// The largest first, ties by their players; fewer than were asked for where all others are 0.
+    pub pairs: Vec<Pair>,
+    /// A proved bound on the error of each value.
+    pub bound: f64,
+    /// A proved bound on the size of the true value of every pair that is not listed.
+    pub left_out: f64,
+    /// How many pairs the search looked at.
+    pub searched: usize,
+}
+
+/// Two players, and what they do together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pair {
+    /// Their numbers, ascending.
+    pub players: [usize; 2],
+    /// Their interaction.
+    pub value: f64,
+}
+
+impl Pair {
+    /// From the largest to the smallest, and from the first players to the last.
+    fn order(&self, other: &Self) -> Ordering {
+        let by_size = other.value.abs().total_cmp(&self.value.abs());
+        by_size.then_with(|| self.players.cmp(&other.players))
+    }
+
+    /// The largest so many of `pairs`, in order.
+    pub(crate) fn largest(mut pairs: Vec<Self>, count: usize) -> Vec<Self> {
+        if pairs.len() > count {
+            pairs.select_nth_unstable_by(count, Self::order);
+            pairs.truncate(count);
+        }
+        pairs.sort_unstable_by(Self::order);
+        pairs
+    }
+}
+
+impl Strongest {
+    /// Of the largest pairs, the next among them if there is one, of so many players: `count` are listed, and those that were not valued are no larger than `rest`.
+    pub(crate) fn new(mut pairs: Vec<Pair>, count: usize, (players, bound): (usize, f64), rest: f64) -> Self {
+        let next = pairs.get(count).map_or(0.0, |pair| pair.value.abs());
+        pairs.truncate(count);
+        let all = players * players.saturating_sub(1) / 2;
+        let left_out = if pairs.len() == all { 0.0 } else { next.max(rest) + bound };
+        Self { pairs, bound, left_out, searched: all }
+    }
+
+    /// Whether no pair that is not listed is larger than one that is, but for what values are off: so it is unless the search was given a limit.
+    pub fn is_complete(&self) -> bool {
+        let least = self.pairs.last().map_or(0.0, |pair| pair.value.abs());
+        self.left_out <= least + 2.0 * self.bound
+    }
+}
+
+impl TopInteractions {
+    /// The `count` strongest pairs of each row and output of an explanation that has values of all pairs.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if it has none, or they are not exact, or `count` is 0.
+    pub fn of(explanation: &Explanation, count: usize) -> Result<Self> {
+        check(explanation.index, count)?;
+        let (Exactness::Exact { bound }, true) = (&explanation.exactness, explanation.is_complete()) else {
+            let allowed = "the strongest pairs are found among exact values of all";
+            return Err(Error::parameter("index", explanation.index, allowed));
+        };
+        let (m, players) = (explanation.outputs(), explanation.players.len());
+        let found = (0..explanation.rows() * m).zip(bound).map(|(g, bound)| {
+            let values = explanation.row_values(g / m, g % m).iter();
+            let pairs =
+                explanation.subsets.iter().flatten().zip(values).filter_map(|(set, &value)| match set[..] {
+                    [j, l] if value != 0.0 => Some(Pair { players: [j, l], value }),
+                    _ => None,
+                });
+            let largest = Pair::largest(pairs.collect(), count.saturating_add(1));
+            Strongest::new(largest, count, (players, *bound), 0.0)
+        });
+        Ok(Self {
+            index: explanation.index,
+            players: explanation.players.clone(),
+            output_names: explanation.output_names.clone(),
+            found: found.collect(),
+            row_numbers: explanation.row_numbers.clone(),
+            provenance: explanation.provenance.clone(),
+        })
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.row_numbers.len()
+    }
+
+    /// Number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.output_names.len()
+    }
+
+    /// Those of row `i`, output `o`.
+    pub fn of_row(&self, i: usize, o: usize) -> &Strongest {
+        &self.found[i * self.outputs() + o]
+    }
+}
+
+/// Checks that the index gives values to pairs, and not to larger sets, and that some are wanted.
+///
+/// # Errors
+/// [`Error::Parameter`].
+pub(crate) fn check(index: Index, count: usize) -> Result<()> {
+    if index.order() != 2 {
+        let allowed = "the strongest pairs are those of sii, k-sii, stii, fsii, bii, fbii or moebius, without larger sets";
+        return Err(Error::parameter("index", index, allowed));
+    }
+    if count == 0 {
+        return Err(Error::parameter("top interactions", count, "at least one pair is asked for"));
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+"""The strongest interactions of each row, where there are too many pairs to list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["TopInteractions"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TopInteractions:
+    """The strongest pairs of features of each of n rows (and m outputs), the strongest first: what
+    :meth:`riesz.Explainer.top_interactions` finds. ``len`` counts rows; a row may have fewer pairs than were asked for, where all
+    others are 0."""
+
+    #: Which value a pair has: ``"k-sii"`` and so on.
+    index: str
+    feature_names: list[str]
+    output_names: list[str]
+    #: By row and output: numbers of features, (pairs, 2), ascending.
+    features: list[list[np.ndarray]]
+    #: By row and output: their values, (pairs,).
+    values: list[list[np.ndarray]]
+    #: A proved bound on the error of each value, (n,), or (n, m) for m outputs.
+    bound: np.ndarray
+    #: A proved bound on the size of every pair that is not listed, (n,) or (n, m).
+    left_out: np.ndarray
+    #: How many pairs the search looked at, (n,) or (n, m).
+    searched: np.ndarray
+    #: Whether no pair that is not listed is larger than one that is, but for ``bound``; so it is without ``max_pairs``.
+    complete: np.ndarray
+
+    def pairs(self, row: int = 0, output: int = 0) -> list[tuple[str, str, float]]:
+        """Names and value of each pair of a row and output."""
+        names = self.feature_names
+        listed = zip(self.features[row][output], self.values[row][output])
+        return [(names[j], names[k], float(value)) for (j, k), value in listed]
+
+    def to_frame(self) -> Any:
+        """A ``pandas.DataFrame`` of a line a pair: ``row``, ``output``, ``rank`` from 1, ``feature_1``, ``feature_2``, ``value``,
+        ``bound`` and ``left_out``."""
+        import pandas as pd
+
+        m = len(self.output_names)
+        bounds, others = (own.reshape(len(self), m) for own in (self.bound, self.left_out))
+        lines = [
+            (row, self.output_names[o], rank, *pair, bounds[row, o], others[row, o])
+            for row in range(len(self))
+            for o in range(m)
+            for rank, pair in enumerate(self.pairs(row, o), 1)
+        ]
+        names = ["row", "output", "rank", "feature_1", "feature_2", "value", "bound", "left_out"]
+        return pd.DataFrame(lines, columns=names)
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __repr__(self) -> str:
+        rows, m = len(self), len(self.output_names)
+        head = f"<riesz.TopInteractions: {self.index}, {rows} row{'' if rows == 1 else 's'}"
+        head += "" if m == 1 else f", {m} outputs"
+        if not rows:
+            return head + ">"
+        listed = [f"  {a} × {b}: {value:.4g}" for a, b, value in self.pairs()]
+        shown = [*listed[:5], *(["  …"] if len(listed) > 5 else [])]
+        return "\n".join([f"{head}; of the first:", *shown, f"  all others: {np.ravel(self.left_out)[0]:.4g} at most>"])
