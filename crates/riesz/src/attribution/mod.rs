@@ -25,6 +25,7 @@ pub(crate) mod series;
 pub(crate) mod set_errors;
 pub(crate) mod sets;
 pub(crate) mod std_error;
+mod strengths;
 pub(crate) mod strongest;
 pub(crate) mod tables;
 

@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 use super::averages::Averages;
-use super::pairs::{Columns, PairSums, Samples, Stairs, Strength, Strengths};
+use super::pairs::{Columns, PairSums, Samples, Stairs};
 use super::product::{ProductGame, Reading, read};
 use super::rule::Measure;
+use super::strengths::{Strength, Strengths};
 use crate::error::Result;
 use crate::explanation::{Pair, Strongest};
 use crate::simd::Isa;
@@ -293,7 +294,129 @@ impl<'r> Frontier<'r> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::averages::Average;
+    use super::super::product::{Reader, Terms};
+    use super::super::quadrature::{Rounding, Run};
     use super::*;
+    use crate::simd::{LANES, Lanes};
+
+    /// Factors as they are, factors × points, and the engine's padding.
+    struct Given {
+        a: Vec<f64>,
+        b: Vec<f64>,
+        weights: Vec<Lanes>,
+    }
+
+    const POINTS: usize = 2 * LANES;
+
+    impl ProductGame for Given {
+        type Memory = ();
+
+        fn parts(&self) -> usize {
+            1
+        }
+
+        fn terms(&self, _part: usize, _memory: &mut (), reader: &mut Reader<'_>) -> Result<()> {
+            let players: Vec<usize> = (0..self.a.len() / POINTS - 1).collect();
+            let active: Vec<u32> =
+                (0..players.len().next_multiple_of(4)).map(|k| k.min(players.len()) as u32).collect();
+            reader.begin(&(0..1), &(0..POINTS));
+            reader.read(&Terms {
+                row: 0,
+                point: 0,
+                players: &players,
+                run: Run {
+                    a: &self.a,
+                    b: Some(&self.b),
+                    stride: POINTS,
+                    offset: 0,
+                    active: &active,
+                    players: players.len(),
+                    weights: &[Lanes::ONE; POINTS / LANES],
+                    sizes: None,
+                    tinies: &[],
+                    rounding: Rounding::default(),
+                },
+                coef: std::slice::from_ref(&self.weights),
+                last: true,
+            })?;
+            reader.end()
+        }
+    }
+
+    /// No interaction is larger than its players' strengths say, nor farther from that of means, whatever the sizes and signs of factors; and what a sieve passes
+    /// over is no larger than it says.
+    #[test]
+    fn interactions_are_within_their_bounds() {
+        let players = 20;
+        let mut state = 7_u64;
+        let mut uniform = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        let mut close = 0;
+        for round in 0..120 {
+            // From factors close to 1 to any.
+            let far = [0.05, 0.5, 1.0][round % 3];
+            let mut side = || -> Vec<f64> {
+                let mut factor = || match uniform() {
+                    u if far == 1.0 && u < 0.02 => 0.0,
+                    u if far == 1.0 && u < 0.04 => 1e-9 * uniform(),
+                    u if far == 1.0 && u < 0.1 => -uniform(),
+                    _ => 1.0 - far * uniform(),
+                };
+                (0..(players + 1) * POINTS)
+                    .map(|at| if at < players * POINTS { factor() } else { 1.0 })
+                    .collect()
+            };
+            let (a, b) = (side(), side());
+            let weights =
+                (0..POINTS / LANES).map(|_| Lanes(std::array::from_fn(|_| uniform() - 0.5))).collect();
+            let game = Given { a, b, weights };
+            for average in [
+                Average::Uniform,
+                Average::First(2),
+                Average::Faithful { size: 2, order: 2 },
+                Average::At(0.0),
+            ] {
+                let averages = Averages::new(vec![average]);
+                let asked = Asked {
+                    game: &game,
+                    isa: Isa::detect(),
+                    averages: &averages,
+                    watch: Watch::nobody(),
+                    output: 0,
+                };
+                let ranked = Ranked::new(asked.strengths(players).unwrap());
+                let mut stairs = Stairs::default();
+                (0..ranked.order.len())
+                    .for_each(|row| stairs.push(Columns::Range(row + 1..ranked.order.len())));
+                let sums = |samples| asked.sums(samples, &ranked, &stairs).unwrap().0;
+                let (values, means) = (sums(Samples::Nodes), sums(Samples::Means));
+                let mut sizes: Vec<f64> = values.iter().map(|v| v.abs()).collect();
+                sizes.sort_by(f64::total_cmp);
+                let floor = sizes[9 * sizes.len() / 10];
+                let part = asked.part(&ranked, &stairs, Some(floor)).unwrap();
+                for (row, step) in stairs.steps.iter().enumerate() {
+                    for (column, at) in step.columns.each().zip(step.start..) {
+                        let product = |own: &[f64]| own[row] * own[column] + ranked.error;
+                        let (value, gap) = (values[at], (values[at] - means[at]).abs());
+                        assert!(value.abs() <= product(&ranked.whole), "{round} {average:?} {value}");
+                        assert!(gap <= product(&ranked.apart), "{round} {average:?} {value} {gap}");
+                        close += usize::from(product(&ranked.apart) < 1e-2 * product(&ranked.whole));
+                        let players = [ranked.order[row], ranked.order[column]];
+                        let players = [players[0].min(players[1]), players[0].max(players[1])];
+                        match part.pairs.iter().find(|pair| pair.players == players) {
+                            Some(pair) => assert_eq!(pair.value, value),
+                            None => assert!(value.abs() <= part.passed_over.min(floor) + ranked.error),
+                        }
+                    }
+                }
+            }
+        }
+        // The bounds are worth having.
+        assert!(close > 5000, "{close}");
+    }
 
     /// Whatever is asked for next, in the end all pairs above the floor have been valued once, and no other.
     #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use proptest::prelude::*;
 use riesz::explanation::{Pair, Strongest, TopInteractions};
 use riesz::index::Interaction;
-use riesz::kernel::{Polynomial, Profile};
+use riesz::kernel::{Linear, Polynomial, Profile};
 use riesz::{
     Error, Exactness, Expansion, Explainer, Explanation, Game, Kernel, Matrix, Progress, Question, Table,
 };
@@ -95,8 +95,13 @@ fn many(d: usize, n: usize, lengthscale: impl Fn(usize) -> f64, s: &mut Stream) 
     let second = (0..d / 2).fold(Kernel::constant(0.5), |product, j| {
         product * stationary(Profile::Matern52, 2 * j, 3.0 * lengthscales[j])
     });
+    // Factors of either sign, some of them 0.
+    let linear = |j| Linear { columns: vec![j], center: vec![0.0], scale: vec![2.0] };
+    let third = (2..40).fold(Kernel::from(linear(0)) * Kernel::from(linear(1)), |product, j| {
+        product * stationary(Profile::Gaussian, j, 3.0 * lengthscales[j])
+    });
     let coef = Matrix::from_row_major(n, 2, (0..2 * n).map(|_| s.signed()).collect());
-    Expansion::new(first + second, s.normals(n, d), coef, vec![0.2, 0.1]).unwrap()
+    Expansion::new(first + second + third, s.normals(n, d), coef, vec![0.2, 0.1]).unwrap()
 }
 
 #[test]
