@@ -9,7 +9,7 @@ use super::interactions::SMALLEST;
 use super::product::{Reading, Terms, Weighed};
 use super::quadrature::Engine;
 use super::strengths::{Nodes, alone};
-use crate::simd::{Lanes, Plain, Simd, dispatch};
+use crate::simd::{Isa, Lanes, Plain, Simd, dispatch};
 
 /// Of the pairs of a player some columns, and where their sums stand.
 #[derive(Clone, Debug)]
@@ -106,9 +106,12 @@ pub(crate) struct PairSums<'a> {
     ratios: Ratios,
     weighed: Weighed,
     nodes: Nodes,
-    /// Ranks and places of the active factors that matter, ascending.
+    /// Ranks and places of the active factors that matter, ascending, and how many are active: what has been gathered is theirs.
     ranked: Vec<(usize, usize)>,
+    active: usize,
     rows: Vec<Lanes>,
+    /// Known from the first terms on.
+    isa: Option<Isa>,
 }
 
 impl<'a> PairSums<'a> {
@@ -122,6 +125,7 @@ impl<'a> PairSums<'a> {
         let (values, ratios, weighed) = (vec![0.0; stairs.len()], Ratios::default(), Weighed::default());
         let (rules, nodes) = (Rules::new(averages), Nodes::default());
         let (ranked, rows) = (Vec::new(), Vec::new());
+        let (rounded, active, isa) = (0, 0, None);
         Self {
             rules,
             samples,
@@ -129,22 +133,33 @@ impl<'a> PairSums<'a> {
             ranks,
             stairs,
             values,
-            rounded: 0,
+            rounded,
             ratios,
             weighed,
             nodes,
             ranked,
+            active,
             rows,
+            isa,
         }
     }
 
     /// The pairs take in what has been gathered.
-    fn flush(&mut self, engine: &Engine) {
-        if !self.ratios.is_empty() {
+    fn flush(&mut self) {
+        if let Some(isa) = self.isa.filter(|_| !self.ratios.is_empty()) {
             let Self { ratios, ranked, stairs, rows, values, .. } = self;
-            add(engine.isa, ratios, ranked, stairs, rows, values);
+            add(isa, ratios, ranked, stairs, rows, values);
             self.ratios.clear();
             self.rounded += 1;
+        }
+    }
+
+    /// What is gathered from now on is of these factors. Runs that have the same, as most do, are gathered together.
+    fn turn_to(&mut self, ranked: Vec<(usize, usize)>, active: usize) {
+        if (self.active, &self.ranked) != (active, &ranked) {
+            self.flush();
+            self.ratios.resize(active, 1);
+            (self.active, self.ranked) = (active, ranked);
         }
     }
 
@@ -191,23 +206,24 @@ impl Reading for PairSums<'_> {
         let active = &terms.run.active[..terms.run.players];
         let last = self.stairs.steps.iter().map(|step| step.columns.range().end).max().unwrap_or(0);
         let ranks = active.iter().map(|&k| self.ranks[terms.players[k as usize]]).zip(0..);
-        self.ranked.clear();
-        self.ranked.extend(ranks.filter(|(rank, _)| (self.stairs.first..last).contains(rank)));
-        self.ranked.sort_unstable();
-        if self.ranked.len() < 2 || rows_of(&self.ranked, self.stairs).is_empty() {
+        let mut ranked: Vec<(usize, usize)> =
+            ranks.filter(|(rank, _)| (self.stairs.first..last).contains(rank)).collect();
+        ranked.sort_unstable();
+        if ranked.len() < 2 || rows_of(&ranked, self.stairs).is_empty() {
             return;
         }
+        self.isa = Some(engine.isa);
+        self.turn_to(ranked, terms.run.players);
         let mut weighed = std::mem::take(&mut self.weighed);
         let run = alone(terms, self.output, &mut weighed);
         let choices = self.rules.averages().choices(run.players);
-        self.ratios.resize(run.players, 1);
         let mut block = Block::default();
         for at in 0..run.weights.len() {
             let found = engine.block(&run, at, &choices, &mut block);
             let rule = self.rules.at(&found.choice);
             if self.samples == Samples::Means {
                 if self.ratios.len() == WIDE {
-                    self.flush(engine);
+                    self.flush();
                 }
                 self.nodes.add_up(engine.isa, &block, &rule);
                 let (weight, means) = self.nodes.means(&block);
@@ -216,15 +232,18 @@ impl Reading for PairSums<'_> {
             }
             for node in rule.iter() {
                 if self.ratios.len() == WIDE {
-                    self.flush(engine);
+                    self.flush();
                 }
                 if !self.ratios.push(engine.isa, &block, node, SMALLEST) {
                     self.undivided(&block, node);
                 }
             }
         }
-        self.flush(engine);
         self.weighed = weighed;
+    }
+
+    fn end(&mut self) {
+        self.flush();
     }
 }
 
