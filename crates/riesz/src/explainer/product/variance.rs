@@ -14,6 +14,7 @@ use super::ByProducts;
 use crate::attribution::rule::{Measure, Node};
 use crate::error::{Error, Result};
 use crate::game::{Absent, Reference};
+use crate::index::Index;
 use crate::kernel::Columns;
 use crate::kernel::products::PlayerProduct;
 use crate::linalg::Matrix;
@@ -74,7 +75,9 @@ impl ByProducts<'_> {
             let allowed = "variances are those of games that take a background or a baseline";
             return Err(Error::parameter("game", self.game.name(), allowed));
         };
-        self.check_index()?;
+        if self.index != Index::Shapley {
+            return Err(Error::parameter("index", self.index, "shares of the variance are Shapley values"));
+        }
         let data = rows.conform(self.model.columns())?;
         let precisions = posterior.precisions()?;
         let (n, p) = (data.rows(), self.groups.players().len());
