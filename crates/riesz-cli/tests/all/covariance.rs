@@ -118,4 +118,16 @@ fn the_variance_of_predictions_is_explained() {
         "explain cmd:cat train.csv --background typical.csv --variance -o v.csv",
         "does not say how sure",
     );
+    place.good("fit train.csv --target y --model krr --ridge 0.1 --jackknife --posterior -o r.riesz");
+    place.bad("explain r.riesz train.csv --background typical.csv --variance -o v.csv", "variance game");
+    place.good("explain r.riesz train.csv --covariance -o w.json");
+    assert!(place.good("inspect w.json").0.contains("jackknife of 30 rows"));
+    place.bad(
+        "fit train.csv --target y --model krr --jackknife --bootstrap 5 -o r.riesz",
+        "leave one of the two out",
+    );
+    place.bad("fit train.csv --target y --model svr --jackknife -o r.riesz", "belongs to krr");
+    place.good("fit train.csv --target y --model svr --bootstrap 5 --posterior -o s.riesz");
+    place.good("explain s.riesz train.csv --covariance -o w.json");
+    assert!(place.good("inspect w.json").0.contains("bootstrap of 5 refits (seed 0)"));
 }
