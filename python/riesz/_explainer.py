@@ -107,10 +107,10 @@ class Explainer:
     covariance : bool, default False
         For Gaussian processes, riesz's and scikit-learn's, and files that hold a posterior: whether explanations say how sure
         their values are, by the posterior :attr:`~Explanation.covariance` of their Shapley values, and with it
-        :meth:`~Explanation.interval`, exactly, in all games but the functional one; in the observational game for up to 12
-        features. It is that of the latent function, without the noise, and without what is not known of the distribution of the
-        features. For riesz's other estimators with ``bootstrap`` (or ``jackknife``) how values vary over refits, in the
-        functional game too. Files, tables, plots and pages show it.
+        :meth:`~Explanation.interval`, exactly; in the functional game where all factors are :class:`~riesz.kernels.ANOVA`, in
+        the observational one for up to 12 features. It is that of the latent function, without the noise, and without what is
+        not known of the distribution of the features. For riesz's other estimators with ``bootstrap`` (or ``jackknife``) how
+        values vary over refits. Files, tables, plots and pages show it.
     output_names : list of str, optional
         Names for the model's outputs.
 

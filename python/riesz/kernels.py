@@ -26,6 +26,7 @@ from . import _core
 from ._data import is_numbered, is_whole
 
 __all__ = [
+    "ANOVA",
     "RBF",
     "Categorical",
     "Cauchy",
@@ -265,7 +266,7 @@ def _positions(columns: Columns, names: Sequence[str]) -> list[int]:
 
 def _numbers(name: str, value: Any) -> list[float]:
     """One number, or one a column."""
-    if isinstance(value, str) and value in _RULES:
+    if isinstance(value, str) and value in (*_RULES, "mean", "std"):
         raise TypeError(f"{name} = {value!r}: rows say that, which estimators have; here it is a number, or a list of them")
     try:
         numbers = np.asarray(value, dtype=float)
@@ -388,6 +389,38 @@ class RationalQuadratic(_Stationary):
     alpha: float = 1.0
     isotropic: bool = True
     columns: Columns = None
+
+
+@dataclass(frozen=True, repr=False)
+class ANOVA(_Stationary):
+    """``Π_c (1 + variance (k_c(u, v) - m_c(u) m_c(v) / M_c))``: 1 and the :class:`RBF` kernel ``k_c`` of each column without its
+    mean, ``m_c(u) = E k_c(u, X)`` and ``M_c = E m_c(X)``, where ``X`` is normal with mean ``center`` and standard deviation
+    ``scale``. In estimators these can be ``"mean"`` and ``"std"``, those of the rows.
+
+    Its functional game is the functional ANOVA of the model: the base value is the mean, an absent column is averaged over, and a
+    Gaussian process knows how sure its values are (Durrande et al. 2013; Lu et al. 2022).
+    """
+
+    length_scale: Lengths = 1.0
+    variance: float = 1.0
+    center: Lengths = 0.0
+    scale: Lengths = 1.0
+    columns: Columns = None
+
+    def _at(self, X, names, levels=None):
+        own = X[:, _numeric(names, levels) if self.columns is None else _positions(self.columns, names)]
+        mean, spread = own.mean(axis=0), own.std(axis=0)
+        # A spread within rounding of the mean is a constant column.
+        said = {"center": ("mean", mean), "scale": ("std", np.where(spread > 1e-12 * np.abs(mean), spread, 1.0))}
+        found = {name: numbers.tolist() for name, (rule, numbers) in said.items() if _is_rule(name, getattr(self, name), rule)}
+        return replace(super()._at(X, names, levels), **found)
+
+
+def _is_rule(name: str, value: Any, rule: str) -> bool:
+    """Whether rows say the numbers, by their only rule."""
+    if isinstance(value, str) and value != rule:
+        raise ValueError(f"{name} = {value!r}: it is a number, a list of them, or '{rule}'")
+    return isinstance(value, str)
 
 
 @dataclass(frozen=True, repr=False)

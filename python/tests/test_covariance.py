@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 import riesz
-from riesz.kernels import RBF
+from riesz.kernels import ANOVA, RBF
 
 X, y = load_diabetes(return_X_y=True)
 X = X[:, :4] * 20.0
@@ -182,7 +182,7 @@ def test_where_there_are_none():
         riesz.Explainer(SVR().fit(X, y), BACKGROUND, covariance=True)(ROWS)
     with pytest.raises(ValueError, match="models whose kernel is known"):
         riesz.Explainer(lambda rows: rows.sum(axis=1), BACKGROUND, covariance=True)(ROWS)
-    with pytest.raises(ValueError, match="takes a background or a baseline"):
+    with pytest.raises(ValueError, match="unless all factors are anova.*takes a background or a baseline"):
         riesz.Explainer(fitted(), covariance=True)
     with pytest.raises(ValueError, match="adds up 2 models"):
         riesz.Explainer(VotingRegressor([("a", SVR(gamma=1)), ("b", SVR(gamma=2))]).fit(X, y), BACKGROUND, covariance=True)
@@ -365,3 +365,33 @@ def test_shares_of_the_variance():
         riesz.Explainer(model, BACKGROUND).variance_shares(ROWS)
     with pytest.raises(ValueError, match="variance game"):
         riesz.Explainer(model, BACKGROUND, game="observational", covariance=True).variance_shares(ROWS)
+
+
+def test_a_functional_game_that_projects():
+    """Of ANOVA factors the functional game is the mean over absent columns, of the process as of its posterior mean."""
+    rows = 3.0 + 2.0 * X[:40, :2]
+    kernel = ANOVA([1.5, 3.0], variance=2.0, center="mean", scale="std")
+    model = riesz.GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None).fit(rows, y[:40])
+    explainer = riesz.Explainer(model, game="functional", covariance=True)
+    at = rows[:2]
+    found = explainer(at)
+    z, w = np.polynomial.hermite_e.hermegauss(60)
+    w = w / w.sum()
+    a, b = (rows[:, j].mean() + rows[:, j].std() * z for j in (0, 1))
+    grid = np.array([(u, v) for u in a for v in b])
+    base = w.repeat(60) * np.tile(w, 60) @ model.predict(grid)
+    np.testing.assert_allclose(found.base_values, base, rtol=1e-9)
+    for i, (u, v) in enumerate(at):
+        mixed = np.array([(u, other) for other in b] + [(other, v) for other in a] + [(u, v)])
+        # v({0}), v({1}) and v({0, 1}) as sums over these rows, and φ_0 - φ_1 = v({0}) - v({1})
+        weights = np.concatenate([w, -w, [0.0]])
+        mean, covariance = model.predict(mixed, return_cov=True)
+        assert found.values[i, 0] - found.values[i, 1] == pytest.approx(weights @ mean, rel=1e-9)
+        difference = np.array([1.0, -1.0])
+        own = difference @ found.covariance[i] @ difference
+        assert own == pytest.approx(weights @ covariance @ weights, rel=1e-7)
+    for name, value in (("center", "std"), ("scale", "median")):
+        with pytest.raises(ValueError, match=f"{name} = '{value}': it is a number"):
+            riesz.KernelRidge(kernel=ANOVA(**{name: value})).fit(rows, y[:40])
+    with pytest.raises(TypeError, match="rows say that"):
+        riesz.Expansion(ANOVA(center="mean"), rows, y[:40])

@@ -67,6 +67,23 @@ def test_kernels(name, data):
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_covariances_are_those_of_the_process(data):
+    """With two features, φ_0 - φ_1 is what the first alone is worth less the second."""
+    X, y = data[0][:, :2], data[1]
+    model = Process(X, y, settled(gk.ScaleKernel(gk.RBFKernel(ard_num_dims=2)))).double()
+    found = riesz.Explainer(model, X[:6], covariance=True)(X[20:22])
+    model.eval()
+    for i, x in enumerate(X[20:22]):
+        first, second = X[:6].copy(), X[:6].copy()
+        first[:, 0], second[:, 1] = x
+        with torch.no_grad(), gpytorch.settings.fast_computations(False, False, False):
+            joint = model(torch.as_tensor(np.vstack([first, second]))).covariance_matrix.numpy()
+        weights = np.repeat([1 / 6, -1 / 6], 6)
+        apart = np.array([1.0, -1.0])
+        assert apart @ found.covariance[i] @ apart == pytest.approx(weights @ joint @ weights, rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_noise_and_single_precision(data):
     X, y = data
     X32, y32 = X.astype(np.float32), y.astype(np.float32)

@@ -67,6 +67,12 @@ def factors(term, columns, u, v):
             elif kind == "periodic":
                 turns = apart / mpf(factor["period"])
                 out *= exp(-2 * (mp.sin(mp.pi * (turns - mp.floor(turns))) / mpf(factor["lengthscale"])) ** 2)
+            elif kind == "anova":
+                length, scale = mpf(factor["lengthscale"][slot]), mpf(factor["scale"][slot])
+                from_center = sum((mpf(w[j]) - mpf(factor["center"][slot])) ** 2 for w in (u, v))
+                wide = length**2 + scale**2
+                means = length * mp.sqrt(length**2 + 2 * scale**2) / wide * exp(-from_center / (2 * wide))
+                out *= 1 + mpf(factor["variance"]) * (exp(-((apart / length) ** 2) / 2) - means)
             elif kind == "categorical":
                 out *= 1 if apart == 0 else mpf(factor["similarity"])
             else:
@@ -278,7 +284,21 @@ def drawn(extreme):
             return {"factor": kind, "columns": [j], "period": period, "lengthscale": 10.0 ** random.uniform(-1, 1)}
         return {"factor": kind, "columns": [j], "similarity": random.choice([0.0, 0.3, 1e-200])}
 
+    def anova():
+        columns = random.sample(range(d), random.randint(1, d))
+        return {
+            "factor": "anova",
+            "columns": columns,
+            "lengthscale": [10.0 ** random.uniform(*((-3, 6) if extreme else (-0.7, 2))) for _ in columns],
+            "center": [random.choice([0.0, random.gauss(0, 1)]) for _ in columns],
+            "scale": [random.choice([1.0, 0.3, scale]) for _ in columns],
+            "variance": 10.0 ** random.uniform(*((-6, 12) if extreme else (-1, 1))),
+            "ard": True,
+        }
+
     terms = []
+    if random.random() < 0.2:
+        terms.append({"scale": 10.0 ** random.uniform(-2, 2), "factors": [anova()]})
     for _ in range(random.randint(1, 2)):
         own = [stationary() for _ in range(random.randint(0 if extreme else 1, 2))]
         own += [single() for _ in range(random.choice([0, 1, 1, 2]) if extreme else random.choice([0, 1]))]

@@ -36,15 +36,27 @@ def enumerate_shapley(value, d):
 
 
 def stationary(profile, columns, lengthscale, isotropic=False, **extra):
-    return dict(factor="stationary", profile=profile, **extra, columns=columns,
-                lengthscale=lengthscale, ard=True, isotropic=isotropic)
+    return dict(
+        factor="stationary", profile=profile, **extra, columns=columns, lengthscale=lengthscale, ard=True, isotropic=isotropic
+    )
 
 
 def save(name, source, game, kernel, points, coef, intercept, rows, values, base, predictions, background=None, **extra):
     number = lambda a: np.asarray(a, dtype=float).tolist()
-    case = dict(name=name, source=source, game=game, kernel=kernel, points=number(points), coef=number(coef),
-                intercept=number(intercept), background=None if background is None else number(background),
-                rows=number(rows), values=number(values), base_values=number(base), predictions=number(predictions))
+    case = dict(
+        name=name,
+        source=source,
+        game=game,
+        kernel=kernel,
+        points=number(points),
+        coef=number(coef),
+        intercept=number(intercept),
+        background=None if background is None else number(background),
+        rows=number(rows),
+        values=number(values),
+        base_values=number(base),
+        predictions=number(predictions),
+    )
     case.update(extra)
     (ROOT / "cases" / f"{name}.json").write_text(json.dumps(case, indent=None, separators=(",", ":")) + "\n")
 
@@ -58,8 +70,20 @@ def with_shap(name, model, predict, kernel, points, coef, intercept, x, backgrou
     values = values[:, None, :] if values.ndim == 2 else np.moveaxis(values, 2, 1)
     predictions = predict(x).reshape(len(x), -1)
     base = predict(background).reshape(len(background), -1).mean(0)
-    save(name, f"shap {shap.__version__} KernelExplainer, all coalitions, on scikit-learn {sklearn.__version__} {model}",
-         "interventional", kernel, points, coef, intercept, x, values, base, predictions, background)
+    save(
+        name,
+        f"shap {shap.__version__} KernelExplainer, all coalitions, on scikit-learn {sklearn.__version__} {model}",
+        "interventional",
+        kernel,
+        points,
+        coef,
+        intercept,
+        x,
+        values,
+        base,
+        predictions,
+        background,
+    )
 
 
 def sklearn_cases():
@@ -71,21 +95,49 @@ def sklearn_cases():
     term = lambda factor, scale=1.0: dict(terms=[dict(scale=scale, factors=[factor])])
 
     svr = SVR(gamma=0.2, C=5, epsilon=0.05, tol=1e-8).fit(x, y)
-    with_shap("svr_rbf", "SVR", svr.predict, term(one(0.2)), svr.support_vectors_, svr.dual_coef_.T,
-              svr.intercept_, rows, background)
+    with_shap(
+        "svr_rbf", "SVR", svr.predict, term(one(0.2)), svr.support_vectors_, svr.dual_coef_.T, svr.intercept_, rows, background
+    )
 
-    krr = KernelRidge(kernel="laplacian", gamma=0.3, alpha=0.1).fit(x, np.c_[y, -x[:, 4] ** 2])
-    with_shap("krr_laplacian_two_outputs", "KernelRidge(laplacian)", krr.predict,
-              term(stationary("exponential", list(range(d)), [1 / 0.3] * d)), x, krr.dual_coef_, [0, 0], rows, background)
+    krr = KernelRidge(kernel="laplacian", gamma=0.3, alpha=0.1).fit(x, np.c_[y, -(x[:, 4] ** 2)])
+    with_shap(
+        "krr_laplacian_two_outputs",
+        "KernelRidge(laplacian)",
+        krr.predict,
+        term(stationary("exponential", list(range(d)), [1 / 0.3] * d)),
+        x,
+        krr.dual_coef_,
+        [0, 0],
+        rows,
+        background,
+    )
 
     length = np.linspace(0.8, 3, d)
     gp = GaussianProcessRegressor(ConstantKernel(2.5) * RBF(length), alpha=0.1, optimizer=None).fit(x, y)
-    with_shap("gp_rbf_ard", "GaussianProcessRegressor(C * RBF, ARD)", gp.predict,
-              term(stationary("gaussian", list(range(d)), length.tolist()), 2.5), x, gp.alpha_[:, None], [0], rows, background)
+    with_shap(
+        "gp_rbf_ard",
+        "GaussianProcessRegressor(C * RBF, ARD)",
+        gp.predict,
+        term(stationary("gaussian", list(range(d)), length.tolist()), 2.5),
+        x,
+        gp.alpha_[:, None],
+        [0],
+        rows,
+        background,
+    )
 
     svc = SVC(gamma=0.15, C=2, tol=1e-8).fit(x, y > 0)
-    with_shap("svc_rbf_decision", "SVC.decision_function", svc.decision_function, term(one(0.15)),
-              svc.support_vectors_, svc.dual_coef_.T, svc.intercept_, rows, background)
+    with_shap(
+        "svc_rbf_decision",
+        "SVC.decision_function",
+        svc.decision_function,
+        term(one(0.15)),
+        svc.support_vectors_,
+        svc.dual_coef_.T,
+        svc.intercept_,
+        rows,
+        background,
+    )
 
 
 PROFILES = {
@@ -122,19 +174,33 @@ def enumerated_cases():
             if name == "interventional":
                 return np.mean([predict(np.array([x[j] if j in s else b[j] for j in range(d)])) for b in background])
             return intercept[0] + sum(
-                scale * coef[i, 0] * math.prod(side(i, j, j in s) for j in own) for i in range(n) for scale, own in terms)
+                scale * coef[i, 0] * math.prod(side(i, j, j in s) for j in own) for i in range(n) for scale, own in terms
+            )
 
         return value
 
     def predict(x):
         return intercept[0] + sum(
-            scale * coef[i, 0] * math.prod(factor(j, points[i, j], x[j]) for j in own) for i in range(n) for scale, own in terms)
+            scale * coef[i, 0] * math.prod(factor(j, points[i, j], x[j]) for j in own) for i in range(n) for scale, own in terms
+        )
 
     for name in ["functional", "baseline", "interventional", "marginal-product"]:
         values = [[enumerate_shapley(game(name, x), d)] for x in rows]
         reference = background[:1] if name == "baseline" else background
-        save(f"mixed_{name}", "enumeration of all coalitions in numpy", name, kernel, points, coef, intercept, rows,
-             values, [game(name, rows[0])(())], [[predict(x)] for x in rows], None if name == "functional" else reference)
+        save(
+            f"mixed_{name}",
+            "enumeration of all coalitions in numpy",
+            name,
+            kernel,
+            points,
+            coef,
+            intercept,
+            rows,
+            values,
+            [game(name, rows[0])(())],
+            [[predict(x)] for x in rows],
+            None if name == "functional" else reference,
+        )
 
 
 def observational_case():
@@ -160,9 +226,21 @@ def observational_case():
         return mean + np.linalg.solve(ridged, gram(reference, x[None], own))[:, 0] @ (predict(hybrid) - mean)
 
     values = [[enumerate_shapley(lambda s: value(x, s)[o], d) for o in range(2)] for x in rows]
-    save("gaussian_observational", "enumeration of all coalitions in numpy", "observational",
-         dict(terms=[dict(scale=1.0, factors=[stationary("gaussian", list(range(d)), length.tolist())])]), points, coef,
-         intercept, rows, values, mean, predict(rows), reference, ridge=ridge)
+    save(
+        "gaussian_observational",
+        "enumeration of all coalitions in numpy",
+        "observational",
+        dict(terms=[dict(scale=1.0, factors=[stationary("gaussian", list(range(d)), length.tolist())])]),
+        points,
+        coef,
+        intercept,
+        rows,
+        values,
+        mean,
+        predict(rows),
+        reference,
+        ridge=ridge,
+    )
 
 
 sklearn_cases()

@@ -185,9 +185,9 @@ def tuning():
         ("rbf ard", RBF([3.0] * 10, (1e-3, 1e3)), 4),
     ]:
         full = ConstantKernel(1.0, (1e-3, 1e3)) * kernel + WhiteKernel(0.5, (1e-3, 1e3))
-        model = GaussianProcessRegressor(
-            full, alpha=1e-300, normalize_y=True, n_restarts_optimizer=restarts, random_state=0
-        ).fit(x, y)
+        model = GaussianProcessRegressor(full, alpha=1e-300, normalize_y=True, n_restarts_optimizer=restarts, random_state=0).fit(
+            x, y
+        )
         value = model.log_marginal_likelihood_value_ - len(y) * np.log(y.std())
         print(name, restarts, value, model.kernel_)
         cases.append({"kernel": name, "restarts": restarts, "value": float(value)})

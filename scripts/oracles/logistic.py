@@ -201,8 +201,15 @@ def selection(data):
             svc[(m, c)] = cross_val_score(model, iris, labels, cv=split, scoring="accuracy").tolist()
     # The linear kernel is plain LogisticRegression.
     logistic = [
-        (-cross_val_score(LogisticRegression(C=1 / r, tol=1e-12, solver="newton-cholesky", max_iter=1000),
-                          iris, labels, cv=split, scoring="neg_log_loss")).tolist()
+        (
+            -cross_val_score(
+                LogisticRegression(C=1 / r, tol=1e-12, solver="newton-cholesky", max_iter=1000),
+                iris,
+                labels,
+                cv=split,
+                scoring="neg_log_loss",
+            )
+        ).tolist()
         for r in ridges
     ]
     rows = lambda t, width: [[t[(m, r)] for r in range(width)] for m in range(len(multipliers))]

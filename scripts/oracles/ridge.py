@@ -45,14 +45,16 @@ def main():
         for alpha in [1.0, 0.01]:
             for weights in [None, rng.uniform(0.2, 3.0, 45)]:
                 fit = KernelRidge(alpha=alpha, **parameters).fit(x[:45], y[:45], sample_weight=weights)
-                cases.append({
-                    "name": f"{name} {alpha}{'' if weights is None else ' weighted'}",
-                    "kernel": kernel,
-                    "ridge": alpha,
-                    "sample_weight": None if weights is None else weights.tolist(),
-                    "dual_coef": fit.dual_coef_.tolist(),
-                    "predictions": fit.predict(x[45:]).tolist(),
-                })
+                cases.append(
+                    {
+                        "name": f"{name} {alpha}{'' if weights is None else ' weighted'}",
+                        "kernel": kernel,
+                        "ridge": alpha,
+                        "sample_weight": None if weights is None else weights.tolist(),
+                        "dual_coef": fit.dual_coef_.tolist(),
+                        "predictions": fit.predict(x[45:]).tolist(),
+                    }
+                )
     OUT.mkdir(exist_ok=True)
     made_by = f"scripts/oracles/ridge.py with scikit-learn {sklearn.__version__}"
     record = {"made_by": made_by, "x": x.tolist(), "y": y[:45].tolist(), "cases": cases}

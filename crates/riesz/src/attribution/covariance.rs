@@ -8,7 +8,8 @@
 //! `h_q = t t' k_q(x,x') + t (1-t') k_q(x,b') + (1-t) t' k_q(b,x') + (1-t)(1-t') k_q(b,b')`,
 //!
 //! u_j is the difference of h_j by t, v_l that of h_l by t', and for j = l there stands the mixed difference. Each integral is that of a polynomial
-//! of degree players - 1, so a tensor Gauss rule is exact. Source: our own; for regression and coalitions, Chau, Muandet and Sejdinovic 2023.
+//! of degree players - 1, so a tensor Gauss rule is exact. Where leaving out a factor is a projection, as in the functional ANOVA, the three others of h's corners
+//! are 1. Source: our own; for regression and coalitions, Chau, Muandet and Sejdinovic 2023.
 
 use rayon::prelude::*;
 
@@ -24,7 +25,7 @@ use crate::stop::{Watch, check};
 /// One factor between present and absent rows: `k(x,x')`, `k(x,b')`, `k(b,x')`, `k(b,b')`, by lanes of b'.
 type Corners = [Lanes; 4];
 
-/// Values of players at rows, under a game whose absent side is made of reference rows.
+/// Values of players at rows, under a game whose absent side is made of reference rows, or takes factors out by projecting f.
 pub(crate) struct Values<'g> {
     products: &'g [PlayerProduct<'g>],
     absent: &'g Absent,
@@ -37,7 +38,8 @@ pub(crate) struct Values<'g> {
 }
 
 impl<'g> Values<'g> {
-    /// None where there are no reference rows.
+    /// `None` where without an absent player f is none of the space's functions: where there are no reference rows, and factors that do not
+    /// [project](PlayerProduct::projects).
     pub(crate) fn new(
         products: &'g [PlayerProduct<'g>],
         absent: &'g Absent,
@@ -45,8 +47,11 @@ impl<'g> Values<'g> {
         measure: Measure,
         isa: Isa,
     ) -> Option<Self> {
-        let (Absent::Rows(reference) | Absent::Means(reference)) = absent else { return None };
-        let rows = &reference.rows;
+        let rows = match absent {
+            Absent::Rows(reference) | Absent::Means(reference) => &reference.rows[..],
+            Absent::Ones if products.iter().all(PlayerProduct::projects) => &[],
+            Absent::Ones => return None,
+        };
         let (len, width) = (rows.len().next_multiple_of(LANES), rows.first().map_or(0, Vec::len));
         let columns =
             (0..width).flat_map(|j| (0..len).map(move |i| rows[i.min(rows.len() - 1)][j])).collect();
@@ -135,8 +140,15 @@ impl<'g> Values<'g> {
             out
         };
         let present = factors(Columns::new(x, 1, 0, 1), other);
+        let mut one = Lanes::ZERO;
+        one.0[0] = 1.0;
+        let (Absent::Rows(rows) | Absent::Means(rows)) = self.absent else {
+            let corners: Vec<Corners> =
+                present.iter().map(|f| [*f, 1.0, 1.0, 1.0].map(Lanes::splat)).collect();
+            add(&corners, &[one]);
+            return Ok(());
+        };
         let (to_x, to_other) = (factors(reference, x), factors(reference, other));
-        let (Absent::Rows(rows) | Absent::Means(rows)) = self.absent else { return Ok(()) };
         let Reference { rows, weights } = rows;
         if matches!(self.absent, Absent::Means(_)) {
             let mean = |factors: &[f64]| -> Vec<f64> {
@@ -152,8 +164,6 @@ impl<'g> Values<'g> {
             let (to_x, to_other) = (mean(&to_x), mean(&to_other));
             let corners: Vec<Corners> =
                 (0..m).map(|k| [present[k], to_x[k], to_other[k], absent[k]].map(Lanes::splat)).collect();
-            let mut one = Lanes::ZERO;
-            one.0[0] = 1.0;
             add(&corners, &[one]);
             return Ok(());
         }

@@ -10,6 +10,7 @@
 //! factor is an entry and a line in `profile.rs`. Expressions, help, checks, Python's constructors, the bound of robustness, random features
 //! and the conformance tests are made of what it says there.
 
+mod anova;
 mod categorical;
 mod exponential_dot_product;
 mod gradient;
@@ -28,6 +29,7 @@ mod stationary;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+pub use anova::Anova;
 pub use categorical::Categorical;
 pub use exponential_dot_product::ExponentialDotProduct;
 pub(crate) use heuristics::mean_variance;
@@ -161,10 +163,28 @@ pub trait FactorKind {
     fn cancels(&self) -> bool {
         false
     }
+    /// Whether the one-column functions are such sums themselves.
+    fn cancels_by_column(&self) -> bool {
+        false
+    }
+    /// Multiplies `out[i]` by the size of the one-column function of `columns()[slot]`, as [`multiply_column`](Self::multiply_column) does by the function.
+    fn multiply_column_size(&self, isa: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
+        self.multiply_column(isa, slot, u, v, out);
+    }
     /// Multiplies `out[i]` by the factor's size at row i of `u` and the row `v`: the factor itself, or where it
     /// [`cancels`](Self::cancels) what it would be if it did not.
     fn multiply_size(&self, isa: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        self.multiply_all(isa, u, v, out);
+        if self.cancels_by_column() {
+            let slots = self.columns().iter().enumerate();
+            slots.for_each(|(slot, &j)| self.multiply_column_size(isa, slot, u.column(j), v[j], out));
+        } else {
+            self.multiply_all(isa, u, v, out);
+        }
+    }
+    /// Whether it is 1 and a kernel of functions that are orthogonal to 1, by column: then leaving columns out of a product of such factors is a
+    /// projection of the product's functions.
+    fn projects(&self) -> bool {
+        false
     }
     /// The value between two rows that differ by `difference`, for a factor of which only that matters.
     fn apart(&self, difference: &[f64]) -> f64 {
@@ -250,6 +270,8 @@ factors! {
     ExponentialDotProduct,
     /// Equal or not.
     Categorical,
+    /// 1 and a Gaussian profile without its mean.
+    Anova,
 }
 
 impl Factor {

@@ -46,10 +46,24 @@ impl PlayerProduct<'_> {
     /// relative to their [`size`](Self::size).
     pub(crate) fn cancels(&self, averaged: bool) -> bool {
         let own = |piece: &Piece<'_>| match piece {
-            Piece::Slot(factor, _) if factor.columns().len() > 1 => false,
+            Piece::Slot(factor, _) if factor.columns().len() > 1 => factor.cancels_by_column(),
             piece => piece.factor().cancels(),
         };
         self.pieces.iter().flatten().any(own) || averaged && self.unbounded() > 0
+    }
+
+    /// Whether every factor is 1 and functions orthogonal to 1, so that an absent player's factor 1 projects the product's functions: no column is read twice.
+    pub(crate) fn projects(&self) -> bool {
+        let mut seen: Vec<usize> = Vec::new();
+        self.pieces.iter().flatten().all(|piece| {
+            let columns = match piece {
+                Piece::Slot(factor, slot) => &factor.columns()[*slot..=*slot],
+                Piece::Whole(factor) => factor.columns(),
+            };
+            let new = columns.iter().all(|j| !seen.contains(j));
+            seen.extend(columns);
+            new && piece.factor().projects()
+        })
     }
 
     /// How far the factors can be from the truth: each, and all together.
@@ -80,7 +94,7 @@ impl PlayerProduct<'_> {
             match piece {
                 Piece::Slot(factor, slot) if factor.columns().len() > 1 => {
                     let j = factor.columns()[*slot];
-                    factor.multiply_column(isa, *slot, u.column(j), v[j], out);
+                    factor.multiply_column_size(isa, *slot, u.column(j), v[j], out);
                 }
                 piece => piece.factor().multiply_size(isa, u, v, out),
             }

@@ -11,14 +11,14 @@ use super::{Columns, Factor, FactorKind, Parameter, Precision, Reach, Structure}
 use crate::random::Random;
 use crate::simd::{Isa, Plain, Simd, dispatch, fma};
 
-const LENGTHSCALE: Argument = Argument::new(
+pub(super) const LENGTHSCALE: Argument = Argument::new(
     "lengthscale",
     Takes::Lengthscales,
     1.0,
     "in units of the columns' scale, or by a rule: median, median_per_feature, scale, auto",
 )
 .in_python("length_scale");
-const ARD: Argument =
+pub(super) const ARD: Argument =
     Argument::new("ard", Takes::Flag, 0.0, "tune the length scales of the columns one by one").in_python("");
 const ISOTROPIC: Argument =
     Argument::new("isotropic", Takes::Flag, 0.0, "one distance over all columns, which it ties together")

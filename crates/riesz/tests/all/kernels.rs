@@ -85,7 +85,9 @@ fn help_says_everything() {
         let own: Vec<&str> = help.lines().filter(|line| line.contains(&kind.usage())).collect();
         assert!(own.len() == 1 && own[0].contains(kind.formula), "{help}");
         assert!(kind.names.iter().all(|name| own[0].contains(name)), "{help}");
-        for argument in kind.arguments.iter().filter(|a| kind.usage().contains(a.name)) {
+        let usage = kind.usage();
+        let words: Vec<&str> = usage.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        for argument in kind.arguments.iter().filter(|a| words[1..].contains(&a.name)) {
             assert!(help.contains(&format!("{}  ", argument.name)) && help.contains(argument.help), "{help}");
         }
     }

@@ -13,6 +13,10 @@ use crate::posterior::{Functionals, Posterior};
 use crate::stop::{Progress, Watch};
 use crate::table::Table;
 
+/// Why the functional game of most kernels says nothing of how sure it is.
+pub(super) const NO_PROJECTION: &str = "a Gaussian process says nothing of itself with a factor taken out of its kernel, unless all factors are anova, each of other \
+                                        columns: fit with those, or ask in a game that takes a background or a baseline";
+
 impl ByProducts<'_> {
     /// What the values of players are of f without the data.
     fn prior(&self) -> Result<Values<'_>> {
@@ -22,11 +26,8 @@ impl ByProducts<'_> {
             return Err(Error::NotProduct { factor, columns });
         }
         let players = self.groups.players().len();
-        Values::new(&self.products, &self.absent, players, measure, self.isa).ok_or_else(|| {
-            let allowed = "a Gaussian process says nothing of itself with a factor taken out of its kernel: ask in a game that takes a background or a \
-                           baseline";
-            Error::parameter("game", self.game.name(), allowed)
-        })
+        Values::new(&self.products, &self.absent, players, measure, self.isa)
+            .ok_or_else(|| Error::parameter("game", self.game.name(), NO_PROJECTION))
     }
 
     /// Whether its values have covariances under `posterior`: any linear values have where no prior is part of it.

@@ -11,6 +11,7 @@
 use rayon::prelude::*;
 
 use super::ByProducts;
+use super::uncertainty::NO_PROJECTION;
 use crate::attribution::rule::{Measure, Node};
 use crate::error::{Error, Result};
 use crate::game::{Absent, Reference};
@@ -71,9 +72,10 @@ impl ByProducts<'_> {
         rows: &Table,
         posterior: &Posterior<'_>,
     ) -> Result<Vec<Matrix>> {
-        let (Absent::Rows(reference) | Absent::Means(reference)) = &self.absent else {
-            let allowed = "variances are those of games that take a background or a baseline";
-            return Err(Error::parameter("game", self.game.name(), allowed));
+        let reference = match &self.absent {
+            Absent::Rows(reference) | Absent::Means(reference) => Some(reference),
+            Absent::Ones if self.products.iter().all(PlayerProduct::projects) => None,
+            Absent::Ones => return Err(Error::parameter("game", self.game.name(), NO_PROJECTION)),
         };
         if self.index != Index::Shapley {
             return Err(Error::parameter("index", self.index, "shares of the variance are Shapley values"));
@@ -123,12 +125,15 @@ impl ByProducts<'_> {
     }
 
     /// The prior variance of what coalitions are worth, as a game.
-    fn of_prior_variance(&self, x: &[f64], reference: &Reference, nodes: &[Node]) -> Vec<f64> {
+    fn of_prior_variance(&self, x: &[f64], reference: Option<&Reference>, nodes: &[Node]) -> Vec<f64> {
         let p = self.groups.players().len();
         let mut sum = Sum::new(p, nodes);
-        let Reference { rows, weights } = reference;
         for product in &self.products {
             let present = self.factors(product, x, x);
+            let Some(Reference { rows, weights }) = reference else {
+                sum.add(product.scale, |j| (present[j], 1.0));
+                continue;
+            };
             if matches!(self.absent, Absent::Means(_)) {
                 let mut mean = vec![0.0; p];
                 for (b, c) in (0..rows.len()).flat_map(|b| (0..rows.len()).map(move |c| (b, c))) {
@@ -159,12 +164,16 @@ impl ByProducts<'_> {
     }
 
     /// What support points are to absent players: of each product and point, with its weight.
-    fn absences(&self, reference: &Reference) -> Result<Vec<(usize, Atom)>> {
-        let Reference { rows, weights } = reference;
+    fn absences(&self, reference: Option<&Reference>) -> Result<Vec<(usize, Atom)>> {
         let mut out = Vec::new();
         for (t, product) in self.products.iter().enumerate() {
             for point in 0..self.model.points.rows() {
                 self.watch().check()?;
+                let Some(Reference { rows, weights }) = reference else {
+                    let absent = vec![1.0; self.groups.players().len()];
+                    out.push((t, Atom { point, weight: product.scale, present: Vec::new(), absent }));
+                    continue;
+                };
                 let row = self.model.points.row(point);
                 let each = rows.iter().map(|b| self.factors(product, b, &row));
                 if matches!(self.absent, Absent::Means(_)) {
