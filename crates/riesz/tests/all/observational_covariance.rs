@@ -31,12 +31,15 @@ fn share(mask: usize, j: usize, p: usize) -> f64 {
     if mask >> j & 1 == 1 { weight } else { -weight }
 }
 
+/// How alike two rows are in the columns that are marked.
+type Alike<'a> = &'a dyn Fn(&[bool], &[f64], &[f64]) -> f64;
+
 /// Rows that f is summed over, and weights by row and player: every coalition as a sum of values of f.
 struct Truth<'a> {
     reference: &'a Background,
     players: &'a [Vec<usize>],
     /// What is conditioned with, between columns that are marked.
-    alike: &'a dyn Fn(&[bool], &[f64], &[f64]) -> f64,
+    alike: Alike<'a>,
     centred: bool,
     /// Whether the kernel has a factor a player.
     factors: bool,
