@@ -109,9 +109,10 @@ class Explainer:
     covariance : bool, default False
         For Gaussian processes, riesz's and scikit-learn's, and files that hold a posterior: whether explanations say how sure
         their values are, by the posterior :attr:`~Explanation.covariance` of their Shapley values, and with it
-        :meth:`~Explanation.interval`, exactly, in the interventional, baseline and marginal-product game. It is that of the
-        latent function, without the noise. For a :class:`riesz.KernelRidge` with ``bootstrap`` how they vary over its refits, in
-        the functional game too. Files, tables, plots and pages show it.
+        :meth:`~Explanation.interval`, exactly; in the functional game where all factors are :class:`~riesz.kernels.ANOVA`, in
+        the observational one for up to 12 features. It is that of the latent function, without the noise, and without what is
+        not known of the distribution of the features. For riesz's other estimators with ``bootstrap`` (or ``jackknife``) how
+        values vary over refits. Files, tables, plots and pages show it.
     output_names : list of str, optional
         Names for the model's outputs.
 
@@ -469,6 +470,39 @@ class Explainer:
         moves = np.broadcast_to(np.asarray(delta, dtype=np.float64), (len(self.feature_names),)).tolist()
         found = iter([core.robustness(moves) for core in self._cores])
         return np.concatenate([np.sum(list(islice(found, len(block))), axis=0) for block in self._imported.blocks])
+
+    def variance_shares(self, X: Any) -> Explanation:
+        """Which features make the model's predictions for the rows of ``X`` sure or unsure: an explanation of the posterior
+        variance of the (latent) function, from that of the base value, in squared units of the output.
+
+        A coalition of features is worth the variance of what the game makes of it, ``Var(E_b f(x_S, b_-S))``, and ``values`` are
+        the Shapley values of that game: ``base_values + values.sum(axis=1)`` is the variance at the row (``predict(X,
+        return_std=True)`` gives its root). A negative value makes the model surer: a feature that moves the row to where there
+        were data. Exact to rounding.
+
+        For Gaussian processes and ``Explainer(..., covariance=True)``, in the interventional, baseline and marginal-product game.
+        A row costs O((n · b)² · d²) for n training and b background rows: take few of these, or a baseline.
+        """
+        if not self._cores or not self._arguments["covariance"]:
+            raise ValueError(
+                "variance_shares takes a posterior: ask a Gaussian process, riesz.Explainer(model, background, covariance=True)"
+            )
+        X = self._own_columns(X, "X")
+        names, players = self._names(X)
+        parts = [core.explain_variance(own) for core, own in zip(self._cores, self._model_rows(X, "X"))]
+        outputs = self._imported.output_names
+        if outputs is None:
+            outputs = [name.removeprefix("variance of ") for part in parts for name in part.output_names]
+        _, absent, _, facts = parts[0].provenance
+        model = card_of(self._imported.parts) | {"model": self._imported.kind, "explained": "posterior variance"}
+        return joined(
+            [[(part, used)] for part, used in zip(parts, self._used)],
+            players,
+            data=as_cells(X),
+            column_names=names,
+            output_names=[f"variance of {name}" for name in outputs],
+            provenance={"game": self.game.replace("_", "-"), "absent": absent, "model": model, "run": dict(facts)},
+        )
 
     def _by_core(self, X: Any, budget: Budget | None, kept: Kept | None) -> list[_core.Explanation]:
         samples = [None] * len(self._cores) if kept is None else kept.samples

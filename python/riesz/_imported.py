@@ -184,7 +184,8 @@ def mapped(part: Part, weights: np.ndarray, shift: np.ndarray, names: Sequence[s
     core = part.expansion._core
     coef, intercept = np.ascontiguousarray(core.coef @ weights), np.asarray(core.intercept) @ weights + shift
     points = core.feature_names, core.levels, core.points
-    expansion = Expansion._wrap(_core.Expansion(core.kernel, points, coef, intercept.tolist(), list(names)))
+    sums = _core.Expansion(core.kernel, points, coef, intercept.tolist(), list(names))
+    expansion = Expansion._wrap(sums.with_refits_of(core, np.ascontiguousarray(weights, dtype=np.float64)))
     posterior = part.expansion._posterior
     if posterior is not None and np.array_equal(weights, np.diag(np.diag(weights))):
         sizes = np.abs(np.diag(weights))

@@ -78,6 +78,18 @@ def test_intervals_hold_what_was_drawn_from_the_prior(level):
     assert abs(held / 1000 - level) < 3.3 * np.sqrt(level * (1 - level) / 1000)
 
 
+def test_banzhaf_values_have_covariances():
+    """A Banzhaf value is the mean over coalitions of the others, all alike, of what a feature adds."""
+    model = fitted()
+    found = riesz.Explainer(model, BACKGROUND, covariance=True, index="banzhaf")(ROWS)
+    for i, row in enumerate(ROWS):
+        rows, shapley = mixtures(row, BACKGROUND)
+        weights = np.sign(shapley) / 8 / len(BACKGROUND)
+        mean, covariance = model.predict(rows, return_cov=True)
+        assert np.allclose(weights @ mean, found.values[i])
+        assert np.allclose(weights @ covariance @ weights.T, found.covariance[i], rtol=1e-7, atol=1e-8)
+
+
 def test_what_becomes_of_covariances():
     model = fitted(y=np.column_stack([y, -2 * y])[:150])
     explainer = riesz.Explainer(model, BACKGROUND, covariance=True, groups={"both": [1, 2]})
@@ -174,8 +186,8 @@ def test_where_there_are_none():
         riesz.Explainer(fitted(), covariance=True)
     with pytest.raises(ValueError, match="adds up 2 models"):
         riesz.Explainer(VotingRegressor([("a", SVR(gamma=1)), ("b", SVR(gamma=2))]).fit(X, y), BACKGROUND, covariance=True)
-    with pytest.raises(ValueError, match="Shapley"):
-        riesz.Explainer(fitted(), BACKGROUND, covariance=True, index="banzhaf")(ROWS)
+    with pytest.raises(ValueError, match="Beta-Shapley"):
+        riesz.Explainer(fitted(), BACKGROUND, covariance=True, index="k-SII")(ROWS)
     found = riesz.Explainer(fitted(), BACKGROUND, covariance=True)(ROWS)
     with pytest.raises(ValueError, match="between 0 and 1"):
         found.interval(95)
@@ -234,6 +246,125 @@ def test_refits_say_how_far_values_vary(tmp_path):
     assert np.allclose(again.sd, riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS).sd, rtol=1e-12)
     with pytest.raises(ValueError, match="protected"):
         riesz.KernelRidge(bootstrap=5, protect=[0]).fit(X[:30], y[:30])
+
+
+def test_estimators_are_fitted_again(tmp_path):
+    """Of rows drawn by another generator, deviations are as large, to within their own errors."""
+    from sklearn.base import clone
+
+    labels = np.where(y > 140, "high", "low")
+    for model, target in [
+        (riesz.SVR(C=50.0, kernel=RBF(2.0)), y),
+        (riesz.SVC(C=2.0, kernel=RBF(2.0)), labels),
+        (riesz.KernelLogisticRegression(1.0, kernel=RBF(2.0)), labels),
+    ]:
+        plain = clone(model).fit(X[:80], target[:80])
+        model = model.set_params(bootstrap=60, bootstrap_seed=3).fit(X[:80], target[:80])
+        assert np.allclose(model._outputs(ROWS), plain._outputs(ROWS)) and not plain.expansion_.has_posterior
+        explainer = riesz.Explainer(model, BACKGROUND, covariance=True)
+        found = explainer(ROWS)
+        assert found.sure_by == {"kind": "bootstrap", "draws": 60, "seed": 3}
+        rng, values = np.random.default_rng(0), []
+        for _ in range(60):
+            strata = [np.arange(80)] if target is y else [np.flatnonzero(target[:80] == name) for name in ("high", "low")]
+            drawn = np.concatenate([rng.choice(rows, size=len(rows)) for rows in strata])
+            refit = clone(plain).fit(X[drawn], target[drawn])
+            values.append(riesz.Explainer(refit, BACKGROUND)(ROWS).values)
+        ratio = found.sd / np.std(values, axis=0, ddof=1)
+        assert (ratio > 0.5).all() and (ratio < 2).all() and abs(np.log(ratio).mean()) < 0.25, type(model)
+        model.save(tmp_path / "m.riesz", posterior=True)
+        again = riesz.Explainer(tmp_path / "m.riesz", BACKGROUND, covariance=True)(ROWS)
+        assert np.allclose(again.sd, found.sd, rtol=1e-10)
+    # Of three classes or more there are sums of pairs too.
+    several = riesz.SVC(C=2.0, kernel=RBF(2.0), bootstrap=10).fit(X[:80], np.digitize(y[:80], [110, 180]))
+    found = riesz.Explainer(several, BACKGROUND, covariance=True)(ROWS)
+    assert found.sd.shape == (3, 4, 6) and (found.sd > 0).all()
+    # The class that is summed up from its two pairs varies by no more than these together.
+    assert (found.sd[:, :, 3] <= found.sd[:, :, 0] + found.sd[:, :, 1] + 1e-12).all()
+    with pytest.raises(ValueError, match="whole number from 2"):
+        riesz.SVR(bootstrap=1).fit(X[:30], y[:30])
+
+
+def test_the_jackknife_leaves_out_rows():
+    settings = {"alpha": 0.5, "kernel": RBF(2.0), "fit_intercept": True}
+    model = riesz.KernelRidge(**settings, jackknife=True).fit(X[:30], y[:30])
+    found = riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS)
+    assert found.sure_by == {"kind": "jackknife", "rows": 30}
+    without = np.array(
+        [
+            riesz.Explainer(riesz.KernelRidge(**settings).fit(*(np.delete(a[:30], i, axis=0) for a in (X, y))), BACKGROUND)(
+                ROWS
+            ).values
+            for i in range(30)
+        ]
+    )
+    off = without - without.mean(axis=0)
+    assert np.allclose(found.covariance, np.einsum("irj,irl->rjl", off, off) * 29 / 30, rtol=1e-8)
+    with pytest.raises(ValueError, match="leave one of the two out"):
+        riesz.KernelRidge(jackknife=True, bootstrap=5).fit(X[:30], y[:30])
+
+
+def test_the_observational_game_is_as_sure_as_draws():
+    """Coalitions are worth what embeddings make of values of f at mixed rows, whose joint posterior is known."""
+    model = fitted(X[:40], y[:40])
+    game = riesz.Observational(ridge=0.1, conditioning_kernel=RBF(1.5))
+    reference = BACKGROUND
+    found = riesz.Explainer(model, reference, game=game, covariance=True)(ROWS)
+    rbf = lambda a, b: np.exp(-((a[:, None] - b[None]) ** 2).sum(axis=2) / (2 * 1.5**2))
+    b, d = reference.shape
+    for i, row in enumerate(ROWS):
+        rows, _ = mixtures(row, reference)
+        _, shares = mixtures(row, row[None])
+        weights, nobody = [], np.zeros(len(rows))
+        nobody[:b] = 1 / b
+        for mask in range(2**d):
+            given, own = np.array([mask >> j & 1 for j in range(d)], bool), np.zeros(len(rows))
+            if given.any() and not given.all():
+                system = rbf(reference[:, given], reference[:, given]) + 0.1 * b * np.eye(b)
+                w = np.linalg.solve(system, rbf(reference[:, given], row[None, given])[:, 0])
+                own[mask * b : (mask + 1) * b] = w
+                own += (1 - w.sum()) * nobody
+            else:
+                own[mask * b : (mask + 1) * b] = 1 / b
+            weights.append(own)
+        weights = shares @ np.array(weights)
+        mean, covariance = model.predict(rows, return_cov=True)
+        assert np.allclose(weights @ mean, found.values[i])
+        truth = weights @ covariance @ weights.T
+        assert np.allclose(found.covariance[i], truth, rtol=1e-7, atol=1e-8 * truth.max())
+    with pytest.raises(ValueError, match="more than 13 coalitions"):
+        riesz.Explainer(model, reference, game=game, covariance=True, coalitions=13)
+    ridge = riesz.KernelRidge(0.5, kernel=RBF(2.0), bootstrap=10).fit(X[:40], y[:40])
+    assert (riesz.Explainer(ridge, reference, game=game, covariance=True)(ROWS).sd > 0).all()
+
+
+def test_shares_of_the_variance():
+    """The variance of what coalitions are worth, shared out by definition."""
+    model = fitted(X[:30], y[:30])
+    explainer = riesz.Explainer(model, BACKGROUND[:3], covariance=True)
+    found = explainer.variance_shares(ROWS)
+    std = model.predict(ROWS, return_std=True)[1]
+    assert np.allclose(found.predictions, std**2, rtol=1e-8)
+    assert np.allclose(found.base_values + found.values.sum(axis=1), std**2, rtol=1e-8)
+    assert found.output_names == ["variance of y"] and found.exactness == "unstated"
+    for i, row in enumerate(ROWS):
+        rows, shares = mixtures(row, BACKGROUND[:3])
+        covariance = model.predict(rows, return_cov=True)[1]
+        worth = covariance.reshape(16, 3, 16, 3).mean(axis=(1, 3)).diagonal()
+        # Shares are divided by the number of background rows, and repeated as often.
+        truth = shares @ np.repeat(worth, 3)
+        assert np.allclose(found.values[i], truth, rtol=1e-7, atol=1e-8 * np.abs(truth).max())
+        assert np.isclose(found.base_values[i], worth[0])
+    pytest.importorskip("matplotlib")
+    riesz.plots.waterfall(found[0])
+    scaled = make_pipeline(StandardScaler(), riesz.GaussianProcessRegressor(RBF(1.0), alpha=0.5, optimizer=None)).fit(X, y)
+    found = riesz.Explainer(scaled, BACKGROUND[:2], covariance=True, groups={"both": [1, 2]}).variance_shares(ROWS)
+    assert found.feature_names == ["x0", "both", "x3"]
+    assert np.allclose(found.predictions, scaled.predict(ROWS, return_std=True)[1] ** 2, rtol=1e-8)
+    with pytest.raises(ValueError, match="covariance=True"):
+        riesz.Explainer(model, BACKGROUND).variance_shares(ROWS)
+    with pytest.raises(ValueError, match="variance game"):
+        riesz.Explainer(model, BACKGROUND, game="observational", covariance=True).variance_shares(ROWS)
 
 
 def test_a_functional_game_that_projects():

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use riesz::explanation::Fact;
 use riesz::format::explanation::SavedExplanation;
 use riesz::format::model::SavedModel;
-use riesz::{Decisions, Exactness, Explainer, Explanation, Matrix, Prediction, Table};
+use riesz::{Decisions, Exactness, Explainer, Explanation, Matrix, Prediction, Question, Table};
 
 use crate::args::{CellArgs, GameArgs, TableArgs};
 use crate::console::Console;
@@ -30,6 +30,8 @@ pub struct Asked<'a> {
     pub cells: CellArgs,
     /// The seed of what is drawn.
     pub seed: u64,
+    /// Whether it is the variance of predictions that is explained, and not these.
+    pub variance: bool,
 }
 
 /// Explains some rows, those after the rows of the call before.
@@ -59,6 +61,11 @@ impl<'a> Explaining<'a> {
     ) -> Result<Self> {
         let Prepared { explainer, probabilities, rows, facts, width } =
             Prepared::new(model, rows, asked, None, console)?;
+        if asked.variance {
+            // A variance decides for no class.
+            let explain = Box::new(move |table: &Table| Ok(explainer.explain_variance(table)?));
+            return Ok(Self { explain, saved: None, probabilities, rows, facts, width });
+        }
         let explain = Box::new(move |table: &Table| Ok(explainer.explain(table)?));
         Ok(Self { explain, saved: Some(model.0), probabilities, rows, facts, width })
     }
@@ -70,6 +77,11 @@ impl<'a> Explaining<'a> {
         asked: &Asked<'_>,
         console: &Console,
     ) -> Result<Self> {
+        if asked.variance {
+            return Err(Failure::input(
+                "--variance: a program does not say how sure it is: give a model file",
+            ));
+        }
         let (question, own, columns) = about_program(asked.game, asked.table, asked.seed, console)?;
         let mut facts = vec![rows_fact(&rows)?];
         facts.extend(own);
@@ -151,6 +163,7 @@ impl<'a> Prepared<'a> {
             about_model(asked.game, (asked.table, asked.cells), saved, asked.seed, console)?;
         let (index, covariance, probabilities) =
             (question.index, question.covariance, question.probabilities);
+        let question = if asked.variance { of_variance(question, saved)? } else { question };
         let explainer =
             Explainer::new(&saved.model, question).and_then(|e| e.with_posterior(saved.covariance.as_ref()));
         let explainer = explainer.map_err(|error| asked.game.settings.spelt(error))?;
@@ -167,6 +180,20 @@ impl<'a> Prepared<'a> {
         let strays = asked.cells.for_model(&saved.model.points)?;
         let rows = Conforming::new(rows, saved.model.columns(), strays, width)?;
         Ok(Self { explainer, probabilities, rows, facts, width })
+    }
+}
+
+/// The question about the variance of predictions.
+fn of_variance(question: Question, saved: &SavedModel) -> Result<Question> {
+    let refused = |why: &str| Err(Failure::input(format!("--variance: {why}")));
+    match saved.covariance {
+        None => refused(
+            "this model holds no posterior, whose variance it explains: fit a Gaussian process with 'riesz fit --model gp --posterior'",
+        ),
+        Some(_) if question.covariance => {
+            refused("how sure a variance is, is not known: leave --covariance out")
+        }
+        Some(_) => Ok(question.with_covariance()),
     }
 }
 
@@ -218,6 +245,8 @@ pub struct Certificate {
     std_error: Option<f64>,
     /// The largest standard deviation, if it is said how sure values are.
     sd: Option<f64>,
+    /// What values leave of the predictions, if there is no bound.
+    unproved: Option<f64>,
 }
 
 impl Certificate {
@@ -229,6 +258,10 @@ impl Certificate {
         if let Exactness::Estimated { std_error, .. } = &chunk.exactness {
             let largest = std_error.iter().copied().fold(0.0, f64::max);
             self.std_error = Some(self.std_error.unwrap_or(0.0).max(largest));
+        }
+        if let Exactness::Unstated = &chunk.exactness {
+            let left = chunk.residuals().into_iter().fold(0.0, |most: f64, left| most.max(left.abs()));
+            self.unproved = Some(self.unproved.unwrap_or(0.0).max(left));
         }
         if let Exactness::Exact { bound } = &chunk.exactness {
             self.bound = bound.iter().fold(self.bound, |most, bound| most.max(*bound));
@@ -252,6 +285,9 @@ impl Certificate {
     fn computed(&self) -> String {
         if let Some(largest) = self.std_error {
             return format!("estimated: standard errors up to {largest:.1e}");
+        }
+        if let Some(left) = self.unproved {
+            return format!("exact to rounding: values add up within {left:.1e} (no proved bound)");
         }
         match self.residual {
             Some(residual) => format!(

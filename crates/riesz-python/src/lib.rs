@@ -224,6 +224,22 @@ impl Expansion {
         })
     }
 
+    /// The same model with what refits say of sums of the outputs of `other`, outputs × sums of `weights`, if it has any.
+    fn with_refits_of(&self, other: &Self, weights: PyReadonlyArray2<'_, f64>) -> PyResult<Self> {
+        let weights = weights.as_array();
+        let weights =
+            Matrix::from_row_major(weights.nrows(), weights.ncols(), weights.iter().copied().collect());
+        let covariance = other.covariance.as_ref().and_then(|covariance| covariance.of_sums(&weights));
+        if let Some(covariance) = &covariance {
+            Posterior::new(&self.model, covariance).map_err(refuse)?;
+        }
+        Ok(Self {
+            model: self.model.clone(),
+            covariance: covariance.map(Arc::new),
+            groups: self.groups.clone(),
+        })
+    }
+
     /// Whether these are the bytes of a LIBSVM model.
     #[staticmethod]
     fn is_libsvm(bytes: &[u8]) -> bool {
@@ -450,6 +466,15 @@ impl Explainer {
     /// For each output, how far values may move if the columns of a row move by these numbers.
     fn robustness(&self, delta: Vec<f64>) -> PyResult<Vec<f64>> {
         self.owned.borrow_dependent().robustness(&delta).map_err(refuse)
+    }
+
+    /// Shapley values of the variance game, as an explanation of the variance of each row.
+    fn explain_variance(&self, py: Python<'_>, rows: PyReadonlyArray2<'_, f64>) -> PyResult<Explanation> {
+        let columns = self.owned.borrow_owner().model.columns();
+        let (rows, owned) = (table(columns, rows.as_array()).map_err(refuse)?, self.owned.clone());
+        let work = move || owned.borrow_dependent().explain_variance(&rows);
+        let found = interruptible_to_the_end(py, self.threads.get(), &self.stop, work)?.map_err(raise)?;
+        explained(py, Some(found), None)
     }
 
     /// Explains rows within a budget of coalitions, going on from those of `sample`, an earlier call on the same rows.

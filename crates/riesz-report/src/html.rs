@@ -126,6 +126,9 @@ fn sure(e: &Explanation, output: usize) -> Result<Option<String>> {
         Some(Source::Bootstrap { draws, .. }) => format!(
             "Whiskers are 95 % intervals: ± 1.96 standard deviations of the values of {draws} refits of the model to rows drawn anew from its own."
         ),
+        Some(Source::Jackknife { rows }) => format!(
+            "Whiskers are 95 % intervals: ± 1.96 standard deviations that follow from refits of the model without each of its {rows} rows (the jackknife)."
+        ),
         _ => "Whiskers are 95 % intervals: each value lies within its own with 95 % probability, given what the model has learnt from its data.".into(),
     };
     text += " Those of the means take the mean standard deviation of rows, which is no less than that of the mean.";

@@ -5,6 +5,7 @@ mod probabilities;
 mod product;
 mod robustness;
 mod top;
+mod uncertainty;
 mod worths;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::attribution::coalitions::{Budget, Sample};
 use crate::attribution::observational::ObservationalGame;
+use crate::attribution::observational::covariance::Pairs;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::{Explanation, Spread, Uncertainty};
@@ -40,8 +42,8 @@ pub struct Explainer<'m> {
     posterior: Option<Posterior<'m>>,
 }
 
-/// Which games say how sure values are.
-const WITHOUT: &str = "covariances of values are known in the baseline and the interventional game";
+/// Which games have variance games.
+const WITHOUT: &str = "the variance game is that of exact games that take a background or a baseline";
 /// Why the covariance that was asked for cannot be found.
 const NO_POSTERIOR: &str = "this model holds no posterior, which says how sure values are: fit a Gaussian process and save it with its posterior ('riesz fit \
                             --model gp --posterior', in Python save(path, posterior=True)), or kernel ridge regression with bootstrap";
@@ -108,9 +110,6 @@ impl<'m> Explainer<'m> {
                 unions.as_ref(),
                 stop,
             )?)),
-            game @ Game::Observational { .. } if covariance => {
-                return Err(Error::parameter("game", game.name(), WITHOUT));
-            }
             Game::Observational { reference, conditional: Conditional::Embedding(conditioning) } => {
                 index.of_coalitions()?;
                 let mut engine = ObservationalGame::new(model, reference, &conditioning, groups, stop)?;
@@ -135,13 +134,16 @@ impl<'m> Explainer<'m> {
     /// ([`Question::covariance`](crate::Question::covariance)) takes; other questions leave it alone.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a question that takes one where there is none, in the functional game under a prior, and for an index other than Shapley's; as [`Posterior::new`].
+    /// [`Error::Parameter`] for a question that takes one where there is none, in the functional game under a prior, in the observational game
+    /// where values are estimated, and for an index of sets or unions; as [`Posterior::new`].
     pub fn with_posterior(mut self, covariance: Option<&'m Covariance>) -> Result<Self> {
         if self.sure {
             let covariance = covariance.ok_or_else(|| Error::parameter("covariance", true, NO_POSTERIOR))?;
             let posterior = Posterior::new(self.model, covariance)?;
-            if let Engine::Products(engine) = &self.engine {
-                engine.check_covariances(&posterior)?;
+            match &self.engine {
+                Engine::Products(engine) => engine.check_covariances(&posterior)?,
+                Engine::Conditioning(engine) => engine.check_covariances()?,
+                Engine::Probabilities(_) => {}
             }
             self.posterior = Some(posterior);
         }
@@ -275,16 +277,13 @@ impl<'m> Explainer<'m> {
             }
         }
         match &self.engine {
-            Engine::Products(engine) if engine.index != Index::Shapley => {
-                Err(Error::parameter("index", engine.index, "functionals are those of Shapley values"))
-            }
             Engine::Products(engine) => engine.functionals(rows, players, engine.watch()),
             Engine::Conditioning(engine) => players.iter().map(|&p| engine.functionals(rows, p)).collect(),
             Engine::Probabilities(_) => Err(not_linear("functionals")),
         }
     }
 
-    /// The Shapley values of all players in each of `rows` as functionals of f, for a [`Posterior`] of the same model: that of player j in row r is
+    /// The values of all players in each of `rows` (Shapley's, Banzhaf's or Beta-Shapley values, as the question's index says) as functionals of f, for a [`Posterior`] of the same model: that of player j in row r is
     /// number `r * players + j`. Their joint covariance under the posterior says how sure values are, which of two is larger, and more by
     /// [`sampling`](crate::Posterior::sample); their means are the values. Exact to rounding, of which there is no bound here.
     ///
@@ -308,12 +307,20 @@ impl<'m> Explainer<'m> {
     /// # Ok::<(), riesz::Error>(())
     /// ```
     ///
+    /// Under the observational game they are sums of values of f, by the [weights](crate::embedding::ConditionalMeans::weights) of the reference rows given each
+    /// coalition (for a kernel without a factor a player f at the reference rows, else at these with the players that are given taken from the row): for up to 12
+    /// players, all of whose coalitions the [`Budget`] holds, at O(3^players · reference²) a pair of rows, and 2^players times the cost of weights. Weights are those
+    /// that values are found with: what landmarks, random features and conjugate gradients leave open is no part of what f does not know.
+    ///
     /// # Errors
-    /// As [`explain`](Self::explain); [`Error::Parameter`] for the functional and the observational game, and for an index other than Shapley's.
+    /// As [`explain`](Self::explain); [`Error::Parameter`] for the functional game, for observational values that are estimated or of more players, and for an index of sets or
+    /// unions.
     pub fn posterior_functionals(&self, rows: &Table) -> Result<Functionals> {
         match &self.engine {
             Engine::Products(engine) => engine.posterior_functionals(rows),
-            Engine::Conditioning(_) => Err(Error::parameter("game", "observational", WITHOUT)),
+            Engine::Conditioning(engine) => {
+                uncertainty::finite(engine.posterior_functionals(rows, Pairs::All)?)
+            }
             Engine::Probabilities(_) => Err(not_linear("covariances")),
         }
     }
@@ -389,7 +396,7 @@ impl<'m> Explainer<'m> {
     /// degree, and from degree 5 on the cost grows with the degree squared.
     ///
     /// If the question asks for them, values come with their covariance under the model's posterior: a row at a time, at O(reference² · players² · nodes²)
-    /// and O(n² · players) each.
+    /// and O(n² · players) each; in the observational game at what [`posterior_functionals`](Self::posterior_functionals) says.
     ///
     /// The observational game is exact if its [`Budget`] holds all coalitions, and is estimated with standard errors otherwise.
     /// Cost for each coalition O(reference³) once, and O(reference · (reference + n)) a row; by conjugate gradients O(reference²) a row and step.
@@ -403,18 +410,27 @@ impl<'m> Explainer<'m> {
     pub fn explain(&self, rows: &Table) -> Result<Explanation> {
         match &self.engine {
             Engine::Products(engine) => self.by_products(engine, rows),
-            Engine::Conditioning(engine) => engine.explain(rows, engine.budget, None),
+            Engine::Conditioning(engine) => self.surely(engine.explain(rows, engine.budget, None)?, rows),
             Engine::Probabilities(engine) => engine.explain(rows, engine.question.budget, None),
         }
     }
 
     fn by_products(&self, engine: &ByProducts<'_>, rows: &Table) -> Result<Explanation> {
         check_sets(engine.index, engine.groups.players().len())?;
-        let mut explanation = engine.explain(rows)?;
+        self.surely(engine.explain(rows)?, rows)
+    }
+
+    /// With how sure values are, where that is asked for.
+    fn surely(&self, mut explanation: Explanation, rows: &Table) -> Result<Explanation> {
         if self.sure {
             let posterior =
                 self.posterior.ok_or_else(|| Error::parameter("covariance", true, NO_POSTERIOR))?;
-            let spread = Spread::Covariance(engine.covariances(rows, &posterior)?);
+            let covariances = match &self.engine {
+                Engine::Products(engine) => engine.covariances(rows, &posterior)?,
+                Engine::Conditioning(engine) => uncertainty::by_coalitions(engine, rows, &posterior)?,
+                Engine::Probabilities(_) => return Err(not_linear("covariances")),
+            };
+            let spread = Spread::Covariance(covariances);
             explanation.uncertainty = Some(Uncertainty { spread, source: Some(posterior.source()) });
         }
         Ok(explanation)
@@ -429,7 +445,7 @@ impl<'m> Explainer<'m> {
     pub fn explain_from(&self, rows: &Table, budget: Budget, sample: &mut Sample) -> Result<Explanation> {
         match &self.engine {
             Engine::Products(engine) => self.by_products(engine, rows),
-            Engine::Conditioning(engine) => engine.explain(rows, budget, Some(sample)),
+            Engine::Conditioning(engine) => self.surely(engine.explain(rows, budget, Some(sample))?, rows),
             Engine::Probabilities(engine) => engine.explain(rows, budget, Some(sample)),
         }
     }

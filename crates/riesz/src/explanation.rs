@@ -36,7 +36,7 @@ pub enum Exactness {
         #[serde(flatten)]
         sampling: Option<Sampling>,
     },
-    /// Nothing is known: the values come from a file that does not say.
+    /// No bound is known: the values come from a file that does not say, or are exact to rounding alone.
     Unstated,
 }
 

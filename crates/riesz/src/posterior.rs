@@ -43,8 +43,8 @@ pub enum Known {
         coef: Matrix,
         /// g: intercepts, likewise.
         intercept: Vec<f64>,
-        /// The seed of the rows that they were fitted to.
-        seed: u64,
+        /// The seed of the rows that they were fitted to; `None` where these are all rows but one, one after the other, and numbers are scaled for the jackknife.
+        seed: Option<u64>,
     },
 }
 
@@ -194,6 +194,24 @@ fn expect(what: &str, found: usize, expected: usize, why: &str) -> Result<()> {
 }
 
 impl Covariance {
+    /// What it makes of sums of outputs, outputs × sums of `weights`. Refits know how outputs vary together; `None` for posteriors, which do not say.
+    pub fn of_sums(&self, weights: &Matrix) -> Option<Self> {
+        let sum = |s: usize| {
+            let mut sum: Option<(Matrix, Vec<f64>, Option<u64>)> = None;
+            for o in 0..weights.rows() {
+                let Known::Refits { coef, intercept, seed } = &self.known[self.known(o)] else { return None };
+                let times = weights[(o, s)] * self.scale[o];
+                let none = (Matrix::zeros(coef.rows(), coef.cols()), vec![0.0; intercept.len()], *seed);
+                let (all, shifts, _) = sum.get_or_insert(none);
+                all.data_mut().iter_mut().zip(coef.data()).for_each(|(all, own)| *all += times * own);
+                shifts.iter_mut().zip(intercept).for_each(|(all, own)| *all += times * own);
+            }
+            sum.map(|(coef, intercept, seed)| Known::Refits { coef, intercept, seed })
+        };
+        let known = (0..weights.cols()).map(sum).collect::<Option<Vec<Known>>>()?;
+        Some(Self { prior: self.prior, scale: vec![1.0; known.len()], known })
+    }
+
     /// Which Q is that of output `o`.
     fn known(&self, o: usize) -> usize {
         if self.known.len() == 1 { 0 } else { o }
@@ -241,7 +259,10 @@ impl<'m> Posterior<'m> {
     /// Where it comes from.
     pub fn source(&self) -> Source {
         match self.covariance.known.first() {
-            Some(Known::Refits { coef, seed, .. }) => Source::Bootstrap { draws: coef.cols(), seed: *seed },
+            Some(Known::Refits { coef, seed: Some(seed), .. }) => {
+                Source::Bootstrap { draws: coef.cols(), seed: *seed }
+            }
+            Some(Known::Refits { coef, seed: None, .. }) => Source::Jackknife { rows: coef.cols() },
             _ => Source::Posterior,
         }
     }

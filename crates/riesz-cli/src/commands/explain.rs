@@ -29,6 +29,7 @@ Examples:
   riesz explain m.riesz new.csv --groups 'blood=s1,s2,s3' -o why.json
   riesz explain m.riesz new.csv --background train.csv --covariance -o why.json
   riesz explain m.riesz new.csv --index k-sii --top-interactions 20 -o pairs.csv
+  riesz explain m.riesz new.csv --game baseline --baseline typical.csv --variance -o unsure.json
   riesz explain m.riesz new.csv --background train.csv --robustness 'bmi=0.5' -o why.json
   riesz explain 'cmd:python3 forest.py' new.csv --background train.csv --ignore price --background-rows 50
 
@@ -57,6 +58,11 @@ pub struct Args {
     /// With --top-interactions: look at so many pairs of a row at most; left_out says what may be missed [default: as many as it takes]
     #[arg(long, value_name = "N", requires = "top_interactions", help_heading = "The question")]
     pub max_pairs: Option<usize>,
+    /// Explain how sure the model is and not what it says: the posterior variance of each row, from that of the base value, by what each feature's being known adds
+    /// to it or takes from it (Shapley values of the variance game). For Gaussian processes whose file holds the posterior, in games that take a background or a
+    /// baseline; the cost of a row grows with the square of support points times background rows, so take few of these
+    #[arg(long, conflicts_with = "top_interactions")]
+    pub variance: bool,
     /// Where to write the result [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -73,7 +79,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let path = args.output.as_deref();
     let rows = args.table.source(&args.rows).open()?;
-    let asked = Asked { game: &args.game, table: &args.table, cells: args.cells, seed: global.seed };
+    let (seed, variance) = (global.seed, args.variance);
+    let asked = Asked { game: &args.game, table: &args.table, cells: args.cells, seed, variance };
     if let Some(count) = args.top_interactions {
         let wanted = Wanted { count: count.get(), limit: args.max_pairs };
         return top::run(&args.model, rows, &asked, wanted, (path, format), &console);

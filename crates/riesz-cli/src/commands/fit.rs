@@ -84,7 +84,7 @@ pub struct Args {
     /// The game of these values, and its settings; the observational one also takes away what other features say of the protected ones.
     #[command(flatten)]
     pub protection: SettingArgs<Protected>,
-    /// (gp, gpc, krr with --bootstrap) Keep the posterior in the file: 'predict --std', 'explain --covariance' and the class probabilities of
+    /// (gp, gpc, others with --bootstrap or --jackknife) Keep the posterior in the file: 'predict --std', 'explain --covariance' and the class probabilities of
     /// gpc need it. It adds 4 n² bytes for n rows (16 MB for 2,000), with three classes or more for each; refits add 8 n each
     #[arg(long)]
     pub posterior: bool,
@@ -109,7 +109,8 @@ impl Args {
             given.into_iter().filter(|(_, given)| *given).try_for_each(|(input, _)| kind.admit(input));
         admitted.map_err(SettingArgs::<OfModel>::flagged)?;
         // Refits are kept as a posterior is.
-        if self.posterior && self.settings.value("bootstrap").is_none() {
+        let refits = ["bootstrap", "jackknife"].iter().any(|name| self.settings.value(name).is_some());
+        if self.posterior && !refits {
             kind.needs("posterior", |kind| kind.posterior).map_err(SettingArgs::<OfModel>::flagged)?;
         }
         if let Some(twice) = self.target.iter().enumerate().find(|(k, t)| self.target[..*k].contains(t)) {

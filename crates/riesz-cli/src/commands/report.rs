@@ -60,7 +60,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let no_rows = |what: &str| {
         Failure::input(format!("{} is a {what}: say which rows to explain, after it", name_of(&args.file)))
     };
-    let asked = Asked { game: &args.game, table: &args.table, cells: args.cells, seed: global.seed };
+    let asked =
+        Asked { game: &args.game, table: &args.table, cells: args.cells, seed: global.seed, variance: false };
     let SavedExplanation { explanation, decisions } = if let Some(command) = program::command(&args.file) {
         let rows = rows.ok_or_else(|| no_rows("program"))?;
         explained(Explaining::of_program(command, rows, &asked, &console)?, &console)?

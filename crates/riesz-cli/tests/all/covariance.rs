@@ -46,6 +46,9 @@ fn covariances_go_from_the_flag_to_the_page() {
         !place.read("w.html").contains("class=\"sure\"") && !place.read("w.json").contains("uncertainty")
     );
     assert!(place.read("w.json").contains("\"version\":2"));
+    // The observational game knows how sure it is, too.
+    place.good("explain m.riesz train.csv --game observational --covariance -o w.json");
+    assert!(place.good("inspect w.json").0.contains("posterior of a Gaussian process"));
 }
 
 #[test]
@@ -54,15 +57,19 @@ fn what_cannot_be_told_is_refused() {
     for (flags, words) in [
         ("--background train.csv --covariance", "--covariance = true"),
         ("--background train.csv --covariance", "--posterior"),
-        ("--game observational --covariance", "in games other than the observational one"),
+        ("--game observational --covariance", "--posterior"),
     ] {
         place.bad(&format!("explain m.riesz train.csv {flags} -o w.json"), words);
     }
     let place = towns("--noise 0.5 --fixed-kernel --posterior");
     place.bad("explain m.riesz train.csv --covariance -o w.json", "takes a background or a baseline");
     place.bad(
-        "explain m.riesz train.csv --background train.csv --index banzhaf --covariance -o w.json",
-        "Shapley",
+        "explain m.riesz train.csv --game observational --coalitions 4 --covariance -o w.json",
+        "more than 4 coalitions",
+    );
+    place.bad(
+        "explain m.riesz train.csv --background train.csv --index k-sii --covariance -o w.json",
+        "Beta-Shapley",
     );
 }
 
@@ -80,4 +87,47 @@ fn refits_say_how_far_values_vary() {
     assert!(place.read("w.html").contains("30 refits"));
     place
         .bad("fit train.csv --target y --model krr --ridge 0.1 --posterior -o r.riesz", "belongs to gp, gpc");
+}
+
+#[test]
+fn the_variance_of_predictions_is_explained() {
+    let place = towns("--noise 0.5 --fixed-kernel --posterior");
+    place.write("typical.csv", "a,b,c\n8,5,3\n");
+    let (_, told) =
+        place.good("explain m.riesz train.csv --game baseline --baseline typical.csv --variance -o v.json");
+    assert!(told.contains("no proved bound"), "{told}");
+    let found = read(place.read("v.json").as_bytes()).unwrap().explanation;
+    assert_eq!(found.output_names, ["variance of y"]);
+    place.good("predict m.riesz train.csv --std -o p.csv");
+    let table = place.read("p.csv");
+    for (line, variance) in table.lines().skip(1).zip(&found.predictions) {
+        let sd: f64 = line.rsplit(',').next().unwrap().parse().unwrap();
+        assert!((sd * sd - variance).abs() < 1e-9 * variance.max(1e-3), "{line} {variance}");
+    }
+    assert!(found.residuals().iter().all(|left| left.abs() < 1e-8));
+    place.good("plot waterfall v.json -o v.svg");
+    place.good("report v.json -o v.html");
+    place.good("explain m.riesz train.csv --background typical.csv --variance -o v.csv");
+    place.bad(
+        "explain m.riesz train.csv --background typical.csv --variance --covariance -o v.csv",
+        "leave --covariance out",
+    );
+    place.bad("explain m.riesz train.csv --variance -o v.csv", "takes a background or a baseline");
+    place.bad("explain m.riesz train.csv --game observational --variance -o v.csv", "the variance game");
+    place.bad(
+        "explain cmd:cat train.csv --background typical.csv --variance -o v.csv",
+        "does not say how sure",
+    );
+    place.good("fit train.csv --target y --model krr --ridge 0.1 --jackknife --posterior -o r.riesz");
+    place.bad("explain r.riesz train.csv --background typical.csv --variance -o v.csv", "variance game");
+    place.good("explain r.riesz train.csv --covariance -o w.json");
+    assert!(place.good("inspect w.json").0.contains("jackknife of 30 rows"));
+    place.bad(
+        "fit train.csv --target y --model krr --jackknife --bootstrap 5 -o r.riesz",
+        "leave one of the two out",
+    );
+    place.bad("fit train.csv --target y --model svr --jackknife -o r.riesz", "belongs to krr");
+    place.good("fit train.csv --target y --model svr --bootstrap 5 --posterior -o s.riesz");
+    place.good("explain s.riesz train.csv --covariance -o w.json");
+    assert!(place.good("inspect w.json").0.contains("bootstrap of 5 refits (seed 0)"));
 }

@@ -44,6 +44,7 @@ impl<'g> Values<'g> {
         products: &'g [PlayerProduct<'g>],
         absent: &'g Absent,
         players: usize,
+        measure: Measure,
         isa: Isa,
     ) -> Option<Self> {
         let rows = match absent {
@@ -54,7 +55,7 @@ impl<'g> Values<'g> {
         let (len, width) = (rows.len().next_multiple_of(LANES), rows.first().map_or(0, Vec::len));
         let columns =
             (0..width).flat_map(|j| (0..len).map(move |i| rows[i.min(rows.len() - 1)][j])).collect();
-        Some(Self { products, absent, players, columns, len, measure: Measure::Lebesgue, isa })
+        Some(Self { products, absent, players, columns, len, measure, isa })
     }
 
     /// The prior covariance of all values at all rows: that of player j in row r stands at `r * players + j`. Cost, for each pair of rows,

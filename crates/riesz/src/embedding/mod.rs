@@ -201,19 +201,38 @@ impl ConditionalMeans {
     /// Those of [`Table::conform`]; [`Error::Parameter`] unless `given` has a word a block; [`Error::NotPositiveDefinite`] for a ridge that is too
     /// small; [`Error::NotConverged`] for conjugate gradients; [`Error::Interrupted`] soon after `stop` becomes true.
     pub fn weights(&self, given: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
+        self.weights_by(&self.system(given, stop)?, given, x, stop)
+    }
+
+    /// As [`weights`](Self::weights), but never centred.
+    pub(crate) fn uncentred(&self, given: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
+        self.uncentred_by(&self.system(given, stop)?, given, x, stop)
+    }
+
+    /// The system of what is given, where systems are factored.
+    fn system(&self, given: &[bool], stop: &AtomicBool) -> Result<System> {
         if given.len() != self.learnt().blocks {
             let allowed = format!("one word a block of columns, of which there are {}", self.learnt().blocks);
             return Err(Error::parameter("length of what is given", given.len(), allowed));
         }
         let mut system = System::default();
-        if let Solver::Factored(means) = &self.solver {
+        // Nobody's weights are the rows' own.
+        if let (Solver::Factored(means), true) = (&self.solver, given.contains(&true)) {
             means.prepare(given, &mut system, stop)?;
         }
-        self.weights_by(&system, given, x, stop)
+        Ok(system)
     }
 
     /// The weights from the system of what is given, which the solver has prepared if it factors systems.
     fn weights_by(&self, system: &System, given: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
+        let mut found = self.uncentred_by(system, given, x, stop)?;
+        if self.centred && given.contains(&true) {
+            self.centre(&mut found);
+        }
+        Ok(found)
+    }
+
+    fn uncentred_by(&self, system: &System, given: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
         let Learnt { rows, weights, kernel, .. } = self.learnt();
         let x = x.conform(rows.columns())?;
         let (n, count, u) = (rows.rows(), x.rows(), f64::EPSILON / 2.0);
@@ -223,7 +242,7 @@ impl ConditionalMeans {
         }
         let units = kernel.units(rows.width());
         let largest = weights.iter().copied().fold(0.0, f64::max).sqrt();
-        let (mut matrix, mut error) = match &self.solver {
+        let (matrix, error) = match &self.solver {
             Solver::Factored(means) => {
                 let mut solved = vec![0.0; means.size() * count];
                 let at = means.conditions(x, stop)?;
@@ -247,25 +266,29 @@ impl ConditionalMeans {
                 (Matrix::from_row_major(n, count, solution), off.collect())
             }
         };
-        if self.centred {
-            let mut missing = vec![1.0; count];
-            for b in 0..n {
-                missing.iter_mut().zip(matrix.row(b)).for_each(|(m, w)| *m -= w);
-            }
-            let mut total = vec![0.0; count];
-            for (b, own) in weights.iter().enumerate() {
-                for ((w, m), total) in matrix.row_mut(b).iter_mut().zip(&missing).zip(&mut total) {
-                    *w += own * m;
-                    *total += w.abs();
-                }
-            }
-            // What the sum of the weights is off goes to all of them.
-            let spread = dot(weights, weights).sqrt() * (n as f64).sqrt();
-            for ((error, missing), total) in error.iter_mut().zip(missing).zip(total) {
-                *error += spread * *error + (n + 4) as f64 * u * (1.0 + total + missing.abs());
+        Ok(Weights { matrix, error })
+    }
+
+    /// What weights lack of a sum of 1 goes to the reference's own.
+    fn centre(&self, Weights { matrix, error }: &mut Weights) {
+        let (weights, n, count, u) =
+            (&self.learnt().weights, matrix.rows(), matrix.cols(), f64::EPSILON / 2.0);
+        let mut missing = vec![1.0; count];
+        for b in 0..n {
+            missing.iter_mut().zip(matrix.row(b)).for_each(|(m, w)| *m -= w);
+        }
+        let mut total = vec![0.0; count];
+        for (b, own) in weights.iter().enumerate() {
+            for ((w, m), total) in matrix.row_mut(b).iter_mut().zip(&missing).zip(&mut total) {
+                *w += own * m;
+                *total += w.abs();
             }
         }
-        Ok(Weights { matrix, error })
+        // What the sum of the weights is off goes to all of them.
+        let spread = dot(weights, weights).sqrt() * (n as f64).sqrt();
+        for ((error, missing), total) in error.iter_mut().zip(missing).zip(total) {
+            *error += spread * *error + (n + 4) as f64 * u * (1.0 + total + missing.abs());
+        }
     }
 }
 

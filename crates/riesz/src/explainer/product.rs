@@ -24,7 +24,6 @@ use super::panel::{Panel, Side, panels};
 use crate::attribution::product::{Functionals, ProductGame, read};
 use crate::attribution::quadrature::{FLOOR, Rounding};
 use crate::attribution::recipe::{Found, Recipe};
-use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::{Exactness, Explanation, Fact, Provenance};
@@ -384,7 +383,7 @@ impl<'m> ByProducts<'m> {
         watch: Watch<'_>,
     ) -> Result<Vec<Matrix>> {
         let data = rows.conform(self.model.columns())?;
-        let (n, count) = (self.model.points.rows(), data.rows());
+        let (n, count, measure) = (self.model.points.rows(), data.rows(), self.measure()?);
         let mut out = vec![Matrix::zeros(n, count); players.len()];
         if players.is_empty() {
             return Ok(out);
@@ -398,7 +397,7 @@ impl<'m> ByProducts<'m> {
             let chunk: Vec<usize> = (start..(start + batch * TOGETHER).min(count)).collect();
             let game = Batches { explainer: self, data: &data.select_rows(&chunk), batch };
             let new = || Functionals::new(slots.clone());
-            let parts = read(&game, (self.isa, &Measure::Lebesgue), watch, new)?;
+            let parts = read(&game, (self.isa, &measure), watch, new)?;
             for (part, rows) in parts.iter().zip(chunk.chunks(batch)) {
                 for (at, all) in part.values.chunks_exact(padded).enumerate() {
                     let (slot, r) = (at / rows.len(), rows[at % rows.len()]);

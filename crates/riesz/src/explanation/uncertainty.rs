@@ -43,6 +43,11 @@ pub enum Source {
         /// Their seed.
         seed: u64,
     },
+    /// Refits without one row after the other: likewise.
+    Jackknife {
+        /// Number of rows.
+        rows: usize,
+    },
 }
 
 impl std::fmt::Display for Source {
@@ -50,6 +55,7 @@ impl std::fmt::Display for Source {
         match self {
             Self::Posterior => write!(f, "posterior of a Gaussian process"),
             Self::Bootstrap { draws, seed } => write!(f, "bootstrap of {draws} refits (seed {seed})"),
+            Self::Jackknife { rows } => write!(f, "jackknife of {rows} rows"),
         }
     }
 }

@@ -1,13 +1,17 @@
-//! How far a model varies from sample to sample, where it has no posterior: refits to rows drawn anew from its own (Efron 1979).
+//! How far a model varies from sample to sample, where it has no posterior: refits to rows drawn anew from its own (the bootstrap, Efron 1979).
 //!
-//! A refit has the same support points and other coefficients, so that everything linear in f, its Shapley values too, is found for all refits by one functional a
-//! row: a [`Covariance`](crate::Covariance) like that of a posterior. It says how far values would vary if rows were drawn anew from where these came from, at
-//! this kernel and ridge; neither how wrong the model is on average (ridges shrink), nor what choosing kernel and ridge adds.
+//! A refit has its points among the same rows, and other coefficients, so that everything linear in f, its Shapley values too, is found for all refits by one
+//! functional a row: a [`Covariance`](crate::Covariance) like that of a posterior. It says how far values would vary if rows were drawn anew from where these came
+//! from, at this kernel and these settings; neither how wrong the model is on average (penalties shrink), nor what choosing kernel and settings adds. Of classifiers
+//! rows are drawn class by class, as many as the class has, so that every refit knows all classes: how many rows a class has is taken for granted.
 
 use rayon::prelude::*;
 
 use super::KernelRidge;
+use super::task::{Fitted, Task};
 use crate::error::{Error, Result};
+use crate::expansion::Expansion;
+use crate::explanation::Fact;
 use crate::linalg::{Cholesky, Matrix};
 use crate::posterior::{Covariance, Known};
 use crate::random::{Random, RngExt, SeedableRng, hash};
@@ -20,16 +24,135 @@ pub(super) const BOOTSTRAP: Setting = Setting {
     placeholder: "N",
     range: Range::Count(2),
     bare: None,
-    help: "Also fit N times to rows drawn anew from the table, with the seed, to say how far values and predictions vary from sample to sample ('explain \
-           --covariance'; keep it in the file with --posterior)",
+    help: "Also fit N times to rows drawn anew from the table (of classifiers class by class), with the seed, to say how far values and predictions vary from \
+           sample to sample ('explain --covariance'; keep it in the file with --posterior)",
 };
 
-/// How often each of n rows is drawn, for one refit.
-fn counts(n: usize, refit: usize, seed: u64) -> Vec<f64> {
-    let mut random = Random::seed_from_u64(hash([seed, refit as u64]));
-    let mut counts = vec![0.0; n];
-    (0..n).for_each(|_| counts[random.random_range(0..n as u32) as usize] += 1.0);
-    counts
+/// Why there are no refits under a further penalty.
+pub(super) const PROTECTED: &str =
+    "protected features are protected at all rows, of which a refit lacks some: leave one of the two out";
+
+/// Rows drawn anew, refit by refit.
+pub(super) struct Draws {
+    /// Rows that are drawn from together, each list as often as it is long.
+    pub(super) strata: Vec<Vec<usize>>,
+    pub(super) count: usize,
+    pub(super) seed: u64,
+}
+
+/// What a refit found.
+pub(super) struct Refit {
+    /// Its points, rows of the table.
+    pub(super) rows: Vec<usize>,
+    /// Rows × outputs.
+    pub(super) coef: Matrix,
+    /// One an output.
+    pub(super) intercept: Vec<f64>,
+    pub(super) converged: bool,
+}
+
+impl Refit {
+    /// Of a model whose points are these rows.
+    pub(super) fn of(rows: Vec<usize>, model: Expansion, converged: bool) -> Self {
+        Self { rows, coef: model.coef, intercept: model.intercept, converged }
+    }
+}
+
+impl Draws {
+    /// How often each of n rows is drawn, for one refit.
+    fn counts(&self, n: usize, refit: usize) -> Vec<f64> {
+        let mut random = Random::seed_from_u64(hash([self.seed, refit as u64]));
+        let mut counts = vec![0.0; n];
+        for rows in &self.strata {
+            (0..rows.len())
+                .for_each(|_| counts[rows[random.random_range(0..rows.len() as u32) as usize]] += 1.0);
+        }
+        counts
+    }
+
+    /// All refits to n rows, by how often each counts; a step each.
+    fn refits(
+        &self,
+        n: usize,
+        watch: Watch<'_>,
+        refit: impl Fn(Vec<f64>) -> Result<Refit> + Sync,
+    ) -> Result<Vec<Refit>> {
+        let one = |b: usize| {
+            watch.check()?;
+            let found = refit(self.counts(n, b));
+            watch.done();
+            found
+        };
+        (0..self.count).into_par_iter().map(one).collect()
+    }
+}
+
+/// How far refits differ, over points that are these rows, ascending; for each output.
+fn spread(refits: &[Refit], rows: &[usize], seed: u64) -> Vec<Known> {
+    let outputs = refits.first().map_or(0, |one| one.intercept.len());
+    let known = |o: usize| {
+        let (mut coef, mut intercept) = (Matrix::zeros(rows.len(), refits.len()), vec![0.0; refits.len()]);
+        for (b, own) in refits.iter().enumerate() {
+            place(own, o, rows, |i, value| coef[(i, b)] = value);
+            intercept[b] = own.intercept[o];
+        }
+        (0..rows.len()).for_each(|i| centre(coef.row_mut(i)));
+        centre(&mut intercept);
+        Known::Refits { coef, intercept, seed: Some(seed) }
+    };
+    (0..outputs).map(known).collect()
+}
+
+/// Hands over a refit's coefficients by their places among `rows`.
+fn place(refit: &Refit, o: usize, rows: &[usize], mut put: impl FnMut(usize, f64)) {
+    for (at, row) in refit.rows.iter().enumerate() {
+        if let Ok(i) = rows.binary_search(row) {
+            put(i, refit.coef[(at, o)]);
+        }
+    }
+}
+
+/// A fit with what its refits say, where a task asks for them. `rows` are the model's points and `strata` what is drawn from; a refit is told how often rows
+/// count, and varies in units of `unit`. The model is the same, over the points of all refits.
+pub(super) fn refitted(
+    task: &Task<'_>,
+    mut fitted: Fitted,
+    rows: Vec<usize>,
+    strata: Vec<Vec<usize>>,
+    unit: f64,
+    refit: impl Fn(Vec<f64>) -> Result<Refit> + Sync,
+) -> Result<Fitted> {
+    let Some(count) = task.settings.count(BOOTSTRAP.name) else { return Ok(fitted) };
+    task.progress.start(count);
+    let draws = Draws { strata, count, seed: task.seed };
+    let refits = draws.refits(task.x.rows(), task.watch(), refit)?;
+    let mut all: Vec<usize> = refits.iter().flat_map(|own| &own.rows).chain(&rows).copied().collect();
+    all.sort_unstable();
+    all.dedup();
+    let model = &mut fitted.model;
+    let (mut coef, outputs) = (Matrix::zeros(all.len(), model.outputs()), model.outputs());
+    let own = Refit { rows, coef: model.coef.clone(), intercept: Vec::new(), converged: true };
+    (0..outputs).for_each(|o| place(&own, o, &all, |i, value| coef[(i, o)] = value));
+    (model.points, model.coef) = (task.x.select_rows(&all), coef);
+    model.card.push(drawn(count, task.seed));
+    fitted.covariance =
+        Some(Covariance { prior: 0.0, known: spread(&refits, &all, task.seed), scale: vec![unit; outputs] });
+    let unfinished = refits.iter().filter(|own| !own.converged).count();
+    if unfinished > 0 {
+        fitted.warnings.push(format!("{unfinished} of {count} refits stopped before they converged"));
+    }
+    Ok(fitted)
+}
+
+/// What the model's card says of refits.
+pub(super) fn drawn(count: usize, seed: u64) -> Fact {
+    Fact::new("refits to rows drawn anew", format!("{count} (seed {seed})"))
+}
+
+/// The rows of each class that weigh something.
+pub(super) fn by_class(labels: &[usize], classes: usize, weights: &[f64]) -> Vec<Vec<usize>> {
+    let of = |k: usize| (0..labels.len()).filter(|&r| labels[r] == k && weights[r] > 0.0).collect();
+    (0..classes).map(of).collect()
 }
 
 impl KernelRidge {
@@ -58,28 +181,15 @@ impl KernelRidge {
             return Err(Error::parameter("bootstrap", draws, "at least 2 refits"));
         }
         if self.penalty.is_some() {
-            let allowed = "protected features are protected at all rows, of which a refit lacks some: leave one of the two out";
-            return Err(Error::parameter("bootstrap", draws, allowed));
+            return Err(Error::parameter("bootstrap", draws, PROTECTED));
         }
-        let gram = self.kernel.gram(x);
-        let refit = |b: usize| {
-            watch.check()?;
-            let found = self.refit(&gram, y, &counts(x.rows(), b, seed));
-            watch.done();
-            found
-        };
-        let refits = (0..draws).into_par_iter().map(refit).collect::<Result<Vec<_>>>()?;
-        let known = |o: usize| {
-            let (mut coef, mut intercept) = (Matrix::zeros(x.rows(), draws), vec![0.0; draws]);
-            for (b, (own, shift)) in refits.iter().enumerate() {
-                (0..x.rows()).for_each(|i| coef[(i, b)] = own[(i, o)]);
-                intercept[b] = shift[o];
-            }
-            (0..x.rows()).for_each(|i| centre(coef.row_mut(i)));
-            centre(&mut intercept);
-            Known::Refits { coef, intercept, seed }
-        };
-        Ok(Covariance { prior: 0.0, known: (0..y.cols()).map(known).collect(), scale: vec![1.0; y.cols()] })
+        let (gram, all) = (self.kernel.gram(x), Vec::from_iter(0..x.rows()));
+        let drawn = Draws { strata: vec![all.clone()], count: draws, seed };
+        let refits = drawn.refits(x.rows(), watch, |counts| {
+            let (coef, intercept) = self.refit(&gram, y, &counts)?;
+            Ok(Refit { rows: all.clone(), coef, intercept, converged: true })
+        })?;
+        Ok(Covariance { prior: 0.0, known: spread(&refits, &all, seed), scale: vec![1.0; y.cols()] })
     }
 
     /// Coefficients and intercepts where rows are there so many times.
@@ -101,7 +211,7 @@ impl KernelRidge {
 }
 
 /// Numbers less their mean, over the root of one less than their number.
-fn centre(numbers: &mut [f64]) {
+pub(super) fn centre(numbers: &mut [f64]) {
     let count = numbers.len() as f64;
     let mean = numbers.iter().sum::<f64>() / count;
     numbers.iter_mut().for_each(|v| *v = (*v - mean) / (count - 1.0).sqrt());
@@ -109,7 +219,10 @@ fn centre(numbers: &mut [f64]) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::fit::{ModelKind, Target};
     use crate::{Explainer, Game, Kernel, Posterior, Question};
 
     /// Against refits of the estimator itself to repeated rows, and explanations of each.
@@ -125,14 +238,19 @@ mod tests {
         let covariance = estimator.bootstrap(&x, &y, draws, seed).unwrap();
         let model = estimator.fit(&x, &y).unwrap().model;
         let (background, few) = (x.select_rows(&[1, 2, 3]), x.select_rows(&[4, 9]));
-        for game in [Game::Interventional { background: background.into() }, Game::Functional] {
+        let conditional = crate::Conditioning::with_ridge(0.1).into();
+        for game in [
+            Game::Interventional { background: background.clone().into() },
+            Game::Functional,
+            Game::Observational { reference: background.into(), conditional },
+        ] {
             let question = Question::from(game).with_covariance();
             let explainer =
                 Explainer::new(&model, question.clone()).unwrap().with_posterior(Some(&covariance)).unwrap();
             let found = explainer.explain(&few).unwrap();
             let (mut values, mut predicted) = (Vec::new(), Vec::new());
             for b in 0..draws {
-                let times = counts(25, b, seed);
+                let times = Draws { strata: vec![(0..25).collect()], count: draws, seed }.counts(25, b);
                 let drawn: Vec<usize> = (0..25).flat_map(|i| vec![i; times[i] as usize]).collect();
                 let targets = drawn.iter().flat_map(|&i| y.row(i)).copied().collect();
                 let fit =
@@ -164,6 +282,111 @@ mod tests {
                 assert!((sd.data()[at].powi(2) - joint(&predicted, at, at)).abs() < 1e-9);
             }
         }
+    }
+
+    /// Models whose points are some of the rows, against fits to repeated rows by name.
+    #[test]
+    fn refits_of_all_kinds_are_fits_to_repeated_rows() {
+        let n = 24;
+        let rows: Vec<[f64; 2]> =
+            (0..n).map(|i| [1.0, 0.7].map(|s| (i as f64 * s + s).sin() * 2.0)).collect();
+        let x = Table::from_rows(&rows).unwrap();
+        let numbers =
+            Target::Numbers(Matrix::column_vector(rows.iter().map(|r| r[0] * r[1] + 3.0).collect()));
+        let labels = |k: usize| -> Vec<usize> { (0..n).map(|i| (i * i + i / 5) % k).collect() };
+        let classes = |k: usize| Target::Classes {
+            labels: labels(k),
+            classes: (0..k).map(|c| format!("class {c}")).collect(),
+        };
+        let settings = [
+            ("svr", numbers, json!({"c": 2.0, "epsilon": 0.3, "normalize_y": false, "tol": 1e-10})),
+            ("svc", classes(2), json!({"c": 2.0, "tol": 1e-10, "class_weight": "balanced"})),
+            ("svc", classes(3), json!({"c": 2.0, "tol": 1e-10})),
+            ("klr", classes(2), json!({"ridge": 0.3, "fixed_kernel": true})),
+            ("klr", classes(3), json!({"ridge": 0.3, "class_weight": "balanced"})),
+        ];
+        let (draws, seed) = (6, 11);
+        for (name, target, settings) in settings {
+            let kind = ModelKind::named(name).unwrap();
+            let fit = |x: &Table, target: Target, more: Option<usize>| {
+                let mut given = settings.as_object().unwrap().clone();
+                given.extend(more.map(|draws| ("bootstrap".to_string(), draws.into())));
+                let mut task = Task::new(x, target, Kernel::gaussian(&[1.0, 0.7]));
+                (task.settings, task.seed) = (kind.values(given).unwrap(), seed);
+                kind.fit(&task).unwrap()
+            };
+            let (plain, sure) = (fit(&x, target.clone(), None), fit(&x, target.clone(), Some(draws)));
+            assert!(plain.covariance.is_none());
+            // The same model, over more points.
+            let few = x.select_rows(&[4, 9]);
+            let predicted = [&plain, &sure].map(|fit| fit.model.predict(&few).unwrap());
+            assert!(predicted[0].data().iter().zip(predicted[1].data()).all(|(a, b)| (a - b).abs() < 1e-12));
+            let covariance = sure.covariance.unwrap();
+            let question =
+                Question::from(Game::Interventional { background: x.select_rows(&[1, 2, 3]).into() });
+            let explainer = Explainer::new(&sure.model, question.clone().with_covariance()).unwrap();
+            let found = explainer.with_posterior(Some(&covariance)).unwrap().explain(&few).unwrap();
+            let strata = match &target {
+                Target::Numbers(_) => vec![(0..n).collect()],
+                Target::Classes { labels, classes } => by_class(labels, classes.len(), &vec![1.0; n]),
+            };
+            let all: Vec<(Vec<f64>, Vec<f64>)> = (0..draws)
+                .map(|b| {
+                    let times = Draws { strata: strata.clone(), count: draws, seed }.counts(n, b);
+                    let drawn: Vec<usize> = (0..n).flat_map(|i| vec![i; times[i] as usize]).collect();
+                    assert_eq!(drawn.len(), n);
+                    let own = match &target {
+                        Target::Numbers(y) => {
+                            Target::Numbers(Matrix::column_vector(drawn.iter().map(|&i| y[(i, 0)]).collect()))
+                        }
+                        Target::Classes { labels, classes } => Target::Classes {
+                            labels: drawn.iter().map(|&i| labels[i]).collect(),
+                            classes: classes.clone(),
+                        },
+                    };
+                    let refit = fit(&x.select_rows(&drawn), own, None).model;
+                    let explained = Explainer::new(&refit, question.clone()).unwrap().explain(&few).unwrap();
+                    (explained.values, explained.predictions)
+                })
+                .collect();
+            let variance = |of: &dyn Fn(usize) -> f64| {
+                let mean = (0..draws).map(of).sum::<f64>() / draws as f64;
+                (0..draws).map(|b| (of(b) - mean).powi(2)).sum::<f64>() / (draws as f64 - 1.0)
+            };
+            let sd = Posterior::new(&sure.model, &covariance).unwrap().sd(&few).unwrap();
+            for (g, own) in sd.data().iter().enumerate() {
+                let truth = variance(&|b| all[b].1[g]).sqrt();
+                assert!((own - truth).abs() < 1e-6 * truth, "{name} {g}: {own} {truth}");
+            }
+            for (v, own) in found.sd().unwrap().iter().enumerate() {
+                let truth = variance(&|b| all[b].0[v]).sqrt();
+                assert!((own - truth).abs() < 1e-6 * truth, "{name} {v}: {own} {truth}");
+            }
+        }
+    }
+
+    /// In the target's units, whichever it is learnt in.
+    #[test]
+    fn deviations_are_in_units_of_the_target() {
+        let rows: Vec<[f64; 1]> = (0..20).map(|i| [f64::from(i) * 0.4]).collect();
+        let x = Table::from_rows(&rows).unwrap();
+        let sd = |unit: f64| {
+            let y = Matrix::column_vector(rows.iter().map(|r| unit * (r[0].sin() + 5.0)).collect());
+            let mut task = Task::new(&x, Target::Numbers(y), Kernel::gaussian(&[1.0]));
+            let kind = ModelKind::named("svr").unwrap();
+            let given = json!({"bootstrap": 5, "tol": 1e-12}).as_object().unwrap().clone();
+            task.settings = kind.values(given).unwrap();
+            let fit = kind.fit(&task).unwrap();
+            Posterior::new(&fit.model, fit.covariance.as_ref().unwrap())
+                .unwrap()
+                .sd(&x)
+                .unwrap()
+                .data()
+                .to_vec()
+        };
+        let (one, hundred) = (sd(1.0), sd(100.0));
+        let size = hundred.iter().copied().fold(0.0, f64::max);
+        assert!(size > 1.0 && one.iter().zip(hundred).all(|(a, b)| (100.0 * a - b).abs() < 1e-6 * size));
     }
 
     #[test]

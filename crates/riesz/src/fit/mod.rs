@@ -17,6 +17,7 @@ mod bootstrap;
 mod evidence;
 mod gp;
 mod gpc;
+mod jackknife;
 mod labels;
 mod logistic;
 pub mod models;

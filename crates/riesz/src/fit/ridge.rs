@@ -3,7 +3,8 @@
 use std::sync::atomic::AtomicBool;
 
 use super::Penalty;
-use super::bootstrap::BOOTSTRAP;
+use super::bootstrap::{BOOTSTRAP, drawn};
+use super::jackknife::JACKKNIFE;
 use super::search::{RIDGES, Search};
 use super::selection::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge_until};
 use super::task::{
@@ -23,7 +24,7 @@ pub(super) static KIND: ModelKind = ModelKind {
     name: "krr",
     help: "Kernel ridge regression, one or several targets",
     predicts: Predicts::Numbers,
-    settings: &[&RIDGE, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &FIT_INTERCEPT, &BOOTSTRAP],
+    settings: &[&RIDGE, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &FIT_INTERCEPT, &BOOTSTRAP, &JACKKNIFE],
     takes: &[Input::SampleWeight, Input::Penalty],
     posterior: false,
     fit: fit_task,
@@ -57,8 +58,8 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
         let multiples = if task.fixed_kernel() { &[1.0][..] } else { &DEFAULT_MULTIPLIERS };
         let start = with(task.kernel.clone(), 1.0, None);
         super::check(task.x, y.rows(), 2)?;
-        let drawn = search.drawn(ROWS_OF_LEAVE_ONE_OUT, None);
-        let (x, targets) = (&drawn.x, &drawn.numbers(y));
+        let some = search.drawn(ROWS_OF_LEAVE_ONE_OUT, None);
+        let (x, targets) = (&some.x, &some.numbers(y));
         // An eigendecomposition takes some ten times as long as a factorisation of the same size.
         let whole = (0.1 * (task.x.rows() as f64 / x.rows() as f64).powi(3)).ceil() as usize;
         task.progress.start(multiples.len() + whole);
@@ -66,7 +67,7 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
         let multiple = found.axes[0].values[found.chosen.0];
         let several = found.axes[0].values.len() > 1;
         facts = Vec::from_iter(several.then(|| Fact::new("multiple of the length scales", multiple)));
-        facts.push(Fact::new("chosen by", format!("leave-one-out{}", search.of_rows(&drawn))));
+        facts.push(Fact::new("chosen by", format!("leave-one-out{}", search.of_rows(&some))));
         (estimator, warnings) = (found.best, found.edges);
     }
     estimator.penalty = task.penalty_for(&estimator.kernel)?;
@@ -74,19 +75,21 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     check(&task.stop)?;
     facts.insert(0, Fact::measured("leave-one-out mean squared error", fit.loo_error()));
     let draws = task.settings.count(BOOTSTRAP.name);
-    let covariance = draws.map(|draws| {
-        task.progress.start(draws);
-        estimator.bootstrap_until(task.x, y, draws, task.seed, task.watch())
-    });
-    if let Some(draws) = draws {
-        facts.push(Fact::new("refits to rows drawn anew", format!("{draws} (seed {})", task.seed)));
-    }
-    Ok(Fitted {
-        covariance: covariance.transpose()?,
-        warnings,
-        chosen: Some(estimator.ridge),
-        ..noted(fit.model, facts).into()
-    })
+    let jackknife = task.settings.switch(JACKKNIFE.name).unwrap_or(false);
+    let covariance = match (draws, jackknife) {
+        (None, false) => None,
+        (None, true) => Some(estimator.jackknife_until(task.x, y, task.watch())?),
+        (Some(draws), false) => {
+            task.progress.start(draws);
+            facts.push(drawn(draws, task.seed));
+            Some(estimator.bootstrap_until(task.x, y, draws, task.seed, task.watch())?)
+        }
+        (Some(draws), true) => {
+            let allowed = "the jackknife says the same by other refits: leave one of the two out";
+            return Err(Error::parameter(BOOTSTRAP.name, draws, allowed));
+        }
+    };
+    Ok(Fitted { covariance, warnings, chosen: Some(estimator.ridge), ..noted(fit.model, facts).into() })
 }
 
 /// `min_f Σ_i w_i (y_i - f(x_i) - b)² + ridge ‖f‖²`, several targets at once.

@@ -219,11 +219,15 @@ fn known_arrays(known: &Known) -> Vec<(&'static str, Array)> {
             }
             arrays
         }
-        Known::Refits { coef, intercept, seed } => vec![
-            ("refits", Array::new(vec![coef.rows(), coef.cols()], coef.data().iter().copied())),
-            ("refits_intercept", Array::list(intercept.iter().copied())),
-            ("refits_seed", Array::words(std::iter::once(*seed))),
-        ],
+        Known::Refits { coef, intercept, seed } => {
+            let mut arrays = vec![
+                ("refits", Array::new(vec![coef.rows(), coef.cols()], coef.data().iter().copied())),
+                ("refits_intercept", Array::list(intercept.iter().copied())),
+            ];
+            // A jackknife has none.
+            arrays.extend(seed.map(|seed| ("refits_seed", Array::words(std::iter::once(seed)))));
+            arrays
+        }
         Known::LowRank(f) => {
             vec![("low_rank", Array::new(vec![f.rows(), f.cols()], f.data().iter().copied()))]
         }
@@ -245,8 +249,12 @@ fn read_known(tensors: &SafeTensors<'_>, k: usize, jitter: f64, n: usize) -> Res
         let (rows, data) = numbers(tensors, &named("refits"), &[Some(n), None])?;
         let draws = data.len() / rows.max(1);
         let intercept = numbers(tensors, &named("refits_intercept"), &[Some(draws)])?.1;
-        let (_, seed) = cells(tensors, &named("refits_seed"), Dtype::U64, &[Some(1)])?;
-        let seed = seed.first().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let seed = if there("refits_seed") {
+            let (_, seed) = cells(tensors, &named("refits_seed"), Dtype::U64, &[Some(1)])?;
+            Some(seed.first().map_or(0, |bytes| u64::from_le_bytes(*bytes)))
+        } else {
+            None
+        };
         return Ok(Known::Refits { coef: Matrix::from_row_major(rows, draws, data), intercept, seed });
     }
     if there("dense") {
@@ -504,12 +512,18 @@ mod tests {
     #[test]
     fn refits_are_kept() {
         let mut saved = example();
-        let coef = Matrix::from_row_major(2, 3, vec![0.5, -0.25, -0.25, 0.0, 1.0, -1.0]);
-        let known = vec![Known::Refits { coef, intercept: vec![0.0, 0.5, -0.5], seed: u64::MAX }];
-        saved.covariance = Some(Covariance { prior: 0.0, known, scale: vec![1.0] });
-        let bytes = to_bytes(&saved).unwrap();
-        assert!(String::from_utf8_lossy(&bytes).contains("version\\\":3"));
-        assert_eq!(bytes, to_bytes(&from_bytes(&bytes).unwrap()).unwrap());
+        for seed in [Some(u64::MAX), None] {
+            let coef = Matrix::from_row_major(2, 3, vec![0.5, -0.25, -0.25, 0.0, 1.0, -1.0]);
+            let known = vec![Known::Refits { coef, intercept: vec![0.0, 0.5, -0.5], seed }];
+            saved.covariance = Some(Covariance { prior: 0.0, known, scale: vec![1.0] });
+            let bytes = to_bytes(&saved).unwrap();
+            assert!(String::from_utf8_lossy(&bytes).contains("version\\\":3"));
+            let again = from_bytes(&bytes).unwrap();
+            assert_eq!(bytes, to_bytes(&again).unwrap());
+            let covariance = again.covariance.unwrap();
+            let Known::Refits { seed: found, .. } = covariance.known[0] else { panic!() };
+            assert_eq!(found, seed);
+        }
         saved.covariance.as_mut().unwrap().prior = 1.0;
         assert!(to_bytes(&saved).unwrap_err().to_string().contains("no prior"));
     }

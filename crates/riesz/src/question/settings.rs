@@ -154,11 +154,11 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             range: Range::Switch,
             bare: Some("true"),
             help: "Also say how sure each value is: its standard deviation, and how values vary together, under the posterior of a Gaussian \
-                   process, with a background or baseline, or from refits ('riesz fit --bootstrap'). The model file has to hold them ('riesz \
-                   fit --posterior')",
+                   process (in the functional game where all factors are anova), or from refits ('riesz fit --bootstrap'); in the observational game for up to \
+                   12 features. The model file has to hold them ('riesz fit --posterior')",
         },
-        belongs: "Shapley values of models whose kernel is known, in games other than the observational one",
-        used: |asked| asked.subject == Subject::Model && !asked.observational(),
+        belongs: "Shapley, Banzhaf and Beta-Shapley values of models whose kernel is known",
+        used: |asked| asked.subject == Subject::Model,
     },
     QuestionSetting {
         setting: Setting {

@@ -2,6 +2,7 @@
 
 use riesz::explanation::Source;
 use riesz::fit::GaussianProcess;
+use riesz::index::Interaction;
 use riesz::kernel::{Categorical, Linear, Profile};
 use riesz::linalg::Sparse;
 use riesz::{Background, Explainer, Game, Groups, Index, Kernel, Matrix, Question, Table};
@@ -55,8 +56,23 @@ fn coalitions(game: &Game, row: &Table, players: &[Vec<usize>]) -> Sums {
     (mixtures, weights)
 }
 
+/// The chance that just these so many others of p players are there, before the player whose value it is.
+fn share(index: Index, others: usize, p: usize) -> f64 {
+    let product = |from: f64, count: usize| (0..count).map(|i| from + i as f64).product::<f64>();
+    let left = p - 1 - others;
+    match index {
+        Index::Shapley => product(1.0, others) * product(1.0, left) / product(1.0, p),
+        Index::Banzhaf { chance } => chance.powi(others as i32) * (1.0 - chance).powi(left as i32),
+        // The mean of t^others (1 - t)^left under Beta's distribution.
+        Index::BetaShapley { alpha, beta } => {
+            product(beta, others) * product(alpha, left) / product(alpha + beta, p - 1)
+        }
+        other => panic!("{other}"),
+    }
+}
+
 /// Of each player's value in each row.
-fn sums(game: &Game, rows: &Table, players: &[Vec<usize>]) -> Sums {
+fn sums(game: &Game, index: Index, rows: &Table, players: &[Vec<usize>]) -> Sums {
     let p = players.len();
     let (mut mixtures, mut weights) = (Vec::new(), vec![Vec::new(); rows.rows() * p]);
     for r in 0..rows.rows() {
@@ -66,10 +82,8 @@ fn sums(game: &Game, rows: &Table, players: &[Vec<usize>]) -> Sums {
             for (row, weight) in stand {
                 let at = mixtures.len();
                 mixtures.push(row);
-                let factorial = |k: usize| (1..=k).map(|i| i as f64).product::<f64>();
                 for j in 0..p {
-                    let share = |others: usize| factorial(others) * factorial(p - 1 - others) / factorial(p);
-                    let own = if mask >> j & 1 == 1 { share(s - 1) } else { -share(s) };
+                    let own = if mask >> j & 1 == 1 { share(index, s - 1, p) } else { -share(index, s, p) };
                     weights[r * p + j].push((at, own * weight));
                 }
             }
@@ -115,10 +129,23 @@ fn covariances_are_those_of_sums_over_coalitions() {
                 Game::MarginalProduct { background: background.rows.clone().into() },
             ] {
                 let question = Question::from(game.clone()).with_players(Some(groups.clone()));
+                let posterior = fit.posterior();
+                for index in [
+                    Index::Banzhaf { chance: 0.3 },
+                    Index::Banzhaf { chance: 1.0 },
+                    Index::BetaShapley { alpha: 4.0, beta: 1.5 },
+                ] {
+                    let explainer = Explainer::new(&fit.model, question.clone().with_index(index)).unwrap();
+                    let found = explainer.posterior_functionals(&rows).unwrap();
+                    let (mixtures, weights) = sums(&game, index, &rows, &players);
+                    let sparse = Sparse::from_columns(mixtures.len(), weights).unwrap();
+                    let truth = posterior.sums(&Table::from_rows(&mixtures).unwrap(), &sparse).unwrap();
+                    close(&found.prior, &truth.prior, &format!("{index} {}", game.name()));
+                    close(&found.columns, &truth.columns, &format!("{index} {}", game.name()));
+                }
                 let explainer = Explainer::new(&fit.model, question).unwrap();
                 let found = explainer.posterior_functionals(&rows).unwrap();
-                let posterior = fit.posterior();
-                let (mixtures, weights) = sums(&game, &rows, &players);
+                let (mixtures, weights) = sums(&game, Index::Shapley, &rows, &players);
                 let sparse = Sparse::from_columns(mixtures.len(), weights).unwrap();
                 let truth = posterior.sums(&Table::from_rows(&mixtures).unwrap(), &sparse).unwrap();
                 close(&found.prior, &truth.prior, game.name());
@@ -173,9 +200,9 @@ fn what_has_no_covariance_is_refused() {
         Explainer::new(&fit.model, question).unwrap().posterior_functionals(&x).unwrap_err().to_string()
     };
     assert!(ask(Game::Functional.into()).contains("takes a background or a baseline"));
-    assert!(ask(Game::observational(&fit.model).into()).contains("the baseline and the interventional game"));
     let point = Game::Baseline { point: x.select_rows(&[0]) };
-    assert!(ask(Question::from(point).with_index(Index::Banzhaf { chance: 0.5 })).contains("Shapley"));
+    let pairs = Index::Interaction { kind: Interaction::Sii, order: 2 };
+    assert!(ask(Question::from(point).with_index(pairs)).contains("Beta-Shapley"));
 }
 
 /// Explanations say of each row and output what the joint covariance says of them, whichever rows stand beside.
@@ -233,8 +260,8 @@ fn without_a_posterior_there_is_no_telling() {
         )
     };
     assert!(refused(Question::from(Game::Functional).with_covariance()).contains("takes a background"));
-    assert!(refused(Question::from(Game::observational(&fit.model)).with_covariance()).contains("baseline"));
-    assert!(refused(question.with_index(Index::Banzhaf { chance: 0.5 })).contains("Shapley"));
+    let pairs = Index::Interaction { kind: Interaction::Sii, order: 2 };
+    assert!(refused(question.with_index(pairs)).contains("Beta-Shapley"));
 }
 
 /// Against the definition: variances of sums over the coalition's mixtures, of all coalitions.
@@ -266,6 +293,19 @@ fn shares_of_the_variance_are_those_of_all_coalitions() {
             let explainer = Explainer::new(&fit.model, question).unwrap();
             let explainer = explainer.with_posterior(Some(&fit.covariance)).unwrap();
             let found = explainer.variance_shares(&rows).unwrap();
+            // As an explanation it adds up.
+            let explained = explainer.explain_variance(&rows).unwrap();
+            explained.validate().unwrap();
+            assert!(explained.residuals().iter().all(|left| left.abs() < 1e-10));
+            assert!(
+                explained.output_names[1].starts_with("variance of ") && explained.certificate().is_none()
+            );
+            for r in 0..2 {
+                for o in 0..2 {
+                    assert_eq!(explained.row_values(r, o), &found[o].row(r)[..p]);
+                    assert_eq!(explained.base_values[r * 2 + o], found[o][(r, p)]);
+                }
+            }
             for r in 0..2 {
                 // The sums that stand for coalitions are those that make up the players' values: by inclusion, v of all coalitions.
                 let (mixtures, weights) = coalitions(&game, &rows.select_rows(&[r]), &players);

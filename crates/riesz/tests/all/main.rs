@@ -20,6 +20,7 @@ mod libsvm;
 mod logistic;
 mod models;
 mod observational;
+mod observational_covariance;
 mod orthogonal;
 mod owen;
 mod penalty;

@@ -11,6 +11,7 @@
 //! Of a function, which has no kernel, [`filling`] says what absent features are.
 
 mod bounds;
+pub(crate) mod covariance;
 mod factored;
 pub(crate) mod filling;
 mod iterative;
@@ -76,7 +77,7 @@ struct Product {
 }
 
 /// Values coalitions for some rows.
-trait Valuation {
+trait Valuation: Sync {
     /// For each coalition the values and bounds on their errors, rows × outputs.
     fn values(&self, coalitions: &[Coalition]) -> Result<Vec<(Vec<f64>, Vec<f64>)>>;
 

@@ -4,8 +4,10 @@ use rayon::prelude::*;
 
 use super::{ByProducts, FUNCTIONALS};
 use crate::attribution::covariance::Values;
+use crate::attribution::recipe::Recipe;
+use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
-use crate::index::Index;
+use crate::explainer::uncertainty::{entries, finite};
 use crate::linalg::Matrix;
 use crate::posterior::{Functionals, Posterior};
 use crate::stop::{Progress, Watch};
@@ -18,13 +20,13 @@ pub(super) const NO_PROJECTION: &str = "a Gaussian process says nothing of itsel
 impl ByProducts<'_> {
     /// What the values of players are of f without the data.
     fn prior(&self) -> Result<Values<'_>> {
-        self.check_index()?;
+        let measure = self.measure()?;
         if let Some(power) = self.powers.first() {
             let (factor, columns) = power.power.told(self.model.columns());
             return Err(Error::NotProduct { factor, columns });
         }
         let players = self.groups.players().len();
-        Values::new(&self.products, &self.absent, players, self.isa)
+        Values::new(&self.products, &self.absent, players, measure, self.isa)
             .ok_or_else(|| Error::parameter("game", self.game.name(), NO_PROJECTION))
     }
 
@@ -34,15 +36,20 @@ impl ByProducts<'_> {
     }
 
     fn of_prior(&self, posterior: &Posterior<'_>) -> Result<Option<Values<'_>>> {
-        self.check_index()?;
+        self.measure()?;
         (posterior.prior() > 0.0).then(|| self.prior()).transpose()
     }
 
-    pub(super) fn check_index(&self) -> Result<()> {
-        if self.index == Index::Shapley {
-            return Ok(());
+    /// What is averaged over, where values are of players one by one.
+    pub(super) fn measure(&self) -> Result<Measure> {
+        match (Recipe::from(self.index), &self.unions) {
+            (Recipe::Players(measure), None) => Ok(measure),
+            _ => {
+                let allowed =
+                    "functionals and covariances are those of Shapley, Banzhaf and Beta-Shapley values";
+                Err(Error::parameter("index", self.index, allowed))
+            }
         }
-        Err(Error::parameter("index", self.index, "covariances are those of Shapley values"))
     }
 
     /// The values of all players in all rows as functionals of f, player after player in each row.
@@ -85,19 +92,11 @@ impl ByProducts<'_> {
             };
             let found = (0..chunk.len()).into_par_iter().map(of).collect::<Result<Vec<_>>>()?;
             for covariance in found.iter().flatten() {
-                out.extend((0..p * p).map(|at| entry(covariance, at / p, at % p)));
+                out.extend(entries(covariance));
             }
         }
         Ok(out)
     }
-}
-
-/// The entry of a covariance, which rounding may leave less than symmetric, and a variance of 0 below it.
-fn entry(covariance: &Matrix, j: usize, l: usize) -> f64 {
-    if j == l {
-        return covariance[(j, j)].max(0.0);
-    }
-    0.5 * (covariance[(j.min(l), j.max(l))] + covariance[(j.max(l), j.min(l))])
 }
 
 /// Those of some rows, of functionals by player.
@@ -109,11 +108,5 @@ fn functionals(by_player: &[Matrix], rows: std::ops::Range<usize>, prior: Matrix
             rows.clone().enumerate().for_each(|(r, row)| columns[(i, r * p + j)] = own[(i, row)]);
         }
     }
-    if columns.data().iter().chain(prior.data()).any(|v| !v.is_finite()) {
-        return Err(Error::Overflow {
-            what: "a covariance of values".into(),
-            remedy: "rows are too far from the data the model was fitted on",
-        });
-    }
-    Ok(Functionals { columns, prior, constants: vec![0.0; n * p] })
+    finite(Functionals { columns, prior, constants: vec![0.0; n * p] })
 }

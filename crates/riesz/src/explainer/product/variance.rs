@@ -15,6 +15,7 @@ use super::uncertainty::NO_PROJECTION;
 use crate::attribution::rule::{Measure, Node};
 use crate::error::{Error, Result};
 use crate::game::{Absent, Reference};
+use crate::index::Index;
 use crate::kernel::Columns;
 use crate::kernel::products::PlayerProduct;
 use crate::linalg::Matrix;
@@ -76,7 +77,9 @@ impl ByProducts<'_> {
             Absent::Ones if self.products.iter().all(PlayerProduct::projects) => None,
             Absent::Ones => return Err(Error::parameter("game", self.game.name(), NO_PROJECTION)),
         };
-        self.check_index()?;
+        if self.index != Index::Shapley {
+            return Err(Error::parameter("index", self.index, "shares of the variance are Shapley values"));
+        }
         let data = rows.conform(self.model.columns())?;
         let precisions = posterior.precisions()?;
         let (n, p) = (data.rows(), self.groups.players().len());

@@ -9,14 +9,15 @@ use super::{CACHE_BYTES, TOLERANCE, UNFINISHED, check_bounds, check_tolerance, s
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
+use crate::fit::bootstrap::{BOOTSTRAP, Refit, by_class, refitted};
 use crate::fit::labels::{ClassWeight, row_weights};
-use crate::fit::positive;
 use crate::fit::search::{PRICES, Search};
 use crate::fit::selection::ClassScore;
 use crate::fit::task::{
     C, CLASS_WEIGHT, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, Predicts, SEARCH_ROWS, TOL,
     Task, noted,
 };
+use crate::fit::{positive, sample_weights};
 use crate::kernel::Kernel;
 use crate::table::Table;
 
@@ -25,7 +26,7 @@ pub(in crate::fit) static SVC: ModelKind = ModelKind {
     name: "svc",
     help: "Support vector classification, one against one for several classes",
     predicts: Predicts::Class,
-    settings: &[&C, &CLASS_WEIGHT, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &TOL, &MAX_ITER],
+    settings: &[&C, &CLASS_WEIGHT, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &TOL, &MAX_ITER, &BOOTSTRAP],
     takes: &[Input::SampleWeight],
     posterior: false,
     fit: fit_task,
@@ -53,10 +54,18 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     let fitted = Fitted {
         warnings: chosen.warnings,
         chosen: Some(estimator.c),
-        support: Some(fit.support),
+        support: Some(fit.support.clone()),
         ..noted(fit.model, chosen.facts).into()
     };
-    Ok(fitted.stopped(fit.converged, fit.iterations, UNFINISHED))
+    let fitted = fitted.stopped(fit.converged, fit.iterations, UNFINISHED);
+    let weights = sample_weights(task.sample_weight.as_deref(), task.x)?;
+    let strata = by_class(labels, classes.len(), &weights);
+    refitted(task, fitted, fit.support, strata, 1.0, |counts| {
+        let weights = counts.iter().zip(&weights).map(|(count, weight)| count * weight).collect();
+        let own = SupportVectorClassifier { sample_weight: Some(weights), ..estimator.clone() };
+        let fit = own.fit_until(task.x, labels, classes, &task.stop)?;
+        Ok(Refit::of(fit.support, fit.model, fit.converged))
+    })
 }
 
 /// C-SVC: `min ½‖f‖² + Σ_i C_i max(0, 1 - y_i (f(x_i) + b))` with `C_i = c · class weight · sample weight`.

@@ -7,6 +7,7 @@ use super::{CACHE_BYTES, TOLERANCE, UNFINISHED, check_bounds, check_tolerance, s
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
+use crate::fit::bootstrap::{BOOTSTRAP, Refit, refitted};
 use crate::fit::search::{PRICES, Search};
 use crate::fit::task::{
     C, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, NORMALIZE_Y, Predicts, SEARCH_ROWS, TOL,
@@ -31,7 +32,7 @@ pub(in crate::fit) static SVR: ModelKind = ModelKind {
     name: "svr",
     help: "ε-insensitive support vector regression",
     predicts: Predicts::Number,
-    settings: &[&C, &EPSILON, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &NORMALIZE_Y, &TOL, &MAX_ITER],
+    settings: &[&C, &EPSILON, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &NORMALIZE_Y, &TOL, &MAX_ITER, &BOOTSTRAP],
     takes: &[Input::SampleWeight],
     posterior: false,
     fit: fit_task,
@@ -63,10 +64,18 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     let fitted = Fitted {
         warnings: chosen.warnings,
         chosen: Some(estimator.c),
-        support: Some(fit.support),
+        support: Some(fit.support.clone()),
         ..model.into()
     };
-    Ok(fitted.stopped(fit.converged, vec![fit.iterations], UNFINISHED))
+    let fitted = fitted.stopped(fit.converged, vec![fit.iterations], UNFINISHED);
+    let weights = sample_weights(task.sample_weight.as_deref(), task.x)?;
+    let drawn = (0..y.len()).filter(|&r| weights[r] > 0.0).collect();
+    refitted(task, fitted, fit.support, vec![drawn], scale, |counts| {
+        let weights = counts.iter().zip(&weights).map(|(count, weight)| count * weight).collect();
+        let own = SupportVectorRegressor { sample_weight: Some(weights), ..estimator.clone() };
+        let fit = own.fit_until(task.x, &y, &task.stop)?;
+        Ok(Refit::of(fit.support, fit.model, fit.converged))
+    })
 }
 
 /// ε-SVR: `min ½‖f‖² + Σ_i c w_i max(0, |y_i - f(x_i) - b| - epsilon)`.

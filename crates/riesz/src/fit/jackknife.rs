@@ -1,0 +1,144 @@
+//! How far kernel ridge regression varies from sample to sample, from leaving out one row after the other (the jackknife, Tukey 1958; Efron and Stein 1981).
+//!
+//! With `A = K + ridge diag(1/w)` and coefficients `c = A⁻¹ t`, those without row i are `c - A⁻¹e_i c_i / (A⁻¹)_ii`, 0 at i (a block inverse), where the targets t
+//! are those less the mean of the others. So all n refits cost one inverse. Like the [bootstrap](super::KernelRidge::bootstrap) it says how far values would vary
+//! if rows were drawn anew, at this kernel and ridge, and nothing of how wrong the model is on average; it is random in nothing, and for what is linear in the
+//! coefficients, as values are, its variance is too large rather than too small on average (Efron and Stein 1981).
+
+use super::KernelRidge;
+use super::bootstrap::{PROTECTED, centre};
+use crate::error::{Error, Result};
+use crate::linalg::{Cholesky, Matrix};
+use crate::posterior::{Covariance, Known};
+use crate::setting::{Range, Setting};
+use crate::stop::Watch;
+use crate::table::Table;
+
+pub(super) const JACKKNIFE: Setting = Setting {
+    name: "jackknife",
+    placeholder: "BOOL",
+    range: Range::Switch,
+    bare: Some("true"),
+    help: "Say how far values and predictions vary from sample to sample by leaving out one row after the other, in closed form ('explain --covariance'; keep it \
+           in the file with --posterior, which takes 8 n² bytes)",
+};
+
+impl KernelRidge {
+    /// How far this regression varies from sample to sample, by the jackknife: the covariance of anything linear in the model is `(n - 1)/n` times the sum of
+    /// squares about their mean of what it is without each row. For an [`Explainer`](crate::Explainer::with_posterior) or a
+    /// [`Posterior`](crate::Posterior) of the model that [`fit`](Self::fit) gives. Cost n³, memory n² numbers, and a target as many again.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit); [`Error::TooFew`] for less than three rows; [`Error::Parameter`] with a further penalty, which is one on all rows.
+    pub fn jackknife(&self, x: &Table, y: &Matrix) -> Result<Covariance> {
+        self.jackknife_until(x, y, Watch::nobody())
+    }
+
+    /// As [`jackknife`](Self::jackknife).
+    pub(super) fn jackknife_until(&self, x: &Table, y: &Matrix, watch: Watch<'_>) -> Result<Covariance> {
+        self.check(x, y)?;
+        super::check(x, y.rows(), 3)?;
+        if self.penalty.is_some() {
+            return Err(Error::parameter(JACKKNIFE.name, true, PROTECTED));
+        }
+        watch.check()?;
+        let n = x.rows();
+        let mut gram = self.kernel.gram(x);
+        gram.add_diagonal(|i| self.ridge / self.weight(i));
+        let inverse = Cholesky::new(gram, "gram matrix plus ridge")?.inverse();
+        watch.check()?;
+        let (targets, intercept) = self.centred(y);
+        let coef = inverse.matmul(&targets);
+        // What a target that is 1 everywhere makes of coefficients: by it they move with the mean.
+        let ones = inverse.matvec(&vec![1.0; n]);
+        let total: f64 = (0..n).map(|i| self.weight(i)).sum();
+        let known = |o: usize| {
+            // By how much the mean moves without row i: it is the mean of what is left.
+            let moved: Vec<f64> = (0..n)
+                .map(|i| {
+                    if self.center {
+                        -self.weight(i) * targets[(i, o)] / (total - self.weight(i))
+                    } else {
+                        0.0
+                    }
+                })
+                .collect();
+            let mut out = Matrix::zeros(n, n);
+            for k in 0..n {
+                for i in 0..n {
+                    let own = coef[(i, o)] - moved[i] * ones[i];
+                    out[(k, i)] = coef[(k, o)] - moved[i] * ones[k] - inverse[(k, i)] * own / inverse[(i, i)];
+                }
+                scaled(out.row_mut(k));
+            }
+            let mut intercept: Vec<f64> = moved.iter().map(|m| intercept[o] + m).collect();
+            scaled(&mut intercept);
+            Known::Refits { coef: out, intercept, seed: None }
+        };
+        Ok(Covariance { prior: 0.0, known: (0..y.cols()).map(known).collect(), scale: vec![1.0; y.cols()] })
+    }
+}
+
+/// Numbers less their mean, so that the sum of their squares is the jackknife's variance.
+fn scaled(numbers: &mut [f64]) {
+    let n = numbers.len() as f64;
+    centre(numbers);
+    numbers.iter_mut().for_each(|v| *v *= (n - 1.0) / n.sqrt());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Explainer, Game, Kernel, Posterior, Question};
+
+    /// Against refits without each row, weighted and not, with an intercept and without.
+    #[test]
+    fn variances_are_those_of_refits_without_a_row() {
+        let n = 12;
+        let rows: Vec<[f64; 2]> =
+            (0..n).map(|i| [1.0, 0.7].map(|s| (i as f64 * s + s).sin() * 2.0)).collect();
+        let x = Table::from_rows(&rows).unwrap();
+        let y = rows.iter().flat_map(|r| [r[0] * r[1] + 5.0, r[0] - r[1]]).collect();
+        let y = Matrix::from_row_major(n, 2, y);
+        let weights: Vec<f64> = (0..n).map(|i| 0.5 + (i % 3) as f64).collect();
+        for (center, sample_weight) in [(true, None), (true, Some(weights.clone())), (false, Some(weights))] {
+            let mut estimator = KernelRidge::new(Kernel::gaussian(&[1.0, 0.7]), 0.3);
+            (estimator.center, estimator.sample_weight) = (center, sample_weight);
+            let covariance = estimator.jackknife(&x, &y).unwrap();
+            let model = estimator.fit(&x, &y).unwrap().model;
+            let few = x.select_rows(&[4, 9]);
+            let question = Question::from(Game::Functional);
+            let explainer = Explainer::new(&model, question.clone().with_covariance()).unwrap();
+            let found = explainer.with_posterior(Some(&covariance)).unwrap().explain(&few).unwrap();
+            let without: Vec<Vec<f64>> = (0..n)
+                .map(|i| {
+                    let rest: Vec<usize> = (0..n).filter(|&k| k != i).collect();
+                    let targets = rest.iter().flat_map(|&k| y.row(k).to_vec()).collect();
+                    let mut own = estimator.clone();
+                    own.sample_weight = own.sample_weight.map(|w| rest.iter().map(|&k| w[k]).collect());
+                    let fit = own.fit(&x.select_rows(&rest), &Matrix::from_row_major(n - 1, 2, targets));
+                    let fit = fit.unwrap().model;
+                    let explained = Explainer::new(&fit, question.clone()).unwrap().explain(&few).unwrap();
+                    explained.values.into_iter().chain(explained.predictions).collect()
+                })
+                .collect();
+            let joint = |a: usize, b: usize| {
+                let mean = |at: usize| without.iter().map(|v| v[at]).sum::<f64>() / n as f64;
+                let sum: f64 = without.iter().map(|v| (v[a] - mean(a)) * (v[b] - mean(b))).sum();
+                sum * (n as f64 - 1.0) / n as f64
+            };
+            for (g, (j, l)) in (0..4).flat_map(|g| [(g, (0, 0)), (g, (0, 1)), (g, (1, 1))]) {
+                let (own, truth) =
+                    (found.covariance(g / 2, g % 2).unwrap()[j * 2 + l], joint(g * 2 + j, g * 2 + l));
+                assert!((own - truth).abs() < 1e-10 * truth.abs().max(0.01), "{g} {j} {l}: {own} {truth}");
+            }
+            let sd = Posterior::new(&model, &covariance).unwrap().sd(&few).unwrap();
+            for g in 0..4 {
+                assert!((sd.data()[g].powi(2) - joint(8 + g, 8 + g)).abs() < 1e-10);
+            }
+        }
+        let estimator = KernelRidge::new(Kernel::gaussian(&[1.0, 0.7]), 0.3);
+        let two = Matrix::column_vector(vec![0.0, 1.0]);
+        assert!(estimator.jackknife(&x.select_rows(&[0, 1]), &two).unwrap_err().to_string().contains("3"));
+    }
+}
