@@ -13,7 +13,7 @@ use crate::stop::Watch;
 const FACTOR: f64 = 1e5;
 
 /// A maximum of the marginal likelihood.
-pub(super) struct Maximum {
+pub(crate) struct Maximum {
     /// The parameters on the tuning scale.
     pub theta: Vec<f64>,
     /// Optimiser steps of all runs together.
@@ -34,7 +34,7 @@ impl Maximum {
 }
 
 /// Checks that there is one number a parameter.
-pub(super) fn check(what: &str, unit: &'static str, found: usize, parameters: &[Parameter]) -> Result<()> {
+pub(crate) fn check(what: &str, unit: &'static str, found: usize, parameters: &[Parameter]) -> Result<()> {
     if found == parameters.len() {
         return Ok(());
     }
@@ -68,7 +68,7 @@ fn bounds(given: Option<&[(f64, f64)]>, start: &[f64], parameters: &[Parameter])
 /// first of equals wins, so that the result depends on the seed alone. Only the `free` parameters move; if there are
 /// none, the start is the result. A step of `watch` is an evaluation.
 #[allow(clippy::too_many_arguments, reason = "a problem, and how it is searched")]
-pub(super) fn maximise(
+pub(crate) fn maximise(
     parameters: &[Parameter],
     free: Range<usize>,
     given: Option<&[(f64, f64)]>,

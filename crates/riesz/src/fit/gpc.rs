@@ -1,24 +1,18 @@
-//! Gaussian process classification by Laplace's approximation (Rasmussen and Williams 2006, sections 3.4 and 5.5.1).
+//! Gaussian process classification by [Laplace's approximation](super::laplace).
 
 use std::sync::atomic::AtomicBool;
 
-use rayon::prelude::*;
-
 use super::evidence::{self, Maximum};
+use super::laplace::{Mode, mode};
 use super::task::{FIXED_KERNEL, Fitted, ModelKind, Predicts, RESTARTS, Task};
-use crate::error::{Error, Result};
-use crate::expansion::{Expansion, Link, logistic};
+use crate::error::Result;
+use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix, Sparse, dot};
+use crate::linalg::{Matrix, Sparse};
 use crate::posterior::{Covariance, Known, Posterior};
-use crate::stop::{Watch, check};
+use crate::stop::Watch;
 use crate::table::Table;
-
-/// Newton steps allowed.
-const MAX_NEWTON: usize = 100;
-/// At the mode α_i = y_i - π_i; the largest difference that is accepted.
-const NEWTON_TOLERANCE: f64 = 1e-10;
 
 /// Gaussian process classification, by name.
 pub(super) static KIND: ModelKind = ModelKind {
@@ -88,17 +82,6 @@ pub struct GpcFit {
     pub warnings: Vec<String>,
 }
 
-/// The mode of the posterior of one output.
-struct Mode {
-    /// The factor of B.
-    factor: Cholesky,
-    /// The diagonal of `W^½`.
-    root_weight: Vec<f64>,
-    /// `y - π`, the coefficients.
-    alpha: Vec<f64>,
-    value: f64,
-}
-
 impl GaussianProcessClassifier {
     /// A classifier whose kernel is tuned from this start, without restarts.
     pub fn new(kernel: Kernel) -> Self {
@@ -133,7 +116,7 @@ impl GaussianProcessClassifier {
         let kernel = if self.tune { self.kernel.with_parameters(&found.theta) } else { self.kernel.clone() };
         super::check_range(&kernel, x)?;
         let gram = kernel.gram(x);
-        let modes = y.iter().map(|y| mode(&gram, y, watch.stop)).collect::<Result<Vec<Mode>>>()?;
+        let modes = y.iter().map(|y| mode(&gram, y, None, watch.stop)).collect::<Result<Vec<Mode>>>()?;
         let value: f64 = modes.iter().map(|m| m.value).sum();
         let mut coef = Matrix::zeros(x.rows(), y.len());
         for (o, mode) in modes.iter().enumerate() {
@@ -165,7 +148,8 @@ impl GaussianProcessClassifier {
             factor: mode.factor,
         };
         let scale = vec![1.0; modes.len()];
-        let covariance = Covariance { prior: 1.0, known: modes.into_iter().map(known).collect(), scale };
+        let covariance =
+            Covariance { prior: 1.0, mirror: None, known: modes.into_iter().map(known).collect(), scale };
         Ok(GpcFit { model, covariance, log_marginal_likelihood: value, theta, steps, evaluations, warnings })
     }
 
@@ -196,72 +180,7 @@ impl GaussianProcessClassifier {
     }
 }
 
-/// `Σ_i log P(y_i | f_i)`, stable for large f.
-fn log_likelihood(y: &[f64], f: &[f64]) -> f64 {
-    let term = |(&y, &f): (&f64, &f64)| {
-        let margin = if y > 0.5 { f } else { -f };
-        margin.min(0.0) - (-margin.abs()).exp().ln_1p()
-    };
-    y.iter().zip(f).map(term).sum()
-}
-
-/// The mode of the posterior, by Newton's method (Rasmussen and Williams 2006, algorithm 3.1). A step that would lower
-/// `log P(y|f) - ½ fᵀK⁻¹f` is halved until it does not.
-fn mode(gram: &Matrix, y: &[f64], stop: &AtomicBool) -> Result<Mode> {
-    let n = y.len();
-    let (mut alpha, mut f) = (vec![0.0; n], vec![0.0; n]);
-    let mut objective = log_likelihood(y, &f);
-    let mut change = f64::INFINITY;
-    for _ in 0..MAX_NEWTON {
-        check(stop)?;
-        let p: Vec<f64> = f.iter().map(|&f| logistic(f)).collect();
-        let root_weight: Vec<f64> = p.iter().map(|p| (p * (1.0 - p)).sqrt()).collect();
-        let mut b = gram.clone();
-        b.data_mut().par_chunks_mut(n).zip(&root_weight).for_each(|(row, r)| {
-            row.iter_mut().zip(&root_weight).for_each(|(b, s)| *b *= r * s);
-        });
-        b.add_diagonal(|_| 1.0);
-        let factor = Cholesky::new(b, "matrix of Laplace's approximation")?;
-        change = (0..n).fold(0.0_f64, |a, i| a.max((y[i] - p[i] - alpha[i]).abs()));
-        if change <= NEWTON_TOLERANCE {
-            let value = objective - 0.5 * factor.log_det();
-            return Ok(Mode { factor, root_weight, alpha, value });
-        }
-        let right: Vec<f64> =
-            (0..n).map(|i| root_weight[i] * root_weight[i] * f[i] + (y[i] - p[i])).collect();
-        let scaled: Vec<f64> = gram.matvec(&right).iter().zip(&root_weight).map(|(v, r)| v * r).collect();
-        let solved = factor.solve_vector(&scaled);
-        let step: Vec<f64> = (0..n).map(|i| right[i] - root_weight[i] * solved[i] - alpha[i]).collect();
-        let step_f = gram.matvec(&step);
-        let mut t = 1.0;
-        loop {
-            let next_alpha: Vec<f64> = alpha.iter().zip(&step).map(|(a, s)| a + t * s).collect();
-            let next_f: Vec<f64> = f.iter().zip(&step_f).map(|(f, s)| f + t * s).collect();
-            let next = log_likelihood(y, &next_f) - 0.5 * dot(&next_alpha, &next_f);
-            // Near the mode the objective changes by less than its rounding error.
-            if next >= objective - 1e-12 * objective.abs().max(1.0) || t < 1e-10 {
-                (alpha, f, objective) = (next_alpha, next_f, next);
-                break;
-            }
-            t *= 0.5;
-        }
-    }
-    Err(Error::NotConverged {
-        method: "Newton's method for the mode of the posterior",
-        iterations: MAX_NEWTON,
-        change,
-        remedy: "lower the kernel's scale",
-    })
-}
-
-/// Rasmussen and Williams 2006, algorithm 5.1, in the form `Σ_ii' weights_ii' ∂K_ii'/∂θ` with
-///
-/// ```text
-/// weights = ½ αα' - ½ R + ½ (u α' + α u'),   R = W^½ B⁻¹ W^½,   u = (I - R K) s,
-/// s_i = -½ (1 - 2π_i) (1 - (B⁻¹)_ii),
-/// ```
-///
-/// where `(1 - (B⁻¹)_ii) = W_ii` times the posterior variance of f_i.
+/// The value and its gradient, summed over outputs.
 fn value_and_gradient(
     kernel: &Kernel,
     x: &Table,
@@ -270,25 +189,13 @@ fn value_and_gradient(
 ) -> Result<(f64, Vec<f64>)> {
     super::check_range(kernel, x)?;
     let gram = kernel.gram(x);
-    let n = x.rows();
     let mut total = 0.0;
     let mut gradient = vec![0.0; kernel.parameters().len()];
     for y in outputs {
-        let Mode { factor, root_weight, alpha, value } = mode(&gram, y, stop)?;
-        let mut weights = factor.inverse();
-        let s: Vec<f64> =
-            (0..n).map(|i| -0.5 * (1.0 - 2.0 * (y[i] - alpha[i])) * (1.0 - weights[(i, i)])).collect();
-        let scaled: Vec<f64> = gram.matvec(&s).iter().zip(&root_weight).map(|(v, r)| v * r).collect();
-        let solved = factor.solve_vector(&scaled);
-        let u: Vec<f64> = (0..n).map(|i| s[i] - root_weight[i] * solved[i]).collect();
-        weights.data_mut().par_chunks_mut(n).enumerate().for_each(|(i, row)| {
-            for (j, w) in row.iter_mut().enumerate() {
-                let r = root_weight[i] * *w * root_weight[j];
-                *w = 0.5 * (alpha[i] * alpha[j] - r + u[i] * alpha[j] + alpha[i] * u[j]);
-            }
-        });
-        total += value;
-        gradient.iter_mut().zip(kernel.gradient(x, &weights)).for_each(|(sum, g)| *sum += g);
+        let mode = mode(&gram, y, None, stop)?;
+        total += mode.value;
+        let slopes = mode.slopes(&gram);
+        gradient.iter_mut().zip(kernel.gradient(x, &slopes)).for_each(|(sum, g)| *sum += g);
     }
     Ok((total, gradient))
 }

@@ -14,11 +14,12 @@
 //! Settings are chosen with [`selection`].
 
 mod bootstrap;
-mod evidence;
+pub(crate) mod evidence;
 mod gp;
 mod gpc;
 mod jackknife;
 mod labels;
+pub(crate) mod laplace;
 mod logistic;
 pub mod models;
 mod penalty;
