@@ -74,6 +74,10 @@ def __getattr__(name: str):
         from . import estimators
 
         return getattr(estimators, name)
+    if name == "PreferenceClassifier":
+        from .preference import PreferenceClassifier
+
+        return PreferenceClassifier
     if name == "feature_selection":
         import importlib
 
@@ -82,4 +86,4 @@ def __getattr__(name: str):
 
 
 def __dir__():
-    return [*globals(), *_ESTIMATORS, "feature_selection"]
+    return [*globals(), *_ESTIMATORS, "PreferenceClassifier", "feature_selection"]

@@ -21,6 +21,7 @@ __all__ = [
     "component",
     "factors",
     "fit",
+    "fit_preferences",
     "functionals",
     "hsic_test",
     "kernel",
@@ -403,6 +404,16 @@ def fit(
     start: tuple[NDArray[np.float64], list[float]] | None,
     seed: int,
 ) -> Fitted: ...
+def fit_preferences(
+    kernel: str,
+    items: _Rows,
+    duels: tuple[list[int], list[int], list[float], list[float] | None],
+    utility: float,
+    generalised: float,
+    tune: bool,
+    restarts: int,
+    seed: int,
+) -> tuple[Fitted, str, list[float]]: ...
 def functionals(
     kernel: str,
     x: _Rows,

@@ -71,16 +71,16 @@ pub enum Target<'py> {
 /// A fitted model, and what is known of the fit; see [`riesz::fit::Fitted`].
 #[pyclass(frozen, get_all, module = "riesz._core")]
 pub struct Fitted {
-    model: Py<Expansion>,
-    warnings: Vec<String>,
-    iterations: Vec<usize>,
+    pub(crate) model: Py<Expansion>,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) iterations: Vec<usize>,
     /// The ridge or the price of errors, given or chosen.
-    chosen: Option<f64>,
-    support: Option<Vec<usize>>,
-    noise: Option<f64>,
-    log_marginal_likelihood: Option<f64>,
+    pub(crate) chosen: Option<f64>,
+    pub(crate) support: Option<Vec<usize>>,
+    pub(crate) noise: Option<f64>,
+    pub(crate) log_marginal_likelihood: Option<f64>,
     /// Coefficients and intercepts where Newton's method ended.
-    end: Option<(Py<PyArray2<f64>>, Vec<f64>)>,
+    pub(crate) end: Option<(Py<PyArray2<f64>>, Vec<f64>)>,
 }
 
 /// Fits a kind of model, with settings by name in JSON.

@@ -7,6 +7,7 @@ mod explanation;
 mod fit;
 mod global;
 mod kernel;
+mod preference;
 mod question;
 mod sampling;
 mod threads;
@@ -214,8 +215,12 @@ impl Expansion {
         let diagonal =
             |weights: Vec<f64>| Sparse::from_columns(n, weights.into_iter().enumerate().map(|one| [one]));
         let operator = weights.map(diagonal).transpose().map_err(refuse)?;
-        let covariance =
-            Covariance { prior: 1.0, known: vec![Precision::Inverse { operator, factor }], scale };
+        let covariance = Covariance {
+            prior: 1.0,
+            mirror: None,
+            known: vec![Precision::Inverse { operator, factor }],
+            scale,
+        };
         Posterior::new(&self.model, &covariance).map_err(refuse)?;
         Ok(Self {
             model: self.model.clone(),
@@ -624,6 +629,9 @@ mod _core {
 
     #[pymodule_export]
     use super::fit::{Fitted, fit, functionals};
+
+    #[pymodule_export]
+    use super::preference::fit_preferences;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]

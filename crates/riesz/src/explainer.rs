@@ -307,6 +307,9 @@ impl<'m> Explainer<'m> {
     /// # Ok::<(), riesz::Error>(())
     /// ```
     ///
+    /// Of a skew f, whose [covariance](crate::Covariance::mirror) says which columns change places, they are told by an explainer [with its
+    /// posterior](Self::with_posterior).
+    ///
     /// Under the observational game they are sums of values of f, by the [weights](crate::embedding::ConditionalMeans::weights) of the reference rows given each
     /// coalition (for a kernel without a factor a player f at the reference rows, else at these with the players that are given taken from the row): for up to 12
     /// players, all of whose coalitions the [`Budget`] holds, at O(3^players · reference²) a pair of rows, and 2^players times the cost of weights. Weights are those
@@ -317,7 +320,10 @@ impl<'m> Explainer<'m> {
     /// unions.
     pub fn posterior_functionals(&self, rows: &Table) -> Result<Functionals> {
         match &self.engine {
-            Engine::Products(engine) => engine.posterior_functionals(rows),
+            Engine::Products(engine) => {
+                let mirror = self.posterior.as_ref().and_then(Posterior::mirror);
+                engine.posterior_functionals(rows, mirror)
+            }
             Engine::Conditioning(engine) => {
                 uncertainty::finite(engine.posterior_functionals(rows, Pairs::All)?)
             }

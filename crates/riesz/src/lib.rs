@@ -59,6 +59,7 @@ mod memory;
 mod optimize;
 pub mod posterior;
 pub mod prediction;
+pub mod preference;
 pub mod question;
 mod random;
 pub mod regularised;

@@ -53,6 +53,9 @@ pub enum Known {
 pub struct Covariance {
     /// The number s ≥ 0: 1 where the kernel is the prior covariance.
     pub prior: f64,
+    /// For an f that changes its sign where columns change places: where each column goes. The prior covariance is then the skew half of the kernel,
+    /// `s (k(x, x') - k(x, mirrored x'))`, of a kernel to which the exchange in both of its arguments makes no difference.
+    pub mirror: Option<Vec<usize>>,
     /// The matrix Q: one for all outputs, or one each.
     pub known: Vec<Known>,
     /// One an output: standard deviations are multiplied by it. 1 unless the outputs were learnt in units of their own.
@@ -209,7 +212,7 @@ impl Covariance {
             sum.map(|(coef, intercept, seed)| Known::Refits { coef, intercept, seed })
         };
         let known = (0..weights.cols()).map(sum).collect::<Option<Vec<Known>>>()?;
-        Some(Self { prior: self.prior, scale: vec![1.0; known.len()], known })
+        Some(Self { prior: self.prior, mirror: self.mirror.clone(), scale: vec![1.0; known.len()], known })
     }
 
     /// Which Q is that of output `o`.
@@ -240,6 +243,13 @@ impl<'m> Posterior<'m> {
             return Err(Error::parameter("scale of a posterior", bad, "scales are finite and not negative"));
         }
         covariance.known.iter().try_for_each(|known| known.validate(mean.points.rows()))?;
+        if let Some(mirror) = &covariance.mirror {
+            let d = mean.points.width();
+            if mirror.len() != d || (0..d).any(|j| mirror.get(mirror[j]) != Some(&j)) {
+                let allowed = "pairs of columns that change places, and columns that stay";
+                return Err(Error::parameter("mirror of a posterior", format!("{mirror:?}"), allowed));
+            }
+        }
         if covariance.prior != 0.0 && covariance.known.iter().any(|known| known.sign() < 0.0) {
             return Err(Error::parameter("prior", covariance.prior, "refits know of no prior: it is 0"));
         }
@@ -265,6 +275,11 @@ impl<'m> Posterior<'m> {
             Some(Known::Refits { coef, seed: None, .. }) => Source::Jackknife { rows: coef.cols() },
             _ => Source::Posterior,
         }
+    }
+
+    /// Which columns change places for a skew f.
+    pub(crate) fn mirror(&self) -> Option<&'m [usize]> {
+        self.covariance.mirror.as_deref()
     }
 
     /// The share s of the prior covariance; nothing of it counts where it is 0.
@@ -325,7 +340,12 @@ impl<'m> Posterior<'m> {
         for start in (0..x.rows()).step_by(BLOCK) {
             check(stop)?;
             let block = x.select_rows(&(start..x.rows().min(start + BLOCK)).collect::<Vec<_>>());
-            let prior = kernel.diagonal(&block);
+            let mut prior = kernel.diagonal(&block);
+            if let Some(other) = self.mirrored(&block)? {
+                for (r, own) in prior.iter_mut().enumerate() {
+                    *own -= kernel.eval(&block.row(r), &other.row(r));
+                }
+            }
             let cross = kernel.cross_gram(points, &block);
             let squares: Vec<Vec<f64>> = {
                 let ones = vec![1.0; block.rows()];
@@ -358,7 +378,16 @@ impl<'m> Posterior<'m> {
         let kernel = &self.mean.kernel;
         let columns = kernel.cross_gram(&self.mean.points, &x);
         check(self.stop)?;
-        Ok(Functionals { columns, prior: kernel.gram(&x), constants: vec![1.0; x.rows()] })
+        let mut prior = kernel.gram(&x);
+        if let Some(other) = self.mirrored(&x)? {
+            take(&mut prior, &kernel.cross_gram(&x, &other));
+        }
+        Ok(Functionals { columns, prior, constants: vec![1.0; x.rows()] })
+    }
+
+    /// The rows with their columns exchanged, for a skew f.
+    fn mirrored(&self, x: &Table) -> Result<Option<Table>> {
+        self.covariance.mirror.as_ref().map(|mirror| x.rearranged(mirror)).transpose()
     }
 
     /// Weighted sums of values of f: column j of `weights` (rows of `x` × m) makes `Σ_r weights[r, j] f(x_r)`. Cost
@@ -370,9 +399,13 @@ impl<'m> Posterior<'m> {
         let x = x.conform(self.mean.columns())?;
         expect("the matrix of weights", weights.rows(), x.rows(), "one a row of the table")?;
         let kernel = &self.mean.kernel;
+        let mut prior = prior_of_sums(kernel, &x, weights);
+        if let Some(other) = self.mirrored(&x)? {
+            take(&mut prior, &weights.transpose_times(&kernel_sums(kernel, &x, &other, weights)));
+        }
         Ok(Functionals {
             columns: kernel_sums(kernel, &self.mean.points, &x, weights),
-            prior: prior_of_sums(kernel, &x, weights),
+            prior,
             constants: (0..weights.cols()).map(|j| weights.column(j).map(|(_, w)| w).sum()).collect(),
         })
     }
@@ -454,6 +487,10 @@ impl<'m> Posterior<'m> {
         }
         Ok(Samples { values, jitter })
     }
+}
+
+fn take(from: &mut Matrix, other: &Matrix) {
+    from.data_mut().iter_mut().zip(other.data()).for_each(|(own, other)| *own -= other);
 }
 
 /// `K(a, b) W`, rows of `a` × columns of W.

@@ -209,6 +209,12 @@ impl Table {
         Self { columns: self.columns.clone(), rows: indices.len(), values }
     }
 
+    /// The same columns with the numbers of others: column j has those of column `from[j]`, which is of its kind.
+    pub(crate) fn rearranged(&self, from: &[usize]) -> Result<Self> {
+        let values = from.iter().flat_map(|&j| self.column(j).iter().copied()).collect();
+        Self::from_column_major(self.columns.clone(), self.rows, values)
+    }
+
     /// One row: means, and the most frequent levels.
     pub(crate) fn typical(&self) -> Self {
         let of = |(j, column): (usize, &Column)| match &column.kind {

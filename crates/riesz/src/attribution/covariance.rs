@@ -33,6 +33,8 @@ pub(crate) struct Values<'g> {
     /// The reference rows, column by column, padded by repeating the last.
     columns: Vec<f64>,
     len: usize,
+    /// For a skew f: which columns change places, and the reference rows where they have.
+    mirrored: Option<(&'g [usize], Vec<f64>)>,
     measure: Measure,
     isa: Isa,
 }
@@ -44,8 +46,8 @@ impl<'g> Values<'g> {
         products: &'g [PlayerProduct<'g>],
         absent: &'g Absent,
         players: usize,
-        measure: Measure,
-        isa: Isa,
+        mirror: Option<&'g [usize]>,
+        (measure, isa): (Measure, Isa),
     ) -> Option<Self> {
         let rows = match absent {
             Absent::Rows(reference) | Absent::Means(reference) => &reference.rows[..],
@@ -53,9 +55,11 @@ impl<'g> Values<'g> {
             Absent::Ones => return None,
         };
         let (len, width) = (rows.len().next_multiple_of(LANES), rows.first().map_or(0, Vec::len));
-        let columns =
-            (0..width).flat_map(|j| (0..len).map(move |i| rows[i.min(rows.len() - 1)][j])).collect();
-        Some(Self { products, absent, players, columns, len, measure, isa })
+        let column = |j: usize| (0..len).map(move |i| rows[i.min(rows.len() - 1)][j]);
+        let columns = (0..width).flat_map(column).collect();
+        let other = |mirror: &'g [usize]| (mirror, (0..width).flat_map(|j| column(mirror[j])).collect());
+        let mirrored = mirror.map(other);
+        Some(Self { products, absent, players, columns, len, mirrored, measure, isa })
     }
 
     /// The prior covariance of all values at all rows: that of player j in row r stands at `r * players + j`. Cost, for each pair of rows,
@@ -93,20 +97,23 @@ impl<'g> Values<'g> {
             let mut sums = vec![Lanes::ZERO; m * m];
             let mut scratch = Scratch::default();
             let mut add = |corners: &[Corners], weights: &[Lanes]| {
-                let nodes = self.measure.rule(self.nodes(corners, m, weights.len()));
-                for (block, weight) in
-                    weights.iter().enumerate().filter(|(_, w)| w.0.iter().any(|w| *w != 0.0))
-                {
-                    let own = corners.iter().skip(block).step_by(weights.len());
-                    scratch.corners.clear();
-                    scratch.corners.extend(own);
-                    integrate(self.isa, *weight, nodes, &mut scratch, &mut sums);
+                self.add(corners, weights, m, &mut scratch, &mut sums);
+            };
+            self.sides(product, (x, other, &self.columns), same, watch, &mut add)?;
+            let mut take = |sums: &mut [Lanes], scale: f64| {
+                for (at, sum) in sums.iter_mut().enumerate() {
+                    let (j, l) = (product.players[at / m], product.players[at % m]);
+                    out[j * p + l] += scale * std::mem::replace(sum, Lanes::ZERO).sum();
                 }
             };
-            self.sides(product, x, other, same, watch, &mut add)?;
-            for (at, sum) in sums.iter().enumerate() {
-                let (j, l) = (product.players[at / m], product.players[at % m]);
-                out[j * p + l] += product.scale * sum.sum();
+            take(&mut sums, product.scale);
+            if let Some((mirror, columns)) = &self.mirrored {
+                let other: Vec<f64> = mirror.iter().map(|&j| other[j]).collect();
+                let mut add = |corners: &[Corners], weights: &[Lanes]| {
+                    self.add(corners, weights, m, &mut scratch, &mut sums);
+                };
+                self.sides(product, (x, &other, columns), same, watch, &mut add)?;
+                take(&mut sums, -product.scale);
             }
         }
         if same {
@@ -121,18 +128,35 @@ impl<'g> Values<'g> {
         Ok(out)
     }
 
-    /// Hands over factors by blocks, and the weights of blocks, for some pairs of reference rows after the others.
+    /// Adds some pairs of reference rows.
+    fn add(
+        &self,
+        corners: &[Corners],
+        weights: &[Lanes],
+        players: usize,
+        scratch: &mut Scratch,
+        sums: &mut [Lanes],
+    ) {
+        let nodes = self.measure.rule(self.nodes(corners, players, weights.len()));
+        for (block, weight) in weights.iter().enumerate().filter(|(_, w)| w.0.iter().any(|w| *w != 0.0)) {
+            scratch.corners.clear();
+            scratch.corners.extend(corners.iter().skip(block).step_by(weights.len()));
+            integrate(self.isa, *weight, nodes, scratch, sums);
+        }
+    }
+
+    /// Hands over factors by blocks, and the weights of blocks, for some pairs of reference rows after the others: of the row x, and of the other row and its
+    /// reference rows.
     fn sides(
         &self,
         product: &PlayerProduct<'_>,
-        x: &[f64],
-        other: &[f64],
+        (x, other, others): (&[f64], &[f64], &[f64]),
         same: bool,
         watch: Watch<'_>,
         add: &mut impl FnMut(&[Corners], &[Lanes]),
     ) -> Result<()> {
         let (m, len) = (product.players.len(), self.len);
-        let reference = Columns::new(&self.columns, len, 0, len);
+        let [reference, others] = [&self.columns, others].map(|columns| Columns::new(columns, len, 0, len));
         let factors = |u: Columns<'_>, v: &[f64]| -> Vec<f64> {
             let mut out = vec![1.0; m * u.len()];
             let each = out.chunks_exact_mut(u.len()).enumerate();
@@ -148,7 +172,7 @@ impl<'g> Values<'g> {
             add(&corners, &[one]);
             return Ok(());
         };
-        let (to_x, to_other) = (factors(reference, x), factors(reference, other));
+        let (to_x, to_other) = (factors(others, x), factors(reference, other));
         let Reference { rows, weights } = rows;
         if matches!(self.absent, Absent::Means(_)) {
             let mean = |factors: &[f64]| -> Vec<f64> {
@@ -158,7 +182,7 @@ impl<'g> Values<'g> {
             let mut absent = vec![0.0; m];
             for (row, weight) in rows.iter().zip(weights) {
                 check(watch.stop)?;
-                let own = mean(&factors(reference, row));
+                let own = mean(&factors(others, row));
                 absent.iter_mut().zip(own).for_each(|(sum, own)| *sum += weight * own);
             }
             let (to_x, to_other) = (mean(&to_x), mean(&to_other));
@@ -176,7 +200,7 @@ impl<'g> Values<'g> {
         let mut corners = Vec::with_capacity(m * blocks);
         for (b, row) in rows.iter().enumerate() {
             check(watch.stop)?;
-            let absent = factors(reference, row);
+            let absent = factors(others, row);
             corners.clear();
             for k in 0..m {
                 let splat = [present[k], to_other[k * len + b]].map(Lanes::splat);

@@ -60,6 +60,11 @@ pub(super) fn by_coalitions(
     rows: &Table,
     posterior: &Posterior<'_>,
 ) -> Result<Vec<f64>> {
+    if posterior.mirror().is_some() {
+        let allowed =
+            "of duels it is known how sure values are in games that take a background or a baseline";
+        return Err(Error::parameter("game", "observational", allowed));
+    }
     let pairs = if posterior.prior() > 0.0 { Pairs::Same } else { Pairs::None };
     let p = game.groups.players().len();
     let mut out = Vec::new();

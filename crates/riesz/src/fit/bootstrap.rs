@@ -135,8 +135,12 @@ pub(super) fn refitted(
     (0..outputs).for_each(|o| place(&own, o, &all, |i, value| coef[(i, o)] = value));
     (model.points, model.coef) = (task.x.select_rows(&all), coef);
     model.card.push(drawn(count, task.seed));
-    fitted.covariance =
-        Some(Covariance { prior: 0.0, known: spread(&refits, &all, task.seed), scale: vec![unit; outputs] });
+    fitted.covariance = Some(Covariance {
+        prior: 0.0,
+        mirror: None,
+        known: spread(&refits, &all, task.seed),
+        scale: vec![unit; outputs],
+    });
     let unfinished = refits.iter().filter(|own| !own.converged).count();
     if unfinished > 0 {
         fitted.warnings.push(format!("{unfinished} of {count} refits stopped before they converged"));
@@ -189,7 +193,12 @@ impl KernelRidge {
             let (coef, intercept) = self.refit(&gram, y, &counts)?;
             Ok(Refit { rows: all.clone(), coef, intercept, converged: true })
         })?;
-        Ok(Covariance { prior: 0.0, known: spread(&refits, &all, seed), scale: vec![1.0; y.cols()] })
+        Ok(Covariance {
+            prior: 0.0,
+            mirror: None,
+            known: spread(&refits, &all, seed),
+            scale: vec![1.0; y.cols()],
+        })
     }
 
     /// Coefficients and intercepts where rows are there so many times.

@@ -259,6 +259,7 @@ impl GaussianProcess {
             model,
             covariance: Covariance {
                 prior: 1.0,
+                mirror: None,
                 known: vec![Known::Inverse { operator: self.operator.clone(), factor }],
                 scale: targets.scale,
             },

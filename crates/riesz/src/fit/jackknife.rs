@@ -75,7 +75,12 @@ impl KernelRidge {
             scaled(&mut intercept);
             Known::Refits { coef: out, intercept, seed: None }
         };
-        Ok(Covariance { prior: 0.0, known: (0..y.cols()).map(known).collect(), scale: vec![1.0; y.cols()] })
+        Ok(Covariance {
+            prior: 0.0,
+            mirror: None,
+            known: (0..y.cols()).map(known).collect(),
+            scale: vec![1.0; y.cols()],
+        })
     }
 }
 

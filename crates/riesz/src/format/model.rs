@@ -95,6 +95,9 @@ struct PosteriorRecord {
     scale: Vec<f64>,
     /// One a matrix Q: that of its factor.
     jitter: Vec<f64>,
+    /// Since version 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mirror: Option<Vec<usize>>,
 }
 
 /// One array on its way into the container.
@@ -176,6 +179,7 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
         posterior: saved.covariance.as_ref().map(|covariance| PosteriorRecord {
             prior: covariance.prior,
             scale: covariance.scale.clone(),
+            mirror: covariance.mirror.clone(),
             jitter: covariance.known.iter().map(jitter).collect(),
         }),
         sha256: Some(UNKNOWN.into()),
@@ -201,7 +205,9 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
 
 /// The first version that knows such a posterior.
 fn version(covariance: &Covariance) -> u64 {
-    if covariance.known.iter().any(|known| matches!(known, Known::Refits { .. })) { VERSION } else { 2 }
+    let new = covariance.mirror.is_some()
+        || covariance.known.iter().any(|known| matches!(known, Known::Refits { .. }));
+    if new { VERSION } else { 2 }
 }
 
 fn jitter(known: &Known) -> f64 {
@@ -338,9 +344,9 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
     };
     let covariance = match record.posterior {
         None => None,
-        Some(PosteriorRecord { prior, scale, jitter }) => {
+        Some(PosteriorRecord { prior, scale, jitter, mirror }) => {
             let known = jitter.iter().enumerate().map(|(k, jitter)| read_known(&tensors, k, *jitter, n));
-            let covariance = Covariance { prior, known: known.collect::<Result<_>>()?, scale };
+            let covariance = Covariance { prior, mirror, known: known.collect::<Result<_>>()?, scale };
             Posterior::new(&model, &covariance)?;
             Some(covariance)
         }
@@ -429,7 +435,8 @@ mod tests {
             Known::LowRank(Matrix::column_vector(vec![0.25, -0.5])),
             Known::Dense(square),
         ];
-        saved.covariance = Some(Covariance { prior: 1.0, known, scale: vec![1.0, 2.0, 1.0, 0.5] });
+        saved.covariance =
+            Some(Covariance { prior: 1.0, mirror: None, known, scale: vec![1.0, 2.0, 1.0, 0.5] });
         saved
     }
 
@@ -515,7 +522,7 @@ mod tests {
         for seed in [Some(u64::MAX), None] {
             let coef = Matrix::from_row_major(2, 3, vec![0.5, -0.25, -0.25, 0.0, 1.0, -1.0]);
             let known = vec![Known::Refits { coef, intercept: vec![0.0, 0.5, -0.5], seed }];
-            saved.covariance = Some(Covariance { prior: 0.0, known, scale: vec![1.0] });
+            saved.covariance = Some(Covariance { prior: 0.0, mirror: None, known, scale: vec![1.0] });
             let bytes = to_bytes(&saved).unwrap();
             assert!(String::from_utf8_lossy(&bytes).contains("version\\\":3"));
             let again = from_bytes(&bytes).unwrap();

@@ -102,6 +102,16 @@ impl SobolIndices {
     }
 }
 
+fn not_skew(covariance: &Covariance) -> Result<()> {
+    match covariance.mirror {
+        None => Ok(()),
+        Some(_) => {
+            let allowed = "the items of a duel are alike, and indices are those of its log odds: ask without the posterior";
+            Err(Error::parameter("posterior", "of duels", allowed))
+        }
+    }
+}
+
 impl Sensitivity {
     /// Of a model whose inputs are as in the rows of `inputs`, whose columns are matched by name.
     ///
@@ -125,6 +135,7 @@ impl Sensitivity {
         inputs: &Background,
     ) -> Result<SobolIndices> {
         let posterior = Posterior::new(model, covariance)?.heeding(&self.stop);
+        not_skew(covariance)?;
         let n = model.points.rows();
         let mut columns = Matrix::zeros(n, n);
         (0..n).for_each(|i| columns[(i, i)] = 1.0);
@@ -157,6 +168,7 @@ impl Sensitivity {
         let points = model.points.rows().saturating_mul(4 + 2 * model.outputs());
         crate::memory::check("number of draws", draws, points.saturating_add(64 * model.points.width()))?;
         let posterior = Posterior::new(model, covariance)?.heeding(&self.stop);
+        not_skew(covariance)?;
         let at = posterior.at(&model.points)?;
         let (means, samples) = (posterior.mean_of(&at), posterior.sample(&at, draws, seed)?);
         let n = model.points.rows();

@@ -232,6 +232,13 @@ macro_rules! factors {
             }
         }
 
+        impl Factor {
+            /// The columns it reads, to be renumbered.
+            fn columns_mut(&mut self) -> &mut [usize] {
+                match self { $(Self::$variant(factor) => &mut factor.columns[..],)* }
+            }
+        }
+
         impl std::ops::DerefMut for Factor {
             fn deref_mut(&mut self) -> &mut Self::Target {
                 match self { $(Self::$variant(factor) => factor,)* }
@@ -417,6 +424,14 @@ impl Kernel {
             term.scale * (f64::EPSILON / 2.0 * units * all.top + all.tiny)
         };
         1.01 * self.terms.iter().map(of).sum::<f64>()
+    }
+
+    /// The same kernel of columns that stand so many places further on.
+    pub fn moved(&self, places: usize) -> Self {
+        let mut kernel = self.clone();
+        let factors = kernel.terms.iter_mut().flat_map(|term| &mut term.factors);
+        factors.flat_map(|factor| factor.columns_mut()).for_each(|j| *j += places);
+        kernel
     }
 
     /// The kernel over those columns that are kept, term by term and factor by factor.

@@ -27,6 +27,7 @@ mod penalty;
 mod permutation;
 mod posterior;
 mod powers;
+mod preference;
 mod probabilities;
 mod question;
 mod ridge;

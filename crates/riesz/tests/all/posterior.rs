@@ -282,7 +282,8 @@ fn every_form_of_a_matrix_is_the_matrix() {
     let mut f = Matrix::zeros(25, 25);
     f.add_diagonal(|_| 1.0);
     factor.solve_upper_in_place(&mut f);
-    let of = |prior: f64, known: Known| Covariance { prior, known: vec![known], scale: vec![2.0] };
+    let of =
+        |prior: f64, known: Known| Covariance { prior, mirror: None, known: vec![known], scale: vec![2.0] };
     let forms = [
         of(1.0, Known::Inverse { operator: None, factor }),
         of(1.0, Known::LowRank(f)),
@@ -414,8 +415,12 @@ fn classes_are_averaged_over_the_posterior() {
     (model.link, model.classes) = (Link::LatentOneVsRest, ["a", "b", "c"].map(String::from).to_vec());
     // Latent means 1, 0.8 and -3 at 0; variances 9, 0 and 9.
     let known = |known: f64| Known::Dense(Matrix::from_row_major(1, 1, vec![known]));
-    let covariance =
-        Covariance { prior: 1.0, known: vec![known(0.0), known(1.0 / 9.0), known(0.0)], scale: vec![1.0; 3] };
+    let covariance = Covariance {
+        prior: 1.0,
+        mirror: None,
+        known: vec![known(0.0), known(1.0 / 9.0), known(0.0)],
+        scale: vec![1.0; 3],
+    };
     let found = Prediction::of(&model, Some(&covariance), &points).unwrap();
     assert!(found.outputs.row(0).iter().zip([1.0, 0.8, -3.0]).all(|(f, e)| (f - e).abs() < 1e-12));
     // Simpson's rule over ten standard deviations.
@@ -444,7 +449,7 @@ fn classes_are_averaged_over_the_posterior() {
     (two.link, two.classes) = (Link::LatentLogistic, ["a", "b"].map(String::from).to_vec());
     let alone = Prediction::of(&two, None, &points).unwrap();
     assert_eq!((alone.classes, alone.probabilities), (Some(vec![1]), None));
-    let one = Covariance { prior: 1.0, known: vec![known(0.0)], scale: vec![1.0] };
+    let one = Covariance { prior: 1.0, mirror: None, known: vec![known(0.0)], scale: vec![1.0] };
     let found = Prediction::of(&two, Some(&one), &points).unwrap();
     assert!((found.probabilities.unwrap()[(0, 1)] - average(0.9, 3.0)).abs() < 1e-9);
     assert_eq!(found.classes, Some(vec![1]));

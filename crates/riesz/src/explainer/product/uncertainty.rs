@@ -11,7 +11,7 @@ use crate::explainer::uncertainty::{entries, finite};
 use crate::linalg::Matrix;
 use crate::posterior::{Functionals, Posterior};
 use crate::stop::{Progress, Watch};
-use crate::table::Table;
+use crate::table::{Player, Table};
 
 /// Why the functional game of most kernels says nothing of how sure it is.
 pub(super) const NO_PROJECTION: &str = "a Gaussian process says nothing of itself with a factor taken out of its kernel, unless all factors are anova, each of other \
@@ -19,14 +19,15 @@ pub(super) const NO_PROJECTION: &str = "a Gaussian process says nothing of itsel
 
 impl ByProducts<'_> {
     /// What the values of players are of f without the data.
-    fn prior(&self) -> Result<Values<'_>> {
+    fn prior<'a>(&'a self, mirror: Option<&'a [usize]>) -> Result<Values<'a>> {
         let measure = self.measure()?;
         if let Some(power) = self.powers.first() {
             let (factor, columns) = power.power.told(self.model.columns());
             return Err(Error::NotProduct { factor, columns });
         }
         let players = self.groups.players().len();
-        Values::new(&self.products, &self.absent, players, measure, self.isa)
+        self.check_mirror(mirror)?;
+        Values::new(&self.products, &self.absent, players, mirror, (measure, self.isa))
             .ok_or_else(|| Error::parameter("game", self.game.name(), NO_PROJECTION))
     }
 
@@ -35,9 +36,22 @@ impl ByProducts<'_> {
         self.of_prior(posterior).map(|_| ())
     }
 
-    fn of_prior(&self, posterior: &Posterior<'_>) -> Result<Option<Values<'_>>> {
+    fn of_prior<'a>(&'a self, posterior: &Posterior<'a>) -> Result<Option<Values<'a>>> {
         self.measure()?;
-        (posterior.prior() > 0.0).then(|| self.prior()).transpose()
+        (posterior.prior() > 0.0).then(|| self.prior(posterior.mirror())).transpose()
+    }
+
+    /// Whether columns that change places belong to one player.
+    pub(super) fn check_mirror(&self, mirror: Option<&[usize]>) -> Result<()> {
+        let Some(mirror) = mirror else { return Ok(()) };
+        let torn = |player: &&Player| player.columns.iter().any(|&j| !player.columns.contains(&mirror[j]));
+        match self.groups.players().iter().find(torn) {
+            None => Ok(()),
+            Some(player) => {
+                let allowed = "how sure values of duels are is known where a player is a feature of both items: give groups of left and right columns";
+                Err(Error::parameter("player", &player.name, allowed))
+            }
+        }
     }
 
     /// What is averaged over, where values are of players one by one.
@@ -53,8 +67,12 @@ impl ByProducts<'_> {
     }
 
     /// The values of all players in all rows as functionals of f, player after player in each row.
-    pub(in crate::explainer) fn posterior_functionals(&self, rows: &Table) -> Result<Functionals> {
-        let values = self.prior()?;
+    pub(in crate::explainer) fn posterior_functionals(
+        &self,
+        rows: &Table,
+        mirror: Option<&[usize]>,
+    ) -> Result<Functionals> {
+        let values = self.prior(mirror)?;
         let data = rows.conform(self.model.columns())?;
         let (n, p) = (data.rows(), self.groups.players().len());
         let by_player = self.functionals(&data, &(0..p).collect::<Vec<_>>(), self.watch())?;

@@ -81,7 +81,8 @@ impl ByProducts<'_> {
             return Err(Error::parameter("index", self.index, "shares of the variance are Shapley values"));
         }
         let data = rows.conform(self.model.columns())?;
-        let precisions = posterior.precisions()?;
+        let (mirror, precisions) = (posterior.mirror(), posterior.precisions()?);
+        self.check_mirror(mirror)?;
         let (n, p) = (data.rows(), self.groups.players().len());
         let nodes = Measure::Lebesgue.rule(p.div_ceil(2).max(1));
         let absent = self.absences(reference)?;
@@ -89,7 +90,11 @@ impl ByProducts<'_> {
         let mut out = vec![Matrix::zeros(n, p + 1); self.model.outputs()];
         for r in 0..n {
             let x = data.row(r);
-            let prior = self.of_prior_variance(&x, reference, nodes);
+            let mut prior = self.of_prior_variance(&x, reference, None, nodes);
+            if mirror.is_some() {
+                let other = self.of_prior_variance(&x, reference, mirror, nodes);
+                prior.iter_mut().zip(other).for_each(|(own, other)| *own -= other);
+            }
             let atoms = self.atoms(&x, &absent);
             for (known, precision) in precisions.iter().enumerate() {
                 let of = |a: usize| -> Result<Vec<f64>> {
@@ -124,12 +129,20 @@ impl ByProducts<'_> {
         }
     }
 
-    /// The prior variance of what coalitions are worth, as a game.
-    fn of_prior_variance(&self, x: &[f64], reference: Option<&Reference>, nodes: &[Node]) -> Vec<f64> {
+    /// The prior variance of what coalitions are worth, as a game; or with columns that change places on one side, what a skew f takes from it.
+    fn of_prior_variance(
+        &self,
+        x: &[f64],
+        reference: Option<&Reference>,
+        mirror: Option<&[usize]>,
+        nodes: &[Node],
+    ) -> Vec<f64> {
+        let other =
+            |row: &[f64]| mirror.map_or_else(|| row.to_vec(), |m| m.iter().map(|&j| row[j]).collect());
         let p = self.groups.players().len();
         let mut sum = Sum::new(p, nodes);
         for product in &self.products {
-            let present = self.factors(product, x, x);
+            let present = self.factors(product, x, &other(x));
             let Some(Reference { rows, weights }) = reference else {
                 sum.add(product.scale, |j| (present[j], 1.0));
                 continue;
@@ -137,7 +150,7 @@ impl ByProducts<'_> {
             if matches!(self.absent, Absent::Means(_)) {
                 let mut mean = vec![0.0; p];
                 for (b, c) in (0..rows.len()).flat_map(|b| (0..rows.len()).map(move |c| (b, c))) {
-                    let own = self.factors(product, &rows[b], &rows[c]);
+                    let own = self.factors(product, &rows[b], &other(&rows[c]));
                     mean.iter_mut().zip(own).for_each(|(m, f)| *m += weights[b] * weights[c] * f);
                 }
                 sum.add(product.scale, |j| (present[j], mean[j]));
@@ -146,7 +159,7 @@ impl ByProducts<'_> {
             for b in 0..rows.len() {
                 for c in b..rows.len() {
                     let times = if b == c { 1.0 } else { 2.0 };
-                    let absent = self.factors(product, &rows[b], &rows[c]);
+                    let absent = self.factors(product, &rows[b], &other(&rows[c]));
                     sum.add(times * product.scale * weights[b] * weights[c], |j| (present[j], absent[j]));
                 }
             }

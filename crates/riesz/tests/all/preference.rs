@@ -1,0 +1,376 @@
+//! Models of duels against dense formulas, differences, and what must not matter.
+
+use faer::linalg::solvers::{DenseSolveCore, Solve};
+use faer::{Mat, Side};
+use riesz::explanation::{Spread, Uncertainty};
+use riesz::linalg::Sparse;
+use riesz::preference::{Duels, Pair, PairKernel, PreferenceFit, PreferenceProcess, wide_rows};
+use riesz::{Explainer, Game, Groups, Kernel, Question, Table};
+
+use crate::common::Stream;
+
+fn sigma(g: f64) -> f64 {
+    1.0 / (1.0 + (-g).exp())
+}
+
+struct Case {
+    items: Table,
+    left: Vec<usize>,
+    right: Vec<usize>,
+    outcome: Vec<f64>,
+    weight: Vec<f64>,
+}
+
+/// Duels with repeats, both orders, ties and weights.
+fn case(items: usize, duels: usize, seed: u64) -> Case {
+    let mut s = Stream(seed);
+    let table = s.normals(items, 3);
+    let mut case = Case { items: table, left: vec![], right: vec![], outcome: vec![], weight: vec![] };
+    while case.left.len() < duels {
+        let mut item = || (s.uniform() * items as f64) as usize;
+        let (l, r) = (item(), item());
+        if l != r {
+            case.left.push(l);
+            case.right.push(r);
+            case.outcome.push(if s.uniform() < 0.1 { 0.5 } else { f64::from(u8::from(s.uniform() < 0.6)) });
+            case.weight.push(0.5 + s.uniform());
+        }
+    }
+    case
+}
+
+impl Case {
+    fn duels(&self) -> Duels {
+        let n = self.items.rows();
+        Duels::new(n, &self.left, &self.right, &self.outcome, Some(&self.weight)).unwrap()
+    }
+
+    /// The prior covariance of the duels one by one, by its definition.
+    fn covariance(&self, prior: &PairKernel, other: &[Pair]) -> Mat<f64> {
+        let k = |a: usize, b: usize| prior.items.eval(&self.items.row(a), &self.items.row(b));
+        Mat::from_fn(self.left.len(), other.len(), |i, j| {
+            let ((l, r), (a, b)) = ((self.left[i], self.right[i]), other[j]);
+            prior.utility * (k(l, a) + k(r, b) - k(l, b) - k(r, a))
+                + prior.generalised * (k(l, a) * k(r, b) - k(l, b) * k(r, a))
+        })
+    }
+
+    /// The mode, slopes and curvature of each duel by a damped fixed point, and Laplace's value.
+    fn laplace(&self, prior: &PairKernel) -> (Vec<f64>, Vec<f64>, f64) {
+        let n = self.left.len();
+        let own: Vec<Pair> = self.left.iter().copied().zip(self.right.iter().copied()).collect();
+        let k = self.covariance(prior, &own);
+        let mut g = vec![0.0; n];
+        let mut alpha = vec![0.0; n];
+        let curve = |i: usize, g: f64| self.weight[i] * sigma(g) * sigma(-g);
+        for _ in 0..200 {
+            // One Newton step on α from the equations α = w (y - σ(Kα)).
+            let system = Mat::from_fn(n, n, |i, j| f64::from(u8::from(i == j)) + curve(i, g[i]) * k[(i, j)]);
+            let off = Mat::from_fn(n, 1, |i, _| self.weight[i] * (self.outcome[i] - sigma(g[i])) - alpha[i]);
+            let step = system.partial_piv_lu().solve(&off);
+            for i in 0..n {
+                alpha[i] += 0.7 * step[(i, 0)];
+            }
+            for i in 0..n {
+                g[i] = (0..n).map(|j| k[(i, j)] * alpha[j]).sum();
+            }
+        }
+        let likelihood: f64 = (0..n)
+            .map(|i| {
+                let (won, lost) = (-(-g[i]).exp().ln_1p(), -g[i].exp().ln_1p());
+                self.weight[i] * (self.outcome[i] * won + (1.0 - self.outcome[i]) * lost)
+            })
+            .sum();
+        let b = Mat::from_fn(n, n, |i, j| {
+            f64::from(u8::from(i == j)) + (curve(i, g[i]) * curve(j, g[j])).sqrt() * k[(i, j)]
+        });
+        let log_det: f64 = b.self_adjoint_eigenvalues(Side::Lower).unwrap().iter().map(|v| v.ln()).sum();
+        let quadratic: f64 = alpha.iter().zip(&g).map(|(a, g)| a * g).sum();
+        let weights = (0..n).map(|i| curve(i, g[i])).collect();
+        (alpha, weights, likelihood - 0.5 * quadratic - 0.5 * log_det)
+    }
+}
+
+fn processes() -> Vec<PreferenceProcess> {
+    let kernel = Kernel::gaussian(&[1.3, 0.8, 2.0]);
+    let two = kernel.clone() + 0.3 * Kernel::gaussian(&[5.0]);
+    [(kernel.clone(), 2.0, 0.7), (kernel.clone(), 2.0, 0.0), (kernel, 0.0, 1.5), (two, 1.0, 1.0)]
+        .into_iter()
+        .map(|(items, utility, generalised)| PreferenceProcess {
+            prior: PairKernel { items, utility, generalised },
+            tune: false,
+            ..PreferenceProcess::new(Kernel::constant(1.0))
+        })
+        .collect()
+}
+
+/// Mean, variance and evidence against conditioning by definition, duel by duel: merging repeats and ties loses nothing.
+#[test]
+fn fits_are_laplaces_approximation() {
+    let case = case(12, 40, 3);
+    let asked: Vec<Pair> = vec![(0, 1), (1, 0), (4, 4), (7, 2), (11, 3)];
+    for process in processes() {
+        let fit = process.fit(&case.items, &case.duels()).unwrap();
+        let (alpha, weights, value) = case.laplace(&process.prior);
+        assert!(
+            (fit.log_marginal_likelihood - value).abs() < 1e-9,
+            "{} {value}",
+            fit.log_marginal_likelihood
+        );
+        let rows = wide_rows(&case.items, &asked).unwrap();
+        let (mean, variance) = (fit.model.predict(&rows).unwrap(), fit.posterior().variance(&rows).unwrap());
+        let cross = case.covariance(&process.prior, &asked);
+        let own: Vec<Pair> = case.left.iter().copied().zip(case.right.iter().copied()).collect();
+        let k = case.covariance(&process.prior, &own);
+        let n = own.len();
+        let noisy = Mat::from_fn(n, n, |i, j| k[(i, j)] + if i == j { 1.0 / weights[i] } else { 0.0 });
+        let inverse = noisy.partial_piv_lu().inverse();
+        let joint = &fit.posterior().covariance(&fit.posterior().at(&rows).unwrap())[0];
+        for (r, &(a, b)) in asked.iter().enumerate() {
+            let truth: f64 = (0..n).map(|i| alpha[i] * cross[(i, r)]).sum();
+            assert!((mean[(r, 0)] - truth).abs() < 1e-9, "{} {truth}", mean[(r, 0)]);
+            let items = |x: usize, y: usize| process.prior.items.eval(&case.items.row(x), &case.items.row(y));
+            let prior = process.prior.utility * (items(a, a) + items(b, b) - 2.0 * items(a, b))
+                + process.prior.generalised * (items(a, a) * items(b, b) - items(a, b).powi(2));
+            let known: f64 = (0..n)
+                .flat_map(|i| (0..n).map(move |j| (i, j)))
+                .map(|(i, j)| cross[(i, r)] * inverse[(i, j)] * cross[(j, r)])
+                .sum();
+            let truth = prior - known;
+            assert!((variance[(r, 0)] - truth).abs() < 1e-8, "{} {truth}", variance[(r, 0)]);
+            assert!((joint[(r, r)] - truth).abs() < 1e-8);
+        }
+        // Who stands left does not matter, and nobody beats himself.
+        assert!((joint[(0, 1)] + joint[(0, 0)]).abs() < 1e-9);
+        assert_eq!((mean[(2, 0)].abs() < 1e-12, variance[(2, 0)] < 1e-9), (true, true));
+        let chance = fit.probability(&case.items, &asked).unwrap();
+        assert!((chance[0] + chance[1] - 1.0).abs() < 1e-12 && (chance[2] - 0.5).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn gradients_are_differences() {
+    let case = case(9, 25, 11);
+    for process in processes() {
+        let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
+        let at = |theta: &[f64]| process.log_marginal_likelihood(&case.items, &case.duels(), theta).unwrap();
+        let (_, gradient) = at(&theta);
+        for p in 0..theta.len() {
+            let value = |h: f64| {
+                let mut theta = theta.clone();
+                theta[p] += h;
+                at(&theta).0
+            };
+            let slope = |h: f64| (value(h) - value(-h)) / (2.0 * h);
+            let difference = (4.0 * slope(1e-3) - slope(2e-3)) / 3.0;
+            let name = &process.parameters()[p].name;
+            assert!((gradient[p] - difference).abs() < 1e-7, "{name}: {} {difference}", gradient[p]);
+        }
+    }
+}
+
+fn close(a: &PreferenceFit, b: &PreferenceFit, items: &Table) {
+    let pairs: Vec<Pair> = (0..5).map(|i| (i, i + 3)).collect();
+    let (p, q) = (a.probability(items, &pairs).unwrap(), b.probability(items, &pairs).unwrap());
+    p.iter().zip(&q).for_each(|(p, q)| assert!((p - q).abs() < 1e-9, "{p} {q}"));
+    assert!((a.log_marginal_likelihood - b.log_marginal_likelihood).abs() < 1e-9);
+}
+
+/// The order of duels, their sides, and whether repeats are written or counted.
+#[test]
+fn what_means_nothing_changes_nothing() {
+    let case = case(10, 30, 7);
+    let process = &processes()[0];
+    let fit = process.fit(&case.items, &case.duels()).unwrap();
+    let n = case.left.len();
+    let order: Vec<usize> = (0..n).rev().collect();
+    let pick = |from: &[usize]| order.iter().map(|&i| from[i]).collect::<Vec<_>>();
+    let (won, weight): (Vec<f64>, Vec<f64>) =
+        order.iter().map(|&i| (1.0 - case.outcome[i], case.weight[i])).unzip();
+    let other = Duels::new(10, &pick(&case.right), &pick(&case.left), &won, Some(&weight)).unwrap();
+    close(&fit, &process.fit(&case.items, &other).unwrap(), &case.items);
+    // A tie is half a win for either, and a weight of two is two duels.
+    let one = Duels::new(10, &[0, 0], &[1, 2], &[0.5, 1.0], Some(&[1.0, 2.0])).unwrap();
+    let many =
+        Duels::new(10, &[0, 1, 2, 0], &[1, 0, 0, 2], &[1.0, 1.0, 0.0, 1.0], Some(&[0.5, 0.5, 1.0, 1.0]))
+            .unwrap();
+    assert_eq!((one.pairs(), one.outcome(), one.weight()), (many.pairs(), many.outcome(), many.weight()));
+    assert_eq!((one.count(), many.count()), (2, 4));
+}
+
+/// A ranking is found by the evidence where there is one, and cycles where there are some.
+#[test]
+fn the_evidence_says_whether_there_is_a_ranking() {
+    let mut s = Stream(4);
+    for cyclic in [false, true] {
+        let angles: Vec<[f64; 1]> = (0..40).map(|i| [f64::from(i) / 40.0]).collect();
+        let items = Table::from_rows(&angles).unwrap();
+        let (mut left, mut right, mut won) = (vec![], vec![], vec![]);
+        for l in 0..40_usize {
+            for r in (0..l).filter(|_| s.uniform() < 0.4).collect::<Vec<_>>() {
+                let ahead = (l + 40 - r) % 40;
+                left.push(l);
+                right.push(r);
+                won.push(f64::from(u8::from(if cyclic { ahead < 20 } else { true })));
+            }
+        }
+        let duels = Duels::new(40, &left, &right, &won, None).unwrap();
+        let of = |times: [f64; 2]| {
+            let mut process = PreferenceProcess::new(Kernel::gaussian(&[0.3]));
+            (process.prior.utility, process.prior.generalised) = (2.25 * times[0], 2.25 * times[1]);
+            process.fit(&items, &duels).unwrap()
+        };
+        let [both, ranking, generalised] = [[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]].map(of);
+        let better = if cyclic { &generalised } else { &ranking };
+        let worse = if cyclic { &ranking } else { &generalised };
+        let (high, low) = (better.log_marginal_likelihood, worse.log_marginal_likelihood);
+        // Any ranking of numbers on a line is a skew function, too, so there the difference is small.
+        assert!(high > low + if cyclic { 10.0 } else { 0.0 }, "{cyclic}: {high} {low}");
+        assert!(both.log_marginal_likelihood > better.log_marginal_likelihood - 3.0);
+        // Half way around, where no duel may have been.
+        let pairs: Vec<Pair> = (0..40).map(|i| ((i + 10) % 40, i)).collect();
+        let chance = both.probability(&items, &pairs).unwrap();
+        let right = pairs.iter().zip(&chance).filter(|((l, r), p)| (**p > 0.5) == (cyclic || l > r)).count();
+        assert!(right >= 36, "{right} of 40");
+    }
+}
+
+/// Players are columns of both items; values change their sign with the sides, to the bit, and are those of all coalitions.
+#[test]
+fn duels_are_explained_by_games_of_wide_rows() {
+    let case = case(12, 40, 3);
+    let fit = processes()[0].fit(&case.items, &case.duels()).unwrap();
+    let columns = fit.model.columns().to_vec();
+    let groups: Vec<(String, Vec<String>)> = (0..3)
+        .map(|j| (case.items.columns()[j].name.clone(), [j, j + 3].map(|j| columns[j].name.clone()).to_vec()))
+        .collect();
+    let groups = Groups::named(&columns, &groups).unwrap();
+    // Both absent features from the same item: all else equal.
+    let same: Vec<Pair> = (0..6).map(|i| (i, i)).collect();
+    let background = wide_rows(&case.items, &same).unwrap();
+    let game = Game::Interventional { background: background.into() };
+    let question = Question::from(game).with_players(Some(groups));
+    let rows = wide_rows(&case.items, &[(7, 2), (2, 7)]).unwrap();
+    let found = Explainer::new(&fit.model, question).unwrap().explain(&rows).unwrap();
+    assert!(found.certificate().unwrap().holds && found.base_values[0].abs() < 1e-12);
+    let worth = |mask: usize| -> f64 {
+        let mixed: Vec<Vec<f64>> = (0..6)
+            .map(|b| {
+                let side = |item: usize| -> Vec<f64> {
+                    (0..3).map(|j| case.items.get(if mask >> j & 1 == 1 { item } else { b }, j)).collect()
+                };
+                [side(7), side(2)].concat()
+            })
+            .collect();
+        let mixed =
+            Table::from_column_major(columns.clone(), 6, (0..36).map(|at| mixed[at % 6][at / 6]).collect());
+        fit.model.predict(&mixed.unwrap()).unwrap().data().iter().sum::<f64>() / 6.0
+    };
+    let share = [1.0 / 3.0, 1.0 / 6.0, 1.0 / 3.0];
+    for j in 0..3 {
+        let own = (0..8_usize).filter(|mask| mask >> j & 1 == 0);
+        let truth: f64 =
+            own.map(|mask| share[mask.count_ones() as usize] * (worth(mask | 1 << j) - worth(mask))).sum();
+        assert!((found.row_values(0, 0)[j] - truth).abs() < 1e-10, "{} {truth}", found.row_values(0, 0)[j]);
+        assert!((found.row_values(0, 0)[j] + found.row_values(1, 0)[j]).abs() < 1e-12);
+    }
+}
+
+/// How sure values of a duel are, against all coalitions' covariance under the posterior of the log odds, which is known of any rows.
+#[test]
+fn covariances_of_values_are_those_of_sums() {
+    let case = case(12, 40, 3);
+    for process in processes() {
+        let fit = process.fit(&case.items, &case.duels()).unwrap();
+        let columns = fit.model.columns().to_vec();
+        let name = |j: usize| columns[j].name.clone();
+        let groups: Vec<(String, Vec<String>)> =
+            (0..3).map(|j| (case.items.columns()[j].name.clone(), vec![name(j), name(j + 3)])).collect();
+        let groups = Groups::named(&columns, &groups).unwrap();
+        // Absent features of either side from items of their own.
+        let background: Vec<Pair> = vec![(0, 0), (1, 3), (3, 1), (5, 2)];
+        let background = wide_rows(&case.items, &background).unwrap();
+        let rows = wide_rows(&case.items, &[(7, 2), (2, 7), (4, 9)]).unwrap();
+        let game = Game::Interventional { background: background.clone().into() };
+        let question = Question::from(game).with_players(Some(groups)).with_covariance();
+        let explainer =
+            Explainer::new(&fit.model, question).unwrap().with_posterior(Some(&fit.covariance)).unwrap();
+        let joint = &fit.posterior().covariance(&explainer.posterior_functionals(&rows).unwrap())[0];
+        let found = explainer.explain(&rows).unwrap();
+        let variances = &explainer.variance_shares(&rows).unwrap()[0];
+        // Coalition by coalition of each row: means over mixed rows.
+        let (mut mixed, mut weights) = (Vec::new(), Vec::new());
+        for (r, mask) in (0..3).flat_map(|r| (0..8_usize).map(move |mask| (r, mask))) {
+            let own = (0..4).map(|b| {
+                let cell =
+                    |j: usize| if mask >> (j % 3) & 1 == 1 { rows.get(r, j) } else { background.get(b, j) };
+                mixed.push((0..6).map(cell).collect::<Vec<f64>>());
+                (mixed.len() - 1, 0.25)
+            });
+            weights.push(own.collect::<Vec<_>>());
+        }
+        let values = (0..6).flat_map(|j| mixed.iter().map(move |row| row[j])).collect();
+        let table = Table::from_column_major(columns.clone(), mixed.len(), values).unwrap();
+        let sums = Sparse::from_columns(mixed.len(), weights).unwrap();
+        let worth = &fit.posterior().covariance(&fit.posterior().sums(&table, &sums).unwrap())[0];
+        let share = |j: usize, mask: usize| {
+            let (size, own) = (mask.count_ones() as usize, mask >> j & 1 == 1);
+            let of = [1.0 / 3.0, 1.0 / 6.0, 1.0 / 3.0];
+            if own { of[size - 1] } else { -of[size] }
+        };
+        let masks = || (0..64_usize).map(|at| (at / 8, at % 8));
+        for (a, b) in (0..9).flat_map(|a| (0..9).map(move |b| (a, b))) {
+            let ((r, j), (q, l)) = ((a / 3, a % 3), (b / 3, b % 3));
+            let truth: f64 =
+                masks().map(|(s, t)| share(j, s) * share(l, t) * worth[(8 * r + s, 8 * q + t)]).sum();
+            assert!((joint[(a, b)] - truth).abs() < 1e-9, "{} {truth}", joint[(a, b)]);
+            if r == q {
+                let Some(Uncertainty { spread: Spread::Covariance(own), .. }) = &found.uncertainty else {
+                    panic!()
+                };
+                assert!((own[r * 9 + 3 * j + l] - truth).abs() < 1e-9);
+            }
+        }
+        for (r, j) in (0..3).flat_map(|r| (0..3).map(move |j| (r, j))) {
+            let truth: f64 = (0..8).map(|s| share(j, s) * worth[(8 * r + s, 8 * r + s)]).sum();
+            assert!((variances[(r, j)] - truth).abs() < 1e-9, "{} {truth}", variances[(r, j)]);
+        }
+    }
+    // A player that is a feature of one item only is torn.
+    let fit = processes()[0].fit(&case.items, &case.duels()).unwrap();
+    let rows = wide_rows(&case.items, &[(7, 2)]).unwrap();
+    let question = Question::from(Game::Baseline { point: rows.clone() }).with_covariance();
+    let torn = Explainer::new(&fit.model, question).unwrap().with_posterior(Some(&fit.covariance));
+    let error = torn.and_then(|explainer| explainer.explain(&rows)).err().unwrap().to_string();
+    assert!(error.contains("a feature of both items"), "{error}");
+}
+
+#[test]
+fn bad_duels_are_told() {
+    let say = |l: &[usize], r: &[usize], won: &[f64], w: Option<&[f64]>| {
+        Duels::new(3, l, r, won, w).unwrap_err().to_string()
+    };
+    assert!(say(&[], &[], &[], None).contains("duel"));
+    assert!(say(&[0], &[3], &[1.0], None).contains("item of duel 1 = 3"));
+    assert!(say(&[0, 1], &[1, 1], &[1.0, 1.0], None).contains("meets itself"));
+    assert!(say(&[0], &[1], &[2.0], None).contains("0.5 for a tie"));
+    assert!(say(&[0], &[1], &[f64::NAN], None).contains("outcome of duel 1"));
+    assert!(say(&[0], &[1], &[1.0], Some(&[0.0])).contains("weights are positive"));
+    assert!(say(&[0], &[1], &[1.0, 0.0], None).contains("one a duel"));
+    let (items, duels) = (Stream(1).normals(4, 1), Duels::new(3, &[0], &[1], &[1.0], None).unwrap());
+    let error = PreferenceProcess::new(Kernel::gaussian(&[1.0])).fit(&items, &duels).unwrap_err();
+    assert!(error.to_string().contains("one an item of the duels"), "{error}");
+}
+
+#[test]
+fn graphs_of_duels() {
+    let duels = |pairs: &[(usize, usize)]| {
+        let (l, r): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
+        Duels::new(7, &l, &r, &vec![1.0; l.len()], None).unwrap()
+    };
+    let apart = duels(&[(0, 1), (2, 1), (4, 5)]);
+    assert_eq!(apart.components(), [vec![0, 1, 2], vec![4, 5]]);
+    assert!(!apart.is_strongly_connected());
+    assert!(!duels(&[(0, 1), (1, 2)]).is_strongly_connected());
+    assert!(duels(&[(0, 1), (1, 2), (2, 0)]).is_strongly_connected());
+}

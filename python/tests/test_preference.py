@@ -1,0 +1,130 @@
+"""Models of duels: what must not matter, what data frames say, and what is refused. The formulas are tested in Rust."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import riesz
+from riesz.kernels import RBF
+
+rng = np.random.default_rng(3)
+ITEMS = rng.normal(size=(25, 3))
+LEFT, RIGHT = (side := rng.integers(25, size=(2, 150)))[:, side[0] != side[1]]
+WON = (rng.random(len(LEFT)) < 1 / (1 + np.exp(-2 * (ITEMS[LEFT, 0] - ITEMS[RIGHT, 0])))).astype(float)
+PAIRS = np.column_stack([LEFT, RIGHT])
+
+
+def fitted(items=ITEMS, duels=PAIRS, outcome=WON, **how):
+    settings = {"kernel": RBF([2.0, 2.0, 2.0]), "optimizer": None, **how}
+    return riesz.PreferenceClassifier(**settings).fit(items, duels, outcome=outcome)
+
+
+def test_sides_and_spellings_change_nothing():
+    model = fitted()
+    left, right = ITEMS[:5], ITEMS[5:10]
+    mean, sd = model.decision_function(left, right, return_std=True)
+    chance = model.predict_proba(left, right)
+    np.testing.assert_allclose(chance.sum(axis=1), 1.0)
+    np.testing.assert_allclose(model.predict_proba(right, left), chance[:, ::-1], rtol=1e-9)
+    other, spread = model.decision_function(right, left, return_std=True)
+    np.testing.assert_allclose([-other, spread], [mean, sd], rtol=1e-9)
+    np.testing.assert_allclose(model.superiority(left, right) + model.superiority(right, left), 1.0)
+    assert model.superiority(left[:1], left[:1]) == 0.5
+    # Averages over the posterior are nearer to one half than the logistic function of the mean.
+    assert (np.abs(chance[:, 1] - 0.5) < np.abs(1 / (1 + np.exp(-mean)) - 0.5)).all()
+    winner_first = np.where(WON[:, None] == 1, PAIRS, PAIRS[:, ::-1])
+    names = [f"item {i}" for i in range(25)]
+    frame = pd.DataFrame(ITEMS, columns=["a", "b", "c"], index=names)
+    for again in (
+        fitted(duels=winner_first, outcome=None),
+        fitted(items=frame, duels=np.array(names)[PAIRS]),
+        fitted(items=frame, duels=pd.DataFrame(np.array(names)[PAIRS], columns=["left", "right"])),
+        pickle.loads(pickle.dumps(model)),
+        clone(model).fit(ITEMS, PAIRS, outcome=WON),
+    ):
+        given = frame.iloc[5:10] if again.n_features_in_ == 3 and again._names == ["a", "b", "c"] else right
+        np.testing.assert_allclose(
+            again.decision_function(frame.iloc[:5] if given is not right else left, given), mean, rtol=1e-9
+        )
+    assert (model.predict(left, right) == np.where(mean > 0, "left", "right")).all()
+    # One row beside many.
+    np.testing.assert_array_equal(model.decision_function(left[0], right)[:1], mean[:1])
+
+
+def test_tuning_finds_who_wins():
+    model = riesz.PreferenceClassifier().fit(ITEMS, PAIRS, outcome=WON)
+    truth = ITEMS[LEFT, 0] > ITEMS[RIGHT, 0]
+    assert ((model.predict(ITEMS[LEFT], ITEMS[RIGHT]) == "left") == truth).mean() > 0.85
+    assert model.log_marginal_likelihood_value_ > fitted().log_marginal_likelihood_value_
+    assert len(model.kernel_.length_scale) == 3 and model.kernel_.length_scale[0] < model.kernel_.length_scale[1]
+    alone = riesz.PreferenceClassifier("utility").fit(ITEMS, PAIRS, outcome=WON)
+    assert alone.generalised_ == 0.0 and alone.utility_ > 0.0
+
+
+def test_categories_are_read():
+    kinds = np.array(["rock", "paper", "scissors"])
+    items = pd.DataFrame({"kind": kinds[np.arange(24) % 3]})
+    left, right = np.triu_indices(24, 1)
+    beats = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
+    pairs = [(a, b) for a, b in zip(left, right) if items.kind[a] != items.kind[b]]
+    duels = np.array([(a, b) if (items.kind[a], items.kind[b]) in beats else (b, a) for a, b in pairs])
+    model = riesz.PreferenceClassifier(kernel=riesz.kernels.Categorical()).fit(items, duels)
+    three = pd.DataFrame({"kind": ["rock", "scissors", "paper"]})
+    after = pd.DataFrame({"kind": ["scissors", "paper", "rock"]})
+    assert (model.predict_proba(three, after)[:, 1] > 0.9).all()
+    ranking = riesz.PreferenceClassifier("utility", kernel=riesz.kernels.Categorical()).fit(items, duels)
+    assert model.log_marginal_likelihood_value_ > ranking.log_marginal_likelihood_value_ + 50
+
+
+def test_duels_are_explained():
+    model = fitted()
+    background = model.rows(ITEMS, ITEMS)  # All else equal: absent features come from the same item.
+    explainer = riesz.Explainer(model.expansion_, background, groups=model.groups_)
+    found = explainer(model.rows(ITEMS[:4], ITEMS[4:8]))
+    assert found.feature_names == ["x0", "x1", "x2"] and found.certificate.holds
+    np.testing.assert_allclose(found.values.sum(axis=1), model.decision_function(ITEMS[:4], ITEMS[4:8]), rtol=1e-9)
+    turned = explainer(model.rows(ITEMS[4:8], ITEMS[:4]))
+    np.testing.assert_allclose(turned.values, -found.values, atol=1e-12)
+
+
+def test_files_keep_it(tmp_path):
+    model = fitted()
+    model.expansion_.save(tmp_path / "m.riesz", posterior=True)
+    rows = model.rows(ITEMS[:3], ITEMS[3:6])
+    again = riesz.Expansion.load(tmp_path / "m.riesz")
+    np.testing.assert_array_equal(again.predict_proba(rows), model.expansion_.predict_proba(rows))
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"duels": [[0, 25]]}, "item 25, but items have 25 rows"),
+        ({"duels": [[0, 1, 2]]}, "each is a pair of items"),
+        ({"duels": [[1, 1]]}, "meets itself"),
+        ({"outcome": [1.0]}, "one number for each of the"),
+        ({"outcome": WON + 1}, "0.5 for a tie"),
+        ({"model": "best"}, "'nested', 'utility', 'generalised'"),
+        ({"items": np.where(ITEMS > 2, np.nan, ITEMS)}, "items"),
+        ({"items": pd.DataFrame(ITEMS, index=[f"i{i}" for i in range(25)])}, "not in the index of items"),
+    ],
+)
+def test_what_is_wrong_is_said(how, words):
+    if "duels" in how:
+        how = {"outcome": None, **how}
+    with pytest.raises((ValueError, TypeError), match=words):
+        fitted(**how)
+
+
+def test_pairs_stay_together():
+    from sklearn.model_selection import GroupKFold
+
+    from riesz.preference import pair_groups
+
+    groups = pair_groups(PAIRS)
+    for train, test in GroupKFold(5).split(PAIRS, groups=groups):
+        pairs = [{frozenset(pair) for pair in PAIRS[part].tolist()} for part in (train, test)]
+        assert not pairs[0] & pairs[1]
+    assert (pair_groups(PAIRS[:, ::-1]) == groups).all()
