@@ -125,7 +125,9 @@ class Expansion:
         if self._takes_unseen:
             raise ValueError("this model takes unseen categories: save the one that it was made of")
         if posterior and not self.has_posterior:
-            raise ValueError("posterior=True: this model has none; Gaussian processes have one")
+            raise ValueError(
+                "posterior=True: this model has none; Gaussian processes have one, and models with bootstrap or jackknife"
+            )
         write(path, self._core.to_bytes(posterior))
 
     def _with_posterior(self) -> _core.Expansion:

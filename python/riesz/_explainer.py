@@ -30,6 +30,10 @@ from .games import Game, game_of, settings_of
 Budget = tuple[int, float | None]
 
 
+#: More pairs than there are.
+_MANY = 2**62
+
+
 class Explainer:
     """Shapley values: exact for kernel models, estimated for any other function.
 
@@ -406,7 +410,9 @@ class Explainer:
             raise ValueError(f"max_pairs = {max_pairs!r}: it is a whole number, or None")
         imported = self._imported
         if not self._cores:
-            raise UnsupportedModelError(f"the strongest interactions take a kernel that is known; {self.reason}")
+            raise UnsupportedModelError(
+                f"the strongest interactions take a kernel that is known; {self.reason or 'a function tells none'}"
+            )
         if imported.is_sum:
             raise UnsupportedModelError(
                 f"a {imported.kind} adds up several models, whose strongest pairs are not those of the sum: ask for all pairs"
@@ -414,7 +420,10 @@ class Explainer:
         X = self._own_columns(X, "X")
         players = self._names(X)[1]
         rows = self._model_rows(X, "X")
-        found = [core.top_interactions(own, int(k), max_pairs) for core, own in zip(self._cores, rows)]
+        found = [
+            core.top_interactions(own, min(int(k), _MANY), None if max_pairs is None else min(int(max_pairs), _MANY))
+            for core, own in zip(self._cores, rows)
+        ]
         n, m = len(as_cells(X)), [len(part.expansion.output_names) for part in imported.parts]
         if n:
             m = [len(games) // n for games in found]
@@ -464,7 +473,7 @@ class Explainer:
         bounded, under the baseline, interventional and observational games.
         """
         if not self._cores:
-            raise UnsupportedModelError(f"the bound takes a kernel that is known; {self.reason}")
+            raise UnsupportedModelError(f"the bound takes a kernel that is known; {self.reason or 'a function tells none'}")
         if any(part.transform is not None for part in self._imported.parts):
             raise UnsupportedModelError("the bound is in the model's own columns: explain the pipeline's last step")
         moves = np.broadcast_to(np.asarray(delta, dtype=np.float64), (len(self.feature_names),)).tolist()

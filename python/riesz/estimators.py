@@ -401,9 +401,21 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
             X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         penalty = self._penalty(kernel, names, X)
         settings = self._searched("alpha", "ridge", None if weights is None else 5, self.protect is not None)
+        if not isinstance(self.jackknife, (bool, np.bool_)):
+            raise ValueError(f"jackknife = {self.jackknife!r}: it is True or False")
         settings |= self._refits() | ({"jackknife": True} if self.jackknife else {})
         settings["fit_intercept"] = bool(self.fit_intercept)
-        self._fit("krr", kernel, names, X, y, weights, penalty=penalty, seed=self.bootstrap_seed, **settings)
+        self._fit(
+            "krr",
+            kernel,
+            names,
+            X,
+            y,
+            weights,
+            penalty=penalty,
+            seed=_count("bootstrap_seed", self.bootstrap_seed, 0),
+            **settings,
+        )
         self.alpha_ = self._chosen
         self.dual_coef_ = self.expansion_.coef[:, 0] if self._one_target else self.expansion_.coef
         return self
@@ -465,7 +477,7 @@ class SVR(_Regressor):
         settings = {"tol": _positive("tol", self.tol), "max_iter": _iterations(self.max_iter), **self._searched("C", "c")}
         settings |= self._refits()
         settings |= {"epsilon": float(self.epsilon), "normalize_y": False}
-        fit = self._fit("svr", kernel, names, X, y, weights, seed=self.bootstrap_seed, **settings)
+        fit = self._fit("svr", kernel, names, X, y, weights, seed=_count("bootstrap_seed", self.bootstrap_seed, 0), **settings)
         self.support_, self.n_iter_ = np.asarray(fit.support), fit.iterations[0]
         self.C_ = self._chosen
         return self
@@ -526,7 +538,16 @@ class SVC(_Classifier):
         settings = {"tol": _positive("tol", self.tol), "max_iter": _iterations(self.max_iter), **self._searched("C", "c")}
         settings |= self._refits()
         settings["class_weight"] = self._class_weights(codes, weights)
-        fit = self._fit("svc", kernel, names, X, self._target(codes), weights, seed=self.bootstrap_seed, **settings)
+        fit = self._fit(
+            "svc",
+            kernel,
+            names,
+            X,
+            self._target(codes),
+            weights,
+            seed=_count("bootstrap_seed", self.bootstrap_seed, 0),
+            **settings,
+        )
         self.support_, self.n_iter_ = np.asarray(fit.support), np.asarray(fit.iterations)
         self.C_ = self._chosen
         return self
@@ -618,7 +639,17 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         settings["max_iter"] = _count("max_iter", self.max_iter, 1)
         settings |= self._refits()
         path = {"penalty": penalty, "start": self._on_path().get("start"), "class_weight": class_weights}
-        fit = self._fit("klr", kernel, names, X, self._target(codes), weights, seed=self.bootstrap_seed, **path, **settings)
+        fit = self._fit(
+            "klr",
+            kernel,
+            names,
+            X,
+            self._target(codes),
+            weights,
+            seed=_count("bootstrap_seed", self.bootstrap_seed, 0),
+            **path,
+            **settings,
+        )
         self._on_path()["start"] = fit.end
         self.n_iter_ = fit.iterations[0]
         self.alpha_ = self._chosen

@@ -395,3 +395,25 @@ def test_a_functional_game_that_projects():
             riesz.KernelRidge(kernel=ANOVA(**{name: value})).fit(rows, y[:40])
     with pytest.raises(TypeError, match="rows say that"):
         riesz.Expansion(ANOVA(center="mean"), rows, y[:40])
+
+
+def test_a_model_without_support_vectors_is_sure(tmp_path):
+    """Targets that are all alike: a constant, whose refits are the same constant."""
+    X = np.random.default_rng(1).normal(size=(15, 3))
+    model = riesz.SVR(bootstrap=5).fit(X, np.full(15, 3.0))
+    assert model.expansion_.points.shape[0] == 0
+    for game in ("functional", "interventional", riesz.Observational(X, ridge=0.1)):
+        background = X[:3] if game == "interventional" else None
+        found = riesz.Explainer(model, background, game=game, covariance=True)(X[:2])
+        assert not found.values.any() and not found.covariance.any() and (found.base_values == 3.0).all()
+    model.save(tmp_path / "m.riesz", posterior=True)
+    assert riesz.Expansion.load(tmp_path / "m.riesz").has_posterior
+
+
+def test_settings_of_refits_are_checked():
+    for how in ({"bootstrap_seed": -1}, {"bootstrap_seed": 1.5}, {"bootstrap_seed": "x"}):
+        for estimator in (riesz.SVR, riesz.KernelRidge):
+            with pytest.raises((ValueError, TypeError), match="bootstrap_seed"):
+                estimator(bootstrap=5, **how).fit(X[:20], y[:20])
+    with pytest.raises(ValueError, match="jackknife = 'no': it is True or False"):
+        riesz.KernelRidge(jackknife="no").fit(X[:20], y[:20])

@@ -163,6 +163,10 @@ impl<'a> Prepared<'a> {
             about_model(asked.game, (asked.table, asked.cells), saved, asked.seed, console)?;
         let (index, covariance, probabilities) =
             (question.index, question.covariance, question.probabilities);
+        if asked.variance && asked.game.robustness.is_some() {
+            let why = "--robustness bounds values of the output, not shares of its variance: leave it or --variance out";
+            return Err(Failure::input(why));
+        }
         let question = if asked.variance { of_variance(question, saved)? } else { question };
         let explainer =
             Explainer::new(&saved.model, question).and_then(|e| e.with_posterior(saved.covariance.as_ref()));

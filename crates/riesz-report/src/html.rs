@@ -96,6 +96,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         meaning => explanation.index.meaning(),
         shares_all => explanation.index.is_efficient(),
         provenance => minijinja::value::Serde(&explanation.provenance),
+        explained => explained(explanation),
         exactness => minijinja::value::Serde(exactness(explanation)),
         // Inside a script element only `<` can end the element or open a comment.
         data => data(&drawn, explanation, options.decisions.as_ref().map(|d| decided(d, &rows)))?.to_string().replace('<', "\\u003c"),
@@ -260,13 +261,22 @@ pub(crate) fn exactness(e: &Explanation) -> Value {
         }),
         (_, None) => json!({
             "class": "estimated",
-            "headline": "How exact these values are is not known: the table that they come from does not say.",
+            "headline": if explained(e).is_some() {
+                "These values are exact up to rounding, of which there is no proved bound."
+            } else {
+                "How exact these values are is not known: the table that they come from does not say."
+            },
             "facts": [fact(
                 "largest |residual|",
                 scientific(e.residuals().iter().fold(0.0, |m: f64, r| m.max(r.abs())), 1),
             )],
         }),
     }
+}
+
+/// What is explained, where it is not the model's output.
+fn explained(e: &Explanation) -> Option<&str> {
+    e.provenance.run.iter().find(|fact| fact.name == "explained").map(|fact| fact.value.as_str())
 }
 
 /// What a content security policy wants to know of an inline script or style.

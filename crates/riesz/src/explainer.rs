@@ -46,7 +46,7 @@ pub struct Explainer<'m> {
 const WITHOUT: &str = "the variance game is that of exact games that take a background or a baseline";
 /// Why the covariance that was asked for cannot be found.
 const NO_POSTERIOR: &str = "this model holds no posterior, which says how sure values are: fit a Gaussian process and save it with its posterior ('riesz fit \
-                            --model gp --posterior', in Python save(path, posterior=True)), or kernel ridge regression with bootstrap";
+                            --model gp --posterior', in Python save(path, posterior=True)), or ridge or logistic regression or a support vector machine with bootstrap";
 
 enum Engine<'m> {
     Products(Box<ByProducts<'m>>),

@@ -17,13 +17,12 @@ pub(super) fn draw(found: &Curve, options: &PlotOptions) -> Svg {
 
 /// The name of a component.
 fn name(found: &Curve, output: usize) -> String {
-    let columns: Vec<&str> = found.axes.iter().map(|axis| axis.column.as_str()).collect();
     let of = if found.output_names.len() > 1 {
         format!(" ({})", found.output_names[output])
     } else {
         String::new()
     };
-    format!("component of {}{of}", columns.join(" × "))
+    format!("component of {}{of}", found.players.join(" × "))
 }
 
 /// A scale along an axis, with its labels below.
@@ -50,9 +49,12 @@ fn along(canvas: &mut Canvas, axis: &Axis, (left, right): (f64, f64), (top, bott
     scale
 }
 
+/// Beside the field: room for any number.
+const MARGIN: f64 = 104.0;
+
 fn curve(found: &Curve, axis: &Axis, options: &PlotOptions) -> Svg {
     let (width, o) = (options.width as f64, options.output);
-    let (left, right, top, bottom) = (72.0, width - 16.0, 12.0, 250.0);
+    let (left, right, top, bottom) = (MARGIN, width - 16.0, 12.0, 250.0);
     let value = |k: usize| found.values[(k, o)];
     let ends = |k: usize| {
         let reach = found.sd.as_ref().map_or(0.0, |sd| REACH * sd[(k, o)]);
@@ -62,7 +64,7 @@ fn curve(found: &Curve, axis: &Axis, options: &PlotOptions) -> Svg {
     let y_scale = Scale::around((0..count).flat_map(ends).chain([0.0]), bottom, top);
     let mut canvas = Canvas::new(options.theme);
     let x_scale = along(&mut canvas, axis, (left, right), (top, bottom));
-    for (value, label) in y_scale.ticks(50.0) {
+    for (value, label) in y_scale.ticks(36.0) {
         let y = y_scale.at(value);
         canvas.line((left, y), (right, y), Paint::Grid, false);
         canvas.text((left - 8.0, y), &label, Anchor::End, Paint::Muted, left - 26.0);
@@ -97,7 +99,7 @@ fn curve(found: &Curve, axis: &Axis, options: &PlotOptions) -> Svg {
 
 fn surface(found: &Curve, [first, second]: [&Axis; 2], options: &PlotOptions) -> Svg {
     let (width, o) = (options.width as f64, options.output);
-    let (left, right, top, bottom) = (72.0, width - 72.0, 12.0, 330.0);
+    let (left, right, top, bottom) = (MARGIN, width - MARGIN, 12.0, 330.0);
     let mut canvas = Canvas::new(options.theme);
     let across = along(&mut canvas, first, (left, right), (top, bottom));
     let upwards = match &second.levels {
@@ -147,11 +149,15 @@ fn surface(found: &Curve, [first, second]: [&Axis; 2], options: &PlotOptions) ->
         canvas.rect(x, top + height * k as f64 / 21.0, 6.0, height / 21.0 + 0.3, Paint::of_sign(v), v.abs());
     }
     for (y, v) in [(top + 5.0, largest), (top + height - 5.0, -largest)] {
-        canvas.text((x + 10.0, y), &format::signed(v), Anchor::Start, Paint::Muted, 52.0);
+        canvas.text((x + 10.0, y), &format::signed(v), Anchor::Start, Paint::Muted, MARGIN - 22.0);
     }
     let about = format!(
-        "The {} in colour, orange above 0 and blue below: what the two do together beyond what each does alone.",
-        name(found, o)
+        "The {} in colour, orange above 0 and blue below: what {}.",
+        name(found, o),
+        match &found.players[..] {
+            [_] => "its two columns do, each alone and both together",
+            _ => "the two do together beyond what each does alone",
+        }
     );
     canvas.finish(width, bottom + 42.0, &capital(&name(found, o)), &about, "")
 }

@@ -83,6 +83,39 @@ pub(super) struct ByProducts<'m> {
     pub(super) progress: Arc<Progress>,
 }
 
+/// A product on its way, which may leave the range of doubles and come back: a number from 1 to 2, and how often it is doubled.
+#[derive(Clone, Copy)]
+struct Wide {
+    part: f64,
+    power: i64,
+}
+
+impl Wide {
+    fn new(value: f64) -> Self {
+        Self { part: value, power: 0 }.split()
+    }
+
+    fn split(self) -> Self {
+        let bits = self.part.to_bits();
+        let power = (bits >> 52 & 0x7ff) as i64;
+        if power == 0 || power == 0x7ff {
+            // 0, no number, or what is next to 0.
+            return self;
+        }
+        let part = f64::from_bits(bits & !(0x7ff << 52) | 1023 << 52);
+        Self { part, power: self.power + power - 1023 }
+    }
+
+    fn multiply(&mut self, factor: f64) {
+        *self = Self { part: self.part * factor, ..*self }.split();
+    }
+
+    fn value(self) -> f64 {
+        let half = self.power.clamp(-2200, 2200) as i32 / 2;
+        self.part * 2.0_f64.powi(half) * 2.0_f64.powi(self.power.clamp(-2200, 2200) as i32 - half)
+    }
+}
+
 /// How a product is rounded.
 struct Rounded {
     /// Whether no factor is larger than 1.
@@ -297,8 +330,13 @@ impl<'m> ByProducts<'m> {
                             }
                         }
                         let mut value = vec![weight * product.scale; panel.len];
-                        for factor in factors.chunks_exact(panel.len) {
-                            value.iter_mut().zip(factor).for_each(|(v, f)| *v *= f);
+                        let each = factors.chunks_exact(panel.len);
+                        if self.rounded[t].bounded {
+                            each.for_each(|own| value.iter_mut().zip(own).for_each(|(v, f)| *v *= f));
+                        } else {
+                            let mut wide: Vec<Wide> = value.iter().map(|v| Wide::new(*v)).collect();
+                            each.for_each(|own| wide.iter_mut().zip(own).for_each(|(v, f)| v.multiply(*f)));
+                            value.iter_mut().zip(wide).for_each(|(v, wide)| *v = wide.value());
                         }
                         some.iter_mut().zip(&value).for_each(|(m, v)| *m += v);
                         if (variant + 1) % TERMS == 0 || variant + 1 == variants {
@@ -391,7 +429,8 @@ impl<'m> ByProducts<'m> {
         let mut slots = vec![None; self.groups.players().len()];
         players.iter().enumerate().for_each(|(slot, &player)| slots[player] = Some(slot));
         let padded: usize = self.panels.iter().map(|panel| panel.len).sum();
-        let batch = (FUNCTIONALS / (padded * players.len())).clamp(1, BATCH);
+        // A model may have no support points.
+        let batch = (FUNCTIONALS / (padded * players.len()).max(1)).clamp(1, BATCH);
         watch.progress.start(count.div_ceil(batch));
         for start in (0..count).step_by(batch * TOGETHER) {
             let chunk: Vec<usize> = (start..(start + batch * TOGETHER).min(count)).collect();
@@ -399,7 +438,7 @@ impl<'m> ByProducts<'m> {
             let new = || Functionals::new(slots.clone());
             let parts = read(&game, (self.isa, &measure), watch, new)?;
             for (part, rows) in parts.iter().zip(chunk.chunks(batch)) {
-                for (at, all) in part.values.chunks_exact(padded).enumerate() {
+                for (at, all) in part.values.chunks_exact(padded.max(1)).enumerate() {
                     let (slot, r) = (at / rows.len(), rows[at % rows.len()]);
                     let mut own =
                         self.panels.iter().flat_map(|panel| &all[panel.from..panel.from + panel.own]);

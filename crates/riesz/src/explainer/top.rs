@@ -4,7 +4,6 @@ use super::{Engine, Explainer, SETS, check_sets};
 use crate::attribution::strongest::Wanted;
 use crate::error::{Error, Result};
 use crate::explanation::{TopInteractions, check_top};
-use crate::index::Index;
 use crate::table::Table;
 
 impl Explainer<'_> {
@@ -14,7 +13,7 @@ impl Explainer<'_> {
     /// No interaction is larger than the product of two numbers that come at the cost of Shapley values, one a player. The search looks at the pairs whose products are
     /// largest, until no other can be among the strongest, or it has looked at `limit` pairs: few where some players matter more than others or a row is close to its
     /// reference but in some columns, and all where each matters as much. A look costs O(reference rows · n), and the value of a pair that may be among the strongest as many times that as
-    /// there are nodes. It takes some 20 MB a thread, however many pairs there are. Of a polynomial that ties columns together, and of probabilities, it lists those of all pairs.
+    /// there are nodes. It takes some 20 MB a thread and what is asked for, however many pairs there are. Of a polynomial that ties columns together, and of probabilities, it lists those of all pairs.
     ///
     /// ```
     /// use riesz::{Expansion, Explainer, Game, Kernel, Matrix, Question, Table};
@@ -41,7 +40,10 @@ impl Explainer<'_> {
         let index = match &self.engine {
             Engine::Products(engine) => engine.index,
             Engine::Probabilities(engine) => engine.question.index,
-            Engine::Conditioning(_) => Index::Shapley,
+            Engine::Conditioning(_) => {
+                let allowed = "where absent players are guessed from present ones there are values of single players alone: ask in another game";
+                return Err(Error::parameter("top interactions", count, allowed));
+            }
         };
         check_top(index, count)?;
         if let Engine::Products(engine) = &self.engine {

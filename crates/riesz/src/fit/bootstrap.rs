@@ -77,6 +77,7 @@ impl Draws {
         watch: Watch<'_>,
         refit: impl Fn(Vec<f64>) -> Result<Refit> + Sync,
     ) -> Result<Vec<Refit>> {
+        crate::memory::check("bootstrap", self.count, 2 * n)?;
         let one = |b: usize| {
             watch.check()?;
             let found = refit(self.counts(n, b));

@@ -252,9 +252,8 @@ fn read_known(tensors: &SafeTensors<'_>, k: usize, jitter: f64, n: usize) -> Res
         return Ok(Known::LowRank(Matrix::from_row_major(rows, data.len() / rows.max(1), data)));
     }
     if there("refits") {
-        let (rows, data) = numbers(tensors, &named("refits"), &[Some(n), None])?;
-        let draws = data.len() / rows.max(1);
-        let intercept = numbers(tensors, &named("refits_intercept"), &[Some(draws)])?.1;
+        let (draws, intercept) = numbers(tensors, &named("refits_intercept"), &[None])?;
+        let (rows, data) = numbers(tensors, &named("refits"), &[Some(n), Some(draws)])?;
         let seed = if there("refits_seed") {
             let (_, seed) = cells(tensors, &named("refits_seed"), Dtype::U64, &[Some(1)])?;
             Some(seed.first().map_or(0, |bytes| u64::from_le_bytes(*bytes)))

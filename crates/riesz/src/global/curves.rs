@@ -16,6 +16,8 @@ const TOGETHER: usize = 256;
 /// A [component](Components) of one or two columns, along them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
+    /// Whose component it is: one player, or two.
+    pub players: Vec<String>,
     /// One column, or two.
     pub axes: Vec<Axis>,
     /// The model's outputs.
@@ -97,7 +99,14 @@ impl Components<'_> {
         }
         let rows = Table::from_column_major(table.columns().to_vec(), count, values)?;
         let sd = posterior.map(|posterior| self.sd(set, &rows, posterior)).transpose()?;
-        Ok(Curve { axes, output_names: self.model().output_names.clone(), values: self.at(set, &rows)?, sd })
+        let players = set.iter().map(|&j| self.players()[j].name.clone()).collect();
+        Ok(Curve {
+            players,
+            axes,
+            output_names: self.model().output_names.clone(),
+            values: self.at(set, &rows)?,
+            sd,
+        })
     }
 
     /// The posterior standard deviations of a component at some rows, rows × outputs.

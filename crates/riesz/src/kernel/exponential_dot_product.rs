@@ -65,6 +65,13 @@ impl FactorKind for ExponentialDotProduct {
         }
     }
 
+    /// Exponents are summed up, as products of their exponentials would leave the range of doubles on the way.
+    fn multiply_all(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
+        let mut exponent = vec![0.0; out.len()];
+        add_inner(&self.columns, &self.center, &self.scale, u, v, |term| self.gamma * term, &mut exponent);
+        out.iter_mut().zip(exponent).for_each(|(o, e)| *o *= e.exp());
+    }
+
     fn bounded(&self) -> bool {
         false
     }

@@ -389,3 +389,25 @@ fn constants_are_certified() {
         check(&case(1, 7, 2, 3, seed), None);
     }
 }
+
+/// Products of unbounded factors that leave the range of doubles on their way and come back: `e^{-800}` times `e^{800}`.
+#[test]
+fn products_that_come_back_into_range() {
+    let d = 800;
+    let kernel: Kernel = riesz::kernel::ExponentialDotProduct {
+        columns: (0..d).collect(),
+        center: vec![0.0; d],
+        scale: vec![1.0; d],
+        gamma: 1.0,
+    }
+    .into();
+    let one = Table::from_rows(&[vec![1.0; d]]).unwrap();
+    let model = Expansion::new(kernel, one, Matrix::column_vector(vec![1.0]), vec![0.0]).unwrap();
+    let x: Vec<f64> = (0..d).map(|j| if j < d / 2 { -2.0 } else { 2.0 }).collect();
+    let b: Vec<f64> = x.iter().enumerate().map(|(j, v)| v + if j % 97 == 0 { 0.5 } else { 0.0 }).collect();
+    let (rows, background) = (Table::from_rows(&[x]).unwrap(), Table::from_rows(&[b]).unwrap());
+    let found = Explainer::interventional(&model, &background).unwrap().explain(&rows).unwrap();
+    assert!((found.predictions[0] - 1.0).abs() < 1e-12, "{}", found.predictions[0]);
+    assert!((found.base_values[0] / 4.5_f64.exp() - 1.0).abs() < 1e-12, "{}", found.base_values[0]);
+    assert!(found.certificate().unwrap().holds, "{:?}", found.certificate());
+}

@@ -136,7 +136,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
             out.iter_mut().zip(both).for_each(|(out, (a, f))| *out += scale * a * f);
         }
         if self.game.centred {
-            for (missing, out) in missing.iter().zip(out.chunks_exact_mut(n)) {
+            for (missing, out) in missing.iter().zip(out.chunks_exact_mut(n.max(1))) {
                 out.iter_mut().zip(nobody).for_each(|(out, mean)| *out += missing * mean);
             }
         }
@@ -253,6 +253,10 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
     ) -> Result<()> {
         let (model, means, stop) = (self.game.model, self.means, &self.game.stop);
         let (n, m) = (model.points.rows(), model.outputs());
+        if n == 0 {
+            // A model without support points is its intercept.
+            return Ok(());
+        }
         self.present_factors(t, present, memory);
         memory.scaled.clear();
         for o in 0..m {

@@ -227,7 +227,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
                 for row in solved.solution.chunks_exact(count) {
                     missing.iter_mut().zip(row).for_each(|(m, w)| *m -= weight * w);
                 }
-                for (missing, out) in missing.iter().zip(out.chunks_exact_mut(n)) {
+                for (missing, out) in missing.iter().zip(out.chunks_exact_mut(n.max(1))) {
                     out.iter_mut().zip(nobody).for_each(|(out, mean)| *out += missing * mean);
                 }
             }

@@ -59,8 +59,7 @@ impl ByProducts<'_> {
         match (Recipe::from(self.index), &self.unions) {
             (Recipe::Players(measure), None) => Ok(measure),
             _ => {
-                let allowed =
-                    "functionals and covariances are those of Shapley, Banzhaf and Beta-Shapley values";
+                let allowed = "functionals and covariances are those of values of players one by one: Shapley, Banzhaf, Beta-Shapley and other semivalues";
                 Err(Error::parameter("index", self.index, allowed))
             }
         }
