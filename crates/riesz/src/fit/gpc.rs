@@ -92,8 +92,9 @@ impl GaussianProcessClassifier {
     /// n³ and O(n² parameters) more for each evaluation. Memory n² and n² an output (2 n² more when tuning).
     ///
     /// # Errors
-    /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`]; [`Error::Target`] unless there are rows of two classes
-    /// or more and of every class named; [`Error::Overflow`]; [`Error::NotPositiveDefinite`]; [`Error::NotConverged`].
+    /// [`Parameter`](crate::Error::Parameter), [`Shape`](crate::Error::Shape), [`TooFew`](crate::Error::TooFew);
+    /// [`Target`](crate::Error::Target) unless there are rows of two classes or more and of every class named; [`Overflow`](crate::Error::Overflow);
+    /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite); [`NotConverged`](crate::Error::NotConverged).
     pub fn fit(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<GpcFit> {
         self.fit_until(x, labels, classes, Watch::nobody())
     }
