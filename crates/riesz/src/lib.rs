@@ -22,6 +22,7 @@
 //! | [`explanation`] | the answer: values, how exact they are, where they come from |
 //! | [`global`] | which features matter overall, and how sure that is |
 //! | [`discrepancy`] | two-sample and independence tests, attributed to features |
+//! | [`preference`] | who beats whom: duels, the prior of pairs, fitted models of them |
 //! | [`linalg`] | matrices and their factorisations |
 //!
 //! ```
