@@ -30,6 +30,7 @@ from . import kernels as rk
 from ._data import as_cells, as_numbers, collected, names_of, numbered
 from ._expansion import Expansion
 from ._samples import read_categories
+from .estimators import _count
 
 __all__ = ["PreferenceClassifier", "pair_groups"]
 
@@ -88,17 +89,15 @@ class PreferenceClassifier(BaseEstimator):
             raise ValueError(f"model = {self.model!r}: it is one of {', '.join(map(repr, _MODELS))}")
         if self.optimizer not in (None, "fmin_l_bfgs_b"):
             raise ValueError(f"optimizer = {self.optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is")
-        restarts = self.n_restarts_optimizer
-        if isinstance(restarts, bool) or not isinstance(restarts, (int, np.integer)) or restarts < 0:
-            raise ValueError(f"n_restarts_optimizer = {restarts!r}: it is a whole number, 0 or more")
+        restarts = _count("n_restarts_optimizer", self.n_restarts_optimizer, 0)
         kernel = rk.RBF("median_per_feature") if self.kernel is None else self.kernel
         if not isinstance(kernel, rk.Kernel):
             raise TypeError(f"kernel = {kernel!r}: it is a kernel of riesz.kernels, or None")
-        read = read_categories(collected(items))
+        read = read_categories(items)
         if read is not None:
             names, levels, rows = read
         else:
-            rows = _numbers(items, names_of(collected(items)), "items")
+            rows = _numbers(items, None, "items")
             names, levels = names_of(collected(items)) or numbered(rows.shape[1]), [None] * rows.shape[1]
         left, right = _places(items, duels, len(rows))
         won = np.ones(len(left)) if outcome is None else _column("outcome", outcome, len(left))
@@ -106,16 +105,16 @@ class PreferenceClassifier(BaseEstimator):
         text = kernel._at(rows, names, levels)._to_json(names, levels)
         fitted, found, shares = _core.fit_preferences(
             text,
-            (list(names), list(levels), rows),
+            (names, levels, rows),
             (left.tolist(), right.tolist(), won.tolist(), weight),
             *_MODELS[self.model],
             self.optimizer is not None,
-            int(restarts),
+            restarts,
             int(check_random_state(self.random_state).randint(2**31 - 1)),
         )
         for message in fitted.warnings:
             warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=2)
-        self._names, self._levels = list(names), list(levels)
+        self._names, self._levels = names, levels
         self.expansion_ = Expansion._wrap(fitted.model)
         self.kernel_ = rk._from_json(found, self._names)
         self.utility_, self.generalised_ = shares

@@ -132,37 +132,7 @@ impl PreferenceProcess {
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`]; [`Error::Overflow`]; [`Error::NotPositiveDefinite`]; [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn fit(&self, items: &Table, duels: &Duels) -> Result<PreferenceFit> {
-        self.fit_until(items, duels, Watch { stop: &self.stop, progress: &self.progress })
-    }
-
-    fn check(&self, items: &Table, duels: &Duels) -> Result<()> {
-        self.prior.items.validate(items.width())?;
-        let shares = [("utility", self.prior.utility), ("generalised", self.prior.generalised)];
-        if let Some((name, bad)) = shares.iter().find(|(_, s)| !(s.is_finite() && *s >= 0.0)) {
-            return Err(Error::parameter(*name, bad, "shares are finite and not negative"));
-        }
-        if self.prior.utility + self.prior.generalised == 0.0 {
-            return Err(Error::parameter(
-                "utility",
-                0,
-                "with generalised = 0 too nothing can be learnt: one is positive",
-            ));
-        }
-        if duels.items() != items.rows() {
-            let (expected, found) = (duels.items(), items.rows());
-            let why = "one an item of the duels".into();
-            return Err(Error::Shape {
-                what: "the table of items".into(),
-                unit: "rows",
-                expected,
-                found,
-                why,
-            });
-        }
-        Ok(())
-    }
-
-    fn fit_until(&self, items: &Table, duels: &Duels, watch: Watch<'_>) -> Result<PreferenceFit> {
+        let watch = Watch { stop: &self.stop, progress: &self.progress };
         self.check(items, duels)?;
         let tuned = Tuned::new(&self.prior);
         let (mut theta, mut best) = (None, f64::NEG_INFINITY);
@@ -176,7 +146,6 @@ impl PreferenceProcess {
                 (p.log_value - wide, p.log_value + wide)
             };
             let bounds: Vec<(f64, f64)> = parameters.iter().enumerate().map(room).collect();
-            let mut largest = f64::NEG_INFINITY;
             let objective = |theta: &[f64]| {
                 let (mut value, mut gradient) =
                     self.value_and_gradient(&tuned.at(theta), items, duels, watch)?;
@@ -184,15 +153,14 @@ impl PreferenceProcess {
                     let weak = tuned.weak(p, *at);
                     (value, *slope) = (value + weak.0, *slope + weak.1);
                 }
-                largest = largest.max(value);
                 Ok((value, gradient))
             };
             let restarts = if run == 0 { self.restarts } else { 0 };
             let (all, given) = (0..parameters.len(), Some(&bounds[..]));
             let found = evidence::maximise(&parameters, all, given, restarts, self.seed, watch, objective)?;
             (steps, evaluations) = (steps + found.steps, evaluations + found.evaluations);
-            if largest > best {
-                (theta, best, warnings) = (Some(found.theta), largest, found.warnings);
+            if found.value > best {
+                (theta, best, warnings) = (Some(found.theta), found.value, found.warnings);
             }
         }
         let prior = theta.map_or_else(|| self.prior.clone(), |theta| tuned.at(&theta));
@@ -237,6 +205,33 @@ impl PreferenceProcess {
             evaluations,
             warnings,
         })
+    }
+
+    fn check(&self, items: &Table, duels: &Duels) -> Result<()> {
+        self.prior.items.validate(items.width())?;
+        let shares = [("utility", self.prior.utility), ("generalised", self.prior.generalised)];
+        if let Some((name, bad)) = shares.iter().find(|(_, s)| !(s.is_finite() && *s >= 0.0)) {
+            return Err(Error::parameter(*name, bad, "shares are finite and not negative"));
+        }
+        if self.prior.utility + self.prior.generalised == 0.0 {
+            return Err(Error::parameter(
+                "utility",
+                0,
+                "with generalised = 0 too nothing can be learnt: one is positive",
+            ));
+        }
+        if duels.items() != items.rows() {
+            let (expected, found) = (duels.items(), items.rows());
+            let why = "one an item of the duels".into();
+            return Err(Error::Shape {
+                what: "the table of items".into(),
+                unit: "rows",
+                expected,
+                found,
+                why,
+            });
+        }
+        Ok(())
     }
 
     /// Laplace's approximation of the log marginal likelihood of duels under a prior, and its gradient in the logarithms of the shares that are not 0 and the kernel's
