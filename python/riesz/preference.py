@@ -16,7 +16,9 @@ True
 
 from __future__ import annotations
 
+import copy
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,11 +30,13 @@ from sklearn.utils.validation import check_is_fitted
 from . import _core
 from . import kernels as rk
 from ._data import as_cells, as_numbers, collected, names_of, numbered
+from ._duels import explain
 from ._expansion import Expansion
+from ._explanation import Explanation
 from ._samples import read_categories
 from .estimators import _count
 
-__all__ = ["PreferenceClassifier", "pair_groups"]
+__all__ = ["PreferenceClassifier", "explain", "pair_groups"]
 
 #: The shares of a utility and of the generalised part that tuning starts from, in squared log odds.
 _SHARE = 2.25
@@ -121,6 +125,7 @@ class PreferenceClassifier(BaseEstimator):
         self.log_marginal_likelihood_value_ = fitted.log_marginal_likelihood
         self.classes_ = np.array(["right", "left"])
         self.n_features_in_ = len(self._names)
+        self._background = copy.deepcopy(items)
         return self
 
     def rows(self, left: Any, right: Any) -> np.ndarray:
@@ -168,6 +173,67 @@ class PreferenceClassifier(BaseEstimator):
         mean, sd = self.expansion_.predict(rows, return_std=True)
         alike = (rows[:, : self.n_features_in_] == rows[:, self.n_features_in_ :]).all(axis=1)
         return np.where(alike, 0.5, ndtr(mean / np.where(sd > 0, sd, np.finfo(float).tiny)))
+
+    def explain(
+        self,
+        left: Any,
+        right: Any,
+        background: Any = None,
+        *,
+        game: str = "independent",
+        weights: Any = None,
+        groups: Mapping[str, Sequence[str]] | None = None,
+        index: str = "shapley",
+        covariance: bool = False,
+        ridge: float | None = None,
+        centred: bool = True,
+        shifts: int = 16,
+        seed: int = 0,
+    ) -> Explanation:
+        """Which property decided these duels (Pref-SHAP): how much each feature of *both* items adds to the log odds that the
+        left one wins. The values of the duel the other way round are the same with the opposite sign, to the last bit, and they
+        add up to the log odds.
+
+        Parameters
+        ----------
+        background : array or data frame, optional
+            Items that say what features could have been otherwise, by default those of the fit.
+        game : str, default "independent"
+            What absent features become. ``"independent"``: those of two random items, one a side: what decided *this* duel.
+            ``"paired"``: those of one random item on both sides, all else equal: which *differences* count. Of utilities the two
+            are the same. ``"matches"``: those of the two items of a random duel of ``background``, wide rows as of :meth:`rows`.
+            ``"baseline"``: those of one item. ``"functional"``: their kernel factors are 1. ``"observational"``: on each side
+            what they are like given the item's present features, learnt from ``background`` (the published game).
+        weights : array, optional
+            Weights of the background's items.
+        groups : dict of name to list of features, optional
+            Features that are one player.
+        index : str, default "shapley"
+            As :class:`riesz.Explainer` has it.
+        covariance : bool, default False
+            How sure values are, by the posterior: in the games ``"paired"``, ``"matches"`` and ``"baseline"``, and
+            ``"independent"`` with up to 100 items.
+        ridge, centred
+            Of the observational game, see :class:`riesz.Observational`.
+        shifts, seed
+            With more than 13 features and 100 items, independent ones: portions of the pairs of items that are drawn, from which
+            values are estimated with their standard errors.
+        """
+        background = self._background if background is None and game not in ("functional", "contexts", "matches") else background
+        return explain(
+            self.expansion_,
+            self.rows(left, right),
+            background,
+            game=game,
+            weights=weights,
+            groups=groups,
+            index=index,
+            covariance=covariance,
+            ridge=ridge,
+            centred=centred,
+            shifts=shifts,
+            seed=seed,
+        )
 
     def _items(self, items: Any, what: str) -> np.ndarray:
         if any(levels is not None for levels in self._levels):

@@ -4,9 +4,11 @@
 //! places. So whatever predicts or explains expansions does so here; a player is a column of *both* items. Source: Chau 2023 (thesis), chapters 6 and 7.
 
 mod duels;
+mod explain;
 mod pairs;
 mod process;
 
 pub use duels::Duels;
+pub use explain::{DuelGame, DuelQuestion, Sides, explain};
 pub use pairs::{Pair, PairKernel, wide_columns, wide_rows};
 pub use process::{PreferenceFit, PreferenceProcess};
