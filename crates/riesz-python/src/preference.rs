@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use pyo3::prelude::*;
 use riesz::embedding::{Conditioning, Ridge};
 use riesz::game::Background;
-use riesz::preference::{DuelGame, DuelQuestion, Duels, PairKernel, PreferenceProcess, explain};
+use riesz::preference::{DuelGame, DuelQuestion, Duels, PairKernel, PreferenceProcess, differences, explain};
 
 use crate::explanation::Explanation;
 use crate::fit::Fitted;
@@ -99,5 +99,5 @@ pub fn explain_duels(
     let heeded = stop.clone();
     let work = move || explain(&model, posterior.as_deref(), &rows, &question, &heeded, &progress);
     let found = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-    explained(py, Some(found), None)
+    explained(py, Some(differences(&found).map_err(raise)?), None)
 }

@@ -437,6 +437,12 @@ impl Asked<'_> {
     }
 }
 
+/// How sure it is that an item is the better one, where the log odds that it wins have this posterior mean and standard deviation: the probability that they are positive.
+/// Not that it wins the next duel; ½ for two alike.
+pub fn superiority(mean: f64, sd: f64) -> f64 {
+    crate::explanation::normal::positive(mean, sd)
+}
+
 /// Refuses models whose sign does not change with the sides.
 fn check_skew(model: &Expansion, sides: &Sides, data: &Table) -> Result<()> {
     if data.rows() == 0 {
