@@ -1,5 +1,6 @@
 //! `riesz prefer`: who beats whom, and why.
 
+mod evaluate;
 mod explain;
 mod fit;
 mod predict;
@@ -23,6 +24,8 @@ enum Command {
     Predict(predict::Args),
     /// Say which properties decide duels
     Explain(explain::Args),
+    /// Compare models on duels that they have not seen
+    Evaluate(evaluate::Args),
 }
 
 /// Runs one of them.
@@ -31,5 +34,6 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         Command::Fit(args) => fit::run(args, global, console),
         Command::Predict(args) => predict::run(args, global, console),
         Command::Explain(args) => explain::run(args, global, console),
+        Command::Evaluate(args) => evaluate::run(args, global, console),
     }
 }

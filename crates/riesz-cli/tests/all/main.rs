@@ -11,4 +11,5 @@ mod importance;
 mod indices;
 mod matrix;
 mod memory;
+mod prefer;
 mod strays;

@@ -133,20 +133,22 @@ pub(crate) fn means(
             add_absent(isa, RUN, &sets[..to - from], sums);
         }
     }
-    by_blocks(players, rows, |coalition, row| {
-        let (run, within) = (row / (RUN * LANES), row % (RUN * LANES));
-        sums[(run << players | coalition) * RUN + within / LANES].0[within % LANES]
+    by_blocks(players, rows, |coalition, out| {
+        for (run, out) in out.chunks_mut(RUN * LANES).enumerate() {
+            let own = &sums[(run << players | coalition) * RUN..][..RUN];
+            out.iter_mut().zip(own.iter().flat_map(|lanes| lanes.0)).for_each(|(out, v)| *out = v);
+        }
     })
 }
 
-/// Numbers of all coalitions and rows, as blocks × rows.
-pub(crate) fn by_blocks(players: usize, rows: usize, number: impl Fn(usize, usize) -> f64) -> Vec<Lanes> {
-    let mut out = vec![Lanes::ZERO; blocks(players) * rows];
+/// Numbers of all coalitions and rows, as blocks × rows; `fill` writes those of a coalition.
+pub(crate) fn by_blocks(players: usize, rows: usize, fill: impl Fn(usize, &mut [f64])) -> Vec<Lanes> {
+    let (mut out, mut own) = (vec![Lanes::ZERO; blocks(players) * rows], vec![0.0; rows]);
     for coalition in 0..1_usize << players {
         let (block, lane) = (coalition >> WITHIN, coalition & (LANES - 1));
-        for (row, out) in out[block * rows..(block + 1) * rows].iter_mut().enumerate() {
-            out.0[lane] = number(coalition, row);
-        }
+        fill(coalition, &mut own);
+        let lanes = &mut out[block * rows..(block + 1) * rows];
+        lanes.iter_mut().zip(&own).for_each(|(out, v)| out.0[lane] = *v);
     }
     out
 }

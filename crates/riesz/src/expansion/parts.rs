@@ -10,18 +10,20 @@ use crate::linalg::Matrix;
 use crate::simd::Isa;
 use crate::table::{ColumnKind, Table};
 
-/// What a part of the support points is, each once; parts that mean the same share one.
+/// What support points are in the columns that a kernel reads, each once.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Domain {
-    /// The different rows, in the part's own columns.
+    /// The different rows, in the kernel's own columns.
     pub(crate) rows: Table,
-    /// The kernels that terms have there, one term each, of scale 1.
-    pub(crate) kernels: Vec<Kernel>,
+    /// One term, of scale 1.
+    pub(crate) kernel: Kernel,
 }
 
-/// Columns, and whose rows they hold.
+/// What a term reads of a part.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct View {
+    pub(crate) part: usize,
+    /// Where the domain's columns are among the model's.
     pub(crate) columns: Vec<usize>,
     pub(crate) domain: usize,
 }
@@ -29,8 +31,8 @@ pub(crate) struct Part {
 /// A term of the kernel with its coefficients: support points that are alike in all its sides are one.
 #[derive(Debug)]
 pub(crate) struct Tuples {
-    /// The parts on which it depends, each with the number of the kernel there.
-    pub(crate) sides: Vec<[usize; 2]>,
+    /// The views on which it depends.
+    pub(crate) sides: Vec<usize>,
     /// Tuples × sides, in ascending order: the rows.
     pub(crate) rows: Vec<u32>,
     /// Outputs × tuples: coefficients times the term's scale.
@@ -40,7 +42,8 @@ pub(crate) struct Tuples {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    pub(crate) parts: Vec<Part>,
+    pub(crate) views: Vec<View>,
+    /// Views that mean the same share one.
     pub(crate) domains: Vec<Domain>,
     pub(crate) terms: Vec<Tuples>,
 }
@@ -50,92 +53,93 @@ impl Parts {
     ///
     /// # Errors
     /// [`Error::NotProduct`] for a kernel that ties columns of several parts together.
-    pub(crate) fn new(model: &Expansion, columns: Vec<Vec<usize>>) -> Result<Self> {
-        let mut kernels: Vec<Vec<Kernel>> = vec![Vec::new(); columns.len()];
+    pub(crate) fn new(model: &Expansion, parts: &[Vec<usize>]) -> Result<Self> {
+        let mut known: Vec<(usize, Term)> = Vec::new();
         let mut sides = Vec::with_capacity(model.kernel.terms.len());
         for term in &model.kernel.terms {
             let mut own = Vec::new();
-            for (p, columns) in columns.iter().enumerate() {
-                let kernel = side(term, columns, model)?;
-                if kernel.terms[0].factors.is_empty() {
+            for (p, columns) in parts.iter().enumerate() {
+                let read = (p, side(term, columns, model)?);
+                if read.1.factors.is_empty() {
                     continue;
                 }
-                let at = kernels[p].iter().position(|known| *known == kernel);
-                own.push([p, at.unwrap_or(kernels[p].len())]);
+                let at = known.iter().position(|view| *view == read);
+                own.push(at.unwrap_or(known.len()));
                 if at.is_none() {
-                    kernels[p].push(kernel);
+                    known.push(read);
                 }
             }
             sides.push(own);
         }
-        let (mut domains, mut known): (Vec<Domain>, Vec<HashMap<Vec<u64>, u32>>) = (Vec::new(), Vec::new());
-        let (mut parts, mut places) = (Vec::new(), Vec::new());
-        for (columns, kernels) in columns.into_iter().zip(kernels) {
+        let mut all = Self { views: Vec::new(), domains: Vec::new(), terms: Vec::new() };
+        let (mut numbers, mut places): (Vec<HashMap<Vec<u64>, u32>>, Vec<Vec<u32>>) =
+            (Vec::new(), Vec::new());
+        for (part, term) in known {
+            let mut columns: Vec<usize> = term.factors.iter().flat_map(|f| f.columns()).copied().collect();
+            columns.sort_unstable();
+            columns.dedup();
+            let kernel = Kernel { terms: vec![term] };
+            let kernel = kernel.renumbered(&|j| columns.binary_search(&j).unwrap_or(j));
             let own = columns_of(&model.points, &columns)?;
             let kinds = |table: &Table| -> Vec<ColumnKind> {
                 table.columns().iter().map(|c| c.kind.clone()).collect()
             };
-            let alike = |d: &Domain| kinds(&d.rows) == kinds(&own) && d.kernels == kernels;
-            let domain = domains.iter().position(alike).unwrap_or_else(|| {
-                domains.push(Domain { rows: own.select_rows(&[]), kernels });
-                known.push(HashMap::new());
-                domains.len() - 1
+            let alike = |d: &Domain| kinds(&d.rows) == kinds(&own) && d.kernel == kernel;
+            let domain = all.domains.iter().position(alike).unwrap_or_else(|| {
+                all.domains.push(Domain { rows: own.select_rows(&[]), kernel });
+                numbers.push(HashMap::new());
+                numbers.len() - 1
             });
-            let known = &mut known[domain];
-            let before = known.len();
-            let mut fresh = Vec::new();
-            let numbers: Vec<u32> = (0..own.rows())
-                .map(|i| {
-                    // 0 and -0 are one.
-                    let key = own.row(i).iter().map(|v| (v + 0.0).to_bits()).collect();
-                    let next = (before + fresh.len()) as u32;
-                    let number = *known.entry(key).or_insert(next);
-                    if number == next {
-                        fresh.push(i);
-                    }
-                    number
-                })
-                .collect();
-            domains[domain].rows = stacked(&domains[domain].rows, &own.select_rows(&fresh))?;
-            parts.push(Part { columns, domain });
-            places.push(numbers);
+            let (known, mut fresh) = (&mut numbers[domain], Vec::new());
+            let number = |i: usize| {
+                let next = known.len() as u32;
+                let number = *known.entry(key(&own.row(i))).or_insert(next);
+                if number == next {
+                    fresh.push(i);
+                }
+                number
+            };
+            places.push((0..own.rows()).map(number).collect());
+            all.domains[domain].rows = stacked(&all.domains[domain].rows, &own.select_rows(&fresh))?;
+            all.views.push(View { part, columns, domain });
         }
         let terms = model.kernel.terms.iter().zip(sides);
-        let terms = terms.map(|(term, sides)| Tuples::new(term.scale, sides, &places, &model.coef)).collect();
-        Ok(Self { parts, domains, terms })
+        all.terms = terms.map(|(term, own)| Tuples::new(term.scale, own, &places, &model.coef)).collect();
+        Ok(all)
     }
 
     /// The outputs without intercepts at a row of all columns.
     pub(crate) fn at(&self, isa: Isa, x: &[f64]) -> Vec<f64> {
         let mut buffer = Vec::new();
-        let of = |part: &Part| -> Vec<Vec<f64>> {
-            let domain = &self.domains[part.domain];
-            let own: Vec<f64> = part.columns.iter().map(|&j| x[j]).collect();
-            let row = |kernel: &Kernel| {
-                let mut out = vec![0.0; domain.rows.rows()];
-                kernel.row(isa, Columns::of(&domain.rows, 0), &own, &mut buffer, &mut out);
-                out
-            };
-            domain.kernels.iter().map(row).collect()
+        let of = |view: &View| {
+            let Domain { rows, kernel } = &self.domains[view.domain];
+            let own: Vec<f64> = view.columns.iter().map(|&j| x[j]).collect();
+            let mut out = vec![0.0; rows.rows()];
+            kernel.row(isa, Columns::of(rows, 0), &own, &mut buffer, &mut out);
+            out
         };
-        let rows: Vec<Vec<Vec<f64>>> = self.parts.iter().map(of).collect();
+        let numbers: Vec<Vec<f64>> = self.views.iter().map(of).collect();
         let outputs = self.terms.first().map_or(0, |term| term.coef.len());
         let mut out = vec![0.0; outputs];
         for term in &self.terms {
-            let sides: Vec<&[f64]> = term.sides.iter().map(|[p, k]| &rows[*p][*k][..]).collect();
             for (out, coef) in out.iter_mut().zip(&term.coef) {
-                *out += term.sum(coef, |s, row| sides[s][row]);
+                *out += term.sum(coef, |s, row| numbers[term.sides[s]][row]);
             }
         }
         out
     }
 }
 
+/// What tells rows apart: 0 and -0 are one.
+pub(crate) fn key(row: &[f64]) -> Vec<u64> {
+    row.iter().map(|v| (v + 0.0).to_bits()).collect()
+}
+
 impl Tuples {
-    fn new(scale: f64, sides: Vec<[usize; 2]>, places: &[Vec<u32>], coef: &Matrix) -> Self {
+    fn new(scale: f64, sides: Vec<usize>, places: &[Vec<u32>], coef: &Matrix) -> Self {
         let mut sums: BTreeMap<Vec<u32>, Vec<f64>> = BTreeMap::new();
         for i in 0..coef.rows() {
-            let key = sides.iter().map(|[p, _]| places[*p][i]).collect();
+            let key = sides.iter().map(|view| places[*view][i]).collect();
             let own = sums.entry(key).or_insert_with(|| vec![0.0; coef.cols()]);
             own.iter_mut().zip(coef.row(i)).for_each(|(sum, c)| *sum += c);
         }
@@ -182,8 +186,8 @@ impl Tuples {
     }
 }
 
-/// Those factors of a term that read these columns, as a kernel of them alone.
-fn side(term: &Term, columns: &[usize], model: &Expansion) -> Result<Kernel> {
+/// Those factors of a term that read these columns, and these alone.
+fn side(term: &Term, columns: &[usize], model: &Expansion) -> Result<Term> {
     let mut factors = Vec::new();
     for factor in &term.factors {
         let own = factor.columns().iter().filter(|j| columns.contains(j)).count();
@@ -197,8 +201,7 @@ fn side(term: &Term, columns: &[usize], model: &Expansion) -> Result<Kernel> {
         }
         factors.extend(factor.restricted(&|j| columns.contains(&j)));
     }
-    let kernel = Kernel { terms: vec![Term { scale: 1.0, factors }] };
-    Ok(kernel.renumbered(&|j| columns.iter().position(|&k| k == j).unwrap_or(j)))
+    Ok(Term { scale: 1.0, factors })
 }
 
 /// Some columns of a table.

@@ -70,6 +70,9 @@ impl DuelQuestion {
 /// Players of whom tables of all coalitions are made in the independent game.
 const PLAYERS: usize = 13;
 
+/// Background rows that are few.
+const FEW: usize = 16;
+
 /// The most pairs of items that are one background.
 const PAIRS: usize = 10_000;
 
@@ -299,7 +302,9 @@ impl Asked<'_> {
 
     /// Against pairs of items as rows of the items' columns; contexts of rows are always present, or absent on their own.
     fn among(&self, pairs: Background, rows: &Table, contexts: Vec<Background>) -> Result<Explanation> {
-        if !contexts.is_empty() {
+        // Tables of all coalitions take less work than one background row after the other, unless these are few.
+        let many = pairs.rows.rows() >= FEW && self.players()? <= PLAYERS && !self.question.covariance;
+        if !contexts.is_empty() || many {
             let parts = [vec![pairs], contexts].concat();
             return self.ask(Game::Independent { parts, conditional: None }, rows);
         }

@@ -28,12 +28,13 @@ use crate::io::values;
 #[command(before_help = "\
 Examples:
   riesz prefer explain m.riesz players.csv --left Ann --right Bob
+  riesz prefer explain m.riesz players.csv --left Ann                  against everybody, on average
   riesz prefer explain m.riesz players.csv matches.csv -o why.csv
   riesz prefer explain m.riesz players.csv matches.csv --game paired --covariance -o why.json
   riesz plot beeswarm why.json -o why.svg
 
 A player is a property of both items. Its value says how much it adds to the log odds that the left item wins; the values of the duel the other
-way round are the same with the opposite sign. One duel without -o is told in words.")]
+way round are the same with the opposite sign. One duel, or one item against all others, is told in words where there is no -o.")]
 pub struct Args {
     /// Which duels.
     #[command(flatten)]
@@ -92,8 +93,8 @@ pub enum Absent {
 /// Explains, and writes or says.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let (saved, items, pairs) = args.asked.read()?;
-    let in_words =
-        args.output.is_none() && pairs.len() == 1 && matches!(global.format, None | Some(Format::Text));
+    let told = args.asked.left.is_some() && args.output.is_none();
+    let in_words = told && matches!(global.format, None | Some(Format::Text));
     let format = if in_words { Format::Text } else { global.table_format(args.output.as_deref())? };
     let (question, facts) = question(args, global.seed, &saved, &items)?;
     let rows = wide_rows(&items.table, &pairs)?;
@@ -107,8 +108,12 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let mut certificate = Certificate::default();
     certificate.include(&found);
     if in_words {
-        let ids = [pairs[0].0, pairs[0].1].map(|i| items.ids[i].as_str());
-        write_all(None, words(&found, &Odds::of(&saved, &rows)?, ids, &certificate).as_bytes())?;
+        let odds = Odds::of(&saved, &rows)?;
+        let text = match (&args.asked.right, pairs.first()) {
+            (Some(_), Some(&(l, r))) => words(&found, &odds, [&items.ids[l], &items.ids[r]]),
+            _ => average(&found, &odds, args.asked.left.as_deref().unwrap_or_default()),
+        };
+        write_all(None, format!("{text}{}\n", certificate.words()).as_bytes())?;
     } else {
         written(&saved, found, args.output.as_deref(), format)?;
         console.note(format!("{} duels explained; {}", pairs.len(), certificate.words()));
@@ -201,7 +206,7 @@ fn written(saved: &SavedModel, found: Explanation, path: Option<&Path>, format: 
 }
 
 /// One duel in words: who wins, how sure that is, and why, the strongest first.
-fn words(found: &Explanation, odds: &Odds, [left, right]: [&str; 2], certificate: &Certificate) -> String {
+fn words(found: &Explanation, odds: &Odds, [left, right]: [&str; 2]) -> String {
     let (left, right) = (printable(left), printable(right));
     let mut out = match (&odds.probability, odds.interval(0), odds.superiority(0)) {
         (Some(p), Some([low, high]), Some(sure)) => format!(
@@ -213,16 +218,42 @@ fn words(found: &Explanation, odds: &Odds, [left, right]: [&str; 2], certificate
     let base =
         if found.base_values[0] == 0.0 { String::new() } else { format!("{:.3}, ", found.base_values[0]) };
     out += &format!("log odds {:.3} = {base}by property:\n", found.predictions[0]);
-    let order = found.ranking(0);
+    let sd = found.sd();
+    let beside = |k: usize| {
+        let sure = sd.as_ref().map_or(String::new(), |sd| format!(" ± {:.3}", 1.96 * sd[k]));
+        format!("{sure}{}", of_both(found, k))
+    };
+    out + &listed(found, &found.values[..found.sets()], beside)
+}
+
+/// An item against all others in words: means over them, and how much each property counts in a duel, either way.
+fn average(found: &Explanation, odds: &Odds, left: &str) -> String {
+    let (n, sets) = (found.rows() as f64, found.sets());
+    let mean = |all: &[f64]| all.iter().sum::<f64>() / n;
+    let mut out = match &odds.probability {
+        Some(p) => {
+            format!("{} beats a random one of {n} others with probability {:.2}\n", printable(left), mean(p))
+        }
+        None => format!("{} against {n} others\n", printable(left)),
+    };
+    out += &format!(
+        "log odds {:.3} on average, by property, and in brackets the mean size in one duel:\n",
+        mean(&found.predictions)
+    );
+    let column = |k: usize| (0..found.rows()).map(|i| found.values[i * sets + k]).collect::<Vec<_>>();
+    let values: Vec<f64> = (0..sets).map(|k| mean(&column(k))).collect();
+    let sizes = found.mean_abs(0);
+    out + &listed(found, &values, |k| format!("  ({:.3})", sizes[k]))
+}
+
+/// A line a set, the largest first.
+fn listed(found: &Explanation, values: &[f64], beside: impl Fn(usize) -> String) -> String {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| values[*b].abs().total_cmp(&values[*a].abs()));
     let names: Vec<String> = order.iter().map(|&k| printable(&found.set_name(k))).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    let sd = found.sd();
-    for (&k, name) in order.iter().zip(&names) {
-        let sure = sd.as_ref().map_or(String::new(), |sd| format!(" ± {:.3}", 1.96 * sd[k]));
-        let between = of_both(found, k);
-        out += &format!("  {name:width$}  {:+.3}{sure}{between}\n", found.values[k]);
-    }
-    out + &certificate.words() + "\n"
+    let line = |(&k, name): (&usize, &String)| format!("  {name:width$}  {:+.3}{}\n", values[k], beside(k));
+    order.iter().zip(&names).map(line).collect()
 }
 
 /// What the two items have in the columns of a set.

@@ -27,6 +27,10 @@ pub struct Args {
     /// How tables and the model are read and made.
     #[command(flatten)]
     pub learn: Learn,
+    /// What the log odds may be: a difference of utilities, with which there is a ranking; any function that changes its sign with the sides, cycles
+    /// included; or their sum, of which the data say how much there is of each
+    #[arg(long, value_name = "MODEL", value_enum, default_value_t)]
+    pub model: Model,
     /// Leave the posterior out of the file, which then says no probabilities; it takes 4 n² bytes for n pairs that met
     #[arg(long)]
     pub no_posterior: bool,
@@ -44,10 +48,6 @@ pub struct Learn {
     /// Table of duels between the items' names
     #[arg(value_hint = ValueHint::FilePath)]
     pub duels: Option<PathBuf>,
-    /// What the log odds may be: a difference of utilities, with which there is a ranking; any function that changes its sign with the sides, cycles
-    /// included; or their sum, of which the data say how much there is of each
-    #[arg(long, value_name = "MODEL", value_enum, default_value_t)]
-    pub model: Model,
     /// Kernel between items, an expression; 'riesz fit --help' says which there are
     #[arg(long, value_name = "EXPR", default_value = "rbf(ard)")]
     pub kernel: String,
@@ -95,11 +95,11 @@ impl Learn {
     }
 
     /// The model before it is fitted, for these items.
-    pub fn process(&self, items: &Table, seed: u64) -> Result<PreferenceProcess> {
+    pub fn process(&self, model: Model, items: &Table, seed: u64) -> Result<PreferenceProcess> {
         let units = if self.no_standardise { Units::raw(items.width()) } else { Units::standardised(items) };
         let kernel = KernelExpression::parse(&self.kernel)?.resolve(items, &units)?;
         let mut process = PreferenceProcess::new(kernel);
-        match self.model {
+        match model {
             Model::Nested => {}
             Model::Utility => process.prior.generalised = 0.0,
             Model::Generalised => process.prior.utility = 0.0,
@@ -163,7 +163,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let (items, met) = args.learn.read(&console)?;
     let duels = duels(&items, &met)?;
     described(&items, &duels, &console);
-    let process = args.learn.process(&items.table, global.seed)?;
+    let process = args.learn.process(args.model, &items.table, global.seed)?;
     let mut output = Output::open(Some(path))?;
     let (message, done) = (format!("fitting {} pairs", duels.pairs().len()), process.progress.clone());
     let fit = watched(&console, &message, &done, || process.fit(&items.table, &duels))?;

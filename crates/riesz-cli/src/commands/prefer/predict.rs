@@ -19,6 +19,7 @@ use crate::io::write::{Cells, TableWriter};
 #[command(before_help = "\
 Examples:
   riesz prefer predict m.riesz players.csv --left Ann --right Bob
+  riesz prefer predict m.riesz players.csv --left Ann                  against everybody
   riesz prefer predict m.riesz players.csv matches.csv -o odds.csv
 
 The table has the columns left and right, log_odds that the left one wins with their standard deviation, the probability that it wins
@@ -44,8 +45,8 @@ pub struct Asked {
     /// Table of duels between the items' names; without outcomes, too
     #[arg(value_hint = ValueHint::FilePath, required_unless_present = "left")]
     pub duels: Option<PathBuf>,
-    /// One duel: the left item's name
-    #[arg(long, value_name = "ITEM", requires = "right", conflicts_with = "duels")]
+    /// One duel: the left item's name; without --right its duels with all others
+    #[arg(long, value_name = "ITEM", conflicts_with = "duels")]
     pub left: Option<String>,
     /// The right item's name
     #[arg(long, value_name = "ITEM", requires = "left")]
@@ -74,6 +75,10 @@ impl Asked {
         let items = Items::for_model(&self.items, (&self.of_items, &self.table, self.cells), &known)?;
         let pairs = match (&self.left, &self.right, &self.duels) {
             (Some(left), Some(right), _) => vec![(items.place(left)?, items.place(right)?)],
+            (Some(left), None, _) => {
+                let left = items.place(left)?;
+                (0..items.ids.len()).filter(|other| *other != left).map(|other| (left, other)).collect()
+            }
             (_, _, Some(path)) => {
                 let met = Met::read(self.table.source(path).open()?, &items, &self.of_duels, false)?;
                 met.left.into_iter().zip(met.right).collect()

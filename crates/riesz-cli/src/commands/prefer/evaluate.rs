@@ -1,0 +1,127 @@
+//! `riesz prefer evaluate`.
+
+use std::path::PathBuf;
+
+use clap::{ValueEnum, ValueHint};
+use riesz::preference::{Duels, Pair, Scores, Split, split};
+
+use super::fit::{Learn, Model, described, duels};
+use crate::args::Global;
+use crate::console::Console;
+use crate::failure::{Failure, Result};
+use crate::io::duels::{Items, Met};
+use crate::io::write::{Cells, TableWriter};
+
+/// Arguments of `prefer evaluate`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(before_help = "\
+Examples:
+  riesz prefer evaluate players.csv matches.csv --id name
+  riesz prefer evaluate players.csv matches.csv --models nested,utility --repeats 5
+  riesz prefer evaluate players.csv matches.csv --split items            players that were not seen
+
+Each repeat keeps a share of the pairs, with all their duels, from every model, and tests it on them: a pair's duels apart would tell a model what
+it is tested on. The table has a line a model: accuracy, auc and log_loss (0.693 for coins), each with its standard deviation over the repeats.")]
+pub struct Args {
+    /// How tables and models are read and made.
+    #[command(flatten)]
+    pub learn: Learn,
+    /// Which models
+    #[arg(
+        long,
+        value_name = "MODEL,…",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "nested,utility,generalised"
+    )]
+    pub models: Vec<Model>,
+    /// How many splits, each with a seed of its own
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub repeats: usize,
+    /// The share of pairs, or items, that is kept for the test
+    #[arg(long, value_name = "SHARE", default_value_t = 0.3)]
+    pub test: f64,
+    /// What is kept apart: pairs of items; or items, so that both of a test duel are new
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    pub split: Apart,
+    /// Where to write the table [default: standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
+/// What is kept apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Apart {
+    /// Pairs of items.
+    #[default]
+    Pairs,
+    /// Items.
+    Items,
+}
+
+/// Splits, fits, scores and writes.
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
+    let format = global.table_format(args.output.as_deref())?;
+    let (items, met) = args.learn.read(&console)?;
+    described(&items, &duels(&items, &met)?, &console);
+    if args.repeats == 0 {
+        return Err(Failure::input("--repeats 0: at least one split"));
+    }
+    let by = if args.split == Apart::Items { Split::Items } else { Split::Pairs };
+    let mut found: Vec<Vec<Scores>> = vec![Vec::new(); args.models.len()];
+    let progress = console.progress("evaluating");
+    for repeat in 0..args.repeats {
+        let seed = global.seed + repeat as u64;
+        let parts = split(&met.left, &met.right, by, args.test, seed)?;
+        let train = some(&items, &met, &parts, false)?;
+        let test: Vec<usize> = (0..parts.len()).filter(|&i| parts[i] == Some(true)).collect();
+        let pairs: Vec<Pair> = test.iter().map(|&i| (met.left[i], met.right[i])).collect();
+        let outcome = met.outcome.as_deref().unwrap_or(&[]);
+        let ended: Vec<f64> = test.iter().map(|&i| outcome[i]).collect();
+        for (model, scores) in args.models.iter().zip(&mut found) {
+            progress.say(format!("split {} of {}, {}", repeat + 1, args.repeats, named(*model)));
+            let fit = args.learn.process(*model, &items.table, seed)?.fit(&items.table, &train)?;
+            scores.push(Scores::of(&fit.probability(&items.table, &pairs)?, &ended));
+        }
+    }
+    drop(progress);
+    let of = |read: fn(&Scores) -> f64, spread: bool| {
+        let own = |scores: &Vec<Scores>| {
+            let all: Vec<f64> = scores.iter().map(read).collect();
+            let mean = all.iter().sum::<f64>() / all.len() as f64;
+            let squares: f64 = all.iter().map(|v| (v - mean).powi(2)).sum();
+            if spread { (squares / (all.len() as f64 - 1.0)).sqrt() } else { mean }
+        };
+        Cells::Numbers(found.iter().map(own).collect())
+    };
+    let mut names = vec!["model".to_string()];
+    let mut cells = vec![Cells::Texts(args.models.iter().map(|m| named(*m)).collect())];
+    for (name, read) in [
+        ("accuracy", (|s| s.accuracy) as fn(&Scores) -> f64),
+        ("auc", |s| s.auc),
+        ("log_loss", |s| s.log_loss),
+    ] {
+        names.push(name.into());
+        cells.push(of(read, false));
+        if args.repeats > 1 {
+            names.push(format!("{name}_sd"));
+            cells.push(of(read, true));
+        }
+    }
+    let mut table = TableWriter::open(args.output.as_deref(), format, names, cells.clone())?;
+    table.rows(cells)?;
+    table.finish()
+}
+
+fn named(model: Model) -> String {
+    model.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
+}
+
+/// The duels of one part of a split.
+fn some(items: &Items, met: &Met, parts: &[Option<bool>], test: bool) -> Result<Duels> {
+    let kept: Vec<usize> = (0..parts.len()).filter(|&i| parts[i] == Some(test)).collect();
+    let places = |side: &[usize]| kept.iter().map(|&i| side[i]).collect();
+    let numbers = |all: &Vec<f64>| kept.iter().map(|&i| all[i]).collect();
+    let (outcome, weight) = (met.outcome.as_ref().map(numbers), met.weight.as_ref().map(numbers));
+    duels(items, &Met { left: places(&met.left), right: places(&met.right), outcome, weight })
+}

@@ -1,0 +1,178 @@
+//! `riesz prefer`, from tables to words, tables, pictures and pages; and what it refuses.
+
+use riesz::format::explanation::read;
+
+use crate::common::Place;
+
+/// Nine items on a circle, each of which beats the next two; and their sizes, by which nobody wins.
+fn circle() -> Place {
+    let place = Place::new();
+    let item = |i: usize| {
+        let angle = i as f64 / 9.0 * std::f64::consts::TAU;
+        format!("i{i},{:.4},{:.4},{}\n", angle.cos(), angle.sin(), i * 5 % 9)
+    };
+    place.write("items.csv", format!("name,east,north,size\n{}", (0..9).map(item).collect::<String>()));
+    let won = (0..9).flat_map(|i| [1, 2].map(|by| format!("i{i},i{}\n", (i + by) % 9)));
+    place.write("duels.csv", format!("winner,loser\n{}", won.collect::<String>()));
+    place
+}
+
+#[test]
+fn duels_go_from_tables_to_pages() {
+    let place = circle();
+    let (_, told) = place.good("prefer fit items.csv duels.csv -o m.riesz");
+    assert!(told.contains("18 duels (18 pairs met), 9 items, one connected component"), "{told}");
+    assert!(
+        told.contains("0 items never lost, 0 never won") && told.contains("share of the generalised part"),
+        "{told}"
+    );
+    let (words, _) = place.good("prefer explain m.riesz items.csv --left i0 --right i1");
+    assert!(
+        words.starts_with("i0 beats i1 with probability 0.") && words.contains("exact: values add up"),
+        "{words}"
+    );
+    assert!(words.contains("  size") && words.contains("  (0 against 5)"), "{words}");
+    // The other way round the same with the other signs.
+    let number = |text: &str, name: &str| -> f64 {
+        let line = text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let (other, _) = place.good("prefer explain m.riesz items.csv --left i1 --right i0");
+    for name in ["east", "north", "size"] {
+        assert_eq!(number(&words, name), -number(&other, name), "{name}");
+    }
+    let (odds, _) = place.good("prefer predict m.riesz items.csv duels.csv");
+    let mut lines = odds.lines();
+    let header = "left,right,log_odds,log_odds_std,probability,probability_low,probability_high,superiority";
+    assert_eq!(lines.next(), Some(header));
+    for line in lines {
+        let cells: Vec<f64> = line.split(',').skip(2).map(|v| v.parse().unwrap()).collect();
+        assert!(
+            cells[0] > 0.0 && cells[2] > 0.5 && cells[3] < cells[2] && cells[2] < cells[4] && cells[5] > 0.5,
+            "{line}"
+        );
+    }
+    place.good("prefer explain m.riesz items.csv duels.csv --game paired --covariance -o why.json");
+    let found = read(place.read("why.json").as_bytes()).unwrap().explanation;
+    // Data are differences, of 18 duels.
+    assert_eq!((found.rows(), found.data.width()), (18, 3));
+    assert_eq!(found.data.get(0, 2), -5.0);
+    for plot in ["beeswarm", "waterfall", "bar", "dependence --player size", "heatmap", "force"] {
+        place.good(
+            &format!("plot {plot} why.json -o p.svg")
+                .replace("dependence --player size why.json", "dependence why.json --player size"),
+        );
+    }
+    place.good("report why.json -o page.html");
+    assert!(place.read("page.html").contains("left"));
+    // The model is a model like others.
+    assert!(place.good("inspect m.riesz").0.contains("preferential Gaussian process"));
+    for game in [
+        "independent",
+        "functional",
+        "observational --ridge 0.01",
+        "baseline --baseline i3",
+        "matches --matches duels.csv",
+    ] {
+        let (_, told) =
+            place.good(&format!("prefer explain m.riesz items.csv duels.csv --game {game} -o why.csv"));
+        assert!(told.contains("18 duels explained; exact"), "{game}: {told}");
+    }
+    place.good(
+        "prefer explain m.riesz items.csv duels.csv --groups place=east,north --index k-sii -o why.json",
+    );
+    place.good("plot interactions why.json -o p.svg");
+}
+
+#[test]
+fn models_are_compared_on_pairs_that_they_have_not_seen() {
+    let place = circle();
+    let (table, _) = place.good("prefer evaluate items.csv duels.csv --repeats 3 --ignore size");
+    let line = |name: &str| -> Vec<f64> {
+        let line = table.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split(',').skip(1).map(|v| v.parse().unwrap()).collect()
+    };
+    assert!(table.starts_with("model,accuracy,accuracy_sd,auc,auc_sd,log_loss,log_loss_sd\n"), "{table}");
+    assert!(line("nested")[0] > 0.8 && line("generalised")[0] > 0.8, "{table}");
+    // No utility goes around a circle.
+    assert!(line("utility")[0] < 0.7, "{table}");
+}
+
+#[test]
+fn wide_tables_are_items_and_duels() {
+    let place = circle();
+    let items: Vec<Vec<String>> =
+        place.read("items.csv").lines().skip(1).map(|l| l.split(',').map(String::from).collect()).collect();
+    let row = |l: usize, r: usize, o: &str| {
+        format!("{},{},{},{},{o}\n", items[l][1], items[l][2], items[r][1], items[r][2])
+    };
+    let rows: String = (0..9)
+        .map(|i| if i % 2 == 0 { row(i, (i + 1) % 9, "left") } else { row((i + 1) % 9, i, "right") })
+        .collect();
+    place.write("wide.csv", format!("left_east,left_north,right_east,right_north,outcome\n{rows}"));
+    let (_, told) = place.good("prefer fit wide.csv --no-tuning -o w.riesz");
+    assert!(told.contains("9 duels (9 pairs met), 9 items"), "{told}");
+    place.write(
+        "one.csv",
+        place
+            .read("duels.csv")
+            .lines()
+            .enumerate()
+            .filter(|(i, _)| i % 2 == 1 || *i == 0)
+            .map(|(_, l)| format!("{l}\n"))
+            .collect::<String>(),
+    );
+    place.good("prefer fit items.csv one.csv --ignore size --no-tuning -o m.riesz");
+    let of = |model: &str| place.good(&format!("prefer predict {model} items.csv duels.csv")).0;
+    let numbers = |text: String| -> Vec<f64> {
+        text.lines()
+            .skip(1)
+            .flat_map(|l| l.split(',').skip(2).map(|v| v.parse().unwrap()).collect::<Vec<f64>>())
+            .collect()
+    };
+    for (a, b) in numbers(of("w.riesz")).iter().zip(numbers(of("m.riesz"))) {
+        assert!((a - b).abs() < 1e-9, "{a} {b}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_duels_is_said() {
+    let place = circle();
+    place.good("prefer fit items.csv duels.csv --no-tuning -o m.riesz");
+    let before = std::fs::read(place.path("m.riesz")).unwrap();
+    let fit = "prefer fit items.csv t.csv -o m.riesz";
+    for (duels, expected) in [
+        ("", "is empty"),
+        ("winner,loser\n", "no rows"),
+        ("winner,loser\ni0,i1\nx,y\n", "does not have: 'x', 'y'"),
+        ("winner,loser\ni0,i0\ni1,i2\n", "in row '1' an item meets itself"),
+        ("left,right\ni0,i1\n", "'left', 'right' and 'outcome'"),
+        ("left,right,outcome\ni0,i1,maybe\n", "row 1 of column 'outcome' is 'maybe'"),
+        ("a,b\ni0,i1\n", "the columns are: a, b"),
+    ] {
+        place.write("t.csv", duels);
+        place.bad(fit, expected);
+    }
+    place.write("t.csv", "winner,loser,w\ni0,i1,0\ni1,i2,1\n");
+    place.bad("prefer fit items.csv t.csv --weight w -o m.riesz", "weights are positive");
+    place.write("t.csv", "winner,loser\ni0,i0\ni1,i2\n");
+    place.good("prefer fit items.csv t.csv --drop-self --no-tuning -o n.riesz");
+    place.write("twice.csv", "name,east\na,1\na,2\nb,3\n");
+    place.write("t.csv", "winner,loser\na,b\n");
+    place.bad("prefer fit twice.csv t.csv -o m.riesz", "names of items are there twice: 'a'");
+    place.write("bare.csv", "name\na\nb\n");
+    place.bad("prefer fit bare.csv t.csv -o m.riesz", "no column besides their names 'name'");
+    place.bad("prefer fit items.csv -o m.riesz", "the columns left_x and right_x");
+    place.bad("prefer fit items.csv duels.csv", "say where to write the model");
+    assert_eq!(std::fs::read(place.path("m.riesz")).unwrap(), before);
+    place.bad("prefer explain m.riesz items.csv --left i0 --right i77", "there is no item 'i77'");
+    place.bad("prefer explain m.riesz items.csv --left i0 --right i1 --game baseline", "--baseline ITEM");
+    place.bad("prefer explain m.riesz items.csv --left i0 --right i1 --ridge 1", "no use in this game");
+    place.bad("prefer explain m.riesz items.csv --left i0 --right i1 --groups g=left_size", "left_size");
+    place.write("short.csv", "name,east\ni0,1\ni1,2\n");
+    place.bad("prefer predict m.riesz short.csv --left i0 --right i1", "there is no column 'north'");
+    place.write("train.csv", "a,b,y\n1,2,3\n2,1,4\n3,5,1\n4,4,2\n");
+    place.good("fit train.csv --target y --ridge 1 -o other.riesz");
+    place.bad("prefer predict other.riesz items.csv --left i0 --right i1", "left_x and right_x");
+    place.bad("prefer evaluate items.csv duels.csv --test 2 --repeats 1", "share of the test");
+}
