@@ -1,4 +1,5 @@
-"""What duels have besides two items: contexts, users, who is at home, who the items are. Read here, for fitting and for prediction."""
+"""What duels have besides two items: contexts, users, who is at home, who the items are. Read here, for fitting and for
+prediction."""
 
 from __future__ import annotations
 
@@ -130,3 +131,49 @@ def memberships(members: Any, items: Any, count: int) -> tuple[list, list[int], 
         raise ValueError(f"members name items that are not among the items: {told}")
     weights = cells[:, 2].astype(float).tolist() if cells.shape[1] == 3 else None
     return names, [places[bag] for bag in cells[:, 0].tolist()], [known[_text(item)] for item in cells[:, 1].tolist()], weights
+
+
+def bags_of(duels: Any, called: list) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the bags on either side."""
+    cells = np.asarray(duels, dtype=object)
+    if cells.ndim != 2 or cells.shape[1] != 2:
+        raise ValueError(f"duels have the shape {cells.shape}: each is a pair of bags")
+    known = {name: place for place, name in enumerate(called)}
+    unknown = [name for name in dict.fromkeys(cells.ravel().tolist()) if name not in known]
+    if unknown:
+        told = ", ".join(map(repr, unknown[:5])) + (f", … ({len(unknown)} in all)" if len(unknown) > 5 else "")
+        raise ValueError(f"duels name bags that members do not: {told}")
+    places = np.array([[known[name] for name in pair] for pair in cells.tolist()])
+    return places[:, 0], places[:, 1]
+
+
+def rows_of(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of rows of either side."""
+    cells = np.asarray(duels)
+    if cells.ndim != 2 or cells.shape[1] != 2:
+        raise ValueError(
+            f"duels have the shape {cells.shape}: each is a pair of items, (winner, loser), or (left, right) with outcome"
+        )
+    index = getattr(items, "index", None)
+    if index is not None and not callable(index):
+        known: dict[Any, int] = {}
+        for place, label in enumerate(index):
+            if label in known:
+                raise ValueError(f"the index of items has '{label}' twice: each item is one row")
+            known[label] = place
+        unknown = [label for label in dict.fromkeys(cells.ravel().tolist()) if label not in known]
+        if unknown:
+            told = ", ".join(map(repr, unknown[:5])) + (f", … ({len(unknown)} in all)" if len(unknown) > 5 else "")
+            raise ValueError(f"duels name items that are not in the index of items: {told}")
+        places = np.array([[known[label] for label in pair] for pair in cells.tolist()])
+    else:
+        if cells.dtype.kind not in "iu":
+            raise TypeError(
+                "duels are pairs of numbers of rows of items; labels need items as a data frame with these labels as its index"
+            )
+        if cells.size and (cells.min() < 0 or cells.max() >= count):
+            raise ValueError(
+                f"duels name item {cells.min() if cells.min() < 0 else cells.max()}, but items have {count} rows, from 0"
+            )
+        places = cells
+    return places[:, 0].astype(int), places[:, 1].astype(int)

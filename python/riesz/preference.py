@@ -29,7 +29,20 @@ from . import _core
 from . import kernels as rk
 from ._data import as_cells, as_numbers, collected, names_of, numbered
 from ._expansion import Expansion
-from ._meetings import HOME, ID, UNSEEN, UNSEEN_RIGHT, Contexts, labels_of, memberships, places_of, side_by_side, sides
+from ._meetings import (
+    HOME,
+    ID,
+    UNSEEN,
+    UNSEEN_RIGHT,
+    Contexts,
+    bags_of,
+    labels_of,
+    memberships,
+    places_of,
+    rows_of,
+    side_by_side,
+    sides,
+)
 from ._samples import read_categories
 
 __all__ = ["PreferenceClassifier", "pair_groups"]
@@ -56,15 +69,16 @@ class PreferenceClassifier(BaseEstimator):
     ability : bool, default False
         Whether each item has an ability of its own besides what its covariates say of it, as in Bradley and Terry's model.
     context_kernel : riesz.kernels.Kernel, optional
-        Between the ``contexts`` and ``users`` of duels, by which the prior is multiplied. By default ``ρ + (1 - ρ) k``: a share ρ of
-        the prior is common to all contexts (½ where tuning starts), and k is an ``RBF("median_per_feature")`` of numbers times a
-        ``Categorical`` of each column of categories.
+        Between the ``contexts`` and ``users`` of duels, by which the prior is multiplied. By default ``ρ + (1 - ρ) k``: a share ρ
+        of the prior is common to all contexts (½ where tuning starts), and k is an ``RBF("median_per_feature")`` of numbers times
+        a ``Categorical`` of each column of categories.
     ties : "half" or "model"
         What a tie is: half a win for either, or an outcome of its own (Rao and Kupper 1967): with a margin δ that is tuned,
-        ``P(win) = σ(g - δ)`` and ``P(loss) = σ(-g - δ)``. The two know different things of the duels: do not compare their evidences.
+        ``P(win) = σ(g - δ)`` and ``P(loss) = σ(-g - δ)``. The two know different things of the duels: do not compare their
+        evidences.
     inference : "laplace" or "bound"
-        How the posterior is approximated: around its mode, or by the best lower bound of the marginal likelihood (Jaakkola and Jordan
-        2000), which ``log_marginal_likelihood_value_`` then is: never more than the truth, but looser where duels are few.
+        How the posterior is approximated: around its mode, or by the best lower bound of the marginal likelihood (Jaakkola and
+        Jordan 2000), which ``log_marginal_likelihood_value_`` then is: never more than the truth, but looser where duels are few.
     optimizer : "fmin_l_bfgs_b" or None
         ``None`` keeps kernel and shares as they are. Tuning maximises the marginal likelihood times weak priors around the start,
         as few duels say little of many length scales.
@@ -133,11 +147,11 @@ class PreferenceClassifier(BaseEstimator):
         ``duels`` are pairs of numbers of rows, from 0, or of a data frame's index labels: (winner, loser); with ``outcome``
         (left, right), of which the left one won where it is 1, the right one where it is 0, and 0.5 is a tie.
 
-        One a duel: ``contexts``, rows of numbers and categories (surface, season); ``users``, names of who judged; ``home``, the side at
-        home, ``"left"``, ``"right"`` or ``"none"``, whose advantage is learnt.
+        One a duel: ``contexts``, rows of numbers and categories (surface, season); ``users``, names of who judged; ``home``, the
+        side at home, ``"left"``, ``"right"`` or ``"none"``, whose advantage is learnt.
 
-        With ``members``, rows of (bag, item) or (bag, item, weight), duels are between *bags*: the log odds of two bags are the mean of
-        those of their members. :meth:`predict_bags` predicts them; all else is of items.
+        With ``members``, rows of (bag, item) or (bag, item, weight), duels are between *bags*: the log odds of two bags are the
+        mean of those of their members. :meth:`predict_bags` predicts them; all else is of items.
         """
         self._check()
         restarts = int(self.n_restarts_optimizer)
@@ -155,10 +169,11 @@ class PreferenceClassifier(BaseEstimator):
         if members is not None:
             if home is not None or self.ability:
                 raise ValueError("members: bags have no home and no ability of their own: leave home out, and ability False")
-            called, *bags = memberships(members, items, len(rows))
-            left, right = _labelled(duels, called, "members")
+            called, bag, item, share = memberships(members, items, len(rows))
+            bags = (len(called), bag, item, share)
+            left, right = bags_of(duels, called)
         else:
-            left, right = _places(items, duels, len(rows))
+            left, right = rows_of(items, duels, len(rows))
         count = len(left)
         won = np.ones(count) if outcome is None else _column("outcome", outcome, count)
         weight = None if sample_weight is None else _column("sample_weight", sample_weight, count).tolist()
@@ -182,7 +197,7 @@ class PreferenceClassifier(BaseEstimator):
                 "home": None if home is None else sides(home, count).tolist(),
                 "names": called if self.ability else None,
                 "contexts": between,
-                "members": None if bags is None else (max(bags[0]) + 1, *bags),
+                "members": bags,
                 "ties": self.ties == "model",
                 "bound": self.inference == "bound",
             },
@@ -230,12 +245,12 @@ class PreferenceClassifier(BaseEstimator):
     def rows(
         self, left: Any, right: Any, *, contexts: Any = None, users: Any = None, home: Any = None, ids: Any = None
     ) -> np.ndarray:
-        """Wide rows of duels as ``expansion_`` takes them, for :class:`riesz.Explainer`: the left item's columns, the right one's, and
-        those of contexts. Each argument has a row a duel, or one for all.
+        """Wide rows of duels as ``expansion_`` takes them, for :class:`riesz.Explainer`: the left item's columns, the right
+        one's, and those of contexts. Each argument has a row a duel, or one for all.
 
         A model that was fitted with them needs ``contexts`` and ``users`` (any new name is a new user); ``home`` is ``"left"``,
-        ``"right"`` or by default ``"none"``. With ``ability=True`` the items' names are the index of ``left`` and ``right``, or those
-        of ``ids``, names on the left and on the right; names that the model does not know are new items.
+        ``"right"`` or by default ``"none"``. With ``ability=True`` the items' names are the index of ``left`` and ``right``, or
+        those of ``ids``, names on the left and on the right; names that the model does not know are new items.
         """
         check_is_fitted(self)
         at_home = sides(home)
@@ -285,13 +300,13 @@ class PreferenceClassifier(BaseEstimator):
         return {**{name: [f"left_{name}", f"right_{name}"] for name in names}, **{name: [name] for name in contexts}}
 
     def decision_function(self, left: Any, right: Any, return_std: bool = False, **where: Any) -> Any:
-        """The log odds that the left item wins, their posterior mean, and with ``return_std`` their standard deviation, too; here and
-        below ``where`` is as in :meth:`rows`."""
+        """The log odds that the left item wins, their posterior mean, and with ``return_std`` their standard deviation, too; here
+        and below ``where`` is as in :meth:`rows`."""
         return self.expansion_.predict(self.rows(left, right, **where), return_std=return_std)
 
     def predict_proba(self, left: Any, right: Any, **where: Any) -> np.ndarray:
-        """The probabilities that the right and that the left item wins, and with ``ties="model"`` that neither does, averaged over the
-        posterior: (duels, 2 or 3)."""
+        """The probabilities that the right and that the left item wins, and with ``ties="model"`` that neither does, averaged
+        over the posterior: (duels, 2 or 3)."""
         return self.expansion_.predict_proba(self.rows(left, right, **where))
 
     def predict(self, left: Any, right: Any, **where: Any) -> np.ndarray:
@@ -314,15 +329,15 @@ class PreferenceClassifier(BaseEstimator):
     def predict_bags(
         self, items: Any, members: Any, duels: Any, *, contexts: Any = None, users: Any = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Duels between bags of ``items``, with ``members`` and ``duels`` as in :meth:`fit`: the log odds that the left bag wins, the
-        mean of those of its members, their standard deviation, and probabilities as :meth:`predict_proba`'s. Takes time and memory in
-        the number of pairs of members."""
+        """Duels between bags of ``items``, with ``members`` and ``duels`` as in :meth:`fit`: the log odds that the left bag wins,
+        the mean of those of its members, their standard deviation, and probabilities as :meth:`predict_proba`'s. Takes time and
+        memory in the number of pairs of members."""
         check_is_fitted(self)
         if self._has_home or self._ids is not None:
             raise ValueError("predict_bags: bags have no home and no ability of their own, which the model was fitted with")
         rows = self._items(items, "items")
         called, bag, item, weight = memberships(members, items, len(rows))
-        left, right = _labelled(duels, called, "members")
+        left, right = bags_of(duels, called)
         own: list[list[tuple[int, float]]] = [[] for _ in called]
         for k, (b, i) in enumerate(zip(bag, item)):
             own[b].append((i, 1.0 if weight is None else weight[k]))
@@ -333,8 +348,8 @@ class PreferenceClassifier(BaseEstimator):
             for i, m in own[a]
             for j, q in own[b]
         ]
-        place, i, j, share = (np.array(one) for one in zip(*pairs))
-        blocks = [rows[i], rows[j]]
+        place, first, second, share = (np.array(one) for one in zip(*pairs))
+        blocks = [rows[first], rows[second]]
         if self._contexts is not None:
             found = self._contexts.rows(contexts, users)
             blocks.append(np.broadcast_to(found, (len(left), found.shape[1]))[place])
@@ -380,49 +395,3 @@ def _column(name: str, values: Any, count: int) -> np.ndarray:
     if numbers.shape != (count,):
         raise ValueError(f"{name} has the shape {numbers.shape}: it has one number for each of the {count} duels")
     return numbers
-
-
-def _labelled(duels: Any, called: list, what: str) -> tuple[np.ndarray, np.ndarray]:
-    """Places of either side's names among those that are ``called``."""
-    cells = np.asarray(duels, dtype=object)
-    if cells.ndim != 2 or cells.shape[1] != 2:
-        raise ValueError(f"duels have the shape {cells.shape}: each is a pair of bags")
-    known = {name: place for place, name in enumerate(called)}
-    unknown = [name for name in dict.fromkeys(cells.ravel().tolist()) if name not in known]
-    if unknown:
-        told = ", ".join(map(repr, unknown[:5])) + (f", … ({len(unknown)} in all)" if len(unknown) > 5 else "")
-        raise ValueError(f"duels name bags that {what} do not: {told}")
-    places = np.array([[known[name] for name in pair] for pair in cells.tolist()])
-    return places[:, 0], places[:, 1]
-
-
-def _places(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of rows of either side."""
-    cells = np.asarray(duels)
-    if cells.ndim != 2 or cells.shape[1] != 2:
-        raise ValueError(
-            f"duels have the shape {cells.shape}: each is a pair of items, (winner, loser), or (left, right) with outcome"
-        )
-    index = getattr(items, "index", None)
-    if index is not None and not callable(index):
-        known: dict[Any, int] = {}
-        for place, label in enumerate(index):
-            if label in known:
-                raise ValueError(f"the index of items has '{label}' twice: each item is one row")
-            known[label] = place
-        unknown = [label for label in dict.fromkeys(cells.ravel().tolist()) if label not in known]
-        if unknown:
-            told = ", ".join(map(repr, unknown[:5])) + (f", … ({len(unknown)} in all)" if len(unknown) > 5 else "")
-            raise ValueError(f"duels name items that are not in the index of items: {told}")
-        places = np.array([[known[label] for label in pair] for pair in cells.tolist()])
-    else:
-        if cells.dtype.kind not in "iu":
-            raise TypeError(
-                "duels are pairs of numbers of rows of items; labels need items as a data frame with these labels as its index"
-            )
-        if cells.size and (cells.min() < 0 or cells.max() >= count):
-            raise ValueError(
-                f"duels name item {cells.min() if cells.min() < 0 else cells.max()}, but items have {count} rows, from 0"
-            )
-        places = cells
-    return places[:, 0].astype(int), places[:, 1].astype(int)
