@@ -78,7 +78,7 @@ class PreferenceClassifier(BaseEstimator):
         evidences.
     inference : "laplace" or "bound"
         How the posterior is approximated: around its mode, or by the best lower bound of the marginal likelihood (Jaakkola and
-        Jordan 2000), which ``log_marginal_likelihood_value_`` then is: never more than the truth, but looser where duels are few.
+        Jordan 2000), which ``log_marginal_likelihood_value_`` then is: never more than the truth, but as a rule further from it.
     optimizer : "fmin_l_bfgs_b" or None
         ``None`` keeps kernel and shares as they are. Tuning maximises the marginal likelihood times weak priors around the start,
         as few duels say little of many length scales.

@@ -17,8 +17,8 @@ const NEWTON_TOLERANCE: f64 = 1e-10;
 
 /// What outcomes say of f: `log P = Σ_i [up_i log σ(f_i - m) + down_i log σ(-f_i - m)] + constant`.
 ///
-/// With a margin m of 0 that is logistic regression. With m > 0 it is the model of ties of Rao and Kupper (1967): a tie, `(e^2m - 1) σ(f - m) σ(-f - m)`, counts
-/// for either side, and adds `log(e^2m - 1)` to the constant. It is concave in f.
+/// With a margin m of 0 that is logistic regression. With m > 0 it is the model of ties of Rao and Kupper (1967): a tie, `(e^2m - 1) σ(f - m) σ(-f - m)`,
+/// counts for either side, and adds `log(e^2m - 1)` to the constant. It is concave in f.
 pub(crate) struct Likelihood {
     /// How much counts for f being large, one an observation.
     pub up: Vec<f64>,

@@ -1,5 +1,5 @@
-//! Duels between bags of items: teams, baskets, sets of pictures. The log odds of two bags are the mean of those of their members, `g(L, R) = Σ_ab m_La m_Rb g(a, b)`, so
-//! the kernel between bags is `M K Mᵀ`, and the model one of pairs of items again.
+//! Duels between bags of items: teams, baskets, sets of pictures. The log odds of two bags are the mean of those of their members, `g(L, R) = Σ_ab m_La m_Rb
+//! g(a, b)`, so the kernel between bags is `M K Mᵀ`, and the model one of pairs of items again.
 
 use super::pairs::{Pair, wide_rows_in};
 use crate::error::{Error, Result};
@@ -105,8 +105,8 @@ impl Bags {
         out
     }
 
-    /// Wide rows of all pairs of members of each pair of bags, and how much they count in its log odds (rows × pairs): what [`Posterior::sums`](crate::Posterior::sums)
-    /// takes. `contexts` has a row a pair of bags, if the model has contexts.
+    /// Wide rows of all pairs of members of each pair of bags, and how much they count in its log odds (rows × pairs): what
+    /// [`Posterior::sums`](crate::Posterior::sums) takes. `contexts` has a row a pair of bags, if the model has contexts.
     ///
     /// # Errors
     /// As [`wide_rows_in`]; [`Error::Parameter`] for a bag that is not there.

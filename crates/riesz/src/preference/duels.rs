@@ -7,8 +7,9 @@ use crate::table::Table;
 
 /// Duels between items that are numbered from 0.
 ///
-/// Which item stands left means nothing. All duels of a pair (in the same [context](Self::in_contexts)) become one: its weight is the sum of theirs, and its outcome the
-/// weighted share that was won by the item with the lower number. Nothing of the likelihood is lost, up to a constant, nor of ties, which are half a win for either.
+/// Which item stands left means nothing. All duels of a pair (in the same [context](Self::in_contexts)) become one: its weight is the sum of theirs, and its
+/// outcome the weighted share that was won by the item with the lower number. Nothing of the likelihood is lost, up to a constant, nor of ties, which are half
+/// a win for either.
 ///
 /// ```
 /// use riesz::preference::Duels;
@@ -52,8 +53,8 @@ impl Duels {
     /// Of each duel the items on either side, how it ended (1: the left item won, 0: the right one; ½: a tie), and how much it counts, by default 1.
     ///
     /// # Errors
-    /// [`Error::Shape`]; [`Error::TooFew`] without duels; [`Error::Parameter`] for an item that is not there, one that meets itself, an outcome that is none, or a
-    /// weight that is not positive.
+    /// [`Error::Shape`]; [`Error::TooFew`] without duels; [`Error::Parameter`] for an item that is not there, one that meets itself, an outcome that is none,
+    /// or a weight that is not positive.
     pub fn new(
         items: usize,
         left: &[usize],
@@ -210,8 +211,8 @@ impl Duels {
         self.contexts.as_ref()
     }
 
-    /// The items of each connected component of the graph of pairs, largest first; items that never met anybody are left out. Between components only covariates
-    /// tell who is better.
+    /// The items of each connected component of the graph of pairs, largest first; items that never met anybody are left out. Between components only
+    /// covariates tell who is better.
     pub fn components(&self) -> Vec<Vec<usize>> {
         let neighbours = self.neighbours();
         let mut seen = vec![false; self.items];

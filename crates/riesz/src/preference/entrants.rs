@@ -1,7 +1,7 @@
-//! What an item is in a duel besides its own columns: at home or not, and itself, whatever its columns say. Both are further columns of the item, so that a model of duels
-//! needs to know of neither: each item that was at home and away is two rows of the table that it is fitted to.
+//! What an item is in a duel besides its own columns: at home or not, and itself, whatever its columns say. Both are further columns of the item, so that a
+//! model of duels needs to know of neither: each item that was at home and away is two rows of the table that it is fitted to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, Result};
 use crate::kernel::{Categorical, Kernel, Linear};
@@ -37,16 +37,17 @@ pub struct Entrants {
     pub left: Vec<usize>,
     /// The rows on the right.
     pub right: Vec<usize>,
-    /// The kernel of their utilities, `s_h² home home' + s_id² δ(id, id')`: the advantage of being at home, and ability that the items' columns do not tell (random
-    /// effects, as of Bradley and Terry's model). `None` if neither is asked for.
+    /// The kernel of their utilities, `s_h² home home' + s_id² δ(id, id')`: the advantage of being at home, and ability that the items' columns do not tell
+    /// (random effects, as of Bradley and Terry's model). `None` if neither is asked for.
     pub alone: Option<Kernel>,
 }
 
 /// Rows for duels in which somebody is at `home`, or whose items have `names` of their own (one an item); neither leaves the items as they are.
 ///
 /// # Errors
-/// [`Error::Shape`]; [`Error::Parameter`] for an item that is not there or that meets itself, and if the duels do not tell the advantage of being at home: there is none
-/// with a home, or all of them ended alike for the side at home; those of a table whose columns have names that become one.
+/// [`Error::Shape`]; [`Error::Parameter`] for an item that is not there or that meets itself, for a name that two items have, and if the duels do not tell the
+/// advantage of being at home: there is none with a home, or all of them ended alike for the side at home; those of a table whose columns have names that
+/// become one.
 pub fn entrants(
     items: &Table,
     (left, right): (&[usize], &[usize]),
@@ -79,6 +80,11 @@ pub fn entrants(
     }
     if let Some(home) = home {
         told(home, outcome)?;
+    }
+    let mut seen = BTreeSet::from([UNSEEN, UNSEEN_RIGHT]);
+    if let Some(twice) = names.and_then(|names| names.iter().find(|name| !seen.insert(name))) {
+        let allowed = format!("each item has a name of its own, other than {UNSEEN} and {UNSEEN_RIGHT}");
+        return Err(Error::parameter("name of an item", twice, allowed));
     }
     let side = |i: usize, side: Home| home.is_some_and(|home| home[i] == side);
     let sides = (0..left.len()).map(|i| [(left[i], side(i, Home::Left)), (right[i], side(i, Home::Right))]);

@@ -6,10 +6,10 @@
 //! cov(g(p), g(p')) = utility [k(l,l') + k(r,r') - k(l,r') - k(r,l')] + generalised [k(l,l') k(r,r') - k(l,r') k(r,l')]
 //! ```
 //!
-//! The first part is that of a difference of utilities, `g = f(l) - f(r)` (preferential Gaussian processes, Chu and Ghahramani 2005), with which there is a ranking; the
-//! second that of any skew function of two items, rock, paper and scissors included (the generalised kernel of Chau, Gonzalez and Sejdinovic 2022). Their sum is the
-//! generalised kernel of `c + k`, so one family holds both. To the first part belong further utilities with kernels of their own: ability that is not in an item's
-//! covariates, the advantage of the side at home. Where duels have contexts, all is multiplied by a kernel between contexts.
+//! The first part is that of a difference of utilities, `g = f(l) - f(r)` (preferential Gaussian processes, Chu and Ghahramani 2005), with which there is a
+//! ranking; the second that of any skew function of two items, rock, paper and scissors included (the generalised kernel of Chau, Gonzalez and Sejdinovic
+//! 2022). Their sum is the generalised kernel of `c + k`, so one family holds both. To the first part belong further utilities with kernels of their own:
+//! ability that is not in an item's covariates, the advantage of the side at home. Where duels have contexts, all is multiplied by a kernel between contexts.
 //!
 //! Each part is the skew half of a product kernel over *wide* rows, the left item's columns, then the right one's, then the contexts':
 //! `(u (k_left + k_right) + c k_left k_right) k_contexts`, of which a model of duels is therefore an [`Expansion`](crate::Expansion).

@@ -1,13 +1,13 @@
 //! Preferences as Gaussian processes: the log odds of a duel have a [prior covariance](PairKernel), and what is known after some duels is found by
 //! [Laplace's approximation](crate::fit).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::bags::Bags;
+use super::data::Data;
 use super::duels::Duels;
-use super::pairs::{Pair, PairKernel, wide_rows, wide_rows_in};
+use super::pairs::{Pair, PairKernel, wide_rows};
 use super::tuned::{Coordinate, Setting};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
@@ -29,14 +29,15 @@ const STARTS: [[f64; 2]; 3] = [[1.0, 1.0], [1.0, 0.01], [0.01, 1.0]];
 pub enum Inference {
     /// Around its mode (Laplace's approximation).
     Laplace,
-    /// By the one that makes the largest lower bound of the marginal likelihood, each logistic function having the best Gaussian below it (Jaakkola and Jordan 2000). A
-    /// true bound, which few duels leave looser than Laplace's approximation is off. Cost n³ a step of tens.
+    /// By the one that makes the largest lower bound of the marginal likelihood, each logistic function having the best Gaussian below it (Jaakkola and Jordan
+    /// 2000). A true bound, as a rule further from the truth than Laplace's approximation, which may be on either side of it. Cost n³ a step of tens.
     Bound,
 }
 
 /// `P(l beats r) = σ(g(l, r))` with `g` a skew Gaussian process over pairs of items.
 ///
-/// With `generalised` 0 it is a preferential Gaussian process (a utility, and so a ranking), with `utility` 0 a generalised one; by default it is both, and the data say which.
+/// With `generalised` 0 it is a preferential Gaussian process (a utility, and so a ranking), with `utility` 0 a generalised one; by default it is both, and
+/// the data say which.
 ///
 /// ```
 /// use riesz::preference::{Duels, PreferenceProcess};
@@ -79,7 +80,8 @@ pub struct PreferenceProcess {
 /// A fitted model of duels.
 #[derive(Debug, Clone)]
 pub struct PreferenceFit {
-    /// The log odds that the left item wins, over [wide rows](super::wide_columns): an expansion whose points are the pairs that met, and the same the other way round.
+    /// The log odds that the left item wins, over [wide rows](super::wide_columns) and their contexts: an expansion whose points are the pairs that met, and
+    /// the same the other way round.
     pub model: Expansion,
     /// What is besides the mode.
     pub covariance: Covariance,
@@ -112,7 +114,8 @@ impl PreferenceProcess {
         }
     }
 
-    /// Fits to duels among the rows of `items`. Cost, with n pairs that met, n³/3 a Newton step (some ten); when tuning n³ and O(items² parameters) more for each evaluation.
+    /// Fits to duels among the rows of `items`. Cost, with n pairs that met, n³/3 a Newton step (some ten); when tuning n³ and O(items² parameters) more for
+    /// each evaluation.
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`]; [`Error::Overflow`]; [`Error::NotPositiveDefinite`]; [`Error::NotConverged`]; [`Error::Interrupted`].
@@ -285,14 +288,15 @@ impl PreferenceProcess {
         Ok((value, setting.gradient(data.items, contexts, &by, slopes.margin)))
     }
 
-    /// What [`log_marginal_likelihood`](Self::log_marginal_likelihood) takes: the logarithms of the shares that are not 0 and of the scales of further utilities, the
-    /// kernel's parameters, with contexts the logit of what they share (unless it is 0 or 1) and their kernel's parameters, and the logarithm of the margin.
+    /// What [`log_marginal_likelihood`](Self::log_marginal_likelihood) takes: the logarithms of the shares that are not 0 and of the scales of further
+    /// utilities, the kernel's parameters, with contexts the logit of what they share (unless it is 0 or 1) and their kernel's parameters, and the logarithm
+    /// of the margin.
     pub fn parameters(&self) -> Vec<Parameter> {
         self.setting().coordinates([1.0; 2]).into_iter().map(|c| c.parameter).collect()
     }
 
-    /// The log marginal likelihood, Laplace's approximation or the bound, and its gradient, in `theta`, which is as [`parameters`](Self::parameters). Cost some ten
-    /// times n³/3 and n³, with n pairs that met.
+    /// The log marginal likelihood, Laplace's approximation or the bound, and its gradient, in `theta`, which is as [`parameters`](Self::parameters). Cost
+    /// some ten times n³/3 and n³, with n pairs that met.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -326,69 +330,13 @@ impl PreferenceProcess {
     }
 }
 
-/// What is learnt from.
-struct Data<'d> {
-    items: &'d Table,
-    bags: Option<&'d Bags>,
-    duels: &'d Duels,
-}
-
-impl Data<'_> {
-    fn likelihood(&self, margin: Option<f64>) -> Likelihood {
-        let mut all = Likelihood::of_shares(self.duels.outcome(), Some(self.duels.weight()));
-        if let Some(margin) = margin {
-            // Half of a tie is there as half a win; each side gets the other half.
-            for (i, tied) in self.duels.ties().iter().enumerate() {
-                all.up[i] += 0.5 * tied;
-                all.down[i] += 0.5 * tied;
-            }
-            (all.margin, all.ties) = (margin, self.duels.ties().iter().sum());
-        }
-        all
-    }
-
-    /// The points of a model, each pair of items as it is and then the other way round, and of each pair that met its members' points and shares: g changes its sign, so
-    /// a share counts once with either sign.
-    fn points(&self) -> Result<(Table, Vec<Vec<(usize, f64)>>)> {
-        let duels = self.duels;
-        let members = |of: usize| -> Vec<(usize, f64)> {
-            self.bags.map_or_else(|| vec![(of, 1.0)], |bags| bags.members(of).collect())
-        };
-        let mut all: BTreeMap<(Pair, usize), usize> = BTreeMap::new();
-        let mut own: Vec<Vec<((Pair, usize), f64)>> = Vec::new();
-        for (i, &(l, r)) in duels.pairs().iter().enumerate() {
-            let context = duels.contexts().map_or(0, |c| c.rows[i]);
-            let (left, right) = (members(l), members(r));
-            let pairs = left.iter().flat_map(|a| right.iter().map(move |b| (*a, *b)));
-            // Nobody beats himself.
-            let pairs = pairs.filter(|((a, _), (b, _))| a != b).map(|((a, m), (b, q))| {
-                let (pair, sign) = if a < b { ((a, b), 1.0) } else { ((b, a), -1.0) };
-                ((pair, context), sign * m * q)
-            });
-            own.push(pairs.collect());
-            all.extend(own[i].iter().map(|(key, _)| (*key, 0)));
-        }
-        all.values_mut().enumerate().for_each(|(place, point)| *point = 2 * place);
-        let both: Vec<Pair> = all.keys().flat_map(|&((a, b), _)| [(a, b), (b, a)]).collect();
-        let contexts = duels.contexts().map(|c| {
-            let rows: Vec<usize> = all.keys().flat_map(|&(_, context)| [context; 2]).collect();
-            c.table.select_rows(&rows)
-        });
-        let points = wide_rows_in(self.items, &both, contexts.as_ref())?;
-        let sums = own.iter().map(|own| {
-            own.iter().flat_map(|(key, share)| [(all[key], *share), (all[key] + 1, -share)]).collect()
-        });
-        Ok((points, sums.collect()))
-    }
-}
-
 impl PreferenceFit {
     /// The posterior of the log odds.
     pub fn posterior(&self) -> Posterior<'_> {
         Posterior::of(&self.model, &self.covariance)
     }
 
-    /// The probability that the left item of each pair wins, averaged over the posterior. (Pairs in contexts: [`wide_rows_in`] and
+    /// The probability that the left item of each pair wins, averaged over the posterior. (Pairs in contexts: [`wide_rows_in`](super::wide_rows_in) and
     /// [`Prediction::of`](crate::Prediction::of).)
     ///
     /// # Errors

@@ -49,8 +49,9 @@ impl Coordinate {
 }
 
 impl Setting {
-    /// The logarithms of the shares that are not 0, the first that of a utility, and of the scales of further utilities; the kernel's parameters; of contexts the logit
-    /// of what they share, if it is neither all nor nothing, and their kernel's parameters; the logarithm of the margin. `times` multiplies the first two.
+    /// The logarithms of the shares that are not 0, the first that of a utility, and of the scales of further utilities; the kernel's parameters; of contexts
+    /// the logit of what they share, if it is neither all nor nothing, and their kernel's parameters; the logarithm of the margin. `times` multiplies the
+    /// first two.
     pub fn coordinates(&self, times: [f64; 2]) -> Vec<Coordinate> {
         let PairKernel { items, utility, generalised, alone, contexts } = &self.prior;
         let shares = [("utility", utility, times[0]), ("generalised", generalised, times[1])];

@@ -1,4 +1,5 @@
-//! What duels have besides two items, against dense formulas, quadrature, differences, and what must not matter: sides and abilities, contexts, ties, bags, the bound.
+//! What duels have besides two items, against dense formulas, quadrature, differences, and what must not matter: sides and abilities, contexts, ties, bags,
+//! the bound.
 
 use faer::linalg::solvers::{DenseSolveCore, Solve};
 use faer::{Mat, Side};
@@ -615,6 +616,9 @@ fn what_is_wrong_with_meetings_is_said() {
     assert!(of(&[2], &[2], &[1.0], &[left], None).contains("meets itself"));
     assert!(of(&[0], &[1], &[1.0], &[left; 2], None).contains("one a duel"));
     assert!(of(&[0], &[1], &[1.0], &[left], Some(&[])).contains("one an item"));
+    let twice = ["a", "b", "a", "c"].map(String::from);
+    let error = entrants(&items, (&[0], &[1]), &[1.0], None, Some(&twice)).unwrap_err().to_string();
+    assert!(error.contains("a name of its own"), "{error}");
     let contexts = Stream(2).normals(2, 1);
     let short = Duels::in_contexts(4, &[0], &[1], &[1.0], None, &contexts).unwrap_err().to_string();
     assert!(short.contains("table of contexts"), "{short}");
