@@ -17,6 +17,9 @@ use crate::{Expansion, NamedRows, raise, refuse, sample};
 /// The items on either side of each duel, how it ended, and how much it counts.
 type Given = (Vec<usize>, Vec<usize>, Vec<f64>, Option<Vec<f64>>);
 
+/// Number of bags, and of each membership the bag, the item, and how much it counts.
+type Memberships = (usize, Vec<usize>, Vec<usize>, Option<Vec<f64>>);
+
 /// What duels have besides two items.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -27,8 +30,7 @@ pub struct Circumstances<'py> {
     names: Option<Vec<String>>,
     /// The kernel of contexts in JSON, what they share, and a row a duel.
     contexts: Option<(String, f64, NamedRows<'py>)>,
-    /// Number of bags, and of each membership the bag, the item, and how much it counts.
-    members: Option<(usize, Vec<usize>, Vec<usize>, Option<Vec<f64>>)>,
+    members: Option<Memberships>,
     /// Whether ties are outcomes of their own.
     ties: bool,
     /// Whether the posterior is that of the variational bound.

@@ -69,10 +69,8 @@ pub(crate) fn bound(gram: &Matrix, likelihood: &Likelihood, stop: &AtomicBool) -
     let mut change = f64::INFINITY;
     for _ in 0..MAX_STEPS / 3 {
         let first = next(&state);
-        let far = |a: &[f64], b: &[f64]| {
-            a.iter().zip(b).fold(0.0_f64, |far, (a, b)| far.max((a - b).abs() / b.max(1.0)))
-        };
-        change = far(&first, &places);
+        let moved = first.iter().zip(&places).map(|(a, b)| (a - b).abs() / b.max(1.0));
+        change = moved.fold(0.0, f64::max);
         if change <= TOLERANCE {
             let State { root_weight, factor, alpha, mean, value } = at(&first)?;
             return Ok(Mode { factor, root_weight, alpha, f: mean, value, twist: vec![0.0; n] });

@@ -9,6 +9,9 @@ use crate::error::Result;
 use crate::fit::laplace::Likelihood;
 use crate::table::Table;
 
+/// Points of a model and how much each counts.
+type Shares = Vec<(usize, f64)>;
+
 /// What is learnt from.
 pub(super) struct Data<'d> {
     pub items: &'d Table,
@@ -33,7 +36,7 @@ impl Data<'_> {
 
     /// The points of a model, each pair of items as it is and then the other way round, and of each pair that met its members' points and shares: g changes
     /// its sign, so a share counts once with either sign.
-    pub fn points(&self) -> Result<(Table, Vec<Vec<(usize, f64)>>)> {
+    pub fn points(&self) -> Result<(Table, Vec<Shares>)> {
         let duels = self.duels;
         let members = |of: usize| -> Vec<(usize, f64)> {
             self.bags.map_or_else(|| vec![(of, 1.0)], |bags| bags.members(of).collect())
