@@ -41,26 +41,29 @@ def labels_of(items: Any) -> list[str] | None:
 class Contexts:
     """The contexts of the duels that a model was fitted to: their columns, which rows at prediction have too."""
 
-    def __init__(self, contexts: Any, users: Any, count: int):
+    def __init__(self, names: list[str], levels: list[list[str] | None], has_users: bool):
+        self.names, self.levels, self.has_users = names, levels, has_users
+
+    @classmethod
+    def read(cls, contexts: Any, users: Any, count: int) -> tuple[Contexts, np.ndarray]:
+        """From those of so many duels; and their rows."""
         found: list[Rows] = []
         if contexts is not None:
             width = np.shape(contexts)[1] if np.ndim(contexts) == 2 else 1
             found.append(read(contexts, "contexts", [f"context{j}" for j in range(width)]))
         if users is not None:
-            names = [_text(user) for user in _users(users)]
-            levels = [*sorted(set(names)), UNSEEN]
-            codes = np.array([[float(levels.index(name))] for name in names])
-            found.append(Rows([USER], [levels], codes))
+            called = [_text(user) for user in _users(users)]
+            levels = [*sorted(set(called)), UNSEEN]
+            found.append(Rows([USER], [levels], places_of(called, levels, UNSEEN)))
         for rows in found:
             if len(rows.numbers) != count:
                 what = "users" if rows.names == [USER] else "contexts"
                 raise ValueError(f"{what} have {len(rows.numbers)} rows, but there are {count} duels: one a duel")
-        self.names = [name for rows in found for name in rows.names]
-        if len(set(self.names)) < len(self.names):
+        names = [name for rows in found for name in rows.names]
+        if len(set(names)) < len(names):
             raise ValueError(f"a column of contexts is called '{USER}', as that of users: rename it")
-        self.levels = [levels for rows in found for levels in rows.levels]
-        self.has_users = users is not None
-        self.numbers = np.ascontiguousarray(np.hstack([rows.numbers for rows in found]))
+        own = cls(names, [levels for rows in found for levels in rows.levels], users is not None)
+        return own, np.ascontiguousarray(np.hstack([rows.numbers for rows in found]))
 
     def rows(self, contexts: Any, users: Any) -> np.ndarray:
         """Rows of contexts at prediction: a row each, or one for all."""
@@ -85,9 +88,7 @@ class Contexts:
                 else "users: the model was fitted on duels without users"
             )
         if self.has_users:
-            levels = self.levels[-1] or []
-            given = [_text(user) for user in _users(users)]
-            found.append(np.array([[float(levels.index(name) if name in levels else len(levels) - 1)] for name in given]))
+            found.append(places_of(_users(users), self.levels[-1] or [], UNSEEN))
         return side_by_side(found)
 
 
@@ -100,7 +101,7 @@ def _users(users: Any) -> list:
 
 
 def places_of(ids: Any, known: Sequence[str], unseen: str) -> np.ndarray:
-    """The codes of items' names among the levels of a model."""
+    """The codes of names among the levels of a model, which calls those that it does not know ``unseen``."""
     code = {name: float(place) for place, name in enumerate(known)}
     given = [ids] if np.ndim(ids) == 0 else list(ids)
     return np.array([[code.get(_text(one), code[unseen])] for one in given])

@@ -177,13 +177,13 @@ class PreferenceClassifier(BaseEstimator):
         count = len(left)
         won = np.ones(count) if outcome is None else _column("outcome", outcome, count)
         weight = None if sample_weight is None else _column("sample_weight", sample_weight, count).tolist()
-        where = None if contexts is None and users is None else Contexts(contexts, users, count)
-        between = None
-        if where is not None:
+        where, between = None, None
+        if contexts is not None or users is not None:
+            where, cells = Contexts.read(contexts, users, count)
             own = rk.RBF("median_per_feature") if self.context_kernel is None else self.context_kernel
-            text = own._at(where.numbers, where.names, where.levels)._to_json(where.names, where.levels)
+            text = own._at(cells, where.names, where.levels)._to_json(where.names, where.levels)
             shared = _SHARED if self.context_kernel is None else 0.0
-            between = (text, shared, (where.names, where.levels, where.numbers))
+            between = (text, shared, (where.names, where.levels, cells))
         elif self.context_kernel is not None:
             raise ValueError("context_kernel: these duels have no contexts: give fit contexts or users, or leave the kernel out")
         given = labels_of(items) if self.ability else None
