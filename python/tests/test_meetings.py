@@ -175,6 +175,15 @@ def test_bags_are_means_of_their_members():
         ({"own": {"ties": "model"}, "outcome": np.full(COUNT, 0.3)}, r"a tie \(0.5\)"),
         ({"own": {"ties": "model", "inference": "bound"}}, "half a win"),
         ({"own": {"inference": "mcmc"}}, "'laplace', 'bound'"),
+        (
+            {
+                "own": {"ability": True},
+                "items": ITEMS.set_axis(["(unseen)", *ITEMS.index[1:]]),
+                "duels": DUELS[(LEFT > 0) & (RIGHT > 0)],
+            }
+            | {"outcome": WON[(LEFT > 0) & (RIGHT > 0)]},
+            "a name of its own",
+        ),
         ({"members": [("a", "item 1")], "home": HOME}, "leave home out"),
         ({"members": [("a", "item 99")]}, "'item 99'"),
         ({"members": [("a", "item 1")]}, "duels name bags that members do not"),
