@@ -439,6 +439,17 @@ def fit_preferences(
     restarts: int,
     seed: int,
 ) -> tuple[Fitted, FittedPrior]: ...
+def explain_duels(
+    model: Expansion,
+    rows: _Rows,
+    absent: tuple[str, _Rows | None, list[float] | None, _Rows | None],
+    groups: list[tuple[str, list[str]]],
+    index: str,
+    covariance: bool,
+    conditioning: tuple[float | None, bool],
+    shifts: int,
+    seed: int,
+) -> Explanation: ...
 def functionals(
     kernel: str,
     x: _Rows,

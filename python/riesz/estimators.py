@@ -138,9 +138,9 @@ class _KernelMachine(BaseEstimator):
         return {setting: "auto", "folds": folds, "fixed_kernel": keep_kernel or not from_rows}
 
     def _refits(self) -> dict[str, int]:
-        """How many refits are asked for, if any."""
-        asked = self.bootstrap  # type: ignore[attr-defined]
-        return {} if asked is None else {"bootstrap": _count("bootstrap", asked, 2)}
+        """The seed, and how many refits are asked for, if any."""
+        asked, seed = self.bootstrap, _count("bootstrap_seed", self.bootstrap_seed, 0)  # type: ignore[attr-defined]
+        return {"seed": seed} | ({} if asked is None else {"bootstrap": _count("bootstrap", asked, 2)})
 
     @property
     def kernel_(self) -> rk.Kernel:
@@ -413,7 +413,6 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
             y,
             weights,
             penalty=penalty,
-            seed=_count("bootstrap_seed", self.bootstrap_seed, 0),
             **settings,
         )
         self.alpha_ = self._chosen
@@ -477,7 +476,7 @@ class SVR(_Regressor):
         settings = {"tol": _positive("tol", self.tol), "max_iter": _iterations(self.max_iter), **self._searched("C", "c")}
         settings |= self._refits()
         settings |= {"epsilon": float(self.epsilon), "normalize_y": False}
-        fit = self._fit("svr", kernel, names, X, y, weights, seed=_count("bootstrap_seed", self.bootstrap_seed, 0), **settings)
+        fit = self._fit("svr", kernel, names, X, y, weights, **settings)
         self.support_, self.n_iter_ = np.asarray(fit.support), fit.iterations[0]
         self.C_ = self._chosen
         return self
@@ -545,7 +544,6 @@ class SVC(_Classifier):
             X,
             self._target(codes),
             weights,
-            seed=_count("bootstrap_seed", self.bootstrap_seed, 0),
             **settings,
         )
         self.support_, self.n_iter_ = np.asarray(fit.support), np.asarray(fit.iterations)
@@ -646,7 +644,6 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
             X,
             self._target(codes),
             weights,
-            seed=_count("bootstrap_seed", self.bootstrap_seed, 0),
             **path,
             **settings,
         )

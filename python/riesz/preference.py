@@ -16,7 +16,9 @@ True
 
 from __future__ import annotations
 
+import copy
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,9 @@ from sklearn.utils.validation import check_is_fitted
 from . import _core
 from . import kernels as rk
 from ._data import as_cells, as_numbers, collected, names_of, numbered
+from ._duels import explain
 from ._expansion import Expansion
+from ._explanation import Explanation
 from ._meetings import (
     HOME,
     ID,
@@ -44,8 +48,9 @@ from ._meetings import (
     sides,
 )
 from ._samples import read_categories
+from .estimators import _count
 
-__all__ = ["PreferenceClassifier", "pair_groups"]
+__all__ = ["PreferenceClassifier", "explain", "pair_groups"]
 
 #: The shares of a utility and of the generalised part that tuning starts from, in squared log odds.
 _SHARE = 2.25
@@ -154,13 +159,13 @@ class PreferenceClassifier(BaseEstimator):
         mean of those of their members. :meth:`predict_bags` predicts them; all else is of items.
         """
         self._check()
-        restarts = int(self.n_restarts_optimizer)
+        restarts = _count("n_restarts_optimizer", self.n_restarts_optimizer, 0)
         kernel = rk.RBF("median_per_feature") if self.kernel is None else self.kernel
-        read = read_categories(collected(items))
+        read = read_categories(items)
         if read is not None:
             names, levels, rows = read
         else:
-            rows = _numbers(items, names_of(collected(items)), "items")
+            rows = _numbers(items, None, "items")
             names, levels = names_of(collected(items)) or numbered(rows.shape[1]), [None] * rows.shape[1]
         for used, name in ((home is not None, HOME), (self.ability, ID)):
             if used and name in names:
@@ -191,7 +196,7 @@ class PreferenceClassifier(BaseEstimator):
         text = kernel._at(rows, names, levels)._to_json(names, levels)
         fitted, found = _core.fit_preferences(
             text,
-            (list(names), list(levels), rows),
+            (names, levels, rows),
             (left.tolist(), right.tolist(), won.tolist(), weight),
             {
                 "home": None if home is None else sides(home, count).tolist(),
@@ -208,7 +213,7 @@ class PreferenceClassifier(BaseEstimator):
         )
         for message in fitted.warnings:
             warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=2)
-        self._names, self._levels, self._contexts = list(names), list(levels), where
+        self._names, self._levels, self._contexts = names, levels, where
         self._has_home, self._ids = home is not None, [*called, UNSEEN, UNSEEN_RIGHT] if self.ability else None
         self.expansion_ = Expansion._wrap(fitted.model)
         self.kernel_ = rk._from_json(found.kernel, self._names)
@@ -222,6 +227,7 @@ class PreferenceClassifier(BaseEstimator):
         self.log_marginal_likelihood_value_ = fitted.log_marginal_likelihood
         self.classes_ = np.array(self.expansion_.classes)
         self.n_features_in_ = len(self._names)
+        self._background = copy.deepcopy(items)
         return self
 
     def _check(self) -> None:
@@ -235,9 +241,6 @@ class PreferenceClassifier(BaseEstimator):
                 raise ValueError(f"{name} = {value!r}: it is one of {', '.join(map(repr, known))}")
         if self.optimizer not in (None, "fmin_l_bfgs_b"):
             raise ValueError(f"optimizer = {self.optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is")
-        restarts = self.n_restarts_optimizer
-        if isinstance(restarts, bool) or not isinstance(restarts, (int, np.integer)) or restarts < 0:
-            raise ValueError(f"n_restarts_optimizer = {restarts!r}: it is a whole number, 0 or more")
         for name, kernel in (("kernel", self.kernel), ("context_kernel", self.context_kernel)):
             if kernel is not None and not isinstance(kernel, rk.Kernel):
                 raise TypeError(f"{name} = {kernel!r}: it is a kernel of riesz.kernels, or None")
@@ -325,6 +328,67 @@ class PreferenceClassifier(BaseEstimator):
         mean, sd = self.expansion_.predict(rows, return_std=True)
         alike = (rows[:, :width] == rows[:, width : 2 * width]).all(axis=1)
         return np.where(alike, 0.5, ndtr(mean / np.where(sd > 0, sd, np.finfo(float).tiny)))
+
+    def explain(
+        self,
+        left: Any,
+        right: Any,
+        background: Any = None,
+        *,
+        game: str = "independent",
+        weights: Any = None,
+        groups: Mapping[str, Sequence[str]] | None = None,
+        index: str = "shapley",
+        covariance: bool = False,
+        ridge: float | None = None,
+        centred: bool = True,
+        shifts: int = 16,
+        seed: int = 0,
+    ) -> Explanation:
+        """Which property decided these duels (Pref-SHAP): how much each feature of *both* items adds to the log odds that the
+        left one wins. The values of the duel the other way round are the same with the opposite sign, to the last bit, and they
+        add up to the log odds.
+
+        Parameters
+        ----------
+        background : array or data frame, optional
+            Items that say what features could have been otherwise, by default those of the fit.
+        game : str, default "independent"
+            What absent features become. ``"independent"``: those of two random items, one a side: what decided *this* duel.
+            ``"paired"``: those of one random item on both sides, all else equal: which *differences* count. Of utilities the two
+            are the same. ``"matches"``: those of the two items of a random duel of ``background``, wide rows as of :meth:`rows`.
+            ``"baseline"``: those of one item. ``"functional"``: their kernel factors are 1. ``"observational"``: on each side
+            what they are like given the item's present features, learnt from ``background`` (the published game).
+        weights : array, optional
+            Weights of the background's items.
+        groups : dict of name to list of features, optional
+            Features that are one player.
+        index : str, default "shapley"
+            As :class:`riesz.Explainer` has it.
+        covariance : bool, default False
+            How sure values are, by the posterior: in the games ``"paired"``, ``"matches"`` and ``"baseline"``, and
+            ``"independent"`` with up to 100 items.
+        ridge, centred
+            Of the observational game, see :class:`riesz.Observational`.
+        shifts, seed
+            With more than 13 features and 100 items, independent ones: portions of the pairs of items that are drawn, from which
+            values are estimated with their standard errors.
+        """
+        background = self._background if background is None and game not in ("functional", "contexts", "matches") else background
+        return explain(
+            self.expansion_,
+            self.rows(left, right),
+            background,
+            game=game,
+            weights=weights,
+            groups=groups,
+            index=index,
+            covariance=covariance,
+            ridge=ridge,
+            centred=centred,
+            shifts=shifts,
+            seed=seed,
+        )
 
     def predict_bags(
         self, items: Any, members: Any, duels: Any, *, contexts: Any = None, users: Any = None

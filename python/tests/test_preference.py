@@ -128,3 +128,81 @@ def test_pairs_stay_together():
         pairs = [{frozenset(pair) for pair in PAIRS[part].tolist()} for part in (train, test)]
         assert not pairs[0] & pairs[1]
     assert (pair_groups(PAIRS[:, ::-1]) == groups).all()
+
+
+GAMES = {
+    "independent": ITEMS,
+    "paired": ITEMS,
+    "baseline": ITEMS[3],
+    "observational": ITEMS,
+    "functional": None,
+}
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_every_game_changes_its_sign_with_the_sides(game):
+    model, left, right = fitted(), ITEMS[[0, 1, 2, 4]], ITEMS[[5, 6, 7, 4]]
+    how = {"game": game, "background": GAMES[game]} | ({"ridge": 0.01} if game == "observational" else {})
+    why, other = model.explain(left, right, **how), model.explain(right, left, **how)
+    assert why.feature_names == ["x0", "x1", "x2"] and why.exactness == "exact"
+    np.testing.assert_array_equal(why.values, -other.values)
+    np.testing.assert_array_equal(why.values[3], 0.0)
+    np.testing.assert_array_equal(why.base_values, 0.0)
+    np.testing.assert_allclose(why.values.sum(axis=1), model.decision_function(left, right), atol=1e-9)
+    np.testing.assert_allclose(why.data, left - right)
+    if game not in ("functional", "observational"):
+        # By the wide rows, and the general explainer.
+        items = np.atleast_2d(GAMES[game])
+        pairs = np.array([(a, b) for a in range(len(items)) for b in range(len(items)) if game == "independent" or a == b])
+        background = model.rows(items[pairs[:, 0]], items[pairs[:, 1]])
+        general = riesz.Explainer(model.expansion_, background, groups=model.groups_)(model.rows(left, right))
+        np.testing.assert_allclose(why.values, general.values, atol=1e-10)
+
+
+def test_matches_groups_and_other_values():
+    model, left, right = fitted(), ITEMS[:3], ITEMS[5:8]
+    met = model.rows(ITEMS[LEFT[:20]], ITEMS[RIGHT[:20]])
+    matches = model.explain(left, right, met, game="matches")
+    both = np.vstack([met, np.hstack([met[:, 3:], met[:, :3]])])
+    general = riesz.Explainer(model.expansion_, both, groups=model.groups_)(model.rows(left, right))
+    np.testing.assert_allclose(matches.values, general.values, atol=1e-10)
+    grouped = model.explain(left, right, groups={"others": ["x1", "x2"]})
+    assert grouped.feature_names == ["x0", "others"]
+    np.testing.assert_allclose(grouped.values.sum(axis=1), matches.values.sum(axis=1), atol=1e-10)
+    pairs = model.explain(left, right, index="k-sii")
+    assert pairs.feature_names[3:] == ["x0 × x1", "x0 × x2", "x1 × x2"]
+    weighted = model.explain(left, right, ITEMS[:2], weights=[2.0, 1.0])
+    np.testing.assert_allclose(weighted.values, model.explain(left, right, ITEMS[[0, 0, 1]]).values, atol=1e-12)
+
+
+def test_values_know_how_sure_they_are():
+    model, left, right = fitted(), ITEMS[:2], ITEMS[5:7]
+    why = model.explain(left, right, game="paired", covariance=True)
+    _, sd = model.decision_function(left, right, return_std=True)
+    np.testing.assert_allclose(np.sqrt(why.covariance.sum(axis=(1, 2))), sd, rtol=1e-6)
+    assert (why.sd > 0).all()
+
+
+def test_categories_are_explained():
+    frame = pd.DataFrame({"kind": np.array(["fire", "water", "grass"])[np.arange(25) % 3], "size": ITEMS[:, 0]})
+    model = riesz.PreferenceClassifier(optimizer=None).fit(frame, PAIRS, outcome=WON)
+    why = model.explain(frame.iloc[:2], frame.iloc[1:3])
+    assert why.data[0, 0] == "fire / water" and why.column_names == ["kind", "size"]
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"game": "fair"}, "it is one of 'independent'"),
+        ({"game": "functional", "background": ITEMS}, "takes no background"),
+        ({"game": "matches"}, "takes a background of duels, as wide rows"),
+        ({"background": ITEMS[:, :2]}, "the background"),
+        ({"weights": [1.0]}, "weights have the shape"),
+        ({"groups": {"g": ["left_x0"]}}, "names a column 'left_x0'"),
+        ({"shifts": 1}, "shifts = 1"),
+        ({"index": "shapely"}, "shapely"),
+    ],
+)
+def test_what_cannot_be_explained_is_said(how, words):
+    with pytest.raises(ValueError, match=words):
+        fitted().explain(ITEMS[:1], ITEMS[1:2], **how)

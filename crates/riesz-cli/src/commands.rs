@@ -13,5 +13,6 @@ pub mod importance;
 pub mod inspect;
 pub mod plot;
 pub mod predict;
+pub mod prefer;
 pub mod report;
 pub mod select;

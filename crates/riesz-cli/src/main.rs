@@ -19,7 +19,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use args::Global;
 use commands::{
     anova, compare, completions, convert, demo, depend, explain, fit, importance, inspect, plot, predict,
-    report, select,
+    prefer, report, select,
 };
 use console::Console;
 use failure::{Failure, Result};
@@ -70,6 +70,8 @@ pub enum Command {
     Depend(Box<depend::Args>),
     /// Rank features by what a target depends on
     Select(select::Args),
+    /// Learn from duels who beats whom, and say why
+    Prefer(Box<prefer::Args>),
     /// Draw an explanation
     Plot(plot::Args),
     /// Write a page about an explanation that opens in any browser, offline
@@ -145,6 +147,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Compare(args) => compare::run(&args, global, console),
         Command::Depend(args) => depend::run(&args, global, console),
         Command::Select(args) => select::run(&args, global, console),
+        Command::Prefer(args) => prefer::run(&args, global, console),
         Command::Plot(args) => plot::run(&args, global, console),
         Command::Report(args) => report::run(&args, global, console),
         Command::Inspect(args) => inspect::run(&args, global),

@@ -11,9 +11,10 @@ use crate::format::{fixed, number, scientific, single_column};
 use crate::plot::{Plot, PlotOptions, capital, check, render};
 use crate::svg::{Svg, Theme, variables};
 
+const HEAD: &str = include_str!("../assets/head.html");
 const TEMPLATE: &str = include_str!("../assets/report.html");
 const SCRIPT: &str = include_str!("../assets/report.js");
-pub(crate) const STYLE: &str = include_str!("../assets/report.css");
+const STYLE: &str = include_str!("../assets/report.css");
 
 /// What the page looks like.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,9 +83,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
     let page = context! {
         title => options.title.as_str(),
         script => SCRIPT,
-        style => STYLE,
         script_hash => hash(SCRIPT),
-        style_hash => hash(STYLE),
         outputs => outputs,
         rows => explanation.rows(),
         drawn => rows.len(),
@@ -101,10 +100,16 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         // Inside a script element only `<` can end the element or open a comment.
         data => data(&drawn, explanation, options.decisions.as_ref().map(|d| decided(d, &rows)))?.to_string().replace('<', "\\u003c"),
     };
-    let mut environment = Environment::new();
-    let broken = |e: minijinja::Error| Error::Format { problem: format!("the page cannot be written: {e}") };
-    environment.add_template("report.html", TEMPLATE).map_err(broken)?;
-    environment.get_template("report.html").and_then(|t| t.render(page)).map_err(broken)
+    written(TEMPLATE, page)
+}
+
+/// A page that begins as all do.
+pub(crate) fn written(template: &str, page: minijinja::Value) -> Result<String> {
+    let page = context! { style => STYLE, style_hash => hash(STYLE), ..page };
+    // The name says that it is HTML, where what is put in is escaped.
+    Environment::new()
+        .render_named_str("page.html", &[HEAD, template].concat(), page)
+        .map_err(|e| Error::Format { problem: format!("the page cannot be written: {e}") })
 }
 
 /// Evenly spaced rows, few enough for a page of some megabytes; all of them if they are few.
@@ -280,7 +285,7 @@ fn explained(e: &Explanation) -> Option<&str> {
 }
 
 /// What a content security policy wants to know of an inline script or style.
-pub(crate) fn hash(text: &str) -> String {
+fn hash(text: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
 }
 

@@ -1,12 +1,12 @@
 //! One self-contained page about which features matter overall: bars, a table, curves, what is exact and what is estimated, provenance. No network, no script.
 
-use minijinja::{Environment, context};
+use minijinja::context;
 use riesz::global::{Curve, SageValues, SobolIndices};
-use riesz::{Error, Index, Result};
+use riesz::{Index, Result};
 use serde_json::{Value, json};
 
 use crate::format::{fixed, number, scientific};
-use crate::html::{STYLE, exactness, hash, inline};
+use crate::html::{exactness, inline, written};
 use crate::plot::{Overall, PlotOptions, capital, render_component, render_overall};
 use crate::svg::{Svg, Theme};
 
@@ -77,17 +77,12 @@ pub fn importance_report(page: &ImportancePage<'_>) -> Result<String> {
     let page = context! {
         title => page.title,
         lead => capital(&format!("{}.", e.provenance.absent)),
-        style => STYLE,
-        style_hash => hash(STYLE),
         outputs,
         components,
         exactness => minijinja::value::Serde(sure),
         provenance => minijinja::value::Serde(&e.provenance),
     };
-    let mut environment = Environment::new();
-    let broken = |e: minijinja::Error| Error::Format { problem: format!("the page cannot be written: {e}") };
-    environment.add_template("importance.html", TEMPLATE).map_err(broken)?;
-    environment.get_template("importance.html").and_then(|t| t.render(page)).map_err(broken)
+    written(TEMPLATE, page)
 }
 
 /// From the largest to the smallest.

@@ -1,11 +1,11 @@
 //! One self-contained page about a two-sample or independence test: verdict, features, pictures, provenance. No network, no script.
 
-use minijinja::{Environment, context};
+use minijinja::context;
 use riesz::discrepancy::{TestResult, Witness};
 use riesz::{Error, Result};
 
 use crate::format::{number, pvalue};
-use crate::html::{STYLE, exactness, hash, inline};
+use crate::html::{exactness, inline, written};
 use crate::plot::{PlotOptions, render_null, render_test, render_witness};
 use crate::svg::{Svg, Theme};
 
@@ -84,8 +84,6 @@ pub fn test_report(page: &TestPage<'_>) -> Result<String> {
     let page = context! {
         title => page.title,
         verdict => page.verdict,
-        style => STYLE,
-        style_hash => hash(STYLE),
         statistic => statistic.as_str(),
         features => values.len(),
         absent => e.provenance.absent.as_str(),
@@ -104,8 +102,5 @@ pub fn test_report(page: &TestPage<'_>) -> Result<String> {
         exactness => minijinja::value::Serde(exactness(e)),
         provenance => minijinja::value::Serde(&e.provenance),
     };
-    let mut environment = Environment::new();
-    let broken = |e: minijinja::Error| Error::Format { problem: format!("the page cannot be written: {e}") };
-    environment.add_template("test.html", TEMPLATE).map_err(broken)?;
-    environment.get_template("test.html").and_then(|t| t.render(page)).map_err(broken)
+    written(TEMPLATE, page)
 }

@@ -3,6 +3,8 @@
 //! Own or imported, ridge or support vectors or Gaussian process: explanations, files and predictions
 //! know only this type. Everything is in the user's units.
 
+pub(crate) mod parts;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;

@@ -1,5 +1,6 @@
 //! From a model and a [`Question`] to an [`Explanation`].
 
+mod independent;
 mod panel;
 mod probabilities;
 mod product;
@@ -26,6 +27,7 @@ use crate::simd::Isa;
 use crate::stop::Progress;
 use crate::table::{Groups, Table};
 use crate::unions::Union;
+use independent::Independent;
 use probabilities::Probabilities;
 use product::ByProducts;
 pub(crate) use worths::Worths;
@@ -52,6 +54,7 @@ enum Engine<'m> {
     Products(Box<ByProducts<'m>>),
     Conditioning(Box<ObservationalGame<'m>>),
     Probabilities(Box<Probabilities<'m>>),
+    Independent(Box<Independent<'m>>),
 }
 
 impl<'m> Explainer<'m> {
@@ -121,6 +124,13 @@ impl<'m> Explainer<'m> {
                     "the conditional distributions of a model whose kernel is known come from an embedding";
                 return Err(Error::parameter("conditional", "gaussian or copula", why));
             }
+            Game::Independent { .. } => Engine::Independent(Box::new(Independent::new(
+                model,
+                question,
+                groups,
+                unions.as_ref(),
+                stop,
+            )?)),
             game => {
                 let mut engine = ByProducts::new(model, game, index, groups, stop)?;
                 engine.unions = unions;
@@ -143,6 +153,7 @@ impl<'m> Explainer<'m> {
             match &self.engine {
                 Engine::Products(engine) => engine.check_covariances(&posterior)?,
                 Engine::Conditioning(engine) => engine.check_covariances()?,
+                Engine::Independent(_) => return Err(apart("covariances")),
                 Engine::Probabilities(_) => {}
             }
             self.posterior = Some(posterior);
@@ -187,6 +198,7 @@ impl<'m> Explainer<'m> {
         match &mut self.engine {
             Engine::Products(engine) => engine.isa = isa,
             Engine::Probabilities(engine) => engine.products.isa = isa,
+            Engine::Independent(engine) => engine.isa = isa,
             Engine::Conditioning(_) => {}
         }
         self
@@ -198,6 +210,7 @@ impl<'m> Explainer<'m> {
         match &mut self.engine {
             Engine::Products(engine) => engine.progress = progress,
             Engine::Probabilities(engine) => engine.products.progress = progress,
+            Engine::Independent(engine) => engine.progress = progress,
             Engine::Conditioning(_) => {}
         }
         self
@@ -209,6 +222,7 @@ impl<'m> Explainer<'m> {
             Engine::Products(engine) => &engine.groups,
             Engine::Conditioning(engine) => &engine.groups,
             Engine::Probabilities(engine) => &engine.products.groups,
+            Engine::Independent(engine) => &engine.groups,
         }
     }
 
@@ -218,6 +232,7 @@ impl<'m> Explainer<'m> {
             Engine::Products(engine) => &engine.base,
             Engine::Conditioning(engine) => &engine.base,
             Engine::Probabilities(engine) => &engine.base,
+            Engine::Independent(engine) => &engine.base,
         }
     }
 
@@ -227,13 +242,14 @@ impl<'m> Explainer<'m> {
             Engine::Products(engine) => engine.game.absent(),
             Engine::Conditioning(engine) => engine.absent(),
             Engine::Probabilities(engine) => engine.products.game.absent(),
+            Engine::Independent(engine) => engine.absent(),
         }
     }
 
     /// Whether values are found from coalitions, as many as a [`Budget`] allows.
     pub fn by_coalitions(&self) -> bool {
         match &self.engine {
-            Engine::Products(_) => false,
+            Engine::Products(_) | Engine::Independent(_) => false,
             Engine::Conditioning(_) => true,
             Engine::Probabilities(engine) => engine.by_coalitions(),
         }
@@ -251,6 +267,7 @@ impl<'m> Explainer<'m> {
             }
             Engine::Conditioning(engine) => engine.rows_at_once(),
             Engine::Probabilities(_) => 256,
+            Engine::Independent(engine) => engine.rows_at_once(),
         }
     }
 
@@ -280,6 +297,7 @@ impl<'m> Explainer<'m> {
             Engine::Products(engine) => engine.functionals(rows, players, engine.watch()),
             Engine::Conditioning(engine) => players.iter().map(|&p| engine.functionals(rows, p)).collect(),
             Engine::Probabilities(_) => Err(not_linear("functionals")),
+            Engine::Independent(_) => Err(apart("functionals")),
         }
     }
 
@@ -328,6 +346,7 @@ impl<'m> Explainer<'m> {
                 uncertainty::finite(engine.posterior_functionals(rows, Pairs::All)?)
             }
             Engine::Probabilities(_) => Err(not_linear("covariances")),
+            Engine::Independent(_) => Err(apart("covariances")),
         }
     }
 
@@ -349,6 +368,7 @@ impl<'m> Explainer<'m> {
             Engine::Products(engine) => engine.variances(rows, &posterior),
             Engine::Conditioning(_) => Err(Error::parameter("game", "observational", WITHOUT)),
             Engine::Probabilities(_) => Err(not_linear("covariances")),
+            Engine::Independent(_) => Err(apart("covariances")),
         }
     }
 
@@ -356,7 +376,7 @@ impl<'m> Explainer<'m> {
     pub fn sampled_functionals(&self) -> Option<usize> {
         match &self.engine {
             Engine::Conditioning(engine) => engine.sampled_functionals(),
-            Engine::Products(_) | Engine::Probabilities(_) => None,
+            Engine::Products(_) | Engine::Probabilities(_) | Engine::Independent(_) => None,
         }
     }
 
@@ -391,6 +411,7 @@ impl<'m> Explainer<'m> {
                 robustness::bound(engine.model, Some((kernel, ridge)), delta)
             }
             Engine::Probabilities(_) => Err(not_linear("such bounds")),
+            Engine::Independent(_) => Err(apart("such bounds")),
         }
     }
 
@@ -418,6 +439,7 @@ impl<'m> Explainer<'m> {
             Engine::Products(engine) => self.by_products(engine, rows),
             Engine::Conditioning(engine) => self.surely(engine.explain(rows, engine.budget, None)?, rows),
             Engine::Probabilities(engine) => engine.explain(rows, engine.question.budget, None),
+            Engine::Independent(engine) => engine.explain(rows),
         }
     }
 
@@ -435,6 +457,7 @@ impl<'m> Explainer<'m> {
                 Engine::Products(engine) => engine.covariances(rows, &posterior)?,
                 Engine::Conditioning(engine) => uncertainty::by_coalitions(engine, rows, &posterior)?,
                 Engine::Probabilities(_) => return Err(not_linear("covariances")),
+                Engine::Independent(_) => return Err(apart("covariances")),
             };
             let spread = Spread::Covariance(covariances);
             explanation.uncertainty = Some(Uncertainty { spread, source: Some(posterior.source()) });
@@ -453,6 +476,7 @@ impl<'m> Explainer<'m> {
             Engine::Products(engine) => self.by_products(engine, rows),
             Engine::Conditioning(engine) => self.surely(engine.explain(rows, budget, Some(sample))?, rows),
             Engine::Probabilities(engine) => engine.explain(rows, budget, Some(sample)),
+            Engine::Independent(engine) => engine.explain(rows),
         }
     }
 }
@@ -477,4 +501,12 @@ fn check_sets(index: Index, players: usize) -> Result<()> {
 /// What is asked of values that are no linear functionals of the model.
 fn not_linear(what: &str) -> Error {
     Error::parameter("probabilities", true, format!("{what} are those of values of the model's outputs"))
+}
+
+/// What is asked of the game of independent parts, and is not there.
+fn apart(what: &str) -> Error {
+    let allowed = format!(
+        "{what} are those of a background of all columns: give combinations of the parts' rows as one"
+    );
+    Error::parameter("game", "independent parts", allowed)
 }

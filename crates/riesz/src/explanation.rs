@@ -1,7 +1,7 @@
 //! The answer to a question about a model: values, what they add up to, how exact they are, and where
 //! they come from. Everything that people see (tables, plots, pages) is made from an [`Explanation`].
 
-mod normal;
+pub(crate) mod normal;
 mod top;
 mod uncertainty;
 

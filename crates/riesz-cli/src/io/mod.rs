@@ -2,6 +2,7 @@
 
 pub mod chunk;
 pub mod csv;
+pub mod duels;
 pub mod input;
 pub mod models;
 pub mod names;

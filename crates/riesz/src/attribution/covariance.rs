@@ -92,28 +92,35 @@ impl<'g> Values<'g> {
     fn between(&self, x: &[f64], other: &[f64], same: bool, watch: Watch<'_>) -> Result<Vec<f64>> {
         let p = self.players;
         let mut out = vec![0.0; p * p];
+        // A skew f takes away what it is where the other row's columns have changed places.
+        let mirrored = self.mirrored.as_ref().map(|(mirror, columns)| {
+            let other: Vec<f64> = mirror.iter().map(|&j| other[j]).collect();
+            (other, columns)
+        });
+        let taken = mirrored.iter().map(|(other, columns)| (-1.0, &other[..], &columns[..]));
+        let passes: Vec<(f64, &[f64], &[f64])> =
+            std::iter::once((1.0, other, &self.columns[..])).chain(taken).collect();
         for product in self.products {
             let m = product.players.len();
-            let mut sums = vec![Lanes::ZERO; m * m];
             let mut scratch = Scratch::default();
-            let mut add = |corners: &[Corners], weights: &[Lanes]| {
-                self.add(corners, weights, m, &mut scratch, &mut sums);
-            };
-            self.sides(product, (x, other, &self.columns), same, watch, &mut add)?;
-            let mut take = |sums: &mut [Lanes], scale: f64| {
-                for (at, sum) in sums.iter_mut().enumerate() {
-                    let (j, l) = (product.players[at / m], product.players[at % m]);
-                    out[j * p + l] += scale * std::mem::replace(sum, Lanes::ZERO).sum();
-                }
-            };
-            take(&mut sums, product.scale);
-            if let Some((mirror, columns)) = &self.mirrored {
-                let other: Vec<f64> = mirror.iter().map(|&j| other[j]).collect();
+            for (sign, other, others) in &passes {
+                let mut sums = vec![Lanes::ZERO; m * m];
                 let mut add = |corners: &[Corners], weights: &[Lanes]| {
-                    self.add(corners, weights, m, &mut scratch, &mut sums);
+                    let nodes = self.measure.rule(self.nodes(corners, m, weights.len()));
+                    for (block, weight) in
+                        weights.iter().enumerate().filter(|(_, w)| w.0.iter().any(|w| *w != 0.0))
+                    {
+                        let own = corners.iter().skip(block).step_by(weights.len());
+                        scratch.corners.clear();
+                        scratch.corners.extend(own);
+                        integrate(self.isa, *weight, nodes, &mut scratch, &mut sums);
+                    }
                 };
-                self.sides(product, (x, &other, columns), same, watch, &mut add)?;
-                take(&mut sums, -product.scale);
+                self.sides(product, (x, other, others), same, watch, &mut add)?;
+                for (at, sum) in sums.iter().enumerate() {
+                    let (j, l) = (product.players[at / m], product.players[at % m]);
+                    out[j * p + l] += sign * product.scale * sum.sum();
+                }
             }
         }
         if same {
@@ -126,23 +133,6 @@ impl<'g> Values<'g> {
             }
         }
         Ok(out)
-    }
-
-    /// Adds some pairs of reference rows.
-    fn add(
-        &self,
-        corners: &[Corners],
-        weights: &[Lanes],
-        players: usize,
-        scratch: &mut Scratch,
-        sums: &mut [Lanes],
-    ) {
-        let nodes = self.measure.rule(self.nodes(corners, players, weights.len()));
-        for (block, weight) in weights.iter().enumerate().filter(|(_, w)| w.0.iter().any(|w| *w != 0.0)) {
-            scratch.corners.clear();
-            scratch.corners.extend(corners.iter().skip(block).step_by(weights.len()));
-            integrate(self.isa, *weight, nodes, scratch, sums);
-        }
     }
 
     /// Hands over factors by blocks, and the weights of blocks, for some pairs of reference rows after the others: of the row x, and of the other row and its

@@ -15,6 +15,7 @@ pub(crate) mod observational;
 mod owen;
 mod owen_series;
 mod pairs;
+pub(crate) mod parts;
 pub mod permutation;
 pub(crate) mod powers;
 pub(crate) mod product;

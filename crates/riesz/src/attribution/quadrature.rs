@@ -484,6 +484,12 @@ pub(super) fn times((fraction, power): (f64, i64), x: f64) -> (f64, i64) {
     (fraction, power + exponent + more)
 }
 
+/// The same where either may be 0, infinite or NaN, which then is all that is left.
+pub(crate) fn times_any((fraction, power): (f64, i64), x: f64) -> (f64, i64) {
+    let usual = |v: f64| v != 0.0 && v.is_finite();
+    if usual(fraction) && usual(x) { times((fraction, power), x) } else { (fraction * x, 0) }
+}
+
 /// `x = fraction · 2^power` with |fraction| in [1, 2).
 fn split(x: f64) -> (f64, i64) {
     let scaled = if x.abs() < f64::MIN_POSITIVE { x * 2.0_f64.powi(64) } else { x };
@@ -493,7 +499,7 @@ fn split(x: f64) -> (f64, i64) {
 }
 
 /// `x · 2^power` without overflow on the way.
-pub(super) fn times_power_of_two(x: f64, power: i64) -> f64 {
+pub(crate) fn times_power_of_two(x: f64, power: i64) -> f64 {
     let step = |x: f64, p: i64| x * 2.0_f64.powi(p as i32);
     let power = power.clamp(-4000, 4000);
     let third = power / 4;

@@ -22,7 +22,7 @@ use self::tables::Tables;
 use self::terms::Batches;
 use super::panel::{Panel, Side, panels};
 use crate::attribution::product::{Functionals, ProductGame, read};
-use crate::attribution::quadrature::{FLOOR, Rounding};
+use crate::attribution::quadrature::{FLOOR, Rounding, times_any, times_power_of_two};
 use crate::attribution::recipe::{Found, Recipe};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
@@ -81,39 +81,6 @@ pub(super) struct ByProducts<'m> {
     pub(super) unions: Option<Tree>,
     stop: Arc<AtomicBool>,
     pub(super) progress: Arc<Progress>,
-}
-
-/// A product on its way, which may leave the range of doubles and come back: a number from 1 to 2, and how often it is doubled.
-#[derive(Clone, Copy)]
-struct Wide {
-    part: f64,
-    power: i64,
-}
-
-impl Wide {
-    fn new(value: f64) -> Self {
-        Self { part: value, power: 0 }.split()
-    }
-
-    fn split(self) -> Self {
-        let bits = self.part.to_bits();
-        let power = (bits >> 52 & 0x7ff) as i64;
-        if power == 0 || power == 0x7ff {
-            // 0, no number, or what is next to 0.
-            return self;
-        }
-        let part = f64::from_bits(bits & !(0x7ff << 52) | 1023 << 52);
-        Self { part, power: self.power + power - 1023 }
-    }
-
-    fn multiply(&mut self, factor: f64) {
-        *self = Self { part: self.part * factor, ..*self }.split();
-    }
-
-    fn value(self) -> f64 {
-        let half = self.power.clamp(-2200, 2200) as i32 / 2;
-        self.part * 2.0_f64.powi(half) * 2.0_f64.powi(self.power.clamp(-2200, 2200) as i32 - half)
-    }
 }
 
 /// How a product is rounded.
@@ -334,9 +301,15 @@ impl<'m> ByProducts<'m> {
                         if self.rounded[t].bounded {
                             each.for_each(|own| value.iter_mut().zip(own).for_each(|(v, f)| *v *= f));
                         } else {
-                            let mut wide: Vec<Wide> = value.iter().map(|v| Wide::new(*v)).collect();
-                            each.for_each(|own| wide.iter_mut().zip(own).for_each(|(v, f)| v.multiply(*f)));
-                            value.iter_mut().zip(wide).for_each(|(v, wide)| *v = wide.value());
+                            // On its way it may leave the range of doubles, and come back.
+                            let mut wide: Vec<(f64, i64)> =
+                                value.iter().map(|v| times_any((1.0, 0), *v)).collect();
+                            each.for_each(|own| {
+                                wide.iter_mut().zip(own).for_each(|(v, f)| *v = times_any(*v, *f));
+                            });
+                            let narrow =
+                                wide.iter().map(|(fraction, power)| times_power_of_two(*fraction, *power));
+                            value.iter_mut().zip(narrow).for_each(|(v, narrow)| *v = narrow);
                         }
                         some.iter_mut().zip(&value).for_each(|(m, v)| *m += v);
                         if (variant + 1) % TERMS == 0 || variant + 1 == variants {

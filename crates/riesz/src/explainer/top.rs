@@ -40,6 +40,7 @@ impl Explainer<'_> {
         let index = match &self.engine {
             Engine::Products(engine) => engine.index,
             Engine::Probabilities(engine) => engine.question.index,
+            Engine::Independent(engine) => engine.question.index,
             Engine::Conditioning(_) => {
                 let allowed = "where absent players are guessed from present ones there are values of single players alone: ask in another game";
                 return Err(Error::parameter("top interactions", count, allowed));

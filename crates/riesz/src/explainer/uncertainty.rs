@@ -28,7 +28,7 @@ impl Explainer<'_> {
         let each = || (0..n).flat_map(|r| shares.iter().map(move |own| own.row(r)));
         let game = match &self.engine {
             Engine::Products(engine) => engine.game.name(),
-            Engine::Conditioning(_) | Engine::Probabilities(_) => "",
+            Engine::Conditioning(_) | Engine::Probabilities(_) | Engine::Independent(_) => "",
         };
         let told =
             "the variance of the output under the posterior, in squared units: how unsure the model is";

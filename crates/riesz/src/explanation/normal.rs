@@ -17,7 +17,7 @@ pub(super) fn quantile(p: f64) -> f64 {
 }
 
 /// P(X > 0) for a normal X; a half where X is 0 without doubt.
-pub(super) fn positive(mean: f64, sd: f64) -> f64 {
+pub(crate) fn positive(mean: f64, sd: f64) -> f64 {
     match () {
         () if sd > 0.0 => cdf(mean / sd),
         () if mean == 0.0 => 0.5,

@@ -16,6 +16,8 @@ pub(crate) const FACTOR: f64 = 1e5;
 pub(crate) struct Maximum {
     /// The parameters on the tuning scale.
     pub theta: Vec<f64>,
+    /// The objective there; -∞ where nothing was tuned.
+    pub value: f64,
     /// Optimiser steps of all runs together.
     pub steps: usize,
     /// Evaluations of all runs together.
@@ -80,7 +82,13 @@ pub(crate) fn maximise(
     let start: Vec<f64> = parameters.iter().map(|p| p.log_value).collect();
     let mut bounds = bounds(given, &start, parameters)?;
     if free.is_empty() {
-        return Ok(Maximum { theta: start, steps: 0, evaluations: 0, warnings: Vec::new() });
+        return Ok(Maximum {
+            theta: start,
+            value: f64::NEG_INFINITY,
+            steps: 0,
+            evaluations: 0,
+            warnings: Vec::new(),
+        });
     }
     for i in (0..start.len()).filter(|i| !free.contains(i)) {
         bounds[i] = (start[i], start[i]);
@@ -138,5 +146,5 @@ pub(crate) fn maximise(
     if failures > 0 {
         warnings.push(format!("{failures} of {} runs could not be started", restarts + 1));
     }
-    Ok(Maximum { theta: best.x, steps, evaluations, warnings })
+    Ok(Maximum { theta: best.x, value: -best.value, steps, evaluations, warnings })
 }

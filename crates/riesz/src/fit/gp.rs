@@ -254,7 +254,7 @@ impl GaussianProcess {
         model.card.push(Fact::measured("log marginal likelihood", value));
         model.card.push(Fact::measured("jitter", jitter));
         model.card.extend(found.facts(tuned.then_some(restarts)));
-        let Maximum { theta, steps, evaluations, warnings } = found;
+        let Maximum { theta, steps, evaluations, warnings, .. } = found;
         Ok(GpFit {
             model,
             covariance: Covariance {

@@ -129,7 +129,7 @@ impl GaussianProcessClassifier {
             Fact::measured("log marginal likelihood", value),
         ];
         card.extend(found.facts(self.tune.then_some(restarts)));
-        let Maximum { theta, steps, evaluations, warnings } = found;
+        let Maximum { theta, steps, evaluations, warnings, .. } = found;
         let model = Expansion {
             kernel,
             points: x.clone(),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::linear::{CENTER, SCALE, restricted_units};
 use super::registry::{Argument, ArgumentValues, Declaration, Takes};
 use super::rounding::TINY;
-use super::stationary::{ARD, LENGTHSCALE};
+use super::stationary::{ARD, LENGTHSCALE, set_lengthscales, tuned_lengthscales};
 use super::{Columns, Factor, FactorKind, Parameter, Precision, Reach, Structure};
 use crate::simd::{Isa, Simd, dispatch, exp_neg};
 
@@ -177,25 +177,14 @@ impl FactorKind for Anova {
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        let one = |name: String, value: f64| Parameter { name, log_value: value.ln() };
-        let own = self.columns.iter().zip(&self.lengthscale);
-        let mut all: Vec<Parameter> = if self.ard {
-            own.map(|(j, &l)| one(format!("lengthscale[{j}]"), l)).collect()
-        } else {
-            own.take(1).map(|(_, &l)| one("lengthscale".into(), l)).collect()
-        };
-        all.push(one(VARIANCE.name.into(), self.variance));
+        let mut all = tuned_lengthscales(&self.columns, &self.lengthscale, self.ard);
+        all.push(Parameter { name: VARIANCE.name.into(), log_value: self.variance.ln() });
         all
     }
 
     fn set_parameters(&mut self, log_values: &[f64]) {
-        let [lengths @ .., variance] = log_values else { return };
-        if self.ard {
-            self.lengthscale.iter_mut().zip(lengths).for_each(|(l, v)| *l = v.exp());
-        } else if let (Some(&first), [length]) = (self.lengthscale.first(), lengths) {
-            let ratio = length.exp() / first;
-            self.lengthscale.iter_mut().for_each(|l| *l *= ratio);
-        }
+        let [lengthscale @ .., variance] = log_values else { return };
+        set_lengthscales(&mut self.lengthscale, self.ard, lengthscale);
         self.variance = variance.exp();
     }
 

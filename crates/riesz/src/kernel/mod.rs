@@ -428,9 +428,14 @@ impl Kernel {
 
     /// The same kernel of columns that stand so many places further on.
     pub fn moved(&self, places: usize) -> Self {
+        self.renumbered(&|j| j + places)
+    }
+
+    /// The same kernel of columns with other numbers.
+    pub(crate) fn renumbered(&self, place: &dyn Fn(usize) -> usize) -> Self {
         let mut kernel = self.clone();
         let factors = kernel.terms.iter_mut().flat_map(|term| &mut term.factors);
-        factors.flat_map(|factor| factor.columns_mut()).for_each(|j| *j += places);
+        factors.flat_map(|factor| factor.columns_mut()).for_each(|j| *j = place(*j));
         kernel
     }
 

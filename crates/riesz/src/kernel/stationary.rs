@@ -184,33 +184,14 @@ impl FactorKind for Stationary {
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        let mut all = Vec::new();
-        if self.ard {
-            all.extend(
-                self.columns
-                    .iter()
-                    .zip(&self.lengthscale)
-                    .map(|(j, &l)| Parameter { name: format!("lengthscale[{j}]"), log_value: l.ln() }),
-            );
-        } else if let Some(&l) = self.lengthscale.first() {
-            all.push(Parameter { name: "lengthscale".into(), log_value: l.ln() });
-        }
+        let mut all = tuned_lengthscales(&self.columns, &self.lengthscale, self.ard);
         let own = self.profile.parameters().into_iter();
         all.extend(own.map(|(name, value)| Parameter { name: name.into(), log_value: value.ln() }));
         all
     }
 
     fn set_parameters(&mut self, log_values: &[f64]) {
-        if self.ard {
-            for (l, v) in self.lengthscale.iter_mut().zip(log_values) {
-                *l = v.exp();
-            }
-        } else if let Some(&first) = self.lengthscale.first() {
-            let ratio = log_values[0].exp() / first;
-            for l in &mut self.lengthscale {
-                *l *= ratio;
-            }
-        }
+        set_lengthscales(&mut self.lengthscale, self.ard, log_values);
         let own = self.profile.parameters_mut();
         let from = log_values.len().saturating_sub(own.len());
         own.into_iter().zip(&log_values[from..]).for_each(|(p, v)| *p = v.exp());
@@ -296,6 +277,25 @@ impl FactorKind for Stationary {
 
     fn formula(&self) -> String {
         self.declaration().written(&self.values(), if self.joint() { ISOTROPIC.name } else { "" })
+    }
+}
+
+/// The parameters of length scales that are tuned one by one, or by a common multiple.
+pub(super) fn tuned_lengthscales(columns: &[usize], lengthscale: &[f64], ard: bool) -> Vec<Parameter> {
+    let one = |(j, l): (&usize, &f64)| {
+        let name = if ard { format!("lengthscale[{j}]") } else { "lengthscale".into() };
+        Parameter { name, log_value: l.ln() }
+    };
+    columns.iter().zip(lengthscale).map(one).take(if ard { columns.len() } else { 1 }).collect()
+}
+
+/// Sets them, of log values that begin with theirs.
+pub(super) fn set_lengthscales(lengthscale: &mut [f64], ard: bool, log_values: &[f64]) {
+    if ard {
+        lengthscale.iter_mut().zip(log_values).for_each(|(l, v)| *l = v.exp());
+    } else if let Some(&first) = lengthscale.first() {
+        let ratio = log_values[0].exp() / first;
+        lengthscale.iter_mut().for_each(|l| *l *= ratio);
     }
 }
 

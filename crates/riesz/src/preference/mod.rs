@@ -6,14 +6,20 @@
 
 mod bags;
 mod data;
+mod differences;
 mod duels;
 mod entrants;
+mod evaluation;
+mod explain;
 mod pairs;
 mod process;
 mod tuned;
 
 pub use bags::Bags;
+pub use differences::differences;
 pub use duels::{Contexts, Duels};
 pub use entrants::{Entrants, HOME, Home, ID, UNSEEN_RIGHT, entrants};
+pub use evaluation::{Bin, Scores, Split, calibration, split};
+pub use explain::{DuelGame, DuelQuestion, Sides, explain, superiority};
 pub use pairs::{ContextKernel, Pair, PairKernel, wide_columns, wide_rows, wide_rows_in};
 pub use process::{Inference, PreferenceFit, PreferenceProcess};

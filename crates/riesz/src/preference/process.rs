@@ -176,22 +176,20 @@ impl PreferenceProcess {
             let coordinates = start.coordinates(*times);
             let parameters: Vec<Parameter> = coordinates.iter().map(|c| c.parameter.clone()).collect();
             let bounds: Vec<(f64, f64)> = coordinates.iter().map(Coordinate::bounds).collect();
-            let mut largest = f64::NEG_INFINITY;
             let objective = |theta: &[f64]| {
                 let (mut value, mut gradient) = self.value_and_gradient(&start.at(theta), data, watch)?;
                 for ((c, at), slope) in coordinates.iter().zip(theta).zip(&mut gradient) {
                     let weak = c.weak(*at);
                     (value, *slope) = (value + weak.0, *slope + weak.1);
                 }
-                largest = largest.max(value);
                 Ok((value, gradient))
             };
             let restarts = if run == 0 { self.restarts } else { 0 };
             let (all, given) = (0..parameters.len(), Some(&bounds[..]));
             let found = evidence::maximise(&parameters, all, given, restarts, self.seed, watch, objective)?;
             (steps, evaluations) = (steps + found.steps, evaluations + found.evaluations);
-            if largest > best {
-                (theta, best, warnings) = (Some(found.theta), largest, found.warnings);
+            if found.value > best {
+                (theta, best, warnings) = (Some(found.theta), found.value, found.warnings);
             }
         }
         let Setting { prior, margin } = theta.map_or_else(|| start.clone(), |theta| start.at(&theta));

@@ -29,6 +29,7 @@ mod permutation;
 mod posterior;
 mod powers;
 mod preference;
+mod preference_explain;
 mod probabilities;
 mod question;
 mod ridge;

@@ -1,0 +1,234 @@
+//! `riesz prefer explain`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::{ValueEnum, ValueHint};
+use riesz::embedding::{Conditioning, Ridge};
+use riesz::explanation::Fact;
+use riesz::format::explanation::{SavedExplanation, write};
+use riesz::format::model::SavedModel;
+use riesz::preference::{DuelGame, DuelQuestion, Sides, differences, explain, wide_rows};
+use riesz::{Background, Decisions, Explanation, Index, Matrix, Prediction};
+
+use super::predict::{Asked, Odds};
+use crate::args::{Format, Global};
+use crate::console::{Console, printable, watched};
+use crate::explaining::Certificate;
+use crate::failure::{Failure, Result};
+use crate::games::read_groups;
+use crate::io::duels::Items;
+use crate::io::input::described;
+use crate::io::output::{Output, write_all};
+use crate::io::values;
+
+/// Arguments of `prefer explain`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(before_help = "\
+Examples:
+  riesz prefer explain m.riesz players.csv --left Ann --right Bob
+  riesz prefer explain m.riesz players.csv matches.csv -o why.csv
+  riesz prefer explain m.riesz players.csv matches.csv --game paired --covariance -o why.json
+  riesz plot beeswarm why.json -o why.svg
+
+A player is a property of both items. Its value says how much it adds to the log odds that the left item wins; the values of the duel the other
+way round are the same with the opposite sign. One duel without -o is told in words.")]
+pub struct Args {
+    /// Which duels.
+    #[command(flatten)]
+    pub asked: Asked,
+    /// What absent properties become: those of two random items, one a side; of one random item on both sides; of the two items of a random duel
+    /// of --matches; of the item --baseline; nothing, as their kernel factors are 1; or what they are like given the item's present ones
+    #[arg(long, value_name = "GAME", value_enum, default_value_t)]
+    pub game: Absent,
+    /// Table of items that absent properties are taken from [default: the items]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub background: Option<PathBuf>,
+    /// So many of the background's items, drawn with the seed
+    #[arg(long, value_name = "N")]
+    pub background_rows: Option<usize>,
+    /// (matches) Table of duels between the items
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub matches: Option<PathBuf>,
+    /// (baseline) Name of an item
+    #[arg(long, value_name = "ITEM")]
+    pub baseline: Option<String>,
+    /// (observational) How much conditional distributions are smoothed [default: what predicts left-out items best]
+    #[arg(long, value_name = "RIDGE")]
+    pub ridge: Option<f64>,
+    /// Properties that are one player, 'name=col,col;name=col', or a file with one group a line
+    #[arg(long, value_name = "GROUPS")]
+    pub groups: Option<String>,
+    /// Which value, as 'riesz explain --index' has it
+    #[arg(long, value_name = "INDEX", default_value = "shapley")]
+    pub index: String,
+    /// Also say how sure each value is, by the posterior: in the games paired, matches and baseline, and independent with up to 100 items
+    #[arg(long)]
+    pub covariance: bool,
+    /// Where to write the values [default: standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
+/// Games of duels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Absent {
+    /// Two random items, one a side.
+    #[default]
+    Independent,
+    /// One random item on both sides.
+    Paired,
+    /// Items who meet.
+    Matches,
+    /// One item.
+    Baseline,
+    /// Kernel factors of 1.
+    Functional,
+    /// Given the present ones.
+    Observational,
+}
+
+/// Explains, and writes or says.
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
+    let (saved, items, pairs) = args.asked.read()?;
+    let in_words =
+        args.output.is_none() && pairs.len() == 1 && matches!(global.format, None | Some(Format::Text));
+    let format = if in_words { Format::Text } else { global.table_format(args.output.as_deref())? };
+    let (question, facts) = question(args, global.seed, &saved, &items)?;
+    let rows = wide_rows(&items.table, &pairs)?;
+    let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::default());
+    let message = format!("explaining {} duels", pairs.len());
+    let mut found = watched(&console, &message, &progress, || {
+        explain(&saved.model, saved.covariance.as_ref(), &rows, &question, &stop, &progress)
+    })?;
+    found.provenance.run.push(Fact::new("model file", described(&args.asked.model)?));
+    found.provenance.run.extend(facts);
+    let mut certificate = Certificate::default();
+    certificate.include(&found);
+    if in_words {
+        let ids = [pairs[0].0, pairs[0].1].map(|i| items.ids[i].as_str());
+        write_all(None, words(&found, &Odds::of(&saved, &rows)?, ids, &certificate).as_bytes())?;
+    } else {
+        written(&saved, found, args.output.as_deref(), format)?;
+        console.note(format!("{} duels explained; {}", pairs.len(), certificate.words()));
+    }
+    certificate.check()
+}
+
+/// What the arguments ask, and facts about it.
+fn question(args: &Args, seed: u64, saved: &SavedModel, items: &Items) -> Result<(DuelQuestion, Vec<Fact>)> {
+    let mut facts = Vec::new();
+    let needs = |option: &str, game: Absent, given: bool| match given && args.game != game {
+        true => Err(Failure::input(format!("{option} has no use in this game: leave it out"))),
+        false => Ok(()),
+    };
+    needs("--matches", Absent::Matches, args.matches.is_some())?;
+    needs("--baseline", Absent::Baseline, args.baseline.is_some())?;
+    needs("--ridge", Absent::Observational, args.ridge.is_some())?;
+    let alone = matches!(args.game, Absent::Matches | Absent::Baseline | Absent::Functional);
+    if alone && (args.background.is_some() || args.background_rows.is_some()) {
+        return Err(Failure::input("a background of items has no use in this game: leave it out"));
+    }
+    let of = &args.asked;
+    let mut background = || -> Result<Background> {
+        let mut rows = items.table.clone();
+        if let Some(path) = &args.background {
+            facts.push(Fact::new("background", described(path)?));
+            rows = Items::for_model(path, (&of.of_items, &of.table, of.cells), &items.table)?.table;
+        }
+        if let Some(count) = args.background_rows {
+            rows = rows.select_rows(&rows.sample_rows(count.max(1), seed));
+        }
+        facts.push(Fact::new("background items", rows.rows()));
+        Ok(rows.into())
+    };
+    let game = match args.game {
+        Absent::Independent => DuelGame::Independent(background()?),
+        Absent::Paired => DuelGame::Paired(background()?),
+        Absent::Functional => DuelGame::Functional,
+        Absent::Observational => {
+            let ridge = args.ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
+            DuelGame::Observational(background()?, Conditioning { ridge, seed, ..Conditioning::default() })
+        }
+        Absent::Baseline => {
+            let Some(id) = &args.baseline else {
+                return Err(Failure::input("the baseline game takes an item: --baseline ITEM"));
+            };
+            DuelGame::Baseline(items.table.select_rows(&[items.place(id)?]))
+        }
+        Absent::Matches => {
+            let Some(path) = &args.matches else {
+                return Err(Failure::input("the game matches takes a table of duels: --matches FILE"));
+            };
+            let rows = of.table.source(path).open()?;
+            let met = crate::io::duels::Met::read(rows, items, &of.of_duels, false)?;
+            let pairs: Vec<_> = met.left.into_iter().zip(met.right).collect();
+            DuelGame::Matches(wide_rows(&items.table, &pairs)?)
+        }
+    };
+    let columns = Sides::of(saved.model.columns())?.items(saved.model.columns());
+    let groups = args.groups.as_deref().map(|text| read_groups(text, &columns)).transpose()?;
+    let named = |own: &riesz::table::Player| {
+        (own.name.clone(), own.columns.iter().map(|&j| columns[j].name.clone()).collect())
+    };
+    let groups = groups.map_or(Vec::new(), |groups| groups.players().iter().map(named).collect());
+    let index: Index = args.index.parse()?;
+    let covariance = args.covariance;
+    Ok((DuelQuestion { groups, index, covariance, seed, ..DuelQuestion::new(game) }, facts))
+}
+
+/// Writes a table of values, or a whole explanation.
+fn written(saved: &SavedModel, found: Explanation, path: Option<&Path>, format: Format) -> Result<()> {
+    if format != Format::Json {
+        let mut writer = values::Writer::open(path, format, &found)?;
+        writer.rows(&found)?;
+        return writer.finish(found.provenance.run.clone());
+    }
+    let outputs = Matrix::from_row_major(found.rows(), found.outputs(), found.predictions.clone());
+    let (model, covariance) = (&saved.model, saved.covariance.as_ref());
+    let stop = AtomicBool::new(false);
+    let predicted = Prediction::of_outputs(model, covariance, &found.data, outputs, &stop)?;
+    let decisions = Decisions::of(model, &predicted);
+    // Plots and pages tell items apart by what is different.
+    let found = differences(&found)?;
+    let SavedExplanation { explanation, decisions } = SavedExplanation { explanation: found, decisions };
+    let mut output = Output::open(path)?;
+    let trouble = output.trouble();
+    write(&explanation, decisions.as_ref(), &mut output).map_err(|e| trouble.or(e))?;
+    std::io::Write::write_all(&mut output, b"\n").map_err(|e| trouble.or(e))?;
+    output.finish()
+}
+
+/// One duel in words: who wins, how sure that is, and why, the strongest first.
+fn words(found: &Explanation, odds: &Odds, [left, right]: [&str; 2], certificate: &Certificate) -> String {
+    let (left, right) = (printable(left), printable(right));
+    let mut out = match (&odds.probability, odds.interval(0), odds.superiority(0)) {
+        (Some(p), Some([low, high]), Some(sure)) => format!(
+            "{left} beats {right} with probability {:.2} (95 % {low:.2} to {high:.2}; it is the better one with probability {sure:.2})\n",
+            p[0]
+        ),
+        _ => format!("{left} against {right}; the file holds no posterior, so there is no probability\n"),
+    };
+    let base =
+        if found.base_values[0] == 0.0 { String::new() } else { format!("{:.3}, ", found.base_values[0]) };
+    out += &format!("log odds {:.3} = {base}by property:\n", found.predictions[0]);
+    let order = found.ranking(0);
+    let names: Vec<String> = order.iter().map(|&k| printable(&found.set_name(k))).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let sd = found.sd();
+    for (&k, name) in order.iter().zip(&names) {
+        let sure = sd.as_ref().map_or(String::new(), |sd| format!(" ± {:.3}", 1.96 * sd[k]));
+        let between = of_both(found, k);
+        out += &format!("  {name:width$}  {:+.3}{sure}{between}\n", found.values[k]);
+    }
+    out + &certificate.words() + "\n"
+}
+
+/// What the two items have in the columns of a set.
+fn of_both(found: &Explanation, k: usize) -> String {
+    let [l, r] = found.set_columns(k)[..] else { return String::new() };
+    let (columns, cell) = (found.data.columns(), |j: usize| found.data.get(0, j));
+    let shown = |j: usize| printable(&columns[j].format(cell(j)));
+    format!("  ({} against {})", shown(l), shown(r))
+}

@@ -1,0 +1,338 @@
+//! Items and who beat whom: a table of items and one of duels between their names, or one table whose rows have the columns of both items.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use riesz::error::listed;
+use riesz::{Column, Table};
+
+use crate::args::{CellArgs, TableArgs};
+use crate::console::Console;
+use crate::failure::{Failure, Result};
+use crate::io::input::OpenTable;
+use crate::io::names::listed_columns;
+use crate::io::typing::{Columns, Conforming};
+
+/// How a table of items is read.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ItemArgs {
+    /// Column of the items' names [default: the first column]
+    #[arg(long, value_name = "COL")]
+    pub id: Option<String>,
+    /// Columns of items to leave out
+    #[arg(long, value_name = "COL,…")]
+    pub ignore: Vec<String>,
+    /// Columns of items whose numbers are names of categories
+    #[arg(long, value_name = "COL,…")]
+    pub categorical: Vec<String>,
+}
+
+/// What the columns of a table of duels are called.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Columns of duels")]
+pub struct DuelArgs {
+    /// Who won; with --loser
+    #[arg(long, value_name = "COL", default_value = "winner")]
+    pub winner: String,
+    /// Who lost
+    #[arg(long, value_name = "COL", default_value = "loser")]
+    pub loser: String,
+    /// Who stood on either side, where there is no column of winners; with --outcome
+    #[arg(long, value_name = "LEFT,RIGHT", default_value = "left,right")]
+    pub sides: String,
+    /// Who of these won: left, right or tie, or 1, 0 or 0.5
+    #[arg(long, value_name = "COL", default_value = "outcome")]
+    pub outcome: String,
+    /// How much a duel counts, a positive number [default: 1 each]
+    #[arg(long, value_name = "COL")]
+    pub weight: Option<String>,
+    /// Leave out duels of an item with itself, which are an error otherwise
+    #[arg(long)]
+    pub drop_self: bool,
+}
+
+/// Items, and what they are called.
+pub struct Items {
+    /// The file's name.
+    pub name: String,
+    /// One a row.
+    pub ids: Vec<String>,
+    /// The columns that are not names.
+    pub table: Table,
+    places: HashMap<String, usize>,
+}
+
+/// Duels between items by their numbers.
+pub struct Met {
+    /// Who stood on the left, or won.
+    pub left: Vec<usize>,
+    /// On the right.
+    pub right: Vec<usize>,
+    /// 1 where the left one won, 0 where the right one, ½ for a tie; `None` where the table does not say.
+    pub outcome: Option<Vec<f64>>,
+    /// How much each counts.
+    pub weight: Option<Vec<f64>>,
+}
+
+impl Items {
+    /// Reads a table of items; its columns are numbers or levels, as they look.
+    pub fn read(path: &Path, args: &ItemArgs, table: &TableArgs, console: &Console) -> Result<Self> {
+        let rows = table.source(path).open()?;
+        let (name, header) = (rows.name.clone(), rows.header().to_vec());
+        let ignored = listed_columns(&args.ignore, &header);
+        let categorical = listed_columns(&args.categorical, &header);
+        rows.places(ignored.iter().chain(&categorical).chain(&args.id))?;
+        let id = id_column(args, &header, &name)?;
+        let own: Vec<String> = header.iter().filter(|c| **c != id && !ignored.contains(c)).cloned().collect();
+        if own.is_empty() {
+            return Err(Failure::input(format!("{name}: items have no column besides their names '{id}'")));
+        }
+        let wanted: Vec<String> = own.iter().chain([&id]).cloned().collect();
+        let columns = Columns::read(rows, &wanted)?;
+        let read = columns.table(&own, &categorical, console)?;
+        Self::new(name, names_of(&columns, &id)?, read)
+    }
+
+    /// Reads items for a model with these columns.
+    pub fn for_model(
+        path: &Path,
+        (args, table, cells): (&ItemArgs, &TableArgs, CellArgs),
+        known: &Table,
+    ) -> Result<Self> {
+        let rows = table.source(path).open()?;
+        let (name, header) = (rows.name.clone(), rows.header().to_vec());
+        rows.places(&args.id)?;
+        let id = id_column(args, &header, &name)?;
+        let names = names_of(&Columns::read(rows, std::slice::from_ref(&id))?, &id)?;
+        let strays = cells.for_model(known)?;
+        let mut rows = Conforming::new(table.source(path).open()?, known.columns(), strays, known.width())?;
+        let mut all: Option<Table> = None;
+        while let Some(part) = rows.next()? {
+            all = Some(match all {
+                Some(before) => before.stack(&part)?,
+                None => part,
+            });
+        }
+        let all = all.ok_or_else(|| Failure::input(format!("{name} has names of columns but no rows")))?;
+        Self::new(name, names, all)
+    }
+
+    fn new(name: String, ids: Vec<String>, table: Table) -> Result<Self> {
+        let (mut places, mut twice) = (HashMap::new(), Vec::new());
+        for (i, id) in ids.iter().enumerate() {
+            if places.insert(id.clone(), i).is_some() && !twice.contains(id) {
+                twice.push(id.clone());
+            }
+        }
+        if !twice.is_empty() {
+            return Err(Failure::input(format!(
+                "{name}: names of items are there twice: {}; each item is one row",
+                first_of(&twice)
+            )));
+        }
+        Ok(Self { name, ids, table, places })
+    }
+
+    /// The number of an item.
+    pub fn place(&self, id: &str) -> Result<usize> {
+        self.places.get(id).copied().ok_or_else(|| {
+            Failure::input(format!(
+                "{}: there is no item '{id}'; items are: {}",
+                self.name,
+                first_of(&self.ids)
+            ))
+        })
+    }
+}
+
+impl Met {
+    /// Reads duels between `items`.
+    pub fn read(rows: OpenTable, items: &Items, args: &DuelArgs, needs_outcome: bool) -> Result<Self> {
+        let (name, header) = (rows.name.clone(), rows.header().to_vec());
+        let has = |column: &String| header.contains(column);
+        let won = has(&args.winner) && has(&args.loser);
+        let stood = listed_columns(std::slice::from_ref(&args.sides), &header);
+        let [one, other] = &stood[..] else {
+            return Err(Failure::input(format!("--sides {}: two columns, separated by a comma", args.sides)));
+        };
+        let sides = if won { [&args.winner, &args.loser] } else { [one, other] };
+        let told = has(&args.outcome);
+        if !sides.iter().all(|column| has(column)) || (!won && needs_outcome && !told) {
+            return Err(Failure::input(format!(
+                "{name}: duels have the columns '{}' and '{}', or '{}', '{}' and '{}' (--winner and others name them); the columns are: {}",
+                args.winner,
+                args.loser,
+                one,
+                other,
+                args.outcome,
+                listed(&header)
+            )));
+        }
+        let mut wanted: Vec<String> = sides.map(String::clone).to_vec();
+        wanted.extend((!won && told).then(|| args.outcome.clone()));
+        wanted.extend(args.weight.clone());
+        rows.places(&wanted)?;
+        let columns = Columns::read(rows, &wanted)?;
+        let [left, right] = [names_of(&columns, sides[0])?, names_of(&columns, sides[1])?];
+        let mut unknown: Vec<String> = Vec::new();
+        let place = |id: &String, unknown: &mut Vec<String>| {
+            let place = items.places.get(id).copied();
+            if place.is_none() && !unknown.contains(id) {
+                unknown.push(id.clone());
+            }
+            place.unwrap_or(0)
+        };
+        let mut met = Self {
+            left: left.iter().map(|id| place(id, &mut unknown)).collect(),
+            right: right.iter().map(|id| place(id, &mut unknown)).collect(),
+            outcome: won.then(|| vec![1.0; left.len()]),
+            weight: args.weight.as_deref().map(|weight| columns.numbers(weight)).transpose()?,
+        };
+        if !unknown.is_empty() {
+            return Err(Failure::input(format!(
+                "{name}: duels name items that {} does not have: {}; add them, or leave these duels out",
+                items.name,
+                first_of(&unknown)
+            )));
+        }
+        if !won && told {
+            met.outcome = Some(outcomes(&columns, &args.outcome, &name)?);
+        }
+        let own: Vec<usize> = (0..met.left.len()).filter(|&i| met.left[i] == met.right[i]).collect();
+        if !own.is_empty() && needs_outcome {
+            if !args.drop_self {
+                let rows: Vec<String> = own.iter().map(|i| (i + 1).to_string()).collect();
+                return Err(Failure::input(format!(
+                    "{name}: in row {} an item meets itself: correct it, or give --drop-self",
+                    first_of(&rows)
+                )));
+            }
+            let kept: Vec<usize> = (0..met.left.len()).filter(|i| !own.contains(i)).collect();
+            let numbers = |all: &[f64]| kept.iter().map(|&i| all[i]).collect::<Vec<_>>();
+            met.outcome = met.outcome.as_deref().map(numbers);
+            met.weight = met.weight.as_deref().map(numbers);
+            (met.left, met.right) = kept.iter().map(|&i| (met.left[i], met.right[i])).unzip();
+        }
+        Ok(met)
+    }
+}
+
+/// A table whose rows have the columns `left_x` and `right_x` of both items, and how each duel ended: items that are alike are one.
+pub fn read_wide(
+    path: &Path,
+    (items, duels, table): (&ItemArgs, &DuelArgs, &TableArgs),
+    console: &Console,
+) -> Result<(Items, Met)> {
+    let rows = table.source(path).open()?;
+    let (name, header) = (rows.name.clone(), rows.header().to_vec());
+    let ignored = listed_columns(&items.ignore, &header);
+    let own: Vec<String> = header
+        .iter()
+        .filter_map(|c| c.strip_prefix("left_"))
+        .filter(|c| header.contains(&format!("right_{c}")) && !ignored.contains(&(*c).to_string()))
+        .map(String::from)
+        .collect();
+    if own.is_empty() || !header.contains(&duels.outcome) {
+        return Err(Failure::input(format!(
+            "{name}: a table without a table of items has the columns left_x and right_x for each column x of items, and '{}' (--outcome): \
+             give the table of items, and then that of duels",
+            duels.outcome
+        )));
+    }
+    let of = |side: &str| own.iter().map(|c| format!("{side}_{c}")).collect::<Vec<_>>();
+    let sides = [of("left"), of("right")];
+    let mut wanted = sides.concat();
+    wanted.push(duels.outcome.clone());
+    wanted.extend(duels.weight.clone());
+    rows.places(&wanted)?;
+    let columns = Columns::read(rows, &wanted)?;
+    let named = |side: &[String]| -> Result<Table> {
+        let categorical: Vec<String> = listed_columns(&items.categorical, &own)
+            .iter()
+            .flat_map(|c| [format!("left_{c}"), format!("right_{c}")])
+            .collect();
+        let read = columns.table(side, &categorical, console)?;
+        let names = own.iter().zip(read.columns());
+        let names = names.map(|(name, c)| Column { name: name.clone(), kind: c.kind.clone() });
+        Ok(Table::from_column_major(names.collect(), read.rows(), read.column_major().to_vec())?)
+    };
+    let (left, right) = (named(&sides[0])?, named(&sides[1])?);
+    let both = stacked(&left, &right)?;
+    let (mut known, mut kept): (HashMap<Vec<u64>, usize>, Vec<usize>) = (HashMap::new(), Vec::new());
+    let numbers: Vec<usize> = (0..both.rows())
+        .map(|i| {
+            let key = both.row(i).iter().map(|v| (v + 0.0).to_bits()).collect();
+            let next = known.len();
+            *known.entry(key).or_insert_with(|| {
+                kept.push(i);
+                next
+            })
+        })
+        .collect();
+    let (n, outcome) = (left.rows(), outcomes(&columns, &duels.outcome, &name)?);
+    let weight = duels.weight.as_deref().map(|weight| columns.numbers(weight)).transpose()?;
+    let ids = (1..=kept.len()).map(|k| format!("item {k}")).collect();
+    let items = Items::new(name, ids, both.select_rows(&kept))?;
+    let met =
+        Met { left: numbers[..n].to_vec(), right: numbers[n..].to_vec(), outcome: Some(outcome), weight };
+    Ok((items, met))
+}
+
+/// Rows of both sides, whose categorical columns have the levels of either.
+fn stacked(left: &Table, right: &Table) -> Result<Table> {
+    use riesz::ColumnKind;
+    let columns: Vec<Column> = left
+        .columns()
+        .iter()
+        .zip(right.columns())
+        .map(|(l, r)| {
+            let kind = match (&l.kind, &r.kind) {
+                (ColumnKind::Categorical { levels: own }, ColumnKind::Categorical { levels: more }) => {
+                    let mut levels: Vec<String> = own.iter().chain(more).cloned().collect();
+                    levels.sort_unstable();
+                    levels.dedup();
+                    ColumnKind::Categorical { levels }
+                }
+                (kind, _) => kind.clone(),
+            };
+            Column { name: l.name.clone(), kind }
+        })
+        .collect();
+    Ok(left.conform(&columns)?.stack(&right.conform(&columns)?)?)
+}
+
+/// Which column names the items.
+fn id_column(args: &ItemArgs, header: &[String], name: &str) -> Result<String> {
+    let first = || header.first().cloned();
+    args.id.clone().or_else(first).ok_or_else(|| Failure::input(format!("{name} has no columns")))
+}
+
+fn names_of(columns: &Columns, column: &str) -> Result<Vec<String>> {
+    let (levels, codes) = columns.levels(column)?;
+    Ok(codes.iter().map(|code| levels[*code as usize].clone()).collect())
+}
+
+/// How duels ended.
+fn outcomes(columns: &Columns, column: &str, name: &str) -> Result<Vec<f64>> {
+    let known = |word: &str| match word.to_ascii_lowercase().as_str() {
+        "left" | "win" | "won" | "1" => Some(1.0),
+        "right" | "loss" | "lost" | "0" => Some(0.0),
+        "tie" | "draw" | "0.5" => Some(0.5),
+        _ => None,
+    };
+    let of = |(i, word): (usize, &String)| {
+        known(word).ok_or_else(|| {
+            Failure::input(format!(
+                "{name}: row {} of column '{column}' is '{word}': duels end left, right or tie, or 1, 0 or 0.5",
+                i + 1
+            ))
+        })
+    };
+    names_of(columns, column)?.iter().enumerate().map(of).collect()
+}
+
+/// The first five names, and how many there are.
+fn first_of(names: &[String]) -> String {
+    let shown = names.iter().take(5).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    if names.len() > 5 { format!("{shown}, … ({} in all)", names.len()) } else { shown }
+}

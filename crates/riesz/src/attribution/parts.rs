@@ -1,0 +1,160 @@
+//! Worths of all coalitions where independent parts of a row are averaged apart: products, over parts, of what present players' factors make of the mean of the absent
+//! players'. Coalitions go eight a [`Lanes`], by the bits of who is present: those of the first three players are a lane's place, those of the others its block.
+
+use super::tables::{add_absent, products};
+use crate::expansion::parts::Tuples;
+use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
+
+/// Players within a block.
+const WITHIN: usize = 3;
+
+/// Lanes of a run of rows whose means are made together.
+const RUN: usize = 4;
+
+/// Blocks of all coalitions of so many players.
+pub(crate) fn blocks(players: usize) -> usize {
+    1 << players.saturating_sub(WITHIN)
+}
+
+/// The products of the factors of each coalition's players, for each of some rows.
+#[derive(Default)]
+pub(crate) struct Present {
+    /// By row, those of the first players.
+    low: Vec<Lanes>,
+    /// Blocks × rows: those of the others.
+    high: Vec<f64>,
+}
+
+impl Present {
+    /// From factors, players × rows.
+    pub(crate) fn fill(&mut self, factors: &[f64], rows: usize) {
+        let players = factors.len() / rows.max(1);
+        let factor = |j: usize, i: usize| factors[j * rows + i];
+        // Who is no player is in no coalition.
+        let within = |i: usize| {
+            let mut all = [1.0; LANES];
+            for j in 0..WITHIN {
+                let own = if j < players { factor(j, i) } else { 0.0 };
+                for at in 0..1 << j {
+                    all[at + (1 << j)] = all[at] * own;
+                }
+            }
+            Lanes(all)
+        };
+        self.low.clear();
+        self.low.extend((0..rows).map(within));
+        self.high.clear();
+        self.high.resize(rows, 1.0);
+        for j in WITHIN..players {
+            let own = &factors[j * rows..(j + 1) * rows];
+            for block in 0..1 << (j - WITHIN) {
+                let from = block * rows;
+                self.high.extend_from_within(from..from + rows);
+                let last = self.high.len() - rows;
+                self.high[last..].iter_mut().zip(own).for_each(|(h, f)| *h *= f);
+            }
+        }
+    }
+}
+
+dispatch! {
+    /// Adds to each row's number in `out`, for the coalitions of a block, the scaled product of its present players' factors and the mean of the others'.
+    pub(crate) fn add_block(present: &Present, block: usize, means: &[Lanes], scale: f64, out: &mut [Lanes]) = add_block_body::<V>
+}
+
+#[inline(always)]
+fn add_block_body<V: Simd>(present: &Present, block: usize, means: &[Lanes], scale: f64, out: &mut [Lanes]) {
+    let rows = out.len();
+    let high = &present.high[block * rows..(block + 1) * rows];
+    for (((out, low), high), mean) in out.iter_mut().zip(&present.low).zip(high).zip(means) {
+        *out = low.mul::<V>(*mean).fma::<V>(Lanes::splat(scale * high), *out);
+    }
+}
+
+dispatch! {
+    /// The sum over tuples of coefficients times the products of their rows' numbers on each side.
+    pub(crate) fn sum_tuples(tuples: &Tuples, coef: &[f64], sides: &[&[Lanes]]) -> Lanes = sum_tuples_body::<V>
+}
+
+#[inline(always)]
+fn sum_tuples_body<V: Simd>(tuples: &Tuples, coef: &[f64], sides: &[&[Lanes]]) -> Lanes {
+    let width = sides.len();
+    let mut sum = Lanes::ZERO;
+    for (first, run) in tuples.runs() {
+        let mut own = Lanes::ZERO;
+        match width {
+            1 => own = Lanes::splat(coef[run.start]),
+            2 => {
+                let second = &tuples.rows[2 * run.start..2 * run.end];
+                for (row, c) in second.chunks_exact(2).zip(&coef[run]) {
+                    own = sides[1][row[1] as usize].fma::<V>(Lanes::splat(*c), own);
+                }
+            }
+            _ => {
+                for tuple in run {
+                    let others = (1..width).map(|s| sides[s][tuples.row(tuple, s)]);
+                    own = others.fold(Lanes::splat(coef[tuple]), |all, one| all.mul::<V>(one)).add::<V>(own);
+                }
+            }
+        }
+        sum = sides[0][first].fma::<V>(own, sum);
+    }
+    sum
+}
+
+/// Means of the products of absent players' factors over reference rows, of which `factors` gives those, players × rows: blocks × rows.
+pub(crate) fn means(
+    isa: Isa,
+    (players, rows): (usize, usize),
+    weights: &[f64],
+    mut factors: impl FnMut(usize, &mut [f64]),
+) -> Vec<Lanes> {
+    let padded = rows.next_multiple_of(RUN * LANES);
+    let (runs, low) = (padded / (RUN * LANES), players / 2);
+    let mut sums = vec![Lanes::ZERO; (runs * RUN) << players];
+    let mut own = vec![0.0; players * rows];
+    let some = crate::game::TERMS;
+    let mut gathered: Vec<Vec<Vec<Lanes>>> = Vec::new();
+    let mut sets: Vec<[Vec<Lanes>; 2]> = vec![Default::default(); some];
+    for from in (0..weights.len()).step_by(some) {
+        let to = weights.len().min(from + some);
+        gathered.clear();
+        for b in from..to {
+            factors(b, &mut own);
+            gathered.push(own.chunks_exact(rows.max(1)).map(|factor| in_lanes(factor, padded)).collect());
+        }
+        for (run, sums) in sums.chunks_exact_mut(RUN << players).enumerate() {
+            for ((b, factors), [first, others]) in (from..to).zip(&gathered).zip(&mut sets) {
+                let of: Vec<Vec<Lanes>> =
+                    factors.iter().map(|f| f[run * RUN..(run + 1) * RUN].to_vec()).collect();
+                products(&of[..low], RUN, &[Lanes::ONE; RUN], first);
+                products(&of[low..], RUN, &[Lanes::splat(weights[b]); RUN], others);
+            }
+            add_absent(isa, RUN, &sets[..to - from], sums);
+        }
+    }
+    by_blocks(players, rows, |coalition, row| {
+        let (run, within) = (row / (RUN * LANES), row % (RUN * LANES));
+        sums[(run << players | coalition) * RUN + within / LANES].0[within % LANES]
+    })
+}
+
+/// Numbers of all coalitions and rows, as blocks × rows.
+pub(crate) fn by_blocks(players: usize, rows: usize, number: impl Fn(usize, usize) -> f64) -> Vec<Lanes> {
+    let mut out = vec![Lanes::ZERO; blocks(players) * rows];
+    for coalition in 0..1_usize << players {
+        let (block, lane) = (coalition >> WITHIN, coalition & (LANES - 1));
+        for (row, out) in out[block * rows..(block + 1) * rows].iter_mut().enumerate() {
+            out.0[lane] = number(coalition, row);
+        }
+    }
+    out
+}
+
+fn in_lanes(numbers: &[f64], padded: usize) -> Vec<Lanes> {
+    let mut out = vec![Lanes::ZERO; padded / LANES];
+    for (i, v) in numbers.iter().enumerate() {
+        out[i / LANES].0[i % LANES] = *v;
+    }
+    out
+}

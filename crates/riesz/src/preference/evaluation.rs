@@ -1,0 +1,177 @@
+//! How good probabilities of duels are, on duels that a model has not seen: splits that keep all duels of a pair together, and scores that do not
+//! depend on which item stands left.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::{Error, Result};
+use crate::random::{Random, SeedableRng, index};
+
+/// What is kept from a model to be tested on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Split {
+    /// Pairs of items, with all their duels. A pair's duels apart would tell a model what it is tested on.
+    #[default]
+    Pairs,
+    /// Items: it is tested on duels between two that it has not seen, and learns from those between two that it has.
+    Items,
+}
+
+/// Which duels are for testing, `Some(true)`, and for learning; `None` are for neither.
+///
+/// # Errors
+/// [`Error::Parameter`] for a share that leaves nothing to test on or to learn from.
+pub fn split(left: &[usize], right: &[usize], by: Split, share: f64, seed: u64) -> Result<Vec<Option<bool>>> {
+    let mut random = Random::seed_from_u64(seed);
+    let mut kept = |count: usize| -> BTreeSet<usize> {
+        let wanted = (share * count as f64).round() as usize;
+        index::sample(&mut random, count, wanted.min(count)).into_iter().collect()
+    };
+    let pair = |i: usize| (left[i].min(right[i]), left[i].max(right[i]));
+    let all: Vec<Option<bool>> = match by {
+        Split::Pairs => {
+            let pairs: BTreeSet<_> = (0..left.len()).map(pair).collect();
+            let place: BTreeMap<_, usize> = pairs.into_iter().zip(0..).collect();
+            let test = kept(place.len());
+            (0..left.len()).map(|i| Some(test.contains(&place[&pair(i)]))).collect()
+        }
+        Split::Items => {
+            let items: BTreeSet<usize> = left.iter().chain(right).copied().collect();
+            let place: BTreeMap<usize, usize> = items.into_iter().zip(0..).collect();
+            let test = kept(place.len());
+            let unseen = |item: usize| test.contains(&place[&item]);
+            let of = |i: usize| (unseen(left[i]) == unseen(right[i])).then(|| unseen(left[i]));
+            (0..left.len()).map(of).collect()
+        }
+    };
+    if share.is_nan() || !all.contains(&Some(true)) || !all.contains(&Some(false)) {
+        let allowed = "some duels are to test on and some to learn from: give a share between 0 and 1, and enough duels";
+        return Err(Error::parameter("share of the test", share, allowed));
+    }
+    Ok(all)
+}
+
+/// How good probabilities are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scores {
+    /// The share of decided duels whose winner was the more probable one; ½ for each without a favourite.
+    pub accuracy: f64,
+    /// The area under the ROC curve of decided duels, each seen from both sides.
+    pub auc: f64,
+    /// The mean of minus the logarithm of the probability of what happened; ties count half each way. ln 2 = 0.693 for coins.
+    pub log_loss: f64,
+    /// How many duels.
+    pub duels: usize,
+}
+
+impl Scores {
+    /// Of the probabilities that left items win, and how duels ended: 1, 0, or ½ for ties.
+    pub fn of(probability: &[f64], outcome: &[f64]) -> Self {
+        // Every duel from both sides: nothing depends on which.
+        let both = |p: &[f64], y: &[f64]| -> Vec<(f64, f64)> {
+            p.iter().zip(y).flat_map(|(p, y)| [(*p, *y), (1.0 - p, 1.0 - y)]).collect()
+        };
+        let decided: Vec<(f64, f64)> =
+            both(probability, outcome).into_iter().filter(|(_, y)| *y != 0.5).collect();
+        let right = |(p, y): &(f64, f64)| match p.total_cmp(&0.5) {
+            std::cmp::Ordering::Equal => 0.5,
+            side => f64::from(u8::from(side.is_gt() == (*y > 0.5))),
+        };
+        let all = both(probability, outcome);
+        // 0 ln 0 is 0.
+        let of_side = |p: f64, y: f64| if y > 0.0 { -y * p.ln() } else { 0.0 };
+        let loss = |(p, y): &(f64, f64)| of_side(*p, *y) + of_side(1.0 - p, 1.0 - y);
+        Self {
+            accuracy: decided.iter().map(right).sum::<f64>() / decided.len() as f64,
+            auc: area(&decided),
+            log_loss: all.iter().map(loss).sum::<f64>() / all.len() as f64,
+            duels: probability.len(),
+        }
+    }
+}
+
+/// The chance that one who won has a larger probability than one who lost; equal ones count half.
+fn area(decided: &[(f64, f64)]) -> f64 {
+    let mut sorted = decided.to_vec();
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut below, mut sum) = (0.0, 0.0);
+    for run in sorted.chunk_by(|a, b| a.0 == b.0) {
+        let won = run.iter().filter(|(_, y)| *y > 0.5).count() as f64;
+        let lost = run.len() as f64 - won;
+        sum += won * (below + 0.5 * lost);
+        below += lost;
+    }
+    sum / (below * (decided.len() as f64 - below))
+}
+
+/// Duels whose probability, from the side of the favourite, is in some range: how often the favourite won.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bin {
+    /// The mean probability of the favourites.
+    pub probability: f64,
+    /// The share of duels that they won; ties are half won.
+    pub won: f64,
+    /// How many duels.
+    pub duels: usize,
+}
+
+/// Calibration: duels in so many ranges of equal width from ½ to 1, by the probability of the favourite; ranges without duels are left out.
+pub fn calibration(probability: &[f64], outcome: &[f64], bins: usize) -> Vec<Bin> {
+    let mut sums = vec![(0.0, 0.0, 0); bins.max(1)];
+    for (&p, &y) in probability.iter().zip(outcome) {
+        let (p, y) = if p >= 0.5 { (p, y) } else { (1.0 - p, 1.0 - y) };
+        let at = (((p - 0.5) * 2.0 * sums.len() as f64) as usize).min(sums.len() - 1);
+        sums[at] = (sums[at].0 + p, sums[at].1 + y, sums[at].2 + 1);
+    }
+    let filled = sums.into_iter().filter(|(_, _, n)| *n > 0);
+    filled.map(|(p, y, n)| Bin { probability: p / n as f64, won: y / n as f64, duels: n }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_are_those_of_small_examples() {
+        let scores = Scores::of(&[0.8, 0.3, 0.6, 0.5], &[1.0, 0.0, 0.0, 1.0]);
+        // Favourites of .8 and .7 won, one of .6 lost, and one duel had none.
+        assert_eq!(scores.accuracy, 2.5 / 4.0);
+        // Winners had .8, .7, .4, .5; losers .2, .3, .6, .5: of 16 pairs 4, 4, 2 and 2½ are in order.
+        assert_eq!(scores.auc, 12.5 / 16.0);
+        let loss = -(0.8_f64.ln() + 0.7_f64.ln() + 0.4_f64.ln() + 0.5_f64.ln()) / 4.0;
+        assert!((scores.log_loss - loss).abs() < 1e-15);
+        let turned = Scores::of(&[0.2, 0.7, 0.4, 0.5], &[0.0, 1.0, 1.0, 0.0]);
+        assert!((turned.log_loss - scores.log_loss).abs() < 1e-15 && turned.auc == scores.auc);
+        let coins = Scores::of(&[0.5; 6], &[1.0, 0.0, 0.5, 1.0, 1.0, 0.0]);
+        assert_eq!((coins.accuracy, coins.auc), (0.5, 0.5));
+        assert!((coins.log_loss - std::f64::consts::LN_2).abs() < 1e-15);
+        // What was impossible and happened costs infinitely much, what was sure nothing.
+        assert_eq!(Scores::of(&[1.0], &[1.0]).log_loss, 0.0);
+        assert_eq!(Scores::of(&[1.0], &[0.0]).log_loss, f64::INFINITY);
+        let bins = calibration(&[0.9, 0.15, 0.55], &[1.0, 1.0, 0.5], 2);
+        assert_eq!(bins.len(), 2);
+        assert_eq!((bins[0].won, bins[0].duels, bins[1].won, bins[1].duels), (0.5, 1, 0.5, 2));
+        assert!((bins[1].probability - 0.875).abs() < 1e-15);
+    }
+
+    #[test]
+    fn splits_keep_pairs_and_items_apart() {
+        let left: Vec<usize> = (0..60).map(|i| i % 7).collect();
+        let right: Vec<usize> = (0..60).map(|i| (i % 7 + 1 + i % 3) % 8).collect();
+        for seed in 0..5 {
+            let by = split(&left, &right, Split::Pairs, 0.3, seed).unwrap();
+            for i in 0..60 {
+                for j in 0..60 {
+                    let same = [(left[j], right[j]), (right[j], left[j])].contains(&(left[i], right[i]));
+                    assert!(!same || by[i] == by[j]);
+                }
+            }
+            let by = split(&left, &right, Split::Items, 0.4, seed).unwrap();
+            let of = |test: bool| -> BTreeSet<usize> {
+                (0..60).filter(|&i| by[i] == Some(test)).flat_map(|i| [left[i], right[i]]).collect()
+            };
+            assert!(of(true).is_disjoint(&of(false)));
+        }
+        assert!(split(&left, &right, Split::Pairs, 0.0, 0).is_err());
+        assert!(split(&left, &right, Split::Pairs, f64::NAN, 0).is_err());
+    }
+}

@@ -1,0 +1,484 @@
+//! Pref-SHAP: which property decided a duel. A player is a column of *both* items, so that values of the duel the other way round are the same with the opposite sign.
+//!
+//! Games differ in what absent columns become. All but those in which contexts are absent are worth nothing with nobody present, and everything with everybody; and values
+//! change their sign with the sides, for every model of duels, because what absent columns become is the same for either side: duels are explained
+//! in one order of the items, and the sign put on afterwards, so that this holds to the last bit. Source: Hu, Chau, Ferrando Huertas and Sejdinovic 2022 (Pref-SHAP).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::attribution::std_error::{Range, Variance};
+use crate::embedding::Conditioning;
+use crate::error::{Error, Result};
+use crate::expansion::Expansion;
+use crate::explainer::Explainer;
+use crate::explanation::{Exactness, Explanation, Sampling};
+use crate::game::{Background, Game};
+use crate::index::Index;
+use crate::posterior::Covariance;
+use crate::question::Question;
+use crate::random::{Random, SeedableRng, index};
+use crate::stop::Progress;
+use crate::table::{Column, Groups, Table};
+
+/// What an absent column of both items becomes. Tables of items have the items' columns, under their names without `left_` and `right_`.
+#[derive(Debug, Clone)]
+pub enum DuelGame {
+    /// The left item takes it from one of these items, and the right one from another, drawn on its own: the odds of two random items of whom no more is known than the present
+    /// columns. Of more than 16 players in portions of pairs of items, see [`DuelQuestion::shifts`].
+    Independent(Background),
+    /// Both take it from the same one of these items: all else equal.
+    Paired(Background),
+    /// The items take it from the two of a duel among these rows, a table as that of the explained duels, either way round: as independent, among items who do meet.
+    Matches(Table),
+    /// Both take it from this item, a table of one row.
+    Baseline(Table),
+    /// Its factor is 1 for both items.
+    Functional,
+    /// Either item's follows its distribution given the item's present columns, learnt from these items.
+    Observational(Background, Conditioning),
+}
+
+/// What is asked of duels.
+#[derive(Debug, Clone)]
+pub struct DuelQuestion {
+    /// What absent columns of items become; `None` where items are always present, and contexts are the players.
+    pub game: Option<DuelGame>,
+    /// What absent columns of contexts become; `None` where they are always present. Contexts are drawn whatever the items are.
+    pub contexts: Option<Background>,
+    /// The players, as lists of names of items' and contexts' columns; columns of none are players of their own.
+    pub groups: Vec<(String, Vec<String>)>,
+    /// Which value.
+    pub index: Index,
+    /// Whether values are to come with their covariance under the posterior, see [`Question::covariance`].
+    pub covariance: bool,
+    /// Independent items of more than 16 players: how many portions of pairs of items are drawn, where all are too many.
+    pub shifts: usize,
+    /// Seed of what is drawn.
+    pub seed: u64,
+}
+
+impl DuelQuestion {
+    /// For Shapley values of all columns, contexts always present.
+    pub fn new(game: DuelGame) -> Self {
+        let (groups, index) = (Vec::new(), Index::default());
+        Self { game: Some(game), contexts: None, groups, index, covariance: false, shifts: 16, seed: 0 }
+    }
+}
+
+/// Players of whom tables of all coalitions are made in the independent game.
+const PLAYERS: usize = 13;
+
+/// The most pairs of items that are one background.
+const PAIRS: usize = 10_000;
+
+/// Where the items of a model of duels stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sides {
+    /// The left item's columns.
+    pub left: Vec<usize>,
+    /// The right item's, in the same order.
+    pub right: Vec<usize>,
+    /// Those of the contexts.
+    pub contexts: Vec<usize>,
+}
+
+impl Sides {
+    /// From the names of columns: `left_x` and `right_x` are column x of the items.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for columns that are no wide rows of duels.
+    pub fn of(columns: &[Column]) -> Result<Self> {
+        let place = |name: &str| columns.iter().position(|c| c.name == name);
+        let mut sides = Self { left: Vec::new(), right: Vec::new(), contexts: Vec::new() };
+        for (j, column) in columns.iter().enumerate() {
+            let other = |from: &str, to: &str| {
+                column.name.strip_prefix(from).and_then(|name| place(&format!("{to}{name}")))
+            };
+            match (other("left_", "right_"), other("right_", "left_")) {
+                (Some(right), _) if columns[right].kind == column.kind => {
+                    sides.left.push(j);
+                    sides.right.push(right);
+                }
+                (_, Some(_)) => {}
+                _ => sides.contexts.push(j),
+            }
+        }
+        if sides.left.is_empty() {
+            let allowed = "a model of duels has columns left_x and right_x for each column x of the items";
+            return Err(Error::parameter("model", "without items", allowed));
+        }
+        Ok(sides)
+    }
+
+    /// The items' columns.
+    pub fn items(&self, columns: &[Column]) -> Vec<Column> {
+        let own = self.left.iter().map(|&j| &columns[j]);
+        own.map(|c| Column { name: c.name["left_".len()..].into(), kind: c.kind.clone() }).collect()
+    }
+
+    /// The row with left and right changed.
+    fn mirrored(&self, row: &[f64]) -> Vec<f64> {
+        let mut out = row.to_vec();
+        for (&l, &r) in self.left.iter().zip(&self.right) {
+            (out[l], out[r]) = (row[r], row[l]);
+        }
+        out
+    }
+}
+
+/// The values of duels: rows as [`wide_rows`](super::wide_rows) makes them, of a model of duels.
+///
+/// Exact with a bound, but for independent items of many players and the observational game of coalitions that are sampled. Cost for D players, N items of the model and B of the background: independent
+/// O(N B 2^D) once and O((N + pairs) 2^D) a duel; paired as the interventional game of B rows; observational O(B³ 2^D) once for all duels.
+///
+/// # Errors
+/// [`Error::Parameter`] for a model that is none of duels, and what a game has not; those of [`Explainer::explain`].
+pub fn explain(
+    model: &Expansion,
+    covariance: Option<&Covariance>,
+    rows: &Table,
+    question: &DuelQuestion,
+    stop: &Arc<AtomicBool>,
+    progress: &Arc<Progress>,
+) -> Result<Explanation> {
+    let sides = Sides::of(model.columns())?;
+    let data = rows.conform(model.columns())?;
+    check_skew(model, &sides, &data)?;
+    // In one order of the items.
+    let turned: Vec<std::cmp::Ordering> = (0..data.rows())
+        .map(|i| {
+            let side =
+                |columns: &[usize]| -> Vec<f64> { columns.iter().map(|&j| data.get(i, j) + 0.0).collect() };
+            side(&sides.left).partial_cmp(&side(&sides.right)).unwrap_or(std::cmp::Ordering::Equal)
+        })
+        .collect();
+    let ordered: Vec<Vec<f64>> = (0..data.rows())
+        .map(|i| if turned[i].is_gt() { sides.mirrored(&data.row(i)) } else { data.row(i) })
+        .collect();
+    let values = (0..data.width()).flat_map(|j| ordered.iter().map(move |row| row[j])).collect();
+    let ordered = Table::from_column_major(data.columns().to_vec(), data.rows(), values)?;
+    let asked = Asked { model, covariance, sides: &sides, question, stop, progress };
+    let mut found = asked.without_fixed(asked.explain(&ordered)?);
+    // Only the contexts tell one duel from its mirror.
+    let skew = question.game.is_some();
+    let (m, sets) = (model.outputs(), found.values.len() / (data.rows() * model.outputs()).max(1));
+    for (i, turned) in turned.iter().enumerate() {
+        let sign = match turned {
+            std::cmp::Ordering::Less => 1.0,
+            std::cmp::Ordering::Equal => 0.0,
+            std::cmp::Ordering::Greater => -1.0,
+        };
+        found.values[i * m * sets..(i + 1) * m * sets].iter_mut().for_each(|v| *v *= sign);
+        found.predictions[i * m..(i + 1) * m].iter_mut().for_each(|v| *v *= sign);
+        let base = &mut found.base_values[i * m..(i + 1) * m];
+        base.iter_mut().for_each(|v| *v = if skew { 0.0 } else { *v * sign });
+    }
+    found.values.iter_mut().chain(&mut found.predictions).for_each(|v| *v += 0.0);
+    found.data = data;
+    Ok(found)
+}
+
+/// What is asked, of what.
+struct Asked<'a> {
+    model: &'a Expansion,
+    covariance: Option<&'a Covariance>,
+    sides: &'a Sides,
+    question: &'a DuelQuestion,
+    stop: &'a Arc<AtomicBool>,
+    progress: &'a Arc<Progress>,
+}
+
+impl Asked<'_> {
+    fn explain(&self, rows: &Table) -> Result<Explanation> {
+        let contexts = self.question.contexts.iter().map(|own| self.context_part(own));
+        let contexts = contexts.collect::<Result<Vec<_>>>()?;
+        let (left, right) = (&self.sides.left, &self.sides.right);
+        let apart = |items: &Background, conditional: Option<Conditioning>| -> Result<Game> {
+            let mut parts = vec![self.side(items, left)?, self.side(items, right)?];
+            parts.extend(contexts.iter().cloned());
+            Ok(Game::Independent { parts, conditional })
+        };
+        let Some(game) = &self.question.game else {
+            if contexts.is_empty() {
+                let allowed = "with items and contexts always present there are no players: give a background of items, or of contexts";
+                return Err(Error::parameter("game", "none", allowed));
+            }
+            return self.ask(Game::Independent { parts: contexts, conditional: None }, rows);
+        };
+        match game {
+            DuelGame::Functional if contexts.is_empty() => self.ask(Game::Functional, rows),
+            DuelGame::Functional => {
+                let allowed = "it has no background, of contexts neither: leave them out";
+                Err(Error::parameter("game", "functional", allowed))
+            }
+            DuelGame::Observational(items, conditioning) => {
+                self.ask(apart(items, Some(conditioning.clone()))?, rows)
+            }
+            DuelGame::Independent(items) if self.players()? <= PLAYERS && !self.question.covariance => {
+                self.ask(apart(items, None)?, rows)
+            }
+            DuelGame::Independent(items) => self.in_portions(items, rows, &contexts),
+            DuelGame::Paired(items) => {
+                let pairs = (0..items.rows.rows()).map(|i| (i, i)).collect::<Vec<_>>();
+                let background = self.pairs(&items.rows, &pairs, items.weights.clone())?;
+                self.among(background, rows, contexts)
+            }
+            DuelGame::Baseline(item) => {
+                let item = crate::game::one_row(item)?;
+                self.among(self.pairs(&item, &[(0, 0)], None)?, rows, contexts)
+            }
+            DuelGame::Matches(duels) => {
+                let duels = duels.conform(self.model.columns())?;
+                let of = |i: usize| [duels.row(i), self.sides.mirrored(&duels.row(i))];
+                let both: Vec<Vec<f64>> = (0..duels.rows()).flat_map(of).collect();
+                self.among(self.pair_table(&both, None)?, rows, contexts)
+            }
+        }
+    }
+
+    /// The number of players of items and, if they can be absent, contexts.
+    fn players(&self) -> Result<usize> {
+        let groups = self.groups()?;
+        let fixed = |j: &usize| self.question.contexts.is_none() && self.sides.contexts.contains(j);
+        Ok(groups.players().iter().filter(|p| !p.columns.iter().all(fixed)).count())
+    }
+
+    /// The explanation without the players who are always present.
+    fn without_fixed(&self, found: Explanation) -> Explanation {
+        let fixed = |j: &usize| {
+            self.question.contexts.is_none() && self.sides.contexts.contains(j)
+                || self.question.game.is_none() && !self.sides.contexts.contains(j)
+        };
+        let functional = matches!(self.question.game, Some(DuelGame::Functional));
+        let player = |k: usize| found.members(k).any(|p| p.columns.iter().all(fixed));
+        let kept: Vec<usize> = (0..found.sets()).filter(|&k| functional || !player(k)).collect();
+        if kept.len() == found.sets() {
+            return found;
+        }
+        let (rows, outputs): (Vec<_>, Vec<_>) = ((0..found.rows()).collect(), (0..found.outputs()).collect());
+        let mut own = found.select(&rows, &kept, &outputs);
+        if found.subsets.is_none() {
+            own.players = kept.iter().map(|&k| found.players[k].clone()).collect();
+            own.subsets = None;
+        }
+        own
+    }
+
+    /// A column of both items is one player.
+    fn groups(&self) -> Result<Groups> {
+        let columns = self.model.columns();
+        let items = self.sides.items(columns);
+        let known = |name: &String| items.iter().any(|c| c.name == *name);
+        let both = |name: &String| match known(name) {
+            true => vec![format!("left_{name}"), format!("right_{name}")],
+            false => vec![name.clone()],
+        };
+        let grouped: Vec<&String> = self.question.groups.iter().flat_map(|(_, own)| own).collect();
+        let mut all: Vec<(String, Vec<String>)> = self
+            .question
+            .groups
+            .iter()
+            .map(|(name, own)| (name.clone(), own.iter().flat_map(both).collect()))
+            .collect();
+        let alone = items.iter().map(|c| &c.name).filter(|name| !grouped.contains(name));
+        all.extend(alone.map(|name| (name.clone(), both(name))));
+        Groups::named(columns, &all)
+    }
+
+    /// Asks a question about rows of the model's columns.
+    fn ask(&self, game: Game, rows: &Table) -> Result<Explanation> {
+        let mut question = Question::from(game).with_players(Some(self.groups()?));
+        (question.index, question.covariance) = (self.question.index, self.question.covariance);
+        Explainer::until(self.model, question, self.stop.clone())?
+            .with_posterior(self.covariance)?
+            .with_progress(self.progress.clone())
+            .explain(rows)
+    }
+
+    /// Against pairs of items as rows of the items' columns; contexts of rows are always present, or absent on their own.
+    fn among(&self, pairs: Background, rows: &Table, contexts: Vec<Background>) -> Result<Explanation> {
+        if !contexts.is_empty() {
+            let parts = [vec![pairs], contexts].concat();
+            return self.ask(Game::Independent { parts, conditional: None }, rows);
+        }
+        if self.sides.contexts.is_empty() {
+            return self.ask(Game::Interventional { background: pairs }, rows);
+        }
+        // Context by context, which the background's rows share with the row.
+        let mut alike: BTreeMap<Vec<u64>, Vec<usize>> = BTreeMap::new();
+        for i in 0..rows.rows() {
+            let key = self.sides.contexts.iter().map(|&j| (rows.get(i, j) + 0.0).to_bits()).collect();
+            alike.entry(key).or_default().push(i);
+        }
+        let mut parts = Vec::new();
+        for own in alike.values() {
+            let values = (0..rows.width()).flat_map(|j| {
+                let name = &rows.columns()[j].name;
+                let column = pairs.rows.index_of(name).ok();
+                let at = rows.get(own[0], j);
+                (0..pairs.rows.rows()).map(move |b| (column, b, at)).collect::<Vec<_>>()
+            });
+            let values =
+                values.map(|(column, b, at)| column.map_or(at, |column| pairs.rows.get(b, column))).collect();
+            let table = Table::from_column_major(rows.columns().to_vec(), pairs.rows.rows(), values)?;
+            let background = Background { rows: table, weights: pairs.weights.clone() };
+            parts.push((own, self.ask(Game::Interventional { background }, &rows.select_rows(own))?));
+        }
+        joined(parts, rows)
+    }
+
+    /// All pairs of these items, or portions of them: those whose places differ by so many, around.
+    fn in_portions(&self, items: &Background, rows: &Table, contexts: &[Background]) -> Result<Explanation> {
+        let b = items.rows.rows();
+        let all = |shifts: &[usize]| -> Vec<(usize, usize)> {
+            shifts.iter().flat_map(|s| (0..b).map(move |i| (i, (i + s) % b))).collect()
+        };
+        if b.saturating_mul(b) <= PAIRS {
+            let pairs = all(&(0..b).collect::<Vec<_>>());
+            let weight = |own: &Vec<f64>| pairs.iter().map(|&(l, r)| own[l] * own[r]).collect();
+            let background = self.pairs(&items.rows, &pairs, items.weights.as_ref().map(weight))?;
+            return self.among(background, rows, contexts.to_vec());
+        }
+        if items.weights.is_some() || self.question.covariance || self.question.shifts < 2 {
+            let allowed = format!(
+                "{b} items make more than {PAIRS} pairs, which are drawn, at least 2 portions, with equal weights and without covariances: take fewer items, group columns, or ask for paired items"
+            );
+            return Err(Error::parameter("number of background items", b, allowed));
+        }
+        // Those that are their own mirror are taken whole; others with their mirrors, so that every portion is worth nothing with nobody present.
+        let own: Vec<usize> = [0].into_iter().chain((b % 2 == 0).then_some(b / 2)).collect();
+        let others = (b - own.len()) / 2;
+        let count = self.question.shifts.min(others);
+        let mut random = Random::seed_from_u64(self.question.seed);
+        let mut drawn = index::sample(&mut random, others, count).into_vec();
+        drawn.sort_unstable();
+        let portion = |shifts: &[usize]| {
+            let background = self.pairs(&items.rows, &all(shifts), None)?;
+            self.among(background, rows, contexts.to_vec())
+        };
+        let mut found = portion(&own)?;
+        let portions: Vec<Explanation> =
+            drawn.iter().map(|s| portion(&[s + 1, b - s - 1])).collect::<Result<_>>()?;
+        let (whole, rest) = (own.len() as f64 / b as f64, 1.0 - own.len() as f64 / b as f64);
+        let n = count as f64;
+        let left = 1.0 - n / others as f64;
+        let mut std_error = Vec::with_capacity(found.values.len());
+        for (k, value) in found.values.iter_mut().enumerate() {
+            let each: Vec<f64> = portions.iter().map(|p| p.values[k]).collect();
+            let mean = each.iter().sum::<f64>() / n;
+            let spread = each.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+            let mut variance = Variance::default();
+            variance.add(rest * rest * left * spread / n, n - 1.0);
+            if left > 0.0 {
+                let range = Range::of(each.iter().copied());
+                variance.allow(rest * left.sqrt() * range.farthest([]) / n);
+            }
+            *value = whole * *value + rest * mean;
+            std_error.push(variance.std_error());
+        }
+        if count < others {
+            let evaluations = (own.len() + 2 * count) * b;
+            let sampling = Some(Sampling { evaluations, seed: self.question.seed });
+            found.exactness = Exactness::Estimated { std_error, sampling };
+        }
+        found.provenance.absent = format!(
+            "absent features of the two items are those of two of {b} items, averaged over {} of {} pairs",
+            (own.len() + 2 * count) * b,
+            b * b
+        );
+        Ok(found)
+    }
+
+    /// Pairs of items as rows of the columns of both.
+    fn pairs(
+        &self,
+        items: &Table,
+        pairs: &[(usize, usize)],
+        weights: Option<Vec<f64>>,
+    ) -> Result<Background> {
+        let items = items.conform(&self.sides.items(self.model.columns()))?;
+        let mut rows = vec![vec![0.0; self.model.points.width()]; pairs.len()];
+        for (row, &(l, r)) in rows.iter_mut().zip(pairs) {
+            for (k, (&left, &right)) in self.sides.left.iter().zip(&self.sides.right).enumerate() {
+                (row[left], row[right]) = (items.get(l, k), items.get(r, k));
+            }
+        }
+        self.pair_table(&rows, weights)
+    }
+
+    /// Rows of the model's columns without contexts.
+    fn pair_table(&self, rows: &[Vec<f64>], weights: Option<Vec<f64>>) -> Result<Background> {
+        let kept: Vec<usize> =
+            (0..self.model.points.width()).filter(|j| !self.sides.contexts.contains(j)).collect();
+        let columns = kept.iter().map(|&j| self.model.columns()[j].clone()).collect();
+        let values = kept.iter().flat_map(|&j| rows.iter().map(move |row| row[j])).collect();
+        Ok(Background { rows: Table::from_column_major(columns, rows.len(), values)?, weights })
+    }
+
+    /// Items as rows of one side's columns.
+    fn side(&self, items: &Background, side: &[usize]) -> Result<Background> {
+        let own = items.rows.conform(&self.sides.items(self.model.columns()))?;
+        let columns = side.iter().map(|&j| self.model.columns()[j].clone()).collect();
+        let rows = Table::from_column_major(columns, own.rows(), own.column_major().to_vec())?;
+        Ok(Background { rows, weights: items.weights.clone() })
+    }
+
+    /// Contexts in the model's columns.
+    fn context_part(&self, contexts: &Background) -> Result<Background> {
+        let columns: Vec<Column> =
+            self.sides.contexts.iter().map(|&j| self.model.columns()[j].clone()).collect();
+        if columns.is_empty() {
+            let allowed = "the model of duels was fitted without contexts";
+            return Err(Error::parameter("contexts", contexts.rows.rows(), allowed));
+        }
+        Ok(Background { rows: contexts.rows.conform(&columns)?, weights: contexts.weights.clone() })
+    }
+}
+
+/// How sure it is that an item is the better one, where the log odds that it wins have this posterior mean and standard deviation: the probability that they are positive.
+/// Not that it wins the next duel; ½ for two alike.
+pub fn superiority(mean: f64, sd: f64) -> f64 {
+    crate::explanation::normal::positive(mean, sd)
+}
+
+/// Refuses models whose sign does not change with the sides.
+fn check_skew(model: &Expansion, sides: &Sides, data: &Table) -> Result<()> {
+    if data.rows() == 0 {
+        return Ok(());
+    }
+    let row = data.select_rows(&[0]);
+    let values = sides.mirrored(&row.row(0));
+    let other = Table::from_column_major(data.columns().to_vec(), 1, values)?;
+    let (one, other) = (model.predict(&row)?, model.predict(&other)?);
+    let size: f64 = model.coef.data().iter().map(|c| c.abs()).sum();
+    for (a, b) in one.data().iter().zip(other.data()) {
+        if (a + b).abs() > 1e-9 * (size + a.abs()) {
+            let allowed = "the log odds of a duel change their sign with the sides";
+            return Err(Error::parameter("model", format!("{a} one way round and {b} the other"), allowed));
+        }
+    }
+    Ok(())
+}
+
+/// Explanations of some of `rows` each, as one.
+fn joined(parts: Vec<(&Vec<usize>, Explanation)>, rows: &Table) -> Result<Explanation> {
+    let mut order: Vec<usize> = parts.iter().flat_map(|(own, _)| own.iter().copied()).collect();
+    let mut all: Option<Explanation> = None;
+    for (_, part) in parts {
+        match &mut all {
+            None => all = Some(part),
+            Some(all) => all.append(part)?,
+        }
+    }
+    let all =
+        all.ok_or_else(|| Error::TooFew { what: "the table of duels".into(), needed: 1, unit: "row is" })?;
+    // Back into the order of the rows.
+    let mut place = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(at, &row)| place[row] = at);
+    order = place;
+    let mut sorted = all.select_rows(&order);
+    (sorted.data, sorted.row_numbers) = (rows.clone(), (0..rows.rows()).collect());
+    Ok(sorted)
+}

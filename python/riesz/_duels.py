@@ -1,0 +1,91 @@
+"""Which property decided a duel: Pref-SHAP for models of duels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._data import as_cells, as_numbers, collected, is_whole, names_of
+from ._expansion import Expansion
+from ._explanation import Explanation
+
+GAMES = ("independent", "paired", "matches", "baseline", "functional", "observational", "contexts")
+
+#: Columns of items, of the model or of contexts: names, levels, rows.
+_Table = tuple[list[str], list[list[str] | None], np.ndarray]
+
+
+def explain(
+    model: Expansion,
+    rows: Any,
+    background: Any = None,
+    *,
+    game: str = "independent",
+    weights: Any = None,
+    contexts: Any = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    index: str = "shapley",
+    covariance: bool = False,
+    ridge: float | None = None,
+    centred: bool = True,
+    shifts: int = 16,
+    seed: int = 0,
+) -> Explanation:
+    """The values of duels of a model of duels, such as ``PreferenceClassifier.expansion_`` or one that was loaded from a file:
+    how much each property of both items makes the left one win. See :meth:`riesz.PreferenceClassifier.explain`, which takes the
+    two sides apart; here ``rows`` are wide, ``left_…`` beside ``right_…``, and contexts after them."""
+    if not isinstance(model, Expansion):
+        raise TypeError(f"model is a {type(model).__name__}: it is a riesz.Expansion over columns left_… and right_…")
+    if game not in GAMES:
+        raise ValueError(f"game = {game!r}: it is one of {', '.join(map(repr, GAMES))}")
+    if not is_whole(shifts) or shifts < 2:
+        raise ValueError(f"shifts = {shifts!r}: it is a whole number, at least 2")
+    if game in ("functional", "contexts") and background is not None:
+        raise ValueError(f"the game {game!r} takes no background of items")
+    if game not in ("functional", "contexts") and background is None:
+        what = "duels, as wide rows" if game == "matches" else "one item" if game == "baseline" else "items"
+        raise ValueError(f"the game {game!r} takes a background of {what}")
+    names, levels = model.feature_names, model._core.levels
+    own = [j for j, name in enumerate(names) if name.startswith("left_") and f"right_{name[5:]}" in names]
+    items = [names[j][5:] for j in own]
+    sides = {f"{side}_{name}" for side in ("left", "right") for name in items}
+    around = [j for j, name in enumerate(names) if name not in sides]
+    table: _Table | None = None
+    if background is not None:
+        whole = game == "matches"
+        columns = (names, levels) if whole else (items, [levels[j] for j in own])
+        table = (*columns, as_numbers(_rows(background), columns[0], "the background", columns[1]))
+    given: _Table | None = None
+    if contexts is not None:
+        columns = ([names[j] for j in around], [levels[j] for j in around])
+        given = (*columns, as_numbers(_rows(contexts), columns[0], "contexts", columns[1]))
+    count = 0 if table is None else len(table[2])
+    if weights is not None and np.shape(weights) != (count,):
+        raise ValueError(f"weights have the shape {np.shape(weights)}: the background has {count} rows")
+    players = [(str(name), [str(column) for column in columns]) for name, columns in (groups or {}).items()]
+    known = [*items, *(names[j] for j in around)]
+    for name, members in players:
+        for column in members:
+            if column not in known:
+                raise ValueError(f"group '{name}' names a column '{column}'; the columns are: {', '.join(known)}")
+    core = _core.explain_duels(
+        model._with_posterior(),
+        (names, levels, model._rows(rows, "rows")),
+        (game, table, None if weights is None else [float(w) for w in weights], given),
+        players,
+        str(index),
+        bool(covariance),
+        (None if ridge is None else float(ridge), bool(centred)),
+        int(shifts),
+        int(seed),
+    )
+    return Explanation(core)
+
+
+def _rows(X: Any) -> Any:
+    """Rows; a single one may be a row without a table."""
+    cells = collected(X)
+    return cells if names_of(cells) is not None else as_cells(np.atleast_2d(np.asarray(cells)))
