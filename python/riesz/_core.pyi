@@ -9,6 +9,7 @@ __all__ = [
     "Explainer",
     "Explanation",
     "Fitted",
+    "FittedPrior",
     "Question",
     "SageValues",
     "Sample",
@@ -31,6 +32,7 @@ __all__ = [
     "length_scales",
     "mmd_test",
     "permutation",
+    "predict_sums",
     "rank_features",
     "sage_values",
     "sobol_indices",
@@ -291,6 +293,13 @@ def kernel_shap(
     budget: tuple[int, float | None] | None = None,
     sample: Sample | None = None,
 ) -> Explanation: ...
+def predict_sums(
+    model: Expansion,
+    rows: NDArray[np.float64],
+    places: list[int],
+    weights: list[float],
+    count: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None]: ...
 def permutation(
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     rows: NDArray[np.float64],
@@ -393,6 +402,21 @@ class Fitted:
     @property
     def end(self) -> tuple[NDArray[np.float64], list[float]] | None: ...
 
+@final
+class FittedPrior:
+    @property
+    def kernel(self) -> str: ...
+    @property
+    def utility(self) -> float: ...
+    @property
+    def generalised(self) -> float: ...
+    @property
+    def alone(self) -> list[float]: ...
+    @property
+    def contexts(self) -> tuple[str, float] | None: ...
+    @property
+    def margin(self) -> float | None: ...
+
 def fit(
     model: str,
     kernel: str,
@@ -408,12 +432,13 @@ def fit_preferences(
     kernel: str,
     items: _Rows,
     duels: tuple[list[int], list[int], list[float], list[float] | None],
+    circumstances: dict[str, Any],
     utility: float,
     generalised: float,
     tune: bool,
     restarts: int,
     seed: int,
-) -> tuple[Fitted, str, list[float]]: ...
+) -> tuple[Fitted, FittedPrior]: ...
 def explain_duels(
     model: Expansion,
     rows: _Rows,

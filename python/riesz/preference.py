@@ -33,6 +33,20 @@ from ._data import as_cells, as_numbers, collected, names_of, numbered
 from ._duels import explain
 from ._expansion import Expansion
 from ._explanation import Explanation
+from ._meetings import (
+    HOME,
+    ID,
+    UNSEEN,
+    UNSEEN_RIGHT,
+    Contexts,
+    bags_of,
+    labels_of,
+    memberships,
+    places_of,
+    rows_of,
+    side_by_side,
+    sides,
+)
 from ._samples import read_categories
 from .estimators import _count
 
@@ -41,6 +55,8 @@ __all__ = ["PreferenceClassifier", "explain", "pair_groups"]
 #: The shares of a utility and of the generalised part that tuning starts from, in squared log odds.
 _SHARE = 2.25
 _MODELS = {"nested": (_SHARE, _SHARE), "utility": (_SHARE, 0.0), "generalised": (0.0, _SHARE)}
+#: The share of the prior that all contexts have in common, where tuning starts.
+_SHARED = 0.5
 
 
 class PreferenceClassifier(BaseEstimator):
@@ -55,6 +71,19 @@ class PreferenceClassifier(BaseEstimator):
         likelihoods of the three say whether there is a ranking.
     kernel : riesz.kernels.Kernel, default ``RBF("median_per_feature")``
         Between items; where tuning starts.
+    ability : bool, default False
+        Whether each item has an ability of its own besides what its covariates say of it, as in Bradley and Terry's model.
+    context_kernel : riesz.kernels.Kernel, optional
+        Between the ``contexts`` and ``users`` of duels, by which the prior is multiplied. By default ``ρ + (1 - ρ) k``: a share ρ
+        of the prior is common to all contexts (½ where tuning starts), and k is an ``RBF("median_per_feature")`` of numbers times
+        a ``Categorical`` of each column of categories.
+    ties : "half" or "model"
+        What a tie is: half a win for either, or an outcome of its own (Rao and Kupper 1967): with a margin δ that is tuned,
+        ``P(win) = σ(g - δ)`` and ``P(loss) = σ(-g - δ)``. The two know different things of the duels: do not compare their
+        evidences.
+    inference : "laplace" or "bound"
+        How the posterior is approximated: around its mode, or by the best lower bound of the marginal likelihood (Jaakkola and
+        Jordan 2000), which ``log_marginal_likelihood_value_`` then is: never more than the truth, but as a rule further from it.
     optimizer : "fmin_l_bfgs_b" or None
         ``None`` keeps kernel and shares as they are. Tuning maximises the marginal likelihood times weak priors around the start,
         as few duels say little of many length scales.
@@ -70,47 +99,113 @@ class PreferenceClassifier(BaseEstimator):
         The kernel of items as it was used.
     utility_, generalised_ : float
         The shares of the two parts in the prior, in squared log odds.
+    home_advantage_, ability_ : float
+        The shares of being at home and of abilities, in squared log odds; 0 without them.
+    context_kernel_ : riesz.kernels.Kernel or None
+    shared_ : float
+        The share ρ of the prior that all contexts have in common.
+    margin_ : float
+        By how much a side has to be ahead, in log odds, with ``ties="model"``; else 0.
     log_marginal_likelihood_value_ : float
-    classes_ : array of "right" and "left", as the columns of :meth:`predict_proba`.
+    classes_ : array of "right" and "left", and "tie" with ``ties="model"``, as the columns of :meth:`predict_proba`.
     """
 
     expansion_: Expansion
 
-    def __init__(self, model="nested", *, kernel=None, optimizer="fmin_l_bfgs_b", n_restarts_optimizer=0, random_state=None):
+    def __init__(
+        self,
+        model="nested",
+        *,
+        kernel=None,
+        ability=False,
+        context_kernel=None,
+        ties="half",
+        inference="laplace",
+        optimizer="fmin_l_bfgs_b",
+        n_restarts_optimizer=0,
+        random_state=None,
+    ):
         self.model = model
         self.kernel = kernel
+        self.ability = ability
+        self.context_kernel = context_kernel
+        self.ties = ties
+        self.inference = inference
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
         self.random_state = random_state
 
-    def fit(self, items: Any, duels: Any, *, outcome: Any = None, sample_weight: Any = None) -> PreferenceClassifier:
+    def fit(
+        self,
+        items: Any,
+        duels: Any,
+        *,
+        outcome: Any = None,
+        sample_weight: Any = None,
+        contexts: Any = None,
+        users: Any = None,
+        home: Any = None,
+        members: Any = None,
+    ) -> PreferenceClassifier:
         """Fits to duels among the rows of ``items``.
 
         ``duels`` are pairs of numbers of rows, from 0, or of a data frame's index labels: (winner, loser); with ``outcome``
         (left, right), of which the left one won where it is 1, the right one where it is 0, and 0.5 is a tie.
+
+        One a duel: ``contexts``, rows of numbers and categories (surface, season); ``users``, names of who judged; ``home``, the
+        side at home, ``"left"``, ``"right"`` or ``"none"``, whose advantage is learnt.
+
+        With ``members``, rows of (bag, item) or (bag, item, weight), duels are between *bags*: the log odds of two bags are the
+        mean of those of their members. :meth:`predict_bags` predicts them; all else is of items.
         """
-        if self.model not in _MODELS:
-            raise ValueError(f"model = {self.model!r}: it is one of {', '.join(map(repr, _MODELS))}")
-        if self.optimizer not in (None, "fmin_l_bfgs_b"):
-            raise ValueError(f"optimizer = {self.optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is")
+        self._check()
         restarts = _count("n_restarts_optimizer", self.n_restarts_optimizer, 0)
         kernel = rk.RBF("median_per_feature") if self.kernel is None else self.kernel
-        if not isinstance(kernel, rk.Kernel):
-            raise TypeError(f"kernel = {kernel!r}: it is a kernel of riesz.kernels, or None")
         read = read_categories(items)
         if read is not None:
             names, levels, rows = read
         else:
             rows = _numbers(items, None, "items")
             names, levels = names_of(collected(items)) or numbered(rows.shape[1]), [None] * rows.shape[1]
-        left, right = _places(items, duels, len(rows))
-        won = np.ones(len(left)) if outcome is None else _column("outcome", outcome, len(left))
-        weight = None if sample_weight is None else _column("sample_weight", sample_weight, len(left)).tolist()
+        for used, name in ((home is not None, HOME), (self.ability, ID)):
+            if used and name in names:
+                raise ValueError(f"items have a column '{name}', as the model would call its own: rename it")
+        bags = None
+        if members is not None:
+            if home is not None or self.ability:
+                raise ValueError("members: bags have no home and no ability of their own: leave home out, and ability False")
+            called, bag, item, share = memberships(members, items, len(rows))
+            bags = (len(called), bag, item, share)
+            left, right = bags_of(duels, called)
+        else:
+            left, right = rows_of(items, duels, len(rows))
+        count = len(left)
+        won = np.ones(count) if outcome is None else _column("outcome", outcome, count)
+        weight = None if sample_weight is None else _column("sample_weight", sample_weight, count).tolist()
+        where, between = None, None
+        if contexts is not None or users is not None:
+            where, cells = Contexts.read(contexts, users, count)
+            own = rk.RBF("median_per_feature") if self.context_kernel is None else self.context_kernel
+            text = own._at(cells, where.names, where.levels)._to_json(where.names, where.levels)
+            shared = _SHARED if self.context_kernel is None else 0.0
+            between = (text, shared, (where.names, where.levels, cells))
+        elif self.context_kernel is not None:
+            raise ValueError("context_kernel: these duels have no contexts: give fit contexts or users, or leave the kernel out")
+        given = labels_of(items) if self.ability else None
+        called = given if given is not None else [str(i) for i in range(len(rows))]
         text = kernel._at(rows, names, levels)._to_json(names, levels)
-        fitted, found, shares = _core.fit_preferences(
+        fitted, found = _core.fit_preferences(
             text,
             (names, levels, rows),
             (left.tolist(), right.tolist(), won.tolist(), weight),
+            {
+                "home": None if home is None else sides(home, count).tolist(),
+                "names": called if self.ability else None,
+                "contexts": between,
+                "members": bags,
+                "ties": self.ties == "model",
+                "bound": self.inference == "bound",
+            },
             *_MODELS[self.model],
             self.optimizer is not None,
             restarts,
@@ -118,60 +213,120 @@ class PreferenceClassifier(BaseEstimator):
         )
         for message in fitted.warnings:
             warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=2)
-        self._names, self._levels = names, levels
+        self._names, self._levels, self._contexts = names, levels, where
+        self._has_home, self._ids = home is not None, [*called, UNSEEN, UNSEEN_RIGHT] if self.ability else None
         self.expansion_ = Expansion._wrap(fitted.model)
-        self.kernel_ = rk._from_json(found, self._names)
-        self.utility_, self.generalised_ = shares
+        self.kernel_ = rk._from_json(found.kernel, self._names)
+        self.utility_, self.generalised_ = found.utility, found.generalised
+        alone = list(found.alone)
+        self.home_advantage_ = alone.pop(0) if self._has_home else 0.0
+        self.ability_ = alone.pop(0) if self.ability else 0.0
+        text, self.shared_ = found.contexts or (None, 1.0)
+        self.context_kernel_ = None if text is None or where is None else rk._from_json(text, where.names)
+        self.margin_ = found.margin or 0.0
         self.log_marginal_likelihood_value_ = fitted.log_marginal_likelihood
-        self.classes_ = np.array(["right", "left"])
+        self.classes_ = np.array(self.expansion_.classes)
         self.n_features_in_ = len(self._names)
         self._background = copy.deepcopy(items)
         return self
 
-    def rows(self, left: Any, right: Any) -> np.ndarray:
-        """Wide rows of duels, (duels, 2 · features), as ``expansion_`` takes them: for :class:`riesz.Explainer`."""
+    def _check(self) -> None:
+        choices = [
+            ("model", self.model, tuple(_MODELS)),
+            ("ties", self.ties, ("half", "model")),
+            ("inference", self.inference, ("laplace", "bound")),
+        ]
+        for name, value, known in choices:
+            if value not in known:
+                raise ValueError(f"{name} = {value!r}: it is one of {', '.join(map(repr, known))}")
+        if self.optimizer not in (None, "fmin_l_bfgs_b"):
+            raise ValueError(f"optimizer = {self.optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is")
+        for name, kernel in (("kernel", self.kernel), ("context_kernel", self.context_kernel)):
+            if kernel is not None and not isinstance(kernel, rk.Kernel):
+                raise TypeError(f"{name} = {kernel!r}: it is a kernel of riesz.kernels, or None")
+
+    def rows(
+        self, left: Any, right: Any, *, contexts: Any = None, users: Any = None, home: Any = None, ids: Any = None
+    ) -> np.ndarray:
+        """Wide rows of duels as ``expansion_`` takes them, for :class:`riesz.Explainer`: the left item's columns, the right
+        one's, and those of contexts. Each argument has a row a duel, or one for all.
+
+        A model that was fitted with them needs ``contexts`` and ``users`` (any new name is a new user); ``home`` is ``"left"``,
+        ``"right"`` or by default ``"none"``. With ``ability=True`` the items' names are the index of ``left`` and ``right``, or
+        those of ``ids``, names on the left and on the right; names that the model does not know are new items.
+        """
         check_is_fitted(self)
-        sides = [self._items(side, what) for side, what in ((left, "left"), (right, "right"))]
-        counts = sorted({len(side) for side in sides})
-        if len(counts) > 1 and counts[0] != 1:
-            raise ValueError(
-                f"left has {len(sides[0])} rows and right {len(sides[1])}: a row of each is a duel, or one has a single row"
-            )
-        count = max(counts)
-        wide = np.hstack([np.broadcast_to(side, (count, side.shape[1])) for side in sides])
-        if any(levels is not None for levels in self._levels):
+        at_home = sides(home)
+        if home is not None and not self._has_home:
+            raise ValueError("home: the model was fitted without it, so it knows of no advantage: leave it out")
+        names = self._named(left, right, ids)
+        blocks = []
+        for side, what, sign in ((left, "left", 1), (right, "right", -1)):
+            blocks.append(self._items(side, what))
+            if self._has_home:
+                blocks.append((at_home == sign).astype(float)[:, None])
+            if names is not None:
+                blocks.append(names[0 if sign > 0 else 1])
+        if self._contexts is not None:
+            blocks.append(self._contexts.rows(contexts, users))
+        elif contexts is not None or users is not None:
+            raise ValueError("contexts and users: the model was fitted on duels without them")
+        return self._spelled(side_by_side(blocks))
+
+    def _named(self, left: Any, right: Any, ids: Any) -> list[np.ndarray] | None:
+        """The codes of the items' names on either side."""
+        if self._ids is None:
+            if ids is not None:
+                raise ValueError("ids: the model was fitted with ability=False, so names mean nothing to it: leave them out")
+            return None
+        given = (labels_of(left), labels_of(right)) if ids is None else ids
+        if len(given) != 2 or any(one is None for one in given):
+            raise ValueError("ability=True: say who they are, by the index of data frames or with ids=(left, right)")
+        return [places_of(one, self._ids, unseen) for one, unseen in zip(given, (UNSEEN, UNSEEN_RIGHT))]
+
+    def _spelled(self, wide: np.ndarray) -> np.ndarray:
+        """Rows of codes with the levels that they stand for."""
+        known = self.expansion_._core.levels
+        if any(levels is not None for levels in known):
             wide = wide.astype(object)
-            for j, levels in enumerate([*self._levels, *self._levels]):
+            for j, levels in enumerate(known):
                 if levels is not None:
                     wide[:, j] = [levels[int(code)] for code in wide[:, j]]
         return wide
 
     @property
     def groups_(self) -> dict[str, list[str]]:
-        """The players of a duel: a feature of both items is one."""
+        """The players of a duel: a feature of both items is one, and a column of contexts."""
         check_is_fitted(self)
-        return {name: [f"left_{name}", f"right_{name}"] for name in self._names}
+        names = self._names + [HOME] * self._has_home + [ID] * (self._ids is not None)
+        contexts = [] if self._contexts is None else self._contexts.names
+        return {**{name: [f"left_{name}", f"right_{name}"] for name in names}, **{name: [name] for name in contexts}}
 
-    def decision_function(self, left: Any, right: Any, return_std: bool = False) -> Any:
-        """The log odds that the left item wins, their posterior mean, and with ``return_std`` their standard deviation, too."""
-        return self.expansion_.predict(self.rows(left, right), return_std=return_std)
+    def decision_function(self, left: Any, right: Any, return_std: bool = False, **where: Any) -> Any:
+        """The log odds that the left item wins, their posterior mean, and with ``return_std`` their standard deviation, too; here
+        and below ``where`` is as in :meth:`rows`."""
+        return self.expansion_.predict(self.rows(left, right, **where), return_std=return_std)
 
-    def predict_proba(self, left: Any, right: Any) -> np.ndarray:
-        """The probabilities that the right and that the left item wins, averaged over the posterior: (duels, 2)."""
-        return self.expansion_.predict_proba(self.rows(left, right))
+    def predict_proba(self, left: Any, right: Any, **where: Any) -> np.ndarray:
+        """The probabilities that the right and that the left item wins, and with ``ties="model"`` that neither does, averaged
+        over the posterior: (duels, 2 or 3)."""
+        return self.expansion_.predict_proba(self.rows(left, right, **where))
 
-    def predict(self, left: Any, right: Any) -> np.ndarray:
-        """Who is more likely to win, ``"left"`` or ``"right"``."""
-        return self.classes_[(self.decision_function(left, right) > 0).astype(int)]
+    def predict(self, left: Any, right: Any, **where: Any) -> np.ndarray:
+        """What is most likely: ``"left"`` or ``"right"`` wins, or with ``ties="model"`` a ``"tie"``."""
+        if len(self.classes_) > 2:
+            return self.classes_[self.predict_proba(left, right, **where).argmax(axis=1)]
+        return self.classes_[(self.decision_function(left, right, **where) > 0).astype(int)]
 
-    def superiority(self, left: Any, right: Any) -> np.ndarray:
+    def superiority(self, left: Any, right: Any, **where: Any) -> np.ndarray:
         """How sure it is that the left item is the better one: the posterior probability that its log odds are positive;
         ½ for two alike."""
         from scipy.special import ndtr
 
-        rows = self.rows(left, right)
+        rows = self.rows(left, right, **where)
+        width = self.n_features_in_ + self._has_home + (self._ids is not None)
         mean, sd = self.expansion_.predict(rows, return_std=True)
-        alike = (rows[:, : self.n_features_in_] == rows[:, self.n_features_in_ :]).all(axis=1)
+        alike = (rows[:, :width] == rows[:, width : 2 * width]).all(axis=1)
         return np.where(alike, 0.5, ndtr(mean / np.where(sd > 0, sd, np.finfo(float).tiny)))
 
     def explain(
@@ -235,6 +390,41 @@ class PreferenceClassifier(BaseEstimator):
             seed=seed,
         )
 
+    def predict_bags(
+        self, items: Any, members: Any, duels: Any, *, contexts: Any = None, users: Any = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Duels between bags of ``items``, with ``members`` and ``duels`` as in :meth:`fit`: the log odds that the left bag wins,
+        the mean of those of its members, their standard deviation, and probabilities as :meth:`predict_proba`'s. Takes time and
+        memory in the number of pairs of members."""
+        check_is_fitted(self)
+        if self._has_home or self._ids is not None:
+            raise ValueError("predict_bags: bags have no home and no ability of their own, which the model was fitted with")
+        rows = self._items(items, "items")
+        called, bag, item, weight = memberships(members, items, len(rows))
+        left, right = bags_of(duels, called)
+        own: list[list[tuple[int, float]]] = [[] for _ in called]
+        for k, (b, i) in enumerate(zip(bag, item)):
+            own[b].append((i, 1.0 if weight is None else weight[k]))
+        total = [sum(share for _, share in one) for one in own]
+        pairs = [
+            (d, i, j, m * q / (total[a] * total[b]))
+            for d, (a, b) in enumerate(zip(left, right))
+            for i, m in own[a]
+            for j, q in own[b]
+        ]
+        place, first, second, share = (np.array(one) for one in zip(*pairs))
+        blocks = [rows[first], rows[second]]
+        if self._contexts is not None:
+            found = self._contexts.rows(contexts, users)
+            blocks.append(np.broadcast_to(found, (len(left), found.shape[1]))[place])
+        elif contexts is not None or users is not None:
+            raise ValueError("contexts and users: the model was fitted on duels without them")
+        model = self.expansion_._with_posterior()
+        mean, sd, chance = _core.predict_sums(
+            model, np.ascontiguousarray(np.hstack(blocks), dtype=float), place.tolist(), share.tolist(), len(left)
+        )
+        return mean[:, 0], sd[:, 0], np.asarray(chance)
+
     def _items(self, items: Any, what: str) -> np.ndarray:
         if any(levels is not None for levels in self._levels):
             return as_numbers(collected(items), self._names, what, self._levels)
@@ -269,35 +459,3 @@ def _column(name: str, values: Any, count: int) -> np.ndarray:
     if numbers.shape != (count,):
         raise ValueError(f"{name} has the shape {numbers.shape}: it has one number for each of the {count} duels")
     return numbers
-
-
-def _places(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of rows of either side."""
-    cells = np.asarray(duels)
-    if cells.ndim != 2 or cells.shape[1] != 2:
-        raise ValueError(
-            f"duels have the shape {cells.shape}: each is a pair of items, (winner, loser), or (left, right) with outcome"
-        )
-    index = getattr(items, "index", None)
-    if index is not None and not callable(index):
-        known: dict[Any, int] = {}
-        for place, label in enumerate(index):
-            if label in known:
-                raise ValueError(f"the index of items has '{label}' twice: each item is one row")
-            known[label] = place
-        unknown = [label for label in dict.fromkeys(cells.ravel().tolist()) if label not in known]
-        if unknown:
-            told = ", ".join(map(repr, unknown[:5])) + (f", … ({len(unknown)} in all)" if len(unknown) > 5 else "")
-            raise ValueError(f"duels name items that are not in the index of items: {told}")
-        places = np.array([[known[label] for label in pair] for pair in cells.tolist()])
-    else:
-        if cells.dtype.kind not in "iu":
-            raise TypeError(
-                "duels are pairs of numbers of rows of items; labels need items as a data frame with these labels as its index"
-            )
-        if cells.size and (cells.min() < 0 or cells.max() >= count):
-            raise ValueError(
-                f"duels name item {cells.min() if cells.min() < 0 else cells.max()}, but items have {count} rows, from 0"
-            )
-        places = cells
-    return places[:, 0].astype(int), places[:, 1].astype(int)

@@ -631,7 +631,7 @@ mod _core {
     use super::fit::{Fitted, fit, functionals};
 
     #[pymodule_export]
-    use super::preference::{explain_duels, fit_preferences};
+    use super::preference::{FittedPrior, explain_duels, fit_preferences, predict_sums};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]

@@ -3,10 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::embedding::{Conditioning, Ridge};
 use riesz::game::Background;
-use riesz::preference::{DuelGame, DuelQuestion, Duels, PairKernel, PreferenceProcess, differences, explain};
+use riesz::linalg::Sparse;
+use riesz::preference::{
+    Bags, ContextKernel, DuelGame, DuelQuestion, Duels, Entrants, Home, Inference, PreferenceFit,
+    PreferenceProcess, differences, entrants, explain,
+};
+use riesz::{Error, Matrix, SumPrediction, Table};
 
 use crate::explanation::Explanation;
 use crate::fit::Fitted;
@@ -16,7 +22,86 @@ use crate::{Expansion, NamedRows, explained, raise, refuse, sample};
 /// The items on either side of each duel, how it ended, and how much it counts.
 type Given = (Vec<usize>, Vec<usize>, Vec<f64>, Option<Vec<f64>>);
 
-/// Fits duels among items; returns the fit, the kernel of items in JSON, and the shares of a utility and of the generalised part.
+/// Number of bags, and of each membership the bag, the item, and how much it counts.
+type Memberships = (usize, Vec<usize>, Vec<usize>, Option<Vec<f64>>);
+
+/// What duels have besides two items.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Circumstances<'py> {
+    /// Who is at home in each duel: 1 for the left item, -1 for the right one, 0 for neither.
+    home: Option<Vec<i8>>,
+    /// The items' names, for abilities of their own.
+    names: Option<Vec<String>>,
+    /// The kernel of contexts in JSON, what they share, and a row a duel.
+    contexts: Option<(String, f64, NamedRows<'py>)>,
+    members: Option<Memberships>,
+    /// Whether ties are outcomes of their own.
+    ties: bool,
+    /// Whether the posterior is that of the variational bound.
+    bound: bool,
+}
+
+/// What was found of a prior.
+#[pyclass(frozen, get_all, module = "riesz._core")]
+pub struct FittedPrior {
+    /// The kernel of items in JSON.
+    kernel: String,
+    utility: f64,
+    generalised: f64,
+    /// The shares of further utilities: of being at home, and of ability.
+    alone: Vec<f64>,
+    /// The kernel of contexts in JSON, and what they share.
+    contexts: Option<(String, f64)>,
+    margin: Option<f64>,
+}
+
+/// Duels as a model takes them.
+struct Learnt {
+    items: Table,
+    bags: Option<Bags>,
+    duels: Duels,
+}
+
+impl Circumstances<'_> {
+    /// Puts them into a model and its data.
+    fn arranged(self, process: &mut PreferenceProcess, items: Table, duels: Given) -> PyResult<Learnt> {
+        let (left, right, outcome, weight) = duels;
+        let home = self.home.map(|home| {
+            let side = |side: &i8| match side {
+                1 => Home::Left,
+                -1 => Home::Right,
+                _ => Home::Nobody,
+            };
+            home.iter().map(side).collect::<Vec<Home>>()
+        });
+        let bags = self.members.map(|(bags, bag, item, weight)| {
+            Bags::new(items.rows(), bags, &bag, &item, weight.as_deref()).map_err(raise)
+        });
+        let bags = bags.transpose()?;
+        let Entrants { table, left, right, alone } = match &bags {
+            Some(_) => Entrants { table: items, left, right, alone: None },
+            None => entrants(&items, (&left, &right), &outcome, home.as_deref(), self.names.as_deref())
+                .map_err(raise)?,
+        };
+        let count = bags.as_ref().map_or(table.rows(), Bags::count);
+        process.prior.alone = alone;
+        let duels = match self.contexts {
+            None => Duels::new(count, &left, &right, &outcome, weight.as_deref()),
+            Some((kernel, shared, rows)) => {
+                let kernel = crate::fit::kernel(&kernel)?;
+                process.prior.contexts = Some(ContextKernel { kernel, shared });
+                Duels::in_contexts(count, &left, &right, &outcome, weight.as_deref(), &sample(rows)?)
+            }
+        };
+        let duels = duels.map_err(raise)?;
+        process.margin = self.ties.then(|| duels.margin());
+        process.inference = if self.bound { Inference::Bound } else { Inference::Laplace };
+        Ok(Learnt { items: table, bags, duels })
+    }
+}
+
+/// Fits duels among items; returns the fit, and what was found of the prior.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn fit_preferences(
@@ -24,36 +109,78 @@ pub fn fit_preferences(
     kernel: &str,
     items: NamedRows<'_>,
     duels: Given,
+    circumstances: Circumstances<'_>,
     utility: f64,
     generalised: f64,
     tune: bool,
     restarts: usize,
     seed: u64,
-) -> PyResult<(Fitted, String, [f64; 2])> {
-    let (items, kernel) = (sample(items)?, crate::fit::kernel(kernel)?);
-    let (left, right, outcome, weight) = duels;
-    let duels = Duels::new(items.rows(), &left, &right, &outcome, weight.as_deref()).map_err(raise)?;
-    let mut process = PreferenceProcess::new(kernel);
+) -> PyResult<(Fitted, FittedPrior)> {
+    let mut process = PreferenceProcess::new(crate::fit::kernel(kernel)?);
     (process.prior.utility, process.prior.generalised) = (utility, generalised);
     (process.tune, process.restarts, process.seed) = (tune, restarts, seed);
+    let learnt = circumstances.arranged(&mut process, sample(items)?, duels)?;
     let stop = process.stop.clone();
-    let work = move || process.fit(&items, &duels);
-    let fit = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-    let PairKernel { items, utility, generalised } = fit.prior;
-    let kernel = serde_json::to_string(&items).map_err(refuse)?;
-    let model =
-        Expansion { model: Arc::new(fit.model), covariance: Some(Arc::new(fit.covariance)), groups: None };
+    let work = move || -> Result<PreferenceFit, Error> {
+        let Learnt { items, bags, duels } = &learnt;
+        match bags {
+            Some(bags) => process.fit_bags(items, bags, duels),
+            None => process.fit(items, duels),
+        }
+    };
+    let PreferenceFit { model, covariance, prior, margin, log_marginal_likelihood, steps, warnings, .. } =
+        interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
+    let json = |kernel: &riesz::Kernel| serde_json::to_string(kernel).map_err(refuse);
+    let found = FittedPrior {
+        kernel: json(&prior.items)?,
+        utility: prior.utility,
+        generalised: prior.generalised,
+        alone: prior.alone.iter().flat_map(|k| &k.terms).map(|term| term.scale).collect(),
+        contexts: prior.contexts.map(|c| Ok::<_, PyErr>((json(&c.kernel)?, c.shared))).transpose()?,
+        margin,
+    };
+    let model = Expansion { model: Arc::new(model), covariance: Some(Arc::new(covariance)), groups: None };
     let fitted = Fitted {
         model: Py::new(py, model)?,
-        warnings: fit.warnings,
-        iterations: vec![fit.steps],
+        warnings,
+        iterations: vec![steps],
         chosen: None,
         support: None,
         noise: None,
-        log_marginal_likelihood: Some(fit.log_marginal_likelihood),
+        log_marginal_likelihood: Some(log_marginal_likelihood),
         end: None,
     };
-    Ok((fitted, kernel, [utility, generalised]))
+    Ok((fitted, found))
+}
+
+/// Arrays of sums: the outputs, their standard deviations, and the probabilities of classes.
+type Sums<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, Option<Bound<'py, PyArray2<f64>>>);
+
+/// Sums of a model's outputs: row i of `rows` counts `weights[i]` in the sum `places[i]` of so many.
+#[pyfunction]
+pub fn predict_sums<'py>(
+    py: Python<'py>,
+    model: &Expansion,
+    rows: PyReadonlyArray2<'_, f64>,
+    places: Vec<usize>,
+    weights: Vec<f64>,
+    count: usize,
+) -> PyResult<Sums<'py>> {
+    let table = crate::table(model.model.columns(), rows.as_array()).map_err(refuse)?;
+    let Some(covariance) = &model.covariance else {
+        return Err(refuse("the model has no posterior"));
+    };
+    let mut columns = vec![Vec::new(); count];
+    for (row, (place, weight)) in places.into_iter().zip(weights).enumerate() {
+        columns.get_mut(place).ok_or_else(|| refuse("there is no such sum"))?.push((row, weight));
+    }
+    let weights = Sparse::from_columns(table.rows(), columns).map_err(raise)?;
+    let found = SumPrediction::of(&model.model, covariance, &table, &weights).map_err(raise)?;
+    let array =
+        |m: &Matrix| Ok::<_, PyErr>(crate::matrix(m.rows(), m.cols(), m.data().to_vec())?.into_pyarray(py));
+    let mut sd = found.variance;
+    sd.data_mut().iter_mut().for_each(|v| *v = v.sqrt());
+    Ok((array(&found.outputs)?, array(&sd)?, found.probabilities.as_ref().map(array).transpose()?))
 }
 
 /// What absent columns of duels become: the game's name, the rows that it takes (items, or duels as wide rows), their weights, and those of contexts.

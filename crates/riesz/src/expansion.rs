@@ -18,7 +18,7 @@ use crate::simd::Isa;
 use crate::table::{Column, ColumnKind, Table};
 
 /// How outputs become what people ask for. Explanations are of the outputs, before the link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Link {
     /// The outputs are the predictions (regression).
@@ -37,6 +37,12 @@ pub enum Link {
     /// One output a class, each as for [`LatentLogistic`](Self::LatentLogistic) for this class against the rest. Probabilities,
     /// and with them the class, take the posterior.
     LatentOneVsRest,
+    /// One output g and three classes, as for [`LatentLogistic`](Self::LatentLogistic), of which the second wins with probability `σ(g - margin)`, the first with
+    /// `σ(-g - margin)`, and else the third, a tie (Rao and Kupper 1967).
+    LatentTies {
+        /// By how much a side has to be ahead, in log odds, > 0.
+        margin: f64,
+    },
 }
 
 /// A fitted kernel model.
@@ -124,6 +130,16 @@ impl Expansion {
             Link::Identity => {}
             Link::Logistic | Link::LatentLogistic => {
                 shape("the model", "classes", 2, classes, "its link is logistic")?
+            }
+            Link::LatentTies { margin } => {
+                shape("the model", "classes", 3, classes, "its link has ties")?;
+                if !(margin.is_finite() && margin > 0.0) {
+                    return Err(Error::parameter(
+                        "margin",
+                        margin,
+                        "the margin of ties is a positive number",
+                    ));
+                }
             }
             Link::Softmax | Link::LatentOneVsRest => {
                 shape("the model", "classes", m, classes, "one an output")?
@@ -225,7 +241,7 @@ impl Expansion {
     /// (see [`Link::LatentOneVsRest`]).
     pub fn class_of(&self, outputs: &[f64]) -> Option<usize> {
         match self.link {
-            Link::Identity | Link::LatentOneVsRest => None,
+            Link::Identity | Link::LatentOneVsRest | Link::LatentTies { .. } => None,
             Link::Logistic | Link::LatentLogistic => Some(usize::from(outputs[0] > 0.0)),
             Link::Softmax => Some(first_max(outputs)),
             Link::Vote if self.classes.len() == 2 => Some(usize::from(outputs[0] > 0.0)),
@@ -244,7 +260,11 @@ impl Expansion {
     /// [`Link::LatentLogistic`]).
     pub fn probabilities(&self, outputs: &[f64]) -> Option<Vec<f64>> {
         match self.link {
-            Link::Identity | Link::Vote | Link::LatentLogistic | Link::LatentOneVsRest => None,
+            Link::Identity
+            | Link::Vote
+            | Link::LatentLogistic
+            | Link::LatentOneVsRest
+            | Link::LatentTies { .. } => None,
             Link::Logistic => {
                 let p = logistic(outputs[0]);
                 Some(vec![1.0 - p, p])

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link, first_max, logistic, shares};
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, Sparse};
 use crate::posterior::{Covariance, Posterior};
 use crate::table::Table;
 
@@ -60,8 +60,9 @@ impl Prediction {
         stop: &AtomicBool,
     ) -> Result<Self> {
         let averages = match (model.link, covariance) {
-            (Link::LatentLogistic | Link::LatentOneVsRest, Some(covariance)) => {
-                Some(averages(&outputs, &Posterior::new(model, covariance)?.heeding(stop).variance(x)?))
+            (Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentTies { .. }, Some(covariance)) => {
+                let variance = Posterior::new(model, covariance)?.heeding(stop).variance(x)?;
+                Some(averages(model.link, &outputs, &variance))
             }
             _ => None,
         };
@@ -74,6 +75,40 @@ impl Prediction {
             .or_else(|| rows().map(|row| model.probabilities(row)).collect())
             .map(|p| Matrix::from_row_major(p.len(), model.classes.len(), p.concat()));
         Ok(Self { outputs, classes, probabilities })
+    }
+}
+
+/// Weighted sums of a model's outputs, what is predicted of them as if they were outputs, and how sure that is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SumPrediction {
+    /// Sums × outputs.
+    pub outputs: Matrix,
+    /// Their posterior variances, likewise.
+    pub variance: Matrix,
+    /// Sums × classes; `None` where the model has no posterior that its probabilities are averages over.
+    pub probabilities: Option<Matrix>,
+}
+
+impl SumPrediction {
+    /// Of the sums whose weights are the columns of `weights` (rows of `x` × sums): those of duels among bags ([`Bags::duels`](crate::preference::Bags::duels)).
+    ///
+    /// # Errors
+    /// As [`Posterior::new`] and [`Posterior::sums`].
+    pub fn of(model: &Expansion, covariance: &Covariance, x: &Table, weights: &Sparse) -> Result<Self> {
+        let posterior = Posterior::new(model, covariance)?;
+        let sums = posterior.sums(x, weights)?;
+        let (outputs, all) = (posterior.mean_of(&sums), posterior.covariance(&sums));
+        let mut variance = Matrix::zeros(outputs.rows(), outputs.cols());
+        for (o, own) in all.iter().enumerate() {
+            (0..outputs.rows()).for_each(|j| variance[(j, o)] = own[(j, j)].max(0.0));
+        }
+        let latent =
+            matches!(model.link, Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentTies { .. });
+        let probabilities = latent.then(|| {
+            let each = averages(model.link, &outputs, &variance);
+            Matrix::from_row_major(each.len(), model.classes.len(), each.concat())
+        });
+        Ok(Self { outputs, variance, probabilities })
     }
 }
 
@@ -110,6 +145,9 @@ impl Decisions {
             }
             (Some(k), Link::LatentLogistic | Link::LatentOneVsRest) => {
                 format!("mean of the latent function, which is larger the more probable {} is", classes[k])
+            }
+            (_, Link::LatentTies { .. }) => {
+                format!("mean of the latent log odds, which are larger the more probable {} is", classes[1])
             }
             (Some(k), _) => format!("decision value, positive for {}", classes[k]),
             (None, _) => format!("decision value of {}", model.output_names[o]),
@@ -187,8 +225,17 @@ impl Decisions {
 }
 
 /// The classes' probabilities in every row, from means and variances of latent functions.
-fn averages(mean: &Matrix, variance: &Matrix) -> Vec<Vec<f64>> {
+fn averages(link: Link, mean: &Matrix, variance: &Matrix) -> Vec<Vec<f64>> {
     let latent = mean.data().par_iter().zip(variance.data());
+    if let Link::LatentTies { margin } = link {
+        let of = |(mean, variance): (&f64, &f64)| {
+            let (won, lost) =
+                (mean_logistic(mean - margin, *variance), mean_logistic(-mean - margin, *variance));
+            // The three are 1 together at every g.
+            vec![lost, won, (1.0 - won - lost).max(0.0)]
+        };
+        return latent.map(of).collect();
+    }
     let each: Vec<f64> = latent.map(|(mean, variance)| mean_logistic(*mean, *variance)).collect();
     match mean.cols() {
         1 => each.iter().map(|p| vec![1.0 - p, *p]).collect(),

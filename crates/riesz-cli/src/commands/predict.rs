@@ -60,7 +60,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             "{file} holds no posterior, which --std needs: fit it with 'riesz fit --model gp --posterior'"
         )));
     }
-    if matches!(model.link, Link::LatentLogistic | Link::LatentOneVsRest) && posterior.is_none() {
+    let latent = matches!(model.link, Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentTies { .. });
+    if latent && posterior.is_none() {
         console.note(format!(
             "note: {file} holds no posterior, which class probabilities need, so this is the mean of its latent function: fit \
              it with --posterior"

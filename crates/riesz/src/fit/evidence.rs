@@ -10,7 +10,7 @@ use crate::random::{Random, RngExt, SeedableRng};
 use crate::stop::Watch;
 
 /// Half the width of the default bounds, as a factor: from 1/100000 to 100000 times the value at the start.
-const FACTOR: f64 = 1e5;
+pub(crate) const FACTOR: f64 = 1e5;
 
 /// A maximum of the marginal likelihood.
 pub(crate) struct Maximum {

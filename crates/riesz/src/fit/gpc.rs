@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::evidence::{self, Maximum};
-use super::laplace::{Mode, mode};
+use super::laplace::{Likelihood, Mode, mode};
 use super::task::{FIXED_KERNEL, Fitted, ModelKind, Predicts, RESTARTS, Task};
 use crate::error::Result;
 use crate::expansion::{Expansion, Link};
@@ -117,7 +117,7 @@ impl GaussianProcessClassifier {
         let kernel = if self.tune { self.kernel.with_parameters(&found.theta) } else { self.kernel.clone() };
         super::check_range(&kernel, x)?;
         let gram = kernel.gram(x);
-        let modes = y.iter().map(|y| mode(&gram, y, None, watch.stop)).collect::<Result<Vec<Mode>>>()?;
+        let modes = y.iter().map(|y| mode(&gram, y, watch.stop)).collect::<Result<Vec<Mode>>>()?;
         let value: f64 = modes.iter().map(|m| m.value).sum();
         let mut coef = Matrix::zeros(x.rows(), y.len());
         for (o, mode) in modes.iter().enumerate() {
@@ -172,12 +172,13 @@ impl GaussianProcessClassifier {
         value_and_gradient(&self.kernel.with_parameters(theta), x, &y, Watch::nobody().stop)
     }
 
-    /// Checks everything; returns 0 or 1 a row for each output.
-    fn check(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<Vec<Vec<f64>>> {
+    /// Checks everything; returns what the labels say of each output.
+    fn check(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<Vec<Likelihood>> {
         super::check_labels(x, labels, classes)?;
         self.kernel.validate(x.width())?;
         let outputs = if classes.len() == 2 { 1..2 } else { 0..classes.len() };
-        Ok(outputs.map(|c| labels.iter().map(|&l| f64::from(u8::from(l == c))).collect()).collect())
+        let of = |c: usize| -> Vec<f64> { labels.iter().map(|&l| f64::from(u8::from(l == c))).collect() };
+        Ok(outputs.map(|c| Likelihood::of_shares(&of(c), None)).collect())
     }
 }
 
@@ -185,7 +186,7 @@ impl GaussianProcessClassifier {
 fn value_and_gradient(
     kernel: &Kernel,
     x: &Table,
-    outputs: &[Vec<f64>],
+    outputs: &[Likelihood],
     stop: &AtomicBool,
 ) -> Result<(f64, Vec<f64>)> {
     super::check_range(kernel, x)?;
@@ -193,9 +194,9 @@ fn value_and_gradient(
     let mut total = 0.0;
     let mut gradient = vec![0.0; kernel.parameters().len()];
     for y in outputs {
-        let mode = mode(&gram, y, None, stop)?;
+        let mode = mode(&gram, y, stop)?;
         total += mode.value;
-        let slopes = mode.slopes(&gram);
+        let slopes = mode.slopes(&gram, y).gram;
         gradient.iter_mut().zip(kernel.gradient(x, &slopes)).for_each(|(sum, g)| *sum += g);
     }
     Ok((total, gradient))

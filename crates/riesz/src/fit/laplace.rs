@@ -12,70 +12,155 @@ use crate::stop::check;
 
 /// Newton steps allowed.
 const MAX_NEWTON: usize = 100;
-/// At the mode α_i = w_i (y_i - π_i); the largest difference that is accepted, for a weight of 1.
+/// At the mode α_i is the slope of the log likelihood; the largest difference that is accepted, for a weight of 1.
 const NEWTON_TOLERANCE: f64 = 1e-10;
 
-/// The mode of the posterior.
+/// What outcomes say of f: `log P = Σ_i [up_i log σ(f_i - m) + down_i log σ(-f_i - m)] + constant`.
+///
+/// With a margin m of 0 that is logistic regression. With m > 0 it is the model of ties of Rao and Kupper (1967): a tie, `(e^2m - 1) σ(f - m) σ(-f - m)`,
+/// counts for either side, and adds `log(e^2m - 1)` to the constant. It is concave in f.
+pub(crate) struct Likelihood {
+    /// How much counts for f being large, one an observation.
+    pub up: Vec<f64>,
+    /// How much counts against it.
+    pub down: Vec<f64>,
+    /// By how much a side has to be ahead, m.
+    pub margin: f64,
+    /// How much counts for neither: the constant is `ties log(e^2m - 1)`.
+    pub ties: f64,
+}
+
+/// `log σ(x)`, stable for large x.
+pub(crate) fn log_logistic(x: f64) -> f64 {
+    x.min(0.0) - (-x.abs()).exp().ln_1p()
+}
+
+impl Likelihood {
+    /// Of outcomes from 0 to 1 (shares of 1), each of which counts as often as its weight says (`None`: once).
+    pub fn of_shares(y: &[f64], weights: Option<&[f64]>) -> Self {
+        let weight = |i: usize| weights.map_or(1.0, |w| w[i]);
+        let of = |share: fn(f64) -> f64| y.iter().enumerate().map(|(i, &y)| weight(i) * share(y)).collect();
+        Self { up: of(|y| y), down: of(|y| 1.0 - y), margin: 0.0, ties: 0.0 }
+    }
+
+    /// How much observation i counts.
+    pub fn weight(&self, i: usize) -> f64 {
+        self.up[i] + self.down[i]
+    }
+
+    fn value(&self, f: &[f64]) -> f64 {
+        let (m, sides) = (self.margin, self.up.iter().zip(&self.down));
+        // 0 · -∞ is 0 here.
+        let times = |weight: f64, x: f64| if weight > 0.0 { weight * log_logistic(x) } else { 0.0 };
+        let each = sides.zip(f).map(|((up, down), f)| times(*up, f - m) + times(*down, -f - m));
+        each.sum::<f64>() + if self.ties > 0.0 { self.ties * (2.0 * m).exp_m1().ln() } else { 0.0 }
+    }
+
+    /// The derivatives of observation i at f.
+    fn at(&self, i: usize, f: f64) -> Derivatives {
+        let (up, down, m) = (self.up[i], self.down[i], self.margin);
+        let (won, lost) = (logistic(f - m), logistic(-f - m));
+        let (not_won, not_lost) = (logistic(m - f), logistic(f + m));
+        let (for_up, for_down) = (up * won * not_won, down * lost * not_lost);
+        let turn = (not_won - won, not_lost - lost);
+        let curve = for_up + for_down;
+        let ratio = |of: f64| if curve > 0.0 { of / curve } else { 0.0 };
+        Derivatives {
+            slope: up * not_won - down * not_lost,
+            curve,
+            twist: ratio(for_down * turn.1 - for_up * turn.0),
+            by_margin: -up * not_won - down * not_lost,
+            slope_by_margin: for_up - for_down,
+            curve_by_margin: ratio(-for_up * turn.0 - for_down * turn.1),
+        }
+    }
+}
+
+/// Of the log likelihood of an observation.
+struct Derivatives {
+    /// The first in f.
+    slope: f64,
+    /// The second with the opposite sign, W ≥ 0.
+    curve: f64,
+    /// The third, divided by W; from -1 to 1.
+    twist: f64,
+    /// In the margin, without the constant's.
+    by_margin: f64,
+    slope_by_margin: f64,
+    /// That of W, divided by W.
+    curve_by_margin: f64,
+}
+
+/// A normal distribution in place of the posterior: `α = K⁻¹ E f`, and a precision of `K⁻¹ + W`.
 pub(crate) struct Mode {
-    /// The factor of `B = I + W^½ K W^½`, with W what the likelihood curves by: `w π (1 - π)`.
+    /// The factor of `B = I + W^½ K W^½`.
     pub factor: Cholesky,
     /// The diagonal of `W^½`.
     pub root_weight: Vec<f64>,
-    /// The coefficients, `w (y - π)`.
+    /// The coefficients; at the mode the slopes of the log likelihood, `w (y - π)`.
     pub alpha: Vec<f64>,
     /// f at the observations.
     pub f: Vec<f64>,
-    /// Laplace's approximation of the log marginal likelihood (equation 3.32).
+    /// The approximate log marginal likelihood (equation 3.32).
     pub value: f64,
+    /// Half of the third derivatives divided by W, by which W moves with f; 0 where W is what the value is a maximum in.
+    pub twist: Vec<f64>,
 }
 
-/// `Σ_i w_i (y_i log σ(f_i) + (1 - y_i) log σ(-f_i))`, stable for large f.
-fn log_likelihood(y: &[f64], weight: impl Fn(usize) -> f64, f: &[f64]) -> f64 {
-    let term = |(i, (&y, &f)): (usize, (&f64, &f64))| {
-        // log σ(-f) is f less than log σ(f).
-        weight(i) * (f.min(0.0) - (1.0 - y) * f - (-f.abs()).exp().ln_1p())
-    };
-    y.iter().zip(f).enumerate().map(term).sum()
+/// How the value changes.
+pub(crate) struct Slopes {
+    /// With the prior covariance: `∂ value/∂θ = Σ_ii' gram_ii' ∂K_ii'/∂θ`.
+    pub gram: Matrix,
+    /// With the likelihood's margin.
+    pub margin: f64,
 }
 
-/// The mode for outcomes from 0 to 1 (shares of 1), each of which counts as often as its weight says (`None`: once), by Newton's method (algorithm 3.1). A step that would lower
-/// `log P(y|f) - ½ fᵀK⁻¹f` is halved until it does not. Cost n³/3 a step (some ten).
+/// The factor of `I + R K R`, with R a diagonal.
+pub(super) fn factored(gram: &Matrix, root_weight: &[f64]) -> Result<Cholesky> {
+    let mut b = gram.clone();
+    b.data_mut().par_chunks_mut(root_weight.len()).zip(root_weight).for_each(|(row, r)| {
+        row.iter_mut().zip(root_weight).for_each(|(b, s)| *b *= r * s);
+    });
+    b.add_diagonal(|_| 1.0);
+    Cholesky::new(b, "matrix of the approximate posterior")
+}
+
+/// `R B⁻¹ R v`.
+pub(super) fn damped(factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64> {
+    let scaled: Vec<f64> = v.iter().zip(root_weight).map(|(v, r)| v * r).collect();
+    factor.solve_vector(&scaled).iter().zip(root_weight).map(|(v, r)| v * r).collect()
+}
+
+/// The mode by Newton's method (algorithm 3.1). A step that would lower `log P(y|f) - ½ fᵀK⁻¹f` is halved until it does not. Cost n³/3 a step (some ten).
 ///
 /// # Errors
 /// [`Error::NotPositiveDefinite`]; [`Error::NotConverged`]; [`Error::Interrupted`].
-pub(crate) fn mode(gram: &Matrix, y: &[f64], weights: Option<&[f64]>, stop: &AtomicBool) -> Result<Mode> {
-    let n = y.len();
-    let weight = |i: usize| weights.map_or(1.0, |w| w[i]);
+pub(crate) fn mode(gram: &Matrix, likelihood: &Likelihood, stop: &AtomicBool) -> Result<Mode> {
+    let n = likelihood.up.len();
     let (mut alpha, mut f) = (vec![0.0; n], vec![0.0; n]);
-    let mut objective = log_likelihood(y, weight, &f);
+    let mut objective = likelihood.value(&f);
     let mut change = f64::INFINITY;
     for _ in 0..MAX_NEWTON {
         check(stop)?;
-        let p: Vec<f64> = f.iter().map(|&f| logistic(f)).collect();
-        let root_weight: Vec<f64> =
-            p.iter().enumerate().map(|(i, p)| (weight(i) * p * (1.0 - p)).sqrt()).collect();
-        let mut b = gram.clone();
-        b.data_mut().par_chunks_mut(n).zip(&root_weight).for_each(|(row, r)| {
-            row.iter_mut().zip(&root_weight).for_each(|(b, s)| *b *= r * s);
-        });
-        b.add_diagonal(|_| 1.0);
-        let factor = Cholesky::new(b, "matrix of Laplace's approximation")?;
-        let slope: Vec<f64> = (0..n).map(|i| weight(i) * (y[i] - p[i])).collect();
-        change = (0..n).fold(0.0_f64, |a, i| a.max((slope[i] - alpha[i]).abs() / weight(i).max(1.0)));
+        let here: Vec<Derivatives> = (0..n).map(|i| likelihood.at(i, f[i])).collect();
+        let root_weight: Vec<f64> = here.iter().map(|d| d.curve.sqrt()).collect();
+        let factor = factored(gram, &root_weight)?;
+        let off = |i: usize| (here[i].slope - alpha[i]).abs() / likelihood.weight(i).max(1.0);
+        change = (0..n).fold(0.0_f64, |a, i| a.max(off(i)));
         if change <= NEWTON_TOLERANCE {
             let value = objective - 0.5 * factor.log_det();
-            return Ok(Mode { factor, root_weight, alpha, f, value });
+            let twist = here.iter().map(|d| 0.5 * d.twist).collect();
+            return Ok(Mode { factor, root_weight, alpha, f, value, twist });
         }
-        let right: Vec<f64> = (0..n).map(|i| root_weight[i] * root_weight[i] * f[i] + slope[i]).collect();
-        let scaled: Vec<f64> = gram.matvec(&right).iter().zip(&root_weight).map(|(v, r)| v * r).collect();
-        let solved = factor.solve_vector(&scaled);
-        let step: Vec<f64> = (0..n).map(|i| right[i] - root_weight[i] * solved[i] - alpha[i]).collect();
+        let right: Vec<f64> = (0..n).map(|i| here[i].curve * f[i] + here[i].slope).collect();
+        let known = damped(&factor, &root_weight, &gram.matvec(&right));
+        let step: Vec<f64> = (0..n).map(|i| right[i] - known[i] - alpha[i]).collect();
         let step_f = gram.matvec(&step);
         let mut t = 1.0;
         loop {
             let next_alpha: Vec<f64> = alpha.iter().zip(&step).map(|(a, s)| a + t * s).collect();
             let next_f: Vec<f64> = f.iter().zip(&step_f).map(|(f, s)| f + t * s).collect();
-            let next = log_likelihood(y, weight, &next_f) - 0.5 * dot(&next_alpha, &next_f);
+            let next = likelihood.value(&next_f) - 0.5 * dot(&next_alpha, &next_f);
             // Near the mode the objective changes by less than its rounding error.
             if next >= objective - 1e-12 * objective.abs().max(1.0) || t < 1e-10 {
                 (alpha, f, objective) = (next_alpha, next_f, next);
@@ -93,29 +178,39 @@ pub(crate) fn mode(gram: &Matrix, y: &[f64], weights: Option<&[f64]>, stop: &Ato
 }
 
 impl Mode {
-    /// How the value changes with the prior covariance: `∂ value/∂θ = Σ_ii' slopes_ii' ∂K_ii'/∂θ` (algorithm 5.1), with
+    /// How the value changes with the prior covariance and the margin (algorithm 5.1), with
     ///
     /// ```text
     /// slopes = ½ αα' - ½ R + ½ (u α' + α u'),   R = W^½ B⁻¹ W^½,   u = (I - R K) s,
-    /// s_i = -½ (1 - 2π_i) (1 - (B⁻¹)_ii),
+    /// s_i = ½ v_i ∂³ log P_i,   v_i = the posterior variance of f_i, (1 - (B⁻¹)_ii) / W_ii,
+    /// margin = ∂ log P - ½ Σ v_i ∂W_i + (K u)ᵀ ∂(slopes of log P).
     /// ```
     ///
-    /// where `(1 - (B⁻¹)_ii) = W_ii` times the posterior variance of f_i. Cost n³.
-    pub(crate) fn slopes(self, gram: &Matrix) -> Matrix {
-        let Self { factor, root_weight, alpha, f, .. } = self;
+    /// Cost n³.
+    pub(crate) fn slopes(self, gram: &Matrix, likelihood: &Likelihood) -> Slopes {
+        let Self { factor, root_weight, alpha, f, twist, .. } = self;
         let n = alpha.len();
         let mut slopes = factor.inverse();
-        let s: Vec<f64> =
-            (0..n).map(|i| -0.5 * (1.0 - 2.0 * logistic(f[i])) * (1.0 - slopes[(i, i)])).collect();
-        let scaled: Vec<f64> = gram.matvec(&s).iter().zip(&root_weight).map(|(v, r)| v * r).collect();
-        let solved = factor.solve_vector(&scaled);
-        let u: Vec<f64> = (0..n).map(|i| s[i] - root_weight[i] * solved[i]).collect();
+        let sure: Vec<f64> = (0..n).map(|i| 1.0 - slopes[(i, i)]).collect();
+        let s: Vec<f64> = twist.iter().zip(&sure).map(|(t, v)| t * v).collect();
+        let known = damped(&factor, &root_weight, &gram.matvec(&s));
+        let u: Vec<f64> = s.iter().zip(&known).map(|(s, k)| s - k).collect();
+        let margin = if likelihood.margin > 0.0 {
+            let moved = gram.matvec(&u);
+            let of = |i: usize| {
+                let d = likelihood.at(i, f[i]);
+                d.by_margin - 0.5 * sure[i] * d.curve_by_margin + moved[i] * d.slope_by_margin
+            };
+            (0..n).map(of).sum::<f64>() - 2.0 * likelihood.ties / (-2.0 * likelihood.margin).exp_m1()
+        } else {
+            0.0
+        };
         slopes.data_mut().par_chunks_mut(n).enumerate().for_each(|(i, row)| {
             for (j, w) in row.iter_mut().enumerate() {
                 let r = root_weight[i] * *w * root_weight[j];
                 *w = 0.5 * (alpha[i] * alpha[j] - r + u[i] * alpha[j] + alpha[i] * u[j]);
             }
         });
-        slopes
+        Slopes { gram: slopes, margin }
     }
 }

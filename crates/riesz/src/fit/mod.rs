@@ -14,6 +14,7 @@
 //! Settings are chosen with [`selection`].
 
 mod bootstrap;
+pub(crate) mod bound;
 pub(crate) mod evidence;
 mod gp;
 mod gpc;

@@ -375,9 +375,11 @@ fn log_loss(link: Link, outputs: &[f64], label: usize) -> Result<f64> {
             let top = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             Ok(top - outputs[label] + outputs.iter().map(|o| (o - top).exp()).sum::<f64>().ln())
         }
-        Link::Identity | Link::Vote | Link::LatentLogistic | Link::LatentOneVsRest => {
-            Err(no_score("log loss"))
-        }
+        Link::Identity
+        | Link::Vote
+        | Link::LatentLogistic
+        | Link::LatentOneVsRest
+        | Link::LatentTies { .. } => Err(no_score("log loss")),
     }
 }
 

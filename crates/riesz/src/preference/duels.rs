@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
+use crate::table::Table;
 
 /// Duels between items that are numbered from 0.
 ///
-/// Which item stands left means nothing. All duels of a pair become one: its weight is the sum of theirs, and its outcome the weighted share that was won by the
-/// item with the lower number. Nothing of the likelihood is lost, up to a constant, nor of ties, which are half a win for either.
+/// Which item stands left means nothing. All duels of a pair (in the same [context](Self::in_contexts)) become one: its weight is the sum of theirs, and its
+/// outcome the weighted share that was won by the item with the lower number. Nothing of the likelihood is lost, up to a constant, nor of ties, which are half
+/// a win for either.
 ///
 /// ```
 /// use riesz::preference::Duels;
@@ -24,21 +26,87 @@ pub struct Duels {
     pairs: Vec<(usize, usize)>,
     outcome: Vec<f64>,
     weight: Vec<f64>,
+    ties: Vec<f64>,
+    has_shares: bool,
+    contexts: Option<Contexts>,
     count: usize,
+}
+
+/// The contexts in which pairs met.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Contexts {
+    /// The different ones.
+    pub table: Table,
+    /// One a pair that met: the row of its context.
+    pub rows: Vec<usize>,
+}
+
+/// What is summed over the duels of a pair.
+#[derive(Default)]
+struct Sums {
+    won: f64,
+    weight: f64,
+    ties: f64,
 }
 
 impl Duels {
     /// Of each duel the items on either side, how it ended (1: the left item won, 0: the right one; ½: a tie), and how much it counts, by default 1.
     ///
     /// # Errors
-    /// [`Error::Shape`]; [`Error::TooFew`] without duels; [`Error::Parameter`] for an item that is not there, one that meets itself, an outcome that is none, or a
-    /// weight that is not positive.
+    /// [`Error::Shape`]; [`Error::TooFew`] without duels; [`Error::Parameter`] for an item that is not there, one that meets itself, an outcome that is none,
+    /// or a weight that is not positive.
     pub fn new(
         items: usize,
         left: &[usize],
         right: &[usize],
         outcome: &[f64],
         weight: Option<&[f64]>,
+    ) -> Result<Self> {
+        Self::met(items, (left, right), outcome, weight, None)
+    }
+
+    /// The same of duels in contexts, a row a duel: surfaces, seasons, who judged. A pair is then counted once in each different context.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn in_contexts(
+        items: usize,
+        left: &[usize],
+        right: &[usize],
+        outcome: &[f64],
+        weight: Option<&[f64]>,
+        contexts: &Table,
+    ) -> Result<Self> {
+        if contexts.rows() != left.len() {
+            let (expected, found, why) = (left.len(), contexts.rows(), "one a duel".into());
+            return Err(Error::Shape {
+                what: "the table of contexts".into(),
+                unit: "rows",
+                expected,
+                found,
+                why,
+            });
+        }
+        // Each row's number among the different ones, which are in the order of their first duels. (-0 is 0.)
+        let mut known: BTreeMap<Vec<u64>, usize> = BTreeMap::new();
+        let (mut first, mut rows) = (Vec::new(), Vec::new());
+        for i in 0..contexts.rows() {
+            let cells = contexts.row(i).iter().map(|v| (v + 0.0).to_bits()).collect();
+            let place = *known.entry(cells).or_insert(first.len());
+            if place == first.len() {
+                first.push(i);
+            }
+            rows.push(place);
+        }
+        Self::met(items, (left, right), outcome, weight, Some((contexts.select_rows(&first), rows)))
+    }
+
+    fn met(
+        items: usize,
+        (left, right): (&[usize], &[usize]),
+        outcome: &[f64],
+        weight: Option<&[f64]>,
+        contexts: Option<(Table, Vec<usize>)>,
     ) -> Result<Self> {
         let count = left.len();
         let lengths = [("right", right.len()), ("outcome", outcome.len())];
@@ -51,7 +119,8 @@ impl Duels {
         if count == 0 {
             return Err(Error::TooFew { what: "the table of duels".into(), needed: 1, unit: "duel is" });
         }
-        let mut all: BTreeMap<(usize, usize), (f64, f64)> = BTreeMap::new();
+        let mut all: BTreeMap<((usize, usize), usize), Sums> = BTreeMap::new();
+        let mut has_shares = false;
         for (i, ((&l, &r), &won)) in left.iter().zip(right).zip(outcome).enumerate() {
             let weight = weight.map_or(1.0, |w| w[i]);
             let bad = |what: &str, value: String, allowed: String| {
@@ -76,13 +145,24 @@ impl Duels {
                 return bad("weight", weight.to_string(), "weights are positive numbers".into());
             }
             let (pair, share) = if l < r { ((l, r), won) } else { ((r, l), 1.0 - won) };
-            let (sum, total) = all.entry(pair).or_default();
-            *sum += weight * share;
-            *total += weight;
+            let sums = all.entry((pair, contexts.as_ref().map_or(0, |(_, rows)| rows[i]))).or_default();
+            sums.won += weight * share;
+            sums.weight += weight;
+            sums.ties += if won == 0.5 { weight } else { 0.0 };
+            has_shares |= ![0.0, 0.5, 1.0].contains(&won);
         }
-        let (pairs, sums): (Vec<_>, Vec<_>) = all.into_iter().unzip();
-        let outcome = sums.iter().map(|(won, weight)| (won / weight).clamp(0.0, 1.0)).collect();
-        Ok(Self { items, pairs, outcome, weight: sums.iter().map(|(_, weight)| *weight).collect(), count })
+        let (met, sums): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        let (pairs, rows) = met.into_iter().unzip();
+        Ok(Self {
+            items,
+            pairs,
+            outcome: sums.iter().map(|s| (s.won / s.weight).clamp(0.0, 1.0)).collect(),
+            weight: sums.iter().map(|s| s.weight).collect(),
+            ties: sums.iter().map(|s| s.ties).collect(),
+            has_shares,
+            contexts: contexts.map(|(table, _)| Contexts { table, rows }),
+            count,
+        })
     }
 
     /// Number of items, of which some may be in no duel.
@@ -95,7 +175,7 @@ impl Duels {
         self.count
     }
 
-    /// The pairs that met, each with its lower number first, ascending.
+    /// The pairs that met, each with its lower number first, ascending; more than once where they met in different contexts.
     pub fn pairs(&self) -> &[(usize, usize)] {
         &self.pairs
     }
@@ -110,8 +190,29 @@ impl Duels {
         &self.weight
     }
 
-    /// The items of each connected component of the graph of pairs, largest first; items that never met anybody are left out. Between components only covariates
-    /// tell who is better.
+    /// One a pair: how much of its weight is that of ties.
+    pub fn ties(&self) -> &[f64] {
+        &self.ties
+    }
+
+    /// The margin with which items that are alike tie as often as these duels did, `2 artanh(share of ties)`, where tuning may start; from 0.02 to 3.
+    pub fn margin(&self) -> f64 {
+        let share = self.ties.iter().sum::<f64>() / self.weight.iter().sum::<f64>();
+        (2.0 * share.min(0.9).atanh()).max(0.02)
+    }
+
+    /// Whether some outcomes are neither wins nor ties.
+    pub(super) fn has_shares(&self) -> bool {
+        self.has_shares
+    }
+
+    /// Where the pairs met, if that was said.
+    pub fn contexts(&self) -> Option<&Contexts> {
+        self.contexts.as_ref()
+    }
+
+    /// The items of each connected component of the graph of pairs, largest first; items that never met anybody are left out. Between components only
+    /// covariates tell who is better.
     pub fn components(&self) -> Vec<Vec<usize>> {
         let neighbours = self.neighbours();
         let mut seen = vec![false; self.items];

@@ -1,18 +1,25 @@
 //! Preferences: who beats whom, learnt from duels between items with properties.
 //!
-//! A model of duels is an [`Expansion`](crate::Expansion) over wide rows, the left item's columns beside the right one's, that changes its sign when the two change
-//! places. So whatever predicts or explains expansions does so here; a player is a column of *both* items. Source: Chau 2023 (thesis), chapters 6 and 7.
+//! A model of duels is an [`Expansion`](crate::Expansion) over wide rows, the left item's columns beside the right one's, that changes its sign when the two
+//! change places. Behind them stand the columns of the duels' contexts, which stay where they are. So whatever predicts or explains expansions does so here; a
+//! player is a column of *both* items. Source: Chau 2023 (thesis), chapters 6 and 7.
 
+mod bags;
+mod data;
 mod differences;
 mod duels;
+mod entrants;
 mod evaluation;
 mod explain;
 mod pairs;
 mod process;
+mod tuned;
 
+pub use bags::Bags;
 pub use differences::differences;
-pub use duels::Duels;
+pub use duels::{Contexts, Duels};
+pub use entrants::{Entrants, HOME, Home, ID, UNSEEN_RIGHT, entrants};
 pub use evaluation::{Bin, Scores, Split, calibration, split};
 pub use explain::{DuelGame, DuelQuestion, Sides, explain, superiority};
-pub use pairs::{Pair, PairKernel, wide_columns, wide_rows};
-pub use process::{PreferenceFit, PreferenceProcess};
+pub use pairs::{ContextKernel, Pair, PairKernel, wide_columns, wide_rows, wide_rows_in};
+pub use process::{Inference, PreferenceFit, PreferenceProcess};

@@ -4,13 +4,17 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::bags::Bags;
+use super::data::Data;
 use super::duels::Duels;
 use super::pairs::{Pair, PairKernel, wide_rows};
+use super::tuned::{Coordinate, Setting};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
+use crate::fit::bound::bound;
 use crate::fit::evidence;
-use crate::fit::laplace::mode;
+use crate::fit::laplace::{Likelihood, Mode, mode};
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::{Matrix, Sparse};
 use crate::posterior::{Covariance, Known, Posterior};
@@ -20,12 +24,20 @@ use crate::table::Table;
 /// Where tuning starts: what of the two shares is multiplied by how much, the nested model as it is, one that is nearly a ranking, and one that is nearly none.
 const STARTS: [[f64; 2]; 3] = [[1.0, 1.0], [1.0, 0.01], [0.01, 1.0]];
 
-/// Half the width of the bounds, as a factor.
-const FACTOR: f64 = 1e5;
+/// How the posterior of the log odds is approximated by a normal distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inference {
+    /// Around its mode (Laplace's approximation).
+    Laplace,
+    /// By the one that makes the largest lower bound of the marginal likelihood, each logistic function having the best Gaussian below it (Jaakkola and Jordan
+    /// 2000). A true bound, as a rule further from the truth than Laplace's approximation, which may be on either side of it. Cost n³ a step of tens.
+    Bound,
+}
 
 /// `P(l beats r) = σ(g(l, r))` with `g` a skew Gaussian process over pairs of items.
 ///
-/// With `generalised` 0 it is a preferential Gaussian process (a utility, and so a ranking), with `utility` 0 a generalised one; by default it is both, and the data say which.
+/// With `generalised` 0 it is a preferential Gaussian process (a utility, and so a ranking), with `utility` 0 a generalised one; by default it is both, and
+/// the data say which.
 ///
 /// ```
 /// use riesz::preference::{Duels, PreferenceProcess};
@@ -47,6 +59,11 @@ const FACTOR: f64 = 1e5;
 pub struct PreferenceProcess {
     /// The prior of duels; where tuning starts.
     pub prior: PairKernel,
+    /// `None`: a tie is half a win for either. Else ties are outcomes of their own (Rao and Kupper 1967): with the margin m > 0, `P(win) = σ(g - m)`,
+    /// `P(loss) = σ(-g - m)`, and the rest is a tie's. Tuning starts from it. The two know different things of outcomes, so their evidences do not compare.
+    pub margin: Option<f64>,
+    /// How the posterior is approximated.
+    pub inference: Inference,
     /// Whether shares and the kernel's parameters are tuned, by maximising the approximate marginal likelihood times weak priors around the start: a
     /// factor of e (one standard deviation) for length scales, of 1.5² e³ for shares, of e^1.5 for others. Few duels say little of them.
     pub tune: bool,
@@ -63,13 +80,16 @@ pub struct PreferenceProcess {
 /// A fitted model of duels.
 #[derive(Debug, Clone)]
 pub struct PreferenceFit {
-    /// The log odds that the left item wins, over [wide rows](super::wide_columns): an expansion whose points are the pairs that met, and the same the other way round.
+    /// The log odds that the left item wins, over [wide rows](super::wide_columns) and their contexts: an expansion whose points are the pairs that met, and
+    /// the same the other way round.
     pub model: Expansion,
     /// What is besides the mode.
     pub covariance: Covariance,
     /// The prior as it was used.
     pub prior: PairKernel,
-    /// Laplace's approximation of the log marginal likelihood of the duels.
+    /// The margin of ties as it was used.
+    pub margin: Option<f64>,
+    /// Laplace's approximation of the log marginal likelihood of the duels, or the lower bound.
     pub log_marginal_likelihood: f64,
     /// Steps of the optimiser, all runs together.
     pub steps: usize,
@@ -79,78 +99,87 @@ pub struct PreferenceFit {
     pub warnings: Vec<String>,
 }
 
-/// What is tuned of a prior: the logarithms of its shares that are not 0, and the parameters of its kernel, whose first scale is known by the shares.
-struct Tuned<'p> {
-    prior: &'p PairKernel,
-    shares: Vec<usize>,
-}
-
-impl Tuned<'_> {
-    fn new(prior: &PairKernel) -> Tuned<'_> {
-        let shares = [prior.utility, prior.generalised];
-        Tuned { prior, shares: (0..2).filter(|&i| shares[i] > 0.0).collect() }
-    }
-
-    fn parameters(&self, times: [f64; 2]) -> Vec<Parameter> {
-        let share = |&i: &usize| {
-            let (name, value) = [("utility", self.prior.utility), ("generalised", self.prior.generalised)][i];
-            Parameter { name: name.into(), log_value: (value * times[i]).ln() }
-        };
-        self.shares.iter().map(share).chain(self.prior.items.parameters()).collect()
-    }
-
-    fn at(&self, theta: &[f64]) -> PairKernel {
-        let (shares, own) = theta.split_at(self.shares.len());
-        let mut prior = PairKernel { items: self.prior.items.with_parameters(own), ..self.prior.clone() };
-        for (&i, share) in self.shares.iter().zip(shares) {
-            *[&mut prior.utility, &mut prior.generalised][i] = share.exp();
-        }
-        prior
-    }
-
-    /// The logarithm of the weak prior of a parameter, and its slope.
-    fn weak(&self, parameter: &Parameter, at: f64) -> (f64, f64) {
-        let (center, sd) = match &parameter.name[..] {
-            "utility" | "generalised" => (2.0 * 1.5_f64.ln(), 3.0),
-            name if name.starts_with("lengthscale") => (parameter.log_value, 1.0),
-            _ => (parameter.log_value, 1.5),
-        };
-        let z = (at - center) / sd;
-        (-0.5 * z * z, -z / sd)
-    }
-}
-
 impl PreferenceProcess {
     /// Both parts, tuned from shares of 1.5² in squared log odds.
     pub fn new(kernel: Kernel) -> Self {
-        let prior = PairKernel { items: kernel, utility: 2.25, generalised: 2.25 };
-        Self { prior, tune: true, restarts: 0, seed: 0, stop: Arc::default(), progress: Arc::default() }
+        Self {
+            prior: PairKernel::new(kernel, 2.25, 2.25),
+            margin: None,
+            inference: Inference::Laplace,
+            tune: true,
+            restarts: 0,
+            seed: 0,
+            stop: Arc::default(),
+            progress: Arc::default(),
+        }
     }
 
-    /// Fits to duels among the rows of `items`. Cost, with n pairs that met, n³/3 a Newton step (some ten); when tuning n³ and O(items² parameters) more for each evaluation.
+    /// Fits to duels among the rows of `items`. Cost, with n pairs that met, n³/3 a Newton step (some ten); when tuning n³ and O(items² parameters) more for
+    /// each evaluation.
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`]; [`Error::Overflow`]; [`Error::NotPositiveDefinite`]; [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn fit(&self, items: &Table, duels: &Duels) -> Result<PreferenceFit> {
+        self.fit_data(&Data { items, bags: None, duels })
+    }
+
+    /// Fits to duels among bags of the rows of `items`; the model is one of pairs of items, of which [`Bags::duels`] makes log odds of bags. Cost as of
+    /// [`fit`](Self::fit), and predictions take each pair of items that are members of bags that met.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit).
+    pub fn fit_bags(&self, items: &Table, bags: &Bags, duels: &Duels) -> Result<PreferenceFit> {
+        self.fit_data(&Data { items, bags: Some(bags), duels })
+    }
+
+    fn setting(&self) -> Setting {
+        Setting { prior: self.prior.clone(), margin: self.margin }
+    }
+
+    fn check(&self, data: &Data<'_>) -> Result<()> {
+        let Data { items, bags, duels } = data;
+        self.prior.check(items.width(), duels)?;
+        let rows = |what: &str, expected: usize, found: usize, why: &str| {
+            let (what, why) = (what.into(), why.into());
+            if expected == found {
+                return Ok(());
+            }
+            Err(Error::Shape { what, unit: "rows", expected, found, why })
+        };
+        match bags {
+            None => rows("the table of items", duels.items(), items.rows(), "one an item of the duels")?,
+            Some(bags) => {
+                rows("the table of items", bags.items(), items.rows(), "one an item of the bags")?;
+                rows("the list of bags", duels.items(), bags.count(), "one a bag of the duels")?;
+            }
+        }
+        let Some(margin) = self.margin else { return Ok(()) };
+        if !(margin.is_finite() && margin > 0.0) {
+            return Err(Error::parameter("margin", margin, "the margin of ties is a positive number"));
+        }
+        if duels.has_shares() {
+            let allowed = "with a margin of ties each duel is won (1 or 0) or a tie (0.5)";
+            return Err(Error::parameter("outcome", "a share", allowed));
+        }
+        Ok(())
+    }
+
+    fn fit_data(&self, data: &Data<'_>) -> Result<PreferenceFit> {
+        self.check(data)?;
         let watch = Watch { stop: &self.stop, progress: &self.progress };
-        self.check(items, duels)?;
-        let tuned = Tuned::new(&self.prior);
+        let start = self.setting();
         let (mut theta, mut best) = (None, f64::NEG_INFINITY);
         let (mut steps, mut evaluations, mut warnings) = (0, 0, Vec::new());
-        let starts = if tuned.shares.len() == 2 { &STARTS[..] } else { &STARTS[..1] };
-        for (run, start) in starts.iter().enumerate().filter(|_| self.tune) {
-            let parameters = tuned.parameters(*start);
-            let fixed = |i: usize| i == tuned.shares.len();
-            let room = |(i, p): (usize, &Parameter)| {
-                let wide = if fixed(i) { 0.0 } else { FACTOR.ln() };
-                (p.log_value - wide, p.log_value + wide)
-            };
-            let bounds: Vec<(f64, f64)> = parameters.iter().enumerate().map(room).collect();
+        let both = self.prior.utility > 0.0 && self.prior.generalised > 0.0;
+        let starts = if both { &STARTS[..] } else { &STARTS[..1] };
+        for (run, times) in starts.iter().enumerate().filter(|_| self.tune) {
+            let coordinates = start.coordinates(*times);
+            let parameters: Vec<Parameter> = coordinates.iter().map(|c| c.parameter.clone()).collect();
+            let bounds: Vec<(f64, f64)> = coordinates.iter().map(Coordinate::bounds).collect();
             let objective = |theta: &[f64]| {
-                let (mut value, mut gradient) =
-                    self.value_and_gradient(&tuned.at(theta), items, duels, watch)?;
-                for ((p, at), slope) in parameters.iter().zip(theta).zip(&mut gradient) {
-                    let weak = tuned.weak(p, *at);
+                let (mut value, mut gradient) = self.value_and_gradient(&start.at(theta), data, watch)?;
+                for ((c, at), slope) in coordinates.iter().zip(theta).zip(&mut gradient) {
+                    let weak = c.weak(*at);
                     (value, *slope) = (value + weak.0, *slope + weak.1);
                 }
                 Ok((value, gradient))
@@ -163,112 +192,109 @@ impl PreferenceProcess {
                 (theta, best, warnings) = (Some(found.theta), found.value, found.warnings);
             }
         }
-        let prior = theta.map_or_else(|| self.prior.clone(), |theta| tuned.at(&theta));
-        let pairs = duels.pairs();
-        let gram = prior.gram(&prior.items.gram(items), pairs);
-        let mode = mode(&gram, duels.outcome(), Some(duels.weight()), watch.stop)?;
-        // Each pair as it is, and the other way round with the opposite sign.
-        let both: Vec<Pair> = pairs.iter().flat_map(|&(l, r)| [(l, r), (r, l)]).collect();
-        let signed = |values: &[f64]| values.iter().flat_map(|v| [*v, -v]).collect::<Vec<f64>>();
+        let Setting { prior, margin } = theta.map_or_else(|| start.clone(), |theta| start.at(&theta));
+        let gram = prior.gram(&prior.grams(data.items, data.bags, data.duels), data.duels);
+        let mode = self.mode(&gram, &data.likelihood(margin), watch)?;
+        let method = match self.inference {
+            Inference::Laplace => "preferential Gaussian process (Laplace approximation)",
+            Inference::Bound => "preferential Gaussian process (variational bound)",
+        };
         let mut card = vec![
-            Fact::new("model", "preferential Gaussian process (Laplace approximation)"),
-            Fact::new("duels", duels.count()),
+            Fact::new("model", method),
+            Fact::new("duels", data.duels.count()),
             Fact::measured("share of a utility", prior.utility),
             Fact::measured("share of the generalised part", prior.generalised),
-            Fact::measured("log marginal likelihood", mode.value),
         ];
+        let terms = prior.alone.iter().flat_map(|k| &k.terms);
+        card.extend(terms.map(|term| Fact::measured("share of a further utility", term.scale)));
+        card.extend(prior.contexts.iter().map(|c| Fact::measured("shared by all contexts", c.shared)));
+        card.extend(margin.map(|m| Fact::measured("margin of ties", m)));
+        card.push(Fact::measured("log marginal likelihood", mode.value));
         card.extend(warnings.iter().map(|w| Fact::new("warning", w)));
+        let (points, sums) = data.points()?;
+        let mut coef = vec![0.0; points.rows()];
+        for (i, alpha) in mode.alpha.iter().enumerate() {
+            sums[i].iter().for_each(|(point, share)| coef[*point] += alpha * share);
+        }
+        let classes = ["right", "left", "tie"].map(String::from);
         let model = Expansion {
-            kernel: prior.wide(items.width()),
-            points: wide_rows(items, &both)?,
-            coef: Matrix::column_vector(signed(&mode.alpha)),
+            kernel: prior.wide(data.items.width()),
+            points,
+            coef: Matrix::column_vector(coef),
             intercept: vec![0.0],
             output_names: vec!["left vs right".into()],
-            link: Link::LatentLogistic,
-            classes: vec!["right".into(), "left".into()],
+            link: margin.map_or(Link::LatentLogistic, |margin| Link::LatentTies { margin }),
+            classes: classes[..if margin.is_some() { 3 } else { 2 }].to_vec(),
             card,
         };
         model.validate()?;
-        let value = mode.value;
-        let weights = mode.root_weight.iter().enumerate().map(|(i, w)| [(2 * i, *w), (2 * i + 1, -w)]);
-        let operator = Some(Sparse::from_columns(both.len(), weights)?);
+        let roots = mode.root_weight.iter().zip(&sums);
+        let weighted = roots.map(|(root, own)| own.iter().map(move |(point, share)| (*point, root * share)));
+        let operator = Some(Sparse::from_columns(model.points.rows(), weighted)?);
         let known = vec![Known::Inverse { operator, factor: mode.factor }];
-        let mirror =
-            Some((0..2 * items.width()).map(|j| (j + items.width()) % (2 * items.width())).collect());
+        let width = 2 * data.items.width();
+        let place = |j: usize| if j < width { (j + width / 2) % width } else { j };
+        let mirror = Some((0..model.points.width()).map(place).collect());
         let covariance = Covariance { prior: 1.0, mirror, known, scale: vec![1.0] };
+        let log_marginal_likelihood = mode.value;
         Ok(PreferenceFit {
             model,
             covariance,
             prior,
-            log_marginal_likelihood: value,
+            margin,
+            log_marginal_likelihood,
             steps,
             evaluations,
             warnings,
         })
     }
 
-    fn check(&self, items: &Table, duels: &Duels) -> Result<()> {
-        self.prior.items.validate(items.width())?;
-        let shares = [("utility", self.prior.utility), ("generalised", self.prior.generalised)];
-        if let Some((name, bad)) = shares.iter().find(|(_, s)| !(s.is_finite() && *s >= 0.0)) {
-            return Err(Error::parameter(*name, bad, "shares are finite and not negative"));
+    fn mode(&self, gram: &Matrix, likelihood: &Likelihood, watch: Watch<'_>) -> Result<Mode> {
+        match self.inference {
+            Inference::Laplace => mode(gram, likelihood, watch.stop),
+            Inference::Bound => bound(gram, likelihood, watch.stop),
         }
-        if self.prior.utility + self.prior.generalised == 0.0 {
-            return Err(Error::parameter(
-                "utility",
-                0,
-                "with generalised = 0 too nothing can be learnt: one is positive",
-            ));
-        }
-        if duels.items() != items.rows() {
-            let (expected, found) = (duels.items(), items.rows());
-            let why = "one an item of the duels".into();
-            return Err(Error::Shape {
-                what: "the table of items".into(),
-                unit: "rows",
-                expected,
-                found,
-                why,
-            });
-        }
-        Ok(())
     }
 
-    /// Laplace's approximation of the log marginal likelihood of duels under a prior, and its gradient in the logarithms of the shares that are not 0 and the kernel's
-    /// [`parameters`](Kernel::parameters).
+    /// The log marginal likelihood of duels, approximate or its bound, and its gradient in the setting's coordinates.
     fn value_and_gradient(
         &self,
-        prior: &PairKernel,
-        items: &Table,
-        duels: &Duels,
+        setting: &Setting,
+        data: &Data<'_>,
         watch: Watch<'_>,
     ) -> Result<(f64, Vec<f64>)> {
         check(watch.stop)?;
-        let k = prior.items.gram(items);
-        let gram = prior.gram(&k, duels.pairs());
+        let Setting { prior, margin } = setting;
+        let grams = prior.grams(data.items, data.bags, data.duels);
+        let gram = prior.gram(&grams, data.duels);
         if gram.data().iter().any(|v| !v.is_finite()) {
             return Err(Error::Overflow {
                 what: "the prior covariance of duels".into(),
                 remedy: "check the kernel's parameters",
             });
         }
-        let mode = mode(&gram, duels.outcome(), Some(duels.weight()), watch.stop)?;
+        let likelihood = data.likelihood(*margin);
+        let mode = self.mode(&gram, &likelihood, watch)?;
         let value = mode.value;
-        let slopes = mode.slopes(&gram);
-        let (by_items, shares) = prior.slopes(&k, duels.pairs(), &slopes);
-        let own = [(prior.utility, shares[0]), (prior.generalised, shares[1])];
-        let mut gradient: Vec<f64> = own.iter().filter(|(s, _)| *s > 0.0).map(|(s, g)| s * g).collect();
-        gradient.extend(prior.items.gradient(items, &by_items));
-        Ok((value, gradient))
+        let slopes = mode.slopes(&gram, &likelihood);
+        let mut by = prior.slopes(&grams, data.duels, &slopes.gram);
+        if let Some(bags) = data.bags {
+            by.grams.items = bags.scattered(&by.grams.items);
+            by.grams.alone = by.grams.alone.map(|alone| bags.scattered(&alone));
+        }
+        let contexts = data.duels.contexts().map(|c| &c.table);
+        Ok((value, setting.gradient(data.items, contexts, &by, slopes.margin)))
     }
 
-    /// The logarithms of the shares that are not 0 and the kernel's parameters, which [`log_marginal_likelihood`](Self::log_marginal_likelihood) takes.
+    /// What [`log_marginal_likelihood`](Self::log_marginal_likelihood) takes: the logarithms of the shares that are not 0 and of the scales of further
+    /// utilities, the kernel's parameters, with contexts the logit of what they share (unless it is 0 or 1) and their kernel's parameters, and the logarithm
+    /// of the margin.
     pub fn parameters(&self) -> Vec<Parameter> {
-        Tuned::new(&self.prior).parameters([1.0; 2])
+        self.setting().coordinates([1.0; 2]).into_iter().map(|c| c.parameter).collect()
     }
 
-    /// Laplace's approximation of the log marginal likelihood, and its gradient, in `theta`, which is as [`parameters`](Self::parameters). Cost some ten
-    /// times n³/3 and n³, with n pairs that met.
+    /// The log marginal likelihood, Laplace's approximation or the bound, and its gradient, in `theta`, which is as [`parameters`](Self::parameters). Cost
+    /// some ten times n³/3 and n³, with n pairs that met.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -278,10 +304,27 @@ impl PreferenceProcess {
         duels: &Duels,
         theta: &[f64],
     ) -> Result<(f64, Vec<f64>)> {
-        self.check(items, duels)?;
-        let tuned = Tuned::new(&self.prior);
-        evidence::check("theta", "numbers", theta.len(), &tuned.parameters([1.0; 2]))?;
-        self.value_and_gradient(&tuned.at(theta), items, duels, Watch::nobody())
+        self.log_marginal_likelihood_of(&Data { items, bags: None, duels }, theta)
+    }
+
+    /// The same for duels among bags.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit).
+    pub fn log_marginal_likelihood_of_bags(
+        &self,
+        items: &Table,
+        bags: &Bags,
+        duels: &Duels,
+        theta: &[f64],
+    ) -> Result<(f64, Vec<f64>)> {
+        self.log_marginal_likelihood_of(&Data { items, bags: Some(bags), duels }, theta)
+    }
+
+    fn log_marginal_likelihood_of(&self, data: &Data<'_>, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
+        self.check(data)?;
+        evidence::check("theta", "numbers", theta.len(), &self.parameters())?;
+        self.value_and_gradient(&self.setting().at(theta), data, Watch::nobody())
     }
 }
 
@@ -291,7 +334,8 @@ impl PreferenceFit {
         Posterior::of(&self.model, &self.covariance)
     }
 
-    /// The probability that the left item of each pair wins, averaged over the posterior.
+    /// The probability that the left item of each pair wins, averaged over the posterior. (Pairs in contexts: [`wide_rows_in`](super::wide_rows_in) and
+    /// [`Prediction::of`](crate::Prediction::of).)
     ///
     /// # Errors
     /// As [`Table::conform`].

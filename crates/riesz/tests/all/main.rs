@@ -18,6 +18,7 @@ mod kernel_shap;
 mod kernels;
 mod libsvm;
 mod logistic;
+mod meetings;
 mod models;
 mod observational;
 mod observational_covariance;

@@ -97,7 +97,7 @@ fn processes() -> Vec<PreferenceProcess> {
     [(kernel.clone(), 2.0, 0.7), (kernel.clone(), 2.0, 0.0), (kernel, 0.0, 1.5), (two, 1.0, 1.0)]
         .into_iter()
         .map(|(items, utility, generalised)| PreferenceProcess {
-            prior: PairKernel { items, utility, generalised },
+            prior: PairKernel::new(items, utility, generalised),
             tune: false,
             ..PreferenceProcess::new(Kernel::constant(1.0))
         })

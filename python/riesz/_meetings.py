@@ -1,0 +1,180 @@
+"""What duels have besides two items: contexts, users, who is at home, who the items are. Read here, for fitting and for
+prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ._data import _missing, as_numbers, collected, is_missing, names_of, picked
+from ._samples import Rows, _text, read
+
+#: What the core calls items and users that a model was not fitted on; on the right they are others than on the left.
+UNSEEN, UNSEEN_RIGHT = "(unseen)", "(unseen, right)"
+#: The column of users among the contexts, and the columns of an item at home and of its name.
+USER, HOME, ID = "user", "home", "id"
+
+
+def sides(home: Any, count: int | None = None) -> np.ndarray:
+    """Who is at home: 1 for the left item, -1 for the right one, 0 for neither."""
+    given = [home] if home is None or isinstance(home, str) else list(home)
+    known = {"left": 1, "right": -1, "none": 0}
+    codes = []
+    for row, cell in enumerate(given):
+        code = 0 if is_missing(cell) else known.get(str(cell))
+        if code is None:
+            raise ValueError(f"home is {cell!r} in row {row} (from 0): it is 'left', 'right', or 'none' (or None)")
+        codes.append(code)
+    if count is not None and len(codes) != count:
+        raise ValueError(f"home has {len(codes)} entries, but there are {count} duels: one a duel")
+    return np.array(codes)
+
+
+def labels_of(items: Any) -> list[str] | None:
+    """The index of a data frame as text; ``None`` for other rows."""
+    index = getattr(items, "index", None)
+    return None if index is None or callable(index) else [_text(label) for label in index]
+
+
+class Contexts:
+    """The contexts of the duels that a model was fitted to: their columns, which rows at prediction have too."""
+
+    def __init__(self, names: list[str], levels: list[list[str] | None], has_users: bool):
+        self.names, self.levels, self.has_users = names, levels, has_users
+
+    @classmethod
+    def read(cls, contexts: Any, users: Any, count: int) -> tuple[Contexts, np.ndarray]:
+        """From those of so many duels; and their rows."""
+        found: list[Rows] = []
+        if contexts is not None:
+            width = np.shape(contexts)[1] if np.ndim(contexts) == 2 else 1
+            found.append(read(contexts, "contexts", [f"context{j}" for j in range(width)]))
+        if users is not None:
+            called = [_text(user) for user in _users(users)]
+            levels = [*sorted(set(called)), UNSEEN]
+            found.append(Rows([USER], [levels], places_of(called, levels, UNSEEN)))
+        for rows in found:
+            if len(rows.numbers) != count:
+                what = "users" if rows.names == [USER] else "contexts"
+                raise ValueError(f"{what} have {len(rows.numbers)} rows, but there are {count} duels: one a duel")
+        names = [name for rows in found for name in rows.names]
+        if len(set(names)) < len(names):
+            raise ValueError(f"a column of contexts is called '{USER}', as that of users: rename it")
+        own = cls(names, [levels for rows in found for levels in rows.levels], users is not None)
+        return own, np.ascontiguousarray(np.hstack([rows.numbers for rows in found]))
+
+    def rows(self, contexts: Any, users: Any) -> np.ndarray:
+        """Rows of contexts at prediction: a row each, or one for all."""
+        own = len(self.names) - self.has_users
+        names, found = self.names[:own], []
+        if (contexts is None) != (own == 0):
+            raise ValueError(
+                f"the model was fitted on duels in contexts ({', '.join(names)}): say which, contexts=…"
+                if own
+                else "contexts: the model was fitted on duels without contexts"
+            )
+        if own:
+            cells = picked(collected(contexts), names)
+            if names_of(cells) is None:
+                cells = np.asarray(cells)
+                cells = cells.reshape(-1, 1) if own == 1 and cells.ndim < 2 else np.atleast_2d(cells)
+            found.append(as_numbers(cells, names, "contexts", self.levels[:own]))
+        if (users is None) == self.has_users:
+            raise ValueError(
+                "the model was fitted on duels with users: say who it is, users=…; any other name is a new user"
+                if self.has_users
+                else "users: the model was fitted on duels without users"
+            )
+        if self.has_users:
+            found.append(places_of(_users(users), self.levels[-1] or [], UNSEEN))
+        return side_by_side(found)
+
+
+def _users(users: Any) -> list:
+    cells = [users] if np.ndim(users) == 0 else list(users)
+    for row, cell in enumerate(cells):
+        if is_missing(cell):
+            raise _missing("users", cell, row, USER)
+    return cells
+
+
+def places_of(ids: Any, known: Sequence[str], unseen: str) -> np.ndarray:
+    """The codes of names among the levels of a model, which calls those that it does not know ``unseen``."""
+    code = {name: float(place) for place, name in enumerate(known)}
+    given = [ids] if np.ndim(ids) == 0 else list(ids)
+    return np.array([[code.get(_text(one), code[unseen])] for one in given])
+
+
+def side_by_side(blocks: list[np.ndarray], what: str = "left, right, contexts, users, home and ids") -> np.ndarray:
+    """Columns of several arrays, each with as many rows as the others, or with one."""
+    counts = sorted({len(block) for block in blocks})
+    if len([count for count in counts if count != 1]) > 1:
+        told = " and ".join(map(str, counts))
+        raise ValueError(f"{what} have {told} rows: a row of each is a duel, or one has a single row")
+    count = counts[-1] if counts[0] != 0 else 0
+    return np.hstack([np.broadcast_to(block, (count, block.shape[1])) for block in blocks])
+
+
+def memberships(members: Any, items: Any, count: int) -> tuple[list, list[int], list[int], list[float] | None]:
+    """Names of bags, and of each membership the number of its bag, its item, and what it counts if that is said."""
+    cells = np.asarray(members, dtype=object)
+    if cells.ndim != 2 or cells.shape[1] not in (2, 3):
+        raise ValueError(f"members have the shape {cells.shape}: each is a bag and an item, and how much it counts, if you like")
+    names = list(dict.fromkeys(cells[:, 0].tolist()))
+    places = {name: place for place, name in enumerate(names)}
+    labels = labels_of(items)
+    known = {name: place for place, name in enumerate(labels if labels is not None else map(str, range(count)))}
+    unknown = [item for item in dict.fromkeys(cells[:, 1].tolist()) if _text(item) not in known]
+    if unknown:
+        told = ", ".join(map(repr, unknown[:5])) + (f", … ({len(unknown)} in all)" if len(unknown) > 5 else "")
+        raise ValueError(f"members name items that are not among the items: {told}")
+    weights = cells[:, 2].astype(float).tolist() if cells.shape[1] == 3 else None
+    return names, [places[bag] for bag in cells[:, 0].tolist()], [known[_text(item)] for item in cells[:, 1].tolist()], weights
+
+
+def bags_of(duels: Any, called: list) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the bags on either side."""
+    cells = np.asarray(duels, dtype=object)
+    if cells.ndim != 2 or cells.shape[1] != 2:
+        raise ValueError(f"duels have the shape {cells.shape}: each is a pair of bags")
+    known = {name: place for place, name in enumerate(called)}
+    unknown = [name for name in dict.fromkeys(cells.ravel().tolist()) if name not in known]
+    if unknown:
+        told = ", ".join(map(repr, unknown[:5])) + (f", … ({len(unknown)} in all)" if len(unknown) > 5 else "")
+        raise ValueError(f"duels name bags that members do not: {told}")
+    places = np.array([[known[name] for name in pair] for pair in cells.tolist()])
+    return places[:, 0], places[:, 1]
+
+
+def rows_of(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of rows of either side."""
+    cells = np.asarray(duels)
+    if cells.ndim != 2 or cells.shape[1] != 2:
+        raise ValueError(
+            f"duels have the shape {cells.shape}: each is a pair of items, (winner, loser), or (left, right) with outcome"
+        )
+    index = getattr(items, "index", None)
+    if index is not None and not callable(index):
+        known: dict[Any, int] = {}
+        for place, label in enumerate(index):
+            if label in known:
+                raise ValueError(f"the index of items has '{label}' twice: each item is one row")
+            known[label] = place
+        unknown = [label for label in dict.fromkeys(cells.ravel().tolist()) if label not in known]
+        if unknown:
+            told = ", ".join(map(repr, unknown[:5])) + (f", … ({len(unknown)} in all)" if len(unknown) > 5 else "")
+            raise ValueError(f"duels name items that are not in the index of items: {told}")
+        places = np.array([[known[label] for label in pair] for pair in cells.tolist()])
+    else:
+        if cells.dtype.kind not in "iu":
+            raise TypeError(
+                "duels are pairs of numbers of rows of items; labels need items as a data frame with these labels as its index"
+            )
+        if cells.size and (cells.min() < 0 or cells.max() >= count):
+            raise ValueError(
+                f"duels name item {cells.min() if cells.min() < 0 else cells.max()}, but items have {count} rows, from 0"
+            )
+        places = cells
+    return places[:, 0].astype(int), places[:, 1].astype(int)

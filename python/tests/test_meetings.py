@@ -1,0 +1,216 @@
+"""What duels have besides two items: who is at home, names, contexts, users, ties, bags. The formulas are tested in Rust."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import riesz
+from riesz.kernels import RBF, Categorical
+
+rng = np.random.default_rng(5)
+COUNT = 160
+ITEMS = pd.DataFrame(rng.normal(size=(20, 2)), columns=["power", "weight"], index=[f"item {i}" for i in range(20)])
+LEFT, RIGHT = (both := rng.integers(20, size=(2, 400)))[:, both[0] != both[1]][:, :COUNT]
+DUELS = ITEMS.index.to_numpy()[np.column_stack([LEFT, RIGHT])]
+GROUND = rng.choice(["clay", "grass"], COUNT)
+HOME = rng.choice(["left", "right", "none"], COUNT)
+WORTH = 2 * (ITEMS.power.to_numpy()[LEFT] - ITEMS.power.to_numpy()[RIGHT]) * np.where(GROUND == "clay", 1, -1)
+LOG_ODDS = WORTH + 1.2 * ((HOME == "left").astype(float) - (HOME == "right"))
+WON = (rng.random(COUNT) < 1 / (1 + np.exp(-LOG_ODDS))).astype(float)
+CONTEXTS = pd.DataFrame({"ground": GROUND, "heat": rng.uniform(10, 30, COUNT)})
+LEFT_ROWS, RIGHT_ROWS = ITEMS.iloc[:5], ITEMS.iloc[5:10]
+
+
+def fitted(model="utility", duels=DUELS, items=ITEMS, outcome=WON, own=None, **circumstances):
+    how = {"kernel": RBF([2.0, 2.0]), "optimizer": None, **(own or {})}
+    return riesz.PreferenceClassifier(model, **how).fit(items, duels, outcome=outcome, **circumstances)
+
+
+def test_who_is_at_home():
+    model = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=WON, home=HOME)
+    assert model.home_advantage_ > 0.1 and model.ability_ == 0.0
+    home, away, nobody = (model.decision_function(LEFT_ROWS, RIGHT_ROWS, home=side) for side in ("left", "right", None))
+    # A utility: the same for all pairs, and nothing where nobody is at home.
+    np.testing.assert_allclose(home - nobody, nobody - away, rtol=1e-9)
+    np.testing.assert_allclose(home - nobody, (home - nobody)[0], rtol=1e-9)
+    assert home[0] > away[0]
+    turned = model.decision_function(RIGHT_ROWS, LEFT_ROWS, home=["right"] * 5)
+    np.testing.assert_allclose(turned, -home, rtol=1e-9)
+    assert model.groups_["home"] == ["left_home", "right_home"]
+    # The same item at home and away is no duel of two alike.
+    assert model.superiority(LEFT_ROWS[:1], LEFT_ROWS[:1], home="left") > 0.5
+    assert model.superiority(LEFT_ROWS[:1], LEFT_ROWS[:1]) == 0.5
+
+
+def test_names_have_abilities():
+    same = ITEMS.assign(power=0.0, weight=0.0)
+    worth = rng.normal(scale=2, size=20)
+    won = (rng.random(COUNT) < 1 / (1 + np.exp(worth[RIGHT] - worth[LEFT]))).astype(float)
+    model = riesz.PreferenceClassifier("utility", ability=True).fit(same, DUELS, outcome=won)
+    assert model.ability_ > 0.1
+    best, worst = same.iloc[[worth.argmax()]], same.iloc[[worth.argmin()]]
+    assert model.predict_proba(best, worst)[0, 1] > 0.7
+    np.testing.assert_array_equal(
+        model.predict_proba(best, worst),
+        model.predict_proba(best.to_numpy(), worst.to_numpy(), ids=(best.index, worst.index)),
+    )
+    # Whoever is not known has the prior's ability, also against another who is not known.
+    mean, sd = model.decision_function(same[:1], same[:1], return_std=True, ids=(["new"], ["other"]))
+    np.testing.assert_allclose([mean[0], sd[0] ** 2], [0, 2 * model.ability_], atol=1e-9)
+    with pytest.raises(ValueError, match="say who they are"):
+        model.predict(best.to_numpy(), worst.to_numpy())
+    plain = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=won)
+    with pytest.raises(ValueError, match="ability=False"):
+        plain.predict(LEFT_ROWS, RIGHT_ROWS, ids=(["a"], ["b"]))
+
+
+def test_contexts_turn_duels_around():
+    model = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=WON, contexts=CONTEXTS)
+    without = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=WON)
+    assert model.log_marginal_likelihood_value_ > without.log_marginal_likelihood_value_ + 5
+    assert 0 < model.shared_ < 1 and without.shared_ == 1
+    strong, weak = ITEMS.sort_values("power").iloc[[-1]], ITEMS.sort_values("power").iloc[[0]]
+    clay, grass = (pd.DataFrame({"ground": [ground], "heat": [20.0]}) for ground in ("clay", "grass"))
+    assert model.predict(strong, weak, contexts=clay) == "left"
+    assert model.predict(strong, weak, contexts=grass) == "right"
+    rows = model.rows(LEFT_ROWS, RIGHT_ROWS, contexts=clay)
+    assert rows.shape == (5, 6) and list(rows[:, 4]) == ["clay"] * 5
+    assert list(model.groups_) == ["power", "weight", "ground", "heat"] and model.groups_["heat"] == ["heat"]
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(
+        again.predict_proba(LEFT_ROWS, RIGHT_ROWS, contexts=grass), model.predict_proba(LEFT_ROWS, RIGHT_ROWS, contexts=grass)
+    )
+    found = riesz.Explainer(model.expansion_, model.rows(ITEMS, ITEMS, contexts=clay), groups=model.groups_)(rows)
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, model.expansion_.predict(rows), atol=1e-9)
+
+
+def test_a_kernel_of_contexts_is_taken_as_it_is():
+    heat = CONTEXTS[["heat"]]
+    apart = fitted(own={"context_kernel": RBF(1e-3)}, contexts=heat)
+    alike = fitted(own={"context_kernel": RBF(1e9)}, contexts=heat.to_numpy())
+    plain = fitted()
+    assert apart.shared_ == 0.0
+    np.testing.assert_allclose(
+        alike.decision_function(LEFT_ROWS, RIGHT_ROWS, contexts=20.0), plain.decision_function(LEFT_ROWS, RIGHT_ROWS), rtol=1e-6
+    )
+    # Nothing is known of a context that is like none.
+    np.testing.assert_allclose(apart.decision_function(LEFT_ROWS, RIGHT_ROWS, contexts=[5.0]), 0, atol=1e-9)
+
+
+def test_users_share_what_they_share():
+    users = rng.choice(["ann", "bob"], COUNT)
+    sign = np.where(users == "ann", 1, -1)
+    won = (sign * (ITEMS.weight.to_numpy()[LEFT] - ITEMS.weight.to_numpy()[RIGHT]) > 0).astype(float)
+    model = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=won, users=users)
+    heavy, light = ITEMS.sort_values("weight").iloc[[-1]], ITEMS.sort_values("weight").iloc[[0]]
+    chances = [model.predict_proba(heavy, light, users=user)[0, 1] for user in ("ann", "bob", "eve")]
+    assert chances[0] > 0.8 and chances[1] < 0.2 and 0.3 < chances[2] < 0.7
+    assert model.expansion_.levels["user"] == ["ann", "bob", "(unseen)"]
+    both = riesz.PreferenceClassifier("utility", optimizer=None).fit(ITEMS, DUELS, outcome=won, users=users, contexts=CONTEXTS)
+    assert both.rows(heavy, light, users="ann", contexts=CONTEXTS[:3]).shape == (3, 7)
+
+
+def test_ties_can_be_outcomes(tmp_path):
+    drawn = np.where(rng.random(COUNT) < 0.3, 0.5, WON)
+    model = riesz.PreferenceClassifier("utility", ties="model").fit(ITEMS, DUELS, outcome=drawn)
+    assert list(model.classes_) == ["right", "left", "tie"] and model.margin_ > 0.1
+    chance = model.predict_proba(LEFT_ROWS, RIGHT_ROWS)
+    np.testing.assert_allclose(chance.sum(axis=1), 1.0)
+    np.testing.assert_allclose(model.predict_proba(RIGHT_ROWS, LEFT_ROWS), chance[:, [1, 0, 2]], rtol=1e-9)
+    assert (model.predict(LEFT_ROWS, RIGHT_ROWS) == model.classes_[chance.argmax(axis=1)]).all()
+    assert abs(model.predict_proba(ITEMS.iloc[LEFT], ITEMS.iloc[RIGHT])[:, 2].mean() - (drawn == 0.5).mean()) < 0.1
+    rows = model.rows(LEFT_ROWS, RIGHT_ROWS)
+    model.expansion_.save(tmp_path / "m.riesz", posterior=True)
+    np.testing.assert_array_equal(riesz.Expansion.load(tmp_path / "m.riesz").predict_proba(rows), chance)
+    model.expansion_.save(tmp_path / "mean.riesz")
+    with pytest.raises(ValueError, match="need its posterior"):
+        riesz.Expansion.load(tmp_path / "mean.riesz").predict_proba(rows)
+
+
+def test_the_bound_is_near():
+    bound, laplace = fitted(own={"inference": "bound"}), fitted()
+    assert 0 < abs(bound.log_marginal_likelihood_value_ - laplace.log_marginal_likelihood_value_) < 0.5
+    near = np.corrcoef(*(m.decision_function(LEFT_ROWS, RIGHT_ROWS) for m in (bound, laplace)))
+    assert near[0, 1] > 0.99
+
+
+def test_bags_are_means_of_their_members():
+    teams = [(team, item) for team, first in (("red", 0), ("blue", 4), ("green", 7)) for item in ITEMS.index[first : first + 4]]
+    duels = [("red", "blue"), ("blue", "green"), ("red", "green"), ("red", "blue")]
+    model = fitted("nested", duels=duels, outcome=None, members=teams)
+    mean, sd, chance = model.predict_bags(ITEMS, teams, [("red", "blue"), ("blue", "red")])
+    red, blue = np.meshgrid(range(4), range(4, 8))
+    each = model.decision_function(ITEMS.iloc[red.ravel()], ITEMS.iloc[blue.ravel()])
+    np.testing.assert_allclose(mean, [each.mean(), -each.mean()], rtol=1e-9)
+    rows = model.rows(ITEMS.iloc[red.ravel()], ITEMS.iloc[blue.ravel()])
+    together = model.expansion_.predict(rows, return_cov=True)[1]
+    np.testing.assert_allclose(sd, together.mean() ** 0.5, rtol=1e-8)
+    np.testing.assert_allclose(chance[0], chance[1][::-1], rtol=1e-9)
+    # Members' weights are shares, and a bag of one is its item.
+    alone = [(name, name, 3.0) for name in ITEMS.index]
+    np.testing.assert_allclose(
+        fitted(duels=DUELS, members=alone).decision_function(LEFT_ROWS, RIGHT_ROWS),
+        fitted().decision_function(LEFT_ROWS, RIGHT_ROWS),
+        rtol=1e-9,
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"home": ["up"] * COUNT}, "it is 'left', 'right', or 'none'"),
+        ({"home": ["left"]}, "one a duel"),
+        ({"home": ["none"] * COUNT}, "nobody in all duels"),
+        ({"home": np.where(WON == 1, "left", "right")}, "a side that won all 160 duels"),
+        ({"home": HOME, "items": ITEMS.rename(columns={"power": "home"})}, "a column 'home'"),
+        ({"contexts": CONTEXTS[:3]}, "contexts have 3 rows"),
+        ({"users": ["ann"] * 3}, "users have 3 rows"),
+        ({"users": [None] * COUNT}, "users is None in row 0"),
+        ({"contexts": CONTEXTS.rename(columns={"heat": "user"}), "users": ["ann"] * COUNT}, "rename it"),
+        ({"own": {"context_kernel": RBF(1.0)}}, "these duels have no contexts"),
+        ({"own": {"context_kernel": "rbf"}, "contexts": CONTEXTS}, "a kernel of riesz.kernels"),
+        ({"own": {"ties": "win"}}, "'half', 'model'"),
+        ({"own": {"ties": "model"}, "outcome": np.full(COUNT, 0.3)}, r"a tie \(0.5\)"),
+        ({"own": {"ties": "model", "inference": "bound"}}, "half a win"),
+        ({"own": {"inference": "mcmc"}}, "'laplace', 'bound'"),
+        (
+            {
+                "own": {"ability": True},
+                "items": ITEMS.set_axis(["(unseen)", *ITEMS.index[1:]]),
+                "duels": DUELS[(LEFT > 0) & (RIGHT > 0)],
+            }
+            | {"outcome": WON[(LEFT > 0) & (RIGHT > 0)]},
+            "a name of its own",
+        ),
+        ({"members": [("a", "item 1")], "home": HOME}, "leave home out"),
+        ({"members": [("a", "item 99")]}, "'item 99'"),
+        ({"members": [("a", "item 1")]}, "duels name bags that members do not"),
+    ],
+)
+def test_what_is_wrong_is_said(how, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        fitted(**how)
+
+
+def test_predictions_say_what_they_miss():
+    where = fitted(contexts=CONTEXTS, own={"context_kernel": Categorical(columns=["ground"])})
+    for contexts, words in [
+        (None, r"in contexts \(ground, heat\): say which"),
+        (pd.DataFrame({"ground": ["ice"], "heat": [1.0]}), "'ice' in row 0"),
+        (pd.DataFrame({"ground": ["clay"], "heat": [np.nan]}), "heat"),
+        (CONTEXTS[:3], "have 3 and 5 rows"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            where.predict_proba(LEFT_ROWS, RIGHT_ROWS, contexts=contexts)
+    plain = fitted()
+    for given, words in [
+        ({"contexts": CONTEXTS[:1]}, "without them"),
+        ({"users": "ann"}, "without them"),
+        ({"home": "left"}, "fitted without it"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            plain.superiority(LEFT_ROWS, RIGHT_ROWS, **given)
+    with pytest.raises(ValueError, match="say who it is"):
+        fitted(users=["ann"] * COUNT).predict(LEFT_ROWS, RIGHT_ROWS)
