@@ -3,10 +3,16 @@
 //! A model of duels is an [`Expansion`](crate::Expansion) over wide rows, the left item's columns beside the right one's, that changes its sign when the two change
 //! places. So whatever predicts or explains expansions does so here; a player is a column of *both* items. Source: Chau 2023 (thesis), chapters 6 and 7.
 
+mod bradley_terry;
+mod differences;
 mod duels;
+mod landmarks;
 mod pairs;
 mod process;
+mod skew;
 
+pub use bradley_terry::{AbilityRidge, BradleyTerry, BradleyTerryFit};
 pub use duels::Duels;
+pub use landmarks::{LandmarkFit, LandmarkFunction, LandmarkProcess};
 pub use pairs::{Pair, PairKernel, wide_columns, wide_rows};
 pub use process::{PreferenceFit, PreferenceProcess};

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::fit::evidence;
-use crate::fit::laplace::mode;
+use crate::fit::laplace::{mode, mode_from};
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::{Matrix, Sparse};
 use crate::posterior::{Covariance, Known, Posterior};
@@ -135,7 +135,7 @@ impl PreferenceProcess {
         self.fit_until(items, duels, Watch { stop: &self.stop, progress: &self.progress })
     }
 
-    fn check(&self, items: &Table, duels: &Duels) -> Result<()> {
+    pub(super) fn check(&self, items: &Table, duels: &Duels) -> Result<()> {
         self.prior.items.validate(items.width())?;
         let shares = [("utility", self.prior.utility), ("generalised", self.prior.generalised)];
         if let Some((name, bad)) = shares.iter().find(|(_, s)| !(s.is_finite() && *s >= 0.0)) {
@@ -177,9 +177,10 @@ impl PreferenceProcess {
             };
             let bounds: Vec<(f64, f64)> = parameters.iter().enumerate().map(room).collect();
             let mut largest = f64::NEG_INFINITY;
+            let mut near = None;
             let objective = |theta: &[f64]| {
                 let (mut value, mut gradient) =
-                    self.value_and_gradient(&tuned.at(theta), items, duels, watch)?;
+                    self.value_and_gradient(&tuned.at(theta), items, duels, &mut near, watch)?;
                 for ((p, at), slope) in parameters.iter().zip(theta).zip(&mut gradient) {
                     let weak = tuned.weak(p, *at);
                     (value, *slope) = (value + weak.0, *slope + weak.1);
@@ -240,12 +241,13 @@ impl PreferenceProcess {
     }
 
     /// Laplace's approximation of the log marginal likelihood of duels under a prior, and its gradient in the logarithms of the shares that are not 0 and the kernel's
-    /// [`parameters`](Kernel::parameters).
+    /// [`parameters`](Kernel::parameters). Newton's method starts `near` the last mode, which is replaced by this one.
     fn value_and_gradient(
         &self,
         prior: &PairKernel,
         items: &Table,
         duels: &Duels,
+        near: &mut Option<Vec<f64>>,
         watch: Watch<'_>,
     ) -> Result<(f64, Vec<f64>)> {
         check(watch.stop)?;
@@ -257,7 +259,9 @@ impl PreferenceProcess {
                 remedy: "check the kernel's parameters",
             });
         }
-        let mode = mode(&gram, duels.outcome(), Some(duels.weight()), watch.stop)?;
+        let start = near.as_deref();
+        let mode = mode_from(&gram, duels.outcome(), Some(duels.weight()), start, watch.stop)?;
+        *near = Some(mode.alpha.clone());
         let value = mode.value;
         let slopes = mode.slopes(&gram);
         let (by_items, shares) = prior.slopes(&k, duels.pairs(), &slopes);
@@ -286,7 +290,7 @@ impl PreferenceProcess {
         self.check(items, duels)?;
         let tuned = Tuned::new(&self.prior);
         evidence::check("theta", "numbers", theta.len(), &tuned.parameters([1.0; 2]))?;
-        self.value_and_gradient(&tuned.at(theta), items, duels, Watch::nobody())
+        self.value_and_gradient(&tuned.at(theta), items, duels, &mut None, Watch::nobody())
     }
 }
 

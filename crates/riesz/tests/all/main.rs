@@ -28,6 +28,7 @@ mod permutation;
 mod posterior;
 mod powers;
 mod preference;
+mod preference_scale;
 mod probabilities;
 mod question;
 mod ridge;
