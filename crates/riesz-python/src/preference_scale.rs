@@ -69,6 +69,9 @@ type Columns<'py> = (Vec<String>, Vec<Option<Vec<String>>>, Bound<'py, PyArray2<
 /// A kernel in JSON, shares, landmarks, basis and weights.
 type State<'py> = (String, [f64; 2], Columns<'py>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>);
 
+/// Means, and standard deviations where they were asked for.
+type Moments<'py> = (Bound<'py, PyArray1<f64>>, Option<Bound<'py, PyArray1<f64>>>);
+
 fn array<'py>(py: Python<'py>, m: &riesz::Matrix) -> PyResult<Bound<'py, PyArray2<f64>>> {
     Ok(crate::matrix(m.rows(), m.cols(), m.data().to_vec())?.into_pyarray(py))
 }
@@ -128,7 +131,7 @@ impl PairFunction {
         items: NamedRows<'_>,
         pairs: Vec<(usize, usize)>,
         spread: bool,
-    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Option<Bound<'py, PyArray1<f64>>>)> {
+    ) -> PyResult<Moments<'py>> {
         let (mean, sd) = self.work(py, items, move |function, items| {
             if spread {
                 function.moments(items, &pairs).map(|(mean, sd)| (mean, Some(sd)))
