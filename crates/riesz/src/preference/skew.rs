@@ -13,6 +13,7 @@ use crate::expansion::logistic;
 use crate::fit::laplace::log_likelihood;
 use crate::linalg::{Matrix, dot};
 use crate::random::{Random, RngExt, StandardNormal};
+use crate::simd::{Isa, LANES, Lanes, Simd, dispatch, fma};
 use crate::stop::check;
 
 /// Newton steps allowed, and conjugate gradients in each.
@@ -51,14 +52,44 @@ impl Weights {
     }
 }
 
+dispatch! {
+    /// The inner product of features.
+    fn inner(a: &[f64], b: &[f64]) -> f64 = inner_body::<V>
+}
+
+#[inline(always)]
+fn inner_body<V: Simd>(a: &[f64], b: &[f64]) -> f64 {
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    let (mut even, mut odd) = (Lanes::ZERO, Lanes::ZERO);
+    for (t, (a, b)) in a.iter().zip(b).enumerate() {
+        let sum = if t % 2 == 0 { &mut even } else { &mut odd };
+        *sum = Lanes(*a).fma::<V>(Lanes(*b), *sum);
+    }
+    let tail = a_rest.iter().zip(b_rest).fold(0.0, |sum, (a, b)| fma::<V>(*a, *b, sum));
+    even.add::<V>(odd).sum() + tail
+}
+
+dispatch! {
+    /// `sums += times v`.
+    fn add_scaled(sums: &mut [f64], times: f64, v: &[f64]) = add_scaled_body::<V>
+}
+
+#[inline(always)]
+fn add_scaled_body<V: Simd>(sums: &mut [f64], times: f64, v: &[f64]) {
+    for (s, v) in sums.iter_mut().zip(v) {
+        *s = fma::<V>(times, *v, *s);
+    }
+}
+
 /// `g` of pairs of items with these features (items × q): skew to the bit. `shares` are s_u and s_e.
 pub(super) fn log_odds(f: &Matrix, shares: [f64; 2], weights: &Weights, pairs: &[Pair]) -> Vec<f64> {
+    let isa = Isa::detect();
     let [utility, generalised] = shares;
     let turned = (generalised > 0.0).then(|| f.matmul(&weights.pairs));
     let scores: Vec<f64> = (0..f.rows()).into_par_iter().map(|i| dot(f.row(i), &weights.utility)).collect();
     let of = |&(l, r): &Pair| {
         let (a, b, sign) = if l <= r { (l, r, 1.0) } else { (r, l, -1.0) };
-        let both = turned.as_ref().map_or(0.0, |t| generalised * dot(t.row(a), f.row(b)));
+        let both = turned.as_ref().map_or(0.0, |t| generalised * inner(isa, t.row(a), f.row(b)));
         if a == b { 0.0 } else { sign * (both + utility * (scores[a] - scores[b])) }
     };
     pairs.par_iter().map(of).collect()
@@ -104,12 +135,12 @@ impl<'d> Bilinear<'d> {
     fn adjoint(&self, by_pair: &[f64]) -> Weights {
         let (q, [utility, generalised]) = (self.f.cols(), self.shares);
         let mut out = Weights::zeros(q);
+        let isa = Isa::detect();
         if generalised > 0.0 {
             let mut sums = Matrix::zeros(self.f.rows(), q);
             sums.data_mut().par_chunks_mut(q).enumerate().for_each(|(l, row)| {
                 for p in self.starts[l]..self.starts[l + 1] {
-                    let other = self.f.row(self.duels.pairs()[p].1);
-                    row.iter_mut().zip(other).for_each(|(s, v)| *s += by_pair[p] * v);
+                    add_scaled(isa, row, by_pair[p], self.f.row(self.duels.pairs()[p].1));
                 }
             });
             let all = self.transposed.matmul(&sums);
