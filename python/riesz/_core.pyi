@@ -10,6 +10,7 @@ __all__ = [
     "Explanation",
     "Fitted",
     "FittedPrior",
+    "PairFunction",
     "Question",
     "SageValues",
     "Sample",
@@ -22,6 +23,8 @@ __all__ = [
     "component",
     "factors",
     "fit",
+    "fit_bradley_terry",
+    "fit_landmarks",
     "fit_preferences",
     "functionals",
     "hsic_test",
@@ -33,6 +36,7 @@ __all__ = [
     "mmd_test",
     "permutation",
     "predict_sums",
+    "preference_evidence",
     "rank_features",
     "sage_values",
     "sobol_indices",
@@ -450,6 +454,40 @@ def explain_duels(
     shifts: int,
     seed: int,
 ) -> Explanation: ...
+def fit_bradley_terry(
+    names: list[str],
+    items: _Rows | None,
+    duels: tuple[list[int], list[int], list[float], list[float] | None],
+    ridge: float | None,
+) -> tuple[Fitted, list[float], list[float] | None, list[str]]: ...
+def preference_evidence(
+    kernel: str,
+    items: _Rows,
+    duels: tuple[list[int], list[int], list[float], list[float] | None],
+    shares: list[float],
+) -> tuple[float, list[float]]: ...
+
+class PairFunction:
+    landmarks: int
+
+    def __init__(
+        self, kernel: str, shares: list[float], landmarks: _Rows, basis: NDArray[np.float64], weights: NDArray[np.float64]
+    ) -> None: ...
+    def log_odds(
+        self, items: _Rows, pairs: list[tuple[int, int]], spread: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]: ...
+    def probability(self, items: _Rows, pairs: list[tuple[int, int]]) -> NDArray[np.float64]: ...
+
+def fit_landmarks(
+    kernel: str,
+    items: _Rows,
+    duels: tuple[list[int], list[int], list[float], list[float] | None],
+    shares: list[float],
+    tune: bool,
+    restarts: int,
+    seed: int,
+    sizes: tuple[int, int, int, float],
+) -> tuple[PairFunction, Expansion | None, str, list[float], list[str], float | None, float]: ...
 def functionals(
     kernel: str,
     x: _Rows,

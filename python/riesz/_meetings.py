@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ._data import _missing, as_numbers, collected, is_missing, names_of, picked
-from ._samples import Rows, _text, read
+from ._data import _missing, as_cells, as_numbers, collected, is_missing, names_of, numbered, picked
+from ._samples import Rows, _text, read, read_categories
 
 #: What the core calls items and users that a model was not fitted on; on the right they are others than on the left.
 UNSEEN, UNSEEN_RIGHT = "(unseen)", "(unseen, right)"
@@ -178,3 +178,29 @@ def rows_of(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]
             )
         places = cells
     return places[:, 0].astype(int), places[:, 1].astype(int)
+
+
+def read_items(items: Any) -> tuple[list[str], list[list[str] | None], np.ndarray]:
+    """Names and levels of columns, and the rows as numbers."""
+    found = read_categories(items)
+    if found is not None:
+        return found
+    rows = numbers_of(items, None, "items")
+    return names_of(collected(items)) or numbered(rows.shape[1]), [None] * rows.shape[1], rows
+
+
+def numbers_of(items: Any, names: list[str] | None, what: str) -> np.ndarray:
+    """Items in rows; a single one may be a row without a table."""
+    cells = collected(items)
+    own = names_of(cells)
+    if own is None:
+        cells = as_cells(np.atleast_2d(np.asarray(cells)), what)
+    return as_numbers(cells, names or own or numbered(cells.shape[1]), what)
+
+
+def column_of(name: str, values: Any, count: int) -> np.ndarray:
+    """One number a duel."""
+    numbers = np.asarray(values, dtype=float)
+    if numbers.shape != (count,):
+        raise ValueError(f"{name} has the shape {numbers.shape}: it has one number for each of the {count} duels")
+    return numbers

@@ -29,7 +29,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from . import kernels as rk
-from ._data import as_cells, as_numbers, collected, names_of, numbered
+from ._abilities import ABILITIES, fit_abilities
+from ._data import as_numbers, collected, names_of
 from ._duels import explain
 from ._expansion import Expansion
 from ._explanation import Explanation
@@ -40,20 +41,25 @@ from ._meetings import (
     UNSEEN_RIGHT,
     Contexts,
     bags_of,
+    column_of,
     labels_of,
     memberships,
+    numbers_of,
     places_of,
+    read_items,
     rows_of,
     side_by_side,
     sides,
 )
-from ._samples import read_categories
+from ._pair_classifier import PairClassifier, pair_groups
 from .estimators import _count
 
-__all__ = ["PreferenceClassifier", "explain", "pair_groups"]
+__all__ = ["PairClassifier", "PreferenceClassifier", "explain", "pair_groups"]
 
 #: The shares of a utility and of the generalised part that tuning starts from, in squared log odds.
 _SHARE = 2.25
+#: More pairs that met are taken through landmarks, by default so many.
+_DENSE, _LANDMARKS = 2000, 250
 _MODELS = {"nested": (_SHARE, _SHARE), "utility": (_SHARE, 0.0), "generalised": (0.0, _SHARE)}
 #: The share of the prior that all contexts have in common, where tuning starts.
 _SHARED = 0.5
@@ -65,10 +71,11 @@ class PreferenceClassifier(BaseEstimator):
 
     Parameters
     ----------
-    model : "nested", "utility" or "generalised"
+    model : "nested", "utility", "generalised", "bradley_terry" or "linear"
         What g may be: a difference of utilities, with which there is a ranking (the preferential Gaussian process); any skew
         function, rock, paper and scissors included (the generalised one, Chau et al. 2022); or by default their sum. The marginal
-        likelihoods of the three say whether there is a ranking.
+        likelihoods of the three say whether there is a ranking. The last two are simpler: a difference of abilities, one an item
+        whatever its features (Bradley and Terry 1952: predictions take labels of items), or of weighted sums of features.
     kernel : riesz.kernels.Kernel, default ``RBF("median_per_feature")``
         Between items; where tuning starts.
     ability : bool, default False
@@ -90,11 +97,27 @@ class PreferenceClassifier(BaseEstimator):
     n_restarts_optimizer : int, default 0
         Further runs from random places.
     random_state : int, RandomState or None
+    ridge : float or "evidence"
+        Of the models "bradley_terry" and "linear": λ of the penalty ``½ λ Σ β²`` on abilities, or coefficients of standardised
+        features. 0 asks for the maximum of the likelihood, where it has one. By default λ is a random effect's: the one with the
+        largest marginal likelihood.
+    landmarks : "auto", int or None
+        Knows items through so many of them, so that many duels can be learnt from; with as many landmarks as items nothing is
+        approximated. ``None`` never does; "auto" takes 250 where more than 2,000 pairs met, unless there is something that they
+        know nothing of: contexts, users, home, ability, ties as outcomes, bags, the bound.
+    n_tuning_pairs : int, default 1500
+        With landmarks tuning looks at so many pairs that met, drawn at random.
+    n_draws : int, default 64
+        With landmarks standard deviations are estimated from so many draws; the standard error of one is ``1/√(2 n_draws)`` of
+        it.
+    tol : float, default 1e-6
+        With landmarks Newton's method ends where the slope is this share of the one that it starts with.
 
     Attributes
     ----------
     expansion_ : Expansion
-        The log odds as a model of wide rows, the left item's columns and then the right one's (``left_…``, ``right_…``).
+        The log odds as a model of wide rows, the left item's columns and then the right one's (``left_…``, ``right_…``). Through
+        landmarks it holds the mean alone, and is None where the kernel does not vanish far from all items.
     kernel_ : riesz.kernels.Kernel
         The kernel of items as it was used.
     utility_, generalised_ : float
@@ -107,10 +130,28 @@ class PreferenceClassifier(BaseEstimator):
     margin_ : float
         By how much a side has to be ahead, in log odds, with ``ties="model"``; else 0.
     log_marginal_likelihood_value_ : float
+        Of duels; with landmarks of those that tuning looked at, and None without tuning.
+    landmarks_ : int or None
+        How many items are landmarks, and ``unknown_variance_``, the share of the items' variance that these do not know.
+    abilities_, abilities_std_ : dict
+        Of "bradley_terry", by label of the item. Abilities sum up to 0. Standard deviations are None for more than 1,000 items.
+    coef_, coef_std_ : array
+        Of "linear", by feature.
+    ridge_ : float
+        λ as it was used.
+    notes_ : list of str
+        What only a ridge makes finite or comparable: items that never won or never lost, groups without duels between them.
     classes_ : array of "right" and "left", and "tie" with ``ties="model"``, as the columns of :meth:`predict_proba`.
     """
 
-    expansion_: Expansion
+    #: Of a model through landmarks whose kernel does not vanish, None.
+    expansion_: Any
+    #: Models with what a model may lack: contexts, who is at home, names of items, landmarks.
+    _contexts: Contexts | None = None
+    _has_home = False
+    _ids: list[str] | None = None
+    _function: Any = None
+    _background: Any = None
 
     def __init__(
         self,
@@ -124,6 +165,11 @@ class PreferenceClassifier(BaseEstimator):
         optimizer="fmin_l_bfgs_b",
         n_restarts_optimizer=0,
         random_state=None,
+        ridge="evidence",
+        landmarks="auto",
+        n_tuning_pairs=1500,
+        n_draws=64,
+        tol=1e-6,
     ):
         self.model = model
         self.kernel = kernel
@@ -134,6 +180,11 @@ class PreferenceClassifier(BaseEstimator):
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
         self.random_state = random_state
+        self.ridge = ridge
+        self.landmarks = landmarks
+        self.n_tuning_pairs = n_tuning_pairs
+        self.n_draws = n_draws
+        self.tol = tol
 
     def fit(
         self,
@@ -159,14 +210,14 @@ class PreferenceClassifier(BaseEstimator):
         mean of those of their members. :meth:`predict_bags` predicts them; all else is of items.
         """
         self._check()
+        further = {"contexts": contexts, "users": users, "home": home, "members": members}
+        self.landmarks_: int | None = None
+        self._function, self._background = None, copy.deepcopy(items)
+        if self.model in ABILITIES:
+            return self._fit_abilities(items, duels, outcome, sample_weight, further)
         restarts = _count("n_restarts_optimizer", self.n_restarts_optimizer, 0)
         kernel = rk.RBF("median_per_feature") if self.kernel is None else self.kernel
-        read = read_categories(items)
-        if read is not None:
-            names, levels, rows = read
-        else:
-            rows = _numbers(items, None, "items")
-            names, levels = names_of(collected(items)) or numbered(rows.shape[1]), [None] * rows.shape[1]
+        names, levels, rows = read_items(items)
         for used, name in ((home is not None, HOME), (self.ability, ID)):
             if used and name in names:
                 raise ValueError(f"items have a column '{name}', as the model would call its own: rename it")
@@ -180,8 +231,8 @@ class PreferenceClassifier(BaseEstimator):
         else:
             left, right = rows_of(items, duels, len(rows))
         count = len(left)
-        won = np.ones(count) if outcome is None else _column("outcome", outcome, count)
-        weight = None if sample_weight is None else _column("sample_weight", sample_weight, count).tolist()
+        won = np.ones(count) if outcome is None else column_of("outcome", outcome, count)
+        weight = None if sample_weight is None else column_of("sample_weight", sample_weight, count).tolist()
         where, between = None, None
         if contexts is not None or users is not None:
             where, cells = Contexts.read(contexts, users, count)
@@ -191,9 +242,14 @@ class PreferenceClassifier(BaseEstimator):
             between = (text, shared, (where.names, where.levels, cells))
         elif self.context_kernel is not None:
             raise ValueError("context_kernel: these duels have no contexts: give fit contexts or users, or leave the kernel out")
+        text = kernel._at(rows, names, levels)._to_json(names, levels)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        most = self._most_landmarks(left, right, further)
+        if most is not None:
+            duel = left.tolist(), right.tolist(), won.tolist(), weight
+            return self._fit_landmarks((text, (names, levels, rows), duel), most, restarts, seed)
         given = labels_of(items) if self.ability else None
         called = given if given is not None else [str(i) for i in range(len(rows))]
-        text = kernel._at(rows, names, levels)._to_json(names, levels)
         fitted, found = _core.fit_preferences(
             text,
             (names, levels, rows),
@@ -209,7 +265,7 @@ class PreferenceClassifier(BaseEstimator):
             *_MODELS[self.model],
             self.optimizer is not None,
             restarts,
-            int(check_random_state(self.random_state).randint(2**31 - 1)),
+            seed,
         )
         for message in fitted.warnings:
             warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=2)
@@ -227,12 +283,60 @@ class PreferenceClassifier(BaseEstimator):
         self.log_marginal_likelihood_value_ = fitted.log_marginal_likelihood
         self.classes_ = np.array(self.expansion_.classes)
         self.n_features_in_ = len(self._names)
-        self._background = copy.deepcopy(items)
+        return self
+
+    def _fit_abilities(
+        self, items: Any, duels: Any, outcome: Any, sample_weight: Any, further: dict[str, Any]
+    ) -> PreferenceClassifier:
+        for name, given in (*further.items(), ("ability", self.ability or None)):
+            if given is not None:
+                raise ValueError(f"{name}: model = {self.model!r} knows nothing of it: leave it out, or take 'utility'")
+        for name, value in fit_abilities(self.model, items, duels, outcome, sample_weight, self.ridge).items():
+            setattr(self, name, value)
+        self._contexts, self._has_home, self._ids = None, False, None
+        self.classes_ = np.array(["right", "left"])
+        self.n_features_in_ = len(self._names)
+        return self
+
+    def _most_landmarks(self, left: np.ndarray, right: np.ndarray, further: dict[str, Any]) -> int | None:
+        """Through how many landmarks, if any."""
+        plain = [name for name, given in further.items() if given is not None]
+        plain += (
+            ["ability"] * bool(self.ability) + ["ties"] * (self.ties == "model") + ["inference"] * (self.inference == "bound")
+        )
+        if self.landmarks == "auto":
+            met = len(set(map(frozenset, zip(left.tolist(), right.tolist()))))
+            return _LANDMARKS if met > _DENSE and not plain else None
+        if self.landmarks is None:
+            return None
+        if plain:
+            raise ValueError(
+                f"landmarks = {self.landmarks!r}: they know nothing of {', '.join(plain)}: landmarks=None, or leave these"
+            )
+        return _count("landmarks", self.landmarks, 1)
+
+    def _fit_landmarks(self, given: Any, most: int, restarts: int, seed: int) -> PreferenceClassifier:
+        text, (names, levels, rows), duels = given
+        sizes = (most, _count("n_tuning_pairs", self.n_tuning_pairs, 1), _count("n_draws", self.n_draws, 0), float(self.tol))
+        function, model, found, shares, notes, value, self.unknown_variance_ = _core.fit_landmarks(
+            text, (names, levels, rows), duels, list(_MODELS[self.model]), self.optimizer is not None, restarts, seed, sizes
+        )
+        for message in notes:
+            warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=3)
+        self._function, self.landmarks_ = function, function.landmarks
+        self._names, self._levels, self._contexts, self._has_home, self._ids = names, levels, None, False, None
+        self.expansion_ = None if model is None else Expansion._wrap(model)
+        self.kernel_ = rk._from_json(found, names)
+        self.utility_, self.generalised_ = shares
+        self.home_advantage_, self.ability_, self.context_kernel_, self.shared_, self.margin_ = 0.0, 0.0, None, 1.0, 0.0
+        self.log_marginal_likelihood_value_ = value
+        self.classes_ = np.array(["right", "left"])
+        self.n_features_in_ = len(names)
         return self
 
     def _check(self) -> None:
         choices = [
-            ("model", self.model, tuple(_MODELS)),
+            ("model", self.model, (*_MODELS, *ABILITIES)),
             ("ties", self.ties, ("half", "model")),
             ("inference", self.inference, ("laplace", "bound")),
         ]
@@ -255,7 +359,13 @@ class PreferenceClassifier(BaseEstimator):
         ``"right"`` or by default ``"none"``. With ``ability=True`` the items' names are the index of ``left`` and ``right``, or
         those of ``ids``, names on the left and on the right; names that the model does not know are new items.
         """
-        check_is_fitted(self)
+        return self._spelled(self._codes(left, right, contexts=contexts, users=users, home=home, ids=ids))
+
+    def _codes(
+        self, left: Any, right: Any, *, contexts: Any = None, users: Any = None, home: Any = None, ids: Any = None
+    ) -> np.ndarray:
+        """The same with numbers for categories."""
+        check_is_fitted(self, "classes_")
         at_home = sides(home)
         if home is not None and not self._has_home:
             raise ValueError("home: the model was fitted without it, so it knows of no advantage: leave it out")
@@ -271,7 +381,13 @@ class PreferenceClassifier(BaseEstimator):
             blocks.append(self._contexts.rows(contexts, users))
         elif contexts is not None or users is not None:
             raise ValueError("contexts and users: the model was fitted on duels without them")
-        return self._spelled(side_by_side(blocks))
+        return side_by_side(blocks)
+
+    def _pairs(self, left: Any, right: Any, **where: Any) -> tuple[tuple, list[tuple[int, int]]]:
+        """Each item once, and pairs of them: how landmarks take duels."""
+        items, places = np.unique(np.vstack(np.hsplit(self._codes(left, right, **where), 2)), axis=0, return_inverse=True)
+        first, second = np.split(places.ravel(), 2)
+        return (self._names, self._levels, items), list(zip(first.tolist(), second.tolist()))
 
     def _named(self, left: Any, right: Any, ids: Any) -> list[np.ndarray] | None:
         """The codes of the items' names on either side."""
@@ -286,7 +402,7 @@ class PreferenceClassifier(BaseEstimator):
 
     def _spelled(self, wide: np.ndarray) -> np.ndarray:
         """Rows of codes with the levels that they stand for."""
-        known = self.expansion_._core.levels
+        known = [*self._levels, *self._levels] if self.expansion_ is None else self.expansion_._core.levels
         if any(levels is not None for levels in known):
             wide = wide.astype(object)
             for j, levels in enumerate(known):
@@ -305,11 +421,17 @@ class PreferenceClassifier(BaseEstimator):
     def decision_function(self, left: Any, right: Any, return_std: bool = False, **where: Any) -> Any:
         """The log odds that the left item wins, their posterior mean, and with ``return_std`` their standard deviation, too; here
         and below ``where`` is as in :meth:`rows`."""
+        if self._function is not None:
+            mean, sd = self._function.log_odds(*self._pairs(left, right, **where), return_std)
+            return (mean, sd) if return_std else mean
         return self.expansion_.predict(self.rows(left, right, **where), return_std=return_std)
 
     def predict_proba(self, left: Any, right: Any, **where: Any) -> np.ndarray:
         """The probabilities that the right and that the left item wins, and with ``ties="model"`` that neither does, averaged
-        over the posterior: (duels, 2 or 3)."""
+        over the posterior: (duels, 2 or 3). Those of "bradley_terry" and "linear" are of the estimated log odds themselves."""
+        if self._function is not None:
+            chance = self._function.probability(*self._pairs(left, right, **where))
+            return np.column_stack([1 - chance, chance])
         return self.expansion_.predict_proba(self.rows(left, right, **where))
 
     def predict(self, left: Any, right: Any, **where: Any) -> np.ndarray:
@@ -323,9 +445,9 @@ class PreferenceClassifier(BaseEstimator):
         ½ for two alike."""
         from scipy.special import ndtr
 
-        rows = self.rows(left, right, **where)
+        rows = self._codes(left, right, **where)
         width = self.n_features_in_ + self._has_home + (self._ids is not None)
-        mean, sd = self.expansion_.predict(rows, return_std=True)
+        mean, sd = self.decision_function(left, right, return_std=True, **where)
         alike = (rows[:, :width] == rows[:, width : 2 * width]).all(axis=1)
         return np.where(alike, 0.5, ndtr(mean / np.where(sd > 0, sd, np.finfo(float).tiny)))
 
@@ -344,6 +466,8 @@ class PreferenceClassifier(BaseEstimator):
         centred: bool = True,
         shifts: int = 16,
         seed: int = 0,
+        absent_contexts: Any = None,
+        **where: Any,
     ) -> Explanation:
         """Which property decided these duels (Pref-SHAP): how much each feature of *both* items adds to the log odds that the
         left one wins. The values of the duel the other way round are the same with the opposite sign, to the last bit, and they
@@ -373,13 +497,23 @@ class PreferenceClassifier(BaseEstimator):
         shifts, seed
             With more than 13 features and 100 items, independent ones: portions of the pairs of items that are drawn, from which
             values are estimated with their standard errors.
+        absent_contexts : array or data frame, optional
+            Contexts that say what those of a duel could have been, which makes their columns players, too; with
+            ``game="contexts"`` they are the only ones. By default the contexts of a duel are always present.
+        where
+            The contexts, users, home and names of the duels, as in :meth:`rows`.
         """
+        if self.expansion_ is None:
+            raise ValueError(
+                "through landmarks a kernel that does not vanish far from all items has no model to explain: landmarks=None"
+            )
         background = self._background if background is None and game not in ("functional", "contexts", "matches") else background
         return explain(
             self.expansion_,
-            self.rows(left, right),
-            background,
+            self.rows(left, right, **where),
+            self._background_rows(background, game),
             game=game,
+            contexts=absent_contexts,
             weights=weights,
             groups=groups,
             index=index,
@@ -389,6 +523,19 @@ class PreferenceClassifier(BaseEstimator):
             shifts=shifts,
             seed=seed,
         )
+
+    def _background_rows(self, background: Any, game: str) -> Any:
+        """Items as the model's columns have them: at nobody's home, and without an ability of their own."""
+        more = [HOME] * self._has_home + [ID] * (self._ids is not None)
+        if background is None or game == "matches" or not more or set(more) <= set(names_of(collected(background)) or []):
+            return background
+        cells = self._items(background, "the background").astype(object)
+        for j, levels in enumerate(self._levels):
+            if levels is not None:
+                cells[:, j] = [levels[int(code)] for code in cells[:, j]]
+        told = [np.zeros((len(cells), 1))] * self._has_home
+        told += [np.full((len(cells), 1), UNSEEN, dtype=object)] * (self._ids is not None)
+        return np.hstack([cells, *told])
 
     def predict_bags(
         self, items: Any, members: Any, duels: Any, *, contexts: Any = None, users: Any = None
@@ -426,36 +573,9 @@ class PreferenceClassifier(BaseEstimator):
         return mean[:, 0], sd[:, 0], np.asarray(chance)
 
     def _items(self, items: Any, what: str) -> np.ndarray:
+        if self.model == "bradley_terry":
+            labels = np.array([[str(label)] for label in np.asarray(items, dtype=object).ravel()], dtype=object)
+            return as_numbers(labels, self._names, what, self._levels)
         if any(levels is not None for levels in self._levels):
             return as_numbers(collected(items), self._names, what, self._levels)
-        return _numbers(items, self._names, what)
-
-
-def pair_groups(duels: Any) -> np.ndarray:
-    """The number of each duel's pair of items, the same for both orders: the ``groups`` of scikit-learn's ``GroupKFold`` and
-    its kin. A split that tears a pair's duels apart tells a model what it is tested on.
-
-    >>> pair_groups([(0, 1), (2, 1), (1, 0)]).tolist()
-    [0, 1, 0]
-    """
-    cells = np.asarray(duels)
-    if cells.ndim != 2 or cells.shape[1] != 2:
-        raise ValueError(f"duels have the shape {cells.shape}: each is a pair of items")
-    known: dict[frozenset, int] = {}
-    return np.array([known.setdefault(frozenset(pair), len(known)) for pair in cells.tolist()])
-
-
-def _numbers(items: Any, names: list[str] | None, what: str) -> np.ndarray:
-    """Items in rows; a single one may be a row without a table."""
-    cells = collected(items)
-    own = names_of(cells)
-    if own is None:
-        cells = as_cells(np.atleast_2d(np.asarray(cells)), what)
-    return as_numbers(cells, names or own or numbered(cells.shape[1]), what)
-
-
-def _column(name: str, values: Any, count: int) -> np.ndarray:
-    numbers = np.asarray(values, dtype=float)
-    if numbers.shape != (count,):
-        raise ValueError(f"{name} has the shape {numbers.shape}: it has one number for each of the {count} duels")
-    return numbers
+        return numbers_of(items, self._names, what)

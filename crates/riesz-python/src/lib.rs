@@ -8,6 +8,7 @@ mod fit;
 mod global;
 mod kernel;
 mod preference;
+mod preference_scale;
 mod question;
 mod sampling;
 mod threads;
@@ -632,6 +633,9 @@ mod _core {
 
     #[pymodule_export]
     use super::preference::{FittedPrior, explain_duels, fit_preferences, predict_sums};
+
+    #[pymodule_export]
+    use super::preference_scale::{PairFunction, fit_bradley_terry, fit_landmarks, preference_evidence};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]

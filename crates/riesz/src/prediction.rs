@@ -246,7 +246,7 @@ fn averages(link: Link, mean: &Matrix, variance: &Matrix) -> Vec<Vec<f64>> {
 /// `E σ(f)` for normal f, by the trapezoidal rule, whose error for functions analytic in a strip around the real line
 /// falls like `exp(-2π · half-width of the strip / step)` (Trefethen and Weideman 2014): the poles of σ(mean + s z)
 /// lie π/s from it, and the normal density alone asks for steps of at most 0.7.
-fn mean_logistic(mean: f64, variance: f64) -> f64 {
+pub(crate) fn mean_logistic(mean: f64, variance: f64) -> f64 {
     const REACH: f64 = 8.5;
     const MOST: f64 = 1e6;
     let s = variance.sqrt();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
+use crate::random::{Random, SeedableRng, index};
 use crate::table::Table;
 
 /// Duels between items that are numbered from 0.
@@ -245,6 +246,45 @@ impl Duels {
             reached(component[0], &wins).len() == component.len()
         };
         along(true) && along(false)
+    }
+
+    /// Items of one component that never beat any of the others of it, if there are some.
+    pub(super) fn without_wins(&self) -> Option<Vec<usize>> {
+        let component = self.components().into_iter().next()?;
+        let mut beaten = vec![Vec::new(); self.items];
+        for (&(l, r), &share) in self.pairs.iter().zip(&self.outcome) {
+            if share > 0.0 {
+                beaten[l].push(r);
+            }
+            if share < 1.0 {
+                beaten[r].push(l);
+            }
+        }
+        // Whoever is reached along wins from one item beat only one another; so did, if all are, those from whom it is not reached.
+        component.iter().map(|&item| reached(item, &beaten)).find(|own| own.len() < component.len())
+    }
+
+    /// The duels of so many of the pairs that met, drawn at random; of all where there are no more.
+    pub fn sample(&self, pairs: usize, seed: u64) -> Self {
+        if pairs >= self.pairs.len() {
+            return self.clone();
+        }
+        let mut chosen = index::sample(&mut Random::seed_from_u64(seed), self.pairs.len(), pairs).into_vec();
+        chosen.sort_unstable();
+        let of = |all: &[f64]| chosen.iter().map(|&i| all[i]).collect::<Vec<f64>>();
+        Self {
+            items: self.items,
+            pairs: chosen.iter().map(|&i| self.pairs[i]).collect(),
+            outcome: of(&self.outcome),
+            weight: of(&self.weight),
+            ties: of(&self.ties),
+            has_shares: self.has_shares,
+            contexts: self.contexts.as_ref().map(|c| Contexts {
+                table: c.table.clone(),
+                rows: chosen.iter().map(|&i| c.rows[i]).collect(),
+            }),
+            count: pairs,
+        }
     }
 
     fn neighbours(&self) -> Vec<Vec<usize>> {

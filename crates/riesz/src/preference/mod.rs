@@ -5,21 +5,27 @@
 //! player is a column of *both* items. Source: Chau 2023 (thesis), chapters 6 and 7.
 
 mod bags;
+mod bradley_terry;
 mod data;
 mod differences;
 mod duels;
 mod entrants;
 mod evaluation;
 mod explain;
+mod landmarks;
+mod logistic;
 mod pairs;
 mod process;
+mod skew;
 mod tuned;
 
 pub use bags::Bags;
+pub use bradley_terry::{AbilityRidge, BradleyTerry, BradleyTerryFit};
 pub use differences::differences;
 pub use duels::{Contexts, Duels};
 pub use entrants::{Entrants, HOME, Home, ID, UNSEEN_RIGHT, entrants};
 pub use evaluation::{Bin, Scores, Split, calibration, split};
 pub use explain::{DuelGame, DuelQuestion, Sides, explain, superiority};
+pub use landmarks::{LandmarkFit, LandmarkFunction, LandmarkProcess};
 pub use pairs::{ContextKernel, Pair, PairKernel, wide_columns, wide_rows, wide_rows_in};
 pub use process::{Inference, PreferenceFit, PreferenceProcess};

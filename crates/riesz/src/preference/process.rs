@@ -14,7 +14,7 @@ use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::fit::bound::bound;
 use crate::fit::evidence;
-use crate::fit::laplace::{Likelihood, Mode, mode};
+use crate::fit::laplace::{Likelihood, Mode, mode_from};
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::{Matrix, Sparse};
 use crate::posterior::{Covariance, Known, Posterior};
@@ -136,7 +136,7 @@ impl PreferenceProcess {
         Setting { prior: self.prior.clone(), margin: self.margin }
     }
 
-    fn check(&self, data: &Data<'_>) -> Result<()> {
+    pub(super) fn check(&self, data: &Data<'_>) -> Result<()> {
         let Data { items, bags, duels } = data;
         self.prior.check(items.width(), duels)?;
         let rows = |what: &str, expected: usize, found: usize, why: &str| {
@@ -176,8 +176,10 @@ impl PreferenceProcess {
             let coordinates = start.coordinates(*times);
             let parameters: Vec<Parameter> = coordinates.iter().map(|c| c.parameter.clone()).collect();
             let bounds: Vec<(f64, f64)> = coordinates.iter().map(Coordinate::bounds).collect();
+            let mut near = None;
             let objective = |theta: &[f64]| {
-                let (mut value, mut gradient) = self.value_and_gradient(&start.at(theta), data, watch)?;
+                let (mut value, mut gradient) =
+                    self.value_and_gradient(&start.at(theta), data, &mut near, watch)?;
                 for ((c, at), slope) in coordinates.iter().zip(theta).zip(&mut gradient) {
                     let weak = c.weak(*at);
                     (value, *slope) = (value + weak.0, *slope + weak.1);
@@ -194,7 +196,7 @@ impl PreferenceProcess {
         }
         let Setting { prior, margin } = theta.map_or_else(|| start.clone(), |theta| start.at(&theta));
         let gram = prior.gram(&prior.grams(data.items, data.bags, data.duels), data.duels);
-        let mode = self.mode(&gram, &data.likelihood(margin), watch)?;
+        let mode = self.mode(&gram, &data.likelihood(margin), None, watch)?;
         let method = match self.inference {
             Inference::Laplace => "preferential Gaussian process (Laplace approximation)",
             Inference::Bound => "preferential Gaussian process (variational bound)",
@@ -249,18 +251,26 @@ impl PreferenceProcess {
         })
     }
 
-    fn mode(&self, gram: &Matrix, likelihood: &Likelihood, watch: Watch<'_>) -> Result<Mode> {
+    fn mode(
+        &self,
+        gram: &Matrix,
+        likelihood: &Likelihood,
+        near: Option<&[f64]>,
+        watch: Watch<'_>,
+    ) -> Result<Mode> {
         match self.inference {
-            Inference::Laplace => mode(gram, likelihood, watch.stop),
+            Inference::Laplace => mode_from(gram, likelihood, near, watch.stop),
             Inference::Bound => bound(gram, likelihood, watch.stop),
         }
     }
 
-    /// The log marginal likelihood of duels, approximate or its bound, and its gradient in the setting's coordinates.
+    /// The log marginal likelihood of duels, approximate or its bound, and its gradient in the setting's coordinates. Newton's method starts `near` the last mode, which is
+    /// replaced by this one.
     fn value_and_gradient(
         &self,
         setting: &Setting,
         data: &Data<'_>,
+        near: &mut Option<Vec<f64>>,
         watch: Watch<'_>,
     ) -> Result<(f64, Vec<f64>)> {
         check(watch.stop)?;
@@ -274,7 +284,8 @@ impl PreferenceProcess {
             });
         }
         let likelihood = data.likelihood(*margin);
-        let mode = self.mode(&gram, &likelihood, watch)?;
+        let mode = self.mode(&gram, &likelihood, near.as_deref(), watch)?;
+        *near = Some(mode.alpha.clone());
         let value = mode.value;
         let slopes = mode.slopes(&gram, &likelihood);
         let mut by = prior.slopes(&grams, data.duels, &slopes.gram);
@@ -324,7 +335,7 @@ impl PreferenceProcess {
     fn log_marginal_likelihood_of(&self, data: &Data<'_>, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
         self.check(data)?;
         evidence::check("theta", "numbers", theta.len(), &self.parameters())?;
-        self.value_and_gradient(&self.setting().at(theta), data, Watch::nobody())
+        self.value_and_gradient(&self.setting().at(theta), data, &mut None, Watch::nobody())
     }
 }
 

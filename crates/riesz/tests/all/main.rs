@@ -30,6 +30,7 @@ mod posterior;
 mod powers;
 mod preference;
 mod preference_explain;
+mod preference_scale;
 mod probabilities;
 mod question;
 mod ridge;

@@ -1,0 +1,205 @@
+"""Models of duels against numpy, scikit-learn and choix, if that is there.
+
+    .venv/bin/python python/benches/preferences.py
+
+Bradley and Terry's model beside choix and scikit-learn on the sparse design matrix; the fit through landmarks beside the same
+Newton steps with conjugate gradients in numpy, without a preconditioner; Laplace's evidence and its gradient beside the plain
+formulas. One thread on all sides, unless the environment says otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import coo_array
+from scipy.special import expit, log_expit
+from sklearn.linear_model import LogisticRegression
+from timing import milliseconds
+
+import riesz
+from riesz import _core
+from riesz.kernels import RBF
+
+
+def data(n, N, d, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N, d))
+    left, right = rng.integers(N, size=(2, 2 * n))
+    left, right = left[left != right][:n], right[left != right][:n]
+    a, b = X[left], X[right]
+    g = 1.5 * (a[:, 0] - b[:, 0]) + 2 * (a[:, 1] * b[:, 2] - a[:, 2] * b[:, 1])
+    return X, left, right, (rng.random(n) < expit(g)).astype(float)
+
+
+def told(what, rows):
+    print(f"\n{what}")
+    for name, ms, note in rows:
+        print(f"  {name:34} {ms / 1e3:9.3f} s   {note}")
+
+
+def bradley_terry(n=40_000, N=800):
+    _, left, right, won = data(n, N, 3)
+    pairs = np.column_stack([left, right])
+    signs = np.concatenate([np.ones(n), -np.ones(n)])
+    design = coo_array((signs, (np.tile(np.arange(n), 2), np.concatenate([left, right]))), shape=(n, N)).tocsr()
+    rows, ridge = [], 0.1
+    fit = riesz.PreferenceClassifier("bradley_terry", ridge=ridge)
+    ms, model = milliseconds(lambda: fit.fit(np.zeros((N, 1)), pairs, outcome=won), 1)
+    own = np.array([model.abilities_[i] for i in range(N)])
+    rows.append(("riesz", ms, "with standard deviations"))
+    ms, found = milliseconds(lambda: LogisticRegression(C=1 / ridge, fit_intercept=False, tol=1e-8).fit(design, won), 1)
+    rows.append(("scikit-learn (lbfgs, sparse)", ms, f"differs by {np.abs(found.coef_[0] - own).max():.0e}"))
+    try:
+        import choix
+    except ImportError:
+        print("choix is not there")
+    else:
+        wins = np.where(won[:, None] == 1, pairs, pairs[:, ::-1]).tolist()
+        ms, found = milliseconds(lambda: choix.ilsr_pairwise(N, wins, alpha=1e-3), 1, least=1)
+        rows.append(("choix ILSR", ms, f"correlation {np.corrcoef(found, own)[0, 1]:.4f} (another penalty)"))
+        # choix takes a penalty of alpha β².
+        ms, found = milliseconds(lambda: choix.opt_pairwise(N, wins, alpha=ridge / 2, method="Newton-CG"), 1, least=1)
+        rows.append(("choix Newton-CG", ms, f"differs by {np.abs(found - own).max():.0e}"))
+    told(f"Bradley-Terry, {n:,} duels among {N} items", rows)
+
+
+def newton_cg(F, left, right, won, utility, generalised):
+    """Skew V over features with a column of ones; the prior's deviations are `scale`."""
+    F = np.hstack([np.ones((len(F), 1)), F])
+    q = F.shape[1]
+    scale = np.full((q, q), np.sqrt(generalised))
+    scale[0], scale[:, 0] = np.sqrt(utility), np.sqrt(utility)
+    upper = np.triu(np.ones((q, q)), 1)
+    n, N = len(left), len(F)
+
+    def log_odds(v):
+        V = scale * upper * v
+        return np.einsum("ij,ij->i", (F @ (V - V.T))[left], F[right])
+
+    def adjoint(m):
+        M = coo_array((m, (left, right)), shape=(N, N)).tocsr()
+        G = F.T @ (M @ F)
+        return scale * upper * (G - G.T)
+
+    v, g = np.zeros((q, q)), np.zeros(n)
+    products, start = 0, None
+    for _ in range(50):
+        p = expit(g)
+        slope = adjoint(won - p) - v
+        size = np.linalg.norm(slope)
+        start = start or size
+        if size <= 1e-6 * start:
+            break
+        W, x, r = p * (1 - p), np.zeros((q, q)), slope
+        direction, rr = r, (r * r).sum()
+        while np.sqrt((r * r).sum()) > min(0.1, size / start) * size:
+            image = adjoint(W * log_odds(direction)) + direction
+            products += 1
+            t = rr / (direction * image).sum()
+            x, r = x + t * direction, r - t * image
+            rr, old = (r * r).sum(), rr
+            direction = r + rr / old * direction
+        value, t = log_expit((2 * won - 1) * g).sum() - 0.5 * (v * v).sum(), 1.0
+        step = log_odds(x)
+        while log_expit((2 * won - 1) * (g + t * step)).sum() - 0.5 * ((v + t * x) ** 2).sum() < value - 1e-9:
+            t /= 2
+        v, g = v + t * x, g + t * step
+    return g, products
+
+
+def landmarks(n=40_000, N=800, d=6, q=250, lengthscale=3.0):
+    X, left, right, won = data(n, N, d)
+    pairs = np.column_stack([left, right])
+    how = {"kernel": RBF([lengthscale] * d), "optimizer": None, "landmarks": q, "random_state": 0}
+    fit = riesz.PreferenceClassifier(**how, n_draws=0)
+    ms, model = milliseconds(lambda: fit.fit(X, pairs, outcome=won), 1, least=1)
+    own = model.decision_function(X[left], X[right])
+    rows = [("riesz", ms, f"{model.landmarks_} landmarks, to 1e-6")]
+
+    def plain():
+        def k(A, B):
+            return np.exp(-((A[:, None] - B[None]) ** 2).sum(-1) / (2 * lengthscale**2))
+
+        Z = X[np.random.default_rng(0).permutation(N)[:q]]
+        F = np.linalg.solve(np.linalg.cholesky(k(Z, Z) + 1e-8 * np.eye(q)), k(Z, X)).T
+        return newton_cg(F, left, right, won, 2.25, 2.25)
+
+    ms, (g, products) = milliseconds(plain, 1, least=1)
+    apart = np.abs(expit(g) - expit(own)).max()
+    rows.append(("numpy", ms, f"to 1e-6, {products} products; probabilities differ by {apart:.0e} (other landmarks)"))
+    drawn = riesz.PreferenceClassifier(**how, n_draws=8)
+    ms, _ = milliseconds(lambda: drawn.fit(X, pairs, outcome=won), 1, least=1)
+    rows.append(("riesz with 8 draws", ms, ""))
+    told(f"Landmarks, {n:,} duels among {N} items with {d} features", rows)
+
+
+def evidence_in_numpy(X, left, right, won, lengthscale, utility, generalised):
+    n, ell = len(left), np.asarray(lengthscale)
+    squares = [(X[:, None, j] - X[None, :, j]) ** 2 / ell[j] ** 2 for j in range(X.shape[1])]
+    K = np.exp(-0.5 * sum(squares))
+
+    def parts(A):
+        return A[np.ix_(left, left)], A[np.ix_(right, right)], A[np.ix_(left, right)], A[np.ix_(right, left)]
+
+    ll, rr, lr, rl = parts(K)
+    pgp, gpgp = ll + rr - lr - rl, ll * rr - lr * rl
+    G = utility * pgp + generalised * gpgp
+    g, alpha, value = np.zeros(n), np.zeros(n), -np.inf
+    while True:
+        p = expit(g)
+        root = np.sqrt(p * (1 - p))
+        factor = cho_factor(np.eye(n) + root[:, None] * G * root, lower=True)
+        slope = won - p
+        if np.abs(slope - alpha).max() < 1e-10:
+            break
+        b = root**2 * g + slope
+        alpha = b - root * cho_solve(factor, root * (G @ b))
+        g = G @ alpha
+    value = log_expit((2 * won - 1) * g).sum() - 0.5 * alpha @ g - np.log(np.diag(factor[0])).sum()
+    R = root[:, None] * cho_solve(factor, np.diag(root))
+    s2 = -0.5 * (np.diag(G) - np.einsum("ij,ji->i", G, R @ G)) * (p * (1 - p) * (1 - 2 * p))
+    u = s2 - R @ (G @ s2)
+
+    def slope_of(D):
+        Da = D @ alpha
+        return 0.5 * alpha @ Da - 0.5 * (R * D).sum() + u @ Da
+
+    gradient = [slope_of(utility * pgp), slope_of(generalised * gpgp)]
+    for square in squares:
+        Ell, Err, Elr, Erl = parts(K * square)
+        D = utility * (Ell + Err - Elr - Erl) + generalised * (Ell * rr + ll * Err - Elr * rl - lr * Erl)
+        gradient.append(slope_of(D))
+    return value, np.array(gradient)
+
+
+def evidence(sizes=(500, 1000, 2000), N=400, d=6):
+    rows = []
+    for n in sizes:
+        X, left, right, won = data(3 * n, N, d)
+        _, first = np.unique(np.sort(np.column_stack([left, right]), axis=1), axis=0, return_index=True)
+        left, right, won = (v[np.sort(first)[:n]] for v in (left, right, won))
+        names, levels = [f"x{j}" for j in range(d)], [None] * d
+        text = RBF([2.0] * d)._at(X, names, levels)._to_json(names, levels)
+        given = (names, levels, X), (left.tolist(), right.tolist(), won.tolist(), None)
+        ms, own = milliseconds(lambda: _core.preference_evidence(text, *given, [2.25, 2.25]), 1)
+        rows.append((f"riesz, {n} pairs", ms, ""))
+        ms, (value, gradient) = milliseconds(lambda: evidence_in_numpy(X, left, right, won, [2.0] * d, 2.25, 2.25), 1)
+        # Behind the shares comes the kernel's scale, which is fixed.
+        apart = max(abs(value - own[0]), np.abs(gradient - np.delete(own[1], 2)).max())
+        rows.append((f"numpy, {n} pairs", ms, f"differs by {apart:.0e}"))
+    told(f"Laplace's evidence and {d + 2} slopes", rows)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=["bradley_terry", "landmarks", "evidence"])
+    chosen = parser.parse_args().only
+    for bench in (bradley_terry, landmarks, evidence):
+        if chosen in (None, bench.__name__):
+            bench()

@@ -1,0 +1,67 @@
+"""Models of duels without a process: abilities, one an item or linear in its features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._expansion import Expansion
+from ._meetings import column_of, read_items, rows_of
+
+#: Log odds are differences of abilities, one an item, or of weighted sums of its features.
+ABILITIES = ("bradley_terry", "linear")
+
+
+def fit_abilities(model: str, items: Any, duels: Any, outcome: Any, sample_weight: Any, ridge: Any) -> dict[str, Any]:
+    """The attributes of a fitted model, by name."""
+    alone = model == "bradley_terry"
+    if ridge != "evidence" and (isinstance(ridge, (str, bool)) or not ridge >= 0):
+        raise ValueError(f"ridge = {ridge!r}: it is a number, 0 or more, or 'evidence'")
+    if items is None and alone:
+        items = _Labels(np.asarray(duels))
+    if alone:
+        index = getattr(items, "index", None)
+        labels = list(range(len(items)) if index is None or callable(index) else index)
+        given = None
+    else:
+        names, levels, rows = read_items(items)
+        labels, given = list(range(len(rows))), (list(names), list(levels), rows)
+    left, right = rows_of(items, duels, len(labels))
+    won = np.ones(len(left)) if outcome is None else column_of("outcome", outcome, len(left))
+    weight = None if sample_weight is None else column_of("sample_weight", sample_weight, len(left)).tolist()
+    fitted, coef, spread, notes = _core.fit_bradley_terry(
+        [str(label) for label in labels],
+        given,
+        (left.tolist(), right.tolist(), won.tolist(), weight),
+        None if ridge == "evidence" else float(ridge),
+    )
+    found: dict[str, Any] = {
+        "notes_": notes,
+        "expansion_": Expansion._wrap(fitted.model),
+        "ridge_": fitted.chosen,
+        "log_marginal_likelihood_value_": fitted.log_marginal_likelihood,
+    }
+    if alone:
+        known = [str(label) for label, value in zip(labels, coef) if value == value]
+        spread_of = None if spread is None else dict(zip(labels, spread))
+        return found | {
+            "_names": ["item"],
+            "_levels": [known],
+            "abilities_": dict(zip(labels, coef)),
+            "abilities_std_": spread_of,
+        }
+    assert given is not None
+    errors = None if spread is None else np.array(spread)
+    return found | {"_names": given[0], "_levels": given[1], "coef_": np.array(coef), "coef_std_": errors}
+
+
+class _Labels:
+    """Items of which nothing but the labels is known."""
+
+    def __init__(self, duels: np.ndarray):
+        self.index = list(dict.fromkeys(duels.ravel().tolist()))
+
+    def __len__(self) -> int:
+        return len(self.index)

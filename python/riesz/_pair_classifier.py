@@ -1,0 +1,100 @@
+"""Any classifier on pairs of items, and splits that keep pairs together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from ._meetings import column_of, rows_of
+
+
+class PairClassifier(BaseEstimator):
+    """Any classifier of scikit-learn on pairs of items, ``(x_left, x_right)``: a baseline for :class:`PreferenceClassifier`.
+
+    Each duel is learnt in both orders, and predictions are averages over both, ``½ (p(l, r) + 1 - p(r, l))``, so that who stands
+    left means nothing. Split duels before fitting, never after: a mirrored duel tells its twin. With logistic regression it is
+    the baseline PAIR-LOGREG of Chau (2023), with a Gaussian process PAIR-GP; boosted trees are often the one to beat.
+
+    >>> from sklearn.ensemble import HistGradientBoostingClassifier
+    >>> import numpy as np
+    >>> model = PairClassifier(HistGradientBoostingClassifier()).fit(np.arange(40.0)[:, None], [(i + 1, i) for i in range(39)])
+    >>> p, q = model.predict_proba([[9.0]], [[3.0]])[0], model.predict_proba([[3.0]], [[9.0]])[0]
+    >>> bool(p[1] == q[0])
+    True
+
+    Parameters
+    ----------
+    estimator : classifier
+        Fitted to a clone, which is ``estimator_``. Ties and weights take one whose ``fit`` has ``sample_weight``.
+    """
+
+    def __init__(self, estimator):
+        self.estimator = estimator
+
+    def fit(self, items: Any, duels: Any, *, outcome: Any = None, sample_weight: Any = None) -> PairClassifier:
+        """As :meth:`PreferenceClassifier.fit`. The estimator gets arrays, or frames with columns ``left_…`` and ``right_…``."""
+        left, right = rows_of(items, duels, len(items))
+        won = np.ones(len(left)) if outcome is None else column_of("outcome", outcome, len(left))
+        if not ((won >= 0) & (won <= 1)).all():
+            raise ValueError("outcome is 1 where the left item won, 0 where the right one, and 0.5 for a tie")
+        weight = np.ones(len(left)) if sample_weight is None else column_of("sample_weight", sample_weight, len(left))
+        # Each duel in both orders; ties, which are half a win for either, as a win and a loss.
+        places = np.concatenate([left, right]), np.concatenate([right, left])
+        share, weight = np.concatenate([won, 1 - won]), np.concatenate([weight, weight])
+        parts = [(share > 0, 1, weight * share), (share < 1, 0, weight * (1 - share))]
+        at = np.concatenate([np.flatnonzero(there) for there, _, _ in parts])
+        y = np.concatenate([np.full(there.sum(), label) for there, label, _ in parts])
+        weights = np.concatenate([w[there] for there, _, w in parts])
+        rows = _wide(_picked(items, places[0][at]), _picked(items, places[1][at]))
+        how = {} if (weights == 1).all() else {"sample_weight": weights}
+        self.estimator_ = clone(self.estimator).fit(rows, y, **how)
+        self.classes_ = np.array(["right", "left"])
+        return self
+
+    def predict_proba(self, left: Any, right: Any) -> np.ndarray:
+        """The probabilities that the right and that the left item wins: (duels, 2)."""
+        check_is_fitted(self)
+        one, other = (self.estimator_.predict_proba(_wide(*sides))[:, 1] for sides in ((left, right), (right, left)))
+        ahead = 0.5 * (one - other)
+        return np.column_stack([0.5 - ahead, 0.5 + ahead])
+
+    def decision_function(self, left: Any, right: Any) -> np.ndarray:
+        """The log odds that the left item wins."""
+        chance = self.predict_proba(left, right)
+        with np.errstate(divide="ignore"):
+            return np.log(chance[:, 1]) - np.log(chance[:, 0])
+
+    def predict(self, left: Any, right: Any) -> np.ndarray:
+        """Who is more likely to win, ``"left"`` or ``"right"``."""
+        chance = self.predict_proba(left, right)
+        return self.classes_[(chance[:, 1] > chance[:, 0]).astype(int)]
+
+
+def pair_groups(duels: Any) -> np.ndarray:
+    """The number of each duel's pair of items, the same for both orders: the ``groups`` of scikit-learn's ``GroupKFold`` and
+    its kin. A split that tears a pair's duels apart tells a model what it is tested on.
+
+    >>> pair_groups([(0, 1), (2, 1), (1, 0)]).tolist()
+    [0, 1, 0]
+    """
+    cells = np.asarray(duels)
+    if cells.ndim != 2 or cells.shape[1] != 2:
+        raise ValueError(f"duels have the shape {cells.shape}: each is a pair of items")
+    known: dict[frozenset, int] = {}
+    return np.array([known.setdefault(frozenset(pair), len(known)) for pair in cells.tolist()])
+
+
+def _picked(items: Any, places: np.ndarray) -> Any:
+    return items.iloc[places] if hasattr(items, "iloc") else np.asarray(items)[places]
+
+
+def _wide(left: Any, right: Any) -> Any:
+    """Sides beside one another, as data frames if they are."""
+    if not hasattr(left, "iloc"):
+        return np.hstack([np.atleast_2d(np.asarray(left)), np.atleast_2d(np.asarray(right))])
+    sides = [(left, "left"), (right, "right")]
+    columns = {f"{side}_{name}": rows[name].array for rows, side in sides for name in rows.columns}
+    return type(left)(columns)
