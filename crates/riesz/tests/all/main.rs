@@ -30,6 +30,7 @@ mod powers;
 mod preference;
 mod probabilities;
 mod question;
+mod rankability;
 mod ridge;
 mod robustness;
 mod selection;
