@@ -3,6 +3,7 @@
 //! A model of duels is an [`Expansion`](crate::Expansion) over wide rows, the left item's columns beside the right one's, that changes its sign when the two change
 //! places. So whatever predicts or explains expansions does so here; a player is a column of *both* items. Source: Chau 2023 (thesis), chapters 6 and 7.
 
+pub mod clusters;
 mod duels;
 mod flow;
 mod graph;

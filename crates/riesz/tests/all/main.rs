@@ -3,6 +3,7 @@
 mod anova;
 mod bound;
 mod cases;
+mod clusters;
 mod coalitions;
 mod common;
 mod conjugate_gradients;
