@@ -91,23 +91,12 @@ class PreferenceClassifier(BaseEstimator):
         restarts = self.n_restarts_optimizer
         if isinstance(restarts, bool) or not isinstance(restarts, (int, np.integer)) or restarts < 0:
             raise ValueError(f"n_restarts_optimizer = {restarts!r}: it is a whole number, 0 or more")
-        kernel = rk.RBF("median_per_feature") if self.kernel is None else self.kernel
-        if not isinstance(kernel, rk.Kernel):
-            raise TypeError(f"kernel = {kernel!r}: it is a kernel of riesz.kernels, or None")
-        read = read_categories(collected(items))
-        if read is not None:
-            names, levels, rows = read
-        else:
-            rows = _numbers(items, names_of(collected(items)), "items")
-            names, levels = names_of(collected(items)) or numbered(rows.shape[1]), [None] * rows.shape[1]
-        left, right = _places(items, duels, len(rows))
-        won = np.ones(len(left)) if outcome is None else _column("outcome", outcome, len(left))
-        weight = None if sample_weight is None else _column("sample_weight", sample_weight, len(left)).tolist()
-        text = kernel._at(rows, names, levels)._to_json(names, levels)
+        text, table, given = _given(items, duels, outcome, sample_weight, self.kernel)
+        names, levels, _ = table
         fitted, found, shares = _core.fit_preferences(
             text,
-            (list(names), list(levels), rows),
-            (left.tolist(), right.tolist(), won.tolist(), weight),
+            table,
+            given,
             *_MODELS[self.model],
             self.optimizer is not None,
             int(restarts),
@@ -188,6 +177,24 @@ def pair_groups(duels: Any) -> np.ndarray:
         raise ValueError(f"duels have the shape {cells.shape}: each is a pair of items")
     known: dict[frozenset, int] = {}
     return np.array([known.setdefault(frozenset(pair), len(known)) for pair in cells.tolist()])
+
+
+def _given(items: Any, duels: Any, outcome: Any, sample_weight: Any, kernel: Any) -> tuple[str, tuple, tuple]:
+    """The kernel of items, their names, levels and rows, and the duels: either side, outcomes and weights."""
+    kernel = rk.RBF("median_per_feature") if kernel is None else kernel
+    if not isinstance(kernel, rk.Kernel):
+        raise TypeError(f"kernel = {kernel!r}: it is a kernel of riesz.kernels, or None")
+    read = read_categories(collected(items))
+    if read is not None:
+        names, levels, rows = read
+    else:
+        rows = _numbers(items, names_of(collected(items)), "items")
+        names, levels = names_of(collected(items)) or numbered(rows.shape[1]), [None] * rows.shape[1]
+    left, right = _places(items, duels, len(rows))
+    won = np.ones(len(left)) if outcome is None else _column("outcome", outcome, len(left))
+    weight = None if sample_weight is None else _column("sample_weight", sample_weight, len(left)).tolist()
+    text = kernel._at(rows, names, levels)._to_json(names, levels)
+    return text, (list(names), list(levels), rows), (left.tolist(), right.tolist(), won.tolist(), weight)
 
 
 def _numbers(items: Any, names: list[str] | None, what: str) -> np.ndarray:

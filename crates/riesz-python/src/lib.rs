@@ -9,6 +9,7 @@ mod global;
 mod kernel;
 mod preference;
 mod question;
+mod ranking;
 mod sampling;
 mod threads;
 
@@ -632,6 +633,9 @@ mod _core {
 
     #[pymodule_export]
     use super::preference::fit_preferences;
+
+    #[pymodule_export]
+    use super::ranking::{cluster_preferences, compare_preferences, rank_preferences, spec_r};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]

@@ -10,7 +10,7 @@ use crate::threads::{Threads, interruptible};
 use crate::{Expansion, NamedRows, raise, refuse, sample};
 
 /// The items on either side of each duel, how it ended, and how much it counts.
-type Given = (Vec<usize>, Vec<usize>, Vec<f64>, Option<Vec<f64>>);
+pub(crate) type Given = (Vec<usize>, Vec<usize>, Vec<f64>, Option<Vec<f64>>);
 
 /// Fits duels among items; returns the fit, the kernel of items in JSON, and the shares of a utility and of the generalised part.
 #[pyfunction]
