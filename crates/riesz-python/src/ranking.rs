@@ -57,6 +57,7 @@ pub fn rank_preferences(
 
 /// SpecR of duels among so many items; mean and standard deviation of rankings, and of coins; average clustering.
 #[pyfunction]
+#[allow(clippy::type_complexity, reason = "read by one place in Python")]
 pub fn spec_r(
     py: Python<'_>,
     items: usize,
