@@ -14,9 +14,9 @@ HERE = pathlib.Path(__file__).parent
 COLOURS = ["#1f6fb2", "#d55e00", "#009e73", "#868d96", "#cc79a7", "#e69f00"]
 
 
-def arguments(doc: str) -> argparse.Namespace:
-    """``--full`` for the published sizes, ``--output`` for the folder of results."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(doc: str, parents: tuple[argparse.ArgumentParser, ...] = ()) -> argparse.Namespace:
+    """``--full`` for the published sizes, ``--output`` for the folder of results, and what ``parents`` know."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter, parents=list(parents))
     parser.add_argument("--full", action="store_true", help="the published sizes, which take longer")
     parser.add_argument("--output", type=pathlib.Path, default=HERE / "results", help="folder for figure and table")
     options = parser.parse_args()

@@ -78,6 +78,10 @@ def __getattr__(name: str):
         from .preference import PreferenceClassifier
 
         return PreferenceClassifier
+    if name == "PreferenceClusters":
+        from .clusters import PreferenceClusters
+
+        return PreferenceClusters
     if name == "feature_selection":
         import importlib
 
@@ -86,4 +90,4 @@ def __getattr__(name: str):
 
 
 def __dir__():
-    return [*globals(), *_ESTIMATORS, "PreferenceClassifier", "feature_selection"]
+    return [*globals(), *_ESTIMATORS, "PreferenceClassifier", "PreferenceClusters", "feature_selection"]

@@ -19,7 +19,9 @@ __all__ = [
     "Threads",
     "UnsupportedModelError",
     "__version__",
+    "cluster_preferences",
     "codes",
+    "compare_preferences",
     "component",
     "factors",
     "fit",
@@ -38,8 +40,10 @@ __all__ = [
     "predict_sums",
     "preference_evidence",
     "rank_features",
+    "rank_preferences",
     "sage_values",
     "sobol_indices",
+    "spec_r",
     "witness",
 ]
 
@@ -48,6 +52,8 @@ __version__: str
 # Names of columns, their levels, and rows; the game, what absent means in it, facts about the model and the run; factors, what is
 # said of features, groups, interactions, draws, their seed.
 _Rows = tuple[list[str], list[list[str] | None], NDArray[np.float64]]
+# Items on either side of duels, how they ended, and how much they count.
+_Duels = tuple[list[int], list[int], list[float], list[float] | None]
 _Origin = tuple[str, str, list[tuple[str, str]], list[tuple[str, str]]]
 _Options = tuple[str, str, list[tuple[str, list[int]]] | None, bool, int, int]
 
@@ -488,6 +494,38 @@ def fit_landmarks(
     seed: int,
     sizes: tuple[int, int, int, float],
 ) -> tuple[PairFunction, Expansion | None, str, list[float], list[str], float | None, float]: ...
+def rank_preferences(
+    model: Expansion,
+    kernel: str,
+    shares: list[float],
+    items: _Rows,
+    draws: int,
+    level: float,
+    triangles: int,
+    seed: int,
+) -> tuple[
+    list[tuple[float, tuple[float, float], int, tuple[int, int], float]],
+    float,
+    tuple[float, float, float],
+    list[tuple[list[int], float]],
+]: ...
+def spec_r(items: int, given: _Duels, draws: int, seed: int) -> tuple[float, tuple[float, float], tuple[float, float], float]: ...
+def compare_preferences(kernel: str, items: _Rows, given: _Duels, tune: bool, restarts: int, seed: int) -> list[float]: ...
+def cluster_preferences(
+    kernel: str,
+    items: _Rows,
+    given: _Duels,
+    method: str,
+    count: int | None,
+    most: int,
+    covariates: bool,
+    starts: int,
+    threshold: float,
+    share: float,
+    subsamples: int,
+    tune: bool,
+    seed: int,
+) -> tuple[list[int], NDArray[np.float64], list[tuple[int, float]], list[float], list[int], float | None]: ...
 def functionals(
     kernel: str,
     x: _Rows,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from . import kernels as rk
 from ._data import _missing, as_cells, as_numbers, collected, is_missing, names_of, numbered, picked
 from ._samples import Rows, _text, read, read_categories
 
@@ -204,3 +205,16 @@ def column_of(name: str, values: Any, count: int) -> np.ndarray:
     if numbers.shape != (count,):
         raise ValueError(f"{name} has the shape {numbers.shape}: it has one number for each of the {count} duels")
     return numbers
+
+
+def given(items: Any, duels: Any, outcome: Any, sample_weight: Any, kernel: Any) -> tuple[str, tuple, tuple]:
+    """The kernel of items, their names, levels and rows, and the duels: either side, outcomes and weights."""
+    kernel = rk.RBF("median_per_feature") if kernel is None else kernel
+    if not isinstance(kernel, rk.Kernel):
+        raise TypeError(f"kernel = {kernel!r}: it is a kernel of riesz.kernels, or None")
+    names, levels, rows = read_items(items)
+    left, right = rows_of(items, duels, len(rows))
+    won = np.ones(len(left)) if outcome is None else column_of("outcome", outcome, len(left))
+    weight = None if sample_weight is None else column_of("sample_weight", sample_weight, len(left)).tolist()
+    text = kernel._at(rows, names, levels)._to_json(names, levels)
+    return text, (list(names), list(levels), rows), (left.tolist(), right.tolist(), won.tolist(), weight)

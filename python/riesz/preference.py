@@ -504,9 +504,7 @@ class PreferenceClassifier(BaseEstimator):
             The contexts, users, home and names of the duels, as in :meth:`rows`.
         """
         if self.expansion_ is None:
-            raise ValueError(
-                "through landmarks a kernel that does not vanish far from all items has no model to explain: landmarks=None"
-            )
+            raise ValueError("there is no model to explain: through landmarks it takes a kernel that vanishes far from all items")
         background = self._background if background is None and game not in ("functional", "contexts", "matches") else background
         return explain(
             self.expansion_,

@@ -10,6 +10,7 @@ mod kernel;
 mod preference;
 mod preference_scale;
 mod question;
+mod ranking;
 mod sampling;
 mod threads;
 
@@ -636,6 +637,9 @@ mod _core {
 
     #[pymodule_export]
     use super::preference_scale::{PairFunction, fit_bradley_terry, fit_landmarks, preference_evidence};
+
+    #[pymodule_export]
+    use super::ranking::{cluster_preferences, compare_preferences, rank_preferences, spec_r};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]

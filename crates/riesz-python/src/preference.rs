@@ -20,7 +20,7 @@ use crate::threads::{Threads, interruptible};
 use crate::{Expansion, NamedRows, explained, raise, refuse, sample};
 
 /// The items on either side of each duel, how it ended, and how much it counts.
-type Given = (Vec<usize>, Vec<usize>, Vec<f64>, Option<Vec<f64>>);
+pub(crate) type Given = (Vec<usize>, Vec<usize>, Vec<f64>, Option<Vec<f64>>);
 
 /// Number of bags, and of each membership the bag, the item, and how much it counts.
 type Memberships = (usize, Vec<usize>, Vec<usize>, Option<Vec<f64>>);

@@ -557,6 +557,34 @@ pub fn symmetric_eigen(matrix: &Matrix) -> Result<(Vec<f64>, Matrix)> {
     Ok((values, vectors))
 }
 
+/// Eigenvalues of a square matrix, real and imaginary parts, in no particular order.
+///
+/// # Errors
+/// [`Error::Overflow`] if the iteration fails, which happens only for entries that are not finite.
+pub fn eigenvalues(matrix: &Matrix) -> Result<Vec<(f64, f64)>> {
+    use faer::diag::DiagMut;
+    use faer::dyn_stack::{MemBuffer, MemStack};
+    use faer::linalg::evd::{ComputeEigenvectors::No, evd_real, evd_scratch};
+    let n = matrix.rows;
+    let (mut real, mut imaginary) = (vec![0.0; n], vec![0.0; n]);
+    let scratch = evd_scratch::<f64>(n, No, No, par(), Default::default());
+    evd_real(
+        matrix.view(),
+        DiagMut::from_slice_mut(&mut real),
+        DiagMut::from_slice_mut(&mut imaginary),
+        None,
+        None,
+        par(),
+        MemStack::new(&mut MemBuffer::new(scratch)),
+        Default::default(),
+    )
+    .map_err(|_| Error::Overflow {
+        what: "the eigenvalues".into(),
+        remedy: "check the numbers of the matrix",
+    })?;
+    Ok(real.into_iter().zip(imaginary).collect())
+}
+
 /// Solves a square system with partially pivoted LU; for small, possibly unsymmetric systems.
 pub fn lu_solve(matrix: &Matrix, b: &[f64]) -> Vec<f64> {
     let mut x = Matrix::column_vector(b.to_vec());

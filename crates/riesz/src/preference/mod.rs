@@ -6,16 +6,20 @@
 
 mod bags;
 mod bradley_terry;
+pub mod clusters;
 mod data;
 mod differences;
 mod duels;
 mod entrants;
 mod evaluation;
 mod explain;
+mod flow;
+mod graph;
 mod landmarks;
 mod logistic;
 mod pairs;
 mod process;
+mod rankability;
 mod skew;
 mod tuned;
 
@@ -26,6 +30,9 @@ pub use duels::{Contexts, Duels};
 pub use entrants::{Entrants, HOME, Home, ID, UNSEEN_RIGHT, entrants};
 pub use evaluation::{Bin, Scores, Split, calibration, split};
 pub use explain::{DuelGame, DuelQuestion, Sides, explain, superiority};
+pub use flow::{Draws, Flow};
+pub use graph::{Reference, SpecR, average_clustering, spec_r};
 pub use landmarks::{LandmarkFit, LandmarkFunction, LandmarkProcess};
 pub use pairs::{ContextKernel, Pair, PairKernel, wide_columns, wide_rows, wide_rows_in};
 pub use process::{Inference, PreferenceFit, PreferenceProcess};
+pub use rankability::{Evidence, Hodge, Rankability, Ranking, Triangle};

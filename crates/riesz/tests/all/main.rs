@@ -3,6 +3,7 @@
 mod anova;
 mod bound;
 mod cases;
+mod clusters;
 mod coalitions;
 mod common;
 mod conjugate_gradients;
@@ -33,6 +34,7 @@ mod preference_explain;
 mod preference_scale;
 mod probabilities;
 mod question;
+mod rankability;
 mod ridge;
 mod robustness;
 mod selection;

@@ -1,0 +1,128 @@
+//! k-means, and how far two partitions agree.
+
+use rayon::prelude::*;
+
+use crate::linalg::Matrix;
+use crate::random::{Random, RngExt, SeedableRng, hash};
+
+/// Steps allowed from each start.
+const MAX_STEPS: usize = 300;
+
+/// A partition of the rows of a matrix.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KMeans {
+    /// One a row: the number of its cluster. Clusters are numbered by their first rows.
+    pub labels: Vec<usize>,
+    /// The sum of squared distances of rows from the means of their clusters.
+    pub inertia: f64,
+}
+
+impl KMeans {
+    /// The best of Lloyd's method from `starts` seeded choices of k-means++ (Arthur and Vassilvitskii 2007). A cluster that loses its rows takes the row that is
+    /// farthest from its mean. Cost O(rows k columns) a step.
+    ///
+    /// # Panics
+    /// If there are no rows, or k is 0 or above their number.
+    pub fn of(x: &Matrix, k: usize, starts: usize, seed: u64) -> Self {
+        assert!((1..=x.rows()).contains(&k), "{k} clusters of {} rows", x.rows());
+        let run = |start: u64| lloyd(x, spread(x, k, &mut Random::seed_from_u64(hash([seed, start]))));
+        let all: Vec<Self> = (0..starts.max(1) as u64).into_par_iter().map(run).collect();
+        let first = |best: Self, other: Self| if other.inertia < best.inertia { other } else { best };
+        let Self { labels, inertia } = all.into_iter().reduce(first).unwrap_or_else(|| lloyd(x, vec![0]));
+        Self { labels: renumbered(&labels), inertia }
+    }
+}
+
+fn square(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
+}
+
+/// Rows to start from, each drawn by its squared distance from those before.
+fn spread(x: &Matrix, k: usize, random: &mut Random) -> Vec<usize> {
+    let mut chosen = vec![random.random_range(0..x.rows())];
+    let mut far = vec![f64::INFINITY; x.rows()];
+    while chosen.len() < k {
+        let last = chosen[chosen.len() - 1];
+        far.iter_mut().enumerate().for_each(|(i, far)| *far = far.min(square(x.row(i), x.row(last))));
+        let mut left = random.random::<f64>() * far.iter().sum::<f64>();
+        let drawn = far.iter().position(|far| {
+            left -= far;
+            left < 0.0
+        });
+        // Rows that are all alike leave nothing to draw by: the first one that is new.
+        let next = drawn.or_else(|| (0..x.rows()).find(|i| !chosen.contains(i)));
+        chosen.push(next.unwrap_or(0));
+    }
+    chosen
+}
+
+fn lloyd(x: &Matrix, chosen: Vec<usize>) -> KMeans {
+    let (n, k) = (x.rows(), chosen.len());
+    let mut centers: Vec<Vec<f64>> = chosen.iter().map(|&i| x.row(i).to_vec()).collect();
+    let mut labels = vec![usize::MAX; n];
+    for _ in 0..MAX_STEPS {
+        let nearest = |i: usize| {
+            let distance = |c: &usize| square(x.row(i), &centers[*c]);
+            (0..k).min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(0)
+        };
+        let mut next: Vec<usize> = (0..n).map(nearest).collect();
+        for empty in 0..k {
+            if !next.contains(&empty) {
+                let shared = |i: &usize| next.iter().filter(|l| **l == next[*i]).count() > 1;
+                let off = |i: &usize| square(x.row(*i), &centers[next[*i]]);
+                if let Some(far) = (0..n).filter(shared).max_by(|a, b| off(a).total_cmp(&off(b))) {
+                    next[far] = empty;
+                }
+            }
+        }
+        if next == labels {
+            break;
+        }
+        labels = next;
+        for (c, center) in centers.iter_mut().enumerate() {
+            let own: Vec<usize> = (0..n).filter(|&i| labels[i] == c).collect();
+            for (j, value) in center.iter_mut().enumerate() {
+                *value = own.iter().map(|&i| x[(i, j)]).sum::<f64>() / own.len().max(1) as f64;
+            }
+        }
+    }
+    let inertia = labels.iter().enumerate().map(|(i, &c)| square(x.row(i), &centers[c])).sum();
+    KMeans { labels, inertia }
+}
+
+/// The same partition with clusters numbered by their first members.
+pub fn renumbered(labels: &[usize]) -> Vec<usize> {
+    let order = order(labels);
+    labels.iter().map(|l| order.iter().position(|o| o == l).unwrap_or(0)).collect()
+}
+
+/// The labels that occur, by their first members.
+pub(super) fn order(labels: &[usize]) -> Vec<usize> {
+    let mut order = Vec::new();
+    labels.iter().for_each(|l| {
+        if !order.contains(l) {
+            order.push(*l);
+        }
+    });
+    order
+}
+
+/// How far two partitions of the same things agree, adjusted for chance (Hubert and Arabie 1985): 1 if they are the same, 0 on average for random ones.
+///
+/// # Panics
+/// If they are not of the same number of things.
+pub fn adjusted_rand(a: &[usize], b: &[usize]) -> f64 {
+    assert_eq!(a.len(), b.len(), "partitions of the same things");
+    let pairs = |count: usize| (count * count.saturating_sub(1)) as f64 / 2.0;
+    let (a, b) = (renumbered(a), renumbered(b));
+    let most = |l: &[usize]| l.iter().max().map_or(0, |m| m + 1);
+    let mut table = Matrix::zeros(most(&a), most(&b));
+    a.iter().zip(&b).for_each(|(&i, &j)| table[(i, j)] += 1.0);
+    let sum = |counts: Vec<f64>| counts.into_iter().map(|c| pairs(c as usize)).sum::<f64>();
+    let both = sum(table.data().to_vec());
+    let rows = sum((0..table.rows()).map(|i| table.row(i).iter().sum()).collect());
+    let cols = sum((0..table.cols()).map(|j| table.column(j).iter().sum()).collect());
+    let (expected, largest) = (rows * cols / pairs(a.len()).max(1.0), 0.5 * (rows + cols));
+    // Both are one cluster, or all single things.
+    if largest == expected { 1.0 } else { (both - expected) / (largest - expected) }
+}

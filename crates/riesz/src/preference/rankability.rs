@@ -1,0 +1,303 @@
+//! Is there a ranking? What a fitted model of duels says of it: how much of the log odds no utility explains, who stands where, and who beats whom in a circle.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use super::duels::Duels;
+use super::flow::Flow;
+use super::process::PreferenceProcess;
+use crate::error::{Error, Result};
+use crate::linalg::Matrix;
+use crate::random::hash;
+use crate::stop::{Progress, Watch};
+use crate::table::Table;
+
+/// Log odds of all pairs, split into what a utility explains and the rest: HodgeRank on the complete graph (Jiang, Lim, Yao and Ye 2011).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hodge {
+    /// The utilities, whose differences are nearest to the log odds in squares: row means, which sum up to 0.
+    pub utility: Vec<f64>,
+    /// The share of the sum of squares that no utility explains, from 0 for a utility to 1 for rock, paper and scissors; 0 where all log odds are 0. It is
+    /// not 0 for every order: where everyone beats all below by the same it nears 1/3, as no utility has such steps. Circles say whether there is an order.
+    pub cyclic_share: f64,
+}
+
+impl Hodge {
+    /// Of a skew matrix, entry (l, r) the log odds that l beats r.
+    pub fn of(flow: &Matrix) -> Self {
+        let n = flow.rows() as f64;
+        let utility: Vec<f64> = (0..flow.rows()).map(|i| flow.row(i).iter().sum::<f64>() / n).collect();
+        let (mut whole, mut rest) = (0.0, 0.0);
+        for i in 0..flow.rows() {
+            for j in 0..i {
+                whole += flow[(i, j)].powi(2);
+                rest += (flow[(i, j)] - (utility[i] - utility[j])).powi(2);
+            }
+        }
+        Self { utility, cyclic_share: if whole > 0.0 { (rest / whole).min(1.0) } else { 0.0 } }
+    }
+}
+
+/// Three items of which each beats the next, and the last one the first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Triangle {
+    /// The items, the one with the lowest number first.
+    pub items: [usize; 3],
+    /// The share of posterior draws in which they form this circle. Of three items without any information it is 1/8.
+    pub probability: f64,
+}
+
+/// What a posterior says of a ranking.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rankability {
+    /// One an item: the posterior mean of its mean log odds against all items.
+    pub utility: Vec<f64>,
+    /// One an item: the lower and the upper end of the credible interval of its utility.
+    pub utility_interval: Vec<(f64, f64)>,
+    /// One an item: its place by the posterior mean of its utility, 1 the best.
+    pub rank: Vec<usize>,
+    /// One an item: the lower and the upper end of the credible interval of its place.
+    pub rank_interval: Vec<(usize, usize)>,
+    /// One an item: the probability that it is the best one.
+    pub best: Vec<f64>,
+    /// The share of the posterior mean of all log odds that no utility explains.
+    pub cyclic_share: f64,
+    /// The same share of draws: lower end, median and upper end. A posterior that knows little allows for circles that its mean does not have.
+    pub cyclic_share_interval: (f64, f64, f64),
+    /// The circles of three that are most probable.
+    pub triangles: Vec<Triangle>,
+    /// How much of the posterior the intervals hold.
+    pub level: f64,
+    /// How many draws they are estimated from.
+    pub draws: usize,
+}
+
+/// How a posterior is asked for a ranking.
+#[derive(Debug, Clone)]
+pub struct Ranking {
+    /// Joint draws from the posterior, at least 2.
+    pub draws: usize,
+    /// How much of the posterior intervals hold, between 0 and 1.
+    pub level: f64,
+    /// How many circles of three are wanted.
+    pub triangles: usize,
+    /// Seed of the draws.
+    pub seed: u64,
+    /// Set by another thread to give up.
+    pub stop: Arc<AtomicBool>,
+    /// Read by another thread to see how far it is: draws.
+    pub progress: Arc<Progress>,
+}
+
+impl Default for Ranking {
+    /// 512 draws, 95 % intervals, ten circles.
+    fn default() -> Self {
+        Self {
+            draws: 512,
+            level: 0.95,
+            triangles: 10,
+            seed: 0,
+            stop: Arc::default(),
+            progress: Arc::default(),
+        }
+    }
+}
+
+/// What is kept of a draw.
+struct Seen {
+    hodge: Hodge,
+    rank: Vec<u32>,
+    /// Whether l beats r, bit by bit.
+    wins: Vec<u64>,
+}
+
+impl Ranking {
+    /// Asks a posterior. Cost O(N³) a draw for N items, and N³/64 for the circles of 64 draws.
+    ///
+    /// The same numbers for any number of threads.
+    ///
+    /// # Errors
+    /// As [`Flow::draws`]; [`Error::TooFew`] for fewer than two items; [`Error::Parameter`]; [`Error::Interrupted`].
+    pub fn of(&self, flow: &Flow<'_>) -> Result<Rankability> {
+        let n = flow.items();
+        if n < 2 {
+            return Err(Error::TooFew { what: "the table of items".into(), needed: 2, unit: "rows are" });
+        }
+        if self.draws < 2 {
+            return Err(Error::parameter("draws", self.draws, "intervals take 2 draws or more"));
+        }
+        if !(self.level > 0.0 && self.level < 1.0) {
+            return Err(Error::parameter("level", self.level, "it lies between 0 and 1"));
+        }
+        let words = self.draws.div_ceil(64);
+        crate::memory::check("draws", self.draws, n.saturating_mul(n).div_ceil(32))?;
+        let mean = Hodge::of(&flow.mean());
+        let source = flow.draws()?;
+        let watch = Watch { stop: &self.stop, progress: &self.progress };
+        self.progress.start(self.draws);
+        let draw = |t: usize| {
+            watch.check()?;
+            let drawn = source.draw(hash([self.seed, t as u64]));
+            watch.done();
+            Ok(Seen::of(&drawn))
+        };
+        let seen = (0..self.draws).into_par_iter().map(draw).collect::<Result<Vec<Seen>>>()?;
+        let shares: Vec<f64> = seen.iter().map(|s| s.hodge.cyclic_share).collect();
+        let (low, high) = (0.5 * (1.0 - self.level), 0.5 * (1.0 + self.level));
+        let ends = |values: Vec<f64>| {
+            let sorted = ascending(values);
+            (quantile(&sorted, low), quantile(&sorted, 0.5), quantile(&sorted, high))
+        };
+        let of_item = |i: usize| {
+            let (from, _, to) = ends(seen.iter().map(|s| s.hodge.utility[i]).collect());
+            (from, to)
+        };
+        let places = |i: usize| {
+            let mut own: Vec<u32> = seen.iter().map(|s| s.rank[i]).collect();
+            own.sort_unstable();
+            let last = (own.len() - 1) as f64;
+            // Outwards to whole places, so that the interval holds no less than its level.
+            (own[(low * last).floor() as usize] as usize, own[(high * last).ceil() as usize] as usize)
+        };
+        let first = |i: usize| seen.iter().filter(|s| s.rank[i] == 1).count() as f64 / self.draws as f64;
+        Ok(Rankability {
+            rank: ranks(&mean.utility).into_iter().map(|r| r as usize).collect(),
+            utility_interval: (0..n).map(of_item).collect(),
+            rank_interval: (0..n).map(places).collect(),
+            best: (0..n).map(first).collect(),
+            cyclic_share: mean.cyclic_share,
+            cyclic_share_interval: ends(shares),
+            triangles: self.circles(n, &edges(n, words, &seen), words, watch)?,
+            utility: mean.utility,
+            level: self.level,
+            draws: self.draws,
+        })
+    }
+
+    /// The most probable circles, by all triples: of each pair there is a bit a draw.
+    fn circles(&self, n: usize, edges: &[u64], words: usize, watch: Watch<'_>) -> Result<Vec<Triangle>> {
+        let of = |l: usize, r: usize| &edges[(l * n + r) * words..(l * n + r + 1) * words];
+        let count = |a: usize, b: usize, c: usize| -> u32 {
+            let all = of(a, b).iter().zip(of(b, c)).zip(of(c, a));
+            all.map(|((x, y), z)| (x & y & z).count_ones()).sum()
+        };
+        let wanted = self.triangles;
+        let from = |a: usize| {
+            watch.check()?;
+            let mut best: Vec<(u32, [usize; 3])> = Vec::new();
+            let mut least = 1;
+            for b in a + 1..n {
+                for c in b + 1..n {
+                    for (y, z) in [(b, c), (c, b)] {
+                        let found = count(a, y, z);
+                        if found >= least {
+                            best.push((found, [a, y, z]));
+                        }
+                    }
+                }
+                if best.len() > 4 * wanted {
+                    shorten(&mut best, wanted);
+                    least = best.last().map_or(1, |(found, _)| *found);
+                }
+            }
+            shorten(&mut best, wanted);
+            Ok(best)
+        };
+        if wanted == 0 {
+            return Ok(Vec::new());
+        }
+        let all = (0..n).into_par_iter().map(from).collect::<Result<Vec<_>>>()?;
+        let mut all: Vec<(u32, [usize; 3])> = all.into_iter().flatten().collect();
+        shorten(&mut all, wanted);
+        let triangle = |(found, items)| Triangle { items, probability: f64::from(found) / self.draws as f64 };
+        Ok(all.into_iter().map(triangle).collect())
+    }
+}
+
+/// The first ones by number of draws, and of equals by their items.
+fn shorten(best: &mut Vec<(u32, [usize; 3])>, wanted: usize) {
+    best.sort_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(&other.1)));
+    best.truncate(wanted);
+}
+
+impl Seen {
+    fn of(flow: &Matrix) -> Self {
+        let hodge = Hodge::of(flow);
+        let mut wins = vec![0; flow.data().len().div_ceil(64)];
+        for (at, _) in flow.data().iter().enumerate().filter(|(_, v)| **v > 0.0) {
+            wins[at / 64] |= 1_u64 << (at % 64);
+        }
+        Self { rank: ranks(&hodge.utility), wins, hodge }
+    }
+}
+
+/// Of each pair a bit a draw, from those of each draw.
+fn edges(n: usize, words: usize, seen: &[Seen]) -> Vec<u64> {
+    let mut out = vec![0; n * n * words];
+    out.par_chunks_mut(words).enumerate().for_each(|(at, own)| {
+        for (t, seen) in seen.iter().enumerate() {
+            own[t / 64] |= (seen.wins[at / 64] >> (at % 64) & 1) << (t % 64);
+        }
+    });
+    out
+}
+
+/// Places by utility, 1 the best; equals share the best of theirs.
+fn ranks(utility: &[f64]) -> Vec<u32> {
+    let sorted = ascending(utility.to_vec());
+    let better = |u: &f64| sorted.len() - sorted.partition_point(|other| other <= u);
+    utility.iter().map(|u| better(u) as u32 + 1).collect()
+}
+
+pub(super) fn ascending(mut values: Vec<f64>) -> Vec<f64> {
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// By linear interpolation, of sorted values.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let at = share * (sorted.len() - 1) as f64;
+    let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+    low + at.fract() * (high - low)
+}
+
+/// What the marginal likelihood of the same duels is where log odds may be anything skew, where they are a difference of utilities, and where both parts are allowed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evidence {
+    /// The log marginal likelihood of a utility and a generalised part together.
+    pub nested: f64,
+    /// Of a utility alone.
+    pub utility: f64,
+    /// Of the generalised part alone.
+    pub generalised: f64,
+}
+
+impl Evidence {
+    /// The log Bayes factor for the need of circles, nested against utility alone, with tuned parameters as if they had been known: below 0 a ranking is enough.
+    pub fn cycles(&self) -> f64 {
+        self.nested - self.utility
+    }
+
+    /// Fits `process` in its three forms: as it is, a part without a share given that of the other one, and with either part alone. Cost of three fits.
+    ///
+    /// # Errors
+    /// As [`PreferenceProcess::fit`].
+    pub fn of(process: &PreferenceProcess, items: &Table, duels: &Duels) -> Result<Self> {
+        let given = &process.prior;
+        let other = |share: f64, other: f64| if share > 0.0 { share } else { other };
+        let utility = other(given.utility, given.generalised);
+        let generalised = other(given.generalised, given.utility);
+        let value = |utility: f64, generalised: f64| {
+            let mut process = process.clone();
+            (process.prior.utility, process.prior.generalised) = (utility, generalised);
+            process.fit(items, duels).map(|fit| fit.log_marginal_likelihood)
+        };
+        Ok(Self {
+            nested: value(utility, generalised)?,
+            utility: value(utility, 0.0)?,
+            generalised: value(0.0, generalised)?,
+        })
+    }
+}

@@ -1,0 +1,234 @@
+//! Clusters of comparable items: k-means by enumeration, the algebra of blocks, recovery of what is known, and what must not matter.
+
+use riesz::preference::clusters::{
+    Clusterer, Clusters, Count, KMeans, Method, adjusted_rand, embedding, renumbered, singular_vectors,
+};
+use riesz::preference::{Duels, PreferenceProcess};
+use riesz::{Kernel, Matrix, Table};
+
+use crate::common::Stream;
+
+/// Every assignment of n things to k clusters.
+fn assignments(n: usize, k: usize) -> impl Iterator<Item = Vec<usize>> {
+    (0..k.pow(n as u32)).map(move |code| (0..n).map(|i| code / k.pow(i as u32) % k).collect())
+}
+
+#[test]
+fn kmeans_finds_the_best_of_all_partitions() {
+    let mut s = Stream(4);
+    let x = Matrix::from_row_major(9, 2, (0..18).map(|_| s.normal()).collect());
+    for k in 1..=3 {
+        let inertia = |labels: &Vec<usize>| -> f64 {
+            let of = |c: usize| {
+                let own: Vec<usize> = (0..9).filter(|&i| labels[i] == c).collect();
+                // Half of the squared distances of all its pairs, over their number.
+                let pairs = own.iter().flat_map(|&i| own.iter().map(move |&j| (i, j)));
+                let sum: f64 =
+                    pairs.map(|(i, j)| (0..2).map(|c| (x[(i, c)] - x[(j, c)]).powi(2)).sum::<f64>()).sum();
+                sum / (2 * own.len().max(1)) as f64
+            };
+            (0..k).map(of).sum()
+        };
+        let best = assignments(9, k).map(|l| (inertia(&l), l)).min_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
+        let found = KMeans::of(&x, k, 20, 0);
+        assert!((found.inertia - best.0).abs() < 1e-12, "{} {}", found.inertia, best.0);
+        assert_eq!(found.labels, renumbered(&best.1));
+    }
+    // All rows alike, and as many clusters as rows.
+    assert!(KMeans::of(&Matrix::zeros(4, 2), 2, 3, 0).inertia == 0.0);
+    assert_eq!(KMeans::of(&x, 9, 3, 0).labels, (0..9).collect::<Vec<_>>());
+}
+
+/// By its definition over pairs of things, and scikit-learn's documented values.
+#[test]
+fn the_adjusted_rand_index_counts_pairs() {
+    assert!((adjusted_rand(&[0, 0, 1, 1], &[0, 0, 1, 2]) - 4.0 / 7.0).abs() < 1e-12);
+    assert_eq!(adjusted_rand(&[0, 0, 0, 0], &[0, 1, 2, 3]), 0.0);
+    assert!((adjusted_rand(&[0, 0, 1, 2], &[0, 0, 1, 1]) - 4.0 / 7.0).abs() < 1e-12);
+    assert_eq!(adjusted_rand(&[0, 0, 1], &[5, 5, 2]), 1.0);
+    assert_eq!(adjusted_rand(&[0, 0], &[1, 1]), 1.0);
+    let mut s = Stream(1);
+    let labels = |s: &mut Stream, k: f64| (0..30).map(|_| (s.uniform() * k) as usize).collect::<Vec<_>>();
+    let (a, b) = (labels(&mut s, 3.0), labels(&mut s, 4.0));
+    let [mut both, mut first, mut second, mut all] = [0.0; 4];
+    for i in 0..30 {
+        for j in 0..i {
+            let (x, y) = (f64::from(u8::from(a[i] == a[j])), f64::from(u8::from(b[i] == b[j])));
+            (both, first, second, all) = (both + x * y, first + x, second + y, all + 1.0);
+        }
+    }
+    let truth = (both - first * second / all) / (0.5 * (first + second) - first * second / all);
+    assert!((adjusted_rand(&a, &b) - truth).abs() < 1e-12);
+}
+
+/// Rankings within blocks: one pair of equal singular values each, n_c times the standard deviation of the block's utility, and a projector without entries between blocks.
+#[test]
+fn blocks_are_pairs_of_singular_values() {
+    let mut s = Stream(8);
+    let sizes = [5, 7, 4];
+    let cluster: Vec<usize> = sizes.iter().enumerate().flat_map(|(c, n)| vec![c; *n]).collect();
+    let utility: Vec<f64> = cluster.iter().map(|c| (1.0 + *c as f64) * s.normal()).collect();
+    let n = cluster.len();
+    let mut g = Matrix::zeros(n, n);
+    for i in 0..n {
+        for j in (0..n).filter(|&j| cluster[i] == cluster[j]) {
+            g[(i, j)] = utility[i] - utility[j];
+        }
+    }
+    let (values, vectors) = singular_vectors(&g, 3).unwrap();
+    let mut expected: Vec<f64> = (0..3)
+        .flat_map(|c| {
+            let own: Vec<f64> = (0..n).filter(|&i| cluster[i] == c).map(|i| utility[i]).collect();
+            let m = own.len() as f64;
+            let mean = own.iter().sum::<f64>() / m;
+            let sd = (own.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / m).sqrt();
+            [m * sd, m * sd]
+        })
+        .collect();
+    expected.sort_by(|a, b| b.total_cmp(a));
+    for (t, value) in values.iter().enumerate() {
+        assert!((value - expected.get(t).unwrap_or(&0.0)).abs() < 1e-6, "{values:?} {expected:?}");
+    }
+    let projector = vectors.matmul(&vectors.transpose());
+    for (i, a) in cluster.iter().enumerate() {
+        for (j, b) in cluster.iter().enumerate() {
+            let projected: f64 = (0..n).map(|t| g[(i, t)] * projector[(t, j)]).sum();
+            assert!((projected - g[(i, j)]).abs() < 1e-9);
+            assert!(a == b || projector[(i, j)].abs() < 1e-9);
+        }
+    }
+    assert!(singular_vectors(&g, 9).unwrap_err().to_string().contains("two singular vectors"));
+    // Blocks of a graph are points of spectral clustering.
+    let mut size = g.clone();
+    size.data_mut().iter_mut().for_each(|v| *v = v.abs());
+    assert_eq!(KMeans::of(&embedding(&size, 3).unwrap(), 3, 20, 0).labels, renumbered(&cluster));
+}
+
+/// Rankings in clusters of items, coins between them; covariates tell clusters apart by so much.
+pub fn simulated(
+    clusters: usize,
+    items: usize,
+    density: f64,
+    shift: f64,
+    seed: u64,
+) -> (Table, Duels, Vec<usize>) {
+    let mut s = Stream(seed);
+    let labels: Vec<usize> = (0..items).map(|i| i % clusters).collect();
+    let rows: Vec<[f64; 2]> =
+        labels.iter().map(|c| [s.normal() + shift * *c as f64, s.normal() - shift * *c as f64]).collect();
+    let utility: Vec<f64> = rows
+        .iter()
+        .zip(&labels)
+        .map(|(x, c)| {
+            4.0 * (1.3 * x[0] + 2.0 * *c as f64).sin() + 2.0 * if c % 2 == 0 { x[1] } else { -x[1] }
+        })
+        .collect();
+    let (mut left, mut right, mut won) = (vec![], vec![], vec![]);
+    for i in 0..items {
+        for j in 0..i {
+            if s.uniform() < density {
+                let g = if labels[i] == labels[j] { utility[i] - utility[j] } else { 0.0 };
+                left.push(i);
+                right.push(j);
+                won.push(f64::from(u8::from(s.uniform() < 1.0 / (1.0 + (-g).exp()))));
+            }
+        }
+    }
+    let duels = Duels::new(items, &left, &right, &won, None).unwrap();
+    (Table::from_rows(&rows).unwrap(), duels, labels)
+}
+
+fn clusterer(method: Method, count: Count) -> Clusterer {
+    let mut process = PreferenceProcess::new(Kernel::gaussian(&[1.5, 1.5]));
+    (process.tune, process.prior.utility, process.prior.generalised) = (false, 6.0, 6.0);
+    Clusterer { method, count, ..Clusterer::new(process, 3) }
+}
+
+#[test]
+fn mixtures_find_known_clusters_and_their_number() {
+    for (clusters, covariates) in [(1, true), (2, true), (2, false)] {
+        let (items, duels, truth) = simulated(clusters, 24, 0.9, 0.8, 5);
+        let found = clusterer(Method::Mixture { covariates, starts: 8 }, Count::UpTo(3));
+        let found = Clusterer { subsamples: 2, ..found }.fit(&items, &duels).unwrap();
+        assert_eq!(found.count, clusters, "{:?}", found.bounds);
+        assert!(adjusted_rand(&found.labels, &truth) > 0.8, "{:?}", found.labels);
+        assert!(found.stability.unwrap() > 0.5, "{:?}", found.stability);
+        assert_eq!(found.bounds.iter().map(|(count, _)| *count).collect::<Vec<_>>(), [1, 2, 3]);
+        for sweep in found.sweeps.windows(2) {
+            assert!(sweep[1] >= sweep[0] - 1e-9, "{sweep:?}");
+        }
+        for i in 0..24 {
+            let row = found.memberships.row(i);
+            assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+            assert!(row.iter().all(|q| *q <= row[found.labels[i]]));
+        }
+    }
+}
+
+#[test]
+fn tuning_raises_the_bound() {
+    let (items, duels, _) = simulated(2, 20, 0.9, 0.8, 11);
+    let mut given = clusterer(Method::Mixture { covariates: true, starts: 2 }, Count::Fixed(2));
+    given.process.prior.utility = 0.05;
+    let before = given.fit(&items, &duels).unwrap();
+    given.process.tune = true;
+    let after = given.fit(&items, &duels).unwrap();
+    assert!(after.bounds[0].1 > before.bounds[0].1 + 5.0, "{:?} {:?}", after.bounds, before.bounds);
+}
+
+/// Sides, the order of items and threads; and the published methods find what is plain.
+#[test]
+fn what_means_nothing_changes_no_cluster() {
+    let (items, duels, truth) = simulated(2, 20, 1.0, 1.6, 3);
+    let order: Vec<usize> = (0..20).map(|i| (7 * i + 3) % 20).collect();
+    let place = |i: usize| order.iter().position(|o| *o == i).unwrap();
+    let (left, right): (Vec<usize>, Vec<usize>) =
+        duels.pairs().iter().map(|&(l, r)| (place(r), place(l))).unzip();
+    let won: Vec<f64> = duels.outcome().iter().map(|s| 1.0 - s).collect();
+    let other = Duels::new(20, &left, &right, &won, Some(duels.weight())).unwrap();
+    let methods = [
+        (Method::Mixture { covariates: true, starts: 0 }, 0.8),
+        (Method::Spectral, 0.5),
+        (Method::Covariates, 0.5),
+        (Method::Generalised, -1.0),
+        (Method::Comparisons, -1.0),
+        (Method::Abstaining { threshold: 0.1 }, -1.0),
+    ];
+    for (method, agreement) in methods {
+        let by = clusterer(method, Count::Fixed(2));
+        let of = |items: &Table, duels: &Duels, threads: usize| -> Clusters {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| by.fit(items, duels).unwrap())
+        };
+        let found = of(&items, &duels, 1);
+        assert_eq!(found, of(&items, &duels, 3));
+        assert!(adjusted_rand(&found.labels, &truth) > agreement, "{method:?} {:?}", found.labels);
+        // Singular vectors are white, so k-means has many maxima there, and which is found depends on the order.
+        if agreement < 0.0 {
+            continue;
+        }
+        let turned = of(&items.select_rows(&order), &other, 2);
+        let back: Vec<usize> = (0..20).map(|i| turned.labels[place(i)]).collect();
+        assert_eq!(adjusted_rand(&back, &found.labels), 1.0, "{method:?}");
+        for ((_, a), (_, b)) in found.bounds.iter().zip(&turned.bounds) {
+            assert!((a - b).abs() < 1e-4, "{a} {b}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let (items, duels, _) = simulated(2, 8, 1.0, 1.0, 1);
+    let says = |by: Clusterer, words: &str| {
+        let error = by.fit(&items, &duels).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    says(clusterer(Method::Spectral, Count::UpTo(3)), "only the mixture");
+    says(clusterer(Method::Covariates, Count::Fixed(9)), "from 1 to the number of items, 8");
+    says(clusterer(Method::Generalised, Count::Fixed(0)), "from 1");
+    says(clusterer(Method::Generalised, Count::Fixed(5)), "two singular vectors");
+    says(clusterer(Method::Abstaining { threshold: 0.5 }, Count::Fixed(2)), "less than 0.5");
+    let stopped = clusterer(Method::Covariates, Count::Fixed(2));
+    stopped.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(stopped.fit(&items, &duels), Err(riesz::Error::Interrupted));
+}

@@ -1,0 +1,172 @@
+"""Who wins next, and which items can be compared: the simulations of chapter 6 (figures 6.2 and 6.3 of Chau 2023).
+
+    python experiments/clusters.py [--full]
+
+30 items with 5 covariates in L clusters, z uniform, x | z ~ N(z 1, I). Between clusters z and z' a utility decides, r_zz' = Σ_j α_j k(x, x_j) with α ~ N(0, I): the item with the larger one wins. The source
+does not say which kernel k is: here a Gaussian of length scale √5.
+
+Figure 6.2: 70 % of the duels are learnt from, the accuracy is that on the others. The generalised model, a utility, the nested model which is both, and, by scikit-learn on the rows of both items, in
+either order, a Gaussian process (PAIR-GP) and logistic regression (PAIR-LOGREG), their probabilities averaged over both orders.
+
+Figure 6.3: duels between clusters are coins; the share of items in the right cluster, for a known number of clusters. Published: GPGP-CLUS best except where duels are dense, PR-CLUS worst. Not
+published: k-means of the covariates alone, without any duel; spectral clustering; the mixture of rankings, which also chooses the number. Then the same with covariates that tell little (means
+.3 apart) or nothing of clusters, where the mixture learns from duels alone.
+
+Full: 20 repetitions instead of 4, and the densities .1, .2, … .9 for figure 6.2.
+"""
+
+import time
+import warnings
+
+import numpy as np
+from _figures import COLOURS, arguments, finish, panels, table
+from scipy.optimize import linear_sum_assignment
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF as SklearnRBF
+from sklearn.gaussian_process.kernels import ConstantKernel
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+import riesz
+from riesz.kernels import RBF
+
+ITEMS, WIDTH = 30, 5
+SCALE = float(np.sqrt(WIDTH))
+KERNEL = RBF([SCALE] * WIDTH)
+
+
+def simulate(rng, clusters, density, coins=False, shift=1.0):
+    """Items, duels (left, right), whether the left one won, and the clusters."""
+    kind = rng.integers(clusters, size=ITEMS)
+    x = rng.normal(size=(ITEMS, WIDTH)) + shift * (kind[:, None] + 1)
+    square = ((x[:, None] - x) ** 2).sum(axis=2)
+    utility = np.exp(-square / (2 * SCALE**2)) @ rng.normal(size=(ITEMS, clusters, clusters)).reshape(ITEMS, -1)
+    utility = utility.reshape(ITEMS, clusters, clusters)
+    left, right = np.triu_indices(ITEMS, 1)
+    met = rng.random(len(left)) < density
+    left, right = left[met], right[met]
+    low, high = np.minimum(kind[left], kind[right]), np.maximum(kind[left], kind[right])
+    won = utility[left, low, high] > utility[right, low, high]
+    if coins:
+        won = np.where(low == high, won, rng.random(len(left)) < 0.5)
+    return x, np.column_stack([left, right]), won.astype(float), kind
+
+
+def mirrored(model, x, train, won, test):
+    """scikit-learn on rows of both items: fitted to either order, averaged over both."""
+    rows = lambda pairs: np.hstack([x[pairs[:, 0]], x[pairs[:, 1]]])
+    model.fit(np.vstack([rows(train), rows(train[:, ::-1])]), np.concatenate([won, 1 - won]))
+    return 0.5 * (model.predict_proba(rows(test))[:, 1] + model.predict_proba(rows(test[:, ::-1]))[:, 0])
+
+
+def predicted(rng, clusters, density):
+    """Of each method the accuracy and the log loss; and how much larger the evidence of a utility is than the generalised model's."""
+    x, duels, won, _ = simulate(rng, clusters, density)
+    order = rng.permutation(len(duels))
+    train, test = np.split(order, [round(0.7 * len(order))])
+    found, evidence = {}, {}
+    for kind in ("generalised", "utility", "nested"):
+        model = riesz.PreferenceClassifier(kind, kernel=KERNEL).fit(x, duels[train], outcome=won[train])
+        found[kind] = model.predict_proba(x[duels[test, 0]], x[duels[test, 1]])[:, 1]
+        evidence[kind] = model.log_marginal_likelihood_value_
+    kernel = ConstantKernel(4.0) * SklearnRBF(SCALE, (0.1, 100.0))
+    gaussian = GaussianProcessClassifier(kernel)
+    found["PAIR-GP"] = mirrored(gaussian, x, duels[train], won[train], duels[test])
+    found["PAIR-LOGREG"] = mirrored(LogisticRegression(), x, duels[train], won[train], duels[test])
+    truth = won[test]
+    scores = {name: (((p > 0.5) == truth).mean(), log_loss(truth, p, labels=[0.0, 1.0])) for name, p in found.items()}
+    return scores, evidence["utility"] - evidence["generalised"]
+
+
+METHODS = {
+    "covariates": "covariates alone",
+    "generalised": "GPGP-CLUS",
+    "comparisons": "SVD-CLUS",
+    "abstaining": "PR-CLUS",
+    "spectral": "spectral",
+    "mixture": "mixture",
+}
+
+
+def share(labels, kind):
+    """The share in the right cluster, by the best naming of clusters."""
+    counts = np.zeros((labels.max() + 1, kind.max() + 1))
+    np.add.at(counts, (labels, kind), 1)
+    return counts[linear_sum_assignment(-counts)].sum() / len(kind)
+
+
+def clustered(rng, clusters, density, shift=1.0, covariates=True, methods=tuple(METHODS)):
+    """Of each method the share; and the number of clusters that the bound chooses."""
+    x, duels, won, kind = simulate(rng, clusters, density, coins=True, shift=shift)
+    found = {}
+    for method in methods:
+        how = {"method": method, "kernel": KERNEL, "covariates": covariates, "random_state": 0}
+        found[method] = share(riesz.PreferenceClusters(clusters, **how).fit_predict(x, duels, outcome=won), kind)
+    free = riesz.PreferenceClusters(max_clusters=4, kernel=KERNEL, covariates=covariates, random_state=0)
+    return found, free.fit(x, duels, outcome=won).n_clusters_
+
+
+def main():
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    options = arguments(__doc__)
+    runs = 20 if options.full else 4
+    figure, axes = panels(5)
+    names = ["generalised", "utility", "nested", "PAIR-GP", "PAIR-LOGREG"]
+    rows = []
+    densities = np.round(np.arange(0.1, 0.95, 0.1), 1) if options.full else [0.3, 0.6, 0.9]
+    for axis, clusters in zip(axes, [1, 2, 5]):
+        curves = []
+        for density in densities:
+            start = time.perf_counter()
+            all_runs = [predicted(np.random.default_rng([seed, clusters]), clusters, density) for seed in range(runs)]
+            scores = {name: np.mean([scores[name] for scores, _ in all_runs], axis=0) for name in names}
+            favours = [difference for _, difference in all_runs]
+            curves.append([scores[name][0] for name in names])
+            cells = [f"{scores[name][0]:.3f} ({scores[name][1]:.2f})" for name in names]
+            rows.append([clusters, density, *cells, f"{np.mean(favours):.1f}", f"{time.perf_counter() - start:.0f}"])
+        for j, name in enumerate(names):
+            axis.plot(densities, np.array(curves)[:, j], "o-", color=COLOURS[j], label=name, markersize=3)
+        axis.set_title(f"accuracy, L = {clusters}", fontsize=10)
+        axis.set_xlabel("density")
+    axes[0].legend(fontsize=7)
+    text = f"Figure 6.2: accuracy (log loss) on 30 % of the duels, {runs} repetitions\n\n"
+    text += "Published: PGP and PAIR-LOGREG fall with L, GPGP and PAIR-GP are stable, PGP is best at L = 1.\n\n"
+    text += table(["L", "density", "GPGP", "PGP", "nested", *names[3:], "evidence PGP - GPGP", "seconds"], rows)
+
+    rows = []
+    for axis, clusters in zip(axes[3:], [2, 3]):
+        curves = []
+        for density in [0.3, 0.6, 0.95]:
+            start = time.perf_counter()
+            all_runs = [clustered(np.random.default_rng([seed, clusters]), clusters, density) for seed in range(runs)]
+            means = [np.mean([shares[method] for shares, _ in all_runs]) for method in METHODS]
+            curves.append(means)
+            chosen = sum(count == clusters for _, count in all_runs)
+            rows.append([clusters, density, *map(float, means), f"{chosen} of {runs}", f"{time.perf_counter() - start:.0f}"])
+        for j, name in enumerate(METHODS.values()):
+            axis.plot([0.3, 0.6, 0.95], np.array(curves)[:, j], "o-", color=COLOURS[j], label=name, markersize=3)
+        axis.set_title(f"share in the right cluster, L = {clusters}", fontsize=10)
+        axis.set_xlabel("density")
+    axes[3].legend(fontsize=7)
+    chosen = [clustered(np.random.default_rng([seed, 1]), 1, 0.6, methods=("covariates",))[1] for seed in range(runs)]
+    text += f"\n\nFigure 6.3: share of items in the right cluster, {runs} repetitions\n\n"
+    text += table(["L", "density", *METHODS.values(), "number found", "seconds"], rows)
+    text += f"\n\nWith a single cluster (density .6) the bound says 1 in {sum(count == 1 for count in chosen)} of {runs}.\n"
+
+    rows = []
+    for shift in [0.3, 0.0]:
+        all_runs = [
+            clustered(np.random.default_rng([seed, 9]), 2, 0.95, shift=shift, covariates=False)[0] for seed in range(2 * runs)
+        ]
+        cells = [f"{np.mean([s[m] for s in all_runs]):.2f} ± {np.std([s[m] for s in all_runs]):.2f}" for m in METHODS]
+        rows.append([shift, *cells, f"{min(s['mixture'] for s in all_runs):.2f}"])
+    text += (
+        f"\nCovariates that tell little of two clusters, density .95, {2 * runs} repetitions; the mixture from duels alone\n\n"
+    )
+    text += table(["shift of means", *METHODS.values(), "mixture, worst"], rows)
+    finish(options, "clusters", figure, text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Clusters of comparable items: within each a ranking holds, and between them a duel is a coin.
+
+>>> import numpy as np
+>>> import riesz
+>>> rng = np.random.default_rng(0)
+>>> kind = np.repeat([0, 1], 12)
+>>> items = np.column_stack([kind + 0.3 * rng.normal(size=24), rng.normal(size=24)])
+>>> left, right = np.triu_indices(24, 1)
+>>> log_odds = np.where(kind[left] == kind[right], 6 * np.where(kind[left] == 0, 1, -1) * (items[left, 1] - items[right, 1]), 0)
+>>> won = rng.random(len(left)) < 1 / (1 + np.exp(-log_odds))
+>>> found = riesz.PreferenceClusters(random_state=0).fit(items, np.column_stack([left, right]), outcome=won)
+>>> found.n_clusters_, bool((found.labels_ == kind).all())
+(2, True)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from . import _core
+from ._meetings import given
+from .preference import _SHARE
+from .rankability import _count, _seed
+
+__all__ = ["PreferenceClusters"]
+
+_METHODS = ("mixture", "generalised", "comparisons", "abstaining", "spectral", "covariates")
+
+
+class PreferenceClusters(BaseEstimator):
+    """Finds clusters of items that can be compared.
+
+    Parameters
+    ----------
+    n_clusters : int, optional
+        By default the mixture chooses the number with the largest bound of its evidence, up to ``max_clusters``; other methods
+        have to be told.
+    method : str
+        ``"mixture"``: every item belongs to one of some clusters, each with a utility of its own, a Gaussian process; a duel
+        between clusters is a coin. Variational inference. The others are published, for comparison (Chau 2023, section 6.3):
+        ``"generalised"`` (GPGP-CLUS: k-means of the top singular vectors, two a cluster, of the generalised model's log odds),
+        ``"comparisons"`` (SVD-CLUS: of the comparisons themselves), ``"abstaining"`` (PR-CLUS: of the winners that a utility
+        predicts, where it is sure), ``"spectral"`` (spectral clustering by the sizes of the generalised model's log odds),
+        ``"covariates"`` (k-means of the standardised covariates, without duels).
+    max_clusters : int, default 5
+    covariates : bool, default True
+        Whether covariates of a cluster lie around a mean of their own. Without, the mixture learns from duels alone.
+    kernel : riesz.kernels.Kernel, default ``RBF("median_per_feature")``
+        Between items.
+    optimizer : "fmin_l_bfgs_b" or None
+        ``None`` keeps the kernel as it is. By default the generalised and the utility model are tuned, and the mixture looks for
+        the scales of utilities and length scales with the largest bound.
+    n_init : int, default 12
+        Random starts of the mixture, besides those from covariates and from the generalised model.
+    threshold : float, default 0.1
+        For ``"abstaining"``: pairs are left out whose probability is nearer to one half.
+    n_subsamples : int, default 0
+        How many subsamples of 80 % of the pairs ``stability_`` is found from.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    labels_ : array (items,)
+    probabilities_ : array (items, clusters), of each membership; 1 or 0 for other methods than the mixture.
+    n_clusters_ : int
+    bound_ : float or None
+        Of the mixture: the bound of the log evidence, less half the logarithm of the number of items for each fitted mean and
+        share.
+    bounds_ : dict of the bound by number of clusters.
+    sweeps_ : array of the bound after each sweep of the run that won, which never falls.
+    covariates_labels_ : array (items,)
+        As many clusters by k-means of the covariates alone. A method that does not do better has learnt nothing from duels.
+    stability_ : float or None
+        Mean adjusted Rand index between these clusters and those of subsamples.
+    """
+
+    def __init__(
+        self,
+        n_clusters=None,
+        *,
+        method="mixture",
+        max_clusters=5,
+        covariates=True,
+        kernel=None,
+        optimizer="fmin_l_bfgs_b",
+        n_init=12,
+        threshold=0.1,
+        n_subsamples=0,
+        random_state=None,
+    ):
+        self.n_clusters = n_clusters
+        self.method = method
+        self.max_clusters = max_clusters
+        self.covariates = covariates
+        self.kernel = kernel
+        self.optimizer = optimizer
+        self.n_init = n_init
+        self.threshold = threshold
+        self.n_subsamples = n_subsamples
+        self.random_state = random_state
+
+    def fit(self, items: Any, duels: Any, *, outcome: Any = None, sample_weight: Any = None) -> PreferenceClusters:
+        """Clusters the rows of ``items``; duels are given as to :meth:`riesz.PreferenceClassifier.fit`."""
+        if self.method not in _METHODS:
+            raise ValueError(f"method = {self.method!r}: it is one of {', '.join(map(repr, _METHODS))}")
+        text, table, met = given(items, duels, outcome, sample_weight, self.kernel)
+        labels, probabilities, bounds, sweeps, alone, stability = _core.cluster_preferences(
+            text,
+            table,
+            met,
+            self.method,
+            None if self.n_clusters is None else _count("n_clusters", self.n_clusters, 1),
+            _count("max_clusters", self.max_clusters, 1),
+            bool(self.covariates),
+            _count("n_init", self.n_init, 0),
+            float(self.threshold),
+            _SHARE,
+            _count("n_subsamples", self.n_subsamples, 0),
+            self.optimizer is not None,
+            _seed(self.random_state),
+        )
+        self.labels_ = np.array(labels)
+        self.probabilities_ = probabilities
+        self.n_clusters_ = probabilities.shape[1]
+        self.bounds_ = dict(bounds)
+        self.bound_ = self.bounds_.get(self.n_clusters_)
+        self.sweeps_ = np.array(sweeps)
+        self.covariates_labels_ = np.array(alone)
+        self.stability_ = stability
+        self.n_features_in_ = table[2].shape[1]
+        return self
+
+    def fit_predict(self, items: Any, duels: Any, *, outcome: Any = None, sample_weight: Any = None) -> np.ndarray:
+        """``labels_`` of :meth:`fit`."""
+        return self.fit(items, duels, outcome=outcome, sample_weight=sample_weight).labels_

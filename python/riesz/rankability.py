@@ -1,0 +1,213 @@
+"""Is there a ranking, and who stands where in it? Asked of a fitted :class:`riesz.PreferenceClassifier`, or of duels alone.
+
+>>> import numpy as np
+>>> import riesz
+>>> from riesz.rankability import rankability
+>>> angle = np.linspace(0, 2 * np.pi, 12, endpoint=False)
+>>> items = np.column_stack([np.cos(angle), np.sin(angle)])  # Each beats those less than half a turn behind it.
+>>> duels = [(i, (i - k) % 12) for i in range(12) for k in (1, 2, 3, 4)]
+>>> model = riesz.PreferenceClassifier(kernel=riesz.kernels.RBF([1.0, 1.0])).fit(items, duels)
+>>> found = rankability(model, items, random_state=0)
+>>> bool(found.cyclic_share > 0.9)  # No utility explains this.
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from . import _core
+from ._abilities import ABILITIES
+from ._meetings import column_of, given, rows_of
+from .preference import PreferenceClassifier
+
+__all__ = ["Evidence", "Rankability", "SpecR", "compare_models", "rankability", "spec_r"]
+
+
+@dataclass(frozen=True)
+class Rankability:
+    """What a posterior says of a ranking. Intervals and probabilities come from ``n_draws`` joint draws of all log odds."""
+
+    #: Labels of the items, as in the index of a data frame, or numbers of rows.
+    items: list
+    #: Posterior mean of each item's mean log odds against all items: the utility that explains log odds best.
+    utility: np.ndarray
+    #: The credible interval of each, (items, 2).
+    utility_interval: np.ndarray
+    #: Places by ``utility``, 1 the best.
+    rank: np.ndarray
+    #: The credible interval of each place, (items, 2).
+    rank_interval: np.ndarray
+    #: Probability of each item to be the best.
+    best: np.ndarray
+    #: The share of the squared log odds, at their posterior mean, that no utility explains: 0 for differences of a utility, 1 for
+    #: rock, paper and scissors. An order in which everyone beats all below by the same nears 1/3: ``triangles`` tell orders.
+    cyclic_share: float
+    #: The same share of draws: lower end, median, upper end. A posterior that knows little allows for circles that its mean
+    #: does not have.
+    cyclic_share_interval: np.ndarray
+    #: The most probable circles of three, each of which beats the next, with their probabilities; 1/8 is that of items of
+    #: which nothing is known.
+    triangles: list[tuple[tuple, float]]
+    #: How much of the posterior the intervals hold.
+    level: float
+    n_draws: int
+
+    def __str__(self) -> str:
+        low, middle, high = self.cyclic_share_interval
+        lines = [
+            f"cyclic share of the posterior mean {self.cyclic_share:.3g}, of draws {middle:.3g} ({low:.3g} to {high:.3g})",
+            *(
+                f"{self.rank[i]:4d} ({self.rank_interval[i][0]} to {self.rank_interval[i][1]})  {self.items[i]}  "
+                f"{self.utility[i]:.2f} ({self.utility_interval[i][0]:.2f} to {self.utility_interval[i][1]:.2f})"
+                for i in np.argsort(self.rank, kind="stable")
+            ),
+            *(f"{a} beats {b} beats {c} beats {a}: {chance:.3g}" for (a, b, c), chance in self.triangles),
+        ]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Log marginal likelihoods of the same duels under three models, each at its own tuned parameters."""
+
+    #: Of a utility and a generalised part together.
+    nested: float
+    #: Of a utility alone, with which there is a ranking.
+    utility: float
+    #: Of the generalised part alone.
+    generalised: float
+
+    @property
+    def cycles(self) -> float:
+        """The log Bayes factor of the nested model against a utility alone: below 0 a ranking is enough."""
+        return self.nested - self.utility
+
+
+@dataclass(frozen=True)
+class SpecR:
+    """SpecR, beside what it would be on the same comparison graph if outcomes were made up; mostly it measures who met whom."""
+
+    #: Of the duels; 1 for a perfect ranking of items that have all met.
+    value: float
+    #: Mean and standard deviation for perfect rankings in random order.
+    ranking: float
+    ranking_std: float
+    #: Mean and standard deviation for fair coins.
+    coins: float
+    coins_std: float
+    #: Average clustering of the comparison graph, which no outcome changes.
+    average_clustering: float
+    n_draws: int
+
+
+def rankability(
+    model: PreferenceClassifier,
+    items: Any,
+    *,
+    n_draws: int = 512,
+    level: float = 0.95,
+    n_triangles: int = 10,
+    random_state: Any = None,
+) -> Rankability:
+    """What the posterior of a fitted model says of a ranking of ``items``, which need not have been in duels.
+
+    The log odds of all pairs are split into differences of a utility, which is each item's mean, and a cyclic rest (Jiang, Lim,
+    Yao and Ye 2011), at the posterior mean and in ``n_draws`` joint draws. Cost O(items³) a draw.
+    """
+    check_is_fitted(model)
+    further = {"contexts": model._contexts, "home": model._has_home or None, "ability": model._ids, "landmarks": model._function}
+    told = [name for name, there in further.items() if there is not None]
+    if model.model in ABILITIES or told:
+        what = model.model if model.model in ABILITIES else " and ".join(told)
+        raise ValueError(f"rankability takes a process between items alone, and this model has {what}: fit one without")
+    rows = model._items(items, "items")
+    names, levels = model._names, model._levels
+    places, share, interval, circles = _core.rank_preferences(
+        model.expansion_._core,
+        model.kernel_._to_json(names, levels),
+        [model.utility_, model.generalised_],
+        (list(names), list(levels), rows),
+        _count("n_draws", n_draws, 2),
+        float(level),
+        _count("n_triangles", n_triangles, 0),
+        _seed(random_state),
+    )
+    index = getattr(items, "index", None)
+    labels = list(range(len(rows))) if index is None or callable(index) else list(index)
+    utility, utility_interval, rank, rank_interval, best = (np.array(part) for part in zip(*places))
+    return Rankability(
+        items=labels,
+        utility=utility,
+        utility_interval=utility_interval,
+        rank=rank,
+        rank_interval=rank_interval,
+        best=best,
+        cyclic_share=share,
+        cyclic_share_interval=np.array(interval),
+        triangles=[(tuple(labels[i] for i in three), chance) for three, chance in circles],
+        level=float(level),
+        n_draws=int(n_draws),
+    )
+
+
+def compare_models(
+    items: Any,
+    duels: Any,
+    *,
+    outcome: Any = None,
+    sample_weight: Any = None,
+    kernel: Any = None,
+    optimizer: str | None = "fmin_l_bfgs_b",
+    n_restarts_optimizer: int = 0,
+    random_state: Any = None,
+) -> Evidence:
+    """Fits the nested, the utility and the generalised model to the same duels, given as to
+    :meth:`riesz.PreferenceClassifier.fit`, and compares their log marginal likelihoods."""
+    text, table, met = given(items, duels, outcome, sample_weight, kernel)
+    restarts = _count("n_restarts_optimizer", n_restarts_optimizer, 0)
+    return Evidence(*_core.compare_preferences(text, table, met, optimizer is not None, restarts, _seed(random_state)))
+
+
+def spec_r(
+    duels: Any,
+    *,
+    outcome: Any = None,
+    sample_weight: Any = None,
+    items: Any = None,
+    n_draws: int = 40,
+    random_state: Any = None,
+) -> SpecR:
+    """SpecR (Cameron, Langville and Smith 2020) and the average clustering of the comparison graph, with references.
+
+    ``1 - (H(λ(L), {0 … N-1}) + H(deg⁺, {0 … N-1})) / 2(N-1)``, H the Hausdorff distance, of a matrix A of shares of wins, its
+    row sums deg⁺ and ``L = diag(deg⁺) - A``. ``items``, as for :meth:`riesz.PreferenceClassifier.fit`, counts those who met
+    nobody, too; without it there are those of the duels. Cost some 10 N³ for each of 2 ``n_draws`` + 1.
+    """
+    if items is None:
+        labels, places = np.unique(np.asarray(duels), return_inverse=True)
+        count, duels = len(labels), places.reshape(np.shape(duels))
+        left, right = rows_of(None, duels, count)
+    else:
+        count = len(items)
+        left, right = rows_of(items, duels, count)
+    won = np.ones(len(left)) if outcome is None else column_of("outcome", outcome, len(left))
+    weight = None if sample_weight is None else column_of("sample_weight", sample_weight, len(left)).tolist()
+    met = (left.tolist(), right.tolist(), won.tolist(), weight)
+    value, ranking, coins, clustering = _core.spec_r(count, met, _count("n_draws", n_draws, 2), _seed(random_state))
+    return SpecR(value, *ranking, *coins, clustering, int(n_draws))
+
+
+def _seed(random_state: Any) -> int:
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _count(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"{name} = {value!r}: it is a whole number, {least} or more")
+    return int(value)
