@@ -14,7 +14,7 @@ use crate::common::Stream;
 
 fn fit(items: &Table, duels: &Duels, utility: f64, generalised: f64) -> PreferenceFit {
     let kernel = Kernel::gaussian(&vec![1.3; items.width()]) + 0.2 * Kernel::gaussian(&[4.0]);
-    let prior = PairKernel { items: kernel, utility, generalised };
+    let prior = PairKernel::new(kernel, utility, generalised);
     let process = PreferenceProcess { prior, tune: false, ..PreferenceProcess::new(Kernel::constant(1.0)) };
     process.fit(items, duels).unwrap()
 }
