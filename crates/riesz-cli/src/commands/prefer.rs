@@ -1,9 +1,11 @@
 //! `riesz prefer`: who beats whom, and why.
 
+mod cluster;
 mod evaluate;
 mod explain;
 mod fit;
 mod predict;
+mod rank;
 
 use crate::args::Global;
 use crate::console::Console;
@@ -24,6 +26,10 @@ enum Command {
     Predict(predict::Args),
     /// Say which properties decide duels
     Explain(explain::Args),
+    /// Say whether there is a ranking, who stands where, and who beats whom in a circle
+    Rank(rank::Args),
+    /// Find out which items can be compared at all
+    Cluster(cluster::Args),
     /// Compare models on duels that they have not seen
     Evaluate(evaluate::Args),
 }
@@ -34,6 +40,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         Command::Fit(args) => fit::run(args, global, console),
         Command::Predict(args) => predict::run(args, global, console),
         Command::Explain(args) => explain::run(args, global, console),
+        Command::Rank(args) => rank::run(args, global, console),
+        Command::Cluster(args) => cluster::run(args, global, console),
         Command::Evaluate(args) => evaluate::run(args, global, console),
     }
 }

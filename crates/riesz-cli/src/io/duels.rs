@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use riesz::error::listed;
-use riesz::{Column, Table};
+use riesz::preference::Home;
+use riesz::{Column, ColumnKind, Table};
 
 use crate::args::{CellArgs, TableArgs};
 use crate::console::Console;
@@ -46,6 +47,12 @@ pub struct DuelArgs {
     /// How much a duel counts, a positive number [default: 1 each]
     #[arg(long, value_name = "COL")]
     pub weight: Option<String>,
+    /// Which side is at home: left, right or none; its advantage is learnt
+    #[arg(long, value_name = "COL")]
+    pub home: Option<String>,
+    /// In what circumstances the items met (surface, season, who judged): what is learnt there counts most in contexts that are alike
+    #[arg(long, value_name = "COL,…")]
+    pub contexts: Vec<String>,
     /// Leave out duels of an item with itself, which are an error otherwise
     #[arg(long)]
     pub drop_self: bool,
@@ -72,6 +79,10 @@ pub struct Met {
     pub outcome: Option<Vec<f64>>,
     /// How much each counts.
     pub weight: Option<Vec<f64>>,
+    /// Who is at home.
+    pub home: Option<Vec<Home>>,
+    /// In what circumstances, a row each.
+    pub contexts: Option<Table>,
 }
 
 impl Items {
@@ -146,8 +157,15 @@ impl Items {
 }
 
 impl Met {
-    /// Reads duels between `items`.
-    pub fn read(rows: OpenTable, items: &Items, args: &DuelArgs, needs_outcome: bool) -> Result<Self> {
+    /// Reads duels between `items`; contexts as they look, or as those that a model knows.
+    pub fn read(
+        rows: OpenTable,
+        items: &Items,
+        args: &DuelArgs,
+        known: Option<&[Column]>,
+        console: &Console,
+    ) -> Result<Self> {
+        let needs_outcome = known.is_none();
         let (name, header) = (rows.name.clone(), rows.header().to_vec());
         let has = |column: &String| header.contains(column);
         let won = has(&args.winner) && has(&args.loser);
@@ -171,8 +189,19 @@ impl Met {
         let mut wanted: Vec<String> = sides.map(String::clone).to_vec();
         wanted.extend((!won && told).then(|| args.outcome.clone()));
         wanted.extend(args.weight.clone());
+        wanted.extend(args.home.clone());
+        let around = match known {
+            Some(known) => known.iter().map(|c| c.name.clone()).collect(),
+            None => listed_columns(&args.contexts, &header),
+        };
+        wanted.extend(around.iter().cloned());
         rows.places(&wanted)?;
         let columns = Columns::read(rows, &wanted)?;
+        let contexts = match (around.is_empty(), known) {
+            (true, _) => None,
+            (_, None) => Some(columns.table(&around, &[], console)?),
+            (_, Some(known)) => Some(columns.table(&around, &categorical(known), console)?.conform(known)?),
+        };
         let [left, right] = [names_of(&columns, sides[0])?, names_of(&columns, sides[1])?];
         let mut unknown: Vec<String> = Vec::new();
         let place = |id: &String, unknown: &mut Vec<String>| {
@@ -187,6 +216,8 @@ impl Met {
             right: right.iter().map(|id| place(id, &mut unknown)).collect(),
             outcome: won.then(|| vec![1.0; left.len()]),
             weight: args.weight.as_deref().map(|weight| columns.numbers(weight)).transpose()?,
+            home: args.home.as_deref().map(|home| homes(&columns, home, &name)).transpose()?,
+            contexts,
         };
         if !unknown.is_empty() {
             return Err(Failure::input(format!(
@@ -211,6 +242,8 @@ impl Met {
             let numbers = |all: &[f64]| kept.iter().map(|&i| all[i]).collect::<Vec<_>>();
             met.outcome = met.outcome.as_deref().map(numbers);
             met.weight = met.weight.as_deref().map(numbers);
+            met.home = met.home.map(|home| kept.iter().map(|&i| home[i]).collect());
+            met.contexts = met.contexts.map(|contexts| contexts.select_rows(&kept));
             (met.left, met.right) = kept.iter().map(|&i| (met.left[i], met.right[i])).unzip();
         }
         Ok(met)
@@ -273,14 +306,17 @@ pub fn read_wide(
     let weight = duels.weight.as_deref().map(|weight| columns.numbers(weight)).transpose()?;
     let ids = (1..=kept.len()).map(|k| format!("item {k}")).collect();
     let items = Items::new(name, ids, both.select_rows(&kept))?;
-    let met =
-        Met { left: numbers[..n].to_vec(), right: numbers[n..].to_vec(), outcome: Some(outcome), weight };
-    Ok((items, met))
+    if duels.home.is_some() || !duels.contexts.is_empty() {
+        let why =
+            "--home and --contexts are columns of a table of duels: give the items in a table of their own";
+        return Err(Failure::input(why));
+    }
+    let (left, right) = (numbers[..n].to_vec(), numbers[n..].to_vec());
+    Ok((items, Met { left, right, outcome: Some(outcome), weight, home: None, contexts: None }))
 }
 
 /// Rows of both sides, whose categorical columns have the levels of either.
 fn stacked(left: &Table, right: &Table) -> Result<Table> {
-    use riesz::ColumnKind;
     let columns: Vec<Column> = left
         .columns()
         .iter()
@@ -324,6 +360,31 @@ fn outcomes(columns: &Columns, column: &str, name: &str) -> Result<Vec<f64>> {
         known(word).ok_or_else(|| {
             Failure::input(format!(
                 "{name}: row {} of column '{column}' is '{word}': duels end left, right or tie, or 1, 0 or 0.5",
+                i + 1
+            ))
+        })
+    };
+    names_of(columns, column)?.iter().enumerate().map(of).collect()
+}
+
+/// Columns of levels.
+fn categorical(columns: &[Column]) -> Vec<String> {
+    let levels = |c: &&Column| c.kind != ColumnKind::Numeric;
+    columns.iter().filter(levels).map(|c| c.name.clone()).collect()
+}
+
+/// Who is at home.
+fn homes(columns: &Columns, column: &str, name: &str) -> Result<Vec<Home>> {
+    let known = |word: &str| match word.to_ascii_lowercase().as_str() {
+        "left" => Some(Home::Left),
+        "right" => Some(Home::Right),
+        "none" | "neutral" | "nobody" => Some(Home::Nobody),
+        _ => None,
+    };
+    let of = |(i, word): (usize, &String)| {
+        known(word).ok_or_else(|| {
+            Failure::input(format!(
+                "{name}: row {} of column '{column}' is '{word}': the side at home is left, right or none",
                 i + 1
             ))
         })

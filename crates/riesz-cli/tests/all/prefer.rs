@@ -176,3 +176,90 @@ fn what_is_wrong_with_duels_is_said() {
     place.bad("prefer predict other.riesz items.csv --left i0 --right i1", "left_x and right_x");
     place.bad("prefer evaluate items.csv duels.csv --test 2 --repeats 1", "share of the test");
 }
+
+#[test]
+fn rankings_and_clusters_are_told() {
+    let place = circle();
+    let (table, told) = place.good("prefer rank items.csv duels.csv --ignore size --circles 2 --draws 100");
+    assert!(
+        table.starts_with("item,rank,rank_low,rank_high,utility,utility_low,utility_high,best\n"),
+        "{table}"
+    );
+    assert_eq!(table.lines().count(), 10);
+    assert!(
+        told.contains("there are cycles") && told.contains("SpecR") && told.contains("circle: i"),
+        "{told}"
+    );
+    let (table, told) = place.good("prefer cluster items.csv duels.csv --ignore size --most 2");
+    assert!(
+        table.starts_with("item,cluster,probability\ni0,1,") && told.contains("1 clusters: bound"),
+        "{table}{told}"
+    );
+    place.good("prefer cluster items.csv duels.csv --method spectral --clusters 2 -o c.csv");
+    place.bad("prefer cluster items.csv duels.csv --method spectral", "--clusters N");
+    place.bad("prefer rank items.csv duels.csv --ties model", "leave out --home");
+}
+
+#[test]
+fn duels_have_sides_contexts_and_ties() {
+    let place = Place::new();
+    let item = |i: usize| format!("p{i},{}\n", i * 7 % 10);
+    place.write("items.csv", format!("name,skill\n{}", (0..10).map(item).collect::<String>()));
+    // The better one wins outdoors and the worse one indoors; ties among neighbours; at home most win.
+    let duel = |k: usize| {
+        let (l, r) = (k % 10, (k * 3 + 1 + k / 10) % 10);
+        let r = if l == r { (r + 1) % 10 } else { r };
+        let (a, b) = (l * 7 % 10, r * 7 % 10);
+        let place = if k % 2 == 0 { "outdoors" } else { "indoors" };
+        let home = ["left", "right", "none"][k % 3];
+        let better = (a > b) == (k % 2 == 0);
+        let outcome = if a.abs_diff(b) == 1 {
+            "tie"
+        } else if better {
+            "left"
+        } else {
+            "right"
+        };
+        format!("p{l},p{r},{outcome},{place},{home}\n")
+    };
+    place.write(
+        "duels.csv",
+        format!("left,right,outcome,place,venue\n{}", (0..60).map(duel).collect::<String>()),
+    );
+    place.good("prefer fit items.csv duels.csv --contexts place --home venue --ties model -o m.riesz");
+    let chance = |words: &str| -> f64 {
+        let (table, _) =
+            place.good(&format!("prefer predict m.riesz items.csv --left p7 --right p0 {words}"));
+        table.lines().nth(1).unwrap().split(',').nth(4).unwrap().parse().unwrap()
+    };
+    // p7 has skill 9, p0 has 0.
+    assert!(chance("--context place=outdoors") > 0.6 && chance("--context place=indoors") < 0.4);
+    assert!(
+        chance("--context place=outdoors --at-home left")
+            != chance("--context place=outdoors --at-home right")
+    );
+    let (words, _) =
+        place.good("prefer explain m.riesz items.csv --left p7 --right p0 --context place=outdoors");
+    assert!(words.contains("skill") && words.contains("exact"), "{words}");
+    place.good("prefer explain m.riesz items.csv duels.csv --home venue --game paired -o why.json");
+    place.bad("prefer predict m.riesz items.csv --left p7 --right p0", "--context place=");
+    place.bad(
+        "prefer predict m.riesz items.csv --left p7 --right p0 --context place=moon",
+        "knows no such value",
+    );
+    place.bad(
+        "prefer predict m.riesz items.csv --left p7 --right p0 --context place=indoors,day=1",
+        "--context day",
+    );
+    let (table, _) =
+        place.good("prefer evaluate items.csv duels.csv --contexts place --models nested,coin --repeats 2");
+    assert!(table.lines().count() == 3 && table.contains("coin,0.5,"), "{table}");
+    place.good("prefer fit items.csv duels.csv --landmarks 5 -o l.riesz");
+    place.good("prefer explain l.riesz items.csv duels.csv -o why.csv");
+    place.good("prefer fit items.csv duels.csv --model linear -o n.riesz");
+    place.bad(
+        "prefer fit items.csv duels.csv --model linear --home venue -o n.riesz",
+        "--model linear knows nothing",
+    );
+    place.bad("prefer predict l.riesz items.csv duels.csv --home venue", "fitted without --home");
+}

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{ValueEnum, ValueHint};
-use riesz::preference::{Duels, Pair, Scores, Split, split};
+use riesz::Prediction;
+use riesz::preference::{AbilityRidge, BradleyTerry, Pair, Scores, Split, split};
 
 use super::fit::{Learn, Model, described, duels};
+use super::predict::rows_in;
 use crate::args::Global;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
@@ -32,9 +34,9 @@ pub struct Args {
         value_name = "MODEL,…",
         value_enum,
         value_delimiter = ',',
-        default_value = "nested,utility,generalised"
+        default_value = "nested,utility,generalised,bradley-terry,linear,coin"
     )]
-    pub models: Vec<Model>,
+    pub models: Vec<Compared>,
     /// How many splits, each with a seed of its own
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub repeats: usize,
@@ -47,6 +49,23 @@ pub struct Args {
     /// Where to write the table [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+}
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Compared {
+    /// A utility and what may be cyclic.
+    Nested,
+    /// A ranking.
+    Utility,
+    /// What may be cyclic.
+    Generalised,
+    /// An ability for each item, whatever its columns (Bradley and Terry).
+    BradleyTerry,
+    /// Weighted sums of the items' columns.
+    Linear,
+    /// A probability of one half.
+    Coin,
 }
 
 /// What is kept apart.
@@ -73,15 +92,22 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     for repeat in 0..args.repeats {
         let seed = global.seed + repeat as u64;
         let parts = split(&met.left, &met.right, by, args.test, seed)?;
-        let train = some(&items, &met, &parts, false)?;
+        let [train, tested] = [false, true].map(|test| some(&met, &parts, test));
         let test: Vec<usize> = (0..parts.len()).filter(|&i| parts[i] == Some(true)).collect();
         let pairs: Vec<Pair> = test.iter().map(|&i| (met.left[i], met.right[i])).collect();
         let outcome = met.outcome.as_deref().unwrap_or(&[]);
         let ended: Vec<f64> = test.iter().map(|&i| outcome[i]).collect();
         for (model, scores) in args.models.iter().zip(&mut found) {
             progress.say(format!("split {} of {}, {}", repeat + 1, args.repeats, named(*model)));
-            let fit = args.learn.process(*model, &items.table, seed)?.fit(&items.table, &train)?;
-            scores.push(Scores::of(&fit.probability(&items.table, &pairs)?, &ended));
+            let chance = match model {
+                Compared::Coin => vec![0.5; test.len()],
+                Compared::BradleyTerry => by_abilities(&items, &train, &pairs)?,
+                Compared::Nested => by_model(args, Model::Nested, (&items, &train, &tested), seed)?,
+                Compared::Utility => by_model(args, Model::Utility, (&items, &train, &tested), seed)?,
+                Compared::Generalised => by_model(args, Model::Generalised, (&items, &train, &tested), seed)?,
+                Compared::Linear => by_model(args, Model::Linear, (&items, &train, &tested), seed)?,
+            };
+            scores.push(Scores::of(&chance, &ended));
         }
     }
     drop(progress);
@@ -113,15 +139,44 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     table.finish()
 }
 
-fn named(model: Model) -> String {
+fn named(model: Compared) -> String {
     model.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
 }
 
+/// Probabilities that left items win, of a process or a linear model.
+fn by_model(
+    args: &Args,
+    model: Model,
+    (items, train, test): (&Items, &Met, &Met),
+    seed: u64,
+) -> Result<Vec<f64>> {
+    let fit = args.learn.fit(model, args.learn.arranged(model, items, train, seed)?)?;
+    let pairs: Vec<Pair> = test.left.iter().copied().zip(test.right.iter().copied()).collect();
+    let rows = rows_in(&fit.model, &items.table, &pairs, test)?;
+    let found = Prediction::of(&fit.model, fit.covariance.as_ref(), &rows)?;
+    let chances = found.probabilities.ok_or_else(|| Failure::input("the model has no probabilities"))?;
+    // Of ties that are outcomes of their own half is for either side.
+    let tie = |i: usize| if chances.cols() > 2 { 0.5 * chances[(i, 2)] } else { 0.0 };
+    Ok((0..rows.rows()).map(|i| chances[(i, 1)] + tie(i)).collect())
+}
+
+/// The same by an ability for each item, whatever its columns.
+fn by_abilities(items: &Items, train: &Met, pairs: &[Pair]) -> Result<Vec<f64>> {
+    let fit = BradleyTerry::new(AbilityRidge::Evidence).fit(&items.ids, &duels(items, train)?)?;
+    Ok(pairs.iter().map(|&(l, r)| 1.0 / (1.0 + (fit.coef[r] - fit.coef[l]).exp())).collect())
+}
+
 /// The duels of one part of a split.
-fn some(items: &Items, met: &Met, parts: &[Option<bool>], test: bool) -> Result<Duels> {
+fn some(met: &Met, parts: &[Option<bool>], test: bool) -> Met {
     let kept: Vec<usize> = (0..parts.len()).filter(|&i| parts[i] == Some(test)).collect();
     let places = |side: &[usize]| kept.iter().map(|&i| side[i]).collect();
     let numbers = |all: &Vec<f64>| kept.iter().map(|&i| all[i]).collect();
-    let (outcome, weight) = (met.outcome.as_ref().map(numbers), met.weight.as_ref().map(numbers));
-    duels(items, &Met { left: places(&met.left), right: places(&met.right), outcome, weight })
+    Met {
+        left: places(&met.left),
+        right: places(&met.right),
+        outcome: met.outcome.as_ref().map(numbers),
+        weight: met.weight.as_ref().map(numbers),
+        home: met.home.as_ref().map(|home| kept.iter().map(|&i| home[i]).collect()),
+        contexts: met.contexts.as_ref().map(|contexts| contexts.select_rows(&kept)),
+    }
 }

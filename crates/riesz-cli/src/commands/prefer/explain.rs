@@ -9,16 +9,16 @@ use riesz::embedding::{Conditioning, Ridge};
 use riesz::explanation::Fact;
 use riesz::format::explanation::{SavedExplanation, write};
 use riesz::format::model::SavedModel;
-use riesz::preference::{DuelGame, DuelQuestion, Sides, differences, explain, wide_rows};
+use riesz::preference::{DuelGame, DuelQuestion, Sides, differences, explain};
 use riesz::{Background, Decisions, Explanation, Index, Matrix, Prediction};
 
-use super::predict::{Asked, Odds};
+use super::predict::{Asked, Odds, at_nobodys, rows_in};
 use crate::args::{Format, Global};
 use crate::console::{Console, printable, watched};
 use crate::explaining::Certificate;
 use crate::failure::{Failure, Result};
 use crate::games::read_groups;
-use crate::io::duels::Items;
+use crate::io::duels::{Items, Met};
 use crate::io::input::described;
 use crate::io::output::{Output, write_all};
 use crate::io::values;
@@ -92,12 +92,11 @@ pub enum Absent {
 
 /// Explains, and writes or says.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    let (saved, items, pairs) = args.asked.read()?;
+    let (saved, items, pairs, rows) = args.asked.read(&console)?;
     let told = args.asked.left.is_some() && args.output.is_none();
     let in_words = told && matches!(global.format, None | Some(Format::Text));
     let format = if in_words { Format::Text } else { global.table_format(args.output.as_deref())? };
-    let (question, facts) = question(args, global.seed, &saved, &items)?;
-    let rows = wide_rows(&items.table, &pairs)?;
+    let (question, facts) = question(args, global.seed, &saved, &items, &console)?;
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::default());
     let message = format!("explaining {} duels", pairs.len());
     let mut found = watched(&console, &message, &progress, || {
@@ -122,7 +121,13 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 }
 
 /// What the arguments ask, and facts about it.
-fn question(args: &Args, seed: u64, saved: &SavedModel, items: &Items) -> Result<(DuelQuestion, Vec<Fact>)> {
+fn question(
+    args: &Args,
+    seed: u64,
+    saved: &SavedModel,
+    items: &Items,
+    console: &Console,
+) -> Result<(DuelQuestion, Vec<Fact>)> {
     let mut facts = Vec::new();
     let needs = |option: &str, game: Absent, given: bool| match given && args.game != game {
         true => Err(Failure::input(format!("{option} has no use in this game: leave it out"))),
@@ -146,7 +151,7 @@ fn question(args: &Args, seed: u64, saved: &SavedModel, items: &Items) -> Result
             rows = rows.select_rows(&rows.sample_rows(count.max(1), seed));
         }
         facts.push(Fact::new("background items", rows.rows()));
-        Ok(rows.into())
+        Ok(at_nobodys(&saved.model, &rows)?.into())
     };
     let game = match args.game {
         Absent::Independent => DuelGame::Independent(background()?),
@@ -160,16 +165,16 @@ fn question(args: &Args, seed: u64, saved: &SavedModel, items: &Items) -> Result
             let Some(id) = &args.baseline else {
                 return Err(Failure::input("the baseline game takes an item: --baseline ITEM"));
             };
-            DuelGame::Baseline(items.table.select_rows(&[items.place(id)?]))
+            DuelGame::Baseline(at_nobodys(&saved.model, &items.table.select_rows(&[items.place(id)?]))?)
         }
         Absent::Matches => {
             let Some(path) = &args.matches else {
                 return Err(Failure::input("the game matches takes a table of duels: --matches FILE"));
             };
             let rows = of.table.source(path).open()?;
-            let met = crate::io::duels::Met::read(rows, items, &of.of_duels, false)?;
-            let pairs: Vec<_> = met.left.into_iter().zip(met.right).collect();
-            DuelGame::Matches(wide_rows(&items.table, &pairs)?)
+            let met = Met::read(rows, items, &of.of_duels, Some(&[]), console)?;
+            let pairs: Vec<_> = met.left.iter().copied().zip(met.right.iter().copied()).collect();
+            DuelGame::Matches(rows_in(&saved.model, &items.table, &pairs, &met)?)
         }
     };
     let columns = Sides::of(saved.model.columns())?.items(saved.model.columns());

@@ -7,8 +7,10 @@ use riesz::error::listed;
 use riesz::explanation::Fact;
 use riesz::format::model::{SavedModel, to_bytes};
 use riesz::kernel::{KernelExpression, Units};
-use riesz::preference::{Duels, PreferenceProcess, Sides};
-use riesz::{Groups, Table};
+use riesz::preference::{
+    AbilityRidge, BradleyTerry, ContextKernel, Duels, LandmarkProcess, PreferenceProcess, Sides, entrants,
+};
+use riesz::{Covariance, Expansion, Groups, Table};
 
 use crate::args::{Global, TableArgs};
 use crate::console::{Console, aligned, watched};
@@ -22,7 +24,11 @@ use crate::io::output::Output;
 Examples:
   riesz prefer fit players.csv matches.csv --id name -o m.riesz
   riesz prefer fit phones.csv votes.csv --sides first,second --outcome choice -o m.riesz
-  riesz prefer fit wide.csv --outcome won -o m.riesz          columns left_price, right_price, …, won")]
+  riesz prefer fit wide.csv --outcome won -o m.riesz          columns left_price, right_price, …, won
+  riesz prefer fit players.csv matches.csv --home venue --contexts surface,season -o m.riesz
+  riesz prefer fit phones.csv many_votes.csv --landmarks 250 -o m.riesz
+
+Abilities of items besides their columns, bags of items and new users are Python's: riesz.PreferenceClassifier.")]
 pub struct Args {
     /// How tables and the model are read and made.
     #[command(flatten)]
@@ -57,6 +63,12 @@ pub struct Learn {
     /// Keep the kernel as it is written instead of tuning it
     #[arg(long)]
     pub no_tuning: bool,
+    /// What a tie is: half a win for either, or an outcome of its own, with a margin that is tuned (Rao and Kupper)
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    pub ties: Ties,
+    /// Know items through so many of them, for many thousand duels; then the file holds no posterior [default: as many duels as there are pairs that met]
+    #[arg(long, value_name = "M")]
+    pub landmarks: Option<usize>,
     /// Further starts of the tuning, from random places
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub restarts: usize,
@@ -81,6 +93,38 @@ pub enum Model {
     Utility,
     /// The generalised preferential Gaussian process.
     Generalised,
+    /// Weighted sums of the items' columns.
+    Linear,
+}
+
+/// What a tie is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Ties {
+    /// Half a win for either.
+    #[default]
+    Half,
+    /// An outcome of its own.
+    Model,
+}
+
+/// Items as they were in duels, the duels, and a model that knows how they met.
+pub struct Arranged {
+    /// The items, twice where they were at home and away.
+    pub items: Table,
+    /// The duels.
+    pub duels: Duels,
+    /// The model before it is fitted.
+    pub process: PreferenceProcess,
+}
+
+/// A fitted model of duels.
+pub struct Fitted {
+    /// Over wide rows.
+    pub model: Expansion,
+    /// How sure it is.
+    pub covariance: Option<Covariance>,
+    /// What to look at.
+    pub warnings: Vec<String>,
 }
 
 impl Learn {
@@ -90,7 +134,7 @@ impl Learn {
             return read_wide(&self.items, (&self.of_items, &self.of_duels, &self.table), console);
         };
         let items = Items::read(&self.items, &self.of_items, &self.table, console)?;
-        let met = Met::read(self.table.source(path).open()?, &items, &self.of_duels, true)?;
+        let met = Met::read(self.table.source(path).open()?, &items, &self.of_duels, None, console)?;
         Ok((items, met))
     }
 
@@ -100,7 +144,7 @@ impl Learn {
         let kernel = KernelExpression::parse(&self.kernel)?.resolve(items, &units)?;
         let mut process = PreferenceProcess::new(kernel);
         match model {
-            Model::Nested => {}
+            Model::Nested | Model::Linear => {}
             Model::Utility => process.prior.generalised = 0.0,
             Model::Generalised => process.prior.utility = 0.0,
         }
@@ -109,7 +153,52 @@ impl Learn {
     }
 }
 
-/// The duels as the library has them.
+impl Learn {
+    /// Items and duels ready to be learnt from.
+    pub fn arranged(&self, model: Model, items: &Items, met: &Met, seed: u64) -> Result<Arranged> {
+        let mut process = self.process(model, &items.table, seed)?;
+        let outcome = met.outcome.as_deref().ok_or_else(|| Failure::input("duels have no outcome"))?;
+        let own = entrants(&items.table, (&met.left, &met.right), outcome, met.home.as_deref(), None)?;
+        process.prior.alone = own.alone;
+        let (count, weight) = (own.table.rows(), met.weight.as_deref());
+        let duels = match &met.contexts {
+            None => Duels::new(count, &own.left, &own.right, outcome, weight)?,
+            Some(contexts) => {
+                let kernel =
+                    KernelExpression::parse("rbf(ard)")?.resolve(contexts, &Units::standardised(contexts))?;
+                process.prior.contexts = Some(ContextKernel { kernel, shared: 0.5 });
+                Duels::in_contexts(count, &own.left, &own.right, outcome, weight, contexts)?
+            }
+        };
+        process.margin = (self.ties == Ties::Model).then(|| duels.margin());
+        Ok(Arranged { items: own.table, duels, process })
+    }
+
+    /// Fits a model.
+    pub fn fit(&self, model: Model, Arranged { items, duels, process }: Arranged) -> Result<Fitted> {
+        if model == Model::Linear {
+            if process.prior.alone.is_some() || process.prior.contexts.is_some() || process.margin.is_some() {
+                let why = "--model linear knows nothing of --home, --contexts and --ties model: leave them out, or take another model";
+                return Err(Failure::input(why));
+            }
+            let fit = BradleyTerry::new(AbilityRidge::Evidence).fit_linear(&items, &duels)?;
+            return Ok(Fitted { model: fit.model, covariance: fit.covariance, warnings: fit.notes });
+        }
+        if let Some(landmarks) = self.landmarks {
+            let fit = LandmarkProcess { landmarks, draws: 0, ..LandmarkProcess::new(process) };
+            let fit = fit.fit(&items, &duels)?;
+            let Some(model) = fit.model else {
+                let why = "--landmarks takes a kernel that vanishes far from all items, as Gaussian and Matérn kernels do";
+                return Err(Failure::input(why));
+            };
+            return Ok(Fitted { model, covariance: None, warnings: fit.warnings });
+        }
+        let fit = process.fit(&items, &duels)?;
+        Ok(Fitted { model: fit.model, covariance: Some(fit.covariance), warnings: fit.warnings })
+    }
+}
+
+/// The duels by their items alone, to see who met whom.
 pub fn duels(items: &Items, met: &Met) -> Result<Duels> {
     let outcome = met.outcome.as_deref().ok_or_else(|| Failure::input("duels have no outcome"))?;
     Ok(Duels::new(items.table.rows(), &met.left, &met.right, outcome, met.weight.as_deref())?)
@@ -161,12 +250,12 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         return Err(Failure::input("say where to write the model: -o FILE"));
     };
     let (items, met) = args.learn.read(&console)?;
-    let duels = duels(&items, &met)?;
-    described(&items, &duels, &console);
-    let process = args.learn.process(args.model, &items.table, global.seed)?;
+    described(&items, &duels(&items, &met)?, &console);
+    let arranged = args.learn.arranged(args.model, &items, &met, global.seed)?;
     let mut output = Output::open(Some(path))?;
-    let (message, done) = (format!("fitting {} pairs", duels.pairs().len()), process.progress.clone());
-    let fit = watched(&console, &message, &done, || process.fit(&items.table, &duels))?;
+    let message = format!("fitting {} pairs", arranged.duels.pairs().len());
+    let done = arranged.process.progress.clone();
+    let fit = watched(&console, &message, &done, || args.learn.fit(args.model, arranged))?;
     fit.warnings.iter().for_each(|warning| console.warn(warning));
     let mut model = fit.model;
     model.card.push(Fact::new("data", &items.name));
@@ -179,9 +268,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         |c: &riesz::Column| (c.name.clone(), vec![format!("left_{}", c.name), format!("right_{}", c.name)]);
     let players: Vec<(String, Vec<String>)> = sides.items(model.columns()).iter().map(both).collect();
     let groups = Some(Groups::named(model.columns(), &players)?);
-    let mut summary = model.card.clone();
-    summary.push(Fact::new("kernel of items", fit.prior.items.formula()));
-    let covariance = Some(fit.covariance).filter(|_| !args.no_posterior);
+    let summary = model.facts();
+    let covariance = fit.covariance.filter(|_| !args.no_posterior);
     let bytes = to_bytes(&SavedModel { model, covariance, groups })?;
     let trouble = output.trouble();
     std::io::Write::write_all(&mut output, &bytes).map_err(|e| trouble.or(e))?;

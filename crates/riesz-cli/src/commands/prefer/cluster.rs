@@ -1,0 +1,125 @@
+//! `riesz prefer cluster`.
+
+use std::path::PathBuf;
+
+use clap::{ValueEnum, ValueHint};
+use riesz::preference::clusters::{Clusterer, Count, Method, adjusted_rand};
+
+use super::fit::{Learn, Model, Ties, described, duels};
+use crate::args::Global;
+use crate::console::{Console, watched};
+use crate::failure::{Failure, Result};
+use crate::io::write::{Cells, TableWriter};
+
+/// Arguments of `prefer cluster`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(before_help = "\
+Examples:
+  riesz prefer cluster players.csv matches.csv --id name
+  riesz prefer cluster players.csv matches.csv --clusters 3 --method spectral -o clusters.csv
+
+Within a cluster a ranking holds, between clusters outcomes are coins. The table has the columns item, cluster (from 1) and probability, that the item
+belongs there, where the method says one.")]
+pub struct Args {
+    /// How tables and models are read and made.
+    #[command(flatten)]
+    pub learn: Learn,
+    /// How many clusters [default: as many as have the largest bound, which the mixture alone has]
+    #[arg(long, value_name = "N")]
+    pub clusters: Option<usize>,
+    /// The most clusters to try
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub most: usize,
+    /// How clusters are found
+    #[arg(long, value_name = "WAY", value_enum, default_value_t)]
+    pub method: Way,
+    /// (mixture) Take no notice of where the items' columns are
+    #[arg(long)]
+    pub no_covariates: bool,
+    /// Samples of 80 % of the duels, by which it is said how stable clusters are
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub subsamples: usize,
+    /// Where to write the table [default: standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
+/// Methods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Way {
+    /// A mixture of rankings, which says how sure it is and how many there are.
+    #[default]
+    Mixture,
+    /// Spectral clustering by the sizes of the generalised model's log odds.
+    Spectral,
+    /// k-means of singular vectors of the generalised model's log odds (GPGP-CLUS).
+    Generalised,
+    /// The same of the comparisons themselves (SVD-CLUS).
+    Comparisons,
+    /// The same of the winners that a utility is sure of (PR-CLUS).
+    Abstaining,
+    /// k-means of the items' columns, without duels.
+    Covariates,
+}
+
+/// Reads, clusters and writes.
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
+    let format = global.table_format(args.output.as_deref())?;
+    let (items, met) = args.learn.read(&console)?;
+    let plain = met.home.is_none() && met.contexts.is_none() && args.learn.landmarks.is_none();
+    if !plain || args.learn.ties != Ties::Half {
+        let why = "clusters are of items alone: leave out --home, --contexts, --landmarks and --ties model";
+        return Err(Failure::input(why));
+    }
+    let duels = duels(&items, &met)?;
+    described(&items, &duels, &console);
+    let mut clusterer =
+        Clusterer::new(args.learn.process(Model::Nested, &items.table, global.seed)?, args.most);
+    let Method::Mixture { starts, .. } = clusterer.method else {
+        return Err(Failure::input("the mixture is the default"));
+    };
+    clusterer.method = match args.method {
+        Way::Mixture => Method::Mixture { covariates: !args.no_covariates, starts },
+        Way::Spectral => Method::Spectral,
+        Way::Generalised => Method::Generalised,
+        Way::Comparisons => Method::Comparisons,
+        Way::Abstaining => Method::Abstaining { threshold: 0.1 },
+        Way::Covariates => Method::Covariates,
+    };
+    if args.no_covariates && args.method != Way::Mixture {
+        return Err(Failure::input("--no-covariates is a setting of --method mixture: leave it out"));
+    }
+    match args.clusters {
+        Some(count) => clusterer.count = Count::Fixed(count),
+        None if args.method == Way::Mixture => {}
+        None => {
+            let why = "this method does not say how many clusters there are: give --clusters N, or take --method mixture";
+            return Err(Failure::input(why));
+        }
+    }
+    (clusterer.subsamples, clusterer.seed) = (args.subsamples, global.seed);
+    let done = clusterer.progress.clone();
+    let found = watched(&console, "finding clusters", &done, || clusterer.fit(&items.table, &duels))?;
+    for (count, bound) in &found.bounds {
+        console.note(format!("{count} clusters: bound {bound:.2}"));
+    }
+    let same = adjusted_rand(&found.labels, &found.covariates);
+    console.note(format!(
+        "{} clusters; adjusted Rand index with k-means of the columns alone {same:.2}",
+        found.count
+    ));
+    if let Some(stability) = found.stability {
+        console.note(format!("adjusted Rand index with clusters of 80 % of the duels {stability:.2}"));
+    }
+    let n = items.ids.len();
+    let own = |i: usize| found.memberships[(i, found.labels[i])];
+    let names = ["item", "cluster", "probability"].map(String::from).to_vec();
+    let cells = vec![
+        Cells::Texts(items.ids.clone()),
+        Cells::Integers(found.labels.iter().map(|label| *label as i64 + 1).collect()),
+        Cells::Numbers((0..n).map(own).collect()),
+    ];
+    let mut table = TableWriter::open(args.output.as_deref(), format, names, cells.clone())?;
+    table.rows(cells)?;
+    table.finish()
+}
