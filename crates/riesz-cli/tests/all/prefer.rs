@@ -210,9 +210,9 @@ fn duels_have_sides_contexts_and_ties() {
         let (l, r) = (k % 10, (k * 3 + 1 + k / 10) % 10);
         let r = if l == r { (r + 1) % 10 } else { r };
         let (a, b) = (l * 7 % 10, r * 7 % 10);
-        let place = if k % 2 == 0 { "outdoors" } else { "indoors" };
+        let place = if k.is_multiple_of(2) { "outdoors" } else { "indoors" };
         let home = ["left", "right", "none"][k % 3];
-        let better = (a > b) == (k % 2 == 0);
+        let better = (a > b) == k.is_multiple_of(2);
         let outcome = if a.abs_diff(b) == 1 {
             "tie"
         } else if better {

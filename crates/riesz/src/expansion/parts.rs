@@ -72,8 +72,8 @@ impl Parts {
             sides.push(own);
         }
         let mut all = Self { views: Vec::new(), domains: Vec::new(), terms: Vec::new() };
-        let (mut numbers, mut places): (Vec<HashMap<Vec<u64>, u32>>, Vec<Vec<u32>>) =
-            (Vec::new(), Vec::new());
+        let mut numbers: Vec<HashMap<Vec<u64>, u32>> = Vec::new();
+        let mut places: Vec<Vec<u32>> = Vec::new();
         for (part, term) in known {
             let mut columns: Vec<usize> = term.factors.iter().flat_map(|f| f.columns()).copied().collect();
             columns.sort_unstable();

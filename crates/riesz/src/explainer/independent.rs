@@ -101,6 +101,9 @@ struct Given {
     off: Vec<[f64; 2]>,
 }
 
+/// By ground and product the means given a coalition, rows × support points, none where all are given; and by row what [`Given::off`] says of it.
+type OfCoalition = (Option<Vec<Vec<Matrix>>>, Vec<[f64; 2]>);
+
 /// What is found of a row.
 struct Found {
     /// Outputs × sets.
@@ -262,7 +265,7 @@ impl<'m> Independent<'m> {
         let learnt = |g: &&Ground| g.source.is_some_and(|s| self.sources[s].conditional.is_some());
         let each: usize =
             self.grounds.iter().filter(learnt).map(|g| g.numbers(self.domain(g), self.players())).sum();
-        if each > 0 { (AT_ONCE / each).clamp(1, 1024) } else { 4096 }
+        AT_ONCE.checked_div(each).map_or(4096, |rows| rows.clamp(1, 1024))
     }
 
     /// What an absent feature means.
@@ -427,7 +430,7 @@ impl<'m> Independent<'m> {
             let found: Vec<Vec<Matrix>> = between.iter().map(|all| all.iter().map(of).collect()).collect();
             Ok((Some(found), off))
         };
-        let found: Vec<(Option<Vec<Vec<Matrix>>>, Vec<[f64; 2]>)> =
+        let found: Vec<OfCoalition> =
             (0..1_usize << own.len()).into_par_iter().with_max_len(1).map(of).collect::<Result<_>>()?;
         let within =
             |coalition: usize| own.iter().enumerate().map(|(k, p)| (coalition >> p & 1) << k).sum::<usize>();

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::bags::Bags;
 use super::duels::Duels;
-use super::pairs::{Pair, wide_rows_in};
+use super::pairs::{Grams, Pair, PairKernel, wide_rows_in};
 use crate::error::Result;
 use crate::fit::laplace::Likelihood;
+use crate::kernel::Kernel;
 use crate::table::Table;
 
 /// Points of a model and how much each counts.
@@ -32,6 +33,20 @@ impl Data<'_> {
             (all.margin, all.ties) = (margin, self.duels.ties().iter().sum());
         }
         all
+    }
+
+    /// The matrices that the covariance of these duels is made of.
+    pub fn grams(&self, prior: &PairKernel) -> Grams {
+        let contexts = prior.contexts.as_ref().zip(self.duels.contexts());
+        let of = |k: &Kernel| {
+            let gram = k.gram(self.items);
+            self.bags.map_or_else(|| gram.clone(), |bags| bags.gathered(&gram))
+        };
+        Grams {
+            items: of(&prior.items),
+            alone: prior.alone.as_ref().map(of),
+            contexts: contexts.map(|(own, contexts)| own.kernel.gram(&contexts.table)),
+        }
     }
 
     /// The points of a model, each pair of items as it is and then the other way round, and of each pair that met its members' points and shares: g changes

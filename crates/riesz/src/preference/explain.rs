@@ -211,7 +211,10 @@ impl Asked<'_> {
             return self.ask(Game::Independent { parts: contexts, conditional: None }, rows);
         };
         match game {
-            DuelGame::Functional if contexts.is_empty() => self.ask(Game::Functional, rows),
+            DuelGame::Functional if contexts.is_empty() => {
+                check_near(self.model)?;
+                self.ask(Game::Functional, rows)
+            }
             DuelGame::Functional => {
                 let allowed = "it has no background, of contexts neither: leave them out";
                 Err(Error::parameter("game", "functional", allowed))
@@ -353,7 +356,7 @@ impl Asked<'_> {
             return Err(Error::parameter("number of background items", b, allowed));
         }
         // Those that are their own mirror are taken whole; others with their mirrors, so that every portion is worth nothing with nobody present.
-        let own: Vec<usize> = [0].into_iter().chain((b % 2 == 0).then_some(b / 2)).collect();
+        let own: Vec<usize> = [0].into_iter().chain(b.is_multiple_of(2).then_some(b / 2)).collect();
         let others = (b - own.len()) / 2;
         let count = self.question.shifts.min(others);
         let mut random = Random::seed_from_u64(self.question.seed);
@@ -446,6 +449,15 @@ impl Asked<'_> {
 /// Not that it wins the next duel; ½ for two alike.
 pub fn superiority(mean: f64, sd: f64) -> f64 {
     crate::explanation::normal::positive(mean, sd)
+}
+
+/// Refuses models with points that are far from everything, as those of utilities through landmarks are: a factor that is removed there was 0, and not what makes a product smaller.
+fn check_near(model: &Expansion) -> Result<()> {
+    if model.points.column_major().iter().all(|v| v.abs() < super::landmarks::FAR) {
+        return Ok(());
+    }
+    let allowed = "a utility that was learnt through landmarks has no removal game: ask for one with a background, or fit without landmarks";
+    Err(Error::parameter("game", "functional", allowed))
 }
 
 /// Refuses models whose sign does not change with the sides.

@@ -22,6 +22,9 @@ use crate::table::{ColumnKind, Table};
 
 use rayon::prelude::*;
 
+/// Numbers as large as this are far from all items.
+pub(super) const FAR: f64 = 1e12;
+
 /// The share of an item's variance below which it is known by other landmarks.
 const KNOWN: f64 = 1e-8;
 
@@ -423,7 +426,7 @@ impl LandmarkFunction {
 /// A row that is far from all items.
 fn nowhere(items: &Table) -> Result<Table> {
     let far = |j: usize| match items.columns()[j].kind {
-        ColumnKind::Numeric => 1e12 * (1.0 + items.column(j).iter().fold(0.0_f64, |a, v| a.max(v.abs()))),
+        ColumnKind::Numeric => FAR * (1.0 + items.column(j).iter().fold(0.0_f64, |a, v| a.max(v.abs()))),
         ColumnKind::Categorical { .. } => 0.0,
     };
     Table::from_column_major(items.columns().to_vec(), 1, (0..items.width()).map(far).collect())

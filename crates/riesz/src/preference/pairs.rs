@@ -16,7 +16,6 @@
 
 use rayon::prelude::*;
 
-use super::bags::Bags;
 use super::duels::{Contexts, Duels};
 use crate::error::{Error, Result};
 use crate::kernel::{Kernel, Term};
@@ -127,19 +126,6 @@ impl PairKernel {
                 let allowed = "these duels have contexts: give the prior a kernel of them, or the duels none";
                 Err(Error::parameter("kernel of contexts", "none", allowed))
             }
-        }
-    }
-
-    pub(super) fn grams(&self, items: &Table, bags: Option<&Bags>, duels: &Duels) -> Grams {
-        let contexts = self.contexts.as_ref().zip(duels.contexts());
-        let of = |k: &Kernel| {
-            let gram = k.gram(items);
-            bags.map_or_else(|| gram.clone(), |bags| bags.gathered(&gram))
-        };
-        Grams {
-            items: of(&self.items),
-            alone: self.alone.as_ref().map(of),
-            contexts: contexts.map(|(own, contexts)| own.kernel.gram(&contexts.table)),
         }
     }
 

@@ -195,7 +195,7 @@ impl PreferenceProcess {
             }
         }
         let Setting { prior, margin } = theta.map_or_else(|| start.clone(), |theta| start.at(&theta));
-        let gram = prior.gram(&prior.grams(data.items, data.bags, data.duels), data.duels);
+        let gram = prior.gram(&data.grams(&prior), data.duels);
         let mode = self.mode(&gram, &data.likelihood(margin), None, watch)?;
         let method = match self.inference {
             Inference::Laplace => "preferential Gaussian process (Laplace approximation)",
@@ -275,7 +275,7 @@ impl PreferenceProcess {
     ) -> Result<(f64, Vec<f64>)> {
         check(watch.stop)?;
         let Setting { prior, margin } = setting;
-        let grams = prior.grams(data.items, data.bags, data.duels);
+        let grams = data.grams(prior);
         let gram = prior.gram(&grams, data.duels);
         if gram.data().iter().any(|v| !v.is_finite()) {
             return Err(Error::Overflow {

@@ -9,7 +9,8 @@ use riesz::embedding::{Conditioning, ConditioningKernel, Ridge};
 use riesz::explanation::{Exactness, Explanation};
 use riesz::game::Background;
 use riesz::preference::{
-    DuelGame, DuelQuestion, Duels, Pair, PreferenceFit, PreferenceProcess, explain, wide_rows,
+    DuelGame, DuelQuestion, Duels, LandmarkProcess, Pair, PreferenceFit, PreferenceProcess, explain,
+    wide_rows,
 };
 use riesz::{Expansion, Game, Groups, Kernel, Matrix, Question, Table};
 
@@ -372,4 +373,43 @@ fn what_cannot_be_is_refused_by_name() {
     assert!(told(&fit.model, &rows, &contexts).contains("without contexts"));
     let nothing = DuelQuestion { game: None, ..DuelQuestion::new(DuelGame::Functional) };
     assert!(told(&fit.model, &rows, &nothing).contains("no players"));
+}
+
+/// A utility that was learnt through landmarks stands beside rows that are far from everything: games with a background do not see them, and removal is refused.
+#[test]
+fn landmarks_are_explained_as_what_they_stand_for() {
+    let mut s = Stream(21);
+    let items = s.normals(9, 3);
+    let pairs: Vec<Pair> = (0..30).map(|i| (i % 9, (i * 2 + 1) % 9)).filter(|(l, r)| l != r).collect();
+    let (left, right): (Vec<usize>, Vec<usize>) = pairs.iter().copied().unzip();
+    let outcome: Vec<f64> = pairs.iter().map(|_| f64::from(u8::from(s.uniform() < 0.6))).collect();
+    let duels = Duels::new(9, &left, &right, &outcome, None).unwrap();
+    let mut process = PreferenceProcess::new(Kernel::gaussian(&[1.3, 0.9, 2.0]));
+    (process.tune, process.prior.utility, process.prior.generalised) = (false, 0.7, 1.9);
+    let exact = process.fit(&items, &duels).unwrap().model;
+    let through =
+        LandmarkProcess { landmarks: 9, draws: 0, tolerance: 1e-10, ..LandmarkProcess::new(process) };
+    let through = through.fit(&items, &duels).unwrap().model.unwrap();
+    let rows = wide_rows(&items, &[(0, 7), (3, 5), (4, 4)]).unwrap();
+    let own = || background(&items, None);
+    let conditioning = Conditioning {
+        ridge: Ridge::Fixed(0.02),
+        kernel: ConditioningKernel::Given(Kernel::gaussian(&[1.3, 0.9, 2.0])),
+        ..Default::default()
+    };
+    for game in [
+        DuelGame::Independent(own()),
+        DuelGame::Paired(own()),
+        DuelGame::Baseline(items.select_rows(&[2])),
+        DuelGame::Observational(own(), conditioning),
+    ] {
+        let question = DuelQuestion::new(game);
+        let (a, b) = (ask(&exact, &rows, &question), ask(&through, &rows, &question));
+        for (a, b) in a.values.iter().zip(&b.values) {
+            assert!((a - b).abs() < 1e-6, "{a} {b}");
+        }
+    }
+    let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::new(Progress::default()));
+    let told = explain(&through, None, &rows, &DuelQuestion::new(DuelGame::Functional), &stop, &progress);
+    assert!(told.unwrap_err().to_string().contains("no removal game"));
 }

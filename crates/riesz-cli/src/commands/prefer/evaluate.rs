@@ -114,9 +114,10 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let of = |read: fn(&Scores) -> f64, spread: bool| {
         let own = |scores: &Vec<Scores>| {
             let all: Vec<f64> = scores.iter().map(read).collect();
-            let mean = all.iter().sum::<f64>() / all.len() as f64;
-            let squares: f64 = all.iter().map(|v| (v - mean).powi(2)).sum();
-            if spread { (squares / (all.len() as f64 - 1.0)).sqrt() } else { mean }
+            // From the first on, so that what is always the same has no spread.
+            let mean = all.iter().map(|v| v - all[0]).sum::<f64>() / all.len() as f64;
+            let squares: f64 = all.iter().map(|v| (v - all[0] - mean).powi(2)).sum();
+            if spread { (squares / (all.len() as f64 - 1.0)).sqrt() } else { all[0] + mean }
         };
         Cells::Numbers(found.iter().map(own).collect())
     };
