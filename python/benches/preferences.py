@@ -4,12 +4,13 @@
 
 Bradley and Terry's model beside choix and scikit-learn on the sparse design matrix; the fit through landmarks beside the same
 Newton steps with conjugate gradients in numpy, without a preconditioner; Laplace's evidence and its gradient beside the plain
-formulas. One thread on all sides, unless the environment says otherwise.
+formulas; duels explained beside tables of items in numpy. One thread on all sides, unless the environment says otherwise.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
@@ -196,10 +197,66 @@ def evidence(sizes=(500, 1000, 2000), N=400, d=6):
     told(f"Laplace's evidence and {d + 2} slopes", rows)
 
 
+def worths_in_numpy(game, model, X, left, right, lengthscale, ridge):
+    """Duels × coalitions, by tables of items (or pairs of items): the best published form, vectorised."""
+    points, coef, d = model.expansion_.points, model.expansion_.coef[:, 0], X.shape[1]
+    items, places = np.unique(np.vstack(np.hsplit(points, 2)), axis=0, return_inverse=True)
+    first, second = np.split(places.ravel(), 2)
+    A, c = np.zeros((len(items), len(items))), np.zeros(len(items))
+    np.add.at(A, (first, second), model.generalised_ * coef)
+    np.add.at(c, first, model.utility_ * coef)
+    u, v = np.nonzero(A)
+    between = np.exp(-((items[:, None] - X[None]) ** 2) / (2 * lengthscale**2))
+    sides = [np.exp(-((items[:, None] - side[None]) ** 2) / (2 * lengthscale**2)) for side in (left, right)]
+    known = [np.exp(-((X[:, None] - side[None]) ** 2) / (2 * lengthscale**2)) for side in (X, left, right)]
+    out = np.empty((len(left), 2**d))
+    for mask in range(2**d):
+        on = (mask >> np.arange(d) & 1).astype(bool)
+        there = [side[:, :, on].prod(axis=2) for side in sides]
+        rest = between[:, :, ~on].prod(axis=2)
+        if game == "paired":
+            means = (rest[u] * rest[v]).mean(axis=1) * A[u, v]
+            lone = [there[0] * rest.mean(axis=1)[:, None], there[1] * rest.mean(axis=1)[:, None]]
+            out[:, mask] = (there[0][u] * there[1][v] * means[:, None]).sum(axis=0) + c @ lone[0] - c @ lone[1]
+            continue
+        if game == "observational" and on.any() and not on.all():
+            gram = known[0][:, :, on].prod(axis=2) + ridge * len(X) * np.eye(len(X))
+            weights = [np.linalg.solve(gram, k[:, :, on].prod(axis=2)) for k in known[1:]]
+            weights = [w + (1 - w.sum(axis=0)) / len(X) for w in weights]
+        elif game == "observational" and on.all():
+            weights = None
+        else:
+            weights = [np.full((len(X), len(left)), 1 / len(X))] * 2
+        one, other = there if weights is None else (t * (rest @ w) for t, w in zip(there, weights))
+        out[:, mask] = (one * (A @ other)).sum(axis=0) + c @ one - c @ other
+    return out
+
+
+def explaining(N=400, n=600, d=7, Q=60, ridge=1e-3):
+    rng = np.random.default_rng(0)
+    X, pairs = rng.normal(size=(N, d)), rng.integers(N, size=(n, 2))
+    model = riesz.PreferenceClassifier(kernel=RBF([2.0] * d), optimizer=None).fit(X, pairs[pairs[:, 0] != pairs[:, 1]])
+    left, right = X[rng.integers(N, size=Q)], X[rng.integers(N, size=Q)]
+    subsets = (np.arange(2**d)[:, None] >> np.arange(d) & 1).sum(axis=1)
+    rows = []
+    for game in ("independent", "paired", "observational"):
+        how = {"ridge": ridge} if game == "observational" else {}
+        ms, why = milliseconds(lambda: model.explain(left, right, game=game, **how), 1)
+        rows.append((f"riesz, {game}", ms, f"exact, residual {why.certificate.residual:.0e}"))
+        ms, worth = milliseconds(lambda: worths_in_numpy(game, model, X, left, right, 2.0, ridge), 1, least=1)
+        values = np.zeros((Q, d))
+        for j in range(d):
+            without = np.flatnonzero(~(np.arange(2**d) >> j & 1).astype(bool))
+            weight = 1 / (d * np.array([math.comb(d - 1, k) for k in subsets[without]]))
+            values[:, j] = (worth[:, without | 1 << j] - worth[:, without]) @ weight
+        rows.append((f"numpy, {game}", ms, f"differs by {np.abs(values - why.values).max():.0e}"))
+    told(f"Explaining {Q} duels, {2**d} coalitions, {N} items, {n} duels learnt", rows)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=["bradley_terry", "landmarks", "evidence"])
+    parser.add_argument("--only", choices=["bradley_terry", "landmarks", "evidence", "explaining"])
     chosen = parser.parse_args().only
-    for bench in (bradley_terry, landmarks, evidence):
+    for bench in (bradley_terry, landmarks, evidence, explaining):
         if chosen in (None, bench.__name__):
             bench()

@@ -45,6 +45,10 @@ pub enum Link {
     },
 }
 
+/// The fact of a model card that says that support points stand where the kernel vanishes, so that a product there is 0: what is left of it where a factor is removed
+/// means nothing.
+pub(crate) const VANISHING: &str = "support points where the kernel vanishes";
+
 /// A fitted kernel model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expansion {

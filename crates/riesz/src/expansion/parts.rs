@@ -37,6 +37,10 @@ pub(crate) struct Tuples {
     pub(crate) rows: Vec<u32>,
     /// Outputs × tuples: coefficients times the term's scale.
     pub(crate) coef: Vec<Vec<f64>>,
+    /// The same of the sizes of what was summed up, to which rounding is relative.
+    pub(crate) sizes: Vec<Vec<f64>>,
+    /// The most support points that are one tuple.
+    pub(crate) merged: usize,
 }
 
 /// See the module.
@@ -137,15 +141,22 @@ pub(crate) fn key(row: &[f64]) -> Vec<u64> {
 
 impl Tuples {
     fn new(scale: f64, sides: Vec<usize>, places: &[Vec<u32>], coef: &Matrix) -> Self {
-        let mut sums: BTreeMap<Vec<u32>, Vec<f64>> = BTreeMap::new();
+        // By tuple how many points it is, and by output the sum of coefficients and of their sizes.
+        let mut sums: BTreeMap<Vec<u32>, (usize, Vec<[f64; 2]>)> = BTreeMap::new();
         for i in 0..coef.rows() {
             let key = sides.iter().map(|view| places[*view][i]).collect();
-            let own = sums.entry(key).or_insert_with(|| vec![0.0; coef.cols()]);
-            own.iter_mut().zip(coef.row(i)).for_each(|(sum, c)| *sum += c);
+            let (count, own) = sums.entry(key).or_insert_with(|| (0, vec![[0.0; 2]; coef.cols()]));
+            *count += 1;
+            for (sum, c) in own.iter_mut().zip(coef.row(i)) {
+                *sum = [sum[0] + c, sum[1] + c.abs()];
+            }
         }
-        let of = |o: usize| sums.values().map(|own| scale * own[o]).collect();
-        let coef = (0..coef.cols()).map(of).collect();
-        Self { sides, rows: sums.into_keys().flatten().collect(), coef }
+        let of = |o: usize| sums.values().map(|(_, own)| scale * own[o][0]).collect();
+        let sizes = |o: usize| sums.values().map(|(_, own)| scale.abs() * own[o][1]).collect();
+        let coefs = (0..coef.cols()).map(of).collect();
+        let sizes = (0..coef.cols()).map(sizes).collect();
+        let merged = sums.values().map(|(count, _)| *count).max().unwrap_or(0);
+        Self { sides, rows: sums.into_keys().flatten().collect(), coef: coefs, sizes, merged }
     }
 
     /// How many.

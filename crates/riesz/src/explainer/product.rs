@@ -25,7 +25,7 @@ use crate::attribution::product::{Functionals, ProductGame, read};
 use crate::attribution::quadrature::{FLOOR, Rounding, times_any, times_power_of_two};
 use crate::attribution::recipe::{Found, Recipe};
 use crate::error::{Error, Result};
-use crate::expansion::Expansion;
+use crate::expansion::{Expansion, VANISHING};
 use crate::explanation::{Exactness, Explanation, Fact, Provenance};
 use crate::game::{Absent, Game, TERMS};
 use crate::index::Index;
@@ -102,6 +102,10 @@ impl<'m> ByProducts<'m> {
         groups: Groups,
         stop: Arc<AtomicBool>,
     ) -> Result<Self> {
+        if matches!(game, Game::Functional) && model.card.iter().any(|fact| fact.name == VANISHING) {
+            let allowed = "the model has support points where its kernel vanishes, as a utility that was learnt through landmarks has: ask for a game with a background, or fit without landmarks";
+            return Err(Error::parameter("game", game.name(), allowed));
+        }
         let (products, powers) = model.kernel.products_and_powers(model.columns(), &groups)?;
         let absent = game.absent_side(model.columns())?;
         let widest = products.iter().map(|p| p.players.len()).max().unwrap_or(0).max(model.points.width());

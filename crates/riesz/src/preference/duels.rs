@@ -6,6 +6,9 @@ use crate::error::{Error, Result};
 use crate::random::{Random, SeedableRng, index};
 use crate::table::Table;
 
+/// The most that all duels together count: beyond, their covariances leave the range of doubles.
+const MOST: f64 = 1e100;
+
 /// Duels between items that are numbered from 0.
 ///
 /// Which item stands left means nothing. All duels of a pair (in the same [context](Self::in_contexts)) become one: its weight is the sum of theirs, and its
@@ -151,6 +154,10 @@ impl Duels {
             sums.weight += weight;
             sums.ties += if won == 0.5 { weight } else { 0.0 };
             has_shares |= ![0.0, 0.5, 1.0].contains(&won);
+        }
+        if all.values().map(|sums| sums.weight).sum::<f64>() > MOST {
+            let allowed = format!("together they count less than {MOST:e}: divide them by a common number");
+            return Err(Error::parameter("weight", "too large", allowed));
         }
         let (met, sums): (Vec<_>, Vec<_>) = all.into_iter().unzip();
         let (pairs, rows) = met.into_iter().unzip();

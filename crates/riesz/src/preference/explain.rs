@@ -26,7 +26,7 @@ use crate::table::{Column, Groups, Table};
 #[derive(Debug, Clone)]
 pub enum DuelGame {
     /// The left item takes it from one of these items, and the right one from another, drawn on its own: the odds of two random items of whom no more is known than the present
-    /// columns. Of more than 16 players in portions of pairs of items, see [`DuelQuestion::shifts`].
+    /// columns. Of more than 13 players in portions of pairs of items, see [`DuelQuestion::shifts`].
     Independent(Background),
     /// Both take it from the same one of these items: all else equal.
     Paired(Background),
@@ -53,7 +53,7 @@ pub struct DuelQuestion {
     pub index: Index,
     /// Whether values are to come with their covariance under the posterior, see [`Question::covariance`].
     pub covariance: bool,
-    /// Independent items of more than 16 players: how many portions of pairs of items are drawn, where all are too many.
+    /// Independent items of more than 13 players: how many portions of pairs of items are drawn, where all are too many.
     pub shifts: usize,
     /// Seed of what is drawn.
     pub seed: u64,
@@ -211,10 +211,7 @@ impl Asked<'_> {
             return self.ask(Game::Independent { parts: contexts, conditional: None }, rows);
         };
         match game {
-            DuelGame::Functional if contexts.is_empty() => {
-                check_near(self.model)?;
-                self.ask(Game::Functional, rows)
-            }
+            DuelGame::Functional if contexts.is_empty() => self.ask(Game::Functional, rows),
             DuelGame::Functional => {
                 let allowed = "it has no background, of contexts neither: leave them out";
                 Err(Error::parameter("game", "functional", allowed))
@@ -276,6 +273,14 @@ impl Asked<'_> {
     fn groups(&self) -> Result<Groups> {
         let columns = self.model.columns();
         let items = self.sides.items(columns);
+        let of_items = |name: &String| items.iter().any(|c| c.name == *name);
+        let functional = matches!(self.question.game, Some(DuelGame::Functional));
+        let fixed = !functional && (self.question.contexts.is_none() || self.question.game.is_none());
+        let mixed = |own: &Vec<String>| own.iter().any(of_items) && !own.iter().all(of_items);
+        if let Some((name, _)) = self.question.groups.iter().find(|(_, own)| fixed && mixed(own)) {
+            let allowed = "it holds columns of items and of contexts, of which one kind is always present: take them apart";
+            return Err(Error::parameter("group", name, allowed));
+        }
         let known = |name: &String| items.iter().any(|c| c.name == *name);
         let both = |name: &String| match known(name) {
             true => vec![format!("left_{name}"), format!("right_{name}")],
@@ -451,24 +456,12 @@ pub fn superiority(mean: f64, sd: f64) -> f64 {
     crate::explanation::normal::positive(mean, sd)
 }
 
-/// Refuses models with points that are far from everything, as those of utilities through landmarks are: a factor that is removed there was 0, and not what makes a product smaller.
-fn check_near(model: &Expansion) -> Result<()> {
-    if model.points.column_major().iter().all(|v| v.abs() < super::landmarks::FAR) {
-        return Ok(());
-    }
-    let allowed = "a utility that was learnt through landmarks has no removal game: ask for one with a background, or fit without landmarks";
-    Err(Error::parameter("game", "functional", allowed))
-}
-
 /// Refuses models whose sign does not change with the sides.
 fn check_skew(model: &Expansion, sides: &Sides, data: &Table) -> Result<()> {
-    if data.rows() == 0 {
-        return Ok(());
-    }
-    let row = data.select_rows(&[0]);
-    let values = sides.mirrored(&row.row(0));
-    let other = Table::from_column_major(data.columns().to_vec(), 1, values)?;
-    let (one, other) = (model.predict(&row)?, model.predict(&other)?);
+    let turned: Vec<Vec<f64>> = (0..data.rows()).map(|i| sides.mirrored(&data.row(i))).collect();
+    let values = (0..data.width()).flat_map(|j| turned.iter().map(move |row| row[j])).collect();
+    let other = Table::from_column_major(data.columns().to_vec(), data.rows(), values)?;
+    let (one, other) = (model.predict(data)?, model.predict(&other)?);
     let size: f64 = model.coef.data().iter().map(|c| c.abs()).sum();
     for (a, b) in one.data().iter().zip(other.data()) {
         if (a + b).abs() > 1e-9 * (size + a.abs()) {

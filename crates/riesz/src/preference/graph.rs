@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::duels::Duels;
 use crate::error::{Error, Result};
 use crate::linalg::{Matrix, eigenvalues};
-use crate::random::{Random, RngExt, SeedableRng, SliceRandom, hash};
+use crate::random::{Random, RngExt, SeedableRng, SliceRandom, StandardNormal, hash};
 use crate::stop::check;
 
 /// What an index is on the same comparison graph if outcomes are made up.
@@ -80,10 +80,19 @@ fn ranked(duels: &Duels, random: &mut Random) -> Vec<f64> {
     duels.pairs().iter().map(|&(l, r)| f64::from(u8::from(place[l] < place[r]))).collect()
 }
 
+/// More coins than this are not thrown one by one.
+const MANY: f64 = 4096.0;
+
 /// The pairs' outcomes if a coin decided each duel: as many as their weight says, at least one.
 fn flips(duels: &Duels, random: &mut Random) -> Vec<f64> {
     let pair = |&weight: &f64| {
-        let count = weight.round().max(1.0) as u64;
+        let count = weight.round().max(1.0);
+        if count > MANY {
+            // The normal distribution that so many coins are near to.
+            let z: f64 = random.sample(StandardNormal);
+            return (0.5 + 0.5 * z / count.sqrt()).clamp(0.0, 1.0);
+        }
+        let count = count as u64;
         let won = (0..count).filter(|_| random.random::<bool>()).count();
         won as f64 / count as f64
     };

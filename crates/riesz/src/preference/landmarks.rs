@@ -10,7 +10,7 @@ use super::pairs::{Pair, PairKernel, wide_rows};
 use super::process::{Inference, PreferenceProcess};
 use super::skew::{Bilinear, Weights, log_odds};
 use crate::error::{Error, Result};
-use crate::expansion::{Expansion, Link};
+use crate::expansion::{Expansion, Link, VANISHING};
 use crate::explanation::Fact;
 use crate::kernel::{Columns, Kernel};
 use crate::linalg::{Cholesky, Matrix, Sparse, dot, symmetric_eigen};
@@ -21,9 +21,6 @@ use crate::stop::check;
 use crate::table::{ColumnKind, Table};
 
 use rayon::prelude::*;
-
-/// Numbers as large as this are far from all items.
-pub(super) const FAR: f64 = 1e12;
 
 /// The share of an item's variance below which it is known by other landmarks.
 const KNOWN: f64 = 1e-8;
@@ -194,6 +191,9 @@ impl LandmarkProcess {
             Fact::measured("log likelihood", mode.log_likelihood),
             Fact::new("products with the Hessian", mode.products),
         ];
+        if function.prior.utility > 0.0 {
+            card.push(Fact::new(VANISHING, "those of the utility"));
+        }
         card.extend(warnings.iter().map(|w| Fact::new("warning", w)));
         let model = function.expansion(&interpolated, items, duels, &mode.alpha, card)?;
         Ok(LandmarkFit {
@@ -426,7 +426,7 @@ impl LandmarkFunction {
 /// A row that is far from all items.
 fn nowhere(items: &Table) -> Result<Table> {
     let far = |j: usize| match items.columns()[j].kind {
-        ColumnKind::Numeric => FAR * (1.0 + items.column(j).iter().fold(0.0_f64, |a, v| a.max(v.abs()))),
+        ColumnKind::Numeric => 1e12 * (1.0 + items.column(j).iter().fold(0.0_f64, |a, v| a.max(v.abs()))),
         ColumnKind::Categorical { .. } => 0.0,
     };
     Table::from_column_major(items.columns().to_vec(), 1, (0..items.width()).map(far).collect())

@@ -243,7 +243,7 @@ pub fn wide_rows(items: &Table, pairs: &[Pair]) -> Result<Table> {
 /// Wide rows of pairs of items, each in its context if there are some: the columns of `contexts`, a row a pair, stand behind the items'.
 ///
 /// # Errors
-/// As [`wide_rows`]; [`Error::Shape`] unless there is a context a pair.
+/// As [`wide_rows`]; [`Error::Shape`] unless there is a context a pair; [`Error::Parameter`] for a column of contexts that could be taken for one of the items.
 pub fn wide_rows_in(items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<Table> {
     if let Some(found) = contexts.map(Table::rows).filter(|rows| *rows != pairs.len()) {
         let why = "one a pair".into();
@@ -254,6 +254,14 @@ pub fn wide_rows_in(items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> 
             found,
             why,
         });
+    }
+    let taken = |c: &&Column| {
+        let side = c.name.starts_with("left_") || c.name.starts_with("right_");
+        side || items.columns().iter().any(|own| own.name == c.name)
+    };
+    if let Some(column) = contexts.and_then(|c| c.columns().iter().find(taken)) {
+        let allowed = "it is none of the items' columns, and does not begin with left_ or right_, as those of the two items do: rename it";
+        return Err(Error::parameter("column of contexts", &column.name, allowed));
     }
     let of = |side: fn(&Pair) -> usize| {
         let numbers = pairs.iter().map(side).collect::<Vec<_>>();

@@ -197,7 +197,7 @@ impl Ranking {
                         }
                     }
                 }
-                if best.len() > 4 * wanted {
+                if best.len() > wanted.saturating_mul(4) {
                     shorten(&mut best, wanted);
                     least = best.last().map_or(1, |(found, _)| *found);
                 }

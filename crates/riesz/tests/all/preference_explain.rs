@@ -411,5 +411,44 @@ fn landmarks_are_explained_as_what_they_stand_for() {
     }
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::new(Progress::default()));
     let told = explain(&through, None, &rows, &DuelQuestion::new(DuelGame::Functional), &stop, &progress);
-    assert!(told.unwrap_err().to_string().contains("no removal game"));
+    assert!(told.unwrap_err().to_string().contains("where its kernel vanishes"));
+}
+
+/// Support points that are one are summed up, and rounding is that of what was summed: large coefficients that cancel.
+#[test]
+fn bounds_count_what_cancels() {
+    let (items, _) = fit(0.7, 1.9, 1);
+    let kernel = Kernel::gaussian(&[1.0, 1.0, 1.0]);
+    let wide = kernel.clone() * kernel.moved(3);
+    let rows = wide_rows(&items, &[(0, 7)]).unwrap();
+    let points =
+        |times: usize| wide_rows(&items, &[vec![(1, 2); times], vec![(2, 1); times]].concat()).unwrap();
+    let of = |coef: &[f64]| {
+        let both: Vec<f64> = coef.iter().copied().chain(coef.iter().map(|c| -c)).collect();
+        let model =
+            Expansion::new(wide.clone(), points(coef.len()), Matrix::column_vector(both), vec![0.0]).unwrap();
+        ask(&model, &rows, &DuelQuestion::new(DuelGame::Independent(background(&items, None))))
+    };
+    let (found, truth) = (of(&[1e16, 1.0, 1.0, -1e16]), of(&[2.0]));
+    let Exactness::Exact { bound } = &found.exactness else { panic!("exact") };
+    for (a, b) in found.values.iter().zip(&truth.values) {
+        assert!((a - b).abs() <= bound[0], "{a} {b} {}", bound[0]);
+    }
+    assert!(bound[0] > 1e-3);
+}
+
+/// Contexts that would be taken for an item's column.
+#[test]
+fn names_of_contexts_are_their_own() {
+    let (items, _) = fit(0.7, 1.9, 1);
+    for name in ["left_rest", "right_rest", "x1"] {
+        let contexts =
+            Table::from_column_major(vec![riesz::Column::numeric(name)], 2, vec![0.0, 1.0]).unwrap();
+        let duels = Duels::in_contexts(14, &[0, 1], &[2, 3], &[1.0, 0.0], None, &contexts).unwrap();
+        let mut process = PreferenceProcess::new(Kernel::gaussian(&[1.0; 3]));
+        process.tune = false;
+        process.prior.contexts =
+            Some(riesz::preference::ContextKernel { kernel: Kernel::gaussian(&[1.0]), shared: 0.5 });
+        assert!(process.fit(&items, &duels).unwrap_err().to_string().contains("rename it"), "{name}");
+    }
 }

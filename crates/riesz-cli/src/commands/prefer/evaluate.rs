@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{ValueEnum, ValueHint};
-use riesz::Prediction;
 use riesz::preference::{AbilityRidge, BradleyTerry, Pair, Scores, Split, split};
+use riesz::{ColumnKind, Prediction};
 
 use super::fit::{Learn, Model, described, duels};
 use super::predict::rows_in;
@@ -86,18 +86,24 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     if args.repeats == 0 {
         return Err(Failure::input("--repeats 0: at least one split"));
     }
+    let categories = items.table.columns().iter().find(|c| c.kind != ColumnKind::Numeric);
+    let mut models = args.models.clone();
+    if let Some(column) = categories.filter(|_| models.contains(&Compared::Linear)) {
+        console.note(format!("note: column '{}' holds categories, so there is no linear model", column.name));
+        models.retain(|model| *model != Compared::Linear);
+    }
     let by = if args.split == Apart::Items { Split::Items } else { Split::Pairs };
-    let mut found: Vec<Vec<Scores>> = vec![Vec::new(); args.models.len()];
+    let mut found: Vec<Vec<Scores>> = vec![Vec::new(); models.len()];
     let progress = console.progress("evaluating");
     for repeat in 0..args.repeats {
-        let seed = global.seed + repeat as u64;
+        let seed = global.seed.wrapping_add(repeat as u64);
         let parts = split(&met.left, &met.right, by, args.test, seed)?;
         let [train, tested] = [false, true].map(|test| some(&met, &parts, test));
         let test: Vec<usize> = (0..parts.len()).filter(|&i| parts[i] == Some(true)).collect();
         let pairs: Vec<Pair> = test.iter().map(|&i| (met.left[i], met.right[i])).collect();
         let outcome = met.outcome.as_deref().unwrap_or(&[]);
         let ended: Vec<f64> = test.iter().map(|&i| outcome[i]).collect();
-        for (model, scores) in args.models.iter().zip(&mut found) {
+        for (model, scores) in models.iter().zip(&mut found) {
             progress.say(format!("split {} of {}, {}", repeat + 1, args.repeats, named(*model)));
             let chance = match model {
                 Compared::Coin => vec![0.5; test.len()],
@@ -122,7 +128,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         Cells::Numbers(found.iter().map(own).collect())
     };
     let mut names = vec!["model".to_string()];
-    let mut cells = vec![Cells::Texts(args.models.iter().map(|m| named(*m)).collect())];
+    let mut cells = vec![Cells::Texts(models.iter().map(|m| named(*m)).collect())];
     for (name, read) in [
         ("accuracy", (|s| s.accuracy) as fn(&Scores) -> f64),
         ("auc", |s| s.auc),

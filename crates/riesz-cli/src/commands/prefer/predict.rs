@@ -95,6 +95,9 @@ impl Asked {
             }
             _ => return Err(Failure::input("say which duels: a table, or --left ITEM --right ITEM")),
         };
+        if met.left.is_empty() {
+            return Err(Failure::input(format!("{}: there is nobody else to meet", items.name)));
+        }
         let pairs: Vec<Pair> = met.left.iter().copied().zip(met.right.iter().copied()).collect();
         let rows = rows_in(&saved.model, &items.table, &pairs, &met)?;
         Ok((saved, items, pairs, rows))
@@ -210,9 +213,17 @@ impl Odds {
         let posterior = saved.covariance.as_ref().map(|own| Posterior::new(&saved.model, own)).transpose()?;
         let sd = posterior.map(|own| own.sd(rows)).transpose()?;
         let column = |m: &riesz::Matrix, k: usize| (0..rows.rows()).map(|i| m[(i, k)]).collect();
+        // Of two alike nothing is unknown, and rounding means nothing.
+        let sides = Sides::of(saved.model.columns())?;
+        let alike =
+            |i: usize| sides.left.iter().zip(&sides.right).all(|(l, r)| rows.get(i, *l) == rows.get(i, *r));
+        let settled = |mut all: Vec<f64>, value: f64| -> Vec<f64> {
+            (0..all.len()).filter(|&i| alike(i)).for_each(|i| all[i] = value);
+            all
+        };
         Ok(Self {
-            mean: column(&found.outputs, 0),
-            sd: sd.map(|sd| column(&sd, 0)),
+            mean: settled(column(&found.outputs, 0), 0.0),
+            sd: sd.map(|sd| settled(column(&sd, 0), 0.0)),
             probability: found.probabilities.map(|p| column(&p, 1)),
         })
     }
