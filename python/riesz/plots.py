@@ -10,7 +10,6 @@ plots, which people with colour-blindness can tell apart.
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from ._data import is_whole
 from ._explanation import Explanation
+from ._plot_style import DOWN, LEVELS, MUTED, NEUTRAL, UP, _axes, _diverging, _notes, _ramp, _sizes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,12 +40,8 @@ __all__ = [
 #: Half of a 95 % interval, in standard deviations, what is said of it, and the most rows of which it is drawn for each dot.
 REACH, SURE, FEW = 1.959963984540054, "95 % intervals", 200
 
-UP, DOWN, NEUTRAL, MUTED = "#d55e00", "#1f6fb2", "#868d96", "#5b6470"
 #: What the values of a row leave of its prediction, where they are not to add up to it.
 LEFT_OVER = "not shared out"
-
-#: Colours of levels, which have no order: none lies between others.
-LEVELS = ["#4a6fd0", "#b07d00", "#00856f", "#c2416b", "#8a5fbf", "#5b7f1c"]
 
 
 def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
@@ -448,23 +444,6 @@ def network(explanation: Explanation, ax: Axes | None = None, max_display: int |
 # What the plots share -----------------------------------------------------------------------------------------------------
 
 
-def _axes(ax: Axes | None, height: float) -> Axes:
-    if ax is None:
-        try:
-            import matplotlib.pyplot as plt
-        except ModuleNotFoundError as error:
-            if error.name != "matplotlib":
-                raise
-            raise ModuleNotFoundError("plots take matplotlib: pip install 'riesz[plot]'", name=error.name) from None
-
-        ax = plt.figure(figsize=(7.2, height), layout="constrained").add_subplot()
-    # Bars are to have room on both sides.
-    ax.use_sticky_edges = False
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    return ax
-
-
 def _table(explanation: Explanation, max_display: int | None, single: bool = False) -> Explanation:
     """One output of several rows."""
     if not isinstance(explanation, Explanation):
@@ -547,10 +526,6 @@ class _Together:
             if count
             else ""
         )
-
-
-def _notes(*sentences: str) -> str:
-    return "\n".join(textwrap.fill(sentence, 90) for sentence in sentences if sentence)
 
 
 def _row(explanation: Explanation, max_display: int | None, what: str) -> Explanation:
@@ -676,24 +651,6 @@ def _swarm(values: np.ndarray, span: float) -> np.ndarray:
         rank = np.arange(len(stack))
         height[stack] = np.where(rank % 2, 1, -1) * ((rank + 1) // 2) * step
     return height
-
-
-def _ramp() -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("riesz", [DOWN, "#9a8f97", UP])
-
-
-def _diverging() -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("riesz_diverging", [DOWN, "#f4f5f7", UP])
-
-
-def _sizes() -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("riesz_sizes", ["#f4f5f7", DOWN])
 
 
 def _colour_bar(ax: Axes, label: str) -> None:
