@@ -18,6 +18,7 @@ import numpy as np
 from ._data import is_whole
 from ._explanation import Explanation
 from ._plot_style import DOWN, LEVELS, MUTED, NEUTRAL, UP, _axes, _diverging, _notes, _ramp, _sizes
+from ._ranking_plots import ladder, preference_matrix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +31,9 @@ __all__ = [
     "force",
     "heatmap",
     "interactions",
+    "ladder",
     "network",
+    "preference_matrix",
     "protection_path",
     "scatter",
     "waterfall",
