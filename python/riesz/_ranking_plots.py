@@ -93,7 +93,7 @@ def ladder(
     told = [
         "Arrows: circles of three, each of whom beats the next, and how probable they are." if drawn else "",
         f"Not drawn: {_number(below, 'item')} below." if below else "",
-        f"{missing} of the {_number(len(r.triangles), 'most probable circle')} need{'s' * (missing == 1)} one of them."
+        f"{'All' if not whole else f'{missing} of the'} {_number(len(r.triangles), 'most probable circle')} need one of them."
         if missing and max_triangles
         else "",
     ]

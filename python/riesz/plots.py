@@ -10,13 +10,14 @@ plots, which people with colour-blindness can tell apart.
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._data import is_whole
-from ._explanation import Explanation
+from ._explanation import LESS, Explanation
 from ._plot_style import DOWN, LEVELS, MUTED, NEUTRAL, UP, _axes, _diverging, _notes, _ramp, _sizes
 from ._ranking_plots import ladder, preference_matrix
 
@@ -42,6 +43,8 @@ __all__ = [
 
 #: Half of a 95 % interval, in standard deviations, what is said of it, and the most rows of which it is drawn for each dot.
 REACH, SURE, FEW = 1.959963984540054, "95 % intervals", 200
+#: Levels below a feature's name take so many characters, or the names would take the plot's place.
+NAMED = 40
 
 #: What the values of a row leave of its prediction, where they are not to add up to it.
 LEFT_OVER = "not shared out"
@@ -58,7 +61,7 @@ def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int 
     numbers = False
     for y, (_, players) in zip(range(len(lines))[::-1], lines):
         line = values[:, players].sum(axis=1)
-        colour, names = _colours(e, players[0]) if len(players) == 1 else (NEUTRAL, {})
+        colour, names = _colours(e, players[0], NAMED) if len(players) == 1 else (NEUTRAL, {})
         places = y + _swarm(line, span)
         ax.scatter(line, places, c=colour, s=12, linewidths=0, zorder=3)
         reach = [r for i in range(len(line)) if (r := _reach(e, i, players)) is not None] if len(line) <= FEW else []
@@ -70,7 +73,8 @@ def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int 
     ax.axvline(0.0, color=MUTED, linewidth=0.8, zorder=1)
     ax.set_xlabel(_value_name(e) + (_sure(e) if len(values) <= FEW else ""))
     if numbers:
-        _colour_bar(ax, "feature value")
+        shown = [players[0] for _, players in lines if len(players) == 1]
+        _colour_bar(ax, "feature value" + LESS * any(_called(e, j).endswith(LESS) for j in shown))
     return ax
 
 
@@ -284,14 +288,15 @@ def scatter(
     if levels is not None:
         ax.set_xticks(range(len(levels)), levels)
     ax.axhline(0.0, color=MUTED, linewidth=0.8, zorder=1)
-    ax.set_xlabel(e.feature_names[j])
-    ax.set_ylabel(f"{_value_name(e)} of {e.feature_names[j]}{_sure(e) if sure else ''}")
+    ax.set_xlabel(_called(e, j))
+    told = f"{_value_name(e)} of {e.feature_names[j]}{_sure(e) if sure else ''}"
+    ax.set_ylabel(textwrap.fill(told, 42, break_long_words=False))
     if names:
         for level, paint in names.items():
             ax.scatter([], [], c=paint, s=16, label=level)
         ax.legend(title=e.feature_names[_feature(e, color)], fontsize="small", frameon=False)
     elif color is not None and colour is not NEUTRAL:
-        _colour_bar(ax, e.feature_names[_feature(e, color)])
+        _colour_bar(ax, _called(e, _feature(e, color)))
     return ax
 
 
@@ -591,8 +596,9 @@ def _numbers(cells: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
         return codes.astype(np.float64), levels.tolist()
 
 
-def _colours(e: Explanation, player: int) -> tuple[Any, dict[str, str]]:
-    """Colours of a feature's dots, and for levels the colour of each; the rarest share one."""
+def _colours(e: Explanation, player: int, room: int | None = None) -> tuple[Any, dict[str, str]]:
+    """Colours of a feature's dots, and for levels the colour of each; the rarest share one, and so do those after the first whose
+    names find no room in so many characters."""
     cells = _cells(e, player)
     if cells is None:
         return NEUTRAL, {}
@@ -602,6 +608,8 @@ def _colours(e: Explanation, player: int) -> tuple[Any, dict[str, str]]:
         return (NEUTRAL if shade is None else _ramp()(shade)), {}
     counts = np.bincount(numbers.astype(int), minlength=len(levels))
     frequent = np.argsort(-counts, kind="stable")[: len(LEVELS)]
+    if room is not None:
+        frequent = frequent[: max(1, int((np.cumsum([len(levels[k]) for k in frequent]) <= room).sum()))]
     paints = np.full(len(levels), NEUTRAL, dtype=object)
     paints[frequent] = LEVELS[: len(frequent)]
     names = {levels[k]: paints[k] for k in frequent}
@@ -664,12 +672,21 @@ def _colour_bar(ax: Axes, label: str) -> None:
     bar.outline.set_visible(False)
 
 
+def _called(e: Explanation, player: int) -> str:
+    """The feature's name, which says so where its values are differences."""
+    own, name = e._players[player][1], e.feature_names[player]
+    return name + LESS if len(own) == 1 and e.column_names[own[0]].endswith(LESS) else name
+
+
 def _with_value(e: Explanation, name: str, players: list[int]) -> str:
     cells = _cells(e, players[0]) if len(players) == 1 else None
     if cells is None:
         return name
+    name = _called(e, players[0])
     try:
-        return f"{name} = {float(cells[0]):.4g}"
+        # Differences have a sign, whichever it is.
+        value = f"{float(cells[0]):+.4g}".replace("-", "−") if name.endswith(LESS) else f"{float(cells[0]):.4g}"
+        return f"{name} = {value}"
     except (TypeError, ValueError):
         return f"{name} = {cells[0]}"
 

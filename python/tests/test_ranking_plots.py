@@ -1,4 +1,6 @@
-"""Ladders and matrices of preferences show their numbers where they belong."""
+"""Ladders and matrices of preferences show their numbers where they belong, and explanations of duels say what differs."""
+
+import json
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -99,7 +101,8 @@ def test_circles_are_arrows_from_who_wins_to_who_loses():
     ax = plots.ladder(r, max_items=4, max_triangles=2)
     assert arrows(ax)[0] == [[2, 1], [1, 0], [0, 2], [3, 2], [2, 1], [1, 3]]
     words = ax.get_xlabel().replace("\n", " ")
-    assert "Not drawn: 8 items below. 1 of the 3 most probable circles needs one of them." in words
+    assert "Not drawn: 8 items below. 1 of the 3 most probable circles need one of them." in words
+    assert "All 3 most probable circles need one of them." in plots.ladder(r, max_items=2).get_xlabel()
     ax = plots.ladder(r, max_triangles=0)
     assert arrows(ax)[0] == [] and "Arrows" not in ax.get_xlabel()
 
@@ -262,3 +265,42 @@ def test_they_draw_into_the_axes_they_get():
         assert draw(what, ax=ax) is ax and ax.has_data()
         ax.figure.canvas.draw()
     assert plt.get_fignums() == [other.figure.number] and not other.has_data()
+
+
+def test_plots_of_duels_say_that_they_show_differences(tmp_path):
+    items, model, duels, won = fitted()
+    model.fit(items, duels, outcome=won)
+    why = model.explain(items.iloc[:6], items.iloc[6:], game="paired", covariance=True)
+    assert why.column_names == ["size, left − right", "kind"] and why.feature_names == ["size", "kind"]
+    difference = items["size"].iloc[0] - items["size"].iloc[6]
+    label = f"size, left − right = {difference:+.4g}".replace("-", "−")
+    again = tmp_path / "why.json"
+    why.save(again)
+    for e in (why, riesz.Explanation.load(again)):
+        ax = plots.waterfall(e[0])
+        assert set(ticks(ax.yaxis)) == {label, "kind = x / x"}
+        whiskers = [c.lines[2][0].get_segments()[0][:, 0] for c in ax.containers if type(c).__name__ == "ErrorbarContainer"]
+        order = np.argsort(np.abs(e.values[0]))
+        np.testing.assert_allclose([np.ptp(ends) / 2 for ends in whiskers], 1.959963984540054 * e.sd[0][order])
+        assert any(label in t.get_text() for t in plots.force(e[0]).texts)
+        assert plots.scatter(e, "size").get_xlabel() == "size, left − right"
+        assert plots.scatter(e, "kind", color="size").figure.axes[1].get_ylabel() == "size, left − right"
+        ax = plots.beeswarm(e)
+        assert set(ticks(ax.yaxis)) == {"size", "kind"}
+        assert ax.figure.axes[1].get_ylabel() == "feature value, left − right"
+    assert json.loads(again.read_text())
+    assert why.exactness == "exact" and why.certificate.holds
+    # Contexts are no differences.
+    items, model, duels, won = fitted()
+    model.fit(items, duels, outcome=won, contexts=pd.DataFrame({"season": np.linspace(0, 1, 66)}))
+    why = model.explain(items.iloc[:2], items.iloc[6:8], game="paired", contexts=[[0.5], [0.5]])
+    assert why.column_names == ["size, left − right", "kind", "season"]
+
+
+def test_names_of_levels_leave_room_for_the_swarm():
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"a": rng.normal(size=80), "make": rng.choice([f"Manufacturer {i}" for i in range(6)], 80)})
+    model = riesz.KernelRidge().fit(X, X["a"])
+    ax = plots.beeswarm(riesz.Explainer(model, X[:10])(X))
+    ax.figure.canvas.draw()
+    assert ax.get_window_extent().width > 0.4 * ax.figure.bbox.width
