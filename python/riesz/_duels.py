@@ -10,7 +10,7 @@ import numpy as np
 from . import _core
 from ._data import as_cells, as_numbers, collected, is_whole, names_of
 from ._expansion import Expansion
-from ._explanation import Explanation
+from ._explanation import LESS, Explanation
 
 GAMES = ("independent", "paired", "matches", "baseline", "functional", "observational", "contexts")
 
@@ -82,7 +82,16 @@ def explain(
         int(shifts),
         int(seed),
     )
-    return Explanation(core)
+    return Explanation(_named(core, len(items)))
+
+
+def _named(core: _core.Explanation, items: int) -> _core.Explanation:
+    """The same, whose columns of differences say that they are: they look like numbers of one item. Of categories both are told,
+    ``left / right``."""
+    parts: dict[str, Any] = core.__getnewargs_ex__()[1]
+    names, levels, numbers = parts["data"]
+    told = [name + LESS if k < items and levels[k] is None else name for k, name in enumerate(names)]
+    return _core.Explanation(**{**parts, "data": (told, levels, numbers)})
 
 
 def _rows(X: Any) -> Any:

@@ -18,6 +18,9 @@ from . import _core
 from ._data import as_numbers, is_missing, is_whole
 from ._expansion import write
 
+#: How the name of a column of :attr:`Explanation.data` ends whose numbers are those of a duel's left item less the right one's.
+LESS = ", left − right"
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -83,7 +86,7 @@ class Explanation:
     row_numbers : array of int
         The number of each row in what was explained.
     column_names : list of str
-        The columns of :attr:`data`.
+        The columns of :attr:`data`; of duels, ``"price, left − right"`` holds differences.
     provenance : Provenance
     sampling : Sampling or None
         For estimated values, how often the model was asked (``evaluations``) and the ``seed``; a table of values does not say.

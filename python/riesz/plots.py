@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._data import is_whole
-from ._explanation import Explanation
+from ._explanation import LESS, Explanation
+from ._plot_style import DOWN, LEVELS, MUTED, NEUTRAL, UP, _axes, _diverging, _notes, _ramp, _sizes
+from ._ranking_plots import ladder, preference_matrix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +32,9 @@ __all__ = [
     "force",
     "heatmap",
     "interactions",
+    "ladder",
     "network",
+    "preference_matrix",
     "protection_path",
     "scatter",
     "waterfall",
@@ -39,13 +43,11 @@ __all__ = [
 
 #: Half of a 95 % interval, in standard deviations, what is said of it, and the most rows of which it is drawn for each dot.
 REACH, SURE, FEW = 1.959963984540054, "95 % intervals", 200
+#: Levels below a feature's name take so many characters, or the names would take the plot's place.
+NAMED = 40
 
-UP, DOWN, NEUTRAL, MUTED = "#d55e00", "#1f6fb2", "#868d96", "#5b6470"
 #: What the values of a row leave of its prediction, where they are not to add up to it.
 LEFT_OVER = "not shared out"
-
-#: Colours of levels, which have no order: none lies between others.
-LEVELS = ["#4a6fd0", "#b07d00", "#00856f", "#c2416b", "#8a5fbf", "#5b7f1c"]
 
 
 def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
@@ -59,7 +61,7 @@ def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int 
     numbers = False
     for y, (_, players) in zip(range(len(lines))[::-1], lines):
         line = values[:, players].sum(axis=1)
-        colour, names = _colours(e, players[0]) if len(players) == 1 else (NEUTRAL, {})
+        colour, names = _colours(e, players[0], NAMED) if len(players) == 1 else (NEUTRAL, {})
         places = y + _swarm(line, span)
         ax.scatter(line, places, c=colour, s=12, linewidths=0, zorder=3)
         reach = [r for i in range(len(line)) if (r := _reach(e, i, players)) is not None] if len(line) <= FEW else []
@@ -71,7 +73,8 @@ def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int 
     ax.axvline(0.0, color=MUTED, linewidth=0.8, zorder=1)
     ax.set_xlabel(_value_name(e) + (_sure(e) if len(values) <= FEW else ""))
     if numbers:
-        _colour_bar(ax, "feature value")
+        shown = [players[0] for _, players in lines if len(players) == 1]
+        _colour_bar(ax, "feature value" + LESS * any(_called(e, j).endswith(LESS) for j in shown))
     return ax
 
 
@@ -285,14 +288,15 @@ def scatter(
     if levels is not None:
         ax.set_xticks(range(len(levels)), levels)
     ax.axhline(0.0, color=MUTED, linewidth=0.8, zorder=1)
-    ax.set_xlabel(e.feature_names[j])
-    ax.set_ylabel(f"{_value_name(e)} of {e.feature_names[j]}{_sure(e) if sure else ''}")
+    ax.set_xlabel(_called(e, j))
+    told = f"{_value_name(e)} of {e.feature_names[j]}{_sure(e) if sure else ''}"
+    ax.set_ylabel(textwrap.fill(told, 42, break_long_words=False))
     if names:
         for level, paint in names.items():
             ax.scatter([], [], c=paint, s=16, label=level)
         ax.legend(title=e.feature_names[_feature(e, color)], fontsize="small", frameon=False)
     elif color is not None and colour is not NEUTRAL:
-        _colour_bar(ax, e.feature_names[_feature(e, color)])
+        _colour_bar(ax, _called(e, _feature(e, color)))
     return ax
 
 
@@ -448,23 +452,6 @@ def network(explanation: Explanation, ax: Axes | None = None, max_display: int |
 # What the plots share -----------------------------------------------------------------------------------------------------
 
 
-def _axes(ax: Axes | None, height: float) -> Axes:
-    if ax is None:
-        try:
-            import matplotlib.pyplot as plt
-        except ModuleNotFoundError as error:
-            if error.name != "matplotlib":
-                raise
-            raise ModuleNotFoundError("plots take matplotlib: pip install 'riesz[plot]'", name=error.name) from None
-
-        ax = plt.figure(figsize=(7.2, height), layout="constrained").add_subplot()
-    # Bars are to have room on both sides.
-    ax.use_sticky_edges = False
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    return ax
-
-
 def _table(explanation: Explanation, max_display: int | None, single: bool = False) -> Explanation:
     """One output of several rows."""
     if not isinstance(explanation, Explanation):
@@ -549,10 +536,6 @@ class _Together:
         )
 
 
-def _notes(*sentences: str) -> str:
-    return "\n".join(textwrap.fill(sentence, 90) for sentence in sentences if sentence)
-
-
 def _row(explanation: Explanation, max_display: int | None, what: str) -> Explanation:
     e = _table(explanation, max_display, single=True)
     if not e._core.is_complete:
@@ -613,8 +596,9 @@ def _numbers(cells: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
         return codes.astype(np.float64), levels.tolist()
 
 
-def _colours(e: Explanation, player: int) -> tuple[Any, dict[str, str]]:
-    """Colours of a feature's dots, and for levels the colour of each; the rarest share one."""
+def _colours(e: Explanation, player: int, room: int | None = None) -> tuple[Any, dict[str, str]]:
+    """Colours of a feature's dots, and for levels the colour of each; the rarest share one, and so do those after the first whose
+    names find no room in so many characters."""
     cells = _cells(e, player)
     if cells is None:
         return NEUTRAL, {}
@@ -624,6 +608,8 @@ def _colours(e: Explanation, player: int) -> tuple[Any, dict[str, str]]:
         return (NEUTRAL if shade is None else _ramp()(shade)), {}
     counts = np.bincount(numbers.astype(int), minlength=len(levels))
     frequent = np.argsort(-counts, kind="stable")[: len(LEVELS)]
+    if room is not None:
+        frequent = frequent[: max(1, int((np.cumsum([len(levels[k]) for k in frequent]) <= room).sum()))]
     paints = np.full(len(levels), NEUTRAL, dtype=object)
     paints[frequent] = LEVELS[: len(frequent)]
     names = {levels[k]: paints[k] for k in frequent}
@@ -678,24 +664,6 @@ def _swarm(values: np.ndarray, span: float) -> np.ndarray:
     return height
 
 
-def _ramp() -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("riesz", [DOWN, "#9a8f97", UP])
-
-
-def _diverging() -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("riesz_diverging", [DOWN, "#f4f5f7", UP])
-
-
-def _sizes() -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("riesz_sizes", ["#f4f5f7", DOWN])
-
-
 def _colour_bar(ax: Axes, label: str) -> None:
     from matplotlib.cm import ScalarMappable
 
@@ -704,12 +672,21 @@ def _colour_bar(ax: Axes, label: str) -> None:
     bar.outline.set_visible(False)
 
 
+def _called(e: Explanation, player: int) -> str:
+    """The feature's name, which says so where its values are differences."""
+    own, name = e._players[player][1], e.feature_names[player]
+    return name + LESS if len(own) == 1 and e.column_names[own[0]].endswith(LESS) else name
+
+
 def _with_value(e: Explanation, name: str, players: list[int]) -> str:
     cells = _cells(e, players[0]) if len(players) == 1 else None
     if cells is None:
         return name
+    name = _called(e, players[0])
     try:
-        return f"{name} = {float(cells[0]):.4g}"
+        # Differences have a sign, whichever it is.
+        value = f"{float(cells[0]):+.4g}".replace("-", "−") if name.endswith(LESS) else f"{float(cells[0]):.4g}"
+        return f"{name} = {value}"
     except (TypeError, ValueError):
         return f"{name} = {cells[0]}"
 

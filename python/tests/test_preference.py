@@ -187,7 +187,7 @@ def test_categories_are_explained():
     frame = pd.DataFrame({"kind": np.array(["fire", "water", "grass"])[np.arange(25) % 3], "size": ITEMS[:, 0]})
     model = riesz.PreferenceClassifier(optimizer=None).fit(frame, PAIRS, outcome=WON)
     why = model.explain(frame.iloc[:2], frame.iloc[1:3])
-    assert why.data[0, 0] == "fire / water" and why.column_names == ["kind", "size"]
+    assert why.data[0, 0] == "fire / water" and why.column_names == ["kind", "size, left − right"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,349 @@
+"""Plots of rankings and of who beats whom."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._data import collected, is_whole, names_of
+from ._plot_style import DOWN, LEVELS, MUTED, _axes, _diverging, _notes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Lines that lead the eye, and what is not known.
+FAINT, UNKNOWN = "#e6e8ec", "#c3c8cf"
+#: Points from one circle of a ladder to the next, and how far its arrows bend.
+LANE, BEND = 30.0, 9.0
+#: Probabilities nearer to 0 and 1 count as these in mean log odds.
+CLIP = 1e-9
+
+
+def ladder(
+    rankability: Any,
+    max_items: int | None = 30,
+    ax: Axes | None = None,
+    *,
+    max_triangles: int = 4,
+    best: bool = True,
+) -> Axes:
+    """Items by utility, a rung each, the best on top, with the credible intervals of :func:`riesz.rankability.rankability`.
+
+    Beside the rungs stand places with their intervals and, with ``best``, how probable each item is to be the best. The
+    ``max_triangles`` most probable circles among the items shown have a lane each, in which arrows lead from an item to the one
+    that it beats, below the circle's probability. ``max_items`` is how many of the best items are shown, or ``None`` for all.
+    What stands beside the rungs is right of ``ax``, which needs room there, as a figure with ``layout="constrained"`` makes it.
+    """
+    from .rankability import Rankability
+
+    if not isinstance(rankability, Rankability):
+        raise TypeError(f"a riesz.rankability.Rankability is needed, not a {type(rankability).__name__}")
+    if max_items is not None and (not is_whole(max_items) or max_items < 1):
+        raise ValueError(f"max_items = {max_items!r}: it is a whole number from 1, or None for all")
+    if not is_whole(max_triangles) or max_triangles < 0:
+        raise ValueError(f"max_triangles = {max_triangles!r}: it is a whole number from 0")
+    r = rankability
+    order = np.argsort(-r.utility, kind="stable")[:max_items]
+    count, names = len(order), [_short(r.items[i]) for i in order]
+    rung = {r.items[i]: y for y, i in zip(range(count)[::-1], order)}
+    whole = [(three, chance) for three, chance in r.triangles if all(item in rung for item in three)]
+    drawn = whole[:max_triangles]
+    ax = _axes(ax, height=1.3 + 0.22 * count)
+    heights = np.arange(count)[::-1]
+    utility, (low, high) = r.utility[order], r.utility_interval[order].T
+    ax.errorbar(
+        utility,
+        heights,
+        xerr=np.maximum([utility - low, high - utility], 0.0),
+        fmt="o",
+        color=DOWN,
+        ecolor=MUTED,
+        elinewidth=1.1,
+        capsize=2,
+        markersize=4.5,
+        zorder=3,
+    )
+    ax.axvline(0.0, color=MUTED, linewidth=0.8, linestyle=":", zorder=1)
+    ax.set_yticks(heights, names)
+    ax.set_ylim(-0.6, count - 0.4)
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    beside = _beside(ax)
+    for y in heights:
+        ax.plot([0, 1], [y, y], color=FAINT, linewidth=0.8, zorder=0, transform=ax.get_yaxis_transform())
+        if drawn:
+            reach = LANE * len(drawn)
+            ax.plot([0, reach], [y, y], color=FAINT, linewidth=0.8, zorder=0, transform=beside, clip_on=False)
+    for k, (three, chance) in enumerate(drawn):
+        _circle(ax, [rung[item] for item in three], LANE * (k + 0.5), LEVELS[k % len(LEVELS)], chance)
+    columns = [("place", [f"{r.rank[i]}  ({r.rank_interval[i][0]}–{r.rank_interval[i][1]})" for i in order])]
+    if best:
+        columns.append(("best", [_chance(r.best[i]) for i in order]))
+    at = LANE * len(drawn) + 8.0
+    for title, cells in columns:
+        at += 5.2 * max(map(len, [title, *cells]))
+        for y, text in zip(heights, cells):
+            _beside_text(ax, text, at, y, "right", color=MUTED)
+        _beside_text(ax, title, at, count - 0.4, "right", above=True, color="black")
+        at += 10.0
+    below, missing = len(r.items) - count, len(r.triangles) - len(whole)
+    told = [
+        "Arrows: circles of three, each of whom beats the next, and how probable they are." if drawn else "",
+        f"Not drawn: {_number(below, 'item')} below." if below else "",
+        f"{'All' if not whole else f'{missing} of the'} {_number(len(r.triangles), 'most probable circle')} need one of them."
+        if missing and max_triangles
+        else "",
+    ]
+    ax.set_xlabel(_notes(f"utility: mean log odds against all items, {100 * r.level:g} % intervals", *told, width=60), loc="left")
+    return ax
+
+
+def preference_matrix(
+    model: Any,
+    items: Any = None,
+    clusters: Any = None,
+    order: Sequence[int] | None = None,
+    ax: Axes | None = None,
+    **where: Any,
+) -> Axes:
+    """How probable it is that the row's item beats the column's, as colours, and as numbers for up to 12 items. Names that would
+    be too small to read are left out.
+
+    Parameters
+    ----------
+    model : fitted model of duels, or array (items, items)
+        A :class:`riesz.PreferenceClassifier` or :class:`riesz.preference.PairClassifier`; a tie counts as half a win. Or the
+        probabilities themselves, or shares of duels won; NaN where nothing is known, and whatever on the diagonal.
+    items : array, data frame or list
+        For a model its items, named by the data frame's index or by number; of a "bradley_terry" model their labels do, too. For
+        probabilities names, by default the index of a data frame of them.
+    clusters : array (items,) or PreferenceClusters, optional
+        The cluster of each item. Clusters stand together, with lines between them.
+    order : list of int, optional
+        Numbers of the items to be shown, from the top, as ``np.argsort(-found.utility)`` of a
+        :class:`riesz.rankability.Rankability`. By default all, by mean log odds against the others, in clusters against the
+        cluster's own.
+    where
+        The contexts, users, home and names of the duels, as :meth:`riesz.PreferenceClassifier.predict_proba` has them.
+    """
+    chance, names = _chances(model, items, where)
+    count = len(chance)
+    if clusters is not None and order is not None:
+        raise ValueError("clusters and order: clusters come with an order of their own, so give one of the two")
+    labels = None if clusters is None else np.asarray(getattr(clusters, "labels_", clusters))
+    if labels is not None and labels.shape != (count,):
+        raise ValueError(f"clusters have the shape {labels.shape}: it is one label for each of the {count} items")
+    log_odds = _log_odds(chance)
+    if labels is not None:
+        found, codes = np.unique(labels, return_inverse=True)
+        kinds = [_short(kind if isinstance(kind, str) else f"cluster {kind}", 22) for kind in found.tolist()]
+        members = [np.flatnonzero(codes == code) for code in range(len(found))]
+        groups = [own[_by_utility(log_odds[np.ix_(own, own)])] for own in members]
+        shown = np.concatenate(groups)
+    else:
+        kinds, groups = [], []
+        shown = _by_utility(log_odds) if order is None else _given(order, count)
+    n = len(shown)
+    own_names = [_short(names[i], 22) for i in shown]
+    side = float(np.clip(1.2 + 0.15 * n, 3.6, 9.0))
+    room, longest = 72 * side / n, max(map(len, own_names))
+    beside = max((len(name) for name in kinds), default=0)
+    if ax is not None:
+        extent = ax.get_window_extent()
+        room = 72 / ax.figure.dpi * min(extent.width, extent.height) / n
+    size = min(10.0, 0.8 * room)
+    named = 0.62 * longest * size / 72
+    ax = _axes(ax, height=side + 0.4 + named, width=side + 1.5 + named + 0.08 * beside)
+    cells = np.ma.array(chance[np.ix_(shown, shown)], mask=np.eye(n, dtype=bool))
+    cells.mask |= np.isnan(cells.filled(np.nan))
+    image = ax.imshow(
+        cells, cmap=_diverging().with_extremes(bad=UNKNOWN), vmin=0.0, vmax=1.0, interpolation="nearest", aspect="auto"
+    )
+    ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
+    if size >= 4.0:
+        ax.set_xticks(range(n), own_names, rotation=90 if longest > 3 else 0, fontsize=size)
+        ax.set_yticks(range(n), own_names, fontsize=size)
+    else:
+        ax.set(xticks=[], yticks=[])
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    if n <= 12 and room > 14:
+        for i, j in zip(*np.nonzero(~cells.mask)):
+            colour = "white" if abs(cells[i, j] - 0.5) > 0.38 else "black"
+            ax.text(j, i, _chance(cells[i, j]), ha="center", va="center", fontsize=min(8.0, 0.36 * room), color=colour)
+    start = 0
+    for kind, group in zip(kinds, groups):
+        if start:
+            ax.axhline(start - 0.5, color="black", linewidth=1.2, zorder=3)
+            ax.axvline(start - 0.5, color="black", linewidth=1.2, zorder=3)
+        _beside_text(ax, kind, 5.0, start + len(group) / 2 - 0.5)
+        start += len(group)
+    apart = 0.02 if not kinds or ax.figure.get_layout_engine() is not None else 0.2
+    bar = ax.figure.colorbar(
+        image,
+        ax=ax,
+        label="probability that the row's item beats the column's",
+        fraction=0.04,
+        pad=apart,
+        ticks=[0, 0.25, 0.5, 0.75, 1],
+    )
+    bar.outline.set_visible(False)
+    return ax
+
+
+# What stands beside and below a ladder ------------------------------------------------------------------------------------
+
+
+def _beside(ax: Any) -> Any:
+    """Places right of the axes: points from their edge, and heights as in the axes."""
+    from matplotlib.transforms import Affine2D, ScaledTranslation, blended_transform_factory
+
+    points = Affine2D().scale(1 / 72) + ax.figure.dpi_scale_trans + ScaledTranslation(1, 0, ax.transAxes)
+    return blended_transform_factory(points, ax.transData)
+
+
+def _beside_text(
+    ax: Axes, text: str, points: float, y: float, side: str = "left", above: bool = False, color: str = MUTED
+) -> None:
+    ax.annotate(
+        text,
+        (1, y),
+        (points, 4 if above else 0),
+        xycoords=ax.get_yaxis_transform(),
+        textcoords="offset points",
+        ha=side,
+        va="bottom" if above else "center",
+        fontsize="small",
+        color=color,
+        annotation_clip=False,
+    )
+
+
+def _circle(ax: Axes, heights: list[float], lane: float, colour: str, chance: float) -> None:
+    """Three rungs and the arrows between them, in a lane right of the axes."""
+    from matplotlib.patches import FancyArrowPatch
+    from matplotlib.path import Path
+
+    middle, beside = sorted(heights)[1], _beside(ax)
+    for start, end in zip(heights, [*heights[1:], heights[0]]):
+        # Steps bend to the left, the way over both to the right.
+        bend = BEND * (-1 if middle in (start, end) else 1) * 4 / 3
+        path = Path([(lane, start), (lane + bend, start), (lane + bend, end), (lane, end)], [1, 4, 4, 4])
+        arrow = FancyArrowPatch(
+            path=path,
+            arrowstyle="-|>,head_length=0.55,head_width=0.28",
+            mutation_scale=9,
+            color=colour,
+            linewidth=1.1,
+            transform=beside,
+            clip_on=False,
+            zorder=4,
+        )
+        ax.add_artist(arrow)
+    ax.plot([lane] * 3, heights, "o", color=colour, markersize=3.5, transform=beside, clip_on=False, zorder=5)
+    _beside_text(ax, _chance(chance), lane, ax.get_ylim()[1], "center", above=True, color=colour)
+
+
+def _chance(chance: float) -> str:
+    """Two digits, which never make sure what is not."""
+    if chance in (0.0, 1.0):
+        return f"{chance:g}"
+    if chance < 0.005:
+        return "<.01"
+    return ">.99" if chance >= 0.995 else f"{chance:.2f}".removeprefix("0")
+
+
+def _short(name: Any, most: int = 30) -> str:
+    """A name without its middle, if it is long: beginnings are often alike."""
+    text = textwrap.shorten(str(name), 10_000)
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - most // 2 - 1) :]}"
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+# Who beats whom -----------------------------------------------------------------------------------------------------------
+
+
+def _chances(model: Any, items: Any, where: dict[str, Any]) -> tuple[np.ndarray, list]:
+    """Probabilities of all ordered pairs, and the names of items."""
+    if hasattr(model, "predict_proba"):
+        return _predicted(model, items, where)
+    if where:
+        raise TypeError(f"{', '.join(where)}: probabilities that are given are those of one place: give a model to say where")
+    try:
+        chance = np.array(model, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"model is a {type(model).__name__}: it is a fitted model of duels, or a matrix of probabilities"
+        ) from None
+    if chance.ndim != 2 or chance.shape[0] != chance.shape[1] or len(chance) < 2:
+        raise ValueError(f"the matrix has the shape {chance.shape}: it is one probability for each pair of 2 items or more")
+    away = chance[~np.eye(len(chance), dtype=bool)]
+    if not ((away >= 0) & (away <= 1) | np.isnan(away)).all():
+        raise ValueError("the matrix has entries outside 0 to 1: they are probabilities that the row's item wins, or NaN")
+    names = _names(model if items is None else items, len(chance), items is not None)
+    if len(names) != len(chance):
+        raise ValueError(f"there are {len(names)} names of items, and the matrix has {len(chance)} rows")
+    return chance, names
+
+
+def _predicted(model: Any, items: Any, where: dict[str, Any]) -> tuple[np.ndarray, list]:
+    if items is None:
+        raise ValueError("items: a model is asked about items, so give them")
+    items = collected(items)
+    count = len(items)
+    if count < 2:
+        raise ValueError(f"items have {count} row{'s' * (count != 1)}: duels take 2 or more")
+    if getattr(model, "model", None) == "bradley_terry":
+        names = _names(items, count, np.ndim(items) == 1)
+        items = np.array([str(name) for name in names], dtype=object)
+    else:
+        names = _names(items, count, False)
+    first, second = np.nonzero(~np.eye(count, dtype=bool))
+    found = np.asarray(model.predict_proba(_picked(items, first), _picked(items, second), **where))
+    classes = model.classes_.tolist()
+    won = found[:, classes.index("left")]
+    chance = np.full((count, count), 0.5)
+    chance[first, second] = won + 0.5 * found[:, classes.index("tie")] if "tie" in classes else won
+    return chance, names
+
+
+def _names(items: Any, count: int, are_names: bool) -> list:
+    """Those of an index, or the items themselves if they are names, or numbers."""
+    index = getattr(items, "index", None)
+    if index is not None and not callable(index):
+        return list(index)
+    return list(items) if are_names else list(range(count))
+
+
+def _picked(items: Any, places: np.ndarray) -> Any:
+    if hasattr(items, "iloc"):
+        return items.iloc[places]
+    return items[places] if names_of(items) is not None else np.asarray(items)[places]
+
+
+def _log_odds(chance: np.ndarray) -> np.ndarray:
+    """With nothing where nothing is known."""
+    own = np.clip(chance, CLIP, 1 - CLIP)
+    found = np.log(own) - np.log1p(-own)
+    np.fill_diagonal(found, np.nan)
+    return found
+
+
+def _by_utility(log_odds: np.ndarray) -> np.ndarray:
+    known = ~np.isnan(log_odds)
+    mean = np.where(known, log_odds, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    return np.argsort(-mean, kind="stable")
+
+
+def _given(order: Any, count: int) -> np.ndarray:
+    places = np.asarray(order)
+    whole = places.ndim == 1 and len(places) >= 2 and places.dtype.kind in "iu"
+    if not whole or places.min() < 0 or places.max() >= count or len(set(places.tolist())) < len(places):
+        raise ValueError(f"order: it is the numbers of 2 or more of the {count} items, from 0, each once")
+    return places
