@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _core
 from ._expansion import Expansion
-from ._meetings import column_of, read_items, rows_of
+from ._meetings import column_of, pairs_of, read_items, rows_of
 
 #: Log odds are differences of abilities, one an item, or of weighted sums of its features.
 ABILITIES = ("bradley_terry", "linear")
@@ -20,7 +20,7 @@ def fit_abilities(model: str, items: Any, duels: Any, outcome: Any, sample_weigh
     if ridge != "evidence" and (isinstance(ridge, (str, bool)) or not ridge >= 0):
         raise ValueError(f"ridge = {ridge!r}: it is a number, 0 or more, or 'evidence'")
     if items is None and alone:
-        items = _Labels(np.asarray(duels))
+        items = _Labels(pairs_of(duels))
     if alone:
         index = getattr(items, "index", None)
         labels = list(range(len(items)) if index is None or callable(index) else index)
@@ -28,11 +28,15 @@ def fit_abilities(model: str, items: Any, duels: Any, outcome: Any, sample_weigh
     else:
         names, levels, rows = read_items(items)
         labels, given = list(range(len(rows))), (list(names), list(levels), rows)
+    texts = [str(label) for label in labels]
+    if len(set(texts)) < len(texts):
+        twice = next(text for text in texts if texts.count(text) > 1)
+        raise ValueError(f"two items are called '{twice}': as text each has a name of its own")
     left, right = rows_of(items, duels, len(labels))
     won = np.ones(len(left)) if outcome is None else column_of("outcome", outcome, len(left))
     weight = None if sample_weight is None else column_of("sample_weight", sample_weight, len(left)).tolist()
     fitted, coef, spread, notes = _core.fit_bradley_terry(
-        [str(label) for label in labels],
+        texts,
         given,
         (left.tolist(), right.tolist(), won.tolist(), weight),
         None if ridge == "evidence" else float(ridge),

@@ -10,7 +10,7 @@ import numpy as np
 from . import _core
 from ._data import as_cells, as_numbers, collected, is_whole, names_of
 from ._expansion import Expansion
-from ._explanation import LESS, Explanation
+from ._explanation import Explanation
 
 GAMES = ("independent", "paired", "matches", "baseline", "functional", "observational", "contexts")
 
@@ -41,6 +41,13 @@ def explain(
         raise TypeError(f"model is a {type(model).__name__}: it is a riesz.Expansion over columns left_… and right_…")
     if game not in GAMES:
         raise ValueError(f"game = {game!r}: it is one of {', '.join(map(repr, GAMES))}")
+    if weights is not None and game in ("matches", "baseline", "functional", "contexts"):
+        raise ValueError(f"weights: the game {game!r} has no use for them; repeat rows of the background instead")
+    if not is_whole(seed) or not 0 <= seed < 2**64:
+        raise ValueError(f"seed = {seed!r}: it is a whole number, 0 or more")
+    for name, members in (groups or {}).items():
+        if isinstance(members, str):
+            raise TypeError(f"group '{name}' is {members!r}: it is a list of columns")
     if not is_whole(shifts) or shifts < 2:
         raise ValueError(f"shifts = {shifts!r}: it is a whole number, at least 2")
     if game in ("functional", "contexts") and background is not None:
@@ -82,16 +89,7 @@ def explain(
         int(shifts),
         int(seed),
     )
-    return Explanation(_named(core, len(items)))
-
-
-def _named(core: _core.Explanation, items: int) -> _core.Explanation:
-    """The same, whose columns of differences say that they are: they look like numbers of one item. Of categories both are told,
-    ``left / right``."""
-    parts: dict[str, Any] = core.__getnewargs_ex__()[1]
-    names, levels, numbers = parts["data"]
-    told = [name + LESS if k < items and levels[k] is None else name for k, name in enumerate(names)]
-    return _core.Explanation(**{**parts, "data": (told, levels, numbers)})
+    return Explanation(core)
 
 
 def _rows(X: Any) -> Any:

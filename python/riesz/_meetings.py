@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import kernels as rk
-from ._data import _missing, as_cells, as_numbers, collected, is_missing, names_of, numbered, picked
+from ._data import _missing, as_cells, as_numbers, collected, is_missing, is_whole, names_of, numbered, picked
 from ._samples import Rows, _text, read, read_categories
 
 #: What the core calls items and users that a model was not fitted on; on the right they are others than on the left.
@@ -34,7 +34,9 @@ def sides(home: Any, count: int | None = None) -> np.ndarray:
 
 
 def labels_of(items: Any) -> list[str] | None:
-    """The index of a data frame as text; ``None`` for other rows."""
+    """The index of a data frame as text, of a row of one its name; ``None`` for other rows."""
+    if getattr(items, "ndim", 2) == 1 and hasattr(items, "index") and hasattr(items, "name"):
+        return [_text(items.name)]
     index = getattr(items, "index", None)
     return None if index is None or callable(index) else [_text(label) for label in index]
 
@@ -132,12 +134,14 @@ def memberships(members: Any, items: Any, count: int) -> tuple[list, list[int], 
         told = ", ".join(map(repr, unknown[:5])) + (f", … ({len(unknown)} in all)" if len(unknown) > 5 else "")
         raise ValueError(f"members name items that are not among the items: {told}")
     weights = cells[:, 2].astype(float).tolist() if cells.shape[1] == 3 else None
+    if weights is not None and not all(0 < weight < float("inf") for weight in weights):
+        raise ValueError("members: weights are positive numbers")
     return names, [places[bag] for bag in cells[:, 0].tolist()], [known[_text(item)] for item in cells[:, 1].tolist()], weights
 
 
 def bags_of(duels: Any, called: list) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of the bags on either side."""
-    cells = np.asarray(duels, dtype=object)
+    cells = pairs_of(duels)
     if cells.ndim != 2 or cells.shape[1] != 2:
         raise ValueError(f"duels have the shape {cells.shape}: each is a pair of bags")
     known = {name: place for place, name in enumerate(called)}
@@ -149,9 +153,19 @@ def bags_of(duels: Any, called: list) -> tuple[np.ndarray, np.ndarray]:
     return places[:, 0], places[:, 1]
 
 
+def pairs_of(duels: Any) -> np.ndarray:
+    """Pairs of names as they are: numbers beside texts do not become texts."""
+    cells = duels if isinstance(duels, np.ndarray) else np.asarray(duels, dtype=object)
+    if cells.dtype.kind == "O" and cells.size and all(is_whole(cell) for cell in cells.ravel()):
+        cells = cells.astype(np.int64)
+    if cells.ndim == 2 and cells.shape[1] == 2 and not len(cells):
+        raise ValueError("there are no duels: at least one is needed")
+    return cells
+
+
 def rows_of(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of rows of either side."""
-    cells = np.asarray(duels)
+    cells = pairs_of(duels)
     if cells.ndim != 2 or cells.shape[1] != 2:
         raise ValueError(
             f"duels have the shape {cells.shape}: each is a pair of items, (winner, loser), or (left, right) with outcome"

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from ._meetings import column_of, rows_of
+from ._meetings import column_of, pairs_of, rows_of
 
 
 class PairClassifier(BaseEstimator):
@@ -41,6 +41,8 @@ class PairClassifier(BaseEstimator):
         if not ((won >= 0) & (won <= 1)).all():
             raise ValueError("outcome is 1 where the left item won, 0 where the right one, and 0.5 for a tie")
         weight = np.ones(len(left)) if sample_weight is None else column_of("sample_weight", sample_weight, len(left))
+        if not ((weight > 0) & np.isfinite(weight)).all():
+            raise ValueError("sample_weight: weights are positive numbers")
         # Each duel in both orders; ties, which are half a win for either, as a win and a loss.
         places = np.concatenate([left, right]), np.concatenate([right, left])
         share, weight = np.concatenate([won, 1 - won]), np.concatenate([weight, weight])
@@ -80,7 +82,7 @@ def pair_groups(duels: Any) -> np.ndarray:
     >>> pair_groups([(0, 1), (2, 1), (1, 0)]).tolist()
     [0, 1, 0]
     """
-    cells = np.asarray(duels)
+    cells = pairs_of(duels)
     if cells.ndim != 2 or cells.shape[1] != 2:
         raise ValueError(f"duels have the shape {cells.shape}: each is a pair of items")
     known: dict[frozenset, int] = {}
@@ -93,6 +95,10 @@ def _picked(items: Any, places: np.ndarray) -> Any:
 
 def _wide(left: Any, right: Any) -> Any:
     """Sides beside one another, as data frames if they are."""
+    left, right = (
+        side.to_frame().T.infer_objects() if getattr(side, "ndim", 2) == 1 and hasattr(side, "to_frame") else side
+        for side in (left, right)
+    )
     if not hasattr(left, "iloc"):
         return np.hstack([np.atleast_2d(np.asarray(left)), np.atleast_2d(np.asarray(right))])
     sides = [(left, "left"), (right, "right")]

@@ -288,12 +288,21 @@ class PreferenceClassifier(BaseEstimator):
     def _fit_abilities(
         self, items: Any, duels: Any, outcome: Any, sample_weight: Any, further: dict[str, Any]
     ) -> PreferenceClassifier:
-        for name, given in (*further.items(), ("ability", self.ability or None)):
+        own = {
+            "ability": self.ability or None,
+            "ties": None if self.ties == "half" else self.ties,
+            "inference": None if self.inference == "laplace" else self.inference,
+            "context_kernel": self.context_kernel,
+            "landmarks": None if self.landmarks in ("auto", None) else self.landmarks,
+        }
+        for name, given in (further | own).items():
             if given is not None:
                 raise ValueError(f"{name}: model = {self.model!r} knows nothing of it: leave it out, or take 'utility'")
         for name, value in fit_abilities(self.model, items, duels, outcome, sample_weight, self.ridge).items():
             setattr(self, name, value)
         self._contexts, self._has_home, self._ids = None, False, None
+        if self.model == "bradley_terry":
+            self._background = np.array([[name] for name in self._levels[0] or []], dtype=object)
         self.classes_ = np.array(["right", "left"])
         self.n_features_in_ = len(self._names)
         return self
@@ -424,7 +433,16 @@ class PreferenceClassifier(BaseEstimator):
         if self._function is not None:
             mean, sd = self._function.log_odds(*self._pairs(left, right, **where), return_std)
             return (mean, sd) if return_std else mean
-        return self.expansion_.predict(self.rows(left, right, **where), return_std=return_std)
+        codes = self._codes(left, right, **where)
+        found = self.expansion_.predict(self._spelled(codes), return_std=return_std)
+        # Of two alike nothing is unknown, and rounding means nothing.
+        for numbers in found if return_std else (found,):
+            numbers[self._alike(codes)] = 0.0
+        return found
+
+    def _alike(self, codes: np.ndarray) -> np.ndarray:
+        width = self.n_features_in_ + self._has_home + (self._ids is not None)
+        return (codes[:, :width] == codes[:, width : 2 * width]).all(axis=1)
 
     def predict_proba(self, left: Any, right: Any, **where: Any) -> np.ndarray:
         """The probabilities that the right and that the left item wins, and with ``ties="model"`` that neither does, averaged
@@ -445,10 +463,8 @@ class PreferenceClassifier(BaseEstimator):
         ½ for two alike."""
         from scipy.special import ndtr
 
-        rows = self._codes(left, right, **where)
-        width = self.n_features_in_ + self._has_home + (self._ids is not None)
         mean, sd = self.decision_function(left, right, return_std=True, **where)
-        alike = (rows[:, :width] == rows[:, width : 2 * width]).all(axis=1)
+        alike = self._alike(self._codes(left, right, **where))
         return np.where(alike, 0.5, ndtr(mean / np.where(sd > 0, sd, np.finfo(float).tiny)))
 
     def explain(
@@ -541,7 +557,9 @@ class PreferenceClassifier(BaseEstimator):
         """Duels between bags of ``items``, with ``members`` and ``duels`` as in :meth:`fit`: the log odds that the left bag wins,
         the mean of those of its members, their standard deviation, and probabilities as :meth:`predict_proba`'s. Takes time and
         memory in the number of pairs of members."""
-        check_is_fitted(self)
+        check_is_fitted(self, "classes_")
+        if self._function is not None or self.model in ABILITIES:
+            raise ValueError("predict_bags: landmarks and abilities alone know of no bags: fit a process with landmarks=None")
         if self._has_home or self._ids is not None:
             raise ValueError("predict_bags: bags have no home and no ability of their own, which the model was fitted with")
         rows = self._items(items, "items")
@@ -561,6 +579,10 @@ class PreferenceClassifier(BaseEstimator):
         blocks = [rows[first], rows[second]]
         if self._contexts is not None:
             found = self._contexts.rows(contexts, users)
+            if len(found) not in (1, len(left)):
+                raise ValueError(
+                    f"contexts and users have {len(found)} rows, but there are {len(left)} duels: one a duel, or one for all"
+                )
             blocks.append(np.broadcast_to(found, (len(left), found.shape[1]))[place])
         elif contexts is not None or users is not None:
             raise ValueError("contexts and users: the model was fitted on duels without them")

@@ -51,8 +51,7 @@ class Rankability:
     #: The same share of draws: lower end, median, upper end. A posterior that knows little allows for circles that its mean
     #: does not have.
     cyclic_share_interval: np.ndarray
-    #: The most probable circles of three, each of which beats the next, with their probabilities; 1/8 is that of items of
-    #: which nothing is known.
+    #: The most probable circles of three, each of which beats the next, with their probabilities.
     triangles: list[tuple[tuple, float]]
     #: How much of the posterior the intervals hold.
     level: float
@@ -169,6 +168,7 @@ def compare_models(
 ) -> Evidence:
     """Fits the nested, the utility and the generalised model to the same duels, given as to
     :meth:`riesz.PreferenceClassifier.fit`, and compares their log marginal likelihoods."""
+    _check_optimizer(optimizer)
     text, table, met = given(items, duels, outcome, sample_weight, kernel)
     restarts = _count("n_restarts_optimizer", n_restarts_optimizer, 0)
     return Evidence(*_core.compare_preferences(text, table, met, optimizer is not None, restarts, _seed(random_state)))
@@ -201,6 +201,11 @@ def spec_r(
     met = (left.tolist(), right.tolist(), won.tolist(), weight)
     value, ranking, coins, clustering = _core.spec_r(count, met, _count("n_draws", n_draws, 2), _seed(random_state))
     return SpecR(value, *ranking, *coins, clustering, int(n_draws))
+
+
+def _check_optimizer(optimizer: Any) -> None:
+    if optimizer not in (None, "fmin_l_bfgs_b"):
+        raise ValueError(f"optimizer = {optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is")
 
 
 def _seed(random_state: Any) -> int:

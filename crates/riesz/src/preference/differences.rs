@@ -7,7 +7,10 @@ use crate::error::Result;
 use crate::explanation::Explanation;
 use crate::table::{Column, ColumnKind, Player, Table};
 
-/// The same explanation, whose data are the differences of the items: the left item's number less the right one's, for categories `left / right`; and the contexts as they are.
+/// What is added to the name of a column whose numbers are differences.
+const LESS: &str = ", left − right";
+
+/// The same explanation, whose data are the differences of the items: the left item's number less the right one's, under the column's name and `, left − right`; for categories `left / right`; and the contexts as they are.
 ///
 /// # Errors
 /// [`Error::Parameter`](crate::Error::Parameter) for rows that are no duels.
@@ -22,7 +25,11 @@ pub fn differences(explanation: &Explanation) -> Result<Explanation> {
         (place[l], place[r]) = (columns.len(), columns.len());
         let both = || data.column(l).iter().zip(data.column(r));
         match &column.kind {
-            ColumnKind::Numeric => values.extend(both().map(|(l, r)| l - r)),
+            ColumnKind::Numeric => {
+                // It would look like a number of one item.
+                column.name += LESS;
+                values.extend(both().map(|(l, r)| l - r));
+            }
             ColumnKind::Categorical { levels } => {
                 let name =
                     |(l, r): (&f64, &f64)| format!("{} / {}", levels[*l as usize], levels[*r as usize]);

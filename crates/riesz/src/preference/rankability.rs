@@ -45,7 +45,7 @@ impl Hodge {
 pub struct Triangle {
     /// The items, the one with the lowest number first.
     pub items: [usize; 3],
-    /// The share of posterior draws in which they form this circle. Of three items without any information it is 1/8.
+    /// The share of posterior draws in which they form this circle.
     pub probability: f64,
 }
 
