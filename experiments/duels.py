@@ -117,7 +117,7 @@ HEADER = ["set", "method", "published accuracy", "accuracy", "AUC", "log loss", 
 def animals(options, name, axis):
     """Table 6.1; for chameleons also table 7.3's leak and the sign of the jaws, for lizards the length scale."""
     items, duels = small(options, name)
-    count = 20 if options.full else 5
+    count = options.splits or (20 if options.full else 5)
     start = time.perf_counter()
     found, evidence = compared(items, duels, count)
     text = f"\n\n{name}: {len(items)} items, {items.shape[1]} columns, {len(duels)} duels, {count} splits 70/30 by pair"
@@ -206,7 +206,7 @@ def football(options, axis):
     clock = statistics["ToP/G"].astype(str).str.split(":")
     statistics["ToP/G"] = [24 * float(c[0]) if len(c) == 1 else float(c[0]) + float(c[1]) / 60 for c in clock]
     years = list(range(2000, 2019)) if options.full else [2002, 2007, 2012, 2017]
-    count = 20 if options.full else 2
+    count = options.splits or (20 if options.full else 2)
     rows, sided, advantages, text = [], {}, [], ""
     for before in (False, True):
         start = time.perf_counter()
@@ -314,7 +314,7 @@ def monsters(options, axes):
                 axis.set_title(f"mean |value|, {name}", fontsize=10)
                 axis.tick_params(axis="y", labelsize=7)
     text += f"\n\nFigure 7.4: {len(some)} test duels, 200 background items, types one player; published: speed and type first (GPM), type alone (UPM)\n\n"
-    text += table(["model", "game", "mean |value|", "types", "largest gap to the log odds", "seconds"], rows)
+    text += table(["model", "game", "mean size of values", "types", "largest gap to the log odds", "seconds"], rows)
 
     rows = []
     primary = items["Type 1"]
@@ -345,6 +345,7 @@ def main():
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("sets", nargs="*", metavar="set", help="chameleon, flatlizard, nfl, pokemon; by default all")
     parser.add_argument("--data", type=pathlib.Path, required=True)
+    parser.add_argument("--splits", type=int, help="so many splits, of the animals and of each season")
     options = arguments(__doc__, (parser,))
     warnings.simplefilter("ignore", ConvergenceWarning)
     figure, axes = panels(5)

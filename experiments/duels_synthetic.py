@@ -1,0 +1,378 @@
+"""Duels whose truth is known (chapter 7 and appendix E of Chau 2023): clusters, naive concatenation, two features out of ten, contexts; and how sure riesz is, and how far it scales.
+
+    python experiments/duels_synthetic.py [clusters|naive|sparse|contexts|coverage|scale ...] [--full]
+
+clusters (figures 7.2, 7.3, table 7.3): items of three kinds with four normal columns x0, AB, AC, BC; within a kind x0 decides, between two kinds the column of their names. The values of this mechanism itself,
+by enumeration, beside those of the models, in the same game with the same background. The one-hot columns of the kind are one player.
+naive (figure E.1): the model's log odds explained by 2d players, the columns of the left and of the right item, from a background of duels.
+sparse (figure E.2): a draw of the generalised prior on two of ten columns, x ~ N(0, .1 I), length scale .3 (the source gives none; of length 1 the draw would be nearly bilinear); 80 items, 400 duels
+without noise.
+contexts: a stand-in for tennis, whose data are not to be had: in one context of six the sign of a column turns around. Through landmarks riesz learns nothing of contexts, so it is small.
+coverage: log odds drawn from the prior of the nested model, duels drawn from them, the prior known: how often 95 % intervals hold the log odds of pairs, and their values in the game "paired"; and by how much true probabilities
+exceed predicted ones.
+scale: duels of items with twenty columns, the prior known.
+
+Full: 1,000 items and 40,000 duels through 250 landmarks in five runs, instead of 300 and 1,300 in two (clusters); 20 seeds instead of 5 (sparse); 200 repetitions instead of 40 (coverage);
+100,000 duels of 10,000 items and 100 explained, instead of 10,000, 1,000 and 20 (scale).
+"""
+
+import argparse
+import itertools
+import math
+import resource
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+from _figures import COLOURS, arguments, finish, panels, table
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import roc_auc_score
+
+import riesz
+from riesz.kernels import RBF
+from riesz.preference import pair_groups
+
+PLAYERS = ["x0", "AB", "AC", "BC", "kind"]
+#: The column that decides between two kinds.
+COLUMN = np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]])
+KINDS = {"kind": ["A", "B", "C"]}
+
+
+def wins(x, kind, other, other_kind):
+    """Whether items win, ±1, by the mechanism."""
+    column = COLUMN[kind, other_kind]
+    at = np.arange(len(kind))
+    return np.sign(x[at, column] - other[at, column])
+
+
+def mechanism(left, right, background, game):
+    """Values of the mechanism for duels, by all coalitions. An item is (x, kind), of each many rows."""
+    count = len(background[1])
+    own = np.arange(count)
+    first, second = (own, own) if game == "paired" else (np.repeat(own, count), np.tile(own, count))
+    found = np.zeros((len(left[1]), len(PLAYERS)))
+    for d in range(len(found)):
+        worth = {}
+        for mask in itertools.product([False, True], repeat=len(PLAYERS)):
+            sides = []
+            for (x, kind), rows in ((left, first), (right, second)):
+                sides.append(np.where(mask[:4], x[d], background[0][rows]))
+                sides.append(np.full(len(rows), kind[d]) if mask[4] else background[1][rows])
+            worth[mask] = wins(*sides).mean()
+        for mask, value in worth.items():
+            size = sum(mask)
+            for j in range(len(PLAYERS)):
+                if mask[j]:
+                    without = worth[mask[:j] + (False,) + mask[j + 1 :]]
+                    share = math.factorial(size - 1) * math.factorial(len(PLAYERS) - size) / math.factorial(len(PLAYERS))
+                    found[d, j] += share * (value - without)
+    return found
+
+
+def clusters(options, axes):
+    runs, count, number = (5, 1000, 40_000) if options.full else (2, 300, 1300)
+    runs = options.runs or runs
+    scores = {name: [] for name in ("nested", "utility", "generalised")}
+    sizes, agree, took = {}, {name: [] for name in scores}, []
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        kind, x = rng.integers(3, size=count), rng.normal(size=(count, 4))
+        items = pd.DataFrame(np.hstack([x, np.eye(3)[kind]]), columns=[*PLAYERS[:4], *KINDS["kind"]])
+        left, right = rng.integers(count, size=(2, number))
+        left, right = left[left != right], right[left != right]
+        won = wins(x[left], kind[left], x[right], kind[right]) > 0
+        duels = np.where(won[:, None], np.column_stack([left, right]), np.column_stack([right, left]))
+        part = rng.permutation(pair_groups(duels).max() + 1)[pair_groups(duels)] / (pair_groups(duels).max() + 1)
+        train, test = duels[part < 0.8], duels[part >= 0.9]
+        some = test[:60]
+        kinds = kind[test]
+        ab = test[np.isin(kinds, [0, 1]).all(axis=1) & (kinds[:, 0] != kinds[:, 1])]
+        if len(ab) < 60:
+            left, right = rng.choice(np.flatnonzero(kind == 0), 60), rng.choice(np.flatnonzero(kind == 1), 60)
+            ab = np.column_stack([left, right])
+        ab = ab[:60]
+        few = rng.permutation(count)[:100]
+        background = (x[few], kind[few])
+        for label, asked in (("all", some), ("A against B", ab)):
+            sides = [(x[side], kind[side]) for side in asked.T]
+            for game in ("independent", "paired"):
+                sizes.setdefault(("truth (±1)", label, game), []).append(mechanism(*sides, background, game))
+        for name in scores:
+            start = time.perf_counter()
+            how = {"kernel": RBF([2.0] * 7), "random_state": 0}
+            model = riesz.PreferenceClassifier(name, **how).fit(items, train)
+            chance = model.predict_proba(items.iloc[test[:, 0]], items.iloc[test[:, 1]])[:, 1]
+            truth = np.repeat([1, 0], len(chance))
+            scores[name].append([(chance > 0.5).mean(), roc_auc_score(truth, np.concatenate([chance, 1 - chance]))])
+            for label, asked in (("all", some), ("A against B", ab)):
+                for game in ("independent", "paired", "observational"):
+                    if game == "observational" and name != "nested":
+                        continue
+                    why = model.explain(
+                        items.iloc[asked[:, 0]], items.iloc[asked[:, 1]], items.iloc[few], game=game, groups=KINDS
+                    )
+                    values = why.values[:, [list(why.feature_names).index(player) for player in PLAYERS]]
+                    sizes.setdefault((name, label, game), []).append(values)
+            true = sizes["truth (±1)", "all", "independent"][-1]
+            agree[name].append(np.corrcoef(sizes[name, "all", "independent"][-1].ravel(), true.ravel())[0, 1])
+            took.append(time.perf_counter() - start)
+        alone = model.explain(items.iloc[ab[:, 0]], items.iloc[ab[:, 1]], items.iloc[few])
+        sizes.setdefault("ungrouped", []).append(np.abs(alone.values).mean(axis=0))
+    published = {"nested": "–", "utility": ".71", "generalised": ".98"}
+    rows = [
+        [
+            name,
+            published[name],
+            f"{np.mean(runs_of, axis=0)[0]:.3f} ± {np.std(runs_of, axis=0)[0]:.3f}",
+            float(np.mean(runs_of, axis=0)[1]),
+            f"{np.mean(agree[name]):.2f}",
+        ]
+        for name, runs_of in scores.items()
+    ]
+    text = f"\n\nTable 7.3, synthetic: {count} items, {number} duels, 80 % learnt, 10 % tested, {runs} runs ({np.mean(took):.0f} s a model)\n\n"
+    text += table(["model", "published", "accuracy", "AUC", "correlation of values with the mechanism's"], rows)
+    rows = []
+    for key, values in sizes.items():
+        if key == "ungrouped":
+            continue
+        size = np.abs(np.concatenate(values)).mean(axis=0)
+        rows.append([*key, *map(float, size)])
+        if key in (("nested", "A against B", "independent"), ("truth (±1)", "A against B", "independent")):
+            axis = axes[0] if key[0] == "nested" else axes[1]
+            axis.bar(PLAYERS, size, color=COLOURS[:5])
+            axis.set_title(f"A against B, {key[0]}", fontsize=10)
+    text += "\n\nFigures 7.2 and 7.3: mean |value| of 60 test duels a run; the mechanism's is ±1, the models' are log odds. Published: x0 first of all duels, AB of A against B.\n\n"
+    rows.sort(key=lambda row: (row[1], row[2]))
+    text += table(["of", "duels", "game", *PLAYERS], rows)
+    told = ", ".join(f"{name} {size:.2f}" for name, size in zip(items.columns, np.mean(sizes["ungrouped"], axis=0)))
+    return text + f"\n\nGeneralised, A against B, independent, each one-hot column a player: {told}\n"
+
+
+def naive(options, axes):
+    rng = np.random.default_rng(0)
+    items = rng.normal(size=(60, 4))
+    left, right = rng.integers(60, size=(2, 400))
+    left, right = left[left != right], right[left != right]
+    won = (items[left, 0] > items[right, 0]) ^ (items[left, 1] * items[right, 1] > 0.5)
+    model = riesz.PreferenceClassifier(kernel=RBF("median")).fit(items, np.column_stack([left, right]), outcome=won.astype(float))
+    first, second = items[left[:50]], items[right[:50]]
+    there, back = model.rows(first, second), model.rows(second, first)
+    winner, loser = np.where(won, left, right), np.where(won, right, left)
+    explainer = riesz.Explainer(model.expansion_, model.rows(items[winner], items[loser]))
+    one, other = explainer(there).values, explainer(back).values
+    wrong = np.abs(one[:, :4] + other[:, 4:]).max()
+    why, turned = model.explain(first, second).values, model.explain(second, first).values
+    return (
+        "\n\nFigure E.1: the columns of both sides as 2d players, 60 items, 50 duels explained, a background of the duels with winners on the left\n\n"
+        + table(
+            ["game", "largest value left + the same item's right", "largest value"],
+            [
+                ["2d players", f"{wrong:.3f}", f"{np.abs(one).max():.2f}"],
+                ["a feature of both items", f"{np.abs(why + turned).max():.1e}", f"{np.abs(why).max():.2f}"],
+            ],
+        )
+        + "\n"
+    )
+
+
+def skew_draw(rng, factor):
+    """A draw of the generalised prior between all items, of unit share, from a factor of the kernel matrix."""
+    half = factor @ rng.normal(size=factor.shape) @ factor.T
+    return (half - half.T) / math.sqrt(2)
+
+
+def gaussian(x, scale):
+    return np.exp(-((x[:, None] - x) ** 2).sum(axis=2) / (2 * scale**2))
+
+
+def sparse(options, axes):
+    seeds = 20 if options.full else 5
+    start = time.perf_counter()
+    right_ones, ratio = 0, []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        x = math.sqrt(0.1) * rng.normal(size=(80, 10))
+        active = rng.choice(10, 2, replace=False)
+        values, vectors = np.linalg.eigh(gaussian(x[:, active], 0.3))
+        g = skew_draw(rng, vectors * np.sqrt(values.clip(0)))
+        left, right = rng.integers(80, size=(2, 400))
+        left, right = left[left != right], right[left != right]
+        won = (g[left, right] > 0).astype(float)
+        model = riesz.PreferenceClassifier("generalised", kernel=RBF([1.0] * 10))
+        model.fit(x, np.column_stack([left, right]), outcome=won)
+        size = np.abs(model.explain(x[left[:50]], x[right[:50]]).values).mean(axis=0)
+        order = np.argsort(size)[::-1]
+        right_ones += set(order[:2]) == set(active)
+        ratio.append(size[order[1]] / size[order[2]])
+    return (
+        "\n\nFigure E.2: a draw of the generalised prior on two of ten columns; published: the two on top\n\n"
+        + table(
+            ["seeds", "both on top", "median ratio of the second to the third", "seconds a seed"],
+            [
+                [
+                    seeds,
+                    f"{right_ones} of {seeds}",
+                    f"{np.median(ratio):.1f}",
+                    f"{(time.perf_counter() - start) / seeds:.1f}",
+                ]
+            ],
+        )
+        + "\n"
+    )
+
+
+def contexts(options, axes):
+    rng = np.random.default_rng(0)
+    items = pd.DataFrame(rng.normal(size=(150, 4)), columns=["serve", "return", "height", "age"])
+    names = ["surface", "indoor", "final", "evening", "long", "season"]
+    left, right = rng.integers(150, size=(2, 900))
+    left, right = left[left != right], right[left != right]
+    where = pd.DataFrame(rng.integers(2, size=(len(left), 6)).astype(float), columns=names)
+    x = items.to_numpy()
+    sign = 2 * where["surface"].to_numpy() - 1
+    ahead = 2 * sign * (x[left, 0] - x[right, 0]) + x[left, 1] - x[right, 1]
+    won = (rng.random(len(left)) < 1 / (1 + np.exp(-ahead))).astype(float)
+    duels = np.column_stack([left, right])
+    train, test = np.arange(700), np.arange(700, len(left))
+    start = time.perf_counter()
+    rows = []
+    for name, told in (("utility", True), ("utility", False)):
+        given = {"contexts": where.iloc[train]} if told else {}
+        model = riesz.PreferenceClassifier(name, kernel=RBF("median")).fit(items, duels[train], outcome=won[train], **given)
+        given = {"contexts": where.iloc[test]} if told else {}
+        sides = items.iloc[left[test]], items.iloc[right[test]]
+        chance = model.predict_proba(*sides, **given)[:, 1]
+        rows.append([name, "six" if told else "none", float(((chance > 0.5) == won[test]).mean())])
+        if told:
+            kept, seconds = model, time.perf_counter() - start
+    given = {"contexts": where.iloc[test[:60]], "absent_contexts": where.iloc[train[:50]]}
+    sides = items.iloc[left[test[:60]]], items.iloc[right[test[:60]]]
+    alone = kept.explain(*sides, game="contexts", **given)
+    size = dict(zip(alone.feature_names, np.abs(alone.values).mean(axis=0)))
+    order = sorted(size, key=size.get, reverse=True)
+    joint = kept.explain(*sides, items.iloc[:50], **given)
+    log_odds = kept.decision_function(*sides, contexts=where.iloc[test[:60]])
+    gap = np.abs(joint.values.sum(axis=1) - log_odds).max()
+    both = dict(zip(joint.feature_names, np.abs(joint.values).mean(axis=0)))
+    leading = sorted(both, key=both.get, reverse=True)
+    text = f"\n\nA stand-in for tennis: 150 items, 700 duels learnt, {len(test)} others, six contexts, a kernel for all ({seconds:.0f} s)\n\n"
+    text += table(["model", "contexts", "accuracy"], rows)
+    text += "\n\nContexts alone as players: " + ", ".join(f"{name} {size[name]:.2f}" for name in order)
+    text += "\nItems and contexts: " + ", ".join(f"{name} {both[name]:.2f}" for name in leading)
+    return text + f"\nLargest gap of their sum to the log odds: {gap:.0e}\n"
+
+
+def coverage(options, axes):
+    """The prior is known: a draw of the nested one, shares of 2.25, length scale 1, in three columns."""
+    repeats = 200 if options.full else 40
+    start = time.perf_counter()
+    rows = []
+    share, items_count, others = 2.25, 25, 6
+    weights = {s: math.factorial(s - 1) * math.factorial(3 - s) / 6 for s in (1, 2, 3)}
+    for number in (40, 150):
+        held, squares, held_values, squares_values, predicted, happened = [], [], [], [], [], []
+        for seed in range(repeats):
+            rng = np.random.default_rng([seed, number])
+            x = rng.normal(size=(items_count, 3))
+            pair = rng.permutation(items_count)[:2]
+            # Rows that the game makes of the explained duel: for every coalition and every background row, both sides.
+            masks = list(itertools.product([False, True], repeat=3))
+            made = [np.where(mask, x[side], x[b]) for mask in masks for b in range(others) for side in pair]
+            all_rows = np.vstack([x, made])
+            values, vectors = np.linalg.eigh(gaussian(all_rows, 1.0))
+            factor = vectors * np.sqrt(values.clip(0))
+            utility = math.sqrt(share) * factor @ rng.normal(size=len(all_rows))
+            g = utility[:, None] - utility + math.sqrt(share) * skew_draw(rng, factor)
+            left, right = rng.integers(items_count, size=(2, number))
+            right = np.where(left == right, (right + 1) % items_count, right)
+            won = (rng.random(number) < 1 / (1 + np.exp(-g[left, right]))).astype(float)
+            model = riesz.PreferenceClassifier(kernel=RBF(1.0), optimizer=None, landmarks=None)
+            model.fit(x, np.column_stack([left, right]), outcome=won)
+            one, other = rng.integers(items_count, size=(2, 30))
+            one, other = one[one != other], other[one != other]
+            mean, sd = model.decision_function(x[one], x[other], return_std=True)
+            z = (g[one, other] - mean) / sd
+            held.append((np.abs(z) < 1.96).mean())
+            squares.append((z**2).mean())
+            predicted.append(model.predict_proba(x[one], x[other])[:, 1])
+            happened.append(1 / (1 + np.exp(-g[one, other])))
+            worth = {}
+            for i, mask in enumerate(masks):
+                at = items_count + 2 * (i * others + np.arange(others))
+                worth[mask] = g[at, at + 1].mean()
+            true = np.zeros(3)
+            for mask, value in worth.items():
+                for j in np.flatnonzero(mask):
+                    true[j] += weights[sum(mask)] * (value - worth[mask[:j] + (False,) + mask[j + 1 :]])
+            why = model.explain(x[[pair[0]]], x[[pair[1]]], x[:others], game="paired", covariance=True)
+            z = (true - why.values[0]) / why.sd[0]
+            held_values.append((np.abs(z) < 1.96).mean())
+            squares_values.append((z**2).mean())
+        bins = []
+        for low in np.arange(0, 1, 0.2):
+            # The standard error is that of independent repetitions: pairs of one draw are not.
+            of = [(p >= low) & (p < low + 0.2) for p in predicted]
+            gaps = np.array([(y[b] - p[b]).sum() for p, y, b in zip(predicted, happened, of)])
+            size = sum(b.sum() for b in of)
+            bins.append(f"{gaps.sum() / size:+.3f} ± {math.sqrt((gaps**2).sum()) / size:.3f}")
+        row = [number]
+        for inside, square in ((held, squares), (held_values, squares_values)):
+            row += [f"{np.mean(inside):.3f} ± {np.std(inside) / math.sqrt(repeats):.3f}", f"{np.mean(square):.2f}"]
+        rows.append([*row, *bins])
+    text = f"\n\nHow sure: {items_count} items of 3 columns, the prior known, {repeats} repetitions, ± standard error ({time.perf_counter() - start:.0f} s)\n\n"
+    header = [
+        "duels",
+        "log odds in 95 %",
+        "mean z²",
+        "values in 95 %",
+        "mean z²",
+        "bins of probabilities: gaps in standard errors",
+    ]
+    return text + table(header, rows) + "\n"
+
+
+def scale(options, axes):
+    count, number, asked = (10_000, 100_000, 100) if options.full else (1000, 10_000, 20)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(count, 20))
+    left, right = rng.integers(count, size=(2, number))
+    left, right = left[left != right], right[left != right]
+    ahead = x[left, 0] - x[right, 0] + x[left, 1] * x[right, 2] - x[left, 2] * x[right, 1]
+    won = (rng.random(len(left)) < 1 / (1 + np.exp(-ahead))).astype(float)
+    start = time.perf_counter()
+    model = riesz.PreferenceClassifier(kernel=RBF([8.0] * 20), optimizer=None, landmarks=250, n_draws=16, random_state=0)
+    model.fit(x, np.column_stack([left, right]), outcome=won)
+    fit = time.perf_counter() - start
+    start = time.perf_counter()
+    why = model.explain(x[left[:asked]], x[right[:asked]], x[:50], game="paired")
+    explain = time.perf_counter() - start
+    size = np.abs(why.values).mean(axis=0)
+    gap = np.abs(why.values.sum(axis=1) - model.decision_function(x[left[:asked]], x[right[:asked]])).max()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    text = f"\n\nScale: {count} items, 20 columns, {number} duels, {model.landmarks_} landmarks ({model.unknown_variance_:.2f} of the variance unknown), {asked} duels explained, 50 background items\n\n"
+    cells = [f"{fit:.1f}", f"{explain:.1f}", f"{memory:.2f}", " ".join(map(str, np.argsort(size)[::-1][:3])), f"{gap:.0e}"]
+    return text + table(["fit, s", "explain, s", "memory, GiB", "leading columns (truth: 0 1 2)", "largest gap"], [cells]) + "\n"
+
+
+PARTS = {f.__name__: f for f in (clusters, naive, sparse, contexts, coverage, scale)}
+
+
+def main():
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(PARTS) + "; by default all")
+    parser.add_argument("--runs", type=int, help="so many runs of clusters")
+    options = arguments(__doc__, (parser,))
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    figure, axes = panels(2)
+    text = "Duels whose truth is known"
+    for name, part in PARTS.items():
+        if not options.parts or name in options.parts:
+            told = part(options, axes)
+            print(told, flush=True)
+            text += told
+    finish(options, "duels_synthetic", figure, text)
+
+
+if __name__ == "__main__":
+    main()
