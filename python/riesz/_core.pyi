@@ -23,6 +23,7 @@ __all__ = [
     "codes",
     "compare_preferences",
     "component",
+    "explain_duels",
     "factors",
     "fit",
     "fit_bradley_terry",
@@ -473,12 +474,13 @@ def preference_evidence(
     shares: list[float],
 ) -> tuple[float, list[float]]: ...
 
+@final
 class PairFunction:
-    landmarks: int
-
-    def __init__(
-        self, kernel: str, shares: list[float], landmarks: _Rows, basis: NDArray[np.float64], weights: NDArray[np.float64]
-    ) -> None: ...
+    def __new__(
+        cls, kernel: str, shares: list[float], landmarks: _Rows, basis: NDArray[np.float64], weights: NDArray[np.float64]
+    ) -> PairFunction: ...
+    @property
+    def landmarks(self) -> int: ...
     def log_odds(
         self, items: _Rows, pairs: list[tuple[int, int]], spread: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]: ...
