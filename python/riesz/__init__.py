@@ -35,6 +35,9 @@ _ESTIMATORS = (
     "GaussianProcessClassifier",
 )
 
+#: Modules that import it, too.
+_MODULES = ("clusters", "feature_selection", "preference", "rankability")
+
 __all__ = [
     "Baseline",
     "Certificate",
@@ -82,10 +85,10 @@ def __getattr__(name: str):
         from .clusters import PreferenceClusters
 
         return PreferenceClusters
-    if name == "feature_selection":
+    if name in _MODULES:
         import importlib
 
-        return importlib.import_module(".feature_selection", __name__)
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'riesz' has no attribute '{name}'")
 
 

@@ -164,7 +164,7 @@ def preference_matrix(
     )
     ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
     if size >= 4.0:
-        ax.set_xticks(range(n), own_names, rotation=90 if longest > 3 else 0, fontsize=size)
+        ax.set_xticks(range(n), own_names, rotation=90 if 0.65 * size * longest > room - 3 else 0, fontsize=size)
         ax.set_yticks(range(n), own_names, fontsize=size)
     else:
         ax.set(xticks=[], yticks=[])
