@@ -70,6 +70,9 @@ impl DuelQuestion {
 /// Players of whom tables of all coalitions are made in the independent game.
 const PLAYERS: usize = 13;
 
+/// The most numbers in a table of pairs of items.
+const NUMBERS: usize = 1 << 25;
+
 /// Background rows that are few.
 const FEW: usize = 16;
 
@@ -311,7 +314,9 @@ impl Asked<'_> {
     /// Against pairs of items as rows of the items' columns; contexts of rows are always present, or absent on their own.
     fn among(&self, pairs: Background, rows: &Table, contexts: Vec<Background>) -> Result<Explanation> {
         // Tables of all coalitions take less work than one background row after the other, unless these are few.
-        let many = pairs.rows.rows() >= FEW && self.players()? <= PLAYERS && !self.question.covariance;
+        let players = self.players()?;
+        let small = players <= PLAYERS && self.model.points.rows() << players <= NUMBERS;
+        let many = pairs.rows.rows() >= FEW && small && !self.question.covariance;
         if !contexts.is_empty() || many {
             let parts = [vec![pairs], contexts].concat();
             return self.ask(Game::Independent { parts, conditional: None }, rows);
@@ -395,6 +400,20 @@ impl Asked<'_> {
             let evaluations = (own.len() + 2 * count) * b;
             let sampling = Some(Sampling { evaluations, seed: self.question.seed });
             found.exactness = Exactness::Estimated { std_error, sampling };
+        } else if let Exactness::Exact { bound } = &mut found.exactness {
+            // What portions are off, and what their mean is rounded.
+            let sets = found.values.len() / bound.len().max(1);
+            for (game, bound) in bound.iter_mut().enumerate() {
+                let of = |p: &Explanation| {
+                    if let Exactness::Exact { bound } = &p.exactness { bound[game] } else { 0.0 }
+                };
+                let size = |p: &Explanation| -> f64 {
+                    p.values[game * sets..(game + 1) * sets].iter().map(|v| v.abs()).sum()
+                };
+                let largest = portions.iter().map(size).fold(0.0, f64::max);
+                let off = portions.iter().map(of).sum::<f64>() / n;
+                *bound = whole * *bound + rest * off + f64::EPSILON * (n + 8.0) * largest;
+            }
         }
         found.provenance.absent = format!(
             "absent features of the two items are those of two of {b} items, averaged over {} of {} pairs",
