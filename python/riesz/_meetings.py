@@ -131,8 +131,7 @@ def memberships(members: Any, items: Any, count: int) -> tuple[list, list[int], 
     known = {name: place for place, name in enumerate(labels if labels is not None else map(str, range(count)))}
     unknown = [item for item in dict.fromkeys(cells[:, 1].tolist()) if _text(item) not in known]
     if unknown:
-        told = ", ".join(map(repr, unknown[:5])) + (f", … ({len(unknown)} in all)" if len(unknown) > 5 else "")
-        raise ValueError(f"members name items that are not among the items: {told}")
+        raise ValueError(f"members name items that are not among the items: {_first(unknown)}")
     weights = cells[:, 2].astype(float).tolist() if cells.shape[1] == 3 else None
     if weights is not None and not all(0 < weight < float("inf") for weight in weights):
         raise ValueError("members: weights are positive numbers")
@@ -147,10 +146,20 @@ def bags_of(duels: Any, called: list) -> tuple[np.ndarray, np.ndarray]:
     known = {name: place for place, name in enumerate(called)}
     unknown = [name for name in dict.fromkeys(cells.ravel().tolist()) if name not in known]
     if unknown:
-        told = ", ".join(map(repr, unknown[:5])) + (f", … ({len(unknown)} in all)" if len(unknown) > 5 else "")
-        raise ValueError(f"duels name bags that members do not: {told}")
+        raise ValueError(f"duels name bags that members do not: {_first(unknown)}")
     places = np.array([[known[name] for name in pair] for pair in cells.tolist()])
     return places[:, 0], places[:, 1]
+
+
+def _first(names: list) -> str:
+    """The first five names, and how many there are."""
+    return ", ".join(map(repr, names[:5])) + (f", … ({len(names)} in all)" if len(names) > 5 else "")
+
+
+def check_optimizer(optimizer: Any) -> None:
+    """Refuses optimizers that there are not."""
+    if optimizer not in (None, "fmin_l_bfgs_b"):
+        raise ValueError(f"optimizer = {optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is")
 
 
 def pairs_of(duels: Any) -> np.ndarray:
@@ -179,8 +188,7 @@ def rows_of(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]
             known[label] = place
         unknown = [label for label in dict.fromkeys(cells.ravel().tolist()) if label not in known]
         if unknown:
-            told = ", ".join(map(repr, unknown[:5])) + (f", … ({len(unknown)} in all)" if len(unknown) > 5 else "")
-            raise ValueError(f"duels name items that are not in the index of items: {told}")
+            raise ValueError(f"duels name items that are not in the index of items: {_first(unknown)}")
         places = np.array([[known[label] for label in pair] for pair in cells.tolist()])
     else:
         if cells.dtype.kind not in "iu":

@@ -21,9 +21,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from . import _core
-from ._meetings import given
+from ._meetings import check_optimizer, given
+from .estimators import _count
 from .preference import _SHARE
-from .rankability import _check_optimizer, _count, _seed
+from .rankability import _seed
 
 __all__ = ["PreferenceClusters"]
 
@@ -106,7 +107,7 @@ class PreferenceClusters(BaseEstimator):
         """Clusters the rows of ``items``; duels are given as to :meth:`riesz.PreferenceClassifier.fit`."""
         if self.method not in _METHODS:
             raise ValueError(f"method = {self.method!r}: it is one of {', '.join(map(repr, _METHODS))}")
-        _check_optimizer(self.optimizer)
+        check_optimizer(self.optimizer)
         text, table, met = given(items, duels, outcome, sample_weight, self.kernel)
         labels, probabilities, bounds, sweeps, alone, stability = _core.cluster_preferences(
             text,

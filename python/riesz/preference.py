@@ -41,6 +41,7 @@ from ._meetings import (
     UNSEEN_RIGHT,
     Contexts,
     bags_of,
+    check_optimizer,
     column_of,
     labels_of,
     memberships,
@@ -352,8 +353,7 @@ class PreferenceClassifier(BaseEstimator):
         for name, value, known in choices:
             if value not in known:
                 raise ValueError(f"{name} = {value!r}: it is one of {', '.join(map(repr, known))}")
-        if self.optimizer not in (None, "fmin_l_bfgs_b"):
-            raise ValueError(f"optimizer = {self.optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is")
+        check_optimizer(self.optimizer)
         for name, kernel in (("kernel", self.kernel), ("context_kernel", self.context_kernel)):
             if kernel is not None and not isinstance(kernel, rk.Kernel):
                 raise TypeError(f"{name} = {kernel!r}: it is a kernel of riesz.kernels, or None")

@@ -23,7 +23,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from ._abilities import ABILITIES
-from ._meetings import column_of, given, rows_of
+from ._meetings import check_optimizer, column_of, given, rows_of
+from .estimators import _count
 from .preference import PreferenceClassifier
 
 __all__ = ["Evidence", "Rankability", "SpecR", "compare_models", "rankability", "spec_r"]
@@ -168,7 +169,7 @@ def compare_models(
 ) -> Evidence:
     """Fits the nested, the utility and the generalised model to the same duels, given as to
     :meth:`riesz.PreferenceClassifier.fit`, and compares their log marginal likelihoods."""
-    _check_optimizer(optimizer)
+    check_optimizer(optimizer)
     text, table, met = given(items, duels, outcome, sample_weight, kernel)
     restarts = _count("n_restarts_optimizer", n_restarts_optimizer, 0)
     return Evidence(*_core.compare_preferences(text, table, met, optimizer is not None, restarts, _seed(random_state)))
@@ -203,16 +204,5 @@ def spec_r(
     return SpecR(value, *ranking, *coins, clustering, int(n_draws))
 
 
-def _check_optimizer(optimizer: Any) -> None:
-    if optimizer not in (None, "fmin_l_bfgs_b"):
-        raise ValueError(f"optimizer = {optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is")
-
-
 def _seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
-
-
-def _count(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{name} = {value!r}: it is a whole number, {least} or more")
-    return int(value)

@@ -1,10 +1,11 @@
 //! What `explain` and `report` share: a model or a program and a question made ready for a table, and the table explained chunk by chunk.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use riesz::explanation::Fact;
-use riesz::format::explanation::SavedExplanation;
+use riesz::format::explanation::{self, SavedExplanation};
 use riesz::format::model::SavedModel;
 use riesz::{Decisions, Exactness, Explainer, Explanation, Matrix, Prediction, Question, Table};
 
@@ -13,6 +14,7 @@ use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::games::{about_model, about_program, robustness};
 use crate::io::input::{OpenTable, described};
+use crate::io::output::Output;
 use crate::io::typing::Conforming;
 use crate::program;
 
@@ -312,6 +314,18 @@ impl Certificate {
             ))),
         }
     }
+}
+
+/// Writes an explanation as a whole, with what its model decides.
+pub fn write_explanation(
+    mut output: Output,
+    explanation: &Explanation,
+    decisions: Option<&Decisions>,
+) -> Result<()> {
+    let trouble = output.trouble();
+    explanation::write(explanation, decisions, &mut output).map_err(|e| trouble.or(e))?;
+    output.write_all(b"\n").map_err(|e| trouble.or(e))?;
+    output.finish()
 }
 
 /// Whether an explanation whose rows take `width` numbers each can be held as a whole.

@@ -22,6 +22,11 @@ use crate::{Expansion, NamedRows, explained, raise, refuse, sample};
 /// The items on either side of each duel, how it ended, and how much it counts.
 pub(crate) type Given = (Vec<usize>, Vec<usize>, Vec<f64>, Option<Vec<f64>>);
 
+/// Duels without circumstances between so many items.
+pub(crate) fn duels(items: usize, (left, right, outcome, weight): Given) -> PyResult<Duels> {
+    Duels::new(items, &left, &right, &outcome, weight.as_deref()).map_err(raise)
+}
+
 /// Number of bags, and of each membership the bag, the item, and how much it counts.
 type Memberships = (usize, Vec<usize>, Vec<usize>, Option<Vec<f64>>);
 

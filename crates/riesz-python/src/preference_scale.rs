@@ -7,20 +7,14 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::Table;
 use riesz::preference::{
-    AbilityRidge, BradleyTerry, Duels, LandmarkFunction, LandmarkProcess, PairKernel, PreferenceProcess,
+    AbilityRidge, BradleyTerry, LandmarkFunction, LandmarkProcess, PairKernel, PreferenceProcess,
 };
 use riesz::table::ColumnKind;
 
 use crate::fit::Fitted;
+use crate::preference::{Given, duels as duels_of};
 use crate::threads::{Threads, interruptible};
 use crate::{Expansion, NamedRows, raise, refuse, sample};
-
-/// The items on either side of each duel, how it ended, and how much it counts.
-type Given = (Vec<usize>, Vec<usize>, Vec<f64>, Option<Vec<f64>>);
-
-fn read(items: usize, (left, right, outcome, weight): Given) -> PyResult<Duels> {
-    Duels::new(items, &left, &right, &outcome, weight.as_deref()).map_err(raise)
-}
 
 /// Fits Bradley and Terry's model to items with these names, or a linear one to their rows; a ridge of `None` is chosen. Returns the fit, coefficients, their
 /// standard deviations (`None` if there are more than 1,000), and notes.
@@ -34,7 +28,7 @@ pub fn fit_bradley_terry(
     ridge: Option<f64>,
 ) -> PyResult<(Fitted, Vec<f64>, Option<Vec<f64>>, Vec<String>)> {
     let items = items.map(sample).transpose()?;
-    let duels = read(names.len(), duels)?;
+    let duels = duels_of(names.len(), duels)?;
     let model = BradleyTerry::new(ridge.map_or(AbilityRidge::Evidence, AbilityRidge::Fixed));
     let stop = model.stop.clone();
     let work = move || {
@@ -190,7 +184,7 @@ pub fn fit_landmarks(
     sizes: Sizes,
 ) -> PyResult<(PairFunction, Option<Py<Expansion>>, String, [f64; 2], Vec<String>, Option<f64>, f64)> {
     let (items, kernel) = (sample(items)?, crate::fit::kernel(kernel)?);
-    let duels = read(items.rows(), duels)?;
+    let duels = duels_of(items.rows(), duels)?;
     let mut process = PreferenceProcess::new(kernel);
     [process.prior.utility, process.prior.generalised] = shares;
     (process.tune, process.restarts, process.seed) = (tune, restarts, seed);
@@ -218,7 +212,7 @@ pub fn preference_evidence(
     shares: [f64; 2],
 ) -> PyResult<(f64, Vec<f64>)> {
     let (items, kernel) = (sample(items)?, crate::fit::kernel(kernel)?);
-    let duels = read(items.rows(), duels)?;
+    let duels = duels_of(items.rows(), duels)?;
     let mut process = PreferenceProcess::new(kernel);
     [process.prior.utility, process.prior.generalised] = shares;
     let stop = process.stop.clone();

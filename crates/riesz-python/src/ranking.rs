@@ -6,15 +6,11 @@ use std::sync::atomic::AtomicBool;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use riesz::preference::clusters::{Clusterer, Count, Method};
-use riesz::preference::{Duels, Evidence, Flow, PairKernel, PreferenceProcess, Ranking, SpecR};
+use riesz::preference::{Evidence, Flow, PairKernel, PreferenceProcess, Ranking, SpecR};
 
-use crate::preference::Given;
+use crate::preference::{Given, duels};
 use crate::threads::{Threads, interruptible};
 use crate::{Expansion, NO_POSTERIOR, NamedRows, matrix, raise, refuse, sample};
-
-fn duels(items: usize, (left, right, outcome, weight): Given) -> PyResult<Duels> {
-    Duels::new(items, &left, &right, &outcome, weight.as_deref()).map_err(raise)
-}
 
 fn process(kernel: &str, tune: bool, restarts: usize, seed: u64) -> PyResult<PreferenceProcess> {
     let process = PreferenceProcess::new(crate::fit::kernel(kernel)?);

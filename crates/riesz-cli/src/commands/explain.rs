@@ -1,16 +1,15 @@
 //! `riesz explain`.
 
-use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use riesz::explanation::Fact;
-use riesz::format::explanation::{self, SavedExplanation};
+use riesz::format::explanation::SavedExplanation;
 
 use crate::args::{CellArgs, Format, GameArgs, Global, TableArgs};
 use crate::console::Console;
-use crate::explaining::{Asked, Certificate, Explaining, Whole};
+use crate::explaining::{Asked, Certificate, Explaining, Whole, write_explanation};
 use crate::failure::Result;
 use crate::io::models::read_model;
 use crate::io::output::Output;
@@ -132,13 +131,9 @@ impl Sink<'_> {
     fn finish(self, facts: Vec<Fact>) -> Result<()> {
         match self {
             Self::Table(_, _, writer) => writer.map_or(Ok(()), |writer| writer.finish(facts)),
-            Self::Json(whole, mut output) => {
+            Self::Json(whole, output) => {
                 let SavedExplanation { explanation, decisions } = whole.finish(facts)?;
-                let trouble = output.trouble();
-                explanation::write(&explanation, decisions.as_ref(), &mut output)
-                    .map_err(|e| trouble.or(e))?;
-                output.write_all(b"\n").map_err(|e| trouble.or(e))?;
-                output.finish()
+                write_explanation(output, &explanation, decisions.as_ref())
             }
         }
     }

@@ -199,7 +199,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     });
     task.penalty = penalty.as_ref().map(|penalty| penalty as _);
     // Opened before the work, so that a place that cannot be written to is found out first.
-    let mut output = Output::open(Some(path))?;
+    let output = Output::open(Some(path))?;
     let (message, done) = (format!("fitting {} rows", x.rows()), task.progress.clone());
     let fitted = watched(&console, &message, &done, || args.model.fit(&task));
     let fitted = fitted.map_err(|error| args.settings.spelt(error))?;
@@ -236,15 +236,26 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     summary.push(Fact::new("columns", x.width()));
     summary.push(Fact::new("kernel", model.kernel.formula()));
     summary.push(Fact::new("support points", model.points.rows()));
-    let bytes = to_bytes(&SavedModel { model, covariance, groups })?;
+    written(&SavedModel { model, covariance, groups }, output, &summary, as_json, console)
+}
+
+/// Writes a model, and says what there is to say of it.
+pub fn written(
+    saved: &SavedModel,
+    mut output: Output,
+    summary: &[Fact],
+    as_json: bool,
+    console: Console,
+) -> Result<()> {
+    let bytes = to_bytes(saved)?;
     let trouble = output.trouble();
     std::io::Write::write_all(&mut output, &bytes).map_err(|e| trouble.or(e))?;
     output.finish()?;
     if as_json {
-        let record = serde_json::to_string_pretty(&summary).map_err(|e| Failure::input(e.to_string()))?;
+        let record = serde_json::to_string_pretty(summary).map_err(|e| Failure::input(e.to_string()))?;
         return crate::io::output::write_all(None, format!("{record}\n").as_bytes());
     }
-    console.note(aligned(&summary));
+    console.note(aligned(summary));
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::duels::Duels;
 use super::logistic::{Differences, Mode};
-use super::pairs::{Pair, wide_columns};
+use super::pairs::{self, Pair, wide_columns};
 use crate::error::{Error, Result, listed};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
@@ -343,18 +343,7 @@ fn expansion(
     ];
     card.extend(found.value.map(|value| Fact::measured("log marginal likelihood", value)));
     card.extend(notes.iter().map(|note| Fact::new("note", note)));
-    let model = Expansion {
-        kernel,
-        points,
-        coef: Matrix::column_vector(coef),
-        intercept: vec![0.0],
-        output_names: vec!["left vs right".into()],
-        link: Link::Logistic,
-        classes: vec!["right".into(), "left".into()],
-        card,
-    };
-    model.validate()?;
-    Ok(model)
+    pairs::model(kernel, points, coef, Link::Logistic, card)
 }
 
 /// How much duels weigh that each item was in.

@@ -12,6 +12,7 @@ use crate::attribution::std_error::{Range, Variance};
 use crate::embedding::Conditioning;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
+use crate::expansion::parts::Parts;
 use crate::explainer::Explainer;
 use crate::explanation::{Exactness, Explanation, Sampling};
 use crate::game::{Background, Game};
@@ -19,6 +20,7 @@ use crate::index::Index;
 use crate::posterior::Covariance;
 use crate::question::Question;
 use crate::random::{Random, SeedableRng, index};
+use crate::simd::Isa;
 use crate::stop::Progress;
 use crate::table::{Column, Groups, Table};
 
@@ -477,15 +479,22 @@ pub fn superiority(mean: f64, sd: f64) -> f64 {
 
 /// Refuses models whose sign does not change with the sides.
 fn check_skew(model: &Expansion, sides: &Sides, data: &Table) -> Result<()> {
-    let turned: Vec<Vec<f64>> = (0..data.rows()).map(|i| sides.mirrored(&data.row(i))).collect();
-    let values = (0..data.width()).flat_map(|j| turned.iter().map(move |row| row[j])).collect();
-    let other = Table::from_column_major(data.columns().to_vec(), data.rows(), values)?;
-    let (one, other) = (model.predict(data)?, model.predict(&other)?);
-    let size: f64 = model.coef.data().iter().map(|c| c.abs()).sum();
-    for (a, b) in one.data().iter().zip(other.data()) {
-        if (a + b).abs() > 1e-9 * (size + a.abs()) {
-            let allowed = "the log odds of a duel change their sign with the sides";
-            return Err(Error::parameter("model", format!("{a} one way round and {b} the other"), allowed));
+    // By what support points' halves share, unless the kernel ties the items together.
+    let apart = vec![sides.left.clone(), sides.right.clone(), sides.contexts.clone()];
+    let whole = || Parts::new(model, &[(0..data.width()).collect()]);
+    let parts = Parts::new(model, &apart).or_else(|_| whole())?;
+    let (isa, size) = (Isa::detect(), model.coef.data().iter().map(|c| c.abs()).sum::<f64>());
+    let outputs = |row: &[f64]| -> Vec<f64> {
+        parts.at(isa, row).iter().zip(&model.intercept).map(|(v, b)| v + b).collect()
+    };
+    for i in 0..data.rows() {
+        let row = data.row(i);
+        for (a, b) in outputs(&row).iter().zip(outputs(&sides.mirrored(&row))) {
+            if (a + b).abs() > 1e-9 * (size + a.abs()) {
+                let allowed = "the log odds of a duel change their sign with the sides";
+                let told = format!("{a} one way round and {b} the other");
+                return Err(Error::parameter("model", told, allowed));
+            }
         }
     }
     Ok(())

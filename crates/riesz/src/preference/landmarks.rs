@@ -6,7 +6,7 @@
 
 use super::data::Data;
 use super::duels::Duels;
-use super::pairs::{Pair, PairKernel, wide_rows};
+use super::pairs::{self, Pair, PairKernel, wide_rows};
 use super::process::{Inference, PreferenceProcess};
 use super::skew::{Bilinear, Weights, log_odds};
 use crate::error::{Error, Result};
@@ -408,18 +408,8 @@ impl LandmarkFunction {
                 coef.extend([own[i], -own[i]]);
             }
         }
-        let model = Expansion {
-            kernel: self.prior.wide(d),
-            points: wide_rows(&halves, &pairs)?,
-            coef: Matrix::column_vector(coef),
-            intercept: vec![0.0],
-            output_names: vec!["left vs right".into()],
-            link: Link::Logistic,
-            classes: vec!["right".into(), "left".into()],
-            card,
-        };
-        model.validate()?;
-        Ok(Some(model))
+        let points = wide_rows(&halves, &pairs)?;
+        pairs::model(self.prior.wide(d), points, coef, Link::Logistic, card).map(Some)
     }
 }
 

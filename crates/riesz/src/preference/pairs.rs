@@ -18,6 +18,8 @@ use rayon::prelude::*;
 
 use super::duels::{Contexts, Duels};
 use crate::error::{Error, Result};
+use crate::expansion::{Expansion, Link};
+use crate::explanation::Fact;
 use crate::kernel::{Kernel, Term};
 use crate::linalg::Matrix;
 use crate::table::{Column, Table};
@@ -275,4 +277,30 @@ pub fn wide_rows_in(items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> 
     let mut columns = wide_columns(items.columns());
     columns.extend(contexts.into_iter().flat_map(|c| c.columns().iter().cloned()));
     Table::from_column_major(columns, pairs.len(), values)
+}
+
+/// A model of the log odds that the left item of wide rows wins; with a margin of ties there is a third class.
+///
+/// # Errors
+/// As [`Expansion::validate`].
+pub(super) fn model(
+    kernel: Kernel,
+    points: Table,
+    coef: Vec<f64>,
+    link: Link,
+    card: Vec<Fact>,
+) -> Result<Expansion> {
+    let classes = ["right", "left", "tie"].map(String::from);
+    let model = Expansion {
+        kernel,
+        points,
+        coef: Matrix::column_vector(coef),
+        intercept: vec![0.0],
+        output_names: vec!["left vs right".into()],
+        link,
+        classes: classes[..if matches!(link, Link::LatentTies { .. }) { 3 } else { 2 }].to_vec(),
+        card,
+    };
+    model.validate()?;
+    Ok(model)
 }

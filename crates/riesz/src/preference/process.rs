@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use super::bags::Bags;
 use super::data::Data;
 use super::duels::Duels;
-use super::pairs::{Pair, PairKernel, wide_rows};
+use super::pairs::{self, Pair, PairKernel, wide_rows};
 use super::tuned::{Coordinate, Setting};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
@@ -218,18 +218,8 @@ impl PreferenceProcess {
         for (i, alpha) in mode.alpha.iter().enumerate() {
             sums[i].iter().for_each(|(point, share)| coef[*point] += alpha * share);
         }
-        let classes = ["right", "left", "tie"].map(String::from);
-        let model = Expansion {
-            kernel: prior.wide(data.items.width()),
-            points,
-            coef: Matrix::column_vector(coef),
-            intercept: vec![0.0],
-            output_names: vec!["left vs right".into()],
-            link: margin.map_or(Link::LatentLogistic, |margin| Link::LatentTies { margin }),
-            classes: classes[..if margin.is_some() { 3 } else { 2 }].to_vec(),
-            card,
-        };
-        model.validate()?;
+        let link = margin.map_or(Link::LatentLogistic, |margin| Link::LatentTies { margin });
+        let model = pairs::model(prior.wide(data.items.width()), points, coef, link, card)?;
         let roots = mode.root_weight.iter().zip(&sums);
         let weighted = roots.map(|(root, own)| own.iter().map(move |(point, share)| (*point, root * share)));
         let operator = Some(Sparse::from_columns(model.points.rows(), weighted)?);

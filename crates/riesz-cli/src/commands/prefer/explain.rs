@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicBool;
 use clap::{ValueEnum, ValueHint};
 use riesz::embedding::{Conditioning, Ridge};
 use riesz::explanation::Fact;
-use riesz::format::explanation::{SavedExplanation, write};
 use riesz::format::model::SavedModel;
 use riesz::preference::{DuelGame, DuelQuestion, Sides, differences, explain};
 use riesz::{Background, Decisions, Explanation, Index, Matrix, Prediction};
@@ -15,7 +14,7 @@ use riesz::{Background, Decisions, Explanation, Index, Matrix, Prediction};
 use super::predict::{Asked, Odds, at_nobodys, rows_in};
 use crate::args::{Format, Global};
 use crate::console::{Console, printable, watched};
-use crate::explaining::Certificate;
+use crate::explaining::{Certificate, write_explanation};
 use crate::failure::{Failure, Result};
 use crate::games::read_groups;
 use crate::io::duels::{Items, Met};
@@ -201,13 +200,7 @@ fn written(saved: &SavedModel, found: Explanation, path: Option<&Path>, format: 
     let predicted = Prediction::of_outputs(model, covariance, &found.data, outputs, &stop)?;
     let decisions = Decisions::of(model, &predicted);
     // Plots and pages tell items apart by what is different.
-    let found = differences(&found)?;
-    let SavedExplanation { explanation, decisions } = SavedExplanation { explanation: found, decisions };
-    let mut output = Output::open(path)?;
-    let trouble = output.trouble();
-    write(&explanation, decisions.as_ref(), &mut output).map_err(|e| trouble.or(e))?;
-    std::io::Write::write_all(&mut output, b"\n").map_err(|e| trouble.or(e))?;
-    output.finish()
+    write_explanation(Output::open(path)?, &differences(&found)?, decisions.as_ref())
 }
 
 /// One duel in words: who wins, how sure that is, and why, the strongest first.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ValueEnum, ValueHint};
 use riesz::error::listed;
 use riesz::explanation::Fact;
-use riesz::format::model::{SavedModel, to_bytes};
+use riesz::format::model::SavedModel;
 use riesz::kernel::{KernelExpression, Units};
 use riesz::preference::{
     AbilityRidge, BradleyTerry, ContextKernel, Duels, LandmarkProcess, PreferenceProcess, Sides, entrants,
@@ -13,7 +13,8 @@ use riesz::preference::{
 use riesz::{Covariance, Expansion, Groups, Table};
 
 use crate::args::{Global, TableArgs};
-use crate::console::{Console, aligned, watched};
+use crate::commands::fit::written;
+use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
 use crate::io::duels::{DuelArgs, ItemArgs, Items, Met, read_wide};
 use crate::io::output::Output;
@@ -252,7 +253,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let (items, met) = args.learn.read(&console)?;
     described(&items, &duels(&items, &met)?, &console);
     let arranged = args.learn.arranged(args.model, &items, &met, global.seed)?;
-    let mut output = Output::open(Some(path))?;
+    let output = Output::open(Some(path))?;
     let message = format!("fitting {} pairs", arranged.duels.pairs().len());
     let done = arranged.process.progress.clone();
     let fit = watched(&console, &message, &done, || args.learn.fit(args.model, arranged))?;
@@ -270,14 +271,5 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let groups = Some(Groups::named(model.columns(), &players)?);
     let summary = model.facts();
     let covariance = fit.covariance.filter(|_| !args.no_posterior);
-    let bytes = to_bytes(&SavedModel { model, covariance, groups })?;
-    let trouble = output.trouble();
-    std::io::Write::write_all(&mut output, &bytes).map_err(|e| trouble.or(e))?;
-    output.finish()?;
-    if as_json {
-        let record = serde_json::to_string_pretty(&summary).map_err(|e| Failure::input(e.to_string()))?;
-        return crate::io::output::write_all(None, format!("{record}\n").as_bytes());
-    }
-    console.note(aligned(&summary));
-    Ok(())
+    written(&SavedModel { model, covariance, groups }, output, &summary, as_json, console)
 }
