@@ -458,8 +458,7 @@ def explain_duels(
     index: str,
     covariance: bool,
     conditioning: tuple[float | None, bool],
-    shifts: int,
-    seed: int,
+    drawn: tuple[int, int | None, int],
 ) -> Explanation: ...
 def fit_bradley_terry(
     names: list[str],

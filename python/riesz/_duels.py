@@ -32,6 +32,7 @@ def explain(
     ridge: float | None = None,
     centred: bool = True,
     shifts: int = 16,
+    permutations: int | None = None,
     seed: int = 0,
 ) -> Explanation:
     """The values of duels of a model of duels, such as ``PreferenceClassifier.expansion_`` or one that was loaded from a file:
@@ -50,6 +51,8 @@ def explain(
             raise TypeError(f"group '{name}' is {members!r}: it is a list of columns")
     if not is_whole(shifts) or shifts < 2:
         raise ValueError(f"shifts = {shifts!r}: it is a whole number, at least 2")
+    if permutations is not None and (not is_whole(permutations) or permutations < 16):
+        raise ValueError(f"permutations = {permutations!r}: it is None or a whole number, at least 16")
     if game in ("functional", "contexts") and background is not None:
         raise ValueError(f"the game {game!r} takes no background of items")
     if game not in ("functional", "contexts") and background is None:
@@ -86,8 +89,7 @@ def explain(
         str(index),
         bool(covariance),
         (None if ridge is None else float(ridge), bool(centred)),
-        int(shifts),
-        int(seed),
+        (int(shifts), None if permutations is None else int(permutations), int(seed)),
     )
     return Explanation(core)
 

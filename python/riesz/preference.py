@@ -481,6 +481,7 @@ class PreferenceClassifier(BaseEstimator):
         ridge: float | None = None,
         centred: bool = True,
         shifts: int = 16,
+        permutations: int | None = None,
         seed: int = 0,
         absent_contexts: Any = None,
         **where: Any,
@@ -513,6 +514,10 @@ class PreferenceClassifier(BaseEstimator):
         shifts, seed
             With more than 13 features and 100 items, independent ones: portions of the pairs of items that are drawn, from which
             values are estimated with their standard errors.
+        permutations : int, optional
+            Estimate values, with their standard errors, along so many random orders of the features, at least 16, each with its
+            reverse and against items drawn for it: for models of many features and landmarks, whose exact values take long. Items of
+            equal weights are drawn equally often, so that a few orders more may be taken.
         absent_contexts : array or data frame, optional
             Contexts that say what those of a duel could have been, which makes their columns players, too; with
             ``game="contexts"`` they are the only ones. By default the contexts of a duel are always present.
@@ -535,6 +540,7 @@ class PreferenceClassifier(BaseEstimator):
             ridge=ridge,
             centred=centred,
             shifts=shifts,
+            permutations=permutations,
             seed=seed,
         )
 

@@ -200,9 +200,22 @@ def test_categories_are_explained():
         ({"weights": [1.0]}, "weights have the shape"),
         ({"groups": {"g": ["left_x0"]}}, "names a column 'left_x0'"),
         ({"shifts": 1}, "shifts = 1"),
+        ({"permutations": 15}, "permutations = 15"),
+        ({"permutations": 20, "index": "banzhaf"}, "random orders estimate Shapley values"),
         ({"index": "shapely"}, "shapely"),
     ],
 )
 def test_what_cannot_be_explained_is_said(how, words):
     with pytest.raises(ValueError, match=words):
         fitted().explain(ITEMS[:1], ITEMS[1:2], **how)
+
+
+def test_random_orders_estimate_values_with_standard_errors():
+    model = fitted()
+    exact = model.explain(ITEMS[:3], ITEMS[3:6], game="paired")
+    found = model.explain(ITEMS[:3], ITEMS[3:6], game="paired", permutations=200)
+    assert found.std_error is not None and (found.std_error > 0).all()
+    assert (abs(found.values - exact.values) < 4 * found.std_error).all()
+    np.testing.assert_allclose(found.values.sum(axis=1), exact.values.sum(axis=1), atol=1e-12)
+    other = model.explain(ITEMS[3:6], ITEMS[:3], game="paired", permutations=200)
+    assert (other.values == -found.values).all()

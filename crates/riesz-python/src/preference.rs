@@ -203,10 +203,9 @@ pub fn explain_duels(
     index: &str,
     covariance: bool,
     conditioning: (Option<f64>, bool),
-    shifts: usize,
-    seed: u64,
+    drawn: (usize, Option<usize>, u64),
 ) -> PyResult<Explanation> {
-    let (name, given, weights, contexts) = absent;
+    let ((name, given, weights, contexts), (shifts, permutations, seed)) = (absent, drawn);
     let given = given.map(sample).transpose()?;
     let table = || given.clone().ok_or_else(|| refuse(format!("the game '{name}' takes a background")));
     let items = || Ok::<_, PyErr>(Background { rows: table()?, weights: weights.clone() });
@@ -225,7 +224,7 @@ pub fn explain_duels(
     };
     let contexts = contexts.map(sample).transpose()?.map(Background::from);
     let index = index.parse().map_err(raise)?;
-    let question = DuelQuestion { game, contexts, groups, index, covariance, shifts, seed };
+    let question = DuelQuestion { game, contexts, groups, index, covariance, shifts, permutations, seed };
     let (rows, model, posterior) = (sample(rows)?, model.model.clone(), model.covariance.clone());
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::default());
     let heeded = stop.clone();

@@ -1,7 +1,7 @@
 //! Worths of all coalitions where independent parts of a row are averaged apart: products, over parts, of what present players' factors make of the mean of the absent
 //! players'. Coalitions go eight a [`Lanes`], by the bits of who is present: those of the first three players are a lane's place, those of the others its block.
 
-use super::tables::{add_absent, products};
+use super::tables::{Run, add_absent, padded, products};
 use crate::expansion::parts::Tuples;
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 
@@ -109,26 +109,24 @@ pub(crate) fn means(
     weights: &[f64],
     mut factors: impl FnMut(usize, &mut [f64]),
 ) -> Vec<Lanes> {
-    let padded = rows.next_multiple_of(RUN * LANES);
-    let (runs, low) = (padded / (RUN * LANES), players / 2);
+    let padded_rows = rows.next_multiple_of(RUN * LANES);
+    let (runs, low) = (padded_rows / (RUN * LANES), players / 2);
     let mut sums = vec![Lanes::ZERO; (runs * RUN) << players];
     let mut own = vec![0.0; players * rows];
     let some = crate::game::TERMS;
-    let mut gathered: Vec<Vec<Vec<Lanes>>> = Vec::new();
+    let mut gathered: Vec<Vec<f64>> = vec![Vec::new(); some];
     let mut sets: Vec<[Vec<Lanes>; 2]> = vec![Default::default(); some];
     for from in (0..weights.len()).step_by(some) {
         let to = weights.len().min(from + some);
-        gathered.clear();
-        for b in from..to {
+        for (b, factors_of) in (from..to).zip(&mut gathered) {
             factors(b, &mut own);
-            gathered.push(own.chunks_exact(rows.max(1)).map(|factor| in_lanes(factor, padded)).collect());
+            padded(&own, rows, padded_rows, factors_of);
         }
         for (run, sums) in sums.chunks_exact_mut(RUN << players).enumerate() {
             for ((b, factors), [first, others]) in (from..to).zip(&gathered).zip(&mut sets) {
-                let of: Vec<Vec<Lanes>> =
-                    factors.iter().map(|f| f[run * RUN..(run + 1) * RUN].to_vec()).collect();
-                products(&of[..low], RUN, &[Lanes::ONE; RUN], first);
-                products(&of[low..], RUN, &[Lanes::splat(weights[b]); RUN], others);
+                let of = Run { factors, each: runs * RUN, from: run * RUN };
+                products(isa, of, 0..low, &[Lanes::ONE; RUN], first);
+                products(isa, of, low..players, &[Lanes::splat(weights[b]); RUN], others);
             }
             add_absent(isa, RUN, &sets[..to - from], sums);
         }
@@ -149,14 +147,6 @@ pub(crate) fn by_blocks(players: usize, rows: usize, fill: impl Fn(usize, &mut [
         fill(coalition, &mut own);
         let lanes = &mut out[block * rows..(block + 1) * rows];
         lanes.iter_mut().zip(&own).for_each(|(out, v)| out.0[lane] = *v);
-    }
-    out
-}
-
-fn in_lanes(numbers: &[f64], padded: usize) -> Vec<Lanes> {
-    let mut out = vec![Lanes::ZERO; padded / LANES];
-    for (i, v) in numbers.iter().enumerate() {
-        out[i / LANES].0[i % LANES] = *v;
     }
     out
 }

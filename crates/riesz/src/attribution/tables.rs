@@ -2,23 +2,56 @@
 //! their products are made once, and a row then costs 2^m products a support point whatever the number of reference rows. Source:
 //! our own; any index follows from all worths.
 
+use std::ops::Range;
+
 use super::averages::{Average, Averages, Shared, binomial};
 use super::recipe::Recipe;
 use super::rule::Measure;
 use super::set_errors::Off;
 use super::sets::Sets;
 use crate::linalg::{dot, dot_roundings};
-use crate::simd::{Lanes, Simd, dispatch};
+use crate::simd::{LANES, Lanes, Simd, dispatch};
 use crate::unions::Tree;
 
-/// The products of the factors of each set of players, over so many lanes, and of `first`: that of the set with these bits at `bits * lanes`.
-pub(crate) fn products(factors: &[Vec<Lanes>], lanes: usize, first: &[Lanes], out: &mut Vec<Lanes>) {
-    out.clear();
-    out.extend(first);
-    for factor in factors {
-        for at in 0..out.len() {
-            out.push(out[at].map2(factor[at % lanes], |a, b| a * b));
+/// Some lanes of each of several players' factors, which stand one after the other.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'f> {
+    /// Player after player.
+    pub(crate) factors: &'f [f64],
+    /// How many lanes a player has.
+    pub(crate) each: usize,
+    /// The first of them.
+    pub(crate) from: usize,
+}
+
+dispatch! {
+    /// The products of the factors of each set of some players, over as many lanes as `first`, and of `first`: that of the set with these bits at `bits * lanes`.
+    pub(crate) fn products(run: Run<'_>, players: Range<usize>, first: &[Lanes], out: &mut Vec<Lanes>) = products_body::<V>
+}
+
+#[inline(always)]
+fn products_body<V: Simd>(run: Run<'_>, players: Range<usize>, first: &[Lanes], out: &mut Vec<Lanes>) {
+    let lanes = first.len();
+    out.resize(lanes << players.len(), Lanes::ZERO);
+    out[..lanes].copy_from_slice(first);
+    let (factors, _) = run.factors.as_chunks::<LANES>();
+    for (k, player) in players.enumerate() {
+        let own = &factors[player * run.each + run.from..][..lanes];
+        let (without, with) = out.split_at_mut(lanes << k);
+        for (with, without) in with.chunks_exact_mut(lanes).zip(without.chunks_exact(lanes)) {
+            for ((with, without), factor) in with.iter_mut().zip(without).zip(own) {
+                *with = without.mul::<V>(Lanes(*factor));
+            }
         }
+    }
+}
+
+/// Factor after factor, each filled up to so many numbers.
+pub(crate) fn padded(factors: &[f64], len: usize, each: usize, out: &mut Vec<f64>) {
+    out.clear();
+    for factor in factors.chunks_exact(len.max(1)) {
+        out.extend_from_slice(factor);
+        out.resize(out.len() + each - len, 0.0);
     }
 }
 

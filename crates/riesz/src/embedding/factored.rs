@@ -226,8 +226,9 @@ impl FactoredMeans {
         match &self.basis {
             Basis::Rows(_) => {
                 kernel.between(kept, given, rows, &at.rows, out);
+                let roots: Vec<f64> = weights.iter().map(|w| w.sqrt()).collect();
                 for column in out.chunks_exact_mut(size) {
-                    column.iter_mut().zip(weights).for_each(|(v, w)| *v *= w.sqrt());
+                    column.iter_mut().zip(&roots).for_each(|(v, root)| *v *= root);
                 }
             }
             Basis::Landmarks(landmarks) => {
@@ -303,9 +304,10 @@ impl FactoredMeans {
     pub(crate) fn weights(&self, system: &System, rows: Range<usize>, solved: &[f64]) -> Vec<f64> {
         let weights = &self.learnt.weights[rows.clone()];
         let Some(features) = self.features(system, &rows) else {
+            let roots: Vec<f64> = weights.iter().map(|w| w.sqrt()).collect();
             let columns = solved.chunks_exact(self.size());
             return columns
-                .flat_map(|column| column[rows.clone()].iter().zip(weights).map(|(v, w)| v * w.sqrt()))
+                .flat_map(|column| column[rows.clone()].iter().zip(&roots).map(|(v, root)| v * root))
                 .collect();
         };
         let mut out = vec![0.0; solved.len() / self.size() * rows.len()];

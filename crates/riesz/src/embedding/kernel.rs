@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use crate::error::Result;
 use crate::kernel::rounding::DEEPEST;
 use crate::kernel::{Columns, Kernel};
-use crate::simd::Isa;
+use crate::simd::{Isa, Simd, dispatch};
 use crate::stop;
 use crate::table::{Column, Table};
 
@@ -190,6 +190,15 @@ pub(crate) fn split<'f>(factors: &'f [Vec<f64>], set: &[bool], on: bool) -> Vec<
 
 /// The products of the factors' entries in a range; 1 without factors.
 pub(crate) fn multiply(factors: &[&[f64]], range: Range<usize>, out: &mut [f64]) {
+    multiply_in(Isa::detect(), factors, range, out);
+}
+
+dispatch! {
+    fn multiply_in(factors: &[&[f64]], range: Range<usize>, out: &mut [f64]) = multiply_body::<V>
+}
+
+#[inline(always)]
+fn multiply_body<V: Simd>(factors: &[&[f64]], range: Range<usize>, out: &mut [f64]) {
     // A piece of this length stays in the first-level cache while all factors pass over it.
     const PIECE: usize = 1024;
     for (at, out) in out.chunks_mut(PIECE).enumerate() {

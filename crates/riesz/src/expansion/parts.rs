@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::Expansion;
 use crate::error::{Error, Result, listed};
 use crate::kernel::{Columns, Kernel, Structure, Term};
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, dot};
 use crate::simd::Isa;
 use crate::table::{ColumnKind, Table};
 
@@ -128,6 +128,62 @@ impl Parts {
         for term in &self.terms {
             for (out, coef) in out.iter_mut().zip(&term.coef) {
                 *out += term.sum(coef, |s, row| numbers[term.sides[s]][row]);
+            }
+        }
+        out
+    }
+}
+
+/// Outputs of many rows at once: where most pairs of two sides' rows have a coefficient, as those of landmarks, by a product of matrices.
+pub(crate) struct Predictor<'p> {
+    parts: &'p Parts,
+    /// By term, where tuples are most pairs: by output their coefficients, first × second rows.
+    dense: Vec<Option<Vec<Matrix>>>,
+    isa: Isa,
+}
+
+impl<'p> Predictor<'p> {
+    pub(crate) fn new(parts: &'p Parts) -> Self {
+        let matrix = |term: &Tuples| {
+            let [first, second] = term.sides[..] else { return None };
+            let size = |view: usize| parts.domains[parts.views[view].domain].rows.rows();
+            let (rows, columns) = (size(first), size(second));
+            let own = |coef: &Vec<f64>| {
+                let mut out = Matrix::zeros(rows, columns);
+                coef.iter().enumerate().for_each(|(t, c)| out[(term.row(t, 0), term.row(t, 1))] += c);
+                out
+            };
+            (4 * term.len() >= rows * columns).then(|| term.coef.iter().map(own).collect())
+        };
+        Self { parts, dense: parts.terms.iter().map(matrix).collect(), isa: Isa::detect() }
+    }
+
+    /// The outputs without intercepts at rows of all columns, rows × outputs.
+    pub(crate) fn predict(&self, rows: &[Vec<f64>]) -> Matrix {
+        let of = |view: &View| {
+            let Domain { rows: points, kernel } = &self.parts.domains[view.domain];
+            let (mut out, mut buffer) = (Matrix::zeros(rows.len(), points.rows()), Vec::new());
+            for (i, x) in rows.iter().enumerate() {
+                let own: Vec<f64> = view.columns.iter().map(|&j| x[j]).collect();
+                kernel.row(self.isa, Columns::of(points, 0), &own, &mut buffer, out.row_mut(i));
+            }
+            out
+        };
+        let numbers: Vec<Matrix> = self.parts.views.iter().map(of).collect();
+        let outputs = self.parts.terms.first().map_or(0, |term| term.coef.len());
+        let mut out = Matrix::zeros(rows.len(), outputs);
+        for (term, dense) in self.parts.terms.iter().zip(&self.dense) {
+            let own: Vec<&Matrix> = term.sides.iter().map(|view| &numbers[*view]).collect();
+            for (o, coef) in term.coef.iter().enumerate() {
+                match dense {
+                    Some(matrices) => {
+                        let turned = own[0].matmul(&matrices[o]);
+                        (0..rows.len()).for_each(|i| out[(i, o)] += dot(turned.row(i), own[1].row(i)));
+                    }
+                    None => {
+                        (0..rows.len()).for_each(|i| out[(i, o)] += term.sum(coef, |s, row| own[s][(i, row)]))
+                    }
+                }
             }
         }
         out

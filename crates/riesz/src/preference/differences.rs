@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::explain::Sides;
+use super::sides::Sides;
 use crate::error::Result;
 use crate::explanation::Explanation;
 use crate::table::{Column, ColumnKind, Player, Table};

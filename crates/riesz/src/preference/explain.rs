@@ -8,20 +8,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::orders::{Draws, Pool, estimate};
+use super::sides::{Sides, check_skew};
 use crate::attribution::std_error::{Range, Variance};
 use crate::embedding::Conditioning;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
-use crate::expansion::parts::Parts;
 use crate::explainer::Explainer;
-use crate::explanation::{Exactness, Explanation, Sampling};
-use crate::game::{Background, Game};
+use crate::explanation::{Exactness, Explanation, Fact, Provenance, Sampling};
+use crate::game::{Background, Game, Reference};
 use crate::index::Index;
 use crate::posterior::Covariance;
 use crate::question::Question;
 use crate::random::{Random, SeedableRng, index};
-use crate::simd::Isa;
-use crate::stop::Progress;
+use crate::stop::{Progress, Watch};
 use crate::table::{Column, Groups, Table};
 
 /// What an absent column of both items becomes. Tables of items have the items' columns, under their names without `left_` and `right_`.
@@ -57,6 +57,9 @@ pub struct DuelQuestion {
     pub covariance: bool,
     /// Independent items of more than 13 players: how many portions of pairs of items are drawn, where all are too many.
     pub shifts: usize,
+    /// Along how many random orders of the players, at least 16, values are estimated, each with its reverse, and with items that absent columns are taken from drawn for each: for
+    /// models of many columns and landmarks, whose exact values take long. `None` for exact values, or as `shifts` says. Shapley values of items, in games with a background.
+    pub permutations: Option<usize>,
     /// Seed of what is drawn.
     pub seed: u64,
 }
@@ -64,8 +67,16 @@ pub struct DuelQuestion {
 impl DuelQuestion {
     /// For Shapley values of all columns, contexts always present.
     pub fn new(game: DuelGame) -> Self {
-        let (groups, index) = (Vec::new(), Index::default());
-        Self { game: Some(game), contexts: None, groups, index, covariance: false, shifts: 16, seed: 0 }
+        Self {
+            game: Some(game),
+            contexts: None,
+            groups: Vec::new(),
+            index: Index::default(),
+            covariance: false,
+            shifts: 16,
+            permutations: None,
+            seed: 0,
+        }
     }
 }
 
@@ -80,61 +91,6 @@ const FEW: usize = 16;
 
 /// The most pairs of items that are one background.
 const PAIRS: usize = 10_000;
-
-/// Where the items of a model of duels stand.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sides {
-    /// The left item's columns.
-    pub left: Vec<usize>,
-    /// The right item's, in the same order.
-    pub right: Vec<usize>,
-    /// Those of the contexts.
-    pub contexts: Vec<usize>,
-}
-
-impl Sides {
-    /// From the names of columns: `left_x` and `right_x` are column x of the items.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] for columns that are no wide rows of duels.
-    pub fn of(columns: &[Column]) -> Result<Self> {
-        let place = |name: &str| columns.iter().position(|c| c.name == name);
-        let mut sides = Self { left: Vec::new(), right: Vec::new(), contexts: Vec::new() };
-        for (j, column) in columns.iter().enumerate() {
-            let other = |from: &str, to: &str| {
-                column.name.strip_prefix(from).and_then(|name| place(&format!("{to}{name}")))
-            };
-            match (other("left_", "right_"), other("right_", "left_")) {
-                (Some(right), _) if columns[right].kind == column.kind => {
-                    sides.left.push(j);
-                    sides.right.push(right);
-                }
-                (_, Some(_)) => {}
-                _ => sides.contexts.push(j),
-            }
-        }
-        if sides.left.is_empty() {
-            let allowed = "a model of duels has columns left_x and right_x for each column x of the items";
-            return Err(Error::parameter("model", "without items", allowed));
-        }
-        Ok(sides)
-    }
-
-    /// The items' columns.
-    pub fn items(&self, columns: &[Column]) -> Vec<Column> {
-        let own = self.left.iter().map(|&j| &columns[j]);
-        own.map(|c| Column { name: c.name["left_".len()..].into(), kind: c.kind.clone() }).collect()
-    }
-
-    /// The row with left and right changed.
-    fn mirrored(&self, row: &[f64]) -> Vec<f64> {
-        let mut out = row.to_vec();
-        for (&l, &r) in self.left.iter().zip(&self.right) {
-            (out[l], out[r]) = (row[r], row[l]);
-        }
-        out
-    }
-}
 
 /// The values of duels: rows as [`wide_rows`](super::wide_rows) makes them, of a model of duels.
 ///
@@ -178,7 +134,11 @@ pub fn explain(
             std::cmp::Ordering::Equal => 0.0,
             std::cmp::Ordering::Greater => -1.0,
         };
-        found.values[i * m * sets..(i + 1) * m * sets].iter_mut().for_each(|v| *v *= sign);
+        let own = i * m * sets..(i + 1) * m * sets;
+        found.values[own.clone()].iter_mut().for_each(|v| *v *= sign);
+        if let (Exactness::Estimated { std_error, .. }, true) = (&mut found.exactness, sign == 0.0) {
+            std_error[own].fill(0.0);
+        }
         found.predictions[i * m..(i + 1) * m].iter_mut().for_each(|v| *v *= sign);
         let base = &mut found.base_values[i * m..(i + 1) * m];
         base.iter_mut().for_each(|v| *v = if skew { 0.0 } else { *v * sign });
@@ -208,6 +168,9 @@ impl Asked<'_> {
             parts.extend(contexts.iter().cloned());
             Ok(Game::Independent { parts, conditional })
         };
+        if let Some(orders) = self.question.permutations {
+            return self.along_orders(orders, rows, self.question.contexts.as_slice());
+        }
         let Some(game) = &self.question.game else {
             if contexts.is_empty() {
                 let allowed = "with items and contexts always present there are no players: give a background of items, or of contexts";
@@ -253,14 +216,18 @@ impl Asked<'_> {
         Ok(groups.players().iter().filter(|p| !p.columns.iter().all(fixed)).count())
     }
 
+    /// Whether all of these columns are always present.
+    fn is_fixed(&self, columns: &[usize]) -> bool {
+        columns.iter().all(|j| match self.sides.contexts.contains(j) {
+            true => self.question.contexts.is_none(),
+            false => self.question.game.is_none(),
+        })
+    }
+
     /// The explanation without the players who are always present.
     fn without_fixed(&self, found: Explanation) -> Explanation {
-        let fixed = |j: &usize| {
-            self.question.contexts.is_none() && self.sides.contexts.contains(j)
-                || self.question.game.is_none() && !self.sides.contexts.contains(j)
-        };
         let functional = matches!(self.question.game, Some(DuelGame::Functional));
-        let player = |k: usize| found.members(k).any(|p| p.columns.iter().all(fixed));
+        let player = |k: usize| found.members(k).any(|p| self.is_fixed(&p.columns));
         let kept: Vec<usize> = (0..found.sets()).filter(|&k| functional || !player(k)).collect();
         if kept.len() == found.sets() {
             return found;
@@ -425,6 +392,64 @@ impl Asked<'_> {
         Ok(found)
     }
 
+    /// Estimates along random orders.
+    fn along_orders(&self, orders: usize, rows: &Table, contexts: &[Background]) -> Result<Explanation> {
+        let allowed = "random orders estimate Shapley values of items without covariances, in games with a background whose rows are drawn: leave them out";
+        let refused = || Error::parameter("permutations", orders, allowed);
+        if self.question.index != Index::Shapley || self.question.covariance {
+            return Err(refused());
+        }
+        let (model, sides) = (self.model, self.sides);
+        let columns = model.columns();
+        let items = |own: &Background| Reference::new(own, &sides.items(columns));
+        let (pool, name) = match &self.question.game {
+            Some(DuelGame::Independent(own)) => (Pool::Apart(items(own)?), "two of the background's items"),
+            Some(DuelGame::Paired(own)) => (Pool::Same(items(own)?), "one of the background's items"),
+            Some(DuelGame::Baseline(item)) => {
+                (Pool::Same(items(&crate::game::one_row(item)?.into())?), "the reference item")
+            }
+            Some(DuelGame::Matches(duels)) => {
+                let own = Reference::new(&duels.clone().into(), columns)?;
+                (Pool::Met(own), "the items of a duel of the background")
+            }
+            _ => return Err(refused()),
+        };
+        let contexts = contexts.first().map(|own| {
+            let columns: Vec<Column> = sides.contexts.iter().map(|&j| columns[j].clone()).collect();
+            Reference::new(own, &columns)
+        });
+        let draws = Draws { pool, contexts: contexts.transpose()?, sides };
+        let groups = self.groups()?;
+        let playing: Vec<usize> =
+            (0..groups.players().len()).filter(|&p| !self.is_fixed(&groups.players()[p].columns)).collect();
+        let (parts, watch) = (sides.parts(model)?, Watch { stop: self.stop, progress: self.progress });
+        let found = estimate(&parts, &groups, &playing, rows, &draws, (orders, self.question.seed), watch)?;
+        let (n, m) = (rows.rows(), model.outputs());
+        let sampling = Some(Sampling { evaluations: found.evaluations, seed: self.question.seed });
+        let version = Fact::new("riesz", env!("CARGO_PKG_VERSION"));
+        Ok(Explanation {
+            index: self.question.index,
+            players: groups.players().to_vec(),
+            subsets: None,
+            output_names: model.output_names.clone(),
+            values: found.values,
+            base_values: vec![0.0; n * m],
+            predictions: found.predictions,
+            data: rows.clone(),
+            row_numbers: (0..n).collect(),
+            exactness: Exactness::Estimated { std_error: found.std_error, sampling },
+            uncertainty: None,
+            provenance: Provenance {
+                game: Game::NAMES[2].into(),
+                absent: format!(
+                    "absent features of the two items are those of {name}, drawn for each of {orders} random orders"
+                ),
+                model: model.card.clone(),
+                run: vec![version],
+            },
+        })
+    }
+
     /// Pairs of items as rows of the columns of both.
     fn pairs(
         &self,
@@ -475,29 +500,6 @@ impl Asked<'_> {
 /// Not that it wins the next duel; ½ for two alike.
 pub fn superiority(mean: f64, sd: f64) -> f64 {
     crate::explanation::normal::positive(mean, sd)
-}
-
-/// Refuses models whose sign does not change with the sides.
-fn check_skew(model: &Expansion, sides: &Sides, data: &Table) -> Result<()> {
-    // By what support points' halves share, unless the kernel ties the items together.
-    let apart = vec![sides.left.clone(), sides.right.clone(), sides.contexts.clone()];
-    let whole = || Parts::new(model, &[(0..data.width()).collect()]);
-    let parts = Parts::new(model, &apart).or_else(|_| whole())?;
-    let (isa, size) = (Isa::detect(), model.coef.data().iter().map(|c| c.abs()).sum::<f64>());
-    let outputs = |row: &[f64]| -> Vec<f64> {
-        parts.at(isa, row).iter().zip(&model.intercept).map(|(v, b)| v + b).collect()
-    };
-    for i in 0..data.rows() {
-        let row = data.row(i);
-        for (a, b) in outputs(&row).iter().zip(outputs(&sides.mirrored(&row))) {
-            if (a + b).abs() > 1e-9 * (size + a.abs()) {
-                let allowed = "the log odds of a duel change their sign with the sides";
-                let told = format!("{a} one way round and {b} the other");
-                return Err(Error::parameter("model", told, allowed));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Explanations of some of `rows` each, as one.

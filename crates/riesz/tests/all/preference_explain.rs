@@ -16,9 +16,9 @@ use riesz::{Expansion, Game, Groups, Kernel, Matrix, Question, Table};
 
 use crate::common::Stream;
 
-const DUELS: [Pair; 5] = [(0, 7), (7, 0), (3, 11), (4, 4), (9, 2)];
+pub(crate) const DUELS: [Pair; 5] = [(0, 7), (7, 0), (3, 11), (4, 4), (9, 2)];
 
-fn fit(utility: f64, generalised: f64, seed: u64) -> (Table, PreferenceFit) {
+pub(crate) fn fit(utility: f64, generalised: f64, seed: u64) -> (Table, PreferenceFit) {
     let mut s = Stream(seed);
     let items = s.normals(14, 3);
     let (mut left, mut right, mut outcome) = (vec![], vec![], vec![]);
@@ -37,12 +37,12 @@ fn fit(utility: f64, generalised: f64, seed: u64) -> (Table, PreferenceFit) {
     (items.clone(), process.fit(&items, &duels).unwrap())
 }
 
-fn ask(model: &Expansion, rows: &Table, question: &DuelQuestion) -> Explanation {
+pub(crate) fn ask(model: &Expansion, rows: &Table, question: &DuelQuestion) -> Explanation {
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::new(Progress::default()));
     explain(model, None, rows, question, &stop, &progress).unwrap()
 }
 
-fn background(items: &Table, weights: Option<Vec<f64>>) -> Background {
+pub(crate) fn background(items: &Table, weights: Option<Vec<f64>>) -> Background {
     Background { rows: items.clone(), weights }
 }
 
@@ -190,7 +190,7 @@ fn observational_values_are_those_of_two_embeddings() {
 }
 
 /// A model whose duels have a context, which changes what counts.
-fn with_contexts(seed: u64) -> (Expansion, Table, Table) {
+pub(crate) fn with_contexts(seed: u64) -> (Expansion, Table, Table) {
     let mut s = Stream(seed);
     let items = s.normals(10, 2);
     let pairs: Vec<Pair> = (0..12).map(|i| (i % 10, (i * 3 + 1) % 10)).filter(|(l, r)| l != r).collect();

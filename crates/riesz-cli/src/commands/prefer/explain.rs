@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::{ValueEnum, ValueHint};
 use riesz::embedding::{Conditioning, Ridge};
-use riesz::explanation::Fact;
+use riesz::explanation::{Exactness, Fact};
 use riesz::format::model::SavedModel;
 use riesz::preference::{DuelGame, DuelQuestion, Sides, differences, explain};
 use riesz::{Background, Decisions, Explanation, Index, Matrix, Prediction};
@@ -66,6 +66,10 @@ pub struct Args {
     /// Also say how sure each value is, by the posterior: in the games paired, matches and baseline, and independent with up to 100 items
     #[arg(long)]
     pub covariance: bool,
+    /// Estimate values, with standard errors, along so many random orders of the properties, at least 16: for models of many properties and landmarks, whose
+    /// exact values take long
+    #[arg(long, value_name = "N")]
+    pub permutations: Option<usize>,
     /// Where to write the values [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -183,8 +187,8 @@ fn question(
     };
     let groups = groups.map_or(Vec::new(), |groups| groups.players().iter().map(named).collect());
     let index: Index = args.index.parse()?;
-    let covariance = args.covariance;
-    Ok((DuelQuestion { groups, index, covariance, seed, ..DuelQuestion::new(game) }, facts))
+    let (covariance, permutations) = (args.covariance, args.permutations);
+    Ok((DuelQuestion { groups, index, covariance, permutations, seed, ..DuelQuestion::new(game) }, facts))
 }
 
 /// Writes a table of values, or a whole explanation.
@@ -216,7 +220,11 @@ fn words(found: &Explanation, odds: &Odds, [left, right]: [&str; 2]) -> String {
     let base =
         if found.base_values[0] == 0.0 { String::new() } else { format!("{:.3}, ", found.base_values[0]) };
     out += &format!("log odds {:.3} = {base}by property:\n", found.predictions[0]);
-    let sd = found.sd();
+    let drawn = match &found.exactness {
+        Exactness::Estimated { std_error, .. } => Some(std_error.clone()),
+        _ => None,
+    };
+    let sd = found.sd().or(drawn);
     let beside = |k: usize| {
         let sure = sd.as_ref().map_or(String::new(), |sd| format!(" ± {:.3}", 1.96 * sd[k]));
         format!("{sure}{}", of_both(found, k))

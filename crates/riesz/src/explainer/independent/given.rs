@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::Independent;
 use super::ground::{Ground, Source};
 use crate::attribution::parts::by_blocks;
-use crate::embedding::ConditionalMeans;
+use crate::embedding::{ConditionalMeans, multiply, split};
 use crate::error::Result;
 use crate::expansion::parts::key;
 use crate::kernel::products::PlayerProduct;
@@ -95,10 +95,8 @@ impl Independent<'_> {
             let by_row = weights.matrix.transpose();
             let of = |factors: &Vec<Vec<f64>>| {
                 let rows = factors.first().map_or(0, |factor| factor.len() / reference);
-                let mut rest = vec![1.0; rows * reference];
-                for (factor, _) in factors.iter().zip(&present).filter(|(_, present)| !**present) {
-                    rest.iter_mut().zip(factor).for_each(|(r, f)| *r *= f);
-                }
+                let mut rest = vec![0.0; rows * reference];
+                multiply(&split(factors, &present, false), 0..rows * reference, &mut rest);
                 by_row.matmul(&Matrix::from_row_major(reference, rows, rest))
             };
             let found: Vec<Vec<Matrix>> = between.iter().map(|all| all.iter().map(of).collect()).collect();

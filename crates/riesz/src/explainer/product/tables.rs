@@ -12,7 +12,7 @@ use crate::attribution::recipe::{Found, Recipe};
 use crate::attribution::rule::Measure;
 use crate::attribution::set_errors::Errors;
 use crate::attribution::sets::Sets;
-use crate::attribution::tables::{Weighing, add_absent, add_worth, products};
+use crate::attribution::tables::{Run, Weighing, add_absent, add_worth, padded, products};
 use crate::error::Result;
 use crate::game::{Absent, TERMS};
 use crate::kernel::products::PlayerProduct;
@@ -118,22 +118,22 @@ impl ByProducts<'_> {
         let runs = (len / LANES).div_ceil(lanes);
         let mut means = vec![Lanes::ZERO; (runs * lanes) << m];
         let mut largest = vec![0.0_f64; m * len];
-        let size = m * runs * lanes * LANES;
-        let (mut factors, mut own) = (vec![vec![0.0; size]; TERMS], vec![0.0; m * len]);
+        let each = runs * lanes;
+        let (mut factors, mut own) = (vec![Vec::new(); TERMS], vec![0.0; m * len]);
         let mut sets: Vec<[Vec<Lanes>; 2]> = vec![Default::default(); TERMS];
         for variants in rows.clone().collect::<Vec<_>>().chunks(TERMS) {
             crate::stop::check(&self.stop)?;
             for (&variant, factors) in variants.iter().zip(&mut factors) {
                 self.absent.fill(self.isa, product, panel.columns(), variant, false, &mut own);
                 largest.iter_mut().zip(&own).for_each(|(all, one)| *all = all.max(one.abs()));
-                padded(&own, len, factors);
+                padded(&own, len, each * LANES, factors);
             }
             for (run, means) in means.chunks_exact_mut(lanes << m).enumerate() {
                 for ((&variant, factors), [first, others]) in variants.iter().zip(&factors).zip(&mut sets) {
-                    let of = slices(factors, runs * lanes, run * lanes, lanes);
-                    products(&of[..low], lanes, &[Lanes::ONE; 8][..lanes], first);
+                    let of = Run { factors, each, from: run * lanes };
+                    products(self.isa, of, 0..low, &[Lanes::ONE; 8][..lanes], first);
                     let weight = [Lanes::splat(weights[variant - rows.start] * product.scale); 8];
-                    products(&of[low..], lanes, &weight[..lanes], others);
+                    products(self.isa, of, low..m, &weight[..lanes], others);
                 }
                 add_absent(self.isa, lanes, &sets[..variants.len()], means);
             }
@@ -283,8 +283,7 @@ impl ByProducts<'_> {
                 for (k, factor) in own.chunks_exact_mut(panel.len).enumerate() {
                     product.factor(self.isa, k, panel.columns(), x, factor);
                 }
-                present.resize(m * runs * lanes * LANES, 0.0);
-                padded(&own, panel.len, present);
+                padded(&own, panel.len, runs * lanes * LANES, present);
                 let larger: Vec<f64> = own.iter().zip(&table.largest).map(|(a, b)| a.abs().max(*b)).collect();
                 for i in 0..panel.len {
                     let top: f64 = (0..m).map(|k| larger[k * panel.len + i]).product();
@@ -298,12 +297,12 @@ impl ByProducts<'_> {
             for (run, means) in table.means.chunks_exact(lanes << m).enumerate() {
                 let blocks = run * lanes..((run + 1) * lanes).min(panel.len / LANES);
                 for (present, worth) in present.iter().zip(worth.chunks_exact_mut(outputs * coalitions)) {
-                    let of = slices(present, runs * lanes, run * lanes, lanes);
-                    products(&of[..low], lanes, &[Lanes::ONE; 8][..lanes], &mut first);
+                    let of = Run { factors: present, each: runs * lanes, from: run * lanes };
+                    products(self.isa, of, 0..low, &[Lanes::ONE; 8][..lanes], &mut first);
                     for (coef, others) in panel.coef.iter().zip(&mut others) {
                         let mut weights = [Lanes::ZERO; 8];
                         weights[..blocks.len()].copy_from_slice(&coef[blocks.clone()]);
-                        products(&of[low..], lanes, &weights[..lanes], others);
+                        products(self.isa, of, low..m, &weights[..lanes], others);
                     }
                     add_worth(self.isa, lanes, means, &first, &others, worth);
                 }
@@ -333,20 +332,4 @@ impl ByProducts<'_> {
 struct Worths {
     worth: Vec<f64>,
     off: Vec<f64>,
-}
-
-/// Factor after factor, each filled up to whole runs.
-fn padded(factors: &[f64], len: usize, out: &mut [f64]) {
-    let each = out.len() / (factors.len() / len).max(1);
-    for (out, factor) in out.chunks_exact_mut(each.max(1)).zip(factors.chunks_exact(len)) {
-        out[..len].copy_from_slice(factor);
-        out[len..].fill(0.0);
-    }
-}
-
-/// Some lanes of each factor.
-fn slices(factors: &[f64], each: usize, from: usize, lanes: usize) -> Vec<Vec<Lanes>> {
-    let (all, _) = factors.as_chunks::<LANES>();
-    let own = |factor: &[[f64; LANES]]| factor[from..from + lanes].iter().map(|v| Lanes(*v)).collect();
-    all.chunks_exact(each).map(own).collect()
 }
