@@ -185,6 +185,7 @@ pub fn explain(
     }
     found.values.iter_mut().chain(&mut found.predictions).for_each(|v| *v += 0.0);
     found.data = data;
+    super::told::described(&mut found, question);
     Ok(found)
 }
 
