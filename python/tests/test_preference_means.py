@@ -139,7 +139,7 @@ def test_duels_have_names_and_probabilities(tmp_path):
     page = (tmp_path / "page.html").read_text()
     assert "3 duels" in page and "item 0 against item 1" in page and "Table of duels" in page
     # Other rows are no duels.
-    plain = riesz.Explainer(MODEL.expansion_, MODEL.rows(ONE, OTHERS)).explain(MODEL.rows(ONE, OTHERS))
+    plain = riesz.Explainer(MODEL.expansion_, MODEL.rows(ONE, OTHERS))(MODEL.rows(ONE, OTHERS))
     assert plain.duels is None and plain.average().duels is None
 
 
