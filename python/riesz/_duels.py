@@ -14,6 +14,12 @@ from ._explanation import Explanation
 
 GAMES = ("independent", "paired", "matches", "baseline", "functional", "observational", "contexts")
 
+#: Why means have no covariance.
+NO_COVARIANCE = (
+    "covariance: how the values of one duel vary with those of another is not kept, so of a mean over several nothing is said of "
+    "how sure it is: leave it out"
+)
+
 #: Columns of items, of the model or of contexts: names, levels, rows.
 _Table = tuple[list[str], list[list[str] | None], np.ndarray]
 
@@ -34,10 +40,15 @@ def explain(
     shifts: int = 16,
     permutations: int | None = None,
     seed: int = 0,
+    names: tuple[Sequence[str], Sequence[str]] | None = None,
+    shares: tuple[list[int], list[float]] | None = None,
 ) -> Explanation:
     """The values of duels of a model of duels, such as ``PreferenceClassifier.expansion_`` or one that was loaded from a file:
     how much each property of both items makes the left one win. See :meth:`riesz.PreferenceClassifier.explain`, which takes the
-    two sides apart; here ``rows`` are wide, ``left_…`` beside ``right_…``, and contexts after them."""
+    two sides apart; here ``rows`` are wide, ``left_…`` beside ``right_…``, and contexts after them. ``names`` are those of the
+    items on the left and on the right, one a row or one for all, by which plots and pages call duels.
+    With ``shares`` a row is one of two members of bags: the number of the bags' duel and how much it counts there, one each.
+    """
     if not isinstance(model, Expansion):
         raise TypeError(f"model is a {type(model).__name__}: it is a riesz.Expansion over columns left_… and right_…")
     if game not in GAMES:
@@ -58,40 +69,56 @@ def explain(
     if game not in ("functional", "contexts") and background is None:
         what = "duels, as wide rows" if game == "matches" else "one item" if game == "baseline" else "items"
         raise ValueError(f"the game {game!r} takes a background of {what}")
-    names, levels = model.feature_names, model._core.levels
-    own = [j for j, name in enumerate(names) if name.startswith("left_") and f"right_{name[5:]}" in names]
-    items = [names[j][5:] for j in own]
+    every, levels = model.feature_names, model._core.levels
+    own = [j for j, name in enumerate(every) if name.startswith("left_") and f"right_{name[5:]}" in every]
+    items = [every[j][5:] for j in own]
     sides = {f"{side}_{name}" for side in ("left", "right") for name in items}
-    around = [j for j, name in enumerate(names) if name not in sides]
+    around = [j for j, name in enumerate(every) if name not in sides]
     table: _Table | None = None
     if background is not None:
         whole = game == "matches"
-        columns = (names, levels) if whole else (items, [levels[j] for j in own])
+        columns = (every, levels) if whole else (items, [levels[j] for j in own])
         table = (*columns, as_numbers(_rows(background), columns[0], "the background", columns[1]))
     given: _Table | None = None
     if contexts is not None:
-        columns = ([names[j] for j in around], [levels[j] for j in around])
+        columns = ([every[j] for j in around], [levels[j] for j in around])
         given = (*columns, as_numbers(_rows(contexts), columns[0], "contexts", columns[1]))
     count = 0 if table is None else len(table[2])
     if weights is not None and np.shape(weights) != (count,):
         raise ValueError(f"weights have the shape {np.shape(weights)}: the background has {count} rows")
     players = [(str(name), [str(column) for column in columns]) for name, columns in (groups or {}).items()]
-    known = [*items, *(names[j] for j in around)]
+    known = [*items, *(every[j] for j in around)]
     for name, members in players:
         for column in members:
             if column not in known:
                 raise ValueError(f"group '{name}' names a column '{column}'; the columns are: {', '.join(known)}")
+    if covariance and shares is not None:
+        raise ValueError(NO_COVARIANCE)
+    cells = model._rows(rows, "rows")
     core = _core.explain_duels(
         model._with_posterior(),
-        (names, levels, model._rows(rows, "rows")),
+        (every, levels, cells),
         (game, table, None if weights is None else [float(w) for w in weights], given),
         players,
         str(index),
         bool(covariance),
         (None if ridge is None else float(ridge), bool(centred)),
         (int(shifts), None if permutations is None else int(permutations), int(seed)),
+        _called(names, len(cells), shares),
     )
     return Explanation(core)
+
+
+def _called(names: Any, count: int, shares: Any) -> tuple[list[str], list[str], Any]:
+    """Names on either side, one a duel; without any the numbers of duels."""
+    if names is None:
+        names = [[f"{side} {i}" for i in range(count)] for side in ("left", "right")]
+    duels = count if shares is None else max(shares[0], default=-1) + 1
+    left, right = ([str(name) for name in own] * (duels if len(own) == 1 else 1) for own in names)
+    for side, own in (("left", left), ("right", right)):
+        if len(own) != duels:
+            raise ValueError(f"names on the {side} are {len(own)}, but there are {duels} duels: one a duel")
+    return left, right, shares
 
 
 def _rows(X: Any) -> Any:

@@ -6,7 +6,7 @@ import json
 import os
 import pathlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
 from statistics import NormalDist
@@ -51,6 +51,22 @@ class Certificate:
     bound: float
     #: Whether every residual is within its own bound.
     holds: bool
+
+
+@dataclass(frozen=True)
+class Duel:
+    """A duel that was explained, or a mean of some."""
+
+    #: Who stands on the left; values say what makes this one win.
+    left: str
+    #: Who stands on the right.
+    right: str
+    #: That the left one wins, averaged over the posterior; ``None`` without one, and of a mean over several duels.
+    probability: float | None = None
+    #: The probabilities at either end of the 95 % interval of the log odds.
+    interval: tuple[float, float] | None = None
+    #: How sure it is that the left one is the better one.
+    superiority: float | None = None
 
 
 @dataclass(frozen=True)
@@ -299,6 +315,37 @@ class Explanation:
     def shape(self) -> tuple[int, ...]:
         """The shape of :attr:`values`."""
         return np.shape(self.values)
+
+    @property
+    def duels(self) -> list[Duel] | None:
+        """Which duels the rows are, one each; ``None`` where they are none."""
+        if self._core.duels is None:
+            return None
+        found = []
+        for told in json.loads(self._core.duels):
+            duel, chance = Duel(told["left"], told["right"]), told.get("chance")
+            if chance is not None:
+                duel = replace(duel, **{**chance, "interval": tuple(chance["interval"])})
+            found.append(duel)
+        return found
+
+    def average(self, weights: Any = None) -> Explanation:
+        """The mean of rows, of which the values add up to the mean prediction: values are linear in the model's output. Of duels
+        these are the values of an item against many, of a set of matches, or of a context; those of a duel the other way round
+        have the opposite sign, so orient duels first, by who won for example: over both orders of two items a mean is 0.
+
+        ``weights`` are one a row, not negative, by default equal, for one mean; or (k, n), for k of them. Bounds are means of
+        bounds, with what rounding adds; standard errors are means of theirs, no less than those of the means. How values of one
+        row vary with those of another is not kept, so of a mean over several there is neither :attr:`sd` nor :attr:`covariance`.
+        """
+        if self._squeezed[0]:
+            raise ValueError("this is the explanation of a single row, which is its own mean")
+        count = len(self.row_numbers)
+        shares = np.ones(count) if weights is None else np.asarray(weights, dtype=float)
+        if shares.ndim not in (1, 2) or shares.shape[-1] != count:
+            raise ValueError(f"weights have the shape {shares.shape}: one a row, ({count},), or of several means (k, {count})")
+        core = self._core.average(np.ascontiguousarray(np.atleast_2d(shares)))
+        return Explanation(core, squeezed=(shares.ndim == 1, *self._squeezed[1:]))
 
     def __len__(self) -> int:
         if self._squeezed[0]:

@@ -31,7 +31,7 @@ from . import _core
 from . import kernels as rk
 from ._abilities import ABILITIES, fit_abilities
 from ._data import as_numbers, collected, names_of
-from ._duels import explain
+from ._duels import NO_COVARIANCE, explain
 from ._expansion import Expansion
 from ._explanation import Explanation
 from ._meetings import (
@@ -484,6 +484,7 @@ class PreferenceClassifier(BaseEstimator):
         permutations: int | None = None,
         seed: int = 0,
         absent_contexts: Any = None,
+        average: str | None = None,
         **where: Any,
     ) -> Explanation:
         """Which property decided these duels (Pref-SHAP): how much each feature of *both* items adds to the log odds that the
@@ -521,16 +522,32 @@ class PreferenceClassifier(BaseEstimator):
         absent_contexts : array or data frame, optional
             Contexts that say what those of a duel could have been, which makes their columns players, too; with
             ``game="contexts"`` they are the only ones. By default the contexts of a duel are always present.
+        average : {None, "opponents"}, default None
+            ``"opponents"``: every item on the left meets every one on the right, and its values are means over these, one
+            explanation an item; seen from the left, as the mean over both orders of two items is 0. Opponents are those given:
+            leave the item itself out. For other means, of a set of matches or a context, explain the duels, oriented as by who
+            won, and ask for :meth:`riesz.Explanation.average`.
         where
             The contexts, users, home and names of the duels, as in :meth:`rows`.
         """
-        if self.expansion_ is None:
-            raise ValueError("there is no model to explain: through landmarks it takes a kernel that vanishes far from all items")
-        background = self._background if background is None and game not in ("functional", "contexts", "matches") else background
-        return explain(
-            self.expansion_,
-            self.rows(left, right, **where),
-            self._background_rows(background, game),
+        if average not in (None, "opponents"):
+            raise ValueError(f"average = {average!r}: it is None or 'opponents'")
+        if average is not None and covariance:
+            raise ValueError(NO_COVARIANCE)
+        names = _names_of(left, right, where.get("ids"))
+        counts = [len(self._items(one, side)) for one, side in ((left, "left"), (right, "right"))]
+        if average is not None:
+            pairs = np.repeat(range(counts[0]), counts[1]), np.tile(range(counts[1]), counts[0])
+            left, right = (_picked(*one) for one in zip((left, right), counts, pairs))
+            if names is not None:
+                names = [names[0][place] for place in pairs[0]], [names[1][place] for place in pairs[1]]
+            if self._ids is not None:
+                where["ids"] = names
+        rows = self.rows(left, right, **where)
+        found = self._explained(
+            rows,
+            background,
+            names,
             game=game,
             contexts=absent_contexts,
             weights=weights,
@@ -543,6 +560,34 @@ class PreferenceClassifier(BaseEstimator):
             permutations=permutations,
             seed=seed,
         )
+        return found if average is None else found.average(np.equal.outer(range(counts[0]), pairs[0]).astype(float))
+
+    def _explained(self, rows: Any, background: Any, names: Any, *, game: str, **how: Any) -> Explanation:
+        if self.expansion_ is None:
+            raise ValueError("there is no model to explain: through landmarks it takes a kernel that vanishes far from all items")
+        background = self._background if background is None and game not in ("functional", "contexts", "matches") else background
+        return explain(self.expansion_, rows, self._background_rows(background, game), game=game, names=names, **how)
+
+    def explain_bags(
+        self,
+        items: Any,
+        members: Any,
+        duels: Any,
+        background: Any = None,
+        *,
+        contexts: Any = None,
+        users: Any = None,
+        game: str = "independent",
+        absent_contexts: Any = None,
+        **how: Any,
+    ) -> Explanation:
+        """Which property decided these duels between bags of ``items``, with ``members`` and ``duels`` as in :meth:`fit`: the
+        means of the values of the duels between their members, weighted by membership, which add up to the bags' log odds.
+        ``how`` is as in :meth:`explain`, without covariances, which are not known between duels. Takes time and memory in the
+        number of pairs of members."""
+        rows, place, share, named = self._member_pairs(items, members, duels, contexts, users, "explain_bags")
+        how |= {"shares": (place.tolist(), share.tolist()), "contexts": absent_contexts}
+        return self._explained(self._spelled(rows), background, named, game=game, **how)
 
     def _background_rows(self, background: Any, game: str) -> Any:
         """Items as the model's columns have them: at nobody's home, and without an ability of their own."""
@@ -563,11 +608,20 @@ class PreferenceClassifier(BaseEstimator):
         """Duels between bags of ``items``, with ``members`` and ``duels`` as in :meth:`fit`: the log odds that the left bag wins,
         the mean of those of its members, their standard deviation, and probabilities as :meth:`predict_proba`'s. Takes time and
         memory in the number of pairs of members."""
+        rows, place, share, (left, _) = self._member_pairs(items, members, duels, contexts, users, "predict_bags")
+        mean, sd, chance = _core.predict_sums(self.expansion_._with_posterior(), rows, place.tolist(), share.tolist(), len(left))
+        return mean[:, 0], sd[:, 0], np.asarray(chance)
+
+    def _member_pairs(
+        self, items: Any, members: Any, duels: Any, contexts: Any, users: Any, what: str
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[list[str], list[str]]]:
+        """Duels between members of bags as rows of numbers, the number of the bags' duel and the share in it of each, and the
+        names of the bags on either side."""
         check_is_fitted(self, "classes_")
         if self._function is not None or self.model in ABILITIES:
-            raise ValueError("predict_bags: landmarks and abilities alone know of no bags: fit a process with landmarks=None")
+            raise ValueError(f"{what}: landmarks and abilities alone know of no bags: fit a process with landmarks=None")
         if self._has_home or self._ids is not None:
-            raise ValueError("predict_bags: bags have no home and no ability of their own, which the model was fitted with")
+            raise ValueError(f"{what}: bags have no home and no ability of their own, which the model was fitted with")
         rows = self._items(items, "items")
         called, bag, item, weight = memberships(members, items, len(rows))
         left, right = bags_of(duels, called)
@@ -592,11 +646,8 @@ class PreferenceClassifier(BaseEstimator):
             blocks.append(np.broadcast_to(found, (len(left), found.shape[1]))[place])
         elif contexts is not None or users is not None:
             raise ValueError("contexts and users: the model was fitted on duels without them")
-        model = self.expansion_._with_posterior()
-        mean, sd, chance = _core.predict_sums(
-            model, np.ascontiguousarray(np.hstack(blocks), dtype=float), place.tolist(), share.tolist(), len(left)
-        )
-        return mean[:, 0], sd[:, 0], np.asarray(chance)
+        rows = np.ascontiguousarray(np.hstack(blocks), dtype=float)
+        return rows, place, share, ([str(called[a]) for a in left], [str(called[b]) for b in right])
 
     def _items(self, items: Any, what: str) -> np.ndarray:
         if self.model == "bradley_terry":
@@ -605,3 +656,21 @@ class PreferenceClassifier(BaseEstimator):
         if any(levels is not None for levels in self._levels):
             return as_numbers(collected(items), self._names, what, self._levels)
         return numbers_of(items, self._names, what)
+
+
+def _picked(items: Any, count: int, places: np.ndarray) -> Any:
+    """Some of so many items by number; a single one may be a row without a table."""
+    if hasattr(items, "iloc") and np.ndim(items) == 2:
+        return items.iloc[places]
+    cells = collected(items)
+    if names_of(cells) is None:
+        cells = np.asarray(cells)
+        cells = cells if len(cells) == count and (count > 1 or cells.ndim == 2) else cells[None]
+    return cells[places]
+
+
+def _names_of(left: Any, right: Any, ids: Any) -> tuple[list, list] | None:
+    """What items are called on either side; ``None`` if they have no names."""
+    given = (labels_of(left), labels_of(right)) if ids is None else ids
+    one, other = (None if own is None else [str(name) for name in np.atleast_1d(np.asarray(own, dtype=object))] for own in given)
+    return None if one is None or other is None else (one, other)

@@ -17,10 +17,8 @@ use crate::explaining::Certificate;
 use crate::failure::{Failure, Result};
 use crate::games::read_groups;
 use crate::io::output::write_all;
+use crate::io::picture::SCALE;
 use crate::io::write::{Cells, TableWriter};
-
-/// Pixels of a PNG to one of the SVG.
-const SCALE: f32 = 2.0;
 
 /// The form in which a finding is written.
 #[derive(Debug, Clone, Copy, PartialEq)]

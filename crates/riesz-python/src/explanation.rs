@@ -7,14 +7,15 @@ use numpy::{
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use riesz::explanation::{Fact, Provenance, Sampling, Source, Spread, Uncertainty};
+use riesz::explanation::{Duel, Fact, Provenance, Sampling, Source, Spread, Uncertainty};
 use riesz::format::explanation::{self, SavedExplanation};
 use riesz::format::values;
+use riesz::linalg::Sparse;
 use riesz::table::Player;
 use riesz::{ColumnKind, Decisions, Exactness};
 use riesz_report::{PlotOptions, ReportOptions, Theme};
 
-use crate::{NamedRows, Sample, matrix, refuse, sample};
+use crate::{NamedRows, Sample, matrix, raise, refuse, sample};
 
 /// The game, what an absent feature means in it, facts about the model and about the run.
 type Origin = (String, String, Vec<(String, String)>, Vec<(String, String)>);
@@ -52,7 +53,7 @@ impl Explanation {
     #[new]
     #[pyo3(signature = (
         *, values, base_values, predictions, bound, std_error, sampling, players, subsets, output_names, data, row_numbers, provenance,
-        decisions = None, index = "shapley", covariance = None, sd = None, sure_by = None
+        decisions = None, index = "shapley", covariance = None, sd = None, sure_by = None, duels = None
     ))]
     #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
     fn of_parts(
@@ -73,6 +74,7 @@ impl Explanation {
         covariance: Option<PyReadonlyArray4<'_, f64>>,
         sd: Option<PyReadonlyArray3<'_, f64>>,
         sure_by: Option<&str>,
+        duels: Option<&str>,
     ) -> PyResult<Self> {
         let flat = |cube: PyReadonlyArray3<'_, f64>| {
             cube.as_array().permuted_axes([0, 2, 1]).iter().copied().collect()
@@ -85,6 +87,7 @@ impl Explanation {
             Spread::Covariance(all)
         });
         let source: Option<Source> = sure_by.map(serde_json::from_str).transpose().map_err(refuse)?;
+        let duels: Option<Vec<Duel>> = duels.map(serde_json::from_str).transpose().map_err(refuse)?;
         let spread = joint.or_else(|| sd.map(|sd| Spread::Sd(flat(sd))));
         let inner = riesz::Explanation {
             index: index.parse().map_err(refuse)?,
@@ -105,6 +108,7 @@ impl Explanation {
                 (None, None) => Exactness::Unstated,
             },
             uncertainty: spread.map(|spread| Uncertainty { spread, source }),
+            duels,
             provenance: Provenance { game, absent, model: facts(model), run: facts(run) },
         };
         inner.validate().map_err(refuse)?;
@@ -139,6 +143,9 @@ impl Explanation {
                 Spread::Sd(_) => parts.set_item("sd", self.sd(py)?)?,
             }
             parts.set_item("sure_by", self.sure_by()?)?;
+        }
+        if let Some(duels) = self.duels()? {
+            parts.set_item("duels", duels)?;
         }
         Ok(((), parts))
     }
@@ -235,6 +242,22 @@ impl Explanation {
     fn report(&self, py: Python<'_>, title: String) -> PyResult<String> {
         let options = ReportOptions { title, decisions: self.decisions.clone(), ..ReportOptions::default() };
         py.detach(|| riesz_report::report(&self.inner, &options)).map_err(refuse)
+    }
+
+    /// Weighted means of rows, means × rows.
+    fn average(&self, py: Python<'_>, weights: PyReadonlyArray2<'_, f64>) -> PyResult<Self> {
+        let own =
+            |row: numpy::ndarray::ArrayView1<'_, f64>| row.iter().copied().enumerate().collect::<Vec<_>>();
+        let columns: Vec<_> = weights.as_array().rows().into_iter().map(own).collect();
+        let rows = weights.as_array().ncols();
+        let mean = || self.inner.average(&Sparse::from_columns(rows, columns)?);
+        Ok(Self::new(py.detach(mean).map_err(raise)?, None))
+    }
+
+    /// Which duels rows are, as JSON.
+    #[getter]
+    fn duels(&self) -> PyResult<Option<String>> {
+        self.inner.duels.as_ref().map(serde_json::to_string).transpose().map_err(refuse)
     }
 
     /// One plot, as SVG.

@@ -6,10 +6,11 @@ use std::sync::atomic::AtomicBool;
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::embedding::{Conditioning, Ridge};
+use riesz::explanation::Fact;
 use riesz::game::Background;
 use riesz::linalg::Sparse;
 use riesz::preference::{
-    Bags, ContextKernel, DuelGame, DuelQuestion, Duels, Entrants, Home, Inference, PreferenceFit,
+    Bags, ContextKernel, DuelGame, DuelQuestion, Duels, Entrants, Home, Inference, Odds, PreferenceFit,
     PreferenceProcess, differences, entrants, explain,
 };
 use riesz::{Error, Matrix, SumPrediction, Table};
@@ -191,7 +192,13 @@ pub fn predict_sums<'py>(
 /// What absent columns of duels become: the game's name, the rows that it takes (items, or duels as wide rows), their weights, and those of contexts.
 type Absent<'py> = (String, Option<NamedRows<'py>>, Option<Vec<f64>>, Option<NamedRows<'py>>);
 
-/// Explains duels, as wide rows, of a model of duels.
+/// Names on either side of duels; and of bags which rows count how much in them.
+type Called = (Vec<String>, Vec<String>, Option<Shares>);
+
+/// The duel that each row counts in, and how much.
+type Shares = (Vec<usize>, Vec<f64>);
+
+/// Explains duels, as wide rows, of a model of duels; of bags the means of those of their members.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn explain_duels(
@@ -204,6 +211,7 @@ pub fn explain_duels(
     covariance: bool,
     conditioning: (Option<f64>, bool),
     drawn: (usize, Option<usize>, u64),
+    called: Called,
 ) -> PyResult<Explanation> {
     let ((name, given, weights, contexts), (shifts, permutations, seed)) = (absent, drawn);
     let given = given.map(sample).transpose()?;
@@ -228,7 +236,35 @@ pub fn explain_duels(
     let (rows, model, posterior) = (sample(rows)?, model.model.clone(), model.covariance.clone());
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::default());
     let heeded = stop.clone();
-    let work = move || explain(&model, posterior.as_deref(), &rows, &question, &heeded, &progress);
+    let work = move || {
+        let covariance = posterior.as_deref();
+        let found = differences(&explain(&model, covariance, &rows, &question, &heeded, &progress)?)?;
+        named(found, (&model, covariance, &rows), called)
+    };
     let found = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-    explained(py, Some(differences(&found).map_err(raise)?), None)
+    explained(py, Some(found), None)
+}
+
+/// Explained duels by name, and who is likely to win; of bags their means.
+fn named(
+    mut found: riesz::Explanation,
+    (model, covariance, rows): (&riesz::Expansion, Option<&riesz::Covariance>, &Table),
+    (left, right, shares): Called,
+) -> Result<riesz::Explanation, Error> {
+    let odds = match shares {
+        None => Odds::of(model, covariance, rows)?,
+        Some((places, weights)) => {
+            let mut columns = vec![Vec::new(); left.len()];
+            for (row, (place, weight)) in places.into_iter().zip(weights).enumerate() {
+                columns[place].push((row, weight));
+            }
+            let sums = Sparse::from_columns(rows.rows(), columns)?;
+            found = found.average(&sums)?;
+            let of = "log odds of two bags, and their values, are means over pairs of their members";
+            found.provenance.run.push(Fact::new("bags", of));
+            Odds::of_sums(model, covariance, rows, &sums)?
+        }
+    };
+    found.duels = Some(odds.duels(&left, &right));
+    Ok(found)
 }

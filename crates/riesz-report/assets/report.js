@@ -109,7 +109,7 @@ function dependence() {
     line(svg, left, y.at(v), right, y.at(v), v === 0 ? MUTED : GRID);
     write(svg, left - 8, y.at(v), number(+v.toPrecision(12)), 'end', MUTED, left - 26);
   }
-  write(svg, (left + right) / 2, bottom + 33, column ? p.name : p.size ? `row (${p.name} is of ${p.size} columns, so it has no single value)` : 'row (the explanation has no feature values)', 'middle', MUTED, right - left);
+  write(svg, (left + right) / 2, bottom + 33, column ? (D.duels ? column.name : p.name) : p.size ? `${D.words[0]} (${p.name} is of ${p.size} columns, so it has no single value)` : `${D.words[0]} (the explanation has no feature values)`, 'middle', MUTED, right - left);
   const up = write(svg, 0, -4, `${D.value} of ${p.name}${sure.length ? ', 95 % intervals' : ''}`, 'middle', MUTED, bottom - 20);
   up.setAttribute('transform', `translate(14 ${bottom / 2}) rotate(-90)`);
   let colour = () => 'var(--rz-down)';
@@ -151,8 +151,10 @@ function waterfall() {
   for (let k = lines.length - 1; k >= 0; k--) ends.unshift(ends[0] + lines[k][1]);
   const K = D.decisions, P = K && K.probabilities[S.output];
   const decided = (K && K.chosen ? `: ${K.classes[K.chosen[i]]}` : '') + (P ? `, P(${K.classes[P.class]}) = ${number(P.of[i])}` : '');
-  const title = `Row ${D.rows[i]}${decided}, step by step`;
+  const title = `${D.titles[i]}${decided}, step by step`;
   $('waterfall-title').textContent = title;
+  $('told').hidden = !(D.told && D.told[i]);
+  $('told').textContent = D.told ? D.told[i] || '' : '';
   const height = 34 + 28 * lines.length + 46;
   const [svg, width] = picture('waterfall-plot', height, title);
   const room = width * 0.34, bottom = 34 + 28 * lines.length;
@@ -172,7 +174,7 @@ function waterfall() {
   if ($('waterfall-sure')) {
     const p = D.first_is_stronger[S.output][i], name = (j) => D.players[j].name;
     $('waterfall-sure').textContent = 'Whiskers are 95 % intervals.'
-      + (p === null ? '' : ` ${name(order[0])} matters more than ${name(order[1])} in this row with a probability of ${p}.`);
+      + (p === null ? '' : ` ${name(order[0])} matters more than ${name(order[1])} in this ${D.words[0]} with a probability of ${p}.`);
   }
   lines.forEach(([name, value, r], k) => {
     const y = 48 + 28 * k, from = x.at(ends[k + 1]), side = value < 0 ? -1 : 1;
@@ -193,6 +195,11 @@ function columns() {
   for (const j of D.ranking[S.output]) if (D.players[j].column !== null) order.push(D.players[j].column);
   D.columns.forEach((_, c) => { if (!owner.has(c)) order.push(c); });
   head = [['row', 'row', (i) => D.rows[i], (i) => String(D.rows[i])]];
+  if (D.duels) {
+    const one = (key, of) => [key, key, (i) => of(D.duels[i]), (i) => { const v = of(D.duels[i]); return typeof v === 'string' ? v : number(v); }];
+    head = [one('left', (d) => d.left), one('right', (d) => d.right)];
+    if (D.duels.some((d) => d.chance)) for (const key of ['probability', 'superiority']) head.push(one(key, (d) => d.chance ? d.chance[key] : null));
+  }
   const K = D.decisions, P = K && K.probabilities[S.output];
   if (K && K.chosen) head.push(['class', 'class', (i) => K.chosen[i], (i) => K.classes[K.chosen[i]]]);
   if (P) head.push(['probability', `probability of ${K.classes[P.class]}`, (i) => P.of[i], (i) => number(P.of[i])]);
@@ -210,8 +217,9 @@ function search() {
     const texts = words.length ? head.map((h) => h[3](i).toLowerCase()) : [];
     return words.every((w) => texts.some((t) => t === w || (isNaN(w) && t.includes(w))));
   });
-  const key = (head.find((h) => h[0] === S.sort) || head[0])[2];
-  S.found.sort((a, b) => (key(a) - key(b)) * (S.down ? -1 : 1) || a - b);
+  const key = (head.find((h) => h[0] === S.sort) || ['', '', (i) => D.rows[i]])[2];
+  const apart = (a, b) => typeof a === 'string' ? a.localeCompare(b) : a - b;
+  S.found.sort((a, b) => apart(key(a), key(b)) * (S.down ? -1 : 1) || a - b);
   S.page = 0;
   table();
 }
@@ -242,7 +250,7 @@ function table() {
   $('previous').disabled = S.page === 0;
   $('next').disabled = S.page >= last;
   const more = D.columns.length > COLUMNS ? `, ${COLUMNS} of ${D.columns.length} columns` : '';
-  $('count').textContent = `${S.found.length} of ${D.rows.length} rows${more}`;
+  $('count').textContent = `${S.found.length} of ${D.rows.length} ${D.words[1]}${more}`;
 }
 function pick(row) {
   S.row = +row.dataset.i;
@@ -286,7 +294,7 @@ function show(text, x, y) {
   tip.style.left = Math.max(4, Math.min(x + 14, innerWidth - tip.offsetWidth - 4)) + 'px';
   tip.style.top = Math.min(y + 14, innerHeight - tip.offsetHeight - 4) + 'px';
 }
-const about = (j, i) => `row ${D.rows[i]}: ${label(j, i)}, ${D.value} ${within(D.values[S.output][j][i], reach(j, i))}`;
+const about = (j, i) => `${D.names[i]}: ${label(j, i)}, ${D.value} ${within(D.values[S.output][j][i], reach(j, i))}`;
 document.addEventListener('pointermove', (e) => {
   const dot = e.target.closest && e.target.closest('[data-i]'), g = e.target.closest && e.target.closest('[data-player]');
   let text = '';

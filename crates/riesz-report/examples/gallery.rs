@@ -107,6 +107,7 @@ fn diabetes() -> Result<Explanation, Box<dyn std::error::Error>> {
         row_numbers: (0..n).collect(),
         exactness: Exactness::Exact { bound: vec![3.1e-12; n] },
         uncertainty: None,
+        duels: None,
         provenance: Provenance {
             game: "interventional".into(),
             absent: "an absent feature takes its values from the background rows, whatever the others are"

@@ -2,13 +2,13 @@
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use minijinja::{Environment, context};
-use riesz::explanation::{Sampling, Source, Spread};
+use riesz::explanation::{Duel, Sampling, Source, Spread};
 use riesz::{ColumnKind, Decisions, Error, Exactness, Explanation, Result};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::format::{fixed, number, scientific, single_column};
-use crate::plot::{Plot, PlotOptions, capital, check, render};
+use crate::plot::{Plot, PlotOptions, capital, check, render, row_title};
 use crate::svg::{Svg, Theme, variables};
 
 const HEAD: &str = include_str!("../assets/head.html");
@@ -86,6 +86,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         script_hash => hash(SCRIPT),
         outputs => outputs,
         rows => explanation.rows(),
+        words => minijinja::value::Serde(words(explanation)),
         drawn => rows.len(),
         players => explanation.sets() - pairs,
         pairs => pairs,
@@ -95,7 +96,8 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         meaning => explanation.index.meaning(),
         shares_all => explanation.index.is_efficient(),
         provenance => minijinja::value::Serde(&explanation.provenance),
-        explained => explained(explanation),
+        explained => fact(explanation, "explained"),
+        mean => fact(explanation, "mean"),
         exactness => minijinja::value::Serde(exactness(explanation)),
         // Inside a script element only `<` can end the element or open a comment.
         data => data(&drawn, explanation, options.decisions.as_ref().map(|d| decided(d, &rows)))?.to_string().replace('<', "\\u003c"),
@@ -137,12 +139,16 @@ fn sure(e: &Explanation, output: usize) -> Result<Option<String>> {
         ),
         _ => "Whiskers are 95 % intervals: each value lies within its own with 95 % probability, given what the model has learnt from its data.".into(),
     };
-    text += " Those of the means take the mean standard deviation of rows, which is no less than that of the mean.";
+    text += " ";
+    let [one, many] = e.row_words();
+    text += &format!(
+        "Those of the means take the mean standard deviation of {many}, which is no less than that of the mean."
+    );
     if let (Spread::Covariance(_), [first, second, ..]) = (&known.spread, &e.ranking(output)[..]) {
         let probability = e.mean_probability_stronger(output, *first, *second)?;
         let (first, second) = (e.set_name(*first), e.set_name(*second));
         text += &format!(
-            " In a row picked at random, {first} matters more than {second} with a probability of {}.",
+            " In a {one} picked at random, {first} matters more than {second} with a probability of {}.",
             share(probability)
         );
     }
@@ -196,6 +202,11 @@ fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Res
     let mut data = json!({
         "decisions": decisions,
         "rows": drawn.row_numbers,
+        "words": drawn.row_words(),
+        "names": (0..n).map(|i| drawn.row_name(i)).collect::<Vec<_>>(),
+        "titles": (0..n).map(|i| row_title(drawn, i)).collect::<Vec<_>>(),
+        "told": drawn.duels.as_ref().map(|all| all.iter().map(Duel::words).collect::<Vec<_>>()),
+        "duels": drawn.duels,
         "outputs": drawn.output_names,
         "players": (0..p).map(player).collect::<Vec<_>>(),
         "columns": columns,
@@ -236,21 +247,21 @@ const STEPS: usize = 12;
 
 /// The panel's verdict (a class), its headline and its facts.
 pub(crate) fn exactness(e: &Explanation) -> Value {
-    let fact = |name: &str, value: String| json!({ "name": name, "value": value });
+    let told = |name: &str, value: String| json!({ "name": name, "value": value });
     match (&e.exactness, e.certificate()) {
         (Exactness::Estimated { std_error, sampling }, _) => {
             let largest = std_error.iter().copied().fold(0.0, f64::max);
-            let mut facts = vec![fact("largest standard error", number(largest))];
+            let mut facts = vec![told("largest standard error", number(largest))];
             if let Some(Sampling { evaluations, seed }) = sampling {
-                facts.push(fact("evaluations of the game", evaluations.to_string()));
-                facts.push(fact("seed", seed.to_string()));
+                facts.push(told("evaluations of the game", evaluations.to_string()));
+                facts.push(told("seed", seed.to_string()));
             }
             json!({ "class": "estimated", "headline": "These values are estimates.", "facts": facts })
         }
         (Exactness::Exact { bound }, None) => json!({
             "class": "holds",
             "headline": "These values are exact up to rounding: each is within its proved bound.",
-            "facts": [fact("largest proved bound", scientific(bound.iter().fold(0.0, |m: f64, b| m.max(*b)), 1))],
+            "facts": [told("largest proved bound", scientific(bound.iter().fold(0.0, |m: f64, b| m.max(*b)), 1))],
         }),
         (_, Some(c)) => json!({
             "class": if c.holds { "holds" } else { "fails" },
@@ -260,18 +271,18 @@ pub(crate) fn exactness(e: &Explanation) -> Value {
                 "The certificate fails: at least one row misses its proved bound. Do not rely on these values."
             },
             "facts": [
-                fact("largest |residual|", scientific(c.residual, 1)),
-                fact("largest proved bound", scientific(c.bound, 1)),
+                told("largest |residual|", scientific(c.residual, 1)),
+                told("largest proved bound", scientific(c.bound, 1)),
             ],
         }),
         (_, None) => json!({
             "class": "estimated",
-            "headline": if explained(e).is_some() {
+            "headline": if fact(e, "explained").is_some() {
                 "These values are exact up to rounding, of which there is no proved bound."
             } else {
                 "How exact these values are is not known: the table that they come from does not say."
             },
-            "facts": [fact(
+            "facts": [told(
                 "largest |residual|",
                 scientific(e.residuals().iter().fold(0.0, |m: f64, r| m.max(r.abs())), 1),
             )],
@@ -279,9 +290,26 @@ pub(crate) fn exactness(e: &Explanation) -> Value {
     }
 }
 
-/// What is explained, where it is not the model's output.
-fn explained(e: &Explanation) -> Option<&str> {
-    e.provenance.run.iter().find(|fact| fact.name == "explained").map(|fact| fact.value.as_str())
+/// How the page speaks of rows, and of what their features are.
+fn words(e: &Explanation) -> Value {
+    let [one, many] = e.row_words();
+    if e.duels.is_none() {
+        return json!({ "one": one, "many": many, "title": "Rows", "search": "row number or value", "dots": "Orange dots are high feature values, blue dots low ones", "read": "" });
+    }
+    json!({
+        "one": one,
+        "many": many,
+        "title": "Duels",
+        "search": "name or value",
+        "dots": "Orange dots are duels in which the left item has more of the feature than the right one, blue dots those in which it has less",
+        "read": "A feature is one of both items: its number here is that of the left item less that of the right one. With the sides changed all values \
+                 are the same with the opposite sign.",
+    })
+}
+
+/// What the run says of itself under a name: "explained", where that is not the model's output, and "mean", of means over rows.
+fn fact<'e>(e: &'e Explanation, name: &str) -> Option<&'e str> {
+    e.provenance.run.iter().find(|fact| fact.name == name).map(|fact| fact.value.as_str())
 }
 
 /// What a content security policy wants to know of an inline script or style.

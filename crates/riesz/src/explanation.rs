@@ -1,6 +1,8 @@
 //! The answer to a question about a model: values, what they add up to, how exact they are, and where
 //! they come from. Everything that people see (tables, plots, pages) is made from an [`Explanation`].
 
+mod average;
+mod duels;
 pub(crate) mod normal;
 mod top;
 mod uncertainty;
@@ -13,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::table::{Player, Table};
 
+pub use duels::{Chance, Duel};
 pub(crate) use top::check as check_top;
 pub use top::{Pair, Strongest, TopInteractions};
 pub use uncertainty::{Proportion, Source, Spread, Uncertainty};
@@ -129,6 +132,9 @@ pub struct Explanation {
     /// What is not known of the model, and so of its values; `None` where nothing is said of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<Uncertainty>,
+    /// Which duels the rows are; `None` where they are none, or nothing is said of who met.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duels: Option<Vec<Duel>>,
     /// Model card and run.
     pub provenance: Provenance,
 }
@@ -275,6 +281,9 @@ impl Explanation {
         if let (Some(all), Some(more)) = (&mut self.uncertainty, other.uncertainty) {
             all.append(more);
         }
+        if let (Some(all), Some(more)) = (&mut self.duels, other.duels) {
+            all.extend(more);
+        }
         self.row_numbers.extend(other.row_numbers);
         self.values.extend(other.values);
         self.base_values.extend(other.base_values);
@@ -320,6 +329,7 @@ impl Explanation {
             && self.players == other.players
             && self.subsets == other.subsets
             && self.provenance.game == other.provenance.game
+            && self.duels.is_some() == other.duels.is_some()
             && match (&self.uncertainty, &other.uncertainty) {
                 (Some(own), Some(more)) => own.is_like(more),
                 (own, more) => own.is_none() && more.is_none(),
@@ -362,6 +372,7 @@ impl Explanation {
                 Exactness::Unstated => Exactness::Unstated,
             },
             uncertainty: self.uncertainty.as_ref().map(|u| u.select(&games, sets, self.sets())),
+            duels: self.duels.as_ref().map(|all| rows.iter().map(|&i| all[i].clone()).collect()),
             provenance: self.provenance.clone(),
         }
     }
@@ -405,6 +416,7 @@ impl Explanation {
             return broken("the explanation has a bound or standard error below 0".into());
         }
         self.uncertainty.iter().try_for_each(|u| u.validate(games, s))?;
+        self.duels.iter().try_for_each(|all| duels::validate(all, n))?;
         if self.row_numbers.len() != n {
             return broken(format!("the explanation numbers {} rows and has {n}", self.row_numbers.len()));
         }
@@ -497,6 +509,15 @@ pub(crate) mod tests {
                             })
                         }
                     },
+                    duels: (kind == 1).then(|| {
+                        let chance = (how_sure == 1).then_some(Chance {
+                            probability: 0.1,
+                            interval: [0.0, 1.0],
+                            superiority: 1.0 / 3.0,
+                        });
+                        let duel = |i| Duel { left: format!("{i}{name}"), right: name.clone(), chance };
+                        (0..n).map(duel).collect()
+                    }),
                     provenance: Provenance { game: name, run: vec![Fact::new("a", 1)], ..Default::default() },
                 }
             },
@@ -504,7 +525,7 @@ pub(crate) mod tests {
     }
 
     /// Two rows, two outputs and three players, whose values add up.
-    fn example() -> Explanation {
+    pub(crate) fn example() -> Explanation {
         let data = Table::from_rows(&[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]).unwrap();
         let values: Vec<f64> = (0..12).map(|k| 1.0 / f64::from(k + 3)).collect();
         let predictions = values.chunks(3).map(|v| 0.7 + v.iter().sum::<f64>()).collect();
@@ -520,6 +541,7 @@ pub(crate) mod tests {
             row_numbers: vec![0, 1],
             exactness: Exactness::Exact { bound: vec![1e-15; 4] },
             uncertainty: None,
+            duels: None,
             provenance: Provenance::default(),
         }
     }

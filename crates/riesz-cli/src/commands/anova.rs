@@ -8,12 +8,13 @@ use riesz::{Background, Posterior};
 use riesz_report::{PlotOptions, png, render_component};
 
 use crate::args::{Format, Global, TableArgs};
-use crate::commands::importance::{SCALE, typed};
+use crate::commands::importance::typed;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::games::read_groups;
 use crate::io::models::read_model;
 use crate::io::output::write_all;
+use crate::io::picture::SCALE;
 use crate::io::typing::Columns;
 use crate::io::write::{Cells, TableWriter};
 

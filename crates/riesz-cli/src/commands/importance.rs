@@ -19,11 +19,9 @@ use crate::failure::{Failure, Result};
 use crate::games::read_groups;
 use crate::io::models::read_model;
 use crate::io::output::write_all;
+use crate::io::picture::SCALE;
 use crate::io::typing::Columns;
 use crate::io::write::{Cells, TableWriter};
-
-/// Pixels of a PNG to one of the SVG.
-pub(super) const SCALE: f32 = 2.0;
 
 /// Most curves that a page has, and most features that it shows by name.
 const CURVES: usize = 3;

@@ -13,9 +13,7 @@ use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::models::read_explanation;
 use crate::io::output::write_all;
-
-/// Pixels of a PNG to one of the SVG: sharp on most screens.
-const SCALE: f32 = 2.0;
+use crate::io::picture::SCALE;
 
 /// Arguments of `plot`.
 #[derive(Debug, clap::Args)]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use riesz::error::listed;
 use riesz::preference::Home;
+use riesz::table::UNSEEN;
 use riesz::{Column, ColumnKind, Table};
 
 use crate::args::{CellArgs, TableArgs};
@@ -53,20 +54,31 @@ pub struct DuelArgs {
     /// In what circumstances the items met (surface, season, who judged): what is learnt there counts most in contexts that are alike
     #[arg(long, value_name = "COL,…")]
     pub contexts: Vec<String>,
+    /// Who judged: the names of users, whose tastes may differ, in contexts of their own; a user whom the model has not met is told by what all share
+    #[arg(long, value_name = "COL")]
+    pub users: Option<String>,
     /// Leave out duels of an item with itself, which are an error otherwise
     #[arg(long)]
     pub drop_self: bool,
 }
 
+/// What those who meet are called, each in a way of its own.
+pub struct Names {
+    /// What they are: item, or bag.
+    pub what: &'static str,
+    /// The name of the file that they come from.
+    pub source: String,
+    /// One each.
+    pub ids: Vec<String>,
+    places: HashMap<String, usize>,
+}
+
 /// Items, and what they are called.
 pub struct Items {
-    /// The file's name.
-    pub name: String,
     /// One a row.
-    pub ids: Vec<String>,
+    pub names: Names,
     /// The columns that are not names.
     pub table: Table,
-    places: HashMap<String, usize>,
 }
 
 /// Duels between items by their numbers.
@@ -129,6 +141,13 @@ impl Items {
     }
 
     fn new(name: String, ids: Vec<String>, table: Table) -> Result<Self> {
+        Ok(Self { names: Names::new("item", name, ids)?, table })
+    }
+}
+
+impl Names {
+    /// Of items, or bags, from a file of this name.
+    pub fn new(what: &'static str, source: String, ids: Vec<String>) -> Result<Self> {
         let (mut places, mut twice) = (HashMap::new(), Vec::new());
         for (i, id) in ids.iter().enumerate() {
             if places.insert(id.clone(), i).is_some() && !twice.contains(id) {
@@ -137,19 +156,26 @@ impl Items {
         }
         if !twice.is_empty() {
             return Err(Failure::input(format!(
-                "{name}: names of items are there twice: {}; each item is one row",
+                "{source}: names of {what}s are there twice: {}; each {what} is one row",
                 first_of(&twice)
             )));
         }
-        Ok(Self { name, ids, table, places })
+        Ok(Self { what, source, ids, places })
     }
 
-    /// The number of an item.
+    /// Its number, if it is one of them.
+    pub fn find(&self, id: &str) -> Option<usize> {
+        self.places.get(id).copied()
+    }
+
+    /// Its number.
     pub fn place(&self, id: &str) -> Result<usize> {
-        self.places.get(id).copied().ok_or_else(|| {
+        self.find(id).ok_or_else(|| {
             Failure::input(format!(
-                "{}: there is no item '{id}'; items are: {}",
-                self.name,
+                "{}: there is no {} '{id}'; {}s are: {}",
+                self.source,
+                self.what,
+                self.what,
                 first_of(&self.ids)
             ))
         })
@@ -157,10 +183,10 @@ impl Items {
 }
 
 impl Met {
-    /// Reads duels between `items`; contexts as they look, or as those that a model knows.
+    /// Reads duels between these items, or bags; contexts as they look, or as those that a model knows.
     pub fn read(
         rows: OpenTable,
-        items: &Items,
+        names: &Names,
         args: &DuelArgs,
         known: Option<&[Column]>,
         console: &Console,
@@ -190,22 +216,28 @@ impl Met {
         wanted.extend((!won && told).then(|| args.outcome.clone()));
         wanted.extend(args.weight.clone());
         wanted.extend(args.home.clone());
-        let around = match known {
+        let around: Vec<String> = match known {
             Some(known) => known.iter().map(|c| c.name.clone()).collect(),
-            None => listed_columns(&args.contexts, &header),
+            None => listed_columns(&args.contexts, &header).into_iter().chain(args.users.clone()).collect(),
         };
         wanted.extend(around.iter().cloned());
         rows.places(&wanted)?;
         let columns = Columns::read(rows, &wanted)?;
         let contexts = match (around.is_empty(), known) {
             (true, _) => None,
-            (_, None) => Some(columns.table(&around, &[], console)?),
-            (_, Some(known)) => Some(columns.table(&around, &categorical(known), console)?.conform(known)?),
+            (_, None) => {
+                let users: Vec<String> = args.users.iter().cloned().collect();
+                Some(with_strangers(&columns.table(&around, &users, console)?, &users)?)
+            }
+            (_, Some(known)) => {
+                let read = columns.table(&around, &categorical(known), console)?;
+                Some(as_strangers(&read, known)?.conform(known)?)
+            }
         };
         let [left, right] = [names_of(&columns, sides[0])?, names_of(&columns, sides[1])?];
         let mut unknown: Vec<String> = Vec::new();
         let place = |id: &String, unknown: &mut Vec<String>| {
-            let place = items.places.get(id).copied();
+            let place = names.find(id);
             if place.is_none() && !unknown.contains(id) {
                 unknown.push(id.clone());
             }
@@ -221,8 +253,9 @@ impl Met {
         };
         if !unknown.is_empty() {
             return Err(Failure::input(format!(
-                "{name}: duels name items that {} does not have: {}; add them, or leave these duels out",
-                items.name,
+                "{name}: duels name {}s that {} does not have: {}; add them, or leave these duels out",
+                names.what,
+                names.source,
                 first_of(&unknown)
             )));
         }
@@ -247,6 +280,34 @@ impl Met {
             (met.left, met.right) = kept.iter().map(|&i| (met.left[i], met.right[i])).unzip();
         }
         Ok(met)
+    }
+}
+
+impl Met {
+    /// How duels ended.
+    pub fn ended(&self) -> Result<&[f64]> {
+        self.outcome.as_deref().ok_or_else(|| Failure::input("duels have no outcome"))
+    }
+
+    /// Puts who won on the left.
+    pub fn turn_to_winners(&mut self) -> Result<()> {
+        let Some(outcome) = &mut self.outcome else {
+            let why =
+                "nothing says who won: the table of duels has columns of winners and losers, or an outcome";
+            return Err(Failure::input(why));
+        };
+        for (i, won) in outcome.iter_mut().enumerate().filter(|(_, won)| **won < 0.5) {
+            *won = 1.0 - *won;
+            std::mem::swap(&mut self.left[i], &mut self.right[i]);
+            if let Some(home) = &mut self.home {
+                home[i] = match home[i] {
+                    Home::Left => Home::Right,
+                    Home::Right => Home::Left,
+                    Home::Nobody => Home::Nobody,
+                };
+            }
+        }
+        Ok(())
     }
 }
 
@@ -306,9 +367,8 @@ pub fn read_wide(
     let weight = duels.weight.as_deref().map(|weight| columns.numbers(weight)).transpose()?;
     let ids = (1..=kept.len()).map(|k| format!("item {k}")).collect();
     let items = Items::new(name, ids, both.select_rows(&kept))?;
-    if duels.home.is_some() || !duels.contexts.is_empty() {
-        let why =
-            "--home and --contexts are columns of a table of duels: give the items in a table of their own";
+    if duels.home.is_some() || !duels.contexts.is_empty() || duels.users.is_some() {
+        let why = "--home, --contexts and --users are columns of a table of duels: give the items in a table of their own";
         return Err(Failure::input(why));
     }
     let (left, right) = (numbers[..n].to_vec(), numbers[n..].to_vec());
@@ -343,7 +403,8 @@ fn id_column(args: &ItemArgs, header: &[String], name: &str) -> Result<String> {
     args.id.clone().or_else(first).ok_or_else(|| Failure::input(format!("{name} has no columns")))
 }
 
-fn names_of(columns: &Columns, column: &str) -> Result<Vec<String>> {
+/// The cells of a column as names.
+pub fn names_of(columns: &Columns, column: &str) -> Result<Vec<String>> {
     let (levels, codes) = columns.levels(column)?;
     Ok(codes.iter().map(|code| levels[*code as usize].clone()).collect())
 }
@@ -365,6 +426,49 @@ fn outcomes(columns: &Columns, column: &str, name: &str) -> Result<Vec<f64>> {
         })
     };
     names_of(columns, column)?.iter().enumerate().map(of).collect()
+}
+
+/// Columns of these names with a level more, for names that are not known yet.
+fn with_strangers(read: &Table, names: &[String]) -> Result<Table> {
+    let mut columns = read.columns().to_vec();
+    for column in columns.iter_mut().filter(|c| names.contains(&c.name)) {
+        if let ColumnKind::Categorical { levels } = &mut column.kind {
+            if levels.iter().any(|level| level == UNSEEN) {
+                let why = format!(
+                    "column '{}': '{UNSEEN}' is what users are called whom the model has not met: rename it",
+                    column.name
+                );
+                return Err(Failure::input(why));
+            }
+            levels.push(UNSEEN.into());
+        }
+    }
+    Ok(Table::from_column_major(columns, read.rows(), read.column_major().to_vec())?)
+}
+
+/// Names that a model does not know, in columns in which it expects some, as those.
+fn as_strangers(read: &Table, known: &[Column]) -> Result<Table> {
+    let (mut columns, mut values) = (read.columns().to_vec(), read.column_major().to_vec());
+    for (j, column) in columns.iter_mut().enumerate() {
+        let Some(ColumnKind::Categorical { levels: known }) =
+            known.iter().find(|own| own.name == column.name).map(|own| &own.kind)
+        else {
+            continue;
+        };
+        let ColumnKind::Categorical { levels } = &mut column.kind else { continue };
+        if !known.iter().any(|level| level == UNSEEN) {
+            continue;
+        }
+        let of = |level: &String| {
+            let level = if known.contains(level) { level.as_str() } else { UNSEEN };
+            known.iter().position(|own| own == level).unwrap_or(0) as f64
+        };
+        let codes: Vec<f64> = levels.iter().map(of).collect();
+        let own = &mut values[j * read.rows()..(j + 1) * read.rows()];
+        own.iter_mut().for_each(|code| *code = codes[*code as usize]);
+        levels.clone_from(known);
+    }
+    Ok(Table::from_column_major(columns, read.rows(), values)?)
 }
 
 /// Columns of levels.
@@ -393,7 +497,7 @@ fn homes(columns: &Columns, column: &str, name: &str) -> Result<Vec<Home>> {
 }
 
 /// The first five names, and how many there are.
-fn first_of(names: &[String]) -> String {
+pub fn first_of(names: &[String]) -> String {
     let shown = names.iter().take(5).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
     if names.len() > 5 { format!("{shown}, … ({} in all)", names.len()) } else { shown }
 }

@@ -1,5 +1,6 @@
 //! Tables and models in, results out. Nothing here knows what is computed.
 
+pub mod bags;
 pub mod chunk;
 pub mod csv;
 pub mod duels;
@@ -8,6 +9,7 @@ pub mod models;
 pub mod names;
 pub mod output;
 pub mod parquet;
+pub mod picture;
 pub mod typing;
 pub mod values;
 pub mod write;

@@ -150,6 +150,7 @@ mod tests {
             row_numbers: vec![4, 5],
             exactness,
             uncertainty: None,
+            duels: None,
             provenance: Provenance {
                 game: "functional".into(),
                 absent: "dropped".into(),

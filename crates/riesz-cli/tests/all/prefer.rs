@@ -263,3 +263,210 @@ fn duels_have_sides_contexts_and_ties() {
     );
     place.bad("prefer predict l.riesz items.csv duels.csv --home venue", "fitted without --home");
 }
+
+/// The values of an explanation file's rows, and its residual against their sums.
+fn told(place: &Place, file: &str) -> riesz::Explanation {
+    let found = read(place.read(file).as_bytes()).unwrap().explanation;
+    found.validate().unwrap();
+    assert!(found.certificate().unwrap().holds);
+    found
+}
+
+#[test]
+fn means_over_duels_are_explanations() {
+    let place = circle();
+    place.good("prefer fit items.csv duels.csv --no-tuning -o m.riesz");
+    // All duels of one item, one by one, and their mean.
+    let against: String = (1..9).map(|i| format!("i0,i{i}\n")).collect();
+    place.write("all.csv", format!("left,right\n{against}"));
+    place.good("prefer explain m.riesz items.csv all.csv -o each.json");
+    place.good("prefer explain m.riesz items.csv --left i0 --against all -o mean.json");
+    let (each, mean) = (told(&place, "each.json"), told(&place, "mean.json"));
+    assert_eq!((each.rows(), mean.rows()), (8, 1));
+    let average = |of: &dyn Fn(usize) -> f64| (0..8).map(of).sum::<f64>() / 8.0;
+    for k in 0..3 {
+        assert!((mean.values[k] - average(&|i| each.values[i * 3 + k])).abs() < 1e-12, "{k}");
+        assert!((mean.data.get(0, k) - average(&|i| each.data.get(i, k))).abs() < 1e-12, "{k}");
+    }
+    let duel = &mean.duels.as_ref().unwrap()[0];
+    assert_eq!((duel.left.as_str(), duel.right.as_str(), duel.chance), ("i0", "8 items", None));
+    // Those whom a file names.
+    place.write("some.csv", "name\ni3\ni1\n");
+    place.good("prefer explain m.riesz items.csv --left i0 --against some.csv -o some.json");
+    let some = told(&place, "some.json");
+    assert!((some.values[0] - (each.values[0] + each.values[6]) / 2.0).abs() < 1e-12);
+    let (words, _) = place.good("prefer explain m.riesz items.csv --left i0 --against some.csv");
+    assert!(words.starts_with("i0 beats a random one of 2 others"), "{words}");
+    // Duels from the winners' side, whichever side the table has them on; ties do not count.
+    place.write("won.csv", "winner,loser\ni0,i1\ni4,i5\n");
+    place.write("turned.csv", "left,right,outcome\ni1,i0,right\ni4,i5,left\ni7,i2,tie\n");
+    place.good("prefer explain m.riesz items.csv won.csv --mean left -o won.json");
+    place.good("prefer explain m.riesz items.csv turned.csv --mean winner -o turned.json");
+    let (won, turned) = (told(&place, "won.json"), told(&place, "turned.json"));
+    for (a, b) in won.values.iter().zip(&turned.values) {
+        assert!((a - b).abs() < 1e-12, "{a} {b}");
+    }
+    assert_eq!(turned.duels.as_ref().unwrap()[0].name(), "winners against losers");
+    place.good("plot waterfall mean.json -o p.svg");
+    assert!(place.read("p.svg").contains("Waterfall of i0 against 8 items"));
+    place.bad("prefer explain m.riesz items.csv all.csv --mean winner -o w.json", "nothing says who won");
+    place.bad(
+        "prefer explain m.riesz items.csv --left i0 --against all --game paired --covariance -o w.json",
+        "is not kept",
+    );
+    place.bad("prefer explain m.riesz items.csv --left i0 --right i1 --against all", "cannot be used with");
+    place.write("strangers.csv", "name\nx\n");
+    place.bad("prefer explain m.riesz items.csv --left i0 --against strangers.csv", "there is no item 'x'");
+}
+
+#[test]
+fn bags_meet_as_wholes() {
+    let place = circle();
+    place.write(
+        "members.csv",
+        "bag,item,weight\nA,i0,1\nA,i1,3\nB,i3,1\nB,i4,1\nC,i6,1\nC,i7,1\nD,i2,1\nD,i8,2\n",
+    );
+    place.write("games.csv", "winner,loser\nA,B\nB,C\nC,A\nA,D\nD,B\n");
+    let (_, said) = place.good("prefer fit items.csv games.csv --members members.csv --no-tuning -o b.riesz");
+    assert!(said.contains("5 duels (5 pairs met), 4 bags, one connected component"), "{said}");
+    let why = "prefer explain b.riesz items.csv --members members.csv --left A --right B";
+    place.good(&format!("{why} -o bags.json"));
+    place.write("pairs.csv", "left,right\ni0,i3\ni0,i4\ni1,i3\ni1,i4\n");
+    place.good("prefer explain b.riesz items.csv pairs.csv -o pairs.json");
+    let (bags, pairs) = (told(&place, "bags.json"), told(&place, "pairs.json"));
+    let shares = [0.125, 0.125, 0.375, 0.375];
+    for k in 0..3 {
+        let mean: f64 = (0..4).map(|i| shares[i] * pairs.values[i * 3 + k]).sum();
+        assert!((bags.values[k] - mean).abs() < 1e-12, "{k}");
+    }
+    // What is predicted is what is explained, and how sure it is stands beside.
+    let (table, _) = place.good("prefer predict b.riesz items.csv --members members.csv --left A --right B");
+    let cells: Vec<f64> =
+        table.lines().nth(1).unwrap().split(',').skip(2).map(|v| v.parse().unwrap()).collect();
+    let duel = &bags.duels.as_ref().unwrap()[0];
+    let chance = duel.chance.unwrap();
+    assert!((cells[0] - bags.predictions[0]).abs() < 1e-12 && duel.name() == "A against B");
+    assert!((cells[2] - chance.probability).abs() < 1e-12 && (cells[5] - chance.superiority).abs() < 1e-12);
+    let (words, _) = place.good(why);
+    assert!(words.starts_with("A beats B with probability 0."), "{words}");
+    let fit = "prefer fit items.csv games.csv -o w.riesz --members";
+    place.bad(&format!("{fit} members.csv --ability"), "no ability of their own");
+    place.bad(&format!("{fit} items.csv"), "members have the columns 'bag' and 'item'");
+    place.write("m.csv", "bag,item\nA,i0\nB,x\n");
+    place.bad(&format!("{fit} m.csv"), "members name items that");
+    place.write("m.csv", "bag,item\nA,i0\nB,i1\n");
+    place.bad(&format!("{fit} m.csv"), "duels name bags that");
+    place.write("m.csv", "bag,item,weight\nA,i0,-1\n");
+    place.bad(&format!("{fit} m.csv"), "weights are positive");
+    place.bad(
+        "prefer predict b.riesz items.csv --members members.csv --left A --right E",
+        "there is no bag 'E'",
+    );
+}
+
+#[test]
+fn items_have_abilities_and_users_are_new() {
+    let place = Place::new();
+    let item = |i: usize| format!("p{i},{}\n", i * 7 % 10);
+    place.write("items.csv", format!("name,skill\n{}", (0..10).map(item).collect::<String>()));
+    // Thrifty judges prefer the lower numbers; p3 beats everybody whatever its number.
+    let duel = |k: usize| {
+        let (l, r) = (k % 10, (k * 3 + 1 + k / 10) % 10);
+        let r = if l == r { (r + 1) % 10 } else { r };
+        let judge = ["ann", "bob"][k % 2];
+        let better = ((l * 7 % 10 < r * 7 % 10) == (judge == "ann") || l == 3) && r != 3;
+        format!("p{l},p{r},{},{judge}\n", if better { "left" } else { "right" })
+    };
+    let duels = (0..60).map(duel).collect::<String>();
+    place.write("duels.csv", format!("left,right,outcome,judge\n{duels}"));
+    place.good(
+        "prefer fit items.csv duels.csv --model utility --ability --users judge --no-tuning -o m.riesz",
+    );
+    let row = |words: &str| -> Vec<f64> {
+        let (table, _) = place.good(&format!("prefer predict m.riesz {words}"));
+        table.lines().nth(1).unwrap().split(',').skip(2).map(|v| v.parse().unwrap()).collect()
+    };
+    let of = |who: &str| row(&format!("items.csv --left p0 --right p7 --context judge={who}"));
+    assert!(of("ann")[0] > 0.5 && of("bob")[0] < -0.5);
+    // Whom the model has not met is between, and less sure; by a table too.
+    let new = of("carla");
+    assert!(new[0] < of("ann")[0] && new[0] > of("bob")[0] && new[1] > of("ann")[1] - 1e-9, "{new:?}");
+    place.write("ask.csv", "left,right,judge\np0,p7,dora\n");
+    assert_eq!(row("items.csv ask.csv"), new);
+    // p3 is better than its number; one of the same number and another name is not.
+    place.write("others.csv", "name,skill\np3,1\nstranger,1\np5,5\n");
+    let own = row("others.csv --left p3 --right p5 --context judge=bob");
+    let other = row("others.csv --left stranger --right p5 --context judge=bob");
+    assert!(own[0] > other[0] + 0.2 && own[1] < other[1], "{own:?} {other:?}");
+    let (words, _) =
+        place.good("prefer explain m.riesz items.csv --left p3 --right p7 --context judge=ann --game paired");
+    assert!(words.contains("  id ") && words.contains("  skill "), "{words}");
+    place.write("named.csv", "name,id\np0,1\np1,2\n");
+    place.write("two.csv", "winner,loser\np0,p1\n");
+    place.bad(
+        "prefer fit named.csv two.csv --ability -o w.riesz",
+        "a column 'id', as the model would call its own",
+    );
+    place.bad("prefer rank items.csv duels.csv --ability", "--ability");
+    place.bad(
+        "prefer fit items.csv duels.csv --model linear --ability -o w.riesz",
+        "knows nothing of --home, --ability",
+    );
+    place.good(
+        "prefer evaluate items.csv duels.csv --ability --users judge --models utility,coin --repeats 2",
+    );
+}
+
+#[test]
+fn the_future_and_new_contexts_are_tested_on() {
+    let place = circle();
+    let rows: String = place
+        .read("duels.csv")
+        .lines()
+        .skip(1)
+        .enumerate()
+        .map(|(i, line)| format!("{line},2024-{:02}-01,{},s{}\n", i % 12 + 1, i % 12, i % 3))
+        .collect();
+    place.write("dated.csv", format!("winner,loser,day,week,season\n{rows}"));
+    let table = |words: &str| {
+        place.good(&format!(
+            "prefer evaluate items.csv dated.csv --ignore size --models generalised,coin --no-tuning {words}"
+        ))
+    };
+    // Dates and numbers alike; one split, so nothing varies.
+    let (by_day, said) = table("--split time=day");
+    assert_eq!(by_day, table("--split time=week").0);
+    assert!(
+        by_day.starts_with("model,accuracy,auc,log_loss\n") && said.contains("one split"),
+        "{by_day}{said}"
+    );
+    let (seasons, _) = table("--split context=season --repeats 3");
+    assert!(seasons.starts_with("model,accuracy,accuracy_sd"), "{seasons}");
+    let evaluate = "prefer evaluate items.csv dated.csv --models coin --split";
+    place.bad(&format!("{evaluate} time=winner"), "times are numbers, or dates");
+    place.bad(&format!("{evaluate} time=year"), "there is no column 'year'");
+    place.bad(&format!("{evaluate} time"), "time=COLUMN");
+    place.bad("prefer evaluate items.csv duels.csv --split context=winner --test 0", "share of the test");
+}
+
+#[test]
+fn rankings_and_clusters_are_drawn() {
+    let place = circle();
+    let rank = "prefer rank items.csv duels.csv --ignore size --draws 100 --circles 3 --plot";
+    place.good(&format!("{rank} ladder.svg -o ranks.csv"));
+    let ladder = place.read("ladder.svg");
+    assert!((0..9).all(|i| ladder.contains(&format!(">i{i}</text>"))) && ladder.contains("circles of three"));
+    place.good(&format!("{rank} ladder.png --max-display 4 -o ranks.csv"));
+    assert!(std::fs::read(place.path("ladder.png")).unwrap().starts_with(b"\x89PNG"));
+    place.good(
+        "prefer cluster items.csv duels.csv --ignore size --method covariates --clusters 2 --no-tuning --plot matrix.svg -o c.csv",
+    );
+    let matrix = place.read("matrix.svg");
+    assert!(
+        matrix.contains("cluster 2")
+            && matrix.contains("Who beats whom")
+            && matrix.matches("<rect").count() > 72
+    );
+    place.bad(&format!("{rank} ladder.jpg"), "ends in .svg or .png");
+    place.bad("prefer cluster items.csv duels.csv --plot m.txt", "ends in .svg or .png");
+}

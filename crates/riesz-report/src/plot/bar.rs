@@ -45,7 +45,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         to: width - numbers - 22.0,
     };
     let mut canvas = Canvas::new(options.theme);
-    let told = if over_rows.is_some() && e.rows() > 1 { ", 95 % interval over rows" } else { sure(e) };
+    let over = format!(", 95 % interval over {}", e.row_words()[1]);
+    let told = if over_rows.is_some() && e.rows() > 1 { &over[..] } else { sure(e) };
     // Of a single row there is no mean.
     let mean = if e.rows() > 1 { "mean " } else { "" };
     x_axis(&mut canvas, scale, top, bottom, &format!("{mean}|{}|{told}", e.value_name()));
@@ -71,9 +72,10 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     canvas.line((scale.from, top), (scale.from, bottom), Paint::Muted, false);
     let top_names: Vec<String> = lines.iter().take(3).map(|l| format!("{} {}", l.1, write(l.2))).collect();
     let about = format!(
-        "Bars of the mean absolute {} over {} rows{}. Largest: {}.",
+        "Bars of the mean absolute {} over {} {}{}. Largest: {}.",
         e.value_name(),
         e.rows(),
+        e.row_words()[1],
         if sd.is_some() || over_rows.is_some() { ", with 95 % intervals" } else { "" },
         top_names.join(", ")
     );

@@ -83,12 +83,15 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         }
     }
     let high = (top + 200.0).min(bottom);
+    // Of duels feature values are differences.
+    let what = if e.duels.is_some() { "left − right" } else { "Feature value" };
     if numbers {
-        colour_bar(&mut canvas, width - 50.0, top, high.max(top + 30.0), "Low", "High", "Feature value");
+        colour_bar(&mut canvas, width - 50.0, top, high.max(top + 30.0), "Low", "High", what);
     }
     let names: Vec<String> = named.iter().take(3).map(|&j| e.set_name(j)).collect();
+    let [_, many] = e.row_words();
     let about = format!(
-        "One dot for each of {n} rows and each feature: to the right it raises the model’s output, to the left it lowers it; \
+        "One dot for each of {n} {many} and each feature: to the right it raises the model’s output, to the left it lowers it; \
          orange dots are high feature values, blue dots low ones, and categories have colours of \
          their own. Most important: {}.",
         names.join(", ")
@@ -101,7 +104,13 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         coordinate(scale.from),
         coordinate(scale.to)
     );
-    canvas.finish(width, bottom + 42.0, &format!("{} of all rows", capital(&e.index.names())), &about, &axis)
+    canvas.finish(
+        width,
+        bottom + 42.0,
+        &format!("{} of all {many}", capital(&e.index.names())),
+        &about,
+        &axis,
+    )
 }
 
 /// Offsets from the middle line: points in the same narrow bin are stacked alternately above and below it,

@@ -35,11 +35,14 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let whiskers = || values.iter().zip(&reaches).map(|(v, reach)| [v - reach, v + reach]);
     let y_scale = Scale::around(values.iter().copied().chain(whiskers().flatten()), bottom, top);
     let mut canvas = Canvas::new(options.theme);
+    let [one, many] = e.row_words();
     let axis_name = match column {
+        // Of duels it is the difference of both items.
+        Some(j) if e.duels.is_some() => e.data.columns()[j].name.clone(),
         Some(_) => name.clone(),
         None => match e.set_columns(player).len() {
-            0 => "row (the explanation has no feature values)".into(),
-            columns => format!("row ({name} has {columns} columns, so no single value)"),
+            0 => format!("{one} (the explanation has no feature values)"),
+            columns => format!("{one} ({name} has {columns} columns, so no single value)"),
         },
     };
     match levels {
@@ -85,6 +88,6 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         _ => {}
     }
     let about =
-        format!("A dot for each of {n} rows: the value of {name} across, its {} upwards.", e.index.name());
+        format!("A dot for each of {n} {many}: the value of {name} across, its {} upwards.", e.index.name());
     canvas.finish(width, bottom + 42.0, &format!("Dependence on {name}"), &about, "")
 }

@@ -94,13 +94,13 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     head(x, 12.0, format!("f(x) = {}", format::number(prediction)), Paint::Ink);
     head(scale.at(base), 30.0, format!("base value = {}", format::number(base)), Paint::Muted);
     let about = format!(
-        "Row {}: features that raise the prediction push from the left, features that lower it from the right; \
+        "{}: features that raise the prediction push from the left, features that lower it from the right; \
          they meet at {}.{}",
-        e.row_numbers[row],
+        row_title(e, row),
         format::number(prediction),
         if e.uncertainty.is_some() { " Numbers after ± are half of 95 % intervals." } else { "" }
     );
-    let title = format!("Forces on row {}", e.row_numbers[row]);
+    let title = format!("Forces on {}", e.row_name(row));
     canvas.finish(width, deepest + 18.0, &title, &about, "")
 }
 

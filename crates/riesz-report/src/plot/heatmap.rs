@@ -75,11 +75,15 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
             }
         }
     }
-    let order_name =
-        if stripes < n { "rows by prediction (means of neighbours)" } else { "rows by prediction" };
+    let [_, many] = e.row_words();
+    let order_name = if stripes < n {
+        format!("{many} by prediction (means of neighbours)")
+    } else {
+        format!("{many} by prediction")
+    };
     canvas.text(
         ((left + right) / 2.0, bottom + 14.0),
-        order_name,
+        &order_name,
         Anchor::Middle,
         Paint::Muted,
         right - left,
@@ -94,7 +98,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     }
     let what = if e.index.is_efficient() { "the prediction" } else { "the model’s output" };
     let about = format!(
-        "{} of {n} rows in colour: orange raises {what}, blue lowers it; predictions above.",
+        "{} of {n} {many} in colour: orange raises {what}, blue lowers it; predictions above.",
         capital(&e.index.names())
     );
     canvas.finish(width, bottom + 28.0, &format!("Heat map of {}", e.index.names()), &about, "")

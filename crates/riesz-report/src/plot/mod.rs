@@ -8,6 +8,8 @@ mod dependence;
 mod force;
 mod heatmap;
 mod interactions;
+mod ladder;
+mod matrix;
 mod network;
 mod null;
 mod overall;
@@ -18,7 +20,8 @@ mod witness;
 pub use overall::Overall;
 use riesz::discrepancy::{TestResult, Witness};
 use riesz::global::Curve;
-use riesz::{ColumnKind, Error, Explanation, Result};
+use riesz::preference::Rankability;
+use riesz::{ColumnKind, Error, Explanation, Matrix, Result};
 
 use crate::format::{self, single_column};
 use crate::svg::{Anchor, Canvas, FONT, LEVELS, Paint, Svg, Theme};
@@ -195,6 +198,58 @@ pub fn render_component(found: &Curve, options: &PlotOptions) -> Result<Svg> {
     in_range("output", options.output, found.output_names.len())?;
     fits(options)?;
     Ok(component::draw(found, options))
+}
+
+/// Draws items of these names by utility, a rung each, with places and the most probable circles of three.
+///
+/// # Errors
+/// [`Error::Shape`] unless there is a name for each item; [`Error::TooFew`] without items; [`Error::Parameter`] for options.
+pub fn render_ladder(found: &Rankability, names: &[String], options: &PlotOptions) -> Result<Svg> {
+    fits(options)?;
+    one_each("names", found.utility.len(), names.len())?;
+    Ok(ladder::draw(found, names, options))
+}
+
+/// Draws how probable it is that the row's item beats the column's (items × items); items of a cluster, numbered from 0, stand together.
+///
+/// # Errors
+/// [`Error::Shape`] unless there is a row, a column, a name, and a cluster if any, for each item; [`Error::TooFew`] without items; [`Error::Parameter`] for what
+/// is no probability, and for options.
+pub fn render_preference_matrix(
+    chances: &Matrix,
+    names: &[String],
+    clusters: Option<&[usize]>,
+    options: &PlotOptions,
+) -> Result<Svg> {
+    fits(options)?;
+    let n = chances.rows();
+    one_each("columns", n, chances.cols())?;
+    one_each("names", n, names.len())?;
+    clusters.iter().try_for_each(|own| one_each("clusters", n, own.len()))?;
+    let apart = |at: &usize| at / n != at % n;
+    if let Some(wrong) =
+        (0..n * n).filter(apart).map(|at| chances.data()[at]).find(|p| !(0.0..=1.0).contains(p))
+    {
+        return Err(Error::parameter("probability", wrong, "from 0 to 1"));
+    }
+    Ok(matrix::draw(chances, names, clusters, options))
+}
+
+/// Whether there is one for each item.
+fn one_each(what: &str, expected: usize, found: usize) -> Result<()> {
+    if expected == 0 {
+        return Err(Error::TooFew { what: "the list of items".into(), needed: 1, unit: "item is" });
+    }
+    if expected == found {
+        return Ok(());
+    }
+    Err(Error::Shape {
+        what: format!("the list of {what}"),
+        unit: "entries",
+        expected,
+        found,
+        why: "one an item".into(),
+    })
 }
 
 fn in_range(name: &str, at: usize, count: usize) -> Result<()> {
@@ -457,6 +512,11 @@ fn colour_bar(canvas: &mut Canvas, x: f64, top: f64, bottom: f64, low: &str, hig
 fn jitter(k: usize) -> f64 {
     // The golden ratio spreads any number of points evenly.
     ((k as f64 + 0.5) * 0.618_033_988_749_895).fract() - 0.5
+}
+
+/// What row `i` is called where it stands first: "Row 3", or by who meets whom.
+pub(crate) fn row_title(e: &Explanation, i: usize) -> String {
+    if e.duels.is_some() { e.row_name(i) } else { capital(&e.row_name(i)) }
 }
 
 /// With a capital letter, for the beginning of a sentence.

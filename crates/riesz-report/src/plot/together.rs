@@ -88,7 +88,7 @@ impl Together {
             return format!("mean |{}|", value_name(e, output));
         }
         let of = if e.outputs() > 1 { format!(" for {}", e.output_names[output]) } else { String::new() };
-        format!("{}{of} of row {}", e.index.names(), e.row_numbers[0])
+        format!("{}{of} of {}", e.index.names(), e.row_name(0))
     }
 
     /// The strongest sets of three or more, in a sentence; `None` if the index has none.

@@ -71,14 +71,14 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let names: Vec<String> =
         lines.iter().take(3).map(|l| format!("{}: {}", l.0, format::signed_within(l.1, l.2))).collect();
     let about = format!(
-        "Row {}: from the base value {} to the prediction {}. Largest steps: {}.{}",
-        e.row_numbers[row],
+        "{}: from the base value {} to the prediction {}. Largest steps: {}.{}",
+        row_title(e, row),
         format::number(base),
         format::number(prediction),
         names.join("; "),
         if e.uncertainty.is_some() { " Whiskers are 95 % intervals." } else { "" }
     );
-    let title = format!("Waterfall of row {}", e.row_numbers[row]);
+    let title = format!("Waterfall of {}", e.row_name(row));
     canvas.finish(width, bottom + 44.0, &title, &about, "")
 }
 

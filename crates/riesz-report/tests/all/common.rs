@@ -23,6 +23,7 @@ pub fn explanation(n: usize, names: &[&str], m: usize) -> Explanation {
         row_numbers: (0..n).collect(),
         exactness: Exactness::Exact { bound: vec![1e-12; n * m] },
         uncertainty: None,
+        duels: None,
         provenance: Provenance {
             game: "interventional".into(),
             absent: "it takes background values".into(),

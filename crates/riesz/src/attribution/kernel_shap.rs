@@ -111,6 +111,7 @@ pub fn kernel_shap_from<E: From<Error>>(
         row_numbers: (0..n).collect(),
         exactness,
         uncertainty: None,
+        duels: None,
         provenance: question.provenance(Vec::new(), vec![Fact::new("coalitions valued", coalitions)]),
     })
 }

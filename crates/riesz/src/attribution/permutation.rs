@@ -200,6 +200,7 @@ pub fn estimate<E: From<Error>>(
         row_numbers: (first_row..first_row + n).collect(),
         exactness: Exactness::Estimated { std_error, sampling: Some(Sampling { evaluations, seed }) },
         uncertainty: None,
+        duels: None,
         provenance: question.provenance(Vec::new(), Vec::new()),
     })
 }

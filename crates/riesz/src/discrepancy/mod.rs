@@ -477,6 +477,7 @@ impl TestSettings {
                 row_numbers: vec![0],
                 exactness: Exactness::Exact { bound: vec![own.bound] },
                 uncertainty: None,
+                duels: None,
                 provenance: Provenance {
                     game: game.into(),
                     absent: format!(

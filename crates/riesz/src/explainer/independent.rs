@@ -299,6 +299,7 @@ impl<'m> Independent<'m> {
             data,
             row_numbers: (0..n).collect(),
             uncertainty: None,
+            duels: None,
             exactness: Exactness::Exact { bound },
             provenance: self.question.provenance(self.model.facts(), ridges.collect()),
         })

@@ -170,6 +170,7 @@ impl<'m> Probabilities<'m> {
             data: data.clone(),
             row_numbers: (0..n).collect(),
             uncertainty: None,
+            duels: None,
             exactness: Exactness::Exact { bound: error },
             provenance: self.question.provenance(Vec::new(), Vec::new()),
         })

@@ -386,6 +386,7 @@ impl<'m> ByProducts<'m> {
             row_numbers: (0..n).collect(),
             exactness: Exactness::Exact { bound },
             uncertainty: None,
+            duels: None,
             provenance: self.provenance(),
         })
     }

@@ -44,6 +44,7 @@ impl Explainer<'_> {
             row_numbers: (0..n).collect(),
             exactness: Exactness::Unstated,
             uncertainty: None,
+            duels: None,
             provenance: Provenance {
                 game: game.into(),
                 absent: self.absent(),

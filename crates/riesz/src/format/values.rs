@@ -258,6 +258,7 @@ impl Reader {
                 None => Exactness::Unstated,
             },
             uncertainty: self.has_sd.then_some(Uncertainty { spread: Spread::Sd(sd), source: note.sure_by }),
+            duels: None,
             output_names: self.output_names,
             values,
             base_values,

@@ -111,6 +111,7 @@ impl SageValues {
             data: x.conform(model.columns())?.typical(),
             row_numbers: vec![0],
             uncertainty: None,
+            duels: None,
             // A single row says nothing of others.
             exactness: match self.std_error {
                 Some(_) => Exactness::Estimated {

@@ -291,6 +291,7 @@ impl Sensitivity {
             data: inputs.rows.conform(model.columns())?.typical(),
             row_numbers: vec![0],
             uncertainty: None,
+            duels: None,
             exactness: Exactness::Exact { bound: exact },
             provenance: Provenance {
                 game: VARIANCE.into(),

@@ -7,20 +7,39 @@ use crate::error::{Error, Result};
 use crate::random::{Random, SeedableRng, index};
 
 /// What is kept from a model to be tested on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Split {
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Split<'a> {
     /// Pairs of items, with all their duels. A pair's duels apart would tell a model what it is tested on.
     #[default]
     Pairs,
     /// Items: it is tested on duels between two that it has not seen, and learns from those between two that it has.
     Items,
+    /// The last duels, where each has a time: it learns from those before. Duels at the same time stay together. Nothing is drawn.
+    Time(&'a [f64]),
+    /// Whole contexts, where each duel has the number of one: seasons, courts or users that it has not seen.
+    Contexts(&'a [usize]),
 }
 
 /// Which duels are for testing, `Some(true)`, and for learning; `None` are for neither.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a share that leaves nothing to test on or to learn from.
-pub fn split(left: &[usize], right: &[usize], by: Split, share: f64, seed: u64) -> Result<Vec<Option<bool>>> {
+/// [`Error::Shape`] for as many times or contexts as there are no duels; [`Error::Parameter`] for a share that leaves nothing to test on or to learn from.
+pub fn split(
+    left: &[usize],
+    right: &[usize],
+    by: Split<'_>,
+    share: f64,
+    seed: u64,
+) -> Result<Vec<Option<bool>>> {
+    let one_each = |what: &str, found: usize| {
+        let why = "one a duel".into();
+        match found == left.len() {
+            true => Ok(()),
+            false => {
+                Err(Error::Shape { what: what.into(), unit: "entries", expected: left.len(), found, why })
+            }
+        }
+    };
     let mut random = Random::seed_from_u64(seed);
     let mut kept = |count: usize| -> BTreeSet<usize> {
         let wanted = (share * count as f64).round() as usize;
@@ -41,6 +60,23 @@ pub fn split(left: &[usize], right: &[usize], by: Split, share: f64, seed: u64) 
             let unseen = |item: usize| test.contains(&place[&item]);
             let of = |i: usize| (unseen(left[i]) == unseen(right[i])).then(|| unseen(left[i]));
             (0..left.len()).map(of).collect()
+        }
+        Split::Time(times) => {
+            one_each("the list of times", times.len())?;
+            let mut sorted = times.to_vec();
+            sorted.sort_by(f64::total_cmp);
+            // As many as asked for, or fewer, so that no time is on both sides.
+            let wanted = (share * sorted.len() as f64).round() as usize;
+            let first = sorted.len().saturating_sub(wanted);
+            let before = first.checked_sub(1).map(|last| sorted[last]);
+            times.iter().map(|time| Some(before.is_none_or(|before| *time > before))).collect()
+        }
+        Split::Contexts(contexts) => {
+            one_each("the list of contexts", contexts.len())?;
+            let all: BTreeSet<usize> = contexts.iter().copied().collect();
+            let place: BTreeMap<usize, usize> = all.into_iter().zip(0..).collect();
+            let test = kept(place.len());
+            contexts.iter().map(|own| Some(test.contains(&place[own]))).collect()
         }
     };
     if share.is_nan() || !all.contains(&Some(true)) || !all.contains(&Some(false)) {
@@ -171,6 +207,30 @@ mod tests {
             };
             assert!(of(true).is_disjoint(&of(false)));
         }
+        // Times: nothing that is learnt from is as late as what is tested on.
+        let times: Vec<f64> = (0..60).map(|i| f64::from(i * 7 % 20)).collect();
+        let by = split(&left, &right, Split::Time(&times), 0.3, 0).unwrap();
+        let of = |test: bool| (0..60).filter(|&i| by[i] == Some(test)).map(|i| times[i]).collect::<Vec<_>>();
+        let (earlier, later) = (of(false), of(true));
+        assert!(earlier.iter().all(|a| later.iter().all(|b| a < b)) && later.len() == 18);
+        // A cut among duels of one time keeps these in the past: 20 % of 60 are 12, of which 9 are later.
+        let four: Vec<f64> = (0..60).map(|i| if i < 51 { f64::from(i / 20) } else { 3.0 }).collect();
+        let by = split(&left, &right, Split::Time(&four), 0.2, 0).unwrap();
+        assert_eq!(
+            (0..60).filter(|&i| by[i] == Some(true)).collect::<Vec<_>>(),
+            (51..60).collect::<Vec<_>>()
+        );
+        // Contexts: none is on both sides.
+        let contexts: Vec<usize> = (0..60).map(|i| i % 9).collect();
+        for seed in 0..5 {
+            let by = split(&left, &right, Split::Contexts(&contexts), 0.3, seed).unwrap();
+            let of = |test: bool| -> BTreeSet<usize> {
+                (0..60).filter(|&i| by[i] == Some(test)).map(|i| contexts[i]).collect()
+            };
+            assert!(of(true).is_disjoint(&of(false)) && of(true).len() == 3);
+        }
+        assert!(split(&left, &right, Split::Time(&times[..3]), 0.3, 0).is_err());
+        assert!(split(&left, &right, Split::Time(&[1.0; 60]), 0.3, 0).is_err(), "all at once");
         assert!(split(&left, &right, Split::Pairs, 0.0, 0).is_err());
         assert!(split(&left, &right, Split::Pairs, f64::NAN, 0).is_err());
     }

@@ -145,6 +145,7 @@ pub fn explain(
     }
     found.values.iter_mut().chain(&mut found.predictions).for_each(|v| *v += 0.0);
     found.data = data;
+    super::told::described(&mut found, question);
     Ok(found)
 }
 
@@ -439,6 +440,7 @@ impl Asked<'_> {
             row_numbers: (0..n).collect(),
             exactness: Exactness::Estimated { std_error: found.std_error, sampling },
             uncertainty: None,
+            duels: None,
             provenance: Provenance {
                 game: Game::NAMES[2].into(),
                 absent: format!(

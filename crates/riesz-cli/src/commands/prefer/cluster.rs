@@ -3,20 +3,28 @@
 use std::path::PathBuf;
 
 use clap::{ValueEnum, ValueHint};
+use riesz::Matrix;
+use riesz::preference::Duels;
 use riesz::preference::clusters::{Clusterer, Count, Method, adjusted_rand};
+use riesz_report::{PlotOptions, render_preference_matrix};
 
 use super::fit::{Learn, Model, Ties, described, duels};
 use crate::args::Global;
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
+use crate::io::duels::Items;
+use crate::io::picture::{drawn, in_pixels};
 use crate::io::write::{Cells, TableWriter};
+
+/// The most items of a picture.
+const DRAWN: usize = 150;
 
 /// Arguments of `prefer cluster`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = "\
 Examples:
   riesz prefer cluster players.csv matches.csv --id name
-  riesz prefer cluster players.csv matches.csv --clusters 3 --method spectral -o clusters.csv
+  riesz prefer cluster players.csv matches.csv --clusters 3 --method spectral -o clusters.csv --plot matrix.svg
 
 Within a cluster a ranking holds, between clusters outcomes are coins. The table has the columns item, cluster (from 1) and probability, that the item
 belongs there, where the method says one.")]
@@ -39,6 +47,9 @@ pub struct Args {
     /// Samples of 80 % of the duels, by which it is said how stable clusters are
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub subsamples: usize,
+    /// Also draw who beats whom, as the generalised model has it, clusters together; .svg or .png
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub plot: Option<PathBuf>,
     /// Where to write the table [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -65,14 +76,23 @@ pub enum Way {
 /// Reads, clusters and writes.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
+    args.plot.as_deref().map_or(Ok(false), in_pixels)?;
     let (items, met) = args.learn.read(&console)?;
-    let plain = met.home.is_none() && met.contexts.is_none() && args.learn.landmarks.is_none();
+    let plain =
+        met.home.is_none() && met.contexts.is_none() && args.learn.landmarks.is_none() && !args.learn.ability;
     if !plain || args.learn.ties != Ties::Half {
-        let why = "clusters are of items alone: leave out --home, --contexts, --landmarks and --ties model";
+        let why = "clusters are of items alone: leave out --home, --ability, --contexts, --users, --landmarks and --ties model";
         return Err(Failure::input(why));
     }
-    let duels = duels(&items, &met)?;
-    described(&items, &duels, &console);
+    if args.plot.is_some() && items.names.ids.len() > DRAWN {
+        let why = format!(
+            "--plot draws up to {DRAWN} items, and there are {}: leave it out",
+            items.names.ids.len()
+        );
+        return Err(Failure::input(why));
+    }
+    let duels = duels(&items.names, &met)?;
+    described(&items.names, &duels, &console);
     let mut clusterer =
         Clusterer::new(args.learn.process(Model::Nested, &items.table, global.seed)?, args.most);
     let Method::Mixture { starts, .. } = clusterer.method else {
@@ -111,15 +131,40 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     if let Some(stability) = found.stability {
         console.note(format!("adjusted Rand index with clusters of 80 % of the duels {stability:.2}"));
     }
-    let n = items.ids.len();
+    if let Some(path) = &args.plot {
+        let chances = chances(args, &items, &duels, global.seed, &console)?;
+        let picture = render_preference_matrix(
+            &chances,
+            &items.names.ids,
+            Some(&found.labels),
+            &PlotOptions::default(),
+        )?;
+        drawn(path, &picture)?;
+    }
+    let n = items.names.ids.len();
     let own = |i: usize| found.memberships[(i, found.labels[i])];
     let names = ["item", "cluster", "probability"].map(String::from).to_vec();
     let cells = vec![
-        Cells::Texts(items.ids.clone()),
+        Cells::Texts(items.names.ids.clone()),
         Cells::Integers(found.labels.iter().map(|label| *label as i64 + 1).collect()),
         Cells::Numbers((0..n).map(own).collect()),
     ];
     let mut table = TableWriter::open(args.output.as_deref(), format, names, cells.clone())?;
     table.rows(cells)?;
     table.finish()
+}
+
+/// How probable it is that the row's item beats the column's.
+fn chances(args: &Args, items: &Items, duels: &Duels, seed: u64, console: &Console) -> Result<Matrix> {
+    let n = items.names.ids.len();
+    let process = args.learn.process(Model::Generalised, &items.table, seed)?;
+    let done = process.progress.clone();
+    let fit = watched(console, "fitting", &done, || process.fit(&items.table, duels))?;
+    let pairs: Vec<_> = (0..n).flat_map(|l| (0..l).map(move |r| (l, r))).collect();
+    let found = fit.probability(&items.table, &pairs)?;
+    let mut all = Matrix::from_row_major(n, n, vec![0.5; n * n]);
+    for (&(l, r), p) in pairs.iter().zip(found) {
+        (all[(l, r)], all[(r, l)]) = (p, 1.0 - p);
+    }
+    Ok(all)
 }

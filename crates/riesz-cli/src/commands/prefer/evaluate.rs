@@ -12,6 +12,7 @@ use crate::args::Global;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::duels::{Items, Met};
+use crate::io::typing::Columns;
 use crate::io::write::{Cells, TableWriter};
 
 /// Arguments of `prefer evaluate`.
@@ -21,6 +22,8 @@ Examples:
   riesz prefer evaluate players.csv matches.csv --id name
   riesz prefer evaluate players.csv matches.csv --models nested,utility --repeats 5
   riesz prefer evaluate players.csv matches.csv --split items            players that were not seen
+  riesz prefer evaluate players.csv matches.csv --split time=played      the future from the past
+  riesz prefer evaluate players.csv matches.csv --split context=season   seasons that were not seen
 
 Each repeat keeps a share of the pairs, with all their duels, from every model, and tests it on them: a pair's duels apart would tell a model what
 it is tested on. The table has a line a model: accuracy, auc and log_loss (0.693 for coins), each with its standard deviation over the repeats.")]
@@ -43,8 +46,9 @@ pub struct Args {
     /// The share of pairs, or items, that is kept for the test
     #[arg(long, value_name = "SHARE", default_value_t = 0.3)]
     pub test: f64,
-    /// What is kept apart: pairs of items; or items, so that both of a test duel are new
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    /// What is kept apart: pairs of items; items, so that both of a test duel are new; the last duels by a column of numbers or dates (2024-05-01), in one
+    /// split; or whole contexts, the seasons or users of a column
+    #[arg(long, value_name = "pairs|items|time=COL|context=COL", default_value = "pairs")]
     pub split: Apart,
     /// Where to write the table [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -69,20 +73,44 @@ pub enum Compared {
 }
 
 /// What is kept apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Apart {
     /// Pairs of items.
-    #[default]
     Pairs,
     /// Items.
     Items,
+    /// The last duels, by a column of the table of duels.
+    Time(String),
+    /// All duels with some levels of a column of the table of duels.
+    Context(String),
+}
+
+impl std::str::FromStr for Apart {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text.split_once('=') {
+            None if text == "pairs" => Ok(Self::Pairs),
+            None if text == "items" => Ok(Self::Items),
+            Some(("time", column)) if !column.is_empty() => Ok(Self::Time(column.into())),
+            Some(("context", column)) if !column.is_empty() => Ok(Self::Context(column.into())),
+            _ => Err("it is pairs, items, time=COLUMN or context=COLUMN".into()),
+        }
+    }
+}
+
+/// What duels have that they are split by.
+enum Marks {
+    None,
+    Times(Vec<f64>),
+    Contexts(Vec<usize>),
 }
 
 /// Splits, fits, scores and writes.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let (items, met) = args.learn.read(&console)?;
-    described(&items, &duels(&items, &met)?, &console);
+    described(&items.names, &duels(&items.names, &met)?, &console);
     if args.repeats == 0 {
         return Err(Failure::input("--repeats 0: at least one split"));
     }
@@ -92,10 +120,19 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         console.note(format!("note: column '{}' holds categories, so there is no linear model", column.name));
         models.retain(|model| *model != Compared::Linear);
     }
-    let by = if args.split == Apart::Items { Split::Items } else { Split::Pairs };
+    let marks = marks(args, &met)?;
+    let (by, repeats) = match &marks {
+        Marks::Times(times) => {
+            console.note("one split: the last duels are tested on, those before are learnt from");
+            (Split::Time(times), 1)
+        }
+        Marks::Contexts(contexts) => (Split::Contexts(contexts), args.repeats),
+        Marks::None if args.split == Apart::Items => (Split::Items, args.repeats),
+        Marks::None => (Split::Pairs, args.repeats),
+    };
     let mut found: Vec<Vec<Scores>> = vec![Vec::new(); models.len()];
     let progress = console.progress("evaluating");
-    for repeat in 0..args.repeats {
+    for repeat in 0..repeats {
         let seed = global.seed.wrapping_add(repeat as u64);
         let parts = split(&met.left, &met.right, by, args.test, seed)?;
         let [train, tested] = [false, true].map(|test| some(&met, &parts, test));
@@ -104,7 +141,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         let outcome = met.outcome.as_deref().unwrap_or(&[]);
         let ended: Vec<f64> = test.iter().map(|&i| outcome[i]).collect();
         for (model, scores) in models.iter().zip(&mut found) {
-            progress.say(format!("split {} of {}, {}", repeat + 1, args.repeats, named(*model)));
+            progress.say(format!("split {} of {}, {}", repeat + 1, repeats, named(*model)));
             let chance = match model {
                 Compared::Coin => vec![0.5; test.len()],
                 Compared::BradleyTerry => by_abilities(&items, &train, &pairs)?,
@@ -136,7 +173,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     ] {
         names.push(name.into());
         cells.push(of(read, false));
-        if args.repeats > 1 {
+        if repeats > 1 {
             names.push(format!("{name}_sd"));
             cells.push(of(read, true));
         }
@@ -144,6 +181,53 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let mut table = TableWriter::open(args.output.as_deref(), format, names, cells.clone())?;
     table.rows(cells)?;
     table.finish()
+}
+
+/// The times or contexts of duels, by a column of their table.
+fn marks(args: &Args, met: &Met) -> Result<Marks> {
+    let (Apart::Time(column) | Apart::Context(column)) = &args.split else { return Ok(Marks::None) };
+    let Some(path) = &args.learn.duels else {
+        let why = format!(
+            "--split …={column}: it is a column of a table of duels: give the items in a table of their own"
+        );
+        return Err(Failure::input(why));
+    };
+    let rows = args.learn.table.source(path).open()?;
+    let name = rows.name.clone();
+    rows.places(std::slice::from_ref(column))?;
+    let columns = Columns::read(rows, std::slice::from_ref(column))?;
+    let (levels, codes) = columns.levels(column)?;
+    if met.left.len() != codes.len() {
+        let why = "--split by a column and --drop-self do not go together: leave out duels of an item with itself from the table";
+        return Err(Failure::input(why));
+    }
+    if matches!(args.split, Apart::Context(_)) {
+        return Ok(Marks::Contexts(codes.iter().map(|code| *code as usize).collect()));
+    }
+    let values: Option<Vec<f64>> = levels.iter().map(|level| level.parse().ok()).collect();
+    if let Some(values) = values {
+        return Ok(Marks::Times(codes.iter().map(|code| values[*code as usize]).collect()));
+    }
+    // Dates sort as their texts do.
+    if let Some(other) = levels.iter().find(|level| !is_date(level)) {
+        return Err(Failure::input(format!(
+            "{name}: column '{column}' holds '{other}': times are numbers, or dates as 2024-05-01"
+        )));
+    }
+    let mut order: Vec<usize> = (0..levels.len()).collect();
+    order.sort_by_key(|&k| &levels[k]);
+    let mut place = vec![0.0; levels.len()];
+    order.iter().enumerate().for_each(|(at, &k)| place[k] = at as f64);
+    Ok(Marks::Times(codes.iter().map(|code| place[*code as usize]).collect()))
+}
+
+/// Whether a text begins as 2024-05-01 does.
+fn is_date(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let digits = |range: std::ops::Range<usize>| {
+        bytes.get(range).is_some_and(|own| own.iter().all(u8::is_ascii_digit))
+    };
+    digits(0..4) && digits(5..7) && digits(8..10) && bytes[4] == b'-' && bytes[7] == b'-'
 }
 
 fn named(model: Compared) -> String {
@@ -159,7 +243,7 @@ fn by_model(
 ) -> Result<Vec<f64>> {
     let fit = args.learn.fit(model, args.learn.arranged(model, items, train, seed)?)?;
     let pairs: Vec<Pair> = test.left.iter().copied().zip(test.right.iter().copied()).collect();
-    let rows = rows_in(&fit.model, &items.table, &pairs, test)?;
+    let rows = rows_in(&fit.model, items, &pairs, test)?;
     let found = Prediction::of(&fit.model, fit.covariance.as_ref(), &rows)?;
     let chances = found.probabilities.ok_or_else(|| Failure::input("the model has no probabilities"))?;
     // Of ties that are outcomes of their own half is for either side.
@@ -169,7 +253,8 @@ fn by_model(
 
 /// The same by an ability for each item, whatever its columns.
 fn by_abilities(items: &Items, train: &Met, pairs: &[Pair]) -> Result<Vec<f64>> {
-    let fit = BradleyTerry::new(AbilityRidge::Evidence).fit(&items.ids, &duels(items, train)?)?;
+    let fit =
+        BradleyTerry::new(AbilityRidge::Evidence).fit(&items.names.ids, &duels(&items.names, train)?)?;
     Ok(pairs.iter().map(|&(l, r)| 1.0 / (1.0 + (fit.coef[r] - fit.coef[l]).exp())).collect())
 }
 

@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicBool;
 use clap::{ValueEnum, ValueHint};
 use riesz::embedding::{Conditioning, Ridge};
 use riesz::explanation::{Exactness, Fact};
-use riesz::format::model::SavedModel;
-use riesz::preference::{DuelGame, DuelQuestion, Sides, differences, explain};
-use riesz::{Background, Decisions, Explanation, Index, Matrix, Prediction};
+use riesz::linalg::Sparse;
+use riesz::preference::{DuelGame, DuelQuestion, Odds, Sides, differences, explain};
+use riesz::{Background, Explanation, Index};
 
-use super::predict::{Asked, Odds, at_nobodys, rows_in};
+use super::predict::{Against, Asked, Meeting, Seen, at_nobodys, rows_in};
 use crate::args::{Format, Global};
 use crate::console::{Console, printable, watched};
 use crate::explaining::{Certificate, write_explanation};
@@ -28,7 +28,9 @@ use crate::io::values;
 Examples:
   riesz prefer explain m.riesz players.csv --left Ann --right Bob
   riesz prefer explain m.riesz players.csv --left Ann                  against everybody, on average
+  riesz prefer explain m.riesz players.csv --left Ann --against all -o ann.json
   riesz prefer explain m.riesz players.csv matches.csv -o why.csv
+  riesz prefer explain m.riesz players.csv matches.csv --mean winner -o won.json
   riesz prefer explain m.riesz players.csv matches.csv --game paired --covariance -o why.json
   riesz plot beeswarm why.json -o why.svg
 
@@ -70,6 +72,12 @@ pub struct Args {
     /// exact values take long
     #[arg(long, value_name = "N")]
     pub permutations: Option<usize>,
+    /// With --left: one mean over the duels with all others, or with those whom a table names in its first column
+    #[arg(long, value_name = "all|FILE", value_hint = ValueHint::FilePath, requires = "left", conflicts_with = "right")]
+    pub against: Option<PathBuf>,
+    /// One mean over a table of duels: as the side on the left sees them, or as who won does. Over both orders of two items it would be 0
+    #[arg(long, value_name = "SIDE", value_enum, conflicts_with = "left")]
+    pub mean: Option<Seen>,
     /// Where to write the values [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -95,40 +103,86 @@ pub enum Absent {
 
 /// Explains, and writes or says.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    let (saved, items, pairs, rows) = args.asked.read(&console)?;
-    let told = args.asked.left.is_some() && args.output.is_none();
-    let in_words = told && matches!(global.format, None | Some(Format::Text));
+    let against = match args.against.as_deref() {
+        None => Against::Others,
+        Some(all) if all == Path::new("all") => Against::Others,
+        Some(path) => Against::Listed(path),
+    };
+    let mean = args.mean.or_else(|| args.against.is_some().then_some(Seen::Left));
+    let asked = args.asked.read(against, mean.unwrap_or(Seen::Left), &console)?;
+    if args.covariance && (mean.is_some() || asked.sums.is_some()) {
+        let why = "--covariance: how the values of one duel vary with those of another is not kept, so of a mean over several nothing is said of how sure it is: leave it out";
+        return Err(Failure::input(why));
+    }
+    let one_item = args.asked.left.is_some();
+    let in_words = one_item && args.output.is_none() && matches!(global.format, None | Some(Format::Text));
     let format = if in_words { Format::Text } else { global.table_format(args.output.as_deref())? };
-    let (question, facts) = question(args, global.seed, &saved, &items, &console)?;
+    let (question, facts) = question(args, global.seed, &asked, &console)?;
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::default());
-    let message = format!("explaining {} duels", pairs.len());
+    let message = format!("explaining {} duels", asked.rows.rows());
+    let (model, covariance) = (&asked.saved.model, asked.saved.covariance.as_ref());
     let mut found = watched(&console, &message, &progress, || {
-        explain(&saved.model, saved.covariance.as_ref(), &rows, &question, &stop, &progress)
+        explain(model, covariance, &asked.rows, &question, &stop, &progress)
     })?;
     found.provenance.run.push(Fact::new("model file", described(&args.asked.model)?));
     found.provenance.run.extend(facts);
-    let mut certificate = Certificate::default();
-    certificate.include(&found);
-    if in_words {
-        let odds = Odds::of(&saved, &rows)?;
-        let text = match (&args.asked.right, pairs.first()) {
-            (Some(_), Some(&(l, r))) => words(&found, &odds, [&items.ids[l], &items.ids[r]]),
-            _ => average(&found, &odds, args.asked.left.as_deref().unwrap_or_default()),
-        };
-        write_all(None, format!("{text}{}\n", certificate.words()).as_bytes())?;
-    } else {
-        written(&saved, found, args.output.as_deref(), format)?;
-        console.note(format!("{} duels explained; {}", pairs.len(), certificate.words()));
+    // Plots and pages tell items apart by what is different.
+    let mut found = if in_words { found } else { differences(&found)? };
+    if let Some(sums) = &asked.sums {
+        found = found.average(sums)?;
+        found.provenance.run.push(Fact::new(
+            "bags",
+            "log odds of two bags, and their values, are means over pairs of their members",
+        ));
     }
+    let odds = asked.odds()?;
+    found.duels = Some(odds.duels(&asked.left, &asked.right));
+    let mut certificate = Certificate::default();
+    if in_words {
+        certificate.include(&found);
+        let several = args.against.is_some() || args.asked.right.is_none();
+        let text = if several { average(&found, &odds) } else { words(&found, asked.sums.is_none()) };
+        write_all(None, format!("{text}{}\n", certificate.words()).as_bytes())?;
+        return certificate.check();
+    }
+    if let Some(seen) = mean {
+        let count = found.rows();
+        found = mean_of(&found, seen, asked.outcome.as_deref())?;
+        console.note(format!(
+            "mean over {count} duels, seen from {}",
+            match seen {
+                Seen::Left => "the left",
+                Seen::Winner => "who won",
+            }
+        ));
+    }
+    certificate.include(&found);
+    let rows = found.rows();
+    written(found, args.output.as_deref(), format)?;
+    console.note(format!(
+        "{rows} {} explained; {}",
+        if mean.is_some() { "mean" } else { "duels" },
+        certificate.words()
+    ));
     certificate.check()
+}
+
+/// The mean of explained duels as one row; of those seen from winners ties are left out.
+fn mean_of(found: &Explanation, seen: Seen, outcome: Option<&[f64]>) -> Result<Explanation> {
+    let decided = |i: usize| seen == Seen::Left || outcome.is_none_or(|outcome| outcome[i] != 0.5);
+    let weights = (0..found.rows()).filter(|&i| decided(i)).map(|i| (i, 1.0));
+    let mut mean = found.average(&Sparse::from_columns(found.rows(), [weights])?)?;
+    if let (Seen::Winner, Some([duel])) = (seen, mean.duels.as_deref_mut()) {
+        (duel.left, duel.right) = ("winners".into(), "losers".into());
+    }
+    Ok(mean)
 }
 
 /// What the arguments ask, and facts about it.
 fn question(
     args: &Args,
     seed: u64,
-    saved: &SavedModel,
-    items: &Items,
+    Meeting { saved, items, .. }: &Meeting,
     console: &Console,
 ) -> Result<(DuelQuestion, Vec<Fact>)> {
     let mut facts = Vec::new();
@@ -168,16 +222,16 @@ fn question(
             let Some(id) = &args.baseline else {
                 return Err(Failure::input("the baseline game takes an item: --baseline ITEM"));
             };
-            DuelGame::Baseline(at_nobodys(&saved.model, &items.table.select_rows(&[items.place(id)?]))?)
+            DuelGame::Baseline(at_nobodys(&saved.model, &items.table.select_rows(&[items.names.place(id)?]))?)
         }
         Absent::Matches => {
             let Some(path) = &args.matches else {
                 return Err(Failure::input("the game matches takes a table of duels: --matches FILE"));
             };
             let rows = of.table.source(path).open()?;
-            let met = Met::read(rows, items, &of.of_duels, Some(&[]), console)?;
+            let met = Met::read(rows, &items.names, &of.of_duels, Some(&[]), console)?;
             let pairs: Vec<_> = met.left.iter().copied().zip(met.right.iter().copied()).collect();
-            DuelGame::Matches(rows_in(&saved.model, &items.table, &pairs, &met)?)
+            DuelGame::Matches(rows_in(&saved.model, items, &pairs, &met)?)
         }
     };
     let columns = Sides::of(saved.model.columns())?.items(saved.model.columns());
@@ -192,34 +246,27 @@ fn question(
 }
 
 /// Writes a table of values, or a whole explanation.
-fn written(saved: &SavedModel, found: Explanation, path: Option<&Path>, format: Format) -> Result<()> {
-    if format != Format::Json {
-        let mut writer = values::Writer::open(path, format, &found)?;
-        writer.rows(&found)?;
-        return writer.finish(found.provenance.run.clone());
+fn written(found: Explanation, path: Option<&Path>, format: Format) -> Result<()> {
+    if format == Format::Json {
+        return write_explanation(Output::open(path)?, &found, None);
     }
-    let outputs = Matrix::from_row_major(found.rows(), found.outputs(), found.predictions.clone());
-    let (model, covariance) = (&saved.model, saved.covariance.as_ref());
-    let stop = AtomicBool::new(false);
-    let predicted = Prediction::of_outputs(model, covariance, &found.data, outputs, &stop)?;
-    let decisions = Decisions::of(model, &predicted);
-    // Plots and pages tell items apart by what is different.
-    write_explanation(Output::open(path)?, &differences(&found)?, decisions.as_ref())
+    let mut writer = values::Writer::open(path, format, &found)?;
+    writer.rows(&found)?;
+    writer.finish(found.provenance.run.clone())
 }
 
 /// One duel in words: who wins, how sure that is, and why, the strongest first.
-fn words(found: &Explanation, odds: &Odds, [left, right]: [&str; 2]) -> String {
-    let (left, right) = (printable(left), printable(right));
-    let mut out = match (&odds.probability, odds.interval(0), odds.superiority(0)) {
-        (Some(p), Some([low, high]), Some(sure)) => format!(
-            "{left} beats {right} with probability {:.2} (95 % {low:.2} to {high:.2}; it is the better one with probability {sure:.2})\n",
-            p[0]
-        ),
-        _ => format!("{left} against {right}; the file holds no posterior, so there is no probability\n"),
-    };
+fn words(found: &Explanation, of_items: bool) -> String {
+    let duel = &found.duels.iter().flatten().next();
+    let who = duel.map_or_else(String::new, |duel| match duel.words() {
+        Some(words) => printable(&words),
+        None => {
+            printable(&format!("{}; the file holds no posterior, so there is no probability", duel.name()))
+        }
+    });
     let base =
         if found.base_values[0] == 0.0 { String::new() } else { format!("{:.3}, ", found.base_values[0]) };
-    out += &format!("log odds {:.3} = {base}by property:\n", found.predictions[0]);
+    let out = format!("{who}\nlog odds {:.3} = {base}by property:\n", found.predictions[0]);
     let drawn = match &found.exactness {
         Exactness::Estimated { std_error, .. } => Some(std_error.clone()),
         _ => None,
@@ -227,20 +274,19 @@ fn words(found: &Explanation, odds: &Odds, [left, right]: [&str; 2]) -> String {
     let sd = found.sd().or(drawn);
     let beside = |k: usize| {
         let sure = sd.as_ref().map_or(String::new(), |sd| format!(" ± {:.3}", 1.96 * sd[k]));
-        format!("{sure}{}", of_both(found, k))
+        format!("{sure}{}", if of_items { of_both(found, k) } else { String::new() })
     };
     out + &listed(found, &found.values[..found.sets()], beside)
 }
 
-/// An item against all others in words: means over them, and how much each property counts in a duel, either way.
-fn average(found: &Explanation, odds: &Odds, left: &str) -> String {
+/// An item against others in words: means over them, and how much each property counts in a duel, either way.
+fn average(found: &Explanation, odds: &Odds) -> String {
     let (n, sets) = (found.rows() as f64, found.sets());
     let mean = |all: &[f64]| all.iter().sum::<f64>() / n;
+    let left = found.duels.iter().flatten().next().map_or_else(String::new, |duel| printable(&duel.left));
     let mut out = match &odds.probability {
-        Some(p) => {
-            format!("{} beats a random one of {n} others with probability {:.2}\n", printable(left), mean(p))
-        }
-        None => format!("{} against {n} others\n", printable(left)),
+        Some(p) => format!("{left} beats a random one of {n} others with probability {:.2}\n", mean(p)),
+        None => format!("{left} against {n} others\n"),
     };
     out += &format!(
         "log odds {:.3} on average, by property, and in brackets the mean size in one duel:\n",

@@ -1,6 +1,6 @@
 //! `riesz prefer fit`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ValueEnum, ValueHint};
 use riesz::error::listed;
@@ -8,7 +8,8 @@ use riesz::explanation::Fact;
 use riesz::format::model::SavedModel;
 use riesz::kernel::{KernelExpression, Units};
 use riesz::preference::{
-    AbilityRidge, BradleyTerry, ContextKernel, Duels, LandmarkProcess, PreferenceProcess, Sides, entrants,
+    AbilityRidge, Bags, BradleyTerry, ContextKernel, Duels, HOME, ID, LandmarkProcess, PreferenceProcess,
+    Sides, entrants,
 };
 use riesz::{Covariance, Expansion, Groups, Table};
 
@@ -16,7 +17,8 @@ use crate::args::{Global, TableArgs};
 use crate::commands::fit::written;
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
-use crate::io::duels::{DuelArgs, ItemArgs, Items, Met, read_wide};
+use crate::io::bags::{BagArgs, Teams};
+use crate::io::duels::{DuelArgs, ItemArgs, Items, Met, Names, read_wide};
 use crate::io::output::Output;
 
 /// Arguments of `prefer fit`.
@@ -28,12 +30,15 @@ Examples:
   riesz prefer fit wide.csv --outcome won -o m.riesz          columns left_price, right_price, …, won
   riesz prefer fit players.csv matches.csv --home venue --contexts surface,season -o m.riesz
   riesz prefer fit phones.csv many_votes.csv --landmarks 250 -o m.riesz
-
-Abilities of items besides their columns, bags of items and new users are Python's: riesz.PreferenceClassifier.")]
+  riesz prefer fit phones.csv votes.csv --users judge --ability -o m.riesz
+  riesz prefer fit players.csv matches.csv --members teams.csv -o m.riesz")]
 pub struct Args {
     /// How tables and the model are read and made.
     #[command(flatten)]
     pub learn: Learn,
+    /// Which items make bags.
+    #[command(flatten)]
+    pub bags: BagArgs,
     /// What the log odds may be: a difference of utilities, with which there is a ranking; any function that changes its sign with the sides, cycles
     /// included; or their sum, of which the data say how much there is of each
     #[arg(long, value_name = "MODEL", value_enum, default_value_t)]
@@ -67,6 +72,10 @@ pub struct Learn {
     /// What a tie is: half a win for either, or an outcome of its own, with a margin that is tuned (Rao and Kupper)
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     pub ties: Ties,
+    /// Let each item also be better or worse than its columns say, as in Bradley and Terry's model; the data tell by how much. Others than these items
+    /// are strangers, with an ability as uncertain as the prior says
+    #[arg(long)]
+    pub ability: bool,
     /// Know items through so many of them, for many thousand duels; then the file holds no posterior [default: as many duels as there are pairs that met]
     #[arg(long, value_name = "M")]
     pub landmarks: Option<usize>,
@@ -112,6 +121,8 @@ pub enum Ties {
 pub struct Arranged {
     /// The items, twice where they were at home and away.
     pub items: Table,
+    /// Whose members they are, if duels are between bags.
+    pub bags: Option<Bags>,
     /// The duels.
     pub duels: Duels,
     /// The model before it is fitted.
@@ -135,8 +146,13 @@ impl Learn {
             return read_wide(&self.items, (&self.of_items, &self.of_duels, &self.table), console);
         };
         let items = Items::read(&self.items, &self.of_items, &self.table, console)?;
-        let met = Met::read(self.table.source(path).open()?, &items, &self.of_duels, None, console)?;
+        let met = self.met(path, &items.names, console)?;
         Ok((items, met))
+    }
+
+    /// Duels between these, items or bags.
+    fn met(&self, path: &Path, names: &Names, console: &Console) -> Result<Met> {
+        Met::read(self.table.source(path).open()?, names, &self.of_duels, None, console)
     }
 
     /// The model before it is fitted, for these items.
@@ -157,29 +173,66 @@ impl Learn {
 impl Learn {
     /// Items and duels ready to be learnt from.
     pub fn arranged(&self, model: Model, items: &Items, met: &Met, seed: u64) -> Result<Arranged> {
+        let own = [(self.ability, ID), (met.home.is_some(), HOME)];
+        if let Some((_, name)) = own.iter().find(|(used, name)| *used && items.table.index_of(name).is_ok()) {
+            let why = format!(
+                "items have a column '{name}', as the model would call its own: rename it, or leave it out (--ignore {name})"
+            );
+            return Err(Failure::input(why));
+        }
         let mut process = self.process(model, &items.table, seed)?;
-        let outcome = met.outcome.as_deref().ok_or_else(|| Failure::input("duels have no outcome"))?;
-        let own = entrants(&items.table, (&met.left, &met.right), outcome, met.home.as_deref(), None)?;
+        let names = self.ability.then_some(&items.names.ids[..]);
+        let own = entrants(&items.table, (&met.left, &met.right), met.ended()?, met.home.as_deref(), names)?;
         process.prior.alone = own.alone;
-        let (count, weight) = (own.table.rows(), met.weight.as_deref());
+        let duels = self.duels_in(&mut process, own.table.rows(), (&own.left, &own.right), met)?;
+        Ok(Arranged { items: own.table, bags: None, duels, process })
+    }
+
+    /// The same between bags.
+    fn arranged_bags(
+        &self,
+        model: Model,
+        items: Items,
+        teams: Teams,
+        met: &Met,
+        seed: u64,
+    ) -> Result<Arranged> {
+        if self.ability || met.home.is_some() || self.landmarks.is_some() || model == Model::Linear {
+            let why = "--members: bags have no home, no ability of their own, no landmarks and no linear model: leave --home, --ability and --landmarks out";
+            return Err(Failure::input(why));
+        }
+        let mut process = self.process(model, &items.table, seed)?;
+        let duels = self.duels_in(&mut process, teams.names.ids.len(), (&met.left, &met.right), met)?;
+        Ok(Arranged { items: items.table, bags: Some(teams.bags), duels, process })
+    }
+
+    /// Duels among so many, in contexts if they have some, of which the model is told.
+    fn duels_in(
+        &self,
+        process: &mut PreferenceProcess,
+        count: usize,
+        (left, right): (&[usize], &[usize]),
+        met: &Met,
+    ) -> Result<Duels> {
+        let (outcome, weight) = (met.ended()?, met.weight.as_deref());
         let duels = match &met.contexts {
-            None => Duels::new(count, &own.left, &own.right, outcome, weight)?,
+            None => Duels::new(count, left, right, outcome, weight)?,
             Some(contexts) => {
                 let kernel =
                     KernelExpression::parse("rbf(ard)")?.resolve(contexts, &Units::standardised(contexts))?;
                 process.prior.contexts = Some(ContextKernel { kernel, shared: 0.5 });
-                Duels::in_contexts(count, &own.left, &own.right, outcome, weight, contexts)?
+                Duels::in_contexts(count, left, right, outcome, weight, contexts)?
             }
         };
         process.margin = (self.ties == Ties::Model).then(|| duels.margin());
-        Ok(Arranged { items: own.table, duels, process })
+        Ok(duels)
     }
 
     /// Fits a model.
-    pub fn fit(&self, model: Model, Arranged { items, duels, process }: Arranged) -> Result<Fitted> {
+    pub fn fit(&self, model: Model, Arranged { items, bags, duels, process }: Arranged) -> Result<Fitted> {
         if model == Model::Linear {
             if process.prior.alone.is_some() || process.prior.contexts.is_some() || process.margin.is_some() {
-                let why = "--model linear knows nothing of --home, --contexts and --ties model: leave them out, or take another model";
+                let why = "--model linear knows nothing of --home, --ability, --contexts, --users and --ties model: leave them out, or take another model";
                 return Err(Failure::input(why));
             }
             let fit = BradleyTerry::new(AbilityRidge::Evidence).fit_linear(&items, &duels)?;
@@ -194,19 +247,22 @@ impl Learn {
             };
             return Ok(Fitted { model, covariance: None, warnings: fit.warnings });
         }
-        let fit = process.fit(&items, &duels)?;
+        let fit = match &bags {
+            Some(bags) => process.fit_bags(&items, bags, &duels)?,
+            None => process.fit(&items, &duels)?,
+        };
         Ok(Fitted { model: fit.model, covariance: Some(fit.covariance), warnings: fit.warnings })
     }
 }
 
-/// The duels by their items alone, to see who met whom.
-pub fn duels(items: &Items, met: &Met) -> Result<Duels> {
-    let outcome = met.outcome.as_deref().ok_or_else(|| Failure::input("duels have no outcome"))?;
-    Ok(Duels::new(items.table.rows(), &met.left, &met.right, outcome, met.weight.as_deref())?)
+/// The duels by their items alone, or bags, to see who met whom.
+pub fn duels(names: &Names, met: &Met) -> Result<Duels> {
+    Ok(Duels::new(names.ids.len(), &met.left, &met.right, met.ended()?, met.weight.as_deref())?)
 }
 
 /// What can be seen of duels before anything is fitted: who met whom.
-pub fn described(items: &Items, duels: &Duels, console: &Console) {
+pub fn described(names: &Names, duels: &Duels, console: &Console) {
+    let what = names.what;
     let (mut won, mut lost) = (vec![false; duels.items()], vec![false; duels.items()]);
     for (&(l, r), &share) in duels.pairs().iter().zip(duels.outcome()) {
         (won[l], lost[r]) = (won[l] || share > 0.0, lost[r] || share > 0.0);
@@ -217,13 +273,13 @@ pub fn described(items: &Items, duels: &Duels, console: &Console) {
     let parts = match &components[..] {
         [_] => "one connected component".to_string(),
         all => format!(
-            "{} components of {} items between which properties alone tell who is better",
+            "{} components of {} {what}s between which properties alone tell who is better",
             all.len(),
             listed(all.iter().take(5).map(|own| own.len().to_string()))
         ),
     };
     console.note(format!(
-        "{} duels ({} pairs met), {} items, {parts}; {} items never lost, {} never won",
+        "{} duels ({} pairs met), {} {what}s, {parts}; {} {what}s never lost, {} never won",
         duels.count(),
         duels.pairs().len(),
         duels.items(),
@@ -231,10 +287,10 @@ pub fn described(items: &Items, duels: &Duels, console: &Console) {
         count(&|i| lost[i] && !won[i]),
     ));
     let absent: Vec<&String> =
-        (0..duels.items()).filter(|&i| !won[i] && !lost[i]).map(|i| &items.ids[i]).collect();
+        (0..duels.items()).filter(|&i| !won[i] && !lost[i]).map(|i| &names.ids[i]).collect();
     if !absent.is_empty() {
         console.note(format!(
-            "note: {} items met nobody ({}); what they are worth is told by their properties",
+            "note: {} {what}s met nobody ({}); what they are worth is told by their properties",
             absent.len(),
             listed(absent.iter().take(5))
         ));
@@ -244,23 +300,50 @@ pub fn described(items: &Items, duels: &Duels, console: &Console) {
     }
 }
 
+/// Where items come from, how many there are, and all that is learnt from.
+fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, Arranged)> {
+    let learn = &args.learn;
+    let (items, teams, met) = match (&args.bags.members, &learn.duels) {
+        (None, _) => {
+            let (items, met) = learn.read(console)?;
+            (items, None, met)
+        }
+        (Some(_), None) => {
+            let why = "--members takes a table of items and one of duels between bags: give both";
+            return Err(Failure::input(why));
+        }
+        (Some(_), Some(path)) => {
+            let items = Items::read(&learn.items, &learn.of_items, &learn.table, console)?;
+            let teams = args.bags.read(&items, &learn.table)?;
+            let met = learn.met(path, teams.as_ref().map_or(&items.names, |own| &own.names), console)?;
+            (items, teams, met)
+        }
+    };
+    let names = teams.as_ref().map_or(&items.names, |own| &own.names);
+    described(names, &duels(names, &met)?, console);
+    let (source, count) = (items.names.source.clone(), items.table.rows());
+    let arranged = match teams {
+        None => learn.arranged(args.model, &items, &met, seed)?,
+        Some(teams) => learn.arranged_bags(args.model, items, teams, &met, seed)?,
+    };
+    Ok((source, count, arranged))
+}
+
 /// Reads, fits and writes.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.json_words()?;
     let Some(path) = args.output.as_deref() else {
         return Err(Failure::input("say where to write the model: -o FILE"));
     };
-    let (items, met) = args.learn.read(&console)?;
-    described(&items, &duels(&items, &met)?, &console);
-    let arranged = args.learn.arranged(args.model, &items, &met, global.seed)?;
+    let (source, count, arranged) = read(args, global.seed, &console)?;
     let output = Output::open(Some(path))?;
     let message = format!("fitting {} pairs", arranged.duels.pairs().len());
     let done = arranged.process.progress.clone();
     let fit = watched(&console, &message, &done, || args.learn.fit(args.model, arranged))?;
     fit.warnings.iter().for_each(|warning| console.warn(warning));
     let mut model = fit.model;
-    model.card.push(Fact::new("data", &items.name));
-    model.card.push(Fact::new("items", items.table.rows()));
+    model.card.push(Fact::new("data", source));
+    model.card.push(Fact::new("items", count));
     model.card.push(Fact::new("standardised", if args.learn.no_standardise { "no" } else { "yes" }));
     model.card.push(Fact::new("kernel expression", &args.learn.kernel));
     model.card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));

@@ -1,18 +1,23 @@
 //! `riesz prefer predict`.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
-use clap::ValueHint;
+use clap::{ValueEnum, ValueHint};
+use riesz::explanation::Chance;
 use riesz::format::model::SavedModel;
-use riesz::preference::{HOME, Home, Pair, Sides, wide_rows_in};
-use riesz::table::level_of_text;
-use riesz::{Column, ColumnKind, Expansion, Posterior, Prediction, Table};
+use riesz::linalg::Sparse;
+use riesz::preference::{HOME, Home, ID, Odds, Pair, Sides, UNSEEN_RIGHT, wide_rows_in};
+use riesz::table::{UNSEEN, level_of_text};
+use riesz::{Column, ColumnKind, Expansion, Table};
 
 use crate::args::{CellArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::io::duels::{DuelArgs, ItemArgs, Items, Met};
+use crate::io::bags::BagArgs;
+use crate::io::duels::{DuelArgs, ItemArgs, Items, Met, Names, names_of};
 use crate::io::models::read_model;
+use crate::io::typing::Columns;
 use crate::io::write::{Cells, TableWriter};
 
 /// Arguments of `prefer predict`.
@@ -46,7 +51,7 @@ pub struct Asked {
     /// Table of duels between the items' names; without outcomes, too
     #[arg(value_hint = ValueHint::FilePath, required_unless_present = "left")]
     pub duels: Option<PathBuf>,
-    /// One duel: the left item's name; without --right its duels with all others
+    /// One duel: the name of the left item, or with --members bag; without --right its duels with all others
     #[arg(long, value_name = "ITEM", conflicts_with = "duels")]
     pub left: Option<String>,
     /// The right item's name
@@ -58,6 +63,9 @@ pub struct Asked {
     /// One duel, or one item's: its context, column=value,column=value
     #[arg(long, value_name = "CONTEXT", requires = "left")]
     pub context: Option<String>,
+    /// Which items make bags.
+    #[command(flatten)]
+    pub bags: BagArgs,
     /// How items are read.
     #[command(flatten)]
     pub of_items: ItemArgs,
@@ -72,35 +80,100 @@ pub struct Asked {
     pub cells: CellArgs,
 }
 
+/// Who an item or a bag is asked about.
+#[derive(Debug, Clone, Copy)]
+pub enum Against<'a> {
+    /// Those of --right, or else all others.
+    Others,
+    /// These, a table of names.
+    Listed(&'a Path),
+}
+
+/// What a mean over duels is seen from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Seen {
+    /// The side on the left, as the duels stand.
+    Left,
+    /// Who won; ties are left out.
+    Winner,
+}
+
+/// Duels that a model is asked about.
+pub struct Meeting {
+    /// The model.
+    pub saved: SavedModel,
+    /// Its items.
+    pub items: Items,
+    /// Who stands on the left, by name, one a duel.
+    pub left: Vec<String>,
+    /// On the right.
+    pub right: Vec<String>,
+    /// How duels ended, if the table says.
+    pub outcome: Option<Vec<f64>>,
+    /// Wide rows of items who meet: one a duel, or of bags one for each two of their members.
+    pub rows: Table,
+    /// Of bags what each row counts in the log odds of each duel.
+    pub sums: Option<Sparse>,
+}
+
+impl Meeting {
+    /// Who is likely to win.
+    pub fn odds(&self) -> Result<Odds> {
+        let (model, covariance) = (&self.saved.model, self.saved.covariance.as_ref());
+        Ok(match &self.sums {
+            Some(sums) => Odds::of_sums(model, covariance, &self.rows, sums)?,
+            None => Odds::of(model, covariance, &self.rows)?,
+        })
+    }
+}
+
 impl Asked {
-    /// The model, the items in its columns, the pairs that are asked about, and these as wide rows.
-    pub fn read(&self, console: &Console) -> Result<(SavedModel, Items, Vec<Pair>, Table)> {
+    /// The model, the items in its columns, and the duels that are asked about.
+    pub fn read(&self, against: Against<'_>, seen: Seen, console: &Console) -> Result<Meeting> {
         let saved = self.cells.admit(read_model(&self.model, &[])?)?;
         let about = |e| Failure::from(e).about(&self.model.display().to_string());
         let sides = Sides::of(saved.model.columns()).map_err(about)?;
         let known = item_points(&saved, &sides)?;
         let items = Items::for_model(&self.items, (&self.of_items, &self.table, self.cells), &known)?;
+        let teams = self.bags.read(&items, &self.table)?;
+        let names = teams.as_ref().map_or(&items.names, |teams| &teams.names);
         let around: Vec<Column> = sides.contexts.iter().map(|&j| saved.model.columns()[j].clone()).collect();
-        let met = match (&self.left, &self.right, &self.duels) {
+        let mut met = match (&self.left, &self.right, &self.duels) {
             (Some(left), right, _) => {
-                let left = items.place(left)?;
-                let others = match right {
-                    Some(right) => vec![items.place(right)?],
-                    None => (0..items.ids.len()).filter(|other| *other != left).collect(),
+                let left = names.place(left)?;
+                let others = match (right, against) {
+                    (Some(right), _) => vec![names.place(right)?],
+                    (None, Against::Others) => (0..names.ids.len()).filter(|other| *other != left).collect(),
+                    (None, Against::Listed(path)) => listed_names(path, &self.table, names)?,
                 };
                 self.named(left, others, &around)?
             }
             (None, _, Some(path)) => {
-                Met::read(self.table.source(path).open()?, &items, &self.of_duels, Some(&around), console)?
+                Met::read(self.table.source(path).open()?, names, &self.of_duels, Some(&around), console)?
             }
             _ => return Err(Failure::input("say which duels: a table, or --left ITEM --right ITEM")),
         };
+        if seen == Seen::Winner {
+            met.turn_to_winners()?;
+        }
         if met.left.is_empty() {
-            return Err(Failure::input(format!("{}: there is nobody else to meet", items.name)));
+            return Err(Failure::input(format!("{}: there is nobody else to meet", names.source)));
         }
         let pairs: Vec<Pair> = met.left.iter().copied().zip(met.right.iter().copied()).collect();
-        let rows = rows_in(&saved.model, &items.table, &pairs, &met)?;
-        Ok((saved, items, pairs, rows))
+        let of = |side: &[usize]| side.iter().map(|&i| names.ids[i].clone()).collect();
+        let (left, right) = (of(&met.left), of(&met.right));
+        let (rows, sums) = match &teams {
+            None => (rows_in(&saved.model, &items, &pairs, &met)?, None),
+            Some(_) if met.home.is_some() || has_entrants(&saved.model, &items)? => {
+                let why = "bags have no home and no ability of their own: leave --home and --at-home out, and --members where the model was fitted with these";
+                return Err(Failure::input(why));
+            }
+            Some(teams) => {
+                let (rows, sums) = teams.bags.duels(&items.table, &pairs, met.contexts.as_ref())?;
+                (rows.conform(saved.model.columns())?, Some(sums))
+            }
+        };
+        Ok(Meeting { outcome: met.outcome, saved, items, left, right, rows, sums })
     }
 
     /// Duels of an item with others, all in the same circumstances.
@@ -131,7 +204,12 @@ impl Asked {
             };
             let cell = match &column.kind {
                 ColumnKind::Numeric => value.parse().ok().filter(|v: &f64| v.is_finite()),
-                ColumnKind::Categorical { levels } => level_of_text(levels, value).map(|code| code as f64),
+                ColumnKind::Categorical { levels } => {
+                    // A column of users has a level for those whom the model has not met.
+                    level_of_text(levels, value)
+                        .or_else(|| level_of_text(levels, UNSEEN))
+                        .map(|code| code as f64)
+                }
             };
             let cell = cell.ok_or_else(|| {
                 Failure::input(format!("--context {}={value}: the model knows no such value", column.name))
@@ -153,123 +231,121 @@ impl Asked {
     }
 }
 
-/// Items as a model's columns have them: at nobody's home, if it knows of one.
+/// The numbers of those whom a table names, in its column of items' names or its first one.
+fn listed_names(path: &Path, table: &TableArgs, names: &Names) -> Result<Vec<usize>> {
+    let rows = table.source(path).open()?;
+    let Some(first) = rows.header().first().cloned() else {
+        return Err(Failure::input(format!("{} has no columns", rows.name)));
+    };
+    let columns = Columns::read(rows, std::slice::from_ref(&first))?;
+    names_of(&columns, &first)?.iter().map(|id| names.place(id)).collect()
+}
+
+/// Whether the model has columns of who is at home, or of who an item is, that these items do not bring along.
+fn has_entrants(model: &Expansion, items: &Items) -> Result<bool> {
+    let known = Sides::of(model.columns())?.items(model.columns());
+    Ok([HOME, ID]
+        .iter()
+        .any(|own| known.iter().any(|c| c.name == *own) && items.table.index_of(own).is_err()))
+}
+
+/// Items as a model's columns have them: at nobody's home and without an ability of their own, if it knows of these.
 pub fn at_nobodys(model: &Expansion, items: &Table) -> Result<Table> {
     let known = Sides::of(model.columns())?.items(model.columns());
-    if known.iter().all(|c| c.name != HOME) || items.index_of(HOME).is_ok() {
-        return Ok(items.clone());
+    let (mut columns, mut values) = (items.columns().to_vec(), items.column_major().to_vec());
+    for column in known.into_iter().filter(|c| items.index_of(&c.name).is_err()) {
+        let nobody = match &column.kind {
+            ColumnKind::Numeric => 0.0,
+            ColumnKind::Categorical { levels } => code_of(levels, UNSEEN),
+        };
+        values.extend(std::iter::repeat_n(nobody, items.rows()));
+        columns.push(column);
     }
-    let columns = items.columns().iter().cloned().chain([Column::numeric(HOME)]).collect();
-    let values = items.column_major().iter().copied().chain(std::iter::repeat_n(0.0, items.rows())).collect();
     Ok(Table::from_column_major(columns, items.rows(), values)?)
 }
 
-/// Duels between rows of the items' columns as wide rows of a model that may know of homes and contexts.
-pub fn rows_in(model: &Expansion, items: &Table, pairs: &[Pair], met: &Met) -> Result<Table> {
+/// The code of a level that is there.
+fn code_of(levels: &[String], level: &str) -> f64 {
+    levels.iter().position(|own| own == level).unwrap_or(0) as f64
+}
+
+/// Duels between items as wide rows of a model that may know of homes, names and contexts.
+pub fn rows_in(model: &Expansion, items: &Items, pairs: &[Pair], met: &Met) -> Result<Table> {
     let known = Sides::of(model.columns())?.items(model.columns());
-    let has_home = known.iter().any(|c| c.name == HOME) && items.index_of(HOME).is_err();
-    if !has_home {
-        if met.home.is_some() {
-            return Err(Failure::input("the model was fitted without --home: leave it out"));
-        }
-        return Ok(wide_rows_in(items, pairs, met.contexts.as_ref())?);
+    let table = &items.table;
+    let own = |name: &str| known.iter().find(|c| c.name == name && table.index_of(name).is_err());
+    let (home, id) = (own(HOME), own(ID));
+    if home.is_none() && met.home.is_some() {
+        return Err(Failure::input("the model was fitted without --home: leave it out"));
     }
-    // Every item twice: away, and at home.
-    let n = items.rows();
-    let mut columns = items.columns().to_vec();
-    columns.push(Column::numeric(HOME));
-    let twice = (0..items.width()).flat_map(|j| [items.column(j), items.column(j)].concat());
-    let values = twice.chain((0..2 * n).map(|i| f64::from(u8::from(i >= n)))).collect();
-    let both = Table::from_column_major(columns, 2 * n, values)?;
-    let at = |i: usize, side: Home| usize::from(met.home.as_ref().is_some_and(|home| home[i] == side));
-    let sided = |(i, &(l, r)): (usize, &Pair)| (l + n * at(i, Home::Left), r + n * at(i, Home::Right));
-    let pairs: Vec<Pair> = pairs.iter().enumerate().map(sided).collect();
+    if home.is_none() && id.is_none() {
+        return Ok(wide_rows_in(table, pairs, met.contexts.as_ref())?);
+    }
+    // Each as it takes part in each duel: the left one, then the right one.
+    let sides =
+        || pairs.iter().enumerate().flat_map(|(i, &(l, r))| [(i, l, Home::Left), (i, r, Home::Right)]);
+    let places: Vec<usize> = sides().map(|(_, item, _)| item).collect();
+    let taking = table.select_rows(&places);
+    let (mut columns, mut values) = (taking.columns().to_vec(), taking.column_major().to_vec());
+    if let Some(column) = home {
+        let at = |(i, _, side)| f64::from(u8::from(met.home.as_ref().is_some_and(|home| home[i] == side)));
+        values.extend(sides().map(at));
+        columns.push(column.clone());
+    }
+    if let Some(column) = id {
+        let ColumnKind::Categorical { levels } = &column.kind else {
+            return Err(Failure::input(format!("the model's column '{ID}' is not one of names")));
+        };
+        // Whom the model does not know is a stranger, another one on either side.
+        let known: HashMap<&String, usize> = levels.iter().zip(0..).collect();
+        let stranger = |side| if side == Home::Left { UNSEEN } else { UNSEEN_RIGHT };
+        let code = |(_, item, side): (usize, usize, Home)| {
+            known.get(&items.names.ids[item]).map_or_else(|| code_of(levels, stranger(side)), |&at| at as f64)
+        };
+        values.extend(sides().map(code));
+        columns.push(column.clone());
+    }
+    let both = Table::from_column_major(columns, places.len(), values)?;
+    let pairs: Vec<Pair> = (0..pairs.len()).map(|i| (2 * i, 2 * i + 1)).collect();
     Ok(wide_rows_in(&both, &pairs, met.contexts.as_ref())?)
 }
 
-/// The left items of a model's support points, by which cells are typed; whether they are at home is no column of theirs.
+/// The left items of a model's support points, by which cells are typed; whether they are at home, and who they are, is no column of theirs.
 fn item_points(saved: &SavedModel, sides: &Sides) -> Result<Table> {
     let points = &saved.model.points;
+    let names = |c: &Column| matches!(&c.kind, ColumnKind::Categorical { levels } if levels.iter().any(|l| l == UNSEEN_RIGHT));
     let own = sides.left.iter().zip(sides.items(points.columns()));
-    let (places, columns): (Vec<&usize>, Vec<Column>) = own.filter(|(_, c)| c.name != HOME).unzip();
+    let (places, columns): (Vec<&usize>, Vec<Column>) =
+        own.filter(|(_, c)| c.name != HOME && !(c.name == ID && names(c))).unzip();
     let values = places.iter().flat_map(|j| points.column(**j)).copied().collect();
     Ok(Table::from_column_major(columns, points.rows(), values)?)
-}
-
-/// What is known of duels.
-pub struct Odds {
-    /// The mean log odds.
-    pub mean: Vec<f64>,
-    /// Their standard deviation; none without a posterior.
-    pub sd: Option<Vec<f64>>,
-    /// That the left item wins, averaged over the posterior.
-    pub probability: Option<Vec<f64>>,
-}
-
-impl Odds {
-    /// Of wide rows.
-    pub fn of(saved: &SavedModel, rows: &Table) -> Result<Self> {
-        let found = Prediction::of(&saved.model, saved.covariance.as_ref(), rows)?;
-        let posterior = saved.covariance.as_ref().map(|own| Posterior::new(&saved.model, own)).transpose()?;
-        let sd = posterior.map(|own| own.sd(rows)).transpose()?;
-        let column = |m: &riesz::Matrix, k: usize| (0..rows.rows()).map(|i| m[(i, k)]).collect();
-        // Of two alike nothing is unknown, and rounding means nothing.
-        let sides = Sides::of(saved.model.columns())?;
-        let alike =
-            |i: usize| sides.left.iter().zip(&sides.right).all(|(l, r)| rows.get(i, *l) == rows.get(i, *r));
-        let settled = |mut all: Vec<f64>, value: f64| -> Vec<f64> {
-            (0..all.len()).filter(|&i| alike(i)).for_each(|i| all[i] = value);
-            all
-        };
-        Ok(Self {
-            mean: settled(column(&found.outputs, 0), 0.0),
-            sd: sd.map(|sd| settled(column(&sd, 0), 0.0)),
-            probability: found.probabilities.map(|p| column(&p, 1)),
-        })
-    }
-
-    /// The 95 % interval of the probability of duel i.
-    pub fn interval(&self, i: usize) -> Option<[f64; 2]> {
-        let sd = self.sd.as_ref()?[i];
-        Some([-1.96, 1.96].map(|z| logistic(self.mean[i] + z * sd)))
-    }
-
-    /// How sure it is that the left item is the better one.
-    pub fn superiority(&self, i: usize) -> Option<f64> {
-        Some(riesz::preference::superiority(self.mean[i], self.sd.as_ref()?[i]))
-    }
-}
-
-fn logistic(g: f64) -> f64 {
-    1.0 / (1.0 + (-g).exp())
 }
 
 /// Reads, predicts and writes.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
-    let (saved, items, pairs, rows) = args.asked.read(&console)?;
-    let odds = Odds::of(&saved, &rows)?;
+    let asked = args.asked.read(Against::Others, Seen::Left, &console)?;
+    let (odds, count) = (asked.odds()?, asked.left.len());
     if odds.sd.is_none() {
         console.note(format!(
             "note: {} holds no posterior, which probabilities need, so these are the mean log odds alone",
             args.asked.model.display()
         ));
     }
-    let id = |side: fn(&Pair) -> usize| pairs.iter().map(|p| items.ids[side(p)].clone()).collect();
     let mut names = vec!["left", "right", "log_odds"];
     let mut cells =
-        vec![Cells::Texts(id(|p| p.0)), Cells::Texts(id(|p| p.1)), Cells::Numbers(odds.mean.clone())];
+        vec![Cells::Texts(asked.left), Cells::Texts(asked.right), Cells::Numbers(odds.mean.clone())];
     if let (Some(sd), Some(probability)) = (&odds.sd, &odds.probability) {
         names.extend(["log_odds_std", "probability", "probability_low", "probability_high", "superiority"]);
-        let each = |of: &dyn Fn(usize) -> Option<f64>| {
-            Cells::Numbers((0..pairs.len()).map(|i| of(i).unwrap_or(f64::NAN)).collect())
+        let each = |of: fn(Chance) -> f64| {
+            Cells::Numbers((0..count).map(|i| odds.chance(i).map_or(f64::NAN, of)).collect())
         };
         cells.extend([
             Cells::Numbers(sd.clone()),
             Cells::Numbers(probability.clone()),
-            each(&|i| odds.interval(i).map(|own| own[0])),
-            each(&|i| odds.interval(i).map(|own| own[1])),
-            each(&|i| odds.superiority(i)),
+            each(|own| own.interval[0]),
+            each(|own| own.interval[1]),
+            each(|own| own.superiority),
         ]);
     }
     let names = names.into_iter().map(String::from).collect();

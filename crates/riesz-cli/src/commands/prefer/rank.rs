@@ -5,11 +5,13 @@ use std::sync::atomic::AtomicBool;
 
 use clap::ValueHint;
 use riesz::preference::{Evidence, Ranking, SpecR};
+use riesz_report::{PlotOptions, render_ladder};
 
 use super::fit::{Learn, Model, described, duels};
 use crate::args::Global;
 use crate::console::{Console, printable, watched};
 use crate::failure::{Failure, Result};
+use crate::io::picture::{drawn, in_pixels};
 use crate::io::write::{Cells, TableWriter};
 
 /// Items of more than this have no SpecR, which takes eigenvalues of matrices as large.
@@ -20,7 +22,7 @@ const MOST: usize = 400;
 #[command(before_help = "\
 Examples:
   riesz prefer rank players.csv matches.csv --id name
-  riesz prefer rank players.csv matches.csv --circles 20 -o ranks.csv
+  riesz prefer rank players.csv matches.csv --circles 20 -o ranks.csv --plot ladder.svg
 
 Fits the nested model, and says how much of the log odds no utility explains (cyclic share), what the marginal likelihoods of a ranking and of
 cycles are, and SpecR beside what it would be on the same graph of who met whom. The table has a line an item, best first: rank with its 95 % interval, utility
@@ -35,6 +37,12 @@ pub struct Args {
     /// Joint draws from the posterior
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub draws: usize,
+    /// Also draw the ladder: items by utility with intervals and places, and circles as arrows; .svg or .png
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub plot: Option<PathBuf>,
+    /// (plot) Most items drawn, the best ones
+    #[arg(long, value_name = "N", default_value_t = 30, requires = "plot")]
+    pub max_display: usize,
     /// Where to write the table [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -43,15 +51,16 @@ pub struct Args {
 /// Reads, fits, draws and writes.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
+    args.plot.as_deref().map_or(Ok(false), in_pixels)?;
     let (items, met) = args.learn.read(&console)?;
-    let plain = met.home.is_none() && met.contexts.is_none() && args.learn.landmarks.is_none();
+    let plain =
+        met.home.is_none() && met.contexts.is_none() && args.learn.landmarks.is_none() && !args.learn.ability;
     if !plain || args.learn.ties != super::fit::Ties::Half {
-        let why =
-            "a ranking is one of items alone: leave out --home, --contexts, --landmarks and --ties model";
+        let why = "a ranking is one of items alone: leave out --home, --ability, --contexts, --users, --landmarks and --ties model";
         return Err(Failure::input(why));
     }
-    let duels = duels(&items, &met)?;
-    described(&items, &duels, &console);
+    let duels = duels(&items.names, &met)?;
+    described(&items.names, &duels, &console);
     let process = args.learn.process(Model::Nested, &items.table, global.seed)?;
     let done = process.progress.clone();
     let fit = watched(&console, "fitting", &done, || process.fit(&items.table, &duels))?;
@@ -71,7 +80,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         "cyclic share {:.4} of the posterior mean; of draws {middle:.3} ({low:.3} to {high:.3})",
         ranks.cyclic_share
     ));
-    if items.ids.len() <= MOST {
+    if items.names.ids.len() <= MOST {
         let found = SpecR::of(&duels, 40, global.seed, &AtomicBool::new(false))?;
         console.note(format!(
             "SpecR {:.3}; on the same graph a perfect ranking has {:.3} ± {:.3}, coins {:.3} ± {:.3}",
@@ -79,19 +88,23 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         ));
     }
     for circle in &ranks.triangles {
-        let [a, b, c] = circle.items.map(|i| printable(&items.ids[i]));
+        let [a, b, c] = circle.items.map(|i| printable(&items.names.ids[i]));
         console.note(format!(
             "circle: {a} beats {b} beats {c} beats {a} (probability {:.3})",
             circle.probability
         ));
     }
-    let mut order: Vec<usize> = (0..items.ids.len()).collect();
+    if let Some(path) = &args.plot {
+        let options = PlotOptions { max_display: args.max_display, ..PlotOptions::default() };
+        drawn(path, &render_ladder(&ranks, &items.names.ids, &options)?)?;
+    }
+    let mut order: Vec<usize> = (0..items.names.ids.len()).collect();
     order.sort_by_key(|&i| ranks.rank[i]);
     let names = ["item", "rank", "rank_low", "rank_high", "utility", "utility_low", "utility_high", "best"];
     let places = |of: &dyn Fn(usize) -> usize| Cells::Integers(order.iter().map(|&i| of(i) as i64).collect());
     let numbers = |of: &dyn Fn(usize) -> f64| Cells::Numbers(order.iter().map(|&i| of(i)).collect());
     let cells = vec![
-        Cells::Texts(order.iter().map(|&i| items.ids[i].clone()).collect()),
+        Cells::Texts(order.iter().map(|&i| items.names.ids[i].clone()).collect()),
         places(&|i| ranks.rank[i]),
         places(&|i| ranks.rank_interval[i].0),
         places(&|i| ranks.rank_interval[i].1),

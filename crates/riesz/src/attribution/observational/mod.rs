@@ -268,6 +268,7 @@ impl<'m> ObservationalGame<'m> {
             row_numbers: (0..n).collect(),
             exactness,
             uncertainty: None,
+            duels: None,
             provenance: Provenance {
                 game: Game::NAMES[4].into(),
                 absent: self.absent(),

@@ -1,0 +1,26 @@
+//! Pictures that commands draw beside what they write.
+
+use std::path::Path;
+
+use riesz_report::{Svg, png};
+
+use super::output::write_all;
+use crate::failure::{Failure, Result};
+
+/// Pixels of PNG files in each direction for one of the drawing.
+pub const SCALE: f32 = 2.0;
+
+/// Whether a picture of this name is one in pixels.
+pub fn in_pixels(path: &Path) -> Result<bool> {
+    match path.extension().map(|end| end.to_ascii_lowercase()) {
+        Some(end) if end == "svg" => Ok(false),
+        Some(end) if end == "png" => Ok(true),
+        _ => Err(Failure::input(format!("{}: the name of a picture ends in .svg or .png", path.display()))),
+    }
+}
+
+/// Writes a picture as its file's name says.
+pub fn drawn(path: &Path, picture: &Svg) -> Result<()> {
+    let bytes = if in_pixels(path)? { png(picture, SCALE)? } else { picture.text.clone().into_bytes() };
+    write_all(Some(path), &bytes)
+}

@@ -1,0 +1,251 @@
+//! Means of explained rows. Values are linear in the model's output, so what a mean of outputs is made of is the mean of their values: the values of one item
+//! against many, of a set of matches, or of two bags, of which the log odds are the mean of those of their members.
+
+use std::collections::BTreeSet;
+
+use super::{Duel, Exactness, Explanation, Fact};
+use crate::error::{Error, Result};
+use crate::linalg::Sparse;
+use crate::table::{Column, ColumnKind, Table};
+
+/// The level of a category in which the rows of a mean differ.
+const VARIOUS: &str = "(various)";
+
+impl Explanation {
+    /// Weighted means of rows, one a column of `weights` (rows × means), whose weights need not sum up to 1: the explanation of the same mean of predictions.
+    ///
+    /// Data are means, too, or the category that all rows of a mean share. A bound is the mean of the rows' bounds and what rounding adds; a standard error their mean,
+    /// which is no less than that of the mean, whatever rows have in common. How values of one row vary with those of another is not kept, so of a mean over several rows
+    /// nothing is said of how sure the model is.
+    ///
+    /// A duel the other way round has the same values with the opposite sign, so a mean over both orders is 0: say which item stands left, for example who won.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] unless `weights` have a row each; [`Error::Parameter`] for a mean of no rows, or with weights that are negative, not finite or all 0.
+    ///
+    /// # Example
+    /// ```
+    /// # use riesz::{Exactness, Explanation, Groups, Table, linalg::Sparse};
+    /// # let data = Table::from_rows(&[[1.0, 2.0], [3.0, 8.0]])?;
+    /// # let players = Groups::singletons(data.columns()).players().to_vec();
+    /// # let explanation = Explanation {
+    /// #     index: Default::default(), players, subsets: None, output_names: vec!["y".into()], values: vec![1.0, 2.0, 3.0, 6.0],
+    /// #     base_values: vec![0.0; 2], predictions: vec![3.0, 9.0], data, row_numbers: vec![0, 1], exactness: Exactness::Unstated,
+    /// #     uncertainty: None, duels: None, provenance: Default::default(),
+    /// # };
+    /// let mean = explanation.average(&Sparse::from_columns(2, [[(0, 1.0), (1, 3.0)]])?)?;
+    /// assert_eq!((mean.row_values(0, 0), mean.predictions[0]), (&[2.5, 5.0][..], 7.5));
+    /// # Ok::<(), riesz::Error>(())
+    /// ```
+    pub fn average(&self, weights: &Sparse) -> Result<Self> {
+        if weights.rows() != self.rows() {
+            return Err(Error::Shape {
+                what: "the weights of a mean".into(),
+                unit: "rows",
+                expected: self.rows(),
+                found: weights.rows(),
+                why: "one a row of the explanation".into(),
+            });
+        }
+        let shares = (0..weights.cols()).map(|k| shares(weights, k)).collect::<Result<Vec<_>>>()?;
+        let (m, s) = (self.outputs(), self.sets());
+        let mean = |list: &[f64], width: usize| -> Vec<f64> {
+            let of = |own: &Shares, at: usize| own.iter().map(|(i, w)| w * list[i * width + at]).sum();
+            shares.iter().flat_map(|own| (0..width).map(move |at| of(own, at))).collect()
+        };
+        let (first, rows): (Vec<usize>, Vec<Shares>) =
+            shares.iter().map(|own| (own[0].0, own.clone())).unzip();
+        let (sets, outputs): (Vec<_>, Vec<_>) = ((0..s).collect(), (0..m).collect());
+        let exactness = match &self.exactness {
+            Exactness::Exact { bound } => Exactness::Exact { bound: self.rounded(&rows, mean(bound, m)) },
+            Exactness::Estimated { std_error, sampling } => {
+                Exactness::Estimated { std_error: mean(std_error, m * s), sampling: *sampling }
+            }
+            Exactness::Unstated => Exactness::Unstated,
+        };
+        // How sure one row is, is known.
+        let alone = rows.iter().all(|own| own.len() == 1);
+        let uncertainty = if alone { self.select(&first, &sets, &outputs).uncertainty } else { None };
+        let mut provenance = self.provenance.clone();
+        if !alone {
+            provenance.run.push(Fact::new("mean", self.told(&rows)));
+        }
+        Ok(Self {
+            values: mean(&self.values, m * s),
+            base_values: mean(&self.base_values, m),
+            predictions: mean(&self.predictions, m),
+            data: self.mean_data(&rows)?,
+            row_numbers: if alone {
+                first.iter().map(|&i| self.row_numbers[i]).collect()
+            } else {
+                (0..rows.len()).collect()
+            },
+            exactness,
+            uncertainty,
+            duels: self.duels.as_ref().map(|all| rows.iter().map(|own| together(all, own)).collect()),
+            provenance,
+            ..self.select(&[], &sets, &outputs)
+        })
+    }
+
+    /// Bounds of means: what rounding adds to the mean of bounds, that of shares, products and sums, and of the residual.
+    fn rounded(&self, means: &[Shares], mut bound: Vec<f64>) -> Vec<f64> {
+        let (m, s) = (self.outputs(), self.sets());
+        for (k, own) in means.iter().enumerate() {
+            for o in 0..m {
+                let size = |i: usize| -> f64 {
+                    let values: f64 = self.row_values(i, o).iter().map(|v| v.abs()).sum();
+                    self.predictions[i * m + o].abs() + self.base_values[i * m + o].abs() + values
+                };
+                let size: f64 = own.iter().map(|&(i, w)| w * size(i)).sum();
+                bound[k * m + o] += (own.len() + s + 4) as f64 * f64::EPSILON * size;
+            }
+        }
+        bound
+    }
+
+    /// The means of numbers, and the categories that rows share.
+    fn mean_data(&self, means: &[Shares]) -> Result<Table> {
+        let (mut columns, mut values) = (self.data.columns().to_vec(), Vec::new());
+        for (j, column) in columns.iter_mut().enumerate() {
+            let cells = self.data.column(j);
+            let Column { kind: ColumnKind::Categorical { levels }, .. } = column else {
+                values.extend(means.iter().map(|own| own.iter().map(|(i, w)| w * cells[*i]).sum::<f64>()));
+                continue;
+            };
+            for own in means {
+                let code = cells[own[0].0];
+                if own.iter().all(|(i, _)| cells[*i] == code) {
+                    values.push(code);
+                    continue;
+                }
+                let known = levels.iter().position(|level| level == VARIOUS).unwrap_or(levels.len());
+                if known == levels.len() {
+                    levels.push(VARIOUS.into());
+                }
+                values.push(known as f64);
+            }
+        }
+        Table::from_column_major(columns, means.len(), values)
+    }
+
+    /// What means are over, for people.
+    fn told(&self, means: &[Shares]) -> String {
+        let counts = || means.iter().map(Vec::len);
+        let (few, many) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
+        let over = if few == many { few.to_string() } else { format!("{few} to {many}") };
+        let [_, rows] = self.row_words();
+        match self.duels {
+            Some(_) => format!(
+                "each row is a mean over {over} {rows}, as they look to the item on the left; over both orders of the items it would be 0"
+            ),
+            None => format!("each row is a mean over {over} {rows}"),
+        }
+    }
+}
+
+/// Rows of a mean and their shares, which sum up to 1.
+type Shares = Vec<(usize, f64)>;
+
+fn shares(weights: &Sparse, k: usize) -> Result<Shares> {
+    let bad = |value: f64| {
+        let allowed = "weights are numbers from 0 on, of which some are more";
+        Err(Error::parameter(format!("weight of mean {}", k + 1), value, allowed))
+    };
+    let all: Shares = weights.column(k).collect();
+    if let Some((_, wrong)) = all.iter().find(|(_, w)| !(w.is_finite() && *w >= 0.0)) {
+        return bad(*wrong);
+    }
+    let total: f64 = all.iter().map(|(_, w)| w).sum();
+    if !(total > 0.0 && total.is_finite()) {
+        return bad(total);
+    }
+    Ok(all.into_iter().filter(|(_, w)| *w > 0.0).map(|(i, w)| (i, w / total)).collect())
+}
+
+/// What several duels are called: by the item that is in all of them on that side, or by how many there are.
+fn together(all: &[Duel], own: &Shares) -> Duel {
+    if let [(i, _)] = own[..] {
+        return all[i].clone();
+    }
+    let side = |name: fn(&Duel) -> &String| {
+        let names: BTreeSet<&String> = own.iter().map(|(i, _)| name(&all[*i])).collect();
+        match names.first() {
+            Some(name) if names.len() == 1 => (*name).clone(),
+            _ => format!("{} items", names.len()),
+        }
+    };
+    Duel { left: side(|duel| &duel.left), right: side(|duel| &duel.right), chance: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::example;
+    use super::super::{Chance, Source, Spread, Uncertainty};
+    use super::*;
+
+    fn means(columns: &[&[(usize, f64)]]) -> Sparse {
+        Sparse::from_columns(2, columns.iter().map(|own| own.to_vec())).unwrap()
+    }
+
+    #[test]
+    fn means_add_up_and_say_what_is_not_known() {
+        let mut all = example();
+        all.uncertainty =
+            Some(Uncertainty { spread: Spread::Sd(vec![0.1; 12]), source: Some(Source::Posterior) });
+        let chance = Some(Chance { probability: 0.7, interval: [0.6, 0.8], superiority: 0.9 });
+        let duel = |left: &str, right: &str| Duel { left: left.into(), right: right.into(), chance };
+        all.duels = Some(vec![duel("a", "b"), duel("a", "c")]);
+        let found = all.average(&means(&[&[(0, 2.0), (1, 6.0)], &[(1, 5.0)]])).unwrap();
+        found.validate().unwrap();
+        for v in 0..6 {
+            let expected = 0.25 * all.values[v] + 0.75 * all.values[6 + v];
+            assert!((found.values[v] - expected).abs() < 1e-16, "{v}");
+            assert_eq!(found.values[6 + v], all.values[6 + v]);
+        }
+        assert_eq!((found.data.row(0), found.data.row(1)), (vec![3.25, 4.25, 5.25], vec![4.0, 5.0, 6.0]));
+        // It checks itself, and would fail for what is off by more than rounding.
+        let Exactness::Exact { bound } = &found.exactness else { panic!("it was exact") };
+        assert!(found.certificate().unwrap().holds && bound.iter().all(|b| (1e-15..1e-13).contains(b)));
+        assert!(found.uncertainty.is_none(), "of a mean over two rows nothing is known");
+        let duels = found.duels.as_ref().unwrap();
+        assert_eq!(duels[0], Duel { left: "a".into(), right: "2 items".into(), chance: None });
+        assert_eq!(duels[1], duel("a", "c"));
+        assert!(found.provenance.run[0].value.contains("1 to 2 duels, as they look to the item on the left"));
+        // One row alone is as sure as it was.
+        let alone = all.average(&means(&[&[(1, 0.5)]])).unwrap();
+        assert_eq!(alone.uncertainty, all.select_rows(&[1]).uncertainty);
+        assert_eq!(alone.values, all.select_rows(&[1]).values);
+        // Standard errors may be of the same draws: theirs do not shrink.
+        all.exactness = Exactness::Estimated { std_error: vec![0.5; 12], sampling: None };
+        let Exactness::Estimated { std_error, .. } =
+            all.average(&means(&[&[(0, 1.0), (1, 1.0)]])).unwrap().exactness
+        else {
+            panic!("it was estimated")
+        };
+        assert_eq!(std_error, [0.5; 6]);
+        for (wrong, words) in [
+            (vec![(0, -1.0), (1, 2.0)], "-1"),
+            (vec![(0, 0.0)], "0"),
+            (vec![], "0"),
+            (vec![(0, f64::NAN)], "NaN"),
+        ] {
+            let error = all.average(&means(&[&wrong])).unwrap_err().to_string();
+            assert!(error.contains("weight of mean 1") && error.contains(words), "{error}");
+        }
+        let more = Sparse::from_columns(3, [[(0, 1.0)]]).unwrap();
+        assert!(all.average(&more).unwrap_err().to_string().contains("one a row of the explanation"));
+    }
+
+    #[test]
+    fn categories_are_shared_or_various() {
+        let mut all = example();
+        let mut columns = all.data.columns().to_vec();
+        columns[1].kind = ColumnKind::Categorical { levels: vec!["x".into(), "y".into()] };
+        all.data = Table::from_column_major(columns, 2, vec![1.0, 3.0, 0.0, 1.0, 5.0, 5.0]).unwrap();
+        let found = all.average(&means(&[&[(0, 1.0), (1, 1.0)], &[(0, 1.0), (1, 0.0)]])).unwrap();
+        found.validate().unwrap();
+        let name = |i: usize| found.data.columns()[1].format(found.data.get(i, 1));
+        assert_eq!([name(0), name(1)], ["(various)", "x"]);
+    }
+}

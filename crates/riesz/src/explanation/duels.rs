@@ -1,0 +1,75 @@
+//! Which duels the rows of an explanation are. What is written for people (pages, plots, tables) calls rows by these names.
+
+use serde::{Deserialize, Serialize};
+
+use super::Explanation;
+use crate::error::{Error, Result};
+
+/// A duel, or a mean of some.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Duel {
+    /// Who stands on the left; values say what makes this one win.
+    pub left: String,
+    /// Who stands on the right.
+    pub right: String,
+    /// Who is likely to win; `None` where the model has no posterior, and of a mean over several duels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chance: Option<Chance>,
+}
+
+/// Who is likely to win a duel, and how sure that is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Chance {
+    /// That the left one wins, averaged over the posterior.
+    pub probability: f64,
+    /// The probability at either end of the central 95 % interval of the log odds.
+    pub interval: [f64; 2],
+    /// How sure it is that the left one is the better one: the posterior probability that the log odds are positive.
+    pub superiority: f64,
+}
+
+impl Duel {
+    /// "C26 against C02".
+    pub fn name(&self) -> String {
+        format!("{} against {}", self.left, self.right)
+    }
+
+    /// Who wins, in a sentence; `None` where it is not said.
+    pub fn words(&self) -> Option<String> {
+        let Chance { probability, interval: [low, high], superiority } = self.chance?;
+        Some(format!(
+            "{} beats {} with probability {probability:.2} (95 % {low:.2} to {high:.2}; it is the better one with probability {superiority:.2})",
+            self.left, self.right
+        ))
+    }
+}
+
+impl Explanation {
+    /// What a row is called, and several: "duel" and "duels" where they are.
+    pub fn row_words(&self) -> [&'static str; 2] {
+        if self.duels.is_some() { ["duel", "duels"] } else { ["row", "rows"] }
+    }
+
+    /// The name of row `i`, by its number or by who meets whom.
+    pub fn row_name(&self, i: usize) -> String {
+        match &self.duels {
+            Some(duels) => duels[i].name(),
+            None => format!("row {}", self.row_numbers[i]),
+        }
+    }
+}
+
+/// Whether these are so many duels with probabilities.
+pub(super) fn validate(duels: &[Duel], rows: usize) -> Result<()> {
+    let broken = |problem: String| Err(Error::Format { problem });
+    if duels.len() != rows {
+        return broken(format!("the explanation names {} duels and has {rows} rows", duels.len()));
+    }
+    let chances = duels.iter().filter_map(|duel| duel.chance);
+    for Chance { probability, interval: [low, high], superiority } in chances {
+        if [probability, low, high, superiority].iter().any(|p| !(0.0..=1.0).contains(p)) {
+            return broken("the explanation has a probability of a duel that is not from 0 to 1".into());
+        }
+    }
+    Ok(())
+}
