@@ -173,7 +173,8 @@ def cluster(options, axes):
             axis.plot([0.3, 0.6, 0.95], np.array(curves)[:, j], "o-", color=COLOURS[j], label=name, markersize=3)
         axis.set_title(f"share in the right cluster, L = {clusters}", fontsize=10)
         axis.set_xlabel("density")
-    axes[3].legend(fontsize=7)
+        axis.set_ylim(0.2, 1.02)
+    axes[3].legend(fontsize=7, loc="lower center", ncols=2)
     text = f"\n\nFigure 6.3: share of items in the right cluster, {runs} repetitions; up to 4 clusters where the number is to be found\n\n"
     text += "Published: GPGP-CLUS best except where dense, PR-CLUS worst; the covariates alone not shown.\n\n"
     header = ["L", "density", *METHODS.values(), "mixture, worst", "numbers found", "mixture, number found", "seconds"]
