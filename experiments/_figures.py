@@ -42,8 +42,10 @@ def table(header: list[str], rows: list[list]) -> str:
 
 
 def finish(options: argparse.Namespace, name: str, figure, text: str) -> None:
-    """Prints the table, and writes it beside the figure."""
+    """Prints the table, and writes it beside the figure, whose panels of parts that were not run are left out."""
     print(text)
     (options.output / f"{name}.md").write_text(text + "\n")
-    figure.savefig(options.output / f"{name}.png", dpi=150)
+    for axis in figure.axes:
+        axis.set_visible(axis.has_data())
+    figure.savefig(options.output / f"{name}.png", dpi=150, bbox_inches="tight")
     print(f"figure: {options.output / name}.png")

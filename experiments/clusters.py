@@ -1,20 +1,23 @@
 """Who wins next, and which items can be compared: the simulations of chapter 6 (figures 6.2 and 6.3 of Chau 2023).
 
-    python experiments/clusters.py [--full]
+    python experiments/clusters.py [predict|cluster|weak ...] [--full]
 
 30 items with 5 covariates in L clusters, z uniform, x | z ~ N(z 1, I). Between clusters z and z' a utility decides, r_zz' = Σ_j α_j k(x, x_j) with α ~ N(0, I): the item with the larger one wins. The source
 does not say which kernel k is: here a Gaussian of length scale √5.
 
-Figure 6.2: 70 % of the duels are learnt from, the accuracy is that on the others. The generalised model, a utility, the nested model which is both, and, by scikit-learn on the rows of both items, in
+predict, figure 6.2: 70 % of the duels are learnt from, the accuracy is that on the others. The generalised model, a utility, the nested model which is both, and, by scikit-learn on the rows of both items, in
 either order, a Gaussian process (PAIR-GP) and logistic regression (PAIR-LOGREG), their probabilities averaged over both orders.
 
-Figure 6.3: duels between clusters are coins; the share of items in the right cluster, for a known number of clusters. Published: GPGP-CLUS best except where duels are dense, PR-CLUS worst. Not
-published: k-means of the covariates alone, without any duel; spectral clustering; the mixture of rankings, which also chooses the number. Then the same with covariates that tell little (means
-.3 apart) or nothing of clusters, where the mixture learns from duels alone.
+cluster, figure 6.3: duels between clusters are coins; the share of items in the right cluster, for a known number of clusters. Published: GPGP-CLUS best except where duels are dense, PR-CLUS worst. Not
+published: k-means of the covariates alone, without any duel; spectral clustering; the mixture of rankings, which also chooses the number of clusters.
 
-Full: 20 repetitions instead of 4, and the densities .1, .2, … .9 for figure 6.2.
+weak: the same with covariates that tell little (means .3 apart) or nothing of clusters, where the mixture learns from duels alone.
+
+Full: 20 repetitions instead of 4 (weak: 40 instead of 8), and the densities .1, .2, … .9 for figure 6.2.
 """
 
+import argparse
+import collections
 import time
 import warnings
 
@@ -97,24 +100,22 @@ def share(labels, kind):
 
 
 def clustered(rng, clusters, density, shift=1.0, covariates=True, methods=tuple(METHODS)):
-    """Of each method the share; and the number of clusters that the bound chooses."""
+    """Of each method the share; the number of clusters that the bound chooses, and the share of the mixture with that number."""
     x, duels, won, kind = simulate(rng, clusters, density, coins=True, shift=shift)
     found = {}
     for method in methods:
         how = {"method": method, "kernel": KERNEL, "covariates": covariates, "random_state": 0}
         found[method] = share(riesz.PreferenceClusters(clusters, **how).fit_predict(x, duels, outcome=won), kind)
     free = riesz.PreferenceClusters(max_clusters=4, kernel=KERNEL, covariates=covariates, random_state=0)
-    return found, free.fit(x, duels, outcome=won).n_clusters_
+    free.fit(x, duels, outcome=won)
+    return found, free.n_clusters_, share(free.labels_, kind)
 
 
-def main():
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    options = arguments(__doc__)
+def predict(options, axes):
     runs = 20 if options.full else 4
-    figure, axes = panels(5)
     names = ["generalised", "utility", "nested", "PAIR-GP", "PAIR-LOGREG"]
-    rows = []
     densities = np.round(np.arange(0.1, 0.95, 0.1), 1) if options.full else [0.3, 0.6, 0.9]
+    rows, behind, alone, dense = [], {}, [], {}
     for axis, clusters in zip(axes, [1, 2, 5]):
         curves = []
         for density in densities:
@@ -124,47 +125,93 @@ def main():
             favours = [difference for _, difference in all_runs]
             curves.append([scores[name][0] for name in names])
             cells = [f"{scores[name][0]:.3f} ({scores[name][1]:.2f})" for name in names]
-            rows.append([clusters, density, *cells, f"{np.mean(favours):.1f}", f"{time.perf_counter() - start:.0f}"])
+            better = "generalised" if curves[-1][0] > curves[-1][1] else "utility"
+            gaps = [scores[better][0] - scores["nested"][0] for scores, _ in all_runs]
+            behind[f"L = {clusters}, density {density}"] = np.mean(gaps), np.std(gaps) / np.sqrt(runs - 1)
+            dense[clusters] = curves[-1][0] - curves[-1][1]
+            if clusters == 1:
+                alone += favours
+            more = f"{np.mean(favours):.1f} ({sum(one > 0 for one in favours)} of {runs})"
+            rows.append([clusters, density, *cells, more, f"{time.perf_counter() - start:.0f}"])
         for j, name in enumerate(names):
             axis.plot(densities, np.array(curves)[:, j], "o-", color=COLOURS[j], label=name, markersize=3)
         axis.set_title(f"accuracy, L = {clusters}", fontsize=10)
         axis.set_xlabel("density")
     axes[0].legend(fontsize=7)
-    text = f"Figure 6.2: accuracy (log loss) on 30 % of the duels, {runs} repetitions\n\n"
+    text = f"\n\nFigure 6.2: accuracy (log loss) on 30 % of the duels, {runs} repetitions\n\n"
     text += "Published: PGP and PAIR-LOGREG fall with L, GPGP and PAIR-GP are stable, PGP is best at L = 1.\n\n"
-    text += table(["L", "density", "GPGP", "PGP", "nested", *names[3:], "evidence PGP - GPGP", "seconds"], rows)
+    text += table(["L", "density", "GPGP", "PGP", "nested", *names[3:], "evidence PGP - GPGP (PGP's is larger)", "seconds"], rows)
+    worst = sorted(behind, key=behind.get, reverse=True)[:3]
+    told = "; ".join(f"{behind[one][0]:.3f} ± {behind[one][1]:.3f} with {one}" for one in worst)
+    text += f"\n\nWhere nested is furthest behind the better of GPGP and PGP, ± standard error: {told}."
+    text += f" With one cluster the evidence is for PGP in {sum(one > 0 for one in alone)} of {len(alone)}."
+    return text + f" With five, dense, GPGP is {dense[5]:+.3f} against PGP.\n"
 
+
+def counted(numbers):
+    """How often which number of clusters was found."""
+    return ", ".join(f"{number}: {count}" for number, count in sorted(collections.Counter(numbers).items()))
+
+
+def cluster(options, axes):
+    runs = 20 if options.full else 4
     rows = []
     for axis, clusters in zip(axes[3:], [2, 3]):
         curves = []
         for density in [0.3, 0.6, 0.95]:
             start = time.perf_counter()
             all_runs = [clustered(np.random.default_rng([seed, clusters]), clusters, density) for seed in range(runs)]
-            means = [np.mean([shares[method] for shares, _ in all_runs]) for method in METHODS]
-            curves.append(means)
-            chosen = sum(count == clusters for _, count in all_runs)
-            rows.append([clusters, density, *map(float, means), f"{chosen} of {runs}", f"{time.perf_counter() - start:.0f}"])
+            shares = np.array([[shares[method] for method in METHODS] for shares, _, _ in all_runs])
+            curves.append(shares.mean(axis=0))
+            cells = [f"{one.mean():.2f} ± {one.std():.2f}" for one in shares.T]
+            found = counted(number for _, number, _ in all_runs)
+            free = np.mean([share for _, _, share in all_runs])
+            rows.append(
+                [clusters, density, *cells, f"{shares[:, -1].min():.2f}", found, free, f"{time.perf_counter() - start:.0f}"]
+            )
         for j, name in enumerate(METHODS.values()):
             axis.plot([0.3, 0.6, 0.95], np.array(curves)[:, j], "o-", color=COLOURS[j], label=name, markersize=3)
         axis.set_title(f"share in the right cluster, L = {clusters}", fontsize=10)
         axis.set_xlabel("density")
-    axes[3].legend(fontsize=7)
-    chosen = [clustered(np.random.default_rng([seed, 1]), 1, 0.6, methods=("covariates",))[1] for seed in range(runs)]
-    text += f"\n\nFigure 6.3: share of items in the right cluster, {runs} repetitions\n\n"
-    text += table(["L", "density", *METHODS.values(), "number found", "seconds"], rows)
-    text += f"\n\nWith a single cluster (density .6) the bound says 1 in {sum(count == 1 for count in chosen)} of {runs}.\n"
+        axis.set_ylim(0.2, 1.02)
+    axes[3].legend(fontsize=7, loc="lower center", ncols=2)
+    text = f"\n\nFigure 6.3: share of items in the right cluster, {runs} repetitions; up to 4 clusters where the number is to be found\n\n"
+    text += "Published: GPGP-CLUS best except where dense, PR-CLUS worst; the covariates alone not shown.\n\n"
+    header = ["L", "density", *METHODS.values(), "mixture, worst", "numbers found", "mixture, number found", "seconds"]
+    text += table(header, rows)
+    alone = [clustered(np.random.default_rng([seed, 1]), 1, 0.6, methods=("covariates",))[1] for seed in range(runs)]
+    return text + f"\n\nNumbers found with a single cluster, density .6: {counted(alone)}\n"
 
+
+def weak(options, axes):
+    runs = 40 if options.full else 8
     rows = []
     for shift in [0.3, 0.0]:
-        all_runs = [
-            clustered(np.random.default_rng([seed, 9]), 2, 0.95, shift=shift, covariates=False)[0] for seed in range(2 * runs)
-        ]
-        cells = [f"{np.mean([s[m] for s in all_runs]):.2f} ± {np.std([s[m] for s in all_runs]):.2f}" for m in METHODS]
-        rows.append([shift, *cells, f"{min(s['mixture'] for s in all_runs):.2f}"])
-    text += (
-        f"\nCovariates that tell little of two clusters, density .95, {2 * runs} repetitions; the mixture from duels alone\n\n"
-    )
-    text += table(["shift of means", *METHODS.values(), "mixture, worst"], rows)
+        seeds = [np.random.default_rng([seed, 9]) for seed in range(runs)]
+        all_runs = [clustered(rng, 2, 0.95, shift=shift, covariates=False)[:2] for rng in seeds]
+        shares = np.array([[shares[method] for method in METHODS] for shares, _ in all_runs])
+        cells = [f"{one.mean():.2f} ± {one.std():.2f}" for one in shares.T]
+        failed = f"{(shares[:, -1] < 0.75).sum()} of {runs}, worst {shares[:, -1].min():.2f}"
+        rows.append([shift, *cells, failed, counted(number for _, number in all_runs)])
+    text = f"\n\nCovariates that tell little of two clusters, density .95, {runs} repetitions; the mixture from duels alone; ours, nothing is published\n\n"
+    return text + table(["shift of means", *METHODS.values(), "mixture below .75", "numbers found"], rows) + "\n"
+
+
+PARTS = {f.__name__: f for f in (predict, cluster, weak)}
+
+
+def main():
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(PARTS) + "; by default all")
+    options = arguments(__doc__, (parser,))
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    figure, axes = panels(5)
+    text = f"{ITEMS} items in L clusters"
+    for name, part in PARTS.items():
+        if not options.parts or name in options.parts:
+            told = part(options, axes)
+            print(told, flush=True)
+            text += told
     finish(options, "clusters", figure, text)
 
 

@@ -237,9 +237,12 @@ def football(options, axis):
         which = "season before (clean)" if before else "same season (contains the test)"
         for row in rows_of_table("nfl", found, evidence):
             rows.append([which, row[1], "–" if before else row[2], *row[3:]])
+        # Splits of a season share its matches, seasons share none.
+        years_apart = found["GPGP"][:, 0].reshape(len(used), count).mean(axis=1)
+        error = years_apart.std(ddof=1) / np.sqrt(len(used))
         accuracy, auc, loss = np.array(sided[before]).T
         rows.append([which, "nested, home side", "–", cell(accuracy), cell(auc), cell(loss), "–"])
-        text += f"\n{which}: {len(used)} seasons, {count} splits 70/30 each, {time.perf_counter() - start:.0f} s"
+        text += f"\n{which}: {len(used)} seasons, {count} splits 70/30 each, standard error of GPGP's mean accuracy over seasons {error:.3f}, {time.perf_counter() - start:.0f} s"
         if not before:
             bars(axis, "NFL", {name: runs[:, 0] for name, runs in found.items()})
     text = "\n\nNFL, " + ", ".join(STATISTICS) + text + "\n\n" + table(HEADER, rows)

@@ -148,6 +148,12 @@ def test_bags_are_means_of_their_members():
     together = model.expansion_.predict(rows, return_cov=True)[1]
     np.testing.assert_allclose(sd, together.mean() ** 0.5, rtol=1e-8)
     np.testing.assert_allclose(chance[0], chance[1][::-1], rtol=1e-9)
+    # The left bag's weights and the right one's sum up to different totals.
+    weighted = [(team, item, 1.0 + place if team == "red" else 0.3) for place, (team, item) in enumerate(teams)]
+    share = np.arange(1.0, 5.0)[red.ravel()] / 40
+    weighed = model.predict_bags(ITEMS, weighted, [("red", "blue")])
+    np.testing.assert_allclose(weighed[0], share @ each, rtol=1e-9)
+    np.testing.assert_allclose(weighed[1], (share @ together @ share) ** 0.5, rtol=1e-8)
     # Members' weights are shares, and a bag of one is its item.
     alone = [(name, name, 3.0) for name in ITEMS.index]
     np.testing.assert_allclose(

@@ -33,6 +33,9 @@ def test_sides_and_spellings_change_nothing():
     np.testing.assert_allclose([-other, spread], [mean, sd], rtol=1e-9)
     np.testing.assert_allclose(model.superiority(left, right) + model.superiority(right, left), 1.0)
     assert model.superiority(left[:1], left[:1]) == 0.5
+    # Of two alike nothing is unknown, whatever rounding makes of four numbers that cancel.
+    for told in model.decision_function(left, left, return_std=True):
+        np.testing.assert_array_equal(told, 0.0)
     # Averages over the posterior are nearer to one half than the logistic function of the mean.
     assert (np.abs(chance[:, 1] - 0.5) < np.abs(1 / (1 + np.exp(-mean)) - 0.5)).all()
     winner_first = np.where(WON[:, None] == 1, PAIRS, PAIRS[:, ::-1])

@@ -1,0 +1,139 @@
+"""How far models of duels scale: many duels of many items with twenty columns, through landmarks; and that the number of threads changes no bit of what comes out.
+
+    python experiments/duels_scale.py [--full] [--explained 1000] [--threads 1 2] [--landmarks 250] [--draws 64]
+
+The left item's log odds are x_0 - x'_0 + x_1 x'_2 - x_2 x'_1 of normal columns. Each measurement is a process of its own with so many threads: the fit with the prior kept (length scales 8, shares 2.25),
+or found by the evidence of 1,500 pairs that met (twenty length scales and two shares), the log odds and standard deviations of 1,000 other pairs, and duels explained in the game "paired" with 50
+background items. Peak memory is that of the whole process. Times are of this machine, and of whatever else it does.
+
+Full: 100,000 duels of 10,000 items instead of 10,000 of 1,000.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+from _figures import COLOURS, arguments, finish, panels, table
+from sklearn.exceptions import ConvergenceWarning
+
+import riesz
+from riesz.kernels import RBF
+
+
+def simulated(rng, count, number):
+    """Items, pairs of them, and the true log odds that the left one wins."""
+    x = rng.normal(size=(count, 20))
+    left, right = rng.integers(count, size=(2, number))
+    left, right = left[left != right], right[left != right]
+    return x, np.column_stack([left, right]), x[left, 0] - x[right, 0] + x[left, 1] * x[right, 2] - x[left, 2] * x[right, 1]
+
+
+def digest(*arrays):
+    """Alike only for arrays alike to the last bit."""
+    return hashlib.sha256(b"".join(np.ascontiguousarray(one).tobytes() for one in arrays)).hexdigest()[:12]
+
+
+def measured(options, tuned):
+    """One fit and its explanations; runs in a process of its own."""
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    rng = np.random.default_rng(0)
+    x, duels, log_odds = simulated(rng, *((10_000, 100_000) if options.full else (1000, 10_000)))
+    won = (rng.random(len(duels)) < 1 / (1 + np.exp(-log_odds))).astype(float)
+    others, other_pairs, truth = simulated(rng, 1000, 1000)
+    start = time.perf_counter()
+    how = {} if tuned else {"optimizer": None}
+    kernel = RBF([8.0] * 20)
+    model = riesz.PreferenceClassifier(
+        kernel=kernel, landmarks=options.landmarks, n_draws=options.draws, random_state=0, **how
+    ).fit(x, duels, outcome=won)
+    fit = time.perf_counter() - start
+    mean, sd = model.decision_function(*(others[side] for side in other_pairs.T), return_std=True)
+    asked = duels[: options.explained]
+    start = time.perf_counter()
+    values = model.explain(x[asked[:, 0]], x[asked[:, 1]], x[:50], game="paired").values
+    explain = time.perf_counter() - start
+    gap = np.abs(values.sum(axis=1) - model.decision_function(x[asked[:, 0]], x[asked[:, 1]])).max()
+    size = np.abs(values).mean(axis=0)
+    return {
+        "fit": fit,
+        "explain": explain,
+        "unknown": model.unknown_variance_,
+        "accuracy": float(((mean > 0) == (truth > 0)).mean()),
+        "correlation": float(np.corrcoef(mean, truth)[0, 1]),
+        "leading": np.argsort(size)[::-1][:3].tolist(),
+        "size": size.tolist(),
+        "gap": float(gap),
+        "digest": digest(mean, sd, values),
+    }
+
+
+def in_a_process(options, tuned, threads):
+    """The same, and the peak of the process' memory in GiB."""
+    alone = [sys.executable, __file__, "--alone", "tuned" if tuned else "kept", "--output", str(options.output)]
+    for name in ("explained", "landmarks", "draws"):
+        alone += [f"--{name}", str(getattr(options, name))]
+    environment = {**os.environ, "RAYON_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
+    child = subprocess.Popen(alone + ["--full"] * options.full, env=environment, stdout=subprocess.PIPE)
+    told = child.stdout.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    if status != 0:
+        raise SystemExit(f"the process with {threads} threads ended with status {os.waitstatus_to_exitcode(status)}")
+    return json.loads(told), usage.ru_maxrss / 2**20
+
+
+def main():
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--explained", type=int, default=20, help="so many duels are explained")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--landmarks", type=int, default=250)
+    parser.add_argument("--draws", type=int, default=64, help="of the posterior, for standard deviations")
+    parser.add_argument("--alone", choices=["kept", "tuned"], help=argparse.SUPPRESS)
+    options = arguments(__doc__, (parser,))
+    if options.alone is not None:
+        print(json.dumps(measured(options, options.alone == "tuned")))
+        return
+    figure, axes = panels(2)
+    rows, text = [], ""
+    for axis, tuned in zip(axes, (False, True)):
+        prior = "by the evidence" if tuned else "kept"
+        found = []
+        for threads in options.threads:
+            one, memory = in_a_process(options, tuned, threads)
+            cells = [prior, threads, f"{one['fit']:.1f}", f"{one['explain']:.1f}", f"{memory:.2f}", one["accuracy"]]
+            rows.append(
+                [*cells, one["correlation"], " ".join(map(str, one["leading"])), f"{one['gap']:.0e}", f"{one['unknown']:.2f}"]
+            )
+            found.append(one["digest"])
+            print(rows[-1], flush=True)
+        alike = len(set(found)) == 1
+        threads = " and ".join(map(str, options.threads))
+        text += f"\nPrior {prior}: log odds, standard deviations and values {'are the same' if alike else 'DIFFER'} to the last bit with {threads} threads.\n"
+        axis.bar(range(20), one["size"], color=COLOURS[0])
+        axis.set_xticks(range(0, 20, 5))
+        axis.set_title(f"mean |value|, prior {prior}", fontsize=10)
+        axis.set_xlabel("column")
+    count, number = ("10,000", "100,000") if options.full else ("1,000", "10,000")
+    header = [
+        "prior",
+        "threads",
+        "fit, s",
+        "explain, s",
+        "memory, GiB",
+        "accuracy",
+        "correlation",
+        "leading columns (truth: 0 1 2)",
+    ]
+    text = table([*header, "largest gap", "variance unknown"], rows) + "\n" + text
+    title = f"Scale: {number} duels of {count} items, 20 columns, {options.landmarks} landmarks, {options.draws} draws; {options.explained} duels explained. "
+    title += "Accuracy and correlation are those of log odds, with true ones, of 1,000 pairs of new items.\n\n"
+    finish(options, "duels_scale", figure, title + text)
+
+
+if __name__ == "__main__":
+    main()
