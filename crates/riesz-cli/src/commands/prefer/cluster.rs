@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ValueEnum, ValueHint};
 use riesz::preference::clusters::{Clusterer, Count, Method, adjusted_rand};
 
-use super::fit::{Learn, Model, Ties, described, duels};
+use super::fit::{Landmarks, Learn, Model, Ties, described, duels};
 use crate::args::Global;
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
@@ -66,7 +66,9 @@ pub enum Way {
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let (items, met) = args.learn.read(&console)?;
-    let plain = met.home.is_none() && met.contexts.is_none() && args.learn.landmarks.is_none();
+    let plain = met.home.is_none()
+        && met.contexts.is_none()
+        && matches!(args.learn.landmarks, None | Some(Landmarks::Never));
     if !plain || args.learn.ties != Ties::Half {
         let why = "clusters are of items alone: leave out --home, --contexts, --landmarks and --ties model";
         return Err(Failure::input(why));

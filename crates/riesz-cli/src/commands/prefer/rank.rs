@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use clap::ValueHint;
 use riesz::preference::{Evidence, Ranking, SpecR};
 
-use super::fit::{Learn, Model, described, duels};
+use super::fit::{Landmarks, Learn, Model, described, duels};
 use crate::args::Global;
 use crate::console::{Console, printable, watched};
 use crate::failure::{Failure, Result};
@@ -44,7 +44,9 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let (items, met) = args.learn.read(&console)?;
-    let plain = met.home.is_none() && met.contexts.is_none() && args.learn.landmarks.is_none();
+    let plain = met.home.is_none()
+        && met.contexts.is_none()
+        && matches!(args.learn.landmarks, None | Some(Landmarks::Never));
     if !plain || args.learn.ties != super::fit::Ties::Half {
         let why =
             "a ranking is one of items alone: leave out --home, --contexts, --landmarks and --ties model";
