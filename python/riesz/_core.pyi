@@ -9,6 +9,7 @@ __all__ = [
     "Explainer",
     "Explanation",
     "Fitted",
+    "FittedLandmarks",
     "FittedPrior",
     "PairFunction",
     "Question",
@@ -481,25 +482,50 @@ def preference_evidence(
 @final
 class PairFunction:
     def __new__(
-        cls, kernel: str, shares: list[float], landmarks: _Rows, basis: NDArray[np.float64], weights: NDArray[np.float64]
+        cls,
+        prior: tuple[str, list[float], str | None, tuple[str, float] | None, float | None],
+        fields: tuple[list[tuple[_Rows, NDArray[np.float64]]], NDArray[np.float64]],
+        learnt: tuple[_Rows, _Rows | None, list[tuple[int, int]], list[int], list[float]],
     ) -> PairFunction: ...
     @property
     def landmarks(self) -> int: ...
+    @property
+    def context_landmarks(self) -> int | None: ...
     def log_odds(
-        self, items: _Rows, pairs: list[tuple[int, int]], spread: bool
+        self, items: _Rows, pairs: list[tuple[int, int]], contexts: _Rows | None, spread: str | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]: ...
-    def probability(self, items: _Rows, pairs: list[tuple[int, int]]) -> NDArray[np.float64]: ...
+    def probabilities(self, items: _Rows, pairs: list[tuple[int, int]], contexts: _Rows | None) -> NDArray[np.float64]: ...
+
+@final
+class FittedLandmarks:
+    @property
+    def function(self) -> PairFunction: ...
+    @property
+    def model(self) -> Expansion | None: ...
+    @property
+    def without(self) -> str | None: ...
+    @property
+    def prior(self) -> FittedPrior: ...
+    @property
+    def warnings(self) -> list[str]: ...
+    @property
+    def log_marginal_likelihood(self) -> float | None: ...
+    @property
+    def unknown(self) -> float: ...
+    @property
+    def unknown_contexts(self) -> float: ...
 
 def fit_landmarks(
     kernel: str,
     items: _Rows,
     duels: tuple[list[int], list[int], list[float], list[float] | None],
+    circumstances: dict[str, Any],
     shares: list[float],
     tune: bool,
     restarts: int,
     seed: int,
-    sizes: tuple[int, int, int, float],
-) -> tuple[PairFunction, Expansion | None, str, list[float], list[str], float | None, float]: ...
+    sizes: tuple[int, int, int, int, float],
+) -> FittedLandmarks: ...
 def rank_preferences(
     model: Expansion,
     kernel: str,

@@ -102,15 +102,19 @@ class PreferenceClassifier(BaseEstimator):
         Of the models "bradley_terry" and "linear": λ of the penalty ``½ λ Σ β²`` on abilities, or coefficients of standardised
         features. 0 asks for the maximum of the likelihood, where it has one. By default λ is a random effect's: the one with the
         largest marginal likelihood.
-    landmarks : "auto", int or None
-        Knows items through so many of them, so that many duels can be learnt from; with as many landmarks as items nothing is
-        approximated. ``None`` never does; "auto" takes 250 where more than 2,000 pairs met, unless there is something that they
-        know nothing of: contexts, users, home, ability, ties as outcomes, bags, the bound.
+    landmarks : "auto", "all", int or None
+        Knows items through so many of them, so that many duels can be learnt from without a matrix between all pairs that met.
+        "all", or as many as there are items, approximates nothing: the posterior mean is the dense process's. ``None`` takes the
+        matrix; "auto" takes 250 landmarks where more than 2,000 pairs met, unless there is something that they know nothing of:
+        bags, the bound.
+    context_landmarks : int, default 32
+        With landmarks contexts are known through so many of the different ones, which approximates nothing where there are no
+        more; users beyond have no say of their own.
     n_tuning_pairs : int, default 1500
         With landmarks tuning looks at so many pairs that met, drawn at random.
     n_draws : int, default 64
         With landmarks standard deviations are estimated from so many draws; the standard error of one is ``1/√(2 n_draws)`` of
-        it.
+        it. (``decision_function(…, return_std="exact")`` takes none.)
     tol : float, default 1e-6
         With landmarks Newton's method ends where the slope is this share of the one that it starts with.
 
@@ -118,7 +122,8 @@ class PreferenceClassifier(BaseEstimator):
     ----------
     expansion_ : Expansion
         The log odds as a model of wide rows, the left item's columns and then the right one's (``left_…``, ``right_…``). Through
-        landmarks it holds the mean alone, and is None where the kernel does not vanish far from all items.
+        landmarks it holds the mean alone, and is None where the kernel does not vanish far from all items, or where there would
+        be too many pairs of landmarks times landmarks of contexts.
     kernel_ : riesz.kernels.Kernel
         The kernel of items as it was used.
     utility_, generalised_ : float
@@ -132,8 +137,9 @@ class PreferenceClassifier(BaseEstimator):
         By how much a side has to be ahead, in log odds, with ``ties="model"``; else 0.
     log_marginal_likelihood_value_ : float
         Of duels; with landmarks of those that tuning looked at, and None without tuning.
-    landmarks_ : int or None
-        How many items are landmarks, and ``unknown_variance_``, the share of the items' variance that these do not know.
+    landmarks_, context_landmarks_ : int or None
+        How many items are landmarks, and ``unknown_variance_``, the share of the items' variance that these do not know; and
+        ``unknown_context_variance_``, that of the contexts'.
     abilities_, abilities_std_ : dict
         Of "bradley_terry", by label of the item. Abilities sum up to 0. Standard deviations are None for more than 1,000 items.
     coef_, coef_std_ : array
@@ -147,11 +153,13 @@ class PreferenceClassifier(BaseEstimator):
 
     #: Of a model through landmarks whose kernel does not vanish, None.
     expansion_: Any
+    shared_: float
     #: Models with what a model may lack: contexts, who is at home, names of items, landmarks.
     _contexts: Contexts | None = None
     _has_home = False
     _ids: list[str] | None = None
     _function: Any = None
+    _without: str | None = None
     _background: Any = None
 
     def __init__(
@@ -168,6 +176,7 @@ class PreferenceClassifier(BaseEstimator):
         random_state=None,
         ridge="evidence",
         landmarks="auto",
+        context_landmarks=32,
         n_tuning_pairs=1500,
         n_draws=64,
         tol=1e-6,
@@ -183,6 +192,7 @@ class PreferenceClassifier(BaseEstimator):
         self.random_state = random_state
         self.ridge = ridge
         self.landmarks = landmarks
+        self.context_landmarks = context_landmarks
         self.n_tuning_pairs = n_tuning_pairs
         self.n_draws = n_draws
         self.tol = tol
@@ -213,6 +223,7 @@ class PreferenceClassifier(BaseEstimator):
         self._check()
         further = {"contexts": contexts, "users": users, "home": home, "members": members}
         self.landmarks_: int | None = None
+        self.context_landmarks_: int | None = None
         self._function, self._background = None, copy.deepcopy(items)
         if self.model in ABILITIES:
             return self._fit_abilities(items, duels, outcome, sample_weight, further)
@@ -245,34 +256,38 @@ class PreferenceClassifier(BaseEstimator):
             raise ValueError("context_kernel: these duels have no contexts: give fit contexts or users, or leave the kernel out")
         text = kernel._at(rows, names, levels)._to_json(names, levels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        most = self._most_landmarks(left, right, further)
-        if most is not None:
-            duel = left.tolist(), right.tolist(), won.tolist(), weight
-            return self._fit_landmarks((text, (names, levels, rows), duel), most, restarts, seed)
         given = labels_of(items) if self.ability else None
         called = given if given is not None else [str(i) for i in range(len(rows))]
-        fitted, found = _core.fit_preferences(
-            text,
-            (names, levels, rows),
-            (left.tolist(), right.tolist(), won.tolist(), weight),
-            {
-                "home": None if home is None else sides(home, count).tolist(),
-                "names": called if self.ability else None,
-                "contexts": between,
-                "members": bags,
-                "ties": self.ties == "model",
-                "bound": self.inference == "bound",
-            },
-            *_MODELS[self.model],
-            self.optimizer is not None,
-            restarts,
-            seed,
-        )
-        for message in fitted.warnings:
+        duel = left.tolist(), right.tolist(), won.tolist(), weight
+        circumstances = {
+            "home": None if home is None else sides(home, count).tolist(),
+            "names": called if self.ability else None,
+            "contexts": between,
+            "members": bags,
+            "ties": self.ties == "model",
+            "bound": self.inference == "bound",
+        }
+        fitted: Any
+        found: Any
+        table, tune = (names, levels, rows), self.optimizer is not None
+        most = self._most_landmarks(left, right, None if between is None else between[2][2], bags is not None)
+        if most is None:
+            fitted, found = _core.fit_preferences(text, table, duel, circumstances, *_MODELS[self.model], tune, restarts, seed)
+            model, notes = fitted.model, fitted.warnings
+        else:
+            around = _count("context_landmarks", self.context_landmarks, 1)
+            pairs, draws = _count("n_tuning_pairs", self.n_tuning_pairs, 1), _count("n_draws", self.n_draws, 0)
+            sizes = (most, around, pairs, draws, float(self.tol))
+            fitted = _core.fit_landmarks(text, table, duel, circumstances, list(_MODELS[self.model]), tune, restarts, seed, sizes)
+            found, model, notes = fitted.prior, fitted.model, fitted.warnings
+            self._function, self._without = fitted.function, fitted.without
+            self.landmarks_, self.context_landmarks_ = fitted.function.landmarks, fitted.function.context_landmarks
+            self.unknown_variance_, self.unknown_context_variance_ = fitted.unknown, fitted.unknown_contexts
+        for message in notes:
             warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=2)
         self._names, self._levels, self._contexts = names, levels, where
         self._has_home, self._ids = home is not None, [*called, UNSEEN, UNSEEN_RIGHT] if self.ability else None
-        self.expansion_ = Expansion._wrap(fitted.model)
+        self.expansion_ = None if model is None else Expansion._wrap(model)
         self.kernel_ = rk._from_json(found.kernel, self._names)
         self.utility_, self.generalised_ = found.utility, found.generalised
         alone = list(found.alone)
@@ -282,7 +297,7 @@ class PreferenceClassifier(BaseEstimator):
         self.context_kernel_ = None if text is None or where is None else rk._from_json(text, where.names)
         self.margin_ = found.margin or 0.0
         self.log_marginal_likelihood_value_ = fitted.log_marginal_likelihood
-        self.classes_ = np.array(self.expansion_.classes)
+        self.classes_ = np.array(["right", "left", "tie"][: 3 if self.ties == "model" else 2])
         self.n_features_in_ = len(self._names)
         return self
 
@@ -308,41 +323,19 @@ class PreferenceClassifier(BaseEstimator):
         self.n_features_in_ = len(self._names)
         return self
 
-    def _most_landmarks(self, left: np.ndarray, right: np.ndarray, further: dict[str, Any]) -> int | None:
+    def _most_landmarks(self, left: np.ndarray, right: np.ndarray, contexts: np.ndarray | None, bags: bool) -> int | None:
         """Through how many landmarks, if any."""
-        plain = [name for name, given in further.items() if given is not None]
-        plain += (
-            ["ability"] * bool(self.ability) + ["ties"] * (self.ties == "model") + ["inference"] * (self.inference == "bound")
-        )
-        if self.landmarks == "auto":
-            met = len(set(map(frozenset, zip(left.tolist(), right.tolist()))))
-            return _LANDMARKS if met > _DENSE and not plain else None
-        if self.landmarks is None:
+        unknown = ["members"] * bags + ["inference"] * (self.inference == "bound")
+        if self.landmarks is None or (self.landmarks == "auto" and unknown):
             return None
-        if plain:
+        if unknown:
             raise ValueError(
-                f"landmarks = {self.landmarks!r}: they know nothing of {', '.join(plain)}: landmarks=None, or leave these"
+                f"landmarks = {self.landmarks!r}: they know nothing of {', '.join(unknown)}: landmarks=None, or leave these"
             )
-        return _count("landmarks", self.landmarks, 1)
-
-    def _fit_landmarks(self, given: Any, most: int, restarts: int, seed: int) -> PreferenceClassifier:
-        text, (names, levels, rows), duels = given
-        sizes = (most, _count("n_tuning_pairs", self.n_tuning_pairs, 1), _count("n_draws", self.n_draws, 0), float(self.tol))
-        function, model, found, shares, notes, value, self.unknown_variance_ = _core.fit_landmarks(
-            text, (names, levels, rows), duels, list(_MODELS[self.model]), self.optimizer is not None, restarts, seed, sizes
-        )
-        for message in notes:
-            warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=3)
-        self._function, self.landmarks_ = function, function.landmarks
-        self._names, self._levels, self._contexts, self._has_home, self._ids = names, levels, None, False, None
-        self.expansion_ = None if model is None else Expansion._wrap(model)
-        self.kernel_ = rk._from_json(found, names)
-        self.utility_, self.generalised_ = shares
-        self.home_advantage_, self.ability_, self.context_kernel_, self.shared_, self.margin_ = 0.0, 0.0, None, 1.0, 0.0
-        self.log_marginal_likelihood_value_ = value
-        self.classes_ = np.array(["right", "left"])
-        self.n_features_in_ = len(names)
-        return self
+        if self.landmarks == "auto":
+            met = [np.minimum(left, right), np.maximum(left, right), *([] if contexts is None else contexts.T)]
+            return _LANDMARKS if len(np.unique(np.column_stack(met), axis=0)) > _DENSE else None
+        return 2**32 if self.landmarks == "all" else _count("landmarks", self.landmarks, 1)
 
     def _check(self) -> None:
         choices = [
@@ -392,11 +385,22 @@ class PreferenceClassifier(BaseEstimator):
             raise ValueError("contexts and users: the model was fitted on duels without them")
         return side_by_side(blocks)
 
-    def _pairs(self, left: Any, right: Any, **where: Any) -> tuple[tuple, list[tuple[int, int]]]:
-        """Each item once, and pairs of them: how landmarks take duels."""
-        items, places = np.unique(np.vstack(np.hsplit(self._codes(left, right, **where), 2)), axis=0, return_inverse=True)
+    def _pairs(self, left: Any, right: Any, **where: Any) -> tuple[tuple, list[tuple[int, int]], tuple | None]:
+        """Each item once, pairs of them, and their contexts: how landmarks take duels."""
+        codes, (names, levels) = self._codes(left, right, **where), self._item_columns()
+        either = np.vstack([codes[:, : len(names)], codes[:, len(names) : 2 * len(names)]])
+        items, places = np.unique(either, axis=0, return_inverse=True)
         first, second = np.split(places.ravel(), 2)
-        return (self._names, self._levels, items), list(zip(first.tolist(), second.tolist()))
+        around = None
+        if self._contexts is not None:
+            around = (self._contexts.names, self._contexts.levels, np.ascontiguousarray(codes[:, 2 * len(names) :]))
+        return (names, levels, items), list(zip(first.tolist(), second.tolist())), around
+
+    def _item_columns(self) -> tuple[list[str], list[list[str] | None]]:
+        """Names and levels of an item's columns, home and its name included."""
+        called = self._ids is not None
+        names = self._names + [HOME] * self._has_home + [ID] * called
+        return names, [*self._levels, *[None] * self._has_home, *[self._ids] * called]
 
     def _named(self, left: Any, right: Any, ids: Any) -> list[np.ndarray] | None:
         """The codes of the items' names on either side."""
@@ -411,7 +415,7 @@ class PreferenceClassifier(BaseEstimator):
 
     def _spelled(self, wide: np.ndarray) -> np.ndarray:
         """Rows of codes with the levels that they stand for."""
-        known = [*self._levels, *self._levels] if self.expansion_ is None else self.expansion_._core.levels
+        known = 2 * self._item_columns()[1] + ([] if self._contexts is None else self._contexts.levels)
         if any(levels is not None for levels in known):
             wide = wide.astype(object)
             for j, levels in enumerate(known):
@@ -423,18 +427,25 @@ class PreferenceClassifier(BaseEstimator):
     def groups_(self) -> dict[str, list[str]]:
         """The players of a duel: a feature of both items is one, and a column of contexts."""
         check_is_fitted(self)
-        names = self._names + [HOME] * self._has_home + [ID] * (self._ids is not None)
+        names, _ = self._item_columns()
         contexts = [] if self._contexts is None else self._contexts.names
         return {**{name: [f"left_{name}", f"right_{name}"] for name in names}, **{name: [name] for name in contexts}}
 
-    def decision_function(self, left: Any, right: Any, return_std: bool = False, **where: Any) -> Any:
+    def decision_function(self, left: Any, right: Any, return_std: bool | str = False, **where: Any) -> Any:
         """The log odds that the left item wins, their posterior mean, and with ``return_std`` their standard deviation, too; here
-        and below ``where`` is as in :meth:`rows`."""
+        and below ``where`` is as in :meth:`rows`.
+
+        Through landmarks standard deviations are estimated from ``n_draws`` draws; ``return_std="exact"`` solves for each by
+        conjugate gradients instead, until its square is too small by at most 1e-8 of that of the prior. That takes some ten
+        products with the posterior's precision a duel, about as long as a draw."""
+        if return_std not in (False, True, "exact"):
+            raise ValueError(f"return_std = {return_std!r}: it is True, False or 'exact'")
         if self._function is not None:
-            mean, sd = self._function.log_odds(*self._pairs(left, right, **where), return_std)
+            spread = ("exact" if return_std == "exact" else "draws") if return_std else None
+            mean, sd = self._function.log_odds(*self._pairs(left, right, **where), spread)
             return (mean, sd) if return_std else mean
         codes = self._codes(left, right, **where)
-        found = self.expansion_.predict(self._spelled(codes), return_std=return_std)
+        found = self.expansion_.predict(self._spelled(codes), return_std=bool(return_std))
         # Of two alike nothing is unknown, and rounding means nothing.
         for numbers in found if return_std else (found,):
             numbers[self._alike(codes)] = 0.0
@@ -448,8 +459,7 @@ class PreferenceClassifier(BaseEstimator):
         """The probabilities that the right and that the left item wins, and with ``ties="model"`` that neither does, averaged
         over the posterior: (duels, 2 or 3). Those of "bradley_terry" and "linear" are of the estimated log odds themselves."""
         if self._function is not None:
-            chance = self._function.probability(*self._pairs(left, right, **where))
-            return np.column_stack([1 - chance, chance])
+            return self._function.probabilities(*self._pairs(left, right, **where))
         return self.expansion_.predict_proba(self.rows(left, right, **where))
 
     def predict(self, left: Any, right: Any, **where: Any) -> np.ndarray:
@@ -564,7 +574,7 @@ class PreferenceClassifier(BaseEstimator):
 
     def _explained(self, rows: Any, background: Any, names: Any, *, game: str, **how: Any) -> Explanation:
         if self.expansion_ is None:
-            raise ValueError("there is no model to explain: through landmarks it takes a kernel that vanishes far from all items")
+            raise ValueError(f"there is no model to explain, because {self._without}")
         background = self._background if background is None and game not in ("functional", "contexts", "matches") else background
         return explain(self.expansion_, rows, self._background_rows(background, game), game=game, names=names, **how)
 

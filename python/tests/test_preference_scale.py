@@ -133,6 +133,45 @@ def test_landmarks_are_the_process():
     np.testing.assert_allclose(values[1], values[0], atol=1e-6)
 
 
+def test_landmarks_know_contexts_home_ability_and_ties():
+    rng = np.random.default_rng(3)
+    where = pd.DataFrame({"ground": np.array(["clay", "grass"])[rng.integers(2, size=len(PAIRS))]})
+    where["heat"] = rng.integers(3, size=len(PAIRS)).astype(float)
+    home = np.array(["left", "right", "none"])[rng.integers(3, size=len(PAIRS))]
+    tied = np.where(rng.random(len(PAIRS)) < 0.2, 0.5, WON)
+    how = {"kernel": RBF([1.5, 1.5, 1.5]), "optimizer": None, "ability": True, "ties": "model"}
+    given = {"outcome": tied, "contexts": where, "home": home}
+    labels = np.array(NAMES)[PAIRS]
+    exact = riesz.PreferenceClassifier(**how, landmarks=None).fit(FRAME, labels, **given)
+    model = riesz.PreferenceClassifier(**how, landmarks="all", n_draws=400, tol=1e-11, random_state=0).fit(FRAME, labels, **given)
+    assert (exact.landmarks_, model.context_landmarks_) == (None, 6)
+    assert max(model.unknown_variance_, model.unknown_context_variance_) < 1e-6
+    assert model.home_advantage_ == exact.home_advantage_ > 0 and model.margin_ == exact.margin_ > 0
+    left, right = FRAME[:10], FRAME[10:20].rename(index={NAMES[12]: "somebody new"})
+    at = {"contexts": where[:10], "home": home[:10]}
+    mean, sd = exact.decision_function(left, right, return_std=True, **at)
+    own, spread = model.decision_function(left, right, return_std="exact", **at)
+    np.testing.assert_allclose(own, mean, atol=1e-6)
+    np.testing.assert_allclose(spread, sd, atol=1e-6)
+    np.testing.assert_allclose(model.decision_function(left, right, return_std=True, **at)[1], sd, rtol=4 / np.sqrt(800))
+    np.testing.assert_allclose(model.predict_proba(left, right, **at), exact.predict_proba(left, right, **at), atol=0.02)
+    assert set(model.predict(left, right, **at)) <= {"left", "right", "tie"}
+    np.testing.assert_array_equal(model.rows(left, right, **at), exact.rows(left, right, **at))
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.decision_function(left, right, return_std="exact", **at), (own, spread))
+    np.testing.assert_allclose(exact.decision_function(left, right, return_std="exact", **at), (mean, sd))
+    # Values of the joint game and of the contexts' own.
+    for game in ("independent", "contexts"):
+        few = None if game == "contexts" else FRAME[:6]
+        asked = {"game": game, "absent_contexts": where[:4]} | {name: rows[:2] for name, rows in at.items()}
+        values = [m.explain(left[:2], right[:2], few, **asked).values for m in (exact, model)]
+        np.testing.assert_allclose(values[1], values[0], atol=1e-5)
+    with pytest.raises(ValueError, match="return_std = 'draws'"):
+        model.decision_function(left, right, return_std="draws", **at)
+    with pytest.raises(ValueError, match="nothing of inference"):
+        riesz.PreferenceClassifier(inference="bound", landmarks=5).fit(ITEMS, PAIRS, outcome=WON)
+
+
 def test_many_duels_go_through_landmarks():
     items = np.random.default_rng(0).normal(size=(150, 2))
     pairs = np.array([(i, j) for i in range(150) for j in range(i)])[::4]
@@ -148,5 +187,7 @@ def test_many_duels_go_through_landmarks():
     assert kinds.decision_function(categories[:1], categories[3:4]) == 0
     with pytest.raises(ValueError, match="draws"):
         kinds.superiority(categories[:1], categories[1:2])
+    with pytest.raises(ValueError, match="vanish"):
+        kinds.explain(categories[:1], categories[1:2])
     with pytest.raises(ValueError, match="landmarks = 0"):
         riesz.PreferenceClassifier(landmarks=0).fit(items, pairs, outcome=won)

@@ -636,7 +636,9 @@ mod _core {
     use super::preference::{FittedPrior, explain_duels, fit_preferences, predict_sums};
 
     #[pymodule_export]
-    use super::preference_scale::{PairFunction, fit_bradley_terry, fit_landmarks, preference_evidence};
+    use super::preference_scale::{
+        FittedLandmarks, PairFunction, fit_bradley_terry, fit_landmarks, preference_evidence,
+    };
 
     #[pymodule_export]
     use super::ranking::{cluster_preferences, compare_preferences, rank_preferences, spec_r};

@@ -10,8 +10,8 @@ use riesz::explanation::Fact;
 use riesz::game::Background;
 use riesz::linalg::Sparse;
 use riesz::preference::{
-    Bags, ContextKernel, DuelGame, DuelQuestion, Duels, Entrants, Home, Inference, Odds, PreferenceFit,
-    PreferenceProcess, differences, entrants, explain,
+    Bags, ContextKernel, DuelGame, DuelQuestion, Duels, Entrants, Home, Inference, Odds, PairKernel,
+    PreferenceFit, PreferenceProcess, differences, entrants, explain,
 };
 use riesz::{Error, Matrix, SumPrediction, Table};
 
@@ -105,6 +105,35 @@ impl Circumstances<'_> {
         process.inference = if self.bound { Inference::Bound } else { Inference::Laplace };
         Ok(Learnt { items: table, bags, duels })
     }
+
+    /// The same of duels that are not between bags.
+    pub(crate) fn between_items(
+        self,
+        process: &mut PreferenceProcess,
+        items: Table,
+        duels: Given,
+    ) -> PyResult<(Table, Duels)> {
+        let Learnt { items, bags, duels } = self.arranged(process, items, duels)?;
+        if bags.is_some() {
+            return Err(refuse("members: landmarks know nothing of bags"));
+        }
+        Ok((items, duels))
+    }
+}
+
+impl FittedPrior {
+    pub(crate) fn of(prior: &PairKernel, margin: Option<f64>) -> PyResult<Self> {
+        let json = |kernel: &riesz::Kernel| serde_json::to_string(kernel).map_err(refuse);
+        let contexts = prior.contexts.as_ref().map(|c| Ok::<_, PyErr>((json(&c.kernel)?, c.shared)));
+        Ok(Self {
+            kernel: json(&prior.items)?,
+            utility: prior.utility,
+            generalised: prior.generalised,
+            alone: prior.alone.iter().flat_map(|k| &k.terms).map(|term| term.scale).collect(),
+            contexts: contexts.transpose()?,
+            margin,
+        })
+    }
 }
 
 /// Fits duels among items; returns the fit, and what was found of the prior.
@@ -136,15 +165,7 @@ pub fn fit_preferences(
     };
     let PreferenceFit { model, covariance, prior, margin, log_marginal_likelihood, steps, warnings, .. } =
         interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-    let json = |kernel: &riesz::Kernel| serde_json::to_string(kernel).map_err(refuse);
-    let found = FittedPrior {
-        kernel: json(&prior.items)?,
-        utility: prior.utility,
-        generalised: prior.generalised,
-        alone: prior.alone.iter().flat_map(|k| &k.terms).map(|term| term.scale).collect(),
-        contexts: prior.contexts.map(|c| Ok::<_, PyErr>((json(&c.kernel)?, c.shared))).transpose()?,
-        margin,
-    };
+    let found = FittedPrior::of(&prior, margin)?;
     let model = Expansion { model: Arc::new(model), covariance: Some(Arc::new(covariance)), groups: None };
     let fitted = Fitted {
         model: Py::new(py, model)?,

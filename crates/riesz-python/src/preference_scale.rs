@@ -7,12 +7,13 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::Table;
 use riesz::preference::{
-    AbilityRidge, BradleyTerry, LandmarkFunction, LandmarkProcess, PairKernel, PreferenceProcess,
+    AbilityRidge, BradleyTerry, ContextKernel, LandmarkFunction, LandmarkProcess, LandmarkState, PairKernel,
+    PreferenceProcess,
 };
 use riesz::table::ColumnKind;
 
 use crate::fit::Fitted;
-use crate::preference::{Given, duels as duels_of};
+use crate::preference::{Circumstances, FittedPrior, Given, duels as duels_of};
 use crate::threads::{Threads, interruptible};
 use crate::{Expansion, NamedRows, raise, refuse, sample};
 
@@ -60,8 +61,15 @@ pub struct PairFunction(Arc<LandmarkFunction>);
 
 /// Names and levels of columns, as rows take them, and the rows themselves.
 type Columns<'py> = (Vec<String>, Vec<Option<Vec<String>>>, Bound<'py, PyArray2<f64>>);
-/// A kernel in JSON, shares, landmarks, basis and weights.
-type State<'py> = (String, [f64; 2], Columns<'py>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>);
+/// Kernels in JSON and what goes with them: of items, the shares of a utility and of the generalised part, of further utilities, of contexts with what they share; the margin.
+type Prior = (String, [f64; 2], Option<String>, Option<(String, f64)>, Option<f64>);
+/// Landmarks and their bases; weights.
+type Fields<'py> = (Vec<(Columns<'py>, Bound<'py, PyArray2<f64>>)>, Bound<'py, PyArray2<f64>>);
+/// Items, contexts, pairs, their contexts, curvatures.
+type Learnt<'py> = (Columns<'py>, Option<Columns<'py>>, Vec<(usize, usize)>, Vec<usize>, Vec<f64>);
+/// The same as they are given.
+type GivenFields<'py> = (Vec<(NamedRows<'py>, PyReadonlyArray2<'py, f64>)>, PyReadonlyArray2<'py, f64>);
+type GivenLearnt<'py> = (NamedRows<'py>, Option<NamedRows<'py>>, Vec<(usize, usize)>, Vec<usize>, Vec<f64>);
 
 /// Means, and standard deviations where they were asked for.
 type Moments<'py> = (Bound<'py, PyArray1<f64>>, Option<Bound<'py, PyArray1<f64>>>);
@@ -75,76 +83,108 @@ fn own(m: &PyReadonlyArray2<'_, f64>) -> riesz::Matrix {
     riesz::Matrix::from_row_major(m.nrows(), m.ncols(), m.iter().copied().collect())
 }
 
+/// A table as Python gives one.
+fn columns<'py>(py: Python<'py>, rows: &Table) -> PyResult<Columns<'py>> {
+    let levels = |column: &riesz::Column| match &column.kind {
+        ColumnKind::Numeric => None,
+        ColumnKind::Categorical { levels } => Some(levels.clone()),
+    };
+    let numbers: Vec<f64> = (0..rows.rows()).flat_map(|i| rows.row(i)).collect();
+    let numbers = crate::matrix(rows.rows(), rows.width(), numbers)?.into_pyarray(py);
+    let names = rows.columns().iter().map(|column| column.name.clone()).collect();
+    Ok((names, rows.columns().iter().map(levels).collect(), numbers))
+}
+
 #[pymethods]
 impl PairFunction {
     #[new]
-    fn new(
-        kernel: &str,
-        shares: [f64; 2],
-        landmarks: NamedRows<'_>,
-        basis: PyReadonlyArray2<'_, f64>,
-        weights: PyReadonlyArray2<'_, f64>,
-    ) -> PyResult<Self> {
-        let [utility, generalised] = shares;
-        let prior = PairKernel::new(crate::fit::kernel(kernel)?, utility, generalised);
-        let found = LandmarkFunction::from_packed(prior, sample(landmarks)?, own(&basis), &own(&weights));
-        Ok(Self(Arc::new(found.map_err(raise)?)))
+    fn new(prior: Prior, fields: GivenFields<'_>, learnt: GivenLearnt<'_>) -> PyResult<Self> {
+        let (kernel, [utility, generalised], alone, around, margin) = prior;
+        let mut prior = PairKernel::new(crate::fit::kernel(&kernel)?, utility, generalised);
+        prior.alone = alone.map(|kernel| crate::fit::kernel(&kernel)).transpose()?;
+        let around = around.map(|(kernel, shared)| {
+            Ok::<_, PyErr>(ContextKernel { kernel: crate::fit::kernel(&kernel)?, shared })
+        });
+        prior.contexts = around.transpose()?;
+        let (bases, weights) = fields;
+        let bases = bases.into_iter().map(|(rows, basis)| Ok::<_, PyErr>((sample(rows)?, own(&basis))));
+        let (items, contexts, pairs, rows, curve) = learnt;
+        let state = LandmarkState {
+            bases: bases.collect::<PyResult<_>>()?,
+            weights: own(&weights),
+            items: sample(items)?,
+            contexts: contexts.map(sample).transpose()?,
+            pairs,
+            rows,
+            curve,
+        };
+        Ok(Self(Arc::new(LandmarkFunction::from_state(prior, margin, state).map_err(raise)?)))
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, State<'py>)> {
+    #[allow(clippy::type_complexity, reason = "as pickle has it")]
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Prior, Fields<'py>, Learnt<'py>))> {
         let (py, this) = (slf.py(), &slf.get().0);
-        let kernel = serde_json::to_string(&this.prior.items).map_err(refuse)?;
-        let (basis, weights) = this.packed();
-        let rows = &this.landmarks;
-        let mut names = Vec::new();
-        let mut levels = Vec::new();
-        for column in rows.columns() {
-            names.push(column.name.clone());
-            levels.push(match &column.kind {
-                ColumnKind::Numeric => None,
-                ColumnKind::Categorical { levels } => Some(levels.clone()),
-            });
-        }
-        let numbers: Vec<f64> = (0..rows.rows()).flat_map(|i| rows.row(i)).collect();
-        let numbers = crate::matrix(rows.rows(), rows.width(), numbers)?.into_pyarray(py);
-        let shares = [this.prior.utility, this.prior.generalised];
-        let state = (kernel, shares, (names, levels, numbers), array(py, &basis)?, array(py, &weights)?);
-        Ok((slf.get_type().into_any(), state))
+        let json = |kernel: &riesz::Kernel| serde_json::to_string(kernel).map_err(refuse);
+        let PairKernel { items, utility, generalised, alone, contexts } = &this.prior;
+        let around = contexts.as_ref().map(|own| Ok::<_, PyErr>((json(&own.kernel)?, own.shared)));
+        let alone = alone.as_ref().map(json).transpose()?;
+        let prior = (json(items)?, [*utility, *generalised], alone, around.transpose()?, this.margin);
+        let LandmarkState { bases, weights, items, contexts, pairs, rows, curve } = this.state();
+        let bases = bases.iter().map(|(rows, basis)| Ok((columns(py, rows)?, array(py, basis)?)));
+        let fields = (bases.collect::<PyResult<_>>()?, array(py, &weights)?);
+        let around = contexts.as_ref().map(|own| columns(py, own)).transpose()?;
+        let learnt = (columns(py, &items)?, around, pairs, rows, curve);
+        Ok((slf.get_type().into_any(), (prior, fields, learnt)))
     }
 
     /// How many items are landmarks.
     #[getter]
     fn landmarks(&self) -> usize {
-        self.0.landmarks.rows()
+        self.0.landmarks().rows()
     }
 
-    /// The mean of the log odds of pairs of rows of `items`, and with `spread` their standard deviations.
+    /// How many contexts are, if there are some.
+    #[getter]
+    fn context_landmarks(&self) -> Option<usize> {
+        self.0.context_landmarks().map(Table::rows)
+    }
+
+    /// The mean of the log odds of pairs of rows of `items`, each in its context, and with `spread` their standard deviations: "draws" estimate them, or they are "exact".
     fn log_odds<'py>(
         &self,
         py: Python<'py>,
         items: NamedRows<'_>,
         pairs: Vec<(usize, usize)>,
-        spread: bool,
+        contexts: Option<NamedRows<'_>>,
+        spread: Option<String>,
     ) -> PyResult<Moments<'py>> {
-        let (mean, sd) = self.work(py, items, move |function, items| {
-            if spread {
-                function.moments(items, &pairs).map(|(mean, sd)| (mean, Some(sd)))
-            } else {
-                Ok((function.log_odds(items, &pairs)?, None))
-            }
-        })?;
+        let work =
+            move |function: &LandmarkFunction, items: &Table, contexts: Option<&Table>, stop: &AtomicBool| {
+                let (mean, sd) = match spread.as_deref() {
+                    None => return Ok((function.log_odds(items, &pairs, contexts)?, None)),
+                    Some("exact") => function.solved_moments(items, &pairs, contexts, stop)?,
+                    Some(_) => function.moments(items, &pairs, contexts)?,
+                };
+                Ok((mean, Some(sd)))
+            };
+        let (mean, sd) = self.work(py, items, contexts, work)?;
         Ok((mean.into_pyarray(py), sd.map(|sd| sd.into_pyarray(py))))
     }
 
-    /// The probabilities that the left items win.
-    fn probability<'py>(
+    /// The probabilities of classes.
+    fn probabilities<'py>(
         &self,
         py: Python<'py>,
         items: NamedRows<'_>,
         pairs: Vec<(usize, usize)>,
-    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let found = self.work(py, items, move |function, items| function.probability(items, &pairs))?;
-        Ok(found.into_pyarray(py))
+        contexts: Option<NamedRows<'_>>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let found = self.work(py, items, contexts, move |function, items, contexts, _| {
+            function.probabilities(items, &pairs, contexts)
+        })?;
+        array(py, &found)
     }
 }
 
@@ -153,53 +193,79 @@ impl PairFunction {
         &self,
         py: Python<'_>,
         items: NamedRows<'_>,
-        work: impl FnOnce(&LandmarkFunction, &Table) -> riesz::Result<T> + Send + 'static,
+        contexts: Option<NamedRows<'_>>,
+        work: impl FnOnce(&LandmarkFunction, &Table, Option<&Table>, &AtomicBool) -> riesz::Result<T>
+        + Send
+        + 'static,
     ) -> PyResult<T> {
-        let (items, function) = (sample(items)?, self.0.clone());
-        let stop = Arc::new(AtomicBool::new(false));
-        interruptible(py, &Threads::all(), &stop, move || work(&function, &items))?.map_err(raise)
+        let (items, contexts) = (sample(items)?, contexts.map(sample).transpose()?);
+        let (function, stop) = (self.0.clone(), Arc::new(AtomicBool::new(false)));
+        let heeded = stop.clone();
+        let work = move || work(&function, &items, contexts.as_ref(), &heeded);
+        interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)
     }
 }
 
-/// Settings of a fit through landmarks: how many, pairs that tuning looks at, draws, tolerance.
-type Sizes = (usize, usize, usize, f64);
+/// Settings of a fit through landmarks: how many of items and of contexts, pairs that tuning looks at, draws, tolerance.
+type Sizes = (usize, usize, usize, usize, f64);
 
-/// Fits duels among items through landmarks; returns the function, the expansion if there is one, the kernel in JSON, shares, warnings, the log marginal likelihood of
-/// the duels that were tuned on, and the share of the items' variance that landmarks do not know.
+/// What was found through landmarks.
+#[pyclass(frozen, get_all, module = "riesz._core")]
+pub struct FittedLandmarks {
+    function: Py<PairFunction>,
+    /// The mean as an expansion; or why there is none.
+    model: Option<Py<Expansion>>,
+    without: Option<String>,
+    prior: Py<FittedPrior>,
+    warnings: Vec<String>,
+    /// Of the duels that were tuned on.
+    log_marginal_likelihood: Option<f64>,
+    /// The share of the items' variance that landmarks do not know, and that of contexts.
+    unknown: f64,
+    unknown_contexts: f64,
+}
+
+/// Fits duels among items through landmarks.
 #[pyfunction]
-#[allow(
-    clippy::too_many_arguments,
-    clippy::type_complexity,
-    reason = "called by name from one place in Python"
-)]
+#[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn fit_landmarks(
     py: Python<'_>,
     kernel: &str,
     items: NamedRows<'_>,
     duels: Given,
+    circumstances: Circumstances<'_>,
     shares: [f64; 2],
     tune: bool,
     restarts: usize,
     seed: u64,
     sizes: Sizes,
-) -> PyResult<(PairFunction, Option<Py<Expansion>>, String, [f64; 2], Vec<String>, Option<f64>, f64)> {
-    let (items, kernel) = (sample(items)?, crate::fit::kernel(kernel)?);
-    let duels = duels_of(items.rows(), duels)?;
-    let mut process = PreferenceProcess::new(kernel);
+) -> PyResult<FittedLandmarks> {
+    let mut process = PreferenceProcess::new(crate::fit::kernel(kernel)?);
     [process.prior.utility, process.prior.generalised] = shares;
     (process.tune, process.restarts, process.seed) = (tune, restarts, seed);
+    let (items, duels) = circumstances.between_items(&mut process, sample(items)?, duels)?;
     let stop = process.stop.clone();
-    let (landmarks, tuning_pairs, draws, tolerance) = sizes;
-    let process = LandmarkProcess { process, landmarks, tuning_pairs, draws, tolerance };
+    let (landmarks, context_landmarks, tuning_pairs, draws, tolerance) = sizes;
+    let process = LandmarkProcess { process, landmarks, context_landmarks, tuning_pairs, draws, tolerance };
     let fit =
         interruptible(py, &Threads::all(), &stop, move || process.fit(&items, &duels))?.map_err(raise)?;
-    let prior = &fit.function.prior;
-    let kernel = serde_json::to_string(&prior.items).map_err(refuse)?;
-    let shares = [prior.utility, prior.generalised];
-    let expansion = |model| Py::new(py, Expansion { model: Arc::new(model), covariance: None, groups: None });
-    let model = fit.model.map(expansion).transpose()?;
-    let function = PairFunction(Arc::new(fit.function));
-    Ok((function, model, kernel, shares, fit.warnings, fit.log_marginal_likelihood, fit.unknown))
+    let prior = FittedPrior::of(&fit.function.prior, fit.function.margin)?;
+    let (model, without) = match fit.model {
+        Ok(model) => {
+            (Some(Py::new(py, Expansion { model: Arc::new(model), covariance: None, groups: None })?), None)
+        }
+        Err(why) => (None, Some(why.to_string())),
+    };
+    Ok(FittedLandmarks {
+        function: Py::new(py, PairFunction(Arc::new(fit.function)))?,
+        model,
+        without,
+        prior: Py::new(py, prior)?,
+        warnings: fit.warnings,
+        log_marginal_likelihood: fit.log_marginal_likelihood,
+        unknown: fit.unknown,
+        unknown_contexts: fit.unknown_contexts,
+    })
 }
 
 /// Laplace's approximation of the log marginal likelihood of duels under a prior, and its gradient in the logarithms of the shares and the kernel's parameters.

@@ -13,7 +13,7 @@ pub(crate) fn free() -> Option<u64> {
 }
 
 /// Numbers that are no matter, whatever is free: 64 MB.
-const FEW: u64 = 1 << 23;
+const FEW: usize = 1 << 23;
 
 /// Where free memory is not known, as much as most machines have: 16 GB.
 const USUAL: u64 = 1 << 34;
@@ -23,19 +23,24 @@ const USUAL: u64 = 1 << 34;
 /// # Errors
 /// [`Error::Parameter`] says how many there is memory for.
 pub(crate) fn check(name: &str, count: usize, each: usize) -> Result<()> {
-    let (each, numbers) = (each.max(1) as u64, (count as u64).checked_mul(each.max(1) as u64));
-    if numbers.is_some_and(|numbers| numbers <= FEW) {
+    let each = each.max(1);
+    hold(count.saturating_mul(each)).map_err(|numbers| {
+        let allowed = format!(
+            "each takes {} bytes, and there is memory for {} of them: ask for fewer",
+            each.saturating_mul(8),
+            numbers / each
+        );
+        Error::parameter(name, count, allowed)
+    })
+}
+
+/// Whether there is memory for so many numbers; if not, for how many there is.
+pub(crate) fn hold(numbers: usize) -> std::result::Result<(), usize> {
+    if numbers <= FEW {
         return Ok(());
     }
-    let most = free().unwrap_or(USUAL) / 8 / each;
-    if count as u64 <= most {
-        return Ok(());
-    }
-    let allowed = format!(
-        "each takes {} bytes, and there is memory for {most} of them: ask for fewer",
-        each.saturating_mul(8)
-    );
-    Err(Error::parameter(name, count, allowed))
+    let most = usize::try_from(free().unwrap_or(USUAL) / 8).unwrap_or(usize::MAX);
+    if numbers <= most { Ok(()) } else { Err(most) }
 }
 
 #[cfg(test)]

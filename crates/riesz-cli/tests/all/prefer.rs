@@ -256,6 +256,25 @@ fn duels_have_sides_contexts_and_ties() {
     assert!(table.lines().count() == 3 && table.contains("coin,0.5,"), "{table}");
     place.good("prefer fit items.csv duels.csv --landmarks 5 -o l.riesz");
     place.good("prefer explain l.riesz items.csv duels.csv -o why.csv");
+    // All that duels may have, through as many landmarks as there are items and contexts, is the dense model.
+    let met = "--home venue --contexts place --ties model --no-tuning";
+    place.good(&format!("prefer fit items.csv duels.csv {met} -o d.riesz"));
+    place.good(&format!("prefer fit items.csv duels.csv {met} --landmarks all -o l.riesz"));
+    let odds = |model: &str| -> Vec<f64> {
+        let at = "--left p7 --context place=outdoors --at-home left";
+        let (table, _) = place.good(&format!("prefer predict {model} items.csv {at}"));
+        table.lines().skip(1).map(|line| line.split(',').nth(2).unwrap().parse().unwrap()).collect()
+    };
+    let (dense, through) = (odds("d.riesz"), odds("l.riesz"));
+    assert!(
+        dense.len() > 5 && dense.iter().zip(&through).all(|(a, b)| (a - b).abs() < 1e-4),
+        "{dense:?} {through:?}"
+    );
+    place.good("prefer explain l.riesz items.csv duels.csv --home venue -o why.json");
+    place.good(&format!("prefer evaluate items.csv duels.csv {met} --landmarks 4 --context-landmarks 1 --models nested --repeats 1"));
+    place.bad("prefer fit items.csv duels.csv --landmarks some -o l.riesz", "a number, 'all' or 'none'");
+    place.bad("prefer fit items.csv duels.csv --landmarks 3 --kernel linear -o l.riesz", "does not vanish");
+    place.good("prefer fit items.csv duels.csv --landmarks 5 -o l.riesz");
     place.good("prefer fit items.csv duels.csv --model linear -o n.riesz");
     place.bad(
         "prefer fit items.csv duels.csv --model linear --home venue -o n.riesz",

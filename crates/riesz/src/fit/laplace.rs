@@ -48,7 +48,8 @@ impl Likelihood {
         self.up[i] + self.down[i]
     }
 
-    fn value(&self, f: &[f64]) -> f64 {
+    /// The log likelihood at f, up to the constant.
+    pub fn value(&self, f: &[f64]) -> f64 {
         let (m, sides) = (self.margin, self.up.iter().zip(&self.down));
         // 0 · -∞ is 0 here.
         let times = |weight: f64, x: f64| if weight > 0.0 { weight * log_logistic(x) } else { 0.0 };
@@ -57,7 +58,7 @@ impl Likelihood {
     }
 
     /// The derivatives of observation i at f.
-    fn at(&self, i: usize, f: f64) -> Derivatives {
+    pub fn at(&self, i: usize, f: f64) -> Derivatives {
         let (up, down, m) = (self.up[i], self.down[i], self.margin);
         let (won, lost) = (logistic(f - m), logistic(-f - m));
         let (not_won, not_lost) = (logistic(m - f), logistic(f + m));
@@ -77,11 +78,11 @@ impl Likelihood {
 }
 
 /// Of the log likelihood of an observation.
-struct Derivatives {
+pub(crate) struct Derivatives {
     /// The first in f.
-    slope: f64,
+    pub slope: f64,
     /// The second with the opposite sign, W ≥ 0.
-    curve: f64,
+    pub curve: f64,
     /// The third, divided by W; from -1 to 1.
     twist: f64,
     /// In the margin, without the constant's.

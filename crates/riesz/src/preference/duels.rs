@@ -294,6 +294,28 @@ impl Duels {
         }
     }
 
+    /// The items that met anybody, ascending, and the same duels among these alone, in the contexts that they have.
+    pub(super) fn compact(&self) -> (Vec<usize>, Self) {
+        let numbered = |used: &[bool]| -> (Vec<usize>, Vec<usize>) {
+            let kept: Vec<usize> = (0..used.len()).filter(|&i| used[i]).collect();
+            let mut places = vec![0; used.len()];
+            kept.iter().enumerate().for_each(|(place, &i)| places[i] = place);
+            (kept, places)
+        };
+        let mut met = vec![false; self.items];
+        self.pairs.iter().for_each(|&(l, r)| (met[l], met[r]) = (true, true));
+        let (kept, places) = numbered(&met);
+        let contexts = self.contexts.as_ref().map(|c| {
+            let mut used = vec![false; c.table.rows()];
+            c.rows.iter().for_each(|&row| used[row] = true);
+            let (kept, places) = numbered(&used);
+            let rows = c.rows.iter().map(|&row| places[row]).collect();
+            Contexts { table: c.table.select_rows(&kept), rows }
+        });
+        let pairs = self.pairs.iter().map(|&(l, r)| (places[l], places[r])).collect();
+        (kept.clone(), Self { items: kept.len(), pairs, contexts, ..self.clone() })
+    }
+
     fn neighbours(&self) -> Vec<Vec<usize>> {
         let mut all = vec![Vec::new(); self.items];
         for &(l, r) in &self.pairs {

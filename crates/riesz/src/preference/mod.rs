@@ -36,7 +36,7 @@ pub use evaluation::{Bin, Scores, Split, calibration, split};
 pub use explain::{DuelGame, DuelQuestion, explain, superiority};
 pub use flow::{Draws, Flow};
 pub use graph::{Reference, SpecR, average_clustering, spec_r};
-pub use landmarks::{LandmarkFit, LandmarkFunction, LandmarkProcess};
+pub use landmarks::{LandmarkFit, LandmarkFunction, LandmarkProcess, LandmarkState};
 pub use odds::Odds;
 pub use pairs::{ContextKernel, Pair, PairKernel, wide_columns, wide_rows, wide_rows_in};
 pub use process::{Inference, PreferenceFit, PreferenceProcess};

@@ -219,10 +219,20 @@ impl PairKernel {
             terms.extend(alone.terms.iter().cloned().chain(alone.moved(width).terms));
         }
         terms.extend(scaled(self.generalised, self.items.clone() * right));
-        let Some(ContextKernel { kernel, shared }) = &self.contexts else { return Kernel { terms } };
-        let mut contexts = scaled(*shared, Kernel::constant(1.0));
-        contexts.extend(scaled(1.0 - shared, kernel.moved(2 * width)));
-        Kernel { terms } * Kernel { terms: contexts }
+        match &self.contexts {
+            Some(contexts) => Kernel { terms } * contexts.whole().moved(2 * width),
+            None => Kernel { terms },
+        }
+    }
+}
+
+impl ContextKernel {
+    /// With what is shared.
+    pub(super) fn whole(&self) -> Kernel {
+        let scaled =
+            |scale: f64, kernel: Kernel| if scale > 0.0 { (scale * kernel).terms } else { Vec::new() };
+        let shared = scaled(self.shared, Kernel::constant(1.0));
+        Kernel { terms: [shared, scaled(1.0 - self.shared, self.kernel.clone())].concat() }
     }
 }
 

@@ -120,7 +120,10 @@ impl PreferenceProcess {
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`]; [`Error::Overflow`]; [`Error::NotPositiveDefinite`]; [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn fit(&self, items: &Table, duels: &Duels) -> Result<PreferenceFit> {
-        self.fit_data(&Data { items, bags: None, duels })
+        self.check(&Data { items, bags: None, duels })?;
+        // Of items that met nobody nothing is learnt.
+        let (met, duels) = duels.compact();
+        self.fit_data(&Data { items: &items.select_rows(&met), bags: None, duels: &duels })
     }
 
     /// Fits to duels among bags of the rows of `items`; the model is one of pairs of items, of which [`Bags::duels`] makes log odds of bags. Cost as of
@@ -164,8 +167,22 @@ impl PreferenceProcess {
         Ok(())
     }
 
+    /// Refuses matrices over the pairs that met that no memory holds: the covariance and its factor, and when tuning slopes and what makes them.
+    fn check_memory(&self, pairs: usize) -> Result<()> {
+        let needed = pairs.saturating_mul(pairs).saturating_mul(if self.tune { 4 } else { 3 });
+        crate::memory::hold(needed).map_err(|most| {
+            let allowed = format!(
+                "a covariance between all of them takes {:.0} GB, of which {:.0} are free: fit through landmarks, which takes none (as many as there are items approximate nothing), or to fewer duels",
+                8e-9 * needed as f64,
+                8e-9 * most as f64
+            );
+            Error::parameter("pairs that met", pairs, allowed)
+        })
+    }
+
     fn fit_data(&self, data: &Data<'_>) -> Result<PreferenceFit> {
         self.check(data)?;
+        self.check_memory(data.duels.pairs().len())?;
         let watch = Watch { stop: &self.stop, progress: &self.progress };
         let start = self.setting();
         let (mut theta, mut best) = (None, f64::NEG_INFINITY);

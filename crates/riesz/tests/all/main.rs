@@ -31,6 +31,7 @@ mod posterior;
 mod powers;
 mod preference;
 mod preference_explain;
+mod preference_landmarks;
 mod preference_orders;
 mod preference_scale;
 mod probabilities;

@@ -1,11 +1,10 @@
-//! Bradley and Terry's model, and preferences through landmarks, against other algorithms and dense processes.
+//! Bradley and Terry's model, against other algorithms and dense processes.
 
+use faer::Mat;
 use faer::linalg::solvers::DenseSolveCore;
-use faer::{Mat, Side};
 use riesz::kernel::{Categorical, Linear};
 use riesz::preference::{
-    AbilityRidge, BradleyTerry, BradleyTerryFit, Duels, LandmarkFit, LandmarkProcess, Pair,
-    PreferenceProcess, wide_rows,
+    AbilityRidge, BradleyTerry, BradleyTerryFit, Duels, Pair, PreferenceProcess, wide_rows,
 };
 use riesz::table::{Column, ColumnKind};
 use riesz::{Kernel, Table};
@@ -21,7 +20,7 @@ fn names(items: usize) -> Vec<String> {
 }
 
 /// Weighted duels with ties, where everybody meets somebody.
-fn duels(items: usize, count: usize, seed: u64) -> Duels {
+pub fn duels(items: usize, count: usize, seed: u64) -> Duels {
     let mut s = Stream(seed);
     let (mut left, mut right, mut won, mut weight) = (vec![], vec![], vec![], vec![]);
     for i in 0..count.max(items) {
@@ -244,127 +243,4 @@ fn missing_maxima_are_told() {
     assert!(told.contains("weighted sums of others"), "{told}");
     let told = fixed(0.0).fit_linear(&item_rows(4), &ring).unwrap_err().to_string();
     assert!(told.contains("column 'item' holds categories"), "{told}");
-}
-
-fn landmarks(utility: f64, generalised: f64, landmarks: usize, draws: usize) -> LandmarkProcess {
-    let mut process = PreferenceProcess::new(Kernel::gaussian(&[0.8, 1.1]));
-    (process.tune, process.prior.utility, process.prior.generalised) = (false, utility, generalised);
-    LandmarkProcess { landmarks, draws, tolerance: 1e-11, ..LandmarkProcess::new(process) }
-}
-
-/// The process whose kernel is Nyström's approximation by these landmarks, as a linear kernel of features.
-fn nystrom(fit: &LandmarkFit, items: &Table) -> (PreferenceProcess, Table) {
-    let (kernel, z) = (&fit.function.prior.items, &fit.function.landmarks);
-    let q = z.rows();
-    let between = |x: &Table| Mat::from_fn(q, x.rows(), |i, j| kernel.eval(&z.row(i), &x.row(j)));
-    // The symmetric root, as against the triangular one.
-    let own = between(z).self_adjoint_eigen(Side::Lower).unwrap();
-    let roots = Mat::from_fn(q, q, |i, j| own.U()[(j, i)] / own.S()[i].sqrt());
-    let features = roots * between(items);
-    let rows: Vec<Vec<f64>> = (0..items.rows()).map(|i| (0..q).map(|j| features[(j, i)]).collect()).collect();
-    let linear = Linear { columns: (0..q).collect(), center: vec![0.0; q], scale: vec![1.0; q] };
-    let mut process = PreferenceProcess::new(linear.into());
-    process.tune = false;
-    (process.prior.utility, process.prior.generalised) =
-        (fit.function.prior.utility, fit.function.prior.generalised);
-    (process, Table::from_rows(&rows).unwrap())
-}
-
-const SHARES: [(f64, f64); 3] = [(2.0, 1.5), (2.0, 0.0), (0.0, 1.5)];
-
-#[test]
-fn landmarks_are_nystroms_prior() {
-    let (items, duels) = (Stream(8).normals(25, 2), duels(25, 120, 4));
-    let pairs: Vec<Pair> = (0..20).map(|i| (i, (i + 7) % 25)).chain([(3, 3), (7, 0)]).collect();
-    for (utility, generalised) in SHARES {
-        let fit = landmarks(utility, generalised, 7, 0).fit(&items, &duels).unwrap();
-        let found = fit.function.log_odds(&items, &pairs).unwrap();
-        let (process, features) = nystrom(&fit, &items);
-        let dense = process.fit(&features, &duels).unwrap();
-        let truth = dense.model.predict(&wide_rows(&features, &pairs).unwrap()).unwrap();
-        let own = fit.model.as_ref().unwrap().predict(&wide_rows(&items, &pairs).unwrap()).unwrap();
-        for i in 0..pairs.len() {
-            assert!((found[i] - truth[(i, 0)]).abs() < 1e-9, "{} {}", found[i], truth[(i, 0)]);
-            assert!((found[i] - own[(i, 0)]).abs() < 1e-9, "{} {}", found[i], own[(i, 0)]);
-        }
-        assert_eq!((found[20], found[21].to_bits()), (0.0, (-found[0]).to_bits()));
-    }
-}
-
-#[test]
-fn all_items_as_landmarks_are_the_process() {
-    let (items, duels) = (Stream(8).normals(15, 2), duels(15, 120, 4));
-    let pairs: Vec<Pair> = (0..15).map(|i| (i, (i + 7) % 15)).collect();
-    for (utility, generalised) in SHARES {
-        let settings = landmarks(utility, generalised, 99, 0);
-        let fit = settings.fit(&items, &duels).unwrap();
-        let dense = settings.process.fit(&items, &duels).unwrap();
-        let rows = wide_rows(&items, &pairs).unwrap();
-        let truth = dense.model.predict(&rows).unwrap();
-        let own = fit.model.as_ref().unwrap().predict(&rows).unwrap();
-        for (i, found) in fit.function.log_odds(&items, &pairs).unwrap().into_iter().enumerate() {
-            assert!((found - truth[(i, 0)]).abs() < 1e-9, "{found} {}", truth[(i, 0)]);
-            assert!((own[(i, 0)] - truth[(i, 0)]).abs() < 1e-7, "{} {}", own[(i, 0)], truth[(i, 0)]);
-        }
-        assert!(fit.unknown < 1e-7);
-    }
-}
-
-/// Standard deviations are those of the dense process, within four of their standard errors.
-#[test]
-fn draws_are_from_the_posterior() {
-    let (items, duels) = (Stream(8).normals(25, 2), duels(25, 120, 4));
-    let pairs: Vec<Pair> = (0..20).map(|i| (i, (i + 7) % 25)).collect();
-    for (utility, generalised) in SHARES {
-        let fit = landmarks(utility, generalised, 7, 400).fit(&items, &duels).unwrap();
-        let (_, sd) = fit.function.moments(&items, &pairs).unwrap();
-        let (process, features) = nystrom(&fit, &items);
-        let dense = process.fit(&features, &duels).unwrap();
-        let rows = wide_rows(&features, &pairs).unwrap();
-        let truth = dense.posterior().variance(&rows).unwrap();
-        let apart: Vec<f64> =
-            (0..20).map(|i| (sd[i] / truth[(i, 0)].sqrt() - 1.0) * 800.0_f64.sqrt()).collect();
-        assert!(apart.iter().all(|z| z.abs() < 4.0), "{apart:?}");
-        assert!(apart.iter().map(|z| z * z).sum::<f64>() / 20.0 < 3.0, "{apart:?}");
-        let chance = fit.function.probability(&items, &pairs).unwrap();
-        let exact = dense.probability(&features, &pairs).unwrap();
-        assert!(chance.iter().zip(&exact).all(|(a, b)| (a - b).abs() < 0.03), "{chance:?} {exact:?}");
-    }
-}
-
-#[test]
-fn landmarks_are_the_same_for_any_number_of_threads() {
-    let (items, duels) = (Stream(8).normals(60, 2), duels(60, 500, 4));
-    let settings = landmarks(2.0, 1.5, 30, 2);
-    let with = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let fit = pool.install(|| settings.fit(&items, &duels)).unwrap();
-        (fit.model, fit.function.moments(&items, &[(0, 1), (5, 3)]).unwrap(), fit.steps)
-    };
-    let one = with(1);
-    assert!(one == with(2) && one == with(3));
-}
-
-#[test]
-fn landmarks_are_tuned_on_some_duels() {
-    let (items, duels) = (Stream(8).normals(60, 2), duels(60, 700, 4));
-    let mut settings = landmarks(2.0, 1.5, 60, 0);
-    (settings.process.tune, settings.tuning_pairs) = (true, 40);
-    let fit = settings.fit(&items, &duels).unwrap();
-    let some = duels.sample(40, 0);
-    assert_eq!((some.pairs().len(), duels.sample(10_000, 0)), (40, duels.clone()));
-    assert!(some.pairs().iter().all(|pair| duels.pairs().contains(pair)));
-    let tuned = settings.process.fit(&items, &some).unwrap();
-    assert_eq!(
-        (fit.function.prior, fit.log_marginal_likelihood),
-        (tuned.prior, Some(tuned.log_marginal_likelihood))
-    );
-    // A kernel that never vanishes has no expansion with a utility, but still predicts.
-    settings.process = PreferenceProcess::new(Kernel::gaussian(&[0.8, 1.1]) + Kernel::constant(0.5));
-    settings.process.tune = false;
-    let fit = settings.fit(&items, &duels).unwrap();
-    assert!(fit.model.is_none() && fit.function.log_odds(&items, &[(0, 1)]).unwrap()[0].is_finite());
-    assert!(fit.function.moments(&items, &[(0, 1)]).unwrap_err().to_string().contains("draws = 0"));
-    settings.landmarks = 0;
-    assert!(settings.fit(&items, &duels).unwrap_err().to_string().contains("landmarks = 0"));
 }

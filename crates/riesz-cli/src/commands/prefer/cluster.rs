@@ -8,7 +8,7 @@ use riesz::preference::Duels;
 use riesz::preference::clusters::{Clusterer, Count, Method, adjusted_rand};
 use riesz_report::{PlotOptions, render_preference_matrix};
 
-use super::fit::{Learn, Model, Ties, described, duels};
+use super::fit::{Landmarks, Learn, Model, Ties, described, duels};
 use crate::args::Global;
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
@@ -78,8 +78,10 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     args.plot.as_deref().map_or(Ok(false), in_pixels)?;
     let (items, met) = args.learn.read(&console)?;
-    let plain =
-        met.home.is_none() && met.contexts.is_none() && args.learn.landmarks.is_none() && !args.learn.ability;
+    let plain = met.home.is_none()
+        && met.contexts.is_none()
+        && !args.learn.ability
+        && matches!(args.learn.landmarks, None | Some(Landmarks::Never));
     if !plain || args.learn.ties != Ties::Half {
         let why = "clusters are of items alone: leave out --home, --ability, --contexts, --users, --landmarks and --ties model";
         return Err(Failure::input(why));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ValueEnum, ValueHint};
 use riesz::preference::{AbilityRidge, BradleyTerry, Pair, Scores, Split, split};
-use riesz::{ColumnKind, Prediction};
+use riesz::{ColumnKind, Link, Prediction};
 
 use super::fit::{Learn, Model, described, duels};
 use super::predict::rows_in;
@@ -245,7 +245,15 @@ fn by_model(
     let pairs: Vec<Pair> = test.left.iter().copied().zip(test.right.iter().copied()).collect();
     let rows = rows_in(&fit.model, items, &pairs, test)?;
     let found = Prediction::of(&fit.model, fit.covariance.as_ref(), &rows)?;
-    let chances = found.probabilities.ok_or_else(|| Failure::input("the model has no probabilities"))?;
+    let Some(chances) = found.probabilities else {
+        // Through landmarks files know no posterior, and ties at its mean alone.
+        let Link::LatentTies { margin } = fit.model.link else {
+            return Err(Failure::input("the model has no probabilities"));
+        };
+        let logistic = |g: f64| 1.0 / (1.0 + (-g).exp());
+        let ahead = |g: f64| 0.5 * (1.0 + logistic(g - margin) - logistic(-g - margin));
+        return Ok(found.outputs.data().iter().map(|g| ahead(*g)).collect());
+    };
     // Of ties that are outcomes of their own half is for either side.
     let tie = |i: usize| if chances.cols() > 2 { 0.5 * chances[(i, 2)] } else { 0.0 };
     Ok((0..rows.rows()).map(|i| chances[(i, 1)] + tie(i)).collect())

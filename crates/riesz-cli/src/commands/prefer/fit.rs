@@ -29,7 +29,7 @@ Examples:
   riesz prefer fit phones.csv votes.csv --sides first,second --outcome choice -o m.riesz
   riesz prefer fit wide.csv --outcome won -o m.riesz          columns left_price, right_price, …, won
   riesz prefer fit players.csv matches.csv --home venue --contexts surface,season -o m.riesz
-  riesz prefer fit phones.csv many_votes.csv --landmarks 250 -o m.riesz
+  riesz prefer fit phones.csv many_votes.csv --contexts season --landmarks 100 -o m.riesz
   riesz prefer fit phones.csv votes.csv --users judge --ability -o m.riesz
   riesz prefer fit players.csv matches.csv --members teams.csv -o m.riesz")]
 pub struct Args {
@@ -76,9 +76,13 @@ pub struct Learn {
     /// are strangers, with an ability as uncertain as the prior says
     #[arg(long)]
     pub ability: bool,
-    /// Know items through so many of them, for many thousand duels; then the file holds no posterior [default: as many duels as there are pairs that met]
-    #[arg(long, value_name = "M")]
-    pub landmarks: Option<usize>,
+    /// Know items through so many of them, for many thousand duels; 'all' approximates nothing, and 'none' takes a matrix between all pairs that met instead. Then the
+    /// file holds no posterior [default: 250 where more than 2,000 pairs met]
+    #[arg(long, value_name = "M|all|none")]
+    pub landmarks: Option<Landmarks>,
+    /// With landmarks know contexts through so many of the different ones
+    #[arg(long, value_name = "M", default_value_t = 32)]
+    pub context_landmarks: usize,
     /// Further starts of the tuning, from random places
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub restarts: usize,
@@ -106,6 +110,31 @@ pub enum Model {
     /// Weighted sums of the items' columns.
     Linear,
 }
+
+/// Through how many landmarks items are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Landmarks {
+    /// So many, or all items if there are no more.
+    Most(usize),
+    /// None: a matrix between the pairs that met.
+    Never,
+}
+
+impl std::str::FromStr for Landmarks {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text {
+            "all" => Ok(Self::Most(usize::MAX)),
+            "none" => Ok(Self::Never),
+            _ => text.parse().map(Self::Most).map_err(|_| "a number, 'all' or 'none'".into()),
+        }
+    }
+}
+
+/// More pairs that met are taken through landmarks, by default so many.
+const DENSE: usize = 2000;
+const LANDMARKS: usize = 250;
 
 /// What a tie is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -228,6 +257,15 @@ impl Learn {
         Ok(duels)
     }
 
+    /// Through how many landmarks, if any.
+    pub fn most_landmarks(&self, duels: &Duels) -> Option<usize> {
+        match self.landmarks {
+            Some(Landmarks::Most(most)) => Some(most),
+            Some(Landmarks::Never) => None,
+            None => (duels.pairs().len() > DENSE).then_some(LANDMARKS),
+        }
+    }
+
     /// Fits a model.
     pub fn fit(&self, model: Model, Arranged { items, bags, duels, process }: Arranged) -> Result<Fitted> {
         if model == Model::Linear {
@@ -238,14 +276,21 @@ impl Learn {
             let fit = BradleyTerry::new(AbilityRidge::Evidence).fit_linear(&items, &duels)?;
             return Ok(Fitted { model: fit.model, covariance: fit.covariance, warnings: fit.notes });
         }
-        if let Some(landmarks) = self.landmarks {
-            let fit = LandmarkProcess { landmarks, draws: 0, ..LandmarkProcess::new(process) };
-            let fit = fit.fit(&items, &duels)?;
-            let Some(model) = fit.model else {
-                let why = "--landmarks takes a kernel that vanishes far from all items, as Gaussian and Matérn kernels do";
-                return Err(Failure::input(why));
-            };
-            return Ok(Fitted { model, covariance: None, warnings: fit.warnings });
+        if let Some(landmarks) = self.most_landmarks(&duels).filter(|_| bags.is_none()) {
+            let context_landmarks = self.context_landmarks;
+            let own = LandmarkProcess::new(process.clone());
+            let fit =
+                LandmarkProcess { landmarks, context_landmarks, draws: 0, ..own }.fit(&items, &duels)?;
+            match fit.model {
+                Ok(model) => return Ok(Fitted { model, covariance: None, warnings: fit.warnings }),
+                Err(why) if self.landmarks.is_some() => {
+                    let told =
+                        format!("--landmarks: {why}; a file holds a model of landmarks as a sum over these");
+                    return Err(Failure::input(told));
+                }
+                // By default there is another way.
+                Err(_) => {}
+            }
         }
         let fit = match &bags {
             Some(bags) => process.fit_bags(&items, bags, &duels)?,
@@ -336,6 +381,16 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         return Err(Failure::input("say where to write the model: -o FILE"));
     };
     let (source, count, arranged) = read(args, global.seed, &console)?;
+    if let Some(most) = args.learn.most_landmarks(&arranged.duels).filter(|_| args.model != Model::Linear)
+        && args.learn.landmarks.is_none()
+        && arranged.bags.is_none()
+    {
+        console.note(format!(
+            "note: {} pairs met, so items are known through {} landmarks, and the file holds no posterior; --landmarks says otherwise",
+            arranged.duels.pairs().len(),
+            most.min(count)
+        ));
+    }
     let output = Output::open(Some(path))?;
     let message = format!("fitting {} pairs", arranged.duels.pairs().len());
     let done = arranged.process.progress.clone();

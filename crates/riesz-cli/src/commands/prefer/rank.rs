@@ -7,7 +7,7 @@ use clap::ValueHint;
 use riesz::preference::{Evidence, Ranking, SpecR};
 use riesz_report::{PlotOptions, render_ladder};
 
-use super::fit::{Learn, Model, described, duels};
+use super::fit::{Landmarks, Learn, Model, described, duels};
 use crate::args::Global;
 use crate::console::{Console, printable, watched};
 use crate::failure::{Failure, Result};
@@ -53,8 +53,10 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     args.plot.as_deref().map_or(Ok(false), in_pixels)?;
     let (items, met) = args.learn.read(&console)?;
-    let plain =
-        met.home.is_none() && met.contexts.is_none() && args.learn.landmarks.is_none() && !args.learn.ability;
+    let plain = met.home.is_none()
+        && met.contexts.is_none()
+        && !args.learn.ability
+        && matches!(args.learn.landmarks, None | Some(Landmarks::Never));
     if !plain || args.learn.ties != super::fit::Ties::Half {
         let why = "a ranking is one of items alone: leave out --home, --ability, --contexts, --users, --landmarks and --ties model";
         return Err(Failure::input(why));

@@ -1,0 +1,216 @@
+//! A function of features as an expansion over pairs of landmarks, for explanations and files.
+//!
+//! Of the prior that landmarks know, the posterior mean is `g = Σ_p α_p k̃(p_p, ·)` over the pairs that met. With items interpolated between landmarks by P, contexts by R, and
+//! slopes α, `g(l, r, u) = Σ_c k(u, c) [s_e² k_lᵀ Pᵀ M_c P k_r + s_u² (k_l - k_r)ᵀ Pᵀ M_c 1]`, where M_c holds `α R_uc` at (l, r) and the opposite at (r, l).
+
+use super::function::{Alone, Known};
+use crate::error::Result;
+use crate::expansion::{Expansion, Link};
+use crate::explanation::Fact;
+use crate::kernel::Kernel;
+use crate::linalg::{Matrix, Sparse};
+use crate::preference::pairs::{self, Pair, PairKernel, wide_rows_in};
+use crate::preference::skew::Met;
+use crate::table::{ColumnKind, Table};
+
+/// The most numbers of an expansion's points: 512 MB.
+const LARGEST: usize = 1 << 26;
+
+/// How what was learnt from stands between landmarks.
+pub(super) struct Interpolated {
+    /// Items × landmarks.
+    pub items: Matrix,
+    /// Of each further utility, items × its landmarks; none where it has levels.
+    pub alone: Vec<Option<Matrix>>,
+    /// Contexts × landmarks; a 1 without contexts.
+    pub contexts: Matrix,
+}
+
+/// Points of an expansion without their contexts: items that stand in them, pairs of these, which are the same for each landmark of contexts, and coefficients.
+struct Points {
+    halves: Table,
+    pairs: Vec<Pair>,
+    coef: Vec<f64>,
+}
+
+impl Known {
+    /// The mean with these slopes of the pairs that met; or why there is none, see [`LandmarkFit::model`](super::LandmarkFit::model).
+    #[allow(clippy::too_many_arguments, reason = "called from one place")]
+    pub fn expansion(
+        &self,
+        prior: &PairKernel,
+        margin: Option<f64>,
+        items: &Table,
+        at: &Interpolated,
+        met: &Met,
+        alpha: &[f64],
+        card: Vec<Fact>,
+    ) -> Result<std::result::Result<Expansion, &'static str>> {
+        let around = self.contexts.as_ref().map(|own| &own.landmarks);
+        let contexts = around.map_or(1, Table::rows);
+        let levels = |own: &Alone| if let Alone::Levels { count, .. } = own { *count } else { 0 };
+        let alone: usize =
+            self.alone.iter().map(levels).chain(at.alone.iter().flatten().map(Matrix::cols)).sum();
+        let q = at.items.cols();
+        let count = if prior.generalised > 0.0 { q * (q - 1) } else { 0 } + 2 * (q + alone);
+        let width = 2 * items.width() + around.map_or(0, Table::width);
+        if count.saturating_mul(contexts).saturating_mul(width) > LARGEST {
+            return Ok(Err("there are too many pairs of landmarks times landmarks of contexts: take fewer"));
+        }
+        let kernels = self.alone.iter().filter_map(|own| match own {
+            Alone::Levels { .. } => None,
+            Alone::Through(own) => Some(&own.kernel),
+        });
+        let neutral = match Neutral::of(prior, items, &kernels.collect::<Vec<_>>())? {
+            Ok(own) => own,
+            Err(why) => return Ok(Err(why)),
+        };
+        let mut points: Option<Points> = None;
+        for c in 0..contexts {
+            let each = alpha.iter().zip(&met.contexts);
+            let slopes: Vec<f64> = each.map(|(a, &context)| a * at.contexts[(context, c)]).collect();
+            let found = self.points(prior, &neutral, items, at, &met.pairs, &slopes)?;
+            match &mut points {
+                None => points = Some(found),
+                Some(all) => all.coef.extend(found.coef),
+            }
+        }
+        let Some(Points { halves, pairs, coef }) = points else { return Ok(Err("there are no points")) };
+        let all = pairs.repeat(contexts);
+        let rows: Vec<usize> = (0..all.len()).map(|i| i / pairs.len().max(1)).collect();
+        let points = wide_rows_in(&halves, &all, around.map(|table| table.select_rows(&rows)).as_ref())?;
+        let link = margin.map_or(Link::Logistic, |margin| Link::LatentTies { margin });
+        pairs::model(prior.wide(items.width()), points, coef, link, card).map(Ok)
+    }
+
+    /// Of one landmark of contexts, with slopes of the pairs that met.
+    fn points(
+        &self,
+        prior: &PairKernel,
+        neutral: &Neutral,
+        items: &Table,
+        at: &Interpolated,
+        met: &[Pair],
+        slopes: &[f64],
+    ) -> Result<Points> {
+        let (p, n, q) = (&at.items, items.rows(), at.items.cols());
+        let mut sums = vec![0.0; n];
+        let mut columns = vec![Vec::new(); n];
+        for (&(l, r), a) in met.iter().zip(slopes) {
+            columns[r].push((l, *a));
+            columns[l].push((r, -a));
+            sums[l] += a;
+            sums[r] -= a;
+        }
+        let mut out =
+            Points { halves: neutral.at(&self.items.landmarks)?, pairs: Vec::new(), coef: Vec::new() };
+        if prior.generalised > 0.0 {
+            // M is skew, so that its transpose changes the sign.
+            let times = Sparse::from_columns(n, columns)?.transpose_times(p);
+            let weights = p.transpose().matmul(&times);
+            for (i, j) in (0..q).flat_map(|i| (i + 1..q).map(move |j| (i, j))) {
+                let own = 0.5 * (weights[(j, i)] - weights[(i, j)]);
+                out.pairs.extend([(i, j), (j, i)]);
+                out.coef.extend([own, -own]);
+            }
+        }
+        out.halves = out.halves.stack(&neutral.nowhere)?;
+        if prior.utility > 0.0 {
+            // Beside nothing a side stands alone: weights of landmarks need not sum up to 0, as those of either side of pairs do. Pairs of landmarks have a utility of their own.
+            let mut own = p.transpose().matvec(&sums);
+            out.pairs.iter().zip(&out.coef).for_each(|(&(i, _), c)| own[i] -= c);
+            for (i, own) in own.into_iter().enumerate() {
+                out.pairs.extend([(i, q), (q, i)]);
+                out.coef.extend([own, -own]);
+            }
+        }
+        for (own, between) in self.alone.iter().zip(&at.alone) {
+            let (rows, weights) = match (own, between) {
+                (Alone::Through(known), Some(between)) => {
+                    let places = known.kernel.terms.iter().flat_map(|t| &t.factors);
+                    let places: Vec<usize> = places.flat_map(|f| f.columns().to_vec()).collect();
+                    let value = |i: usize, j: usize| known.landmarks.get(i, j);
+                    (neutral.with(&places, known.landmarks.rows(), value)?, between.transpose().matvec(&sums))
+                }
+                (Alone::Levels { column, count, .. }, _) => {
+                    let mut weights = vec![0.0; *count];
+                    items
+                        .column(*column)
+                        .iter()
+                        .zip(&sums)
+                        .for_each(|(level, s)| weights[*level as usize] += s);
+                    (neutral.with(&[*column], *count, |level, _| level as f64)?, weights)
+                }
+                (Alone::Through(_), None) => continue,
+            };
+            let first = out.halves.rows();
+            out.halves = out.halves.stack(&rows)?;
+            for (i, own) in weights.into_iter().enumerate() {
+                out.pairs.extend([(first + i, q), (q, first + i)]);
+                out.coef.extend([own, -own]);
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// What stands for nothing: a row that is far from all items, and whose columns of further utilities are those of every point that has no part in these, so that they cancel.
+struct Neutral {
+    nowhere: Table,
+    /// The columns of further utilities.
+    columns: Vec<usize>,
+}
+
+impl Neutral {
+    /// `through` are the kernels of further utilities that have no levels: of these, nobody's is 0 there.
+    fn of(
+        prior: &PairKernel,
+        items: &Table,
+        through: &[&Kernel],
+    ) -> Result<std::result::Result<Self, &'static str>> {
+        let read = |kernel: &Kernel| -> Vec<usize> {
+            kernel.terms.iter().flat_map(|t| &t.factors).flat_map(|f| f.columns().to_vec()).collect()
+        };
+        let columns: Vec<usize> = prior.alone.iter().flat_map(read).collect();
+        let by_items = prior.utility + prior.generalised > 0.0;
+        if by_items && read(&prior.items).iter().any(|j| columns.contains(j)) {
+            return Ok(Err("further utilities read columns of the kernel of items"));
+        }
+        let far = |j: usize| match &items.columns()[j].kind {
+            ColumnKind::Numeric if columns.contains(&j) => 0.0,
+            ColumnKind::Numeric => 1e12 * (1.0 + items.column(j).iter().fold(0.0_f64, |a, v| a.max(v.abs()))),
+            ColumnKind::Categorical { levels } if columns.contains(&j) => (levels.len() - 1) as f64,
+            ColumnKind::Categorical { .. } => 0.0,
+        };
+        let nowhere =
+            Table::from_column_major(items.columns().to_vec(), 1, (0..items.width()).map(far).collect())?;
+        let vanishes = |k: &Kernel| k.cross_gram(items, &nowhere).data().iter().all(|k| *k == 0.0);
+        let needed = prior.utility > 0.0 || by_items && prior.alone.is_some();
+        if needed && !vanishes(&prior.items) || !through.iter().all(|k| vanishes(k)) {
+            return Ok(Err(
+                "the kernel does not vanish far from all items, as Gaussian and Matérn kernels do",
+            ));
+        }
+        Ok(Ok(Self { nowhere, columns }))
+    }
+
+    /// Items without a part in further utilities.
+    fn at(&self, items: &Table) -> Result<Table> {
+        let column = |j: usize| match self.columns.contains(&j) {
+            true => vec![self.nowhere.get(0, j); items.rows()],
+            false => items.column(j).to_vec(),
+        };
+        let values = (0..items.width()).flat_map(column).collect();
+        Table::from_column_major(items.columns().to_vec(), items.rows(), values)
+    }
+
+    /// Rows that are far from all items but for these columns.
+    fn with(&self, places: &[usize], rows: usize, value: impl Fn(usize, usize) -> f64) -> Result<Table> {
+        let columns = self.nowhere.columns();
+        let cell =
+            |j: usize, i: usize| if places.contains(&j) { value(i, j) } else { self.nowhere.get(0, j) };
+        let values = (0..columns.len()).flat_map(|j| (0..rows).map(move |i| (i, j)));
+        let values = values.map(|(i, j)| cell(j, i)).collect();
+        Table::from_column_major(columns.to_vec(), rows, values)
+    }
+}

@@ -1,0 +1,433 @@
+//! What predicts: the posterior of the weights of features.
+
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use super::expansion::Interpolated;
+use super::nystrom::{Chosen, Nystrom};
+use crate::error::{Error, Result};
+use crate::kernel::{Factor, Kernel, Term};
+use crate::linalg::{Matrix, Sparse};
+use crate::prediction::mean_logistic;
+use crate::preference::pairs::{Pair, PairKernel, wide_rows_in};
+use crate::preference::skew::{Bilinear, Features, Met, Weights};
+use crate::table::{ColumnKind, Table};
+
+/// What conjugate gradients leave of a pair's right side: its square is the share of the variance beforehand by which that afterwards is too small, at most.
+const SOLVED: f64 = 1e-4;
+
+/// A fitted skew function of two items, in a context if there are some.
+#[derive(Debug, Clone)]
+pub struct LandmarkFunction {
+    /// The prior as it was used.
+    pub prior: PairKernel,
+    /// The margin of ties as it was used.
+    pub margin: Option<f64>,
+    pub(super) known: Known,
+    pub(super) learnt: Learnt,
+    pub(super) mean: Weights,
+    /// Deviations from the mean.
+    pub(super) draws: Vec<Weights>,
+}
+
+/// What makes features of items and contexts.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub items: Nystrom,
+    /// By term of further utilities.
+    pub alone: Vec<Alone>,
+    pub contexts: Option<Nystrom>,
+}
+
+/// A further utility.
+#[derive(Debug, Clone)]
+pub(super) enum Alone {
+    /// Each level of a column has its own, exactly.
+    Levels {
+        column: usize,
+        count: usize,
+        scale: f64,
+    },
+    Through(Nystrom),
+}
+
+/// What was learnt from, for variances.
+#[derive(Debug, Clone)]
+pub(super) struct Learnt {
+    pub items: Table,
+    pub contexts: Option<Table>,
+    pub met: Met,
+    /// By pair, what the likelihood curves by.
+    pub curve: Vec<f64>,
+}
+
+/// A function in tables and matrices.
+#[derive(Debug, Clone)]
+pub struct LandmarkState {
+    /// Landmarks, and what makes features of the kernel with them: of items, of further utilities that have some, and of contexts.
+    pub bases: Vec<(Table, Matrix)>,
+    /// By row the weights of the mean, and of draws' deviations from it: for each feature of contexts the upper triangle of V row by row, and then w.
+    pub weights: Matrix,
+    /// The items that were learnt from.
+    pub items: Table,
+    /// The different contexts of their duels.
+    pub contexts: Option<Table>,
+    /// The pairs that met.
+    pub pairs: Vec<Pair>,
+    /// By pair, the row of its context.
+    pub rows: Vec<usize>,
+    /// By pair, what the likelihood curves by.
+    pub curve: Vec<f64>,
+}
+
+impl Alone {
+    fn levels(term: &Term, items: &Table) -> Option<Self> {
+        let [Factor::Categorical(own)] = &term.factors[..] else { return None };
+        let [column] = own.columns;
+        match &items.columns()[column].kind {
+            ColumnKind::Categorical { levels } if own.similarity == 0.0 => {
+                Some(Self::Levels { column, count: levels.len(), scale: term.scale })
+            }
+            _ => None,
+        }
+    }
+
+    fn features(&self, items: &Table) -> Result<OfAlone> {
+        Ok(match self {
+            Self::Levels { column, count, scale } => OfAlone::levels(items, *column, *count, *scale),
+            Self::Through(own) => OfAlone::Dense(own.features(items)?),
+        })
+    }
+}
+
+/// Features of a further utility.
+enum OfAlone {
+    /// How many there are, the only one of each item that is not 0, and what it is.
+    One(usize, Vec<usize>, f64),
+    Dense(Matrix),
+}
+
+impl OfAlone {
+    fn levels(items: &Table, column: usize, count: usize, scale: f64) -> Self {
+        Self::One(count, items.column(column).iter().map(|code| *code as usize).collect(), scale.sqrt())
+    }
+}
+
+/// What a function is linear in.
+fn assembled(
+    prior: &PairKernel,
+    items: &Matrix,
+    alone: &[OfAlone],
+    contexts: Option<Matrix>,
+) -> Result<Features> {
+    let n = items.rows();
+    let scaled = |share: f64| {
+        let mut own = if share > 0.0 { items.clone() } else { Matrix::zeros(n, 0) };
+        own.data_mut().iter_mut().for_each(|v| *v *= share);
+        own
+    };
+    let utility = scaled(prior.utility.sqrt());
+    let dense: Vec<&Matrix> = std::iter::once(&utility)
+        .chain(alone.iter().filter_map(|own| if let OfAlone::Dense(f) = own { Some(f) } else { None }))
+        .collect();
+    let width = dense.iter().map(|f| f.cols()).sum();
+    let rows = (0..n).flat_map(|i| dense.iter().flat_map(move |f| f.row(i).iter().copied()));
+    let (mut levels, mut columns) = (0, vec![Vec::new(); n]);
+    for own in alone {
+        let OfAlone::One(count, places, value) = own else { continue };
+        places.iter().zip(&mut columns).for_each(|(place, column)| column.push((levels + place, *value)));
+        levels += count;
+    }
+    Ok(Features {
+        // Of either side the fourth root, so that products have the square root.
+        items: scaled(prior.generalised.sqrt().sqrt()),
+        utilities: Matrix::from_row_major(n, width, rows.collect()),
+        levels: Sparse::from_columns(levels, columns)?,
+        contexts: contexts.unwrap_or_else(|| Matrix::column_vector(vec![1.0])),
+    })
+}
+
+impl Known {
+    /// Chooses landmarks of items and contexts, so many at most and each counting so much; returns features of all, how they are interpolated, and what is not known of items
+    /// and of contexts.
+    pub fn choose(
+        prior: &PairKernel,
+        (items, contexts): (&Table, Option<&Table>),
+        [most, most_contexts]: [usize; 2],
+        [counts, context_counts]: [&[f64]; 2],
+        seed: u64,
+        stop: &AtomicBool,
+    ) -> Result<(Self, Features, Interpolated, [f64; 2])> {
+        let of_items = Nystrom::choose(&prior.items, items, most, counts, seed, stop)?;
+        let (mut alone, mut interpolated, mut features) = (Vec::new(), Vec::new(), Vec::new());
+        for term in prior.alone.iter().flat_map(|k| &k.terms) {
+            if let Some(own) = Alone::levels(term, items) {
+                features.push(own.features(items)?);
+                interpolated.push(None);
+                alone.push(own);
+                continue;
+            }
+            let kernel = Kernel { terms: vec![term.clone()] };
+            let own = Nystrom::choose(&kernel, items, most, counts, seed, stop)?;
+            features.push(OfAlone::Dense(own.features));
+            interpolated.push(Some(own.interpolated));
+            alone.push(Alone::Through(own.known));
+        }
+        let of_contexts = prior.contexts.as_ref().zip(contexts).map(|(own, table)| {
+            Nystrom::choose(&own.whole(), table, most_contexts, context_counts, seed, stop)
+        });
+        let one = || Matrix::column_vector(vec![1.0]);
+        let (contexts, phi, between, unknown_contexts) = match of_contexts.transpose()? {
+            Some(Chosen { known, features, interpolated, unknown }) => {
+                (Some(known), Some(features), interpolated, unknown)
+            }
+            None => (None, None, one(), 0.0),
+        };
+        let features = assembled(prior, &of_items.features, &features, phi)?;
+        let interpolated =
+            Interpolated { items: of_items.interpolated, alone: interpolated, contexts: between };
+        let unknown = [of_items.unknown, unknown_contexts];
+        Ok((Self { items: of_items.known, alone, contexts }, features, interpolated, unknown))
+    }
+
+    fn features(&self, prior: &PairKernel, items: &Table, contexts: Option<&Table>) -> Result<Features> {
+        let items = items.conform(self.items.landmarks.columns())?;
+        let alone = self.alone.iter().map(|own| own.features(&items)).collect::<Result<Vec<_>>>()?;
+        let phi = self.contexts.as_ref().zip(contexts).map(|(own, rows)| own.features(rows)).transpose()?;
+        assembled(prior, &self.items.features(&items)?, &alone, phi)
+    }
+}
+
+impl LandmarkFunction {
+    /// The items that are landmarks, q rows.
+    pub fn landmarks(&self) -> &Table {
+        &self.known.items.landmarks
+    }
+
+    /// The contexts that are, if there are some.
+    pub fn context_landmarks(&self) -> Option<&Table> {
+        self.known.contexts.as_ref().map(|own| &own.landmarks)
+    }
+
+    fn asked(&self, items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<(Features, Met)> {
+        if self.known.contexts.is_some() != contexts.is_some() {
+            let (given, allowed) = if contexts.is_some() {
+                ("some", "the model was fitted to duels without contexts: leave them out")
+            } else {
+                ("none", "the model was fitted to duels in contexts: say which, a row a pair")
+            };
+            return Err(Error::parameter("contexts", given, allowed));
+        }
+        if let Some(found) = contexts.map(Table::rows).filter(|rows| *rows != pairs.len()) {
+            let (what, why, expected) = ("the table of contexts".into(), "one a pair".into(), pairs.len());
+            return Err(Error::Shape { what, unit: "rows", expected, found, why });
+        }
+        let features = self.known.features(&self.prior, items, contexts)?;
+        let rows = (0..pairs.len()).map(|i| if contexts.is_some() { i } else { 0 }).collect();
+        Ok((features, Met { pairs: pairs.to_vec(), contexts: rows }))
+    }
+
+    /// What landmarks do not know of the variances of pairs beforehand. It is independent of all that they know, so that duels tell nothing of it.
+    fn unknown(
+        &self,
+        (features, met): (&Features, &Met),
+        items: &Table,
+        contexts: Option<&Table>,
+    ) -> Result<Vec<f64>> {
+        let items = items.conform(self.landmarks().columns())?;
+        let around = contexts.zip(self.context_landmarks()).map(|(own, known)| own.conform(known.columns()));
+        let rows = wide_rows_in(&items, &met.pairs, around.transpose()?.as_ref())?;
+        let (kernel, width) = (self.prior.wide(items.width()), items.width());
+        let of = |(i, (pair, context)): (usize, (&Pair, &usize))| {
+            let row = rows.row(i);
+            let back = [&row[width..2 * width], &row[..width], &row[2 * width..]].concat();
+            let all = kernel.eval(&row, &row) - kernel.eval(&row, &back);
+            (all - features.variance(*pair, *context)).max(0.0)
+        };
+        Ok(met.pairs.par_iter().zip(&met.contexts).enumerate().map(of).collect())
+    }
+
+    /// The posterior mean of the log odds that the left item of each pair wins, in contexts that have a row a pair. Cost with c features of contexts O(c items q²) and O(c q) a
+    /// pair.
+    ///
+    /// # Errors
+    /// As [`Table::conform`]; [`Error::Parameter`] and [`Error::Shape`] for contexts that are not as those of the fit.
+    pub fn log_odds(&self, items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<Vec<f64>> {
+        let (features, met) = self.asked(items, pairs, contexts)?;
+        Ok(features.log_odds(&self.mean, &met))
+    }
+
+    /// The same, and its standard deviation, that of what landmarks know being estimated from draws: the standard error is at most `1/√(2 draws)` of it. Where items and
+    /// contexts are far from all landmarks, it is that of the prior. Cost as of [`log_odds`](Self::log_odds) for each draw.
+    ///
+    /// # Errors
+    /// As [`log_odds`](Self::log_odds); [`Error::Parameter`] without draws.
+    pub fn moments(
+        &self,
+        items: &Table,
+        pairs: &[Pair],
+        contexts: Option<&Table>,
+    ) -> Result<(Vec<f64>, Vec<f64>)> {
+        if self.draws.is_empty() {
+            let allowed =
+                "standard deviations are estimated from draws: fit with some, or ask for exact ones";
+            return Err(Error::parameter("draws", 0, allowed));
+        }
+        let (features, met) = self.asked(items, pairs, contexts)?;
+        let mut squares = vec![0.0; pairs.len()];
+        for draw in &self.draws {
+            let off = features.log_odds(draw, &met);
+            squares.iter_mut().zip(off).for_each(|(s, v)| *s += v * v);
+        }
+        let count = self.draws.len() as f64;
+        let unknown = self.unknown((&features, &met), items, contexts)?;
+        let sd = squares.iter().zip(unknown).map(|(s, more)| (s / count + more).sqrt()).collect();
+        Ok((features.log_odds(&self.mean, &met), sd))
+    }
+
+    /// The same with standard deviations that take no draws: each variance is found by conjugate gradients, and is too small by at most 1e-8 of the one beforehand. Cost for
+    /// each pair of some ten products with the Hessian, as of those of the [fit](super::LandmarkProcess::fit).
+    ///
+    /// # Errors
+    /// As [`log_odds`](Self::log_odds); [`Error::NotConverged`]; [`Error::Interrupted`].
+    pub fn solved_moments(
+        &self,
+        items: &Table,
+        pairs: &[Pair],
+        contexts: Option<&Table>,
+        stop: &AtomicBool,
+    ) -> Result<(Vec<f64>, Vec<f64>)> {
+        let Learnt { items: own, contexts: around, met: learnt, curve } = &self.learnt;
+        let (features, met) = self.asked(items, pairs, contexts)?;
+        let of_learnt = self.known.features(&self.prior, own, around.as_ref())?;
+        let problem = Bilinear::new(&of_learnt, learnt);
+        let unknown = self.unknown((&features, &met), items, contexts)?;
+        let spread = |((pair, context), more): ((&Pair, &usize), &f64)| {
+            let at = features.evaluation(*pair, *context);
+            let (solved, _) = problem.solve(curve, &at, SOLVED, stop)?;
+            Ok((at.dot(&solved).max(0.0) + more).sqrt())
+        };
+        let each = met.pairs.par_iter().zip(&met.contexts).zip(&unknown);
+        let sd = each.map(spread).collect::<Result<Vec<_>>>()?;
+        Ok((features.log_odds(&self.mean, &met), sd))
+    }
+
+    /// The probabilities of the classes, the right one wins, the left one wins, and with a margin that neither does, averaged over a normal posterior with the standard deviations
+    /// that draws estimate; without draws those at the mean. Pairs × 2 or 3.
+    ///
+    /// # Errors
+    /// As [`log_odds`](Self::log_odds).
+    pub fn probabilities(&self, items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<Matrix> {
+        let (mean, sd) = if self.draws.is_empty() {
+            (self.log_odds(items, pairs, contexts)?, vec![0.0; pairs.len()])
+        } else {
+            self.moments(items, pairs, contexts)?
+        };
+        let of = |(mean, sd): (&f64, &f64)| {
+            let won = |margin: f64| mean_logistic(mean - margin, sd * sd);
+            match self.margin {
+                None => vec![1.0 - won(0.0), won(0.0)],
+                Some(margin) => {
+                    let (won, lost) = (won(margin), mean_logistic(-mean - margin, sd * sd));
+                    vec![lost, won, (1.0 - won - lost).max(0.0)]
+                }
+            }
+        };
+        let all: Vec<Vec<f64>> = mean.par_iter().zip(&sd).map(of).collect();
+        let classes = if self.margin.is_some() { 3 } else { 2 };
+        Ok(Matrix::from_row_major(pairs.len(), classes, all.concat()))
+    }
+
+    /// What it is made of besides its prior and margin.
+    pub fn state(&self) -> LandmarkState {
+        let Known { items, alone, contexts } = &self.known;
+        let alone = alone.iter().filter_map(|own| match own {
+            Alone::Levels { .. } => None,
+            Alone::Through(own) => Some(own),
+        });
+        let bases = std::iter::once(items).chain(alone).chain(contexts);
+        let upper = |v: &Matrix| (0..v.rows()).flat_map(|i| v.row(i)[i + 1..].to_vec()).collect::<Vec<f64>>();
+        let row = |w: &Weights| -> Vec<f64> {
+            let alone = w.utilities.data().iter().chain(w.levels.data()).copied();
+            w.pairs.iter().flat_map(upper).chain(alone).collect()
+        };
+        let rows: Vec<Vec<f64>> = std::iter::once(&self.mean).chain(&self.draws).map(row).collect();
+        let Learnt { items, contexts, met, curve } = self.learnt.clone();
+        LandmarkState {
+            bases: bases.map(|own| (own.landmarks.clone(), own.basis.clone())).collect(),
+            weights: Matrix::from_row_major(rows.len(), rows[0].len(), rows.concat()),
+            items,
+            contexts,
+            pairs: met.pairs,
+            rows: met.contexts,
+            curve,
+        }
+    }
+
+    /// From what [`state`](Self::state) gives.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if sizes do not fit; [`Error::Format`] for what is missing.
+    pub fn from_state(prior: PairKernel, margin: Option<f64>, state: LandmarkState) -> Result<Self> {
+        let LandmarkState { bases, weights, items, contexts, pairs, rows, curve } = state;
+        let mut bases = bases.into_iter();
+        let mut next = |kernel: &Kernel| {
+            let problem = || Error::Format { problem: "a basis of landmarks is missing".into() };
+            let (landmarks, basis) = bases.next().ok_or_else(problem)?;
+            let q = landmarks.rows();
+            for found in [basis.rows(), basis.cols()] {
+                sized("the basis of landmarks", q, found, "by the number of landmarks")?;
+            }
+            Ok::<_, Error>(Nystrom { kernel: kernel.clone(), landmarks, basis })
+        };
+        let of_items = next(&prior.items)?;
+        let terms = prior.alone.iter().flat_map(|k| &k.terms).map(|term| match Alone::levels(term, &items) {
+            Some(own) => Ok(own),
+            None => next(&Kernel { terms: vec![term.clone()] }).map(Alone::Through),
+        });
+        let alone = terms.collect::<Result<Vec<_>>>()?;
+        let of_contexts = prior.contexts.as_ref().map(|own| next(&own.whole())).transpose()?;
+        let known = Known { items: of_items, alone, contexts: of_contexts };
+        let features = known.features(&prior, &items, contexts.as_ref())?;
+        let (q, c) = (features.items.cols(), features.contexts.cols());
+        let (utilities, levels) = (features.utilities.cols(), features.levels.rows());
+        let width = c * (q * q.saturating_sub(1) / 2 + utilities + levels);
+        sized("a row of weights", width, weights.cols(), "by the number of landmarks")?;
+        sized("the list of curvatures", pairs.len(), curve.len(), "one a pair")?;
+        sized("the list of contexts", pairs.len(), rows.len(), "one a pair")?;
+        let places = [
+            (pairs.iter().map(|p| p.0.max(p.1)).max(), items.rows()),
+            (rows.iter().copied().max(), features.contexts.rows()),
+        ];
+        if places.iter().any(|(last, count)| last.is_some_and(|last| last >= *count)) {
+            return Err(Error::Format { problem: "pairs that met name items that are not there".into() });
+        }
+        let mut all = (0..weights.rows()).map(|at| {
+            let mut rest = weights.row(at);
+            let mut own = features.zeros();
+            for v in &mut own.pairs {
+                for (i, j) in (0..q).flat_map(|i| (i + 1..q).map(move |j| (i, j))) {
+                    (v[(i, j)], v[(j, i)]) = (rest[0], -rest[0]);
+                    rest = &rest[1..];
+                }
+            }
+            let (alone, of_levels) = rest.split_at(utilities * c);
+            own.utilities = Matrix::from_row_major(utilities, c, alone.to_vec());
+            own.levels = Matrix::from_row_major(levels, c, of_levels.to_vec());
+            own
+        });
+        let problem = || Error::Format { problem: "the weights are missing".into() };
+        let mean = all.next().ok_or_else(problem)?;
+        let draws = all.collect();
+        let learnt = Learnt { items, contexts, met: Met { pairs, contexts: rows }, curve };
+        Ok(Self { prior, margin, known, learnt, mean, draws })
+    }
+}
+
+fn sized(what: &str, expected: usize, found: usize, why: &str) -> Result<()> {
+    if expected == found {
+        return Ok(());
+    }
+    Err(Error::Shape { what: what.into(), unit: "numbers", expected, found, why: why.into() })
+}

@@ -1,0 +1,144 @@
+//! Nyström's approximation of a kernel: features by some rows, the landmarks, whose inner products are the kernel wherever a landmark takes part.
+//!
+//! With landmarks Z and `f(x) = L⁻¹ k(Z, x)`, `LLᵀ = k(Z, Z)`, the kernel `f(x)ᵀf(x')` is what landmarks know of k. They are chosen by randomly pivoted Cholesky (Chen, Epperly,
+//! Tropp and Webber 2023): rows one after the other, with chances by what is not yet known of them.
+
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::kernel::{Columns, Kernel};
+use crate::linalg::{Cholesky, Matrix, dot, symmetric_eigen};
+use crate::random::{Random, RngExt, SeedableRng};
+use crate::simd::Isa;
+use crate::stop::check;
+use crate::table::Table;
+
+/// The share of a row's variance below which it is known by other landmarks.
+const KNOWN: f64 = 1e-8;
+
+/// A kernel that is known through landmarks.
+#[derive(Debug, Clone)]
+pub(super) struct Nystrom {
+    pub kernel: Kernel,
+    /// q rows.
+    pub landmarks: Table,
+    /// Features are the kernel with the landmarks times this, q × q.
+    pub basis: Matrix,
+}
+
+/// Landmarks of the rows of a table.
+pub(super) struct Chosen {
+    pub known: Nystrom,
+    /// Those of the rows, rows × q.
+    pub features: Matrix,
+    /// How each row is interpolated between the landmarks, rows × q.
+    pub interpolated: Matrix,
+    /// Of all rows' variance, the share that landmarks do not know.
+    pub unknown: f64,
+}
+
+impl Nystrom {
+    /// Chooses at most so many of the rows. Features are turned so that their second moments, each row counting as often as `counts` says, are on the diagonal: that makes
+    /// conjugate gradients fast, and nothing else. Cost rows q².
+    ///
+    /// # Errors
+    /// [`Error::Overflow`]; [`Error::Parameter`] for a kernel that is 0; [`Error::Interrupted`].
+    pub fn choose(
+        kernel: &Kernel,
+        rows: &Table,
+        most: usize,
+        counts: &[f64],
+        seed: u64,
+        stop: &AtomicBool,
+    ) -> Result<Chosen> {
+        let (chosen, mut features, unknown) = pivoted(kernel, rows, most, seed, stop)?;
+        let q = chosen.len();
+        let packed: Vec<f64> =
+            chosen.iter().enumerate().flat_map(|(i, &at)| features.row(at)[..=i].to_vec()).collect();
+        let lower = Cholesky::from_packed(q, &packed, 0.0).ok_or_else(overflow)?;
+        let mut interpolated = features.transpose();
+        lower.solve_upper_in_place(&mut interpolated);
+
+        let mut weighted = features.clone();
+        weighted
+            .data_mut()
+            .par_chunks_mut(q)
+            .zip(counts)
+            .for_each(|(row, m)| row.iter_mut().for_each(|v| *v *= m));
+        let (_, rotation) = symmetric_eigen(&features.transpose().matmul(&weighted))?;
+        features = features.matmul(&rotation);
+        let mut basis = rotation;
+        lower.solve_upper_in_place(&mut basis);
+        let known = Self { kernel: kernel.clone(), landmarks: rows.select_rows(&chosen), basis };
+        Ok(Chosen { known, features, interpolated: interpolated.transpose(), unknown })
+    }
+
+    /// The features of rows with the landmarks' columns. Cost O(rows q²).
+    ///
+    /// # Errors
+    /// As [`Table::conform`].
+    pub fn features(&self, rows: &Table) -> Result<Matrix> {
+        let rows = rows.conform(self.landmarks.columns())?;
+        Ok(self.kernel.cross_gram(&rows, &self.landmarks).matmul(&self.basis))
+    }
+}
+
+fn overflow() -> Error {
+    Error::Overflow { what: "the kernel between landmarks".into(), remedy: "check the kernel's parameters" }
+}
+
+/// Landmarks by randomly pivoted Cholesky, the factor that they give of the kernel between all rows, and the share of variance that it leaves.
+fn pivoted(
+    kernel: &Kernel,
+    rows: &Table,
+    most: usize,
+    seed: u64,
+    stop: &AtomicBool,
+) -> Result<(Vec<usize>, Matrix, f64)> {
+    let (n, most) = (rows.rows(), most.min(rows.rows()));
+    let own = kernel.diagonal(rows);
+    if own.iter().any(|v| !v.is_finite()) {
+        return Err(overflow());
+    }
+    let mut left = own.clone();
+    let mut random = Random::seed_from_u64(seed);
+    let (mut chosen, mut f) = (Vec::new(), Matrix::zeros(n, most));
+    let (isa, mut buffer, mut column) = (Isa::detect(), Vec::new(), vec![0.0; n]);
+    while chosen.len() < most {
+        check(stop)?;
+        let open = |i: &usize| left[*i] > KNOWN * own[*i];
+        let total: f64 = (0..n).filter(open).map(|i| left[i]).sum();
+        let mut rest = total * random.random::<f64>();
+        let mut pick = None;
+        for i in (0..n).filter(open) {
+            pick = Some(i);
+            rest -= left[i];
+            if rest < 0.0 {
+                break;
+            }
+        }
+        let Some(pick) = pick else { break };
+        let t = chosen.len();
+        kernel.row(isa, Columns::of(rows, 0), &rows.row(pick), &mut buffer, &mut column);
+        let pivot = f.row(pick)[..t].to_vec();
+        let root = left[pick].sqrt();
+        f.data_mut().par_chunks_mut(most).zip(&column).zip(&mut left).for_each(|((row, k), left)| {
+            row[t] = (k - dot(&row[..t], &pivot)) / root;
+            *left = (*left - row[t] * row[t]).max(0.0);
+        });
+        f[(pick, t)] = root;
+        left[pick] = 0.0;
+        chosen.push(pick);
+    }
+    let q = chosen.len();
+    if q == 0 {
+        let allowed = "some kernel of an item with itself is positive";
+        return Err(Error::parameter("kernel", "0 between all items", allowed));
+    }
+    if q < most {
+        f = Matrix::from_row_major(n, q, (0..n).flat_map(|i| f.row(i)[..q].to_vec()).collect());
+    }
+    Ok((chosen, f, left.iter().sum::<f64>() / own.iter().sum::<f64>()))
+}
