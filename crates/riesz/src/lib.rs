@@ -42,6 +42,7 @@
 //! # Ok::<(), riesz::Error>(())
 //! ```
 
+pub mod aggregate;
 pub mod attribution;
 pub mod discrepancy;
 pub mod embedding;

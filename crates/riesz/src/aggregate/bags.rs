@@ -1,0 +1,88 @@
+//! Which rows make which bag, and with what weight.
+
+use crate::error::{Error, Result};
+use crate::linalg::Sparse;
+
+/// What the target of a bag is of its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unit {
+    /// The weighted mean: temperatures, rates. Weights of a bag are divided by their sum.
+    #[default]
+    Mean,
+    /// The weighted sum: totals. Weights are in the unit of the total.
+    Sum,
+}
+
+/// Which rows make which bag.
+///
+/// ```
+/// use riesz::aggregate::{Bags, Unit};
+///
+/// let bags = Bags::new(&[0, 0, 1], 2, Some(&[1.0, 3.0, 5.0]), Unit::Mean)?;
+/// assert_eq!(bags.weights().column(0).collect::<Vec<_>>(), [(0, 0.25), (1, 0.75)]);
+/// assert_eq!(bags.mass(), [4.0, 5.0]);
+/// # Ok::<(), riesz::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bags {
+    weights: Sparse,
+    mass: Vec<f64>,
+    unit: Unit,
+}
+
+impl Bags {
+    /// Of each row its bag, numbered from 0, and its weight, by default 1. A row of several bags stands once for each.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] unless there is a weight a row; [`Error::Parameter`] for a bag that is not there, a weight that is not positive, and a bag without rows.
+    pub fn new(bag: &[usize], bags: usize, weight: Option<&[f64]>, unit: Unit) -> Result<Self> {
+        let (expected, why) = (bag.len(), "one a row".into());
+        if let Some(found) = weight.map(<[f64]>::len).filter(|found| *found != expected) {
+            let what = "the list of weights".into();
+            return Err(Error::Shape { what, unit: "numbers", expected, found, why });
+        }
+        let mut own: Vec<Vec<(usize, f64)>> = vec![Vec::new(); bags];
+        for (row, &b) in bag.iter().enumerate() {
+            let weight = weight.map_or(1.0, |w| w[row]);
+            if !(weight.is_finite() && weight > 0.0) {
+                let name = format!("weight of row {}", row + 1);
+                return Err(Error::parameter(name, weight, "weights are positive numbers"));
+            }
+            let Some(members) = own.get_mut(b) else {
+                let name = format!("bag of row {}", row + 1);
+                return Err(Error::parameter(name, b, format!("there are {bags} bags, from 0")));
+            };
+            members.push((row, weight));
+        }
+        if let Some(empty) = own.iter().position(Vec::is_empty) {
+            return Err(Error::parameter(format!("bag {empty}"), "empty", "a bag has at least one row"));
+        }
+        let mass: Vec<f64> = own.iter().map(|rows| rows.iter().map(|(_, w)| w).sum()).collect();
+        if unit == Unit::Mean {
+            for (rows, mass) in own.iter_mut().zip(&mass) {
+                rows.iter_mut().for_each(|(_, w)| *w /= mass);
+            }
+        }
+        Ok(Self { weights: Sparse::from_columns(bag.len(), own)?, mass, unit })
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.mass.len()
+    }
+
+    /// P, rows × bags: what each row counts in the target of each bag.
+    pub fn weights(&self) -> &Sparse {
+        &self.weights
+    }
+
+    /// By bag the sum of its rows' weights as they were given.
+    pub fn mass(&self) -> &[f64] {
+        &self.mass
+    }
+
+    /// What targets are of rows.
+    pub fn unit(&self) -> Unit {
+        self.unit
+    }
+}
