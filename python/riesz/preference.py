@@ -436,8 +436,8 @@ class PreferenceClassifier(BaseEstimator):
         and below ``where`` is as in :meth:`rows`.
 
         Through landmarks standard deviations are estimated from ``n_draws`` draws; ``return_std="exact"`` solves for each by
-        conjugate gradients instead, until its square is too small by at most 1e-8 of that of the prior. That takes some ten
-        products with the posterior's precision a duel, about as long as a draw."""
+        conjugate gradients instead, until its square is too small by at most 1e-8 of that of the prior. That takes some tens of
+        products with the posterior's precision a duel, more than a draw."""
         if return_std not in (False, True, "exact"):
             raise ValueError(f"return_std = {return_std!r}: it is True, False or 'exact'")
         if self._function is not None:

@@ -287,7 +287,7 @@ impl LandmarkFunction {
     }
 
     /// The same with standard deviations that take no draws: each variance is found by conjugate gradients, and is too small by at most 1e-8 of the one beforehand. Cost for
-    /// each pair of some ten products with the Hessian, as of those of the [fit](super::LandmarkProcess::fit).
+    /// each pair of some tens of products with the Hessian, as of those of the [fit](super::LandmarkProcess::fit).
     ///
     /// # Errors
     /// As [`log_odds`](Self::log_odds); [`Error::NotConverged`]; [`Error::Interrupted`].
