@@ -527,8 +527,8 @@ class PreferenceClassifier(BaseEstimator):
             values are estimated with their standard errors.
         permutations : int, optional
             Estimate values, with their standard errors, along so many random orders of the features, at least 16, each with its
-            reverse and against items drawn for it: for models of many features and landmarks, whose exact values take long. Items of
-            equal weights are drawn equally often, so that a few orders more may be taken.
+            reverse and against items drawn for it: for models of many features and landmarks, whose exact values take long.
+            Items of equal weights are drawn equally often, so that a few orders more may be taken.
         absent_contexts : array or data frame, optional
             Contexts that say what those of a duel could have been, which makes their columns players, too; with
             ``game="contexts"`` they are the only ones. By default the contexts of a duel are always present.

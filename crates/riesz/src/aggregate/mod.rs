@@ -5,5 +5,7 @@
 //! [`Covariance`](crate::Covariance), so that whatever predicts or explains these does so here. Source: Chau 2023 (thesis), chapter 3; Chau, Bouabid and Sejdinovic 2021.
 
 mod bags;
+mod join;
 
 pub use bags::{Bags, Unit};
+pub use join::{Joined, join};

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::games::{DuelGame, DuelQuestion, described};
 use super::orders::{Draws, Pool, estimate};
 use super::sides::{Sides, check_skew};
 use crate::attribution::std_error::{Range, Variance};
@@ -23,62 +24,6 @@ use crate::question::Question;
 use crate::random::{Random, SeedableRng, index};
 use crate::stop::{Progress, Watch};
 use crate::table::{Column, Groups, Table};
-
-/// What an absent column of both items becomes. Tables of items have the items' columns, under their names without `left_` and `right_`.
-#[derive(Debug, Clone)]
-pub enum DuelGame {
-    /// The left item takes it from one of these items, and the right one from another, drawn on its own: the odds of two random items of whom no more is known than the present
-    /// columns. Of more than 13 players in portions of pairs of items, see [`DuelQuestion::shifts`].
-    Independent(Background),
-    /// Both take it from the same one of these items: all else equal.
-    Paired(Background),
-    /// The items take it from the two of a duel among these rows, a table as that of the explained duels, either way round: as independent, among items who do meet.
-    Matches(Table),
-    /// Both take it from this item, a table of one row.
-    Baseline(Table),
-    /// Its factor is 1 for both items.
-    Functional,
-    /// Either item's follows its distribution given the item's present columns, learnt from these items.
-    Observational(Background, Conditioning),
-}
-
-/// What is asked of duels.
-#[derive(Debug, Clone)]
-pub struct DuelQuestion {
-    /// What absent columns of items become; `None` where items are always present, and contexts are the players.
-    pub game: Option<DuelGame>,
-    /// What absent columns of contexts become; `None` where they are always present. Contexts are drawn whatever the items are.
-    pub contexts: Option<Background>,
-    /// The players, as lists of names of items' and contexts' columns; columns of none are players of their own.
-    pub groups: Vec<(String, Vec<String>)>,
-    /// Which value.
-    pub index: Index,
-    /// Whether values are to come with their covariance under the posterior, see [`Question::covariance`].
-    pub covariance: bool,
-    /// Independent items of more than 13 players: how many portions of pairs of items are drawn, where all are too many.
-    pub shifts: usize,
-    /// Along how many random orders of the players, at least 16, values are estimated, each with its reverse, and with items that absent columns are taken from drawn for each: for
-    /// models of many columns and landmarks, whose exact values take long. `None` for exact values, or as `shifts` says. Shapley values of items, in games with a background.
-    pub permutations: Option<usize>,
-    /// Seed of what is drawn.
-    pub seed: u64,
-}
-
-impl DuelQuestion {
-    /// For Shapley values of all columns, contexts always present.
-    pub fn new(game: DuelGame) -> Self {
-        Self {
-            game: Some(game),
-            contexts: None,
-            groups: Vec::new(),
-            index: Index::default(),
-            covariance: false,
-            shifts: 16,
-            permutations: None,
-            seed: 0,
-        }
-    }
-}
 
 /// Players of whom tables of all coalitions are made in the independent game.
 const PLAYERS: usize = 13;
@@ -145,7 +90,7 @@ pub fn explain(
     }
     found.values.iter_mut().chain(&mut found.predictions).for_each(|v| *v += 0.0);
     found.data = data;
-    super::told::described(&mut found, question);
+    described(&mut found, question);
     Ok(found)
 }
 

@@ -3,7 +3,7 @@
 //! Of the prior that landmarks know, the posterior mean is `g = Σ_p α_p k̃(p_p, ·)` over the pairs that met. With items interpolated between landmarks by P, contexts by R, and
 //! slopes α, `g(l, r, u) = Σ_c k(u, c) [s_e² k_lᵀ Pᵀ M_c P k_r + s_u² (k_l - k_r)ᵀ Pᵀ M_c 1]`, where M_c holds `α R_uc` at (l, r) and the opposite at (r, l).
 
-use super::function::{Alone, Known};
+use super::known::{Alone, Interpolated, Known};
 use crate::error::Result;
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
@@ -15,16 +15,6 @@ use crate::table::{ColumnKind, Table};
 
 /// The most numbers of an expansion's points: 512 MB.
 const LARGEST: usize = 1 << 26;
-
-/// How what was learnt from stands between landmarks.
-pub(super) struct Interpolated {
-    /// Items × landmarks.
-    pub items: Matrix,
-    /// Of each further utility, items × its landmarks; none where it has levels.
-    pub alone: Vec<Option<Matrix>>,
-    /// Contexts × landmarks; a 1 without contexts.
-    pub contexts: Matrix,
-}
 
 /// Points of an expansion without their contexts: items that stand in them, pairs of these, which are the same for each landmark of contexts, and coefficients.
 struct Points {

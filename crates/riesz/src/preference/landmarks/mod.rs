@@ -6,6 +6,7 @@
 
 mod expansion;
 mod function;
+mod known;
 mod nystrom;
 
 pub use function::{LandmarkFunction, LandmarkState};
@@ -20,7 +21,8 @@ use crate::explanation::Fact;
 use crate::random::{Random, SeedableRng};
 use crate::table::Table;
 
-use function::{Known, Learnt};
+use function::Learnt;
+use known::Known;
 
 /// A [`PreferenceProcess`] for many duels.
 ///

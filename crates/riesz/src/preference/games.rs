@@ -1,0 +1,122 @@
+//! Games of duels: what is asked, and what explanations say of it, whatever game of rows it takes to compute them.
+
+use crate::embedding::Conditioning;
+use crate::explanation::{Exactness, Explanation, Fact};
+use crate::game::Background;
+use crate::index::Index;
+use crate::table::Table;
+
+/// What an absent column of both items becomes. Tables of items have the items' columns, under their names without `left_` and `right_`.
+#[derive(Debug, Clone)]
+pub enum DuelGame {
+    /// The left item takes it from one of these items, and the right one from another, drawn on its own: the odds of two random items of whom no more is known than the present
+    /// columns. Of more than 13 players in portions of pairs of items, see [`DuelQuestion::shifts`].
+    Independent(Background),
+    /// Both take it from the same one of these items: all else equal.
+    Paired(Background),
+    /// The items take it from the two of a duel among these rows, a table as that of the explained duels, either way round: as independent, among items who do meet.
+    Matches(Table),
+    /// Both take it from this item, a table of one row.
+    Baseline(Table),
+    /// Its factor is 1 for both items.
+    Functional,
+    /// Either item's follows its distribution given the item's present columns, learnt from these items.
+    Observational(Background, Conditioning),
+}
+
+/// What is asked of duels.
+#[derive(Debug, Clone)]
+pub struct DuelQuestion {
+    /// What absent columns of items become; `None` where items are always present, and contexts are the players.
+    pub game: Option<DuelGame>,
+    /// What absent columns of contexts become; `None` where they are always present. Contexts are drawn whatever the items are.
+    pub contexts: Option<Background>,
+    /// The players, as lists of names of items' and contexts' columns; columns of none are players of their own.
+    pub groups: Vec<(String, Vec<String>)>,
+    /// Which value.
+    pub index: Index,
+    /// Whether values are to come with their covariance under the posterior, see [`Question::covariance`].
+    pub covariance: bool,
+    /// Independent items of more than 13 players: how many portions of pairs of items are drawn, where all are too many.
+    pub shifts: usize,
+    /// Along how many random orders of the players, at least 16, values are estimated, each with its reverse, and with items that absent columns are taken from drawn for each: for
+    /// models of many columns and landmarks, whose exact values take long. `None` for exact values, or as `shifts` says. Shapley values of items, in games with a background.
+    pub permutations: Option<usize>,
+    /// Seed of what is drawn.
+    pub seed: u64,
+}
+
+impl DuelQuestion {
+    /// For Shapley values of all columns, contexts always present.
+    pub fn new(game: DuelGame) -> Self {
+        Self {
+            game: Some(game),
+            contexts: None,
+            groups: Vec::new(),
+            index: Index::default(),
+            covariance: false,
+            shifts: 16,
+            permutations: None,
+            seed: 0,
+        }
+    }
+}
+
+impl DuelGame {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Independent(_) => "independent",
+            Self::Paired(_) => "paired",
+            Self::Matches(_) => "matches",
+            Self::Baseline(_) => "baseline",
+            Self::Functional => "functional",
+            Self::Observational(..) => "observational",
+        }
+    }
+
+    /// What absent features are, in a sentence.
+    fn absent(&self) -> String {
+        match self {
+            Self::Independent(items) => format!(
+                "absent features of the two items are those of two random ones of {} items, drawn one a side",
+                items.rows.rows()
+            ),
+            Self::Paired(items) => format!(
+                "in absent features both items are like the same random one of {} items, all else equal",
+                items.rows.rows()
+            ),
+            Self::Matches(duels) => format!(
+                "absent features of the two items are those of the two in a random one of {} duels, either way round",
+                duels.rows()
+            ),
+            Self::Baseline(_) => "in absent features both items are like one given item".into(),
+            Self::Functional => "the kernel factors of absent features are 1 for both items".into(),
+            Self::Observational(items, _) => format!(
+                "absent features of either item are what they are like given its present ones, learnt from {} items",
+                items.rows.rows()
+            ),
+        }
+    }
+}
+
+/// Puts the game of duels in the place of the one of rows.
+pub(super) fn described(found: &mut Explanation, question: &DuelQuestion) {
+    let contexts = question.contexts.as_ref().map(|own| {
+        format!("absent columns of contexts are those of a random one of {} contexts", own.rows.rows())
+    });
+    let name = question.game.as_ref().map_or("contexts", DuelGame::name);
+    let beside = if question.game.is_some() && contexts.is_some() { " and contexts" } else { "" };
+    // What is drawn says how much of all pairs it is.
+    let drawn = matches!(found.exactness, Exactness::Estimated { .. })
+        && matches!(question.game, Some(DuelGame::Independent(_)));
+    let items = if drawn {
+        Some(std::mem::take(&mut found.provenance.absent))
+    } else {
+        question.game.as_ref().map(DuelGame::absent)
+    };
+    found.provenance.game = format!("Pref-SHAP, {name}{beside}");
+    found.provenance.absent = items.into_iter().chain(contexts).collect::<Vec<_>>().join("; ");
+    let explained = "the log odds that the left item wins its duel";
+    found.provenance.run.push(Fact::new("explained", explained));
+}
