@@ -14,8 +14,8 @@ mod test_page;
 pub use html::{ReportOptions, report};
 pub use importance_page::{ImportancePage, importance_report};
 pub use plot::{
-    Overall, PLOTS, Plot, PlotOptions, Shows, render, render_component, render_ladder, render_null,
-    render_overall, render_preference_matrix, render_test, render_witness,
+    Overall, PLOTS, Plot, PlotOptions, Shows, render, render_component, render_ladder, render_map,
+    render_null, render_overall, render_preference_matrix, render_test, render_witness,
 };
 pub use png::png;
 pub use svg::{Svg, Theme};

@@ -78,6 +78,12 @@ fn duels_go_from_tables_to_pages() {
             place.good(&format!("prefer explain m.riesz items.csv duels.csv --game {game} -o why.csv"));
         assert!(told.contains("18 duels explained; exact"), "{game}: {told}");
     }
+    let (_, told) =
+        place.good("prefer explain m.riesz items.csv duels.csv --game paired --permutations 40 -o why.csv");
+    assert!(told.contains("18 duels explained; estimated"), "{told}");
+    let (words, _) =
+        place.good("prefer explain m.riesz items.csv --left i0 --right i1 --game paired --permutations 40");
+    assert!(words.contains(" ± "), "{words}");
     place.good(
         "prefer explain m.riesz items.csv duels.csv --groups place=east,north --index k-sii -o why.json",
     );
@@ -166,6 +172,11 @@ fn what_is_wrong_with_duels_is_said() {
     place.bad("prefer fit items.csv duels.csv", "say where to write the model");
     assert_eq!(std::fs::read(place.path("m.riesz")).unwrap(), before);
     place.bad("prefer explain m.riesz items.csv --left i0 --right i77", "there is no item 'i77'");
+    place.bad("prefer explain m.riesz items.csv duels.csv --permutations 9 -o w.csv", "at least 16");
+    place.bad(
+        "prefer explain m.riesz items.csv duels.csv --permutations 20 --covariance -o w.csv",
+        "without covariances",
+    );
     place.bad("prefer explain m.riesz items.csv --left i0 --right i1 --game baseline", "--baseline ITEM");
     place.bad("prefer explain m.riesz items.csv --left i0 --right i1 --ridge 1", "no use in this game");
     place.bad("prefer explain m.riesz items.csv --left i0 --right i1 --groups g=left_size", "left_size");

@@ -9,6 +9,7 @@ mod force;
 mod heatmap;
 mod interactions;
 mod ladder;
+mod map;
 mod matrix;
 mod network;
 mod null;
@@ -198,6 +199,31 @@ pub fn render_component(found: &Curve, options: &PlotOptions) -> Result<Svg> {
     in_range("output", options.output, found.output_names.len())?;
     fits(options)?;
     Ok(component::draw(found, options))
+}
+
+/// Draws numbers of places as a map: places of the coordinates `x` and `y` in the cells of a raster of at most 240 × 240, those of a cell as their mean, coloured from the least to the largest.
+/// `names` are those of the coordinates (longitude and latitude are told by them, and drawn as they appear at the middle latitude), `title` that of the numbers.
+///
+/// # Errors
+/// [`Error::Shape`] unless there is a number for each place; [`Error::TooFew`] without places; [`Error::NotFinite`]; [`Error::Parameter`] for options.
+pub fn render_map(
+    [x, y]: [&[f64]; 2],
+    values: &[f64],
+    names: [&str; 2],
+    title: &str,
+    options: &PlotOptions,
+) -> Result<Svg> {
+    fits(options)?;
+    if values.is_empty() {
+        return Err(Error::TooFew { what: "the list of places".into(), needed: 1, unit: "place is" });
+    }
+    for (name, places) in names.iter().zip([x, y]).chain([(&title, values)]) {
+        one_each("numbers", values.len(), places.len())?;
+        if let Some(row) = places.iter().position(|v| !v.is_finite()) {
+            return Err(Error::NotFinite { row, column: (*name).into(), value: places[row] });
+        }
+    }
+    Ok(map::draw([x, y], values, (names, title), options))
 }
 
 /// Draws items of these names by utility, a rung each, with places and the most probable circles of three.

@@ -14,6 +14,8 @@ use crate::stop::check;
 const MAX_NEWTON: usize = 100;
 /// At the mode α_i is the slope of the log likelihood; the largest difference that is accepted, for a weight of 1.
 const NEWTON_TOLERANCE: f64 = 1e-10;
+/// The same where rounding keeps it from getting smaller.
+const STALLED: f64 = 1e-7;
 
 /// What outcomes say of f: `log P = Σ_i [up_i log σ(f_i - m) + down_i log σ(-f_i - m)] + constant`.
 ///
@@ -176,8 +178,9 @@ pub(crate) fn mode_from(
         let root_weight: Vec<f64> = here.iter().map(|d| d.curve.sqrt()).collect();
         let factor = factored(gram, &root_weight)?;
         let off = |i: usize| (here[i].slope - alpha[i]).abs() / likelihood.weight(i).max(1.0);
-        change = (0..n).fold(0.0_f64, |a, i| a.max(off(i)));
-        if change <= NEWTON_TOLERANCE {
+        let before = std::mem::replace(&mut change, (0..n).fold(0.0_f64, |a, i| a.max(off(i))));
+        // Near the mode a step squares what is off; where it no longer halves it, rounding is what is left, as of kernels of large scale.
+        if change <= NEWTON_TOLERANCE || change <= STALLED && change > 0.5 * before {
             let value = objective - 0.5 * factor.log_det();
             let twist = here.iter().map(|d| 0.5 * d.twist).collect();
             return Ok(Mode { factor, root_weight, alpha, f, value, twist });

@@ -53,6 +53,10 @@ impl FactorKind for Categorical {
         Structure::Separable
     }
 
+    fn is_identity(&self) -> bool {
+        self.similarity == 0.0
+    }
+
     fn declaration(&self) -> &'static Declaration {
         Self::DECLARED[0]
     }

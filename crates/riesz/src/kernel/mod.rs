@@ -155,6 +155,10 @@ pub trait FactorKind {
     fn fall(&self, delta: &[f64]) -> Option<f64> {
         self.least(delta).map(|least| 1.0 - least)
     }
+    /// Whether it is 1 for equal levels of a category and 0 for different ones.
+    fn is_identity(&self) -> bool {
+        false
+    }
     /// Whether it is 1 at most.
     fn bounded(&self) -> bool {
         true

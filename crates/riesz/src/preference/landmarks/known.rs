@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::nystrom::{Chosen, Nystrom};
 use crate::error::Result;
-use crate::kernel::{Factor, Kernel, Term};
+use crate::kernel::{Kernel, Term};
 use crate::linalg::{Matrix, Sparse};
 use crate::preference::pairs::PairKernel;
 use crate::preference::skew::Features;
@@ -43,13 +43,13 @@ pub(super) struct Interpolated {
 
 impl Alone {
     pub fn levels(term: &Term, items: &Table) -> Option<Self> {
-        let [Factor::Categorical(own)] = &term.factors[..] else { return None };
-        let [column] = own.columns;
-        match &items.columns()[column].kind {
-            ColumnKind::Categorical { levels } if own.similarity == 0.0 => {
-                Some(Self::Levels { column, count: levels.len(), scale: term.scale })
+        let [factor] = &term.factors[..] else { return None };
+        let ([column], true) = (factor.columns(), factor.is_identity()) else { return None };
+        match &items.columns()[*column].kind {
+            ColumnKind::Categorical { levels } => {
+                Some(Self::Levels { column: *column, count: levels.len(), scale: term.scale })
             }
-            _ => None,
+            ColumnKind::Numeric => None,
         }
     }
 
