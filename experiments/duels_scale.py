@@ -1,10 +1,11 @@
 """How far models of duels scale: many duels of many items with twenty columns, through landmarks; and that the number of threads changes no bit of what comes out.
 
-    python experiments/duels_scale.py [--full] [--explained 1000] [--threads 1 2] [--landmarks 250] [--draws 64]
+    python experiments/duels_scale.py [--full] [--explained 1000] [--threads 1 2] [--priors kept tuned] [--landmarks 250] [--draws 64]
 
 The left item's log odds are x_0 - x'_0 + x_1 x'_2 - x_2 x'_1 of normal columns. Each measurement is a process of its own with so many threads: the fit with the prior kept (length scales 8, shares 2.25),
 or found by the evidence of 1,500 pairs that met (twenty length scales and two shares), the log odds and standard deviations of 1,000 other pairs, and duels explained in the game "paired" with 50
-background items. Peak memory is that of the whole process. Times are of this machine, and of whatever else it does.
+background items. Peak memory is that of the whole process. Times are of this machine, and of whatever else it does; those of cores are of the
+process alone, all its threads together.
 
 Full: 100,000 duels of 10,000 items instead of 10,000 of 1,000.
 """
@@ -46,23 +47,25 @@ def measured(options, tuned):
     x, duels, log_odds = simulated(rng, *((10_000, 100_000) if options.full else (1000, 10_000)))
     won = (rng.random(len(duels)) < 1 / (1 + np.exp(-log_odds))).astype(float)
     others, other_pairs, truth = simulated(rng, 1000, 1000)
-    start = time.perf_counter()
+    start, work = time.perf_counter(), time.process_time()
     how = {} if tuned else {"optimizer": None}
     kernel = RBF([8.0] * 20)
     model = riesz.PreferenceClassifier(
         kernel=kernel, landmarks=options.landmarks, n_draws=options.draws, random_state=0, **how
     ).fit(x, duels, outcome=won)
-    fit = time.perf_counter() - start
+    fit, work = time.perf_counter() - start, time.process_time() - work
     mean, sd = model.decision_function(*(others[side] for side in other_pairs.T), return_std=True)
     asked = duels[: options.explained]
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     values = model.explain(x[asked[:, 0]], x[asked[:, 1]], x[:50], game="paired").values
-    explain = time.perf_counter() - start
+    explain, busy = time.perf_counter() - start, time.process_time() - busy
     gap = np.abs(values.sum(axis=1) - model.decision_function(x[asked[:, 0]], x[asked[:, 1]])).max()
     size = np.abs(values).mean(axis=0)
     return {
         "fit": fit,
+        "work": work,
         "explain": explain,
+        "busy": busy,
         "unknown": model.unknown_variance_,
         "accuracy": float(((mean > 0) == (truth > 0)).mean()),
         "correlation": float(np.corrcoef(mean, truth)[0, 1]),
@@ -91,6 +94,7 @@ def main():
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--explained", type=int, default=20, help="so many duels are explained")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--priors", nargs="+", choices=["kept", "tuned"], default=["kept", "tuned"])
     parser.add_argument("--landmarks", type=int, default=250)
     parser.add_argument("--draws", type=int, default=64, help="of the posterior, for standard deviations")
     parser.add_argument("--alone", choices=["kept", "tuned"], help=argparse.SUPPRESS)
@@ -100,12 +104,13 @@ def main():
         return
     figure, axes = panels(2)
     rows, text = [], ""
-    for axis, tuned in zip(axes, (False, True)):
+    for axis, tuned in zip(axes, [prior == "tuned" for prior in options.priors]):
         prior = "by the evidence" if tuned else "kept"
         found = []
         for threads in options.threads:
             one, memory = in_a_process(options, tuned, threads)
-            cells = [prior, threads, f"{one['fit']:.1f}", f"{one['explain']:.1f}", f"{memory:.2f}", one["accuracy"]]
+            times = [f"{one[wall]:.1f} ({one[cpu]:.1f})" for wall, cpu in (("fit", "work"), ("explain", "busy"))]
+            cells = [prior, threads, *times, f"{memory:.2f}", one["accuracy"]]
             rows.append(
                 [*cells, one["correlation"], " ".join(map(str, one["leading"])), f"{one['gap']:.0e}", f"{one['unknown']:.2f}"]
             )
@@ -122,8 +127,8 @@ def main():
     header = [
         "prior",
         "threads",
-        "fit, s",
-        "explain, s",
+        "fit, s (of cores)",
+        "explain, s (of cores)",
         "memory, GiB",
         "accuracy",
         "correlation",

@@ -15,7 +15,7 @@ const MAX_NEWTON: usize = 100;
 /// At the mode α_i is the slope of the log likelihood; the largest difference that is accepted, for a weight of 1.
 const NEWTON_TOLERANCE: f64 = 1e-10;
 /// The same where rounding keeps it from getting smaller.
-const STALLED: f64 = 1e-7;
+const STALLED: f64 = 1e-6;
 
 /// What outcomes say of f: `log P = Σ_i [up_i log σ(f_i - m) + down_i log σ(-f_i - m)] + constant`.
 ///

@@ -235,6 +235,55 @@ fn the_evidence_says_whether_there_is_a_ranking() {
     }
 }
 
+/// Where tuning ends, the slopes of the evidence and of the weak priors, which are normal around the start, cancel.
+#[test]
+fn tuning_ends_where_evidence_and_weak_priors_are_level() {
+    let case = case(15, 60, 8);
+    let process = PreferenceProcess::new(Kernel::gaussian(&[1.0, 2.0, 1.0]));
+    let fit = process.fit(&case.items, &case.duels()).unwrap();
+    assert!(fit.warnings.is_empty(), "{:?}", fit.warnings);
+    let end = PreferenceProcess { prior: fit.prior.clone(), ..process.clone() };
+    let theta: Vec<f64> = end.parameters().iter().map(|p| p.log_value).collect();
+    let (_, gradient) = process.log_marginal_likelihood(&case.items, &case.duels(), &theta).unwrap();
+    let start = process.parameters();
+    // Two shares, the kernel's scale, which stays, and three length scales.
+    for (i, sd) in [(0, 3.0), (1, 3.0), (3, 1.0), (4, 1.0), (5, 1.0_f64)] {
+        let weak = -(theta[i] - start[i].log_value) / (sd * sd);
+        assert!((gradient[i] + weak).abs() < 2e-3, "{}: {} {weak}", start[i].name, gradient[i]);
+    }
+}
+
+/// Without noise large shares are likely, and rounding of so large a covariance leaves slopes above the tolerance that Newton's method has for others.
+#[test]
+fn large_shares_have_a_mode() {
+    let items = Stream(6).normals(12, 2);
+    let ahead =
+        |&(l, r): &Pair| (items.get(l, 0) > items.get(r, 0)) != (items.get(l, 1) * items.get(r, 1) > 0.5);
+    let pairs: Vec<Pair> = (0..12).flat_map(|l| (0..l).map(move |r| (l, r))).collect();
+    let (left, right): (Vec<usize>, Vec<usize>) = pairs.iter().copied().unzip();
+    let won: Vec<f64> = pairs.iter().map(|pair| f64::from(u8::from(ahead(pair)))).collect();
+    let duels = Duels::new(12, &left, &right, &won, None).unwrap();
+    for share in [1e4, 1e6, 1e8] {
+        let mut process = PreferenceProcess::new(Kernel::gaussian(&[20.0, 20.0]));
+        (process.prior.utility, process.prior.generalised) = (0.0, share);
+        let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
+        let at = |theta: &[f64]| process.log_marginal_likelihood(&items, &duels, theta).unwrap();
+        let gradient = at(&theta).1;
+        for (j, slope) in gradient.iter().enumerate() {
+            let moved = |by: f64| {
+                let mut theta = theta.clone();
+                theta[j] += by;
+                at(&theta).0
+            };
+            let difference = (moved(1e-3) - moved(-1e-3)) / 2e-3;
+            assert!(
+                (difference - slope).abs() < 1e-4 * slope.abs().max(1.0),
+                "{share}: {difference} {slope}"
+            );
+        }
+    }
+}
+
 /// Players are columns of both items; values change their sign with the sides, to the bit, and are those of all coalitions.
 #[test]
 fn duels_are_explained_by_games_of_wide_rows() {

@@ -271,6 +271,21 @@ fn spec_r_measures_who_met_whom() {
     assert!(found.value > 1.0 - 1e-9 && found.ranking.sd < 1e-9 && found.coins.mean < 0.8, "{found:?}");
 }
 
+/// Each draw has a seed of its own, so of two draws and of three the first two are the same: their mean and standard deviation, and the mean of three, say what the three are.
+#[test]
+fn references_are_means_and_standard_deviations() {
+    let (_, duels, _) = case();
+    let of = |draws| SpecR::of(&duels, draws, 3, &AtomicBool::new(false)).unwrap();
+    let (two, three) = (of(2), of(3));
+    for (two, three) in [(two.ranking, three.ranking), (two.coins, three.coins)] {
+        assert!(two.sd > 0.0);
+        let half = two.sd / std::f64::consts::SQRT_2;
+        let draws = [two.mean - half, two.mean + half, 3.0 * three.mean - 2.0 * two.mean];
+        let squares: f64 = draws.iter().map(|v| (v - three.mean).powi(2)).sum();
+        assert!((three.sd - (squares / 2.0).sqrt()).abs() < 1e-10, "{two:?} {three:?}");
+    }
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     let (items, duels, asked) = case();
