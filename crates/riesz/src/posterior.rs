@@ -35,6 +35,13 @@ pub enum Known {
     },
     /// `F Fᵀ`, where F (n × r) has few columns.
     LowRank(Matrix),
+    /// `P F Fᵀ Pᵀ`: what aggregates say, through the bags that rows make.
+    Sums {
+        /// P (n × bags).
+        operator: Sparse,
+        /// F (bags × r).
+        half: Matrix,
+    },
     /// Any symmetric matrix, n × n.
     Dense(Matrix),
     /// `-F Fᵀ`, with a prior of 0: no posterior, but how far refits of the model differ from their mean, which is by `k(x, X) F + g`.
@@ -121,6 +128,10 @@ impl Known {
                 a.rows()
             }
             Self::LowRank(f) => f.rows(),
+            Self::Sums { operator, half } => {
+                expect("the low-rank factor of a posterior", half.rows(), operator.cols(), "one a bag")?;
+                operator.rows()
+            }
             Self::Refits { coef, intercept, .. } => {
                 expect("the list of intercepts of refits", intercept.len(), coef.cols(), "one a refit")?;
                 if intercept.iter().any(|v| !v.is_finite()) {
@@ -133,7 +144,10 @@ impl Known {
                 q.rows()
             }
         };
-        if let Self::LowRank(numbers) | Self::Dense(numbers) | Self::Refits { coef: numbers, .. } = self
+        if let Self::LowRank(numbers)
+        | Self::Dense(numbers)
+        | Self::Refits { coef: numbers, .. }
+        | Self::Sums { half: numbers, .. } = self
             && numbers.data().iter().any(|v| !v.is_finite())
         {
             return Err(Error::parameter("posterior", "NaN or infinite", "its numbers are finite"));
@@ -160,6 +174,7 @@ impl Known {
                 (half, None)
             }
             Self::LowRank(f) => (f.transpose().matmul(c), None),
+            Self::Sums { operator, half } => (half.transpose().matmul(&operator.transpose_times(c)), None),
             Self::Dense(q) => (c.clone(), Some(q.matmul(c))),
         }
     }

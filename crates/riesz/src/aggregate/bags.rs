@@ -31,25 +31,43 @@ pub struct Bags {
 }
 
 impl Bags {
-    /// Of each row its bag, numbered from 0, and its weight, by default 1. A row of several bags stands once for each.
+    /// Of each row its bag, numbered from 0, and its weight, by default 1. Rows of several bags are [`overlapping`](Self::overlapping).
     ///
     /// # Errors
     /// [`Error::Shape`] unless there is a weight a row; [`Error::Parameter`] for a bag that is not there, a weight that is not positive, and a bag without rows.
     pub fn new(bag: &[usize], bags: usize, weight: Option<&[f64]>, unit: Unit) -> Result<Self> {
-        let (expected, why) = (bag.len(), "one a row".into());
-        if let Some(found) = weight.map(<[f64]>::len).filter(|found| *found != expected) {
-            let what = "the list of weights".into();
-            return Err(Error::Shape { what, unit: "numbers", expected, found, why });
+        Self::overlapping(&(0..bag.len()).collect::<Vec<_>>(), bag.len(), bag, bags, weight, unit)
+    }
+
+    /// As [`new`](Self::new) of memberships: of each its row, of so many from 0, its bag and its weight. A row may be in several bags, which share its noise then.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`Error::Parameter`] for a row that is not there.
+    pub fn overlapping(
+        row: &[usize],
+        rows: usize,
+        bag: &[usize],
+        bags: usize,
+        weight: Option<&[f64]>,
+        unit: Unit,
+    ) -> Result<Self> {
+        let (expected, why) = (bag.len(), String::from("one a row"));
+        let lists =
+            [("the list of weights", weight.map(<[f64]>::len)), ("the list of rows", Some(row.len()))];
+        for (what, found) in lists {
+            if let Some(found) = found.filter(|found| *found != expected) {
+                return Err(Error::Shape { what: what.into(), unit: "numbers", expected, found, why });
+            }
         }
         let mut own: Vec<Vec<(usize, f64)>> = vec![Vec::new(); bags];
-        for (row, &b) in bag.iter().enumerate() {
-            let weight = weight.map_or(1.0, |w| w[row]);
+        for (at, (&row, &b)) in row.iter().zip(bag).enumerate() {
+            let weight = weight.map_or(1.0, |w| w[at]);
             if !(weight.is_finite() && weight > 0.0) {
-                let name = format!("weight of row {}", row + 1);
+                let name = format!("weight of row {}", at + 1);
                 return Err(Error::parameter(name, weight, "weights are positive numbers"));
             }
             let Some(members) = own.get_mut(b) else {
-                let name = format!("bag of row {}", row + 1);
+                let name = format!("bag of row {}", at + 1);
                 return Err(Error::parameter(name, b, format!("there are {bags} bags, from 0")));
             };
             members.push((row, weight));
@@ -63,7 +81,7 @@ impl Bags {
                 rows.iter_mut().for_each(|(_, w)| *w /= mass);
             }
         }
-        Ok(Self { weights: Sparse::from_columns(bag.len(), own)?, mass, unit })
+        Ok(Self { weights: Sparse::from_columns(rows, own)?, mass, unit })
     }
 
     /// How many.

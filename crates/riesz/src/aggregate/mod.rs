@@ -4,8 +4,21 @@
 //! and targets match; through coarse covariates that both have, the mediators, where they do not. The answer is an [`Expansion`](crate::Expansion) with its
 //! [`Covariance`](crate::Covariance), so that whatever predicts or explains these does so here. Source: Chau 2023 (thesis), chapter 3; Chau, Bouabid and Sejdinovic 2021.
 
+mod average;
 mod bags;
+mod data;
+mod exact;
+mod fitted;
 mod join;
+mod operator;
+mod rows;
+mod tune;
 
+pub use average::Averaged;
 pub use bags::{Bags, Unit};
+pub use data::Aggregates;
+pub use exact::AggregateGaussianProcess;
+pub use fitted::{AggregateFit, LeftOut};
 pub use join::{Joined, join};
+pub use operator::{Counts, Mediation, Mediators, Operator};
+pub use tune::{Conventions, Tuned, Tuning};

@@ -432,7 +432,7 @@ impl GaussianProcess {
 
 /// The constant c that fits `y_j = sums_j c` best, and the mean square around it divided by that of `sizes`: mean and variance
 /// where both are 1.
-fn mean_variance_of_sums(y: &[f64], sums: &[f64], sizes: &[f64]) -> (f64, f64) {
+pub(crate) fn mean_variance_of_sums(y: &[f64], sums: &[f64], sizes: &[f64]) -> (f64, f64) {
     let square: f64 = dot(sums, sums);
     let mean = if square > 0.0 { dot(sums, y) / square } else { 0.0 };
     let around: f64 = y.iter().zip(sums).map(|(y, sum)| (y - sum * mean).powi(2)).sum();

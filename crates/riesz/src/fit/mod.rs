@@ -30,6 +30,7 @@ pub mod selection;
 mod svm;
 mod task;
 
+pub(crate) use gp::mean_variance_of_sums;
 pub use gp::{GaussianProcess, GpFit, Tune};
 pub use gpc::{GaussianProcessClassifier, GpcFit};
 pub use labels::ClassWeight;

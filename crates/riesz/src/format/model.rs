@@ -3,8 +3,8 @@
 //! under `riesz` one JSON record with everything else. No code is ever run from such a file.
 //!
 //! With a posterior the file has version 2 and, for the k-th matrix Q, one or more of the arrays `posterior.k.factor` (the Cholesky factor of
-//! V on and below its diagonal, row by row), `.starts`, `.places` (U64) and `.weights` (the columns of A), `.low_rank` (n × r) and
-//! `.dense` (Q itself, as the factor is kept).
+//! V on and below its diagonal, row by row), `.starts`, `.places` (U64) and `.weights` (the columns of A), `.low_rank` (n × r; since version 4
+//! bags × r behind such columns) and `.dense` (Q itself, as the factor is kept).
 //!
 //! The record holds a checksum (SHA-256) of itself and of all arrays, so that a damaged file is refused and not believed.
 
@@ -26,7 +26,7 @@ use crate::table::{Column, Groups, Table};
 /// The format's name in the file.
 pub const FORMAT: &str = "riesz-model";
 /// The newest version that this library reads, and which it writes for a model with a posterior; others are of version 1.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 
 /// A model, what is known of how sure it is, and the players by which it is meant to be explained.
 #[derive(Debug, Clone)]
@@ -205,9 +205,13 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
 
 /// The first version that knows such a posterior.
 fn version(covariance: &Covariance) -> u64 {
-    let new = covariance.mirror.is_some()
-        || covariance.known.iter().any(|known| matches!(known, Known::Refits { .. }));
-    if new { VERSION } else { 2 }
+    let of = |known: &Known| match known {
+        Known::Sums { .. } => 4,
+        Known::Refits { .. } => 3,
+        _ => 2,
+    };
+    let oldest = if covariance.mirror.is_some() { 3 } else { 2 };
+    covariance.known.iter().map(of).fold(oldest, u64::max)
 }
 
 fn jitter(known: &Known) -> f64 {
@@ -218,11 +222,13 @@ fn known_arrays(known: &Known) -> Vec<(&'static str, Array)> {
     match known {
         Known::Inverse { operator, factor } => {
             let mut arrays = vec![("factor", Array::list(factor.packed()))];
-            if let Some((starts, places, weights)) = operator.as_ref().map(Sparse::parts) {
-                arrays.push(("starts", Array::places(starts)));
-                arrays.push(("places", Array::places(places)));
-                arrays.push(("weights", Array::list(weights.iter().copied())));
-            }
+            arrays.extend(operator.iter().flat_map(sparse_arrays));
+            arrays
+        }
+        Known::Sums { operator, half } => {
+            let mut arrays =
+                vec![("low_rank", Array::new(vec![half.rows(), half.cols()], half.data().iter().copied()))];
+            arrays.extend(sparse_arrays(operator));
             arrays
         }
         Known::Refits { coef, intercept, seed } => {
@@ -243,12 +249,33 @@ fn known_arrays(known: &Known) -> Vec<(&'static str, Array)> {
     }
 }
 
+fn sparse_arrays(matrix: &Sparse) -> [(&'static str, Array); 3] {
+    let (starts, places, weights) = matrix.parts();
+    let weights = Array::list(weights.iter().copied());
+    [("starts", Array::places(starts)), ("places", Array::places(places)), ("weights", weights)]
+}
+
 /// The k-th matrix Q of a posterior over n points.
 fn read_known(tensors: &SafeTensors<'_>, k: usize, jitter: f64, n: usize) -> Result<Known> {
     let named = |part: &str| format!("posterior.{k}.{part}");
     let there = |part: &str| tensors.tensor(&named(part)).is_ok();
+    let operator = if there("starts") {
+        let places = |part: &str| -> Result<Vec<usize>> {
+            let (_, cells) = cells(tensors, &named(part), Dtype::U64, &[None])?;
+            Ok(cells.iter().map(|b| u64::from_le_bytes(*b) as usize).collect())
+        };
+        let weights = numbers(tensors, &named("weights"), &[None])?.1;
+        Some(Sparse::new(n, places("starts")?, places("places")?, weights).map_err(damaged)?)
+    } else {
+        None
+    };
     if there("low_rank") {
-        let (rows, data) = numbers(tensors, &named("low_rank"), &[Some(n), None])?;
+        let expected = operator.as_ref().map_or(n, Sparse::cols);
+        let (rows, data) = numbers(tensors, &named("low_rank"), &[Some(expected), None])?;
+        if let Some(operator) = operator {
+            let half = Matrix::from_row_major(expected, data.len() / expected.max(1), data);
+            return Ok(Known::Sums { operator, half });
+        }
         return Ok(Known::LowRank(Matrix::from_row_major(rows, data.len() / rows.max(1), data)));
     }
     if there("refits") {
@@ -268,16 +295,6 @@ fn read_known(tensors: &SafeTensors<'_>, k: usize, jitter: f64, n: usize) -> Res
         let data = (0..n).flat_map(|i| (0..n).map(move |j| (i, j))).map(|(i, j)| at(i, j)).collect();
         return Ok(Known::Dense(Matrix::from_row_major(n, n, data)));
     }
-    let operator = if there("starts") {
-        let places = |part: &str| -> Result<Vec<usize>> {
-            let (_, cells) = cells(tensors, &named(part), Dtype::U64, &[None])?;
-            Ok(cells.iter().map(|b| u64::from_le_bytes(*b) as usize).collect())
-        };
-        let weights = numbers(tensors, &named("weights"), &[None])?.1;
-        Some(Sparse::new(n, places("starts")?, places("places")?, weights).map_err(damaged)?)
-    } else {
-        None
-    };
     let size = operator.as_ref().map_or(n, Sparse::cols);
     let packed = numbers(tensors, &named("factor"), &[triangle(size)])?.1;
     let factor = Cholesky::from_packed(size, &packed, jitter)
@@ -537,8 +554,8 @@ mod tests {
     #[test]
     fn refuses_what_does_not_fit() {
         assert_eq!(
-            patched("version\\\":1", "version\\\":4"),
-            "this model was written by a newer riesz (format 4); update riesz"
+            patched("version\\\":1", "version\\\":5"),
+            "this model was written by a newer riesz (format 5); update riesz"
         );
         assert!(patched("riesz-model", "other-model").contains("'other-model'"));
         assert!(patched("[0,1]", "[0,9]").contains("counted from 0"));

@@ -59,39 +59,51 @@ impl Kernel {
         let count = self.parameters().len();
         // By rows, each over the upper triangle; the rows' sums are added in order, so that the result
         // does not depend on the number of threads.
-        let per_row: Vec<Vec<f64>> = (0..x.rows())
-            .into_par_iter()
-            .map(|i| {
-                let v = x.row(i);
-                let u = Columns::of(x, i);
-                let mut sums = vec![0.0; count];
-                let mut p = 0;
-                for term in &self.terms {
-                    // The term at each pair, times its weight; pairs off the diagonal count twice.
-                    let mut value = vec![2.0 * term.scale; u.len()];
-                    value[0] = term.scale;
-                    for factor in &term.factors {
-                        factor.multiply_all(isa, u, &v, &mut value);
-                    }
-                    value.iter_mut().zip(&weights.row(i)[i..]).for_each(|(k, w)| *k *= w);
-                    sums[p] = value.iter().sum();
-                    p += 1;
-                    for factor in &term.factors {
-                        let mut slopes = vec![vec![0.0; u.len()]; factor.parameters().len()];
-                        factor.log_gradient(u, &v, &mut slopes);
-                        for slope in &slopes {
-                            sums[p] = crate::linalg::dot(&value, slope);
-                            p += 1;
-                        }
-                    }
-                }
-                sums
-            })
-            .collect();
+        let of_row = |(own, value, buffer): &mut (Vec<f64>, Vec<f64>, Vec<f64>), i: usize| {
+            // Pairs off the diagonal count twice.
+            own.clear();
+            own.extend(weights.row(i)[i..].iter().map(|w| 2.0 * w));
+            own[0] = weights[(i, i)];
+            let mut sums = vec![0.0; count];
+            self.add_gradient(isa, Columns::of(x, i), &x.row(i), own, (value, buffer), &mut sums);
+            sums
+        };
+        let per_row: Vec<Vec<f64>> =
+            (0..x.rows()).into_par_iter().map_init(Default::default, of_row).collect();
         let mut total = vec![0.0; count];
         for row in &per_row {
             total.iter_mut().zip(row).for_each(|(t, r)| *t += r);
         }
         total
+    }
+
+    /// Adds `Σ_i weights[i] ∂k(u_i, v)/∂θ_p` to `sums[p]`; `memory` is for what is made on the way.
+    pub(crate) fn add_gradient(
+        &self,
+        isa: Isa,
+        u: Columns<'_>,
+        v: &[f64],
+        weights: &[f64],
+        (value, slopes): (&mut Vec<f64>, &mut Vec<f64>),
+        sums: &mut [f64],
+    ) {
+        let mut p = 0;
+        for term in &self.terms {
+            // The term at each pair, times its weight.
+            value.clear();
+            value.resize(u.len(), term.scale);
+            term.factors.iter().for_each(|factor| factor.multiply_all(isa, u, v, value));
+            value.iter_mut().zip(weights).for_each(|(k, w)| *k *= w);
+            sums[p] += value.iter().sum::<f64>();
+            p += 1;
+            for factor in &term.factors {
+                let count = factor.parameters().len();
+                slopes.clear();
+                slopes.resize(count, 0.0);
+                factor.weigh_slopes(isa, u, v, value, slopes);
+                sums[p..p + count].iter_mut().zip(&*slopes).for_each(|(sum, slope)| *sum += slope);
+                p += count;
+            }
+        }
     }
 }

@@ -146,6 +146,12 @@ pub trait FactorKind {
     fn set_parameters(&mut self, log_values: &[f64]);
     /// `out[p][i] = ∂ ln k / ∂ parameter p` at row i of `u` and the row `v`.
     fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]);
+    /// `out[p] = Σ_i weights[i] ∂ ln k / ∂ parameter p` at row i of `u` and the row `v`.
+    fn weigh_slopes(&self, _: Isa, u: Columns<'_>, v: &[f64], weights: &[f64], out: &mut [f64]) {
+        let mut slopes = vec![vec![0.0; u.len()]; out.len()];
+        self.log_gradient(u, v, &mut slopes);
+        out.iter_mut().zip(&slopes).for_each(|(out, own)| *out = crate::linalg::dot(weights, own));
+    }
     /// The least value between two rows that differ by at most `delta[j]` in each column j, for a factor that is 1 between equal rows and
     /// nowhere larger; `None` for others, which are not bounded.
     fn least(&self, _: &[f64]) -> Option<f64> {

@@ -9,7 +9,7 @@ use super::registry::{Argument, ArgumentValues, Declaration, Takes};
 use super::rounding::{TINY, either};
 use super::{Columns, Factor, FactorKind, Parameter, Precision, Reach, Structure};
 use crate::random::Random;
-use crate::simd::{Isa, Plain, Simd, dispatch, fma};
+use crate::simd::{Isa, LANES, Plain, Simd, dispatch, fma};
 
 pub(super) const LENGTHSCALE: Argument = Argument::new(
     "lengthscale",
@@ -231,6 +231,25 @@ impl FactorKind for Stationary {
         }
     }
 
+    fn weigh_slopes(&self, isa: Isa, u: Columns<'_>, v: &[f64], weights: &[f64], out: &mut [f64]) {
+        if self.joint() || !self.profile.parameters().is_empty() {
+            let mut slopes = vec![vec![0.0; u.len()]; out.len()];
+            self.log_gradient(u, v, &mut slopes);
+            return out
+                .iter_mut()
+                .zip(&slopes)
+                .for_each(|(out, own)| *out = crate::linalg::dot(weights, own));
+        }
+        // The same without a list for every column: tuning spends its time here.
+        out.fill(0.0);
+        for (slot, (&j, l)) in self.columns.iter().zip(&self.lengthscale).enumerate() {
+            let (u, inverse) = (u.column(j), 1.0 / l);
+            let slope =
+                with_shape!(self.profile, shape => weigh_column(isa, shape, u, v[j], inverse, weights));
+            out[if self.ard { slot } else { 0 }] += slope;
+        }
+    }
+
     fn least(&self, delta: &[f64]) -> Option<f64> {
         Some(self.apart(delta))
     }
@@ -306,6 +325,20 @@ fn column_body<V: Simd, S: Shape>(shape: S, u: &[f64], v: f64, inverse: f64, out
     }
 }
 
+/// The sum of `weights[i]` times the slope at `u[i]` and `v`, in fixed lanes.
+#[inline(always)]
+fn weigh_column_body<V: Simd, S: Shape>(shape: S, u: &[f64], v: f64, inverse: f64, weights: &[f64]) -> f64 {
+    let mut lanes = [0.0; LANES];
+    let ((u, u_rest), (w, w_rest)) = (u.as_chunks::<LANES>(), weights.as_chunks::<LANES>());
+    for (u, w) in u.iter().zip(w) {
+        for l in 0..LANES {
+            lanes[l] = fma::<V>(w[l], shape.slope(((u[l] - v) * inverse).abs()), lanes[l]);
+        }
+    }
+    let rest = u_rest.iter().zip(w_rest).map(|(u, w)| w * shape.slope(((u - v) * inverse).abs()));
+    lanes.iter().sum::<f64>() + rest.sum::<f64>()
+}
+
 #[inline(always)]
 fn add_square_body<V: Simd>(u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
     for (o, &x) in out.iter_mut().zip(u) {
@@ -323,6 +356,9 @@ fn of_square_body<V: Simd, S: Shape>(shape: S, square: &[f64], out: &mut [f64]) 
 
 dispatch! {
     fn column[S: Shape](shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = column_body::<V, S>
+}
+dispatch! {
+    fn weigh_column[S: Shape](shape: S, u: &[f64], v: f64, inverse: f64, weights: &[f64]) -> f64 = weigh_column_body::<V, S>
 }
 dispatch! {
     fn add_square(u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = add_square_body::<V>

@@ -1,0 +1,146 @@
+//! What can be asked of a fitted process besides predictions: whether it adds up, what each target decided, and what it would have said of targets that it had not seen.
+
+use super::operator::Operator;
+use crate::error::{Error, Result};
+use crate::expansion::Expansion;
+use crate::linalg::{Cholesky, Matrix, Sparse, dot};
+use crate::posterior::{Covariance, Posterior, kernel_sums};
+use crate::table::Table;
+
+/// A fitted process.
+#[derive(Debug, Clone)]
+pub struct AggregateFit {
+    /// The posterior mean of f, over all rows. Its intercept is the prior mean.
+    pub model: Expansion,
+    /// What is besides the mean. A prior mean that was learnt counts as known.
+    pub covariance: Covariance,
+    /// How targets are made of bags.
+    pub operator: Operator,
+    /// `log p(z)`, at the best prior mean if it is learnt.
+    pub log_marginal_likelihood: f64,
+    /// By how much the variances were multiplied for units of the targets.
+    pub variance: f64,
+    /// What had to be added to the variances of targets.
+    pub jitter: f64,
+    pub(super) bags: Sparse,
+    pub(super) targets: Vec<f64>,
+    /// U.
+    pub(super) gram: Matrix,
+    /// The factor of V.
+    pub(super) factor: Cholesky,
+    /// a.
+    pub(super) weights: Vec<f64>,
+    /// What bags and targets make of a constant 1.
+    pub(super) of_bags: Vec<f64>,
+    pub(super) constants: Vec<f64>,
+    pub(super) learnt: bool,
+}
+
+/// What the other targets say of each.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeftOut {
+    /// The targets.
+    pub targets: Vec<f64>,
+    /// What is expected of them.
+    pub mean: Vec<f64>,
+    /// The variance of that, noise included.
+    pub variance: Vec<f64>,
+}
+
+impl AggregateFit {
+    /// The posterior of f.
+    pub fn posterior(&self) -> Posterior<'_> {
+        Posterior::of(&self.model, &self.covariance)
+    }
+
+    /// What the process makes of the targets, `Aᵀ E f(X)`. The targets are this and `C a`: what does not add up is taken for noise.
+    pub fn fitted(&self) -> Vec<f64> {
+        let of_bags = Matrix::column_vector(self.bags().0);
+        self.operator.transpose_times(&of_bags).column(0)
+    }
+
+    /// The weights a of the targets: their differences from the prior mean, by the inverse of their covariance.
+    pub fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
+    /// Mean and covariance (J × J) of the bags' aggregates under the posterior, noise not included. Cost J²M.
+    pub fn bags(&self) -> (Vec<f64>, Matrix) {
+        let weights = self.operator.times(&Matrix::column_vector(self.weights.clone()));
+        let mean = self.model.intercept[0];
+        let of_bags = self.gram.matvec(weights.data());
+        let means = of_bags.iter().zip(&self.of_bags).map(|(v, c)| v + mean * c).collect();
+        let mut half = self.operator.transpose_times(&self.gram);
+        self.factor.solve_lower_in_place(&mut half);
+        let taken = half.transpose().matmul(&half);
+        let mut covariance = self.gram.clone();
+        covariance.data_mut().iter_mut().zip(taken.data()).for_each(|(c, t)| *c -= t);
+        (means, covariance)
+    }
+
+    /// The share H of each target in the predictions at rows, rows × targets: `E f(x) = m + Σ_t H_t(x) (z_t - m (Aᵀ1)_t)`. It is also by how much the prediction moves when a
+    /// target is revised by one (with this prior mean). Cost N kernels, JM and M² a row.
+    ///
+    /// # Errors
+    /// As [`Table::conform`].
+    pub fn shares(&self, x: &Table) -> Result<Matrix> {
+        let x = x.conform(self.model.columns())?;
+        let with_bags = kernel_sums(&self.model.kernel, &x, &self.model.points, &self.bags);
+        let with_targets = self.operator.transpose_times(&with_bags.transpose());
+        Ok(self.factor.solve(with_targets).transpose())
+    }
+
+    /// What all other targets say of each, by the same parameters: `z_t - a_t/[V⁻¹]_tt`, with variance `1/[V⁻¹]_tt`. A prior mean that was learnt is learnt again without the
+    /// target, and its uncertainty counts (Dubrule 1983). It ranks kernels; mediators it does not rank by what single rows are like.
+    ///
+    /// # Errors
+    /// [`Error::TooFew`] for a single target.
+    pub fn left_out(&self) -> Result<LeftOut> {
+        let (mut inverse, m) = (self.factor.inverse(), self.targets.len());
+        if m < 2 {
+            return Err(Error::TooFew { what: "the list of targets".into(), needed: 2, unit: "targets are" });
+        }
+        if self.learnt {
+            let solved = self.factor.solve_vector(&self.constants);
+            let information = dot(&solved, &self.constants);
+            for i in (0..m).filter(|_| information > 0.0) {
+                let own = solved[i] / information;
+                inverse.row_mut(i).iter_mut().zip(&solved).for_each(|(v, s)| *v -= own * s);
+            }
+        }
+        let own = |t: usize| inverse[(t, t)];
+        Ok(LeftOut {
+            mean: (0..m).map(|t| self.targets[t] - self.weights[t] / own(t)).collect(),
+            variance: (0..m).map(|t| 1.0 / own(t)).collect(),
+            targets: self.targets.clone(),
+        })
+    }
+}
+
+impl LeftOut {
+    /// The errors over their standard deviations.
+    pub fn scores(&self) -> Vec<f64> {
+        let all = self.targets.iter().zip(&self.mean).zip(&self.variance);
+        all.map(|((z, mean), variance)| (z - mean) / variance.sqrt()).collect()
+    }
+
+    /// The root of the mean squared error.
+    pub fn rmse(&self) -> f64 {
+        let squares = self.targets.iter().zip(&self.mean).map(|(z, mean)| (z - mean).powi(2));
+        (squares.sum::<f64>() / self.targets.len() as f64).sqrt()
+    }
+
+    /// The share of targets within so many standard deviations.
+    pub fn coverage(&self, sds: f64) -> f64 {
+        let inside = self.scores().iter().filter(|score| score.abs() <= sds).count();
+        inside as f64 / self.targets.len() as f64
+    }
+
+    /// The mean of minus the logarithm of the density of each target given the others.
+    pub fn nlpd(&self) -> f64 {
+        let of = |(score, variance): (f64, &f64)| {
+            0.5 * (score * score + variance.ln() + std::f64::consts::TAU.ln())
+        };
+        self.scores().into_iter().zip(&self.variance).map(of).sum::<f64>() / self.targets.len() as f64
+    }
+}

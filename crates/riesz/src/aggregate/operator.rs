@@ -1,0 +1,398 @@
+//! How targets are made of bags with rows: the matrix B of `z = BᵀPᵀf(X) + e`.
+//!
+//! A target that has rows of its own is matched, and its column of B is the bag itself. Others are mediated: what a bag's rows are like is regressed, as an element of the
+//! kernel's function space, on covariates that all bags have (stage 1), and the column of B are the weights by which that regression predicts the target's rows from
+//! those of bags with rows. With `L` the mediators' kernel between bags with rows, `ℓ_j` that with target j, and a diagonal matrix R of ridges,
+//!
+//! ```text
+//! B_j = (L + R)⁻¹ ℓ_j        S_jj' = ℓ(ỹ_j, ỹ_j') - ℓ_jᵀ (L + R)⁻¹ ℓ_j'
+//! ```
+//!
+//! S is the covariance of the regression that B is the mean of. Source: Chau 2023, equations 3.1 (CMP, where the mediator is repeated for every row: the same weights by the
+//! push-through identity) and 3.9 (S-CMP). Centring and S are ours.
+
+use crate::error::{Error, Result};
+use crate::fit::positive;
+use crate::kernel::{Kernel, Parameter};
+use crate::linalg::{Cholesky, Matrix, Sparse};
+use crate::table::Table;
+
+use super::bags::{Bags, Unit};
+
+/// What a bag counts in the regression on mediators: its ridge is λ Σ counts / its own count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Counts {
+    /// Its mass: every row is an example (CMP). The same as [`One`](Self::One) where all bags have the same mass.
+    Mass,
+    /// One: every bag is an example (S-CMP).
+    #[default]
+    One,
+}
+
+/// The regression of bags on mediators.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mediation {
+    /// ℓ, between mediators. Its scale is the ridge in disguise: dividing both by it changes nothing.
+    pub kernel: Kernel,
+    /// λ > 0.
+    pub ridge: f64,
+    /// What a bag counts.
+    pub counts: Counts,
+    /// Whether what is regressed are differences from the mean over all bags, weighted by their mass: constants are kept, where else they shrink (ours).
+    pub centred: bool,
+}
+
+impl Mediation {
+    /// S-CMP, centred.
+    pub fn new(kernel: Kernel, ridge: f64) -> Self {
+        Self { kernel, ridge, counts: Counts::One, centred: true }
+    }
+
+    /// Those of the kernel and the logarithm of the ridge.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let ridge = Parameter { name: "ridge".into(), log_value: self.ridge.ln() };
+        self.kernel.parameters().into_iter().chain([ridge]).collect()
+    }
+
+    /// The same with other [`parameters`](Self::parameters).
+    ///
+    /// # Panics
+    /// If their number is another.
+    pub fn with_parameters(&self, theta: &[f64]) -> Self {
+        let (kernel, ridge) = theta.split_at(theta.len() - 1);
+        Self { kernel: self.kernel.with_parameters(kernel), ridge: ridge[0].exp(), ..self.clone() }
+    }
+
+    fn ridges(&self, bags: &Bags) -> Vec<f64> {
+        let mass = bags.mass();
+        match self.counts {
+            Counts::Mass => {
+                let all: f64 = mass.iter().sum();
+                mass.iter().map(|own| self.ridge * all / own).collect()
+            }
+            Counts::One => vec![self.ridge * mass.len() as f64; mass.len()],
+        }
+    }
+
+    /// `L + R`, factored.
+    fn factor(&self, bags: &Bags, mediators: &Table) -> Result<(Cholesky, Vec<f64>)> {
+        positive("ridge of the mediators", self.ridge)?;
+        self.kernel.validate(mediators.width())?;
+        let ridges = self.ridges(bags);
+        let mut gram = self.kernel.gram(mediators);
+        gram.add_diagonal(|b| ridges[b]);
+        if gram.data().iter().any(|v| !v.is_finite()) {
+            let remedy = "standardise the mediators or change their kernel's parameters";
+            return Err(Error::Overflow { what: "the mediators' kernel".into(), remedy });
+        }
+        Ok((Cholesky::new(gram, "kernel matrix of mediators plus ridge")?, ridges))
+    }
+
+    /// What stage 1 loses when it predicts each bag from all others, `Σ_b ‖μ_b - μ̂_b‖² / J` in the function space of the kernel of rows, and its slopes by
+    /// [`parameters`](Self::parameters). Closed form: with `K = (L + R)⁻¹` the residual is `K_·b / K_bb` over the bags, and centred minus the others' mean times the sum of
+    /// that. `gram` is between the bags' means, J × J. Ridges are those of all bags. Cost J³.
+    ///
+    /// # Errors
+    /// [`Error::TooFew`] for less than two bags; [`Error::Parameter`]; [`Error::Overflow`]; [`Error::NotPositiveDefinite`].
+    ///
+    /// # Panics
+    /// Unless there is a row of mediators, and of `gram`, a bag.
+    pub fn left_out_loss(&self, bags: &Bags, mediators: &Table, gram: &Matrix) -> Result<(f64, Vec<f64>)> {
+        let j = bags.count();
+        assert_eq!((j, j, j), (mediators.rows(), gram.rows(), gram.cols()), "one a bag");
+        if j < 2 {
+            return Err(Error::TooFew { what: "the list of bags".into(), needed: 2, unit: "bags are" });
+        }
+        let (factor, ridges) = self.factor(bags, mediators)?;
+        let inverse = factor.inverse();
+        let (mass, all) = (bags.mass(), bags.mass().iter().sum::<f64>());
+        // Residuals, one a row, and what is taken of them by centring.
+        let mut residuals = inverse.clone();
+        for b in 0..j {
+            let own = inverse[(b, b)];
+            residuals.row_mut(b).iter_mut().for_each(|v| *v /= own);
+        }
+        let share = |b: usize, c: usize| if c == b { 0.0 } else { mass[c] / (all - mass[b]) };
+        let mut centred = residuals.clone();
+        for b in (0..j).filter(|_| self.centred) {
+            let sum: f64 = residuals.row(b).iter().sum();
+            centred.row_mut(b).iter_mut().enumerate().for_each(|(c, v)| *v -= share(b, c) * sum);
+        }
+        let mut slopes = centred.matmul(gram);
+        let loss = crate::linalg::dot(slopes.data(), centred.data()) / j as f64;
+        // By residuals, then by the inverse, then by L + R.
+        for b in 0..j {
+            let row = slopes.row_mut(b);
+            let mean: f64 = if self.centred { (0..j).map(|c| share(b, c) * row[c]).sum() } else { 0.0 };
+            row.iter_mut().for_each(|v| *v = 2.0 / j as f64 * (*v - mean));
+            row[b] -= crate::linalg::dot(residuals.row(b), row);
+            row.iter_mut().for_each(|v| *v /= inverse[(b, b)]);
+        }
+        let by = inverse.matmul(&slopes).matmul(&inverse);
+        let mut weights = by.transpose();
+        weights.data_mut().iter_mut().zip(by.data()).for_each(|(t, own)| *t = -0.5 * (*t + own));
+        let mut gradient = self.kernel.gradient(mediators, &weights);
+        gradient.push((0..j).map(|b| weights[(b, b)] * ridges[b]).sum());
+        Ok((loss, gradient))
+    }
+}
+
+/// Covariates that bags with rows and mediated targets both have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mediators {
+    /// Of bags with rows, J × d.
+    pub bags: Table,
+    /// Of targets, M × d.
+    pub targets: Table,
+    /// Where targets are sums, of each the sum of its weights; what is said of matched ones is not read.
+    pub totals: Option<Vec<f64>>,
+}
+
+/// B, J × M.
+#[derive(Debug, Clone)]
+enum Weights {
+    /// Of each target its bag.
+    Matched(Sparse),
+    Dense(Matrix),
+}
+
+/// The part of B and S that mediators make, and what their slopes take.
+#[derive(Debug, Clone)]
+struct Mediated {
+    mediation: Mediation,
+    /// The rows of bags, then of mediated targets.
+    rows: Table,
+    /// Which targets these are, and of each what its column is multiplied by.
+    targets: Vec<(usize, f64)>,
+    /// By bag what its row is multiplied by: 1, or for sums one over its mass.
+    units: Vec<f64>,
+    factor: Cholesky,
+    ridges: Vec<f64>,
+    /// `(L + R)⁻¹ ℓ`, not centred, and without these multiples.
+    weights: Matrix,
+    /// π: by bag its share of all mass, or 0 if nothing is centred.
+    shares: Vec<f64>,
+}
+
+/// How targets are made of bags with rows.
+#[derive(Debug, Clone)]
+pub struct Operator {
+    weights: Weights,
+    variance: Option<Matrix>,
+    mediated: Option<Mediated>,
+}
+
+impl Operator {
+    /// `own` has of each target the bag whose rows make it, or nothing where mediators are to say. Cost J³ and J²M.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a bag that is not there, for targets without rows and mediators, and sums without totals; [`Error::Shape`] for mediators that do not fit;
+    /// those of their kernel.
+    pub fn new(
+        bags: &Bags,
+        own: &[Option<usize>],
+        mediation: Option<(&Mediation, &Mediators)>,
+    ) -> Result<Self> {
+        let (j, m) = (bags.count(), own.len());
+        if let Some(t) = (0..m).find(|&t| own[t].is_some_and(|b| b >= j)) {
+            let allowed = format!("there are {j} bags, from 0");
+            return Err(Error::parameter(
+                format!("bag of target {}", t + 1),
+                own[t].unwrap_or_default(),
+                allowed,
+            ));
+        }
+        let open: Vec<usize> = (0..m).filter(|&t| own[t].is_none()).collect();
+        let Some(&first) = open.first() else {
+            let columns = own.iter().flatten().map(|&b| [(b, 1.0)]);
+            let weights = Weights::Matched(Sparse::from_columns(j, columns)?);
+            return Ok(Self { weights, variance: None, mediated: None });
+        };
+        let Some((mediation, mediators)) = mediation else {
+            let allowed =
+                "a target without rows takes mediators: covariates that it and bags with rows both have";
+            return Err(Error::parameter(format!("bag of target {}", first + 1), "none", allowed));
+        };
+        let mediated = Mediated::new(bags, &open, mediation, mediators)?;
+        let mut weights = Matrix::zeros(j, m);
+        (0..m).for_each(|t| own[t].into_iter().for_each(|b| weights[(b, t)] = 1.0));
+        for (k, (t, times)) in mediated.targets.iter().enumerate() {
+            let missing = 1.0 - (0..j).map(|b| mediated.weights[(b, k)]).sum::<f64>();
+            for b in 0..j {
+                let own = mediated.weights[(b, k)] + mediated.shares[b] * missing;
+                weights[(b, *t)] = times * mediated.units[b] * own;
+            }
+        }
+        let variance = Some(mediated.variance(m));
+        Ok(Self { weights: Weights::Dense(weights), variance, mediated: Some(mediated) })
+    }
+
+    /// B, J × M.
+    pub fn matrix(&self) -> Matrix {
+        match &self.weights {
+            Weights::Dense(b) => b.clone(),
+            Weights::Matched(b) => {
+                let mut identity = Matrix::zeros(b.cols(), b.cols());
+                identity.add_diagonal(|_| 1.0);
+                b.times(&identity)
+            }
+        }
+    }
+
+    /// S, M × M, the covariance of the regression behind B, 0 for matched targets; `None` where all are matched.
+    pub fn variance(&self) -> Option<&Matrix> {
+        self.variance.as_ref()
+    }
+
+    /// Number of targets.
+    pub fn targets(&self) -> usize {
+        match &self.weights {
+            Weights::Dense(b) => b.cols(),
+            Weights::Matched(b) => b.cols(),
+        }
+    }
+
+    /// `B dense`.
+    ///
+    /// # Panics
+    /// Unless `dense` has a row a target.
+    pub fn times(&self, dense: &Matrix) -> Matrix {
+        match &self.weights {
+            Weights::Dense(b) => b.matmul(dense),
+            Weights::Matched(b) => b.times(dense),
+        }
+    }
+
+    /// `Bᵀ dense`.
+    ///
+    /// # Panics
+    /// Unless `dense` has a row a bag.
+    pub fn transpose_times(&self, dense: &Matrix) -> Matrix {
+        match &self.weights {
+            Weights::Dense(b) => b.transpose().matmul(dense),
+            Weights::Matched(b) => b.transpose_times(dense),
+        }
+    }
+
+    /// Slopes, by the parameters of the [`Mediation`], of what has these slopes by B (J × M) and by S (M × M, symmetric); none where all targets are matched. By
+    /// differentials: `dB = (L + R)⁻¹ (dℓ - (dL + dR) B)`, `dS = dℓℓ - dℓᵀB - Bᵀdℓ + Bᵀ(dL + dR)B`, and centred `dB - π 1ᵀdB`. Cost J²M and (J + M)² a parameter.
+    ///
+    /// # Panics
+    /// If the matrices have other shapes.
+    pub fn gradient(&self, by_matrix: &Matrix, by_variance: Option<&Matrix>) -> Vec<f64> {
+        let Some(own) = &self.mediated else { return Vec::new() };
+        let (j, k) = (own.weights.rows(), own.weights.cols());
+        let mut slopes = Matrix::zeros(j, k);
+        for (c, (t, times)) in own.targets.iter().enumerate() {
+            let by = |b: usize| times * own.units[b] * by_matrix[(b, *t)];
+            let mean: f64 = (0..j).map(|b| own.shares[b] * by(b)).sum();
+            (0..j).for_each(|b| slopes[(b, c)] = by(b) - mean);
+        }
+        // By ℓ, half of it on either side of the diagonal; by L + R, minus that times B.
+        let mut cross = own.factor.solve(slopes);
+        let mut between = own.weights.matmul(&cross.transpose());
+        between.data_mut().iter_mut().for_each(|v| *v = -*v);
+        let mut of_targets = Matrix::zeros(k, k);
+        if let Some(by) = by_variance {
+            for (c, (t, times)) in own.targets.iter().enumerate() {
+                for (c2, (t2, times2)) in own.targets.iter().enumerate() {
+                    of_targets[(c, c2)] = times * times2 * by[(*t, *t2)];
+                }
+            }
+            let product = own.weights.matmul(&of_targets);
+            cross.data_mut().iter_mut().zip(product.data()).for_each(|(v, p)| *v -= 2.0 * p);
+            let square = product.matmul(&own.weights.transpose());
+            between.data_mut().iter_mut().zip(square.data()).for_each(|(v, s)| *v += s);
+        }
+        let mut all = Matrix::zeros(j + k, j + k);
+        for b in 0..j {
+            (0..j).for_each(|c| all[(b, c)] = 0.5 * (between[(b, c)] + between[(c, b)]));
+            for c in 0..k {
+                all[(b, j + c)] = 0.5 * cross[(b, c)];
+                all[(j + c, b)] = 0.5 * cross[(b, c)];
+            }
+        }
+        (0..k).for_each(|c| all.row_mut(j + c)[j..].copy_from_slice(of_targets.row(c)));
+        let mut gradient = own.mediation.kernel.gradient(&own.rows, &all);
+        gradient.push((0..j).map(|b| between[(b, b)] * own.ridges[b]).sum());
+        gradient
+    }
+}
+
+impl Mediated {
+    fn new(bags: &Bags, open: &[usize], mediation: &Mediation, mediators: &Mediators) -> Result<Self> {
+        let j = bags.count();
+        let shape = |what: &str, expected: usize, found: usize, why: &str| {
+            let (what, why) = (what.into(), why.into());
+            if expected == found {
+                return Ok(());
+            }
+            Err(Error::Shape { what, unit: "rows", expected, found, why })
+        };
+        let Mediators { bags: of_bags, targets, totals } = mediators;
+        shape("the table of mediators of bags", j, of_bags.rows(), "one a bag with rows")?;
+        if let Some(last) = open.iter().max().filter(|last| **last >= targets.rows()) {
+            shape("the table of mediators of targets", last + 1, targets.rows(), "one a target")?;
+        }
+        let targets_at = targets.select_rows(open);
+        let (times, units): (Vec<f64>, Vec<f64>) = match bags.unit() {
+            Unit::Mean => (vec![1.0; open.len()], vec![1.0; j]),
+            Unit::Sum => {
+                let Some(totals) = totals else {
+                    let allowed = "a sum that mediators predict takes the sum of its weights";
+                    return Err(Error::parameter("totals of targets", "none", allowed));
+                };
+                let of = |&t: &usize| match totals.get(t) {
+                    Some(total) if total.is_finite() && *total > 0.0 => Ok(*total),
+                    other => {
+                        let found = other.map_or_else(|| "none".into(), f64::to_string);
+                        Err(Error::parameter(
+                            format!("total of target {}", t + 1),
+                            found,
+                            "totals are positive numbers",
+                        ))
+                    }
+                };
+                let units = bags.mass().iter().map(|mass| 1.0 / mass).collect();
+                (open.iter().map(of).collect::<Result<_>>()?, units)
+            }
+        };
+        let rows = of_bags.stack(&targets_at)?;
+        let (factor, ridges) = mediation.factor(bags, of_bags)?;
+        let cross = mediation.kernel.cross_gram(of_bags, &targets_at);
+        let all: f64 = bags.mass().iter().sum();
+        let shares = bags.mass().iter().map(|own| if mediation.centred { own / all } else { 0.0 }).collect();
+        let weights = factor.solve(cross);
+        if weights.data().iter().any(|v| !v.is_finite()) {
+            let remedy = "standardise the mediators or change their kernel's parameters";
+            return Err(Error::Overflow { what: "the mediators' kernel".into(), remedy });
+        }
+        Ok(Self {
+            mediation: mediation.clone(),
+            rows,
+            targets: open.iter().copied().zip(times).collect(),
+            units,
+            factor,
+            ridges,
+            weights,
+            shares,
+        })
+    }
+
+    /// S over all m targets.
+    fn variance(&self, m: usize) -> Matrix {
+        let (j, k) = (self.weights.rows(), self.weights.cols());
+        let at = |range: std::ops::Range<usize>| self.rows.select_rows(&range.collect::<Vec<_>>());
+        let (of_bags, of_targets) = (at(0..j), at(j..j + k));
+        let mut half = self.mediation.kernel.cross_gram(&of_bags, &of_targets);
+        self.factor.solve_lower_in_place(&mut half);
+        let (prior, taken) = (self.mediation.kernel.gram(&of_targets), half.transpose().matmul(&half));
+        let mut out = Matrix::zeros(m, m);
+        for (c, (t, times)) in self.targets.iter().enumerate() {
+            for (c2, (t2, times2)) in self.targets.iter().enumerate() {
+                out[(*t, *t2)] = times * times2 * (prior[(c, c2)] - taken[(c, c2)]);
+            }
+        }
+        out
+    }
+}

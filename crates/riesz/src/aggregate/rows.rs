@@ -1,0 +1,142 @@
+//! Sums of kernels over pairs of bags, tile by tile: `U = PᵀK(X, X)P` and its slopes, without the matrix between rows.
+
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use crate::error::Result;
+use crate::kernel::{Columns, Kernel};
+use crate::linalg::{Matrix, Sparse};
+use crate::simd::Isa;
+use crate::stop::check;
+use crate::table::Table;
+
+/// Rows of one bag that a thread works on at a time.
+const BLOCK: usize = 64;
+
+/// Rows that these meet at a time: some numbers for each stay in the first-level cache.
+const DEPTH: usize = 512;
+
+/// The rows in the order of their bags, once for each bag that they are in, with their weights there.
+pub(super) struct Rows {
+    table: Table,
+    weights: Vec<f64>,
+    /// By bag where its rows begin, and where the last one's end.
+    starts: Vec<usize>,
+    /// The bag of each.
+    bag: Vec<usize>,
+}
+
+/// A tile of pairs of rows: some of one bag with some of this and later bags.
+struct Tile<'t> {
+    /// The bag of the first.
+    bag: usize,
+    first: Range<usize>,
+    /// The second, as kernels read them.
+    columns: Columns<'t>,
+    second: Range<usize>,
+    /// By what pairs count: the weight of the second, twice where the pair stands for its mirror image too, both of one bag.
+    counts: &'t [f64],
+}
+
+impl Rows {
+    /// By the matrix P of weights, rows of `x` × bags.
+    pub fn new(x: &Table, weights: &Sparse) -> Self {
+        let (starts, places, weights) = weights.parts();
+        let bag = starts.windows(2).enumerate().flat_map(|(b, ends)| vec![b; ends[1] - ends[0]]).collect();
+        Self { table: x.select_rows(places), weights: weights.to_vec(), starts: starts.to_vec(), bag }
+    }
+
+    /// Hands out the upper triangle of pairs, and gives for each block of rows, in order, its bag and what `visit` made of its tiles. Which threads work on
+    /// what makes no difference.
+    fn visit<T: Send>(
+        &self,
+        stop: &AtomicBool,
+        start: impl Fn(usize) -> T + Sync,
+        visit: impl Fn(&mut T, &mut Vec<Vec<f64>>, &Tile<'_>) + Sync,
+    ) -> Result<Vec<(usize, T)>> {
+        let blocks: Vec<(usize, Range<usize>)> = (0..self.starts.len() - 1)
+            .flat_map(|b| {
+                let (from, to) = (self.starts[b], self.starts[b + 1]);
+                (from..to).step_by(BLOCK).map(move |start| (b, start..to.min(start + BLOCK)))
+            })
+            .collect();
+        let work = |memory: &mut (Vec<f64>, Vec<Vec<f64>>), (bag, first): (usize, Range<usize>)| {
+            check(stop)?;
+            let (mut own, end) = (start(bag), self.starts[bag + 1]);
+            for from in (first.start..self.weights.len()).step_by(DEPTH) {
+                let second = from..self.weights.len().min(from + DEPTH);
+                let twice = |e: usize| if e >= first.end && e < end { 2.0 } else { 1.0 };
+                memory.0.clear();
+                memory.0.extend(second.clone().map(|e| twice(e) * self.weights[e]));
+                let columns = Columns::new(self.table.column_major(), self.table.rows(), from, second.len());
+                let tile = Tile { bag, first: first.clone(), columns, second, counts: &memory.0 };
+                visit(&mut own, &mut memory.1, &tile);
+            }
+            Ok((bag, own))
+        };
+        blocks.into_par_iter().map_init(|| (Vec::new(), vec![Vec::new(); 3]), work).collect()
+    }
+
+    /// U, bags × bags. Cost N²/2 kernels for N rows; memory U and its part for every 64 rows.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`](crate::Error::Interrupted) soon after `stop` becomes true.
+    pub fn gram(&self, kernel: &Kernel, stop: &AtomicBool) -> Result<Matrix> {
+        let (isa, bags) = (Isa::detect(), self.starts.len() - 1);
+        let parts = self.visit(
+            stop,
+            |bag| vec![0.0; bags - bag],
+            |sums, memory, tile| {
+                let [own, buffer, total] = &mut memory[..] else { return };
+                let size = tile.second.len();
+                own.resize(size, 0.0);
+                total.clear();
+                total.resize(size, 0.0);
+                for e in tile.first.clone() {
+                    kernel.row(isa, tile.columns, &self.table.row(e), buffer, own);
+                    let weight = self.weights[e];
+                    total.iter_mut().zip(&*own).for_each(|(t, k)| *t += weight * k);
+                }
+                let each = self.bag[tile.second.clone()].iter().zip(tile.counts).zip(&*total);
+                each.for_each(|((b, count), t)| sums[b - tile.bag] += count * t);
+            },
+        )?;
+        let mut out = Matrix::zeros(bags, bags);
+        for (bag, sums) in parts {
+            out.row_mut(bag)[bag..].iter_mut().zip(sums).for_each(|(u, s)| *u += s);
+        }
+        out.mirror_upper();
+        Ok(out)
+    }
+
+    /// `Σ_bb' by[b, b'] ∂U[b, b']/∂θ_p` for each of the kernel's parameters, by a symmetric matrix. Cost of [`gram`](Self::gram), and N²/2 for every parameter.
+    ///
+    /// # Errors
+    /// As [`gram`](Self::gram).
+    pub fn gradient(&self, kernel: &Kernel, by: &Matrix, stop: &AtomicBool) -> Result<Vec<f64>> {
+        let (isa, count) = (Isa::detect(), kernel.parameters().len());
+        let parts = self.visit(
+            stop,
+            |_| vec![0.0; count],
+            |sums, memory, tile| {
+                let [weights, value, buffer] = &mut memory[..] else { return };
+                let own = by.row(tile.bag);
+                // Pairs of bags are looked at once, and stand for their mirror images too.
+                let times = |b: usize| if b == tile.bag { own[b] } else { 2.0 * own[b] };
+                for e in tile.first.clone() {
+                    let weight = self.weights[e];
+                    let each = self.bag[tile.second.clone()].iter().zip(tile.counts);
+                    weights.clear();
+                    weights.extend(each.map(|(b, count)| weight * count * times(*b)));
+                    let memory = (&mut *value, &mut *buffer);
+                    kernel.add_gradient(isa, tile.columns, &self.table.row(e), weights, memory, sums);
+                }
+            },
+        )?;
+        let mut total = vec![0.0; count];
+        parts.iter().for_each(|(_, sums)| total.iter_mut().zip(sums).for_each(|(t, s)| *t += s));
+        Ok(total)
+    }
+}

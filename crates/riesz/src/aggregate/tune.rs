@@ -1,0 +1,275 @@
+//! How the hyper-parameters of a process known by aggregates are chosen.
+//!
+//! Few targets say little of many parameters, so weak priors hold these near their start. The ridge of mediators is never tuned by the marginal likelihood alone: where the
+//! operator shrinks, a larger ridge and a larger scale of f have nearly the same likelihood, and predictions that differ by a factor. Ridge and kernel of the mediators
+//! belong to stage 1, and are chosen by how well it predicts bags that it has not seen; that takes turns with the marginal likelihood, which chooses all others.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::data::Aggregates;
+use super::exact::AggregateGaussianProcess;
+use super::fitted::AggregateFit;
+use super::operator::{Counts, Mediation};
+use super::rows::Rows;
+use crate::error::Result;
+use crate::explanation::Fact;
+use crate::fit::evidence::{self, FACTOR, Maximum};
+use crate::kernel::{Kernel, Parameter};
+use crate::stop::{Progress, Watch};
+
+/// Fewer targets than this tune nothing.
+const FEWEST: usize = 5;
+
+/// Turns stop when no parameter moves by more, in logarithms.
+const STILL: f64 = 1e-3;
+
+/// Whose conventions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Conventions {
+    /// Weak priors around the start, a factor of e (one standard deviation) for scales and length scales, e^0.8 for those of mediators, e^1.5 for noises and the ridge;
+    /// mediators by what stage 1 loses on bags that are left out (ours).
+    #[default]
+    Regularised,
+    /// As the source's experiments: the ridge stays as it is, and the marginal likelihood alone chooses all others.
+    Published,
+}
+
+impl Conventions {
+    /// The regression on mediators that these begin with, for standardised mediators: S-CMP, centred with a ridge of 0.001; as published not centred, with 0.01.
+    pub fn mediation(self, kernel: Kernel) -> Mediation {
+        match self {
+            Self::Regularised => Mediation::new(kernel, 1e-3),
+            Self::Published => Mediation { kernel, ridge: 0.01, counts: Counts::One, centred: false },
+        }
+    }
+}
+
+/// What is tuned, and how long.
+#[derive(Debug, Clone)]
+pub struct Tuning {
+    /// Whose conventions.
+    pub conventions: Conventions,
+    /// How often stage 1 and the marginal likelihood take turns, at most; 3 by default.
+    pub rounds: usize,
+    /// Set by another thread to give up.
+    pub stop: Arc<AtomicBool>,
+    /// Read by another thread to see how far it is: evaluations.
+    pub progress: Arc<Progress>,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        let (stop, progress) = (Arc::default(), Arc::default());
+        Self { conventions: Conventions::default(), rounds: 3, stop, progress }
+    }
+}
+
+/// A process with the hyper-parameters that were chosen, and what it makes of the data.
+#[derive(Debug, Clone)]
+pub struct Tuned {
+    /// The process.
+    pub process: AggregateGaussianProcess,
+    /// Its fit.
+    pub fit: AggregateFit,
+    /// Steps of the optimiser, all together.
+    pub steps: usize,
+    /// Evaluations of the marginal likelihood, all together.
+    pub evaluations: usize,
+    /// What to look at: parameters that ended at a bound, too few targets.
+    pub warnings: Vec<String>,
+}
+
+/// A number that is tuned: how far from its start it is believed to be (one standard deviation); `None` for what stays.
+pub(super) struct Coordinate {
+    pub parameter: Parameter,
+    pub sd: Option<f64>,
+}
+
+impl Coordinate {
+    fn bounds(&self) -> (f64, f64) {
+        let (at, room) = (self.parameter.log_value, if self.sd.is_some() { FACTOR.ln() } else { 0.0 });
+        (at - room, at + room)
+    }
+
+    /// The logarithm of the weak prior, less its largest, and its slope.
+    pub fn weak(&self, at: f64) -> (f64, f64) {
+        let Some(sd) = self.sd else { return (0.0, 0.0) };
+        let z = (at - self.parameter.log_value) / sd;
+        (-0.5 * z * z, -z / sd)
+    }
+}
+
+/// All parameters of a process, and how many of them, the first, are not the mediation's.
+pub(super) fn coordinates(process: &AggregateGaussianProcess) -> (Vec<Coordinate>, usize) {
+    let of = |parameter: Parameter, length: f64| {
+        let name = &parameter.name;
+        let sd = match () {
+            () if name.starts_with("lengthscale") => length,
+            () if name == "scale" => 1.0,
+            () => 1.5,
+        };
+        Coordinate { parameter, sd: Some(sd) }
+    };
+    let mediation = process.mediation.iter().flat_map(Mediation::parameters);
+    let all = process.parameters();
+    let own = all.len() - mediation.clone().count();
+    let mut coordinates: Vec<Coordinate> = all.into_iter().take(own).map(|p| of(p, 1.0)).collect();
+    coordinates.extend(mediation.map(|p| of(p, 0.8)));
+    // The scale of the mediators' kernel is the ridge in disguise.
+    if let Some(scale) = coordinates.get_mut(own) {
+        scale.sd = None;
+    }
+    (coordinates, own)
+}
+
+impl Tuning {
+    /// Tunes from two starts, `start` and one that is smoother and noisier, and takes the better. Cost: some tens of evaluations of the marginal likelihood each.
+    ///
+    /// # Errors
+    /// As [`AggregateGaussianProcess::fit`]; [`Error::Interrupted`](crate::Error::Interrupted).
+    pub fn tune(&self, start: &AggregateGaussianProcess, data: &Aggregates) -> Result<Tuned> {
+        let watch = Watch { stop: &self.stop, progress: &self.progress };
+        if data.targets.len() < FEWEST {
+            let fit = start.fit_until(data, watch)?;
+            let warning = format!("fewer than {FEWEST} targets: nothing was tuned");
+            return Ok(Tuned {
+                process: start.clone(),
+                fit,
+                steps: 0,
+                evaluations: 0,
+                warnings: vec![warning],
+            });
+        }
+        let smoother = start.kernel.with_lengthscales_times(3.0).unwrap_or_else(|| start.kernel.clone());
+        let noisier =
+            AggregateGaussianProcess { kernel: smoother, noise: 10.0 * start.noise, ..start.clone() };
+        let mut best: Option<(Run, AggregateGaussianProcess)> = None;
+        let (mut steps, mut evaluations) = (0, 0);
+        for from in [start, &noisier] {
+            let (run, process) = self.run(start, from, data, watch)?;
+            (steps, evaluations) = (steps + run.steps, evaluations + run.evaluations);
+            if best.as_ref().is_none_or(|(best, _)| run.value > best.value) {
+                best = Some((run, process));
+            }
+        }
+        let (warnings, process) = match best {
+            Some((run, process)) => (run.warnings, process),
+            None => (Vec::new(), start.clone()),
+        };
+        let mut fit = process.fit_until(data, watch)?;
+        fit.model.card.push(Fact::new("optimiser steps", steps));
+        fit.model.card.extend(warnings.iter().map(|w| Fact::new("warning", w)));
+        Ok(Tuned { process, fit, steps, evaluations, warnings })
+    }
+
+    /// From `from`, with the priors around `start`.
+    fn run(
+        &self,
+        start: &AggregateGaussianProcess,
+        from: &AggregateGaussianProcess,
+        data: &Aggregates,
+        watch: Watch<'_>,
+    ) -> Result<(Run, AggregateGaussianProcess)> {
+        let (mut coordinates, own) = coordinates(start);
+        let mut process = from.clone();
+        let mut run = Run { value: f64::NEG_INFINITY, steps: 0, evaluations: 0, warnings: Vec::new() };
+        let mediated = process.mediation.is_some() && data.own.contains(&None);
+        let published = self.conventions == Conventions::Published;
+        if let Some(ridge) = coordinates.last_mut().filter(|_| published && process.mediation.is_some()) {
+            ridge.sd = None;
+        }
+        let rounds = if mediated && !published { self.rounds.max(1) } else { 1 };
+        let free = if mediated && published { coordinates.len() } else { own };
+        for _ in 0..rounds {
+            let before = logs(&process);
+            if mediated && !published {
+                let found = stage_one(&process, &coordinates[own..], data, watch)?;
+                (run.steps, run.evaluations) = (run.steps + found.steps, run.evaluations + found.evaluations);
+                process.mediation = process.mediation.map(|m| m.with_parameters(&found.theta));
+                run.warnings = found.warnings;
+            } else {
+                run.warnings.clear();
+            }
+            let rest = logs(&process).split_off(free);
+            let objective = |theta: &[f64]| {
+                let all = [theta, &rest[..]].concat();
+                let (mut value, mut gradient) =
+                    process.with_parameters(&all).value_and_gradient(data, free > own, watch)?;
+                gradient.truncate(free);
+                if !published {
+                    for ((c, at), slope) in coordinates.iter().zip(theta).zip(&mut gradient) {
+                        let weak = c.weak(*at);
+                        (value, *slope) = (value + weak.0, *slope + weak.1);
+                    }
+                }
+                Ok((value, gradient))
+            };
+            let found = maximise(&coordinates[..free], &logs(&process)[..free], watch, objective)?;
+            (run.steps, run.evaluations) = (run.steps + found.steps, run.evaluations + found.evaluations);
+            run.value = found.value;
+            run.warnings.extend(found.warnings);
+            process = process.with_parameters(&[&found.theta[..], &rest].concat());
+            let moved = before.iter().zip(logs(&process)).fold(0.0, |a: f64, (a0, b)| a.max((a0 - b).abs()));
+            if moved < STILL {
+                break;
+            }
+        }
+        Ok((run, process))
+    }
+}
+
+struct Run {
+    value: f64,
+    steps: usize,
+    evaluations: usize,
+    warnings: Vec<String>,
+}
+
+pub(super) fn logs(process: &AggregateGaussianProcess) -> Vec<f64> {
+    process.parameters().iter().map(|p| p.log_value).collect()
+}
+
+/// From `start`, within the bounds of these coordinates.
+pub(super) fn maximise(
+    coordinates: &[Coordinate],
+    start: &[f64],
+    watch: Watch<'_>,
+    objective: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
+) -> Result<Maximum> {
+    let named = coordinates.iter().zip(start);
+    let parameters: Vec<Parameter> =
+        named.map(|(c, &log_value)| Parameter { log_value, ..c.parameter.clone() }).collect();
+    let bounds: Vec<(f64, f64)> = coordinates.iter().map(Coordinate::bounds).collect();
+    evidence::maximise(&parameters, 0..parameters.len(), Some(&bounds), 0, 0, watch, objective)
+}
+
+/// The mediators' parameters: the largest of the weak prior times `loss^(-J/2)`, as if errors of bags were normal with a variance that is not known.
+fn stage_one(
+    process: &AggregateGaussianProcess,
+    coordinates: &[Coordinate],
+    data: &Aggregates,
+    watch: Watch<'_>,
+) -> Result<Maximum> {
+    let (Some(mediation), Some(mediators)) = (&process.mediation, &data.mediators) else {
+        return maximise(&[], &[], watch, |_| Ok((0.0, Vec::new())));
+    };
+    // Between means of bags, whatever targets are.
+    let mut gram = Rows::new(&data.rows, data.bags.weights()).gram(&process.kernel, watch.stop)?;
+    let j = data.bags.count();
+    let sums: Vec<f64> = (0..j).map(|b| data.bags.weights().column(b).map(|(_, w)| w).sum::<f64>()).collect();
+    for b in 0..j {
+        gram.row_mut(b).iter_mut().zip(&sums).for_each(|(u, sum)| *u /= sum * sums[b]);
+    }
+    let start: Vec<f64> = mediation.parameters().iter().map(|p| p.log_value).collect();
+    maximise(coordinates, &start, watch, |theta| {
+        let own = mediation.with_parameters(theta);
+        let (loss, mut gradient) = own.left_out_loss(&data.bags, &mediators.bags, &gram)?;
+        let mut value = -0.5 * j as f64 * loss.ln();
+        for ((c, at), slope) in coordinates.iter().zip(theta).zip(&mut gradient) {
+            let weak = c.weak(*at);
+            (value, *slope) = (value + weak.0, -0.5 * j as f64 * *slope / loss + weak.1);
+        }
+        Ok((value, gradient))
+    })
+}

@@ -1,0 +1,773 @@
+//! Gaussian processes known by aggregates, against conditioning by definition, with every matrix written out.
+
+use riesz::aggregate::{
+    AggregateGaussianProcess, Aggregates, Bags, Conventions, Counts, Mediation, Mediators, Operator, Tuning,
+    Unit,
+};
+use riesz::fit::{GaussianProcess, Tune};
+use riesz::format::model::{SavedModel, from_bytes, to_bytes};
+use riesz::kernel::Profile;
+use riesz::linalg::{Cholesky, Sparse, dot};
+use riesz::{Kernel, Matrix, Posterior, Table};
+
+use crate::common::{Stream, largest_difference, stationary, table, with_threads};
+
+fn dense(sparse: &Sparse) -> Matrix {
+    let mut out = Matrix::zeros(sparse.rows(), sparse.cols());
+    for j in 0..sparse.cols() {
+        sparse.column(j).for_each(|(i, w)| out[(i, j)] += w);
+    }
+    out
+}
+
+fn sum(a: &Matrix, times: f64, b: &Matrix) -> Matrix {
+    let data = a.data().iter().zip(b.data()).map(|(a, b)| a + times * b).collect();
+    Matrix::from_row_major(a.rows(), a.cols(), data)
+}
+
+fn inverse(matrix: Matrix) -> Matrix {
+    Cholesky::new(matrix, "test").unwrap().inverse()
+}
+
+/// 37 rows in 6 unequal bags, one of a single row, and some rows in two of them.
+fn bags(unit: Unit) -> (Table, Bags) {
+    let sizes = [1, 9, 4, 12, 3, 8];
+    let mut bag: Vec<usize> = sizes.iter().enumerate().flat_map(|(b, &n)| vec![b; n]).collect();
+    // The table does not come by bags.
+    bag.rotate_left(5);
+    let mut rows: Vec<usize> = (0..37).collect();
+    // Two rows of another bag are in this one too.
+    rows.extend([30, 33]);
+    bag.extend([1, 1]);
+    let x = table(3, 37, 2);
+    let weight: Vec<f64> = (0..39).map(|i| 0.5 + f64::from(i as u32 % 7)).collect();
+    (x, Bags::overlapping(&rows, 37, &bag, 6, Some(&weight), unit).unwrap())
+}
+
+fn mediators(unit: Unit, targets: usize) -> Mediators {
+    let totals = (unit == Unit::Sum).then(|| (0..targets).map(|t| 20.0 + t as f64).collect());
+    Mediators { bags: table(50, 6, 2), targets: table(80, targets, 2), totals }
+}
+
+fn mediation(counts: Counts, centred: bool) -> Mediation {
+    Mediation { counts, centred, ..Mediation::new(Kernel::gaussian(&[0.9, 1.4]), 0.05) }
+}
+
+/// Five targets: some with rows of their own, or none.
+fn data(unit: Unit, own: [Option<usize>; 5]) -> Aggregates {
+    let (rows, bags) = bags(unit);
+    let times = if unit == Unit::Sum { 25.0 } else { 1.0 };
+    let targets = [0.3, -1.2, 0.8, 2.0, -0.4].map(|z| z * times).to_vec();
+    let mediators = Some(mediators(unit, 5));
+    let target_noise = Some(vec![0.0, 0.1, 0.02, 0.0, 0.3].into_iter().map(|v: f64| v * times).collect());
+    Aggregates { rows, bags, targets, own: own.to_vec(), target_noise, mediators }
+}
+
+const MATCHED: [Option<usize>; 5] = [Some(3), Some(0), Some(1), Some(5), Some(4)];
+const MIXED: [Option<usize>; 5] = [Some(3), None, Some(1), None, Some(4)];
+const MEDIATED: [Option<usize>; 5] = [None; 5];
+
+fn process(mediation: Option<Mediation>) -> AggregateGaussianProcess {
+    AggregateGaussianProcess {
+        normalize_y: false,
+        mediation,
+        ..AggregateGaussianProcess::new(kernel(), 0.07)
+    }
+}
+
+fn kernel() -> Kernel {
+    1.3 * Kernel::gaussian(&[0.8, 1.1]) + 0.4 * stationary(Profile::Matern32, 1, 0.5)
+}
+
+/// B and S by their formulas, without a word about derivatives or units of work.
+fn operator(data: &Aggregates, mediation: &Mediation) -> (Matrix, Matrix) {
+    let (j, m) = (data.bags.count(), data.own.len());
+    let mass = data.bags.mass();
+    let all: f64 = mass.iter().sum();
+    let Mediators { bags, targets, totals } = data.mediators.as_ref().unwrap();
+    let mut gram = mediation.kernel.gram(bags);
+    gram.add_diagonal(|b| match mediation.counts {
+        Counts::Mass => mediation.ridge * all / mass[b],
+        Counts::One => mediation.ridge * j as f64,
+    });
+    let cross = mediation.kernel.cross_gram(bags, targets);
+    let ki = inverse(gram);
+    let mut b = ki.matmul(&cross);
+    let mut s = sum(&mediation.kernel.gram(targets), -1.0, &cross.transpose().matmul(&b));
+    for t in 0..m {
+        let missing = 1.0 - (0..j).map(|r| b[(r, t)]).sum::<f64>();
+        for r in 0..j {
+            let centre = if mediation.centred { mass[r] / all * missing } else { 0.0 };
+            let unit = totals.as_ref().map_or(1.0, |totals| totals[t] / mass[r]);
+            b[(r, t)] = (b[(r, t)] + centre) * unit;
+            if let Some(own) = data.own[t] {
+                b[(r, t)] = if own == r { 1.0 } else { 0.0 };
+            }
+        }
+    }
+    for t in 0..m {
+        for u in 0..m {
+            let units = totals.as_ref().map_or(1.0, |totals| totals[t] * totals[u]);
+            let open = data.own[t].is_none() && data.own[u].is_none();
+            s[(t, u)] *= if open { units } else { 0.0 };
+        }
+    }
+    (b, s)
+}
+
+/// The replicated regression: every row is an example, with its bag's mediator.
+#[test]
+fn mass_is_the_regression_on_every_row() {
+    let sizes = [1, 9, 4, 12];
+    let bag: Vec<usize> = sizes.iter().enumerate().flat_map(|(b, &n)| vec![b; n]).collect();
+    let bags = Bags::new(&bag, 4, None, Unit::Mean).unwrap();
+    let (of_bags, of_targets) = (table(5, 4, 2), table(30, 3, 2));
+    let ell = Kernel::gaussian(&[0.7, 1.0]);
+    let repeated = of_bags.select_rows(&bag);
+    let mut gram = ell.gram(&repeated);
+    gram.add_diagonal(|_| 26.0 * 0.03);
+    let expected = inverse(gram).matmul(&ell.cross_gram(&repeated, &of_targets));
+    let mediators = Mediators { bags: of_bags, targets: of_targets, totals: None };
+    let own = [None; 3];
+    for (counts, equal) in [(Counts::Mass, true), (Counts::One, false)] {
+        let mediation = Mediation { counts, centred: false, ..Mediation::new(ell.clone(), 0.03) };
+        let found = Operator::new(&bags, &own, Some((&mediation, &mediators))).unwrap();
+        let by_row = dense(bags.weights()).matmul(&found.matrix());
+        let gap = largest_difference(by_row.data(), expected.data());
+        assert!((gap < 1e-12) == equal, "{counts:?}: {gap}");
+    }
+    // Of bags of one size they are the same.
+    let equal = Bags::new(&[0, 0, 1, 1, 2, 2, 3, 3], 4, None, Unit::Mean).unwrap();
+    let of = |counts| {
+        let mediation = Mediation { counts, ..Mediation::new(ell.clone(), 0.03) };
+        Operator::new(&equal, &own, Some((&mediation, &mediators))).unwrap().matrix()
+    };
+    assert!(largest_difference(of(Counts::Mass).data(), of(Counts::One).data()) < 1e-14);
+}
+
+#[test]
+fn centring_keeps_constants() {
+    for counts in [Counts::Mass, Counts::One] {
+        for own in [MIXED, MEDIATED] {
+            let data = data(Unit::Mean, own);
+            let mediators = data.mediators.as_ref().unwrap();
+            let of = |centred| {
+                Operator::new(&data.bags, &own, Some((&mediation(counts, centred), mediators))).unwrap()
+            };
+            let ones = Matrix::column_vector(vec![1.0; 6]);
+            let kept = of(true).transpose_times(&ones);
+            assert!(kept.data().iter().all(|v| (v - 1.0).abs() < 1e-13), "{kept:?}");
+            assert!(of(false).transpose_times(&ones).data().iter().any(|v| (v - 1.0).abs() > 0.05));
+        }
+    }
+}
+
+#[test]
+fn operators_are_their_formulas() {
+    for unit in [Unit::Mean, Unit::Sum] {
+        for own in [MATCHED, MIXED, MEDIATED] {
+            for counts in [Counts::Mass, Counts::One] {
+                for centred in [false, true] {
+                    let (data, mediation) = (data(unit, own), mediation(counts, centred));
+                    let found =
+                        Operator::new(&data.bags, &own, Some((&mediation, data.mediators.as_ref().unwrap())))
+                            .unwrap();
+                    let (b, s) = operator(&data, &mediation);
+                    assert!(largest_difference(found.matrix().data(), b.data()) < 1e-12);
+                    match found.variance() {
+                        Some(variance) => {
+                            let size = s.data().iter().fold(1.0, |a: f64, v| a.max(v.abs()));
+                            assert!(largest_difference(variance.data(), s.data()) < 1e-12 * size)
+                        }
+                        None => assert!(own == MATCHED),
+                    }
+                    let weights = Matrix::from_row_major(6, 2, (0..12).map(f64::from).collect());
+                    let products = b.transpose().matmul(&weights);
+                    let found = found.transpose_times(&weights);
+                    assert!(largest_difference(found.data(), products.data()) < 1e-10);
+                }
+            }
+        }
+    }
+}
+
+/// Central differences of a function of several numbers.
+fn differences(at: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+    let step = 1e-5;
+    let moved = |p: usize, by: f64| {
+        let mut theta = at.to_vec();
+        theta[p] += by;
+        f(&theta)
+    };
+    (0..at.len()).map(|p| (moved(p, step) - moved(p, -step)) / (2.0 * step)).collect()
+}
+
+fn theta(parameters: &[riesz::kernel::Parameter]) -> Vec<f64> {
+    parameters.iter().map(|p| p.log_value).collect()
+}
+
+#[test]
+fn slopes_of_operators_are_those_of_differences() {
+    let mut stream = Stream(7);
+    for unit in [Unit::Mean, Unit::Sum] {
+        for own in [MIXED, MEDIATED] {
+            for (counts, centred) in [(Counts::Mass, true), (Counts::One, false), (Counts::One, true)] {
+                let (data, mediation) = (data(unit, own), mediation(counts, centred));
+                let mediators = data.mediators.as_ref().unwrap();
+                let by_matrix = Matrix::from_row_major(6, 5, (0..30).map(|_| stream.signed()).collect());
+                let half = Matrix::from_row_major(5, 5, (0..25).map(|_| stream.signed()).collect());
+                let by_variance = sum(&half, 1.0, &half.transpose());
+                let value = |theta: &[f64]| {
+                    let operator =
+                        Operator::new(&data.bags, &own, Some((&mediation.with_parameters(theta), mediators)))
+                            .unwrap();
+                    dot(operator.matrix().data(), by_matrix.data())
+                        + dot(operator.variance().unwrap().data(), by_variance.data())
+                };
+                let at = theta(&mediation.parameters());
+                let operator = Operator::new(&data.bags, &own, Some((&mediation, mediators))).unwrap();
+                let found = operator.gradient(&by_matrix, Some(&by_variance));
+                let expected = differences(&at, value);
+                let size = value(&at).abs().max(1.0);
+                assert!(largest_difference(&found, &expected) < 1e-8 * size, "{found:?} {expected:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn left_out_bags_are_those_of_refits() {
+    let data = data(Unit::Mean, MEDIATED);
+    let table = &data.mediators.as_ref().unwrap().bags;
+    let p = dense(data.bags.weights());
+    let gram = p.transpose().matmul(&kernel().gram(&data.rows)).matmul(&p);
+    let mass = data.bags.mass();
+    let all: f64 = mass.iter().sum();
+    for counts in [Counts::Mass, Counts::One] {
+        for centred in [false, true] {
+            let mediation = mediation(counts, centred);
+            let mut expected = 0.0;
+            for b in 0..6 {
+                let others: Vec<usize> = (0..6).filter(|c| *c != b).collect();
+                let mut own = mediation.kernel.gram(&table.select_rows(&others));
+                own.add_diagonal(|c| match counts {
+                    Counts::Mass => mediation.ridge * all / mass[others[c]],
+                    Counts::One => mediation.ridge * 6.0,
+                });
+                let cross =
+                    mediation.kernel.cross_gram(&table.select_rows(&others), &table.select_rows(&[b]));
+                let weights = inverse(own).matmul(&cross).column(0);
+                let missing = 1.0 - weights.iter().sum::<f64>();
+                // The residual in coordinates of all bags' means.
+                let mut residual = [0.0; 6];
+                residual[b] = 1.0;
+                for (c, w) in others.iter().zip(weights) {
+                    let centre = if centred { mass[*c] / (all - mass[b]) * missing } else { 0.0 };
+                    residual[*c] = -w - centre;
+                }
+                expected += dot(&gram.matvec(&residual), &residual) / 6.0;
+            }
+            let (loss, gradient) = mediation.left_out_loss(&data.bags, table, &gram).unwrap();
+            assert!((loss - expected).abs() < 1e-12 * expected, "{loss} {expected}");
+            let slopes = differences(&theta(&mediation.parameters()), |theta| {
+                mediation.with_parameters(theta).left_out_loss(&data.bags, table, &gram).unwrap().0
+            });
+            assert!(largest_difference(&gradient, &slopes) < 1e-8, "{gradient:?} {slopes:?}");
+        }
+    }
+}
+
+/// Everything by definition: mean and covariance of f at `x`, the evidence, `C` and the prior mean.
+struct Conditioned {
+    mean: Vec<f64>,
+    covariance: Matrix,
+    evidence: f64,
+    noise: Matrix,
+    weights: Vec<f64>,
+    center: f64,
+    a: Matrix,
+}
+
+fn conditioned(process: &AggregateGaussianProcess, data: &Aggregates, x: &Table) -> Conditioned {
+    let none = mediation(Counts::One, true);
+    let (b, s) = operator(data, process.mediation.as_ref().unwrap_or(&none));
+    let p = dense(data.bags.weights());
+    let a = p.matmul(&b);
+    let k = process.kernel.gram(&data.rows);
+    let mut noise = a.transpose().matmul(&a);
+    noise.data_mut().iter_mut().for_each(|v| *v *= process.row_noise);
+    noise = sum(&noise, process.mediation_noise, &s);
+    let known = data.target_noise.clone().unwrap_or_else(|| vec![0.0; 5]);
+    noise.add_diagonal(|t| process.noise + known[t]);
+    let v = sum(&a.transpose().matmul(&k).matmul(&a), 1.0, &noise);
+    let vi = inverse(v.clone());
+    let constants = a.transpose().matvec(&vec![1.0; data.rows.rows()]);
+    let center = process.prior_mean.unwrap_or_else(|| {
+        dot(&vi.matvec(&constants), &data.targets) / dot(&vi.matvec(&constants), &constants)
+    });
+    let rest: Vec<f64> = data.targets.iter().zip(&constants).map(|(z, c)| z - center * c).collect();
+    let weights = vi.matvec(&rest);
+    let h = process.kernel.cross_gram(x, &data.rows).matmul(&a);
+    let mean = h.matvec(&weights).iter().map(|v| v + center).collect();
+    let taken = h.matmul(&vi).matmul(&h.transpose());
+    let covariance = sum(&process.kernel.gram(x), -1.0, &taken);
+    let log_det = Cholesky::new(v, "test").unwrap().log_det();
+    let evidence = -0.5 * (dot(&weights, &rest) + log_det + rest.len() as f64 * std::f64::consts::TAU.ln());
+    Conditioned { mean, covariance, evidence, noise, weights, center, a }
+}
+
+/// All kinds of operators, means and noises.
+fn cases() -> Vec<(AggregateGaussianProcess, Aggregates)> {
+    let mut all = Vec::new();
+    for unit in [Unit::Mean, Unit::Sum] {
+        for own in [MATCHED, MIXED, MEDIATED] {
+            for (counts, centred) in
+                [(Counts::Mass, false), (Counts::Mass, true), (Counts::One, false), (Counts::One, true)]
+            {
+                for (mediation_noise, row_noise) in [(0.0, 0.0), (0.3, 0.0), (0.0, 0.4), (0.2, 0.6)] {
+                    let prior_mean = (counts == Counts::One).then_some(-0.7);
+                    let process = process(Some(mediation(counts, centred)));
+                    let own_process =
+                        AggregateGaussianProcess { mediation_noise, row_noise, prior_mean, ..process };
+                    all.push((own_process, data(unit, own)));
+                }
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn fits_are_conditional_distributions() {
+    let x = table(200, 4, 2);
+    for (process, data) in cases() {
+        let truth = conditioned(&process, &data, &x);
+        let fit = process.fit(&data).unwrap();
+        let found = fit.model.predict(&x).unwrap();
+        assert!(largest_difference(found.data(), &truth.mean) < 1e-10, "{process:?}");
+        assert!((fit.log_marginal_likelihood - truth.evidence).abs() < 1e-10 * truth.evidence.abs());
+        assert!((fit.model.intercept[0] - truth.center).abs() < 1e-11 * truth.center.abs().max(1.0));
+        let posterior = fit.posterior();
+        let covariance = &posterior.covariance(&posterior.at(&x).unwrap())[0];
+        assert!(largest_difference(covariance.data(), truth.covariance.data()) < 1e-11);
+        let variance = posterior.variance(&x).unwrap();
+        (0..4).for_each(|i| assert!((variance[(i, 0)] - truth.covariance[(i, i)]).abs() < 1e-11));
+        // What the process makes of bags and targets, and that they add up.
+        let p = dense(data.bags.weights());
+        let at = conditioned(&process, &data, &data.rows);
+        let (means, covariance) = fit.bags();
+        let size = p.data().iter().fold(1.0, |a: f64, v| a.max(*v));
+        assert!(largest_difference(&means, &p.transpose().matvec(&at.mean)) < 1e-9 * size);
+        let expected = p.transpose().matmul(&at.covariance).matmul(&p);
+        assert!(largest_difference(covariance.data(), expected.data()) < 1e-9 * size * size);
+        let fitted = fit.fitted();
+        assert!(largest_difference(&fitted, &at.a.transpose().matvec(&at.mean)) < 1e-8);
+        assert!(largest_difference(fit.weights(), &truth.weights) < 1e-9);
+        let rest: Vec<f64> = data.targets.iter().zip(&fitted).map(|(z, f)| z - f).collect();
+        assert!(largest_difference(&rest, &truth.noise.matvec(fit.weights())) < 1e-9);
+        // Shares add up to the prediction, and are its slopes by the targets.
+        let shares = fit.shares(&x).unwrap();
+        let constants = at.a.transpose().matvec(&vec![1.0; data.rows.rows()]);
+        let rest: Vec<f64> = data.targets.iter().zip(&constants).map(|(z, c)| z - truth.center * c).collect();
+        let sums: Vec<f64> = shares.matvec(&rest).iter().map(|v| v + truth.center).collect();
+        assert!(largest_difference(&sums, &truth.mean) < 1e-9);
+        let mut revised = data.clone();
+        revised.targets[2] += 1.0;
+        let again = AggregateGaussianProcess { prior_mean: Some(truth.center), ..process };
+        let moved = again.fit(&revised).unwrap().model.predict(&x).unwrap();
+        (0..4).for_each(|i| assert!((moved[(i, 0)] - truth.mean[i] - shares[(i, 2)]).abs() < 1e-9));
+    }
+}
+
+#[test]
+fn slopes_of_the_evidence_are_those_of_differences() {
+    for (process, data) in cases() {
+        let at = theta(&process.parameters());
+        let (value, found) = process.log_marginal_likelihood(&data, &at).unwrap();
+        let rows = data.rows.select_rows(&[0]);
+        assert!((value - conditioned(&process, &data, &rows).evidence).abs() < 1e-10 * value.abs());
+        let expected =
+            differences(&at, |theta| conditioned(&process.with_parameters(theta), &data, &rows).evidence);
+        assert!(largest_difference(&found, &expected) < 1e-6, "{process:?}: {found:?} {expected:?}");
+    }
+}
+
+#[test]
+fn left_out_targets_are_those_of_refits() {
+    for (process, data) in cases() {
+        let left_out = process.fit(&data).unwrap().left_out().unwrap();
+        for t in 0..5 {
+            let kept: Vec<usize> = (0..5).filter(|u| *u != t).collect();
+            let none = mediation(Counts::One, true);
+            let (b, s) = operator(&data, process.mediation.as_ref().unwrap_or(&none));
+            let truth = conditioned(&process, &data, &data.rows);
+            let k = process.kernel.gram(&data.rows);
+            let a = dense(data.bags.weights()).matmul(&b);
+            let v = sum(&a.transpose().matmul(&k).matmul(&a), 1.0, &truth.noise);
+            let _ = s;
+            let own = Matrix::from_row_major(
+                4,
+                4,
+                kept.iter().flat_map(|i| kept.iter().map(|j| v[(*i, *j)])).collect(),
+            );
+            let vi = inverse(own);
+            let cross: Vec<f64> = kept.iter().map(|i| v[(*i, t)]).collect();
+            let constants = a.transpose().matvec(&vec![1.0; data.rows.rows()]);
+            let c: Vec<f64> = kept.iter().map(|i| constants[*i]).collect();
+            let z: Vec<f64> = kept.iter().map(|i| data.targets[*i]).collect();
+            let w = vi.matvec(&cross);
+            let (mean, mut variance) = match process.prior_mean {
+                Some(mean) => (mean, v[(t, t)] - dot(&w, &cross)),
+                None => {
+                    // Universal kriging.
+                    let information = dot(&vi.matvec(&c), &c);
+                    let gap = constants[t] - dot(&w, &c);
+                    (
+                        dot(&vi.matvec(&c), &z) / information,
+                        v[(t, t)] - dot(&w, &cross) + gap * gap / information,
+                    )
+                }
+            };
+            variance = variance.max(0.0);
+            let rest: Vec<f64> = z.iter().zip(&c).map(|(z, c)| z - mean * c).collect();
+            let expected = mean * constants[t] + dot(&w, &rest);
+            let size = data.targets.iter().fold(1.0, |a: f64, z| a.max(z.abs()));
+            assert!((left_out.mean[t] - expected).abs() < 1e-9 * size, "{} {expected}", left_out.mean[t]);
+            assert!((left_out.variance[t] / variance - 1.0).abs() < 1e-8);
+        }
+        let scores = left_out.scores();
+        let inside = scores.iter().filter(|s| s.abs() < 1.5).count();
+        assert_eq!(left_out.coverage(1.5), inside as f64 / 5.0);
+    }
+}
+
+#[test]
+fn bags_of_one_row_are_ordinary_regression() {
+    let (x, y) = (table(0, 30, 2), (0..30).map(|i| (f64::from(i) / 5.0).sin()).collect::<Vec<_>>());
+    let bags = Bags::new(&(0..30).collect::<Vec<_>>(), 30, None, Unit::Mean).unwrap();
+    let data = Aggregates::matched(x.clone(), bags, y.clone());
+    // With the mean that ordinary regression subtracts.
+    let center = y.iter().sum::<f64>() / 30.0;
+    for normalize_y in [false, true] {
+        let gp = GaussianProcess {
+            normalize_y,
+            tune: Tune::Nothing,
+            ..GaussianProcess::new(Kernel::gaussian(&[0.8, 0.9]), 0.1)
+        };
+        let expected = gp.fit(&x, &Matrix::column_vector(y.clone())).unwrap();
+        let prior_mean = Some(if normalize_y { center } else { 0.0 });
+        let own = AggregateGaussianProcess::new(Kernel::gaussian(&[0.8, 0.9]), 0.1);
+        let fit = AggregateGaussianProcess { normalize_y, prior_mean, ..own }.fit(&data).unwrap();
+        let new = table(400, 6, 2);
+        let of = |posterior: Posterior<'_>| {
+            let mean = posterior.mean().predict(&new).unwrap();
+            [mean.data().to_vec(), posterior.sd(&new).unwrap().data().to_vec()].concat()
+        };
+        assert!(largest_difference(&of(fit.posterior()), &of(expected.posterior())) < 1e-12);
+        assert!((fit.log_marginal_likelihood - expected.log_marginal_likelihood).abs() < 1e-10);
+    }
+}
+
+/// One number is known: the mean moves by its covariance with that number.
+#[test]
+fn one_bag_is_one_number() {
+    let x = table(0, 12, 2);
+    let bags = Bags::new(&[0; 12], 1, None, Unit::Mean).unwrap();
+    let data = Aggregates::matched(x.clone(), bags, vec![3.0]);
+    let process = AggregateGaussianProcess { prior_mean: Some(1.0), ..process(None) };
+    let fit = process.fit(&data).unwrap();
+    let k = kernel();
+    let mean = |v: &[f64]| v.iter().sum::<f64>() / 12.0;
+    let total = mean(&(0..12).map(|i| mean(k.gram(&x).row(i))).collect::<Vec<_>>()) + 0.07;
+    let at = table(90, 1, 2);
+    let h = mean(k.cross_gram(&at, &x).row(0));
+    assert!((fit.model.predict(&at).unwrap()[(0, 0)] - 1.0 - 2.0 * h / total).abs() < 1e-13);
+    let variance = k.eval(&at.row(0), &at.row(0)) - h * h / total;
+    assert!((fit.posterior().variance(&at).unwrap()[(0, 0)] - variance).abs() < 1e-13);
+    assert!(fit.left_out().unwrap_err().to_string().contains("2 targets"));
+}
+
+/// Bags larger than tiles: sums over pairs are those of the whole matrix, to the bit for any number of threads.
+#[test]
+fn tiles_are_sums_over_pairs() {
+    let n = 1500;
+    let mut stream = Stream(3);
+    let bag: Vec<usize> = (0..n).map(|i| if i % 3 == 0 { i % 40 } else { 40 + i % 2 }).collect();
+    // Numbers without holes.
+    let mut used: Vec<usize> = bag.clone();
+    used.sort_unstable();
+    used.dedup();
+    let bag: Vec<usize> = bag.iter().map(|b| used.binary_search(b).unwrap()).collect();
+    let weight: Vec<f64> = (0..n).map(|_| 0.1 + stream.uniform()).collect();
+    let bags = Bags::new(&bag, used.len(), Some(&weight), Unit::Mean).unwrap();
+    let rows = stream.normals(n, 2);
+    let targets: Vec<f64> = (0..used.len()).map(|_| stream.normal()).collect();
+    let data = Aggregates::matched(rows, bags, targets);
+    let process = AggregateGaussianProcess { prior_mean: Some(0.2), ..process(None) };
+    let fit = process.fit(&data).unwrap();
+    let p = dense(data.bags.weights());
+    let u = p.transpose().matmul(&process.kernel.gram(&data.rows)).matmul(&p);
+    let (mean, covariance) = fit.bags();
+    let mut v = u.clone();
+    v.add_diagonal(|_| process.noise);
+    let vi = inverse(v);
+    let rest: Vec<f64> = data.targets.iter().map(|z| z - 0.2).collect();
+    let expected: Vec<f64> = u.matmul(&vi).matvec(&rest).iter().map(|v| v + 0.2).collect();
+    assert!(largest_difference(&mean, &expected) < 1e-11);
+    let expected = sum(&u, -1.0, &u.matmul(&vi).matmul(&u));
+    assert!(largest_difference(covariance.data(), expected.data()) < 1e-12);
+    let at = theta(&process.parameters());
+    let of = |threads| with_threads(threads, || process.log_marginal_likelihood(&data, &at).unwrap());
+    let (value, gradient) = of(1);
+    assert_eq!((value, gradient.clone()), of(3));
+    let slopes = differences(&at, |theta| process.log_marginal_likelihood(&data, theta).unwrap().0);
+    assert!(largest_difference(&gradient, &slopes) < 1e-6, "{gradient:?} {slopes:?}");
+}
+
+#[test]
+fn files_keep_what_aggregates_say() {
+    let (process, data) = cases().swap_remove(30);
+    let fit = process.fit(&data).unwrap();
+    let saved =
+        SavedModel { model: fit.model.clone(), covariance: Some(fit.covariance.clone()), groups: None };
+    let bytes = to_bytes(&saved).unwrap();
+    let again = from_bytes(&bytes).unwrap();
+    assert_eq!(bytes, to_bytes(&again).unwrap());
+    let x = table(200, 4, 2);
+    let covariance = again.covariance.unwrap();
+    let posterior = Posterior::new(&again.model, &covariance).unwrap();
+    assert_eq!(posterior.sd(&x).unwrap(), fit.posterior().sd(&x).unwrap());
+}
+
+/// Draws of f and of targets from the process with what is known of it: the posterior knows how far off it is.
+#[test]
+fn draws_are_covered() {
+    let mut stream = Stream(11);
+    let (mut inside, mut squares, mut count) = (0.0, 0.0, 0.0);
+    let x = table(200, 5, 2);
+    for (process, mut data) in cases().into_iter().skip(1).step_by(9) {
+        let process = AggregateGaussianProcess { prior_mean: Some(0.4), ..process };
+        let truth = conditioned(&process, &data, &x);
+        let all = data.rows.stack(&x).unwrap();
+        let (n, m) = (data.rows.rows(), data.targets.len());
+        let mut gram = process.kernel.gram(&all);
+        gram.add_diagonal(|_| 1e-10);
+        let factor = Cholesky::new(gram, "test").unwrap();
+        let noise = Cholesky::new(truth.noise, "test").unwrap();
+        for _ in 0..150 {
+            let mut draw =
+                |count: usize| Matrix::column_vector((0..count).map(|_| stream.normal()).collect());
+            let f: Vec<f64> = factor.lower_times(&draw(n + 5)).data().iter().map(|v| v + 0.4).collect();
+            let e = noise.lower_times(&draw(m));
+            let z = truth.a.transpose().matvec(&f[..n]);
+            data.targets = z.iter().zip(e.data()).map(|(z, e)| z + e).collect();
+            let fit = process.fit(&data).unwrap();
+            let (mean, sd) = (fit.model.predict(&x).unwrap(), fit.posterior().sd(&x).unwrap());
+            for i in 0..5 {
+                let score = (f[n + i] - mean[(i, 0)]) / sd[(i, 0)];
+                (inside, squares, count) = (
+                    inside + f64::from(u8::from(score.abs() < 1.959964)),
+                    squares + score * score,
+                    count + 1.0,
+                );
+            }
+        }
+    }
+    let (coverage, mean) = (inside / count, squares / count);
+    // Five rows of a draw hang together: as if half of them counted, four standard errors.
+    let half: f64 = count / 2.0;
+    assert!((coverage - 0.95).abs() < 4.0 * (0.95 * 0.05 / half).sqrt(), "{coverage} of {count}");
+    assert!((mean - 1.0).abs() < 4.0 * (2.0 / half).sqrt(), "{mean} of {count}");
+}
+
+#[test]
+fn bad_input_gets_a_sentence() {
+    let base = data(Unit::Mean, MATCHED);
+    let said = |change: &dyn Fn(&mut AggregateGaussianProcess, &mut Aggregates)| {
+        let (mut process, mut data) = (process(None), base.clone());
+        change(&mut process, &mut data);
+        process.fit(&data).unwrap_err().to_string()
+    };
+    assert!(said(&|_, d| d.own[3] = Some(6)).contains("bag of target 4"));
+    assert!(said(&|_, d| d.own[3] = None).contains("takes mediators"));
+    assert!(said(&|_, d| d.targets[1] = f64::NAN).contains("row 2 of column 'target'"));
+    assert!(said(&|_, d| d.own.truncate(4)).contains("one a target"));
+    assert!(said(&|_, d| d.target_noise = Some(vec![-1.0; 5])).contains("not negative"));
+    assert!(said(&|p, _| p.noise = 0.0).contains("noise"));
+    assert!(said(&|p, _| p.row_noise = f64::NAN).contains("row_noise"));
+    let sum = |change: &dyn Fn(&mut Mediators)| {
+        let mut data = data(Unit::Sum, MIXED);
+        change(data.mediators.as_mut().unwrap());
+        process(Some(mediation(Counts::One, true))).fit(&data).unwrap_err().to_string()
+    };
+    assert!(sum(&|m| m.totals = None).contains("sum of its weights"));
+    assert!(sum(&|m| m.totals.as_mut().unwrap()[3] = 0.0).contains("total of target 4"));
+    assert!(sum(&|m| m.bags = table(0, 5, 2)).contains("mediators of bags"));
+    assert!(sum(&|m| m.targets = table(0, 3, 2)).contains("mediators of targets"));
+    let constant = |_: &mut AggregateGaussianProcess, d: &mut Aggregates| d.targets = vec![2.0; 5];
+    let (mut process, mut data) = (process(None), base.clone());
+    constant(&mut process, &mut data);
+    process.normalize_y = true;
+    assert!(process.fit(&data).unwrap_err().to_string().contains("no spread"));
+}
+
+/// Means of a smooth function over eight stretches, matched.
+fn stretches() -> Aggregates {
+    let x: Vec<[f64; 1]> = (0..32).map(|i| [f64::from(i) / 16.0 - 1.0]).collect();
+    let bags = Bags::new(&(0..32).map(|i| i / 4).collect::<Vec<_>>(), 8, None, Unit::Mean).unwrap();
+    let mean = |b: usize| {
+        x[4 * b..4 * b + 4].iter().map(|r| (2.5 * r[0]).sin()).sum::<f64>() / 4.0 + 0.1 * [1.0, -1.0][b % 2]
+    };
+    let targets = (0..8).map(mean).collect();
+    Aggregates::matched(Table::from_rows(&x).unwrap(), bags, targets)
+}
+
+/// How far the parameters are believed to be from where tuning starts, in order: scale, length scale, noise.
+const WEAK: [f64; 3] = [1.0, 1.0, 1.5];
+
+#[test]
+fn tuning_ends_where_nothing_rises() {
+    let data = stretches();
+    let start = AggregateGaussianProcess::new(Kernel::gaussian(&[0.6]), 0.03);
+    let at = theta(&start.parameters());
+    for conventions in [Conventions::Regularised, Conventions::Published] {
+        let tuned = Tuning { conventions, ..Tuning::default() }.tune(&start, &data).unwrap();
+        let found = theta(&tuned.process.parameters());
+        let weigh = f64::from(u8::from(conventions == Conventions::Regularised));
+        let posterior = |theta: &[f64]| {
+            let (mut value, mut gradient) = start.log_marginal_likelihood(&data, theta).unwrap();
+            for p in 0..3 {
+                let z = (theta[p] - at[p]) / WEAK[p];
+                value -= 0.5 * weigh * z * z;
+                gradient[p] -= weigh * z / WEAK[p];
+            }
+            (value, gradient)
+        };
+        let (value, gradient) = posterior(&found);
+        assert!(gradient.iter().all(|g| g.abs() < 1e-3), "{conventions:?} {gradient:?}");
+        assert!(value > posterior(&at).0 + 0.1);
+        assert!(
+            (tuned.fit.log_marginal_likelihood - start.log_marginal_likelihood(&data, &found).unwrap().0)
+                .abs()
+                < 1e-9
+        );
+        assert!(tuned.evaluations > 5 && tuned.warnings.is_empty(), "{:?}", tuned.warnings);
+    }
+}
+
+/// Twelve bags with rows, twelve targets without, whose mediator says a part of what their rows are like.
+fn apart() -> Aggregates {
+    let mut stream = Stream(5);
+    let height: Vec<f64> = (0..24).map(|_| 2.0 * stream.signed()).collect();
+    let rows: Vec<[f64; 2]> =
+        (0..120).map(|i| [height[i / 10] + 0.3 * stream.normal(), stream.normal()]).collect();
+    let bag: Vec<usize> = (0..120).map(|i| i / 10).collect();
+    let bags = Bags::new(&bag, 12, None, Unit::Mean).unwrap();
+    let of = |range: std::ops::Range<usize>| {
+        Table::from_rows(&height[range].iter().map(|h| [*h]).collect::<Vec<_>>())
+    };
+    let mediators = Some(Mediators { bags: of(0..12).unwrap(), targets: of(12..24).unwrap(), totals: None });
+    let targets = height[12..].iter().map(|h| 3.0 + h.sin() + 0.05 * stream.normal()).collect();
+    let own = vec![None; 12];
+    Aggregates { rows: Table::from_rows(&rows).unwrap(), bags, targets, own, target_noise: None, mediators }
+}
+
+/// What stage 1 loses on bags left out chooses the mediators' kernel and ridge, at the kernel of rows that the marginal likelihood chooses.
+#[test]
+fn stage_one_chooses_the_ridge() {
+    let data = apart();
+    let mediation = Conventions::Regularised.mediation(Kernel::gaussian(&[0.5]));
+    let start = AggregateGaussianProcess {
+        mediation_noise: 0.1,
+        mediation: Some(mediation.clone()),
+        ..AggregateGaussianProcess::new(Kernel::gaussian(&[1.0, 1.0]), 0.03)
+    };
+    let tuned = Tuning { rounds: 30, ..Tuning::default() }.tune(&start, &data).unwrap();
+    let found = tuned.process.mediation.clone().unwrap();
+    assert_eq!(found.kernel.terms[0].scale, 1.0);
+    let p = dense(data.bags.weights());
+    let gram = p.transpose().matmul(&tuned.process.kernel.gram(&data.rows)).matmul(&p);
+    let (loss, slopes) =
+        found.left_out_loss(&data.bags, &data.mediators.as_ref().unwrap().bags, &gram).unwrap();
+    let (at, from) = (theta(&found.parameters()), theta(&mediation.parameters()));
+    for (p, sd) in [(1, 0.8), (2, 1.5)] {
+        let slope = -6.0 * slopes[p] / loss - (at[p] - from[p]) / (sd * sd);
+        assert!(slope.abs() < 0.05, "parameter {p}: {slope}");
+    }
+    // The marginal likelihood would have them elsewhere.
+    let all = theta(&tuned.process.parameters());
+    let (_, gradient) = start.log_marginal_likelihood(&data, &all).unwrap();
+    assert!(gradient[gradient.len() - 1].abs() > 0.05, "{gradient:?}");
+    // As published the ridge stays, and nothing is centred.
+    let published = Conventions::Published;
+    let mediation = published.mediation(Kernel::gaussian(&[0.5]));
+    assert!(!mediation.centred && mediation.ridge == 0.01);
+    let start = AggregateGaussianProcess { mediation: Some(mediation), mediation_noise: 0.0, ..start };
+    let tuned = Tuning { conventions: published, ..Tuning::default() }.tune(&start, &data).unwrap();
+    let found = tuned.process.mediation.clone().unwrap();
+    assert!((found.ridge - 0.01).abs() < 1e-12 && (found.kernel.terms[0].scale - 1.0).abs() < 1e-12);
+    let all = theta(&tuned.process.parameters());
+    let (_, gradient) = start.log_marginal_likelihood(&data, &all).unwrap();
+    // Scale, two lengths and the noise of rows' process, and the mediators' length; some may be at a bound.
+    if tuned.warnings.is_empty() {
+        assert!([0, 1, 2, 3, 5].iter().all(|p| gradient[*p].abs() < 1e-2), "{gradient:?}");
+    }
+}
+
+#[test]
+fn few_targets_tune_nothing() {
+    let mut data = stretches();
+    data.targets.truncate(4);
+    data.own.truncate(4);
+    let start = AggregateGaussianProcess::new(Kernel::gaussian(&[0.6]), 0.03);
+    let tuned = Tuning::default().tune(&start, &data).unwrap();
+    assert_eq!(tuned.process, start);
+    assert!(tuned.warnings[0].contains("fewer than 5 targets"));
+    let stopped = Tuning::default();
+    stopped.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert!(stopped.tune(&start, &stretches()).unwrap_err().to_string().contains("interrupted"));
+}
+
+/// Against a sum over a grid of hyper-parameters.
+#[test]
+fn averages_are_integrals() {
+    let data = stretches();
+    let start = AggregateGaussianProcess::new(Kernel::gaussian(&[0.6]), 0.03);
+    let x = Table::from_rows(&[[-1.4], [0.1], [1.3]]).unwrap();
+    let at = theta(&start.parameters());
+    let steps = 17;
+    let (mut logs, mut means, mut variances) = (Vec::new(), Vec::new(), Vec::new());
+    for cell in 0..steps * steps * steps {
+        let place = [cell % steps, cell / steps % steps, cell / steps / steps];
+        let z = place.map(|k| 8.0 * k as f64 / (steps - 1) as f64 - 4.0);
+        let theta: Vec<f64> = (0..3).map(|p| at[p] + WEAK[p] * z[p]).collect();
+        let fit = start.with_parameters(&theta).fit(&data).unwrap();
+        logs.push(fit.log_marginal_likelihood - 0.5 * dot(&z, &z));
+        means.push(fit.model.predict(&x).unwrap());
+        variances.push(fit.posterior().variance(&x).unwrap());
+    }
+    let most = logs.iter().fold(f64::NEG_INFINITY, |a: f64, v| a.max(*v));
+    let weights: Vec<f64> = logs.iter().map(|log| (log - most).exp()).collect();
+    let total: f64 = weights.iter().sum();
+    let tuned = Tuning::default().tune(&start, &data).unwrap().process;
+    let average = start.average(&tuned, &data, 1500, 1).unwrap();
+    assert!(average.effective > 300.0 && average.effective <= 1500.0, "{}", average.effective);
+    assert!((average.fits.iter().map(|(w, _)| w).sum::<f64>() - 1.0).abs() < 1e-12);
+    let (mean, sd) = average.predict(&x).unwrap();
+    let plugged = tuned.fit(&data).unwrap().posterior().sd(&x).unwrap();
+    for i in 0..3 {
+        let expect =
+            |of: &dyn Fn(usize) -> f64| (0..weights.len()).map(|c| weights[c] * of(c)).sum::<f64>() / total;
+        let center = expect(&|c| means[c][(i, 0)]);
+        let between = expect(&|c| (means[c][(i, 0)] - center).powi(2));
+        let variance = between + expect(&|c| variances[c][(i, 0)]);
+        let error = 4.0 * (between / average.effective).sqrt() + 1e-4;
+        assert!((mean[i] - center).abs() < error, "{} {center} {error}", mean[i]);
+        assert!((sd[i] / variance.sqrt() - 1.0).abs() < 0.1, "{} {}", sd[i], variance.sqrt());
+        assert!(i == 1 || sd[i] > plugged[(i, 0)]);
+    }
+    assert_eq!(
+        average.predict(&x).unwrap(),
+        start.average(&tuned, &data, 1500, 1).unwrap().predict(&x).unwrap()
+    );
+}
