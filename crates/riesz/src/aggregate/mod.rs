@@ -5,5 +5,9 @@
 //! [`Covariance`](crate::Covariance), so that whatever predicts or explains these does so here. Source: Chau 2023 (thesis), chapter 3; Chau, Bouabid and Sejdinovic 2021.
 
 mod bags;
+mod inducing;
+mod sparse;
 
 pub use bags::{Bags, Unit};
+pub use inducing::inducing_points;
+pub use sparse::{LeftOut, SparseAggregateFit, SparseAggregateProcess};

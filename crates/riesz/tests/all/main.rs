@@ -1,5 +1,6 @@
 //! All integration tests, in one program so that it is linked once.
 
+mod aggregate_sparse;
 mod anova;
 mod bound;
 mod cases;
