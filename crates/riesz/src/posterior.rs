@@ -173,7 +173,7 @@ impl Known {
                 factor.solve_lower_in_place(&mut half);
                 (half, None)
             }
-            Self::LowRank(f) => (f.transpose().matmul(c), None),
+            Self::LowRank(f) => (f.transpose_matmul(c), None),
             Self::Sums { operator, half } => (half.transpose().matmul(&operator.transpose_times(c)), None),
             Self::Dense(q) => (c.clone(), Some(q.matmul(c))),
         }

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::{Columns, Kernel, Parameter};
 use crate::linalg::Matrix;
-use crate::simd::Isa;
+use crate::simd::{Isa, Simd, dispatch, fma};
 use crate::table::Table;
 
 impl Kernel {
@@ -103,6 +103,84 @@ impl Kernel {
                 factor.weigh_slopes(isa, u, v, value, slopes);
                 sums[p..p + count].iter_mut().zip(&*slopes).for_each(|(sum, slope)| *sum += slope);
                 p += count;
+            }
+        }
+    }
+}
+
+/// Memory for [`Kernel::add_slopes`], kept from row to row.
+pub(crate) struct Scratch {
+    /// By factor, how many parameters it has.
+    counts: Vec<usize>,
+    value: Vec<f64>,
+    slopes: Vec<Vec<f64>>,
+}
+
+impl Scratch {
+    /// For this kernel.
+    pub(crate) fn of(kernel: &Kernel) -> Self {
+        let factors = kernel.terms.iter().flat_map(|term| &term.factors);
+        let counts: Vec<usize> = factors.map(|f| f.parameters().len()).collect();
+        let most = counts.iter().copied().max().unwrap_or_default();
+        Self { counts, value: Vec::new(), slopes: vec![Vec::new(); most] }
+    }
+}
+
+#[inline(always)]
+fn add_body<V: Simd>(value: &[f64], out: &mut [f64]) {
+    out.iter_mut().zip(value).for_each(|(o, v)| *o += v);
+}
+
+#[inline(always)]
+fn add_product_body<V: Simd>(value: &[f64], slope: &[f64], out: &mut [f64]) {
+    for ((o, v), s) in out.iter_mut().zip(value).zip(slope) {
+        *o = fma::<V>(*v, *s, *o);
+    }
+}
+
+dispatch! {
+    fn add(value: &[f64], out: &mut [f64]) = add_body::<V>
+}
+dispatch! {
+    fn add_product(value: &[f64], slope: &[f64], out: &mut [f64]) = add_product_body::<V>
+}
+
+impl Kernel {
+    /// Adds `weight k(u_i, v)` to the sums, and where `slopes` are asked for `weight ∂k(u_i, v)/∂θ_p` for every parameter, over the n rows of `u`; the first of these counts with
+    /// the first weight, the others with the second. The sums of values are `sums[.. stride]`, those of parameter p the stretch of as many numbers that begins at
+    /// `(1 + p) stride`; of each the last n are added to.
+    #[allow(clippy::too_many_arguments, reason = "the innermost loop of sums over rows")]
+    pub(crate) fn add_slopes(
+        &self,
+        isa: Isa,
+        u: Columns<'_>,
+        v: &[f64],
+        [first, others]: [f64; 2],
+        slopes: bool,
+        scratch: &mut Scratch,
+        (sums, stride): (&mut [f64], usize),
+    ) {
+        let n = u.len();
+        let mut parts = sums.chunks_exact_mut(stride).map(|part| &mut part[stride - n..]);
+        let Some(total) = parts.next() else { return };
+        let Scratch { counts, value, slopes: by } = scratch;
+        value.resize(n, 0.0);
+        let mut counts = counts.iter();
+        for term in &self.terms {
+            value.fill(others * term.scale);
+            value[..1].fill(first * term.scale);
+            term.factors.iter().for_each(|factor| factor.multiply_all(isa, u, v, value));
+            add(isa, value, total);
+            if !slopes {
+                continue;
+            }
+            // By the logarithm of its scale a term's slope is the term.
+            parts.by_ref().take(1).for_each(|out| add(isa, value, out));
+            for (factor, &count) in term.factors.iter().zip(&mut counts) {
+                let own = &mut by[..count];
+                own.iter_mut().for_each(|slope| slope.resize(n, 0.0));
+                factor.log_gradient(u, v, own);
+                own.iter().zip(&mut parts).for_each(|(slope, out)| add_product(isa, value, slope, out));
             }
         }
     }

@@ -32,6 +32,7 @@ use serde::{Deserialize, Serialize};
 pub use anova::Anova;
 pub use categorical::Categorical;
 pub use exponential_dot_product::ExponentialDotProduct;
+pub(crate) use gradient::Scratch;
 pub(crate) use heuristics::mean_variance;
 pub use heuristics::{Lengthscale, Units, lengthscales};
 pub use linear::Linear;

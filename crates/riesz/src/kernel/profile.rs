@@ -56,6 +56,7 @@ impl Shape for GaussianShape {
     fn curvature(self) -> Option<f64> {
         Some(0.5)
     }
+    #[inline(always)]
     fn slope(self, r: f64) -> f64 {
         r * r
     }
@@ -77,6 +78,7 @@ impl Shape for ExponentialShape {
     fn curvature(self) -> Option<f64> {
         None
     }
+    #[inline(always)]
     fn slope(self, r: f64) -> f64 {
         r
     }
@@ -105,6 +107,7 @@ impl Shape for Matern32Shape {
     fn curvature(self) -> Option<f64> {
         Some(1.5)
     }
+    #[inline(always)]
     fn slope(self, r: f64) -> f64 {
         3.0 * r * r / (1.0 + SQRT_3 * r)
     }
@@ -128,6 +131,7 @@ impl Shape for Matern52Shape {
     fn curvature(self) -> Option<f64> {
         Some(5.0 / 6.0)
     }
+    #[inline(always)]
     fn slope(self, r: f64) -> f64 {
         let q = SQRT_5 * r;
         q * q * (1.0 + q) / (3.0 + 3.0 * q + q * q)
@@ -170,6 +174,7 @@ impl Shape for RationalQuadraticShape {
     fn curvature(self) -> Option<f64> {
         Some(0.5)
     }
+    #[inline(always)]
     fn slope(self, r: f64) -> f64 {
         let s = r * r;
         s / (1.0 + s / (2.0 * self.alpha))
@@ -193,6 +198,7 @@ impl Shape for CauchyShape {
     fn curvature(self) -> Option<f64> {
         Some(1.0)
     }
+    #[inline(always)]
     fn slope(self, r: f64) -> f64 {
         2.0 * r * r / (1.0 + r * r)
     }

@@ -134,8 +134,28 @@ pub struct Stationary {
     pub isotropic: bool,
 }
 
+/// Rows whose squared distances are held at a time.
+const RUN: usize = 128;
+
 impl Stationary {
     pub(super) const DECLARED: &'static [&'static Declaration] = PROFILES;
+
+    /// The squared scaled distances of `v` from rows `c RUN ..` of `u`.
+    fn squares<'o>(
+        &self,
+        isa: Isa,
+        u: Columns<'_>,
+        c: usize,
+        v: &[f64],
+        out: &'o mut [f64],
+    ) -> &'o mut [f64] {
+        out.fill(0.0);
+        let rows = c * RUN..c * RUN + out.len();
+        for (&j, l) in self.columns.iter().zip(&self.lengthscale) {
+            add_square(isa, &u.column(j)[rows.clone()], v[j], 1.0 / l, out);
+        }
+        out
+    }
 
     fn joint(&self) -> bool {
         self.isotropic && self.columns.len() > 1 && !self.profile.radial()
@@ -171,11 +191,11 @@ impl FactorKind for Stationary {
     fn multiply_all(&self, isa: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
         if self.joint() || self.profile.radial() && self.columns.len() > 1 {
             // Squared distances first, then the profile once.
-            let mut square = vec![0.0; out.len()];
-            for (&j, l) in self.columns.iter().zip(&self.lengthscale) {
-                add_square(isa, u.column(j), v[j], 1.0 / l, &mut square);
+            let mut square = [0.0; RUN];
+            for (c, out) in out.chunks_mut(RUN).enumerate() {
+                let square = self.squares(isa, u, c, v, &mut square[..out.len()]);
+                with_shape!(self.profile, shape => of_square(isa, shape, square, out));
             }
-            with_shape!(self.profile, shape => of_square(isa, shape, &square, out));
         } else {
             for (slot, &j) in self.columns.iter().enumerate() {
                 self.multiply_column(isa, slot, u.column(j), v[j], out);
@@ -198,35 +218,42 @@ impl FactorKind for Stationary {
     }
 
     fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]) {
-        let n = u.len();
-        let lengths = if self.ard { self.columns.len() } else { usize::from(!self.columns.is_empty()) };
-        let scaled: Vec<Vec<f64>> = self
-            .columns
-            .iter()
-            .zip(&self.lengthscale)
-            .map(|(&j, l)| u.column(j).iter().map(|x| ((x - v[j]) / l).abs()).collect())
-            .collect();
+        let isa = Isa::detect();
         for o in out.iter_mut() {
             o.fill(0.0);
         }
-        with_shape!(self.profile, shape => for i in 0..n {
-            if self.joint() {
-                let square: f64 = scaled.iter().map(|c| c[i] * c[i]).sum();
-                let slope = if square > 0.0 { shape.slope(square.sqrt()) / square } else { 0.0 };
-                for (slot, c) in scaled.iter().enumerate() {
-                    out[if self.ard { slot } else { 0 }][i] += slope * c[i] * c[i];
-                }
-            } else {
-                for (slot, c) in scaled.iter().enumerate() {
-                    out[if self.ard { slot } else { 0 }][i] += shape.slope(c[i]);
+        let columns = || self.columns.iter().zip(self.lengthscale.iter().map(|l| 1.0 / l)).enumerate();
+        let of = |slot: usize| if self.ard { slot } else { 0 };
+        let lengths = if self.ard { self.columns.len() } else { usize::from(!self.columns.is_empty()) };
+        let (lengths, own) = out.split_at_mut(lengths);
+        let mut square = [0.0; RUN];
+        let runs = (0..u.len()).step_by(RUN).map(|start| start..u.len().min(start + RUN)).enumerate();
+        if self.joint() {
+            // First what all columns share, the slope over the squared distance.
+            for (c, run) in runs.clone() {
+                let slope = self.squares(isa, u, c, v, &mut square[..run.len()]);
+                with_shape!(self.profile, shape => slope_over_square(isa, shape, slope));
+                for (slot, (&j, inverse)) in columns() {
+                    let (own, out) = (&u.column(j)[run.clone()], &mut lengths[of(slot)][run.clone()]);
+                    add_square_times(isa, own, v[j], inverse, slope, out);
                 }
             }
-        });
-        for (p, out) in out[lengths..].iter_mut().enumerate() {
-            with_shape!(self.profile, shape => for (i, o) in out.iter_mut().enumerate() {
-                let squares = scaled.iter().map(|c| c[i] * c[i]);
-                let slope = |s| shape.parameter_slope(p, s);
-                *o = if self.joint() { slope(squares.sum()) } else { squares.map(slope).sum() };
+        } else {
+            for (slot, (&j, inverse)) in columns() {
+                with_shape!(self.profile, shape => add_slope(isa, shape, u.column(j), v[j], inverse, &mut lengths[of(slot)]));
+            }
+        }
+        for (p, out) in own.iter_mut().enumerate() {
+            with_shape!(self.profile, shape => if self.joint() {
+                for (c, run) in runs.clone() {
+                    let square = self.squares(isa, u, c, v, &mut square[..run.len()]);
+                    out[run].iter_mut().zip(square).for_each(|(o, s)| *o = shape.parameter_slope(p, *s));
+                }
+            } else {
+                for (_, (&j, inverse)) in columns() {
+                    let squares = u.column(j).iter().map(|x| ((x - v[j]) * inverse).powi(2));
+                    out.iter_mut().zip(squares).for_each(|(o, s)| *o += shape.parameter_slope(p, s));
+                }
             });
         }
     }
@@ -354,6 +381,29 @@ fn of_square_body<V: Simd, S: Shape>(shape: S, square: &[f64], out: &mut [f64]) 
     }
 }
 
+#[inline(always)]
+fn add_slope_body<V: Simd, S: Shape>(shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
+    for (o, &x) in out.iter_mut().zip(u) {
+        *o += shape.slope(((x - v) * inverse).abs());
+    }
+}
+
+#[inline(always)]
+fn slope_over_square_body<V: Simd, S: Shape>(shape: S, square: &mut [f64]) {
+    for s in square {
+        let slope = shape.slope(s.sqrt()) / *s;
+        *s = if *s > 0.0 { slope } else { 0.0 };
+    }
+}
+
+#[inline(always)]
+fn add_square_times_body<V: Simd>(u: &[f64], v: f64, inverse: f64, times: &[f64], out: &mut [f64]) {
+    for ((o, &x), t) in out.iter_mut().zip(u).zip(times) {
+        let r = (x - v) * inverse;
+        *o = fma::<V>(r * r, *t, *o);
+    }
+}
+
 dispatch! {
     fn column[S: Shape](shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = column_body::<V, S>
 }
@@ -365,4 +415,13 @@ dispatch! {
 }
 dispatch! {
     fn of_square[S: Shape](shape: S, square: &[f64], out: &mut [f64]) = of_square_body::<V, S>
+}
+dispatch! {
+    fn add_slope[S: Shape](shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = add_slope_body::<V, S>
+}
+dispatch! {
+    fn slope_over_square[S: Shape](shape: S, square: &mut [f64]) = slope_over_square_body::<V, S>
+}
+dispatch! {
+    fn add_square_times(u: &[f64], v: f64, inverse: f64, times: &[f64], out: &mut [f64]) = add_square_times_body::<V>
 }

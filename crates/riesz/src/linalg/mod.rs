@@ -124,6 +124,37 @@ impl Matrix {
         out
     }
 
+    /// The product `selfᵀ * other`.
+    ///
+    /// # Panics
+    /// If the numbers of rows differ.
+    pub(crate) fn transpose_matmul(&self, other: &Matrix) -> Matrix {
+        assert_eq!(self.rows, other.rows, "inner sizes differ");
+        let mut out = Matrix::zeros(self.cols, other.cols);
+        let (left, right) = (self.view().transpose(), other.view());
+        faer::linalg::matmul::matmul(out.view_mut(), faer::Accum::Replace, left, right, 1.0, par());
+        out
+    }
+
+    /// The product `self selfᵀ`, half the cost of any other.
+    pub(crate) fn outer(&self) -> Matrix {
+        use faer::linalg::matmul::triangular::{self, BlockStructure};
+        let mut out = Matrix::zeros(self.rows, self.rows);
+        triangular::matmul(
+            out.view_mut(),
+            BlockStructure::TriangularUpper,
+            faer::Accum::Replace,
+            self.view(),
+            BlockStructure::Rectangular,
+            self.view().transpose(),
+            BlockStructure::Rectangular,
+            1.0,
+            par(),
+        );
+        out.mirror_upper();
+        out
+    }
+
     /// The product with a vector.
     pub fn matvec(&self, v: &[f64]) -> Vec<f64> {
         (0..self.rows).map(|i| dot(self.row(i), v)).collect()

@@ -24,11 +24,17 @@ impl KMeans {
     /// # Panics
     /// If there are no rows, or k is 0 or above their number.
     pub fn of(x: &Matrix, k: usize, starts: usize, seed: u64) -> Self {
+        Self::within(x, k, starts, seed, MAX_STEPS)
+    }
+
+    /// The same with so many steps at most.
+    pub(crate) fn within(x: &Matrix, k: usize, starts: usize, seed: u64, steps: usize) -> Self {
         assert!((1..=x.rows()).contains(&k), "{k} clusters of {} rows", x.rows());
-        let run = |start: u64| lloyd(x, spread(x, k, &mut Random::seed_from_u64(hash([seed, start]))));
+        let run = |start: u64| lloyd(x, spread(x, k, &mut Random::seed_from_u64(hash([seed, start]))), steps);
         let all: Vec<Self> = (0..starts.max(1) as u64).into_par_iter().map(run).collect();
         let first = |best: Self, other: Self| if other.inertia < best.inertia { other } else { best };
-        let Self { labels, inertia } = all.into_iter().reduce(first).unwrap_or_else(|| lloyd(x, vec![0]));
+        let Self { labels, inertia } =
+            all.into_iter().reduce(first).unwrap_or_else(|| lloyd(x, vec![0], steps));
         Self { labels: renumbered(&labels), inertia }
     }
 }
@@ -56,18 +62,26 @@ fn spread(x: &Matrix, k: usize, random: &mut Random) -> Vec<usize> {
     chosen
 }
 
-fn lloyd(x: &Matrix, chosen: Vec<usize>) -> KMeans {
+fn lloyd(x: &Matrix, chosen: Vec<usize>, steps: usize) -> KMeans {
     let (n, k) = (x.rows(), chosen.len());
     let mut centers: Vec<Vec<f64>> = chosen.iter().map(|&i| x.row(i).to_vec()).collect();
     let mut labels = vec![usize::MAX; n];
-    for _ in 0..MAX_STEPS {
+    for _ in 0..steps {
         let nearest = |i: usize| {
-            let distance = |c: &usize| square(x.row(i), &centers[*c]);
-            (0..k).min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(0)
+            let mut best = (0, f64::INFINITY);
+            for (c, center) in centers.iter().enumerate() {
+                let distance = square(x.row(i), center);
+                if distance < best.1 {
+                    best = (c, distance);
+                }
+            }
+            best.0
         };
-        let mut next: Vec<usize> = (0..n).map(nearest).collect();
+        let mut next: Vec<usize> = (0..n).into_par_iter().map(nearest).collect();
+        let mut filled = vec![false; k];
+        next.iter().for_each(|&c| filled[c] = true);
         for empty in 0..k {
-            if !next.contains(&empty) {
+            if !filled[empty] {
                 let shared = |i: &usize| next.iter().filter(|l| **l == next[*i]).count() > 1;
                 let off = |i: &usize| square(x.row(*i), &centers[next[*i]]);
                 if let Some(far) = (0..n).filter(shared).max_by(|a, b| off(a).total_cmp(&off(b))) {
@@ -79,8 +93,9 @@ fn lloyd(x: &Matrix, chosen: Vec<usize>) -> KMeans {
             break;
         }
         labels = next;
-        for (c, center) in centers.iter_mut().enumerate() {
-            let own: Vec<usize> = (0..n).filter(|&i| labels[i] == c).collect();
+        let mut members = vec![Vec::new(); k];
+        labels.iter().enumerate().for_each(|(i, &c)| members[c].push(i));
+        for (own, center) in members.iter().zip(&mut centers) {
             for (j, value) in center.iter_mut().enumerate() {
                 *value = own.iter().map(|&i| x[(i, j)]).sum::<f64>() / own.len().max(1) as f64;
             }

@@ -1,0 +1,405 @@
+//! Many rows: a process learnt from sums over bags through its values at inducing points, in closed form.
+//!
+//! Rows are seen through `Φ = PᵀK(X, W)` alone, the sums over bags of the kernel's features at the points W, so that work is linear in their number and memory does not depend on it.
+//! For normal targets the best distribution of the values at W is explicit, and so is the bound of the evidence that it gives: kernel and noise maximise that bound, without
+//! minibatches. Source: Titsias 2009; of sums over bags Law et al. 2018, and Chau, Bouabid and Sejdinovic 2021 (appendix), who climb to it by steps.
+
+mod bound;
+mod features;
+
+use bound::Collapsed;
+use features::{Features, Rows};
+
+use super::Bags;
+use super::fitted::LeftOut;
+use crate::error::{Error, Result};
+use crate::expansion::Expansion;
+use crate::explanation::Fact;
+use crate::fit::Tune;
+use crate::fit::evidence::{self, Maximum};
+use crate::kernel::{Kernel, Parameter};
+use crate::linalg::{Matrix, dot};
+use crate::posterior::{Covariance, Known, Posterior};
+use crate::stop::Watch;
+use crate::table::Table;
+
+/// `z_b = Σ_i w_i f(x_i) + ε_b` over the rows i of bag b, with f a Gaussian process around a constant, known through its values at inducing points; the variance of `ε_b` is
+/// `noise + row_noise Σ_i w_i² + known_noise_b`.
+///
+/// ```
+/// use riesz::aggregate::{Bags, SparseAggregateProcess, Unit, inducing_points};
+/// use riesz::{Kernel, Table};
+///
+/// let rows: Vec<[f64; 1]> = (0..400).map(|i| [f64::from(i) / 100.0]).collect();
+/// let (x, bag) = (Table::from_rows(&rows)?, (0..400).map(|i| i / 20).collect::<Vec<_>>());
+/// let bags = Bags::new(&bag, 20, None, Unit::Mean)?;
+/// let means: Vec<f64> = rows.chunks(20).map(|b| b.iter().map(|r| r[0].sin()).sum::<f64>() / 20.0).collect();
+/// let points = inducing_points(&x, 15, 0)?;
+/// let fit = SparseAggregateProcess::new(Kernel::gaussian(&[1.0]), points).fit(&x, &bags, &means)?;
+/// let (mean, sd) = (fit.model.predict(&x)?, fit.posterior().sd(&x)?);
+/// assert!((0..400).all(|i| (mean[(i, 0)] - rows[i][0].sin()).abs() < 0.02 + 3.0 * sd[(i, 0)]));
+/// # Ok::<(), riesz::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct SparseAggregateProcess {
+    /// The prior covariance of rows, in units of the [standardised](Self::normalize) target; where tuning starts.
+    pub kernel: Kernel,
+    /// The inducing points W: rows of the same columns, as [`inducing_points`](super::inducing_points) chooses them, centroids of bags, or others. None twice.
+    pub points: Table,
+    /// Variance of the noise of every target, > 0, in squared units of the standardised target; where tuning starts.
+    pub noise: f64,
+    /// Variance > 0 of independent noise of single rows, in the same units; where its tuning starts. `None` for none.
+    pub row_noise: Option<f64>,
+    /// Known variances ≥ 0 of single targets' errors, in squared units of the target. `None` for none.
+    pub known_noise: Option<Vec<f64>>,
+    /// The constant around which f varies. `None` for that which makes the bound largest (generalised least squares); it then counts as known.
+    pub mean: Option<f64>,
+    /// Whether kernel and noise are in units of the spread that targets have around a constant f, for a mean over rows their standard deviation.
+    pub normalize: bool,
+    /// What is tuned: kernel, noise (with that of rows), both or nothing.
+    pub tune: Tune,
+    /// Whether tuned parameters are believed to be near their starts: their logarithms normal around them, with standard deviation 1 for length scales, 3 for scales (a smooth
+    /// function over long ones is a small part of a large one) and 1.5 for others.
+    pub priors: bool,
+    /// Bounds for [`parameters`](Self::parameters), as of [`GaussianProcess::bounds`](crate::fit::GaussianProcess::bounds).
+    pub bounds: Option<Vec<(f64, f64)>>,
+    /// Runs of the optimiser from random places within the bounds, besides the run from the start.
+    pub restarts: usize,
+    /// Seed of these places.
+    pub seed: u64,
+}
+
+/// A process learnt from sums.
+#[derive(Debug, Clone)]
+pub struct SparseAggregateFit {
+    /// The posterior mean over the inducing points, in the target's units, as are kernel and noise from here on; its intercept is the constant mean.
+    pub model: Expansion,
+    /// What is besides: `Q = K⁻¹ - (K + ΦᵀC⁻¹Φ)⁻¹` over the points, K their gram matrix.
+    pub covariance: Covariance,
+    /// Variance of the noise of every target.
+    pub noise: f64,
+    /// Variance of the noise of rows; 0 without.
+    pub row_noise: f64,
+    /// The logarithm of the targets' density is at least that.
+    pub bound: f64,
+    /// `½ tr C⁻¹(PᵀKP - ΨᵀΨ)`: what the bound loses because points do not know all about the sums; of the size of 1 or more, more points will raise it.
+    pub unexplained: f64,
+    /// One a bag: the posterior mean of its sum.
+    pub fitted: Vec<f64>,
+    /// What the model expects of each target without having seen it; kernel, noise and points stay. Exactly that of fitting anew.
+    pub left_out: LeftOut,
+    /// What was added to the diagonal of the points' gram matrix.
+    pub jitter: f64,
+    /// The parameters used, in the order and on the scale of [`SparseAggregateProcess::parameters`].
+    pub theta: Vec<f64>,
+    /// Steps of the optimiser, all runs together.
+    pub steps: usize,
+    /// Evaluations of the bound, all runs together.
+    pub evaluations: usize,
+    /// What to look at.
+    pub warnings: Vec<String>,
+}
+
+/// Where the tuning of the noise starts.
+const START: f64 = 0.03;
+
+/// Targets, and what is known of them at any parameters.
+struct Targets<'t> {
+    values: &'t [f64],
+    /// By bag the sum of weights, and of their squares.
+    ones: Vec<f64>,
+    squares: Vec<f64>,
+    /// The squared unit of kernel and noise.
+    variance: f64,
+    rows: Rows,
+    points: Table,
+}
+
+impl SparseAggregateProcess {
+    /// A process whose kernel and noise are tuned from there on, on standardised targets, around a constant that is learnt.
+    pub fn new(kernel: Kernel, points: Table) -> Self {
+        Self {
+            kernel,
+            points,
+            noise: START,
+            row_noise: None,
+            known_noise: None,
+            mean: None,
+            normalize: true,
+            tune: Tune::KernelAndNoise,
+            priors: true,
+            bounds: None,
+            restarts: 0,
+            seed: 0,
+        }
+    }
+
+    /// Names and starts of what can be tuned: the kernel's parameters, then the logarithms of the noise and of that of rows.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let noise = [("noise", Some(self.noise)), ("row noise", self.row_noise)];
+        let noise = noise.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let noise = noise.map(|(name, value)| Parameter { name: name.into(), log_value: value.ln() });
+        self.kernel.parameters().into_iter().chain(noise).collect()
+    }
+
+    /// Fits to the targets of bags of rows of `x`. Cost of an evaluation O(rows points columns), O(rows² columns) of each bag, O(bags points²) and O(points³); memory O(bags points),
+    /// times the number of parameters up to 256 MB.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`]; [`Error::Target`] if targets to be standardised are constant; [`Error::Overflow`];
+    /// [`Error::NotPositiveDefinite`] where points are too near each other.
+    pub fn fit(&self, x: &Table, bags: &Bags, targets: &[f64]) -> Result<SparseAggregateFit> {
+        self.fit_until(x, bags, targets, Watch::nobody())
+    }
+
+    /// As [`fit`](Self::fit), a step an evaluation of the bound.
+    pub(crate) fn fit_until(
+        &self,
+        x: &Table,
+        bags: &Bags,
+        targets: &[f64],
+        watch: Watch<'_>,
+    ) -> Result<SparseAggregateFit> {
+        let targets = self.check(x, bags, targets)?;
+        let parameters = self.parameters();
+        let (of_kernel, all) = (self.kernel.parameters().len(), parameters.len());
+        let free = match self.tune {
+            Tune::Nothing => all..all,
+            Tune::Kernel => 0..of_kernel,
+            Tune::Noise => of_kernel..all,
+            Tune::KernelAndNoise => 0..all,
+        };
+        let (tuned, slopes) = (free.clone(), free.contains(&0));
+        // Sums do not change with the noise alone.
+        let mut same = None;
+        let mut objective = |theta: &[f64]| {
+            let (kernel, _) = self.at(&targets, theta);
+            let features = match same.take() {
+                Some(features) => features,
+                None => targets.rows.features(&kernel, &targets.points, slopes, watch)?,
+            };
+            let state = self.state(&targets, theta, &features)?;
+            let mut gradient = self.gradient(&targets, theta, &state, &features, slopes, watch)?;
+            let mut value = state.value;
+            same = (!slopes).then_some(features);
+            if self.priors {
+                for i in tuned.clone() {
+                    let (weak, slope) = weak(&parameters[i], theta[i]);
+                    value += weak;
+                    gradient[i] += slope;
+                }
+            }
+            Ok((value, gradient))
+        };
+        let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
+        let found = evidence::maximise(
+            &parameters,
+            free.clone(),
+            bounds,
+            restarts,
+            self.seed,
+            watch,
+            &mut objective,
+        )?;
+        let (kernel, _) = self.at(&targets, &found.theta);
+        let features = match same {
+            Some(features) => features,
+            None => targets.rows.features(&kernel, &targets.points, false, watch)?,
+        };
+        let state = self.state(&targets, &found.theta, &features)?;
+        self.result(&targets, kernel, &features, &state, found, !free.is_empty())
+    }
+
+    /// The bound and its gradient in `theta`, which has the order and scale of [`parameters`](Self::parameters); without what is believed of these.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit).
+    pub fn bound(&self, x: &Table, bags: &Bags, targets: &[f64], theta: &[f64]) -> Result<(f64, Vec<f64>)> {
+        let (targets, watch) = (self.check(x, bags, targets)?, Watch::nobody());
+        evidence::check("theta", "numbers", theta.len(), &self.parameters())?;
+        let (kernel, _) = self.at(&targets, theta);
+        let features = targets.rows.features(&kernel, &targets.points, true, watch)?;
+        let state = self.state(&targets, theta, &features)?;
+        let gradient = self.gradient(&targets, theta, &state, &features, true, watch)?;
+        Ok((state.value, gradient))
+    }
+
+    /// Kernel and noises, of targets and of rows, in the target's units.
+    fn at(&self, targets: &Targets<'_>, theta: &[f64]) -> (Kernel, [f64; 2]) {
+        let (kernel, noise) = theta.split_at(self.kernel.parameters().len());
+        let noise = [0, 1].map(|i| noise.get(i).map_or(0.0, |v| targets.variance * v.exp()));
+        (targets.variance * self.kernel.with_parameters(kernel), noise)
+    }
+
+    fn state(&self, targets: &Targets<'_>, theta: &[f64], features: &Features) -> Result<Collapsed> {
+        let (kernel, [noise, of_rows]) = self.at(targets, theta);
+        let known = |b: usize| self.known_noise.as_ref().map_or(0.0, |all| all[b]);
+        let all = targets.squares.iter().enumerate().map(|(b, square)| noise + of_rows * square + known(b));
+        let given = (targets.values, &targets.ones[..]);
+        Collapsed::new(&kernel, &targets.points, features, all.collect(), given, self.mean)
+    }
+
+    /// Of the bound; zeros for the kernel's parameters if their slopes are not asked for.
+    fn gradient(
+        &self,
+        targets: &Targets<'_>,
+        theta: &[f64],
+        state: &Collapsed,
+        features: &Features,
+        slopes: bool,
+        watch: Watch<'_>,
+    ) -> Result<Vec<f64>> {
+        let (kernel, [noise, of_rows]) = self.at(targets, theta);
+        let mut gradient = if slopes {
+            state.by_kernel(&kernel, &targets.points, (&targets.rows, features), watch)?
+        } else {
+            vec![0.0; self.kernel.parameters().len()]
+        };
+        let by_noise = state.by_noise();
+        gradient.push(noise * by_noise.iter().sum::<f64>());
+        if self.row_noise.is_some() {
+            gradient.push(of_rows * dot(&by_noise, &targets.squares));
+        }
+        Ok(gradient)
+    }
+
+    fn check<'t>(&self, x: &Table, bags: &Bags, values: &'t [f64]) -> Result<Targets<'t>> {
+        let shape = |what: &str, found: usize, expected: usize, why: &str| {
+            if found == expected {
+                return Ok(());
+            }
+            Err(Error::Shape { what: what.into(), unit: "numbers", expected, found, why: why.into() })
+        };
+        crate::fit::check(x, x.rows(), 1)?;
+        shape("a column of the bags' weights", bags.weights().rows(), x.rows(), "one a row of the table")?;
+        shape("the list of targets", values.len(), bags.count(), "one a bag")?;
+        self.kernel.validate(x.width())?;
+        let points = self.points.conform(x.columns())?;
+        if points.rows() == 0 {
+            return Err(Error::TooFew {
+                what: "the table of inducing points".into(),
+                needed: 1,
+                unit: "point is",
+            });
+        }
+        let least = if self.mean.is_none() || self.normalize { 2 } else { 1 };
+        if values.len() < least {
+            let what = format!("a list of {} target(s)", values.len());
+            return Err(Error::TooFew { what, needed: least, unit: "targets are" });
+        }
+        if let Some(row) = values.iter().position(|v| !v.is_finite()) {
+            return Err(Error::NotFinite { row, column: "target".into(), value: values[row] });
+        }
+        for (name, value) in [("noise", Some(self.noise)), ("row_noise", self.row_noise)] {
+            if let Some(bad) = value.filter(|v| !(v.is_finite() && *v > 0.0)) {
+                return Err(Error::parameter(name, bad, "it is a positive number (a variance)"));
+            }
+        }
+        if let Some(mean) = self.mean.filter(|v| !v.is_finite()) {
+            return Err(Error::parameter("mean", mean, "it is a finite number"));
+        }
+        if let Some(known) = &self.known_noise {
+            shape("known_noise", known.len(), values.len(), "one a bag")?;
+            if let Some(bad) = known.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
+                return Err(Error::parameter("known_noise", bad, "variances are not negative"));
+            }
+        }
+        let each = values.len().saturating_add(4 * points.rows());
+        crate::memory::check("number of inducing points", points.rows(), each)?;
+        let weights = bags.weights();
+        let sum = |b: usize, of: fn(f64) -> f64| weights.column(b).map(|(_, w)| of(w)).sum();
+        let ones: Vec<f64> = (0..values.len()).map(|b| sum(b, |w| w)).collect();
+        let squares = (0..values.len()).map(|b| sum(b, |w| w * w)).collect();
+        let variance = if self.normalize { spread(values, &ones, self.mean)? } else { 1.0 };
+        Ok(Targets { values, ones, squares, variance, rows: Rows::new(x, bags), points })
+    }
+
+    fn result(
+        &self,
+        targets: &Targets<'_>,
+        kernel: Kernel,
+        features: &Features,
+        state: &Collapsed,
+        found: Maximum,
+        tuned: bool,
+    ) -> Result<SparseAggregateFit> {
+        let (_, [noise, row_noise]) = self.at(targets, &found.theta);
+        let bags = targets.values.len();
+        let fitted = (0..bags).map(|b| state.mean * targets.ones[b] + dot(features.phi.row(b), &state.alpha));
+        let mut left_out =
+            LeftOut { targets: targets.values.to_vec(), mean: Vec::new(), variance: Vec::new() };
+        let mut unexplained = 0.0;
+        for b in 0..bags {
+            let (precision, gap) = (state.precision[b], state.gap[b].max(0.0));
+            // Without its target the constant mean is another one (Dubrule 1983).
+            let of_mean = state.of_mean.as_ref().map_or(0.0, |(by, square)| by[b] * by[b] / square);
+            left_out.mean.push(targets.values[b] - state.residual[b] / (precision - of_mean));
+            left_out.variance.push(1.0 / precision + gap);
+            unexplained += 0.5 * gap / state.noise(b);
+        }
+        let (points, alpha) = (targets.points.clone(), Matrix::column_vector(state.alpha.clone()));
+        let mut model = Expansion::new(kernel, points, alpha, vec![state.mean])?;
+        model.card = vec![
+            Fact::new("model", "Gaussian process of sums over bags, through inducing points"),
+            Fact::measured("noise, in squared units of the target", noise),
+            Fact::new("bags", bags),
+            Fact::new("inducing points", targets.points.rows()),
+            Fact::measured("bound of the log marginal likelihood", state.value),
+            Fact::measured("what the points leave unexplained of it", unexplained),
+            Fact::measured("jitter", state.jitter),
+        ];
+        if self.row_noise.is_some() {
+            model.card.insert(2, Fact::measured("noise of rows, in squared units of the target", row_noise));
+        }
+        model.card.extend(found.facts(tuned.then_some(self.restarts)));
+        let known = vec![Known::LowRank(state.root()?)];
+        let Maximum { theta, steps, evaluations, warnings, .. } = found;
+        Ok(SparseAggregateFit {
+            model,
+            covariance: Covariance { prior: 1.0, mirror: None, known, scale: vec![1.0] },
+            noise,
+            row_noise,
+            bound: state.value,
+            unexplained,
+            fitted: fitted.collect(),
+            left_out,
+            jitter: state.jitter,
+            theta,
+            steps,
+            evaluations,
+            warnings,
+        })
+    }
+}
+
+/// The logarithm of what is believed of a parameter, and its slope.
+fn weak(parameter: &Parameter, at: f64) -> (f64, f64) {
+    let sd = match parameter.name.as_str() {
+        "scale" => 3.0,
+        name if name.starts_with("lengthscale") => 1.0,
+        _ => 1.5,
+    };
+    let z = (at - parameter.log_value) / sd;
+    (-0.5 * z * z, -z / sd)
+}
+
+/// The squared spread of f that targets show around a constant f: that which fits best by least squares unless it is given.
+fn spread(values: &[f64], ones: &[f64], mean: Option<f64>) -> Result<f64> {
+    let square = dot(ones, ones);
+    let mean = mean.unwrap_or_else(|| dot(values, ones) / square);
+    let spread = values.iter().zip(ones).map(|(z, s)| (z - s * mean).powi(2)).sum::<f64>() / square;
+    if spread.sqrt() > 1e-12 * mean.abs() && spread > 0.0 && spread.is_finite() {
+        return Ok(spread);
+    }
+    let problem = format!(
+        "has no spread around {mean:.4e} a row: there is nothing to learn, or set normalize to false"
+    );
+    Err(Error::Target { name: "target".into(), problem })
+}
+
+impl SparseAggregateFit {
+    /// The posterior of f.
+    pub fn posterior(&self) -> Posterior<'_> {
+        Posterior::of(&self.model, &self.covariance)
+    }
+}

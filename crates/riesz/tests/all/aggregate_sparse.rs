@@ -1,0 +1,483 @@
+//! Processes learnt from sums over bags through inducing points, against the definitions in plain dense algebra.
+
+use riesz::aggregate::{Bags, SparseAggregateFit, SparseAggregateProcess, Unit, inducing_points};
+use riesz::fit::{GaussianProcess, Tune};
+use riesz::kernel::{Categorical, Profile, Stationary};
+use riesz::linalg::{Sparse, lu_solve, symmetric_eigen};
+use riesz::table::{Column, ColumnKind};
+use riesz::{Kernel, Matrix, Table};
+
+use crate::common::{Stream, table, with_threads};
+
+/// A sum of terms of all shapes: distance over two columns jointly, one column, a product, a tied pair of length scales.
+fn kernel() -> Kernel {
+    let two = |profile, ard, isotropic| -> Kernel {
+        Stationary { profile, columns: vec![0, 1], lengthscale: vec![0.8, 1.1], ard, isotropic }.into()
+    };
+    let one = |profile, column, lengthscale| -> Kernel {
+        let (columns, lengthscale) = (vec![column], vec![lengthscale]);
+        Stationary { profile, columns, lengthscale, ard: true, isotropic: false }.into()
+    };
+    0.7 * two(Profile::Matern32, true, true)
+        + 0.4 * one(Profile::Gaussian, 2, 0.9)
+        + 0.3 * two(Profile::RationalQuadratic { alpha: 0.8 }, false, true) * one(Profile::Matern52, 2, 1.3)
+        + 0.2 * two(Profile::Gaussian, true, false)
+}
+
+/// Bags of 1 to 9 rows in no order, with weights.
+fn problem(unit: Unit) -> (Table, Bags, Vec<usize>, Vec<f64>, Vec<f64>) {
+    let (x, mut stream) = (table(0, 40, 3), Stream(5));
+    let bag: Vec<usize> =
+        (0..40).map(|i| if i < 9 { i } else { [8, 1, 2, 8, 4, 5, 2, 7, 8, 0][i % 10] }).collect();
+    let weights: Vec<f64> = (0..40).map(|_| 0.2 + stream.uniform()).collect();
+    let bags = Bags::new(&bag, 9, Some(&weights), unit).unwrap();
+    let f = |i: usize| (2.0 * x.get(i, 0)).sin() + x.get(i, 2) + 3.0;
+    let targets =
+        (0..9).map(|b| bags.weights().column(b).map(|(i, w)| w * f(i)).sum::<f64>() + 0.1 * stream.normal());
+    let targets = targets.collect();
+    (x, bags, bag, weights, targets)
+}
+
+fn times(a: &Matrix, factor: f64) -> Matrix {
+    Matrix::from_row_major(a.rows(), a.cols(), a.data().iter().map(|v| factor * v).collect())
+}
+
+fn plus(a: &Matrix, b: &Matrix) -> Matrix {
+    Matrix::from_row_major(a.rows(), a.cols(), a.data().iter().zip(b.data()).map(|(a, b)| a + b).collect())
+}
+
+fn identity(n: usize, value: impl Fn(usize) -> f64) -> Matrix {
+    let mut out = Matrix::zeros(n, n);
+    out.add_diagonal(value);
+    out
+}
+
+fn inverse(a: &Matrix) -> Matrix {
+    let n = a.rows();
+    let unit = |j: usize| (0..n).map(|i| f64::from(u8::from(i == j))).collect::<Vec<f64>>();
+    Matrix::from_row_major(n, n, (0..n).flat_map(|j| lu_solve(a, &unit(j))).collect()).transpose()
+}
+
+fn log_det(a: &Matrix) -> f64 {
+    symmetric_eigen(a).unwrap().0.iter().map(|v| v.ln()).sum()
+}
+
+fn dense(p: &Sparse) -> Matrix {
+    p.times(&identity(p.cols(), |_| 1.0))
+}
+
+fn trace(a: &Matrix) -> f64 {
+    (0..a.rows()).map(|i| a[(i, i)]).sum()
+}
+
+fn largest(a: &[f64], b: &[f64]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).fold(0.0, |most: f64, (a, b)| most.max((a - b).abs()))
+}
+
+/// By definition: gram matrices of rows and of points (with jitter), sums over bags, noise of targets.
+struct Dense {
+    /// Points × points.
+    k: Matrix,
+    /// Bags × points.
+    phi: Matrix,
+    /// Bags × bags.
+    u: Matrix,
+    c: Matrix,
+    z: Vec<f64>,
+    ones: Vec<f64>,
+}
+
+impl Dense {
+    fn new(
+        kernel: &Kernel,
+        jitter: f64,
+        (x, points): (&Table, &Table),
+        bags: &Bags,
+        c: Vec<f64>,
+        z: &[f64],
+    ) -> Self {
+        let p = dense(bags.weights()).transpose();
+        let k = plus(&kernel.gram(points), &identity(points.rows(), |_| jitter));
+        let phi = p.matmul(&kernel.cross_gram(x, points));
+        let u = p.matmul(&kernel.gram(x)).matmul(&p.transpose());
+        let ones = (0..bags.count()).map(|b| p.row(b).iter().sum()).collect();
+        Self { k, phi, u, c: identity(c.len(), |b| c[b]), z: z.to_vec(), ones }
+    }
+
+    /// `ΦK⁻¹Φᵀ`.
+    fn explained(&self) -> Matrix {
+        self.phi.matmul(&inverse(&self.k)).matmul(&self.phi.transpose())
+    }
+
+    fn mean(&self) -> f64 {
+        let by = lu_solve(&plus(&self.explained(), &self.c), &self.ones);
+        let sum = |v: &[f64]| by.iter().zip(v).map(|(a, b)| a * b).sum::<f64>();
+        sum(&self.z) / sum(&self.ones)
+    }
+
+    fn residual(&self) -> Vec<f64> {
+        let mean = self.mean();
+        self.z.iter().zip(&self.ones).map(|(z, s)| z - mean * s).collect()
+    }
+
+    fn normal(r: &[f64], v: &Matrix) -> f64 {
+        let a = lu_solve(v, r);
+        let square: f64 = r.iter().zip(&a).map(|(r, a)| r * a).sum();
+        -0.5 * (square + log_det(v) + r.len() as f64 * std::f64::consts::TAU.ln())
+    }
+
+    fn bound(&self) -> f64 {
+        let s = self.explained();
+        let missed = inverse(&self.c).matmul(&plus(&self.u, &times(&s, -1.0)));
+        Self::normal(&self.residual(), &plus(&s, &self.c)) - 0.5 * trace(&missed)
+    }
+
+    /// The best normal distribution of the values at the points: mean and covariance, `S = (K⁻¹ + K⁻¹ΦᵀC⁻¹ΦK⁻¹)⁻¹`.
+    fn best(&self) -> (Vec<f64>, Matrix) {
+        let (k, c) = (inverse(&self.k), inverse(&self.c));
+        let g = self.phi.matmul(&k);
+        let s = inverse(&plus(&k, &g.transpose().matmul(&c).matmul(&g)));
+        let by = g.transpose().matmul(&c).matvec(&self.residual());
+        (s.matvec(&by), s)
+    }
+
+    /// `E log p(z | f) - KL(q ‖ p)` of any normal distribution of the values at the points.
+    fn elbo(&self, mean: &[f64], s: &Matrix) -> f64 {
+        let (k, c) = (inverse(&self.k), inverse(&self.c));
+        let g = self.phi.matmul(&k);
+        let left: Vec<f64> = self.residual().iter().zip(g.matvec(mean)).map(|(r, m)| r - m).collect();
+        let variance =
+            plus(&plus(&self.u, &times(&self.explained(), -1.0)), &g.matmul(s).matmul(&g.transpose()));
+        let likelihood = Self::normal(&left, &self.c) - 0.5 * trace(&c.matmul(&variance));
+        let inner: f64 = k.matvec(mean).iter().zip(mean).map(|(a, b)| a * b).sum();
+        let size = mean.len() as f64;
+        likelihood - 0.5 * (trace(&k.matmul(s)) + inner - size + log_det(&self.k) - log_det(s))
+    }
+}
+
+/// Kernel and noises as they are, in the target's units, with all kinds of noise.
+fn fixed(points: Table, known: bool) -> SparseAggregateProcess {
+    let mut process = SparseAggregateProcess::new(kernel(), points);
+    (process.noise, process.row_noise) = (0.05, Some(0.3));
+    process.known_noise = known.then(|| (0..9).map(|b| 0.01 * b as f64).collect());
+    (process.normalize, process.tune) = (false, Tune::Nothing);
+    process
+}
+
+fn noise(bags: &Bags, known: bool) -> Vec<f64> {
+    let squares = |b: usize| bags.weights().column(b).map(|(_, w)| w * w).sum::<f64>();
+    (0..9).map(|b| 0.05 + 0.3 * squares(b) + if known { 0.01 * b as f64 } else { 0.0 }).collect()
+}
+
+fn reference(fit: &SparseAggregateFit, x: &Table, bags: &Bags, c: Vec<f64>, z: &[f64]) -> Dense {
+    Dense::new(&fit.model.kernel, fit.jitter, (x, &fit.model.points), bags, c, z)
+}
+
+#[test]
+fn everything_is_as_defined() {
+    for unit in [Unit::Mean, Unit::Sum] {
+        let (x, bags, _, _, z) = problem(unit);
+        let points = table(100, 7, 3);
+        let fit = fixed(points.clone(), true).fit(&x, &bags, &z).unwrap();
+        let dense = reference(&fit, &x, &bags, noise(&bags, true), &z);
+        assert!(
+            (fit.bound - dense.bound()).abs() < 1e-10 * dense.bound().abs(),
+            "{} {}",
+            fit.bound,
+            dense.bound()
+        );
+        assert!((fit.model.intercept[0] - dense.mean()).abs() < 1e-10);
+        // The posterior of the values at the points, taken to rows and to bags.
+        let (mean, s) = dense.best();
+        let (new, k) = (table(60, 8, 3), inverse(&dense.k));
+        let h = fit.model.kernel.cross_gram(&new, &points).matmul(&k);
+        let expected: Vec<f64> = h.matvec(&mean).iter().map(|m| dense.mean() + m).collect();
+        assert!(largest(fit.model.predict(&new).unwrap().data(), &expected) < 1e-10);
+        let less = plus(&dense.k, &times(&s, -1.0));
+        let prior = fit.model.kernel.gram(&new);
+        let covariance = plus(&prior, &times(&h.matmul(&less).matmul(&h.transpose()), -1.0));
+        let posterior = fit.posterior();
+        let found = &posterior.covariance(&posterior.at(&new).unwrap())[0];
+        assert!(largest(found.data(), covariance.data()) < 1e-10);
+        let sds: Vec<f64> = (0..8).map(|i| covariance[(i, i)].sqrt()).collect();
+        assert!(largest(posterior.sd(&new).unwrap().data(), &sds) < 1e-10);
+        let g = dense.phi.matmul(&k);
+        let fitted: Vec<f64> = (0..9).map(|b| dense.mean() * dense.ones[b] + g.matvec(&mean)[b]).collect();
+        assert!(largest(&fit.fitted, &fitted) < 1e-10);
+        let missed = plus(&dense.u, &times(&dense.explained(), -1.0));
+        assert!((fit.unexplained - 0.5 * trace(&inverse(&dense.c).matmul(&missed))).abs() < 1e-9);
+        // What is left of targets is what noise is taken for.
+        let sums = posterior.sums(&x, bags.weights()).unwrap();
+        assert!(largest(posterior.mean_of(&sums).data(), &fit.fitted) < 1e-10);
+    }
+}
+
+#[test]
+fn no_other_distribution_has_a_higher_bound() {
+    let (x, bags, _, _, z) = problem(Unit::Mean);
+    let fit = fixed(table(100, 5, 3), true).fit(&x, &bags, &z).unwrap();
+    let dense = reference(&fit, &x, &bags, noise(&bags, true), &z);
+    let (mean, s) = dense.best();
+    assert!((dense.elbo(&mean, &s) - fit.bound).abs() < 1e-9, "{} {}", dense.elbo(&mean, &s), fit.bound);
+    let mut stream = Stream(9);
+    for _ in 0..20 {
+        let moved: Vec<f64> = mean.iter().map(|m| m + 0.01 * stream.normal()).collect();
+        assert!(dense.elbo(&moved, &s) < fit.bound);
+        let root = Matrix::from_row_major(5, 5, (0..25).map(|_| 0.05 * stream.normal()).collect());
+        let wider = plus(&s, &root.matmul(&root.transpose()));
+        assert!(dense.elbo(&mean, &wider) < fit.bound);
+    }
+}
+
+#[test]
+fn the_bound_is_below_the_evidence_and_reaches_it_where_all_rows_are_points() {
+    let (x, bags, _, _, z) = problem(Unit::Sum);
+    let exact = {
+        let mut process = GaussianProcess::new(kernel(), 0.05);
+        let squares = noise(&bags, true).iter().map(|c| c - 0.05).collect();
+        (process.normalize_y, process.tune) = (false, Tune::Nothing);
+        (process.row_noise, process.operator) = (Some(squares), Some(bags.weights().clone()));
+        process.fit(&x, &Matrix::column_vector(z.clone()))
+    };
+    let exact = exact.unwrap();
+    let of = |points: &Table| {
+        let mut process = fixed(points.clone(), true);
+        process.mean = Some(0.0);
+        process.fit(&x, &bags, &z).unwrap()
+    };
+    let mut last = f64::NEG_INFINITY;
+    for m in [3, 10, 25] {
+        let some = of(&x.select_rows(&(0..m).collect::<Vec<_>>()));
+        assert!(some.bound > last && some.bound < exact.log_marginal_likelihood, "{m} {}", some.bound);
+        last = some.bound;
+    }
+    let all = of(&x);
+    assert!(
+        (all.bound - exact.log_marginal_likelihood).abs() < 1e-6,
+        "{} {}",
+        all.bound,
+        exact.log_marginal_likelihood
+    );
+    assert!(all.unexplained.abs() < 1e-6);
+    let new = table(60, 8, 3);
+    let (one, other) = (all.model.predict(&new).unwrap(), exact.model.predict(&new).unwrap());
+    assert!(largest(one.data(), other.data()) < 1e-6);
+    let (one, other) = (all.posterior().sd(&new).unwrap(), exact.posterior().sd(&new).unwrap());
+    assert!(largest(one.data(), other.data()) < 1e-6);
+}
+
+#[test]
+fn gradients_are_differences() {
+    for (unit, normalize, mean) in
+        [(Unit::Mean, true, None), (Unit::Sum, false, Some(0.4)), (Unit::Sum, true, None)]
+    {
+        let (x, bags, _, _, z) = problem(unit);
+        let mut process = fixed(table(100, 6, 3), true);
+        (process.normalize, process.mean) = (normalize, mean);
+        let theta: Vec<f64> = process
+            .parameters()
+            .iter()
+            .enumerate()
+            .map(|(i, p)| p.log_value + 0.1 * (i as f64).sin())
+            .collect();
+        let (_, gradient) = process.bound(&x, &bags, &z, &theta).unwrap();
+        assert_eq!(gradient.len(), 14);
+        for p in 0..theta.len() {
+            let at = |step: f64| {
+                let mut moved = theta.clone();
+                moved[p] += step;
+                process.bound(&x, &bags, &z, &moved).unwrap().0
+            };
+            let h = 1e-3;
+            let difference = (8.0 * (at(h) - at(-h)) - (at(2.0 * h) - at(-2.0 * h))) / (12.0 * h);
+            let size = 1.0 + difference.abs();
+            assert!((gradient[p] - difference).abs() < 1e-8 * size, "{p}: {} {difference}", gradient[p]);
+        }
+    }
+}
+
+#[test]
+fn bags_of_one_row_are_a_sparse_regression() {
+    // scikit-learn and others call it so: bags of one row with weight 1, with all rows as points the exact regression.
+    let x = table(0, 15, 3);
+    let bags = Bags::new(&(0..15).collect::<Vec<_>>(), 15, None, Unit::Mean).unwrap();
+    let z: Vec<f64> = (0..15).map(|i| x.get(i, 0).sin() + 0.3 * x.get(i, 1)).collect();
+    let mut process = SparseAggregateProcess::new(kernel(), x.clone());
+    (process.normalize, process.tune, process.mean, process.noise) = (false, Tune::Nothing, Some(0.0), 0.1);
+    let sparse = process.fit(&x, &bags, &z).unwrap();
+    let mut process = GaussianProcess::new(kernel(), 0.1);
+    (process.normalize_y, process.tune) = (false, Tune::Nothing);
+    let exact = process.fit(&x, &Matrix::column_vector(z)).unwrap();
+    let new = table(60, 8, 3);
+    assert!((sparse.bound - exact.log_marginal_likelihood).abs() < 1e-7);
+    let (one, other) = (sparse.model.predict(&new).unwrap(), exact.model.predict(&new).unwrap());
+    assert!(largest(one.data(), other.data()) < 1e-7);
+}
+
+#[test]
+fn left_out_targets_are_those_of_fitting_anew() {
+    for (unit, mean) in [(Unit::Mean, None), (Unit::Sum, None), (Unit::Mean, Some(1.0))] {
+        let (x, bags, bag, weights, z) = problem(unit);
+        let mut process = fixed(table(100, 7, 3), false);
+        process.mean = mean;
+        let fit = process.fit(&x, &bags, &z).unwrap();
+        let c = noise(&bags, false);
+        for b in [0, 3, 8] {
+            let rows: Vec<usize> = (0..40).filter(|&i| bag[i] != b).collect();
+            let others: Vec<usize> = rows.iter().map(|&i| bag[i] - usize::from(bag[i] > b)).collect();
+            let own: Vec<f64> = rows.iter().map(|&i| weights[i]).collect();
+            let left = Bags::new(&others, 8, Some(&own), unit).unwrap();
+            let targets: Vec<f64> = (0..9).filter(|&j| j != b).map(|j| z[j]).collect();
+            let anew = process.fit(&x.select_rows(&rows), &left, &targets).unwrap();
+            let posterior = anew.posterior();
+            let sums = posterior.sums(&x, bags.weights()).unwrap();
+            let (mean, variance) = (posterior.mean_of(&sums)[(b, 0)], posterior.covariance(&sums)[0][(b, b)]);
+            let found = (fit.left_out.mean[b], fit.left_out.variance[b]);
+            assert!((found.0 - mean).abs() < 1e-9, "{found:?} {mean}");
+            assert!((found.1 - (variance + c[b])).abs() < 1e-9, "{found:?} {variance}");
+        }
+    }
+}
+
+#[test]
+fn tuning_climbs_to_where_the_slope_ends() {
+    let (x, bags, _, _, z) = problem(Unit::Mean);
+    let mut process = fixed(table(100, 8, 3), false);
+    (process.normalize, process.tune) = (true, Tune::KernelAndNoise);
+    let start: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
+    let fit = process.fit(&x, &bags, &z).unwrap();
+    // The bound with what is believed of parameters is flat there, and higher than at the start.
+    let sd = |name: &str| match name {
+        "scale" => 3.0,
+        name if name.starts_with("lengthscale") => 1.0,
+        _ => 1.5_f64,
+    };
+    let sds: Vec<f64> = process.parameters().iter().map(|p| sd(&p.name)).collect();
+    let (value, gradient) = process.bound(&x, &bags, &z, &fit.theta).unwrap();
+    let z_score = |i: usize| (fit.theta[i] - start[i]) / sds[i];
+    let believed: f64 = (0..start.len()).map(|i| -0.5 * z_score(i).powi(2)).sum();
+    assert!((value - fit.bound).abs() < 1e-10);
+    assert!(value + believed > process.bound(&x, &bags, &z, &start).unwrap().0 + 0.1);
+    for (i, g) in gradient.iter().enumerate() {
+        assert!((g - z_score(i) / sds[i]).abs() < 2e-3, "{i}: {g}");
+    }
+    // Without beliefs it ends at least as high.
+    process.priors = false;
+    assert!(process.fit(&x, &bags, &z).unwrap().bound >= fit.bound);
+    // Of the noise alone the kernel stays.
+    process.tune = Tune::Noise;
+    let noise = process.fit(&x, &bags, &z).unwrap();
+    assert_eq!(noise.theta[..12], start[..12]);
+    let slope = process.bound(&x, &bags, &z, &noise.theta).unwrap().1;
+    assert!(noise.theta[12] != start[12] && slope[12..].iter().all(|g| g.abs() < 1e-3), "{slope:?}");
+}
+
+#[test]
+fn the_unit_of_the_target_does_not_matter() {
+    let (x, bags, _, _, z) = problem(Unit::Sum);
+    let mut process = SparseAggregateProcess::new(kernel(), table(100, 8, 3));
+    // Where tuning ends depends on the size of the bound, to which a unit adds; what is made of parameters does not.
+    (process.row_noise, process.tune) = (Some(0.1), Tune::Nothing);
+    let one = process.fit(&x, &bags, &z).unwrap();
+    let hundreds: Vec<f64> = z.iter().map(|v| 100.0 * v).collect();
+    let other = process.fit(&x, &bags, &hundreds).unwrap();
+    let new = table(60, 8, 3);
+    for (a, b) in [
+        (one.model.predict(&new).unwrap(), other.model.predict(&new).unwrap()),
+        (one.posterior().sd(&new).unwrap(), other.posterior().sd(&new).unwrap()),
+    ] {
+        assert!(largest(&a.data().iter().map(|v| 100.0 * v).collect::<Vec<_>>(), b.data()) < 1e-9);
+    }
+    assert!((one.bound - other.bound - 9.0 * 100.0_f64.ln()).abs() < 1e-9);
+    assert!((other.noise / one.noise / 1e4 - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn bits_do_not_depend_on_the_number_of_threads() {
+    let (x, mut stream) = (table(0, 900, 3), Stream(3));
+    let bag: Vec<usize> = (0..900).map(|i| if i < 600 { 0 } else { 1 + i % 30 }).collect();
+    let bags = Bags::new(&bag, 31, None, Unit::Mean).unwrap();
+    let z: Vec<f64> = (0..31).map(|_| stream.normal()).collect();
+    let run = || {
+        let points = inducing_points(&x, 270, 1).unwrap();
+        let mut process = SparseAggregateProcess::new(kernel(), points);
+        process.tune = Tune::Noise;
+        let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
+        let fit = process.fit(&x, &bags, &z).unwrap();
+        (fit.model.coef, fit.theta, fit.left_out, process.bound(&x, &bags, &z, &theta).unwrap())
+    };
+    assert_eq!(with_threads(1, run), with_threads(2, run));
+}
+
+#[test]
+fn inducing_points_are_few_and_near() {
+    let x = table(0, 3000, 3);
+    let points = inducing_points(&x, 40, 7).unwrap();
+    assert_eq!((points.rows(), points), (40, inducing_points(&x, 40, 7).unwrap()));
+    let off = |points: &Table| -> f64 {
+        let far = |i: usize, p: usize| (0..3).map(|j| (x.get(i, j) - points.get(p, j)).powi(2)).sum::<f64>();
+        (0..3000).map(|i| (0..points.rows()).map(|p| far(i, p)).fold(f64::INFINITY, f64::min)).sum()
+    };
+    let points = inducing_points(&x, 40, 7).unwrap();
+    let random = x.select_rows(&x.sample_rows(40, 1));
+    assert!(off(&points) < 0.75 * off(&random), "{} {}", off(&points), off(&random));
+    // As many as there are different rows.
+    let twice = x.select_rows(&[0, 1, 2, 0, 1, 2, 2]);
+    assert_eq!(inducing_points(&twice, 5, 0).unwrap(), x.select_rows(&[0, 1, 2]));
+    assert!(inducing_points(&x, 0, 0).unwrap_err().to_string().contains("inducing points"));
+}
+
+#[test]
+fn points_of_levels_are_rows() {
+    let levels = ["a", "b", "c"].map(String::from).to_vec();
+    let columns =
+        vec![Column { name: "c".into(), kind: ColumnKind::Categorical { levels } }, Column::numeric("x")];
+    let values = (0..300).map(|i| (i % 3) as f64).chain((0..300).map(|i| (i / 3) as f64 / 50.0)).collect();
+    let x = Table::from_column_major(columns, 300, values).unwrap();
+    let points = inducing_points(&x, 12, 0).unwrap();
+    let rows: Vec<Vec<f64>> = (0..300).map(|i| x.row(i)).collect();
+    assert!(points.rows() == 12 && (0..12).all(|p| rows.contains(&points.row(p))));
+    assert!((0..3).all(|level| points.column(0).contains(&f64::from(level))));
+    let kernel: Kernel = Categorical::over(0).into();
+    let moved = Stationary {
+        profile: Profile::Gaussian,
+        columns: vec![1],
+        lengthscale: vec![1.0],
+        ard: true,
+        isotropic: false,
+    };
+    let kernel = kernel * moved.into();
+    let bag: Vec<usize> = (0..300).map(|i| 3 * (i / 30) + i % 3).collect();
+    let bags = Bags::new(&bag, 30, None, Unit::Mean).unwrap();
+    let f = |i: usize| x.get(i, 0) + x.get(i, 1).sin();
+    let z: Vec<f64> = (0..30).map(|b| bags.weights().column(b).map(|(i, w)| w * f(i)).sum()).collect();
+    let fit = SparseAggregateProcess::new(kernel, points).fit(&x, &bags, &z).unwrap();
+    let mean = fit.model.predict(&x).unwrap();
+    assert!((0..300).all(|i| (mean[(i, 0)] - f(i)).abs() < 0.3));
+}
+
+#[test]
+fn bad_input_is_named() {
+    let (x, bags, _, _, z) = problem(Unit::Mean);
+    let process = || SparseAggregateProcess::new(kernel(), table(100, 5, 3));
+    let told =
+        |process: &SparseAggregateProcess, z: &[f64]| process.fit(&x, &bags, z).unwrap_err().to_string();
+    assert!(told(&process(), &z[1..]).contains("one a bag"));
+    let mut bad = z.clone();
+    bad[3] = f64::NAN;
+    assert!(told(&process(), &bad).contains("target"));
+    assert!(told(&process(), &[2.0; 9]).contains("nothing to learn"));
+    for set in [0, 1, 2, 3] {
+        let mut process = process();
+        match set {
+            0 => process.noise = 0.0,
+            1 => process.row_noise = Some(-1.0),
+            2 => process.known_noise = Some(vec![0.1; 8]),
+            _ => process.known_noise = Some(vec![-0.1; 9]),
+        }
+        assert!(told(&process, &z).contains(["noise", "row_noise", "known_noise", "known_noise"][set]));
+    }
+    let other = SparseAggregateProcess::new(kernel(), Table::from_rows(&[[1.0, 2.0]]).unwrap());
+    assert!(other.fit(&x, &bags, &z).is_err());
+}
