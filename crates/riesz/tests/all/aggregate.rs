@@ -327,8 +327,10 @@ fn cases() -> Vec<(AggregateGaussianProcess, Aggregates)> {
                 for (mediation_noise, row_noise) in [(0.0, 0.0), (0.3, 0.0), (0.0, 0.4), (0.2, 0.6)] {
                     let prior_mean = (counts == Counts::One).then_some(-0.7);
                     let process = process(Some(mediation(counts, centred)));
+                    // Sums are some twenty times as large as means.
+                    let noise = if unit == Unit::Sum { 30.0 } else { 0.07 };
                     let own_process =
-                        AggregateGaussianProcess { mediation_noise, row_noise, prior_mean, ..process };
+                        AggregateGaussianProcess { noise, mediation_noise, row_noise, prior_mean, ..process };
                     all.push((own_process, data(unit, own)));
                 }
             }
@@ -388,7 +390,9 @@ fn slopes_of_the_evidence_are_those_of_differences() {
         assert!((value - conditioned(&process, &data, &rows).evidence).abs() < 1e-10 * value.abs());
         let expected =
             differences(&at, |theta| conditioned(&process.with_parameters(theta), &data, &rows).evidence);
-        assert!(largest_difference(&found, &expected) < 1e-6, "{process:?}: {found:?} {expected:?}");
+        // Differences of large numbers lose digits.
+        let size = found.iter().fold(100.0, |a: f64, v| a.max(v.abs()));
+        assert!(largest_difference(&found, &expected) < 1e-8 * size, "{process:?}: {found:?} {expected:?}");
     }
 }
 
@@ -645,7 +649,7 @@ fn tuning_ends_where_nothing_rises() {
         };
         let (value, gradient) = posterior(&found);
         assert!(gradient.iter().all(|g| g.abs() < 1e-3), "{conventions:?} {gradient:?}");
-        assert!(value > posterior(&at).0 + 0.1);
+        assert!(value > posterior(&at).0 && largest_difference(&found, &at) > 0.1, "{found:?} {at:?}");
         assert!(
             (tuned.fit.log_marginal_likelihood - start.log_marginal_likelihood(&data, &found).unwrap().0)
                 .abs()
@@ -750,8 +754,8 @@ fn averages_are_integrals() {
     let weights: Vec<f64> = logs.iter().map(|log| (log - most).exp()).collect();
     let total: f64 = weights.iter().sum();
     let tuned = Tuning::default().tune(&start, &data).unwrap().process;
-    let average = start.average(&tuned, &data, 1500, 1).unwrap();
-    assert!(average.effective > 300.0 && average.effective <= 1500.0, "{}", average.effective);
+    let average = start.average(&tuned, &data, 6000, 1).unwrap();
+    assert!(average.effective > 1000.0 && average.effective <= 6000.0, "{}", average.effective);
     assert!((average.fits.iter().map(|(w, _)| w).sum::<f64>() - 1.0).abs() < 1e-12);
     let (mean, sd) = average.predict(&x).unwrap();
     let plugged = tuned.fit(&data).unwrap().posterior().sd(&x).unwrap();
@@ -763,11 +767,11 @@ fn averages_are_integrals() {
         let variance = between + expect(&|c| variances[c][(i, 0)]);
         let error = 4.0 * (between / average.effective).sqrt() + 1e-4;
         assert!((mean[i] - center).abs() < error, "{} {center} {error}", mean[i]);
-        assert!((sd[i] / variance.sqrt() - 1.0).abs() < 0.1, "{} {}", sd[i], variance.sqrt());
+        assert!((sd[i] / variance.sqrt() - 1.0).abs() < 0.03, "{} {}", sd[i], variance.sqrt());
         assert!(i == 1 || sd[i] > plugged[(i, 0)]);
     }
     assert_eq!(
         average.predict(&x).unwrap(),
-        start.average(&tuned, &data, 1500, 1).unwrap().predict(&x).unwrap()
+        start.average(&tuned, &data, 6000, 1).unwrap().predict(&x).unwrap()
     );
 }
