@@ -35,7 +35,7 @@ pub struct DuelQuestion {
     pub groups: Vec<(String, Vec<String>)>,
     /// Which value.
     pub index: Index,
-    /// Whether values are to come with their covariance under the posterior, see [`Question::covariance`].
+    /// Whether values are to come with their covariance under the posterior, see [`Question::covariance`](crate::Question::covariance).
     pub covariance: bool,
     /// Independent items of more than 13 players: how many portions of pairs of items are drawn, where all are too many.
     pub shifts: usize,
