@@ -14,6 +14,23 @@ HERE = pathlib.Path(__file__).parent
 COLOURS = ["#1f6fb2", "#d55e00", "#009e73", "#868d96", "#cc79a7", "#e69f00"]
 
 
+def chosen(parts: dict) -> argparse.ArgumentParser:
+    """What names the parts of an experiment that are to run; a parent of its ``arguments``."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(parts) + "; by default all")
+    return parser
+
+
+def run(parts: dict, options: argparse.Namespace, name: str, count: int, text: str) -> None:
+    """The parts that were asked for, each told as soon as it is done, and a figure of ``count`` panels that they share."""
+    figure, axes = panels(count)
+    for part in (part for own, part in parts.items() if not options.parts or own in options.parts):
+        told = part(options, axes)
+        print(told, flush=True)
+        text += told
+    finish(options, name, figure, text)
+
+
 def arguments(doc: str, parents: tuple[argparse.ArgumentParser, ...] = ()) -> argparse.Namespace:
     """``--full`` for the published sizes, ``--output`` for the folder of results, and what ``parents`` know."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter, parents=list(parents))

@@ -16,13 +16,12 @@ weak: the same with covariates that tell little (means .3 apart) or nothing of c
 Full: 20 repetitions instead of 4 (weak: 40 instead of 8), and the densities .1, .2, … .9 for figure 6.2.
 """
 
-import argparse
 import collections
 import time
 import warnings
 
 import numpy as np
-from _figures import COLOURS, arguments, finish, panels, table
+from _figures import COLOURS, arguments, chosen, run, table
 from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessClassifier
@@ -201,18 +200,9 @@ PARTS = {f.__name__: f for f in (predict, cluster, weak)}
 
 
 def main():
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(PARTS) + "; by default all")
-    options = arguments(__doc__, (parser,))
+    options = arguments(__doc__, (chosen(PARTS),))
     warnings.simplefilter("ignore", ConvergenceWarning)
-    figure, axes = panels(5)
-    text = f"{ITEMS} items in L clusters"
-    for name, part in PARTS.items():
-        if not options.parts or name in options.parts:
-            told = part(options, axes)
-            print(told, flush=True)
-            text += told
-    finish(options, "clusters", figure, text)
+    run(PARTS, options, "clusters", 5, f"{ITEMS} items in L clusters")
 
 
 if __name__ == "__main__":

@@ -12,13 +12,12 @@ through 250 landmarks of players and all 64 contexts.
 Full: 20 splits instead of 3 (citations); 95,000 duels of 3,000 players in 4,000 tournaments and 1,000 explained, instead of 10,000, 600, 500 and 100 (tennis).
 """
 
-import argparse
 import time
 import warnings
 
 import numpy as np
 import pandas as pd
-from _figures import COLOURS, arguments, finish, panels, table
+from _figures import COLOURS, arguments, chosen, run, table
 from duels import METHODS, bars, cell, compared, scores, splits
 from sklearn.exceptions import ConvergenceWarning
 
@@ -118,19 +117,17 @@ PARTS = {f.__name__: f for f in (citations, tennis)}
 
 
 def main():
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(PARTS) + "; by default all")
+    parser = chosen(PARTS)
     parser.add_argument("--splits", type=int, help="so many splits of citations")
     options = arguments(__doc__, (parser,))
     warnings.simplefilter("ignore", ConvergenceWarning)
-    figure, axes = panels(2)
-    text = "Stand-ins for data that are not to be had: no number is compared with a published one"
-    for name, part in PARTS.items():
-        if not options.parts or name in options.parts:
-            told = part(options, axes)
-            print(told, flush=True)
-            text += told
-    finish(options, "duels_standins", figure, text)
+    run(
+        PARTS,
+        options,
+        "duels_standins",
+        2,
+        "Stand-ins for data that are not to be had: no number is compared with a published one",
+    )
 
 
 if __name__ == "__main__":

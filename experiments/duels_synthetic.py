@@ -13,7 +13,6 @@ exceed predicted ones; with the prior known, and found by the evidence.
 Full: 1,000 items and 40,000 duels through 250 landmarks in five runs, instead of 300 and 1,300 in two (clusters); 20 seeds instead of 5 (sparse); 200 repetitions instead of 40 (coverage).
 """
 
-import argparse
 import itertools
 import math
 import time
@@ -21,7 +20,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from _figures import COLOURS, arguments, finish, panels, table
+from _figures import COLOURS, arguments, chosen, run, table
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 
@@ -290,20 +289,12 @@ PARTS = {f.__name__: f for f in (clusters, naive, sparse, coverage)}
 
 
 def main():
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(PARTS) + "; by default all")
+    parser = chosen(PARTS)
     parser.add_argument("--runs", type=int, help="so many runs of clusters")
     parser.add_argument("--duels", type=int, help="so many duels of clusters; the source says 40,000, its code takes 5,000")
     options = arguments(__doc__, (parser,))
     warnings.simplefilter("ignore", ConvergenceWarning)
-    figure, axes = panels(2)
-    text = "Duels whose truth is known"
-    for name, part in PARTS.items():
-        if not options.parts or name in options.parts:
-            told = part(options, axes)
-            print(told, flush=True)
-            text += told
-    finish(options, "duels_synthetic", figure, text)
+    run(PARTS, options, "duels_synthetic", 2, "Duels whose truth is known")
 
 
 if __name__ == "__main__":

@@ -192,6 +192,14 @@ impl Error {
     }
 }
 
+/// Checks a size: [`Error::Shape`] unless it is the expected one.
+pub(crate) fn sized(what: &str, unit: &'static str, expected: usize, found: usize, why: &str) -> Result<()> {
+    if expected == found {
+        return Ok(());
+    }
+    Err(Error::Shape { what: what.into(), unit, expected, found, why: why.into() })
+}
+
 /// Names for a message, separated by commas: the first twenty, and how many there are.
 pub fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     const SHOWN: usize = 20;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::explanation::Fact;
 use crate::kernel::{Columns, Kernel};
 use crate::linalg::Matrix;
@@ -110,12 +110,6 @@ impl Expansion {
     /// [`Error::Shape`], [`Error::Parameter`], [`Error::TooFew`].
     pub fn validate(&self) -> Result<()> {
         let m = self.intercept.len();
-        let shape = |what: &str, unit, expected, found, why: &str| {
-            if expected == found {
-                return Ok(());
-            }
-            Err(Error::Shape { what: what.into(), unit, expected, found, why: why.into() })
-        };
         if m == 0 {
             return Err(Error::TooFew { what: "the list of outputs".into(), needed: 1, unit: "output is" });
         }
@@ -126,17 +120,17 @@ impl Expansion {
                 unit: "column is",
             });
         }
-        shape("the coefficient matrix", "rows", self.points.rows(), self.coef.rows(), "one a support point")?;
-        shape("the coefficient matrix", "columns", m, self.coef.cols(), "one an output")?;
-        shape("the list of output names", "names", m, self.output_names.len(), "one an output")?;
+        sized("the coefficient matrix", "rows", self.points.rows(), self.coef.rows(), "one a support point")?;
+        sized("the coefficient matrix", "columns", m, self.coef.cols(), "one an output")?;
+        sized("the list of output names", "names", m, self.output_names.len(), "one an output")?;
         let classes = self.classes.len();
         match self.link {
             Link::Identity => {}
             Link::Logistic | Link::LatentLogistic => {
-                shape("the model", "classes", 2, classes, "its link is logistic")?
+                sized("the model", "classes", 2, classes, "its link is logistic")?
             }
             Link::LatentTies { margin } => {
-                shape("the model", "classes", 3, classes, "its link has ties")?;
+                sized("the model", "classes", 3, classes, "its link has ties")?;
                 if !(margin.is_finite() && margin > 0.0) {
                     return Err(Error::parameter(
                         "margin",
@@ -146,9 +140,9 @@ impl Expansion {
                 }
             }
             Link::Softmax | Link::LatentOneVsRest => {
-                shape("the model", "classes", m, classes, "one an output")?
+                sized("the model", "classes", m, classes, "one an output")?
             }
-            Link::Vote => shape(
+            Link::Vote => sized(
                 "the model",
                 "outputs",
                 classes * classes.saturating_sub(1) / 2,

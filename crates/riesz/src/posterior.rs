@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::expansion::Expansion;
 use crate::explanation::Source;
 use crate::kernel::Kernel;
@@ -124,23 +124,35 @@ impl Known {
         let size = match self {
             Self::Inverse { operator: None, factor } => factor.size(),
             Self::Inverse { operator: Some(a), factor } => {
-                expect("the factor of a posterior", factor.size(), a.cols(), "one an observation")?;
+                sized("the factor of a posterior", "rows", a.cols(), factor.size(), "one an observation")?;
                 a.rows()
             }
             Self::LowRank(f) => f.rows(),
             Self::Sums { operator, half } => {
-                expect("the low-rank factor of a posterior", half.rows(), operator.cols(), "one a bag")?;
+                sized(
+                    "the low-rank factor of a posterior",
+                    "rows",
+                    operator.cols(),
+                    half.rows(),
+                    "one a bag",
+                )?;
                 operator.rows()
             }
             Self::Refits { coef, intercept, .. } => {
-                expect("the list of intercepts of refits", intercept.len(), coef.cols(), "one a refit")?;
+                sized(
+                    "the list of intercepts of refits",
+                    "rows",
+                    coef.cols(),
+                    intercept.len(),
+                    "one a refit",
+                )?;
                 if intercept.iter().any(|v| !v.is_finite()) {
                     return Err(Error::parameter("posterior", "NaN or infinite", "its numbers are finite"));
                 }
                 coef.rows()
             }
             Self::Dense(q) => {
-                expect("the matrix of a posterior", q.cols(), q.rows(), "it is square")?;
+                sized("the matrix of a posterior", "rows", q.rows(), q.cols(), "it is square")?;
                 q.rows()
             }
         };
@@ -152,7 +164,7 @@ impl Known {
         {
             return Err(Error::parameter("posterior", "NaN or infinite", "its numbers are finite"));
         }
-        expect("the posterior", size, points, "one a support point")
+        sized("the posterior", "rows", points, size, "one a support point")
     }
 
     /// `(L, R)` with `cᵀ Q c = Lᵀ R`, but for the [sign](Self::sign); R is L if `None`.
@@ -174,7 +186,7 @@ impl Known {
                 (half, None)
             }
             Self::LowRank(f) => (f.transpose_matmul(c), None),
-            Self::Sums { operator, half } => (half.transpose().matmul(&operator.transpose_times(c)), None),
+            Self::Sums { operator, half } => (half.transpose_matmul(&operator.transpose_times(c)), None),
             Self::Dense(q) => (c.clone(), Some(q.matmul(c))),
         }
     }
@@ -202,13 +214,6 @@ impl Known {
         out.data_mut().iter_mut().for_each(|v| *v *= self.sign());
         out
     }
-}
-
-fn expect(what: &str, found: usize, expected: usize, why: &str) -> Result<()> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(Error::Shape { what: what.into(), unit: "rows", expected, found, why: why.into() })
 }
 
 impl Covariance {
@@ -243,12 +248,13 @@ impl<'m> Posterior<'m> {
     /// [`Error::Shape`] and [`Error::Parameter`] if they do not fit together.
     pub fn new(mean: &'m Expansion, covariance: &'m Covariance) -> Result<Self> {
         let outputs = mean.outputs();
-        expect("the list of scales of a posterior", covariance.scale.len(), outputs, "one an output")?;
+        sized("the list of scales of a posterior", "rows", outputs, covariance.scale.len(), "one an output")?;
         if covariance.known.len() != 1 {
-            expect(
+            sized(
                 "the list of matrices of a posterior",
-                covariance.known.len(),
+                "rows",
                 outputs,
+                covariance.known.len(),
                 "one an output, or one",
             )?;
         }
@@ -412,7 +418,7 @@ impl<'m> Posterior<'m> {
     /// As [`Table::conform`]; [`Error::Shape`] unless there is a row of weights a row of `x`.
     pub fn sums(&self, x: &Table, weights: &Sparse) -> Result<Functionals> {
         let x = x.conform(self.mean.columns())?;
-        expect("the matrix of weights", weights.rows(), x.rows(), "one a row of the table")?;
+        sized("the matrix of weights", "rows", x.rows(), weights.rows(), "one a row of the table")?;
         let kernel = &self.mean.kernel;
         let mut prior = prior_of_sums(kernel, &x, weights);
         if let Some(other) = self.mirrored(&x)? {

@@ -3,8 +3,9 @@
 use super::data::Aggregates;
 use super::exact::AggregateGaussianProcess;
 use super::fitted::AggregateFit;
-use super::tune::{Coordinate, coordinates, logs, maximise};
+use super::tune::{coordinates, logs, maximise};
 use crate::error::{Error, Result};
+use crate::fit::evidence::{Coordinate, with_priors};
 use crate::linalg::{Matrix, dot, symmetric_eigen};
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 use crate::stop::Watch;
@@ -56,10 +57,10 @@ impl AggregateGaussianProcess {
         let (coordinates, _) = coordinates(self);
         let posterior = |theta: &[f64]| -> Result<(f64, Vec<f64>)> {
             let (value, gradient) = tuned.with_parameters(theta).value_and_gradient(data, true, watch)?;
-            Ok(with_priors(&coordinates, theta, value, gradient))
+            Ok(with_priors(&coordinates, theta, (value, gradient)))
         };
         let mode = maximise(&coordinates, &logs(tuned), watch, posterior)?.theta;
-        let free: Vec<usize> = (0..mode.len()).filter(|&p| coordinates[p].sd.is_some()).collect();
+        let free: Vec<usize> = (0..mode.len()).filter(|&p| coordinates[p].weak.is_some()).collect();
         let (precisions, axes) = precision(&coordinates, &free, &mode, posterior)?;
         let mut random = Random::seed_from_u64(seed);
         let mut found: Vec<(f64, AggregateFit)> = Vec::new();
@@ -103,20 +104,6 @@ impl AggregateGaussianProcess {
     }
 }
 
-/// With the logarithms of the weak priors, and their slopes.
-fn with_priors(
-    coordinates: &[Coordinate],
-    theta: &[f64],
-    mut value: f64,
-    mut gradient: Vec<f64>,
-) -> (f64, Vec<f64>) {
-    for ((c, at), slope) in coordinates.iter().zip(theta).zip(&mut gradient) {
-        let weak = c.weak(*at);
-        (value, *slope) = (value + weak.0, *slope + weak.1);
-    }
-    (value, gradient)
-}
-
 /// Minus the second derivatives at the mode, by their eigenvalues and axes. Where the surface is flatter than a quarter of the weakest prior, or bends upwards, that is taken.
 fn precision(
     coordinates: &[Coordinate],
@@ -139,7 +126,7 @@ fn precision(
         }
     }
     let (mut values, axes) = symmetric_eigen(&bends)?;
-    let widest = coordinates.iter().filter_map(|c| c.sd).fold(0.0, f64::max);
+    let widest = coordinates.iter().filter_map(|c| c.weak.map(|w| w.1)).fold(0.0, f64::max);
     values.iter_mut().for_each(|v| *v = v.max(0.25 / (widest * widest)));
     Ok((values, axes))
 }

@@ -11,7 +11,7 @@
 //! S is the covariance of the regression that B is the mean of. Source: Chau 2023, equations 3.1 (CMP, where the mediator is repeated for every row: the same weights by the
 //! push-through identity) and 3.9 (S-CMP). Centring and S are ours.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::fit::positive;
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::{Cholesky, Matrix, Sparse};
@@ -322,17 +322,10 @@ impl Operator {
 impl Mediated {
     fn new(bags: &Bags, open: &[usize], mediation: &Mediation, mediators: &Mediators) -> Result<Self> {
         let j = bags.count();
-        let shape = |what: &str, expected: usize, found: usize, why: &str| {
-            let (what, why) = (what.into(), why.into());
-            if expected == found {
-                return Ok(());
-            }
-            Err(Error::Shape { what, unit: "rows", expected, found, why })
-        };
         let Mediators { bags: of_bags, targets, totals } = mediators;
-        shape("the table of mediators of bags", j, of_bags.rows(), "one a bag with rows")?;
+        sized("the table of mediators of bags", "rows", j, of_bags.rows(), "one a bag with rows")?;
         if let Some(last) = open.iter().max().filter(|last| **last >= targets.rows()) {
-            shape("the table of mediators of targets", last + 1, targets.rows(), "one a target")?;
+            sized("the table of mediators of targets", "rows", last + 1, targets.rows(), "one a target")?;
         }
         let targets_at = targets.select_rows(open);
         let (times, units): (Vec<f64>, Vec<f64>) = match bags.unit() {

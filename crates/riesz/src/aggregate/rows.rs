@@ -20,8 +20,8 @@ const DEPTH: usize = 512;
 
 /// The rows in the order of their bags, once for each bag that they are in, with their weights there.
 pub(super) struct Rows {
-    table: Table,
-    weights: Vec<f64>,
+    pub table: Table,
+    pub weights: Vec<f64>,
     /// By bag where its rows begin, and where the last one's end.
     starts: Vec<usize>,
     /// The bag of each.
@@ -48,6 +48,15 @@ impl Rows {
         Self { table: x.select_rows(places), weights: weights.to_vec(), starts: starts.to_vec(), bag }
     }
 
+    pub fn bags(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Where those of a bag are.
+    pub fn range(&self, bag: usize) -> Range<usize> {
+        self.starts[bag]..self.starts[bag + 1]
+    }
+
     /// Hands out the upper triangle of pairs, and gives for each block of rows, in order, its bag and what `visit` made of its tiles. Which threads work on
     /// what makes no difference.
     fn visit<T: Send>(
@@ -56,15 +65,15 @@ impl Rows {
         start: impl Fn(usize) -> T + Sync,
         visit: impl Fn(&mut T, &mut Vec<Vec<f64>>, &Tile<'_>) + Sync,
     ) -> Result<Vec<(usize, T)>> {
-        let blocks: Vec<(usize, Range<usize>)> = (0..self.starts.len() - 1)
+        let blocks: Vec<(usize, Range<usize>)> = (0..self.bags())
             .flat_map(|b| {
-                let (from, to) = (self.starts[b], self.starts[b + 1]);
-                (from..to).step_by(BLOCK).map(move |start| (b, start..to.min(start + BLOCK)))
+                let Range { start, end } = self.range(b);
+                (start..end).step_by(BLOCK).map(move |from| (b, from..end.min(from + BLOCK)))
             })
             .collect();
         let work = |memory: &mut (Vec<f64>, Vec<Vec<f64>>), (bag, first): (usize, Range<usize>)| {
             check(stop)?;
-            let (mut own, end) = (start(bag), self.starts[bag + 1]);
+            let (mut own, end) = (start(bag), self.range(bag).end);
             for from in (first.start..self.weights.len()).step_by(DEPTH) {
                 let second = from..self.weights.len().min(from + DEPTH);
                 let twice = |e: usize| if e >= first.end && e < end { 2.0 } else { 1.0 };
@@ -84,7 +93,7 @@ impl Rows {
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted) soon after `stop` becomes true.
     pub fn gram(&self, kernel: &Kernel, stop: &AtomicBool) -> Result<Matrix> {
-        let (isa, bags) = (Isa::detect(), self.starts.len() - 1);
+        let (isa, bags) = (Isa::detect(), self.bags());
         let parts = self.visit(
             stop,
             |bag| vec![0.0; bags - bag],

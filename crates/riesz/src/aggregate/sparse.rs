@@ -7,16 +7,19 @@
 mod bound;
 mod features;
 
+use std::ops::Range;
+
 use bound::Collapsed;
-use features::{Features, Rows};
+use features::Features;
 
 use super::Bags;
 use super::fitted::LeftOut;
-use crate::error::{Error, Result};
+use super::rows::Rows;
+use crate::error::{Error, Result, sized};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::fit::Tune;
-use crate::fit::evidence::{self, Maximum};
+use crate::fit::evidence::{self, Coordinate, Maximum, with_priors};
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::{Matrix, dot};
 use crate::posterior::{Covariance, Known, Posterior};
@@ -169,7 +172,8 @@ impl SparseAggregateProcess {
             Tune::Noise => of_kernel..all,
             Tune::KernelAndNoise => 0..all,
         };
-        let (tuned, slopes) = (free.clone(), free.contains(&0));
+        let slopes = free.contains(&0);
+        let believed: Vec<Coordinate> = if self.priors { believed(&parameters, &free) } else { Vec::new() };
         // Sums do not change with the noise alone.
         let mut same = None;
         let mut objective = |theta: &[f64]| {
@@ -179,17 +183,9 @@ impl SparseAggregateProcess {
                 None => targets.rows.features(&kernel, &targets.points, slopes, watch)?,
             };
             let state = self.state(&targets, theta, &features)?;
-            let mut gradient = self.gradient(&targets, theta, &state, &features, slopes, watch)?;
-            let mut value = state.value;
+            let gradient = self.gradient(&targets, theta, &state, &features, slopes, watch)?;
             same = (!slopes).then_some(features);
-            if self.priors {
-                for i in tuned.clone() {
-                    let (weak, slope) = weak(&parameters[i], theta[i]);
-                    value += weak;
-                    gradient[i] += slope;
-                }
-            }
-            Ok((value, gradient))
+            Ok(with_priors(&believed, theta, (state.value, gradient)))
         };
         let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
         let found = evidence::maximise(
@@ -264,15 +260,15 @@ impl SparseAggregateProcess {
     }
 
     fn check<'t>(&self, x: &Table, bags: &Bags, values: &'t [f64]) -> Result<Targets<'t>> {
-        let shape = |what: &str, found: usize, expected: usize, why: &str| {
-            if found == expected {
-                return Ok(());
-            }
-            Err(Error::Shape { what: what.into(), unit: "numbers", expected, found, why: why.into() })
-        };
         crate::fit::check(x, x.rows(), 1)?;
-        shape("a column of the bags' weights", bags.weights().rows(), x.rows(), "one a row of the table")?;
-        shape("the list of targets", values.len(), bags.count(), "one a bag")?;
+        sized(
+            "a column of the bags' weights",
+            "numbers",
+            x.rows(),
+            bags.weights().rows(),
+            "one a row of the table",
+        )?;
+        sized("the list of targets", "numbers", bags.count(), values.len(), "one a bag")?;
         self.kernel.validate(x.width())?;
         let points = self.points.conform(x.columns())?;
         if points.rows() == 0 {
@@ -299,7 +295,7 @@ impl SparseAggregateProcess {
             return Err(Error::parameter("mean", mean, "it is a finite number"));
         }
         if let Some(known) = &self.known_noise {
-            shape("known_noise", known.len(), values.len(), "one a bag")?;
+            sized("known_noise", "numbers", values.len(), known.len(), "one a bag")?;
             if let Some(bad) = known.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
                 return Err(Error::parameter("known_noise", bad, "variances are not negative"));
             }
@@ -311,7 +307,7 @@ impl SparseAggregateProcess {
         let ones: Vec<f64> = (0..values.len()).map(|b| sum(b, |w| w)).collect();
         let squares = (0..values.len()).map(|b| sum(b, |w| w * w)).collect();
         let variance = if self.normalize { spread(values, &ones, self.mean)? } else { 1.0 };
-        Ok(Targets { values, ones, squares, variance, rows: Rows::new(x, bags), points })
+        Ok(Targets { values, ones, squares, variance, rows: Rows::new(x, bags.weights()), points })
     }
 
     fn result(
@@ -372,15 +368,18 @@ impl SparseAggregateProcess {
     }
 }
 
-/// The logarithm of what is believed of a parameter, and its slope.
-fn weak(parameter: &Parameter, at: f64) -> (f64, f64) {
-    let sd = match parameter.name.as_str() {
-        "scale" => 3.0,
-        name if name.starts_with("lengthscale") => 1.0,
-        _ => 1.5,
+/// Each parameter, those that are tuned near their starts.
+fn believed(parameters: &[Parameter], tuned: &Range<usize>) -> Vec<Coordinate> {
+    let of = |(i, parameter): (usize, &Parameter)| {
+        let sd = match parameter.name.as_str() {
+            "scale" => 3.0,
+            name if name.starts_with("lengthscale") => 1.0,
+            _ => 1.5,
+        };
+        let weak = tuned.contains(&i).then_some((parameter.log_value, sd));
+        Coordinate { parameter: parameter.clone(), weak }
     };
-    let z = (at - parameter.log_value) / sd;
-    (-0.5 * z * z, -z / sd)
+    parameters.iter().enumerate().map(of).collect()
 }
 
 /// The squared spread of f that targets show around a constant f: that which fits best by least squares unless it is given.

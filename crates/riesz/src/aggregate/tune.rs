@@ -14,7 +14,7 @@ use super::operator::{Counts, Mediation};
 use super::rows::Rows;
 use crate::error::Result;
 use crate::explanation::Fact;
-use crate::fit::evidence::{self, FACTOR, Maximum};
+use crate::fit::evidence::{self, Coordinate, Maximum, with_priors};
 use crate::kernel::{Kernel, Parameter};
 use crate::stop::{Progress, Watch};
 
@@ -80,26 +80,6 @@ pub struct Tuned {
     pub warnings: Vec<String>,
 }
 
-/// A number that is tuned: how far from its start it is believed to be (one standard deviation); `None` for what stays.
-pub(super) struct Coordinate {
-    pub parameter: Parameter,
-    pub sd: Option<f64>,
-}
-
-impl Coordinate {
-    fn bounds(&self) -> (f64, f64) {
-        let (at, room) = (self.parameter.log_value, if self.sd.is_some() { FACTOR.ln() } else { 0.0 });
-        (at - room, at + room)
-    }
-
-    /// The logarithm of the weak prior, less its largest, and its slope.
-    pub fn weak(&self, at: f64) -> (f64, f64) {
-        let Some(sd) = self.sd else { return (0.0, 0.0) };
-        let z = (at - self.parameter.log_value) / sd;
-        (-0.5 * z * z, -z / sd)
-    }
-}
-
 /// All parameters of a process, and how many of them, the first, are not the mediation's.
 pub(super) fn coordinates(process: &AggregateGaussianProcess) -> (Vec<Coordinate>, usize) {
     let of = |parameter: Parameter, length: f64| {
@@ -109,7 +89,7 @@ pub(super) fn coordinates(process: &AggregateGaussianProcess) -> (Vec<Coordinate
             () if name == "scale" => 1.0,
             () => 1.5,
         };
-        Coordinate { parameter, sd: Some(sd) }
+        Coordinate::near(parameter, sd)
     };
     let mediation = process.mediation.iter().flat_map(Mediation::parameters);
     let all = process.parameters();
@@ -118,7 +98,7 @@ pub(super) fn coordinates(process: &AggregateGaussianProcess) -> (Vec<Coordinate
     coordinates.extend(mediation.map(|p| of(p, 0.8)));
     // The scale of the mediators' kernel is the ridge in disguise.
     if let Some(scale) = coordinates.get_mut(own) {
-        scale.sd = None;
+        scale.weak = None;
     }
     (coordinates, own)
 }
@@ -177,7 +157,7 @@ impl Tuning {
         let mediated = process.mediation.is_some() && data.own.contains(&None);
         let published = self.conventions == Conventions::Published;
         if let Some(ridge) = coordinates.last_mut().filter(|_| published && process.mediation.is_some()) {
-            ridge.sd = None;
+            ridge.weak = None;
         }
         let rounds = if mediated && !published { self.rounds.max(1) } else { 1 };
         let free = if mediated && published { coordinates.len() } else { own };
@@ -194,16 +174,11 @@ impl Tuning {
             let rest = logs(&process).split_off(free);
             let objective = |theta: &[f64]| {
                 let all = [theta, &rest[..]].concat();
-                let (mut value, mut gradient) =
+                let (value, mut gradient) =
                     process.with_parameters(&all).value_and_gradient(data, free > own, watch)?;
                 gradient.truncate(free);
-                if !published {
-                    for ((c, at), slope) in coordinates.iter().zip(theta).zip(&mut gradient) {
-                        let weak = c.weak(*at);
-                        (value, *slope) = (value + weak.0, *slope + weak.1);
-                    }
-                }
-                Ok((value, gradient))
+                let believed: &[Coordinate] = if published { &[] } else { &coordinates };
+                Ok(with_priors(believed, theta, (value, gradient)))
             };
             let found = maximise(&coordinates[..free], &logs(&process)[..free], watch, objective)?;
             (run.steps, run.evaluations) = (run.steps + found.steps, run.evaluations + found.evaluations);
@@ -265,11 +240,7 @@ fn stage_one(
     maximise(coordinates, &start, watch, |theta| {
         let own = mediation.with_parameters(theta);
         let (loss, mut gradient) = own.left_out_loss(&data.bags, &mediators.bags, &gram)?;
-        let mut value = -0.5 * j as f64 * loss.ln();
-        for ((c, at), slope) in coordinates.iter().zip(theta).zip(&mut gradient) {
-            let weak = c.weak(*at);
-            (value, *slope) = (value + weak.0, -0.5 * j as f64 * *slope / loss + weak.1);
-        }
-        Ok((value, gradient))
+        gradient.iter_mut().for_each(|slope| *slope = -0.5 * j as f64 * *slope / loss);
+        Ok(with_priors(coordinates, theta, (-0.5 * j as f64 * loss.ln(), gradient)))
     })
 }

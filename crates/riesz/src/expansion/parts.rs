@@ -112,14 +112,19 @@ impl Parts {
         Ok(all)
     }
 
+    /// What a view's kernel makes of a row of all columns, for each row of its domain.
+    fn read(&self, isa: Isa, view: &View, x: &[f64], buffer: &mut Vec<f64>, out: &mut [f64]) {
+        let Domain { rows, kernel } = &self.domains[view.domain];
+        let own: Vec<f64> = view.columns.iter().map(|&j| x[j]).collect();
+        kernel.row(isa, Columns::of(rows, 0), &own, buffer, out);
+    }
+
     /// The outputs without intercepts at a row of all columns.
     pub(crate) fn at(&self, isa: Isa, x: &[f64]) -> Vec<f64> {
         let mut buffer = Vec::new();
         let of = |view: &View| {
-            let Domain { rows, kernel } = &self.domains[view.domain];
-            let own: Vec<f64> = view.columns.iter().map(|&j| x[j]).collect();
-            let mut out = vec![0.0; rows.rows()];
-            kernel.row(isa, Columns::of(rows, 0), &own, &mut buffer, &mut out);
+            let mut out = vec![0.0; self.domains[view.domain].rows.rows()];
+            self.read(isa, view, x, &mut buffer, &mut out);
             out
         };
         let numbers: Vec<Vec<f64>> = self.views.iter().map(of).collect();
@@ -161,11 +166,10 @@ impl<'p> Predictor<'p> {
     /// The outputs without intercepts at rows of all columns, rows × outputs.
     pub(crate) fn predict(&self, rows: &[Vec<f64>]) -> Matrix {
         let of = |view: &View| {
-            let Domain { rows: points, kernel } = &self.parts.domains[view.domain];
-            let (mut out, mut buffer) = (Matrix::zeros(rows.len(), points.rows()), Vec::new());
+            let points = self.parts.domains[view.domain].rows.rows();
+            let (mut out, mut buffer) = (Matrix::zeros(rows.len(), points), Vec::new());
             for (i, x) in rows.iter().enumerate() {
-                let own: Vec<f64> = view.columns.iter().map(|&j| x[j]).collect();
-                kernel.row(self.isa, Columns::of(points, 0), &own, &mut buffer, out.row_mut(i));
+                self.parts.read(self.isa, view, x, &mut buffer, out.row_mut(i));
             }
             out
         };

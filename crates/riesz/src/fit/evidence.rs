@@ -12,6 +12,46 @@ use crate::stop::Watch;
 /// Half the width of the default bounds, as a factor: from 1/100000 to 100000 times the value at the start.
 pub(crate) const FACTOR: f64 = 1e5;
 
+/// A number that is tuned, and what is believed of it beforehand.
+pub(crate) struct Coordinate {
+    /// It and its start.
+    pub parameter: Parameter,
+    /// Mean and standard deviation of a weak normal prior; `None` for what stays as it is.
+    pub weak: Option<(f64, f64)>,
+}
+
+impl Coordinate {
+    /// Believed to be near its start.
+    pub fn near(parameter: Parameter, sd: f64) -> Self {
+        Self { weak: Some((parameter.log_value, sd)), parameter }
+    }
+
+    pub fn bounds(&self) -> (f64, f64) {
+        let room = if self.weak.is_some() { FACTOR.ln() } else { 0.0 };
+        (self.parameter.log_value - room, self.parameter.log_value + room)
+    }
+
+    /// The logarithm of the weak prior, less its largest, and its slope.
+    pub fn weak(&self, at: f64) -> (f64, f64) {
+        let Some((center, sd)) = self.weak else { return (0.0, 0.0) };
+        let z = (at - center) / sd;
+        (-0.5 * z * z, -z / sd)
+    }
+}
+
+/// A value and its gradient with the logarithms of the weak priors, and their slopes.
+pub(crate) fn with_priors(
+    coordinates: &[Coordinate],
+    theta: &[f64],
+    (mut value, mut gradient): (f64, Vec<f64>),
+) -> (f64, Vec<f64>) {
+    for ((c, at), slope) in coordinates.iter().zip(theta).zip(&mut gradient) {
+        let weak = c.weak(*at);
+        (value, *slope) = (value + weak.0, *slope + weak.1);
+    }
+    (value, gradient)
+}
+
 /// A maximum of the marginal likelihood.
 pub(crate) struct Maximum {
     /// The parameters on the tuning scale.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::evidence::{self, Maximum};
 use super::task::{FIXED_KERNEL, Fitted, Input, ModelKind, NORMALIZE_Y, Predicts, RESTARTS, Task};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::kernel::{Kernel, mean_variance};
@@ -298,18 +298,12 @@ impl GaussianProcess {
     }
 
     fn check(&self, x: &Table, y: &Matrix) -> Result<Targets> {
-        let shape = |what: &str, found: usize, expected: usize, why: &str| {
-            if found == expected {
-                return Ok(());
-            }
-            Err(Error::Shape { what: what.into(), unit: "numbers", expected, found, why: why.into() })
-        };
         match &self.operator {
             None => super::check(x, y.rows(), 2)?,
             Some(a) => {
                 super::check(x, x.rows(), 1)?;
-                shape("a column of the operator", a.rows(), x.rows(), "one a row of the table")?;
-                shape("the target", y.rows(), a.cols(), "one a column of the operator")?;
+                sized("a column of the operator", "numbers", x.rows(), a.rows(), "one a row of the table")?;
+                sized("the target", "numbers", a.cols(), y.rows(), "one a column of the operator")?;
                 if let Some(j) = (0..a.cols()).find(|&j| a.column(j).all(|(_, weight)| weight == 0.0)) {
                     let allowed = "an observation is the sum of one row or more";
                     return Err(Error::parameter(format!("column {} of the operator", j + 1), 0, allowed));
@@ -332,7 +326,7 @@ impl GaussianProcess {
         }
         if let Some(row_noise) = &self.row_noise {
             let why = if self.operator.is_some() { "one an observation" } else { "one a row of the table" };
-            shape("row_noise", row_noise.len(), y.rows(), why)?;
+            sized("row_noise", "numbers", y.rows(), row_noise.len(), why)?;
             if let Some(bad) = row_noise.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
                 return Err(Error::parameter("row_noise", bad, "variances are not negative"));
             }

@@ -33,7 +33,7 @@
 
 use rayon::prelude::*;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::expansion::{Expansion, Link};
 use crate::fit::{KernelRidge, check_labels, positive};
 use crate::linalg::Matrix;
@@ -301,7 +301,7 @@ pub(super) fn cross_validate_until<C: Sync>(
     let alone = candidates.len();
     run((candidates, alone), x, folds, true, watch, |candidate, split, (): &mut ()| {
         let model = fit(candidate, &split.train, &take(&split.rows), &split.rows)?;
-        expect("the fitted model", "outputs", y.cols(), model.outputs(), "one a target")?;
+        sized("the fitted model", "outputs", y.cols(), model.outputs(), "one a target")?;
         let (predicted, truth) = (model.predict_until(&split.test, watch.stop)?, take(&split.held_out));
         let squares = predicted.data().iter().zip(truth.data()).map(|(p, t)| (p - t).powi(2));
         Ok(squares.sum::<f64>() / truth.data().len() as f64)
@@ -342,12 +342,12 @@ pub(super) fn cross_validate_classes_until<C: Sync, M: Default>(
     fit: impl Fn(&C, &Table, &[usize], &[usize], &mut M) -> Result<Expansion> + Sync,
 ) -> Result<CrossValidation> {
     check_labels(x, labels, classes)?;
-    expect("the list of folds", "numbers", labels.len(), folds.len(), "one a row of the table")?;
+    sized("the list of folds", "numbers", labels.len(), folds.len(), "one a row of the table")?;
     check_classes_seen(labels, classes, folds)?;
     let take = |rows: &[usize]| rows.iter().map(|&r| labels[r]).collect::<Vec<_>>();
     run(candidates, x, folds, score == ClassScore::LogLoss, watch, |candidate, split, memory| {
         let model = fit(candidate, &split.train, &take(&split.rows), &split.rows, memory)?;
-        expect("the fitted model", "classes", classes.len(), model.classes.len(), "as in the labels")?;
+        sized("the fitted model", "classes", classes.len(), model.classes.len(), "as in the labels")?;
         let outputs = model.predict_until(&split.test, watch.stop)?;
         let truth = take(&split.held_out);
         let mut total = 0.0;
@@ -408,7 +408,7 @@ fn run<C: Sync, M: Default>(
     if candidates.is_empty() {
         return Err(Error::TooFew { what: "the list of candidates".into(), needed: 1, unit: "candidate is" });
     }
-    expect("the list of folds", "numbers", x.rows(), folds.len(), "one a row of the table")?;
+    sized("the list of folds", "numbers", x.rows(), folds.len(), "one a row of the table")?;
     let k = folds.iter().max().map_or(0, |m| m.saturating_add(1));
     check_count(x.rows(), k)?;
     let splits: Vec<Split> = (0..k)
@@ -494,13 +494,6 @@ fn check_classes_seen(labels: &[usize], classes: &[String], folds: &[usize]) -> 
         }
     }
     Ok(())
-}
-
-fn expect(what: &str, unit: &'static str, expected: usize, found: usize, why: &str) -> Result<()> {
-    if expected == found {
-        return Ok(());
-    }
-    Err(Error::Shape { what: what.into(), unit, expected, found, why: why.into() })
 }
 
 fn shuffled(mut rows: Vec<usize>, random: &mut Random) -> Vec<usize> {

@@ -149,6 +149,11 @@ pub trait FactorKind {
     fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]);
     /// `out[p] = Σ_i weights[i] ∂ ln k / ∂ parameter p` at row i of `u` and the row `v`.
     fn weigh_slopes(&self, _: Isa, u: Columns<'_>, v: &[f64], weights: &[f64], out: &mut [f64]) {
+        self.weigh_lists(u, v, weights, out);
+    }
+    /// The same by a list of slopes for each parameter.
+    #[doc(hidden)]
+    fn weigh_lists(&self, u: Columns<'_>, v: &[f64], weights: &[f64], out: &mut [f64]) {
         let mut slopes = vec![vec![0.0; u.len()]; out.len()];
         self.log_gradient(u, v, &mut slopes);
         out.iter_mut().zip(&slopes).for_each(|(out, own)| *out = crate::linalg::dot(weights, own));

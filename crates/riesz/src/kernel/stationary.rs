@@ -260,12 +260,7 @@ impl FactorKind for Stationary {
 
     fn weigh_slopes(&self, isa: Isa, u: Columns<'_>, v: &[f64], weights: &[f64], out: &mut [f64]) {
         if self.joint() || !self.profile.parameters().is_empty() {
-            let mut slopes = vec![vec![0.0; u.len()]; out.len()];
-            self.log_gradient(u, v, &mut slopes);
-            return out
-                .iter_mut()
-                .zip(&slopes)
-                .for_each(|(out, own)| *out = crate::linalg::dot(weights, own));
+            return self.weigh_lists(u, v, weights, out);
         }
         // The same without a list for every column: tuning spends its time here.
         out.fill(0.0);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::games::{DuelGame, DuelQuestion, described};
-use super::orders::{Draws, Pool, estimate};
+use super::orders::{Pool, Replacements, estimate};
 use super::sides::{Sides, check_skew};
 use crate::attribution::std_error::{Range, Variance};
 use crate::embedding::Conditioning;
@@ -364,12 +364,13 @@ impl Asked<'_> {
             let columns: Vec<Column> = sides.contexts.iter().map(|&j| columns[j].clone()).collect();
             Reference::new(own, &columns)
         });
-        let draws = Draws { pool, contexts: contexts.transpose()?, sides };
+        let replacements = Replacements { pool, contexts: contexts.transpose()?, sides };
         let groups = self.groups()?;
         let playing: Vec<usize> =
             (0..groups.players().len()).filter(|&p| !self.is_fixed(&groups.players()[p].columns)).collect();
         let (parts, watch) = (sides.parts(model)?, Watch { stop: self.stop, progress: self.progress });
-        let found = estimate(&parts, &groups, &playing, rows, &draws, (orders, self.question.seed), watch)?;
+        let found =
+            estimate(&parts, &groups, &playing, rows, &replacements, (orders, self.question.seed), watch)?;
         let (n, m) = (rows.rows(), model.outputs());
         let sampling = Some(Sampling { evaluations: found.evaluations, seed: self.question.seed });
         let version = Fact::new("riesz", env!("CARGO_PKG_VERSION"));
@@ -391,7 +392,7 @@ impl Asked<'_> {
                 absent: format!(
                     "absent features of the two items are those of {name}, drawn for each of {orders} random orders"
                 ),
-                model: model.card.clone(),
+                model: model.facts(),
                 run: vec![version],
             },
         })

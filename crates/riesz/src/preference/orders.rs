@@ -33,14 +33,14 @@ pub(super) enum Pool {
 }
 
 /// Where absent columns are taken from.
-pub(super) struct Draws<'a> {
+pub(super) struct Replacements<'a> {
     pub(super) pool: Pool,
     /// Contexts; those of the explained duel where they are always present.
     pub(super) contexts: Option<Reference>,
     pub(super) sides: &'a Sides,
 }
 
-impl Draws<'_> {
+impl Replacements<'_> {
     /// How many orders are taken where so many are asked for, and among how many background rows of which each has as many of them as any other: 1 for draws from all.
     fn strata(&self, orders: usize) -> (usize, usize) {
         let (Pool::Apart(own) | Pool::Same(own) | Pool::Met(own)) = &self.pool;
@@ -53,7 +53,7 @@ impl Draws<'_> {
         }
     }
 
-    /// Draws for a duel, each a row or a row and its mirror; of strata one after the other, around.
+    /// Replacements for a duel, each a row or a row and its mirror; of strata one after the other, around.
     fn draw(&self, random: &mut Random, count: usize, x: &[f64]) -> Vec<Vec<Vec<f64>>> {
         let mut rows = vec![x.to_vec(); count];
         let sides = self.sides;
@@ -138,7 +138,7 @@ pub(super) fn estimate(
     groups: &Groups,
     playing: &[usize],
     rows: &Table,
-    draws: &Draws<'_>,
+    replacements: &Replacements<'_>,
     (orders, seed): (usize, u64),
     watch: Watch<'_>,
 ) -> Result<Estimated> {
@@ -152,7 +152,7 @@ pub(super) fn estimate(
         let x = rows.row(i);
         let seed = hash([seed].into_iter().chain(x.iter().map(|v| (v + 0.0).to_bits())));
         let found =
-            Row { predictor: &predictor, groups, playing, x: &x }.estimate(draws, orders, seed, watch);
+            Row { predictor: &predictor, groups, playing, x: &x }.estimate(replacements, orders, seed, watch);
         watch.done();
         found
     };
@@ -177,12 +177,18 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    fn estimate(&self, draws: &Draws<'_>, orders: usize, seed: u64, watch: Watch<'_>) -> Result<Estimated> {
+    fn estimate(
+        &self,
+        replacements: &Replacements<'_>,
+        orders: usize,
+        seed: u64,
+        watch: Watch<'_>,
+    ) -> Result<Estimated> {
         let prediction = self.predictor.predict(&[self.x.to_vec()]).data().to_vec();
         let (m, p, all) = (prediction.len(), self.playing.len(), self.groups.players().len());
         let mut random = Random::seed_from_u64(seed);
-        let (orders, strata) = draws.strata(orders);
-        let drawn = draws.draw(&mut random, orders, self.x);
+        let (orders, strata) = replacements.strata(orders);
+        let drawn = replacements.draw(&mut random, orders, self.x);
         let between = p.saturating_sub(1);
         // By stratum, output and player the sums of what orders add and of its square; and between what it lies.
         let mut sums = vec![[0.0; 2]; strata * m * p];

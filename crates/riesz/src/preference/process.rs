@@ -8,12 +8,12 @@ use super::bags::Bags;
 use super::data::Data;
 use super::duels::Duels;
 use super::pairs::{self, Pair, PairKernel, wide_rows};
-use super::tuned::{Coordinate, Setting};
+use super::tuned::Setting;
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::fit::bound::bound;
-use crate::fit::evidence;
+use crate::fit::evidence::{self, Coordinate, with_priors};
 use crate::fit::laplace::{Likelihood, Mode, mode_from};
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::{Matrix, Sparse};
@@ -195,13 +195,8 @@ impl PreferenceProcess {
             let bounds: Vec<(f64, f64)> = coordinates.iter().map(Coordinate::bounds).collect();
             let mut near = None;
             let objective = |theta: &[f64]| {
-                let (mut value, mut gradient) =
-                    self.value_and_gradient(&start.at(theta), data, &mut near, watch)?;
-                for ((c, at), slope) in coordinates.iter().zip(theta).zip(&mut gradient) {
-                    let weak = c.weak(*at);
-                    (value, *slope) = (value + weak.0, *slope + weak.1);
-                }
-                Ok((value, gradient))
+                let found = self.value_and_gradient(&start.at(theta), data, &mut near, watch)?;
+                Ok(with_priors(&coordinates, theta, found))
             };
             let restarts = if run == 0 { self.restarts } else { 0 };
             let (all, given) = (0..parameters.len(), Some(&bounds[..]));

@@ -1,7 +1,7 @@
 //! What is tuned of a model of duels, and how far from its start it is believed to be: shares, parameters of kernels, the margin of ties, in one list.
 
 use super::pairs::{ContextKernel, PairKernel, PriorSlopes};
-use crate::fit::evidence::FACTOR;
+use crate::fit::evidence::Coordinate;
 use crate::kernel::{Kernel, Parameter};
 use crate::table::Table;
 
@@ -12,40 +12,19 @@ pub(super) struct Setting {
     pub margin: Option<f64>,
 }
 
-/// A number that is tuned.
-pub(super) struct Coordinate {
-    pub parameter: Parameter,
-    /// Mean and standard deviation of the weak prior; `None` for what stays as it is.
-    weak: Option<(f64, f64)>,
-}
-
 /// Shares are believed to be around 1.5², within a factor of e³.
 const SHARE: (f64, f64) = (0.810_930_216_216_328_8, 3.0);
 
-impl Coordinate {
-    fn new(name: &str, at: f64, weak: Option<(f64, f64)>) -> Self {
-        Self { parameter: Parameter { name: name.into(), log_value: at }, weak }
-    }
+fn named(name: &str, at: f64, weak: (f64, f64)) -> Coordinate {
+    Coordinate { parameter: Parameter { name: name.into(), log_value: at }, weak: Some(weak) }
+}
 
-    /// Those of a kernel whose first scale other numbers know.
-    fn of(kernel: &Kernel) -> impl Iterator<Item = Self> {
-        kernel.parameters().into_iter().enumerate().map(|(i, parameter)| {
-            let sd = if parameter.name.starts_with("lengthscale") { 1.0 } else { 1.5 };
-            Self { weak: (i > 0).then_some((parameter.log_value, sd)), parameter }
-        })
-    }
-
-    pub fn bounds(&self) -> (f64, f64) {
-        let room = if self.weak.is_some() { FACTOR.ln() } else { 0.0 };
-        (self.parameter.log_value - room, self.parameter.log_value + room)
-    }
-
-    /// The logarithm of the weak prior, and its slope.
-    pub fn weak(&self, at: f64) -> (f64, f64) {
-        let Some((center, sd)) = self.weak else { return (0.0, 0.0) };
-        let z = (at - center) / sd;
-        (-0.5 * z * z, -z / sd)
-    }
+/// Those of a kernel whose first scale other numbers know.
+fn of_kernel(kernel: &Kernel) -> impl Iterator<Item = Coordinate> {
+    kernel.parameters().into_iter().enumerate().map(|(i, parameter)| {
+        let sd = if parameter.name.starts_with("lengthscale") { 1.0 } else { 1.5 };
+        if i == 0 { Coordinate { parameter, weak: None } } else { Coordinate::near(parameter, sd) }
+    })
 }
 
 impl Setting {
@@ -56,19 +35,19 @@ impl Setting {
         let PairKernel { items, utility, generalised, alone, contexts } = &self.prior;
         let shares = [("utility", utility, times[0]), ("generalised", generalised, times[1])];
         let mut all: Vec<Coordinate> = (shares.iter().filter(|(_, share, _)| **share > 0.0))
-            .map(|(name, share, times)| Coordinate::new(name, (*share * times).ln(), Some(SHARE)))
+            .map(|(name, share, times)| named(name, (*share * times).ln(), SHARE))
             .collect();
         let terms = alone.iter().flat_map(|k| &k.terms);
-        all.extend(terms.map(|term| Coordinate::new("further utility", term.scale.ln(), Some(SHARE))));
-        all.extend(Coordinate::of(items));
+        all.extend(terms.map(|term| named("further utility", term.scale.ln(), SHARE)));
+        all.extend(of_kernel(items));
         if let Some(ContextKernel { kernel, shared }) = contexts {
             if is_tuned(*shared) {
                 let logit = (shared / (1.0 - shared)).ln();
-                all.push(Coordinate::new("shared (logit)", logit, Some((logit, 1.5))));
+                all.push(named("shared (logit)", logit, (logit, 1.5)));
             }
-            all.extend(Coordinate::of(kernel));
+            all.extend(of_kernel(kernel));
         }
-        all.extend(self.margin.map(|m| Coordinate::new("margin", m.ln(), Some((m.ln(), 1.5)))));
+        all.extend(self.margin.map(|m| named("margin", m.ln(), (m.ln(), 1.5))));
         all
     }
 

@@ -9,7 +9,8 @@
 //! Through `Λ = I + ΨC⁻¹Ψᵀ` everything is of the size of the points or linear in the number of bags. The constant mean β is that which makes the bound largest, by generalised least
 //! squares, unless it is given.
 
-use super::features::{Features, Rows};
+use super::features::Features;
+use crate::aggregate::rows::Rows;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, dot, symmetric_eigen};

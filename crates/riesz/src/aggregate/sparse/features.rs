@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::aggregate::Bags;
+use crate::aggregate::rows::Rows;
 use crate::error::Result;
 use crate::kernel::{Columns, Kernel, Scratch};
 use crate::linalg::{Matrix, dot};
@@ -17,13 +17,6 @@ const TILE: usize = 256;
 
 /// Slopes are kept from the values to the gradient if they are not more numbers than that (256 MB), and else made anew.
 const KEPT: usize = 1 << 25;
-
-/// The rows of all bags, bag by bag.
-pub(super) struct Rows {
-    table: Table,
-    weights: Vec<f64>,
-    starts: Vec<usize>,
-}
 
 /// Of bags and points.
 pub(super) struct Features {
@@ -44,19 +37,6 @@ fn of<'t>(table: &'t Table, range: &Range<usize>) -> Columns<'t> {
 }
 
 impl Rows {
-    pub fn new(x: &Table, bags: &Bags) -> Self {
-        let (starts, places, weights) = bags.weights().parts();
-        Self { table: x.select_rows(places), weights: weights.to_vec(), starts: starts.to_vec() }
-    }
-
-    fn bags(&self) -> usize {
-        self.starts.len() - 1
-    }
-
-    fn range(&self, bag: usize) -> Range<usize> {
-        self.starts[bag]..self.starts[bag + 1]
-    }
-
     /// The sums of a bag's rows with these points: of values, and of each slope.
     fn part(
         &self,
@@ -106,7 +86,7 @@ impl Rows {
     }
 
     /// The sums of all bags, and with `slopes` what their gradient takes. Cost O(rows points columns) and O(rows² columns) of each bag; memory O(bags points).
-    pub fn features(
+    pub(super) fn features(
         &self,
         kernel: &Kernel,
         points: &Table,
@@ -140,7 +120,7 @@ impl Rows {
     }
 
     /// `Σ_bj weights[b, j] ∂phi[b, j]/∂θ_p`, where `features` has these weights' slopes or they are made anew.
-    pub fn contract(
+    pub(super) fn contract(
         &self,
         features: &Features,
         kernel: &Kernel,

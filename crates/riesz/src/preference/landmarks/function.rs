@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::known::{Alone, Known};
 use super::nystrom::Nystrom;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::prediction::mean_logistic;
@@ -238,7 +238,7 @@ impl LandmarkFunction {
             let (landmarks, basis) = bases.next().ok_or_else(problem)?;
             let q = landmarks.rows();
             for found in [basis.rows(), basis.cols()] {
-                sized("the basis of landmarks", q, found, "by the number of landmarks")?;
+                sized("the basis of landmarks", "numbers", q, found, "by the number of landmarks")?;
             }
             Ok::<_, Error>(Nystrom { kernel: kernel.clone(), landmarks, basis })
         };
@@ -254,9 +254,9 @@ impl LandmarkFunction {
         let (q, c) = (features.items.cols(), features.contexts.cols());
         let (utilities, levels) = (features.utilities.cols(), features.levels.rows());
         let width = c * (q * q.saturating_sub(1) / 2 + utilities + levels);
-        sized("a row of weights", width, weights.cols(), "by the number of landmarks")?;
-        sized("the list of curvatures", pairs.len(), curve.len(), "one a pair")?;
-        sized("the list of contexts", pairs.len(), rows.len(), "one a pair")?;
+        sized("a row of weights", "numbers", width, weights.cols(), "by the number of landmarks")?;
+        sized("the list of curvatures", "numbers", pairs.len(), curve.len(), "one a pair")?;
+        sized("the list of contexts", "numbers", pairs.len(), rows.len(), "one a pair")?;
         let places = [
             (pairs.iter().map(|p| p.0.max(p.1)).max(), items.rows()),
             (rows.iter().copied().max(), features.contexts.rows()),
@@ -284,11 +284,4 @@ impl LandmarkFunction {
         let learnt = Learnt { items, contexts, met: Met { pairs, contexts: rows }, curve };
         Ok(Self { prior, margin, known, learnt, mean, draws })
     }
-}
-
-fn sized(what: &str, expected: usize, found: usize, why: &str) -> Result<()> {
-    if expected == found {
-        return Ok(());
-    }
-    Err(Error::Shape { what: what.into(), unit: "numbers", expected, found, why: why.into() })
 }
