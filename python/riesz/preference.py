@@ -111,7 +111,8 @@ class PreferenceClassifier(BaseEstimator):
         With landmarks contexts are known through so many of the different ones, which approximates nothing where there are no
         more; users beyond have no say of their own.
     n_tuning_pairs : int, default 1500
-        With landmarks tuning looks at so many pairs that met, drawn at random.
+        With landmarks tuning looks at so many pairs that met, drawn at random: with a third of them from all starts, and from
+        the best of where these lead with all.
     n_draws : int, default 64
         With landmarks standard deviations are estimated from so many draws; the standard error of one is ``1/√(2 n_draws)`` of
         it. (``decision_function(…, return_std="exact")`` takes none.)

@@ -211,15 +211,26 @@ fn rankings_and_clusters_are_told() {
     place.bad("prefer rank items.csv duels.csv --ties model", "leave out --home");
 }
 
-#[test]
-fn duels_have_sides_contexts_and_ties() {
+/// With ten players, whose skills are those of their numbers times seven, less tens.
+fn with_players() -> Place {
     let place = Place::new();
     let item = |i: usize| format!("p{i},{}\n", i * 7 % 10);
     place.write("items.csv", format!("name,skill\n{}", (0..10).map(item).collect::<String>()));
+    place
+}
+
+/// Two of them who meet in duel k.
+fn players(k: usize) -> (usize, usize) {
+    let (l, r) = (k % 10, (k * 3 + 1 + k / 10) % 10);
+    (l, if l == r { (r + 1) % 10 } else { r })
+}
+
+#[test]
+fn duels_have_sides_contexts_and_ties() {
+    let place = with_players();
     // The better one wins outdoors and the worse one indoors; ties among neighbours; at home most win.
     let duel = |k: usize| {
-        let (l, r) = (k % 10, (k * 3 + 1 + k / 10) % 10);
-        let r = if l == r { (r + 1) % 10 } else { r };
+        let (l, r) = players(k);
         let (a, b) = (l * 7 % 10, r * 7 % 10);
         let place = if k.is_multiple_of(2) { "outdoors" } else { "indoors" };
         let home = ["left", "right", "none"][k % 3];
@@ -396,13 +407,10 @@ fn bags_meet_as_wholes() {
 
 #[test]
 fn items_have_abilities_and_users_are_new() {
-    let place = Place::new();
-    let item = |i: usize| format!("p{i},{}\n", i * 7 % 10);
-    place.write("items.csv", format!("name,skill\n{}", (0..10).map(item).collect::<String>()));
+    let place = with_players();
     // Thrifty judges prefer the lower numbers; p3 beats everybody whatever its number.
     let duel = |k: usize| {
-        let (l, r) = (k % 10, (k * 3 + 1 + k / 10) % 10);
-        let r = if l == r { (r + 1) % 10 } else { r };
+        let (l, r) = players(k);
         let judge = ["ann", "bob"][k % 2];
         let better = ((l * 7 % 10 < r * 7 % 10) == (judge == "ann") || l == 3) && r != 3;
         format!("p{l},p{r},{},{judge}\n", if better { "left" } else { "right" })

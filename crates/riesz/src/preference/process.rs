@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::fit::bound::bound;
-use crate::fit::evidence::{self, Coordinate, with_priors};
+use crate::fit::evidence::{self, Coordinate, Maximum, with_priors};
 use crate::fit::laplace::{Likelihood, Mode, mode_from};
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::{Matrix, Sparse};
@@ -120,10 +120,29 @@ impl PreferenceProcess {
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`]; [`Error::Overflow`]; [`Error::NotPositiveDefinite`]; [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn fit(&self, items: &Table, duels: &Duels) -> Result<PreferenceFit> {
+        self.fit_after(None, items, duels)
+    }
+
+    /// As [`fit`](Self::fit), but tuned from where all starts lead with `fewer` of the duels: what takes most evaluations is done where these cost little.
+    pub(super) fn fit_after(
+        &self,
+        fewer: Option<&Duels>,
+        items: &Table,
+        duels: &Duels,
+    ) -> Result<PreferenceFit> {
         self.check(&Data { items, bags: None, duels })?;
         // Of items that met nobody nothing is learnt.
-        let (met, duels) = duels.compact();
-        self.fit_data(&Data { items: &items.select_rows(&met), bags: None, duels: &duels })
+        let of = |duels: &Duels| {
+            let (met, duels) = duels.compact();
+            (items.select_rows(&met), duels)
+        };
+        let from = fewer.filter(|_| self.tune).map(|fewer| {
+            let (items, duels) = of(fewer);
+            self.choose(&Data { items: &items, bags: None, duels: &duels }, None)
+        });
+        let (items, duels) = of(duels);
+        let from = from.transpose()?.map(|found| found.theta);
+        self.fit_data(&Data { items: &items, bags: None, duels: &duels }, from.as_deref())
     }
 
     /// Fits to duels among bags of the rows of `items`; the model is one of pairs of items, of which [`Bags::duels`] makes log odds of bags. Cost as of
@@ -132,7 +151,7 @@ impl PreferenceProcess {
     /// # Errors
     /// As [`fit`](Self::fit).
     pub fn fit_bags(&self, items: &Table, bags: &Bags, duels: &Duels) -> Result<PreferenceFit> {
-        self.fit_data(&Data { items, bags: Some(bags), duels })
+        self.fit_data(&Data { items, bags: Some(bags), duels }, None)
     }
 
     fn setting(&self) -> Setting {
@@ -180,33 +199,15 @@ impl PreferenceProcess {
         })
     }
 
-    fn fit_data(&self, data: &Data<'_>) -> Result<PreferenceFit> {
+    fn fit_data(&self, data: &Data<'_>, from: Option<&[f64]>) -> Result<PreferenceFit> {
         self.check(data)?;
         self.check_memory(data.duels.pairs().len())?;
         let watch = Watch { stop: &self.stop, progress: &self.progress };
-        let start = self.setting();
-        let (mut theta, mut best) = (None, f64::NEG_INFINITY);
-        let (mut steps, mut evaluations, mut warnings) = (0, 0, Vec::new());
-        let both = self.prior.utility > 0.0 && self.prior.generalised > 0.0;
-        let starts = if both { &STARTS[..] } else { &STARTS[..1] };
-        for (run, times) in starts.iter().enumerate().filter(|_| self.tune) {
-            let coordinates = start.coordinates(*times);
-            let parameters: Vec<Parameter> = coordinates.iter().map(|c| c.parameter.clone()).collect();
-            let bounds: Vec<(f64, f64)> = coordinates.iter().map(Coordinate::bounds).collect();
-            let mut near = None;
-            let objective = |theta: &[f64]| {
-                let found = self.value_and_gradient(&start.at(theta), data, &mut near, watch)?;
-                Ok(with_priors(&coordinates, theta, found))
-            };
-            let restarts = if run == 0 { self.restarts } else { 0 };
-            let (all, given) = (0..parameters.len(), Some(&bounds[..]));
-            let found = evidence::maximise(&parameters, all, given, restarts, self.seed, watch, objective)?;
-            (steps, evaluations) = (steps + found.steps, evaluations + found.evaluations);
-            if found.value > best {
-                (theta, best, warnings) = (Some(found.theta), found.value, found.warnings);
-            }
-        }
-        let Setting { prior, margin } = theta.map_or_else(|| start.clone(), |theta| start.at(&theta));
+        let found = if self.tune { Some(self.choose(data, from)?) } else { None };
+        let setting = self.setting();
+        let Setting { prior, margin } = found.as_ref().map_or(setting.clone(), |own| setting.at(&own.theta));
+        let (steps, evaluations, warnings) =
+            found.map_or((0, 0, Vec::new()), |own| (own.steps, own.evaluations, own.warnings));
         let gram = prior.gram(&data.grams(&prior), data.duels);
         let mode = self.mode(&gram, &data.likelihood(margin), None, watch)?;
         let method = match self.inference {
@@ -251,6 +252,36 @@ impl PreferenceProcess {
             evaluations,
             warnings,
         })
+    }
+
+    /// The coordinates of the largest evidence with the weak priors: where several starts lead, or `from`, coordinates to which others led.
+    fn choose(&self, data: &Data<'_>, from: Option<&[f64]>) -> Result<Maximum> {
+        let watch = Watch { stop: &self.stop, progress: &self.progress };
+        let start = self.setting();
+        let one = |times: [f64; 2], restarts: usize| {
+            let mut coordinates = start.coordinates(times);
+            let nearer = from.into_iter().flatten().zip(&mut coordinates);
+            nearer.for_each(|(at, c)| c.parameter.log_value = *at);
+            let parameters: Vec<Parameter> = coordinates.iter().map(|c| c.parameter.clone()).collect();
+            let bounds: Vec<(f64, f64)> = coordinates.iter().map(Coordinate::bounds).collect();
+            let mut near = None;
+            let objective = |theta: &[f64]| {
+                let found = self.value_and_gradient(&start.at(theta), data, &mut near, watch)?;
+                Ok(with_priors(&coordinates, theta, found))
+            };
+            let (all, given) = (0..parameters.len(), Some(&bounds[..]));
+            evidence::maximise(&parameters, all, given, restarts, self.seed, watch, objective)
+        };
+        let (first, others) = (STARTS[0], &STARTS[1..]);
+        let mut best = one(first, if from.is_none() { self.restarts } else { 0 })?;
+        let both = self.prior.utility > 0.0 && self.prior.generalised > 0.0;
+        for times in others.iter().filter(|_| both && from.is_none()) {
+            let found = one(*times, 0)?;
+            let (steps, evaluations) = (best.steps + found.steps, best.evaluations + found.evaluations);
+            let better = if found.value > best.value { found } else { best };
+            best = Maximum { steps, evaluations, ..better };
+        }
+        Ok(best)
     }
 
     fn mode(

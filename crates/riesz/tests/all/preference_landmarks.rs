@@ -170,6 +170,25 @@ fn landmarks_are_tuned_on_some_duels() {
     assert!(settings.fit(&items, &duels).unwrap_err().to_string().contains("landmarks = 0"));
 }
 
+/// Where tuning starts where a third of the pairs leads, it ends where all starts do with all of them, after a few evaluations.
+#[test]
+fn tuning_goes_from_fewer_duels_to_more() {
+    let (items, duels) = (Stream(8).normals(60, 2), duels(60, 1500, 4));
+    let mut settings = landmarks(2.25, 2.25, 60, 0);
+    (settings.process.tune, settings.tuning_pairs) = (true, 620);
+    let fit = settings.fit(&items, &duels).unwrap();
+    let spent = settings.process.progress.steps();
+    let [few, all] = [206, 620].map(|pairs| settings.process.fit(&items, &duels.sample(pairs, 0)).unwrap());
+    let value = fit.log_marginal_likelihood.unwrap();
+    assert!(
+        (value - all.log_marginal_likelihood).abs() < 1e-3 * value.abs(),
+        "{value} {}",
+        all.log_marginal_likelihood
+    );
+    let (later, from_all) = (spent - few.evaluations, all.evaluations);
+    assert!(0 < later && 2 * later < from_all, "{later}, and from all starts {from_all}");
+}
+
 /// Duels with all that they may have: a home, names, contexts of a number and a level of which there are six, and ties.
 struct Meetings {
     items: Table,

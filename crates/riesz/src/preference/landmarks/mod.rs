@@ -52,7 +52,8 @@ pub struct LandmarkProcess {
     pub landmarks: usize,
     /// How many of the different contexts are, at most.
     pub context_landmarks: usize,
-    /// Tuning looks at so many of the pairs that met, drawn at random: Laplace's evidence takes their cube.
+    /// Tuning looks at so many of the pairs that met, drawn at random: Laplace's evidence takes their cube. From all starts at a third of them, if that is 200 at least, and then
+    /// from the best of where these lead at all of them.
     pub tuning_pairs: usize,
     /// Draws from the posterior, from which standard deviations are estimated; 0 for none. The standard error of one is `1/√(2 draws)` of it: 9 % for 64.
     pub draws: usize,
@@ -83,6 +84,9 @@ pub struct LandmarkFit {
     /// What to look at: of tuning, and contexts that are far from their landmarks.
     pub warnings: Vec<String>,
 }
+
+/// Pairs that met, fewer than which do not say from where to tune.
+const FEW: usize = 200;
 
 /// The share of contexts' variance that is too much not to know.
 const FOGGY: f64 = 0.1;
@@ -129,7 +133,10 @@ impl LandmarkProcess {
         let (mut prior, mut margin) = (process.prior.clone(), process.margin);
         let (mut value, mut warnings) = (None, Vec::new());
         if process.tune {
-            let tuned = process.fit(items, &duels.sample(self.tuning_pairs.max(1), process.seed))?;
+            let sample = |pairs: usize| duels.sample(pairs, process.seed);
+            let few = self.tuning_pairs / 3;
+            let fewer = (few >= FEW && few < duels.pairs().len()).then(|| sample(few));
+            let tuned = process.fit_after(fewer.as_ref(), items, &sample(self.tuning_pairs.max(1)))?;
             (prior, margin) = (tuned.prior, tuned.margin);
             (value, warnings) = (Some(tuned.log_marginal_likelihood), tuned.warnings);
         }
