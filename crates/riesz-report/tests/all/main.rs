@@ -5,5 +5,6 @@ mod common;
 mod duels;
 mod importance_page;
 mod interactions;
+mod maps;
 mod plots;
 mod test_page;

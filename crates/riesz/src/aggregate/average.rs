@@ -5,7 +5,7 @@ use super::exact::AggregateGaussianProcess;
 use super::fitted::AggregateFit;
 use super::tune::{coordinates, logs, maximise};
 use crate::error::{Error, Result};
-use crate::fit::evidence::{Coordinate, with_priors};
+use crate::fit::evidence::{Coordinate, Weak, with_priors};
 use crate::linalg::{Matrix, dot, symmetric_eigen};
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 use crate::stop::Watch;
@@ -126,7 +126,7 @@ fn precision(
         }
     }
     let (mut values, axes) = symmetric_eigen(&bends)?;
-    let widest = coordinates.iter().filter_map(|c| c.weak.map(|w| w.1)).fold(0.0, f64::max);
+    let widest = coordinates.iter().filter_map(|c| c.weak.map(Weak::sd)).fold(0.0, f64::max);
     values.iter_mut().for_each(|v| *v = v.max(0.25 / (widest * widest)));
     Ok((values, axes))
 }

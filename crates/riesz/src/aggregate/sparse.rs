@@ -7,14 +7,13 @@
 mod bound;
 mod features;
 
-use std::ops::Range;
-
 use bound::Collapsed;
 use features::Features;
 
 use super::Bags;
 use super::fitted::LeftOut;
 use super::rows::Rows;
+use super::tune::believed;
 use crate::error::{Error, Result, sized};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
@@ -61,8 +60,7 @@ pub struct SparseAggregateProcess {
     pub normalize: bool,
     /// What is tuned: kernel, noise (with that of rows), both or nothing.
     pub tune: Tune,
-    /// Whether tuned parameters are believed to be near their starts: their logarithms normal around them, with standard deviation 1 for length scales, 3 for scales (a smooth
-    /// function over long ones is a small part of a large one) and 1.5 for others.
+    /// Whether tuned parameters are believed to be near their starts, as by [`Conventions::Regularised`](super::Conventions::Regularised).
     pub priors: bool,
     /// Bounds for [`parameters`](Self::parameters), as of [`GaussianProcess::bounds`](crate::fit::GaussianProcess::bounds).
     pub bounds: Option<Vec<(f64, f64)>>,
@@ -173,7 +171,11 @@ impl SparseAggregateProcess {
             Tune::KernelAndNoise => 0..all,
         };
         let slopes = free.contains(&0);
-        let believed: Vec<Coordinate> = if self.priors { believed(&parameters, &free) } else { Vec::new() };
+        let of = |(i, parameter): (usize, &Parameter)| match self.priors && free.contains(&i) {
+            true => believed(parameter.clone()),
+            false => Coordinate { parameter: parameter.clone(), weak: None },
+        };
+        let coordinates: Vec<Coordinate> = parameters.iter().enumerate().map(of).collect();
         // Sums do not change with the noise alone.
         let mut same = None;
         let mut objective = |theta: &[f64]| {
@@ -185,7 +187,7 @@ impl SparseAggregateProcess {
             let state = self.state(&targets, theta, &features)?;
             let gradient = self.gradient(&targets, theta, &state, &features, slopes, watch)?;
             same = (!slopes).then_some(features);
-            Ok(with_priors(&believed, theta, (state.value, gradient)))
+            Ok(with_priors(&coordinates, theta, (state.value, gradient)))
         };
         let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
         let found = evidence::maximise(
@@ -366,20 +368,6 @@ impl SparseAggregateProcess {
             warnings,
         })
     }
-}
-
-/// Each parameter, those that are tuned near their starts.
-fn believed(parameters: &[Parameter], tuned: &Range<usize>) -> Vec<Coordinate> {
-    let of = |(i, parameter): (usize, &Parameter)| {
-        let sd = match parameter.name.as_str() {
-            "scale" => 3.0,
-            name if name.starts_with("lengthscale") => 1.0,
-            _ => 1.5,
-        };
-        let weak = tuned.contains(&i).then_some((parameter.log_value, sd));
-        Coordinate { parameter: parameter.clone(), weak }
-    };
-    parameters.iter().enumerate().map(of).collect()
 }
 
 /// The squared spread of f that targets show around a constant f: that which fits best by least squares unless it is given.

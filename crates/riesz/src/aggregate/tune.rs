@@ -27,8 +27,8 @@ const STILL: f64 = 1e-3;
 /// Whose conventions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Conventions {
-    /// Weak priors around the start, a factor of e (one standard deviation) for scales and length scales, e^0.8 for those of mediators, e^1.5 for noises and the ridge;
-    /// mediators by what stage 1 loses on bags that are left out (ours).
+    /// Weak priors around the start: log-normal ones by a factor of e (one standard deviation) for scales, e^1.5 for noises and the ridge, e^0.8 for length scales of mediators; for other
+    /// length scales one that penalises complexity, which makes shorter ones than the start less and less probable and longer ones hardly (Fuglstad et al. 2019). Mediators by what stage 1 loses on bags that are left out (ours).
     #[default]
     Regularised,
     /// As the source's experiments: the ridge stays as it is, and the marginal likelihood alone chooses all others.
@@ -80,22 +80,29 @@ pub struct Tuned {
     pub warnings: Vec<String>,
 }
 
+fn is_length(parameter: &Parameter) -> bool {
+    parameter.name.starts_with("lengthscale")
+}
+
+/// A parameter around its start.
+pub(super) fn believed(parameter: Parameter) -> Coordinate {
+    match &parameter.name[..] {
+        _ if is_length(&parameter) => Coordinate::length(parameter),
+        "scale" => Coordinate::near(parameter, 1.0),
+        _ => Coordinate::near(parameter, 1.5),
+    }
+}
+
 /// All parameters of a process, and how many of them, the first, are not the mediation's.
 pub(super) fn coordinates(process: &AggregateGaussianProcess) -> (Vec<Coordinate>, usize) {
-    let of = |parameter: Parameter, length: f64| {
-        let name = &parameter.name;
-        let sd = match () {
-            () if name.starts_with("lengthscale") => length,
-            () if name == "scale" => 1.0,
-            () => 1.5,
-        };
-        Coordinate::near(parameter, sd)
-    };
     let mediation = process.mediation.iter().flat_map(Mediation::parameters);
     let all = process.parameters();
     let own = all.len() - mediation.clone().count();
-    let mut coordinates: Vec<Coordinate> = all.into_iter().take(own).map(|p| of(p, 1.0)).collect();
-    coordinates.extend(mediation.map(|p| of(p, 0.8)));
+    let mut coordinates: Vec<Coordinate> = all.into_iter().take(own).map(believed).collect();
+    coordinates.extend(mediation.map(|p| match is_length(&p) {
+        true => Coordinate::near(p, 0.8),
+        false => believed(p),
+    }));
     // The scale of the mediators' kernel is the ridge in disguise.
     if let Some(scale) = coordinates.get_mut(own) {
         scale.weak = None;

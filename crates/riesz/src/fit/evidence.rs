@@ -16,14 +16,53 @@ pub(crate) const FACTOR: f64 = 1e5;
 pub(crate) struct Coordinate {
     /// It and its start.
     pub parameter: Parameter,
-    /// Mean and standard deviation of a weak normal prior; `None` for what stays as it is.
-    pub weak: Option<(f64, f64)>,
+    /// `None` for what stays as it is.
+    pub weak: Option<Weak>,
+}
+
+/// A weak prior of a number on the tuning scale.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Weak {
+    /// A normal distribution.
+    Normal { mean: f64, sd: f64 },
+    /// Of the logarithm of a length scale: `exp(-t/2 - exp(-t/2))`, t its distance from the mode. Shorter ones, rougher functions, are believed less and less, but hardly any is too long: a
+    /// column that does not matter has one without end. The prior that penalises complexity, in one dimension (Fuglstad, Simpson, Lindgren and Rue 2019).
+    Length { mode: f64 },
+}
+
+impl Weak {
+    /// A standard deviation as good as any: that of a normal distribution that bends as much at the mode.
+    pub fn sd(self) -> f64 {
+        match self {
+            Self::Normal { sd, .. } => sd,
+            Self::Length { .. } => 2.0,
+        }
+    }
+
+    /// The logarithm of the density, less its largest, and its slope.
+    fn at(self, at: f64) -> (f64, f64) {
+        match self {
+            Self::Normal { mean, sd } => {
+                let z = (at - mean) / sd;
+                (-0.5 * z * z, -z / sd)
+            }
+            Self::Length { mode } => {
+                let half = 0.5 * (at - mode);
+                (1.0 - half - (-half).exp(), 0.5 * ((-half).exp() - 1.0))
+            }
+        }
+    }
 }
 
 impl Coordinate {
     /// Believed to be near its start.
     pub fn near(parameter: Parameter, sd: f64) -> Self {
-        Self { weak: Some((parameter.log_value, sd)), parameter }
+        Self { weak: Some(Weak::Normal { mean: parameter.log_value, sd }), parameter }
+    }
+
+    /// A length scale that is believed to be around its start, or longer.
+    pub fn length(parameter: Parameter) -> Self {
+        Self { weak: Some(Weak::Length { mode: parameter.log_value }), parameter }
     }
 
     pub fn bounds(&self) -> (f64, f64) {
@@ -33,9 +72,7 @@ impl Coordinate {
 
     /// The logarithm of the weak prior, less its largest, and its slope.
     pub fn weak(&self, at: f64) -> (f64, f64) {
-        let Some((center, sd)) = self.weak else { return (0.0, 0.0) };
-        let z = (at - center) / sd;
-        (-0.5 * z * z, -z / sd)
+        self.weak.map_or((0.0, 0.0), |own| own.at(at))
     }
 }
 

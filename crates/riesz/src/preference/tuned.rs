@@ -1,7 +1,7 @@
 //! What is tuned of a model of duels, and how far from its start it is believed to be: shares, parameters of kernels, the margin of ties, in one list.
 
 use super::pairs::{ContextKernel, PairKernel, PriorSlopes};
-use crate::fit::evidence::Coordinate;
+use crate::fit::evidence::{Coordinate, Weak};
 use crate::kernel::{Kernel, Parameter};
 use crate::table::Table;
 
@@ -15,8 +15,9 @@ pub(super) struct Setting {
 /// Shares are believed to be around 1.5², within a factor of e³.
 const SHARE: (f64, f64) = (0.810_930_216_216_328_8, 3.0);
 
-fn named(name: &str, at: f64, weak: (f64, f64)) -> Coordinate {
-    Coordinate { parameter: Parameter { name: name.into(), log_value: at }, weak: Some(weak) }
+fn named(name: &str, at: f64, (mean, sd): (f64, f64)) -> Coordinate {
+    let weak = Some(Weak::Normal { mean, sd });
+    Coordinate { parameter: Parameter { name: name.into(), log_value: at }, weak }
 }
 
 /// Those of a kernel whose first scale other numbers know.

@@ -626,8 +626,18 @@ fn stretches() -> Aggregates {
     Aggregates::matched(Table::from_rows(&x).unwrap(), bags, targets)
 }
 
-/// How far the parameters are believed to be from where tuning starts, in order: scale, length scale, noise.
-const WEAK: [f64; 3] = [1.0, 1.0, 1.5];
+/// What is believed of the parameters at a distance from where tuning starts, in order: scale, length scale, noise.
+fn weak(p: usize, distance: f64) -> f64 {
+    match p {
+        0 => -0.5 * distance.powi(2),
+        1 => 1.0 - 0.5 * distance - (-0.5 * distance).exp(),
+        _ => -0.5 * (distance / 1.5).powi(2),
+    }
+}
+
+fn slope_of_weak(p: usize, distance: f64) -> f64 {
+    (weak(p, distance + 1e-5) - weak(p, distance - 1e-5)) / 2e-5
+}
 
 #[test]
 fn tuning_ends_where_nothing_rises() {
@@ -641,9 +651,8 @@ fn tuning_ends_where_nothing_rises() {
         let posterior = |theta: &[f64]| {
             let (mut value, mut gradient) = start.log_marginal_likelihood(&data, theta).unwrap();
             for p in 0..3 {
-                let z = (theta[p] - at[p]) / WEAK[p];
-                value -= 0.5 * weigh * z * z;
-                gradient[p] -= weigh * z / WEAK[p];
+                value += weigh * weak(p, theta[p] - at[p]);
+                gradient[p] += weigh * slope_of_weak(p, theta[p] - at[p]);
             }
             (value, gradient)
         };
@@ -744,9 +753,10 @@ fn averages_are_integrals() {
     for cell in 0..steps * steps * steps {
         let place = [cell % steps, cell / steps % steps, cell / steps / steps];
         let z = place.map(|k| 8.0 * k as f64 / (steps - 1) as f64 - 4.0);
-        let theta: Vec<f64> = (0..3).map(|p| at[p] + WEAK[p] * z[p]).collect();
+        let apart = [z[0], 1.5 * z[1] + 2.0, 1.5 * z[2]];
+        let theta: Vec<f64> = (0..3).map(|p| at[p] + apart[p]).collect();
         let fit = start.with_parameters(&theta).fit(&data).unwrap();
-        logs.push(fit.log_marginal_likelihood - 0.5 * dot(&z, &z));
+        logs.push(fit.log_marginal_likelihood + (0..3).map(|p| weak(p, apart[p])).sum::<f64>());
         means.push(fit.model.predict(&x).unwrap());
         variances.push(fit.posterior().variance(&x).unwrap());
     }
