@@ -519,8 +519,8 @@ class PreferenceClassifier(BaseEstimator):
         index : str, default "shapley"
             As :class:`riesz.Explainer` has it.
         covariance : bool, default False
-            How sure values are, by the posterior: in the games ``"paired"``, ``"matches"`` and ``"baseline"``, and
-            ``"independent"`` with up to 100 items.
+            How sure values are, by the posterior: in every game but ``"functional"``. Of more than 12 players there is none in
+            the observational game, none where contexts can be absent, and in the independent game with up to 100 items.
         ridge, centred
             Of the observational game, see :class:`riesz.Observational`.
         shifts, seed

@@ -178,9 +178,10 @@ def test_matches_groups_and_other_values():
     np.testing.assert_allclose(weighted.values, model.explain(left, right, ITEMS[[0, 0, 1]]).values, atol=1e-12)
 
 
-def test_values_know_how_sure_they_are():
+@pytest.mark.parametrize("how", [{}, {"game": "paired"}, {"game": "observational", "ridge": 0.05}])
+def test_values_know_how_sure_they_are(how):
     model, left, right = fitted(), ITEMS[:2], ITEMS[5:7]
-    why = model.explain(left, right, game="paired", covariance=True)
+    why = model.explain(left, right, covariance=True, **how)
     _, sd = model.decision_function(left, right, return_std=True)
     np.testing.assert_allclose(np.sqrt(why.covariance.sum(axis=(1, 2))), sd, rtol=1e-6)
     assert (why.sd > 0).all()

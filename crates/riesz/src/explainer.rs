@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::attribution::coalitions::{Budget, Sample};
+use crate::attribution::mixtures::Pairs;
 use crate::attribution::observational::ObservationalGame;
-use crate::attribution::observational::covariance::Pairs;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::{Explanation, Spread, Uncertainty};
@@ -24,7 +24,7 @@ use crate::linalg::Matrix;
 use crate::posterior::{Covariance, Functionals, Posterior};
 use crate::question::Question;
 use crate::simd::Isa;
-use crate::stop::Progress;
+use crate::stop::{Progress, Watch};
 use crate::table::{Groups, Table};
 use crate::unions::Union;
 use independent::Independent;
@@ -145,15 +145,19 @@ impl<'m> Explainer<'m> {
     ///
     /// # Errors
     /// [`Error::Parameter`] for a question that takes one where there is none, in the functional game under a prior, in the observational game
-    /// where values are estimated, and for an index of sets or unions; as [`Posterior::new`].
+    /// where values are estimated or f is skew, in that and the game of independent parts of more than 12 players, and for an index of sets or unions; as
+    /// [`Posterior::new`].
     pub fn with_posterior(mut self, covariance: Option<&'m Covariance>) -> Result<Self> {
         if self.sure {
             let covariance = covariance.ok_or_else(|| Error::parameter("covariance", true, NO_POSTERIOR))?;
             let posterior = Posterior::new(self.model, covariance)?;
             match &self.engine {
                 Engine::Products(engine) => engine.check_covariances(&posterior)?,
-                Engine::Conditioning(engine) => engine.check_covariances()?,
-                Engine::Independent(_) => return Err(apart("covariances")),
+                Engine::Conditioning(engine) => {
+                    uncertainty::check_one_sided(posterior.mirror())?;
+                    engine.check_covariances()?;
+                }
+                Engine::Independent(engine) => engine.check_covariances(&posterior)?,
                 Engine::Probabilities(_) => {}
             }
             self.posterior = Some(posterior);
@@ -276,7 +280,8 @@ impl<'m> Explainer<'m> {
     /// player's value in row r, for every output alike. For regularisers, posterior covariances and whatever else needs the functional
     /// rather than its value.
     ///
-    /// Cost: that of explaining the rows, whatever the number of players, and 8 bytes for each player, support point and row. Under the
+    /// Cost: that of explaining the rows, whatever the number of players, and 8 bytes for each player, support point and row; in the game of independent parts
+    /// O(2^players · players) for each support point and row. Under the
     /// observational game that of explaining the rows and a matrix product of the reference with the support points for each coalition,
     /// once a player. It takes all coalitions of up to 16 players whatever the [`Budget`], and of more players if they fit; else
     /// it is estimated from a sample as large as the budget (its standard error is not looked at), see
@@ -297,7 +302,7 @@ impl<'m> Explainer<'m> {
             Engine::Products(engine) => engine.functionals(rows, players, engine.watch()),
             Engine::Conditioning(engine) => players.iter().map(|&p| engine.functionals(rows, p)).collect(),
             Engine::Probabilities(_) => Err(not_linear("functionals")),
-            Engine::Independent(_) => Err(apart("functionals")),
+            Engine::Independent(engine) => engine.functionals(rows, players),
         }
     }
 
@@ -331,22 +336,24 @@ impl<'m> Explainer<'m> {
     /// Under the observational game they are sums of values of f, by the [weights](crate::embedding::ConditionalMeans::weights) of the reference rows given each
     /// coalition (for a kernel without a factor a player f at the reference rows, else at these with the players that are given taken from the row): for up to 12
     /// players, all of whose coalitions the [`Budget`] holds, at O(3^players · reference²) a pair of rows, and 2^players times the cost of weights. Weights are those
-    /// that values are found with: what landmarks, random features and conjugate gradients leave open is no part of what f does not know.
+    /// that values are found with: what landmarks, random features and conjugate gradients leave open is no part of what f does not know. In the game of independent
+    /// parts, likewise, they are sums over all combinations of the parts' rows, for up to 12 players at O(3^players · reference² + 4^players) a pair of rows, part
+    /// and term of the kernel, with 8 · 4^players bytes; twice these for a skew f.
     ///
     /// # Errors
-    /// As [`explain`](Self::explain); [`Error::Parameter`] for the functional game, for observational values that are estimated or of more players, and for an index of sets or
-    /// unions.
+    /// As [`explain`](Self::explain); [`Error::Parameter`] for the functional game, for observational values that are estimated, for those of more players, and for
+    /// an index of sets or unions.
     pub fn posterior_functionals(&self, rows: &Table) -> Result<Functionals> {
+        let mirror = self.posterior.as_ref().and_then(Posterior::mirror);
         match &self.engine {
-            Engine::Products(engine) => {
-                let mirror = self.posterior.as_ref().and_then(Posterior::mirror);
-                engine.posterior_functionals(rows, mirror)
-            }
+            Engine::Products(engine) => engine.posterior_functionals(rows, mirror),
             Engine::Conditioning(engine) => {
                 uncertainty::finite(engine.posterior_functionals(rows, Pairs::All)?)
             }
             Engine::Probabilities(_) => Err(not_linear("covariances")),
-            Engine::Independent(_) => Err(apart("covariances")),
+            Engine::Independent(engine) => {
+                uncertainty::finite(engine.posterior_functionals(rows, mirror, Pairs::All)?)
+            }
         }
     }
 
@@ -368,7 +375,7 @@ impl<'m> Explainer<'m> {
             Engine::Products(engine) => engine.variances(rows, &posterior),
             Engine::Conditioning(_) => Err(Error::parameter("game", "observational", WITHOUT)),
             Engine::Probabilities(_) => Err(not_linear("covariances")),
-            Engine::Independent(_) => Err(apart("covariances")),
+            Engine::Independent(_) => Err(apart("shares of the variance")),
         }
     }
 
@@ -423,7 +430,7 @@ impl<'m> Explainer<'m> {
     /// degree, and from degree 5 on the cost grows with the degree squared.
     ///
     /// If the question asks for them, values come with their covariance under the model's posterior: a row at a time, at O(reference² · players² · nodes²)
-    /// and O(n² · players) each; in the observational game at what [`posterior_functionals`](Self::posterior_functionals) says.
+    /// and O(n² · players) each; in the observational game and that of independent parts at what [`posterior_functionals`](Self::posterior_functionals) says.
     ///
     /// The observational game is exact if its [`Budget`] holds all coalitions, and is estimated with standard errors otherwise.
     /// Cost for each coalition O(reference³) once, and O(reference · (reference + n)) a row; by conjugate gradients O(reference²) a row and step.
@@ -439,7 +446,7 @@ impl<'m> Explainer<'m> {
             Engine::Products(engine) => self.by_products(engine, rows),
             Engine::Conditioning(engine) => self.surely(engine.explain(rows, engine.budget, None)?, rows),
             Engine::Probabilities(engine) => engine.explain(rows, engine.question.budget, None),
-            Engine::Independent(engine) => engine.explain(rows),
+            Engine::Independent(engine) => self.surely(engine.explain(rows)?, rows),
         }
     }
 
@@ -455,9 +462,15 @@ impl<'m> Explainer<'m> {
                 self.posterior.ok_or_else(|| Error::parameter("covariance", true, NO_POSTERIOR))?;
             let covariances = match &self.engine {
                 Engine::Products(engine) => engine.covariances(rows, &posterior)?,
-                Engine::Conditioning(engine) => uncertainty::by_coalitions(engine, rows, &posterior)?,
+                Engine::Conditioning(engine) => {
+                    let counts = (engine.groups.players().len(), engine.rows_with_covariances());
+                    let watch = Watch::nobody();
+                    uncertainty::by_coalitions(rows, counts, &posterior, watch, |rows, pairs| {
+                        engine.posterior_functionals(rows, pairs)
+                    })?
+                }
                 Engine::Probabilities(_) => return Err(not_linear("covariances")),
-                Engine::Independent(_) => return Err(apart("covariances")),
+                Engine::Independent(engine) => engine.covariances(rows, &posterior)?,
             };
             let spread = Spread::Covariance(covariances);
             explanation.uncertainty = Some(Uncertainty { spread, source: Some(posterior.source()) });
@@ -476,7 +489,7 @@ impl<'m> Explainer<'m> {
             Engine::Products(engine) => self.by_products(engine, rows),
             Engine::Conditioning(engine) => self.surely(engine.explain(rows, budget, Some(sample))?, rows),
             Engine::Probabilities(engine) => engine.explain(rows, budget, Some(sample)),
-            Engine::Independent(engine) => engine.explain(rows),
+            Engine::Independent(engine) => self.surely(engine.explain(rows)?, rows),
         }
     }
 }

@@ -74,9 +74,11 @@ fn duels_go_from_tables_to_pages() {
         "baseline --baseline i3",
         "matches --matches duels.csv",
     ] {
-        let (_, told) =
-            place.good(&format!("prefer explain m.riesz items.csv duels.csv --game {game} -o why.csv"));
+        let sure = if game == "functional" { "" } else { "--covariance" };
+        let (_, told) = place
+            .good(&format!("prefer explain m.riesz items.csv duels.csv --game {game} {sure} -o why.csv"));
         assert!(told.contains("18 duels explained; exact"), "{game}: {told}");
+        assert_eq!(place.read("why.csv").contains("sd:east"), game != "functional", "{game}");
     }
     let (_, told) =
         place.good("prefer explain m.riesz items.csv duels.csv --game paired --permutations 40 -o why.csv");

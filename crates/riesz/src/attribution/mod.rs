@@ -11,6 +11,7 @@ mod gram;
 pub(crate) mod interactions;
 mod jacobi;
 pub mod kernel_shap;
+pub(crate) mod mixtures;
 pub(crate) mod observational;
 mod owen;
 mod owen_series;

@@ -169,6 +169,19 @@ impl Weighing {
         }
     }
 
+    /// What the worth of each coalition, by its players' bits, counts in the value of each player.
+    pub(crate) fn counts(&self) -> Vec<Vec<f64>> {
+        let of = |coalition: usize, j: usize| {
+            // The bits of the others close up.
+            let others = coalition & ((1 << j) - 1) | coalition >> (j + 1) << j;
+            let weight = self.of(1, j)[others];
+            if coalition >> j & 1 == 1 { weight } else { -weight }
+        };
+        (0..1 << self.players)
+            .map(|coalition| (0..self.players).map(|j| of(coalition, j)).collect())
+            .collect()
+    }
+
     /// Adds the values of all sets of `owners`, who are the players, to `out`. Returns what they are off, by size.
     pub(crate) fn add(&self, worth: &[f64], owners: &[usize], sets: &Sets, out: &mut [f64]) -> Vec<Off> {
         let of = |size: usize| Off {

@@ -26,6 +26,8 @@ pub(crate) struct View {
     /// Where the domain's columns are among the model's.
     pub(crate) columns: Vec<usize>,
     pub(crate) domain: usize,
+    /// By support point, its row of the domain.
+    pub(crate) rows: Vec<u32>,
 }
 
 /// A term of the kernel with its coefficients: support points that are alike in all its sides are one.
@@ -77,7 +79,6 @@ impl Parts {
         }
         let mut all = Self { views: Vec::new(), domains: Vec::new(), terms: Vec::new() };
         let mut numbers: Vec<HashMap<Vec<u64>, u32>> = Vec::new();
-        let mut places: Vec<Vec<u32>> = Vec::new();
         for (part, term) in known {
             let mut columns: Vec<usize> = term.factors.iter().flat_map(|f| f.columns()).copied().collect();
             columns.sort_unstable();
@@ -103,12 +104,12 @@ impl Parts {
                 }
                 number
             };
-            places.push((0..own.rows()).map(number).collect());
+            let rows = (0..own.rows()).map(number).collect();
             all.domains[domain].rows = stacked(&all.domains[domain].rows, &own.select_rows(&fresh))?;
-            all.views.push(View { part, columns, domain });
+            all.views.push(View { part, columns, domain, rows });
         }
         let terms = model.kernel.terms.iter().zip(sides);
-        all.terms = terms.map(|(term, own)| Tuples::new(term.scale, own, &places, &model.coef)).collect();
+        all.terms = terms.map(|(term, own)| Tuples::new(term.scale, own, &all.views, &model.coef)).collect();
         Ok(all)
     }
 
@@ -200,11 +201,11 @@ pub(crate) fn key(row: &[f64]) -> Vec<u64> {
 }
 
 impl Tuples {
-    fn new(scale: f64, sides: Vec<usize>, places: &[Vec<u32>], coef: &Matrix) -> Self {
+    fn new(scale: f64, sides: Vec<usize>, views: &[View], coef: &Matrix) -> Self {
         // By tuple how many points it is, and by output the sum of coefficients and of their sizes.
         let mut sums: BTreeMap<Vec<u32>, (usize, Vec<[f64; 2]>)> = BTreeMap::new();
         for i in 0..coef.rows() {
-            let key = sides.iter().map(|view| places[*view][i]).collect();
+            let key = sides.iter().map(|view| views[*view].rows[i]).collect();
             let (count, own) = sums.entry(key).or_insert_with(|| (0, vec![[0.0; 2]; coef.cols()]));
             *count += 1;
             for (sum, c) in own.iter_mut().zip(coef.row(i)) {

@@ -7,6 +7,8 @@
 
 mod given;
 mod ground;
+mod prior;
+mod uncertainty;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -76,6 +78,16 @@ struct Found {
     base: Vec<f64>,
     /// By output.
     prediction: Vec<f64>,
+}
+
+/// What views see of a row.
+struct Seen<'g> {
+    sides: Vec<Side>,
+    /// By view, the means of each product, and how far they are off.
+    means: Vec<Vec<&'g [Lanes]>>,
+    off: Vec<[f64; 2]>,
+    /// By view and row of its domain: what the kernel is on average, for the coalitions of the block that was [asked for](Independent::average) last.
+    numbers: Vec<Vec<Lanes>>,
 }
 
 impl<'m> Independent<'m> {
@@ -305,16 +317,15 @@ impl<'m> Independent<'m> {
         })
     }
 
-    /// The values of a row.
-    fn row(&self, x: &[f64], given: &[Option<Given>]) -> Result<Found> {
-        let (players, outputs) = (self.players(), self.model.outputs());
+    /// What there is of a row.
+    fn seen<'g>(&'g self, x: &[f64], given: &'g [Option<Given>]) -> Result<Seen<'g>> {
+        let players = self.players();
         let views = || self.parts.views.iter().zip(&self.on);
         let side = |(view, &on): (&View, &usize)| {
             let own: Vec<f64> = view.columns.iter().map(|&j| x[j]).collect();
             self.grounds[on].side(self.domain(&self.grounds[on]), &own, players, self.isa)
         };
         let sides: Vec<Side> = views().map(side).collect::<Result<_>>()?;
-        // By view, the means of each product, and how far they are off.
         let told = |(view, &on): (&View, &usize)| {
             let of_row = self.grounds[on].source.and_then(|s| given[s].as_ref()).and_then(|given| {
                 let own: Vec<f64> = self.columns[view.part].iter().map(|&j| x[j]).collect();
@@ -325,26 +336,37 @@ impl<'m> Independent<'m> {
                 None => (self.grounds[on].drawn.iter().map(|own| &own[..]).collect(), [1.0, 0.0]),
             }
         };
-        let (means, off): (Vec<Vec<&[Lanes]>>, Vec<[f64; 2]>) = views().map(told).unzip();
+        let (means, off) = views().map(told).unzip();
+        let numbers = sides.iter().map(|side| vec![Lanes::ZERO; side.tops.len()]).collect();
+        Ok(Seen { sides, means, off, numbers })
+    }
+
+    /// Finds what the kernels of all views are on average, for the coalitions of a block.
+    fn average(&self, seen: &mut Seen<'_>, block: usize) {
+        for ((side, means), out) in seen.sides.iter().zip(&seen.means).zip(&mut seen.numbers) {
+            if let Some(always) = &side.always {
+                out.iter_mut().zip(always).for_each(|(out, v)| *out = Lanes::splat(*v));
+                continue;
+            }
+            out.fill(Lanes::ZERO);
+            let rows = out.len();
+            for ((present, means), scale) in side.present.iter().zip(means).zip(&side.scales) {
+                let own = &means[block * rows..(block + 1) * rows];
+                add_block(self.isa, present, block, own, *scale, out);
+            }
+        }
+    }
+
+    /// The values of a row.
+    fn row(&self, x: &[f64], given: &[Option<Given>]) -> Result<Found> {
+        let (players, outputs) = (self.players(), self.model.outputs());
+        let mut seen = self.seen(x, given)?;
         let blocks = blocks(players);
         let mut worth = vec![0.0; outputs * blocks * LANES];
-        let mut scratch: Vec<Vec<Lanes>> =
-            sides.iter().map(|side| vec![Lanes::ZERO; side.tops.len()]).collect();
         for block in 0..blocks {
-            for ((side, means), out) in sides.iter().zip(&means).zip(&mut scratch) {
-                if let Some(always) = &side.always {
-                    out.iter_mut().zip(always).for_each(|(out, v)| *out = Lanes::splat(*v));
-                    continue;
-                }
-                out.fill(Lanes::ZERO);
-                let rows = out.len();
-                for ((present, means), scale) in side.present.iter().zip(means).zip(&side.scales) {
-                    let own = &means[block * rows..(block + 1) * rows];
-                    add_block(self.isa, present, block, own, *scale, out);
-                }
-            }
+            self.average(&mut seen, block);
             for term in &self.parts.terms {
-                let own: Vec<&[Lanes]> = term.sides.iter().map(|view| &scratch[*view][..]).collect();
+                let own: Vec<&[Lanes]> = term.sides.iter().map(|view| &seen.numbers[*view][..]).collect();
                 for (o, coef) in term.coef.iter().enumerate() {
                     let sum = match own.is_empty() {
                         true => Lanes::splat(coef.iter().sum()),
@@ -355,7 +377,7 @@ impl<'m> Independent<'m> {
                 }
             }
         }
-        let errors = self.errors(&sides, &off);
+        let errors = self.errors(&seen);
         let mut values = vec![0.0; outputs * self.sets.len()];
         let (mut bound, mut base) = (Vec::with_capacity(outputs), Vec::with_capacity(outputs));
         for (o, (own, error)) in values.chunks_exact_mut(self.sets.len()).zip(errors).enumerate() {
@@ -378,7 +400,7 @@ impl<'m> Independent<'m> {
     }
 
     /// By output, how far a coalition's value can be off.
-    fn errors(&self, sides: &[Side], off: &[[f64; 2]]) -> Vec<f64> {
+    fn errors(&self, Seen { sides, off, .. }: &Seen<'_>) -> Vec<f64> {
         let reference = self.sources.iter().map(|s| s.reference.weights.len()).max().unwrap_or(1);
         let summed = TERMS + reference.div_ceil(TERMS) + 2 + reference.min(dot_roundings(reference));
         let predicted = self.model.points.width() + self.parts.terms.len();

@@ -3,14 +3,16 @@
 use rayon::prelude::*;
 
 use super::{Engine, Explainer, NO_POSTERIOR};
-use crate::attribution::observational::ObservationalGame;
-use crate::attribution::observational::covariance::Pairs;
+use crate::attribution::mixtures::Pairs;
+use crate::attribution::recipe::Recipe;
+use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
 use crate::explanation::{Exactness, Explanation, Fact, Provenance};
 use crate::index::Index;
 use crate::linalg::Matrix;
 use crate::posterior::{Functionals, Posterior};
-use crate::table::Table;
+use crate::stop::Watch;
+use crate::table::{Groups, Player, Table};
 
 impl Explainer<'_> {
     /// The [shares of the variance](Explainer::variance_shares) as an explanation, for tables, plots and pages: its predictions are the variances of f at the rows,
@@ -55,29 +57,60 @@ impl Explainer<'_> {
     }
 }
 
-/// The covariance of the values of each row of the observational game under `posterior`, rows × outputs × players × players.
-pub(super) fn by_coalitions(
-    game: &ObservationalGame<'_>,
-    rows: &Table,
-    posterior: &Posterior<'_>,
-) -> Result<Vec<f64>> {
-    if posterior.mirror().is_some() {
-        let allowed =
-            "of duels it is known how sure values are in games that take a background or a baseline";
-        return Err(Error::parameter("game", "observational", allowed));
+/// What is averaged over, where values are of players one by one.
+pub(super) fn of_players(index: Index, recipe: &Recipe) -> Result<&Measure> {
+    match recipe {
+        Recipe::Players(measure) => Ok(measure),
+        Recipe::Unions(_) | Recipe::Sets { .. } => {
+            let allowed = "functionals and covariances are those of values of players one by one: Shapley, Banzhaf, Beta-Shapley and other semivalues";
+            Err(Error::parameter("index", index, allowed))
+        }
     }
+}
+
+/// Whether columns that change places belong to one player.
+pub(super) fn check_mirror(groups: &Groups, mirror: Option<&[usize]>) -> Result<()> {
+    let Some(mirror) = mirror else { return Ok(()) };
+    let torn = |player: &&Player| player.columns.iter().any(|&j| !player.columns.contains(&mirror[j]));
+    match groups.players().iter().find(torn) {
+        None => Ok(()),
+        Some(player) => {
+            let allowed = "how sure values of duels are is known where a player is a feature of both items: give groups of left and right columns";
+            Err(Error::parameter("player", &player.name, allowed))
+        }
+    }
+}
+
+/// The covariance of the values of so many players in each row of a game that values coalitions under `posterior`, rows × outputs × players × players, from
+/// functionals of so many rows at a time.
+pub(super) fn by_coalitions(
+    rows: &Table,
+    (players, together): (usize, usize),
+    posterior: &Posterior<'_>,
+    watch: Watch<'_>,
+    functionals: impl Fn(&Table, Pairs) -> Result<Functionals>,
+) -> Result<Vec<f64>> {
     let pairs = if posterior.prior() > 0.0 { Pairs::Same } else { Pairs::None };
-    let p = game.groups.players().len();
     let mut out = Vec::new();
-    let together = game.rows_with_covariances();
+    watch.progress.start(rows.rows());
     for start in (0..rows.rows()).step_by(together) {
         let chunk: Vec<usize> = (start..rows.rows().min(start + together)).collect();
-        let all = finite(game.posterior_functionals(&rows.select_rows(&chunk), pairs)?)?;
-        let of = |r: usize| posterior.covariance(&part(&all, r * p..(r + 1) * p));
+        let all = finite(functionals(&rows.select_rows(&chunk), pairs)?)?;
+        let of = |r: usize| posterior.covariance(&part(&all, r * players..(r + 1) * players));
         let found: Vec<Vec<Matrix>> = (0..chunk.len()).into_par_iter().map(of).collect();
         found.iter().flatten().for_each(|covariance| out.extend(entries(covariance)));
+        chunk.iter().for_each(|_| watch.done());
     }
     Ok(out)
+}
+
+/// Refuses a skew f in the observational game of whole rows, whose absent columns of either side are not drawn alike.
+pub(super) fn check_one_sided(mirror: Option<&[usize]>) -> Result<()> {
+    if mirror.is_none() {
+        return Ok(());
+    }
+    let allowed = "of duels it is known how sure values are in games that take a background or a baseline, and in the game of independent parts, an item each";
+    Err(Error::parameter("game", "observational", allowed))
 }
 
 /// Some of many functionals.

@@ -11,12 +11,13 @@ use std::sync::atomic::AtomicBool;
 use super::games::{DuelGame, DuelQuestion, described};
 use super::orders::{Pool, Replacements, estimate};
 use super::sides::{Sides, check_skew};
+use crate::attribution::mixtures::MOST_PLAYERS;
 use crate::attribution::std_error::{Range, Variance};
 use crate::embedding::Conditioning;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explainer::Explainer;
-use crate::explanation::{Exactness, Explanation, Fact, Provenance, Sampling};
+use crate::explanation::{Exactness, Explanation, Fact, Provenance, Sampling, Spread, Uncertainty};
 use crate::game::{Background, Game, Reference};
 use crate::index::Index;
 use crate::posterior::Covariance;
@@ -40,7 +41,8 @@ const PAIRS: usize = 10_000;
 /// The values of duels: rows as [`wide_rows`](super::wide_rows) makes them, of a model of duels.
 ///
 /// Exact with a bound, but for independent items of many players and the observational game of coalitions that are sampled. Cost for D players, N items of the model and B of the background: independent
-/// O(N B 2^D) once and O((N + pairs) 2^D) a duel; paired as the interventional game of B rows; observational O(B³ 2^D) once for all duels.
+/// O(N B 2^D) once and O((N + pairs) 2^D) a duel; paired as the interventional game of B rows; observational O(B³ 2^D) once for all duels. Covariances take
+/// O(B² 3^D + 4^D) a duel more where items, or items and contexts, are absent apart.
 ///
 /// # Errors
 /// [`Error::Parameter`] for a model that is none of duels, and what a game has not; those of [`Explainer::explain`].
@@ -83,6 +85,11 @@ pub fn explain(
         found.values[own.clone()].iter_mut().for_each(|v| *v *= sign);
         if let (Exactness::Estimated { std_error, .. }, true) = (&mut found.exactness, sign == 0.0) {
             std_error[own].fill(0.0);
+        }
+        if let (Some(Uncertainty { spread: Spread::Covariance(all), .. }), true) =
+            (&mut found.uncertainty, sign == 0.0)
+        {
+            all[i * m * sets * sets..(i + 1) * m * sets * sets].fill(0.0);
         }
         found.predictions[i * m..(i + 1) * m].iter_mut().for_each(|v| *v *= sign);
         let base = &mut found.base_values[i * m..(i + 1) * m];
@@ -133,7 +140,7 @@ impl Asked<'_> {
             DuelGame::Observational(items, conditioning) => {
                 self.ask(apart(items, Some(conditioning.clone()))?, rows)
             }
-            DuelGame::Independent(items) if self.players()? <= PLAYERS && !self.question.covariance => {
+            DuelGame::Independent(items) if self.players()? <= self.most_players() => {
                 self.ask(apart(items, None)?, rows)
             }
             DuelGame::Independent(items) => self.in_portions(items, rows, &contexts),
@@ -160,6 +167,11 @@ impl Asked<'_> {
         let groups = self.groups()?;
         let fixed = |j: &usize| self.question.contexts.is_none() && self.sides.contexts.contains(j);
         Ok(groups.players().iter().filter(|p| !p.columns.iter().all(fixed)).count())
+    }
+
+    /// The most of whom tables of all coalitions are made in the independent game.
+    fn most_players(&self) -> usize {
+        if self.question.covariance { MOST_PLAYERS } else { PLAYERS }
     }
 
     /// Whether all of these columns are always present.
@@ -275,8 +287,9 @@ impl Asked<'_> {
             return self.among(background, rows, contexts.to_vec());
         }
         if items.weights.is_some() || self.question.covariance || self.question.shifts < 2 {
+            let most = self.most_players();
             let allowed = format!(
-                "{b} items make more than {PAIRS} pairs, which are drawn, at least 2 portions, with equal weights and without covariances: take fewer items, group columns, or ask for paired items"
+                "{b} items make more than {PAIRS} pairs, which with more than {most} players are drawn, at least 2 portions, with equal weights and without covariances: take fewer items, group columns, or ask for paired items"
             );
             return Err(Error::parameter("number of background items", b, allowed));
         }

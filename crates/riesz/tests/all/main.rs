@@ -16,6 +16,7 @@ mod exact;
 mod functionals;
 mod global;
 mod gp;
+mod independent_covariance;
 mod interactions;
 mod kernel_shap;
 mod kernels;

@@ -65,7 +65,8 @@ pub struct Args {
     /// Which value, as 'riesz explain --index' has it
     #[arg(long, value_name = "INDEX", default_value = "shapley")]
     pub index: String,
-    /// Also say how sure each value is, by the posterior: in the games paired, matches and baseline, and independent with up to 100 items
+    /// Also say how sure each value is, by the posterior: in every game but functional; of more than 12 properties, --groups of which are one, not in the
+    /// observational one, and in the independent one of up to 100 items
     #[arg(long)]
     pub covariance: bool,
     /// Estimate values, with standard errors, along so many random orders of the properties, at least 16: for models of many properties and landmarks, whose

@@ -8,23 +8,20 @@
 //! such factors f is taken at the reference rows themselves. The weights come from the reference alone, whatever the kernel that they are learnt with, so values are
 //! linear in f, and under a prior of covariance k that is a sum of products
 //!
-//! `cov(v(S; x), v(T; x')) = k_{S∩T}(x, x') Σ_{b,c} (W_S(x)_b k_{T∖S}(b, x')) k_{-(S∪T)}(b, c) (W_T(x')_c k_{S∖T}(x, c))`.
+//! `cov(v(S; x), v(T; x')) = Σ_{b,c} W_S(x)_b W_T(x')_c k((x_S, b_-S), (x'_T, c_-T))`,
 //!
-//! What is in the middle depends on the union U of S and T alone, and T∖S is U∖S, S∖T is U∖T: so for each U one product of a matrix, reference², with as many
-//! vectors as U has subsets serves all pairs. Source: our own; the game, Chau, Hu, Gonzalez and Sejdinovic 2022.
+//! for which there is a [shorter way](crate::attribution::mixtures). Source: our own; the game, Chau, Hu, Gonzalez and Sejdinovic 2022.
 
 use rayon::prelude::*;
 
 use super::{Averaged, ObservationalGame, Product, by_row};
 use crate::attribution::coalitions::{Coalition, definition_weight};
+use crate::attribution::mixtures::{MOST_PLAYERS, Mixtures, Pairs, Places, add_counted, joint};
 use crate::error::{Error, Result};
-use crate::linalg::{Matrix, Sparse, dot};
+use crate::linalg::{Matrix, Sparse};
 use crate::posterior::{Functionals, kernel_sums, prior_of_sums};
 use crate::stop::check;
 use crate::table::Table;
-
-/// Players up to which there are covariances: each more takes three times as long.
-const MOST_PLAYERS: usize = 12;
 
 /// Numbers that weights and functionals take together at a time.
 const NUMBERS: usize = 1 << 24;
@@ -32,7 +29,7 @@ const NUMBERS: usize = 1 << 24;
 /// Parts in which unions of coalitions are summed up.
 const PARTS: usize = 32;
 
-/// What there is at some rows: for each coalition, by its players' bits, the weights of the reference rows, reference × rows; and for each
+/// What there is at some rows: for each coalition, by its players' bits, the weights of the reference rows, rows × reference; and for each
 /// row what each coalition counts in the values of players.
 struct Weighed {
     weights: Vec<Matrix>,
@@ -75,21 +72,10 @@ impl ObservationalGame<'_> {
             Averaged::Factors(products) => {
                 let (n, p) = (data.rows(), self.groups.players().len());
                 let columns = self.columns(products, &data)?;
-                let pairs: Vec<(usize, usize)> = (0..n)
-                    .flat_map(|r| (r..n).map(move |s| (r, s)))
-                    .filter(|pair| prior.takes(*pair))
-                    .collect();
+                let pairs = prior.of(n);
                 let blocks = self.of_prior(products, &data, &weighed, &pairs)?;
-                let mut joint = Matrix::zeros(n * p, n * p);
-                for ((r, s), block) in pairs.into_iter().zip(blocks) {
-                    for (at, value) in block.data().iter().enumerate() {
-                        let (j, l) = (r * p + at / p, s * p + at % p);
-                        // Within a row rounding leaves it less than symmetric.
-                        let value = if r == s { 0.5 * (value + block[(at % p, at / p)]) } else { *value };
-                        (joint[(j, l)], joint[(l, j)]) = (value, value);
-                    }
-                }
-                Ok(Functionals { columns, prior: joint, constants: vec![0.0; n * p] })
+                let prior = joint(n, p, pairs.into_iter().zip(blocks));
+                Ok(Functionals { columns, prior, constants: vec![0.0; n * p] })
             }
         }
     }
@@ -97,12 +83,11 @@ impl ObservationalGame<'_> {
     fn weighed(&self, data: &Table) -> Result<Weighed> {
         let p = self.groups.players().len();
         let all = (1_usize << p) - 1;
-        let learnt = self.means.learnt();
         let of = |mask: usize| -> Result<Matrix> {
             check(&self.stop)?;
             // Everybody is worth f(x), whatever the weights; nobody the mean.
             let present = if mask == all { vec![false; p] } else { coalition(mask, p).present().to_vec() };
-            Ok(self.means.uncentred(&present, data, &self.stop)?.matrix)
+            Ok(self.means.uncentred(&present, data, &self.stop)?.matrix.transpose())
         };
         let weights = (0..=all).into_par_iter().map(of).collect::<Result<Vec<_>>>()?;
         let by_definition = |mask| (0..p).map(|j| definition_weight(&coalition(mask, p), j)).collect();
@@ -110,7 +95,7 @@ impl ObservationalGame<'_> {
         let counts = (0..data.rows()).map(|r| {
             let mut counts = own.clone();
             for mask in (1..all).filter(|_| self.centred) {
-                let sum: f64 = (0..learnt.rows.rows()).map(|b| weights[mask][(b, r)]).sum();
+                let sum: f64 = weights[mask].row(r).iter().sum();
                 counts[0]
                     .iter_mut()
                     .zip(&own[mask])
@@ -166,15 +151,25 @@ impl ObservationalGame<'_> {
             return Ok(out);
         }
         for product in products {
-            let factors = Factors::new(product, &self.means.learnt().rows, data);
+            let factors = Mixtures::new(&product.kernels, (&self.means.learnt().rows, data), None);
             // A fixed number of parts, each summed in order, whatever the number of threads.
             let part = |from: usize| {
                 let mut sums = vec![Matrix::zeros(p, p); pairs.len()];
                 for union in (from..1 << p).step_by(PARTS) {
                     check(&self.stop)?;
-                    let absent = factors.absent(union);
-                    for (sum, pair) in sums.iter_mut().zip(pairs) {
-                        factors.add(weighed, union, &absent, *pair, sum);
+                    let (absent, places) = (factors.absent(union), Places::new(union));
+                    for (sum, &(r, s)) in sums.iter_mut().zip(pairs) {
+                        let mut all = vec![0.0; Places::count(union)];
+                        let [left, right] = [r, s].map(|row| move |set: usize| weighed.weights[set].row(row));
+                        factors.add(
+                            &places,
+                            (&absent, product.scale),
+                            ((r, s), r == s),
+                            (left, right),
+                            &mut all,
+                        );
+                        let number = |other, common| all[places.of(other, common)];
+                        add_counted(union, (&weighed.counts[r], &weighed.counts[s]), number, sum);
                     }
                 }
                 Ok(sums)
@@ -183,7 +178,7 @@ impl ObservationalGame<'_> {
             for sums in &parts {
                 for (out, sum) in out.iter_mut().zip(sums) {
                     let both = out.data_mut().iter_mut().zip(sum.data());
-                    both.for_each(|(out, v)| *out += product.scale * v);
+                    both.for_each(|(out, v)| *out += v);
                 }
             }
         }
@@ -199,7 +194,7 @@ impl ObservationalGame<'_> {
             let (r, j) = (at / p, at % p);
             let counts = &weighed.counts[r];
             let sum =
-                move |b: usize| (0..all).map(|s| counts[s][j] * weighed.weights[s][(b, r)]).sum::<f64>();
+                move |b: usize| (0..all).map(|s| counts[s][j] * weighed.weights[s][(r, b)]).sum::<f64>();
             (0..reference).map(move |b| (b, sum(b))).chain([(reference + r, counts[all][j])])
         };
         let (at, weights) = (rows.stack(data)?, Sparse::from_columns(reference + n, (0..n * p).map(of))?);
@@ -214,126 +209,7 @@ impl ObservationalGame<'_> {
     }
 }
 
-/// Between which rows the prior covariance is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pairs {
-    /// Any two.
-    All,
-    /// Each and itself.
-    Same,
-    /// None.
-    None,
-}
-
-impl Pairs {
-    fn takes(self, (r, s): (usize, usize)) -> bool {
-        match self {
-            Self::All => true,
-            Self::Same => r == s,
-            Self::None => false,
-        }
-    }
-}
-
 /// The coalition of the players whose bits are set.
 fn coalition(mask: usize, players: usize) -> Coalition {
     Coalition::new((0..players).map(|j| mask >> j & 1 == 1).collect())
-}
-
-/// Factors of a product of the kernel.
-struct Factors {
-    /// Of each player between reference rows.
-    reference: Vec<Matrix>,
-    /// Of each set of players between reference rows and explained ones, reference × rows.
-    mixed: Vec<Matrix>,
-    /// Of each set of players between explained rows.
-    present: Vec<Matrix>,
-}
-
-impl Factors {
-    fn new(product: &Product, reference: &Table, data: &Table) -> Self {
-        let of_sets = |single: Vec<Matrix>| {
-            let ones = vec![1.0; single[0].data().len()];
-            let mut out = vec![Matrix::from_row_major(single[0].rows(), single[0].cols(), ones)];
-            for set in 1..1_usize << single.len() {
-                // All but the largest player's, times this one's.
-                let player = set.ilog2() as usize;
-                let mut own = single[player].clone();
-                multiply(&mut own, &out[set ^ 1 << player]);
-                out.push(own);
-            }
-            out
-        };
-        let each = |v: &Table, u: &Table| product.kernels.iter().map(|k| k.cross_gram(u, v)).collect();
-        Self {
-            reference: product.kernels.iter().map(|k| k.gram(reference)).collect(),
-            mixed: of_sets(each(data, reference)),
-            present: of_sets(each(data, data)),
-        }
-    }
-
-    /// Between reference rows, of those who are not in `union`.
-    fn absent(&self, union: usize) -> Matrix {
-        let size = self.reference[0].rows();
-        let mut out = Matrix::from_row_major(size, size, vec![1.0; size * size]);
-        let absent = self.reference.iter().enumerate().filter(|(j, _)| union >> j & 1 == 0);
-        absent.for_each(|(_, own)| multiply(&mut out, own));
-        out
-    }
-
-    /// Adds the covariances of all two coalitions that have this union, each times what they count in values of players.
-    fn add(
-        &self,
-        weighed: &Weighed,
-        union: usize,
-        absent: &Matrix,
-        (r, s): (usize, usize),
-        out: &mut Matrix,
-    ) {
-        let size = absent.rows();
-        let subsets: Vec<usize> = subsets(union).collect();
-        // A row a subset.
-        let side = |x: usize, other: usize| {
-            let of = |set: usize| {
-                let (weights, mixed) = (&weighed.weights[set], &self.mixed[union ^ set]);
-                (0..size).map(move |b| weights[(b, x)] * mixed[(b, other)])
-            };
-            let data = subsets.iter().flat_map(|set| of(*set)).collect();
-            Matrix::from_row_major(subsets.len(), size, data)
-        };
-        let left = side(r, s);
-        let right = if r == s { left.matmul(absent) } else { side(s, r).matmul(absent) };
-        // Subsets of the union are numbered by what they have of its bits, in order.
-        let mut place = vec![0; union + 1];
-        subsets.iter().enumerate().for_each(|(at, set)| place[*set] = at);
-        let p = out.rows();
-        let mut sums = vec![0.0; p];
-        for (at, one) in subsets.iter().enumerate() {
-            sums.fill(0.0);
-            for common in self::subsets(*one) {
-                let other = union ^ one | common;
-                let covariance = self.present[common][(r, s)] * dot(left.row(at), right.row(place[other]));
-                let counts = &weighed.counts[s][other];
-                sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count * covariance);
-            }
-            for (j, count) in weighed.counts[r][*one].iter().enumerate() {
-                out.row_mut(j).iter_mut().zip(&sums).for_each(|(out, sum)| *out += count * sum);
-            }
-        }
-    }
-}
-
-/// Entry by entry.
-fn multiply(out: &mut Matrix, other: &Matrix) {
-    out.data_mut().iter_mut().zip(other.data()).for_each(|(a, b)| *a *= b);
-}
-
-/// All subsets of a set, itself and the empty one included, ascending.
-fn subsets(set: usize) -> impl Iterator<Item = usize> {
-    let mut next = Some(0);
-    std::iter::from_fn(move || {
-        let own = next?;
-        next = (own != set).then(|| own.wrapping_sub(set) & set);
-        Some(own)
-    })
 }

@@ -7,11 +7,11 @@ use crate::attribution::covariance::Values;
 use crate::attribution::recipe::Recipe;
 use crate::attribution::rule::Measure;
 use crate::error::{Error, Result};
-use crate::explainer::uncertainty::{entries, finite};
+use crate::explainer::uncertainty::{check_mirror, entries, finite, of_players};
 use crate::linalg::Matrix;
 use crate::posterior::{Functionals, Posterior};
 use crate::stop::{Progress, Watch};
-use crate::table::{Player, Table};
+use crate::table::Table;
 
 /// Why the functional game of most kernels says nothing of how sure it is.
 pub(super) const NO_PROJECTION: &str = "a Gaussian process says nothing of itself with a factor taken out of its kernel, unless all factors are anova, each of other \
@@ -26,7 +26,7 @@ impl ByProducts<'_> {
             return Err(Error::NotProduct { factor, columns });
         }
         let players = self.groups.players().len();
-        self.check_mirror(mirror)?;
+        check_mirror(&self.groups, mirror)?;
         Values::new(&self.products, &self.absent, players, mirror, (measure, self.isa))
             .ok_or_else(|| Error::parameter("game", self.game.name(), NO_PROJECTION))
     }
@@ -41,28 +41,9 @@ impl ByProducts<'_> {
         (posterior.prior() > 0.0).then(|| self.prior(posterior.mirror())).transpose()
     }
 
-    /// Whether columns that change places belong to one player.
-    pub(super) fn check_mirror(&self, mirror: Option<&[usize]>) -> Result<()> {
-        let Some(mirror) = mirror else { return Ok(()) };
-        let torn = |player: &&Player| player.columns.iter().any(|&j| !player.columns.contains(&mirror[j]));
-        match self.groups.players().iter().find(torn) {
-            None => Ok(()),
-            Some(player) => {
-                let allowed = "how sure values of duels are is known where a player is a feature of both items: give groups of left and right columns";
-                Err(Error::parameter("player", &player.name, allowed))
-            }
-        }
-    }
-
     /// What is averaged over, where values are of players one by one.
     pub(super) fn measure(&self) -> Result<Measure> {
-        match (Recipe::from(self.index), &self.unions) {
-            (Recipe::Players(measure), None) => Ok(measure),
-            _ => {
-                let allowed = "functionals and covariances are those of values of players one by one: Shapley, Banzhaf, Beta-Shapley and other semivalues";
-                Err(Error::parameter("index", self.index, allowed))
-            }
-        }
+        of_players(self.index, &Recipe::new(self.index, self.unions.as_ref())).cloned()
     }
 
     /// The values of all players in all rows as functionals of f, player after player in each row.

@@ -14,6 +14,7 @@ use super::ByProducts;
 use super::uncertainty::NO_PROJECTION;
 use crate::attribution::rule::{Measure, Node};
 use crate::error::{Error, Result};
+use crate::explainer::uncertainty::check_mirror;
 use crate::game::{Absent, Reference};
 use crate::index::Index;
 use crate::kernel::Columns;
@@ -82,7 +83,7 @@ impl ByProducts<'_> {
         }
         let data = rows.conform(self.model.columns())?;
         let (mirror, precisions) = (posterior.mirror(), posterior.precisions()?);
-        self.check_mirror(mirror)?;
+        check_mirror(&self.groups, mirror)?;
         let (n, p) = (data.rows(), self.groups.players().len());
         let nodes = Measure::Lebesgue.rule(p.div_ceil(2).max(1));
         let absent = self.absences(reference)?;
