@@ -434,6 +434,30 @@ def test_tuning_finds_what_counts():
     assert np.sqrt(np.mean((model.predict(rows) - truth) ** 2)) < 0.4 * truth.std()
 
 
+def test_the_published_conventions():
+    given_ = {"mediator_kernel": RBF([0.9, 3.0]), "published": True, "operator": "mediated"}
+    how = {"bag": "district", "target": "cases", "features": ["rain", "height"], **COARSE}
+    model = given(**given_, mediator_ridge=0.05).fit(ROWS, MIXED, **how)
+    oracle = Oracle(MIXED, mediated="all", centred=False)
+    np.testing.assert_allclose(model.predict(PLACES), oracle.posterior(Z)[0], atol=1e-8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        tuned = riesz.AggregateGaussianProcess(**given_).fit(ROWS, MIXED, **how)
+    assert (tuned.mediator_ridge_, tuned.mediation_noise_, tuned.row_noise_) == (pytest.approx(0.01), 0.0, 0.0)
+    assert tuned.effective_draws_ is None and repr(tuned.mediator_kernel_) != repr(model.mediator_kernel_)
+
+
+def test_mediated_targets_are_averaged_over():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = riesz.AggregateGaussianProcess(average=20, random_state=0)
+        model.fit(ROWS, MIXED, bag="district", target="cases", weight="area", **COARSE)
+    assert model.mediation_noise_ > 0 and model.row_noise_ > 0 and model.mediator_ridge_ > 0
+    # Each draw has a regression on mediators of its own.
+    assert len({round(part.sensitivities[0][0, 0], 12) for part in model._parts}) == len(model._parts) > 1
+    np.testing.assert_allclose(model.shares(PLACES).sum(axis=1), model.predict(PLACES) - model.prior_mean_, atol=1e-9)
+
+
 def test_tables_come_in_several_forms():
     model, _ = fitted("weighted")
     expected = model.predict(PLACES)
