@@ -83,15 +83,16 @@ class Component:
         """The prior mean."""
         return float(self.expansion.intercept[0])
 
-    def shares(self, cells: np.ndarray, bag: np.ndarray, weights: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """The parts of targets in predictions, of rows in ``bag`` with ``weights``."""
+    def shares(self, cells: np.ndarray, row: np.ndarray, bag: np.ndarray, weights: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """The parts of targets in predictions; each membership is of ``row`` in ``bag`` with one of ``weights``."""
         if self.sensitivities is None:
             raise ValueError("shares are those of exact fits: leave inducing out")
         (moved, constants), core = self.sensitivities, self.expansion._core
         rows, found = (core.feature_names, core.levels, core.points), []
         for at in range(0, moved.shape[1], _AT_ONCE):
-            own = weights[:, None] * moved[bag, at : at + _AT_ONCE]
-            names = [str(t) for t in range(own.shape[1])]
+            names = [str(t) for t in range(min(_AT_ONCE, moved.shape[1] - at))]
+            own = np.zeros((len(core.points), len(names)))
+            np.add.at(own, row, weights[:, None] * moved[bag, at : at + _AT_ONCE])
             found.append(_core.Expansion(core.kernel, rows, own, [0.0] * len(names), names).predict(cells))
         return np.hstack(found) * (targets - self.mean * constants)
 

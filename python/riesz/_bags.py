@@ -30,19 +30,22 @@ class Asked(NamedTuple):
     total: Any = None
     mediators: Sequence[str] = ()
     features: Sequence[str] | None = None
+    row: Any = None
 
 
 class Members(NamedTuple):
-    """Rows, and of each its bag and weight."""
+    """Rows, and of each its bag and weight, and its name if rows may be in several bags."""
 
     rows: Any
     bag: list[str]
     weight: np.ndarray | None
+    row: list[str] | None = None
 
     def take(self, places: Sequence[int]) -> Members:
         """Some of them."""
         weight = None if self.weight is None else self.weight[list(places)]
-        return Members(_taken(self.rows, places), [self.bag[i] for i in places], weight)
+        row = None if self.row is None else [self.row[i] for i in places]
+        return Members(_taken(self.rows, places), [self.bag[i] for i in places], weight, row)
 
     def check(self, numbers: Sequence[int]) -> None:
         """Refuses rows with a cell that is missing, and names its row, by these numbers, and its bag."""
@@ -61,7 +64,8 @@ class Tables:
     """Rows, bags and targets, joined."""
 
     rows: Rows
-    #: Of each row its bag, among :attr:`bags`.
+    #: Of each membership its row, and its bag, among :attr:`bags`.
+    row: list[int]
     bag: list[int]
     weight: np.ndarray | None
     #: Names of bags with rows, and of those with targets.
@@ -88,6 +92,7 @@ class Tables:
         listed = lambda own: None if own is None else own.tolist()
         return {
             "rows": tuple(self.rows),
+            "row": self.row,
             "bag": self.bag,
             "bags": len(self.bags),
             "weight": listed(self.weight),
@@ -124,7 +129,7 @@ class Tables:
 def rows_of_bags(rows: Any, asked: Asked) -> Members:
     """The rows, their bags and weights."""
     rows = collected(rows)
-    named = {given for given in (asked.bag, asked.weight) if isinstance(given, str)}
+    named = {given for given in (asked.bag, asked.weight, asked.row) if isinstance(given, str)}
     count = len(rows)
     bag = _cells(rows, asked.bag, "rows", "bag", count)
     for i, cell in enumerate(bag):
@@ -139,6 +144,9 @@ def rows_of_bags(rows: Any, asked: Asked) -> Members:
                 f"weight is {weight[i]} in row {i} (from 0), of bag '{bags[i]}': weights are positive numbers; leave rows "
                 "out that count nothing"
             )
+    called = None
+    if asked.row is not None:
+        called = [_text(cell) for cell in _cells(rows, asked.row, "rows", "row", count)]
     given = names_of(rows)
     if given is not None:
         wanted = [name for name in given if name not in named] if asked.features is None else list(asked.features)
@@ -146,7 +154,7 @@ def rows_of_bags(rows: Any, asked: Asked) -> Members:
         rows = rows[[rows.columns[given.index(name)] for name in wanted]]
     elif asked.features is not None:
         raise ValueError("features are names of columns, and rows have none: give a data frame, or these columns alone")
-    return Members(rows, bags, weight)
+    return Members(rows, bags, weight, called)
 
 
 def read_tables(rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, drop_unmatched: bool) -> Tables:
@@ -180,9 +188,11 @@ def read_tables(rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, d
     if categories is None:
         called = names_of(members.rows) or numbered(np.shape(members.rows)[1] if np.ndim(members.rows) == 2 else 0)
         categories = Rows(called, [None] * len(called), as_numbers(members.rows, called, "rows"))
+    categories, row = _once(categories, members)
     called = [names[b] for b in targets]
     tables = Tables(
         rows=categories,
+        row=row,
         bag=bag,
         weight=members.weight,
         bags=[names[b] for b in with_rows],
@@ -207,6 +217,23 @@ def standard_kernel(rows: Rows, times: float) -> rk.Kernel:
     # A spread within rounding of the mean is a constant column.
     sd = np.where(sd > 1e-12 * np.abs(own.mean(axis=0)), sd, 1.0)
     return rk.RBF((times * sd).tolist() if len(sd) else 1.0)
+
+
+def _once(rows: Rows, members: Members) -> tuple[Rows, list[int]]:
+    """Each row once, and of each membership its row."""
+    if members.row is None:
+        return rows, list(range(len(rows.numbers)))
+    place: dict[str, int] = {}
+    row = [place.setdefault(name, len(place)) for name in members.row]
+    first = np.full(len(place), len(row))
+    np.minimum.at(first, row, range(len(row)))
+    differ = np.argwhere(rows.numbers != rows.numbers[first][row])
+    for i, j in differ[:1]:
+        raise ValueError(
+            f"row '{members.row[i]}' is in bag '{members.bag[first[row[i]]]}' and in bag '{members.bag[i]}' with another "
+            f"'{rows.names[j]}': a row has the same covariates in all of its bags"
+        )
+    return rows._replace(numbers=np.ascontiguousarray(rows.numbers[first])), row
 
 
 def _targets(bags: Any, asked: Asked) -> tuple[list[str], np.ndarray, Any]:

@@ -31,7 +31,7 @@ from . import _core
 from . import kernels as rk
 from ._aggregated import Component, LeftOut, left_out
 from ._bags import Asked, Members, Tables, read_tables, rows_of_bags, standard_kernel
-from ._data import as_numbers, collected, is_whole, names_of, picked
+from ._data import as_numbers, collected, is_numbered, is_whole, names_of, picked
 from ._duels import NO_COVARIANCE
 from ._expansion import Expansion, spread
 from ._explanation import Explanation, named_sums
@@ -181,6 +181,7 @@ class AggregateGaussianProcess(BaseEstimator):
         se: str | None = None,
         total: str | None = None,
         features: Sequence[str] | None = None,
+        row: Any = None,
         drop_unmatched: bool = False,
     ) -> AggregateGaussianProcess:
         """Fits to the targets of bags.
@@ -206,12 +207,15 @@ class AggregateGaussianProcess(BaseEstimator):
         total : str, optional
             Of mediated sums, the column of ``bags`` with the sum of their weights.
         features : list of str, optional
-            The columns of ``rows`` that f is a function of, by default all but those named above.
+            The columns of ``rows`` that f is a function of, by default all but those with bag, weight and name.
+        row : str, or array of shape (n,), optional
+            The column of ``rows`` with their names, for bags that overlap: a row has a line for each bag that it is in, and these
+            share its noise.
         drop_unmatched : bool, default False
             Leaves out targets of bags without rows where there are no mediators, instead of an error.
         """
         self._check()
-        asked = Asked(bag, weight, target, se, total, mediators, features)
+        asked = Asked(bag, weight, target, se, total, mediators, features, row)
         sums = self.aggregate == "sum"
         tables = read_tables(rows, bags, asked, self.operator, sums, bool(drop_unmatched))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -328,8 +332,8 @@ class AggregateGaussianProcess(BaseEstimator):
         names, best = tables.rows.names, Component.of(found.best)
         self._parts = [Component.of(part) for part in found.parts] or [best]
         bag, weight = (own if isinstance(own, str) else None for own in (asked.bag, asked.weight))
-        self._asked = Asked(bag, weight, features=asked.features)
-        self._bag, self._weight = np.array(tables.bag), tables.weight
+        self._asked = Asked(bag, weight, features=None if is_numbered(names) else names)
+        self._row, self._bag, self._weight = np.array(tables.row), np.array(tables.bag), tables.weight
         self.expansion_, self.bags_, self.targets_ = best.expansion, tables.bags, tables.targets
         self.kernel_ = rk._from_json(self.expansion_._core.kernel, names)
         self.noise_, self.row_noise_, self.mediation_noise_ = found.noise
@@ -411,7 +415,8 @@ class AggregateGaussianProcess(BaseEstimator):
         bag, weight = (own if given is None else given for given, own in zip((bag, weight), self._asked[:2]))
         if bag is None:
             raise ValueError("bag = None: it says of each row its bag, as in fit")
-        members = rows_of_bags(rows, Asked(bag, weight, features=self._asked.features))
+        named = names_of(collected(rows)) is not None
+        members = rows_of_bags(rows, Asked(bag, weight, features=self._asked.features if named else None))
         members.check(range(len(members.bag)))
         return members, list(dict.fromkeys(members.bag))
 
@@ -432,7 +437,7 @@ class AggregateGaussianProcess(BaseEstimator):
         weights = np.ones(len(self._bag)) if self._weight is None else self._weight
         if self.aggregate == "mean":
             weights = weights / np.bincount(self._bag, weights)[self._bag]
-        return self._mixed([part.shares(cells, self._bag, weights, self._targets) for part in self._parts])
+        return self._mixed([part.shares(cells, self._row, self._bag, weights, self._targets) for part in self._parts])
 
     def explain_bags(
         self,
@@ -476,7 +481,7 @@ class AggregateGaussianProcess(BaseEstimator):
         if any(part.sensitivities is None for part in self._parts):
             raise ValueError("a fit through inducing points does not keep its rows: give rows, whose bags are to be explained")
         core = self.expansion_._core
-        cells: Any = core.points
+        cells: Any = core.points[self._row]
         if any(level is not None for level in core.levels):
             cells = cells.astype(object)
             for j, level in enumerate(core.levels):

@@ -434,6 +434,42 @@ def test_tuning_finds_what_counts():
     assert np.sqrt(np.mean((model.predict(rows) - truth) ** 2)) < 0.4 * truth.std()
 
 
+def test_rows_of_several_bags_share_their_noise():
+    # Two rows are in other bags, too.
+    rows = ROWS.assign(name=[f"r{i}" for i in range(27)])
+    again = rows.iloc[[4, 9]].assign(district=["d0", "d1"], area=[1.5, 2.5])
+    both = pd.concat([again, rows], ignore_index=True)
+    order = both.name.drop_duplicates().str[1:].astype(int).to_numpy()
+    how = {"bag": "district", "target": "cases", "weight": "area", "row": "name"}
+    model = given(row_noise=0.8).fit(both, BAGS, **how)
+    p = np.zeros((27, 6))
+    for name, bag, weight in zip(both.name, both.district, both.area):
+        p[int(name[1:]), BAGS.district.tolist().index(bag)] += weight
+    p /= p.sum(axis=0)
+    v = p.T @ k(X, X) @ p + 0.8 * p.T @ p + 0.07 * np.eye(6)
+    z, ones = BAGS.cases.to_numpy(), np.ones(6)
+    solved = np.linalg.solve(v, ones)
+    mean = solved @ z / solved.sum()
+    weights = np.linalg.solve(v, z - mean)
+    np.testing.assert_allclose(model.predict(PLACES), mean + k(Z, X) @ p @ weights, atol=1e-8)
+    np.testing.assert_allclose(model.shares(PLACES).sum(axis=1), model.predict(PLACES) - mean, atol=1e-9)
+    np.testing.assert_allclose(model.expansion_.points, X[order])
+    # Without names they would be rows of their own.
+    apart = given(row_noise=0.8).fit(both.drop(columns="name"), BAGS, **how | {"row": None})
+    assert np.abs(apart.predict(PLACES) - model.predict(PLACES)).max() > 1e-3
+    # In any form, and named by bag.
+    for found in (model.explain_bags(X[:5]), model.explain_bags(X[:5], both)):
+        total = dict(zip(found.data[:, -1], found.base_values + found.values.sum(axis=1)))
+        np.testing.assert_allclose([total[bag] for bag in model.bags_], model.predict_bags(), atol=1e-9)
+    cells = both[["rain", "height"]].to_numpy()
+    one = given(row_noise=0.8).fit(cells, BAGS.set_index("district").cases, bag=both.district, weight=both.area, row=both.name)
+    np.testing.assert_allclose(one.predict(Z), model.predict(Z), atol=1e-12)
+    found = one.predict_bags(cells, bag=both.district, weight=both.area)
+    np.testing.assert_allclose(found, model.predict_bags(both), atol=1e-9)
+    both.loc[0, "rain"] += 1.0
+    assert "row 'r4' is in bag 'd0' and in bag" in told(both, row="name")
+
+
 def test_the_published_conventions():
     given_ = {"mediator_kernel": RBF([0.9, 3.0]), "published": True, "operator": "mediated"}
     how = {"bag": "district", "target": "cases", "features": ["rain", "height"], **COARSE}

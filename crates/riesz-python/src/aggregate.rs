@@ -38,7 +38,8 @@ type Coarse<'py> = (NamedRows<'py>, NamedRows<'py>, Option<Vec<f64>>);
 #[pyo3(from_item_all)]
 pub struct Given<'py> {
     rows: NamedRows<'py>,
-    /// Of each row its bag, of so many, and its weight.
+    /// Of each membership its row, its bag, of so many, and its weight.
+    row: Vec<usize>,
     bag: Vec<usize>,
     bags: usize,
     weight: Option<Vec<f64>>,
@@ -59,9 +60,11 @@ impl Given<'_> {
         let mediators = self.mediators.map(|(bags, targets, totals)| {
             Ok::<_, PyErr>(Mediators { bags: sample(bags)?, targets: sample(targets)?, totals })
         });
+        let (rows, weight) = (sample(self.rows)?, self.weight.as_deref());
+        let bags = Bags::overlapping(&self.row, rows.rows(), &self.bag, self.bags, weight, unit);
         Ok(Aggregates {
-            rows: sample(self.rows)?,
-            bags: Bags::new(&self.bag, self.bags, self.weight.as_deref(), unit).map_err(raise)?,
+            bags: bags.map_err(raise)?,
+            rows,
             targets: self.targets,
             own: self.own,
             target_noise: self.known,
