@@ -5,10 +5,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "AggregatePart",
     "Expansion",
     "Explainer",
     "Explanation",
     "Fitted",
+    "FittedAggregates",
     "FittedLandmarks",
     "FittedPrior",
     "PairFunction",
@@ -27,11 +29,14 @@ __all__ = [
     "explain_duels",
     "factors",
     "fit",
+    "fit_aggregates",
     "fit_bradley_terry",
     "fit_landmarks",
     "fit_preferences",
+    "fit_sparse_aggregates",
     "functionals",
     "hsic_test",
+    "join_bags",
     "kernel",
     "kernel_help",
     "kernel_shap",
@@ -417,6 +422,48 @@ class Fitted:
     def log_marginal_likelihood(self) -> float | None: ...
     @property
     def end(self) -> tuple[NDArray[np.float64], list[float]] | None: ...
+
+@final
+class AggregatePart:
+    @property
+    def weight(self) -> float: ...
+    @property
+    def model(self) -> Expansion: ...
+    @property
+    def fitted(self) -> list[float]: ...
+    @property
+    def bags(self) -> tuple[list[float], list[float]] | None: ...
+    @property
+    def left_out(self) -> tuple[list[float], list[float]] | None: ...
+    @property
+    def sensitivities(self) -> tuple[NDArray[np.float64], list[float]] | None: ...
+
+@final
+class FittedAggregates:
+    @property
+    def best(self) -> AggregatePart: ...
+    @property
+    def parts(self) -> list[AggregatePart]: ...
+    @property
+    def effective(self) -> float | None: ...
+    @property
+    def noise(self) -> tuple[float, float, float]: ...
+    @property
+    def mediation(self) -> tuple[str, float] | None: ...
+    @property
+    def log_marginal_likelihood(self) -> float: ...
+    @property
+    def warnings(self) -> list[str]: ...
+
+def join_bags(
+    rows: list[str], bags: list[str], has_target: list[bool], mediators: bool, drop_unmatched: bool
+) -> tuple[list[int], list[int], list[int], list[int], list[int | None], list[str]]: ...
+def fit_aggregates(
+    start: dict[str, Any], given: dict[str, Any], tune: bool, draws: int | None, seed: int
+) -> FittedAggregates: ...
+def fit_sparse_aggregates(
+    start: dict[str, Any], given: dict[str, Any], points: int | _Rows, tune: bool, seed: int
+) -> FittedAggregates: ...
 
 @final
 class FittedPrior:

@@ -16,7 +16,7 @@ from . import _core
 from ._core import UnsupportedModelError
 from ._data import as_cells, check_columns, collected, is_numbered, is_whole, names_of, numbered, threads_of
 from ._expansion import Expansion
-from ._explanation import Explanation, Kept, joined
+from ._explanation import Explanation, Kept, joined, mixed
 from ._gpytorch import is_gpytorch
 from ._gpytorch import read as read_gpytorch
 from ._imported import Imported, Part, card_of, check_sum, user_names
@@ -205,10 +205,15 @@ class Explainer:
         if self._weights is not None and self._background is None:
             raise ValueError("weights are those of a background: give one")
         # A riesz model takes the columns that are called as its own; scikit-learn's want the data frame as it was.
-        self._own_columns = model._own_columns if isinstance(model, Expansion) else lambda rows, what: collected(rows)
+        self._own_columns = getattr(model, "_own_columns", lambda rows, what: collected(rows))
         if self._background is not None:
             self._background = self._own_columns(self._background, "the background")
         self._imported = _read(model, self._background, output_names)
+        # How sure a mixture is, its parts say one by one.
+        self._mixture: list[float] | None = None
+        if covariance and self._imported.mixture is not None:
+            self._mixture = [weight for weight, _ in self._imported.mixture]
+            self._imported = replace(self._imported, blocks=[[part] for _, part in self._imported.mixture])
         if probabilities and not self._imported.has_probabilities:
             if not hasattr(model, "predict_proba"):
                 raise ValueError(f"probabilities = True: a {type(model).__name__} has no predict_proba")
@@ -352,6 +357,8 @@ class Explainer:
             parts, used = self._by_core(X, budget, kept), self._used
             model = card_of(imported.parts) | model
             sizes = [len(block) for block in imported.blocks]
+            if self._mixture is not None:
+                parts, used, sizes = [mixed(parts, self._mixture)], used[:1], [1]
         else:
             parts, used, sizes = [self._by_calls(X, budget, kept)], [list(range(len(players)))], [1]
         _, absent, _, facts = parts[0].provenance
@@ -478,6 +485,8 @@ class Explainer:
             raise UnsupportedModelError("the bound is in the model's own columns: explain the pipeline's last step")
         moves = np.broadcast_to(np.asarray(delta, dtype=np.float64), (len(self.feature_names),)).tolist()
         found = iter([core.robustness(moves) for core in self._cores])
+        if self._mixture is not None:
+            return np.average(np.array(list(found)), axis=0, weights=self._mixture)
         return np.concatenate([np.sum(list(islice(found, len(block))), axis=0) for block in self._imported.blocks])
 
     def variance_shares(self, X: Any) -> Explanation:
@@ -496,6 +505,8 @@ class Explainer:
             raise ValueError(
                 "variance_shares takes a posterior: ask a Gaussian process, riesz.Explainer(model, background, covariance=True)"
             )
+        if self._mixture is not None:
+            raise ValueError("variance_shares takes one posterior, and this is an average of several: explain model.expansion_")
         X = self._own_columns(X, "X")
         names, players = self._names(X)
         parts = [core.explain_variance(own) for core, own in zip(self._cores, self._model_rows(X, "X"))]

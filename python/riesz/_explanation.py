@@ -546,6 +546,49 @@ def joined(blocks: Sequence[Sequence[Told]], players: Sequence[tuple[str, list[i
     )
 
 
+def mixed(parts: Sequence[_core.Explanation], weights: Sequence[float]) -> _core.Explanation:
+    """The mixture of explanations by models of which each is the right one with a probability: values are means, and their
+    covariance is the mean of covariances and that of the means."""
+    mean: Any = lambda arrays: sum(weight * own for weight, own in zip(weights, arrays))
+    values, told = mean(part.values for part in parts), _parts_of(parts[0])
+    if all(part.covariance is not None for part in parts):
+        apart = [part.values - values for part in parts]
+        between = mean(np.einsum("njo,nko->njko", own, own) for own in apart)
+        told["covariance"] = mean(part.covariance for part in parts) + between
+    if all(part.bound is not None for part in parts):
+        rounding = np.finfo(float).eps * (len(parts) + values.shape[1])
+        told["bound"] = mean(part.bound + rounding * _size(part) for part in parts)
+    if told["std_error"] is not None:
+        told["std_error"] = mean(part.std_error for part in parts)
+    of_rows = {name: mean(getattr(part, name) for part in parts) for name in ("base_values", "predictions")}
+    return _core.Explanation(**{**told, **of_rows, "values": values})
+
+
+def named_sums(explanation: Explanation, weights: np.ndarray, column: str, names: Sequence[str]) -> Explanation:
+    """Means of rows as sums of so much weight each, with their names in a last column of the data."""
+    core, times = explanation._core, np.asarray(weights, dtype=float)[:, None]
+    told, (columns, levels, cells) = _parts_of(core), core.data
+    for name in ("values", "std_error"):
+        if told[name] is not None:
+            told[name] = told[name] * times[..., None]
+    if told["bound"] is not None:
+        told["bound"] = times * (told["bound"] + np.finfo(float).eps * _size(core))
+    told |= {name: told[name] * times for name in ("base_values", "predictions")}
+    named = np.column_stack([cells, np.arange(len(names), dtype=float)])
+    told["data"] = ([*columns, column], [*levels, list(names)], named)
+    return Explanation(_core.Explanation(**told))
+
+
+def _parts_of(core: _core.Explanation) -> dict[str, Any]:
+    """What a core is made of, by name."""
+    return dict(core.__getnewargs_ex__()[1])
+
+
+def _size(part: _core.Explanation) -> np.ndarray:
+    """By row and output the size of the numbers that add up."""
+    return np.abs(part.predictions) + np.abs(part.base_values) + np.abs(part.values).sum(axis=1)
+
+
 def _is_stated(part: _core.Explanation) -> bool:
     return part.bound is not None or part.std_error is not None
 
@@ -586,8 +629,7 @@ def _bound(block: Sequence[Told], players: int) -> np.ndarray:
     bound = _pair(block, "bound")
     if len(block) == 1:
         return bound
-    size = lambda part: np.abs(part.predictions) + np.abs(part.base_values) + np.abs(part.values).sum(axis=1)
-    return bound + np.finfo(float).eps * (len(block) + players) * np.sum([size(part) for part, _ in block], axis=0)
+    return bound + np.finfo(float).eps * (len(block) + players) * np.sum([_size(part) for part, _ in block], axis=0)
 
 
 def _of(

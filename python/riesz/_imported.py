@@ -66,6 +66,8 @@ class Imported:
     refusal: UnsupportedModelError | None = None
     #: Whether the blocks still have to be compared with ``function``.
     unchecked: bool = False
+    #: Models of which each is the right one with a probability, if the only block is their mean.
+    mixture: list[tuple[float, Part]] | None = None
 
     @property
     def parts(self) -> list[Part]:
@@ -75,7 +77,7 @@ class Imported:
     @property
     def is_sum(self) -> bool:
         """Whether some output is a sum of several expansions."""
-        return any(len(block) > 1 for block in self.blocks)
+        return self.mixture is not None or any(len(block) > 1 for block in self.blocks)
 
     @property
     def has_probabilities(self) -> bool:

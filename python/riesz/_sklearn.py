@@ -260,6 +260,12 @@ def _own(model):
     return estimators.imported(model)
 
 
+def _aggregates(model):
+    from . import aggregate
+
+    return aggregate.imported(model)
+
+
 # Models made of models ---------------------------------------------------------------------------------------------
 
 
@@ -525,4 +531,5 @@ COMPOSERS: dict[str, Callable[[Any], Imported]] = {
     "sklearn.MultiOutputClassifier": _multi_output,
     "sklearn.OneVsRestClassifier": _one_vs_rest,
     "sklearn.OneVsOneClassifier": _one_vs_one,
+    "riesz.AggregateGaussianProcess": _aggregates,
 }

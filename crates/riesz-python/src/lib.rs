@@ -1,6 +1,7 @@
 //! The compiled half of the Python package `riesz`: conversion between numpy arrays and the library's types, and
 //! nothing else. The public classes are written in Python, in `python/riesz`.
 
+mod aggregate;
 mod discrepancy;
 mod error;
 mod explanation;
@@ -638,6 +639,11 @@ mod _core {
     #[pymodule_export]
     use super::preference_scale::{
         FittedLandmarks, PairFunction, fit_bradley_terry, fit_landmarks, preference_evidence,
+    };
+
+    #[pymodule_export]
+    use super::aggregate::{
+        AggregatePart, FittedAggregates, fit_aggregates, fit_sparse_aggregates, join_bags,
     };
 
     #[pymodule_export]

@@ -3,7 +3,7 @@
 use super::data::Aggregates;
 use super::exact::AggregateGaussianProcess;
 use super::fitted::AggregateFit;
-use super::tune::{coordinates, logs, maximise};
+use super::tune::{Tuning, coordinates, logs, maximise};
 use crate::error::{Error, Result};
 use crate::fit::evidence::{Coordinate, Weak, with_priors};
 use crate::linalg::{Matrix, dot, symmetric_eigen};
@@ -101,6 +101,27 @@ impl AggregateGaussianProcess {
         let kept: f64 = found.iter().map(|(weight, _)| weight).sum();
         found.iter_mut().for_each(|(weight, _)| *weight /= kept);
         Ok(Averaged { fits: found, effective })
+    }
+}
+
+impl Tuning {
+    /// As [`AggregateGaussianProcess::average`] of `start`; stopped and seen as tuning is.
+    ///
+    /// # Errors
+    /// As there; [`Error::Interrupted`].
+    ///
+    /// # Panics
+    /// As there.
+    pub fn average(
+        &self,
+        start: &AggregateGaussianProcess,
+        tuned: &AggregateGaussianProcess,
+        data: &Aggregates,
+        draws: usize,
+        seed: u64,
+    ) -> Result<Averaged> {
+        let watch = Watch { stop: &self.stop, progress: &self.progress };
+        start.average_until(tuned, data, draws, seed, watch)
     }
 }
 

@@ -90,6 +90,12 @@ impl AggregateFit {
         Ok(self.factor.solve(with_targets).transpose())
     }
 
+    /// `B V⁻¹`, bags × targets: by how much the weight of a bag moves with each target (with this prior mean). [`shares`](Self::shares) are sums of these over bags.
+    /// Cost JM².
+    pub fn sensitivities(&self) -> Matrix {
+        self.factor.solve(self.operator.matrix().transpose()).transpose()
+    }
+
     /// What all other targets say of each, by the same parameters: `z_t - a_t/[V⁻¹]_tt`, with variance `1/[V⁻¹]_tt`. A prior mean that was learnt is learnt again without the
     /// target, and its uncertainty counts (Dubrule 1983). It ranks kernels; mediators it does not rank by what single rows are like.
     ///

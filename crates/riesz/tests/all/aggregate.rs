@@ -1,5 +1,7 @@
 //! Gaussian processes known by aggregates, against conditioning by definition, with every matrix written out.
 
+use std::sync::Arc;
+
 use riesz::aggregate::{
     AggregateGaussianProcess, Aggregates, Bags, Conventions, Counts, Mediation, Mediators, Operator, Tuning,
     Unit,
@@ -8,7 +10,7 @@ use riesz::fit::{GaussianProcess, Tune};
 use riesz::format::model::{SavedModel, from_bytes, to_bytes};
 use riesz::kernel::Profile;
 use riesz::linalg::{Cholesky, Sparse, dot};
-use riesz::{Kernel, Matrix, Posterior, Table};
+use riesz::{Error, Kernel, Matrix, Posterior, Table};
 
 use crate::common::{Stream, largest_difference, stationary, table, with_threads};
 
@@ -376,8 +378,12 @@ fn fits_are_conditional_distributions() {
         let mut revised = data.clone();
         revised.targets[2] += 1.0;
         let again = AggregateGaussianProcess { prior_mean: Some(truth.center), ..process };
-        let moved = again.fit(&revised).unwrap().model.predict(&x).unwrap();
+        let again = again.fit(&revised).unwrap().model;
+        let moved = again.predict(&x).unwrap();
         (0..4).for_each(|i| assert!((moved[(i, 0)] - truth.mean[i] - shares[(i, 2)]).abs() < 1e-9));
+        let slopes = p.matmul(&fit.sensitivities()).column(2);
+        let moved = again.coef.data().iter().zip(fit.model.coef.data()).map(|(b, a)| b - a);
+        assert!(largest_difference(&slopes, &moved.collect::<Vec<_>>()) < 1e-9);
     }
 }
 
@@ -782,6 +788,8 @@ fn averages_are_integrals() {
     }
     assert_eq!(
         average.predict(&x).unwrap(),
-        start.average(&tuned, &data, 6000, 1).unwrap().predict(&x).unwrap()
+        Tuning::default().average(&start, &tuned, &data, 6000, 1).unwrap().predict(&x).unwrap()
     );
+    let stopped = Tuning { stop: Arc::new(true.into()), ..Tuning::default() };
+    assert!(matches!(stopped.average(&start, &tuned, &data, 6000, 1), Err(Error::Interrupted)));
 }

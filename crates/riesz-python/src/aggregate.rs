@@ -1,0 +1,295 @@
+//! Downscaling for Python: tables in, fitted models out.
+
+use std::sync::Arc;
+
+use numpy::{IntoPyArray, PyArray2};
+use pyo3::prelude::*;
+use riesz::aggregate::{
+    AggregateFit, AggregateGaussianProcess, Aggregates, Bags, Conventions, Counts, Mediation, Mediators,
+    SparseAggregateFit, SparseAggregateProcess, Tuning, Unit, inducing_points, join,
+};
+use riesz::fit::Tune;
+use riesz::{Covariance, Error, Matrix, Table};
+
+use crate::threads::{Threads, interruptible};
+use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
+
+/// The rows that are used and of each its bag; bags with rows and targets, as places in the table of bags; of each target its bag among those; notes.
+type Places = (Vec<usize>, Vec<usize>, Vec<usize>, Vec<usize>, Vec<Option<usize>>, Vec<String>);
+
+/// Joins rows and bags on the bags' names.
+#[pyfunction]
+pub fn join_bags(
+    rows: Vec<String>,
+    bags: Vec<String>,
+    has_target: Vec<bool>,
+    mediators: bool,
+    drop_unmatched: bool,
+) -> PyResult<Places> {
+    let found = join(&rows, &bags, &has_target, mediators, drop_unmatched).map_err(raise)?;
+    Ok((found.rows, found.bag, found.with_rows, found.targets, found.matched, found.notes))
+}
+
+/// Covariates that bags with rows and targets both have, and of targets that are sums the sums of their weights.
+type Coarse<'py> = (NamedRows<'py>, NamedRows<'py>, Option<Vec<f64>>);
+
+/// Rows, bags and targets.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Given<'py> {
+    rows: NamedRows<'py>,
+    /// Of each membership its row, its bag, of so many, and its weight.
+    row: Vec<usize>,
+    bag: Vec<usize>,
+    bags: usize,
+    weight: Option<Vec<f64>>,
+    /// Whether targets are sums.
+    sums: bool,
+    /// What targets are called.
+    name: String,
+    targets: Vec<f64>,
+    own: Vec<Option<usize>>,
+    /// Known variances of the targets' errors.
+    known: Option<Vec<f64>>,
+    mediators: Option<Coarse<'py>>,
+}
+
+impl Given<'_> {
+    fn aggregates(self) -> PyResult<Aggregates> {
+        let unit = if self.sums { Unit::Sum } else { Unit::Mean };
+        let mediators = self.mediators.map(|(bags, targets, totals)| {
+            Ok::<_, PyErr>(Mediators { bags: sample(bags)?, targets: sample(targets)?, totals })
+        });
+        let (rows, weight) = (sample(self.rows)?, self.weight.as_deref());
+        let bags = Bags::overlapping(&self.row, rows.rows(), &self.bag, self.bags, weight, unit);
+        Ok(Aggregates {
+            bags: bags.map_err(raise)?,
+            rows,
+            targets: self.targets,
+            own: self.own,
+            target_noise: self.known,
+            mediators: mediators.transpose()?,
+        })
+    }
+}
+
+/// A process: where tuning starts.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Start {
+    /// In JSON.
+    kernel: String,
+    noise: f64,
+    row_noise: f64,
+    mediation_noise: f64,
+    /// The mediators' kernel in JSON, the ridge and whether it is centred where these are not the conventions', and whether every row is an example.
+    mediation: Option<(String, Option<f64>, Option<bool>, bool)>,
+    prior_mean: Option<f64>,
+    normalize_y: bool,
+    /// Whether conventions are the published ones.
+    published: bool,
+}
+
+impl Start {
+    fn conventions(&self) -> Conventions {
+        if self.published { Conventions::Published } else { Conventions::Regularised }
+    }
+
+    fn process(&self) -> PyResult<AggregateGaussianProcess> {
+        let mediation = self.mediation.as_ref().map(|(kernel, ridge, centred, rows)| {
+            let usual = self.conventions().mediation(crate::fit::kernel(kernel)?);
+            Ok::<_, PyErr>(Mediation {
+                ridge: ridge.unwrap_or(usual.ridge),
+                centred: centred.unwrap_or(usual.centred),
+                counts: if *rows { Counts::Mass } else { Counts::One },
+                ..usual
+            })
+        });
+        Ok(AggregateGaussianProcess {
+            kernel: crate::fit::kernel(&self.kernel)?,
+            noise: self.noise,
+            row_noise: self.row_noise,
+            mediation_noise: self.mediation_noise,
+            mediation: mediation.transpose()?,
+            prior_mean: self.prior_mean,
+            normalize_y: self.normalize_y,
+        })
+    }
+}
+
+/// Means and variances.
+type Spread = (Vec<f64>, Vec<f64>);
+
+/// What is known by one set of hyper-parameters.
+#[pyclass(frozen, get_all, module = "riesz._core")]
+pub struct AggregatePart {
+    /// How much it counts; weights add up to 1.
+    weight: f64,
+    model: Py<Expansion>,
+    /// What is made of the targets.
+    fitted: Vec<f64>,
+    /// Of the bags' aggregates, noise not included; `None` through inducing points.
+    bags: Option<Spread>,
+    /// What the others say of each target, noise included; `None` of a single one.
+    left_out: Option<Spread>,
+    /// By how much weights of bags move with targets, bags × targets, and what targets make of a constant 1; `None` through inducing points.
+    sensitivities: Option<(Py<PyArray2<f64>>, Vec<f64>)>,
+}
+
+/// A fitted process; see [`riesz::aggregate`].
+#[pyclass(frozen, get_all, module = "riesz._core")]
+pub struct FittedAggregates {
+    /// At the best hyper-parameters.
+    best: Py<AggregatePart>,
+    /// Draws of hyper-parameters; empty without an average.
+    parts: Vec<Py<AggregatePart>>,
+    /// As how many draws of the posterior these are.
+    effective: Option<f64>,
+    /// The variances of noise, of targets, rows and mediation, in squared units of the target.
+    noise: (f64, f64, f64),
+    /// The mediators' kernel in JSON, and the ridge.
+    mediation: Option<(String, f64)>,
+    log_marginal_likelihood: f64,
+    warnings: Vec<String>,
+}
+
+/// What [`AggregatePart`] says, before it is Python's.
+struct Part {
+    weight: f64,
+    model: riesz::Expansion,
+    covariance: Covariance,
+    fitted: Vec<f64>,
+    bags: Option<Spread>,
+    left_out: Option<Spread>,
+    sensitivities: Option<(Matrix, Vec<f64>)>,
+}
+
+impl Part {
+    fn exact(weight: f64, data: &Aggregates, fit: AggregateFit) -> Result<Self, Error> {
+        let weights = data.bags.weights();
+        let sums = (0..weights.cols()).map(|b| weights.column(b).map(|(_, w)| w).sum()).collect();
+        let constants = fit.operator.transpose_times(&Matrix::column_vector(sums)).column(0);
+        let left_out = (data.targets.len() > 1).then(|| fit.left_out()).transpose()?;
+        let (mean, covariance) = fit.bags();
+        let variance = (0..mean.len()).map(|b| covariance[(b, b)].max(0.0)).collect();
+        Ok(Self {
+            weight,
+            fitted: fit.fitted(),
+            bags: Some((mean, variance)),
+            left_out: left_out.map(|own| (own.mean, own.variance)),
+            sensitivities: Some((fit.sensitivities(), constants)),
+            model: fit.model,
+            covariance: fit.covariance,
+        })
+    }
+
+    fn handed(self, py: Python<'_>, name: &str) -> PyResult<Py<AggregatePart>> {
+        let Self { weight, mut model, covariance, fitted, bags, left_out, sensitivities } = self;
+        model.output_names = vec![name.into()];
+        let array = |(moved, constants): (Matrix, Vec<f64>)| {
+            let moved = matrix(moved.rows(), moved.cols(), moved.data().to_vec())?.into_pyarray(py);
+            Ok::<_, PyErr>((moved.unbind(), constants))
+        };
+        let sensitivities = sensitivities.map(array).transpose()?;
+        let covariance = Some(Arc::new(covariance));
+        let model = Py::new(py, Expansion { model: Arc::new(model), covariance, groups: None })?;
+        Py::new(py, AggregatePart { weight, model, fitted, bags, left_out, sensitivities })
+    }
+}
+
+/// Fits exactly, tuned or not, and with so many draws of hyper-parameters, if any.
+#[pyfunction]
+pub fn fit_aggregates(
+    py: Python<'_>,
+    start: Start,
+    given: Given<'_>,
+    tune: bool,
+    draws: Option<usize>,
+    seed: u64,
+) -> PyResult<FittedAggregates> {
+    let (process, name, data) = (start.process()?, given.name.clone(), given.aggregates()?);
+    let tuning = Tuning { conventions: start.conventions(), ..Tuning::default() };
+    let stop = tuning.stop.clone();
+    let work = move || -> Result<_, Error> {
+        let (best, fit, warnings) = if tune {
+            let found = tuning.tune(&process, &data)?;
+            (found.process, found.fit, found.warnings)
+        } else {
+            (process.clone(), process.fit(&data)?, Vec::new())
+        };
+        let averaged = draws.map(|draws| tuning.average(&process, &best, &data, draws, seed)).transpose()?;
+        let effective = averaged.as_ref().map(|own| own.effective);
+        let draws = averaged.into_iter().flat_map(|own| own.fits);
+        let parts =
+            draws.map(|(weight, fit)| Part::exact(weight, &data, fit)).collect::<Result<Vec<_>, _>>()?;
+        let noise = [best.noise, best.row_noise, best.mediation_noise].map(|own| fit.variance * own);
+        let evidence = fit.log_marginal_likelihood;
+        Ok((best.mediation, noise, evidence, Part::exact(1.0, &data, fit)?, parts, effective, warnings))
+    };
+    let (mediation, noise, log_marginal_likelihood, best, parts, effective, warnings) =
+        interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
+    let json =
+        |own: Mediation| Ok::<_, PyErr>((serde_json::to_string(&own.kernel).map_err(refuse)?, own.ridge));
+    Ok(FittedAggregates {
+        best: best.handed(py, &name)?,
+        parts: parts.into_iter().map(|part| part.handed(py, &name)).collect::<PyResult<_>>()?,
+        effective,
+        noise: noise.into(),
+        mediation: mediation.map(json).transpose()?,
+        log_marginal_likelihood,
+        warnings,
+    })
+}
+
+/// Inducing points: so many, or these.
+#[derive(FromPyObject)]
+pub enum Points<'py> {
+    Count(usize),
+    Rows(NamedRows<'py>),
+}
+
+/// Fits through inducing points, of which each bag has a target.
+#[pyfunction]
+pub fn fit_sparse_aggregates(
+    py: Python<'_>,
+    start: Start,
+    given: Given<'_>,
+    points: Points<'_>,
+    tune: bool,
+    seed: u64,
+) -> PyResult<FittedAggregates> {
+    let (own, name, data) = (start.process()?, given.name.clone(), given.aggregates()?);
+    let (rows, count) = match points {
+        Points::Rows(rows) => (Some(sample(rows)?), 0),
+        Points::Count(count) => (None, count),
+    };
+    let stop = Arc::default();
+    let work = move || -> Result<SparseAggregateFit, Error> {
+        let rows: Table = rows.map_or_else(|| inducing_points(&data.rows, count, seed), Ok)?;
+        let process = SparseAggregateProcess {
+            noise: own.noise,
+            row_noise: Some(own.row_noise).filter(|noise| *noise > 0.0),
+            known_noise: data.target_noise,
+            mean: own.prior_mean,
+            normalize: own.normalize_y,
+            tune: if tune { Tune::KernelAndNoise } else { Tune::Nothing },
+            priors: !start.published,
+            seed,
+            ..SparseAggregateProcess::new(own.kernel, rows)
+        };
+        process.fit(&data.rows, &data.bags, &data.targets)
+    };
+    let SparseAggregateFit { model, covariance, noise, row_noise, bound, fitted, left_out, warnings, .. } =
+        interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
+    let left_out = Some((left_out.mean, left_out.variance));
+    let part = Part { weight: 1.0, model, covariance, fitted, bags: None, left_out, sensitivities: None };
+    Ok(FittedAggregates {
+        best: part.handed(py, &name)?,
+        parts: Vec::new(),
+        effective: None,
+        noise: (noise, row_noise, 0.0),
+        mediation: None,
+        log_marginal_likelihood: bound,
+        warnings,
+    })
+}

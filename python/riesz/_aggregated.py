@@ -1,0 +1,114 @@
+"""What is known by one set of hyper-parameters of a model of aggregates, and what targets say of each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._bags import Tables
+from ._expansion import Expansion
+
+#: Targets that shares are computed of at once.
+_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What all other targets say of each."""
+
+    #: Names of the targets' bags.
+    bags: list[str]
+    #: The targets.
+    target: np.ndarray
+    #: What is expected of them, and its standard deviation, noise included.
+    mean: np.ndarray
+    std: np.ndarray
+    #: The logarithms of their densities.
+    log_density: np.ndarray
+
+    @property
+    def error(self) -> np.ndarray:
+        """Targets less what is expected of them."""
+        return self.target - self.mean
+
+    @property
+    def rmse(self) -> float:
+        """The root of the mean squared error."""
+        return float(np.sqrt(np.mean(self.error**2)))
+
+    @property
+    def coverage(self) -> float:
+        """The share of targets within 1.96 standard deviations, of which .95 are expected."""
+        return float(np.mean(np.abs(self.error) <= 1.96 * self.std))
+
+    @property
+    def density(self) -> float:
+        """The mean of :attr:`log_density`: the larger, the better."""
+        return float(np.mean(self.log_density))
+
+    def to_frame(self) -> Any:
+        """One line a target: ``bag, target, mean, std, error, log_density``."""
+        import pandas
+
+        columns = {"target": self.target, "mean": self.mean, "std": self.std, "error": self.error}
+        return pandas.DataFrame({"bag": self.bags, **columns, "log_density": self.log_density})
+
+    def __repr__(self) -> str:
+        told = f"rmse {self.rmse:.4g}, coverage {self.coverage:.2f} of .95, mean log density {self.density:.4g}"
+        return f"<riesz.LeftOut: {len(self.bags)} targets, {told}>"
+
+
+@dataclass(frozen=True)
+class Component:
+    """What is known by one set of hyper-parameters; see ``_core.AggregatePart``."""
+
+    weight: float
+    expansion: Expansion
+    fitted: np.ndarray
+    bags: tuple[np.ndarray, np.ndarray] | None
+    left_out: tuple[np.ndarray, np.ndarray] | None
+    sensitivities: tuple[np.ndarray, np.ndarray] | None
+
+    @classmethod
+    def of(cls, core: _core.AggregatePart) -> Component:
+        arrays = lambda own: None if own is None else (np.asarray(own[0]), np.asarray(own[1]))
+        rest = (arrays(own) for own in (core.bags, core.left_out, core.sensitivities))
+        return cls(core.weight, Expansion._wrap(core.model), np.asarray(core.fitted), *rest)
+
+    @property
+    def mean(self) -> float:
+        """The prior mean."""
+        return float(self.expansion.intercept[0])
+
+    def shares(self, cells: np.ndarray, row: np.ndarray, bag: np.ndarray, weights: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """The parts of targets in predictions; each membership is of ``row`` in ``bag`` with one of ``weights``."""
+        if self.sensitivities is None:
+            raise ValueError("shares are those of exact fits: leave inducing out")
+        (moved, constants), core = self.sensitivities, self.expansion._core
+        rows, found = (core.feature_names, core.levels, core.points), []
+        for at in range(0, moved.shape[1], _AT_ONCE):
+            names = [str(t) for t in range(min(_AT_ONCE, moved.shape[1] - at))]
+            own = np.zeros((len(core.points), len(names)))
+            np.add.at(own, row, weights[:, None] * moved[bag, at : at + _AT_ONCE])
+            found.append(_core.Expansion(core.kernel, rows, own, [0.0] * len(names), names).predict(cells))
+        return np.hstack(found) * (targets - self.mean * constants)
+
+
+def left_out(parts: list[Component], tables: Tables) -> LeftOut | None:
+    """Of several sets of hyper-parameters the mixture, in which they count as the other targets say."""
+    found = [part.left_out for part in parts if part.left_out is not None]
+    if not found:
+        return None
+    means, variances = np.array([mean for mean, _ in found]), np.array([variance for _, variance in found])
+    log = -0.5 * ((tables.values - means) ** 2 / variances + np.log(2 * np.pi * variances))
+    # Dividing by what each says of the target itself takes that target out of its weight.
+    without = np.log([part.weight for part in parts])[:, None] - log
+    most = without.max(axis=0)
+    total = np.exp(without - most).sum(axis=0)
+    weights = np.exp(without - most) / total
+    mean = (weights * means).sum(axis=0)
+    variance = (weights * (variances + (means - mean) ** 2)).sum(axis=0)
+    return LeftOut(tables.targets, tables.values, mean, np.sqrt(variance), -(most + np.log(total)))

@@ -1,0 +1,355 @@
+"""The two tables of downscaling, of rows and of the bags that they make, as the core takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _core
+from . import kernels as rk
+from ._data import _listed, as_numbers, collected, is_missing, names_of, numbered
+from ._meetings import _first
+from ._samples import Rows, _columns, _text, read_categories
+
+#: What a Gaussian kernel says of three length scales.
+_FAR = np.exp(-4.5)
+#: Matched bags are fewer than this share of the targets: mediators say nearly all.
+_FEW = 0.02
+
+
+class Asked(NamedTuple):
+    """Which columns mean what: names of columns, or the cells themselves."""
+
+    bag: Any
+    weight: Any = None
+    target: Any = None
+    se: Any = None
+    total: Any = None
+    mediators: Sequence[str] = ()
+    features: Sequence[str] | None = None
+    row: Any = None
+
+
+class Members(NamedTuple):
+    """Rows, and of each its bag and weight, and its name if rows may be in several bags."""
+
+    rows: Any
+    bag: list[str]
+    weight: np.ndarray | None
+    row: list[str] | None = None
+
+    def take(self, places: Sequence[int]) -> Members:
+        """Some of them."""
+        weight = None if self.weight is None else self.weight[list(places)]
+        row = None if self.row is None else [self.row[i] for i in places]
+        return Members(_taken(self.rows, places), [self.bag[i] for i in places], weight, row)
+
+    def check(self, numbers: Sequence[int]) -> None:
+        """Refuses rows with a cell that is missing, and names its row, by these numbers, and its bag."""
+        names, columns = _columns(self.rows, "rows")
+        for name, (cells, _) in zip(names or numbered(len(columns)), columns):
+            at = _missing_at(cells)
+            if at is not None:
+                raise ValueError(
+                    f"rows is {cells[at]} in row {numbers[at]} (from 0) of column '{name}', in bag '{self.bag[at]}': "
+                    "fill the value in or remove the row"
+                )
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Rows, bags and targets, joined."""
+
+    rows: Rows
+    #: Of each membership its row, and its bag, among :attr:`bags`.
+    row: list[int]
+    bag: list[int]
+    weight: np.ndarray | None
+    #: Names of bags with rows, and of those with targets.
+    bags: list[str]
+    targets: list[str]
+    #: What targets are called.
+    name: str
+    values: np.ndarray
+    #: Of each target its bag, among :attr:`bags`, if it has rows of its own.
+    own: list[int | None]
+    #: Known variances of targets.
+    known: np.ndarray | None
+    #: Mediators of bags with rows and of targets, and sums of the targets' weights.
+    mediators: tuple[Rows, Rows, list[float] | None] | None
+    notes: list[str]
+
+    @property
+    def mediated(self) -> list[str]:
+        """Targets without rows of their own."""
+        return [name for name, own in zip(self.targets, self.own) if own is None]
+
+    def given(self, sums: bool) -> dict[str, Any]:
+        """As the core takes them."""
+        listed = lambda own: None if own is None else own.tolist()
+        return {
+            "rows": tuple(self.rows),
+            "row": self.row,
+            "bag": self.bag,
+            "bags": len(self.bags),
+            "weight": listed(self.weight),
+            "sums": sums,
+            "name": self.name,
+            "targets": self.values.tolist(),
+            "own": self.own,
+            "known": listed(self.known),
+            "mediators": self.mediators,
+        }
+
+    def look_like_means(self) -> bool:
+        """Whether targets that should be sums shrink with the sums of the weights."""
+        matched = [(t, own) for t, own in enumerate(self.own) if own is not None]
+        mass = np.bincount(self.bag, self.weight, len(self.bags))[[own for _, own in matched]]
+        values = np.abs(self.values[[t for t, _ in matched]])
+        if len(matched) < 5 or np.ptp(mass) <= 1e-9 * mass.max() or np.ptp(values) == 0:
+            return False
+        return bool(np.corrcoef(mass, values)[0, 1] < 0)
+
+    def far(self, kernel: rk.Kernel) -> list[str]:
+        """Mediated targets whose mediators are less like those of each bag than three length scales of a Gaussian kernel are."""
+        if self.mediators is None:
+            return []
+        (names, levels, of_bags), (_, _, of_targets), _ = self.mediators
+        every = np.eye(len(of_bags))
+        called = [str(b) for b in range(len(every))]
+        text = kernel._to_json(names, levels)
+        alike = _core.Expansion(text, (names, levels, of_bags), every, [0.0] * len(every), called)
+        between, most = alike.predict(of_targets), alike.predict(of_bags).max(initial=0.0)
+        return [name for name, own, row in zip(self.targets, self.own, between) if own is None and row.max() < _FAR * most]
+
+
+def rows_of_bags(rows: Any, asked: Asked) -> Members:
+    """The rows, their bags and weights."""
+    rows = collected(rows)
+    named = {given for given in (asked.bag, asked.weight, asked.row) if isinstance(given, str)}
+    count = len(rows)
+    bag = _cells(rows, asked.bag, "rows", "bag", count)
+    for i, cell in enumerate(bag):
+        if is_missing(cell):
+            raise ValueError(f"row {i} (from 0) of rows has no bag: say which it is in, or leave it out")
+    bags = [_text(cell) for cell in bag]
+    weight = None
+    if asked.weight is not None:
+        weight = _numbers(_cells(rows, asked.weight, "rows", "weight", count), "weight")
+        for i in np.flatnonzero(~((weight > 0) & np.isfinite(weight)))[:1]:
+            raise ValueError(
+                f"weight is {weight[i]} in row {i} (from 0), of bag '{bags[i]}': weights are positive numbers; leave rows "
+                "out that count nothing"
+            )
+    called = None
+    if asked.row is not None:
+        called = [_text(cell) for cell in _cells(rows, asked.row, "rows", "row", count)]
+    given = names_of(rows)
+    if given is not None:
+        wanted = [name for name in given if name not in named] if asked.features is None else list(asked.features)
+        _known(wanted, given, "rows")
+        rows = rows[[rows.columns[given.index(name)] for name in wanted]]
+    elif asked.features is not None:
+        raise ValueError("features are names of columns, and rows have none: give a data frame, or these columns alone")
+    return Members(rows, bags, weight, called)
+
+
+def read_tables(rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, drop_unmatched: bool) -> Tables:
+    """The two tables, joined; ``operator`` and ``sums`` are the estimator's."""
+    members, bags = rows_of_bags(rows, asked), collected(bags)
+    names, values, frame = _targets(bags, asked)
+    found = ~np.isnan(values)
+    for b in np.flatnonzero(np.isinf(values))[:1]:
+        raise ValueError(f"the target of bag '{names[b]}' is {values[b]}: it is a number, or missing")
+    mediators = [asked.mediators] if isinstance(asked.mediators, str) else list(asked.mediators)
+    if mediators and operator == "matched":
+        raise ValueError("operator = 'matched' takes no mediators: leave them out, or take operator='auto'")
+    if not mediators and operator == "mediated":
+        raise ValueError("operator = 'mediated' takes mediators: name the columns of bags that tell what all bags have in common")
+    join = lambda mediated: _core.join_bags(members.bag, names, found.tolist(), mediated, drop_unmatched)
+    used, bag, with_rows, targets, own, notes = join(bool(mediators))
+    if operator == "mediated":
+        own = [None] * len(own)
+    elif mediators and None not in own:
+        used, bag, with_rows, targets, own, notes = join(False)
+        notes, mediators = [*notes, "all targets have rows of their own, so mediators are not used"], []
+    matched = sum(place is not None for place in own)
+    if operator == "auto" and matched < _FEW * len(own):
+        notes.append(
+            f"{matched} of {len(own)} targets have rows of their own: what is said of rows rests on the mediators, and left-out "
+            "targets do not tell how good these are"
+        )
+    members = members.take(used)
+    members.check(used)
+    categories = read_categories(members.rows)
+    if categories is None:
+        called = names_of(members.rows) or numbered(np.shape(members.rows)[1] if np.ndim(members.rows) == 2 else 0)
+        categories = Rows(called, [None] * len(called), as_numbers(members.rows, called, "rows"))
+    categories, row = _once(categories, members)
+    called = [names[b] for b in targets]
+    tables = Tables(
+        rows=categories,
+        row=row,
+        bag=bag,
+        weight=members.weight,
+        bags=[names[b] for b in with_rows],
+        targets=called,
+        name=asked.target if isinstance(asked.target, str) else str(getattr(bags, "name", None) or "y"),
+        values=values[targets],
+        own=own,
+        known=_known_variances(frame, asked.se, called, targets, len(names)),
+        mediators=_mediators(frame, mediators, names, with_rows, targets) if mediators else None,
+        notes=notes,
+    )
+    if tables.mediators is not None and sums:
+        totals = _totals(frame, asked.total, names, targets, own)
+        tables = Tables(**(vars(tables) | {"mediators": (*tables.mediators[:2], totals)}))
+    return tables
+
+
+def standard_kernel(rows: Rows, times: float) -> rk.Kernel:
+    """A Gaussian kernel whose length scales are so many standard deviations of the columns."""
+    own = rows.numbers[:, rk._numeric(rows.names, rows.levels)]
+    sd = own.std(axis=0)
+    # A spread within rounding of the mean is a constant column.
+    sd = np.where(sd > 1e-12 * np.abs(own.mean(axis=0)), sd, 1.0)
+    return rk.RBF((times * sd).tolist() if len(sd) else 1.0)
+
+
+def _once(rows: Rows, members: Members) -> tuple[Rows, list[int]]:
+    """Each row once, and of each membership its row."""
+    if members.row is None:
+        return rows, list(range(len(rows.numbers)))
+    place: dict[str, int] = {}
+    row = [place.setdefault(name, len(place)) for name in members.row]
+    first = np.full(len(place), len(row))
+    np.minimum.at(first, row, range(len(row)))
+    differ = np.argwhere(rows.numbers != rows.numbers[first][row])
+    for i, j in differ[:1]:
+        raise ValueError(
+            f"row '{members.row[i]}' is in bag '{members.bag[first[row[i]]]}' and in bag '{members.bag[i]}' with another "
+            f"'{rows.names[j]}': a row has the same covariates in all of its bags"
+        )
+    return rows._replace(numbers=np.ascontiguousarray(rows.numbers[first])), row
+
+
+def _targets(bags: Any, asked: Asked) -> tuple[list[str], np.ndarray, Any]:
+    """Names of bags, their targets, NaN where there is none, and the data frame."""
+    if names_of(bags) is not None:
+        if asked.target is None:
+            raise ValueError(
+                f"target = None: it is the column of bags that is learnt from; they have: {_listed(names_of(bags) or [])}"
+            )
+        if isinstance(asked.bag, str):
+            names = _cells(bags, asked.bag, "bags", "bag", len(bags))
+        else:
+            names = np.asarray(bags.index) if hasattr(bags, "iloc") else np.arange(len(bags))
+        values, frame = _cells(bags, asked.target, "bags", "target", len(bags)), bags
+    else:
+        if asked.target is not None:
+            raise ValueError(f"target = {asked.target!r}: bags have no columns, and are the targets themselves: leave it out")
+        names = np.asarray(bags.index) if hasattr(bags, "iloc") else np.arange(len(bags))
+        values, frame = np.asarray(bags), None
+        if values.ndim != 1:
+            raise ValueError(f"bags have the shape {values.shape}: they are a data frame, or a target each")
+    for i, name in enumerate(names):
+        if is_missing(name):
+            raise ValueError(f"line {i} (from 0) of bags has no name: give it one, or leave it out")
+    return [_text(name) for name in names], _numbers(values, "target"), frame
+
+
+def _known_variances(frame: Any, se: Any, called: list[str], targets: list[int], count: int) -> np.ndarray | None:
+    if se is None:
+        return None
+    errors = _numbers(_cells(frame, se, "bags", "se", count), "se")[targets]
+    for t in np.flatnonzero(~((errors >= 0) & np.isfinite(errors)))[:1]:
+        raise ValueError(f"se is {errors[t]} of bag '{called[t]}': standard errors are not negative; 0 where there is none")
+    return errors**2
+
+
+def _mediators(
+    frame: Any, wanted: list[str], names: list[str], with_rows: list[int], targets: list[int]
+) -> tuple[Rows, Rows, None]:
+    """Mediators of bags with rows and of targets."""
+    given = names_of(frame)
+    if given is None:
+        raise ValueError("mediators are columns of bags: give these as a data frame")
+    _known(wanted, given, "bags")
+    used = sorted({*with_rows, *targets})
+    rows = _taken(frame[[frame.columns[given.index(name)] for name in wanted]], used)
+    for name, (cells, _) in zip(wanted, _columns(rows, "bags")[1]):
+        at = _missing_at(cells)
+        if at is not None:
+            raise ValueError(f"mediator '{name}' is {cells[at]} of bag '{names[used[at]]}': fill the value in or remove the bag")
+        if len({_text(cell) for cell in cells}) == 1:
+            raise ValueError(f"mediator '{name}' is {cells[0]} of all bags, so it ties none to others: leave it out")
+    found = read_categories(rows) or Rows(wanted, [None] * len(wanted), as_numbers(rows, wanted, "bags"))
+    place = {b: k for k, b in enumerate(used)}
+    of = lambda some: found._replace(numbers=np.ascontiguousarray(found.numbers[[place[b] for b in some]]))
+    return of(with_rows), of(targets), None
+
+
+def _totals(frame: Any, total: Any, names: list[str], targets: list[int], own: list[int | None]) -> list[float]:
+    """Of targets that are sums and have no rows, the sums of their weights; 1 for others, which are not read."""
+    if total is None:
+        raise ValueError(
+            "aggregate = 'sum': a sum that mediators predict takes total=, the column of bags with the sum of its weights "
+            "(people, area)"
+        )
+    found = _numbers(_cells(frame, total, "bags", "total", len(names)), "total")[targets]
+    for t in range(len(own)):
+        if own[t] is None and not (found[t] > 0 and np.isfinite(found[t])):
+            raise ValueError(f"total is {found[t]} of bag '{names[targets[t]]}': totals are positive numbers")
+    return [value if own[t] is None else 1.0 for t, value in enumerate(found.tolist())]
+
+
+def _cells(frame: Any, column: Any, what: str, name: str, count: int) -> np.ndarray:
+    """The cells of a column by its name, also that of the index; or these cells, one each."""
+    if isinstance(column, str):
+        given = names_of(frame)
+        if given is None:
+            raise ValueError(f"{name} = {column!r}: {what} have no names of columns: give the cells themselves, one each")
+        index = getattr(frame, "index", None)
+        if column not in given and getattr(index, "name", None) == column:
+            return np.asarray(index)
+        _known([column], given, what)
+        found = frame[frame.columns[given.index(column)]]
+    else:
+        found = column
+    cells = np.asarray(found.to_numpy() if hasattr(found, "to_numpy") else found)
+    if cells.shape != (count,):
+        raise ValueError(f"{name} has the shape {cells.shape}: it is a column of {what}, or one for each of these {count}")
+    return cells
+
+
+def _numbers(cells: Any, name: str) -> np.ndarray:
+    """Numbers, NaN where they are missing."""
+    cells = np.asarray(cells)
+    if cells.dtype == object:
+        cells = np.array([np.nan if is_missing(cell) else cell for cell in cells], dtype=object)
+    try:
+        return cells.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} holds values that are not numbers: turn them into numbers") from None
+
+
+def _known(wanted: Sequence[str], given: Sequence[str], what: str) -> None:
+    unknown = [name for name in wanted if name not in given]
+    if unknown:
+        raise ValueError(f"{what} have no column {_first(unknown)}; their columns are: {_listed(given)}")
+
+
+def _taken(rows: Any, places: Sequence[int]) -> Any:
+    return rows.iloc[list(places)] if hasattr(rows, "iloc") else rows[list(places)]
+
+
+def _missing_at(cells: np.ndarray) -> int | None:
+    """The place of the first cell that holds nothing, or a number that is not finite."""
+    if cells.dtype.kind in "fiub":
+        gone = np.flatnonzero(~np.isfinite(cells))
+        return int(gone[0]) if len(gone) else None
+    nothing = lambda cell: is_missing(cell) or isinstance(cell, (float, np.floating)) and not np.isfinite(cell)
+    return next((i for i, cell in enumerate(cells) if nothing(cell)), None)

@@ -1,0 +1,522 @@
+"""Downscaling: a map of single rows (pixels, villages, persons) learnt from averages or totals over bags of them.
+
+An :class:`AggregateGaussianProcess` takes a table of rows, which say the bag that they are in, and a table of bags:
+
+>>> import numpy as np
+>>> import pandas as pd
+>>> import riesz
+>>> rng = np.random.default_rng(0)
+>>> rows = pd.DataFrame({"height": rng.uniform(-2, 2, 200), "district": np.repeat(np.arange(20), 10)})
+>>> rows["height"] += rows.district / 5 - 2
+>>> bags = np.sin(rows.height).groupby(rows.district).mean().rename("yield").reset_index()
+>>> model = riesz.AggregateGaussianProcess(average=False).fit(rows, bags, bag="district", target="yield")
+>>> error = model.predict(rows) - np.sin(rows.height)
+>>> bool(np.abs(error).mean() < 0.1)
+True
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from . import _core
+from . import kernels as rk
+from ._aggregated import Component, LeftOut, left_out
+from ._bags import Asked, Members, Tables, read_tables, rows_of_bags, standard_kernel
+from ._data import as_numbers, collected, is_numbered, is_whole, names_of, picked
+from ._duels import NO_COVARIANCE
+from ._expansion import Expansion, spread
+from ._explanation import Explanation, named_sums
+from ._imported import Imported, Part, weighted_sum
+from ._meetings import _first, check_optimizer
+from .estimators import _count, _positive
+
+__all__ = ["AggregateGaussianProcess", "LeftOut"]
+
+#: Draws of hyper-parameters, and so many targets at most are thought to need them.
+_DRAWS, _FEW_TARGETS = 64, 300
+#: More rows or bags are learnt from through inducing points.
+_MOST_ROWS, _MOST_BAGS = 20_000, 4_000
+#: Where the noise of rows is tuned from where bags are of different sizes, by more than this factor.
+_ROW_NOISE, _UNEQUAL = 0.1, 4
+_MEDIATION_NOISE = 0.1
+
+
+class AggregateGaussianProcess(BaseEstimator):
+    """A Gaussian process f of single rows that is learnt from means or sums over bags of them: ``z_b = Σ_i w_i f(x_i) + noise``.
+
+    Parameters
+    ----------
+    kernel : riesz.kernels.Kernel, default ``Constant(1) * RBF`` with the columns' standard deviations as length scales
+        Prior covariance of f; where tuning starts.
+    alpha : float, default 0.03
+        Variance of the noise of a target, where tuning starts. As the kernel, with ``normalize_y`` in units of the targets'
+        variance.
+    aggregate : {"mean", "sum"}, default "mean"
+        What a target is of its rows: their weighted mean (temperatures, rates), or their weighted sum (totals), with weights in
+        the unit of the total. The map is of f either way: of sums it is per unit of weight.
+    operator : {"auto", "matched", "mediated"}, default "auto"
+        Targets whose bags have rows are matched. Others are mediated: columns that all bags have, the ``mediators`` of
+        :meth:`fit`, say which bags with rows they are like. ``"auto"`` takes each target as it comes; ``"mediated"`` takes all
+        through mediators (the conditional mean process of Chau, Bouabid and Sejdinovic 2021), ``"matched"`` none.
+    mediator_kernel : riesz.kernels.Kernel, default ``RBF`` with half the mediators' standard deviations as length scales
+    mediator_ridge : float, optional
+        The ridge of the regression on mediators, by default 0.001 (published: 0.01); where tuning starts.
+    mediator_examples : {"bags", "rows"}, default "bags"
+        What the regression on mediators counts once: every bag (S-CMP), or every row, so that large bags say more (CMP).
+    centred : bool, optional
+        Whether the regression on mediators keeps constants, by default True; published it does not.
+    row_noise : float or "auto"
+        Variance of noise of single rows, which bags average; where tuning starts, and 0 for none. ``"auto"`` has some where the
+        largest bag has more than four times the rows of the smallest.
+    mediation_noise : float or "auto"
+        By how much the regression on mediators counts as uncertain; where tuning starts, and 0 for certain. ``"auto"`` has some
+        where targets are mediated.
+    prior_mean : float, optional
+        The mean of f far from all rows, by default the constant that fits best.
+    normalize_y : bool, default True
+    optimizer : "fmin_l_bfgs_b" or None
+        ``None`` keeps all hyper-parameters as they are. Tuning maximises the marginal likelihood times weak priors around the
+        start, from two starts; ridge and kernel of mediators are those that predict bags best that they have not seen.
+    average : "auto", bool or int
+        Averages over so many draws of the hyper-parameters from their posterior (``True``: 64), as the best ones alone are too
+        sure where targets are few. ``"auto"`` does so up to 300 targets.
+    inducing : None, int or array
+        Learns through so many inducing points, or these rows; for bags with rows of their own. ``None`` learns exactly up to
+        20,000 rows and 4,000 bags, and beyond through up to 1,000 points, if all targets have rows.
+    published : bool, default False
+        The conventions of the published experiments: not centred, ridge 0.01 as it is, all else by the marginal likelihood alone
+        (which tells a larger ridge and a larger scale hardly apart).
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    expansion_ : Expansion
+        The map by the best hyper-parameters. Without ``average`` it is what :meth:`predict` says.
+    kernel_ : riesz.kernels.Kernel
+        Its kernel, in the units of the columns and the target.
+    noise_, row_noise_, mediation_noise_ : float
+        Variances, in squared units of the target.
+    mediator_kernel_, mediator_ridge_ : riesz.kernels.Kernel, float, or None
+    prior_mean_ : float
+    log_marginal_likelihood_value_ : float
+        At the best hyper-parameters; through inducing points the bound.
+    effective_draws_ : float or None
+        As many draws of hyper-parameters from their posterior itself would say as much as the average.
+    bags_, targets_ : list of str
+        Names of the bags that have rows, and of those that have targets.
+    residual_ : array
+        Targets less what the map adds up to: what is taken for noise.
+    left_out_ : LeftOut or None
+        What all other targets say of each, by the same hyper-parameters; None of a single target. It ranks kernels; mediators it
+        does not rank by what single rows are like.
+    warnings_ : list of str
+        What to look at; also issued as warnings.
+
+    Notes
+    -----
+    Exact: cost n²/2 kernels an evaluation for n rows, and the third power of the numbers of bags and targets; no n × n matrix.
+    Through m inducing points n m kernels.
+    """
+
+    expansion_: Expansion
+    _parts: list[Component]
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        alpha=0.03,
+        aggregate="mean",
+        operator="auto",
+        mediator_kernel=None,
+        mediator_ridge=None,
+        mediator_examples="bags",
+        centred=None,
+        row_noise="auto",
+        mediation_noise="auto",
+        prior_mean=None,
+        normalize_y=True,
+        optimizer="fmin_l_bfgs_b",
+        average="auto",
+        inducing=None,
+        published=False,
+        random_state=None,
+    ):
+        self.kernel = kernel
+        self.alpha = alpha
+        self.aggregate = aggregate
+        self.operator = operator
+        self.mediator_kernel = mediator_kernel
+        self.mediator_ridge = mediator_ridge
+        self.mediator_examples = mediator_examples
+        self.centred = centred
+        self.row_noise = row_noise
+        self.mediation_noise = mediation_noise
+        self.prior_mean = prior_mean
+        self.normalize_y = normalize_y
+        self.optimizer = optimizer
+        self.average = average
+        self.inducing = inducing
+        self.published = published
+        self.random_state = random_state
+
+    def fit(
+        self,
+        rows: Any,
+        bags: Any,
+        *,
+        bag: Any,
+        target: str | None = None,
+        weight: Any = None,
+        mediators: str | Sequence[str] = (),
+        se: str | None = None,
+        total: str | None = None,
+        features: Sequence[str] | None = None,
+        row: Any = None,
+        drop_unmatched: bool = False,
+    ) -> AggregateGaussianProcess:
+        """Fits to the targets of bags.
+
+        Parameters
+        ----------
+        rows : data frame, or array of shape (n, d)
+            A line a row.
+        bags : data frame, or targets, (bags,)
+            A line a bag, in any order. Without columns these are the targets themselves, of bags that are called as the index of
+            the series, or 0, 1, … .
+        bag : str, or array of shape (n,)
+            The column that both tables have with the bags' names, texts or whole numbers; or of each row its bag, and then bags
+            are called as their index.
+        target : str
+            The column of ``bags`` that is learnt from. Bags where it is missing have no target.
+        weight : str, or array of shape (n,), optional
+            The column of ``rows`` with their positive weights (area, people), by default 1.
+        mediators : list of str
+            The columns of ``bags`` by which those without rows are like others.
+        se : str, optional
+            The column of ``bags`` with the targets' known standard errors, on top of the noise.
+        total : str, optional
+            Of mediated sums, the column of ``bags`` with the sum of their weights.
+        features : list of str, optional
+            The columns of ``rows`` that f is a function of, by default all but those with bag, weight and name.
+        row : str, or array of shape (n,), optional
+            The column of ``rows`` with their names, for bags that overlap: a row has a line for each bag that it is in, and these
+            share its noise.
+        drop_unmatched : bool, default False
+            Leaves out targets of bags without rows where there are no mediators, instead of an error.
+        """
+        self._check()
+        asked = Asked(bag, weight, target, se, total, mediators, features, row)
+        sums = self.aggregate == "sum"
+        tables = read_tables(rows, bags, asked, self.operator, sums, bool(drop_unmatched))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        notes, points = list(tables.notes), self._points(tables)
+        if sums and tables.look_like_means():
+            notes.append("aggregate = 'sum', but targets do not grow with the weights of their rows, as sums do: are they means?")
+        if points is not None and self.inducing is None:
+            notes.append(
+                f"{len(tables.bag)} rows in {len(tables.bags)} bags are learnt from through {points} inducing points: give "
+                "inducing=, more points for a closer fit"
+            )
+        given = tables.given(sums)
+        start, tune = self._start(tables), self.optimizer is not None
+        if points is None:
+            draws = self._draws(len(tables.values))
+            found = _core.fit_aggregates(start, given, tune, draws, seed)
+        else:
+            found = _core.fit_sparse_aggregates(start, given, points, tune, seed)
+        self._keep(found, tables, asked)
+        far = [] if self.mediator_kernel_ is None else tables.far(self.mediator_kernel_)
+        if far:
+            where = f"the mediators of {len(far)} targets are far from those of all bags with rows, {_first(far)}"
+            notes.append(f"{where}: of these little is known")
+        if found.effective is not None and found.effective < 10:
+            worth = f"the draws of hyper-parameters are worth {found.effective:.1f} of their posterior's own"
+            notes.append(f"{worth}, which is a rough average: give more of them, average=500 say")
+        for message in notes:
+            warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=2)
+        for message in found.warnings:
+            warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=2)
+        self.warnings_ = [*notes, *found.warnings]
+        return self
+
+    def _check(self) -> None:
+        choices = [
+            ("aggregate", self.aggregate, ("mean", "sum")),
+            ("operator", self.operator, ("auto", "matched", "mediated")),
+            ("mediator_examples", self.mediator_examples, ("bags", "rows")),
+        ]
+        for name, value, known in choices:
+            if value not in known:
+                raise ValueError(f"{name} = {value!r}: it is one of {', '.join(map(repr, known))}")
+        check_optimizer(self.optimizer)
+        for name, kernel in (("kernel", self.kernel), ("mediator_kernel", self.mediator_kernel)):
+            if kernel is not None and not isinstance(kernel, rk.Kernel):
+                raise TypeError(f"{name} = {kernel!r}: it is a kernel of riesz.kernels, or None")
+
+    def _draws(self, targets: int) -> int | None:
+        """How many draws of hyper-parameters, if any."""
+        if isinstance(self.average, str) and self.average == "auto":
+            tuned = self.optimizer is not None and not self.published
+            return _DRAWS if tuned and 5 <= targets <= _FEW_TARGETS else None
+        if isinstance(self.average, (bool, np.bool_)):
+            draws = _DRAWS if self.average else None
+        elif is_whole(self.average):
+            draws = _count("average", self.average, 2)
+        else:
+            raise ValueError(f"average = {self.average!r}: it is 'auto', True, False or a number of draws")
+        if draws is not None and (self.optimizer is None or self.published):
+            why = "published=True takes the best" if self.published else "optimizer=None keeps hyper-parameters as they are"
+            raise ValueError(f"average = {self.average!r}: {why}, so there is nothing to average: average=False")
+        return draws
+
+    def _points(self, tables: Tables) -> Any:
+        """Inducing points, or how many; ``None`` for none."""
+        large = len(tables.bag) > _MOST_ROWS or len(tables.bags) > _MOST_BAGS
+        if self.inducing is None and (not large or tables.mediated):
+            return None
+        if tables.mediated:
+            raise ValueError(
+                "inducing points learn from targets with rows of their own, and these have none: "
+                f"{_first(tables.mediated)}: leave inducing out"
+            )
+        if self.average not in (False, "auto"):
+            raise ValueError(f"average = {self.average!r}: fits through inducing points are not averaged: average=False")
+        if self.inducing is None:
+            return min(1000, max(200, 2 * len(tables.values)))
+        if np.ndim(self.inducing) == 0 and names_of(self.inducing) is None:
+            return _count("inducing", self.inducing, 1)
+        points = collected(self.inducing)
+        cells = as_numbers(picked(points, tables.rows.names), tables.rows.names, "inducing", tables.rows.levels)
+        return tables.rows.names, tables.rows.levels, cells
+
+    def _start(self, tables: Tables) -> dict[str, Any]:
+        """The process that tuning starts from."""
+        names, levels, numbers = tables.rows
+        kernel = rk.Constant(1.0) * standard_kernel(tables.rows, 1.0) if self.kernel is None else self.kernel
+        sizes = np.bincount(tables.bag)
+        unequal = not self.published and sizes.max() > _UNEQUAL * sizes.min()
+        uncertain = not self.published and bool(tables.mediated)
+        return {
+            "kernel": kernel._at(numbers, names, levels)._to_json(names, levels),
+            "noise": _positive("alpha", self.alpha),
+            "row_noise": _noise("row_noise", self.row_noise, _ROW_NOISE if unequal else 0.0),
+            "mediation_noise": _noise("mediation_noise", self.mediation_noise, _MEDIATION_NOISE if uncertain else 0.0),
+            "mediation": self._mediation(tables),
+            "prior_mean": None if self.prior_mean is None else float(self.prior_mean),
+            "normalize_y": bool(self.normalize_y),
+            "published": bool(self.published),
+        }
+
+    def _mediation(self, tables: Tables) -> tuple[str, float | None, bool | None, bool] | None:
+        """The regression on mediators: its kernel, ridge and whether it is centred if these are given, and what it counts."""
+        if tables.mediators is None:
+            return None
+        of_bags, of_targets, _ = tables.mediators
+        every = of_bags._replace(numbers=np.vstack([of_bags.numbers, of_targets.numbers]))
+        own = standard_kernel(every, 0.5) if self.mediator_kernel is None else self.mediator_kernel
+        text = own._at(every.numbers, every.names, every.levels)._to_json(every.names, every.levels)
+        ridge = None if self.mediator_ridge is None else _positive("mediator_ridge", self.mediator_ridge)
+        return text, ridge, None if self.centred is None else bool(self.centred), self.mediator_examples == "rows"
+
+    def _keep(self, found: _core.FittedAggregates, tables: Tables, asked: Asked) -> None:
+        names, best = tables.rows.names, Component.of(found.best)
+        self._parts = [Component.of(part) for part in found.parts] or [best]
+        bag, weight = (own if isinstance(own, str) else None for own in (asked.bag, asked.weight))
+        self._asked = Asked(bag, weight, features=None if is_numbered(names) else names)
+        self._row, self._bag, self._weight = np.array(tables.row), np.array(tables.bag), tables.weight
+        self.expansion_, self.bags_, self.targets_ = best.expansion, tables.bags, tables.targets
+        self.kernel_ = rk._from_json(self.expansion_._core.kernel, names)
+        self.noise_, self.row_noise_, self.mediation_noise_ = found.noise
+        self.mediator_kernel_, self.mediator_ridge_ = None, None
+        if found.mediation is not None and tables.mediators is not None:
+            self.mediator_kernel_ = rk._from_json(found.mediation[0], tables.mediators[0].names)
+            self.mediator_ridge_ = found.mediation[1]
+        self.prior_mean_ = sum(part.weight * part.mean for part in self._parts)
+        self.log_marginal_likelihood_value_ = found.log_marginal_likelihood
+        self.effective_draws_ = found.effective
+        self.residual_ = tables.values - sum(part.weight * part.fitted for part in self._parts)
+        self.left_out_ = left_out(self._parts, tables)
+        self._targets = tables.values
+        self.n_features_in_ = len(names)
+        self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _own_columns(self, X: Any, what: str = "X") -> Any:
+        """The columns of rows that f is a function of, as :class:`riesz.Explainer` takes them."""
+        check_is_fitted(self)
+        return self.expansion_._own_columns(X, what)
+
+    def predict(self, rows: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """The map: the posterior mean of f at rows, (rows,), and with ``return_std`` or ``return_cov`` the standard deviations or
+        covariances of f, too, noise of rows not included. Data frames may have further columns."""
+        check_is_fitted(self)
+        cells = self.expansion_._rows(rows, "rows")
+        means = [part.expansion._core.predict(cells)[:, 0] for part in self._parts]
+        mean = self._mixed(means)
+        if not (return_std or return_cov):
+            return mean
+        each = [spread(part.expansion, cells, return_std, return_cov)[0][..., 0] for part in self._parts]
+        if return_std:
+            return mean, np.sqrt(self._mixed([sd**2 + (own - mean) ** 2 for sd, own in zip(each, means)]))
+        return mean, self._mixed([cov + np.outer(own - mean, own - mean) for cov, own in zip(each, means)])
+
+    def _mixed(self, each: Sequence[Any]) -> Any:
+        return sum(part.weight * own for part, own in zip(self._parts, each))
+
+    def sample(self, rows: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+        """Joint draws of f at rows from its posterior, (rows, n_samples): maps that the targets allow."""
+        check_is_fitted(self)
+        cells, random = self.expansion_._rows(rows, "rows"), check_random_state(random_state)
+        counts = random.multinomial(_count("n_samples", n_samples, 1), [part.weight for part in self._parts])
+        seeds = random.randint(2**31 - 1, size=len(counts))
+        each = zip(self._parts, counts.tolist(), seeds.tolist())
+        drawn = np.hstack([part.expansion._core.sample(cells, count, seed)[0] for part, count, seed in each if count])
+        return drawn[:, random.permutation(drawn.shape[1])]
+
+    def predict_bags(self, rows: Any = None, return_std: bool = False, *, bag: Any = None, weight: Any = None) -> Any:
+        """Means or sums over bags, as ``aggregate`` says, and with ``return_std`` their standard deviations, noise not included.
+
+        Without ``rows`` of the bags of the fit, in the order of ``bags_``. Else of those that rows are in, in the order in which
+        these name them first; ``bag`` and ``weight`` are as in :meth:`fit`, by default the columns that they were there."""
+        check_is_fitted(self)
+        if rows is None:
+            means, variances = self._own_bags(return_std)
+        else:
+            members, names = self._members(rows, bag, weight)
+            cells = self.expansion_._rows(members.rows, "rows")
+            weights = self._weights_of(members, names)
+            found = [_core.predict_sums(part.expansion._core, cells, *weights, len(names)) for part in self._parts]
+            means, variances = [own[0][:, 0] for own in found], [own[1][:, 0] ** 2 for own in found]
+        mean = self._mixed(means)
+        if not return_std:
+            return mean
+        return mean, np.sqrt(self._mixed([own + (m - mean) ** 2 for own, m in zip(variances, means)]))
+
+    def _own_bags(self, return_std: bool) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        if all(part.bags is not None for part in self._parts):
+            own = [part.bags for part in self._parts if part.bags is not None]
+            return [mean for mean, _ in own], [variance for _, variance in own]
+        if return_std:
+            raise ValueError("a fit through inducing points does not keep its rows: give rows, of whose bags std is wanted")
+        # All bags have targets, in this order.
+        return [part.fitted for part in self._parts], []
+
+    def _members(self, rows: Any, bag: Any, weight: Any) -> tuple[Members, list[str]]:
+        """Rows of bags, and the bags' names."""
+        bag, weight = (own if given is None else given for given, own in zip((bag, weight), self._asked[:2]))
+        if bag is None:
+            raise ValueError("bag = None: it says of each row its bag, as in fit")
+        named = names_of(collected(rows)) is not None
+        members = rows_of_bags(rows, Asked(bag, weight, features=self._asked.features if named else None))
+        members.check(range(len(members.bag)))
+        return members, list(dict.fromkeys(members.bag))
+
+    def _weights_of(self, members: Members, names: list[str]) -> tuple[list[int], list[float]]:
+        """Of each row its bag, and what it counts there."""
+        number = {name: k for k, name in enumerate(names)}
+        places = np.array([number[name] for name in members.bag])
+        weights = np.ones(len(places)) if members.weight is None else members.weight
+        if self.aggregate == "mean":
+            weights = weights / np.bincount(places, weights)[places]
+        return places.tolist(), weights.tolist()
+
+    def shares(self, rows: Any) -> np.ndarray:
+        """Which targets decided: the part of each, in the order of ``targets_``, in the prediction at each row, (rows, targets).
+        Parts add up to :meth:`predict` less ``prior_mean_``; sum them over columns for regions. For exact fits."""
+        check_is_fitted(self)
+        cells = self.expansion_._rows(rows, "rows")
+        weights = np.ones(len(self._bag)) if self._weight is None else self._weight
+        if self.aggregate == "mean":
+            weights = weights / np.bincount(self._bag, weights)[self._bag]
+        return self._mixed([part.shares(cells, self._row, self._bag, weights, self._targets) for part in self._parts])
+
+    def explain_bags(
+        self,
+        background: Any,
+        rows: Any = None,
+        bags: Sequence[Any] | None = None,
+        *,
+        bag: Any = None,
+        weight: Any = None,
+        **how: Any,
+    ) -> Explanation:
+        """Why a bag's mean or sum is what it is: by linearity the weighted mean or sum of its rows' values, which adds up to
+        :meth:`predict_bags`. One line a bag; :attr:`Explanation.data` has the means of its rows, and its name in the last column.
+
+        ``bags`` are names of some, by default all, of ``rows``, by default those of the fit; ``bag`` and ``weight`` as in
+        :meth:`predict_bags`. ``how`` is as in :class:`riesz.Explainer`, without covariances, which are not known between rows.
+        Takes the time of explaining all rows of these bags."""
+        from ._explainer import Explainer
+
+        check_is_fitted(self)
+        if how.get("covariance"):
+            raise ValueError(NO_COVARIANCE)
+        if rows is None:
+            members, names = self._own_members()
+        else:
+            members, names = self._members(rows, bag, weight)
+        if bags is not None:
+            wanted = [str(name) for name in bags]
+            unknown = [name for name in wanted if name not in names]
+            if unknown:
+                raise ValueError(f"bags: there are no rows of {_first(unknown)}")
+            keep = set(wanted)
+            members, names = members.take([i for i, name in enumerate(members.bag) if name in keep]), list(dict.fromkeys(wanted))
+        places, weights = self._weights_of(members, names)
+        shares = np.zeros((len(names), len(places)))
+        shares[places, range(len(places))] = weights
+        found = Explainer(self, background, **how)(members.rows).average(shares)
+        return named_sums(found, shares.sum(axis=1), self._asked.bag or "bag", names)
+
+    def _own_members(self) -> tuple[Members, list[str]]:
+        if any(part.sensitivities is None for part in self._parts):
+            raise ValueError("a fit through inducing points does not keep its rows: give rows, whose bags are to be explained")
+        core = self.expansion_._core
+        cells: Any = core.points[self._row]
+        if any(level is not None for level in core.levels):
+            cells = cells.astype(object)
+            for j, level in enumerate(core.levels):
+                if level is not None:
+                    cells[:, j] = [level[int(code)] for code in cells[:, j]]
+        return Members(cells, [self.bags_[b] for b in self._bag], self._weight), self.bags_
+
+    def save(self, path: Any, *, posterior: bool = False) -> None:
+        """Writes the map as a riesz model file, which :meth:`riesz.Expansion.load` and the command line read, with ``posterior``
+        with how sure it is. An average over hyper-parameters is no single model: ``expansion_.save`` writes that of the best
+        ones, and ``pickle`` keeps all."""
+        check_is_fitted(self)
+        if len(self._parts) > 1:
+            raise ValueError(
+                f"this is an average of {len(self._parts)} models, and a file holds one: fit with average=False, save the model "
+                "of the best hyper-parameters, model.expansion_.save(path), or pickle the average"
+            )
+        self.expansion_.save(path, posterior=posterior)
+
+
+def _noise(name: str, value: Any, auto: float) -> float:
+    if isinstance(value, str) and value == "auto":
+        return auto
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and 0 <= value < np.inf:
+        return float(value)
+    raise ValueError(f"{name} = {value!r}: it is a number, not negative, or 'auto'")
+
+
+def imported(model: AggregateGaussianProcess) -> Imported:
+    """How :class:`riesz.Explainer` reads it."""
+    parts = [(part.weight, Part.whole(part.expansion)) for part in model._parts]
+    first = parts[0][1]
+    names, kind, outputs = first.expansion.feature_names, type(model).__name__, first.expansion.output_names
+    if len(parts) == 1:
+        return Imported([[first]], "posterior mean", names, kind, outputs, model.predict)
+    block = weighted_sum([([[part]], weight * np.eye(1)) for weight, part in parts], 0.0, outputs)
+    explained = "posterior mean, averaged over hyper-parameters"
+    return Imported([block], explained, names, kind, outputs, model.predict, mixture=parts)

@@ -1,0 +1,656 @@
+"""Maps learnt from means and sums over bags, against conditioning by definition."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process import kernels as sk
+
+import riesz
+from conftest import interventional
+from riesz.kernels import RBF, Constant
+
+rng = np.random.default_rng(11)
+SIZES = [1, 5, 3, 8, 4, 6]
+NAMES = np.repeat([f"d{b}" for b in range(6)], SIZES)
+ROWS = pd.DataFrame(rng.normal(size=(27, 2)), columns=["rain", "height"]).assign(district=NAMES, area=rng.uniform(0.5, 3.0, 27))
+# The tables come in no order.
+ROWS = ROWS.sample(frac=1, random_state=0).reset_index(drop=True)
+BAGS = pd.DataFrame(
+    {
+        "district": [f"d{b}" for b in (3, 0, 5, 2, 1, 4)],
+        "cases": [0.4, -1.1, 0.9, 2.0, -0.3, 0.2],
+        "error": [0.0, 0.1, 0.2, 0.0, 0.3, 0.0],
+        "pressure": rng.normal(size=6),
+        "year": rng.normal(size=6) * 4.0,
+    }
+)
+# Two districts without targets, three targets without rows.
+MIXED = pd.concat(
+    [
+        BAGS.assign(cases=[0.4, np.nan, 0.9, 2.0, np.nan, 0.2]),
+        pd.DataFrame(
+            {
+                "district": ["e0", "e1", "e2"],
+                "cases": [1.0, -0.5, 0.3],
+                "error": [0.1, 0.0, 0.0],
+                "pressure": rng.normal(size=3),
+                "year": rng.normal(size=3) * 4.0,
+                "people": [20.0, 10.0, 15.0],
+            }
+        ),
+    ],
+    ignore_index=True,
+)
+KERNEL = Constant(1.3) * RBF([0.8, 1.1])
+PLACES = pd.DataFrame({"height": rng.normal(size=7), "rain": rng.normal(size=7), "who": list("abcdefg")})
+X, Z = ROWS[["rain", "height"]].to_numpy(), PLACES[["rain", "height"]].to_numpy()
+NOISE = {"row_noise": 0.2, "mediation_noise": 0.15}
+
+
+def gaussian(a, b, lengths, scale=1.0):
+    return scale * np.exp(-0.5 * (((a[:, None] - b[None]) / lengths) ** 2).sum(axis=2))
+
+
+def k(a, b):
+    return gaussian(a, b, [0.8, 1.1], 1.3)
+
+
+def given(**own):
+    """With hyper-parameters as they are given."""
+    return riesz.AggregateGaussianProcess(**({"kernel": KERNEL, "alpha": 0.07, "normalize_y": False, "optimizer": None} | own))
+
+
+def matrix(names, weights, sums):
+    """P, rows × bags, by its definition."""
+    known = sorted(set(names))
+    p = np.array([[w if name == bag else 0.0 for bag in known] for name, w in zip(names, weights)])
+    return known, p if sums else p / p.sum(axis=0)
+
+
+class Oracle:
+    """Conditions on ``z = Aᵀf(X) + e`` with every matrix written out."""
+
+    def __init__(
+        self, table, *, weighted=False, sums=False, mediated=None, known=False, mean=None, centred=True, mass=False, noise=0.0
+    ):
+        names = ROWS.district.to_numpy()
+        weights = ROWS.area.to_numpy() if weighted else np.ones(27)
+        self.bags, self.p = matrix(names, weights, sums)
+        self.targets = table[table.cases.notna()].reset_index(drop=True)
+        m, j = len(self.targets), len(self.bags)
+        sizes = np.array([weights[names == bag].sum() for bag in self.bags])
+        b, s = np.zeros((j, m)), np.zeros((m, m))
+        if mediated is not None:
+            coarse = ["pressure", "year"]
+            y = table.set_index("district").loc[self.bags, coarse].to_numpy()
+            t = self.targets[coarse].to_numpy()
+            ridge = 0.05 * (sizes.sum() / sizes if mass else np.full(j, j))
+            inverse = np.linalg.inv(gaussian(y, y, [0.9, 3.0]) + np.diag(ridge))
+            cross = gaussian(y, t, [0.9, 3.0])
+            b, s = inverse @ cross, gaussian(t, t, [0.9, 3.0]) - cross.T @ inverse @ cross
+            if centred:
+                b += np.outer(sizes / sizes.sum(), 1 - b.sum(axis=0))
+            if sums:
+                totals = self.targets.people.to_numpy()
+                b, s = b * totals / sizes[:, None], s * np.outer(totals, totals)
+        own = [self.bags.index(d) if d in self.bags and mediated != "all" else None for d in self.targets.district]
+        for t, place in enumerate(own):
+            if place is not None:
+                b[:, t], s[t], s[:, t] = np.eye(j)[place], 0.0, 0.0
+        self.a, self.z = self.p @ b, self.targets.cases.to_numpy()
+        c = 0.07 * np.eye(m) + noise * (
+            NOISE["row_noise"] * b.T @ self.p.T @ self.p @ b + NOISE["mediation_noise"] * np.nan_to_num(s)
+        )
+        if known:
+            c += np.diag(self.targets.error.to_numpy() ** 2)
+        self.v = self.a.T @ k(X, X) @ self.a + c
+        self.ones = self.a.sum(axis=0)
+        solved = np.linalg.solve(self.v, self.ones)
+        self.mean = solved @ self.z / (solved @ self.ones) if mean is None else mean
+
+    def posterior(self, rows, of=None):
+        """Mean and covariance of f at rows, or of its sums, rows × sums."""
+        of = np.eye(len(rows)) if of is None else of
+        h = of.T @ k(rows, X) @ self.a
+        mean = of.sum(axis=0) * self.mean + h @ np.linalg.solve(self.v, self.z - self.mean * self.ones)
+        return mean, of.T @ k(rows, rows) @ of - h @ np.linalg.solve(self.v, h.T)
+
+
+COARSE = {"mediators": ["pressure", "year"]}
+#: The table of bags, the estimator's arguments, those of its fit, and those of the oracle.
+CASES = {
+    "matched": (BAGS, {}, {}, {}),
+    "weighted": (BAGS, {}, {"weight": "area"}, {"weighted": True}),
+    "known errors": (BAGS, {}, {"se": "error"}, {"known": True}),
+    "prior mean": (BAGS, {"prior_mean": 0.4}, {}, {"mean": 0.4}),
+    "sums": (BAGS, {"aggregate": "sum"}, {"weight": "area"}, {"weighted": True, "sums": True}),
+    "mixed": (
+        MIXED,
+        NOISE,
+        COARSE | {"weight": "area", "se": "error"},
+        {"mediated": "some", "weighted": True, "known": True, "noise": 1.0},
+    ),
+    "mediated": (MIXED, {"operator": "mediated"}, COARSE, {"mediated": "all"}),
+    "mediated by rows": (
+        MIXED,
+        {"operator": "mediated", "mediator_examples": "rows", "centred": False},
+        COARSE,
+        {"mediated": "all", "mass": True, "centred": False},
+    ),
+    "mixed sums": (
+        MIXED,
+        NOISE | {"aggregate": "sum"},
+        COARSE | {"total": "people", "weight": "area"},
+        {"mediated": "some", "weighted": True, "sums": True, "noise": 1.0},
+    ),
+}
+
+
+def fitted(name):
+    table, own, how, oracle = CASES[name]
+    if "mediators" in how:
+        own = {"mediator_kernel": RBF([0.9, 3.0]), "mediator_ridge": 0.05, "mediation_noise": 0.0} | own
+    own = {"row_noise": 0.0} | own
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return given(**own).fit(ROWS, table, bag="district", target="cases", features=["rain", "height"], **how), Oracle(
+            table, **oracle
+        )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_conditions_by_definition(name):
+    model, oracle = fitted(name)
+    mean, covariance = oracle.posterior(Z)
+    found, sd = model.predict(PLACES, return_std=True)
+    np.testing.assert_allclose(found, mean, atol=1e-8)
+    np.testing.assert_allclose(sd, np.sqrt(np.diag(covariance)), atol=1e-8)
+    np.testing.assert_allclose(model.predict(PLACES, return_cov=True)[1], covariance, atol=1e-8)
+    assert model.expansion_.output_names == ["cases"]
+    # Arrays have the model's columns.
+    np.testing.assert_allclose(model.predict(Z), mean, atol=1e-8)
+    np.testing.assert_allclose(model.prior_mean_, oracle.mean, atol=1e-9)
+    rest = oracle.z - oracle.ones * oracle.mean
+    evidence = -0.5 * (rest @ np.linalg.solve(oracle.v, rest) + np.linalg.slogdet(oracle.v)[1] + len(rest) * np.log(2 * np.pi))
+    assert abs(model.log_marginal_likelihood_value_ - evidence) < 1e-8
+    # What does not add up.
+    at_rows, _ = oracle.posterior(X)
+    np.testing.assert_allclose(model.residual_, oracle.z - oracle.a.T @ at_rows, atol=1e-8)
+    assert model.targets_ == oracle.targets.district.tolist()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bags_are_sums_of_their_rows(name):
+    model, oracle = fitted(name)
+    mean, covariance = oracle.posterior(X, oracle.p)
+    order = [oracle.bags.index(bag) for bag in model.bags_]
+    assert len(order) == 6
+    found, sd = model.predict_bags(return_std=True)
+    np.testing.assert_allclose(found, mean[order], atol=1e-8)
+    np.testing.assert_allclose(sd, np.sqrt(np.diag(covariance))[order], atol=1e-8)
+    np.testing.assert_allclose(model.predict_bags(), found, atol=1e-12)
+    # Of rows, which name them in another order.
+    found, sd = model.predict_bags(ROWS, return_std=True)
+    order = [oracle.bags.index(bag) for bag in ROWS.district.unique()]
+    np.testing.assert_allclose(found, mean[order], atol=1e-8)
+    np.testing.assert_allclose(sd, np.sqrt(np.diag(covariance))[order], atol=1e-8)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_shares_are_what_each_target_decides(name):
+    model, oracle = fitted(name)
+    shares = model.shares(PLACES)
+    solved = np.linalg.solve(oracle.v, (k(Z, X) @ oracle.a).T).T
+    np.testing.assert_allclose(shares, solved * (oracle.z - oracle.mean * oracle.ones), atol=1e-8)
+    np.testing.assert_allclose(shares.sum(axis=1), model.predict(PLACES) - model.prior_mean_, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["matched", "mixed", "prior mean", "sums", "mediated"])
+def test_what_is_left_out_is_as_if_it_had_not_been_there(name):
+    model, oracle = fitted(name)
+    left_out = model.left_out_
+    assert left_out.bags == model.targets_
+    fixed = CASES[name][1].get("prior_mean")
+    for t in range(len(oracle.z)):
+        keep = np.arange(len(oracle.z)) != t
+        v, ones, z = oracle.v[np.ix_(keep, keep)], oracle.ones[keep], oracle.z[keep]
+        solved = np.linalg.solve(v, ones)
+        mean = solved @ z / (solved @ ones) if fixed is None else fixed
+        weights = np.linalg.solve(v, oracle.v[keep, t])
+        variance = oracle.v[t, t] - weights @ oracle.v[keep, t]
+        if fixed is None:
+            # The mean is uncertain, too.
+            variance += (oracle.ones[t] - weights @ ones) ** 2 / (solved @ ones)
+        expected = oracle.ones[t] * mean + weights @ (z - ones * mean)
+        np.testing.assert_allclose([left_out.mean[t], left_out.std[t]], [expected, np.sqrt(variance)], rtol=1e-7, atol=1e-8)
+        density = -0.5 * ((oracle.z[t] - expected) ** 2 / variance + np.log(2 * np.pi * variance))
+        assert abs(left_out.log_density[t] - density) < 1e-7
+    np.testing.assert_allclose(left_out.error, oracle.z - left_out.mean)
+    assert left_out.rmse == pytest.approx(np.sqrt(np.mean(left_out.error**2)))
+    inside = np.abs(left_out.error) <= 1.96 * left_out.std
+    assert (left_out.coverage, left_out.density) == (inside.mean(), pytest.approx(left_out.log_density.mean()))
+    assert left_out.to_frame().columns.tolist() == ["bag", "target", "mean", "std", "error", "log_density"]
+
+
+def test_bags_of_one_row_are_regression():
+    X, y = rng.normal(size=(15, 2)), rng.normal(size=15)
+    known = sk.ConstantKernel(1.3) * sk.RBF([0.8, 1.1])
+    theirs = GaussianProcessRegressor(known, alpha=0.07, optimizer=None).fit(X, y)
+    ours = given(prior_mean=0.0).fit(X, y, bag=np.arange(15))
+    mean, sd = theirs.predict(Z, return_std=True)
+    found = ours.predict(Z, return_std=True)
+    np.testing.assert_allclose(found, (mean, sd), atol=1e-10)
+    assert abs(ours.log_marginal_likelihood_value_ - theirs.log_marginal_likelihood_value_) < 1e-9
+
+
+def test_the_map_is_explained_with_its_covariance():
+    model, _ = fitted("mixed")
+    background = ROWS[:10]
+    explanation = riesz.Explainer(model, background, covariance=True)(PLACES[:3])
+    own = background[["rain", "height"]].to_numpy()
+    for row in range(3):
+        expected = interventional(model.predict, Z[row], own)
+        np.testing.assert_allclose(explanation.values[row], expected, atol=1e-9)
+    assert explanation.certificate.holds
+    # Values are linear in f, so their covariance is that of the same sums of f at hybrid rows.
+    row, stacked, sums = Z[0], [], []
+    for order in ([0, 1], [1, 0]):
+        present = np.zeros(2, dtype=bool)
+        for j in order:
+            before, present = present, present | (np.arange(2) == j)
+            for sign, mask in ((1.0, present), (-1.0, before)):
+                stacked.append(np.where(mask, row, own))
+                sums.append((j, sign / 2 / len(own)))
+    _, joint = model.predict(np.vstack(stacked), return_cov=True)
+    by = np.zeros((len(joint), 2))
+    for block, (j, weight) in enumerate(sums):
+        by[block * len(own) : (block + 1) * len(own), j] = weight
+    np.testing.assert_allclose(explanation.covariance[0], by.T @ joint @ by, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["weighted", "mixed sums"])
+def test_bags_are_explained_by_name(name, tmp_path):
+    model, _ = fitted(name)
+    background = X[:6]
+    each = riesz.Explainer(model, background)(X)
+    found = model.explain_bags(background, ROWS, bags=["d3", "d1"])
+    sums = name == "mixed sums"
+    for line, bag in enumerate(["d3", "d1"]):
+        own = (ROWS.district == bag).to_numpy()
+        weights = ROWS.area[own].to_numpy()
+        share = weights if sums else weights / weights.sum()
+        np.testing.assert_allclose(found.values[line], share @ each.values[own], atol=1e-10)
+        total = model.predict_bags(ROWS)[ROWS.district.unique().tolist().index(bag)]
+        np.testing.assert_allclose(found.base_values[line] + found.values[line].sum(), total, atol=1e-10)
+    assert (found.column_names, found.data[:, -1].tolist()) == (["rain", "height", "district"], ["d3", "d1"])
+    assert found.certificate.holds and found.certificate.bound < 1e-9
+    # Files, pages and plots take them.
+    found.save(tmp_path / "bags.json")
+    assert riesz.Explanation.load(tmp_path / "bags.json").data.tolist() == found.data.tolist()
+    found.report(tmp_path / "bags.html")
+    assert "rain" in (tmp_path / "bags.html").read_text()
+    # Those of the fit.
+    kept = model.explain_bags(background)
+    assert kept.data[:, -1].tolist() == model.bags_
+    np.testing.assert_allclose(kept.values[model.bags_.index("d3")], found.values[0], atol=1e-10)
+    with pytest.raises(ValueError, match="how the values of one"):
+        model.explain_bags(background, covariance=True)
+    with pytest.raises(ValueError, match="there are no rows of 'nowhere'"):
+        model.explain_bags(background, bags=["nowhere"])
+
+
+def test_draws_have_the_posterior_s_mean_and_covariance():
+    model, oracle = fitted("matched")
+    drawn = model.sample(PLACES, 4000, random_state=0)
+    mean, covariance = oracle.posterior(Z)
+    sd = np.sqrt(np.diag(covariance))
+    assert np.abs(drawn.mean(axis=1) - mean).max() < 4.5 * sd.max() / np.sqrt(4000)
+    error = np.abs(np.cov(drawn) - covariance) / np.outer(sd, sd)
+    assert error.max() < 4.5 * np.sqrt(2 / 4000)
+    np.testing.assert_array_equal(drawn, model.sample(PLACES, 4000, random_state=0))
+
+
+def test_models_are_saved_with_their_posterior(tmp_path):
+    model, _ = fitted("mixed")
+    model.save(tmp_path / "map.riesz", posterior=True)
+    found = riesz.Expansion.load(tmp_path / "map.riesz")
+    np.testing.assert_allclose(found.predict(PLACES, return_std=True), model.predict(PLACES, return_std=True), atol=1e-12)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(PLACES, return_std=True), model.predict(PLACES, return_std=True))
+    np.testing.assert_array_equal(again.shares(PLACES), model.shares(PLACES))
+    np.testing.assert_array_equal(again.predict_bags(), model.predict_bags())
+    assert clone(model).get_params() == model.get_params()
+
+
+def synthetic(bags=12, size=5, seed=0):
+    """Rows, bags, and the truth at the rows: means of a smooth function."""
+    random = np.random.default_rng(seed)
+    rows = pd.DataFrame({"u": random.uniform(-2, 2, bags * size), "v": random.normal(size=bags * size) * 100.0})
+    rows["bag"] = np.argsort(np.argsort(rows.u)) // size
+    truth = 5.0 + 3.0 * np.sin(1.5 * rows.u)
+    table = (truth.groupby(rows.bag).mean() + 0.1 * random.normal(size=bags)).rename("z").reset_index()
+    return rows, table, truth
+
+
+@pytest.fixture(scope="module")
+def averaged():
+    rows, table, truth = synthetic()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return riesz.AggregateGaussianProcess(average=12, random_state=0).fit(rows, table, bag="bag", target="z"), rows, truth
+
+
+def test_averages_are_mixtures_of_their_parts(averaged):
+    model, rows, truth = averaged
+    parts = model._parts
+    assert 1 < len(parts) <= 12 and sum(part.weight for part in parts) == pytest.approx(1.0)
+    assert 1.0 <= model.effective_draws_ <= 12
+    at = rows[:6]
+    each = [part.expansion.predict(at, return_cov=True) for part in parts]
+    weights = np.array([part.weight for part in parts])
+    mean = sum(w * own[0] for w, own in zip(weights, each))
+    second = sum(w * (own[1] + np.outer(own[0], own[0])) for w, own in zip(weights, each))
+    found, covariance = model.predict(at, return_cov=True)
+    np.testing.assert_allclose(found, mean, atol=1e-10)
+    np.testing.assert_allclose(covariance, second - np.outer(mean, mean), atol=1e-8)
+    np.testing.assert_allclose(model.predict(at, return_std=True)[1], np.sqrt(np.diag(covariance)), atol=1e-8)
+    np.testing.assert_allclose(model.shares(at).sum(axis=1), found - model.prior_mean_, atol=1e-9)
+    # Other rows name bags in the order in which they come.
+    order = rows.bag.unique()
+    for found, expected in zip(model.predict_bags(rows, return_std=True), model.predict_bags(return_std=True)):
+        np.testing.assert_allclose(found, expected[order], atol=1e-7)
+    for bag, sd in enumerate(model.predict_bags(return_std=True)[1]):
+        _, joint = model.predict(rows[rows.bag == bag], return_cov=True)
+        assert sd == pytest.approx(np.sqrt(joint.mean()), abs=1e-7)
+    # It adds up but for what is taken for noise, and learns the map.
+    table = synthetic()[1]
+    np.testing.assert_allclose(table.z - model.predict_bags(), model.residual_, atol=1e-9)
+    assert np.sqrt(np.mean((model.predict(rows) - truth) ** 2)) < 0.4 * truth.std()
+    assert model.sample(at, 5, random_state=1).shape == (6, 5)
+
+
+def test_averages_are_explained(averaged, tmp_path):
+    model, rows, _ = averaged
+    background = rows[:4]
+    found = riesz.Explainer(model, background)(rows[5:7])
+    features = rows[["u", "v"]].to_numpy()
+    for line in range(2):
+        expected = interventional(model.predict, features[5 + line], features[:4])
+        np.testing.assert_allclose(found.values[line], expected, atol=1e-9)
+    assert found.certificate.holds
+    # The covariance is that of the mixture.
+    sure = riesz.Explainer(model, background, covariance=True)(rows[5:7])
+    np.testing.assert_allclose(sure.values, found.values, atol=1e-9)
+    assert sure.certificate.holds
+    each = [riesz.Explainer(part.expansion, background, covariance=True)(rows[5:7]) for part in model._parts]
+    weights = [part.weight for part in model._parts]
+    second = sum(w * (own.covariance + own.values[:, :, None] * own.values[:, None]) for w, own in zip(weights, each))
+    np.testing.assert_allclose(sure.covariance, second - sure.values[:, :, None] * sure.values[:, None], atol=1e-8)
+    explainer = riesz.Explainer(model, background, covariance=True)
+    bounds = [riesz.Explainer(part.expansion, background).robustness(0.1) for part in model._parts]
+    np.testing.assert_allclose(explainer.robustness(0.1), np.average(bounds, axis=0, weights=weights))
+    np.testing.assert_allclose(riesz.Explainer(model, background).robustness(0.1), explainer.robustness(0.1), rtol=1e-9)
+    with pytest.raises(ValueError, match="average of several"):
+        explainer.variance_shares(rows[:1])
+    with pytest.raises(ValueError, match="a file holds one"):
+        model.save(tmp_path / "map.riesz")
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
+
+
+def test_left_out_targets_count_in_no_weight(averaged):
+    model, _, _ = averaged
+    z = synthetic()[1].z.to_numpy()
+    for t in (0, 5):
+        weights = np.array([part.weight for part in model._parts])
+        means, variances = (np.array([part.left_out[which][t] for part in model._parts]) for which in (0, 1))
+        densities = np.exp(-0.5 * (z[t] - means) ** 2 / variances) / np.sqrt(2 * np.pi * variances)
+        own = weights / densities / (weights / densities).sum()
+        assert model.left_out_.mean[t] == pytest.approx(own @ means)
+        assert model.left_out_.std[t] == pytest.approx(np.sqrt(own @ (variances + means**2) - (own @ means) ** 2))
+        # The harmonic mean is that of the mixture by those weights.
+        assert np.exp(model.left_out_.log_density[t]) == pytest.approx(own @ densities)
+
+
+def test_tuning_finds_what_counts():
+    rows, table, truth = synthetic()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = riesz.AggregateGaussianProcess(average=False).fit(rows, table, bag="bag", target="z")
+        assert "length_scale" in repr(model.kernel_) and model.effective_draws_ is None
+        # Units are those of users: columns and targets in others give the same map in these.
+        scaled = rows.assign(v=rows.v / 1000.0)
+        other = riesz.AggregateGaussianProcess(average=False).fit(
+            scaled, table.assign(z=10.0 * table.z + 3.0), bag="bag", target="z"
+        )
+        np.testing.assert_allclose(other.predict(scaled), 10.0 * model.predict(rows) + 3.0, rtol=1e-4)
+        assert other.noise_ == pytest.approx(100.0 * model.noise_, rel=1e-2)
+    assert np.sqrt(np.mean((model.predict(rows) - truth) ** 2)) < 0.4 * truth.std()
+
+
+def test_rows_of_several_bags_share_their_noise():
+    # Two rows are in other bags, too.
+    rows = ROWS.assign(name=[f"r{i}" for i in range(27)])
+    again = rows.iloc[[4, 9]].assign(district=["d0", "d1"], area=[1.5, 2.5])
+    both = pd.concat([again, rows], ignore_index=True)
+    order = both.name.drop_duplicates().str[1:].astype(int).to_numpy()
+    how = {"bag": "district", "target": "cases", "weight": "area", "row": "name"}
+    model = given(row_noise=0.8).fit(both, BAGS, **how)
+    p = np.zeros((27, 6))
+    for name, bag, weight in zip(both.name, both.district, both.area):
+        p[int(name[1:]), BAGS.district.tolist().index(bag)] += weight
+    p /= p.sum(axis=0)
+    v = p.T @ k(X, X) @ p + 0.8 * p.T @ p + 0.07 * np.eye(6)
+    z, ones = BAGS.cases.to_numpy(), np.ones(6)
+    solved = np.linalg.solve(v, ones)
+    mean = solved @ z / solved.sum()
+    weights = np.linalg.solve(v, z - mean)
+    np.testing.assert_allclose(model.predict(PLACES), mean + k(Z, X) @ p @ weights, atol=1e-8)
+    np.testing.assert_allclose(model.shares(PLACES).sum(axis=1), model.predict(PLACES) - mean, atol=1e-9)
+    np.testing.assert_allclose(model.expansion_.points, X[order])
+    # Without names they would be rows of their own.
+    apart = given(row_noise=0.8).fit(both.drop(columns="name"), BAGS, **how | {"row": None})
+    assert np.abs(apart.predict(PLACES) - model.predict(PLACES)).max() > 1e-3
+    # In any form, and named by bag.
+    for found in (model.explain_bags(X[:5]), model.explain_bags(X[:5], both)):
+        total = dict(zip(found.data[:, -1], found.base_values + found.values.sum(axis=1)))
+        np.testing.assert_allclose([total[bag] for bag in model.bags_], model.predict_bags(), atol=1e-9)
+    cells = both[["rain", "height"]].to_numpy()
+    one = given(row_noise=0.8).fit(cells, BAGS.set_index("district").cases, bag=both.district, weight=both.area, row=both.name)
+    np.testing.assert_allclose(one.predict(Z), model.predict(Z), atol=1e-12)
+    found = one.predict_bags(cells, bag=both.district, weight=both.area)
+    np.testing.assert_allclose(found, model.predict_bags(both), atol=1e-9)
+    both.loc[0, "rain"] += 1.0
+    assert "row 'r4' is in bag 'd0' and in bag" in told(both, row="name")
+
+
+def test_the_published_conventions():
+    given_ = {"mediator_kernel": RBF([0.9, 3.0]), "published": True, "operator": "mediated"}
+    how = {"bag": "district", "target": "cases", "features": ["rain", "height"], **COARSE}
+    model = given(**given_, mediator_ridge=0.05).fit(ROWS, MIXED, **how)
+    oracle = Oracle(MIXED, mediated="all", centred=False)
+    np.testing.assert_allclose(model.predict(PLACES), oracle.posterior(Z)[0], atol=1e-8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        tuned = riesz.AggregateGaussianProcess(**given_).fit(ROWS, MIXED, **how)
+    assert (tuned.mediator_ridge_, tuned.mediation_noise_, tuned.row_noise_) == (pytest.approx(0.01), 0.0, 0.0)
+    assert tuned.effective_draws_ is None and repr(tuned.mediator_kernel_) != repr(model.mediator_kernel_)
+
+
+def test_mediated_targets_are_averaged_over():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = riesz.AggregateGaussianProcess(average=20, random_state=0)
+        model.fit(ROWS, MIXED, bag="district", target="cases", weight="area", **COARSE)
+    assert model.mediation_noise_ > 0 and model.row_noise_ > 0 and model.mediator_ridge_ > 0
+    # Each draw has a regression on mediators of its own.
+    assert len({round(part.sensitivities[0][0, 0], 12) for part in model._parts}) == len(model._parts) > 1
+    np.testing.assert_allclose(model.shares(PLACES).sum(axis=1), model.predict(PLACES) - model.prior_mean_, atol=1e-9)
+
+
+def test_tables_come_in_several_forms():
+    model, _ = fitted("weighted")
+    expected = model.predict(PLACES)
+    by_hand = given(row_noise=0.0)
+    targets = BAGS.set_index("district").cases
+    cells = ROWS[["rain", "height"]]
+    forms = [
+        by_hand.fit(cells, targets, bag=ROWS.district, weight=ROWS.area),
+        by_hand.fit(cells.to_numpy(), targets, bag=ROWS.district.to_numpy(), weight=ROWS.area.to_numpy()),
+        by_hand.fit(ROWS, BAGS.set_index("district"), bag="district", target="cases", weight="area"),
+    ]
+    numbered = ROWS.assign(district=ROWS.district.str[1:].astype(int))
+    forms.append(
+        by_hand.fit(
+            numbered, BAGS.assign(district=BAGS.district.str[1:]), bag="district", target="cases", weight="area",
+            features=["rain", "height"],
+        )
+    )  # fmt: skip
+    for one in forms:
+        np.testing.assert_allclose(one.predict(Z), expected, atol=1e-10)
+    polars = pytest.importorskip("polars")
+    rows, bags, places = (polars.DataFrame(one.to_dict("list")) for one in (ROWS, BAGS, PLACES))
+    one = by_hand.fit(rows, bags, bag="district", target="cases", weight="area")
+    np.testing.assert_allclose(one.predict(places), expected, atol=1e-10)
+    missing = BAGS.cases.where(BAGS.district != "d0").tolist()
+    with pytest.warns(UserWarning, match="'d0'"):
+        one.fit(rows, bags.with_columns(cases=polars.Series(missing)), bag="district", target="cases", weight="area")
+    assert len(one.targets_) == 5
+
+
+def test_categories_are_covariates_and_mediators():
+    land = rng.choice(["field", "wood"], size=27)
+    rows, bags = ROWS.assign(land=land), MIXED.assign(kind=list("ababababa"))
+    model = riesz.AggregateGaussianProcess(average=False, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(rows, bags, bag="district", target="cases", weight="area", mediators=["pressure", "kind"])
+    assert model.expansion_.levels == {"land": ["field", "wood"]}
+    places = PLACES.assign(land="wood")
+    assert np.isfinite(model.predict(places)).all()
+    found = model.explain_bags(rows[:5], bags=["d2"])
+    assert found.certificate.holds and found.feature_names == ["rain", "height", "land"]
+
+
+def test_inducing_points_at_all_rows_are_exact():
+    own = {"row_noise": 0.0, "prior_mean": 0.4}
+    exact = given(**own).fit(ROWS, BAGS, bag="district", target="cases", weight="area")
+    for points in (X, 27):
+        sparse = given(**own, inducing=points).fit(ROWS, BAGS, bag="district", target="cases", weight="area")
+        np.testing.assert_allclose(sparse.predict(PLACES, return_std=True), exact.predict(PLACES, return_std=True), atol=1e-5)
+        np.testing.assert_allclose(sparse.left_out_.mean, exact.left_out_.mean, atol=1e-5)
+        np.testing.assert_allclose(sparse.left_out_.std, exact.left_out_.std, atol=1e-5)
+        np.testing.assert_allclose(sparse.residual_, exact.residual_, atol=1e-5)
+        np.testing.assert_allclose(sparse.predict_bags(), exact.predict_bags(), atol=1e-5)
+        found, expected = (model.predict_bags(ROWS, return_std=True) for model in (sparse, exact))
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert abs(sparse.log_marginal_likelihood_value_ - exact.log_marginal_likelihood_value_) < 1e-5
+    why = riesz.Explainer(sparse, X[:5])(PLACES[:2])
+    np.testing.assert_allclose(why.values, riesz.Explainer(exact, X[:5])(PLACES[:2]).values, atol=1e-5)
+    for call in (lambda: sparse.shares(PLACES), lambda: sparse.predict_bags(return_std=True), lambda: sparse.explain_bags(X[:5])):
+        with pytest.raises(ValueError, match="leave inducing out|give rows"):
+            call()
+    with pytest.raises(ValueError, match="these have none: 'e0', 'e1', 'e2': leave inducing out"):
+        given(inducing=9).fit(ROWS, MIXED, bag="district", target="cases", mediators=["pressure"])
+
+
+def test_many_rows_are_learnt_from_through_inducing_points(monkeypatch):
+    import riesz.aggregate
+
+    monkeypatch.setattr(riesz.aggregate, "_MOST_ROWS", 26)
+    with pytest.warns(UserWarning, match="27 rows in 6 bags are learnt from through 200 inducing points"):
+        model = given(row_noise=0.0).fit(ROWS, BAGS, bag="district", target="cases", weight="area")
+    np.testing.assert_allclose(model.predict(PLACES), fitted("weighted")[0].predict(PLACES), atol=1e-5)
+    # Mediated ones are not.
+    assert fitted("mixed")[0].shares(PLACES).shape == (7, 7)
+
+
+def told(rows=ROWS, bags=BAGS, model=None, **how):
+    """The error of a fit."""
+    with pytest.raises((ValueError, TypeError)) as error:
+        (model or given()).fit(rows, bags, **({"bag": "district", "target": "cases", "weight": "area"} | how))
+    return str(error.value)
+
+
+def test_bad_input_is_told_in_a_sentence():
+    strange = ROWS.assign(district=["x" + str(i % 7) if i < 9 else name for i, name in enumerate(ROWS.district)])
+    assert "9 rows are of bags that the table of bags has not, 'x0', 'x1', 'x2', 'x3', 'x4', … (7 in all)" in told(strange)
+    assert "has 'd3', 'd0' twice" in told(bags=pd.concat([BAGS, BAGS[:2]]))
+    holed = ROWS.assign(rain=ROWS.rain.where(ROWS.index != 4))
+    bag = ROWS.district[4]
+    assert f"rows is nan in row 4 (from 0) of column 'rain', in bag '{bag}': fill the value in" in told(holed)
+    for weight in (0.0, -1.0, np.nan, np.inf):
+        wrong = ROWS.assign(area=ROWS.area.where(ROWS.index != 4, weight))
+        assert f"weight is {weight} in row 4 (from 0), of bag '{bag}': weights are positive" in told(wrong)
+    assert "has no bag" in told(ROWS.assign(district=ROWS.district.where(ROWS.index != 4)))
+    assert "bags have no column 'deaths'; their columns are: district, cases" in told(target="deaths")
+    assert "rows have no column 'people'; their columns are: rain" in told(weight="people")
+    assert "rows have no column 'slope'" in told(features=["slope"])
+    assert "target = None: it is the column of bags that is learnt from" in told(target=None)
+    assert "the target of bag 'd0' is inf" in told(bags=BAGS.assign(cases=BAGS.cases.where(BAGS.district != "d0", np.inf)))
+    assert "no spread to normalise by" in told(bags=BAGS.assign(cases=2.0), model=riesz.AggregateGaussianProcess())
+    assert "no bag has a target" in told(bags=BAGS.assign(cases=np.nan))
+    assert "se is -1.0 of bag 'd0'" in told(bags=BAGS.assign(error=BAGS.error.where(BAGS.district != "d0", -1.0)), se="error")
+    three = "3 targets are of bags without rows, 'e0', 'e1', 'e2': give mediators"
+    assert three in told(bags=MIXED)
+    lacking = MIXED.assign(year=MIXED.year.where(MIXED.district != "e1"))
+    assert "mediator 'year' is nan of bag 'e1'" in told(bags=lacking, mediators=["year"])
+    assert "mediator 'year' is 1.0 of all bags" in told(bags=MIXED.assign(year=1.0), mediators=["year"])
+    assert "bags have no column 'wind'" in told(bags=MIXED, mediators=["wind"])
+    assert "takes mediators" in told(model=given(operator="mediated"))
+    assert "takes no mediators" in told(model=given(operator="matched"), bags=MIXED, mediators=["year"])
+    assert "takes total=" in told(model=given(aggregate="sum"), bags=MIXED, mediators=["year"])
+    few = MIXED.assign(people=[1.0] * 6 + [20.0, 0.0, 3.0])
+    assert "total is 0.0 of bag 'e1'" in told(model=given(aggregate="sum"), bags=few, mediators=["year"], total="people")
+    wrong = [
+        ({"alpha": 0.0}, "alpha = 0.0: it is a positive number"),
+        ({"aggregate": "max"}, "aggregate = 'max': it is one of 'mean', 'sum'"),
+        ({"operator": "both"}, "operator = 'both'"),
+        ({"optimizer": "adam"}, "optimizer = 'adam'"),
+        ({"kernel": "rbf"}, "kernel = 'rbf': it is a kernel of riesz.kernels"),
+        ({"row_noise": -1.0}, "row_noise = -1.0: it is a number, not negative, or 'auto'"),
+        ({"average": 1}, "average = 1: it is a whole number from 2"),
+        ({"average": True}, "optimizer=None keeps hyper-parameters as they are, so there is nothing to average"),
+        ({"inducing": 0}, "inducing = 0: it is a whole number from 1"),
+        ({"inducing": 3, "average": True}, "fits through inducing points are not averaged"),
+    ]
+    for own, message in wrong:
+        assert message in told(model=given(**own)), own
+    model, _ = fitted("matched")
+    with pytest.raises(ValueError, match="column 'rain'"):
+        model.predict(PLACES.assign(rain=np.nan))
+    with pytest.raises(ValueError, match="choose one"):
+        model.predict(PLACES, return_std=True, return_cov=True)
+
+
+@pytest.mark.filterwarnings("ignore:.*the rows of 2 bags without a target are left out")
+def test_what_people_should_know_is_warned_of():
+    model = given(row_noise=0.0)
+    fit = lambda own, table, **how: own.fit(ROWS, table, **({"bag": "district", "target": "cases", "weight": "area"} | how))
+    with pytest.warns(UserWarning, match="3 targets of bags without rows are left out: 'e0', 'e1', 'e2'"):
+        fit(model, MIXED, drop_unmatched=True)
+    assert any("the rows of 2 bags without a target are left out" in note for note in model.warnings_)
+    assert len(model.bags_) == 4
+    with pytest.warns(UserWarning, match="mediators are not used"):
+        fit(model, BAGS, mediators=["year"])
+    np.testing.assert_allclose(model.predict(PLACES), fitted("weighted")[0].predict(PLACES), atol=1e-10)
+    with pytest.warns(UserWarning, match="0 of 3 targets have rows of their own"):
+        fit(given(), MIXED.assign(cases=MIXED.cases.where(MIXED.district.str[0] == "e")), mediators=["year"])
+    far = MIXED.assign(year=MIXED.year.where(MIXED.district != "e1", 400.0))
+    with pytest.warns(UserWarning, match="the mediators of 1 targets are far from those of all bags with rows, 'e1'"):
+        fit(given(mediator_kernel=RBF(3.0)), far, mediators=["year"])
+    shrinking = ROWS.groupby("district").area.sum().rename("cases").reset_index()
+    with pytest.warns(UserWarning, match="are they means"):
+        fit(given(aggregate="sum"), shrinking.assign(cases=30.0 - shrinking.cases))
+    # Of a single target nothing can be left out.
+    with pytest.warns(UserWarning, match="the rows of 5 bags"):
+        alone = fit(given(), BAGS.assign(cases=BAGS.cases.where(BAGS.district == "d1")))
+    assert alone.left_out_ is None and alone.shares(PLACES).shape == (7, 1)
+    with pytest.warns(ConvergenceWarning, match="fewer than 5 targets"):
+        fit(riesz.AggregateGaussianProcess(), BAGS.assign(cases=BAGS.cases.where(BAGS.index < 4)))
