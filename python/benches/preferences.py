@@ -261,7 +261,7 @@ def orders(N=800, n=8000, d=20, landmarks=200, background=100, Q=5):
     asked, given = (X[left[:Q]], X[right[:Q]]), {"game": "paired", "background": X[:background]}
     rows, exact = [], None
     for count in (None, 100, 200, 400):
-        how = {} if count is None else {"permutations": count, "random_state": 0}
+        how = {} if count is None else {"permutations": count, "seed": 0}
         ms, why = milliseconds(lambda: model.explain(*asked, **given, **how), 1, least=1)
         exact = why if count is None else exact
         off = np.sqrt(np.mean((why.values - exact.values) ** 2)) / np.abs(exact.values).mean()
