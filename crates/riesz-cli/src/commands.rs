@@ -7,6 +7,7 @@ pub mod completions;
 pub mod convert;
 pub mod demo;
 pub mod depend;
+pub mod downscale;
 pub mod explain;
 pub mod fit;
 pub mod importance;

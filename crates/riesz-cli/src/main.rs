@@ -18,8 +18,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use args::Global;
 use commands::{
-    anova, compare, completions, convert, demo, depend, explain, fit, importance, inspect, plot, predict,
-    prefer, report, select,
+    anova, compare, completions, convert, demo, depend, downscale, explain, fit, importance, inspect, plot,
+    predict, prefer, report, select,
 };
 use console::Console;
 use failure::{Failure, Result};
@@ -72,6 +72,8 @@ pub enum Command {
     Select(select::Args),
     /// Learn from duels who beats whom, and say why
     Prefer(Box<prefer::Args>),
+    /// Learn a map of single rows from averages or totals over groups of them
+    Downscale(Box<downscale::Args>),
     /// Draw an explanation
     Plot(plot::Args),
     /// Write a page about an explanation that opens in any browser, offline
@@ -148,6 +150,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Depend(args) => depend::run(&args, global, console),
         Command::Select(args) => select::run(&args, global, console),
         Command::Prefer(args) => prefer::run(&args, global, console),
+        Command::Downscale(args) => downscale::run(&args, global, console),
         Command::Plot(args) => plot::run(&args, global, console),
         Command::Report(args) => report::run(&args, global, console),
         Command::Inspect(args) => inspect::run(&args, global),

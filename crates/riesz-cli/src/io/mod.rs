@@ -1,5 +1,6 @@
 //! Tables and models in, results out. Nothing here knows what is computed.
 
+pub mod aggregates;
 pub mod bags;
 pub mod chunk;
 pub mod csv;

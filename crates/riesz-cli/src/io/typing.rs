@@ -72,6 +72,20 @@ impl Columns {
         Ok(out)
     }
 
+    /// The column as numbers, NaN where a cell is missing.
+    pub fn numbers_or_missing(&self, name: &str) -> Result<Vec<f64>> {
+        let j = self.at(name)?;
+        let mut out = Vec::with_capacity(self.rows);
+        for chunk in &self.chunks {
+            let place = Place { chunk, j, column: name, name: &self.name };
+            place.numbers(&mut out, |i| match missing(&place.cell(i)) {
+                true => Ok(f64::NAN),
+                false => Err(place.refuse(i, "")),
+            })?;
+        }
+        Ok(out)
+    }
+
     /// The column as codes of sorted levels.
     pub fn levels(&self, name: &str) -> Result<(Vec<String>, Vec<f64>)> {
         let j = self.at(name)?;

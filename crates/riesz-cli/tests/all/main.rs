@@ -6,6 +6,7 @@ mod common;
 mod contributing;
 mod covariance;
 mod discrepancy;
+mod downscale;
 mod hostile;
 mod importance;
 mod indices;

@@ -4,7 +4,19 @@ use super::bags::{Bags, Unit};
 use super::operator::Mediators;
 use crate::error::{Error, Result};
 use crate::fit::mean_variance_of_sums;
+use crate::kernel::Kernel;
 use crate::table::Table;
+
+/// What a Gaussian kernel says of three length scales.
+const FAR: f64 = 0.011_108_996_538_242_306;
+
+/// Targets with rows of their own that are fewer than this share of all say hardly anything.
+const FEW: f64 = 0.02;
+
+/// More rows or bags are learnt from through inducing points, at most so many.
+const MOST_ROWS: usize = 20_000;
+const MOST_BAGS: usize = 4_000;
+const MOST_POINTS: usize = 1_000;
 
 /// What is known: rows, the bags that they make, and targets.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +40,55 @@ impl Aggregates {
     pub fn matched(rows: Table, bags: Bags, targets: Vec<f64>) -> Self {
         let own = (0..targets.len()).map(Some).collect();
         Self { rows, bags, targets, own, target_noise: None, mediators: None }
+    }
+
+    /// How many targets have no rows of their own.
+    pub fn mediated(&self) -> usize {
+        self.own.iter().filter(|own| own.is_none()).count()
+    }
+
+    /// Through how many inducing points so many rows and bags are learnt from by default: `None`, exactly, up to 20,000 rows and 4,000 bags, and
+    /// where targets are mediated; beyond twice as many as targets, from 200 to 1,000.
+    pub fn usual_points(&self) -> Option<usize> {
+        let large = self.rows.rows() > MOST_ROWS || self.bags.count() > MOST_BAGS;
+        (large && self.mediated() == 0).then(|| (2 * self.targets.len()).clamp(200, MOST_POINTS))
+    }
+
+    /// What to look at before these are learnt from, in words: hardly any target that has rows of its own, and targets that are to be sums and
+    /// shrink with the weights of their rows.
+    pub fn doubts(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let (all, matched) = (self.targets.len(), self.targets.len() - self.mediated());
+        if (matched as f64) < FEW * all as f64 {
+            found.push(format!(
+                "{matched} of {all} targets have rows of their own: what is said of rows rests on the mediators, and left-out targets do not tell how good these are"
+            ));
+        }
+        if self.bags.unit() == Unit::Sum && self.look_like_means() {
+            found.push("targets are to be sums, but do not grow with the weights of their rows, as sums do: are they means?".into());
+        }
+        found
+    }
+
+    /// Whether the sizes of targets fall as weights of their rows rise, by the correlation of five or more.
+    fn look_like_means(&self) -> bool {
+        let matched = self.targets.iter().zip(&self.own).filter_map(|(z, own)| Some((z.abs(), (*own)?)));
+        let (sizes, mass): (Vec<f64>, Vec<f64>) = matched.map(|(z, b)| (z, self.bags.mass()[b])).unzip();
+        let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
+        let (middle, typical) = (mean(&mass), mean(&sizes));
+        let spread = mass.iter().fold(0.0, |most: f64, m| most.max((m - middle).abs()));
+        let together: f64 = mass.iter().zip(&sizes).map(|(m, z)| (m - middle) * (z - typical)).sum();
+        sizes.len() >= 5 && spread > 1e-9 * middle && together < 0.0
+    }
+
+    /// The mediated targets whose mediators are, by their kernel, less like those of each bag with rows than three length scales of a Gaussian
+    /// kernel are: little is known of these. Cost J² + JM kernels.
+    pub fn far(&self, kernel: &Kernel) -> Vec<usize> {
+        let Some(mediators) = &self.mediators else { return Vec::new() };
+        let most = kernel.gram(&mediators.bags).data().iter().fold(0.0, |most: f64, k| most.max(*k));
+        let alike = kernel.cross_gram(&mediators.targets, &mediators.bags);
+        let is_far = |t: &usize| alike.row(*t).iter().all(|k| *k < FAR * most);
+        (0..self.own.len()).filter(|&t| self.own[t].is_none()).filter(is_far).collect()
     }
 
     pub(super) fn check(&self) -> Result<()> {

@@ -148,7 +148,7 @@ impl AggregateGaussianProcess {
         let p = data.bags.weights();
         let mut model = Expansion::new(kernel, data.rows.clone(), p.times(&weights_of_bags), vec![mean])?;
         let (jitter, value, variance) = (factor.jitter, state.value, state.variance);
-        let mediated = data.own.iter().filter(|own| own.is_none()).count();
+        let mediated = data.mediated();
         model.card = vec![
             Fact::new("model", "Gaussian process known by aggregates"),
             Fact::new(

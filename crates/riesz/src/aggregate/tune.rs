@@ -24,6 +24,14 @@ const FEWEST: usize = 5;
 /// Turns stop when no parameter moves by more, in logarithms.
 const STILL: f64 = 1e-3;
 
+/// Where the tuning of noises starts, in units of the targets' variance.
+const TARGET_NOISE: f64 = 0.03;
+const ROW_NOISE: f64 = 0.1;
+const MEDIATION_NOISE: f64 = 0.1;
+
+/// Rows have noise of their own where the largest bag has more than so many times the rows of the smallest.
+const UNEQUAL: usize = 4;
+
 /// Whose conventions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Conventions {
@@ -41,6 +49,27 @@ impl Conventions {
         match self {
             Self::Regularised => Mediation::new(kernel, 1e-3),
             Self::Published => Mediation { kernel, ridge: 0.01, counts: Counts::One, centred: false },
+        }
+    }
+
+    /// The process that tuning begins with for these data, by kernels of rows and of mediators, if there are some: with a noise of 0.03 of the
+    /// targets' variance; not as published, also with noise of rows (0.1) where the largest bag has more than four times those of the smallest, and
+    /// of mediation (0.1) where targets are mediated.
+    pub fn start(
+        self,
+        kernel: Kernel,
+        mediators: Option<Kernel>,
+        data: &Aggregates,
+    ) -> AggregateGaussianProcess {
+        let weights = data.bags.weights();
+        let sizes = || (0..weights.cols()).map(|b| weights.column(b).count());
+        let unequal = sizes().max().unwrap_or(0) > UNEQUAL * sizes().min().unwrap_or(0);
+        let own = self == Self::Regularised;
+        AggregateGaussianProcess {
+            row_noise: if own && unequal { ROW_NOISE } else { 0.0 },
+            mediation_noise: if own && data.mediated() > 0 { MEDIATION_NOISE } else { 0.0 },
+            mediation: mediators.map(|kernel| self.mediation(kernel)),
+            ..AggregateGaussianProcess::new(kernel, TARGET_NOISE)
         }
     }
 }

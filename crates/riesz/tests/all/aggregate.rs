@@ -804,3 +804,62 @@ fn averages_are_integrals() {
     let stopped = Tuning { stop: Arc::new(true.into()), ..Tuning::default() };
     assert!(matches!(stopped.average(&start, &tuned, &data, 12000, 1), Err(Error::Interrupted)));
 }
+
+#[test]
+fn what_is_usual_and_what_is_doubtful_follows_from_the_data() {
+    // Bags of 2 and 9 rows, whose sums fall as their weights rise; the last target is mediated, and far from both.
+    let sizes = [2, 9, 3, 4, 5];
+    let bag: Vec<usize> = sizes.iter().enumerate().flat_map(|(b, &n)| vec![b; n]).collect();
+    let rows = table(7, bag.len(), 2);
+    let near = |count: u32| -> Vec<[f64; 1]> { (0..count).map(|b| [f64::from(b)]).collect() };
+    let mut of_targets = near(5);
+    of_targets.extend([[4.0 + 2.9], [4.0 + 3.1]]);
+    let given = |unit: Unit| Aggregates {
+        rows: rows.clone(),
+        bags: Bags::new(&bag, 5, None, unit).unwrap(),
+        targets: vec![9.0, -1.0, 8.0, 7.0, 6.0, 3.0, 2.0],
+        own: vec![Some(0), Some(1), Some(2), Some(3), Some(4), None, None],
+        target_noise: None,
+        mediators: Some(Mediators {
+            bags: Table::from_rows(&near(5)).unwrap(),
+            targets: Table::from_rows(&of_targets).unwrap(),
+            totals: None,
+        }),
+    };
+    let means = given(Unit::Mean);
+    assert_eq!((means.mediated(), means.usual_points()), (2, None));
+    assert_eq!(means.far(&(5.0 * Kernel::gaussian(&[1.0]))), [6]);
+    assert!(means.doubts().is_empty());
+    let [doubt] = &given(Unit::Sum).doubts()[..] else { panic!("one doubt") };
+    assert!(doubt.contains("are they means?"), "{doubt}");
+    let sums = Aggregates { targets: vec![2.0, 9.0, 3.0, 4.0, 5.0, 3.0, 2.0], ..given(Unit::Sum) };
+    assert!(sums.doubts().is_empty());
+    // One matched target of 51 is not 2 %.
+    let mut few = means.clone();
+    few.own = vec![None; 51];
+    (few.targets, few.own[7]) = (vec![1.0; 51], Some(0));
+    assert!(few.doubts()[0].starts_with("1 of 51 targets have rows"), "{:?}", few.doubts());
+    few.own[8] = Some(1);
+    assert!(few.doubts().is_empty());
+    let kernels = || (Kernel::gaussian(&[1.0, 1.0]), Some(Kernel::gaussian(&[1.0])));
+    let noises = |conventions: Conventions, data: &Aggregates| {
+        let (kernel, mediators) = kernels();
+        let start = conventions.start(kernel, mediators, data);
+        [start.noise, start.row_noise, start.mediation_noise, start.mediation.unwrap().ridge]
+    };
+    assert_eq!(noises(Conventions::Regularised, &means), [0.03, 0.1, 0.1, 0.001]);
+    assert_eq!(noises(Conventions::Published, &means), [0.03, 0.0, 0.0, 0.01]);
+    // Of 2 to 8 rows, each target with its own.
+    let bag: Vec<usize> = [2, 8].iter().enumerate().flat_map(|(b, &n)| vec![b; n]).collect();
+    let even =
+        Aggregates::matched(table(8, 10, 2), Bags::new(&bag, 2, None, Unit::Mean).unwrap(), vec![1.0, 2.0]);
+    assert_eq!(noises(Conventions::Regularised, &even), [0.03, 0.0, 0.0, 0.001]);
+    let many = |rows: usize, targets: usize| {
+        let bag: Vec<usize> = (0..rows).map(|i| i % targets).collect();
+        let x = Table::from_rows(&vec![[0.0]; rows]).unwrap();
+        let bags = Bags::new(&bag, targets, None, Unit::Mean).unwrap();
+        Aggregates::matched(x, bags, vec![0.0; targets]).usual_points()
+    };
+    assert_eq!([many(20_000, 50), many(20_001, 50), many(20_001, 300)], [None, Some(200), Some(600)]);
+    assert_eq!([many(4_000, 4_000), many(4_001, 4_001)], [None, Some(1_000)]);
+}

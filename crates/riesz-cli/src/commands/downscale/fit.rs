@@ -1,0 +1,56 @@
+//! `riesz downscale fit`.
+
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use riesz::explanation::Fact;
+use riesz::format::model::SavedModel;
+
+use super::learn::Learn;
+use crate::args::Global;
+use crate::commands::fit::written;
+use crate::console::Console;
+use crate::failure::{Failure, Result};
+use crate::io::output::Output;
+
+/// Arguments of `downscale fit`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(before_help = "\
+Examples:
+  riesz downscale fit rows.csv bags.csv --bag district --target rate --weight people -o m.riesz
+  riesz downscale fit rows.csv bags.csv --bag district --target cases --weight people --sum -o m.riesz
+  riesz downscale fit rows.csv bags.csv --bag district --target rate --mediators latitude,year -o m.riesz
+  riesz downscale fit rows.csv bags.csv --bag district --target rate --inducing 500 -o m.riesz
+
+The map is a Gaussian process f of single rows, and a target the mean (or with --sum the sum) of f
+over the rows of its bag, and noise. The file holds it with its posterior, by the best
+hyper-parameters: 'predict --std', 'explain --covariance', 'importance' and 'anova' take it as they
+take others. Where targets are few, these hyper-parameters are too sure of themselves: Python's
+riesz.AggregateGaussianProcess averages over draws of them.")]
+pub struct Args {
+    /// What is learnt from, and how.
+    #[command(flatten)]
+    pub learn: Learn,
+    /// Model file to write
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
+/// Reads, fits and writes.
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
+    let as_json = global.json_words()?;
+    let Some(path) = args.output.as_deref() else {
+        return Err(Failure::input("say where to write the model: -o FILE"));
+    };
+    // Opened before the work, so that a place that cannot be written to is found out first.
+    let output = Output::open(Some(path))?;
+    let found = args.learn.fitted(global.seed, &console)?;
+    let mut model = found.model;
+    model.card.push(Fact::new("data", found.given.source));
+    model.card.push(Fact::new("standardised", if args.learn.no_standardise { "no" } else { "yes" }));
+    model.card.push(Fact::new("kernel expression", &args.learn.kernel));
+    model.card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
+    let summary = model.facts();
+    let saved = SavedModel { model, covariance: Some(found.covariance), groups: None };
+    written(&saved, output, &summary, as_json, console)
+}

@@ -1,0 +1,204 @@
+//! What `downscale fit` and `downscale check` share: two tables in, a fitted process out.
+
+use riesz::aggregate::{
+    AggregateGaussianProcess, Aggregates, Conventions, LeftOut, SparseAggregateProcess, Tuning, Unit,
+    inducing_points,
+};
+use riesz::explanation::Fact;
+use riesz::fit::Tune;
+use riesz::kernel::{KernelExpression, Units};
+use riesz::{Covariance, Expansion, Kernel, Table};
+
+use crate::console::{Console, watched};
+use crate::failure::{Failure, Result};
+use crate::io::aggregates::{AggregateArgs, Aggregated};
+use crate::io::duels::first_of;
+
+/// Where the tuning of the mediators' kernel starts.
+const MEDIATOR_KERNEL: &str = "rbf(lengthscale=0.5, ard)";
+
+/// What is learnt from, and how.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Learn {
+    /// The tables.
+    #[command(flatten)]
+    pub given: AggregateArgs,
+    /// Kernel between rows, an expression, where tuning starts; 'riesz fit --help' says which there are
+    #[arg(long, value_name = "EXPR", default_value = "rbf(lengthscale=1, ard)")]
+    pub kernel: String,
+    /// Variance of the noise of a target, in units of the targets' variance; where tuning starts [default: 0.03]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub noise: Option<f64>,
+    /// Take columns as they are instead of standardising them
+    #[arg(long, visible_alias = "no-standardize")]
+    pub no_standardise: bool,
+    /// Keep kernel and noise as they are instead of tuning them
+    #[arg(long)]
+    pub no_tuning: bool,
+    /// The conventions of the published experiments: mediators not centred, with a ridge of 0.01 as it is, and all else by the marginal likelihood alone
+    #[arg(long)]
+    pub published: bool,
+    /// Learn through so many inducing points, if all targets have rows [default: exactly up to 20,000 rows and 4,000 bags, beyond through up to 1,000]
+    #[arg(long, value_name = "N")]
+    pub inducing: Option<usize>,
+}
+
+/// A fitted process.
+pub struct Fitted {
+    /// The map.
+    pub model: Expansion,
+    /// How sure it is.
+    pub covariance: Covariance,
+    /// What was learnt from.
+    pub given: Aggregated,
+    /// What the map makes of each target.
+    pub fitted: Vec<f64>,
+    /// What the others say of each; `None` of a single one.
+    pub left_out: Option<LeftOut>,
+}
+
+impl Learn {
+    /// Reads and fits, and says what was read and what to look at.
+    pub fn fitted(&self, seed: u64, console: &Console) -> Result<Fitted> {
+        if let Some(noise) = self.noise.filter(|noise| !(noise.is_finite() && *noise > 0.0)) {
+            return Err(Failure::input(format!("--noise {noise}: a variance is a positive number")));
+        }
+        let given = self.given.read(console)?;
+        let data = &given.data;
+        console.note(self.described(data));
+        given.notes.iter().chain(&data.doubts()).for_each(|note| console.warn(note));
+        let kernel = self.resolved(&self.kernel, &data.rows)?;
+        let every = data.mediators.as_ref().map(|own| own.bags.stack(&own.targets)).transpose()?;
+        let of_mediators = every.map(|every| self.resolved(MEDIATOR_KERNEL, &every)).transpose()?;
+        let conventions = if self.published { Conventions::Published } else { Conventions::Regularised };
+        let mut start = conventions.start(kernel, of_mediators, data);
+        start.noise = self.noise.unwrap_or(start.noise);
+        let mut found = match self.points(data, console)? {
+            Some(points) => self.through(points, start, given, seed, console)?,
+            None => self.exactly(start, conventions, given, console)?,
+        };
+        found.model.output_names = vec![self.given.target.clone()];
+        let facts = found.facts();
+        found.model.card.extend(facts);
+        Ok(found)
+    }
+
+    fn resolved(&self, kernel: &str, table: &Table) -> Result<Kernel> {
+        let units = if self.no_standardise { Units::raw(table.width()) } else { Units::standardised(table) };
+        Ok(KernelExpression::parse(kernel)?.resolve(table, &units)?)
+    }
+
+    /// What was read, in words.
+    fn described(&self, data: &Aggregates) -> String {
+        let (all, mediated) = (data.targets.len(), data.mediated());
+        let what = match (data.bags.unit(), &self.given.weight) {
+            (Unit::Sum, Some(weight)) => format!("sums of rows, each times its '{weight}'"),
+            (Unit::Sum, None) => "sums of rows".into(),
+            (Unit::Mean, Some(weight)) => format!("means of rows, weighted by '{weight}'"),
+            (Unit::Mean, None) => "means of rows".into(),
+        };
+        format!(
+            "{all} targets, {what}: {} with rows of their own, {mediated} through mediators; {} rows in {} bags",
+            all - mediated,
+            data.rows.rows(),
+            data.bags.count()
+        )
+    }
+
+    /// Through how many inducing points.
+    fn points(&self, data: &Aggregates, console: &Console) -> Result<Option<usize>> {
+        if self.inducing.is_some() && data.mediated() > 0 {
+            let why = "--inducing: inducing points learn from targets with rows of their own, and some have none: leave --inducing out";
+            return Err(Failure::input(why));
+        }
+        let usual = data.usual_points().filter(|_| self.inducing.is_none());
+        if let Some(points) = usual {
+            console.note(format!(
+                "note: {} rows in {} bags are learnt from through {points} inducing points; --inducing N says otherwise, more points for a closer fit",
+                data.rows.rows(),
+                data.bags.count()
+            ));
+        }
+        Ok(self.inducing.or(usual))
+    }
+
+    fn exactly(
+        &self,
+        start: AggregateGaussianProcess,
+        conventions: Conventions,
+        given: Aggregated,
+        console: &Console,
+    ) -> Result<Fitted> {
+        let (tuning, data) = (Tuning { conventions, ..Tuning::default() }, &given.data);
+        let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
+        let (process, mut fit) = watched(console, &message, &tuning.progress, || {
+            if self.no_tuning {
+                return start.fit(data).map(|fit| (start, fit));
+            }
+            let found = tuning.tune(&start, data)?;
+            found.warnings.iter().for_each(|warning| console.warn(warning));
+            Ok((found.process, found.fit))
+        })?;
+        if let Some(own) = process.mediation.filter(|_| data.mediated() > 0) {
+            let far: Vec<String> =
+                data.far(&own.kernel).into_iter().map(|t| given.targets[t].clone()).collect();
+            if !far.is_empty() {
+                console.warn(format!(
+                    "the mediators of {} targets are far from those of all bags with rows, {}: of these little is known",
+                    far.len(),
+                    first_of(&far)
+                ));
+            }
+            fit.model.card.push(Fact::new("kernel of mediators", own.kernel.formula()));
+            fit.model.card.push(Fact::measured("ridge of mediators", own.ridge));
+        }
+        let left_out = (data.targets.len() > 1).then(|| fit.left_out()).transpose()?;
+        let fitted = fit.fitted();
+        Ok(Fitted { model: fit.model, covariance: fit.covariance, given, fitted, left_out })
+    }
+
+    fn through(
+        &self,
+        points: usize,
+        start: AggregateGaussianProcess,
+        given: Aggregated,
+        seed: u64,
+        console: &Console,
+    ) -> Result<Fitted> {
+        let data = &given.data;
+        let process = SparseAggregateProcess {
+            noise: start.noise,
+            row_noise: Some(start.row_noise).filter(|noise| *noise > 0.0),
+            known_noise: data.target_noise.clone(),
+            tune: if self.no_tuning { Tune::Nothing } else { Tune::KernelAndNoise },
+            priors: !self.published,
+            seed,
+            ..SparseAggregateProcess::new(start.kernel, inducing_points(&data.rows, points, seed)?)
+        };
+        let progress = console.progress(&format!("fitting {} rows", data.rows.rows()));
+        let fit = process.fit(&data.rows, &data.bags, &data.targets)?;
+        drop(progress);
+        fit.warnings.iter().for_each(|warning| console.warn(warning));
+        let (fitted, left_out) = (fit.fitted, Some(fit.left_out));
+        Ok(Fitted { model: fit.model, covariance: fit.covariance, given, fitted, left_out })
+    }
+}
+
+impl Fitted {
+    /// How well targets are met, and left out.
+    fn facts(&self) -> Vec<Fact> {
+        let misfits = self.given.data.targets.iter().zip(&self.fitted).map(|(z, own)| z - own);
+        let largest = misfits.zip(&self.given.targets).max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
+        let told = |(off, bag): (f64, &String)| {
+            let size = Fact::measured("", off).value;
+            Fact::new("largest misfit of a target", format!("{size} (bag '{bag}'), which is taken for noise"))
+        };
+        let mut facts: Vec<Fact> = largest.map(told).into_iter().collect();
+        if let Some(own) = &self.left_out {
+            facts.push(Fact::measured("left-out targets: RMSE", own.rmse()));
+            facts.push(Fact::measured("left-out targets: coverage of 95 %", own.coverage(1.96)));
+            facts.push(Fact::measured("left-out targets: mean log density", -own.nlpd()));
+        }
+        facts
+    }
+}

@@ -1,0 +1,98 @@
+//! `riesz downscale predict`.
+
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use riesz::Posterior;
+use riesz::format::model::SavedModel;
+
+use crate::args::{CellArgs, Global, TableArgs};
+use crate::console::Console;
+use crate::failure::{Failure, Result};
+use crate::io::models::read_model;
+use crate::io::typing::Conforming;
+use crate::io::write::{Cells, TableWriter};
+
+/// Of 95 % of a normal distribution.
+const NORMAL: f64 = 1.959_963_984_540_054;
+
+/// Arguments of `downscale predict`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(before_help = "\
+Examples:
+  riesz downscale predict m.riesz rows.csv -o map.csv
+  riesz downscale predict m.riesz elsewhere.parquet -o elsewhere.parquet
+
+As 'riesz predict --std', with 95 % intervals: the columns row, TARGET, TARGET_std, TARGET_low and
+TARGET_high, without noise of rows or targets. Of a model of sums it is per unit of weight.")]
+pub struct Args {
+    /// Model file of 'riesz downscale fit', or of another regression with its posterior
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub model: PathBuf,
+    /// Table of rows, CSV or Parquet; '-' is standard input; columns that the model does not know are ignored
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub rows: PathBuf,
+    /// Where to write the result [default: standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// How to read the table.
+    #[command(flatten)]
+    pub table: TableArgs,
+    /// What becomes of cells that the model cannot take.
+    #[command(flatten)]
+    pub cells: CellArgs,
+}
+
+/// The posterior of a map: one output, of which it is known how sure it is.
+pub fn posterior_of<'s>(saved: &'s SavedModel, file: &str) -> Result<Posterior<'s>> {
+    match &saved.covariance {
+        Some(own) if saved.model.classes.is_empty() && saved.model.outputs() == 1 => {
+            Ok(Posterior::new(&saved.model, own)?)
+        }
+        _ => Err(Failure::input(format!(
+            "{file} is no map with a posterior, as 'riesz downscale fit' makes them: 'riesz predict' takes other models"
+        ))),
+    }
+}
+
+/// Predicts chunk by chunk.
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
+    let format = global.table_format(args.output.as_deref())?;
+    let rows = args.table.source(&args.rows).open()?;
+    let saved = args.cells.admit(read_model(&args.model, rows.header())?)?;
+    let posterior = posterior_of(&saved, &args.model.display().to_string())?;
+    let (model, strays) = (&saved.model, args.cells.for_model(&saved.model.points)?);
+    let mut rows = Conforming::new(rows, model.columns(), strays, model.columns().len() + 4)?;
+    let name = &model.output_names[0];
+    let names: Vec<String> = ["row".to_string()]
+        .into_iter()
+        .chain(["", "_std", "_low", "_high"].map(|end| format!("{name}{end}")))
+        .collect();
+    let mut example = vec![Cells::Integers(Vec::new())];
+    example.resize(names.len(), Cells::Numbers(Vec::new()));
+    let mut writer: Option<TableWriter> = None;
+    let progress = console.progress("predicting");
+    let mut done = 0;
+    while let Some(table) = rows.next()? {
+        let about = |e| Failure::from(e).about(&args.rows.display().to_string());
+        let mean = model.predict(&table).map_err(about)?.column(0);
+        let sd = posterior.sd(&table).map_err(about)?.column(0);
+        let off = |by: f64| Cells::Numbers(mean.iter().zip(&sd).map(|(m, sd)| m + by * sd).collect());
+        let (low, high) = (off(-NORMAL), off(NORMAL));
+        let row = Cells::Integers((done..done + table.rows()).map(|i| i as i64).collect());
+        let writer = match &mut writer {
+            Some(writer) => writer,
+            none => none.insert(TableWriter::open(
+                args.output.as_deref(),
+                format,
+                names.clone(),
+                example.clone(),
+            )?),
+        };
+        writer.rows(vec![row, Cells::Numbers(mean), Cells::Numbers(sd), low, high])?;
+        done += table.rows();
+        progress.say(format!("{done} rows predicted"));
+    }
+    rows.facts().iter().for_each(|fact| console.note(format!("note: {}", fact.value)));
+    writer.map_or(Ok(()), TableWriter::finish)
+}

@@ -1,0 +1,232 @@
+//! The two tables of downscaling, of rows and of the bags that they make, joined on the bags' names.
+
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use riesz::Table;
+use riesz::aggregate::{Aggregates, Bags, Joined, Mediators, Unit, join};
+
+use crate::args::TableArgs;
+use crate::console::Console;
+use crate::failure::{Failure, Result};
+use crate::io::duels::names_of;
+use crate::io::input::OpenTable;
+use crate::io::names::listed_columns;
+use crate::io::typing::Columns;
+
+/// Which tables are learnt from, and what their columns mean.
+#[derive(Debug, Clone, clap::Args)]
+pub struct AggregateArgs {
+    /// Table of rows (pixels, villages, persons), CSV or Parquet: the bag that each is in, and its covariates
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub rows: PathBuf,
+    /// Table of bags (districts, coarse pixels), a line each: its name and what is known of it
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub bags: PathBuf,
+    /// Column of the bags' names, in both tables
+    #[arg(long, value_name = "COL")]
+    pub bag: String,
+    /// Column of bags that is learnt from; an empty cell is none
+    #[arg(long, value_name = "COL")]
+    pub target: String,
+    /// Column of positive weights of rows (area, people) [default: 1 each]
+    #[arg(long, value_name = "COL")]
+    pub weight: Option<String>,
+    /// Targets are weighted sums of rows, in the unit of the weights, and not means; the map is then per unit of weight
+    #[arg(long)]
+    pub sum: bool,
+    /// Columns of bags by which those without rows are like others (latitude, year): their targets are learnt from through these
+    #[arg(long, value_name = "COL,…")]
+    pub mediators: Vec<String>,
+    /// (--sum with --mediators) Column of bags with the sums of their weights
+    #[arg(long, value_name = "COL", requires = "sum")]
+    pub total: Option<String>,
+    /// Column of bags with known standard errors of the targets, on top of the noise
+    #[arg(long, value_name = "COL")]
+    pub se: Option<String>,
+    /// Leave out targets of bags without rows, which are an error otherwise where there are no mediators
+    #[arg(long)]
+    pub drop_unmatched: bool,
+    /// Columns of rows that the map is a function of [default: all but those with bag and weight]
+    #[arg(long, value_name = "COL,…", conflicts_with = "ignore")]
+    pub features: Vec<String>,
+    /// Columns of rows to leave out
+    #[arg(long, value_name = "COL,…")]
+    pub ignore: Vec<String>,
+    /// Columns whose numbers are names of categories
+    #[arg(long, value_name = "COL,…")]
+    pub categorical: Vec<String>,
+    /// How to read the tables.
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+/// What is learnt from, and what it is called.
+pub struct Aggregated {
+    /// Rows, bags and targets.
+    pub data: Aggregates,
+    /// The files' names.
+    pub source: String,
+    /// Of each target the name of its bag.
+    pub targets: Vec<String>,
+    /// What was left out.
+    pub notes: Vec<String>,
+}
+
+impl AggregateArgs {
+    /// Reads and joins the tables.
+    pub fn read(&self, console: &Console) -> Result<Aggregated> {
+        let rows = self.table.source(&self.rows).open()?;
+        let features = self.features_of(&rows)?;
+        let bags = self.table.source(&self.bags).open()?;
+        let mediators = listed_columns(&self.mediators, bags.header());
+        let source = format!("{}, {}", rows.name, bags.name);
+        let own = [&self.bag, &self.target].into_iter().chain(&self.total).chain(&self.se).chain(&mediators);
+        let own = once(own);
+        let categorical = listed_columns(&self.categorical, &[rows.header(), bags.header()].concat());
+        let wanted = once(features.iter().chain([&self.bag]).chain(&self.weight));
+        let (rows, bags) = (Columns::read(rows, &wanted)?, Columns::read(bags, &own)?);
+        let (of_rows, names) = (names_of(&rows, &self.bag)?, names_of(&bags, &self.bag)?);
+        let targets = bags.numbers_or_missing(&self.target)?;
+        let (joined, mediated) = self.joined(&of_rows, &names, &targets, !mediators.is_empty())?;
+        let x = rows.table(&features, &categorical, console)?.select_rows(&joined.rows);
+        let weight = self.weights(&rows, &of_rows, &joined)?;
+        let unit = if self.sum { Unit::Sum } else { Unit::Mean };
+        let called: Vec<String> = joined.targets.iter().map(|&b| names[b].clone()).collect();
+        let data = Aggregates {
+            rows: x,
+            bags: Bags::new(&joined.bag, joined.with_rows.len(), weight.as_deref(), unit)?,
+            targets: joined.targets.iter().map(|&b| targets[b]).collect(),
+            own: joined.matched.clone(),
+            target_noise: self.known(&bags, &names, &joined)?,
+            mediators: if mediated {
+                let table = bags.table(&mediators, &categorical, console)?;
+                Some(self.coarse(&table, &bags, &names, &joined)?)
+            } else {
+                None
+            },
+        };
+        Ok(Aggregated { data, source, targets: called, notes: joined.notes })
+    }
+
+    /// The columns that the map is a function of.
+    fn features_of(&self, rows: &OpenTable) -> Result<Vec<String>> {
+        let header = rows.header();
+        let [given, ignored] = [&self.features, &self.ignore].map(|list| listed_columns(list, header));
+        rows.places(given.iter().chain(&ignored).chain([&self.bag]).chain(&self.weight))?;
+        let left = |c: &&String| !ignored.contains(c) && **c != self.bag && self.weight.as_ref() != Some(c);
+        let found = if given.is_empty() { header.iter().filter(left).cloned().collect() } else { given };
+        if found.is_empty() {
+            return Err(Failure::input(format!("{}: no column is left to learn from", rows.name)));
+        }
+        Ok(found)
+    }
+
+    /// Rows and targets by their bags, and whether mediators are of use.
+    fn joined(
+        &self,
+        rows: &[String],
+        bags: &[String],
+        targets: &[f64],
+        mediators: bool,
+    ) -> Result<(Joined, bool)> {
+        let has: Vec<bool> = targets.iter().map(|z| !z.is_nan()).collect();
+        let spelt = |error: riesz::Error| {
+            Failure::input(error.to_string().replace("(drop_unmatched)", "(--drop-unmatched)"))
+        };
+        let by = |mediators| join(rows, bags, &has, mediators, self.drop_unmatched).map_err(spelt);
+        let found = by(mediators)?;
+        if !mediators || found.matched.contains(&None) {
+            return Ok((found, mediators));
+        }
+        let mut found = by(false)?;
+        found.notes.push("all targets have rows of their own, so mediators are not used".into());
+        Ok((found, false))
+    }
+
+    /// Of each row that is used its weight.
+    fn weights(&self, rows: &Columns, bags: &[String], joined: &Joined) -> Result<Option<Vec<f64>>> {
+        let Some(name) = &self.weight else { return Ok(None) };
+        let all = rows.numbers(name)?;
+        if let Some(i) = all.iter().position(|w| *w <= 0.0) {
+            return Err(Failure::input(format!(
+                "{}: row {} of column '{name}', of bag '{}', is {}: weights are positive numbers; leave rows out that count nothing",
+                rows.name,
+                i + 1,
+                bags[i],
+                all[i]
+            )));
+        }
+        Ok(Some(joined.rows.iter().map(|&i| all[i]).collect()))
+    }
+
+    /// Of each target the variance of its known error.
+    fn known(&self, bags: &Columns, names: &[String], joined: &Joined) -> Result<Option<Vec<f64>>> {
+        let Some(column) = &self.se else { return Ok(None) };
+        let errors = bags.numbers_or_missing(column)?;
+        let square = |&b: &usize| match errors[b] {
+            se if se >= 0.0 => Ok(se * se),
+            se => Err(Failure::input(format!(
+                "{}: column '{column}' is {} of bag '{}': standard errors are not negative; 0 where there is none",
+                bags.name,
+                told(se),
+                names[b]
+            ))),
+        };
+        Ok(Some(joined.targets.iter().map(square).collect::<Result<_>>()?))
+    }
+
+    /// Mediators of bags with rows and of targets, and of mediated sums the sums of weights.
+    fn coarse(&self, table: &Table, bags: &Columns, names: &[String], joined: &Joined) -> Result<Mediators> {
+        let (own, targets) = (table.select_rows(&joined.with_rows), table.select_rows(&joined.targets));
+        let same = |j: &usize| own.column(*j).iter().chain(targets.column(*j)).all(|v| *v == own.get(0, *j));
+        if let Some(j) = (0..table.width()).find(same) {
+            let column = &table.columns()[j];
+            return Err(Failure::input(format!(
+                "{}: mediator '{}' is {} of all bags, so it ties none to others: leave it out",
+                bags.name,
+                column.name,
+                column.format(own.get(0, j))
+            )));
+        }
+        let totals = self.sum.then(|| self.totals(bags, names, joined)).transpose()?;
+        Ok(Mediators { bags: own, targets, totals })
+    }
+
+    /// Of targets that are sums and have no rows the sums of their weights; 1 for others, which are not read.
+    fn totals(&self, bags: &Columns, names: &[String], joined: &Joined) -> Result<Vec<f64>> {
+        let Some(column) = &self.total else {
+            return Err(Failure::input(
+                "--sum: a sum that mediators predict takes --total, the column of bags with the sum of its weights (people, area)",
+            ));
+        };
+        let found = bags.numbers_or_missing(column)?;
+        let of = |(own, &b): (&Option<usize>, &usize)| match own {
+            Some(_) => Ok(1.0),
+            None if found[b] > 0.0 => Ok(found[b]),
+            None => Err(Failure::input(format!(
+                "{}: column '{column}' is {} of bag '{}': totals are positive numbers",
+                bags.name,
+                told(found[b]),
+                names[b]
+            ))),
+        };
+        joined.matched.iter().zip(&joined.targets).map(of).collect()
+    }
+}
+
+/// A number, or that there is none.
+fn told(number: f64) -> String {
+    if number.is_nan() { "missing".into() } else { number.to_string() }
+}
+
+/// Each name once.
+fn once<'n>(names: impl Iterator<Item = &'n String>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    names.for_each(|name| {
+        if !found.contains(name) {
+            found.push(name.clone());
+        }
+    });
+    found
+}

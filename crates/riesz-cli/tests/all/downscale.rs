@@ -1,0 +1,436 @@
+//! `riesz downscale`, against the library on the same numbers; and what it refuses.
+
+use riesz::aggregate::{
+    AggregateFit, AggregateGaussianProcess, Aggregates, Bags, Conventions, LeftOut, Mediation, Mediators,
+    SparseAggregateProcess, Tuning, Unit, inducing_points,
+};
+use riesz::kernel::{KernelExpression, Units};
+use riesz::{Column, Explainer, Kernel, Matrix, Table};
+use riesz_report::{PlotOptions, render_map};
+
+use crate::common::{Place, cells, number};
+
+const LEARN: &str = "rows.csv bags.csv --bag district --target rate --weight people";
+
+/// Pixels of twelve districts, and what these are.
+struct World {
+    /// Columns east, north, rain.
+    rows: Table,
+    bag: Vec<usize>,
+    people: Vec<f64>,
+    /// By district the mean over people, with errors.
+    rates: Vec<f64>,
+    /// Columns year, level.
+    coarse: Table,
+}
+
+const DISTRICTS: usize = 12;
+
+fn named(names: [&str; 3], width: usize, rows: &[Vec<f64>]) -> Table {
+    let columns = names[..width].iter().map(|name| Column::numeric(*name)).collect();
+    let values = (0..width).flat_map(|j| rows.iter().map(move |row| row[j])).collect();
+    Table::from_column_major(columns, rows.len(), values).unwrap()
+}
+
+/// Districts of 2 to 12 pixels, by turns in the table.
+fn world() -> World {
+    let size = |b: usize| 2 + 5 * b % 11;
+    let (mut bag, mut rows, mut people) = (Vec::new(), Vec::new(), Vec::new());
+    for turn in 0..12 {
+        for b in (0..DISTRICTS).filter(|&b| turn < size(b)) {
+            let i = rows.len() as f64;
+            let (east, north) = ((b % 4) as f64 + turn as f64 / 12.0, (b / 4) as f64 + (7.0 * i).sin() / 3.0);
+            bag.push(b);
+            rows.push(vec![east, north, 100.0 * (3.0 * i).cos()]);
+            people.push(1.0 + i % 5.0);
+        }
+    }
+    let truth = |row: &Vec<f64>| 5.0 + row[0].sin() + 0.01 * row[2];
+    let mut sums = [(0.0, 0.0); DISTRICTS];
+    for ((row, &b), w) in rows.iter().zip(&bag).zip(&people) {
+        sums[b] = (sums[b].0 + w * truth(row), sums[b].1 + w);
+    }
+    let rates =
+        sums.iter().enumerate().map(|(b, (sum, mass))| sum / mass + 0.05 * (5.0 * b as f64).sin()).collect();
+    let coarse: Vec<Vec<f64>> =
+        (0..DISTRICTS).map(|b| vec![(b % 4) as f64, (2.0 * b as f64).cos()]).collect();
+    World {
+        rows: named(["east", "north", "rain"], 3, &rows),
+        bag,
+        people,
+        rates,
+        coarse: named(["year", "level", ""], 2, &coarse),
+    }
+}
+
+/// The world in files; of districts from `known` on no pixel is there. Sums are rates times `mass`.
+fn place(world: &World, known: usize) -> Place {
+    let place = Place::new();
+    let pixel = |i: usize| {
+        let [east, north, rain] = [0, 1, 2].map(|j| world.rows.get(i, j));
+        format!("{rain:?},d{:02},{east:?},{:?},{north:?}\n", world.bag[i], world.people[i])
+    };
+    let lines: String = (0..world.bag.len()).filter(|&i| world.bag[i] < known).map(pixel).collect();
+    place.write("rows.csv", format!("rain,district,east,people,north\n{lines}"));
+    let mass = mass(world);
+    let district = |b: usize| {
+        let [year, level] = [0, 1].map(|j| world.coarse.get(b, j));
+        let (rate, mass) = (world.rates[b], mass[b]);
+        format!("{rate:?},d{b:02},{year:?},{level:?},{:?},{mass:?}\n", rate * mass)
+    };
+    let lines: String = (0..DISTRICTS).map(district).collect();
+    place.write("bags.csv", format!("rate,district,year,level,cases,mass\n{lines}"));
+    place
+}
+
+fn mass(world: &World) -> Vec<f64> {
+    let mut mass = vec![0.0; DISTRICTS];
+    world.bag.iter().zip(&world.people).for_each(|(&b, w)| mass[b] += w);
+    mass
+}
+
+/// As the command line arranges columns, in the table's order.
+fn table(world: &World) -> Table {
+    let rows: Vec<Vec<f64>> =
+        (0..world.rows.rows()).map(|i| [2, 0, 1].map(|j| world.rows.get(i, j)).to_vec()).collect();
+    named(["rain", "east", "north"], 3, &rows)
+}
+
+fn matched(world: &World) -> Aggregates {
+    let bags = Bags::new(&world.bag, DISTRICTS, Some(&world.people), Unit::Mean).unwrap();
+    Aggregates::matched(table(world), bags, world.rates.clone())
+}
+
+fn kernel(text: &str, x: &Table) -> Kernel {
+    KernelExpression::parse(text).unwrap().resolve(x, &Units::standardised(x)).unwrap()
+}
+
+/// Where tuning starts: bags are of 2 to 12 rows, so that rows have noise of their own.
+fn start(data: &Aggregates) -> AggregateGaussianProcess {
+    let kernel = kernel("rbf(lengthscale=1, ard)", &data.rows);
+    AggregateGaussianProcess { row_noise: 0.1, ..AggregateGaussianProcess::new(kernel, 0.03) }
+}
+
+/// The table of `check` is what the library says.
+fn checked(text: &str, targets: &[f64], fitted: &[f64], left_out: &LeftOut) {
+    let found = cells(text);
+    assert_eq!(found[0], ["bag", "observed", "fitted", "residual", "left_out", "left_out_std", "score"]);
+    assert_eq!(found.len(), 1 + targets.len());
+    for (t, line) in found[1..].iter().enumerate() {
+        let sd = left_out.variance[t].sqrt();
+        let expected = [targets[t], fitted[t], targets[t] - fitted[t], left_out.mean[t], sd];
+        assert_eq!(line[0], format!("d{t:02}"));
+        for (cell, value) in line[1..].iter().zip(expected) {
+            assert!((number(cell) - value).abs() <= 1e-12 * value.abs().max(1.0), "{cell} {value}: {text}");
+        }
+        let score = (targets[t] - left_out.mean[t]) / sd;
+        assert!((number(&line[6]) - score).abs() < 1e-9, "{line:?}");
+    }
+}
+
+/// What `predict` says of the rows is what the library's fit says.
+fn predicted(place: &Place, fit: &AggregateFit, rows: &Table, target: &str) {
+    let (text, _) = place.good("downscale predict m.riesz rows.csv");
+    let found = cells(&text);
+    let names = ["", "_std", "_low", "_high"].map(|end| format!("{target}{end}"));
+    assert_eq!(found[0][1..], names);
+    let (mean, sd) = (fit.model.predict(rows).unwrap(), fit.posterior().sd(rows).unwrap());
+    assert_eq!(found.len(), 1 + rows.rows());
+    for (i, line) in found[1..].iter().enumerate() {
+        let (mean, sd) = (mean[(i, 0)], sd[(i, 0)]);
+        assert_eq!(line[0], i.to_string());
+        let expected = [mean, sd, mean - 1.959963984540054 * sd, mean + 1.959963984540054 * sd];
+        for (cell, value) in line[1..].iter().zip(expected) {
+            assert!((number(cell) - value).abs() <= 1e-9 * value.abs().max(1.0), "{cell} {value}");
+        }
+    }
+}
+
+#[test]
+fn maps_are_the_librarys() {
+    let world = world();
+    let (place, data) = (place(&world, DISTRICTS), matched(&world));
+    let (start, tuning) = (start(&data), Tuning::default());
+    let tuned = tuning.tune(&start, &data).unwrap();
+    let (table, told) = place.good(&format!("downscale check {LEARN}"));
+    let left_out = tuned.fit.left_out().unwrap();
+    checked(&table, &world.rates, &tuned.fit.fitted(), &left_out);
+    let words = format!(
+        "12 targets, means of rows, weighted by 'people': 12 with rows of their own, 0 through mediators; {} rows in 12 bags",
+        world.bag.len()
+    );
+    assert!(told.contains(&words), "{told}");
+    let (_, told) = place.good(&format!("downscale fit {LEARN} -o m.riesz"));
+    let says = |name: &str| -> String {
+        let line =
+            told.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {told}"));
+        line[name.len()..].trim().to_string()
+    };
+    let close = |text: &str, value: f64| {
+        assert!((number(text) - value).abs() <= 1e-6 * value.abs(), "{text} {value}")
+    };
+    close(&says("left-out targets: RMSE"), left_out.rmse());
+    close(&says("left-out targets: coverage of 95 %"), left_out.coverage(1.96));
+    close(&says("left-out targets: mean log density"), -left_out.nlpd());
+    let misfits: Vec<f64> =
+        world.rates.iter().zip(tuned.fit.fitted()).map(|(z, own)| (z - own).abs()).collect();
+    let worst = (0..DISTRICTS).max_by(|&a, &b| misfits[a].total_cmp(&misfits[b])).unwrap();
+    let misfit = says("largest misfit of a target");
+    assert!(misfit.ends_with(&format!("(bag 'd{worst:02}'), which is taken for noise")), "{misfit}");
+    close(misfit.split(' ').next().unwrap().trim_start_matches('-'), misfits[worst]);
+    close(&says("noise  "), tuned.fit.variance * tuned.process.noise);
+    predicted(&place, &tuned.fit, &data.rows, "rate");
+    // The model is a model like others.
+    let plain = cells(&place.good("predict m.riesz rows.csv --std").0);
+    let own = cells(&place.good("downscale predict m.riesz rows.csv").0);
+    assert!(plain.iter().zip(&own).all(|(a, b)| a[..] == b[..3]), "{plain:?}");
+    assert!(place.good("inspect m.riesz").0.contains("targets with rows of their own"));
+    // Nothing but what was asked for is written.
+    assert_eq!(place.files(), ["bags.csv", "m.riesz", "rows.csv"]);
+}
+
+#[test]
+fn what_is_asked_for_is_done() {
+    let world = world();
+    let (place, data) = (place(&world, DISTRICTS), matched(&world));
+    let plain = AggregateGaussianProcess { noise: 0.2, ..start(&data) };
+    let check = |options: &str, process: &AggregateGaussianProcess, data: &Aggregates| {
+        let fit = process.fit(data).unwrap();
+        let (text, _) = place.good(&format!("downscale check {LEARN} {options}"));
+        checked(&text, &data.targets, &fit.fitted(), &fit.left_out().unwrap());
+    };
+    check("--no-tuning --noise 0.2", &plain, &data);
+    // Columns as they are, and fewer of them.
+    let rows = data.rows.clone();
+    let two: Vec<Vec<f64>> = (0..rows.rows()).map(|i| vec![rows.get(i, 1), rows.get(i, 2)]).collect();
+    let fewer = Aggregates { rows: named(["east", "north", ""], 2, &two), ..data.clone() };
+    let own = KernelExpression::parse("rbf(lengthscale=2)").unwrap();
+    let own = own.resolve(&fewer.rows, &Units::raw(2)).unwrap();
+    let process = AggregateGaussianProcess { kernel: own, noise: 0.03, ..plain.clone() };
+    for which in ["--ignore rain", "--features east,north"] {
+        check(&format!("--no-tuning --no-standardise --kernel rbf(lengthscale=2) {which}"), &process, &fewer);
+    }
+    // Known errors.
+    let errors: Vec<f64> = world.rates.iter().map(|rate| 0.1 * rate).collect();
+    let lines: String =
+        (0..DISTRICTS).map(|b| format!("d{b:02},{:?},{:?}\n", world.rates[b], errors[b])).collect();
+    place.write("bags.csv", format!("district,rate,error\n{lines}"));
+    let noisy = Aggregates { target_noise: Some(errors.iter().map(|e| e * e).collect()), ..data.clone() };
+    check("--no-tuning --noise 0.2 --se error", &plain, &noisy);
+    // As published: no noise of rows, no beliefs.
+    let published = Tuning { conventions: Conventions::Published, ..Tuning::default() };
+    let from = AggregateGaussianProcess { row_noise: 0.0, ..start(&data) };
+    check("--published", &published.tune(&from, &data).unwrap().process, &data);
+}
+
+#[test]
+fn sums_are_learnt_through_mediators() {
+    let world = world();
+    let place = place(&world, 9);
+    let masses = mass(&world);
+    let rows = table(&world);
+    let kept: Vec<usize> = (0..world.bag.len()).filter(|&i| world.bag[i] < 9).collect();
+    let [bag, people] =
+        [0, 1].map(|k| kept.iter().map(|&i| [world.bag[i] as f64, world.people[i]][k]).collect::<Vec<_>>());
+    let bag: Vec<usize> = bag.into_iter().map(|b| b as usize).collect();
+    let (own, all): (Vec<usize>, Vec<usize>) = ((0..9).collect(), (0..DISTRICTS).collect());
+    let coarse = Mediators {
+        bags: world.coarse.select_rows(&own),
+        targets: world.coarse.select_rows(&all),
+        totals: Some(masses.clone()),
+    };
+    let data = Aggregates {
+        rows: rows.select_rows(&kept),
+        bags: Bags::new(&bag, 9, Some(&people), Unit::Sum).unwrap(),
+        targets: world.rates.iter().zip(&masses).map(|(rate, mass)| rate * mass).collect(),
+        own: all.iter().map(|&b| (b < 9).then_some(b)).collect(),
+        target_noise: None,
+        mediators: Some(coarse.clone()),
+    };
+    let every = coarse.bags.stack(&coarse.targets).unwrap();
+    let mediation = Some(Mediation::new(kernel("rbf(lengthscale=0.5, ard)", &every), 1e-3));
+    let process = AggregateGaussianProcess { mediation, mediation_noise: 0.1, ..start(&data) };
+    let fit = process.fit(&data).unwrap();
+    let asked = "rows.csv bags.csv --bag district --target cases --weight people --sum --total mass --mediators year,level --no-tuning";
+    let (text, told) = place.good(&format!("downscale check {asked}"));
+    checked(&text, &data.targets, &fit.fitted(), &fit.left_out().unwrap());
+    assert!(
+        told.contains("sums of rows, each times its 'people': 9 with rows of their own, 3 through mediators"),
+        "{told}"
+    );
+    place.good(&format!("downscale fit {asked} -o m.riesz"));
+    predicted(&place, &fit, &data.rows, "cases");
+    place.bad(
+        &asked.replace(" --total mass", "").replace("rows.csv", "downscale check rows.csv"),
+        "takes --total",
+    );
+    place.bad(
+        &format!("downscale check {asked} --inducing 5"),
+        "--inducing: inducing points learn from targets with rows",
+    );
+    // Tuned as the library does.
+    let tuned = Tuning::default().tune(&process, &data).unwrap();
+    let (text, _) = place.good(&format!("downscale check {asked}").replace(" --no-tuning", ""));
+    checked(&text, &data.targets, &tuned.fit.fitted(), &tuned.fit.left_out().unwrap());
+    // Targets that are far from all that is known.
+    let bags = place.read("bags.csv").replace("d11,3.0,", "d11,900.0,");
+    place.write("far.csv", bags);
+    let (_, told) = place.good(&format!("downscale check {asked}").replace("bags.csv", "far.csv"));
+    assert!(told.contains("warning: the mediators of 1 targets are far") && told.contains("'d11'"), "{told}");
+    // Without mediators these targets are left out only if that is said.
+    let plain = format!("downscale check {LEARN} --no-tuning");
+    place.bad(&plain, "3 targets are of bags without rows, 'd09', 'd10', 'd11': give mediators");
+    place.bad(&plain, "leave these targets out (--drop-unmatched)");
+    let (text, told) = place.good(&format!("{plain} --drop-unmatched"));
+    assert!(
+        cells(&text).len() == 10 && told.contains("3 targets of bags without rows are left out"),
+        "{told}"
+    );
+}
+
+#[test]
+fn many_rows_are_known_through_points() {
+    let world = world();
+    let (place, data) = (place(&world, DISTRICTS), matched(&world));
+    let points = inducing_points(&data.rows, 20, 5).unwrap();
+    let start = start(&data);
+    let process = SparseAggregateProcess {
+        row_noise: Some(0.1),
+        seed: 5,
+        ..SparseAggregateProcess::new(start.kernel, points)
+    };
+    let fit = process.fit(&data.rows, &data.bags, &data.targets).unwrap();
+    let (text, _) = place.good(&format!("downscale check {LEARN} --inducing 20 --seed 5"));
+    checked(&text, &data.targets, &fit.fitted, &fit.left_out);
+}
+
+#[test]
+fn maps_are_drawn() {
+    let world = world();
+    let (place, data) = (place(&world, DISTRICTS), matched(&world));
+    place.good(&format!("downscale fit {LEARN} --no-tuning -o m.riesz"));
+    let fit = start(&data).fit(&data).unwrap();
+    let svg = |of: &str| {
+        place.good(&format!("downscale map m.riesz rows.csv --x east --y north --of {of} -o map.svg"));
+        place.read("map.svg")
+    };
+    let column = |m: Matrix| m.column(0);
+    let drawn = |values: &[f64], title: &str| {
+        let (x, y) = (data.rows.column(1), data.rows.column(2));
+        render_map([x, y], values, ["east", "north"], title, &PlotOptions::default()).unwrap().text
+    };
+    assert_eq!(svg("mean"), drawn(&column(fit.model.predict(&data.rows).unwrap()), "rate"));
+    assert_eq!(svg("sd"), drawn(&column(fit.posterior().sd(&data.rows).unwrap()), "sd of rate"));
+    let values = |explainer: Explainer<'_>| -> Vec<f64> {
+        explainer.explain(&data.rows).unwrap().values.chunks(3).map(|row| row[0]).collect()
+    };
+    let own = values(Explainer::functional(&fit.model).unwrap());
+    assert_eq!(svg("rain"), drawn(&own, "value of rain"));
+    let own = values(Explainer::interventional(&fit.model, &data.rows).unwrap());
+    assert_eq!(svg("rain --background rows.csv"), drawn(&own, "value of rain"));
+    place.good("downscale map m.riesz rows.csv --x people --y north -o map.png");
+    assert!(std::fs::read(place.path("map.png")).unwrap().starts_with(b"\x89PNG"));
+    let bad =
+        |words: &str, expected: &str| place.bad(&format!("downscale map m.riesz rows.csv {words}"), expected);
+    bad(
+        "--x east --y north --of snow -o a.svg",
+        "--of snow: it is mean, sd or a feature of the map; these are: rain",
+    );
+    bad("--x east --y up -o a.svg", "there is no column 'up'");
+    bad("--x district --y north -o a.svg", "of column 'district' is 'd00', which is not a number");
+    bad("--x east --y north -o a.html", "the name of a picture ends in .svg or .png");
+    bad("--x east --y north", "say where to write the picture");
+    bad("--x east --y north --background rows.csv -o a.svg", "has no use for --background");
+    place.good("fit rows.csv --target people --ignore district -o other.riesz");
+    place.bad("downscale predict other.riesz rows.csv", "other.riesz is no map with a posterior");
+    place.bad("downscale map other.riesz rows.csv --x east --y north -o a.svg", "no map with a posterior");
+    assert!(!place.files().iter().any(|file| file.starts_with("a.")));
+}
+
+#[test]
+fn tables_that_do_not_fit_are_refused() {
+    let world = world();
+    let place = place(&world, DISTRICTS);
+    let (rows, bags) = (place.read("rows.csv"), place.read("bags.csv"));
+    let refused = |rows: &str, bags: &str, options: &str, expected: &str| {
+        place.write("rows.csv", rows);
+        place.write("bags.csv", bags);
+        place.write("m.riesz", "precious");
+        place.bad(&format!("downscale fit {LEARN} {options} -o m.riesz"), expected);
+        place.bad(&format!("downscale check {LEARN} {options}"), expected);
+        assert_eq!(place.read("m.riesz"), "precious");
+    };
+    let first = rows.lines().nth(1).unwrap();
+    let swapped = |from: &str, to: &str| rows.replacen(first, &first.replacen(from, to, 1), 1);
+    let strange = |count: usize| -> String {
+        (0..count).map(|k| first.replacen("d00", &format!("x{k}"), 1) + "\n").collect()
+    };
+    let many = rows.clone() + &strange(7);
+    refused(
+        &many,
+        &bags,
+        "",
+        "7 rows are of bags that the table of bags has not, 'x0', 'x1', 'x2', 'x3', 'x4', … (7 in all)",
+    );
+    let (_, own) = bags.split_once('\n').unwrap();
+    refused(&rows, &format!("{bags}{own}"), "", "has 'd00', 'd01', 'd02', 'd03', 'd04', … (12 in all) twice");
+    refused(&swapped("100.0", "NaN"), &bags, "", "row 1 (line 2) of column 'rain' is missing ('NaN')");
+    refused(&swapped("100.0", ""), &bags, "", "row 1 (line 2) of column 'rain' is empty");
+    refused(&swapped("d00", ""), &bags, "", "row 1 (line 2) of column 'district' is empty");
+    refused(
+        &swapped(",1.0,", ",0,"),
+        &bags,
+        "",
+        "row 1 of column 'people', of bag 'd00', is 0: weights are positive numbers",
+    );
+    refused(&swapped(",1.0,", ",-2,"), &bags, "", "is -2: weights are positive");
+    refused(&swapped(",1.0,", ",,"), &bags, "", "row 1 (line 2) of column 'people' is empty");
+    refused(
+        &rows,
+        &bags.replacen("rate,", "rates,", 1),
+        "",
+        "bags.csv: there is no column 'rate'; the columns are: rates",
+    );
+    refused(&rows.replacen("district", "ward", 1), &bags, "", "rows.csv: there is no column 'district'");
+    refused(&rows.replacen("people", "folk", 1), &bags, "", "rows.csv: there is no column 'people'");
+    refused(&rows, &bags, "--mediators month", "bags.csv: there is no column 'month'");
+    refused(&rows, &bags, "--features east,snow", "rows.csv: there is no column 'snow'");
+    refused(&rows, &bags, "--ignore east,north,rain", "no column is left to learn from");
+    refused(&rows, &bags, "--se level", "standard errors are not negative; 0 where there is none");
+    refused(&rows, &bags, "--noise 0", "--noise 0: a variance is a positive number");
+    refused(&rows, &bags, "--noise NaN", "--noise NaN: a variance is a positive number");
+    refused(&rows, &bags, "--inducing 0", "number of inducing points");
+    refused(&rows, &bags, "--kernel rbf(snow)", "snow");
+    let infinite = bags.lines().enumerate().map(|(i, line)| match (i, line.split_once(',')) {
+        (1, Some((_, rest))) => format!("inf,{rest}\n"),
+        _ => format!("{line}\n"),
+    });
+    refused(&rows, &infinite.collect::<String>(), "", "'inf', which is not a finite number");
+    let none = bags.lines().enumerate().map(|(i, line)| match (i, line.split_once(',')) {
+        (0, _) | (_, None) => format!("{line}\n"),
+        (_, Some((_, rest))) => format!(",{rest}\n"),
+    });
+    refused(&rows, &none.collect::<String>(), "", "no bag has a target that can be learnt from");
+    let alike = bags.lines().enumerate().map(|(i, line)| match (i, line.split_once(',')) {
+        (0, _) | (_, None) => format!("{line}\n"),
+        (_, Some((_, rest))) => format!("4,{rest}\n"),
+    });
+    refused(&rows, &alike.collect::<String>(), "", "there is nothing to learn");
+    place.bad(&format!("downscale fit {LEARN}"), "say where to write the model: -o FILE");
+    // Bags without a target, or without rows, say nothing, and that is said.
+    place.write("rows.csv", &rows);
+    let without = bags.lines().enumerate().map(|(i, line)| match (i, line.split_once(',')) {
+        (3, Some((_, rest))) => format!("NA,{rest}\n"),
+        _ => format!("{line}\n"),
+    });
+    place.write("bags.csv", without.collect::<String>());
+    let (text, told) = place.good(&format!("downscale check {LEARN} --no-tuning"));
+    assert!(
+        told.contains("warning: the rows of 1 bags without a target are left out") && told.contains("'d02'"),
+        "{told}"
+    );
+    assert!(cells(&text).len() == 12 && !text.contains("d02"), "{text}");
+    place.write("bags.csv", bags);
+    let (_, told) = place.good(&format!("downscale check {LEARN} --no-tuning --mediators year"));
+    assert!(told.contains("all targets have rows of their own, so mediators are not used"), "{told}");
+}
