@@ -141,7 +141,7 @@ def drawn(kind, rng):
     if kind == "matched":
         return rows, None, others, members, 0.05 * np.eye(16) + 0.4 * members.T @ members, {"alpha": 0.05, "row_noise": 0.4}
     y, query = rng.normal(size=(16, 1)), rng.normal(size=(12, 1))
-    ridge, scale, noise, mediation = 1e-3, 0.7, 0.05, 0.3
+    ridge, scale, noise, mediation = 1e-3, 0.3, 0.05, 1.0
     inverse = np.linalg.inv(gaussian(y, y, scale) + 16 * ridge * np.eye(16))
     cross = gaussian(y, query, scale)
     map_ = inverse @ cross
