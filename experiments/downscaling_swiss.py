@@ -20,7 +20,7 @@ estimator with the same length scale and the same ridge, so what was published a
 degenerate, A.6.2: the source says that without noise the covariance at the rows is 0. It is where there are as many targets as rows whose weights are independent.
 
 Full: 5,000 points instead of 600, the 20 published seeds instead of 4 (of another generator; --seeds has others), and 25,000 rows instead of 3,000 for forms (5 GB, ten minutes);
-a minute a seed for matched.
+some minutes a seed for matched.
 """
 
 import argparse
