@@ -9,6 +9,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import numpy as np
 
 HERE = pathlib.Path(__file__).parent
 COLOURS = ["#1f6fb2", "#d55e00", "#009e73", "#868d96", "#cc79a7", "#e69f00"]
@@ -56,6 +57,17 @@ def table(header: list[str], rows: list[list]) -> str:
     text = lambda cell: f"{cell:.3f}" if isinstance(cell, float) else str(cell)
     lines = [header, ["---"] * len(header), *[[text(cell) for cell in row] for row in rows]]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def spread(values) -> str:
+    """The mean of runs and their standard deviation."""
+    return f"{np.mean(values):.3f} ± {np.std(values):.3f}"
+
+
+def within(value: float, low: float = -np.inf, high: float = np.inf) -> str:
+    """A criterion and whether a number meets it."""
+    bounds = [f"at least {low:g}"] * (low > -np.inf) + [f"at most {high:g}"] * (high < np.inf)
+    return f"{' and '.join(bounds)}: {'yes' if low <= value <= high else 'no'}"
 
 
 def finish(options: argparse.Namespace, name: str, figure, text: str) -> None:

@@ -1,0 +1,214 @@
+"""Persons from rates of groups, and whether maps are as sure as they should be. Nothing here is published.
+
+    python experiments/downscaling_labels.py [labels|calibration ...] [--data FOLDER] [--full]
+
+labels: label proportions. 78 groups by occupation, work class and whether of the United States, 25 persons each (UCI Adult, adult_train.csv below FOLDER); of each group only the share with a high income is
+known, of persons age, education, hours, sex, marriage and capital gain. The area under the curve (AUC) of persons' own incomes, of the process learnt from the 78 shares; beside it the group's share, a process of
+the groups' mean persons (scikit-learn), which is as good, and logistic regression on the persons' incomes (in five folds), which are otherwise unknown.
+
+calibration: f and targets drawn from the model by plain numpy, hyper-parameters known: how often 95 % intervals hold f at rows of the fit and at others, and the mean squared error in units of the variance. Matched
+means with noise of rows, in bags of 2 to 9; weighted sums; means through mediators, with the regression's uncertainty.
+
+Full: 20 draws of persons instead of 2.
+"""
+
+import argparse
+import pathlib
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+from _figures import COLOURS, HERE, arguments, chosen, run, spread, table, within
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF as SklearnRBF
+from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import cross_val_predict
+
+import riesz
+from riesz.kernels import RBF
+
+GROUP = ["occupation", "workclass", "origin"]
+EACH = 25
+
+
+def persons(options):
+    """Standardised columns, group and income of all persons in groups of 25 or more."""
+    files = sorted(options.data.rglob("adult_train.csv"))
+    if not files:
+        sys.exit(f"adult_train.csv: not below {options.data}; --data names a folder that has it (UCI Adult with a header)")
+    adult = pd.read_csv(files[0], skipinitialspace=True)
+    adult["origin"] = adult.native_country == "United-States"
+    columns = {
+        "age": adult.age,
+        "education": adult.education_num,
+        "hours": adult.hours_per_week,
+        "male": adult.sex == "Male",
+        "married": adult.marital_status.str.startswith("Married-"),
+        "gain": np.log1p(adult.capital_gain),
+    }
+    frame = pd.DataFrame(columns).astype(float)
+    frame = (frame - frame.mean()) / frame.std()
+    frame = frame.assign(group=adult.groupby(GROUP).ngroup(), high=(adult.income == ">50K").astype(float))
+    return frame[frame.groupby("group").group.transform("size") >= EACH], list(columns)
+
+
+def regression(x, y, query):
+    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * SklearnRBF(np.ones(x.shape[1]), (1e-2, 1e3)) + WhiteKernel(0.1, (1e-6, 1e1))
+    return GaussianProcessRegressor(kernel, normalize_y=True).fit(x, y).predict(query)
+
+
+def labels(options, axes):
+    frame, columns = persons(options)
+    found, fresh, covered, worth = {}, {}, [], []
+    for seed in range(20 if options.full else 2):
+        some = frame.groupby("group").sample(EACH, random_state=seed)
+        rest = frame.drop(some.index)
+        rates = some.groupby("group").high.mean()
+        model = riesz.AggregateGaussianProcess(random_state=seed)
+        model.fit(some[[*columns, "group"]], rates.rename("rate").reset_index(), bag="group", target="rate")
+        covered.append(model.left_out_.coverage)
+        worth.append(model.effective_draws_)
+        means = some.groupby("group")[columns].mean()
+        known = LogisticRegression()
+        inside = cross_val_predict(known, some[columns], some.high, cv=5, method="predict_proba")[:, 1]
+        known.fit(some[columns], some.high)
+        both = pd.concat([some, rest])
+        scores = {
+            "from shares": model.predict(both),
+            "the group's share": both.group.map(rates).to_numpy(),
+            "mean persons": regression(means.to_numpy(), rates.to_numpy(), both[columns].to_numpy()),
+            "from persons' incomes": np.concatenate([inside, known.predict_proba(rest[columns])[:, 1]]),
+        }
+        for name, score in scores.items():
+            found.setdefault(name, []).append(roc_auc_score(some.high, score[: len(some)]))
+            fresh.setdefault(name, []).append(roc_auc_score(rest.high, score[len(some) :]))
+    places = np.arange(len(found))
+    for j, (who, scores) in enumerate([("the 25 persons", found), ("others", fresh)]):
+        own = list(scores.values())
+        axes[0].bar(places + 0.4 * j - 0.2, np.mean(own, axis=1), 0.38, yerr=np.std(own, axis=1), color=COLOURS[j], label=who)
+    axes[0].legend(fontsize=7)
+    axes[0].set_xticks(places, [name.replace(" ", "\n", 1) for name in found], fontsize=7)
+    axes[0].set_ylim(0.5, 1.0)
+    axes[0].set_title("AUC of persons' incomes", fontsize=9)
+    measured = {
+        "from shares": ".880, .841",
+        "the group's share": ".727, .737",
+        "mean persons": ".873, .857",
+        "from persons' incomes": ".887",
+    }
+    text = f"\n\nAUC of persons' incomes, {frame.group.nunique()} groups, {len(covered)} draws of persons; not published\n\n"
+    lines = [[name, measured[name], spread(found[name]), spread(fresh[name])] for name in found]
+    gains = [float(np.mean(own["from shares"]) - np.mean(own["the group's share"])) for own in (found, fresh)]
+    lines.append(
+        [
+            "from shares, above the group's share",
+            ".129 (at least .08)",
+            *(f"{gain:.3f}; {within(gain, low=0.08)}" for gain in gains),
+        ]
+    )
+    text += table(["", "in plain numpy, two draws", "the 25 persons", "other persons of the groups"], lines)
+    text += "\n\nOf the 25, a group's share knows the incomes that it is to tell; of other persons it does not."
+    return (
+        text
+        + f" 95 % intervals of shares left out hold {spread(covered)} of them; 64 draws of hyper-parameters are worth {np.mean(worth):.1f}.\n"
+    )
+
+
+def gaussian(a, b, scale):
+    return np.exp(-0.5 * ((a[:, None] - b) ** 2).sum(axis=2) / scale**2)
+
+
+def root(covariance):
+    """A matrix whose square is the covariance, which may be singular."""
+    values, vectors = np.linalg.eigh(covariance)
+    return vectors * np.sqrt(values.clip(0))
+
+
+def drawn(kind, rng):
+    """Rows with bag and weight, bags with mediator, rows of others, the weights of rows in targets, the noise's covariance, and how riesz is told."""
+    sizes = rng.integers(2, 10, size=16)
+    bag = np.repeat(np.arange(16), sizes)
+    rows = pd.DataFrame(rng.normal(size=(len(bag), 2)), columns=["a", "b"]).assign(bag=bag, weight=rng.uniform(0.5, 2, len(bag)))
+    others = pd.DataFrame(rng.normal(size=(20, 2)), columns=["a", "b"])
+    members = (bag[:, None] == np.arange(16)).astype(float)
+    if kind == "sums":
+        return rows, None, others, members * rows.weight.to_numpy()[:, None], 0.3 * np.eye(16), {"aggregate": "sum", "alpha": 0.3}
+    members /= sizes
+    if kind == "matched":
+        return rows, None, others, members, 0.05 * np.eye(16) + 0.4 * members.T @ members, {"alpha": 0.05, "row_noise": 0.4}
+    y, query = rng.normal(size=(16, 1)), rng.normal(size=(12, 1))
+    ridge, scale, noise, mediation = 1e-3, 0.3, 0.05, 1.0
+    inverse = np.linalg.inv(gaussian(y, y, scale) + 16 * ridge * np.eye(16))
+    cross = gaussian(y, query, scale)
+    map_ = inverse @ cross
+    left = gaussian(query, query, scale) - cross.T @ map_
+    map_ = map_ + (1 - map_.sum(axis=0)) / 16
+    how = {"alpha": noise, "mediation_noise": mediation, "mediator_kernel": RBF(scale), "mediator_ridge": ridge}
+    return rows, (y, query), others, members @ map_, noise * np.eye(12) + mediation * left, how
+
+
+def fitted(rows, mediators, z, how):
+    """The process with all that it has to know given."""
+    bags = pd.DataFrame({"bag": range(16), "z": z if mediators is None else np.nan})
+    columns = {"weight": "weight"} if "aggregate" in how else {"features": ["a", "b"]}
+    if mediators is not None:
+        own, query = mediators
+        bags = pd.concat([bags.assign(y=own[:, 0]), pd.DataFrame({"bag": range(16, 28), "z": z, "y": query[:, 0]})])
+        columns["mediators"] = ["y"]
+    known = {"row_noise": 0.0, "optimizer": None, "average": False, "prior_mean": 0.0, "normalize_y": False}
+    return riesz.AggregateGaussianProcess(RBF(1.0), **{**known, **how}).fit(rows, bags, bag="bag", target="z", **columns)
+
+
+def calibration(options, axes):
+    draws, lines, gaps = 4000, [], []
+    for j, kind in enumerate(["matched", "sums", "mediated"]):
+        rng = np.random.default_rng(j)
+        rows, mediators, others, weights, noise, how = drawn(kind, rng)
+        cells = pd.concat([rows[["a", "b"]], others], ignore_index=True)
+        factor, noise_factor = root(gaussian(cells.to_numpy(), cells.to_numpy(), 1.0)), root(noise)
+        f = rng.normal(size=(draws, len(cells))) @ factor.T
+        z = f[:, : len(rows)] @ weights + rng.normal(size=(draws, len(noise))) @ noise_factor.T
+        # The map is linear in the targets and its standard deviation does not know them, so one fit tells those of all draws; some fits anew see to it.
+        model = fitted(rows, mediators, z[0], how)
+        sd = model.predict(cells, return_std=True)[1]
+        mean = z @ (model.shares(cells) / z[0]).T
+        for some in range(1, 6):
+            again = fitted(rows, mediators, z[some], how).predict(cells, return_std=True)
+            gaps.append(max(np.abs(again[0] - mean[some]).max(), np.abs(again[1] - sd).max()))
+        errors = (f - mean) / sd
+        held, squares = (np.abs(errors) < 1.959963984540054).mean(axis=1), (errors**2).mean(axis=1)
+        wave = lambda own: f"{own.mean():.4f} ± {own.std() / np.sqrt(draws):.4f}"
+        lines.append([kind, wave(held), within(held.mean(), 0.945, 0.955), wave(squares), within(squares.mean(), 0.97, 1.03)])
+        levels = np.linspace(0.02, 0.98, 49)
+        edges = np.quantile(np.abs(errors), levels)
+        normal = np.quantile(np.abs(np.random.default_rng(9).normal(size=200_000)), levels)
+        axes[1].plot(normal, edges, color=COLOURS[j], label=kind)
+    axes[1].plot([0, 2.4], [0, 2.4], color=COLOURS[3], linewidth=0.8)
+    axes[1].set_title("|error| / standard deviation, quantiles", fontsize=9)
+    axes[1].set_xlabel("of a normal distribution")
+    axes[1].legend(fontsize=7)
+    text = f"\n\nCalibration with known hyper-parameters, {draws} draws (± standard error)\n\n"
+    text += table(["targets", "coverage of 95 % intervals", "criterion", "mean squared standardised error", "criterion "], lines)
+    return text + f"\n\nFits anew differ by {max(gaps):.1e} from what the shares of one fit say.\n"
+
+
+PARTS = {f.__name__: f for f in (labels, calibration)}
+
+
+def main():
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument(
+        "--data", type=pathlib.Path, default=HERE.parent.parent / "shared" / "data", help="folder that has adult_train.csv"
+    )
+    options = arguments(__doc__, (chosen(PARTS), parser))
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    warnings.simplefilter("ignore", UserWarning)
+    run(PARTS, options, "downscaling_labels", 2, "Labels from proportions, and calibration")
+
+
+if __name__ == "__main__":
+    main()
