@@ -538,8 +538,9 @@ def test_categories_are_covariates_and_mediators():
     assert found.certificate.holds and found.feature_names == ["rain", "height", "land"]
 
 
-def test_inducing_points_at_all_rows_are_exact():
-    own = {"row_noise": 0.0, "prior_mean": 0.4}
+@pytest.mark.parametrize("prior_mean", [0.4, None])
+def test_inducing_points_at_all_rows_are_exact(prior_mean):
+    own = {"row_noise": 0.0, "prior_mean": prior_mean}
     exact = given(**own).fit(ROWS, BAGS, bag="district", target="cases", weight="area")
     for points in (X, 27):
         sparse = given(**own, inducing=points).fit(ROWS, BAGS, bag="district", target="cases", weight="area")

@@ -86,7 +86,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     // Of duels feature values are differences.
     let what = if e.duels.is_some() { "left − right" } else { "Feature value" };
     if numbers {
-        colour_bar(&mut canvas, width - 50.0, top, high.max(top + 30.0), "Low", "High", what);
+        colour_bar(&mut canvas, (width - 50.0, 44.0), (top, high.max(top + 30.0)), ["Low", "High"], what);
     }
     let names: Vec<String> = named.iter().take(3).map(|&j| e.set_name(j)).collect();
     let [_, many] = e.row_words();

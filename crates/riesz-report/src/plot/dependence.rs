@@ -82,7 +82,13 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     canvas.dots(&dots, 5.0);
     match (options.color_by, &colour) {
         (Some(j), Some(colour)) if colour.names().is_empty() => {
-            colour_bar(&mut canvas, width - 52.0, top, bottom - 60.0, "Low", "High", &e.set_name(j));
+            colour_bar(
+                &mut canvas,
+                (width - 52.0, 44.0),
+                (top, bottom - 60.0),
+                ["Low", "High"],
+                &e.set_name(j),
+            );
         }
         (Some(_), Some(colour)) => legend(&mut canvas, width - 58.0, top, colour.names(), 56.0),
         _ => {}

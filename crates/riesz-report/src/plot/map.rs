@@ -61,7 +61,8 @@ pub(super) fn draw(
     canvas.text((left + field / 2.0, bottom + 32.0), names[0], Anchor::Middle, Paint::Muted, field);
     canvas.text_up((14.0, (top + bottom) / 2.0), names[1], bottom - top);
     let ends = [low, high].map(format::number);
-    colour_bar(&mut canvas, left + field + 16.0, top, bottom.min(top + 220.0), &ends[0], &ends[1], title);
+    let labels = ends.each_ref().map(String::as_str);
+    colour_bar(&mut canvas, (left + field + 16.0, 76.0), (top, bottom.min(top + 220.0)), labels, title);
     let about =
         format!("A map of {} places: {title} from {} (blue) to {} (orange).", values.len(), ends[0], ends[1]);
     canvas.finish(width, bottom + 46.0, title, &about, "")

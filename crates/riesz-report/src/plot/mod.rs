@@ -522,15 +522,21 @@ fn sure(e: &Explanation) -> &'static str {
 }
 
 /// A vertical bar from low to high feature values, with its name.
-fn colour_bar(canvas: &mut Canvas, x: f64, top: f64, bottom: f64, low: &str, high: &str, name: &str) {
+fn colour_bar(
+    canvas: &mut Canvas,
+    (x, room): (f64, f64),
+    (top, bottom): (f64, f64),
+    [low, high]: [&str; 2],
+    name: &str,
+) {
     let steps = crate::svg::RAMP_STEPS;
     let step = (bottom - top) / steps as f64;
     for k in 0..steps {
         let t = 1.0 - k as f64 / (steps - 1) as f64;
         canvas.rect(x, top + k as f64 * step, 6.0, step + 0.4, Paint::Ramp(t), 1.0);
     }
-    canvas.text((x + 11.0, top + 5.0), high, Anchor::Start, Paint::Muted, 44.0);
-    canvas.text((x + 11.0, bottom - 5.0), low, Anchor::Start, Paint::Muted, 44.0);
+    canvas.text((x + 11.0, top + 5.0), high, Anchor::Start, Paint::Muted, room);
+    canvas.text((x + 11.0, bottom - 5.0), low, Anchor::Start, Paint::Muted, room);
     canvas.text_up((x + 20.0, (top + bottom) / 2.0), name, bottom - top - 50.0);
 }
 

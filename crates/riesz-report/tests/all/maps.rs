@@ -47,6 +47,8 @@ fn places_are_cells_and_those_of_one_their_mean() {
     // Where x and y have the same unit, cells are as wide as high.
     assert!(own.iter().all(|(r, _)| (r[2] - r[3]).abs() < 1e-9 && r[2] > 1.0), "{own:?}");
     assert!(apart.text.contains("rate &lt;1&gt;") && apart.text.contains("12 places"));
+    let tiny: Vec<f64> = values.iter().map(|v| -1.23e-4 * (v + 1.0)).collect();
+    assert!(!draw(&tiny).text.contains('…'));
     values[1] = 9.0;
     assert_ne!(apart.text, draw(&values).text);
 }

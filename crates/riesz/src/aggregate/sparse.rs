@@ -87,7 +87,8 @@ pub struct SparseAggregateFit {
     pub unexplained: f64,
     /// One a bag: the posterior mean of its sum.
     pub fitted: Vec<f64>,
-    /// What the model expects of each target without having seen it; kernel, noise and points stay. Exactly that of fitting anew.
+    /// What the model expects of each target without having seen it; kernel, noise and points stay. Exactly that of fitting anew, but that a mean that is learnt does not count as
+    /// known.
     pub left_out: LeftOut,
     /// What was added to the diagonal of the points' gram matrix.
     pub jitter: f64,
@@ -329,10 +330,10 @@ impl SparseAggregateProcess {
         let mut unexplained = 0.0;
         for b in 0..bags {
             let (precision, gap) = (state.precision[b], state.gap[b].max(0.0));
-            // Without its target the constant mean is another one (Dubrule 1983).
+            // Without its target the constant mean is another one, and how sure it is counts (Dubrule 1983).
             let of_mean = state.of_mean.as_ref().map_or(0.0, |(by, square)| by[b] * by[b] / square);
             left_out.mean.push(targets.values[b] - state.residual[b] / (precision - of_mean));
-            left_out.variance.push(1.0 / precision + gap);
+            left_out.variance.push(1.0 / (precision - of_mean) + gap);
             unexplained += 0.5 * gap / state.noise(b);
         }
         let (points, alpha) = (targets.points.clone(), Matrix::column_vector(state.alpha.clone()));

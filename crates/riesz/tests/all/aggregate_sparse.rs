@@ -317,12 +317,16 @@ fn bags_of_one_row_are_a_sparse_regression() {
 
 #[test]
 fn left_out_targets_are_those_of_fitting_anew() {
-    for (unit, mean) in [(Unit::Mean, None), (Unit::Sum, None), (Unit::Mean, Some(1.0))] {
+    for (unit, mean_of) in [(Unit::Mean, None), (Unit::Sum, None), (Unit::Mean, Some(1.0))] {
         let (x, bags, bag, weights, z) = problem(unit);
         let mut process = fixed(table(100, 7, 3), false);
-        process.mean = mean;
+        process.mean = mean_of;
         let fit = process.fit(&x, &bags, &z).unwrap();
         let c = noise(&bags, false);
+        let (p, kernel) = (dense(bags.weights()), &process.kernel);
+        let phi = p.transpose().matmul(&kernel.cross_gram(&x, &process.points));
+        let q = phi.matmul(&inverse(&kernel.gram(&process.points))).matmul(&phi.transpose());
+        let ones = p.transpose().matvec(&[1.0; 40]);
         for b in [0, 3, 8] {
             let rows: Vec<usize> = (0..40).filter(|&i| bag[i] != b).collect();
             let others: Vec<usize> = rows.iter().map(|&i| bag[i] - usize::from(bag[i] > b)).collect();
@@ -333,9 +337,19 @@ fn left_out_targets_are_those_of_fitting_anew() {
             let posterior = anew.posterior();
             let sums = posterior.sums(&x, bags.weights()).unwrap();
             let (mean, variance) = (posterior.mean_of(&sums)[(b, 0)], posterior.covariance(&sums)[0][(b, b)]);
+            // What is not known of a mean that is learnt (universal kriging).
+            let kept: Vec<usize> = (0..9).filter(|&j| j != b).collect();
+            let v = kept.iter().flat_map(|&i| kept.iter().map(move |&j| (i, j)));
+            let v = v.map(|(i, j)| q[(i, j)] + if i == j { c[i] } else { 0.0 }).collect();
+            let inverse = inverse(&Matrix::from_row_major(8, 8, v));
+            let [cross, s]: [Vec<f64>; 2] =
+                [kept.iter().map(|&i| q[(i, b)]).collect(), kept.iter().map(|&i| ones[i]).collect()];
+            let solved = inverse.matvec(&s);
+            let times = |a: &[f64]| a.iter().zip(&solved).map(|(a, b)| a * b).sum::<f64>();
+            let unsure = if mean_of.is_none() { (ones[b] - times(&cross)).powi(2) / times(&s) } else { 0.0 };
             let found = (fit.left_out.mean[b], fit.left_out.variance[b]);
             assert!((found.0 - mean).abs() < 1e-9, "{found:?} {mean}");
-            assert!((found.1 - (variance + c[b])).abs() < 1e-9, "{found:?} {variance}");
+            assert!((found.1 - (variance + c[b] + unsure)).abs() < 1e-9, "{found:?} {variance} {unsure}");
         }
     }
 }
