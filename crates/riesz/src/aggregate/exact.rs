@@ -68,6 +68,8 @@ struct State {
     kernel: Kernel,
     operator: Operator,
     gram: Matrix,
+    /// Of U by the kernel's parameters, if they were asked for and are not too many.
+    slopes: Vec<Matrix>,
     /// `U + ς² PᵀP`.
     with_noise: Matrix,
     squares: Option<Sparse>,
@@ -142,7 +144,7 @@ impl AggregateGaussianProcess {
     }
 
     pub(super) fn fit_until(&self, data: &Aggregates, watch: Watch<'_>) -> Result<AggregateFit> {
-        let state = self.state(data, watch.stop)?;
+        let state = self.state(data, false, watch.stop)?;
         let State { kernel, operator, gram, factor, weights, mean, of_bags, constants, .. } = state;
         let weights_of_bags = operator.times(&Matrix::column_vector(weights.clone()));
         let p = data.bags.weights();
@@ -192,7 +194,7 @@ impl AggregateGaussianProcess {
     }
 
     /// `log p(z)` and its slopes by `theta`, which is as [`parameters`](Self::parameters). With `T = aaᵀ - V⁻¹`, those by the kernel of rows are
-    /// `½ Σ (BTBᵀ)_bb' (PᵀK'P)_bb'`, by noises `½ tr(T C')`, and by B `(U + ς²PᵀP)BT + m Pᵀ1 aᵀ`. Cost twice that of [`fit`](Self::fit).
+    /// `½ Σ (BTBᵀ)_bb' (PᵀK'P)_bb'`, by noises `½ tr(T C')`, and by B `(U + ς²PᵀP)BT + m Pᵀ1 aᵀ`. Cost up to twice that of [`fit`](Self::fit).
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -210,7 +212,7 @@ impl AggregateGaussianProcess {
         mediation: bool,
         watch: Watch<'_>,
     ) -> Result<(f64, Vec<f64>)> {
-        let state = self.state(data, watch.stop)?;
+        let state = self.state(data, true, watch.stop)?;
         let State { operator, weights, variance, .. } = &state;
         let m = weights.len();
         let mut t = state.factor.inverse();
@@ -220,7 +222,10 @@ impl AggregateGaussianProcess {
         let half = operator.times(&t);
         let mut by_gram = operator.times(&half.transpose());
         by_gram.data_mut().iter_mut().for_each(|v| *v *= 0.5);
-        let mut gradient = state.rows.gradient(&state.kernel, &by_gram, watch.stop)?;
+        let mut gradient: Vec<f64> = match &state.slopes[..] {
+            [] => state.rows.gradient(&state.kernel, &by_gram, watch.stop)?,
+            slopes => slopes.iter().map(|own| dot(by_gram.data(), own.data())).collect(),
+        };
         gradient.push(0.5 * variance * self.noise * (0..m).map(|i| t[(i, i)]).sum::<f64>());
         if let Some(squares) = &state.squares {
             let columns = (0..squares.cols()).flat_map(|b| squares.column(b).map(move |(c, w)| (b, c, w)));
@@ -262,7 +267,7 @@ impl AggregateGaussianProcess {
         }
     }
 
-    fn state(&self, data: &Aggregates, stop: &AtomicBool) -> Result<State> {
+    fn state(&self, data: &Aggregates, slopes: bool, stop: &AtomicBool) -> Result<State> {
         self.check(data)?;
         let variance = if self.normalize_y { data.spread()? } else { 1.0 };
         let kernel = if variance == 1.0 { self.kernel.clone() } else { variance * self.kernel.clone() };
@@ -270,7 +275,9 @@ impl AggregateGaussianProcess {
         let operator =
             Operator::new(&data.bags, &data.own, self.mediation.as_ref().zip(data.mediators.as_ref()))?;
         let rows = Rows::new(&data.rows, data.bags.weights());
-        let gram = rows.gram(&kernel, stop)?;
+        let mut slopes =
+            if slopes { rows.gram_and_slopes(&kernel, stop)? } else { vec![rows.gram(&kernel, stop)?] };
+        let gram = slopes.remove(0);
         let (mut with_noise, mut squares) = (gram.clone(), None);
         if self.row_noise > 0.0 {
             let own = products(data.bags.weights())?;
@@ -311,6 +318,7 @@ impl AggregateGaussianProcess {
             kernel,
             operator,
             gram,
+            slopes,
             with_noise,
             squares,
             factor,

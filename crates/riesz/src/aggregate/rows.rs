@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use crate::error::Result;
-use crate::kernel::{Columns, Kernel};
+use crate::kernel::{Columns, Kernel, Scratch};
 use crate::linalg::{Matrix, Sparse};
 use crate::simd::Isa;
 use crate::stop::check;
@@ -17,6 +17,9 @@ const BLOCK: usize = 64;
 
 /// Rows that these meet at a time: some numbers for each stay in the first-level cache.
 const DEPTH: usize = 512;
+
+/// Slopes of U are kept from its values on if they, with the parts that they are summed up from, are no more numbers than that (128 MB), and else made anew.
+const KEPT: usize = 1 << 24;
 
 /// The rows in the order of their bags, once for each bag that they are in, with their weights there.
 pub(super) struct Rows {
@@ -93,30 +96,49 @@ impl Rows {
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted) soon after `stop` becomes true.
     pub fn gram(&self, kernel: &Kernel, stop: &AtomicBool) -> Result<Matrix> {
+        Ok(self.sums(kernel, 0, stop)?.swap_remove(0))
+    }
+
+    /// U and its slopes by each of the kernel's parameters, in a pass; U alone where that takes too many numbers. Cost of [`gram`](Self::gram), and N²/2 for every parameter.
+    ///
+    /// # Errors
+    /// As [`gram`](Self::gram).
+    pub fn gram_and_slopes(&self, kernel: &Kernel, stop: &AtomicBool) -> Result<Vec<Matrix>> {
+        let (count, blocks) = (kernel.parameters().len(), self.weights.len() / BLOCK + self.bags());
+        let numbers = (1 + count).saturating_mul(self.bags()).saturating_mul(self.bags() + blocks);
+        self.sums(kernel, if numbers <= KEPT { count } else { 0 }, stop)
+    }
+
+    /// U, and its slopes by so many parameters, all or none.
+    fn sums(&self, kernel: &Kernel, count: usize, stop: &AtomicBool) -> Result<Vec<Matrix>> {
         let (isa, bags) = (Isa::detect(), self.bags());
         let parts = self.visit(
             stop,
-            |bag| vec![0.0; bags - bag],
+            |bag| vec![0.0; (1 + count) * (bags - bag)],
             |sums, memory, tile| {
-                let [own, buffer, total] = &mut memory[..] else { return };
-                let size = tile.second.len();
-                own.resize(size, 0.0);
+                let (total, size, mut scratch) = (&mut memory[0], tile.second.len(), Scratch::of(kernel));
                 total.clear();
-                total.resize(size, 0.0);
+                total.resize((1 + count) * size, 0.0);
+                let mut v = vec![0.0; self.table.width()];
                 for e in tile.first.clone() {
-                    kernel.row(isa, tile.columns, &self.table.row(e), buffer, own);
-                    let weight = self.weights[e];
-                    total.iter_mut().zip(&*own).for_each(|(t, k)| *t += weight * k);
+                    self.table.copy_row(e, &mut v);
+                    let weights = [self.weights[e]; 2];
+                    let out = (&mut total[..], size);
+                    kernel.add_slopes(isa, tile.columns, &v, weights, count > 0, &mut scratch, out);
                 }
-                let each = self.bag[tile.second.clone()].iter().zip(tile.counts).zip(&*total);
-                each.for_each(|((b, count), t)| sums[b - tile.bag] += count * t);
+                for (sums, total) in sums.chunks_exact_mut(bags - tile.bag).zip(total.chunks_exact(size)) {
+                    let each = self.bag[tile.second.clone()].iter().zip(tile.counts).zip(total);
+                    each.for_each(|((b, count), t)| sums[b - tile.bag] += count * t);
+                }
             },
         )?;
-        let mut out = Matrix::zeros(bags, bags);
+        let mut out = vec![Matrix::zeros(bags, bags); 1 + count];
         for (bag, sums) in parts {
-            out.row_mut(bag)[bag..].iter_mut().zip(sums).for_each(|(u, s)| *u += s);
+            for (out, sums) in out.iter_mut().zip(sums.chunks_exact(bags - bag)) {
+                out.row_mut(bag)[bag..].iter_mut().zip(sums).for_each(|(u, s)| *u += s);
+            }
         }
-        out.mirror_upper();
+        out.iter_mut().for_each(Matrix::mirror_upper);
         Ok(out)
     }
 
@@ -147,5 +169,42 @@ impl Rows {
         let mut total = vec![0.0; count];
         parts.iter().for_each(|(_, sums)| total.iter_mut().zip(sums).for_each(|(t, s)| *t += s));
         Ok(total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Profile, Stationary};
+    use crate::linalg::dot;
+
+    /// Slopes that are kept and slopes that are made anew are the same, of bags larger than blocks and tiles too.
+    #[test]
+    fn slopes_are_the_same_in_one_pass_and_in_two() {
+        let value = |i: usize| ((i * 7919) % 1013) as f64 / 500.0;
+        let rows: Vec<[f64; 2]> = (0..900).map(|i| [value(2 * i), value(2 * i + 1)]).collect();
+        let x = Table::from_rows(&rows).unwrap();
+        // Of 3 to 700 rows, a row in two of them.
+        let bag = |i: usize| [0, 1, 2, 2][[3, 110, 200].iter().filter(|end| i >= **end).count()];
+        let mut columns = vec![Vec::new(); 3];
+        (0..900).for_each(|i| columns[bag(i)].push((i, 0.5 + value(i))));
+        columns[0].push((800, 0.7));
+        let sums = Rows::new(&x, &Sparse::from_columns(900, columns).unwrap());
+        let joint: Kernel = Stationary {
+            profile: Profile::Matern32,
+            columns: vec![0, 1],
+            lengthscale: vec![0.8, 1.1],
+            ard: true,
+            isotropic: true,
+        }
+        .into();
+        let (kernel, stop) = (0.7 * joint + Kernel::gaussian(&[0.6, 0.9]), AtomicBool::new(false));
+        let all = sums.gram_and_slopes(&kernel, &stop).unwrap();
+        assert_eq!((all.len(), &all[0]), (7, &sums.gram(&kernel, &stop).unwrap()));
+        let by = Matrix::from_row_major(3, 3, vec![0.3, -0.2, 0.9, -0.2, 1.1, 0.4, 0.9, 0.4, -0.6]);
+        let anew = sums.gradient(&kernel, &by, &stop).unwrap();
+        for (slope, own) in anew.iter().zip(&all[1..]) {
+            assert!((slope / dot(by.data(), own.data()) - 1.0).abs() < 1e-11, "{slope}");
+        }
     }
 }
