@@ -34,6 +34,7 @@ from ._bags import Asked, Members, Tables, read_tables, rows_of_bags, standard_k
 from ._data import as_numbers, collected, is_numbered, is_whole, names_of, picked
 from ._duels import NO_COVARIANCE
 from ._expansion import Expansion, spread
+from ._explainer import Explainer
 from ._explanation import Explanation, named_sums
 from ._imported import Imported, Part, weighted_sum
 from ._meetings import _first, check_optimizer
@@ -455,8 +456,6 @@ class AggregateGaussianProcess(BaseEstimator):
         ``bags`` are names of some, by default all, of ``rows``, by default those of the fit; ``bag`` and ``weight`` as in
         :meth:`predict_bags`. ``how`` is as in :class:`riesz.Explainer`, without covariances, which are not known between rows.
         Takes the time of explaining all rows of these bags."""
-        from ._explainer import Explainer
-
         check_is_fitted(self)
         if how.get("covariance"):
             raise ValueError(NO_COVARIANCE)
@@ -489,6 +488,17 @@ class AggregateGaussianProcess(BaseEstimator):
                     cells[:, j] = [level[int(code)] for code in cells[:, j]]
         return Members(cells, [self.bags_[b] for b in self._bag], self._weight), self.bags_
 
+    def _imported(self) -> Imported:
+        """How :class:`riesz.Explainer` reads it."""
+        parts = [(part.weight, Part.whole(part.expansion)) for part in self._parts]
+        first = parts[0][1]
+        names, kind, outputs = first.expansion.feature_names, type(self).__name__, first.expansion.output_names
+        if len(parts) == 1:
+            return Imported([[first]], "posterior mean", names, kind, outputs, self.predict)
+        block = weighted_sum([([[part]], weight * np.eye(1)) for weight, part in parts], 0.0, outputs)
+        explained = "posterior mean, averaged over hyper-parameters"
+        return Imported([block], explained, names, kind, outputs, self.predict, mixture=parts)
+
     def save(self, path: Any, *, posterior: bool = False) -> None:
         """Writes the map as a riesz model file, which :meth:`riesz.Expansion.load` and the command line read, with ``posterior``
         with how sure it is. An average over hyper-parameters is no single model: ``expansion_.save`` writes that of the best
@@ -508,15 +518,3 @@ def _noise(name: str, value: Any, auto: float) -> float:
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and 0 <= value < np.inf:
         return float(value)
     raise ValueError(f"{name} = {value!r}: it is a number, not negative, or 'auto'")
-
-
-def imported(model: AggregateGaussianProcess) -> Imported:
-    """How :class:`riesz.Explainer` reads it."""
-    parts = [(part.weight, Part.whole(part.expansion)) for part in model._parts]
-    first = parts[0][1]
-    names, kind, outputs = first.expansion.feature_names, type(model).__name__, first.expansion.output_names
-    if len(parts) == 1:
-        return Imported([[first]], "posterior mean", names, kind, outputs, model.predict)
-    block = weighted_sum([([[part]], weight * np.eye(1)) for weight, part in parts], 0.0, outputs)
-    explained = "posterior mean, averaged over hyper-parameters"
-    return Imported([block], explained, names, kind, outputs, model.predict, mixture=parts)
