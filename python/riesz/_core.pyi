@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "AggregatePart",
+    "Aggregates",
     "Expansion",
     "Explainer",
     "Explanation",
@@ -455,14 +456,23 @@ class FittedAggregates:
     @property
     def warnings(self) -> list[str]: ...
 
+@final
+class Aggregates:
+    def __new__(cls, given: dict[str, Any]) -> Aggregates: ...
+    @property
+    def usual_points(self) -> int | None: ...
+    @property
+    def hardly_matched(self) -> str | None: ...
+    @property
+    def look_like_means(self) -> bool: ...
+    def far(self, kernel: str) -> list[int]: ...
+
 def join_bags(
     rows: list[str], bags: list[str], has_target: list[bool], mediators: bool, drop_unmatched: bool
 ) -> tuple[list[int], list[int], list[int], list[int], list[int | None], list[str]]: ...
-def fit_aggregates(
-    start: dict[str, Any], given: dict[str, Any], tune: bool, draws: int | None, seed: int
-) -> FittedAggregates: ...
+def fit_aggregates(start: dict[str, Any], given: Aggregates, tune: bool, draws: int | None, seed: int) -> FittedAggregates: ...
 def fit_sparse_aggregates(
-    start: dict[str, Any], given: dict[str, Any], points: int | _Rows, tune: bool, seed: int
+    start: dict[str, Any], given: Aggregates, points: int | _Rows, tune: bool, seed: int
 ) -> FittedAggregates: ...
 
 @final
