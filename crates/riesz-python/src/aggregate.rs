@@ -57,8 +57,8 @@ pub struct Given<'py> {
 /// What is learnt from.
 #[pyclass(frozen, module = "riesz._core")]
 pub struct Aggregates {
-    data: Arc<riesz::aggregate::Aggregates>,
-    name: String,
+    pub(crate) data: Arc<riesz::aggregate::Aggregates>,
+    pub(crate) name: String,
 }
 
 #[pymethods]

@@ -325,17 +325,16 @@ impl SparseAggregateProcess {
         let (_, [noise, row_noise]) = self.at(targets, &found.theta);
         let bags = targets.values.len();
         let fitted = (0..bags).map(|b| state.mean * targets.ones[b] + dot(features.phi.row(b), &state.alpha));
-        let mut left_out =
-            LeftOut { targets: targets.values.to_vec(), mean: Vec::new(), variance: Vec::new() };
-        let mut unexplained = 0.0;
+        let (mut expected, mut variance, mut unexplained) = (Vec::new(), Vec::new(), 0.0);
         for b in 0..bags {
             let (precision, gap) = (state.precision[b], state.gap[b].max(0.0));
             // Without its target the constant mean is another one, and how sure it is counts (Dubrule 1983).
             let of_mean = state.of_mean.as_ref().map_or(0.0, |(by, square)| by[b] * by[b] / square);
-            left_out.mean.push(targets.values[b] - state.residual[b] / (precision - of_mean));
-            left_out.variance.push(1.0 / (precision - of_mean) + gap);
+            expected.push(targets.values[b] - state.residual[b] / (precision - of_mean));
+            variance.push(1.0 / (precision - of_mean) + gap);
             unexplained += 0.5 * gap / state.noise(b);
         }
+        let left_out = LeftOut::normal(targets.values.to_vec(), expected, variance);
         let (points, alpha) = (targets.points.clone(), Matrix::column_vector(state.alpha.clone()));
         let mut model = Expansion::new(kernel, points, alpha, vec![state.mean])?;
         model.card = vec![

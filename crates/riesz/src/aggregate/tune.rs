@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::explanation::Fact;
 use crate::fit::evidence::{self, Coordinate, Maximum, with_priors};
 use crate::kernel::{Kernel, Parameter};
+use crate::linalg::Matrix;
 use crate::stop::{Progress, Watch};
 
 /// Fewer targets than this tune nothing.
@@ -265,13 +266,7 @@ fn stage_one(
     let (Some(mediation), Some(mediators)) = (&process.mediation, &data.mediators) else {
         return maximise(&[], &[], watch, |_| Ok((0.0, Vec::new())));
     };
-    // Between means of bags, whatever targets are.
-    let mut gram = Rows::new(&data.rows, data.bags.weights()).gram(&process.kernel, watch.stop)?;
-    let j = data.bags.count();
-    let sums: Vec<f64> = (0..j).map(|b| data.bags.weights().column(b).map(|(_, w)| w).sum::<f64>()).collect();
-    for b in 0..j {
-        gram.row_mut(b).iter_mut().zip(&sums).for_each(|(u, sum)| *u /= sum * sums[b]);
-    }
+    let (gram, j) = (between_means(&process.kernel, data, watch)?, data.bags.count());
     let start: Vec<f64> = mediation.parameters().iter().map(|p| p.log_value).collect();
     maximise(coordinates, &start, watch, |theta| {
         let own = mediation.with_parameters(theta);
@@ -279,4 +274,15 @@ fn stage_one(
         gradient.iter_mut().for_each(|slope| *slope = -0.5 * j as f64 * *slope / loss);
         Ok(with_priors(coordinates, theta, (-0.5 * j as f64 * loss.ln(), gradient)))
     })
+}
+
+/// The kernel between means of bags, J × J, whatever targets are.
+pub(super) fn between_means(kernel: &Kernel, data: &Aggregates, watch: Watch<'_>) -> Result<Matrix> {
+    let mut gram = Rows::new(&data.rows, data.bags.weights()).gram(kernel, watch.stop)?;
+    let j = data.bags.count();
+    let sums: Vec<f64> = (0..j).map(|b| data.bags.weights().column(b).map(|(_, w)| w).sum::<f64>()).collect();
+    for b in 0..j {
+        gram.row_mut(b).iter_mut().zip(&sums).for_each(|(u, sum)| *u /= sum * sums[b]);
+    }
+    Ok(gram)
 }
