@@ -5,7 +5,7 @@ use std::sync::Arc;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use riesz::aggregate::{
-    AggregateFit, AggregateGaussianProcess, Bags, Conventions, Counts, Mediation, Mediators, Regressed,
+    AggregateFit, AggregateGaussianProcess, Bags, Conventions, Counts, Mediation, Mediators,
     SparseAggregateFit, SparseAggregateProcess, Tuning, Unit, inducing_points, join,
 };
 use riesz::fit::Tune;
@@ -264,12 +264,7 @@ pub fn fit_aggregates(
             draws.map(|(weight, fit)| Part::exact(weight, &data, fit)).collect::<Result<Vec<_>, _>>()?;
         let noise = [best.noise, best.row_noise, best.mediation_noise].map(|own| fit.variance * own);
         let evidence = fit.log_marginal_likelihood;
-        let mediation = best.mediation.map(|own| match own.regressed {
-            Regressed::Rows => own,
-            Regressed::Targets => {
-                Mediation { kernel: fit.variance * own.kernel, ridge: fit.variance * own.ridge, ..own }
-            }
-        });
+        let mediation = best.mediation.map(|own| own.times(fit.variance));
         Ok((mediation, noise, evidence, Part::exact(1.0, &data, fit)?, parts, effective, warnings))
     };
     let (mediation, noise, log_marginal_likelihood, best, parts, effective, warnings) =

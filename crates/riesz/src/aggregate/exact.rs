@@ -169,6 +169,9 @@ impl AggregateGaussianProcess {
             Fact::measured("log marginal likelihood", value),
             Fact::measured("jitter", jitter),
         ];
+        if operator.regression.is_some() {
+            model.card.push(Fact::new("regressed on mediators", "targets, to which bags with rows are tied"));
+        }
         // B L⁻ᵀ.
         let mut half = operator.transpose_times(&Matrix::identity(p.cols()));
         factor.solve_lower_in_place(&mut half);

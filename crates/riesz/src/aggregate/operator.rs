@@ -79,6 +79,16 @@ impl Mediation {
         Self { kernel: self.kernel.with_parameters(kernel), ridge: ridge[0].exp(), ..self.clone() }
     }
 
+    /// In squared units of the targets, of which `variance` is one here: kernel and ridge of targets that are regressed. Of rows they have no unit.
+    pub fn times(self, variance: f64) -> Self {
+        match self.regressed {
+            Regressed::Rows => self,
+            Regressed::Targets => {
+                Self { kernel: variance * self.kernel, ridge: variance * self.ridge, ..self }
+            }
+        }
+    }
+
     fn ridges(&self, bags: &Bags) -> Vec<f64> {
         let mass = bags.mass();
         match self.counts {
