@@ -147,8 +147,10 @@ def read_tables(rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, d
     mediators = [asked.mediators] if isinstance(asked.mediators, str) else list(asked.mediators)
     if mediators and operator == "matched":
         raise ValueError("operator = 'matched' takes no mediators: leave them out, or take operator='auto'")
-    if not mediators and operator == "mediated":
-        raise ValueError("operator = 'mediated' takes mediators: name the columns of bags that tell what all bags have in common")
+    if not mediators and operator not in ("auto", "matched"):
+        raise ValueError(
+            f"operator = {operator!r} takes mediators: name the columns of bags that tell what all bags have in common"
+        )
     join = lambda mediated: _core.join_bags(members.bag, names, found.tolist(), mediated, drop_unmatched)
     used, bag, with_rows, targets, own, notes = join(bool(mediators))
     if operator == "mediated":

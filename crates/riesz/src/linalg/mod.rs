@@ -27,6 +27,13 @@ impl Matrix {
         Self { rows, cols, data: vec![0.0; rows * cols] }
     }
 
+    /// The identity matrix.
+    pub(crate) fn identity(n: usize) -> Self {
+        let mut identity = Self::zeros(n, n);
+        identity.add_diagonal(|_| 1.0);
+        identity
+    }
+
     /// Wraps row-major `data`.
     ///
     /// # Panics

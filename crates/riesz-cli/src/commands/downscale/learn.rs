@@ -1,5 +1,6 @@
 //! What `downscale fit` and `downscale check` share: two tables in, a fitted process out.
 
+use clap::ValueEnum;
 use riesz::aggregate::{
     AggregateGaussianProcess, Aggregates, Conventions, LeftOut, SparseAggregateProcess, Tuning, Unit,
     inducing_points,
@@ -16,6 +17,15 @@ use crate::io::duels::first_of;
 
 /// Where the tuning of the mediators' kernel starts.
 pub(super) const MEDIATOR_KERNEL: &str = "rbf(lengthscale=0.5, ard)";
+
+/// What targets without rows are learnt from by, for comparison: a regression on mediators of targets instead of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Regression {
+    /// Its predictions for bags with rows are targets of these, with their covariance
+    Pseudo,
+    /// Means of bags with rows are tied to it by a variance, and all is tuned at once
+    TwoSided,
+}
 
 /// What is learnt from, and how.
 #[derive(Debug, Clone, clap::Args)]
@@ -38,6 +48,9 @@ pub struct Learn {
     /// The conventions of the published experiments: mediators not centred, with a ridge of 0.01 as it is, and all else by the marginal likelihood alone
     #[arg(long)]
     pub published: bool,
+    /// (with --mediators) For comparison: regress targets without rows on mediators, instead of what rows of bags are like
+    #[arg(long, value_enum, requires = "mediators", conflicts_with_all = ["sum", "published", "inducing"])]
+    pub operator: Option<Regression>,
     /// Learn through so many inducing points, if all targets have rows [default: exactly up to 20,000 rows and 4,000 bags, beyond through up to 1,000]
     #[arg(long, value_name = "N")]
     pub inducing: Option<usize>,
@@ -76,6 +89,9 @@ impl Learn {
         let conventions = if self.published { Conventions::Published } else { Conventions::Regularised };
         let mut start = conventions.start(kernel, of_mediators, data);
         start.noise = self.noise.unwrap_or(start.noise);
+        if let Some(operator) = self.operator {
+            start = start.regressing_targets(operator == Regression::TwoSided, data);
+        }
         let mut found = match self.points(data, console)? {
             Some(points) => self.through(points, start, given, seed, console)?,
             None => self.exactly(start, conventions, given, console)?,
@@ -157,6 +173,7 @@ impl Learn {
                     first_of(&far)
                 ));
             }
+            let own = own.times(fit.variance);
             fit.model.card.push(Fact::new("kernel of mediators", own.kernel.formula()));
             fit.model.card.push(Fact::measured("ridge of mediators", own.ridge));
         }
