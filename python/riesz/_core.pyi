@@ -22,6 +22,7 @@ __all__ = [
     "Threads",
     "UnsupportedModelError",
     "__version__",
+    "aggregate_evidence",
     "cluster_preferences",
     "codes",
     "compare_preferences",
@@ -461,6 +462,7 @@ def join_bags(
 def fit_aggregates(
     start: dict[str, Any], given: dict[str, Any], tune: bool, draws: int | None, seed: int
 ) -> FittedAggregates: ...
+def aggregate_evidence(start: dict[str, Any], given: dict[str, Any]) -> tuple[float, list[float]]: ...
 def fit_sparse_aggregates(
     start: dict[str, Any], given: dict[str, Any], points: int | _Rows, tune: bool, seed: int
 ) -> FittedAggregates: ...

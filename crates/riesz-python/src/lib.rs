@@ -643,7 +643,7 @@ mod _core {
 
     #[pymodule_export]
     use super::aggregate::{
-        AggregatePart, FittedAggregates, fit_aggregates, fit_sparse_aggregates, join_bags,
+        AggregatePart, FittedAggregates, aggregate_evidence, fit_aggregates, fit_sparse_aggregates, join_bags,
     };
 
     #[pymodule_export]
