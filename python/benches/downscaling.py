@@ -79,6 +79,7 @@ def evidences(n, bags):
     start |= {"normalize_y": False, "published": False}
     given = {"rows": (names, {}, X), "row": list(range(n)), "bag": bag.tolist(), "bags": bags, "weight": None, "sums": False}
     given |= {"name": "z", "targets": z.tolist(), "own": list(range(bags)), "known": None, "mediators": None}
+    given = _core.Aggregates(given)
     own, (value, gradient) = milliseconds(lambda: _core.aggregate_evidence(start, given), 1)
     other, (expected, slopes) = milliseconds(lambda: evidence(X, bag, z, lengths), 1)
     off = max(abs(value - expected), np.abs(np.array(gradient) - slopes).max()) / abs(expected)

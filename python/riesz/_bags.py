@@ -14,11 +14,6 @@ from ._data import _listed, as_numbers, collected, is_missing, names_of, numbere
 from ._meetings import _first
 from ._samples import Rows, _columns, _text, read_categories
 
-#: What a Gaussian kernel says of three length scales.
-_FAR = np.exp(-4.5)
-#: Matched bags are fewer than this share of the targets: mediators say nearly all.
-_FEW = 0.02
-
 
 class Asked(NamedTuple):
     """Which columns mean what: names of columns, or the cells themselves."""
@@ -87,43 +82,24 @@ class Tables:
         """Targets without rows of their own."""
         return [name for name, own in zip(self.targets, self.own) if own is None]
 
-    def given(self, sums: bool) -> dict[str, Any]:
+    def given(self, sums: bool) -> _core.Aggregates:
         """As the core takes them."""
         listed = lambda own: None if own is None else own.tolist()
-        return {
-            "rows": tuple(self.rows),
-            "row": self.row,
-            "bag": self.bag,
-            "bags": len(self.bags),
-            "weight": listed(self.weight),
-            "sums": sums,
-            "name": self.name,
-            "targets": self.values.tolist(),
-            "own": self.own,
-            "known": listed(self.known),
-            "mediators": self.mediators,
-        }
-
-    def look_like_means(self) -> bool:
-        """Whether targets that should be sums shrink with the sums of the weights."""
-        matched = [(t, own) for t, own in enumerate(self.own) if own is not None]
-        mass = np.bincount(self.bag, self.weight, len(self.bags))[[own for _, own in matched]]
-        values = np.abs(self.values[[t for t, _ in matched]])
-        if len(matched) < 5 or np.ptp(mass) <= 1e-9 * mass.max() or np.ptp(values) == 0:
-            return False
-        return bool(np.corrcoef(mass, values)[0, 1] < 0)
-
-    def far(self, kernel: rk.Kernel) -> list[str]:
-        """Mediated targets whose mediators are less like those of each bag than three length scales of a Gaussian kernel are."""
-        if self.mediators is None:
-            return []
-        (names, levels, of_bags), (_, _, of_targets), _ = self.mediators
-        every = np.eye(len(of_bags))
-        called = [str(b) for b in range(len(every))]
-        text = kernel._to_json(names, levels)
-        alike = _core.Expansion(text, (names, levels, of_bags), every, [0.0] * len(every), called)
-        between, most = alike.predict(of_targets), alike.predict(of_bags).max(initial=0.0)
-        return [name for name, own, row in zip(self.targets, self.own, between) if own is None and row.max() < _FAR * most]
+        return _core.Aggregates(
+            {
+                "rows": tuple(self.rows),
+                "row": self.row,
+                "bag": self.bag,
+                "bags": len(self.bags),
+                "weight": listed(self.weight),
+                "sums": sums,
+                "name": self.name,
+                "targets": self.values.tolist(),
+                "own": self.own,
+                "known": listed(self.known),
+                "mediators": self.mediators,
+            }
+        )
 
 
 def rows_of_bags(rows: Any, asked: Asked) -> Members:
@@ -176,12 +152,6 @@ def read_tables(rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, d
     elif mediators and None not in own:
         used, bag, with_rows, targets, own, notes = join(False)
         notes, mediators = [*notes, "all targets have rows of their own, so mediators are not used"], []
-    matched = sum(place is not None for place in own)
-    if operator == "auto" and matched < _FEW * len(own):
-        notes.append(
-            f"{matched} of {len(own)} targets have rows of their own: what is said of rows rests on the mediators, and left-out "
-            "targets do not tell how good these are"
-        )
     members = members.take(used)
     members.check(used)
     categories = read_categories(members.rows)

@@ -260,12 +260,6 @@ def _own(model):
     return estimators.imported(model)
 
 
-def _aggregates(model):
-    from . import aggregate
-
-    return aggregate.imported(model)
-
-
 # Models made of models ---------------------------------------------------------------------------------------------
 
 
@@ -531,5 +525,5 @@ COMPOSERS: dict[str, Callable[[Any], Imported]] = {
     "sklearn.MultiOutputClassifier": _multi_output,
     "sklearn.OneVsRestClassifier": _one_vs_rest,
     "sklearn.OneVsOneClassifier": _one_vs_one,
-    "riesz.AggregateGaussianProcess": _aggregates,
+    "riesz.AggregateGaussianProcess": lambda model: model._imported(),
 }

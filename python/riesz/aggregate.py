@@ -34,6 +34,7 @@ from ._bags import Asked, Members, Tables, read_tables, rows_of_bags, standard_k
 from ._data import as_numbers, collected, is_numbered, is_whole, names_of, picked
 from ._duels import NO_COVARIANCE
 from ._expansion import Expansion, spread
+from ._explainer import Explainer
 from ._explanation import Explanation, named_sums
 from ._imported import Imported, Part, weighted_sum
 from ._meetings import _first, check_optimizer
@@ -43,11 +44,6 @@ __all__ = ["AggregateGaussianProcess", "LeftOut"]
 
 #: Draws of hyper-parameters, and so many targets at most are thought to need them.
 _DRAWS, _FEW_TARGETS = 64, 300
-#: More rows or bags are learnt from through inducing points.
-_MOST_ROWS, _MOST_BAGS = 20_000, 4_000
-#: Where the noise of rows is tuned from where bags are of different sizes, by more than this factor.
-_ROW_NOISE, _UNEQUAL = 0.1, 4
-_MEDIATION_NOISE = 0.1
 
 
 class AggregateGaussianProcess(BaseEstimator):
@@ -219,15 +215,17 @@ class AggregateGaussianProcess(BaseEstimator):
         sums = self.aggregate == "sum"
         tables = read_tables(rows, bags, asked, self.operator, sums, bool(drop_unmatched))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        notes, points = list(tables.notes), self._points(tables)
-        if sums and tables.look_like_means():
+        given = tables.given(sums)
+        notes, points = list(tables.notes), self._points(tables, given)
+        if self.operator == "auto" and given.hardly_matched is not None:
+            notes.append(given.hardly_matched)
+        if sums and given.look_like_means:
             notes.append("aggregate = 'sum', but targets do not grow with the weights of their rows, as sums do: are they means?")
         if points is not None and self.inducing is None:
             notes.append(
                 f"{len(tables.bag)} rows in {len(tables.bags)} bags are learnt from through {points} inducing points: give "
                 "inducing=, more points for a closer fit"
             )
-        given = tables.given(sums)
         start, tune = self._start(tables), self.optimizer is not None
         if points is None:
             draws = self._draws(len(tables.values))
@@ -235,7 +233,7 @@ class AggregateGaussianProcess(BaseEstimator):
         else:
             found = _core.fit_sparse_aggregates(start, given, points, tune, seed)
         self._keep(found, tables, asked)
-        far = [] if self.mediator_kernel_ is None else tables.far(self.mediator_kernel_)
+        far = [] if found.mediation is None else [tables.targets[t] for t in given.far(found.mediation[0])]
         if far:
             where = f"the mediators of {len(far)} targets are far from those of all bags with rows, {_first(far)}"
             notes.append(f"{where}: of these little is known")
@@ -279,10 +277,9 @@ class AggregateGaussianProcess(BaseEstimator):
             raise ValueError(f"average = {self.average!r}: {why}, so there is nothing to average: average=False")
         return draws
 
-    def _points(self, tables: Tables) -> Any:
+    def _points(self, tables: Tables, given: _core.Aggregates) -> Any:
         """Inducing points, or how many; ``None`` for none."""
-        large = len(tables.bag) > _MOST_ROWS or len(tables.bags) > _MOST_BAGS
-        if self.inducing is None and (not large or tables.mediated):
+        if self.inducing is None and given.usual_points is None:
             return None
         if tables.mediated:
             raise ValueError(
@@ -292,7 +289,7 @@ class AggregateGaussianProcess(BaseEstimator):
         if self.average not in (False, "auto"):
             raise ValueError(f"average = {self.average!r}: fits through inducing points are not averaged: average=False")
         if self.inducing is None:
-            return min(1000, max(200, 2 * len(tables.values)))
+            return given.usual_points
         if np.ndim(self.inducing) == 0 and names_of(self.inducing) is None:
             return _count("inducing", self.inducing, 1)
         points = collected(self.inducing)
@@ -303,14 +300,11 @@ class AggregateGaussianProcess(BaseEstimator):
         """The process that tuning starts from."""
         names, levels, numbers = tables.rows
         kernel = rk.Constant(1.0) * standard_kernel(tables.rows, 1.0) if self.kernel is None else self.kernel
-        sizes = np.bincount(tables.bag)
-        unequal = not self.published and sizes.max() > _UNEQUAL * sizes.min()
-        uncertain = not self.published and bool(tables.mediated)
         return {
             "kernel": kernel._at(numbers, names, levels)._to_json(names, levels),
             "noise": _positive("alpha", self.alpha),
-            "row_noise": _noise("row_noise", self.row_noise, _ROW_NOISE if unequal else 0.0),
-            "mediation_noise": _noise("mediation_noise", self.mediation_noise, _MEDIATION_NOISE if uncertain else 0.0),
+            "row_noise": _noise("row_noise", self.row_noise),
+            "mediation_noise": _noise("mediation_noise", self.mediation_noise),
             "mediation": self._mediation(tables),
             "prior_mean": None if self.prior_mean is None else float(self.prior_mean),
             "normalize_y": bool(self.normalize_y),
@@ -455,8 +449,6 @@ class AggregateGaussianProcess(BaseEstimator):
         ``bags`` are names of some, by default all, of ``rows``, by default those of the fit; ``bag`` and ``weight`` as in
         :meth:`predict_bags`. ``how`` is as in :class:`riesz.Explainer`, without covariances, which are not known between rows.
         Takes the time of explaining all rows of these bags."""
-        from ._explainer import Explainer
-
         check_is_fitted(self)
         if how.get("covariance"):
             raise ValueError(NO_COVARIANCE)
@@ -489,6 +481,17 @@ class AggregateGaussianProcess(BaseEstimator):
                     cells[:, j] = [level[int(code)] for code in cells[:, j]]
         return Members(cells, [self.bags_[b] for b in self._bag], self._weight), self.bags_
 
+    def _imported(self) -> Imported:
+        """How :class:`riesz.Explainer` reads it."""
+        parts = [(part.weight, Part.whole(part.expansion)) for part in self._parts]
+        first = parts[0][1]
+        names, kind, outputs = first.expansion.feature_names, type(self).__name__, first.expansion.output_names
+        if len(parts) == 1:
+            return Imported([[first]], "posterior mean", names, kind, outputs, self.predict)
+        block = weighted_sum([([[part]], weight * np.eye(1)) for weight, part in parts], 0.0, outputs)
+        explained = "posterior mean, averaged over hyper-parameters"
+        return Imported([block], explained, names, kind, outputs, self.predict, mixture=parts)
+
     def save(self, path: Any, *, posterior: bool = False) -> None:
         """Writes the map as a riesz model file, which :meth:`riesz.Expansion.load` and the command line read, with ``posterior``
         with how sure it is. An average over hyper-parameters is no single model: ``expansion_.save`` writes that of the best
@@ -502,21 +505,9 @@ class AggregateGaussianProcess(BaseEstimator):
         self.expansion_.save(path, posterior=posterior)
 
 
-def _noise(name: str, value: Any, auto: float) -> float:
+def _noise(name: str, value: Any) -> float | None:
     if isinstance(value, str) and value == "auto":
-        return auto
+        return None
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and 0 <= value < np.inf:
         return float(value)
     raise ValueError(f"{name} = {value!r}: it is a number, not negative, or 'auto'")
-
-
-def imported(model: AggregateGaussianProcess) -> Imported:
-    """How :class:`riesz.Explainer` reads it."""
-    parts = [(part.weight, Part.whole(part.expansion)) for part in model._parts]
-    first = parts[0][1]
-    names, kind, outputs = first.expansion.feature_names, type(model).__name__, first.expansion.output_names
-    if len(parts) == 1:
-        return Imported([[first]], "posterior mean", names, kind, outputs, model.predict)
-    block = weighted_sum([([[part]], weight * np.eye(1)) for weight, part in parts], 0.0, outputs)
-    explained = "posterior mean, averaged over hyper-parameters"
-    return Imported([block], explained, names, kind, outputs, model.predict, mixture=parts)

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use riesz::aggregate::{
-    AggregateFit, AggregateGaussianProcess, Aggregates, Bags, Conventions, Counts, Mediation, Mediators,
+    AggregateFit, AggregateGaussianProcess, Bags, Conventions, Counts, Mediation, Mediators,
     SparseAggregateFit, SparseAggregateProcess, Tuning, Unit, inducing_points, join,
 };
 use riesz::fit::Tune;
@@ -55,22 +55,55 @@ pub struct Given<'py> {
     mediators: Option<Coarse<'py>>,
 }
 
-impl Given<'_> {
-    fn aggregates(self) -> PyResult<Aggregates> {
-        let unit = if self.sums { Unit::Sum } else { Unit::Mean };
-        let mediators = self.mediators.map(|(bags, targets, totals)| {
+/// What is learnt from.
+#[pyclass(frozen, module = "riesz._core")]
+pub struct Aggregates {
+    data: Arc<riesz::aggregate::Aggregates>,
+    name: String,
+}
+
+#[pymethods]
+impl Aggregates {
+    #[new]
+    fn new(given: Given<'_>) -> PyResult<Self> {
+        let unit = if given.sums { Unit::Sum } else { Unit::Mean };
+        let mediators = given.mediators.map(|(bags, targets, totals)| {
             Ok::<_, PyErr>(Mediators { bags: sample(bags)?, targets: sample(targets)?, totals })
         });
-        let (rows, weight) = (sample(self.rows)?, self.weight.as_deref());
-        let bags = Bags::overlapping(&self.row, rows.rows(), &self.bag, self.bags, weight, unit);
-        Ok(Aggregates {
+        let (rows, weight) = (sample(given.rows)?, given.weight.as_deref());
+        let bags = Bags::overlapping(&given.row, rows.rows(), &given.bag, given.bags, weight, unit);
+        let data = riesz::aggregate::Aggregates {
             bags: bags.map_err(raise)?,
             rows,
-            targets: self.targets,
-            own: self.own,
-            target_noise: self.known,
+            targets: given.targets,
+            own: given.own,
+            target_noise: given.known,
             mediators: mediators.transpose()?,
-        })
+        };
+        Ok(Self { data: Arc::new(data), name: given.name })
+    }
+
+    /// Through how many inducing points these are learnt from by default, if any.
+    #[getter]
+    fn usual_points(&self) -> Option<usize> {
+        self.data.usual_points()
+    }
+
+    /// Where hardly any target has rows of its own, that in words.
+    #[getter]
+    fn hardly_matched(&self) -> Option<String> {
+        self.data.hardly_matched()
+    }
+
+    /// Whether the sizes of targets fall as weights of their rows rise.
+    #[getter]
+    fn look_like_means(&self) -> bool {
+        self.data.look_like_means()
+    }
+
+    /// The targets whose mediators are far, by this kernel in JSON, from those of all bags with rows.
+    fn far(&self, kernel: &str) -> PyResult<Vec<usize>> {
+        Ok(self.data.far(&crate::fit::kernel(kernel)?))
     }
 }
 
@@ -81,8 +114,9 @@ pub struct Start {
     /// In JSON.
     kernel: String,
     noise: f64,
-    row_noise: f64,
-    mediation_noise: f64,
+    /// Where these are not the conventions'.
+    row_noise: Option<f64>,
+    mediation_noise: Option<f64>,
     /// The mediators' kernel in JSON, the ridge and whether it is centred where these are not the conventions', and whether every row is an example.
     mediation: Option<(String, Option<f64>, Option<bool>, bool)>,
     prior_mean: Option<f64>,
@@ -96,22 +130,24 @@ impl Start {
         if self.published { Conventions::Published } else { Conventions::Regularised }
     }
 
-    fn process(&self) -> PyResult<AggregateGaussianProcess> {
-        let mediation = self.mediation.as_ref().map(|(kernel, ridge, centred, rows)| {
-            let usual = self.conventions().mediation(crate::fit::kernel(kernel)?);
-            Ok::<_, PyErr>(Mediation {
-                ridge: ridge.unwrap_or(usual.ridge),
-                centred: centred.unwrap_or(usual.centred),
-                counts: if *rows { Counts::Mass } else { Counts::One },
-                ..usual
-            })
-        });
+    fn process(&self, data: &riesz::aggregate::Aggregates) -> PyResult<AggregateGaussianProcess> {
+        let mediators = self.mediation.as_ref().map(|own| crate::fit::kernel(&own.0)).transpose()?;
+        let usual = self.conventions().start(crate::fit::kernel(&self.kernel)?, mediators, data);
+        let mediation =
+            self.mediation.as_ref().zip(usual.mediation).map(|((_, ridge, centred, rows), usual)| {
+                Mediation {
+                    ridge: ridge.unwrap_or(usual.ridge),
+                    centred: centred.unwrap_or(usual.centred),
+                    counts: if *rows { Counts::Mass } else { Counts::One },
+                    ..usual
+                }
+            });
         Ok(AggregateGaussianProcess {
-            kernel: crate::fit::kernel(&self.kernel)?,
+            kernel: usual.kernel,
             noise: self.noise,
-            row_noise: self.row_noise,
-            mediation_noise: self.mediation_noise,
-            mediation: mediation.transpose()?,
+            row_noise: self.row_noise.unwrap_or(usual.row_noise),
+            mediation_noise: self.mediation_noise.unwrap_or(usual.mediation_noise),
+            mediation,
             prior_mean: self.prior_mean,
             normalize_y: self.normalize_y,
         })
@@ -166,7 +202,7 @@ struct Part {
 }
 
 impl Part {
-    fn exact(weight: f64, data: &Aggregates, fit: AggregateFit) -> Result<Self, Error> {
+    fn exact(weight: f64, data: &riesz::aggregate::Aggregates, fit: AggregateFit) -> Result<Self, Error> {
         let weights = data.bags.weights();
         let sums = (0..weights.cols()).map(|b| weights.column(b).map(|(_, w)| w).sum()).collect();
         let constants = fit.operator.transpose_times(&Matrix::column_vector(sums)).column(0);
@@ -203,12 +239,12 @@ impl Part {
 pub fn fit_aggregates(
     py: Python<'_>,
     start: Start,
-    given: Given<'_>,
+    given: &Aggregates,
     tune: bool,
     draws: Option<usize>,
     seed: u64,
 ) -> PyResult<FittedAggregates> {
-    let (process, name, data) = (start.process()?, given.name.clone(), given.aggregates()?);
+    let (process, data) = (start.process(&given.data)?, Arc::clone(&given.data));
     let tuning = Tuning { conventions: start.conventions(), ..Tuning::default() };
     let stop = tuning.stop.clone();
     let work = move || -> Result<_, Error> {
@@ -232,8 +268,8 @@ pub fn fit_aggregates(
     let json =
         |own: Mediation| Ok::<_, PyErr>((serde_json::to_string(&own.kernel).map_err(refuse)?, own.ridge));
     Ok(FittedAggregates {
-        best: best.handed(py, &name)?,
-        parts: parts.into_iter().map(|part| part.handed(py, &name)).collect::<PyResult<_>>()?,
+        best: best.handed(py, &given.name)?,
+        parts: parts.into_iter().map(|part| part.handed(py, &given.name)).collect::<PyResult<_>>()?,
         effective,
         noise: noise.into(),
         mediation: mediation.map(json).transpose()?,
@@ -244,8 +280,8 @@ pub fn fit_aggregates(
 
 /// The log marginal likelihood of the start, exactly, and its gradient in the logarithms of its parameters.
 #[pyfunction]
-pub fn aggregate_evidence(py: Python<'_>, start: Start, given: Given<'_>) -> PyResult<(f64, Vec<f64>)> {
-    let (process, data) = (start.process()?, given.aggregates()?);
+pub fn aggregate_evidence(py: Python<'_>, start: Start, given: &Aggregates) -> PyResult<(f64, Vec<f64>)> {
+    let (process, data) = (start.process(&given.data)?, Arc::clone(&given.data));
     let work = move || {
         let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
         process.log_marginal_likelihood(&data, &theta)
@@ -265,12 +301,12 @@ pub enum Points<'py> {
 pub fn fit_sparse_aggregates(
     py: Python<'_>,
     start: Start,
-    given: Given<'_>,
+    given: &Aggregates,
     points: Points<'_>,
     tune: bool,
     seed: u64,
 ) -> PyResult<FittedAggregates> {
-    let (own, name, data) = (start.process()?, given.name.clone(), given.aggregates()?);
+    let (own, data) = (start.process(&given.data)?, Arc::clone(&given.data));
     let (rows, count) = match points {
         Points::Rows(rows) => (Some(sample(rows)?), 0),
         Points::Count(count) => (None, count),
@@ -282,7 +318,7 @@ pub fn fit_sparse_aggregates(
         let process = SparseAggregateProcess {
             noise: own.noise,
             row_noise: Some(own.row_noise).filter(|noise| *noise > 0.0),
-            known_noise: data.target_noise,
+            known_noise: data.target_noise.clone(),
             mean: own.prior_mean,
             normalize: own.normalize_y,
             tune: if tune { Tune::KernelAndNoise } else { Tune::Nothing },
@@ -298,7 +334,7 @@ pub fn fit_sparse_aggregates(
     let left_out = Some((left_out.mean, left_out.variance));
     let part = Part { weight: 1.0, model, covariance, fitted, bags: None, left_out, sensitivities: None };
     Ok(FittedAggregates {
-        best: part.handed(py, &name)?,
+        best: part.handed(py, &given.name)?,
         parts: Vec::new(),
         effective: None,
         noise: (noise, row_noise, 0.0),

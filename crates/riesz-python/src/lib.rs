@@ -643,7 +643,8 @@ mod _core {
 
     #[pymodule_export]
     use super::aggregate::{
-        AggregatePart, FittedAggregates, aggregate_evidence, fit_aggregates, fit_sparse_aggregates, join_bags,
+        AggregatePart, Aggregates, FittedAggregates, aggregate_evidence, fit_aggregates,
+        fit_sparse_aggregates, join_bags,
     };
 
     #[pymodule_export]

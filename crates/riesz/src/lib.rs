@@ -56,6 +56,7 @@ pub mod game;
 pub mod global;
 pub mod index;
 pub mod kernel;
+mod kmeans;
 pub mod linalg;
 mod memory;
 mod optimize;

@@ -47,38 +47,42 @@ impl Aggregates {
         self.own.iter().filter(|own| own.is_none()).count()
     }
 
-    /// Through how many inducing points so many rows and bags are learnt from by default: `None`, exactly, up to 20,000 rows and 4,000 bags, and
+    /// Through how many inducing points so many rows and bags are learnt from by default: `None`, exactly, up to 20,000 rows, each counted in all of its bags, and 4,000 bags, and
     /// where targets are mediated; beyond twice as many as targets, from 200 to 1,000.
     pub fn usual_points(&self) -> Option<usize> {
-        let large = self.rows.rows() > MOST_ROWS || self.bags.count() > MOST_BAGS;
+        let (_, places, _) = self.bags.weights().parts();
+        let large = places.len() > MOST_ROWS || self.bags.count() > MOST_BAGS;
         (large && self.mediated() == 0).then(|| (2 * self.targets.len()).clamp(200, MOST_POINTS))
     }
 
     /// What to look at before these are learnt from, in words: hardly any target that has rows of its own, and targets that are to be sums and
     /// shrink with the weights of their rows.
     pub fn doubts(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        let (all, matched) = (self.targets.len(), self.targets.len() - self.mediated());
-        if (matched as f64) < FEW * all as f64 {
-            found.push(format!(
-                "{matched} of {all} targets have rows of their own: what is said of rows rests on the mediators, and left-out targets do not tell how good these are"
-            ));
-        }
-        if self.bags.unit() == Unit::Sum && self.look_like_means() {
-            found.push("targets are to be sums, but do not grow with the weights of their rows, as sums do: are they means?".into());
-        }
-        found
+        let means = self.bags.unit() == Unit::Sum && self.look_like_means();
+        let told = "targets are to be sums, but do not grow with the weights of their rows, as sums do: are they means?";
+        self.hardly_matched().into_iter().chain(means.then(|| told.into())).collect()
     }
 
-    /// Whether the sizes of targets fall as weights of their rows rise, by the correlation of five or more.
-    fn look_like_means(&self) -> bool {
+    /// Where hardly any target has rows of its own, less than one of fifty, that in words.
+    pub fn hardly_matched(&self) -> Option<String> {
+        let (all, matched) = (self.targets.len(), self.targets.len() - self.mediated());
+        ((matched as f64) < FEW * all as f64).then(|| {
+            format!(
+                "{matched} of {all} targets have rows of their own: what is said of rows rests on the mediators, and left-out targets do not tell how good these are"
+            )
+        })
+    }
+
+    /// Whether the sizes of targets fall as weights of their rows rise, by the correlation of five or more, as those of means do and those of sums hardly.
+    pub fn look_like_means(&self) -> bool {
         let matched = self.targets.iter().zip(&self.own).filter_map(|(z, own)| Some((z.abs(), (*own)?)));
         let (sizes, mass): (Vec<f64>, Vec<f64>) = matched.map(|(z, b)| (z, self.bags.mass()[b])).unzip();
         let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
         let (middle, typical) = (mean(&mass), mean(&sizes));
         let spread = mass.iter().fold(0.0, |most: f64, m| most.max((m - middle).abs()));
         let together: f64 = mass.iter().zip(&sizes).map(|(m, z)| (m - middle) * (z - typical)).sum();
-        sizes.len() >= 5 && spread > 1e-9 * middle && together < 0.0
+        let differ = sizes.iter().any(|size| *size != sizes[0]);
+        sizes.len() >= 5 && differ && spread > 1e-9 * middle && together < 0.0
     }
 
     /// The mediated targets whose mediators are, by their kernel, less like those of each bag with rows than three length scales of a Gaussian

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::kernel::Units;
+use crate::kmeans::KMeans;
 use crate::linalg::Matrix;
-use crate::preference::clusters::KMeans;
 use crate::table::{ColumnKind, Table};
 
 /// Rows that are looked at for each point.

@@ -31,16 +31,31 @@ pub(super) struct Rows {
     bag: Vec<usize>,
 }
 
-/// A tile of pairs of rows: some of one bag with some of this and later bags.
+/// What some rows of one bag make with some of this and later bags.
 struct Tile<'t> {
     /// The bag of the first.
     bag: usize,
-    first: Range<usize>,
-    /// The second, as kernels read them.
-    columns: Columns<'t>,
-    second: Range<usize>,
+    /// The bags of the second.
+    bags: &'t [usize],
     /// By what pairs count: the weight of the second, twice where the pair stands for its mirror image too, both of one bag.
     counts: &'t [f64],
+    /// Of each second the sum over the first by their weights: of kernels, then of each slope.
+    totals: &'t [f64],
+}
+
+impl<'t> Tile<'t> {
+    /// The totals of kernels, then of each slope.
+    fn each(&self) -> std::slice::ChunksExact<'t, f64> {
+        self.totals.chunks_exact(self.counts.len())
+    }
+}
+
+/// What a thread keeps from tile to tile.
+struct Memory {
+    row: Vec<f64>,
+    counts: Vec<f64>,
+    totals: Vec<f64>,
+    scratch: Scratch,
 }
 
 impl Rows {
@@ -76,35 +91,50 @@ impl Rows {
         }
     }
 
-    /// Hands out the upper triangle of pairs, and gives for each block of rows, in order, its bag and what `visit` made of its tiles. Which threads work on
-    /// what makes no difference.
+    /// Hands out the upper triangle of pairs, with slopes by so many parameters, all or none, and gives for each block of rows, in order, its bag and what `visit` made of its
+    /// tiles. Which threads work on what makes no difference.
     fn visit<T: Send>(
         &self,
+        (kernel, count): (&Kernel, usize),
         stop: &AtomicBool,
         start: impl Fn(usize) -> T + Sync,
-        visit: impl Fn(&mut T, &mut Vec<Vec<f64>>, &Tile<'_>) + Sync,
+        visit: impl Fn(&mut T, &Tile<'_>) + Sync,
     ) -> Result<Vec<(usize, T)>> {
+        let isa = Isa::detect();
         let blocks: Vec<(usize, Range<usize>)> = (0..self.bags())
             .flat_map(|b| {
                 let Range { start, end } = self.range(b);
                 (start..end).step_by(BLOCK).map(move |from| (b, from..end.min(from + BLOCK)))
             })
             .collect();
-        let work = |memory: &mut (Vec<f64>, Vec<Vec<f64>>), (bag, first): (usize, Range<usize>)| {
+        let memory = || Memory {
+            row: vec![0.0; self.table.width()],
+            counts: Vec::new(),
+            totals: Vec::new(),
+            scratch: Scratch::of(kernel),
+        };
+        let work = |memory: &mut Memory, (bag, first): (usize, Range<usize>)| {
             check(stop)?;
+            let Memory { row, counts, totals, scratch } = memory;
             let (mut own, end) = (start(bag), self.range(bag).end);
             for from in (first.start..self.weights.len()).step_by(DEPTH) {
                 let second = from..self.weights.len().min(from + DEPTH);
-                let twice = |e: usize| if e >= first.end && e < end { 2.0 } else { 1.0 };
-                memory.0.clear();
-                memory.0.extend(second.clone().map(|e| twice(e) * self.weights[e]));
                 let columns = Columns::new(self.table.column_major(), self.table.rows(), from, second.len());
-                let tile = Tile { bag, first: first.clone(), columns, second, counts: &memory.0 };
-                visit(&mut own, &mut memory.1, &tile);
+                totals.clear();
+                totals.resize((1 + count) * second.len(), 0.0);
+                for e in first.clone() {
+                    self.table.copy_row(e, row);
+                    let out = (&mut totals[..], second.len());
+                    kernel.add_slopes(isa, columns, row, [self.weights[e]; 2], count > 0, scratch, out);
+                }
+                let twice = |e: usize| if e >= first.end && e < end { 2.0 } else { 1.0 };
+                counts.clear();
+                counts.extend(second.clone().map(|e| twice(e) * self.weights[e]));
+                visit(&mut own, &Tile { bag, bags: &self.bag[second], counts, totals });
             }
             Ok((bag, own))
         };
-        blocks.into_par_iter().map_init(|| (Vec::new(), vec![Vec::new(); 3]), work).collect()
+        blocks.into_par_iter().map_init(memory, work).collect()
     }
 
     /// U, bags × bags. Cost N²/2 kernels for N rows; memory U and its part for every 64 rows.
@@ -127,27 +157,14 @@ impl Rows {
 
     /// U, and its slopes by so many parameters, all or none.
     fn sums(&self, kernel: &Kernel, count: usize, stop: &AtomicBool) -> Result<Vec<Matrix>> {
-        let (isa, bags) = (Isa::detect(), self.bags());
-        let parts = self.visit(
-            stop,
-            |bag| vec![0.0; (1 + count) * (bags - bag)],
-            |sums, memory, tile| {
-                let (total, size, mut scratch) = (&mut memory[0], tile.second.len(), Scratch::of(kernel));
-                total.clear();
-                total.resize((1 + count) * size, 0.0);
-                let mut v = vec![0.0; self.table.width()];
-                for e in tile.first.clone() {
-                    self.table.copy_row(e, &mut v);
-                    let weights = [self.weights[e]; 2];
-                    let out = (&mut total[..], size);
-                    kernel.add_slopes(isa, tile.columns, &v, weights, count > 0, &mut scratch, out);
-                }
-                for (sums, total) in sums.chunks_exact_mut(bags - tile.bag).zip(total.chunks_exact(size)) {
-                    let each = self.bag[tile.second.clone()].iter().zip(tile.counts).zip(total);
-                    each.for_each(|((b, count), t)| sums[b - tile.bag] += count * t);
-                }
-            },
-        )?;
+        let bags = self.bags();
+        let start = |bag| vec![0.0; (1 + count) * (bags - bag)];
+        let parts = self.visit((kernel, count), stop, start, |sums, tile| {
+            for (sums, total) in sums.chunks_exact_mut(bags - tile.bag).zip(tile.each()) {
+                let each = tile.bags.iter().zip(tile.counts).zip(total);
+                each.for_each(|((b, count), t)| sums[b - tile.bag] += count * t);
+            }
+        })?;
         let mut out = vec![Matrix::zeros(bags, bags); 1 + count];
         for (bag, sums) in parts {
             for (out, sums) in out.iter_mut().zip(sums.chunks_exact(bags - bag)) {
@@ -163,22 +180,18 @@ impl Rows {
     /// # Errors
     /// As [`gram`](Self::gram).
     pub fn gradient(&self, kernel: &Kernel, by: &Matrix, stop: &AtomicBool) -> Result<Vec<f64>> {
-        let (isa, count) = (Isa::detect(), kernel.parameters().len());
+        let count = kernel.parameters().len();
         let parts = self.visit(
+            (kernel, count),
             stop,
             |_| vec![0.0; count],
-            |sums, memory, tile| {
-                let [weights, value, buffer] = &mut memory[..] else { return };
+            |sums, tile| {
                 let own = by.row(tile.bag);
                 // Pairs of bags are looked at once, and stand for their mirror images too.
                 let times = |b: usize| if b == tile.bag { own[b] } else { 2.0 * own[b] };
-                for e in tile.first.clone() {
-                    let weight = self.weights[e];
-                    let each = self.bag[tile.second.clone()].iter().zip(tile.counts);
-                    weights.clear();
-                    weights.extend(each.map(|(b, count)| weight * count * times(*b)));
-                    let memory = (&mut *value, &mut *buffer);
-                    kernel.add_gradient(isa, tile.columns, &self.table.row(e), weights, memory, sums);
+                for (sum, total) in sums.iter_mut().zip(tile.each().skip(1)) {
+                    let each = tile.bags.iter().zip(tile.counts).zip(total);
+                    *sum += each.map(|((b, count), t)| times(*b) * count * t).sum::<f64>();
                 }
             },
         )?;

@@ -5,7 +5,6 @@
 //! does not do better has learnt nothing from duels.
 
 mod averages;
-mod kmeans;
 mod mixture;
 mod spectral;
 
@@ -14,8 +13,9 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-pub use kmeans::{KMeans, adjusted_rand, renumbered};
 pub use spectral::{embedding, singular_vectors};
+
+pub use crate::kmeans::{KMeans, adjusted_rand, renumbered};
 
 use self::mixture::{Given, Mixture};
 use super::duels::Duels;
@@ -24,6 +24,7 @@ use super::process::PreferenceProcess;
 use crate::error::{Error, Result};
 use crate::expansion::logistic;
 use crate::kernel::Kernel;
+use crate::kmeans;
 use crate::linalg::Matrix;
 use crate::random::{Exp1, Random, RngExt, SeedableRng, hash, index};
 use crate::stop::{Progress, Watch, check};

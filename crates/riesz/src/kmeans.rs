@@ -112,7 +112,7 @@ pub fn renumbered(labels: &[usize]) -> Vec<usize> {
 }
 
 /// The labels that occur, by their first members.
-pub(super) fn order(labels: &[usize]) -> Vec<usize> {
+pub(crate) fn order(labels: &[usize]) -> Vec<usize> {
     let mut order = Vec::new();
     labels.iter().for_each(|l| {
         if !order.contains(l) {
