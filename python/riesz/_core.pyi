@@ -24,6 +24,7 @@ __all__ = [
     "Threads",
     "UnsupportedModelError",
     "__version__",
+    "aggregate_evidence",
     "cluster_preferences",
     "codes",
     "compare_preferences",
@@ -474,6 +475,7 @@ def join_bags(
     rows: list[str], bags: list[str], has_target: list[bool], mediators: bool, drop_unmatched: bool
 ) -> tuple[list[int], list[int], list[int], list[int], list[int | None], list[str]]: ...
 def fit_aggregates(start: dict[str, Any], given: Aggregates, tune: bool, draws: int | None, seed: int) -> FittedAggregates: ...
+def aggregate_evidence(start: dict[str, Any], given: Aggregates) -> tuple[float, list[float]]: ...
 def fit_sparse_aggregates(
     start: dict[str, Any], given: Aggregates, points: int | _Rows, tune: bool, seed: int
 ) -> FittedAggregates: ...

@@ -656,7 +656,8 @@ mod _core {
 
     #[pymodule_export]
     use super::aggregate::{
-        AggregatePart, Aggregates, FittedAggregates, fit_aggregates, fit_sparse_aggregates, join_bags,
+        AggregatePart, Aggregates, FittedAggregates, aggregate_evidence, fit_aggregates,
+        fit_sparse_aggregates, join_bags,
     };
 
     #[pymodule_export]

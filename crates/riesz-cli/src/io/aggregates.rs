@@ -107,10 +107,13 @@ impl AggregateArgs {
         let categorical = listed_columns(&self.categorical, &[rows.header(), bags.header()].concat());
         let wanted = once(features.iter().chain([&self.bag]).chain(&self.weight));
         let (rows, bags) = (Columns::read(rows, &wanted)?, Columns::read(bags, &own)?);
-        let (of_rows, names) = (names_of(&rows, &self.bag)?, names_of(&bags, &self.bag)?);
+        let (levels, codes) = rows.levels(&self.bag)?;
+        let of_rows: Vec<&str> = codes.iter().map(|code| levels[*code as usize].as_str()).collect();
+        let names = names_of(&bags, &self.bag)?;
         let targets = bags.numbers_or_missing(&self.target)?;
         let (joined, mediated) = self.joined(&of_rows, &names, &targets, !mediators.is_empty())?;
-        let x = rows.table(&features, &categorical, console)?.select_rows(&joined.rows);
+        let x = rows.table(&features, &categorical, console)?;
+        let x = if joined.rows.len() == x.rows() { x } else { x.select_rows(&joined.rows) };
         let weight = self.weights(&rows, &of_rows, &joined)?;
         let unit = if self.sums() { Unit::Sum } else { Unit::Mean };
         let family = self.family(&bags, &names, &targets, &joined)?;
@@ -209,7 +212,7 @@ impl AggregateArgs {
     /// Rows and targets by their bags, and whether mediators are of use.
     fn joined(
         &self,
-        rows: &[String],
+        rows: &[&str],
         bags: &[String],
         targets: &[f64],
         mediators: bool,
@@ -229,7 +232,7 @@ impl AggregateArgs {
     }
 
     /// Of each row that is used its weight.
-    fn weights(&self, rows: &Columns, bags: &[String], joined: &Joined) -> Result<Option<Vec<f64>>> {
+    fn weights(&self, rows: &Columns, bags: &[&str], joined: &Joined) -> Result<Option<Vec<f64>>> {
         let Some(name) = &self.weight else { return Ok(None) };
         let all = rows.numbers(name)?;
         if let Some(i) = all.iter().position(|w| *w <= 0.0) {

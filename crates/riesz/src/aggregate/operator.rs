@@ -273,7 +273,7 @@ impl Operator {
 
     /// With these weights, J × M, which are taken for certain.
     pub(super) fn of_weights(weights: Matrix) -> Self {
-        Self { weights: Weights::Dense(weights), variance: None, mediated: None }
+        Self { weights: Weights::Dense(weights), variance: None, mediated: None, regression: None }
     }
 
     /// B, J × M.

@@ -17,7 +17,7 @@ use super::regressed;
 use super::rows::Rows;
 use crate::error::Result;
 use crate::explanation::Fact;
-use crate::fit::evidence::{self, Coordinate, Maximum, with_priors};
+use crate::fit::evidence::{self, Coordinate, Maximum, Search, with_priors};
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::Matrix;
 use crate::stop::{Progress, Watch};
@@ -282,7 +282,8 @@ pub(super) fn maximise(
     let parameters: Vec<Parameter> =
         named.map(|(c, &log_value)| Parameter { log_value, ..c.parameter.clone() }).collect();
     let bounds: Vec<(f64, f64)> = coordinates.iter().map(Coordinate::bounds).collect();
-    evidence::maximise(&parameters, 0..parameters.len(), Some(&bounds), 0, 0, watch, objective)
+    let search = Search { bounds: Some(&bounds), ..Search::default() };
+    evidence::maximise(&parameters, 0..parameters.len(), search, watch, objective)
 }
 
 /// The mediators' parameters: the largest of the weak prior times `loss^(-J/2)`, as if errors of bags were normal with a variance that is not known; where targets are regressed,

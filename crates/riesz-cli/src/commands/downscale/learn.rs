@@ -200,9 +200,10 @@ impl Learn {
             seed,
             ..SparseAggregateProcess::new(start.kernel, inducing_points(&data.rows, points, seed)?)
         };
-        let progress = console.progress(&format!("fitting {} rows", data.rows.rows()));
-        let fit = process.fit(&data.rows, &data.bags, &data.targets)?;
-        drop(progress);
+        let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
+        let fit = watched(console, &message, &process.progress, || {
+            process.fit(&data.rows, &data.bags, &data.targets)
+        })?;
         fit.warnings.iter().for_each(|warning| console.warn(warning));
         let (fitted, left_out) = (fit.fitted, Some(fit.left_out));
         Ok(Fitted { model: fit.model, covariance: fit.covariance, given, fitted, left_out })
