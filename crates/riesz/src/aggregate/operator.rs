@@ -244,6 +244,14 @@ impl Operator {
         self.variance.as_ref()
     }
 
+    /// Number of bags.
+    pub fn bags(&self) -> usize {
+        match &self.weights {
+            Weights::Dense(b) => b.rows(),
+            Weights::Matched(b) => b.rows(),
+        }
+    }
+
     /// Number of targets.
     pub fn targets(&self) -> usize {
         match &self.weights {

@@ -10,12 +10,13 @@ use std::sync::atomic::AtomicBool;
 use super::data::Aggregates;
 use super::exact::AggregateGaussianProcess;
 use super::fitted::AggregateFit;
-use super::operator::{Counts, Mediation};
+use super::operator::{Counts, Mediation, Mediators};
 use super::rows::Rows;
 use crate::error::Result;
 use crate::explanation::Fact;
 use crate::fit::evidence::{self, Coordinate, Maximum, Search, with_priors};
 use crate::kernel::{Kernel, Parameter};
+use crate::linalg::Matrix;
 use crate::stop::{Progress, Watch};
 
 /// Fewer targets than this tune nothing.
@@ -266,8 +267,19 @@ fn stage_one(
     let (Some(mediation), Some(mediators)) = (&process.mediation, &data.mediators) else {
         return maximise(&[], &[], watch, |_| Ok((0.0, Vec::new())));
     };
+    let gram = Rows::new(&data.rows, data.bags.weights()).gram(&process.kernel, watch.stop)?;
+    by_left_out((mediation, mediators), coordinates, gram, data, watch)
+}
+
+/// The same by the covariances U of the bags' sums.
+fn by_left_out(
+    (mediation, mediators): (&Mediation, &Mediators),
+    coordinates: &[Coordinate],
+    mut gram: Matrix,
+    data: &Aggregates,
+    watch: Watch<'_>,
+) -> Result<Maximum> {
     // Between means of bags, whatever targets are.
-    let mut gram = Rows::new(&data.rows, data.bags.weights()).gram(&process.kernel, watch.stop)?;
     let j = data.bags.count();
     let sums: Vec<f64> = (0..j).map(|b| data.bags.weights().column(b).map(|(_, w)| w).sum::<f64>()).collect();
     for b in 0..j {
@@ -280,4 +292,17 @@ fn stage_one(
         gradient.iter_mut().for_each(|slope| *slope = -0.5 * j as f64 * *slope / loss);
         Ok(with_priors(coordinates, theta, (-0.5 * j as f64 * loss.ln(), gradient)))
     })
+}
+
+/// The mediation of a process with parameters as [`Tuning`] chooses them in its first turn, by the covariances U of the bags' sums; and what to look at.
+pub(super) fn first_turn(
+    process: &AggregateGaussianProcess,
+    gram: Matrix,
+    data: &Aggregates,
+    watch: Watch<'_>,
+) -> Result<Option<(Mediation, Vec<String>)>> {
+    let (Some(mediation), Some(mediators)) = (&process.mediation, &data.mediators) else { return Ok(None) };
+    let (coordinates, own) = coordinates(process);
+    let found = by_left_out((mediation, mediators), &coordinates[own..], gram, data, watch)?;
+    Ok(Some((mediation.with_parameters(&found.theta), found.warnings)))
 }
