@@ -68,7 +68,8 @@ def tiny(options, axes):
     log = log - 0.5 * np.einsum("ni,ij,nj->n", f - mean, inverse, f - mean) + normal
     log = log + 0.5 * (draws**2).sum(axis=1) + np.log(np.diag(half)).sum()
     weights = np.exp(log - log.max())
-    truth, off = np.log(weights.mean()) + log.max(), weights.std() / weights.mean() / np.sqrt(len(weights))
+    truth = float(np.log(weights.mean()) + log.max())
+    off = float(weights.std() / weights.mean() / np.sqrt(len(weights)))
 
     def bound(theta):
         m, lower = theta[:5], np.zeros((5, 5))

@@ -94,8 +94,9 @@ class AggregateGaussianProcess(BaseEstimator):
         Averages over so many draws of the hyper-parameters from their posterior (``True``: 64), as the best ones alone are too
         sure where targets are few. ``"auto"`` does so up to 300 targets, but not for pseudo-targets.
     inducing : None, int or array
-        Learns through so many inducing points, or these rows; for bags with rows of their own. ``None`` learns exactly up to
-        20,000 rows and 4,000 bags, and beyond through up to 1,000 points, if all targets have rows.
+        Learns through so many inducing points, or these rows. ``None`` learns exactly up to 20,000 rows and 4,000 bags, with
+        mediators up to 50,000 rows, and beyond through up to 1,000 points. With mediators these are chosen before all else by how
+        well they predict bags, count as certain, and rows have no noise of their own.
     published : bool, default False
         The conventions of the published experiments: not centred, ridge 0.01 as it is, all else by the marginal likelihood alone
         (which tells a larger ridge and a larger scale hardly apart).
@@ -302,13 +303,12 @@ class AggregateGaussianProcess(BaseEstimator):
 
     def _points(self, tables: Tables, given: _core.Aggregates) -> Any:
         """Inducing points, or how many; ``None`` for none."""
+        if self.operator in _REGRESSIONS:
+            if self.inducing is not None:
+                raise ValueError(f"operator = {self.operator!r} learns exactly: leave inducing out")
+            return None
         if self.inducing is None and given.usual_points is None:
             return None
-        if tables.mediated:
-            raise ValueError(
-                "inducing points learn from targets with rows of their own, and these have none: "
-                f"{_first(tables.mediated)}: leave inducing out"
-            )
         if self.average not in (False, "auto"):
             raise ValueError(f"average = {self.average!r}: fits through inducing points are not averaged: average=False")
         if self.inducing is None:

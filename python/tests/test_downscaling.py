@@ -235,7 +235,7 @@ def test_what_is_left_out_is_as_if_it_had_not_been_there(name):
     assert left_out.rmse == pytest.approx(np.sqrt(np.mean(left_out.error**2)))
     inside = np.abs(left_out.error) <= 1.96 * left_out.std
     assert (left_out.coverage, left_out.density) == (inside.mean(), pytest.approx(left_out.log_density.mean()))
-    assert left_out.to_frame().columns.tolist() == ["bag", "target", "mean", "std", "error", "log_density"]
+    assert left_out.to_frame().columns.tolist() == ["bag", "target", "mean", "std", "error", "score", "log_density"]
 
 
 def test_bags_of_one_row_are_regression():
@@ -557,8 +557,19 @@ def test_inducing_points_at_all_rows_are_exact(prior_mean):
     for call in (lambda: sparse.shares(PLACES), lambda: sparse.predict_bags(return_std=True), lambda: sparse.explain_bags(X[:5])):
         with pytest.raises(ValueError, match="leave inducing out|give rows"):
             call()
-    with pytest.raises(ValueError, match="these have none: 'e0', 'e1', 'e2': leave inducing out"):
-        given(inducing=9).fit(ROWS, MIXED, bag="district", target="cases", mediators=["pressure"])
+
+
+def test_mediated_targets_are_learnt_through_inducing_points():
+    names = {"bag": "district", "target": "cases", "mediators": ["pressure"]}
+    exact = given(row_noise=0.0, mediation_noise=0.0).fit(ROWS, MIXED, **names)
+    sparse = given(row_noise=0.0, inducing=X).fit(ROWS, MIXED, **names)
+    np.testing.assert_allclose(sparse.predict(PLACES, return_std=True), exact.predict(PLACES, return_std=True), atol=1e-5)
+    np.testing.assert_allclose(sparse.left_out_.mean, exact.left_out_.mean, atol=1e-5)
+    assert sparse.mediator_ridge_ == exact.mediator_ridge_ and sparse.mediator_kernel_ == exact.mediator_kernel_
+    tuned = given(optimizer="fmin_l_bfgs_b", average=False, row_noise=0.0, inducing=8).fit(ROWS, MIXED, **names)
+    assert tuned.mediator_ridge_ != sparse.mediator_ridge_
+    with pytest.warns(UserWarning, match="noise of rows is left out"):
+        given(row_noise=0.1, inducing=8).fit(ROWS, MIXED, **names)
 
 
 def test_many_rows_are_learnt_from_through_inducing_points():

@@ -238,6 +238,11 @@ impl Part {
     }
 }
 
+/// Its kernel in JSON, and its ridge.
+fn in_json(own: Mediation) -> PyResult<(String, f64)> {
+    Ok((serde_json::to_string(&own.kernel).map_err(refuse)?, own.ridge))
+}
+
 /// Fits exactly, tuned or not, and with so many draws of hyper-parameters, if any.
 #[pyfunction]
 pub fn fit_aggregates(
@@ -270,14 +275,12 @@ pub fn fit_aggregates(
     };
     let (mediation, noise, log_marginal_likelihood, best, parts, effective, warnings) =
         interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-    let json =
-        |own: Mediation| Ok::<_, PyErr>((serde_json::to_string(&own.kernel).map_err(refuse)?, own.ridge));
     Ok(FittedAggregates {
         best: best.handed(py, &given.name)?,
         parts: parts.into_iter().map(|part| part.handed(py, &given.name)).collect::<PyResult<_>>()?,
         effective,
         noise: noise.into(),
-        mediation: mediation.map(json).transpose()?,
+        mediation: mediation.map(in_json).transpose()?,
         log_marginal_likelihood,
         warnings,
     })
@@ -301,7 +304,7 @@ pub enum Points<'py> {
     Rows(NamedRows<'py>),
 }
 
-/// Fits through inducing points, of which each bag has a target.
+/// Fits through inducing points.
 #[pyfunction]
 pub fn fit_sparse_aggregates(
     py: Python<'_>,
@@ -323,7 +326,7 @@ pub fn fit_sparse_aggregates(
         let process = SparseAggregateProcess {
             noise: own.noise,
             row_noise: Some(own.row_noise).filter(|noise| *noise > 0.0),
-            known_noise: data.target_noise.clone(),
+            mediation: own.mediation,
             mean: own.prior_mean,
             normalize: own.normalize_y,
             tune: if tune { Tune::KernelAndNoise } else { Tune::Nothing },
@@ -332,10 +335,21 @@ pub fn fit_sparse_aggregates(
             stop: heeded,
             ..SparseAggregateProcess::new(own.kernel, rows)
         };
-        process.fit(&data.rows, &data.bags, &data.targets)
+        process.fit_data(&data)
     };
-    let SparseAggregateFit { model, covariance, noise, row_noise, bound, fitted, left_out, warnings, .. } =
-        interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
+    let found = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
+    let SparseAggregateFit {
+        model,
+        covariance,
+        noise,
+        row_noise,
+        bound,
+        fitted,
+        left_out,
+        warnings,
+        mediation,
+        ..
+    } = found;
     let left_out = Some((left_out.mean, left_out.variance));
     let part = Part { weight: 1.0, model, covariance, fitted, bags: None, left_out, sensitivities: None };
     Ok(FittedAggregates {
@@ -343,7 +357,7 @@ pub fn fit_sparse_aggregates(
         parts: Vec::new(),
         effective: None,
         noise: (noise, row_noise, 0.0),
-        mediation: None,
+        mediation: mediation.map(in_json).transpose()?,
         log_marginal_likelihood: bound,
         warnings,
     })

@@ -16,6 +16,9 @@ const FEW: f64 = 0.02;
 /// More rows or bags are learnt from through inducing points, at most so many.
 const MOST_ROWS: usize = 20_000;
 const MOST_BAGS: usize = 4_000;
+
+/// Inducing points cost what rows do where targets are mediated, up to so many: pairs of all rows are looked at.
+const MOST_MEDIATED_ROWS: usize = 50_000;
 const MOST_POINTS: usize = 1_000;
 
 /// What is known: rows, the bags that they make, and targets.
@@ -47,12 +50,15 @@ impl Aggregates {
         self.own.iter().filter(|own| own.is_none()).count()
     }
 
-    /// Through how many inducing points so many rows and bags are learnt from by default: `None`, exactly, up to 20,000 rows, each counted in all of its bags, and 4,000 bags, and
-    /// where targets are mediated; beyond twice as many as targets, from 200 to 1,000.
+    /// Through how many inducing points so many rows and bags are learnt from by default: `None`, exactly, up to 20,000 rows, each counted in all of its bags, and 4,000 bags, or
+    /// 50,000 rows where targets are mediated; beyond twice as many as targets, from 200 to 1,000.
     pub fn usual_points(&self) -> Option<usize> {
         let (_, places, _) = self.bags.weights().parts();
-        let large = places.len() > MOST_ROWS || self.bags.count() > MOST_BAGS;
-        (large && self.mediated() == 0).then(|| (2 * self.targets.len()).clamp(200, MOST_POINTS))
+        let large = match self.mediated() {
+            0 => places.len() > MOST_ROWS || self.bags.count() > MOST_BAGS,
+            _ => places.len() > MOST_MEDIATED_ROWS,
+        };
+        large.then(|| (2 * self.targets.len()).clamp(200, MOST_POINTS))
     }
 
     /// What to look at before these are learnt from, in words: hardly any target that has rows of its own, and targets that are to be sums and

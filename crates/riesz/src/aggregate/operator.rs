@@ -289,6 +289,14 @@ impl Operator {
         self.variance.as_ref()
     }
 
+    /// Number of bags.
+    pub fn bags(&self) -> usize {
+        match &self.weights {
+            Weights::Dense(b) => b.rows(),
+            Weights::Matched(b) => b.rows(),
+        }
+    }
+
     /// Number of ties and targets.
     pub fn targets(&self) -> usize {
         match &self.weights {

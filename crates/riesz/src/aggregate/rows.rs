@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use crate::error::Result;
 use crate::kernel::{Columns, Kernel, Scratch};
 use crate::linalg::{Matrix, Sparse};
+use crate::random::{Random, RngExt};
 use crate::simd::Isa;
 use crate::stop::check;
 use crate::table::Table;
@@ -89,6 +90,29 @@ impl Rows {
             starts: [0].into_iter().chain(ends).collect(),
             bag: numbered.flat_map(|(at, &b)| std::iter::repeat_n(at, self.range(b).len())).collect(),
         }
+    }
+
+    /// About so many, at least one a bag: independent draws by their weights, which count so that sums over a bag are what they are of all, on average.
+    pub fn sample(&self, count: usize, random: &mut Random) -> Self {
+        let (mut places, mut weights, mut bag, mut starts) = (Vec::new(), Vec::new(), Vec::new(), vec![0]);
+        for b in 0..self.bags() {
+            let own = self.range(b);
+            let ends = self.weights[own.clone()].iter().scan(0.0, |end, w| {
+                *end += w;
+                Some(*end)
+            });
+            let ends: Vec<f64> = ends.collect();
+            let all = ends.last().copied().unwrap_or(0.0);
+            let draws = (own.len() * count).div_ceil(self.weights.len());
+            for _ in 0..draws {
+                let at = all * random.random::<f64>();
+                places.push(own.start + ends.partition_point(|end| *end <= at).min(own.len() - 1));
+                weights.push(all / draws as f64);
+                bag.push(b);
+            }
+            starts.push(places.len());
+        }
+        Self { table: self.table.select_rows(&places), weights, starts, bag }
     }
 
     /// Hands out the upper triangle of pairs, with slopes by so many parameters, all or none, and gives for each block of rows, in order, its bag and what `visit` made of its

@@ -6,6 +6,7 @@
 
 mod bound;
 mod features;
+mod through;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,11 +14,15 @@ use std::sync::atomic::AtomicBool;
 
 use bound::Collapsed;
 use features::Features;
+use through::{Pairs, Through};
 
 use super::Bags;
+use super::data::Aggregates;
+use super::exact::AggregateGaussianProcess;
 use super::fitted::LeftOut;
+use super::operator::{Mediation, Operator};
 use super::rows::Rows;
-use super::tune::believed;
+use super::tune::{believed, first_turn};
 use crate::error::{Error, Result, sized};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
@@ -59,6 +64,8 @@ pub struct SparseAggregateProcess {
     pub row_noise: Option<f64>,
     /// Known variances ≥ 0 of single targets' errors, in squared units of the target. `None` for none.
     pub known_noise: Option<Vec<f64>>,
+    /// How targets without rows are made of bags with rows, for [`fit_data`](Self::fit_data): where the choice of that begins.
+    pub mediation: Option<Mediation>,
     /// The constant around which f varies. `None` for that which makes the bound largest (generalised least squares); it then counts as known.
     pub mean: Option<f64>,
     /// Whether kernel and noise are in units of the spread that targets have around a constant f, for a mean over rows their standard deviation.
@@ -102,6 +109,10 @@ pub struct SparseAggregateFit {
     /// What the model expects of each target without having seen it; kernel, noise and points stay. Exactly that of fitting anew, but that a mean that is learnt does not count as
     /// known.
     pub left_out: LeftOut,
+    /// The standard error of the bound, and of what it leaves unexplained, where pairs of bags are sampled; 0 where they are not.
+    pub bound_error: f64,
+    /// How targets without rows were made of bags with rows.
+    pub mediation: Option<Mediation>,
     /// What was added to the diagonal of the points' gram matrix.
     pub jitter: f64,
     /// The parameters used, in the order and on the scale of [`SparseAggregateProcess::parameters`].
@@ -132,6 +143,8 @@ struct Targets {
     variance: f64,
     rows: Rows,
     points: Table,
+    /// How they are made of bags, where they are not the bags.
+    through: Option<Through>,
 }
 
 impl Targets {
@@ -146,6 +159,16 @@ impl Targets {
             variance: self.variance,
             rows: self.rows.of_bags(bags),
             points: self.points.clone(),
+            through: None,
+        }
+    }
+
+    /// Sums over their rows with the points, and with `slopes` what their gradient takes.
+    fn features(&self, kernel: &Kernel, slopes: bool, watch: Watch<'_>) -> Result<Features> {
+        let own = self.rows.features(kernel, &self.points, slopes, watch)?;
+        match &self.through {
+            None => Ok(own),
+            Some(through) => through.features(own, &self.rows, kernel, watch.stop),
         }
     }
 }
@@ -159,6 +182,7 @@ impl SparseAggregateProcess {
             noise: START,
             row_noise: None,
             known_noise: None,
+            mediation: None,
             mean: None,
             normalize: true,
             tune: Tune::KernelAndNoise,
@@ -187,8 +211,76 @@ impl SparseAggregateProcess {
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`]; [`Error::Target`] if targets to be standardised are constant; [`Error::Overflow`];
     /// [`Error::NotPositiveDefinite`] where points are too near each other; [`Error::Interrupted`].
     pub fn fit(&self, x: &Table, bags: &Bags, targets: &[f64]) -> Result<SparseAggregateFit> {
+        self.fit_targets(self.check(x, bags, None, targets)?)
+    }
+
+    /// As [`fit`](Self::fit), of targets that a matrix B makes of bags. Cost of an evaluation besides: N²/2 kernels for N rows up to 50,000; beyond, those of samples of rows for
+    /// pairs of different bags, 4 times 10,000, and [`bound_error`](SparseAggregateFit::bound_error) says how well the bound is known then; with J bags and M targets J²M. Memory
+    /// JM and J².
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit); [`Error::Parameter`] with noise of rows, which such targets share.
+    pub fn fit_through(
+        &self,
+        x: &Table,
+        bags: &Bags,
+        operator: &Operator,
+        targets: &[f64],
+    ) -> Result<SparseAggregateFit> {
+        self.fit_targets(self.check(x, bags, Some(operator), targets)?)
+    }
+
+    /// As [`fit`](Self::fit), of targets some of which have no rows: these are made of bags through mediators. The known noise is that of the data. With
+    /// [`tune`](Self::tune) and [`priors`](Self::priors), kernel and ridge of the mediators are chosen before all else, by how well they predict bags that are left out, by the
+    /// kernel where tuning starts. The regression then counts as certain, and there is no noise of rows, which a warning says.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit) and [`Operator::new`].
+    pub fn fit_data(&self, data: &Aggregates) -> Result<SparseAggregateFit> {
+        data.check()?;
+        let mut process = Self { known_noise: data.target_noise.clone(), ..self.clone() };
+        if data.own.len() == data.bags.count() && data.own.iter().enumerate().all(|(t, own)| *own == Some(t))
+        {
+            return process.fit(&data.rows, &data.bags, &data.targets);
+        }
         let watch = Watch { stop: &self.stop, progress: &self.progress };
-        let targets = self.check(x, bags, targets)?;
+        let mut warnings = Vec::new();
+        if data.mediated() > 0 && self.tune != Tune::Nothing && self.priors {
+            let mut start = AggregateGaussianProcess::new(self.kernel.clone(), self.noise);
+            start.mediation = self.mediation.clone();
+            let gram = self.gram(data, watch)?;
+            if let Some((found, doubts)) = first_turn(&start, gram, data, watch)? {
+                (process.mediation, warnings) = (Some(found), doubts);
+            }
+        }
+        let mediation = process.mediation.as_ref().zip(data.mediators.as_ref());
+        let operator = Operator::new(&data.bags, &data.own, mediation)?;
+        process.row_noise = None;
+        let mut fit = process.fit_through(&data.rows, &data.bags, &operator, &data.targets)?;
+        if self.row_noise.is_some() {
+            let warning =
+                "noise of rows is left out: targets that are made of bags through mediators share it";
+            fit.warnings.push(warning.into());
+        }
+        fit.warnings.extend(warnings);
+        fit.mediation = process.mediation.filter(|_| data.mediated() > 0);
+        Ok(fit)
+    }
+
+    /// U by the kernel where tuning starts.
+    fn gram(&self, data: &Aggregates, watch: Watch<'_>) -> Result<Matrix> {
+        let rows = Rows::new(&data.rows, data.bags.weights());
+        let diagonal = rows.features(&self.kernel, &data.rows.select_rows(&[0]), false, watch)?.prior;
+        let mut total = Matrix::zeros(diagonal.len(), diagonal.len());
+        // The diagonal is in all of them, so that their sum is a multiple of their mean, which makes no difference.
+        for gram in Pairs::new(&rows, self.seed).grams(&rows, &diagonal, &self.kernel, watch.stop) {
+            total.data_mut().iter_mut().zip(gram?.data()).for_each(|(t, v)| *t += v);
+        }
+        Ok(total)
+    }
+
+    fn fit_targets(&self, targets: Targets) -> Result<SparseAggregateFit> {
+        let watch = Watch { stop: &self.stop, progress: &self.progress };
         let mut parameters = self.parameters();
         let (of_kernel, all) = (self.kernel.parameters().len(), parameters.len());
         let free = match self.tune {
@@ -198,7 +290,7 @@ impl SparseAggregateProcess {
             Tune::KernelAndNoise => 0..all,
         };
         let tuned = !free.is_empty();
-        let many = tuned && targets.values.len() / 2 >= self.tuning_bags.max(1);
+        let many = tuned && targets.through.is_none() && targets.values.len() / 2 >= self.tuning_bags.max(1);
         let (bounds, restarts, seed) = (self.bounds.as_deref(), self.restarts, self.seed);
         let enough = if many { ENOUGH } else { 0.0 };
         let mut search = Search { bounds, restarts, seed, enough, ..Search::default() };
@@ -220,7 +312,7 @@ impl SparseAggregateProcess {
         found.warnings.extend(warnings);
         found.warnings.dedup();
         let (kernel, _) = self.at(&targets, &found.theta);
-        let features = targets.rows.features(&kernel, &targets.points, false, watch)?;
+        let features = targets.features(&kernel, false, watch)?;
         let state = self.state(&targets, &found.theta, &features)?;
         self.result(&targets, kernel, &features, &state, found, tuned)
     }
@@ -246,7 +338,7 @@ impl SparseAggregateProcess {
             let (kernel, _) = self.at(targets, theta);
             let features = match same.take() {
                 Some(features) => features,
-                None => targets.rows.features(&kernel, &targets.points, slopes, watch)?,
+                None => targets.features(&kernel, slopes, watch)?,
             };
             let state = self.state(targets, theta, &features)?;
             watch.check()?;
@@ -262,12 +354,16 @@ impl SparseAggregateProcess {
     /// # Errors
     /// As [`fit`](Self::fit).
     pub fn bound(&self, x: &Table, bags: &Bags, targets: &[f64], theta: &[f64]) -> Result<(f64, Vec<f64>)> {
-        let (targets, watch) = (self.check(x, bags, targets)?, Watch::nobody());
+        self.bound_of(&self.check(x, bags, None, targets)?, theta)
+    }
+
+    fn bound_of(&self, targets: &Targets, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
+        let watch = Watch::nobody();
         evidence::check("theta", "numbers", theta.len(), &self.parameters())?;
-        let (kernel, _) = self.at(&targets, theta);
-        let features = targets.rows.features(&kernel, &targets.points, true, watch)?;
-        let state = self.state(&targets, theta, &features)?;
-        let gradient = self.gradient(&targets, theta, &state, &features, true, watch)?;
+        let (kernel, _) = self.at(targets, theta);
+        let features = targets.features(&kernel, true, watch)?;
+        let state = self.state(targets, theta, &features)?;
+        let gradient = self.gradient(targets, theta, &state, &features, true, watch)?;
         Ok((state.value, gradient))
     }
 
@@ -297,7 +393,12 @@ impl SparseAggregateProcess {
     ) -> Result<Vec<f64>> {
         let (kernel, [noise, of_rows]) = self.at(targets, theta);
         let mut gradient = if slopes {
-            state.by_kernel(&kernel, &targets.points, (&targets.rows, features), watch)?
+            state.by_kernel(
+                &kernel,
+                &targets.points,
+                (&targets.rows, features, targets.through.as_ref()),
+                watch,
+            )?
         } else {
             vec![0.0; self.kernel.parameters().len()]
         };
@@ -309,7 +410,7 @@ impl SparseAggregateProcess {
         Ok(gradient)
     }
 
-    fn check(&self, x: &Table, bags: &Bags, values: &[f64]) -> Result<Targets> {
+    fn check(&self, x: &Table, bags: &Bags, operator: Option<&Operator>, values: &[f64]) -> Result<Targets> {
         crate::fit::check(x, x.rows(), 1)?;
         sized(
             "a column of the bags' weights",
@@ -318,7 +419,16 @@ impl SparseAggregateProcess {
             bags.weights().rows(),
             "one a row of the table",
         )?;
-        sized("the list of targets", "numbers", bags.count(), values.len(), "one a bag")?;
+        let (count, why) =
+            operator.map_or((bags.count(), "one a bag"), |b| (b.targets(), "one a column of the operator"));
+        sized("the list of targets", "numbers", count, values.len(), why)?;
+        if let Some(operator) = operator {
+            sized("the operator", "rows", bags.count(), operator.bags(), "one a bag")?;
+        }
+        if let Some(noise) = self.row_noise.filter(|_| operator.is_some()) {
+            let allowed = "none where targets are made of bags by an operator, as they share it";
+            return Err(Error::parameter("row_noise", noise, allowed));
+        }
         self.kernel.validate(x.width())?;
         let points = self.points.conform(x.columns())?;
         if points.rows() == 0 {
@@ -350,16 +460,21 @@ impl SparseAggregateProcess {
                 return Err(Error::parameter("known_noise", bad, "variances are not negative"));
             }
         }
-        let each = values.len().saturating_add(4 * points.rows());
+        let each = values.len().max(bags.count()).saturating_add(4 * points.rows());
         crate::memory::check("number of inducing points", points.rows(), each)?;
         let weights = bags.weights();
         let sum = |b: usize, of: fn(f64) -> f64| weights.column(b).map(|(_, w)| of(w)).sum();
-        let ones: Vec<f64> = (0..values.len()).map(|b| sum(b, |w| w)).collect();
-        let squares = (0..values.len()).map(|b| sum(b, |w| w * w)).collect();
+        let mut ones: Vec<f64> = (0..bags.count()).map(|b| sum(b, |w| w)).collect();
+        let mut squares = (0..bags.count()).map(|b| sum(b, |w| w * w)).collect();
+        if let Some(operator) = operator {
+            ones = operator.transpose_times(&Matrix::column_vector(ones)).column(0);
+            squares = vec![0.0; values.len()];
+        }
         let variance = if self.normalize { spread(values, &ones, self.mean)? } else { 1.0 };
         let known = self.known_noise.clone().unwrap_or_else(|| vec![0.0; values.len()]);
         let rows = Rows::new(x, bags.weights());
-        Ok(Targets { values: values.to_vec(), known, ones, squares, variance, rows, points })
+        let through = operator.map(|operator| Through::new(operator, &rows, self.seed));
+        Ok(Targets { values: values.to_vec(), known, ones, squares, variance, rows, points, through })
     }
 
     fn result(
@@ -395,6 +510,10 @@ impl SparseAggregateProcess {
             Fact::measured("what the points leave unexplained of it", unexplained),
             Fact::measured("jitter", state.jitter),
         ];
+        let bound_error = state.error(&features.priors);
+        if bound_error > 0.0 {
+            model.card.push(Fact::measured("standard error of the bound, by samples of rows", bound_error));
+        }
         if self.row_noise.is_some() {
             model.card.insert(2, Fact::measured("noise of rows, in squared units of the target", row_noise));
         }
@@ -410,6 +529,8 @@ impl SparseAggregateProcess {
             unexplained,
             fitted: fitted.collect(),
             left_out,
+            bound_error,
+            mediation: None,
             jitter: state.jitter,
             theta,
             steps,
@@ -437,5 +558,74 @@ impl SparseAggregateFit {
     /// The posterior of f.
     pub fn posterior(&self) -> Posterior<'_> {
         Posterior::of(&self.model, &self.covariance)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::{Mediators, Unit};
+
+    /// Slopes of the bound of targets that a matrix makes of bags are its differences, by all pairs of rows and by samples of them.
+    #[test]
+    fn slopes_through_mediators_are_differences() {
+        let value = |i: usize| ((i * 7919) % 1013) as f64 / 400.0;
+        let rows: Vec<[f64; 2]> = (0..80).map(|i| [value(2 * i), value(2 * i + 1)]).collect();
+        let x = Table::from_rows(&rows).unwrap();
+        let bags = Bags::new(&(0..80).map(|i| i % 9).collect::<Vec<_>>(), 9, None, Unit::Mean).unwrap();
+        let coarse = |from: usize, n: usize| {
+            Table::from_rows(&(from..from + n).map(|i| [value(i)]).collect::<Vec<_>>()).unwrap()
+        };
+        let mediators = Mediators { bags: coarse(3, 9), targets: coarse(40, 7), totals: None };
+        let mediation = Mediation::new(Kernel::gaussian(&[0.7]), 1e-2);
+        let own = [Some(4), None, None, None, None, Some(0), None];
+        let operator = Operator::new(&bags, &own, Some((&mediation, &mediators))).unwrap();
+        let points = x.select_rows(&(0..12).map(|i| 6 * i).collect::<Vec<_>>());
+        let process = SparseAggregateProcess::new(Kernel::gaussian(&[0.8, 1.3]), points);
+        let z: Vec<f64> = (0..7).map(|t| value(11 * t).sin()).collect();
+        let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
+        let mut targets = process.check(&x, &bags, Some(&operator), &z).unwrap();
+        for sampled in [false, true] {
+            if sampled {
+                let mut random = Random::seed_from_u64(1);
+                let pairs = (0..3).map(|_| targets.rows.sample(30, &mut random)).collect();
+                targets.through.as_mut().unwrap().pairs = Pairs(pairs);
+            }
+            let (value, gradient) = process.bound_of(&targets, &theta).unwrap();
+            for i in 0..theta.len() {
+                let at = |by: f64| {
+                    let mut moved = theta.clone();
+                    moved[i] += by;
+                    process.bound_of(&targets, &moved).unwrap().0
+                };
+                let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
+                assert!(
+                    (slope - gradient[i]).abs() < 1e-5 * value.abs().max(1.0),
+                    "{i}: {slope} {}",
+                    gradient[i]
+                );
+            }
+        }
+    }
+
+    /// Samples of rows say of pairs of bags on average what all rows say, and their standard error is as large as they are off.
+    #[test]
+    fn samples_stand_for_all_rows() {
+        let value = |i: usize| ((i * 7919) % 1013) as f64 / 400.0;
+        let rows: Vec<[f64; 2]> = (0..300).map(|i| [value(2 * i), value(2 * i + 1)]).collect();
+        let x = Table::from_rows(&rows).unwrap();
+        let (bag, weights): (Vec<usize>, Vec<f64>) = (0..300).map(|i| (i % 5, 0.2 + value(i))).unzip();
+        let bags = Bags::new(&bag, 5, Some(&weights), Unit::Mean).unwrap();
+        let (all, kernel) = (Rows::new(&x, bags.weights()), Kernel::gaussian(&[0.8, 1.3]));
+        let (mut random, watch) = (Random::seed_from_u64(3), Watch::nobody());
+        let exact = all.gram(&kernel, watch.stop).unwrap();
+        let draws: Vec<Matrix> =
+            (0..400).map(|_| all.sample(60, &mut random).gram(&kernel, watch.stop).unwrap()).collect();
+        for (b, c) in [(0, 1), (2, 4), (3, 1)] {
+            let mean = draws.iter().map(|own| own[(b, c)]).sum::<f64>() / 400.0;
+            let square = draws.iter().map(|own| (own[(b, c)] - mean).powi(2)).sum::<f64>() / 400.0;
+            let off = (mean - exact[(b, c)]) / (square / 400.0).sqrt();
+            assert!(off.abs() < 4.0 && square > 0.0, "{off}");
+        }
     }
 }

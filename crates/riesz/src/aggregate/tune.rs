@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use super::data::Aggregates;
 use super::exact::AggregateGaussianProcess;
 use super::fitted::AggregateFit;
-use super::operator::{Mediation, Regressed};
+use super::operator::{Mediation, Mediators, Regressed};
 use super::regressed;
 use super::rows::Rows;
 use crate::error::Result;
@@ -297,8 +297,8 @@ fn stage_one(
     let (Some(mediation), Some(mediators)) = (&process.mediation, &data.mediators) else {
         return maximise(&[], &[], watch, |_| Ok((0.0, Vec::new())));
     };
-    let start: Vec<f64> = mediation.parameters().iter().map(|p| p.log_value).collect();
     if mediation.regressed == Regressed::Targets {
+        let start: Vec<f64> = mediation.parameters().iter().map(|p| p.log_value).collect();
         let variance = if process.normalize_y { data.spread()? } else { 1.0 };
         return maximise(coordinates, &start, watch, |theta| {
             let own = mediation.with_parameters(theta);
@@ -306,22 +306,52 @@ fn stage_one(
             Ok(with_priors(coordinates, theta, found))
         });
     }
-    let (gram, j) = (between_means(&process.kernel, data, watch)?, data.bags.count());
+    let gram = between_means(&process.kernel, data, watch)?;
+    by_left_out((mediation, mediators), coordinates, &gram, data, watch)
+}
+
+/// By what stage 1 loses on bags that are left out; `gram` is between their means.
+fn by_left_out(
+    (mediation, mediators): (&Mediation, &Mediators),
+    coordinates: &[Coordinate],
+    gram: &Matrix,
+    data: &Aggregates,
+    watch: Watch<'_>,
+) -> Result<Maximum> {
+    let start: Vec<f64> = mediation.parameters().iter().map(|p| p.log_value).collect();
+    let j = data.bags.count() as f64;
     maximise(coordinates, &start, watch, |theta| {
         let own = mediation.with_parameters(theta);
-        let (loss, mut gradient) = own.left_out_loss(&data.bags, &mediators.bags, &gram)?;
-        gradient.iter_mut().for_each(|slope| *slope = -0.5 * j as f64 * *slope / loss);
-        Ok(with_priors(coordinates, theta, (-0.5 * j as f64 * loss.ln(), gradient)))
+        let (loss, mut gradient) = own.left_out_loss(&data.bags, &mediators.bags, gram)?;
+        gradient.iter_mut().for_each(|slope| *slope = -0.5 * j * *slope / loss);
+        Ok(with_priors(coordinates, theta, (-0.5 * j * loss.ln(), gradient)))
     })
 }
 
 /// The kernel between means of bags, J × J, whatever targets are.
 pub(super) fn between_means(kernel: &Kernel, data: &Aggregates, watch: Watch<'_>) -> Result<Matrix> {
-    let mut gram = Rows::new(&data.rows, data.bags.weights()).gram(kernel, watch.stop)?;
+    Ok(of_means(Rows::new(&data.rows, data.bags.weights()).gram(kernel, watch.stop)?, data))
+}
+
+/// The same of the covariances U of the bags' sums.
+fn of_means(mut gram: Matrix, data: &Aggregates) -> Matrix {
     let j = data.bags.count();
     let sums: Vec<f64> = (0..j).map(|b| data.bags.weights().column(b).map(|(_, w)| w).sum::<f64>()).collect();
     for b in 0..j {
         gram.row_mut(b).iter_mut().zip(&sums).for_each(|(u, sum)| *u /= sum * sums[b]);
     }
-    Ok(gram)
+    gram
+}
+
+/// The mediation of a process with parameters as [`Tuning`] chooses them in its first turn, by the covariances U of the bags' sums; and what to look at.
+pub(super) fn first_turn(
+    process: &AggregateGaussianProcess,
+    gram: Matrix,
+    data: &Aggregates,
+    watch: Watch<'_>,
+) -> Result<Option<(Mediation, Vec<String>)>> {
+    let (Some(mediation), Some(mediators)) = (&process.mediation, &data.mediators) else { return Ok(None) };
+    let (coordinates, own) = coordinates(process);
+    let found = by_left_out((mediation, mediators), &coordinates[own..], &of_means(gram, data), data, watch)?;
+    Ok(Some((mediation.with_parameters(&found.theta), found.warnings)))
 }

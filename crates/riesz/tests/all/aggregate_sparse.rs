@@ -1,6 +1,9 @@
 //! Processes learnt from sums over bags through inducing points, against the definitions in plain dense algebra.
 
-use riesz::aggregate::{Bags, SparseAggregateFit, SparseAggregateProcess, Unit, inducing_points};
+use riesz::aggregate::{
+    AggregateGaussianProcess, Aggregates, Bags, Mediation, Mediators, Operator, SparseAggregateFit,
+    SparseAggregateProcess, Unit, inducing_points,
+};
 use riesz::fit::{GaussianProcess, Tune};
 use riesz::kernel::{Categorical, Profile, Stationary};
 use riesz::linalg::{Sparse, lu_solve, symmetric_eigen};
@@ -387,6 +390,95 @@ fn tuning_climbs_to_where_the_slope_ends() {
     assert_eq!(noise.theta[..12], start[..12]);
     let slope = process.bound(&x, &bags, &z, &noise.theta).unwrap().1;
     assert!(noise.theta[12] != start[12] && slope[12..].iter().all(|g| g.abs() < 1e-3), "{slope:?}");
+}
+
+/// Through all rows as points it is the exact process, whatever matrix makes targets of bags.
+#[test]
+fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
+    let (x, bags, ..) = problem(Unit::Mean);
+    let coarse = |from: usize, n: usize| table(from, n, 2);
+    let own = [None, Some(3), None, None, Some(0), None, None, None];
+    let mut stream = Stream(9);
+    let z: Vec<f64> = (0..8).map(|_| stream.normal()).collect();
+    for centred in [true, false] {
+        for mean in [None, Some(0.3)] {
+            let mediation = Mediation { centred, ..Mediation::new(Kernel::gaussian(&[1.0; 2]), 0.02) };
+            let data = Aggregates {
+                own: own.to_vec(),
+                target_noise: Some((0..8).map(|t| 0.01 * t as f64).collect()),
+                mediators: Some(Mediators { bags: coarse(300, 9), targets: coarse(400, 8), totals: None }),
+                ..Aggregates::matched(x.clone(), bags.clone(), z.clone())
+            };
+            let exact = AggregateGaussianProcess {
+                prior_mean: mean,
+                normalize_y: false,
+                mediation: Some(mediation.clone()),
+                ..AggregateGaussianProcess::new(kernel(), 0.2)
+            };
+            let exact = exact.fit(&data).unwrap();
+            let mut process = SparseAggregateProcess::new(kernel(), x.clone());
+            (process.noise, process.mean, process.normalize) = (0.2, mean, false);
+            (process.mediation, process.tune) = (Some(mediation), Tune::Nothing);
+            let fit = process.fit_data(&data).unwrap();
+            assert!((fit.bound - exact.log_marginal_likelihood).abs() < 1e-6 && fit.bound_error == 0.0);
+            assert!(fit.unexplained.abs() < 1e-6, "{}", fit.unexplained);
+            let new = table(60, 8, 3);
+            let [a, b] = [&fit.model, &exact.model].map(|model| model.predict(&new).unwrap());
+            assert!(largest(a.data(), b.data()) < 1e-6);
+            let [a, b] = [fit.posterior(), exact.posterior()].map(|own| own.sd(&new).unwrap());
+            assert!(largest(a.data(), b.data()) < 1e-6);
+            assert!(largest(&fit.fitted, &exact.fitted()) < 1e-6);
+            let left_out = exact.left_out().unwrap();
+            assert!(largest(&fit.left_out.mean, &left_out.mean) < 1e-5);
+            assert!(largest(&fit.left_out.variance, &left_out.variance) < 1e-5);
+        }
+    }
+}
+
+#[test]
+fn operators_that_do_not_fit_are_named() {
+    let (x, bags, _, _, z) = problem(Unit::Mean);
+    let mut process = SparseAggregateProcess::new(kernel(), table(100, 5, 3));
+    let few = Bags::new(&[0, 1, 2], 3, None, Unit::Mean).unwrap();
+    let operator = Operator::new(&few, &[Some(1); 9], None).unwrap();
+    let told = process.fit_through(&x, &bags, &operator, &z).unwrap_err().to_string();
+    assert!(told.contains("the operator"), "{told}");
+    let operator = Operator::new(&bags, &[Some(1), Some(2)], None).unwrap();
+    assert!(
+        process.fit_through(&x, &bags, &operator, &z).unwrap_err().to_string().contains("list of targets")
+    );
+    process.row_noise = Some(0.1);
+    assert!(
+        process.fit_through(&x, &bags, &operator, &z[..2]).unwrap_err().to_string().contains("row_noise")
+    );
+}
+
+#[test]
+fn mediators_are_chosen_first() {
+    let (x, bags, ..) = problem(Unit::Mean);
+    let (coarse, targets) = (table(300, 9, 2), table(400, 8, 2));
+    let data = Aggregates {
+        own: vec![None; 8],
+        mediators: Some(Mediators { bags: coarse, targets, totals: None }),
+        ..Aggregates::matched(x.clone(), bags, (0..8).map(|t| (t as f64).sin()).collect())
+    };
+    let start = Mediation::new(Kernel::gaussian(&[1.0; 2]), 0.02);
+    let mut process = SparseAggregateProcess::new(kernel(), inducing_points(&x, 15, 0).unwrap());
+    process.mediation = Some(start.clone());
+    let fit = process.fit_data(&data).unwrap();
+    let found = fit.mediation.unwrap();
+    // By the kernel where tuning starts they predict bags that they have not seen better than they did.
+    let p = dense(data.bags.weights()).transpose();
+    let gram = p.matmul(&process.kernel.gram(&x)).matmul(&p.transpose());
+    let of_bags = &data.mediators.as_ref().unwrap().bags;
+    let [before, after] =
+        [&start, &found].map(|own| own.left_out_loss(&data.bags, of_bags, &gram).unwrap().0);
+    assert!(after < before, "{after} {before}");
+    process.row_noise = Some(0.1);
+    assert!(process.fit_data(&data).unwrap().warnings.iter().any(|w| w.contains("noise of rows")));
+    process.row_noise = None;
+    process.priors = false;
+    assert_eq!(process.fit_data(&data).unwrap().mediation, Some(start));
 }
 
 #[test]

@@ -24,7 +24,9 @@ impl Learn {
             ));
         }
         if self.operator.is_some() {
-            return Err(Failure::input("--operator: regressions of targets are of numbers; counts are averaged: leave it out"));
+            return Err(Failure::input(
+                "--operator: regressions of targets are of numbers; counts are averaged: leave it out",
+            ));
         }
         let data = &given.data;
         let every = data.mediators.as_ref().map(|own| own.bags.stack(&own.targets)).transpose()?;

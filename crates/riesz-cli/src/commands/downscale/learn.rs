@@ -2,8 +2,8 @@
 
 use clap::ValueEnum;
 use riesz::aggregate::{
-    AggregateGaussianProcess, Aggregates, Conventions, LeftOut, SparseAggregateProcess, Tuning, Unit,
-    inducing_points,
+    AggregateGaussianProcess, Aggregates, Conventions, LeftOut, Mediation, SparseAggregateProcess, Tuning,
+    Unit, inducing_points,
 };
 use riesz::explanation::Fact;
 use riesz::fit::Tune;
@@ -51,7 +51,7 @@ pub struct Learn {
     /// (with --mediators) For comparison: regress targets without rows on mediators, instead of what rows of bags are like
     #[arg(long, value_enum, requires = "mediators", conflicts_with_all = ["sum", "published", "inducing"])]
     pub operator: Option<Regression>,
-    /// Learn through so many inducing points, if all targets have rows [default: exactly up to 20,000 rows and 4,000 bags, beyond through up to 1,000]
+    /// Learn through so many inducing points [default: exactly up to 20,000 rows and 4,000 bags, with mediators 50,000 rows, beyond through up to 1,000]
     #[arg(long, value_name = "N")]
     pub inducing: Option<usize>,
 }
@@ -92,7 +92,9 @@ impl Learn {
         if let Some(operator) = self.operator {
             start = start.regressing_targets(operator == Regression::TwoSided, data);
         }
-        let mut found = match self.points(data, console)? {
+        // Regressions of targets know no inducing points.
+        let points = if self.operator.is_some() { None } else { self.points(data, console) };
+        let mut found = match points {
             Some(points) => self.through(points, start, given, seed, console)?,
             None => self.exactly(start, conventions, given, console)?,
         };
@@ -130,11 +132,7 @@ impl Learn {
     }
 
     /// Through how many inducing points.
-    fn points(&self, data: &Aggregates, console: &Console) -> Result<Option<usize>> {
-        if self.inducing.is_some() && data.mediated() > 0 {
-            let why = "--inducing: inducing points learn from targets with rows of their own, and some have none: leave --inducing out";
-            return Err(Failure::input(why));
-        }
+    fn points(&self, data: &Aggregates, console: &Console) -> Option<usize> {
         let usual = data.usual_points().filter(|_| self.inducing.is_none());
         if let Some(points) = usual {
             console.note(format!(
@@ -143,7 +141,7 @@ impl Learn {
                 data.bags.count()
             ));
         }
-        Ok(self.inducing.or(usual))
+        self.inducing.or(usual)
     }
 
     fn exactly(
@@ -164,18 +162,8 @@ impl Learn {
             Ok((found.process, found.fit))
         })?;
         if let Some(own) = process.mediation.filter(|_| data.mediated() > 0) {
-            let far: Vec<String> =
-                data.far(&own.kernel).into_iter().map(|t| given.targets[t].clone()).collect();
-            if !far.is_empty() {
-                console.warn(format!(
-                    "the mediators of {} targets are far from those of all bags with rows, {}: of these little is known",
-                    far.len(),
-                    first_of(&far)
-                ));
-            }
             let own = own.times(fit.variance);
-            fit.model.card.push(Fact::new("kernel of mediators", own.kernel.formula()));
-            fit.model.card.push(Fact::measured("ridge of mediators", own.ridge));
+            fit.model.card.extend(given.of_mediators(&own, console));
         }
         let left_out = (data.targets.len() > 1).then(|| fit.left_out()).transpose()?;
         let fitted = fit.fitted();
@@ -194,19 +182,39 @@ impl Learn {
         let process = SparseAggregateProcess {
             noise: start.noise,
             row_noise: Some(start.row_noise).filter(|noise| *noise > 0.0),
-            known_noise: data.target_noise.clone(),
+            mediation: start.mediation,
             tune: if self.no_tuning { Tune::Nothing } else { Tune::KernelAndNoise },
             priors: !self.published,
             seed,
             ..SparseAggregateProcess::new(start.kernel, inducing_points(&data.rows, points, seed)?)
         };
         let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
-        let fit = watched(console, &message, &process.progress, || {
-            process.fit(&data.rows, &data.bags, &data.targets)
-        })?;
+        let mut fit = watched(console, &message, &process.progress, || process.fit_data(data))?;
+        if let Some(own) = &fit.mediation {
+            fit.model.card.extend(given.of_mediators(own, console));
+        }
         fit.warnings.iter().for_each(|warning| console.warn(warning));
         let (fitted, left_out) = (fit.fitted, Some(fit.left_out));
         Ok(Fitted { model: fit.model, covariance: fit.covariance, given, fitted, left_out })
+    }
+}
+
+impl Aggregated {
+    /// What was found of the regression on mediators; targets of which it says little are warned of.
+    fn of_mediators(&self, own: &Mediation, console: &Console) -> [Fact; 2] {
+        let far = self.data.far(&own.kernel).into_iter().map(|t| self.targets[t].clone());
+        let far: Vec<String> = far.collect();
+        if !far.is_empty() {
+            console.warn(format!(
+                "the mediators of {} targets are far from those of all bags with rows, {}: of these little is known",
+                far.len(),
+                first_of(&far)
+            ));
+        }
+        [
+            Fact::new("kernel of mediators", own.kernel.formula()),
+            Fact::measured("ridge of mediators", own.ridge),
+        ]
     }
 }
 

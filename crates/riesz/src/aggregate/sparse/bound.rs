@@ -10,6 +10,7 @@
 //! squares, unless it is given.
 
 use super::features::Features;
+use super::through::Through;
 use crate::aggregate::rows::Rows;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -112,7 +113,7 @@ impl Collapsed {
         let squares: Vec<f64> = (0..bags).map(|b| dot(psi.row(b), psi.row(b))).collect();
         let precision = |b: usize| (1.0 - (squares[b] - dot(psi.row(b), half.row(b)))) / noise[b];
         let precision = (0..bags).map(precision).collect();
-        let gap: Vec<f64> = (0..bags).map(|b| features.own[(b, 0)] - noise[b] * squares[b]).collect();
+        let gap: Vec<f64> = (0..bags).map(|b| features.prior[b] - noise[b] * squares[b]).collect();
         let logs: f64 = noise.iter().map(|c| c.ln()).sum();
         let missed: f64 = gap.iter().zip(&noise).map(|(g, c)| g / c).sum();
         let value = -0.5
@@ -143,6 +144,17 @@ impl Collapsed {
         })
     }
 
+    /// The standard error of the bound, by the prior variances of targets that samples of rows say; 0 without.
+    pub fn error(&self, priors: &[Vec<f64>]) -> f64 {
+        let missed = priors.iter().map(|own| own.iter().zip(&self.noise).map(|(v, c)| 0.5 * v / c).sum());
+        let missed: Vec<f64> = missed.collect();
+        if missed.len() < 2 {
+            return 0.0;
+        }
+        let (count, mean) = (missed.len() as f64, missed.iter().sum::<f64>() / missed.len() as f64);
+        (missed.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (count * (count - 1.0))).sqrt()
+    }
+
     /// The noise variance of a target.
     pub fn noise(&self, bag: usize) -> f64 {
         self.noise[bag]
@@ -161,7 +173,7 @@ impl Collapsed {
         &self,
         kernel: &Kernel,
         points: &Table,
-        (rows, features): (&Rows, &Features),
+        (rows, features, through): (&Rows, &Features, Option<&Through>),
         watch: Watch<'_>,
     ) -> Result<Vec<f64>> {
         let (m, bags) = (points.rows(), self.noise.len());
@@ -172,6 +184,14 @@ impl Collapsed {
             by_phi.row_mut(b).iter_mut().zip(&self.alpha).for_each(|(h, alpha)| *h = a * alpha + root * *h);
         }
         watch.check()?;
+        let mut by_own: Vec<f64> = self.noise.iter().map(|c| -0.5 / c).collect();
+        let mut of_pairs = Vec::new();
+        if let Some(own) = through {
+            by_phi = own.operator.times(&by_phi);
+            let by = own.by_gram(&self.noise);
+            by_own = (0..by.rows()).map(|b| by[(b, b)]).collect();
+            of_pairs = own.gradient(rows, kernel, by, watch.stop)?;
+        }
         let mut total = rows.contract(features, kernel, points, &by_phi, watch)?;
         let mut inner = self.told.clone();
         inner.data_mut().iter_mut().zip(self.left.data()).for_each(|(v, l)| *v += l);
@@ -188,10 +208,11 @@ impl Collapsed {
         by_gram.add_diagonal(|_| self.relative * trace / m as f64);
         let of_gram = kernel.gradient(points, &by_gram);
         total.iter_mut().zip(&of_gram).for_each(|(t, g)| *t += g);
-        for (b, c) in self.noise.iter().enumerate() {
+        for (b, by) in by_own.iter().enumerate() {
             let own = &features.own.row(b)[1..];
-            total.iter_mut().zip(own).for_each(|(t, d)| *t -= 0.5 * d / c);
+            total.iter_mut().zip(own).for_each(|(t, d)| *t += by * d);
         }
+        total.iter_mut().zip(&of_pairs).for_each(|(t, d)| *t += d);
         Ok(total)
     }
 

@@ -18,14 +18,17 @@ const TILE: usize = 256;
 /// Slopes are kept from the values to the gradient if they are not more numbers than that (256 MB), and else made anew.
 const KEPT: usize = 1 << 25;
 
-/// Of bags and points.
+/// Of bags, or of targets that are made of them, and points.
 pub(super) struct Features {
-    /// `PᵀK(X, W)`, bags × points.
+    /// `PᵀK(X, W)`, bags × points; targets × points where they are not the bags.
     pub phi: Matrix,
+    /// The prior variance of each target, and by sample of rows where these are sampled or targets are not the bags.
+    pub prior: Vec<f64>,
+    pub priors: Vec<Vec<f64>>,
     /// Bags × (1 + parameters): the diagonal of `PᵀK(X, X)P`, and its slopes if they were asked for.
     pub own: Matrix,
     /// By bag and tile of points, the values of `phi` and their slopes.
-    kept: Option<Vec<f64>>,
+    pub kept: Option<Vec<f64>>,
 }
 
 fn tiles(points: usize) -> Vec<Range<usize>> {
@@ -129,7 +132,8 @@ impl Rows {
         let own = (0..bags).into_par_iter().map_init(|| Scratch::of(kernel), own);
         let own = own.collect::<Result<Vec<Vec<f64>>>>()?.concat();
         let own = Matrix::from_row_major(bags, 1 + count, own);
-        Ok(Features { phi, own, kept })
+        let prior = own.column(0);
+        Ok(Features { phi, prior, priors: Vec::new(), own, kept })
     }
 
     /// `Σ_bj weights[b, j] ∂phi[b, j]/∂θ_p`, where `features` has these weights' slopes or they are made anew.
