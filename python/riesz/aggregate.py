@@ -30,8 +30,8 @@ from sklearn.utils.validation import check_is_fitted
 from . import _core
 from . import kernels as rk
 from ._aggregated import Component, LeftOut, left_out
-from ._bags import Asked, Members, Tables, read_tables, rows_of_bags, standard_kernel
-from ._data import as_numbers, collected, is_numbered, is_whole, names_of, picked
+from ._bags import Asked, Members, Tables, points_of, read_tables, rows_of_bags, standard_kernel
+from ._data import collected, is_numbered, is_whole, names_of
 from ._duels import NO_COVARIANCE
 from ._expansion import Expansion, spread
 from ._explainer import Explainer
@@ -313,11 +313,7 @@ class AggregateGaussianProcess(BaseEstimator):
             raise ValueError(f"average = {self.average!r}: fits through inducing points are not averaged: average=False")
         if self.inducing is None:
             return given.usual_points
-        if np.ndim(self.inducing) == 0 and names_of(self.inducing) is None:
-            return _count("inducing", self.inducing, 1)
-        points = collected(self.inducing)
-        cells = as_numbers(picked(points, tables.rows.names), tables.rows.names, "inducing", tables.rows.levels)
-        return tables.rows.names, tables.rows.levels, cells
+        return points_of(self.inducing, tables)
 
     def _start(self, tables: Tables) -> dict[str, Any]:
         """The process that tuning starts from."""

@@ -1,6 +1,7 @@
 //! Downscaling for Python: tables in, fitted models out.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
@@ -57,8 +58,8 @@ pub struct Given<'py> {
 /// What is learnt from.
 #[pyclass(frozen, module = "riesz._core")]
 pub struct Aggregates {
-    data: Arc<riesz::aggregate::Aggregates>,
-    name: String,
+    pub(crate) data: Arc<riesz::aggregate::Aggregates>,
+    pub(crate) name: String,
 }
 
 #[pymethods]
@@ -282,6 +283,17 @@ pub fn fit_aggregates(
     })
 }
 
+/// The log marginal likelihood of the start, exactly, and its gradient in the logarithms of its parameters.
+#[pyfunction]
+pub fn aggregate_evidence(py: Python<'_>, start: Start, given: &Aggregates) -> PyResult<(f64, Vec<f64>)> {
+    let (process, data) = (start.process(&given.data)?, Arc::clone(&given.data));
+    let work = move || {
+        let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
+        process.log_marginal_likelihood(&data, &theta)
+    };
+    interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)
+}
+
 /// Inducing points: so many, or these.
 #[derive(FromPyObject)]
 pub enum Points<'py> {
@@ -304,7 +316,8 @@ pub fn fit_sparse_aggregates(
         Points::Rows(rows) => (Some(sample(rows)?), 0),
         Points::Count(count) => (None, count),
     };
-    let stop = Arc::default();
+    let stop: Arc<AtomicBool> = Arc::default();
+    let heeded = stop.clone();
     let work = move || -> Result<SparseAggregateFit, Error> {
         let rows: Table = rows.map_or_else(|| inducing_points(&data.rows, count, seed), Ok)?;
         let process = SparseAggregateProcess {
@@ -316,6 +329,7 @@ pub fn fit_sparse_aggregates(
             tune: if tune { Tune::KernelAndNoise } else { Tune::Nothing },
             priors: !start.published,
             seed,
+            stop: heeded,
             ..SparseAggregateProcess::new(own.kernel, rows)
         };
         process.fit(&data.rows, &data.bags, &data.targets)

@@ -20,6 +20,18 @@ const MAX_STEPS: usize = 1000;
 /// Evaluations allowed in one line search.
 const MAX_TRIALS: usize = 25;
 
+/// How a function bends: changes of the point, and what the gradient changed by, the latest last.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Curvature(VecDeque<(Vec<f64>, Vec<f64>)>);
+
+impl Curvature {
+    /// Of so many times the function.
+    pub(crate) fn times(mut self, factor: f64) -> Self {
+        self.0.iter_mut().for_each(|(_, y)| y.iter_mut().for_each(|y| *y *= factor));
+        self
+    }
+}
+
 /// Where a minimisation ended.
 #[derive(Debug, Clone)]
 pub(crate) struct Minimum {
@@ -33,13 +45,17 @@ pub(crate) struct Minimum {
     pub evaluations: usize,
     /// Whether it stopped by a tolerance, and not by the number of steps.
     pub converged: bool,
+    /// How the function bends there.
+    pub curvature: Curvature,
 }
 
-/// Minimises `f`, which gives a value and a gradient, from `start` with `lower ≤ x ≤ upper`. Where `f` gives `None` or
-/// a number that is not finite, it counts as infinite. `None` if it is so at the start.
+/// Minimises `f`, which gives a value and a gradient, from `start` with `lower ≤ x ≤ upper`, until two steps in turn lower it by no more than `enough` or one by hardly
+/// anything. The first step is guided by how the function is known to bend. Where `f` gives `None` or a number that is not finite, it counts as infinite. `None` if it is so at the start.
 pub(crate) fn minimize(
     start: &[f64],
     bounds: &[(f64, f64)],
+    enough: f64,
+    known: Curvature,
     mut f: impl FnMut(&[f64]) -> Option<(f64, Vec<f64>)>,
 ) -> Option<Minimum> {
     let project = |x: &[f64]| -> Vec<f64> {
@@ -52,8 +68,8 @@ pub(crate) fn minimize(
     };
     let mut x = project(start);
     let (mut value, mut gradient) = evaluate(&x)?;
-    let mut pairs: VecDeque<(Vec<f64>, Vec<f64>)> = VecDeque::new();
-    let (mut steps, mut converged) = (0, false);
+    let Curvature(mut pairs) = known;
+    let (mut steps, mut converged, mut before) = (0, false, f64::INFINITY);
     while steps < MAX_STEPS {
         let held = |i: usize| {
             let (low, high) = bounds[i];
@@ -116,12 +132,13 @@ pub(crate) fn minimize(
         let gained = value - v;
         let scale = value.abs().max(v.abs()).max(1.0);
         (x, value, gradient) = (next, v, g);
-        if gained <= VALUE_TOLERANCE * scale {
+        if gained <= VALUE_TOLERANCE * scale || gained.max(before) <= enough {
             converged = true;
             break;
         }
+        before = gained;
     }
-    Some(Minimum { x, value, steps, evaluations, converged })
+    Some(Minimum { x, value, steps, evaluations, converged, curvature: Curvature(pairs) })
 }
 
 /// Minus the inverse Hessian approximation times the gradient, by the two-loop recursion over the free variables.
@@ -171,22 +188,57 @@ mod tests {
     #[test]
     fn finds_the_bottom_of_the_banana() {
         for d in [2, 5, 100] {
-            let found = minimize(&vec![-1.2; d], &vec![(-5.0, 5.0); d], rosenbrock).unwrap();
+            let found =
+                minimize(&vec![-1.2; d], &vec![(-5.0, 5.0); d], 0.0, Curvature::default(), rosenbrock)
+                    .unwrap();
             assert!(found.converged && found.x.iter().all(|v| (v - 1.0).abs() < 1e-4), "{found:?}");
             assert!(found.evaluations < 800, "{} evaluations in {d} variables", found.evaluations);
         }
+    }
+
+    /// What was learnt of how a function bends is of use for one that bends in the same way.
+    #[test]
+    fn goes_on_from_what_is_known() {
+        let bounds = vec![(-5.0, 5.0); 20];
+        let found = minimize(&[-1.2; 20], &bounds, 0.0, Curvature::default(), rosenbrock).unwrap();
+        let near: Vec<f64> =
+            found.x.iter().enumerate().map(|(i, v)| v + 0.01 * ((7 * i) as f64).sin()).collect();
+        let tenfold =
+            |x: &[f64]| rosenbrock(x).map(|(v, g)| (10.0 * v, g.iter().map(|g| 10.0 * g).collect()));
+        let run = |known| minimize(&near, &bounds, 1e-4, known, tenfold).unwrap();
+        let (anew, on) = (run(Curvature::default()), run(found.curvature.times(10.0)));
+        assert!(anew.value < 1e-3 && on.value < 1e-3);
+        assert!(on.evaluations < anew.evaluations, "{} {}", on.evaluations, anew.evaluations);
+    }
+
+    #[test]
+    fn ends_where_little_is_gained() {
+        let [all, enough] = [0.0, 1e-2].map(|enough| {
+            minimize(&[-1.2; 5], &[(-5.0, 5.0); 5], enough, Curvature::default(), rosenbrock).unwrap()
+        });
+        assert!(enough.converged && enough.steps < all.steps, "{} {}", enough.steps, all.steps);
+        assert!(
+            enough.value - all.value < 1e-2 && enough.value > all.value,
+            "{} {}",
+            enough.value,
+            all.value
+        );
     }
 
     /// Schittkowski's problem 4 (bounds active at (1, 1.. )) and the banana with its valley cut off: x₀ ≤ 0.5 leaves
     /// the minimum at (0.5, 0.25).
     #[test]
     fn stops_at_the_bounds() {
-        let found = minimize(&[-1.2, 1.0], &[(-2.0, 0.5), (-2.0, 2.0)], rosenbrock).unwrap();
+        let found =
+            minimize(&[-1.2, 1.0], &[(-2.0, 0.5), (-2.0, 2.0)], 0.0, Curvature::default(), rosenbrock)
+                .unwrap();
         assert!((found.x[0] - 0.5).abs() < 1e-9 && (found.x[1] - 0.25).abs() < 1e-5, "{found:?}");
-        let found = minimize(&[3.0, 3.0], &[(1.5, 4.0), (-4.0, 2.0)], rosenbrock).unwrap();
+        let found =
+            minimize(&[3.0, 3.0], &[(1.5, 4.0), (-4.0, 2.0)], 0.0, Curvature::default(), rosenbrock).unwrap();
         // At x₁ = 2 the value over x₀ ≥ 1.5 is least where 400 (x₀² - 2) x₀ + 2 (x₀ - 1) = 0, below 1.5.
         assert!(found.x[0] == 1.5 && found.x[1] == 2.0, "{found:?}");
-        let found = minimize(&[0.0, 7.0], &[(-9.0, 9.0), (7.0, 7.0)], rosenbrock).unwrap();
+        let found =
+            minimize(&[0.0, 7.0], &[(-9.0, 9.0), (7.0, 7.0)], 0.0, Curvature::default(), rosenbrock).unwrap();
         assert!(found.x[1] == 7.0 && (found.x[0] - 2.643).abs() < 0.01, "{found:?}");
     }
 
@@ -212,7 +264,7 @@ mod tests {
                     expected[i] = free.clamp(bounds[i].0, bounds[i].1);
                 }
             }
-            let found = minimize(&vec![0.9; d], &bounds, |x| {
+            let found = minimize(&vec![0.9; d], &bounds, 0.0, Curvature::default(), |x| {
                 let g: Vec<f64> = (0..d).map(|i| slope(x, i)).collect();
                 Some((0.5 * (dot(x, &g) - dot(x, &c)), g))
             });
@@ -226,8 +278,8 @@ mod tests {
     fn goes_round_where_the_function_is_undefined() {
         // ln is defined on one side only, and the first step would leave it.
         let f = |x: &[f64]| (x[0] > 0.0).then(|| (x[0] - 0.01 * x[0].ln(), vec![1.0 - 0.01 / x[0]]));
-        let found = minimize(&[0.9], &[(-1e9, 1e9)], f).unwrap();
+        let found = minimize(&[0.9], &[(-1e9, 1e9)], 0.0, Curvature::default(), f).unwrap();
         assert!((found.x[0] - 0.01).abs() < 1e-5, "{found:?}");
-        assert!(minimize(&[-1.0], &[(-2.0, 2.0)], f).is_none());
+        assert!(minimize(&[-1.0], &[(-2.0, 2.0)], 0.0, Curvature::default(), f).is_none());
     }
 }

@@ -118,6 +118,9 @@ pub struct Samples {
 /// Rows at a time, which bounds memory.
 const BLOCK: usize = 128;
 
+/// Kernels of rows with points that are held at a time, if they are of more rows than that: products of matrices take their time to begin.
+const HELD: usize = 1 << 20;
+
 impl Known {
     /// Checks that it fits an expansion over so many points.
     fn validate(&self, points: usize) -> Result<()> {
@@ -171,7 +174,7 @@ impl Known {
     fn halves(&self, c: &Matrix, constants: &[f64]) -> (Matrix, Option<Matrix>) {
         match self {
             Self::Refits { coef, intercept, .. } => {
-                let mut half = coef.transpose().matmul(c);
+                let mut half = coef.transpose_matmul(c);
                 for (b, shift) in intercept.iter().enumerate() {
                     half.row_mut(b)
                         .iter_mut()
@@ -358,9 +361,10 @@ impl<'m> Posterior<'m> {
         let Self { mean: Expansion { kernel, points, .. }, covariance, stop } = self;
         let x = x.conform(points.columns())?;
         let mut out = Matrix::zeros(x.rows(), covariance.scale.len());
-        for start in (0..x.rows()).step_by(BLOCK) {
+        let step = BLOCK.max(HELD / points.rows().max(1));
+        for start in (0..x.rows()).step_by(step) {
             check(stop)?;
-            let block = x.select_rows(&(start..x.rows().min(start + BLOCK)).collect::<Vec<_>>());
+            let block = x.select_rows(&(start..x.rows().min(start + step)).collect::<Vec<_>>());
             let mut prior = kernel.diagonal(&block);
             if let Some(other) = self.mirrored(&block)? {
                 for (r, own) in prior.iter_mut().enumerate() {

@@ -1,5 +1,6 @@
 //! From what a file holds to a [`Table`]: which columns are numbers, which are levels, and which cells are neither.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use riesz::explanation::Fact;
@@ -89,7 +90,9 @@ impl Columns {
     /// The column as codes of sorted levels.
     pub fn levels(&self, name: &str) -> Result<(Vec<String>, Vec<f64>)> {
         let j = self.at(name)?;
-        let mut cells: Vec<String> = Vec::with_capacity(self.rows);
+        // Each spelling once, and of every row which it is: rows are many.
+        let (mut spelled, mut known) = (Vec::new(), HashMap::new());
+        let mut cells: Vec<usize> = Vec::with_capacity(self.rows);
         for chunk in &self.chunks {
             let place = Place { chunk, j, column: name, name: &self.name };
             for i in 0..chunk.rows {
@@ -100,18 +103,24 @@ impl Columns {
                 if !level {
                     return Err(place.refuse(i, ""));
                 }
-                cells.push(place.cell(i));
+                let cell = place.text(i);
+                let at = known.get(cell.as_ref()).copied().unwrap_or_else(|| {
+                    spelled.push(cell.to_string());
+                    known.insert(cell.into_owned(), spelled.len() - 1);
+                    spelled.len() - 1
+                });
+                cells.push(at);
             }
         }
-        let all_numbers = cells.iter().all(|l| l.parse::<f64>().is_ok());
+        let all_numbers = spelled.iter().all(|l| l.parse::<f64>().is_ok());
         // 2 and 2.0 are one level, spelled 2; codes such as 02139 keep their zeros.
         let padded = |l: &String| l.len() > 1 && l.starts_with('0') && !l.starts_with("0.");
-        if all_numbers && !cells.iter().any(padded) {
-            cells
+        if all_numbers && !spelled.iter().any(padded) {
+            spelled
                 .iter_mut()
                 .for_each(|l| *l = l.parse::<f64>().map_or_else(|_| l.clone(), |v| v.to_string()));
         }
-        let mut levels = cells.clone();
+        let mut levels = spelled.clone();
         if all_numbers {
             let value = |s: &String| s.parse::<f64>().unwrap_or(f64::NAN);
             levels.sort_by(|a, b| value(a).total_cmp(&value(b)).then_with(|| a.cmp(b)));
@@ -121,7 +130,8 @@ impl Columns {
         levels.dedup();
         let code: HashMap<&str, f64> =
             levels.iter().enumerate().map(|(k, l)| (l.as_str(), k as f64)).collect();
-        let codes = cells.iter().map(|c| code[c.as_str()]).collect();
+        let of_spelled: Vec<f64> = spelled.iter().map(|l| code[l.as_str()]).collect();
+        let codes = cells.into_iter().map(|at| of_spelled[at]).collect();
         Ok((levels, codes))
     }
 
@@ -232,9 +242,13 @@ impl Place<'_> {
 
     /// The cell of row `i` as text.
     fn cell(&self, i: usize) -> String {
+        self.text(i).into_owned()
+    }
+
+    fn text(&self, i: usize) -> Cow<'_, str> {
         match &self.chunk.columns[self.j] {
-            Raw::Numbers(v) => v[i].to_string(),
-            Raw::Texts(t) => t.get(i).to_string(),
+            Raw::Numbers(v) => Cow::Owned(v[i].to_string()),
+            Raw::Texts(t) => Cow::Borrowed(t.get(i)),
         }
     }
 

@@ -36,7 +36,7 @@ pub struct AggregateFit {
     pub(super) learnt: bool,
 }
 
-/// What the other targets say of each.
+/// What the other targets say of each. One number a target each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LeftOut {
     /// The targets.
@@ -45,6 +45,10 @@ pub struct LeftOut {
     pub mean: Vec<f64>,
     /// The variance of that, noise included.
     pub variance: Vec<f64>,
+    /// By how many standard deviations they are off; of counts, of which one is as probable as many, the normal score of the middle of its part of the distribution.
+    pub scores: Vec<f64>,
+    /// The logarithms of their densities, or probabilities.
+    pub log_density: Vec<f64>,
 }
 
 impl AggregateFit {
@@ -131,19 +135,21 @@ impl AggregateFit {
             }
         }
         let (own, weights) = (|t: usize| inverse[(ties + t, ties + t)], self.weights());
-        Ok(LeftOut {
-            mean: (0..m).map(|t| self.targets[t] - weights[t] / own(t)).collect(),
-            variance: (0..m).map(|t| 1.0 / own(t)).collect(),
-            targets: self.targets.clone(),
-        })
+        let mean = (0..m).map(|t| self.targets[t] - weights[t] / own(t)).collect();
+        Ok(LeftOut::normal(self.targets.clone(), mean, (0..m).map(|t| 1.0 / own(t)).collect()))
     }
 }
 
 impl LeftOut {
-    /// The errors over their standard deviations.
-    pub fn scores(&self) -> Vec<f64> {
-        let all = self.targets.iter().zip(&self.mean).zip(&self.variance);
-        all.map(|((z, mean), variance)| (z - mean) / variance.sqrt()).collect()
+    /// Of targets that are normal given the others.
+    pub(super) fn normal(targets: Vec<f64>, mean: Vec<f64>, variance: Vec<f64>) -> Self {
+        let each = targets.iter().zip(&mean).zip(&variance);
+        let scores: Vec<f64> = each.map(|((z, mean), variance)| (z - mean) / variance.sqrt()).collect();
+        let log = |(score, variance): (&f64, &f64)| {
+            -0.5 * (score * score + variance.ln() + std::f64::consts::TAU.ln())
+        };
+        let log_density = scores.iter().zip(&variance).map(log).collect();
+        Self { targets, mean, variance, scores, log_density }
     }
 
     /// The root of the mean squared error.
@@ -154,15 +160,12 @@ impl LeftOut {
 
     /// The share of targets within so many standard deviations.
     pub fn coverage(&self, sds: f64) -> f64 {
-        let inside = self.scores().iter().filter(|score| score.abs() <= sds).count();
+        let inside = self.scores.iter().filter(|score| score.abs() <= sds).count();
         inside as f64 / self.targets.len() as f64
     }
 
     /// The mean of minus the logarithm of the density of each target given the others.
     pub fn nlpd(&self) -> f64 {
-        let of = |(score, variance): (f64, &f64)| {
-            0.5 * (score * score + variance.ln() + std::f64::consts::TAU.ln())
-        };
-        self.scores().into_iter().zip(&self.variance).map(of).sum::<f64>() / self.targets.len() as f64
+        -self.log_density.iter().sum::<f64>() / self.targets.len() as f64
     }
 }

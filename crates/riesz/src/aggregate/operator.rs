@@ -271,6 +271,11 @@ impl Operator {
         Ok(Self { weights: Weights::Dense(weights), variance, mediated: Some(mediated), regression: None })
     }
 
+    /// With these weights, J × M, which are taken for certain.
+    pub(super) fn of_weights(weights: Matrix) -> Self {
+        Self { weights: Weights::Dense(weights), variance: None, mediated: None, regression: None }
+    }
+
     /// B, J × M.
     pub fn matrix(&self) -> Matrix {
         match &self.weights {

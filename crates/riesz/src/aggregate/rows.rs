@@ -75,6 +75,22 @@ impl Rows {
         self.starts[bag]..self.starts[bag + 1]
     }
 
+    /// Those of some bags.
+    pub fn of_bags(&self, bags: &[usize]) -> Self {
+        let places: Vec<usize> = bags.iter().flat_map(|&b| self.range(b)).collect();
+        let ends = bags.iter().scan(0, |end, &b| {
+            *end += self.range(b).len();
+            Some(*end)
+        });
+        let numbered = bags.iter().enumerate();
+        Self {
+            table: self.table.select_rows(&places),
+            weights: places.iter().map(|&e| self.weights[e]).collect(),
+            starts: [0].into_iter().chain(ends).collect(),
+            bag: numbered.flat_map(|(at, &b)| std::iter::repeat_n(at, self.range(b).len())).collect(),
+        }
+    }
+
     /// Hands out the upper triangle of pairs, with slopes by so many parameters, all or none, and gives for each block of rows, in order, its bag and what `visit` made of its
     /// tiles. Which threads work on what makes no difference.
     fn visit<T: Send>(

@@ -7,6 +7,10 @@
 mod bound;
 mod features;
 
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use bound::Collapsed;
 use features::Features;
 
@@ -18,11 +22,12 @@ use crate::error::{Error, Result, sized};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::fit::Tune;
-use crate::fit::evidence::{self, Coordinate, Maximum, with_priors};
+use crate::fit::evidence::{self, Coordinate, Maximum, Search, with_priors};
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::{Matrix, dot};
 use crate::posterior::{Covariance, Known, Posterior};
-use crate::stop::Watch;
+use crate::random::{Random, SeedableRng, index};
+use crate::stop::{Progress, Watch};
 use crate::table::Table;
 
 /// `z_b = Σ_i w_i f(x_i) + ε_b` over the rows i of bag b, with f a Gaussian process around a constant, known through its values at inducing points; the variance of `ε_b` is
@@ -66,8 +71,15 @@ pub struct SparseAggregateProcess {
     pub bounds: Option<Vec<(f64, f64)>>,
     /// Runs of the optimiser from random places within the bounds, besides the run from the start.
     pub restarts: usize,
-    /// Seed of these places.
+    /// Seed of these places, and of a sample of bags.
     pub seed: u64,
+    /// Where there are at least twice as many bags, tuning begins with a sample of so many, and goes on from where all runs led with all bags, until a step adds hardly anything to the
+    /// bound. 1,000 by default.
+    pub tuning_bags: usize,
+    /// Set by another thread to give up.
+    pub stop: Arc<AtomicBool>,
+    /// Read by another thread to see how far it is: evaluations.
+    pub progress: Arc<Progress>,
 }
 
 /// A process learnt from sums.
@@ -105,9 +117,14 @@ pub struct SparseAggregateFit {
 /// Where the tuning of the noise starts.
 const START: f64 = 0.03;
 
+/// Steps that add less to the bound of many bags tell no parameters apart.
+const ENOUGH: f64 = 0.01;
+
 /// Targets, and what is known of them at any parameters.
-struct Targets<'t> {
-    values: &'t [f64],
+struct Targets {
+    values: Vec<f64>,
+    /// Known variances of their errors.
+    known: Vec<f64>,
     /// By bag the sum of weights, and of their squares.
     ones: Vec<f64>,
     squares: Vec<f64>,
@@ -115,6 +132,22 @@ struct Targets<'t> {
     variance: f64,
     rows: Rows,
     points: Table,
+}
+
+impl Targets {
+    /// Those of some bags, by the same unit.
+    fn of_bags(&self, bags: &[usize]) -> Self {
+        let of = |all: &[f64]| bags.iter().map(|&b| all[b]).collect();
+        Self {
+            values: of(&self.values),
+            known: of(&self.known),
+            ones: of(&self.ones),
+            squares: of(&self.squares),
+            variance: self.variance,
+            rows: self.rows.of_bags(bags),
+            points: self.points.clone(),
+        }
+    }
 }
 
 impl SparseAggregateProcess {
@@ -133,6 +166,9 @@ impl SparseAggregateProcess {
             bounds: None,
             restarts: 0,
             seed: 0,
+            tuning_bags: 1000,
+            stop: Arc::default(),
+            progress: Arc::default(),
         }
     }
 
@@ -149,21 +185,11 @@ impl SparseAggregateProcess {
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`]; [`Error::Target`] if targets to be standardised are constant; [`Error::Overflow`];
-    /// [`Error::NotPositiveDefinite`] where points are too near each other.
+    /// [`Error::NotPositiveDefinite`] where points are too near each other; [`Error::Interrupted`].
     pub fn fit(&self, x: &Table, bags: &Bags, targets: &[f64]) -> Result<SparseAggregateFit> {
-        self.fit_until(x, bags, targets, Watch::nobody())
-    }
-
-    /// As [`fit`](Self::fit), a step an evaluation of the bound.
-    pub(crate) fn fit_until(
-        &self,
-        x: &Table,
-        bags: &Bags,
-        targets: &[f64],
-        watch: Watch<'_>,
-    ) -> Result<SparseAggregateFit> {
+        let watch = Watch { stop: &self.stop, progress: &self.progress };
         let targets = self.check(x, bags, targets)?;
-        let parameters = self.parameters();
+        let mut parameters = self.parameters();
         let (of_kernel, all) = (self.kernel.parameters().len(), parameters.len());
         let free = match self.tune {
             Tune::Nothing => all..all,
@@ -171,42 +197,64 @@ impl SparseAggregateProcess {
             Tune::Noise => of_kernel..all,
             Tune::KernelAndNoise => 0..all,
         };
+        let tuned = !free.is_empty();
+        let many = tuned && targets.values.len() / 2 >= self.tuning_bags.max(1);
+        let (bounds, restarts, seed) = (self.bounds.as_deref(), self.restarts, self.seed);
+        let enough = if many { ENOUGH } else { 0.0 };
+        let mut search = Search { bounds, restarts, seed, enough, ..Search::default() };
+        let (mut steps, mut evaluations, mut warnings) = (0, 0, Vec::new());
+        if many {
+            let mut random = Random::seed_from_u64(seed);
+            let mut some = index::sample(&mut random, targets.values.len(), self.tuning_bags).into_vec();
+            some.sort_unstable();
+            let found = self.choose(&targets.of_bags(&some), &parameters, free.clone(), search, watch)?;
+            parameters.iter_mut().zip(&found.theta).for_each(|(p, at)| p.log_value = *at);
+            (steps, evaluations, warnings) = (found.steps, found.evaluations, found.warnings);
+            // The bound is a sum over bags, but for what is believed.
+            let times = targets.values.len() as f64 / self.tuning_bags as f64;
+            let curvature = found.curvature.times(times);
+            search = Search { bounds, enough, curvature, ..Search::default() };
+        }
+        let mut found = self.choose(&targets, &parameters, free, search, watch)?;
+        (found.steps, found.evaluations) = (found.steps + steps, found.evaluations + evaluations);
+        found.warnings.extend(warnings);
+        found.warnings.dedup();
+        let (kernel, _) = self.at(&targets, &found.theta);
+        let features = targets.rows.features(&kernel, &targets.points, false, watch)?;
+        let state = self.state(&targets, &found.theta, &features)?;
+        self.result(&targets, kernel, &features, &state, found, tuned)
+    }
+
+    /// Where the bound, with what is believed of the parameters, is largest, as a search from these finds it.
+    fn choose(
+        &self,
+        targets: &Targets,
+        from: &[Parameter],
+        free: Range<usize>,
+        search: Search<'_>,
+        watch: Watch<'_>,
+    ) -> Result<Maximum> {
         let slopes = free.contains(&0);
-        let of = |(i, parameter): (usize, &Parameter)| match self.priors && free.contains(&i) {
-            true => believed(parameter.clone()),
-            false => Coordinate { parameter: parameter.clone(), weak: None },
+        let of = |(i, parameter): (usize, Parameter)| match self.priors && free.contains(&i) {
+            true => believed(parameter),
+            false => Coordinate { parameter, weak: None },
         };
-        let coordinates: Vec<Coordinate> = parameters.iter().enumerate().map(of).collect();
+        let coordinates: Vec<Coordinate> = self.parameters().into_iter().enumerate().map(of).collect();
         // Sums do not change with the noise alone.
         let mut same = None;
-        let mut objective = |theta: &[f64]| {
-            let (kernel, _) = self.at(&targets, theta);
+        let objective = |theta: &[f64]| {
+            let (kernel, _) = self.at(targets, theta);
             let features = match same.take() {
                 Some(features) => features,
                 None => targets.rows.features(&kernel, &targets.points, slopes, watch)?,
             };
-            let state = self.state(&targets, theta, &features)?;
-            let gradient = self.gradient(&targets, theta, &state, &features, slopes, watch)?;
+            let state = self.state(targets, theta, &features)?;
+            watch.check()?;
+            let gradient = self.gradient(targets, theta, &state, &features, slopes, watch)?;
             same = (!slopes).then_some(features);
             Ok(with_priors(&coordinates, theta, (state.value, gradient)))
         };
-        let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
-        let found = evidence::maximise(
-            &parameters,
-            free.clone(),
-            bounds,
-            restarts,
-            self.seed,
-            watch,
-            &mut objective,
-        )?;
-        let (kernel, _) = self.at(&targets, &found.theta);
-        let features = match same {
-            Some(features) => features,
-            None => targets.rows.features(&kernel, &targets.points, false, watch)?,
-        };
-        let state = self.state(&targets, &found.theta, &features)?;
-        self.result(&targets, kernel, &features, &state, found, !free.is_empty())
+        evidence::maximise(from, free, search, watch, objective)
     }
 
     /// The bound and its gradient in `theta`, which has the order and scale of [`parameters`](Self::parameters); without what is believed of these.
@@ -224,24 +272,23 @@ impl SparseAggregateProcess {
     }
 
     /// Kernel and noises, of targets and of rows, in the target's units.
-    fn at(&self, targets: &Targets<'_>, theta: &[f64]) -> (Kernel, [f64; 2]) {
+    fn at(&self, targets: &Targets, theta: &[f64]) -> (Kernel, [f64; 2]) {
         let (kernel, noise) = theta.split_at(self.kernel.parameters().len());
         let noise = [0, 1].map(|i| noise.get(i).map_or(0.0, |v| targets.variance * v.exp()));
         (targets.variance * self.kernel.with_parameters(kernel), noise)
     }
 
-    fn state(&self, targets: &Targets<'_>, theta: &[f64], features: &Features) -> Result<Collapsed> {
+    fn state(&self, targets: &Targets, theta: &[f64], features: &Features) -> Result<Collapsed> {
         let (kernel, [noise, of_rows]) = self.at(targets, theta);
-        let known = |b: usize| self.known_noise.as_ref().map_or(0.0, |all| all[b]);
-        let all = targets.squares.iter().enumerate().map(|(b, square)| noise + of_rows * square + known(b));
-        let given = (targets.values, &targets.ones[..]);
+        let all = targets.squares.iter().zip(&targets.known).map(|(s, known)| noise + of_rows * s + known);
+        let given = (&targets.values[..], &targets.ones[..]);
         Collapsed::new(&kernel, &targets.points, features, all.collect(), given, self.mean)
     }
 
     /// Of the bound; zeros for the kernel's parameters if their slopes are not asked for.
     fn gradient(
         &self,
-        targets: &Targets<'_>,
+        targets: &Targets,
         theta: &[f64],
         state: &Collapsed,
         features: &Features,
@@ -262,7 +309,7 @@ impl SparseAggregateProcess {
         Ok(gradient)
     }
 
-    fn check<'t>(&self, x: &Table, bags: &Bags, values: &'t [f64]) -> Result<Targets<'t>> {
+    fn check(&self, x: &Table, bags: &Bags, values: &[f64]) -> Result<Targets> {
         crate::fit::check(x, x.rows(), 1)?;
         sized(
             "a column of the bags' weights",
@@ -310,12 +357,14 @@ impl SparseAggregateProcess {
         let ones: Vec<f64> = (0..values.len()).map(|b| sum(b, |w| w)).collect();
         let squares = (0..values.len()).map(|b| sum(b, |w| w * w)).collect();
         let variance = if self.normalize { spread(values, &ones, self.mean)? } else { 1.0 };
-        Ok(Targets { values, ones, squares, variance, rows: Rows::new(x, bags.weights()), points })
+        let known = self.known_noise.clone().unwrap_or_else(|| vec![0.0; values.len()]);
+        let rows = Rows::new(x, bags.weights());
+        Ok(Targets { values: values.to_vec(), known, ones, squares, variance, rows, points })
     }
 
     fn result(
         &self,
-        targets: &Targets<'_>,
+        targets: &Targets,
         kernel: Kernel,
         features: &Features,
         state: &Collapsed,
@@ -325,17 +374,16 @@ impl SparseAggregateProcess {
         let (_, [noise, row_noise]) = self.at(targets, &found.theta);
         let bags = targets.values.len();
         let fitted = (0..bags).map(|b| state.mean * targets.ones[b] + dot(features.phi.row(b), &state.alpha));
-        let mut left_out =
-            LeftOut { targets: targets.values.to_vec(), mean: Vec::new(), variance: Vec::new() };
-        let mut unexplained = 0.0;
+        let (mut expected, mut variance, mut unexplained) = (Vec::new(), Vec::new(), 0.0);
         for b in 0..bags {
             let (precision, gap) = (state.precision[b], state.gap[b].max(0.0));
             // Without its target the constant mean is another one, and how sure it is counts (Dubrule 1983).
             let of_mean = state.of_mean.as_ref().map_or(0.0, |(by, square)| by[b] * by[b] / square);
-            left_out.mean.push(targets.values[b] - state.residual[b] / (precision - of_mean));
-            left_out.variance.push(1.0 / (precision - of_mean) + gap);
+            expected.push(targets.values[b] - state.residual[b] / (precision - of_mean));
+            variance.push(1.0 / (precision - of_mean) + gap);
             unexplained += 0.5 * gap / state.noise(b);
         }
+        let left_out = LeftOut::normal(targets.values.clone(), expected, variance);
         let (points, alpha) = (targets.points.clone(), Matrix::column_vector(state.alpha.clone()));
         let mut model = Expansion::new(kernel, points, alpha, vec![state.mean])?;
         model.card = vec![

@@ -17,8 +17,9 @@ use super::regressed;
 use super::rows::Rows;
 use crate::error::Result;
 use crate::explanation::Fact;
-use crate::fit::evidence::{self, Coordinate, Maximum, with_priors};
+use crate::fit::evidence::{self, Coordinate, Maximum, Search, with_priors};
 use crate::kernel::{Kernel, Parameter};
+use crate::linalg::Matrix;
 use crate::stop::{Progress, Watch};
 
 /// Fewer targets than this tune nothing.
@@ -281,7 +282,8 @@ pub(super) fn maximise(
     let parameters: Vec<Parameter> =
         named.map(|(c, &log_value)| Parameter { log_value, ..c.parameter.clone() }).collect();
     let bounds: Vec<(f64, f64)> = coordinates.iter().map(Coordinate::bounds).collect();
-    evidence::maximise(&parameters, 0..parameters.len(), Some(&bounds), 0, 0, watch, objective)
+    let search = Search { bounds: Some(&bounds), ..Search::default() };
+    evidence::maximise(&parameters, 0..parameters.len(), search, watch, objective)
 }
 
 /// The mediators' parameters: the largest of the weak prior times `loss^(-J/2)`, as if errors of bags were normal with a variance that is not known; where targets are regressed,
@@ -304,17 +306,22 @@ fn stage_one(
             Ok(with_priors(coordinates, theta, found))
         });
     }
-    // Between means of bags, whatever targets are.
-    let mut gram = Rows::new(&data.rows, data.bags.weights()).gram(&process.kernel, watch.stop)?;
-    let j = data.bags.count();
-    let sums: Vec<f64> = (0..j).map(|b| data.bags.weights().column(b).map(|(_, w)| w).sum::<f64>()).collect();
-    for b in 0..j {
-        gram.row_mut(b).iter_mut().zip(&sums).for_each(|(u, sum)| *u /= sum * sums[b]);
-    }
+    let (gram, j) = (between_means(&process.kernel, data, watch)?, data.bags.count());
     maximise(coordinates, &start, watch, |theta| {
         let own = mediation.with_parameters(theta);
         let (loss, mut gradient) = own.left_out_loss(&data.bags, &mediators.bags, &gram)?;
         gradient.iter_mut().for_each(|slope| *slope = -0.5 * j as f64 * *slope / loss);
         Ok(with_priors(coordinates, theta, (-0.5 * j as f64 * loss.ln(), gradient)))
     })
+}
+
+/// The kernel between means of bags, J × J, whatever targets are.
+pub(super) fn between_means(kernel: &Kernel, data: &Aggregates, watch: Watch<'_>) -> Result<Matrix> {
+    let mut gram = Rows::new(&data.rows, data.bags.weights()).gram(kernel, watch.stop)?;
+    let j = data.bags.count();
+    let sums: Vec<f64> = (0..j).map(|b| data.bags.weights().column(b).map(|(_, w)| w).sum::<f64>()).collect();
+    for b in 0..j {
+        gram.row_mut(b).iter_mut().zip(&sums).for_each(|(u, sum)| *u /= sum * sums[b]);
+    }
+    Ok(gram)
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::error::{Error, Result};
 use crate::explanation::Fact;
 use crate::kernel::Parameter;
-use crate::optimize::{Minimum, minimize};
+use crate::optimize::{Curvature, Minimum, minimize};
 use crate::random::{Random, RngExt, SeedableRng};
 use crate::stop::Watch;
 
@@ -101,6 +101,8 @@ pub(crate) struct Maximum {
     pub evaluations: usize,
     /// What people should know: parameters at a bound, no convergence, failed restarts.
     pub warnings: Vec<String>,
+    /// How the objective, turned over, bends there.
+    pub curvature: Curvature,
 }
 
 impl Maximum {
@@ -110,6 +112,21 @@ impl Maximum {
         let warnings = self.warnings.iter().map(|w| Fact::new("warning", w));
         tuned.into_iter().flatten().chain(warnings).collect()
     }
+}
+
+/// How a maximum is searched for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Search<'b> {
+    /// Bounds of the parameters; the default ones around the start if `None`.
+    pub bounds: Option<&'b [(f64, f64)]>,
+    /// Runs from random places within these.
+    pub restarts: usize,
+    /// The seed of the places.
+    pub seed: u64,
+    /// A run ends where two steps in turn gain no more than that; 0 for as close as rounding lets it.
+    pub enough: f64,
+    /// How the objective is known to bend where the first run begins.
+    pub curvature: Curvature,
 }
 
 /// Checks that there is one number a parameter.
@@ -142,21 +159,19 @@ fn bounds(given: Option<&[(f64, f64)]>, start: &[f64], parameters: &[Parameter])
     Ok(given.to_vec())
 }
 
-/// The largest value of `objective` (value and gradient) over runs from where the parameters are and from `restarts` points
+/// The largest value of `objective` (value and gradient) over runs from where the parameters are and from `search.restarts` points
 /// drawn uniformly within the bounds, that is log-uniformly in the parameters. The runs follow one another, and the
 /// first of equals wins, so that the result depends on the seed alone. Only the `free` parameters move; if there are
 /// none, the start is the result. A step of `watch` is an evaluation.
-#[allow(clippy::too_many_arguments, reason = "a problem, and how it is searched")]
 pub(crate) fn maximise(
     parameters: &[Parameter],
     free: Range<usize>,
-    given: Option<&[(f64, f64)]>,
-    restarts: usize,
-    seed: u64,
+    search: Search<'_>,
     watch: Watch<'_>,
     mut objective: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
 ) -> Result<Maximum> {
     let start: Vec<f64> = parameters.iter().map(|p| p.log_value).collect();
+    let Search { bounds: given, restarts, seed, enough, mut curvature } = search;
     let mut bounds = bounds(given, &start, parameters)?;
     if free.is_empty() {
         return Ok(Maximum {
@@ -165,6 +180,7 @@ pub(crate) fn maximise(
             steps: 0,
             evaluations: 0,
             warnings: Vec::new(),
+            curvature: Curvature::default(),
         });
     }
     for i in (0..start.len()).filter(|i| !free.contains(i)) {
@@ -184,13 +200,14 @@ pub(crate) fn maximise(
             watch.done();
             Ok(found)
         };
-        let found = minimize(&from, &bounds, |theta| match watched(theta) {
-            Ok((value, gradient)) => Some((-value, gradient.iter().map(|g| -g).collect())),
-            Err(error) => {
-                first_error.get_or_insert(error);
-                None
-            }
-        });
+        let found =
+            minimize(&from, &bounds, enough, std::mem::take(&mut curvature), |theta| match watched(theta) {
+                Ok((value, gradient)) => Some((-value, gradient.iter().map(|g| -g).collect())),
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                    None
+                }
+            });
         watch.check()?;
         match found {
             Some(found) => {
@@ -223,5 +240,5 @@ pub(crate) fn maximise(
     if failures > 0 {
         warnings.push(format!("{failures} of {} runs could not be started", restarts + 1));
     }
-    Ok(Maximum { theta: best.x, value: -best.value, steps, evaluations, warnings })
+    Ok(Maximum { theta: best.x, value: -best.value, steps, evaluations, warnings, curvature: best.curvature })
 }

@@ -5,7 +5,7 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::evidence::{self, Maximum};
+use super::evidence::{self, Maximum, Search};
 use super::task::{FIXED_KERNEL, Fitted, Input, ModelKind, NORMALIZE_Y, Predicts, RESTARTS, Task};
 use crate::error::{Error, Result, sized};
 use crate::expansion::Expansion;
@@ -225,7 +225,8 @@ impl GaussianProcess {
             Ok((state.value, self.gradient(x, state)))
         };
         let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
-        let found = evidence::maximise(&parameters, free, bounds, restarts, self.seed, watch, objective)?;
+        let search = Search { bounds, restarts, seed: self.seed, ..Search::default() };
+        let found = evidence::maximise(&parameters, free, search, watch, objective)?;
         let (kernel, noise) = if tuned { self.at(&found.theta) } else { (self.kernel.clone(), self.noise) };
         let State { kernel, noise, factor, mut alpha, value } = self.state(x, &targets, kernel, noise)?;
         let jitter = factor.jitter;

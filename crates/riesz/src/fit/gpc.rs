@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::evidence::{self, Maximum};
+use super::evidence::{self, Maximum, Search};
 use super::laplace::{Likelihood, Mode, mode};
 use super::task::{FIXED_KERNEL, Fitted, ModelKind, Predicts, RESTARTS, Task};
 use crate::error::Result;
@@ -113,7 +113,8 @@ impl GaussianProcessClassifier {
         let objective =
             |theta: &[f64]| value_and_gradient(&self.kernel.with_parameters(theta), x, &y, watch.stop);
         let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
-        let found = evidence::maximise(&parameters, free, bounds, restarts, self.seed, watch, objective)?;
+        let search = Search { bounds, restarts, seed: self.seed, ..Search::default() };
+        let found = evidence::maximise(&parameters, free, search, watch, objective)?;
         let kernel = if self.tune { self.kernel.with_parameters(&found.theta) } else { self.kernel.clone() };
         super::check_range(&kernel, x)?;
         let gram = kernel.gram(x);

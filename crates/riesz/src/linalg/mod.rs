@@ -143,17 +143,17 @@ impl Matrix {
         out
     }
 
-    /// The product `self selfᵀ`, half the cost of any other.
-    pub(crate) fn outer(&self) -> Matrix {
+    /// The product `selfᵀ self`, half the cost of any other.
+    pub(crate) fn inner(&self) -> Matrix {
         use faer::linalg::matmul::triangular::{self, BlockStructure};
-        let mut out = Matrix::zeros(self.rows, self.rows);
+        let mut out = Matrix::zeros(self.cols, self.cols);
         triangular::matmul(
             out.view_mut(),
             BlockStructure::TriangularUpper,
             faer::Accum::Replace,
-            self.view(),
-            BlockStructure::Rectangular,
             self.view().transpose(),
+            BlockStructure::Rectangular,
+            self.view(),
             BlockStructure::Rectangular,
             1.0,
             par(),
@@ -300,20 +300,31 @@ impl Cholesky {
 
     /// Solves `L X = B` in place, with `A = L Lᵀ`.
     pub fn solve_lower_in_place(&self, b: &mut Matrix) {
-        faer::linalg::triangular_solve::solve_lower_triangular_in_place(
-            self.lower.view(),
-            b.view_mut(),
-            par(),
-        );
+        self.solve_lower(b.view_mut());
+    }
+
+    /// Solves `X Lᵀ = B` in place: [`solve_lower_in_place`](Self::solve_lower_in_place) of every row.
+    pub(crate) fn solve_lower_of_rows(&self, b: &mut Matrix) {
+        self.solve_lower(b.view_mut().transpose_mut());
+    }
+
+    fn solve_lower(&self, b: MatMut<'_, f64>) {
+        faer::linalg::triangular_solve::solve_lower_triangular_in_place(self.lower.view(), b, par());
     }
 
     /// Solves `Lᵀ X = B` in place, with `A = L Lᵀ`.
     pub fn solve_upper_in_place(&self, b: &mut Matrix) {
-        faer::linalg::triangular_solve::solve_upper_triangular_in_place(
-            self.lower.view().transpose(),
-            b.view_mut(),
-            par(),
-        );
+        self.solve_upper(b.view_mut());
+    }
+
+    /// Solves `X L = B` in place: [`solve_upper_in_place`](Self::solve_upper_in_place) of every row.
+    pub(crate) fn solve_upper_of_rows(&self, b: &mut Matrix) {
+        self.solve_upper(b.view_mut().transpose_mut());
+    }
+
+    fn solve_upper(&self, b: MatMut<'_, f64>) {
+        let upper = self.lower.view().transpose();
+        faer::linalg::triangular_solve::solve_upper_triangular_in_place(upper, b, par());
     }
 
     /// `L B`.

@@ -13,7 +13,7 @@ use super::pairs::{self, Pair, wide_columns};
 use crate::error::{Error, Result, listed};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
-use crate::fit::evidence;
+use crate::fit::evidence::{self, Search};
 use crate::kernel::{Categorical, Kernel, Linear, Parameter};
 use crate::linalg::Matrix;
 use crate::posterior::{Covariance, Known, Posterior};
@@ -249,7 +249,7 @@ impl BradleyTerry {
             let z = (theta[0] - start[0].log_value) / 3.0;
             Ok((value - 0.5 * z * z, vec![slope - z / 3.0]))
         };
-        let found = evidence::maximise(&start, 0..1, None, 0, 0, watch, objective)?;
+        let found = evidence::maximise(&start, 0..1, Search::default(), watch, objective)?;
         let ridge = found.theta[0].exp();
         let (value, _) = differences.evidence(ridge, &self.stop)?;
         let mode = differences.mode(ridge, &self.stop)?;

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::fit::bound::bound;
-use crate::fit::evidence::{self, Coordinate, Maximum, with_priors};
+use crate::fit::evidence::{self, Coordinate, Maximum, Search, with_priors};
 use crate::fit::laplace::{Likelihood, Mode, mode_from};
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::{Matrix, Sparse};
@@ -269,8 +269,8 @@ impl PreferenceProcess {
                 let found = self.value_and_gradient(&start.at(theta), data, &mut near, watch)?;
                 Ok(with_priors(&coordinates, theta, found))
             };
-            let (all, given) = (0..parameters.len(), Some(&bounds[..]));
-            evidence::maximise(&parameters, all, given, restarts, self.seed, watch, objective)
+            let search = Search { bounds: Some(&bounds), restarts, seed: self.seed, ..Search::default() };
+            evidence::maximise(&parameters, 0..parameters.len(), search, watch, objective)
         };
         let (first, others) = (STARTS[0], &STARTS[1..]);
         let mut best = one(first, if from.is_none() { self.restarts } else { 0 })?;

@@ -390,6 +390,36 @@ fn tuning_climbs_to_where_the_slope_ends() {
 }
 
 #[test]
+fn tuning_of_many_bags_begins_with_some() {
+    let (x, mut stream) = (table(0, 600, 3), Stream(8));
+    let bags = Bags::new(&(0..600).map(|i| i % 60).collect::<Vec<_>>(), 60, None, Unit::Mean).unwrap();
+    let f = |i: usize| (2.0 * x.get(i, 0)).sin() + x.get(i, 2);
+    let sum = |b: usize| bags.weights().column(b).map(|(i, w)| w * f(i)).sum::<f64>();
+    let z: Vec<f64> = (0..60).map(|b| sum(b) + 0.05 * stream.normal()).collect();
+    let kernel = Kernel::gaussian(&[1.0; 3]);
+    let mut process = SparseAggregateProcess::new(kernel, inducing_points(&x, 40, 0).unwrap());
+    process.priors = false;
+    let all = process.fit(&x, &bags, &z).unwrap();
+    process.tuning_bags = 30;
+    let some = process.fit(&x, &bags, &z).unwrap();
+    assert!((all.bound - some.bound).abs() < 0.05, "{} {}", all.bound, some.bound);
+    assert!(all.theta != some.theta && process.fit(&x, &bags, &z).unwrap().theta == some.theta);
+    // Of fewer than twice as many bags all are looked at from the start.
+    process.tuning_bags = 31;
+    assert_eq!(process.fit(&x, &bags, &z).unwrap().theta, all.theta);
+}
+
+#[test]
+fn another_thread_sees_how_far_it_is_and_stops_it() {
+    let (x, bags, _, _, z) = problem(Unit::Mean);
+    let process = SparseAggregateProcess::new(kernel(), table(100, 8, 3));
+    let fit = process.fit(&x, &bags, &z).unwrap();
+    assert_eq!(process.progress.steps(), fit.evaluations);
+    process.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert!(matches!(process.fit(&x, &bags, &z), Err(riesz::Error::Interrupted)));
+}
+
+#[test]
 fn the_unit_of_the_target_does_not_matter() {
     let (x, bags, _, _, z) = problem(Unit::Sum);
     let mut process = SparseAggregateProcess::new(kernel(), table(100, 8, 3));

@@ -12,11 +12,11 @@ use riesz::{Covariance, Expansion, Kernel, Table};
 
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
-use crate::io::aggregates::{AggregateArgs, Aggregated};
+use crate::io::aggregates::{AggregateArgs, Aggregated, FamilyName};
 use crate::io::duels::first_of;
 
 /// Where the tuning of the mediators' kernel starts.
-const MEDIATOR_KERNEL: &str = "rbf(lengthscale=0.5, ard)";
+pub(super) const MEDIATOR_KERNEL: &str = "rbf(lengthscale=0.5, ard)";
 
 /// What targets without rows are learnt from by, for comparison: a regression on mediators of targets instead of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -80,6 +80,9 @@ impl Learn {
         let data = &given.data;
         console.note(self.described(data));
         given.notes.iter().chain(&data.doubts()).for_each(|note| console.warn(note));
+        if let Some(family) = given.family.clone() {
+            return self.counted(family, given, seed, console);
+        }
         let kernel = self.resolved(&self.kernel, &data.rows)?;
         let every = data.mediators.as_ref().map(|own| own.bags.stack(&own.targets)).transpose()?;
         let of_mediators = every.map(|every| self.resolved(MEDIATOR_KERNEL, &every)).transpose()?;
@@ -99,7 +102,7 @@ impl Learn {
         Ok(found)
     }
 
-    fn resolved(&self, kernel: &str, table: &Table) -> Result<Kernel> {
+    pub(super) fn resolved(&self, kernel: &str, table: &Table) -> Result<Kernel> {
         let units = if self.no_standardise { Units::raw(table.width()) } else { Units::standardised(table) };
         Ok(KernelExpression::parse(kernel)?.resolve(table, &units)?)
     }
@@ -108,6 +111,11 @@ impl Learn {
     fn described(&self, data: &Aggregates) -> String {
         let (all, mediated) = (data.targets.len(), data.mediated());
         let what = match (data.bags.unit(), &self.given.weight) {
+            _ if self.given.family == FamilyName::Poisson => match &self.given.weight {
+                Some(weight) => format!("counts of events among '{weight}'"),
+                None => "counts of events among rows".into(),
+            },
+            _ if let Some(trials) = &self.given.trials => format!("counts of successes among '{trials}'"),
             (Unit::Sum, Some(weight)) => format!("sums of rows, each times its '{weight}'"),
             (Unit::Sum, None) => "sums of rows".into(),
             (Unit::Mean, Some(weight)) => format!("means of rows, weighted by '{weight}'"),
@@ -192,9 +200,10 @@ impl Learn {
             seed,
             ..SparseAggregateProcess::new(start.kernel, inducing_points(&data.rows, points, seed)?)
         };
-        let progress = console.progress(&format!("fitting {} rows", data.rows.rows()));
-        let fit = process.fit(&data.rows, &data.bags, &data.targets)?;
-        drop(progress);
+        let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
+        let fit = watched(console, &message, &process.progress, || {
+            process.fit(&data.rows, &data.bags, &data.targets)
+        })?;
         fit.warnings.iter().for_each(|warning| console.warn(warning));
         let (fitted, left_out) = (fit.fitted, Some(fit.left_out));
         Ok(Fitted { model: fit.model, covariance: fit.covariance, given, fitted, left_out })
@@ -203,7 +212,7 @@ impl Learn {
 
 impl Fitted {
     /// How well targets are met, and left out.
-    fn facts(&self) -> Vec<Fact> {
+    pub(super) fn facts(&self) -> Vec<Fact> {
         let misfits = self.given.data.targets.iter().zip(&self.fitted).map(|(z, own)| z - own);
         let largest = misfits.zip(&self.given.targets).max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
         let told = |(off, bag): (f64, &String)| {

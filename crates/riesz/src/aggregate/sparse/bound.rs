@@ -43,7 +43,7 @@ pub(super) struct Collapsed {
     told: Matrix,
     /// `Λ⁻¹`.
     left: Matrix,
-    /// `(I - Λ⁻¹)Ψ`.
+    /// `C^-½ Ψᵀ(I - Λ⁻¹)`, a row a bag.
     half: Matrix,
     /// The diagonals of `V⁻¹`, and of `PᵀK(X, X)P - ΨᵀΨ`.
     pub precision: Vec<f64>,
@@ -56,15 +56,6 @@ pub(super) struct Collapsed {
 fn weighted(m: &Matrix, v: &[f64]) -> Vec<f64> {
     let mut out = vec![0.0; m.cols()];
     v.iter().enumerate().for_each(|(i, v)| out.iter_mut().zip(m.row(i)).for_each(|(o, x)| *o += v * x));
-    out
-}
-
-/// The diagonal of `aᵀb`.
-fn diagonal(a: &Matrix, b: &Matrix) -> Vec<f64> {
-    let mut out = vec![0.0; a.cols()];
-    for i in 0..a.rows() {
-        out.iter_mut().zip(a.row(i)).zip(b.row(i)).for_each(|((o, a), b)| *o += a * b);
-    }
     out
 }
 
@@ -84,21 +75,21 @@ impl Collapsed {
         gram.add_diagonal(|_| JITTER * level);
         let factor = Cholesky::new(gram, "gram matrix of the inducing points")?;
         let jitter = JITTER * level + factor.jitter;
-        let mut psi = features.phi.transpose();
-        factor.solve_lower_in_place(&mut psi);
-        let mut scaled = psi.clone();
+        // C^-½ Ψᵀ, a row a bag.
+        let mut psi = features.phi.clone();
         let roots: Vec<f64> = noise.iter().map(|c| 1.0 / c.sqrt()).collect();
-        (0..m).for_each(|i| scaled.row_mut(i).iter_mut().zip(&roots).for_each(|(v, r)| *v *= r));
-        let told = scaled.outer();
+        (0..bags).for_each(|b| psi.row_mut(b).iter_mut().for_each(|v| *v *= roots[b]));
+        factor.solve_lower_of_rows(&mut psi);
+        let told = psi.inner();
         let mut lambda = told.clone();
         lambda.add_diagonal(|_| 1.0);
         let lambda = Cholesky::new(lambda, "what targets tell of the inducing points")?;
         // V⁻¹v, and Λ⁻¹ΨC⁻¹v on the way.
         let solve = |v: &[f64]| {
-            let by: Vec<f64> = v.iter().zip(&noise).map(|(v, c)| v / c).collect();
-            let inner = lambda.solve_vector(&psi.matvec(&by));
-            let explained = weighted(&psi, &inner);
-            let out: Vec<f64> = (0..bags).map(|b| (v[b] - explained[b]) / noise[b]).collect();
+            let by: Vec<f64> = v.iter().zip(&roots).map(|(v, root)| v * root).collect();
+            let inner = lambda.solve_vector(&weighted(&psi, &by));
+            let explained = psi.matvec(&inner);
+            let out: Vec<f64> = (0..bags).map(|b| (by[b] - explained[b]) * roots[b]).collect();
             (out, inner)
         };
         let (mean, of_mean) = match given {
@@ -117,12 +108,11 @@ impl Collapsed {
         let mut known = left.clone();
         known.data_mut().iter_mut().for_each(|v| *v = -*v);
         known.add_diagonal(|_| 1.0);
-        let half = known.matmul(&psi);
-        let squares = diagonal(&psi, &psi);
-        let explained = diagonal(&psi, &half);
-        let precision =
-            (0..bags).map(|b| (1.0 - (squares[b] - explained[b]) / noise[b]) / noise[b]).collect();
-        let gap: Vec<f64> = (0..bags).map(|b| features.own[(b, 0)] - squares[b]).collect();
+        let half = psi.matmul(&known);
+        let squares: Vec<f64> = (0..bags).map(|b| dot(psi.row(b), psi.row(b))).collect();
+        let precision = |b: usize| (1.0 - (squares[b] - dot(psi.row(b), half.row(b)))) / noise[b];
+        let precision = (0..bags).map(precision).collect();
+        let gap: Vec<f64> = (0..bags).map(|b| features.own[(b, 0)] - noise[b] * squares[b]).collect();
         let logs: f64 = noise.iter().map(|c| c.ln()).sum();
         let missed: f64 = gap.iter().zip(&noise).map(|(g, c)| g / c).sum();
         let value = -0.5
@@ -176,19 +166,19 @@ impl Collapsed {
     ) -> Result<Vec<f64>> {
         let (m, bags) = (points.rows(), self.noise.len());
         let mut by_phi = self.half.clone();
-        self.factor.solve_upper_in_place(&mut by_phi);
-        let mut by_phi = by_phi.transpose();
+        self.factor.solve_upper_of_rows(&mut by_phi);
         for b in 0..bags {
-            let (a, c) = (self.residual[b], self.noise[b]);
-            by_phi.row_mut(b).iter_mut().zip(&self.alpha).for_each(|(h, alpha)| *h = a * alpha + *h / c);
+            let (a, root) = (self.residual[b], 1.0 / self.noise[b].sqrt());
+            by_phi.row_mut(b).iter_mut().zip(&self.alpha).for_each(|(h, alpha)| *h = a * alpha + root * *h);
         }
+        watch.check()?;
         let mut total = rows.contract(features, kernel, points, &by_phi, watch)?;
         let mut inner = self.told.clone();
         inner.data_mut().iter_mut().zip(self.left.data()).for_each(|(v, l)| *v += l);
         inner.add_diagonal(|_| -1.0);
         self.factor.solve_upper_in_place(&mut inner);
-        let mut by_gram = inner.transpose();
-        self.factor.solve_upper_in_place(&mut by_gram);
+        self.factor.solve_upper_of_rows(&mut inner);
+        let mut by_gram = inner;
         for i in 0..m {
             let own = self.alpha[i];
             by_gram.row_mut(i).iter_mut().zip(&self.alpha).for_each(|(v, a)| *v = -0.5 * (*v + own * a));

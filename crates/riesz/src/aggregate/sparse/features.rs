@@ -24,8 +24,8 @@ pub(super) struct Features {
     pub phi: Matrix,
     /// Bags × (1 + parameters): the diagonal of `PᵀK(X, X)P`, and its slopes if they were asked for.
     pub own: Matrix,
-    /// By bag and tile of points, the slopes of `phi`.
-    slopes: Option<Vec<Vec<f64>>>,
+    /// By bag and tile of points, the values of `phi` and their slopes.
+    kept: Option<Vec<f64>>,
 }
 
 fn tiles(points: usize) -> Vec<Range<usize>> {
@@ -37,23 +37,22 @@ fn of<'t>(table: &'t Table, range: &Range<usize>) -> Columns<'t> {
 }
 
 impl Rows {
-    /// The sums of a bag's rows with these points: of values, and of each slope.
-    fn part(
+    /// Adds a bag's rows with these points to the sums: of values, and of each slope.
+    fn add_part(
         &self,
         kernel: &Kernel,
         points: Columns<'_>,
         bag: usize,
-        count: usize,
+        slopes: bool,
         scratch: &mut Scratch,
-    ) -> Vec<f64> {
-        let (isa, stride) = (Isa::detect(), points.len());
-        let (mut sums, mut v) = (vec![0.0; (1 + count) * stride], vec![0.0; self.table.width()]);
+        sums: &mut [f64],
+    ) {
+        let (isa, stride, mut v) = (Isa::detect(), points.len(), vec![0.0; self.table.width()]);
         for row in self.range(bag) {
             self.table.copy_row(row, &mut v);
             let weights = [self.weights[row]; 2];
-            kernel.add_slopes(isa, points, &v, weights, count > 0, scratch, (&mut sums, stride));
+            kernel.add_slopes(isa, points, &v, weights, slopes, scratch, (&mut *sums, stride));
         }
-        sums
     }
 
     /// The prior variance of a bag's sum, and its slopes: the same of pairs of its rows, each pair once.
@@ -96,19 +95,33 @@ impl Rows {
         let count = if slopes { kernel.parameters().len() } else { 0 };
         let (bags, m, tiles) = (self.bags(), points.rows(), tiles(points.rows()));
         let kept = slopes && (1 + count) * bags * m <= KEPT;
-        let in_pass = if kept { count } else { 0 };
-        let part = |scratch: &mut Scratch, task: usize| {
+        let in_pass = 1 + if kept { count } else { 0 };
+        let mut sums = vec![0.0; in_pass * bags * m];
+        let (mut tasks, mut rest) = (Vec::with_capacity(bags * tiles.len()), &mut sums[..]);
+        for task in 0..bags * tiles.len() {
+            let (own, others) = rest.split_at_mut(in_pass * tiles[task % tiles.len()].len());
+            tasks.push((task, own));
+            rest = others;
+        }
+        let part = |scratch: &mut Scratch, (task, sums): (usize, &mut [f64])| {
             watch.check()?;
             let (bag, tile) = (task / tiles.len(), &tiles[task % tiles.len()]);
-            Ok(self.part(kernel, of(points, tile), bag, in_pass, scratch))
+            self.add_part(kernel, of(points, tile), bag, kept, scratch, sums);
+            Ok(())
         };
-        let tasks = (0..bags * tiles.len()).into_par_iter();
-        let parts = tasks.map_init(|| Scratch::of(kernel), part).collect::<Result<Vec<Vec<f64>>>>()?;
-        let mut phi = Matrix::zeros(bags, m);
-        for (task, part) in parts.iter().enumerate() {
-            let tile = tiles[task % tiles.len()].clone();
-            phi.row_mut(task / tiles.len())[tile.clone()].copy_from_slice(&part[..tile.len()]);
-        }
+        tasks.into_par_iter().try_for_each_init(|| Scratch::of(kernel), part)?;
+        let (phi, kept) = if kept {
+            let mut phi = Matrix::zeros(bags, m);
+            for (bag, parts) in sums.chunks_exact(in_pass * m).enumerate() {
+                for tile in &tiles {
+                    let from = in_pass * tile.start;
+                    phi.row_mut(bag)[tile.clone()].copy_from_slice(&parts[from..from + tile.len()]);
+                }
+            }
+            (phi, Some(sums))
+        } else {
+            (Matrix::from_row_major(bags, m, sums), None)
+        };
         let own = |scratch: &mut Scratch, bag: usize| {
             watch.check()?;
             Ok(self.own(kernel, bag, count, scratch))
@@ -116,7 +129,7 @@ impl Rows {
         let own = (0..bags).into_par_iter().map_init(|| Scratch::of(kernel), own);
         let own = own.collect::<Result<Vec<Vec<f64>>>>()?.concat();
         let own = Matrix::from_row_major(bags, 1 + count, own);
-        Ok(Features { phi, own, slopes: kept.then_some(parts) })
+        Ok(Features { phi, own, kept })
     }
 
     /// `Σ_bj weights[b, j] ∂phi[b, j]/∂θ_p`, where `features` has these weights' slopes or they are made anew.
@@ -129,25 +142,62 @@ impl Rows {
         watch: Watch<'_>,
     ) -> Result<Vec<f64>> {
         let (tiles, count) = (tiles(points.rows()), kernel.parameters().len());
-        let of_task = |scratch: &mut Scratch, task: usize| {
+        let of_task = |(scratch, made): &mut (Scratch, Vec<f64>), task: usize| {
             watch.check()?;
             let (bag, tile) = (task / tiles.len(), &tiles[task % tiles.len()]);
-            let made;
-            let sums = match &features.slopes {
-                Some(kept) => &kept[task],
-                None => {
-                    made = self.part(kernel, of(points, tile), bag, count, scratch);
-                    &made
-                }
+            let size = (1 + count) * tile.len();
+            let parts = if let Some(kept) = &features.kept {
+                let from = (1 + count) * (bag * points.rows() + tile.start);
+                &kept[from..from + size]
+            } else {
+                made.clear();
+                made.resize(size, 0.0);
+                self.add_part(kernel, of(points, tile), bag, true, scratch, made);
+                made
             };
-            let weights = &weights.row(bag)[tile.clone()];
-            Ok(sums.chunks_exact(tile.len()).skip(1).map(|part| dot(part, weights)).collect())
+            let by = &weights.row(bag)[tile.clone()];
+            Ok(parts.chunks_exact(tile.len()).skip(1).map(|part| dot(part, by)).collect())
         };
         let tasks = (0..self.bags() * tiles.len()).into_par_iter();
-        let each = tasks.map_init(|| Scratch::of(kernel), of_task).collect::<Result<Vec<Vec<f64>>>>()?;
+        let own = || (Scratch::of(kernel), Vec::new());
+        let each = tasks.map_init(own, of_task).collect::<Result<Vec<Vec<f64>>>>()?;
         // In the order of the bags, so that the sums do not depend on the number of threads.
         let mut total = vec![0.0; count];
         each.iter().for_each(|part| total.iter_mut().zip(part).for_each(|(t, v)| *t += v));
         Ok(total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Profile, Stationary};
+    use crate::linalg::Sparse;
+
+    /// Slopes that are kept and slopes that are made anew, of more points than a tile has.
+    #[test]
+    fn slopes_are_the_same_in_one_pass_and_in_two() {
+        let value = |i: usize| ((i * 7919) % 1013) as f64 / 500.0;
+        let rows = |from: usize, n: usize| {
+            let rows: Vec<[f64; 2]> = (from..from + n).map(|i| [value(2 * i), value(2 * i + 1)]).collect();
+            Table::from_rows(&rows).unwrap()
+        };
+        let (x, points) = (rows(0, 90), rows(500, 300));
+        let columns = (0..3).map(|b| (30 * b..30 * b + 30).map(|i| (i, 0.5 + value(i))));
+        let sums = Rows::new(&x, &Sparse::from_columns(90, columns).unwrap());
+        let (profile, columns, lengthscale) = (Profile::Matern32, vec![0, 1], vec![0.8, 1.1]);
+        let joint: Kernel = Stationary { profile, columns, lengthscale, ard: true, isotropic: true }.into();
+        let kernel = 0.7 * joint + Kernel::gaussian(&[0.6, 0.9]);
+        let mut features = sums.features(&kernel, &points, true, Watch::nobody()).unwrap();
+        let by = Matrix::from_row_major(3, 300, (0..900).map(|i| value(i) - 1.0).collect());
+        let [kept, anew] = [true, false].map(|keep| {
+            features.kept = features.kept.take().filter(|_| keep);
+            sums.contract(&features, &kernel, &points, &by, Watch::nobody()).unwrap()
+        });
+        for (kept, anew) in kept.iter().zip(&anew) {
+            assert!((kept - anew).abs() < 1e-11 * kept.abs().max(1.0), "{kept} {anew}");
+        }
+        let phi = sums.features(&kernel, &points, false, Watch::nobody()).unwrap().phi;
+        assert_eq!(phi, features.phi);
     }
 }

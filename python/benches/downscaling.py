@@ -1,0 +1,139 @@
+"""Exact downscaling against numpy: what tuning evaluates again and again, and a map with its standard deviations.
+
+    .venv/bin/python python/benches/downscaling.py
+
+The marginal likelihood of means over bags and its gradient beside the same formulas over the whole matrix between rows, with
+products of matrices wherever there are some; and the conditional mean process (Chau, Bouabid and Sejdinovic 2021) through
+mediators beside its published arithmetic, which inverts a matrix between rows. Both sides take as many threads as
+``--threads`` says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--threads", type=int, default=1)
+parser.add_argument("--quick", action="store_true", help="small sizes only")
+arguments = parser.parse_args()
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
+    os.environ[name] = str(arguments.threads)
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from timing import milliseconds
+
+import riesz
+from riesz import _core
+from riesz.kernels import RBF, Constant
+
+NOISE, RIDGE, LENGTH = 0.05, 0.01, 0.8
+
+
+def data(n, bags, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    # No bag without a row.
+    bag = np.sort(np.concatenate([np.arange(bags), rng.integers(bags, size=n - bags)]))
+    X = rng.normal(size=(bags, d))[bag] + 0.5 * rng.normal(size=(n, d))
+    f = np.sin(X[:, 0]) + 0.5 * X[:, 1] * X[:, 2]
+    z = np.bincount(bag, f) / np.bincount(bag) + 0.1 * rng.normal(size=bags)
+    return X, bag, z, rng.normal(size=(bags, 2))
+
+
+def gram(A, B, length):
+    """All in place."""
+    A, B = A / length, B / length
+    K = A @ B.T
+    K -= 0.5 * (A * A).sum(1)[:, None]
+    K -= 0.5 * (B * B).sum(1)
+    return np.exp(K, out=K)
+
+
+def evidence(X, bag, z, lengths):
+    """Of means over bags around a constant that is learnt, and its slopes by the logarithms of scale, length scales and noise."""
+    size = np.bincount(bag).astype(float)
+    starts = np.concatenate([[0], np.cumsum(size)[:-1].astype(int)])
+    K = gram(X, X, lengths)
+    U = np.add.reduceat(np.add.reduceat(K, starts, axis=0), starts, axis=1) / np.outer(size, size)
+    factor = cho_factor(U + NOISE * np.eye(len(z)), lower=True)
+    inverse = cho_solve(factor, np.eye(len(z)))
+    ones = inverse.sum(1)
+    r = z - ones @ z / ones.sum()
+    a = inverse @ r
+    value = -0.5 * (r @ a + 2 * np.log(np.diag(factor[0])).sum() + len(z) * np.log(2 * np.pi))
+    T = np.outer(a, a) - inverse
+    K *= (T / np.outer(size, size))[np.ix_(bag, bag)]
+    rows, S = K.sum(1), X / lengths
+    # Sums of squared differences are sums of squares less products.
+    slopes = rows @ (S * S) - ((K @ S) * S).sum(0)
+    return value, np.concatenate([[0.5 * rows.sum()], slopes, [0.5 * NOISE * np.trace(T)]])
+
+
+def evidences(n, bags):
+    X, bag, z, _ = data(n, bags)
+    lengths = np.full(X.shape[1], LENGTH)
+    names = [f"x{j}" for j in range(X.shape[1])]
+    kernel = (Constant(1.0) * RBF(lengths))._to_json(names, {})
+    start = {"kernel": kernel, "noise": NOISE, "row_noise": 0.0, "mediation_noise": 0.0, "mediation": None, "prior_mean": None}
+    start |= {"normalize_y": False, "published": False}
+    given = {"rows": (names, {}, X), "row": list(range(n)), "bag": bag.tolist(), "bags": bags, "weight": None, "sums": False}
+    given |= {"name": "z", "targets": z.tolist(), "own": list(range(bags)), "known": None, "mediators": None}
+    given = _core.Aggregates(given)
+    own, (value, gradient) = milliseconds(lambda: _core.aggregate_evidence(start, given), 1)
+    other, (expected, slopes) = milliseconds(lambda: evidence(X, bag, z, lengths), 1)
+    off = max(abs(value - expected), np.abs(np.array(gradient) - slopes).max()) / abs(expected)
+    return own, other, off
+
+
+def published(X, bag, z, Y, ridge):
+    """Mean and standard deviation at the rows, by matrices between rows throughout."""
+    n, y = len(X), Y[bag]
+    A = np.linalg.solve(gram(y, y, LENGTH) + n * ridge * np.eye(n), gram(y, Y, LENGTH))
+    KA = gram(X, X, LENGTH) @ A
+    inverse = np.linalg.inv(A.T @ KA + NOISE * np.eye(len(z)))
+    return KA @ (inverse @ z), np.sqrt(1 - ((KA @ inverse) * KA).sum(1))
+
+
+def maps(n, bags):
+    X, bag, z, Y = data(n, bags)
+    table = {"bag": np.arange(bags), "z": z, "y0": Y[:, 0], "y1": Y[:, 1]}
+    import pandas as pd
+
+    process = riesz.AggregateGaussianProcess(
+        RBF(np.full(X.shape[1], LENGTH)),
+        alpha=NOISE,
+        operator="mediated",
+        mediator_kernel=RBF(np.full(2, LENGTH)),
+        mediator_ridge=RIDGE,
+        mediator_examples="rows",
+        centred=False,
+        row_noise=0.0,
+        mediation_noise=0.0,
+        prior_mean=0.0,
+        normalize_y=False,
+        optimizer=None,
+        average=False,
+    )
+
+    def act():
+        fit = process.fit(X, pd.DataFrame(table), bag=bag, target="z", mediators=["y0", "y1"])
+        return fit.predict(X, return_std=True)
+
+    own, found = milliseconds(act, 1)
+    other, expected = milliseconds(lambda: published(X, bag, z, Y, RIDGE), 1)
+    return own, other, max(np.abs(a - b).max() for a, b in zip(found, expected, strict=True))
+
+
+def main():
+    print(f"riesz {riesz.__version__}, numpy {np.__version__}; threads: {arguments.threads}; 3 columns, Gaussian kernel")
+    print("| what | rows | bags | numpy, s | riesz, s | times faster | largest difference |\n|---|---|---|---|---|---|---|")
+    sizes = [1000] if arguments.quick else [1000, 2000, 5000]
+    for what, of, some in (("value and gradient", evidences, sizes), ("conditional mean process", maps, sizes[:2])):
+        for n in some:
+            own, other, off = of(n, 50)
+            print(f"| {what} | {n} | 50 | {other / 1e3:.3g} | {own / 1e3:.3g} | {other / own:.1f} | {off:.1e} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
