@@ -10,7 +10,8 @@ same with constants kept and the ridge that has the largest evidence; and two re
 slices' mean points (scikit-learn). The evidence does not know the published model's scale, so of it the slope of t on the prediction is told, too, and the error if predictions are scaled by it.
 
 mediated, table 3.1 indirect: 25 slices drawn at random have points, the other 25 have targets. Published references regress targets on mediators and take the predictions at slices with points for targets.
-The source's code has predictions in the order of mediators, and slices in random order; here are both orders.
+The source's code has predictions in the order of mediators, and slices in random order; here are both orders. Not published: the same with the covariance of the predictions (pseudo), and with slices tied to the
+regression by a variance, all hyper-parameters at once (two-sided).
 
 mixed, not published: a share of slices has points and targets, of the others half have points, half targets.
 
@@ -203,6 +204,9 @@ def mediated(options, axes):
             "S-CMP, constants kept, best alone, regression certain": {"mediation_noise": 0.0},
             "S-CMP as published": {"published": True},
             "CMP as published": {"published": True, "mediator_examples": "rows"},
+            "pseudo-targets with their covariance": {"operator": "pseudo"},
+            "two-sided, averaged": {"operator": "two-sided", "average": True},
+            "two-sided, best alone": {"operator": "two-sided"},
         }.items():
             predicted = fitted(seen, parts, **how).predict(rows, return_std=True)
             found.setdefault(name, []).append(error(predicted[0], t))

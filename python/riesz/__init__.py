@@ -36,7 +36,7 @@ _ESTIMATORS = (
 )
 
 #: Modules that import it, too.
-_MODULES = ("aggregate", "clusters", "feature_selection", "preference", "rankability")
+_MODULES = ("aggregate", "clusters", "counts", "feature_selection", "preference", "rankability")
 
 __all__ = [
     "Baseline",
@@ -77,6 +77,10 @@ def __getattr__(name: str):
         from . import estimators
 
         return getattr(estimators, name)
+    if name == "AggregateCountProcess":
+        from .counts import AggregateCountProcess
+
+        return AggregateCountProcess
     if name == "AggregateGaussianProcess":
         from .aggregate import AggregateGaussianProcess
 

@@ -26,8 +26,11 @@ class LeftOut:
     #: What is expected of them, and its standard deviation, noise included.
     mean: np.ndarray
     std: np.ndarray
-    #: The logarithms of their densities.
+    #: The logarithms of their densities, or of counts of their probabilities.
     log_density: np.ndarray
+    #: By how many standard deviations targets are off; of counts, which are skew, the normal scores of their places among those
+    #: expected.
+    score: np.ndarray
 
     @property
     def error(self) -> np.ndarray:
@@ -41,8 +44,8 @@ class LeftOut:
 
     @property
     def coverage(self) -> float:
-        """The share of targets within 1.96 standard deviations, of which .95 are expected."""
-        return float(np.mean(np.abs(self.error) <= 1.96 * self.std))
+        """The share of targets whose :attr:`score` is within 1.96, of which .95 are expected."""
+        return float(np.mean(np.abs(self.score) <= 1.96))
 
     @property
     def density(self) -> float:
@@ -50,10 +53,10 @@ class LeftOut:
         return float(np.mean(self.log_density))
 
     def to_frame(self) -> Any:
-        """One line a target: ``bag, target, mean, std, error, log_density``."""
+        """One line a target: ``bag, target, mean, std, error, score, log_density``."""
         import pandas
 
-        columns = {"target": self.target, "mean": self.mean, "std": self.std, "error": self.error}
+        columns = {"target": self.target, "mean": self.mean, "std": self.std, "error": self.error, "score": self.score}
         return pandas.DataFrame({"bag": self.bags, **columns, "log_density": self.log_density})
 
     def __repr__(self) -> str:
@@ -111,4 +114,5 @@ def left_out(parts: list[Component], tables: Tables) -> LeftOut | None:
     weights = np.exp(without - most) / total
     mean = (weights * means).sum(axis=0)
     variance = (weights * (variances + (means - mean) ** 2)).sum(axis=0)
-    return LeftOut(tables.targets, tables.values, mean, np.sqrt(variance), -(most + np.log(total)))
+    score = (tables.values - mean) / np.sqrt(variance)
+    return LeftOut(tables.targets, tables.values, mean, np.sqrt(variance), -(most + np.log(total)), score)

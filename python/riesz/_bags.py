@@ -10,9 +10,10 @@ import numpy as np
 
 from . import _core
 from . import kernels as rk
-from ._data import _listed, as_numbers, collected, is_missing, names_of, numbered
+from ._data import _listed, as_numbers, collected, is_missing, names_of, numbered, picked
 from ._meetings import _first
 from ._samples import Rows, _columns, _text, read_categories
+from .estimators import _count
 
 
 class Asked(NamedTuple):
@@ -26,6 +27,7 @@ class Asked(NamedTuple):
     mediators: Sequence[str] = ()
     features: Sequence[str] | None = None
     row: Any = None
+    trials: Any = None
 
 
 class Members(NamedTuple):
@@ -75,6 +77,8 @@ class Tables:
     known: np.ndarray | None
     #: Mediators of bags with rows and of targets, and sums of the targets' weights.
     mediators: tuple[Rows, Rows, list[float] | None] | None
+    #: Of each target its trials, if targets count successes.
+    trials: np.ndarray | None
     notes: list[str]
 
     @property
@@ -143,8 +147,10 @@ def read_tables(rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, d
     mediators = [asked.mediators] if isinstance(asked.mediators, str) else list(asked.mediators)
     if mediators and operator == "matched":
         raise ValueError("operator = 'matched' takes no mediators: leave them out, or take operator='auto'")
-    if not mediators and operator == "mediated":
-        raise ValueError("operator = 'mediated' takes mediators: name the columns of bags that tell what all bags have in common")
+    if not mediators and operator not in ("auto", "matched"):
+        raise ValueError(
+            f"operator = {operator!r} takes mediators: name the columns of bags that tell what all bags have in common"
+        )
     join = lambda mediated: _core.join_bags(members.bag, names, found.tolist(), mediated, drop_unmatched)
     used, bag, with_rows, targets, own, notes = join(bool(mediators))
     if operator == "mediated":
@@ -172,12 +178,24 @@ def read_tables(rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, d
         own=own,
         known=_known_variances(frame, asked.se, called, targets, len(names)),
         mediators=_mediators(frame, mediators, names, with_rows, targets) if mediators else None,
+        trials=None
+        if asked.trials is None
+        else _numbers(_cells(frame, asked.trials, "bags", "trials", len(names)), "trials")[targets],
         notes=notes,
     )
     if tables.mediators is not None and sums:
         totals = _totals(frame, asked.total, names, targets, own)
         tables = Tables(**(vars(tables) | {"mediators": (*tables.mediators[:2], totals)}))
     return tables
+
+
+def points_of(inducing: Any, tables: Tables) -> Any:
+    """Inducing points: how many, or these rows."""
+    if np.ndim(inducing) == 0 and names_of(inducing) is None:
+        return _count("inducing", inducing, 1)
+    points = collected(inducing)
+    cells = as_numbers(picked(points, tables.rows.names), tables.rows.names, "inducing", tables.rows.levels)
+    return tables.rows.names, tables.rows.levels, cells
 
 
 def standard_kernel(rows: Rows, times: float) -> rk.Kernel:

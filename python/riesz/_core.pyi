@@ -12,6 +12,7 @@ __all__ = [
     "Explanation",
     "Fitted",
     "FittedAggregates",
+    "FittedCounts",
     "FittedLandmarks",
     "FittedPrior",
     "PairFunction",
@@ -33,6 +34,7 @@ __all__ = [
     "fit",
     "fit_aggregates",
     "fit_bradley_terry",
+    "fit_counts",
     "fit_landmarks",
     "fit_preferences",
     "fit_sparse_aggregates",
@@ -105,6 +107,7 @@ class Expansion:
     @property
     def classes(self) -> list[str]: ...
     def std(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def rates(self, rows: NDArray[np.float64], sds: float) -> tuple[list[float], list[float], list[float], list[float]]: ...
     def covariance(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
     def sample(self, rows: NDArray[np.float64], draws: int, seed: int) -> NDArray[np.float64]: ...
     def predict(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
@@ -476,6 +479,23 @@ def aggregate_evidence(start: dict[str, Any], given: Aggregates) -> tuple[float,
 def fit_sparse_aggregates(
     start: dict[str, Any], given: Aggregates, points: int | _Rows, tune: bool, seed: int
 ) -> FittedAggregates: ...
+
+@final
+class FittedCounts:
+    @property
+    def model(self) -> Expansion: ...
+    @property
+    def fitted(self) -> list[float]: ...
+    @property
+    def left_out(self) -> tuple[list[float], list[float], list[float], list[float]]: ...
+    @property
+    def smoothing(self) -> str | None: ...
+    @property
+    def log_marginal_likelihood(self) -> float: ...
+    @property
+    def warnings(self) -> list[str]: ...
+
+def fit_counts(start: dict[str, Any], given: Aggregates, points: int | _Rows | None, tune: bool, seed: int) -> FittedCounts: ...
 
 @final
 class FittedPrior:

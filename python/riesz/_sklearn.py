@@ -525,5 +525,6 @@ COMPOSERS: dict[str, Callable[[Any], Imported]] = {
     "sklearn.MultiOutputClassifier": _multi_output,
     "sklearn.OneVsRestClassifier": _one_vs_rest,
     "sklearn.OneVsOneClassifier": _one_vs_one,
+    "riesz.AggregateCountProcess": lambda model: model._imported(),
     "riesz.AggregateGaussianProcess": lambda model: model._imported(),
 }

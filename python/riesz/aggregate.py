@@ -30,8 +30,8 @@ from sklearn.utils.validation import check_is_fitted
 from . import _core
 from . import kernels as rk
 from ._aggregated import Component, LeftOut, left_out
-from ._bags import Asked, Members, Tables, read_tables, rows_of_bags, standard_kernel
-from ._data import as_numbers, collected, is_numbered, is_whole, names_of, picked
+from ._bags import Asked, Members, Tables, points_of, read_tables, rows_of_bags, standard_kernel
+from ._data import collected, is_numbered, is_whole, names_of
 from ._duels import NO_COVARIANCE
 from ._expansion import Expansion, spread
 from ._explainer import Explainer
@@ -44,6 +44,8 @@ __all__ = ["AggregateGaussianProcess", "LeftOut"]
 
 #: Draws of hyper-parameters, and so many targets at most are thought to need them.
 _DRAWS, _FEW_TARGETS = 64, 300
+#: Operators that regress targets on mediators, and not rows.
+_REGRESSIONS = ("pseudo", "two-sided")
 
 
 class AggregateGaussianProcess(BaseEstimator):
@@ -55,17 +57,23 @@ class AggregateGaussianProcess(BaseEstimator):
         Prior covariance of f; where tuning starts.
     alpha : float, default 0.03
         Variance of the noise of a target, where tuning starts. As the kernel, with ``normalize_y`` in units of the targets'
-        variance.
+        variance. Targets that are regressed on mediators have ``mediator_ridge`` instead.
     aggregate : {"mean", "sum"}, default "mean"
         What a target is of its rows: their weighted mean (temperatures, rates), or their weighted sum (totals), with weights in
         the unit of the total. The map is of f either way: of sums it is per unit of weight.
-    operator : {"auto", "matched", "mediated"}, default "auto"
+    operator : {"auto", "matched", "mediated", "pseudo", "two-sided"}, default "auto"
         Targets whose bags have rows are matched. Others are mediated: columns that all bags have, the ``mediators`` of
         :meth:`fit`, say which bags with rows they are like. ``"auto"`` takes each target as it comes; ``"mediated"`` takes all
         through mediators (the conditional mean process of Chau, Bouabid and Sejdinovic 2021), ``"matched"`` none.
+
+        For comparison, for means: ``"pseudo"`` regresses targets without rows on mediators, with a Gaussian process of its own,
+        and learns from what this predicts for bags with rows, with the covariance of that. ``"two-sided"`` ties the means of
+        these bags to the regression by a variance that is tuned, and all hyper-parameters at once. Where mediators by themselves
+        predict targets well, these may do better; where they say which bags are alike, not.
     mediator_kernel : riesz.kernels.Kernel, default ``RBF`` with half the mediators' standard deviations as length scales
     mediator_ridge : float, optional
-        The ridge of the regression on mediators, by default 0.001 (published: 0.01); where tuning starts.
+        The ridge of the regression on mediators, by default 0.001 (published: 0.01); where tuning starts. Where targets are
+        regressed, the variance of their noise around that, by default 0.1.
     mediator_examples : {"bags", "rows"}, default "bags"
         What the regression on mediators counts once: every bag (S-CMP), or every row, so that large bags say more (CMP).
     centred : bool, optional
@@ -75,7 +83,7 @@ class AggregateGaussianProcess(BaseEstimator):
         largest bag has more than four times the rows of the smallest.
     mediation_noise : float or "auto"
         By how much the regression on mediators counts as uncertain; where tuning starts, and 0 for certain. ``"auto"`` has some
-        where targets are mediated.
+        where targets are mediated. If ``"two-sided"``, the variance of ties; of pseudo-targets it is 0.
     prior_mean : float, optional
         The mean of f far from all rows, by default the constant that fits best.
     normalize_y : bool, default True
@@ -84,7 +92,7 @@ class AggregateGaussianProcess(BaseEstimator):
         start, from two starts; ridge and kernel of mediators are those that predict bags best that they have not seen.
     average : "auto", bool or int
         Averages over so many draws of the hyper-parameters from their posterior (``True``: 64), as the best ones alone are too
-        sure where targets are few. ``"auto"`` does so up to 300 targets.
+        sure where targets are few. ``"auto"`` does so up to 300 targets, but not for pseudo-targets.
     inducing : None, int or array
         Learns through so many inducing points, or these rows. ``None`` learns exactly up to 20,000 rows and 4,000 bags, with
         mediators up to 50,000 rows, and beyond through up to 1,000 points. With mediators these are chosen before all else by how
@@ -103,6 +111,7 @@ class AggregateGaussianProcess(BaseEstimator):
     noise_, row_noise_, mediation_noise_ : float
         Variances, in squared units of the target.
     mediator_kernel_, mediator_ridge_ : riesz.kernels.Kernel, float, or None
+        Where targets are regressed on mediators, in squared units of the target.
     prior_mean_ : float
     log_marginal_likelihood_value_ : float
         At the best hyper-parameters; through inducing points the bound.
@@ -251,12 +260,24 @@ class AggregateGaussianProcess(BaseEstimator):
     def _check(self) -> None:
         choices = [
             ("aggregate", self.aggregate, ("mean", "sum")),
-            ("operator", self.operator, ("auto", "matched", "mediated")),
+            ("operator", self.operator, ("auto", "matched", "mediated", *_REGRESSIONS)),
             ("mediator_examples", self.mediator_examples, ("bags", "rows")),
         ]
         for name, value, known in choices:
             if value not in known:
                 raise ValueError(f"{name} = {value!r}: it is one of {', '.join(map(repr, known))}")
+        if self.operator in _REGRESSIONS:
+            rows_alone = [
+                ("aggregate", self.aggregate, "mean", "divide sums by their weights"),
+                ("mediator_examples", self.mediator_examples, "bags", "it regresses targets, which count one each"),
+                ("centred", self.centred, None, "it regresses targets, and keeps their mean"),
+                ("published", bool(self.published), False, "published are operators 'mediated' and 'matched'"),
+            ]
+            if self.operator == "pseudo" and self.mediation_noise != 0:
+                rows_alone.append(("mediation_noise", self.mediation_noise, "auto", "it has none; 'two-sided' has"))
+            for name, value, allowed, why in rows_alone:
+                if value != allowed:
+                    raise ValueError(f"{name} = {value!r} with operator = {self.operator!r}: {why}")
         check_optimizer(self.optimizer)
         for name, kernel in (("kernel", self.kernel), ("mediator_kernel", self.mediator_kernel)):
             if kernel is not None and not isinstance(kernel, rk.Kernel):
@@ -265,7 +286,7 @@ class AggregateGaussianProcess(BaseEstimator):
     def _draws(self, targets: int) -> int | None:
         """How many draws of hyper-parameters, if any."""
         if isinstance(self.average, str) and self.average == "auto":
-            tuned = self.optimizer is not None and not self.published
+            tuned = self.optimizer is not None and not self.published and self.operator != "pseudo"
             return _DRAWS if tuned and 5 <= targets <= _FEW_TARGETS else None
         if isinstance(self.average, (bool, np.bool_)):
             draws = _DRAWS if self.average else None
@@ -273,24 +294,22 @@ class AggregateGaussianProcess(BaseEstimator):
             draws = _count("average", self.average, 2)
         else:
             raise ValueError(f"average = {self.average!r}: it is 'auto', True, False or a number of draws")
-        if draws is not None and (self.optimizer is None or self.published):
-            why = "published=True takes the best" if self.published else "optimizer=None keeps hyper-parameters as they are"
+        if draws is not None and (self.optimizer is None or self.published or self.operator == "pseudo"):
+            why = "optimizer=None keeps hyper-parameters as they are"
+            if self.published or self.operator == "pseudo":
+                why = f"{'published=True' if self.published else 'operator=' + repr(self.operator)} takes the best"
             raise ValueError(f"average = {self.average!r}: {why}, so there is nothing to average: average=False")
         return draws
 
     def _points(self, tables: Tables, given: _core.Aggregates) -> Any:
         """Inducing points, or how many; ``None`` for none."""
-        if self.inducing is None and given.usual_points is None:
+        if self.inducing is None and (given.usual_points is None or self.operator in _REGRESSIONS):
             return None
         if self.average not in (False, "auto"):
             raise ValueError(f"average = {self.average!r}: fits through inducing points are not averaged: average=False")
         if self.inducing is None:
             return given.usual_points
-        if np.ndim(self.inducing) == 0 and names_of(self.inducing) is None:
-            return _count("inducing", self.inducing, 1)
-        points = collected(self.inducing)
-        cells = as_numbers(picked(points, tables.rows.names), tables.rows.names, "inducing", tables.rows.levels)
-        return tables.rows.names, tables.rows.levels, cells
+        return points_of(self.inducing, tables)
 
     def _start(self, tables: Tables) -> dict[str, Any]:
         """The process that tuning starts from."""
@@ -302,6 +321,7 @@ class AggregateGaussianProcess(BaseEstimator):
             "row_noise": _noise("row_noise", self.row_noise),
             "mediation_noise": _noise("mediation_noise", self.mediation_noise),
             "mediation": self._mediation(tables),
+            "tied": self.operator == "two-sided" if self.operator in _REGRESSIONS else None,
             "prior_mean": None if self.prior_mean is None else float(self.prior_mean),
             "normalize_y": bool(self.normalize_y),
             "published": bool(self.published),

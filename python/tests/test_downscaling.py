@@ -560,7 +560,7 @@ def test_inducing_points_at_all_rows_are_exact(prior_mean):
 
 
 def test_mediated_targets_are_learnt_through_inducing_points():
-    names = {"bag": "district", "target": "cases", "mediators": ["pressure"]}
+    names = {"bag": "district", "target": "cases", "weight": "area", "mediators": ["pressure"]}
     exact = given(row_noise=0.0, mediation_noise=0.0).fit(ROWS, MIXED, **names)
     sparse = given(row_noise=0.0, inducing=X).fit(ROWS, MIXED, **names)
     np.testing.assert_allclose(sparse.predict(PLACES, return_std=True), exact.predict(PLACES, return_std=True), atol=1e-5)
@@ -665,3 +665,93 @@ def test_what_people_should_know_is_warned_of():
     assert alone.left_out_ is None and alone.shares(PLACES).shape == (7, 1)
     with pytest.warns(ConvergenceWarning, match="fewer than 5 targets"):
         fit(riesz.AggregateGaussianProcess(), BAGS.assign(cases=BAGS.cases.where(BAGS.index < 4)))
+
+
+APART = MIXED.assign(cases=MIXED.cases.where(MIXED.district.str[0] == "e"))
+
+
+@pytest.mark.parametrize("operator, tie", [("pseudo", 0.0), ("two-sided", 0.15)])
+@pytest.mark.parametrize("bags", [MIXED, APART], ids=["mixed", "apart"])
+@pytest.mark.filterwarnings("ignore:.*fewer than 5 targets")
+def test_targets_are_regressed_on_mediators(bags, operator, tie):
+    how = {"mediators": ["pressure", "year"], "se": "error", "weight": "area"}
+    lengths, ridge, mean = np.array([0.9, 3.0]), 0.06, 0.4
+    model = given(
+        operator=operator,
+        mediator_kernel=Constant(1.7) * RBF(lengths.tolist()),
+        mediator_ridge=ridge,
+        mediation_noise="auto" if tie == 0.0 else tie,
+        row_noise=0.0,
+        prior_mean=mean,
+    ).fit(ROWS, bags, bag="district", target="cases", **how)
+    # scikit-learn's regression of targets without rows makes pseudo-targets of all bags with rows.
+    table = bags.set_index("district")
+    targets = table.loc[["e0", "e1", "e2"]]
+    mediators = lambda some: some[how["mediators"]].to_numpy()
+    kernel = sk.ConstantKernel(1.7, "fixed") * sk.RBF(lengths, "fixed")
+    regression = GaussianProcessRegressor(kernel, alpha=ridge + targets.error.to_numpy() ** 2, optimizer=None)
+    regression.fit(mediators(targets), targets.cases - mean)
+    pseudo, covariance = regression.predict(mediators(table.loc[model.bags_]), return_cov=True)
+    # f by these and the targets with rows.
+    of_bags = np.array([[row.area * (row.district == name) for row in ROWS.itertuples()] for name in model.bags_])
+    of_bags /= of_bags.sum(axis=1, keepdims=True)
+    own = table.loc[model.bags_].dropna(subset="cases")
+    a = np.vstack([of_bags, of_bags[[model.bags_.index(name) for name in own.index]]])
+    noise = np.diag(np.r_[np.full(len(of_bags), tie), model.noise_ + own.error**2])
+    noise[: len(of_bags), : len(of_bags)] += covariance
+    v = a @ k(X, X) @ a.T + noise
+    h = k(Z, X) @ a.T
+    values = np.r_[pseudo, own.cases - mean]
+    found, std = model.predict(PLACES, return_std=True)
+    np.testing.assert_allclose(found, mean + h @ np.linalg.solve(v, values), atol=1e-9)
+    np.testing.assert_allclose(std**2, np.diag(k(Z, Z) - h @ np.linalg.solve(v, h.T)), atol=1e-9)
+    assert (model.noise_ > 0) == (len(own) > 0)
+    assert abs(model.mediation_noise_ - tie) < 1e-12 and abs(model.mediator_ridge_ - ridge) < 1e-12
+    # Each target decides by so much.
+    shares = model.shares(PLACES)
+    np.testing.assert_allclose(shares.sum(axis=1), found - mean, atol=1e-9)
+    assert shares.shape == (7, len(model.targets_)) and len(model.left_out_.bags) == len(model.targets_)
+    why = riesz.Explainer(model, X[:5])(PLACES)
+    np.testing.assert_allclose(why.values.sum(axis=1), found - model.predict(X[:5]).mean(), atol=1e-9)
+
+
+def test_regressed_targets_are_tuned_and_averaged():
+    rng = np.random.default_rng(3)
+    height = rng.uniform(-2, 2, 40)
+    rows = pd.DataFrame({"height": np.repeat(height[:20], 6) + 0.3 * rng.normal(size=120), "bag": np.repeat(np.arange(20), 6)})
+    bags = pd.DataFrame({"bag": np.arange(40), "height": height, "target": 3 + np.sin(height) + 0.1 * rng.normal(size=40)})
+    bags.loc[:19, "target"] = np.nan
+    truth = 3 + np.sin(rows.height)
+    fit = lambda **how: riesz.AggregateGaussianProcess(random_state=0, **how).fit(
+        rows, bags, bag="bag", target="target", mediators="height"
+    )
+    pseudo = fit(operator="pseudo")
+    assert pseudo.effective_draws_ is None and pseudo.mediation_noise_ == pseudo.noise_ == 0
+    with warnings.catch_warnings():
+        # Few draws are a rough average.
+        warnings.simplefilter("ignore")
+        tied = fit(operator="two-sided", average=200)
+    assert tied.effective_draws_ > 1 and tied.mediation_noise_ > 0 and tied.noise_ == 0
+    # Where means over bags are only near the regression, exact ties overfit.
+    for model, share in ((pseudo, 0.6), (tied, 0.3)):
+        assert np.sqrt(np.mean((model.predict(rows) - truth) ** 2)) < share * truth.std()
+        assert 0.5 < np.mean(np.abs(model.left_out_.error) < 1.96 * model.left_out_.std)
+    _, std = tied.predict(rows, return_std=True)
+    assert np.mean(np.abs(tied.predict(rows) - truth) < 1.96 * std) > 0.8
+
+
+@pytest.mark.parametrize(
+    "own, message",
+    [
+        ({"aggregate": "sum"}, "aggregate = 'sum' with operator = 'two-sided': divide sums by their weights"),
+        ({"mediator_examples": "rows"}, "mediator_examples = 'rows' with operator = 'two-sided'"),
+        ({"centred": False}, "centred = False with operator = 'two-sided'"),
+        ({"published": True}, "published = True with operator = 'two-sided'"),
+        ({"operator": "pseudo", "mediation_noise": 0.1}, "mediation_noise = 0.1 with operator = 'pseudo'"),
+        ({"operator": "pseudo", "optimizer": "fmin_l_bfgs_b", "average": True}, "operator='pseudo' takes the best"),
+    ],
+)
+def test_regressions_of_targets_refuse_what_is_not_theirs(own, message):
+    model = given(**({"operator": "two-sided", "mediation_noise": "auto", "row_noise": 0.0} | own))
+    assert message in told(bags=MIXED, model=model, mediators=["year"])
+    assert "takes mediators" in told(model=given(operator="two-sided"))

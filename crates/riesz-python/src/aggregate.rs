@@ -58,8 +58,8 @@ pub struct Given<'py> {
 /// What is learnt from.
 #[pyclass(frozen, module = "riesz._core")]
 pub struct Aggregates {
-    data: Arc<riesz::aggregate::Aggregates>,
-    name: String,
+    pub(crate) data: Arc<riesz::aggregate::Aggregates>,
+    pub(crate) name: String,
 }
 
 #[pymethods]
@@ -119,6 +119,8 @@ pub struct Start {
     mediation_noise: Option<f64>,
     /// The mediators' kernel in JSON, the ridge and whether it is centred where these are not the conventions', and whether every row is an example.
     mediation: Option<(String, Option<f64>, Option<bool>, bool)>,
+    /// Where targets are regressed on mediators, and not rows, whether bags are tied to that by a variance, or exactly.
+    tied: Option<bool>,
     prior_mean: Option<f64>,
     normalize_y: bool,
     /// Whether conventions are the published ones.
@@ -133,6 +135,11 @@ impl Start {
     fn process(&self, data: &riesz::aggregate::Aggregates) -> PyResult<AggregateGaussianProcess> {
         let mediators = self.mediation.as_ref().map(|own| crate::fit::kernel(&own.0)).transpose()?;
         let usual = self.conventions().start(crate::fit::kernel(&self.kernel)?, mediators, data);
+        let usual = AggregateGaussianProcess { noise: self.noise, ..usual };
+        let usual = match self.tied {
+            Some(tied) => usual.regressing_targets(tied, data),
+            None => usual,
+        };
         let mediation =
             self.mediation.as_ref().zip(usual.mediation).map(|((_, ridge, centred, rows), usual)| {
                 Mediation {
@@ -144,7 +151,7 @@ impl Start {
             });
         Ok(AggregateGaussianProcess {
             kernel: usual.kernel,
-            noise: self.noise,
+            noise: usual.noise,
             row_noise: self.row_noise.unwrap_or(usual.row_noise),
             mediation_noise: self.mediation_noise.unwrap_or(usual.mediation_noise),
             mediation,
@@ -184,7 +191,7 @@ pub struct FittedAggregates {
     effective: Option<f64>,
     /// The variances of noise, of targets, rows and mediation, in squared units of the target.
     noise: (f64, f64, f64),
-    /// The mediators' kernel in JSON, and the ridge.
+    /// The mediators' kernel in JSON, and the ridge; where targets are regressed, in their squared units.
     mediation: Option<(String, f64)>,
     log_marginal_likelihood: f64,
     warnings: Vec<String>,
@@ -203,9 +210,6 @@ struct Part {
 
 impl Part {
     fn exact(weight: f64, data: &riesz::aggregate::Aggregates, fit: AggregateFit) -> Result<Self, Error> {
-        let weights = data.bags.weights();
-        let sums = (0..weights.cols()).map(|b| weights.column(b).map(|(_, w)| w).sum()).collect();
-        let constants = fit.operator.transpose_times(&Matrix::column_vector(sums)).column(0);
         let left_out = (data.targets.len() > 1).then(|| fit.left_out()).transpose()?;
         let (mean, covariance) = fit.bags();
         let variance = (0..mean.len()).map(|b| covariance[(b, b)].max(0.0)).collect();
@@ -214,7 +218,7 @@ impl Part {
             fitted: fit.fitted(),
             bags: Some((mean, variance)),
             left_out: left_out.map(|own| (own.mean, own.variance)),
-            sensitivities: Some((fit.sensitivities(), constants)),
+            sensitivities: Some((fit.sensitivities(), fit.constants().to_vec())),
             model: fit.model,
             covariance: fit.covariance,
         })
@@ -266,7 +270,8 @@ pub fn fit_aggregates(
             draws.map(|(weight, fit)| Part::exact(weight, &data, fit)).collect::<Result<Vec<_>, _>>()?;
         let noise = [best.noise, best.row_noise, best.mediation_noise].map(|own| fit.variance * own);
         let evidence = fit.log_marginal_likelihood;
-        Ok((best.mediation, noise, evidence, Part::exact(1.0, &data, fit)?, parts, effective, warnings))
+        let mediation = best.mediation.map(|own| own.times(fit.variance));
+        Ok((mediation, noise, evidence, Part::exact(1.0, &data, fit)?, parts, effective, warnings))
     };
     let (mediation, noise, log_marginal_likelihood, best, parts, effective, warnings) =
         interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;

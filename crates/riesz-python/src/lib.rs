@@ -2,6 +2,7 @@
 //! nothing else. The public classes are written in Python, in `python/riesz`.
 
 mod aggregate;
+mod aggregate_counts;
 mod discrepancy;
 mod error;
 mod explanation;
@@ -32,7 +33,7 @@ use riesz::linalg::{Cholesky, Sparse};
 use riesz::posterior::Known as Precision;
 use riesz::question::{Budget, Subject};
 use riesz::table::{Groups, level_of_number, level_of_text};
-use riesz::{Column, ColumnKind, Covariance, Exactness, Matrix, Posterior, Prediction, Table};
+use riesz::{Column, ColumnKind, Covariance, Exactness, Matrix, Posterior, Prediction, Rates, Table};
 use self_cell::self_cell;
 
 use crate::error::{raise, refuse};
@@ -312,6 +313,18 @@ impl Expansion {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let sd = self.of_posterior(py, &rows, |posterior, rows| posterior.sd(rows))?;
         Ok(matrix(sd.rows(), sd.cols(), sd.data().to_vec())?.into_pyarray(py))
+    }
+
+    /// Means, medians, and the ends of intervals of so many standard deviations, of what outputs stand for: rates.
+    #[allow(clippy::type_complexity, reason = "four lists")]
+    fn rates(
+        &self,
+        py: Python<'_>,
+        rows: PyReadonlyArray2<'_, f64>,
+        sds: f64,
+    ) -> PyResult<(Vec<f64>, Vec<f64>, Vec<f64>, Vec<f64>)> {
+        let found = self.of_posterior(py, &rows, move |posterior, rows| Rates::of(posterior, rows, sds))?;
+        Ok((found.mean, found.median, found.low, found.high))
     }
 
     /// Joint covariances, outputs × rows × rows.
@@ -646,6 +659,9 @@ mod _core {
         AggregatePart, Aggregates, FittedAggregates, aggregate_evidence, fit_aggregates,
         fit_sparse_aggregates, join_bags,
     };
+
+    #[pymodule_export]
+    use super::aggregate_counts::{FittedCounts, fit_counts};
 
     #[pymodule_export]
     use super::ranking::{cluster_preferences, compare_preferences, rank_preferences, spec_r};

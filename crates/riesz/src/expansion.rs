@@ -43,6 +43,21 @@ pub enum Link {
         /// By how much a side has to be ahead, in log odds, > 0.
         margin: f64,
     },
+    /// One output: the logarithm of a rate, known by counts of events.
+    Log,
+    /// One output: the log odds of a success, known by counts of these among trials. A regression: no row has a class.
+    Logit,
+}
+
+impl Link {
+    /// What an output stands for, an increasing function of it: the output itself, a rate or a probability.
+    pub fn natural(self, output: f64) -> f64 {
+        match self {
+            Self::Log => output.exp(),
+            Self::Logistic | Self::LatentLogistic | Self::Logit => logistic(output),
+            _ => output,
+        }
+    }
 }
 
 /// The fact of a model card that says that support points stand where the kernel vanishes, so that a product there is 0: what is left of it where a factor is removed
@@ -126,6 +141,10 @@ impl Expansion {
         let classes = self.classes.len();
         match self.link {
             Link::Identity => {}
+            Link::Log | Link::Logit => {
+                sized("the model", "outputs", 1, m, "its output is the logarithm of a rate")?;
+                sized("the model", "classes", 0, classes, "its output is the logarithm of a rate")?;
+            }
             Link::Logistic | Link::LatentLogistic => {
                 sized("the model", "classes", 2, classes, "its link is logistic")?
             }
@@ -239,7 +258,9 @@ impl Expansion {
     /// (see [`Link::LatentOneVsRest`]).
     pub fn class_of(&self, outputs: &[f64]) -> Option<usize> {
         match self.link {
-            Link::Identity | Link::LatentOneVsRest | Link::LatentTies { .. } => None,
+            Link::Identity | Link::LatentOneVsRest | Link::LatentTies { .. } | Link::Log | Link::Logit => {
+                None
+            }
             Link::Logistic | Link::LatentLogistic => Some(usize::from(outputs[0] > 0.0)),
             Link::Softmax => Some(first_max(outputs)),
             Link::Vote if self.classes.len() == 2 => Some(usize::from(outputs[0] > 0.0)),
@@ -259,6 +280,8 @@ impl Expansion {
     pub fn probabilities(&self, outputs: &[f64]) -> Option<Vec<f64>> {
         match self.link {
             Link::Identity
+            | Link::Log
+            | Link::Logit
             | Link::Vote
             | Link::LatentLogistic
             | Link::LatentOneVsRest

@@ -84,7 +84,7 @@ pub use index::Index;
 pub use kernel::Kernel;
 pub use linalg::Matrix;
 pub use posterior::{Covariance, Posterior};
-pub use prediction::{Decisions, Prediction, SumPrediction};
+pub use prediction::{Decisions, Prediction, Rates, SumPrediction};
 pub use question::Question;
 pub use simd::Isa;
 pub use stop::Progress;

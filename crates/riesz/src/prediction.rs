@@ -78,6 +78,42 @@ impl Prediction {
     }
 }
 
+/// What outputs stand for, on their natural scale: rates and probabilities, or the outputs themselves. One number a row each.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rates {
+    /// The posterior mean.
+    pub mean: Vec<f64>,
+    /// The posterior median.
+    pub median: Vec<f64>,
+    /// The ends of the central interval.
+    pub low: Vec<f64>,
+    /// The upper one.
+    pub high: Vec<f64>,
+}
+
+impl Rates {
+    /// Of the rows of `x`, by a model of one output; intervals reach so many standard deviations of the output to either side, and are as they come out on the natural scale: 1.96 for 95 %.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a model of several outputs; as [`Expansion::predict`] and [`Posterior::variance`].
+    pub fn of(posterior: &Posterior<'_>, x: &Table, sds: f64) -> Result<Self> {
+        let model = posterior.mean();
+        if model.outputs() != 1 {
+            let allowed = "rates are those of models of one output";
+            return Err(Error::parameter("number of outputs", model.outputs(), allowed));
+        }
+        let (f, variance) = (model.predict(x)?.column(0), posterior.variance(x)?.column(0));
+        let each = || f.iter().zip(&variance);
+        let at = |sds: f64| each().map(|(f, v)| model.link.natural(f + sds * v.sqrt())).collect();
+        let mean = |(f, v): (&f64, &f64)| match model.link {
+            Link::Log => (f + 0.5 * v).exp(),
+            Link::Logit | Link::Logistic | Link::LatentLogistic => mean_logistic(*f, *v),
+            _ => *f,
+        };
+        Ok(Self { mean: each().map(mean).collect(), median: at(0.0), low: at(-sds), high: at(sds) })
+    }
+}
+
 /// Weighted sums of a model's outputs, what is predicted of them as if they were outputs, and how sure that is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SumPrediction {

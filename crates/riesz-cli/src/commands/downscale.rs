@@ -1,6 +1,7 @@
 //! `riesz downscale`: a map of single rows from averages or totals over bags of them.
 
 mod check;
+mod counted;
 mod fit;
 mod learn;
 mod map;

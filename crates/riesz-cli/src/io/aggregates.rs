@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::Table;
-use riesz::aggregate::{Aggregates, Bags, Joined, Mediators, Unit, join};
+use riesz::aggregate::{Aggregates, Bags, Family, Joined, Mediators, Unit, join};
 
 use crate::args::TableArgs;
 use crate::console::Console;
@@ -35,11 +35,17 @@ pub struct AggregateArgs {
     /// Targets are weighted sums of rows, in the unit of the weights, and not means; the map is then per unit of weight
     #[arg(long)]
     pub sum: bool,
+    /// What targets are: numbers, counts of events among the weights (poisson: cases among people), or counts of successes among trials (binomial)
+    #[arg(long, value_enum, default_value_t = FamilyName::Gaussian)]
+    pub family: FamilyName,
+    /// (--family binomial) Column of bags with their trials, of which the target counts the successes
+    #[arg(long, value_name = "COL")]
+    pub trials: Option<String>,
     /// Columns of bags by which those without rows are like others (latitude, year): their targets are learnt from through these
     #[arg(long, value_name = "COL,…")]
     pub mediators: Vec<String>,
-    /// (--sum with --mediators) Column of bags with the sums of their weights
-    #[arg(long, value_name = "COL", requires = "sum")]
+    /// (sums or poisson counts with --mediators) Column of bags with the sums of their weights
+    #[arg(long, value_name = "COL")]
     pub total: Option<String>,
     /// Column of bags with known standard errors of the targets, on top of the noise
     #[arg(long, value_name = "COL")]
@@ -61,10 +67,23 @@ pub struct AggregateArgs {
     pub table: TableArgs,
 }
 
+/// What targets are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum FamilyName {
+    /// Numbers: means or sums
+    Gaussian,
+    /// Counts of events, among as many as the weights say
+    Poisson,
+    /// Counts of successes among trials
+    Binomial,
+}
+
 /// What is learnt from, and what it is called.
 pub struct Aggregated {
     /// Rows, bags and targets.
     pub data: Aggregates,
+    /// How targets come about, if they are counts.
+    pub family: Option<Family>,
     /// The files' names.
     pub source: String,
     /// Of each target the name of its bag.
@@ -76,13 +95,15 @@ pub struct Aggregated {
 impl AggregateArgs {
     /// Reads and joins the tables.
     pub fn read(&self, console: &Console) -> Result<Aggregated> {
+        self.check()?;
         let rows = self.table.source(&self.rows).open()?;
         let features = self.features_of(&rows)?;
         let bags = self.table.source(&self.bags).open()?;
         let mediators = listed_columns(&self.mediators, bags.header());
         let source = format!("{}, {}", rows.name, bags.name);
-        let own = [&self.bag, &self.target].into_iter().chain(&self.total).chain(&self.se).chain(&mediators);
-        let own = once(own);
+        let own =
+            [&self.bag, &self.target].into_iter().chain(&self.total).chain(&self.se).chain(&self.trials);
+        let own = once(own.chain(&mediators));
         let categorical = listed_columns(&self.categorical, &[rows.header(), bags.header()].concat());
         let wanted = once(features.iter().chain([&self.bag]).chain(&self.weight));
         let (rows, bags) = (Columns::read(rows, &wanted)?, Columns::read(bags, &own)?);
@@ -94,7 +115,8 @@ impl AggregateArgs {
         let x = rows.table(&features, &categorical, console)?;
         let x = if joined.rows.len() == x.rows() { x } else { x.select_rows(&joined.rows) };
         let weight = self.weights(&rows, &of_rows, &joined)?;
-        let unit = if self.sum { Unit::Sum } else { Unit::Mean };
+        let unit = if self.sums() { Unit::Sum } else { Unit::Mean };
+        let family = self.family(&bags, &names, &targets, &joined)?;
         let called: Vec<String> = joined.targets.iter().map(|&b| names[b].clone()).collect();
         let data = Aggregates {
             rows: x,
@@ -109,7 +131,69 @@ impl AggregateArgs {
                 None
             },
         };
-        Ok(Aggregated { data, source, targets: called, notes: joined.notes })
+        Ok(Aggregated { data, family, source, targets: called, notes: joined.notes })
+    }
+
+    /// Whether targets are sums: those that are said to be, and counts of events.
+    pub fn sums(&self) -> bool {
+        self.sum || self.family == FamilyName::Poisson
+    }
+
+    /// Options that do not go together.
+    fn check(&self) -> Result<()> {
+        let counts = self.family != FamilyName::Gaussian;
+        let wrong = [
+            (
+                self.sum && self.family == FamilyName::Binomial,
+                "--sum: successes among trials are not sums over rows: leave it out",
+            ),
+            (
+                self.se.is_some() && counts,
+                "--se: how far counts are off is given by what they are: leave it out",
+            ),
+            (self.total.is_some() && !self.sums(), "--total is of sums: leave it out, or say --sum"),
+            (
+                self.trials.is_some() && self.family != FamilyName::Binomial,
+                "--trials are those of --family binomial",
+            ),
+            (
+                self.trials.is_none() && self.family == FamilyName::Binomial,
+                "--family binomial takes --trials, the column of bags that says among how many the target counts successes",
+            ),
+        ];
+        match wrong.into_iter().find(|(is, _)| *is) {
+            Some((_, why)) => Err(Failure::input(why)),
+            None => Ok(()),
+        }
+    }
+
+    /// How counts come about; bags whose counts make no sense are named.
+    fn family(
+        &self,
+        bags: &Columns,
+        names: &[String],
+        targets: &[f64],
+        joined: &Joined,
+    ) -> Result<Option<Family>> {
+        if self.family == FamilyName::Gaussian {
+            return Ok(None);
+        }
+        let wrong = |column: &str, value: f64, b: usize, why: &str| {
+            let (file, value, bag) = (&bags.name, told(value), &names[b]);
+            Failure::input(format!("{file}: column '{column}' is {value} of bag '{bag}': {why}"))
+        };
+        let whole = |v: f64| v >= 0.0 && v.fract() == 0.0;
+        if let Some(&b) = joined.targets.iter().find(|&&b| !whole(targets[b])) {
+            return Err(wrong(&self.target, targets[b], b, "counts are whole numbers, 0 or more"));
+        }
+        let Some(column) = &self.trials else { return Ok(Some(Family::Poisson)) };
+        let all = bags.numbers_or_missing(column)?;
+        let of = |&b: &usize| match all[b] {
+            n if whole(n) && n >= targets[b].max(1.0) => Ok(n),
+            n => Err(wrong(column, n, b, "trials are a whole number, at least 1 and the count of successes")),
+        };
+        let trials = joined.targets.iter().map(of).collect::<Result<_>>()?;
+        Ok(Some(Family::Binomial { trials }))
     }
 
     /// The columns that the map is a function of.
@@ -192,7 +276,7 @@ impl AggregateArgs {
                 column.format(own.get(0, j))
             )));
         }
-        let totals = self.sum.then(|| self.totals(bags, names, joined)).transpose()?;
+        let totals = self.sums().then(|| self.totals(bags, names, joined)).transpose()?;
         Ok(Mediators { bags: own, targets, totals })
     }
 
@@ -200,7 +284,7 @@ impl AggregateArgs {
     fn totals(&self, bags: &Columns, names: &[String], joined: &Joined) -> Result<Vec<f64>> {
         let Some(column) = &self.total else {
             return Err(Failure::input(
-                "--sum: a sum that mediators predict takes --total, the column of bags with the sum of its weights (people, area)",
+                "a sum that mediators predict takes --total, the column of bags with the sum of its weights (people, area)",
             ));
         };
         let found = bags.numbers_or_missing(column)?;

@@ -297,6 +297,47 @@ fn sums_are_learnt_through_mediators() {
 }
 
 #[test]
+fn targets_are_regressed_on_mediators() {
+    let world = world();
+    let place = place(&world, 7);
+    let rows = table(&world);
+    let kept: Vec<usize> = (0..world.bag.len()).filter(|&i| world.bag[i] < 7).collect();
+    let bag: Vec<usize> = kept.iter().map(|&i| world.bag[i]).collect();
+    let people: Vec<f64> = kept.iter().map(|&i| world.people[i]).collect();
+    let coarse = Mediators {
+        bags: world.coarse.select_rows(&(0..7).collect::<Vec<_>>()),
+        targets: world.coarse.clone(),
+        totals: None,
+    };
+    let every = coarse.bags.stack(&coarse.targets).unwrap();
+    let mediators = kernel("rbf(lengthscale=0.5, ard)", &every);
+    let data = Aggregates {
+        rows: rows.select_rows(&kept),
+        bags: Bags::new(&bag, 7, Some(&people), Unit::Mean).unwrap(),
+        targets: world.rates.clone(),
+        own: (0..DISTRICTS).map(|b| (b < 7).then_some(b)).collect(),
+        target_noise: None,
+        mediators: Some(coarse),
+    };
+    let rows = kernel("rbf(lengthscale=1, ard)", &data.rows);
+    let start = Conventions::Regularised.start(rows, Some(mediators), &data);
+    let asked = format!("downscale check {LEARN} --mediators year,level");
+    for (operator, tied) in [("pseudo", false), ("two-sided", true)] {
+        let process = start.clone().regressing_targets(tied, &data);
+        let fit = process.fit(&data).unwrap();
+        let (text, _) = place.good(&format!("{asked} --no-tuning --operator {operator}"));
+        checked(&text, &data.targets, &fit.fitted(), &fit.left_out().unwrap());
+        let tuned = Tuning::default().tune(&process, &data).unwrap();
+        let (text, _) = place.good(&format!("{asked} --operator {operator}"));
+        checked(&text, &data.targets, &tuned.fit.fitted(), &tuned.fit.left_out().unwrap());
+    }
+    place.bad(&format!("downscale check {LEARN} --operator pseudo"), "--mediators");
+    for other in ["--published", "--sum", "--inducing 5"] {
+        place.bad(&format!("{asked} --operator pseudo {other}"), "cannot be used with");
+    }
+}
+
+#[test]
 fn many_rows_are_known_through_points() {
     let world = world();
     let (place, data) = (place(&world, DISTRICTS), matched(&world));

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use super::bags::Unit;
 use super::data::Aggregates;
 use super::fitted::AggregateFit;
-use super::operator::{Mediation, Operator};
+use super::operator::{Mediation, Operator, Regressed};
 use super::rows::Rows;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
@@ -48,11 +48,11 @@ use crate::stop::Watch;
 pub struct AggregateGaussianProcess {
     /// k, the prior covariance of f. With `normalize_y` it and the variances are in units of the targets' own.
     pub kernel: Kernel,
-    /// σ² > 0, the variance of the noise of a target.
+    /// σ² > 0, the variance of the noise of a target. Those that are [regressed](super::Regressed::Targets) on mediators have their own, the ridge; where all are, this may be 0.
     pub noise: f64,
     /// ς² ≥ 0, the variance of the noise of a row, which its bags average.
     pub row_noise: f64,
-    /// ω² ≥ 0: by how much the regression on mediators counts as uncertain.
+    /// ω² ≥ 0: by how much the regression on mediators counts as uncertain; where targets are regressed, the variance of ties.
     pub mediation_noise: f64,
     /// How targets without rows are made of bags with rows.
     pub mediation: Option<Mediation>,
@@ -96,7 +96,7 @@ impl AggregateGaussianProcess {
         }
     }
 
-    /// Names and logarithms of what can be tuned: the kernel's parameters, the noise, the other two noises where they are not 0, and those of the mediation.
+    /// Names and logarithms of what can be tuned: the kernel's parameters, the three noises where they are not 0, and those of the mediation.
     pub fn parameters(&self) -> Vec<Parameter> {
         let noises =
             [("noise", self.noise), ("row noise", self.row_noise), ("mediation noise", self.mediation_noise)];
@@ -169,10 +169,11 @@ impl AggregateGaussianProcess {
             Fact::measured("log marginal likelihood", value),
             Fact::measured("jitter", jitter),
         ];
+        if operator.regression.is_some() {
+            model.card.push(Fact::new("regressed on mediators", "targets, to which bags with rows are tied"));
+        }
         // B L⁻ᵀ.
-        let mut identity = Matrix::zeros(p.cols(), p.cols());
-        identity.add_diagonal(|_| 1.0);
-        let mut half = operator.transpose_times(&identity);
+        let mut half = operator.transpose_times(&Matrix::identity(p.cols()));
         factor.solve_lower_in_place(&mut half);
         let known = Known::Sums { operator: p.clone(), half: half.transpose() };
         Ok(AggregateFit {
@@ -193,7 +194,7 @@ impl AggregateGaussianProcess {
         })
     }
 
-    /// `log p(z)` and its slopes by `theta`, which is as [`parameters`](Self::parameters). With `T = aaᵀ - V⁻¹`, those by the kernel of rows are
+    /// `log p(z)`, given that ties hold if there are some, and its slopes by `theta`, which is as [`parameters`](Self::parameters). With `T = aaᵀ - V⁻¹`, those by the kernel of rows are
     /// `½ Σ (BTBᵀ)_bb' (PᵀK'P)_bb'`, by noises `½ tr(T C')`, and by B `(U + ς²PᵀP)BT + m Pᵀ1 aᵀ`. Cost up to twice that of [`fit`](Self::fit).
     ///
     /// # Errors
@@ -215,7 +216,16 @@ impl AggregateGaussianProcess {
         let state = self.state(data, true, watch.stop)?;
         let State { operator, weights, variance, .. } = &state;
         let m = weights.len();
-        let mut t = state.factor.inverse();
+        let mut t = match operator.ties() {
+            0 => state.factor.inverse(),
+            ties => {
+                // Without the inverse that ties have by themselves: the rest of the rows of the factor's inverse.
+                let mut all = Matrix::identity(m);
+                state.factor.solve_lower_in_place(&mut all);
+                let rest = Matrix::from_row_major(m - ties, m, all.data()[ties * m..].to_vec());
+                rest.transpose_matmul(&rest)
+            }
+        };
         for i in 0..m {
             t.row_mut(i).iter_mut().zip(weights).for_each(|(t, a)| *t = weights[i] * a - *t);
         }
@@ -226,7 +236,10 @@ impl AggregateGaussianProcess {
             [] => state.rows.gradient(&state.kernel, &by_gram, watch.stop)?,
             slopes => slopes.iter().map(|own| dot(by_gram.data(), own.data())).collect(),
         };
-        gradient.push(0.5 * variance * self.noise * (0..m).map(|i| t[(i, i)]).sum::<f64>());
+        if self.noise > 0.0 {
+            let sum: f64 = measured(operator, data).map(|i| t[(i, i)]).sum();
+            gradient.push(0.5 * variance * self.noise * sum);
+        }
         if let Some(squares) = &state.squares {
             let columns = (0..squares.cols()).flat_map(|b| squares.column(b).map(move |(c, w)| (b, c, w)));
             let sum: f64 = columns.map(|(b, c, w)| by_gram[(b, c)] * w).sum();
@@ -237,13 +250,18 @@ impl AggregateGaussianProcess {
             gradient.push(operator.variance().map_or(0.0, |s| 0.5 * uncertain * dot(t.data(), s.data())));
         }
         if let Some(own) = self.mediation.as_ref().filter(|_| mediation) {
-            let mut by_matrix = state.with_noise.matmul(&half);
-            for b in 0..by_matrix.rows() {
-                let constant = state.mean * state.of_bags[b];
-                by_matrix.row_mut(b).iter_mut().zip(weights).for_each(|(v, a)| *v += constant * a);
-            }
-            t.data_mut().iter_mut().for_each(|v| *v *= 0.5 * uncertain);
-            let slopes = operator.gradient(&by_matrix, (uncertain > 0.0).then_some(&t));
+            let slopes = if let Some(regression) = &operator.regression {
+                t.data_mut().iter_mut().for_each(|v| *v *= 0.5 * variance);
+                regression.gradient(&t)
+            } else {
+                let mut by_matrix = state.with_noise.matmul(&half);
+                for b in 0..by_matrix.rows() {
+                    let constant = state.mean * state.of_bags[b];
+                    by_matrix.row_mut(b).iter_mut().zip(weights).for_each(|(v, a)| *v += constant * a);
+                }
+                t.data_mut().iter_mut().for_each(|v| *v *= 0.5 * uncertain);
+                operator.gradient(&by_matrix, (uncertain > 0.0).then_some(&t))
+            };
             let none = vec![0.0; own.parameters().len()];
             gradient.extend(if slopes.is_empty() { none } else { slopes });
         }
@@ -253,7 +271,10 @@ impl AggregateGaussianProcess {
     fn check(&self, data: &Aggregates) -> Result<()> {
         data.check()?;
         self.kernel.validate(data.rows.width())?;
-        positive("noise", self.noise)?;
+        let regressed = self.mediation.as_ref().is_some_and(|own| own.regressed == Regressed::Targets);
+        if !(regressed && self.noise == 0.0 && data.mediated() == data.targets.len()) {
+            positive("noise", self.noise)?;
+        }
         for (name, value) in [("row_noise", self.row_noise), ("mediation_noise", self.mediation_noise)] {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(Error::parameter(name, value, "variances are not negative"));
@@ -274,6 +295,7 @@ impl AggregateGaussianProcess {
         crate::fit::check_range(&kernel, &data.rows)?;
         let operator =
             Operator::new(&data.bags, &data.own, self.mediation.as_ref().zip(data.mediators.as_ref()))?;
+        let ties = operator.ties();
         let rows = Rows::new(&data.rows, data.bags.weights());
         let mut slopes =
             if slopes { rows.gram_and_slopes(&kernel, stop)? } else { vec![rows.gram(&kernel, stop)?] };
@@ -292,23 +314,32 @@ impl AggregateGaussianProcess {
             if let Some(s) = operator.variance().filter(|_| mediation > 0.0) {
                 v.data_mut().iter_mut().zip(s.data()).for_each(|(v, s)| *v += mediation * s);
             }
-            let known = |t: usize| data.target_noise.as_ref().map_or(0.0, |known| known[t]);
-            v.add_diagonal(|t| variance * self.noise + known(t));
+            if let Some(regression) = &operator.regression {
+                regression.add_to(&mut v, variance);
+            }
+            measured(&operator, data).for_each(|t| v[(t, t)] += variance * self.noise);
+            for (t, known) in data.target_noise.iter().flatten().enumerate() {
+                v[(ties + t, ties + t)] += known;
+            }
             v
         };
-        let factor =
-            Cholesky::new(covariance(), "covariance of the targets").map_err(|e| twins(e, &covariance()))?;
+        let factor = Cholesky::new(covariance(), "covariance of the targets")
+            .map_err(|e| twins(e, ties, &covariance()))?;
         let sums = |j: usize| data.bags.weights().column(j).map(|(_, w)| w).sum::<f64>();
         let of_bags: Vec<f64> = (0..data.bags.count()).map(sums).collect();
-        let constants = operator.transpose_times(&Matrix::column_vector(of_bags.clone())).column(0);
+        let constants = operator.constants(&of_bags);
+        // Ties are observed to be 0.
+        let targets = [&vec![0.0; ties][..], &data.targets].concat();
         let solved = factor.solve_vector(&constants);
         let information = dot(&solved, &constants);
-        let learnt = if information > 0.0 { dot(&solved, &data.targets) / information } else { 0.0 };
+        let learnt = if information > 0.0 { dot(&solved, &targets) / information } else { 0.0 };
         let mean = self.prior_mean.unwrap_or(learnt);
-        let rest: Vec<f64> = data.targets.iter().zip(&constants).map(|(z, c)| z - mean * c).collect();
+        let rest: Vec<f64> = targets.iter().zip(&constants).map(|(z, c)| z - mean * c).collect();
         let weights = factor.solve_vector(&rest);
         let tau = std::f64::consts::TAU.ln();
-        let value = -0.5 * (dot(&weights, &rest) + factor.log_det() + rest.len() as f64 * tau);
+        // Given ties, whose factor is the first part of that of all.
+        let log_det = 2.0 * (ties..rest.len()).map(|t| factor.lower()[(t, t)].ln()).sum::<f64>();
+        let value = -0.5 * (dot(&weights, &rest) + log_det + data.targets.len() as f64 * tau);
         if !value.is_finite() {
             let what = "the log marginal likelihood".into();
             return Err(Error::Overflow { what, remedy: "check the kernel's parameters and the noise" });
@@ -332,6 +363,12 @@ impl AggregateGaussianProcess {
     }
 }
 
+/// The places of targets whose noise is that of the process: all but those that are regressed on mediators.
+fn measured(operator: &Operator, data: &Aggregates) -> impl Iterator<Item = usize> {
+    let (all, ties) = (operator.regression.is_none(), operator.ties());
+    (0..data.own.len()).filter(move |&t| all || data.own[t].is_some()).map(move |t| ties + t)
+}
+
 /// `PᵀP`: by bag the sum of squared weights, and off the diagonal what overlapping bags share.
 fn products(weights: &Sparse) -> Result<Sparse> {
     let mut of_row: Vec<Vec<(usize, f64)>> = vec![Vec::new(); weights.rows()];
@@ -347,10 +384,13 @@ fn products(weights: &Sparse) -> Result<Sparse> {
     Sparse::from_columns(weights.cols(), columns)
 }
 
-/// The error of a covariance that has no factor, with the two targets that are most alike.
-fn twins(error: Error, covariance: &Matrix) -> Error {
-    let m = covariance.rows();
-    let pairs = (0..m).flat_map(|i| (0..i).map(move |j| (j, i)));
+/// The error of a covariance that has no factor, with the two targets, or of so many ties before them, that are most alike.
+fn twins(error: Error, ties: usize, covariance: &Matrix) -> Error {
+    let name = |i: usize| match i.checked_sub(ties) {
+        Some(t) => format!("target {}", t + 1),
+        None => format!("the tie of bag {}", i + 1),
+    };
+    let pairs = (0..covariance.rows()).flat_map(|i| (0..i).map(move |j| (j, i)));
     let alike = |(i, j): (usize, usize)| {
         covariance[(i, j)] / (covariance[(i, i)] * covariance[(j, j)]).sqrt().max(f64::MIN_POSITIVE)
     };
@@ -358,11 +398,7 @@ fn twins(error: Error, covariance: &Matrix) -> Error {
     match (error, most) {
         (Error::NotPositiveDefinite { .. }, Some((r, (i, j)))) => {
             let allowed = "their covariance is singular: give more noise, or leave one of them out";
-            Error::parameter(
-                format!("targets {} and {}", i + 1, j + 1),
-                format!("correlated by {r:.6}"),
-                allowed,
-            )
+            Error::parameter(format!("{} and {}", name(i), name(j)), format!("correlated by {r:.6}"), allowed)
         }
         (error, _) => error,
     }

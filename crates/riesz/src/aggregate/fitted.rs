@@ -16,7 +16,7 @@ pub struct AggregateFit {
     pub covariance: Covariance,
     /// How targets are made of bags.
     pub operator: Operator,
-    /// `log p(z)`, at the best prior mean if it is learnt.
+    /// `log p(z)`, at the best prior mean if it is learnt; given that ties hold, if there are some.
     pub log_marginal_likelihood: f64,
     /// By how much the variances were multiplied for units of the targets.
     pub variance: f64,
@@ -36,7 +36,7 @@ pub struct AggregateFit {
     pub(super) learnt: bool,
 }
 
-/// What the other targets say of each.
+/// What the other targets say of each. One number a target each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LeftOut {
     /// The targets.
@@ -45,6 +45,10 @@ pub struct LeftOut {
     pub mean: Vec<f64>,
     /// The variance of that, noise included.
     pub variance: Vec<f64>,
+    /// By how many standard deviations they are off; of counts, of which one is as probable as many, the normal score of the middle of its part of the distribution.
+    pub scores: Vec<f64>,
+    /// The logarithms of their densities, or probabilities.
+    pub log_density: Vec<f64>,
 }
 
 impl AggregateFit {
@@ -56,12 +60,21 @@ impl AggregateFit {
     /// What the process makes of the targets, `Aᵀ E f(X)`. The targets are this and `C a`: what does not add up is taken for noise.
     pub fn fitted(&self) -> Vec<f64> {
         let of_bags = Matrix::column_vector(self.bags().0);
-        self.operator.transpose_times(&of_bags).column(0)
+        let mut all = self.operator.transpose_times(&of_bags).column(0);
+        if let Some(own) = &self.operator.regression {
+            own.fitted(self.model.intercept[0], self.variance, &self.weights, &mut all);
+        }
+        all.split_off(self.operator.ties())
     }
 
     /// The weights a of the targets: their differences from the prior mean, by the inverse of their covariance.
     pub fn weights(&self) -> &[f64] {
-        &self.weights
+        &self.weights[self.operator.ties()..]
+    }
+
+    /// What targets make of a constant 1.
+    pub fn constants(&self) -> &[f64] {
+        &self.constants[self.operator.ties()..]
     }
 
     /// Mean and covariance (J × J) of the bags' aggregates under the posterior, noise not included. Cost J²M.
@@ -87,13 +100,20 @@ impl AggregateFit {
         let x = x.conform(self.model.columns())?;
         let with_bags = kernel_sums(&self.model.kernel, &x, &self.model.points, &self.bags);
         let with_targets = self.operator.transpose_times(&with_bags.transpose());
-        Ok(self.factor.solve(with_targets).transpose())
+        Ok(self.of_targets(with_targets))
     }
 
     /// `B V⁻¹`, bags × targets: by how much the weight of a bag moves with each target (with this prior mean). [`shares`](Self::shares) are sums of these over bags.
     /// Cost JM².
     pub fn sensitivities(&self) -> Matrix {
-        self.factor.solve(self.operator.matrix().transpose()).transpose()
+        self.of_targets(self.operator.matrix().transpose())
+    }
+
+    /// `V⁻¹` times these, one a column, of which each becomes a row; those of ties, which are always 0, are left out.
+    fn of_targets(&self, all: Matrix) -> Matrix {
+        let solved = self.factor.solve(all);
+        let kept = solved.data()[self.operator.ties() * solved.cols()..].to_vec();
+        Matrix::from_row_major(self.targets.len(), solved.cols(), kept).transpose()
     }
 
     /// What all other targets say of each, by the same parameters: `z_t - a_t/[V⁻¹]_tt`, with variance `1/[V⁻¹]_tt`. A prior mean that was learnt is learnt again without the
@@ -102,32 +122,34 @@ impl AggregateFit {
     /// # Errors
     /// [`Error::TooFew`] for a single target.
     pub fn left_out(&self) -> Result<LeftOut> {
-        let (mut inverse, m) = (self.factor.inverse(), self.targets.len());
+        let (mut inverse, ties, m) = (self.factor.inverse(), self.operator.ties(), self.targets.len());
         if m < 2 {
             return Err(Error::TooFew { what: "the list of targets".into(), needed: 2, unit: "targets are" });
         }
         if self.learnt {
             let solved = self.factor.solve_vector(&self.constants);
             let information = dot(&solved, &self.constants);
-            for i in (0..m).filter(|_| information > 0.0) {
+            for i in (0..solved.len()).filter(|_| information > 0.0) {
                 let own = solved[i] / information;
                 inverse.row_mut(i).iter_mut().zip(&solved).for_each(|(v, s)| *v -= own * s);
             }
         }
-        let own = |t: usize| inverse[(t, t)];
-        Ok(LeftOut {
-            mean: (0..m).map(|t| self.targets[t] - self.weights[t] / own(t)).collect(),
-            variance: (0..m).map(|t| 1.0 / own(t)).collect(),
-            targets: self.targets.clone(),
-        })
+        let (own, weights) = (|t: usize| inverse[(ties + t, ties + t)], self.weights());
+        let mean = (0..m).map(|t| self.targets[t] - weights[t] / own(t)).collect();
+        Ok(LeftOut::normal(self.targets.clone(), mean, (0..m).map(|t| 1.0 / own(t)).collect()))
     }
 }
 
 impl LeftOut {
-    /// The errors over their standard deviations.
-    pub fn scores(&self) -> Vec<f64> {
-        let all = self.targets.iter().zip(&self.mean).zip(&self.variance);
-        all.map(|((z, mean), variance)| (z - mean) / variance.sqrt()).collect()
+    /// Of targets that are normal given the others.
+    pub(super) fn normal(targets: Vec<f64>, mean: Vec<f64>, variance: Vec<f64>) -> Self {
+        let each = targets.iter().zip(&mean).zip(&variance);
+        let scores: Vec<f64> = each.map(|((z, mean), variance)| (z - mean) / variance.sqrt()).collect();
+        let log = |(score, variance): (&f64, &f64)| {
+            -0.5 * (score * score + variance.ln() + std::f64::consts::TAU.ln())
+        };
+        let log_density = scores.iter().zip(&variance).map(log).collect();
+        Self { targets, mean, variance, scores, log_density }
     }
 
     /// The root of the mean squared error.
@@ -138,15 +160,12 @@ impl LeftOut {
 
     /// The share of targets within so many standard deviations.
     pub fn coverage(&self, sds: f64) -> f64 {
-        let inside = self.scores().iter().filter(|score| score.abs() <= sds).count();
+        let inside = self.scores.iter().filter(|score| score.abs() <= sds).count();
         inside as f64 / self.targets.len() as f64
     }
 
     /// The mean of minus the logarithm of the density of each target given the others.
     pub fn nlpd(&self) -> f64 {
-        let of = |(score, variance): (f64, &f64)| {
-            0.5 * (score * score + variance.ln() + std::f64::consts::TAU.ln())
-        };
-        self.scores().into_iter().zip(&self.variance).map(of).sum::<f64>() / self.targets.len() as f64
+        -self.log_density.iter().sum::<f64>() / self.targets.len() as f64
     }
 }

@@ -6,23 +6,29 @@
 
 mod average;
 mod bags;
+mod counts;
 mod data;
 mod exact;
 mod fitted;
 mod inducing;
 mod join;
 mod operator;
+mod regressed;
 mod rows;
+mod smoothing;
 mod sparse;
 mod tune;
+mod whitened;
 
 pub use average::Averaged;
 pub use bags::{Bags, Unit};
+pub use counts::{CountFit, CountProcess, Family, count_points};
 pub use data::Aggregates;
 pub use exact::AggregateGaussianProcess;
 pub use fitted::{AggregateFit, LeftOut};
 pub use inducing::inducing_points;
 pub use join::{Joined, join};
-pub use operator::{Counts, Mediation, Mediators, Operator};
+pub use operator::{Counts, Mediation, Mediators, Operator, Regressed};
+pub use smoothing::Smoothing;
 pub use sparse::{SparseAggregateFit, SparseAggregateProcess};
 pub use tune::{Conventions, Tuned, Tuning};

@@ -18,6 +18,7 @@ use crate::linalg::{Cholesky, Matrix, Sparse};
 use crate::table::Table;
 
 use super::bags::{Bags, Unit};
+use super::regressed::Regression;
 
 /// What a bag counts in the regression on mediators: its ridge is λ Σ counts / its own count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,23 +30,38 @@ pub enum Counts {
     One,
 }
 
-/// The regression of bags on mediators.
+/// What is regressed on mediators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Regressed {
+    /// What rows of bags are like (CMP, S-CMP).
+    #[default]
+    Rows,
+    /// Targets, of means: `z_j = g(ỹ_j) + ε_j` with a Gaussian process g of mediators, to which means over bags are tied, `f̄_b = g(y_b) + τ_b`. The variance of τ is the
+    /// [`mediation_noise`](super::AggregateGaussianProcess::mediation_noise); where it is 0, the predictions of g at bags are pseudo-targets, with their covariance. For
+    /// comparison (ours).
+    Targets,
+}
+
+/// The regression on mediators.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mediation {
-    /// ℓ, between mediators. Its scale is the ridge in disguise: dividing both by it changes nothing.
+    /// ℓ, between mediators. Where rows are regressed its scale is the ridge in disguise: dividing both by it changes nothing. Where targets are it is the prior variance of g.
     pub kernel: Kernel,
-    /// λ > 0.
+    /// λ > 0; where targets are regressed, the variance of ε.
     pub ridge: f64,
-    /// What a bag counts.
+    /// What a bag counts. Where targets are regressed, each counts one.
     pub counts: Counts,
-    /// Whether what is regressed are differences from the mean over all bags, weighted by their mass: constants are kept, where else they shrink (ours).
+    /// Whether what is regressed are differences from the mean over all bags, weighted by their mass: constants are kept, where else they shrink (ours). Where targets are regressed,
+    /// they always are: g has the mean of f.
     pub centred: bool,
+    /// What is regressed.
+    pub regressed: Regressed,
 }
 
 impl Mediation {
     /// S-CMP, centred.
     pub fn new(kernel: Kernel, ridge: f64) -> Self {
-        Self { kernel, ridge, counts: Counts::One, centred: true }
+        Self { kernel, ridge, counts: Counts::One, centred: true, regressed: Regressed::Rows }
     }
 
     /// Those of the kernel and the logarithm of the ridge.
@@ -61,6 +77,16 @@ impl Mediation {
     pub fn with_parameters(&self, theta: &[f64]) -> Self {
         let (kernel, ridge) = theta.split_at(theta.len() - 1);
         Self { kernel: self.kernel.with_parameters(kernel), ridge: ridge[0].exp(), ..self.clone() }
+    }
+
+    /// In squared units of the targets, of which `variance` is one here: kernel and ridge of targets that are regressed. Of rows they have no unit.
+    pub fn times(self, variance: f64) -> Self {
+        match self.regressed {
+            Regressed::Rows => self,
+            Regressed::Targets => {
+                Self { kernel: variance * self.kernel, ridge: variance * self.ridge, ..self }
+            }
+        }
     }
 
     fn ridges(&self, bags: &Bags) -> Vec<f64> {
@@ -180,14 +206,16 @@ pub struct Operator {
     weights: Weights,
     variance: Option<Matrix>,
     mediated: Option<Mediated>,
+    pub(super) regression: Option<Regression>,
 }
 
 impl Operator {
-    /// `own` has of each target the bag whose rows make it, or nothing where mediators are to say. Cost J³ and J²M.
+    /// `own` has of each target the bag whose rows make it, or nothing where mediators are to say. Where these regress targets, ties of all bags are further targets, before the others.
+    /// Cost J³ and J²M.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a bag that is not there, for targets without rows and mediators, and sums without totals; [`Error::Shape`] for mediators that do not fit;
-    /// those of their kernel.
+    /// [`Error::Parameter`] for a bag that is not there, for targets without rows and mediators, sums without totals, and sums that are to be regressed; [`Error::Shape`] for mediators
+    /// that do not fit; those of their kernel.
     pub fn new(
         bags: &Bags,
         own: &[Option<usize>],
@@ -206,13 +234,29 @@ impl Operator {
         let Some(&first) = open.first() else {
             let columns = own.iter().flatten().map(|&b| [(b, 1.0)]);
             let weights = Weights::Matched(Sparse::from_columns(j, columns)?);
-            return Ok(Self { weights, variance: None, mediated: None });
+            return Ok(Self { weights, variance: None, mediated: None, regression: None });
         };
         let Some((mediation, mediators)) = mediation else {
             let allowed =
                 "a target without rows takes mediators: covariates that it and bags with rows both have";
             return Err(Error::parameter(format!("bag of target {}", first + 1), "none", allowed));
         };
+        if let Some(last) = open.iter().max().filter(|last| **last >= mediators.targets.rows()) {
+            let found = mediators.targets.rows();
+            sized("the table of mediators of targets", "rows", last + 1, found, "one a target")?;
+        }
+        if mediation.regressed == Regressed::Targets {
+            if bags.unit() == Unit::Sum {
+                let allowed = "targets that are regressed on mediators are means: divide sums by their weights, or regress rows";
+                return Err(Error::parameter("unit of the targets", "sums", allowed));
+            }
+            let regression = Regression::new(mediation, mediators, &open, j)?;
+            let columns = (0..j).map(Some).chain(own.iter().copied()).map(|b| b.map(|b| (b, 1.0)));
+            let mut ties = Matrix::zeros(j + m, j + m);
+            (0..j).for_each(|b| ties[(b, b)] = 1.0);
+            let weights = Weights::Matched(Sparse::from_columns(j, columns)?);
+            return Ok(Self { weights, variance: Some(ties), mediated: None, regression: Some(regression) });
+        }
         let mediated = Mediated::new(bags, &open, mediation, mediators)?;
         let mut weights = Matrix::zeros(j, m);
         (0..m).for_each(|t| own[t].into_iter().for_each(|b| weights[(b, t)] = 1.0));
@@ -224,22 +268,23 @@ impl Operator {
             }
         }
         let variance = Some(mediated.variance(m));
-        Ok(Self { weights: Weights::Dense(weights), variance, mediated: Some(mediated) })
+        Ok(Self { weights: Weights::Dense(weights), variance, mediated: Some(mediated), regression: None })
+    }
+
+    /// With these weights, J × M, which are taken for certain.
+    pub(super) fn of_weights(weights: Matrix) -> Self {
+        Self { weights: Weights::Dense(weights), variance: None, mediated: None, regression: None }
     }
 
     /// B, J × M.
     pub fn matrix(&self) -> Matrix {
         match &self.weights {
             Weights::Dense(b) => b.clone(),
-            Weights::Matched(b) => {
-                let mut identity = Matrix::zeros(b.cols(), b.cols());
-                identity.add_diagonal(|_| 1.0);
-                b.times(&identity)
-            }
+            Weights::Matched(b) => b.times(&Matrix::identity(b.cols())),
         }
     }
 
-    /// S, M × M, the covariance of the regression behind B, 0 for matched targets; `None` where all are matched.
+    /// S, M × M, the covariance of the regression behind B, 0 for matched targets; `None` where all are matched. Where targets are regressed, 1 for each tie.
     pub fn variance(&self) -> Option<&Matrix> {
         self.variance.as_ref()
     }
@@ -252,12 +297,26 @@ impl Operator {
         }
     }
 
-    /// Number of targets.
+    /// Number of ties and targets.
     pub fn targets(&self) -> usize {
         match &self.weights {
             Weights::Dense(b) => b.cols(),
             Weights::Matched(b) => b.cols(),
         }
+    }
+
+    /// How many ties there are, before the targets.
+    pub(super) fn ties(&self) -> usize {
+        self.regression.as_ref().map_or(0, Regression::ties)
+    }
+
+    /// What ties and targets make of a constant 1, by what bags make of it.
+    pub(super) fn constants(&self, of_bags: &[f64]) -> Vec<f64> {
+        let mut out = self.transpose_times(&Matrix::column_vector(of_bags.to_vec())).column(0);
+        if let Some(own) = &self.regression {
+            own.constants(&mut out);
+        }
+        out
     }
 
     /// `B dense`.
@@ -332,9 +391,6 @@ impl Mediated {
         let j = bags.count();
         let Mediators { bags: of_bags, targets, totals } = mediators;
         sized("the table of mediators of bags", "rows", j, of_bags.rows(), "one a bag with rows")?;
-        if let Some(last) = open.iter().max().filter(|last| **last >= targets.rows()) {
-            sized("the table of mediators of targets", "rows", last + 1, targets.rows(), "one a target")?;
-        }
         let targets_at = targets.select_rows(open);
         let (times, units): (Vec<f64>, Vec<f64>) = match bags.unit() {
             Unit::Mean => (vec![1.0; open.len()], vec![1.0; j]),

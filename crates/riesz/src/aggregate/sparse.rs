@@ -20,7 +20,7 @@ use super::Bags;
 use super::data::Aggregates;
 use super::exact::AggregateGaussianProcess;
 use super::fitted::LeftOut;
-use super::operator::{Mediation, Operator};
+use super::operator::{Mediation, Operator, Regressed};
 use super::rows::Rows;
 use super::tune::{believed, first_turn};
 use crate::error::{Error, Result, sized};
@@ -242,6 +242,11 @@ impl SparseAggregateProcess {
         if data.own.len() == data.bags.count() && data.own.iter().enumerate().all(|(t, own)| *own == Some(t))
         {
             return process.fit(&data.rows, &data.bags, &data.targets);
+        }
+        if self.mediation.as_ref().is_some_and(|own| own.regressed == Regressed::Targets) {
+            let allowed =
+                "what rows are like, through inducing points: fit exactly where targets are regressed";
+            return Err(Error::parameter("what is regressed on mediators", "targets", allowed));
         }
         let watch = Watch { stop: &self.stop, progress: &self.progress };
         let mut warnings = Vec::new();
@@ -489,17 +494,16 @@ impl SparseAggregateProcess {
         let (_, [noise, row_noise]) = self.at(targets, &found.theta);
         let bags = targets.values.len();
         let fitted = (0..bags).map(|b| state.mean * targets.ones[b] + dot(features.phi.row(b), &state.alpha));
-        let mut left_out =
-            LeftOut { targets: targets.values.clone(), mean: Vec::new(), variance: Vec::new() };
-        let mut unexplained = 0.0;
+        let (mut expected, mut variance, mut unexplained) = (Vec::new(), Vec::new(), 0.0);
         for b in 0..bags {
             let (precision, gap) = (state.precision[b], state.gap[b].max(0.0));
             // Without its target the constant mean is another one, and how sure it is counts (Dubrule 1983).
             let of_mean = state.of_mean.as_ref().map_or(0.0, |(by, square)| by[b] * by[b] / square);
-            left_out.mean.push(targets.values[b] - state.residual[b] / (precision - of_mean));
-            left_out.variance.push(1.0 / (precision - of_mean) + gap);
+            expected.push(targets.values[b] - state.residual[b] / (precision - of_mean));
+            variance.push(1.0 / (precision - of_mean) + gap);
             unexplained += 0.5 * gap / state.noise(b);
         }
+        let left_out = LeftOut::normal(targets.values.clone(), expected, variance);
         let (points, alpha) = (targets.points.clone(), Matrix::column_vector(state.alpha.clone()));
         let mut model = Expansion::new(kernel, points, alpha, vec![state.mean])?;
         model.card = vec![

@@ -2,7 +2,9 @@
 //!
 //! Few targets say little of many parameters, so weak priors hold these near their start. The ridge of mediators is never tuned by the marginal likelihood alone: where the
 //! operator shrinks, a larger ridge and a larger scale of f have nearly the same likelihood, and predictions that differ by a factor. Ridge and kernel of the mediators
-//! belong to stage 1, and are chosen by how well it predicts bags that it has not seen; that takes turns with the marginal likelihood, which chooses all others.
+//! belong to stage 1, and are chosen by how well it predicts bags that it has not seen; that takes turns with the marginal likelihood, which chooses all others. Where it is
+//! targets that are regressed on mediators, pseudo-targets have the marginal likelihood of that regression for stage 1, and where bags are tied to it by more than that, all are
+//! chosen at once.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,7 +12,8 @@ use std::sync::atomic::AtomicBool;
 use super::data::Aggregates;
 use super::exact::AggregateGaussianProcess;
 use super::fitted::AggregateFit;
-use super::operator::{Counts, Mediation, Mediators};
+use super::operator::{Mediation, Mediators, Regressed};
+use super::regressed;
 use super::rows::Rows;
 use crate::error::Result;
 use crate::explanation::Fact;
@@ -49,7 +52,7 @@ impl Conventions {
     pub fn mediation(self, kernel: Kernel) -> Mediation {
         match self {
             Self::Regularised => Mediation::new(kernel, 1e-3),
-            Self::Published => Mediation { kernel, ridge: 0.01, counts: Counts::One, centred: false },
+            Self::Published => Mediation { centred: false, ..Mediation::new(kernel, 0.01) },
         }
     }
 
@@ -72,6 +75,20 @@ impl Conventions {
             mediation: mediators.map(|kernel| self.mediation(kernel)),
             ..AggregateGaussianProcess::new(kernel, TARGET_NOISE)
         }
+    }
+}
+
+impl AggregateGaussianProcess {
+    /// The same with targets [regressed](Regressed::Targets) on mediators instead of rows, whose variance around that begins with 0.1 of the targets'. With `tied` bags are tied to the
+    /// regression by a variance of 0.1, the two-sided model; without, its predictions are pseudo-targets. The noise of targets is 0 where none has rows of its own. Unchanged without
+    /// [`mediation`](Self::mediation).
+    pub fn regressing_targets(mut self, tied: bool, data: &Aggregates) -> Self {
+        if let Some(own) = &mut self.mediation {
+            (own.regressed, own.ridge) = (Regressed::Targets, MEDIATION_NOISE);
+            self.mediation_noise = if tied { MEDIATION_NOISE } else { 0.0 };
+            self.noise = if data.mediated() < data.targets.len() { self.noise } else { 0.0 };
+        }
+        self
     }
 }
 
@@ -123,6 +140,10 @@ pub(super) fn believed(parameter: Parameter) -> Coordinate {
     }
 }
 
+fn regresses_targets(process: &AggregateGaussianProcess) -> bool {
+    process.mediation.as_ref().is_some_and(|own| own.regressed == Regressed::Targets)
+}
+
 /// All parameters of a process, and how many of them, the first, are not the mediation's.
 pub(super) fn coordinates(process: &AggregateGaussianProcess) -> (Vec<Coordinate>, usize) {
     let mediation = process.mediation.iter().flat_map(Mediation::parameters);
@@ -133,8 +154,8 @@ pub(super) fn coordinates(process: &AggregateGaussianProcess) -> (Vec<Coordinate
         true => Coordinate::near(p, 0.8),
         false => believed(p),
     }));
-    // The scale of the mediators' kernel is the ridge in disguise.
-    if let Some(scale) = coordinates.get_mut(own) {
+    // Where rows are regressed the scale of the mediators' kernel is the ridge in disguise.
+    if let Some(scale) = coordinates.get_mut(own).filter(|_| !regresses_targets(process)) {
         scale.weak = None;
     }
     (coordinates, own)
@@ -159,8 +180,11 @@ impl Tuning {
             });
         }
         let smoother = start.kernel.with_lengthscales_times(3.0).unwrap_or_else(|| start.kernel.clone());
-        let noisier =
+        let mut noisier =
             AggregateGaussianProcess { kernel: smoother, noise: 10.0 * start.noise, ..start.clone() };
+        if let Some(own) = noisier.mediation.as_mut().filter(|own| own.regressed == Regressed::Targets) {
+            own.ridge *= 10.0;
+        }
         let mut best: Option<(Run, AggregateGaussianProcess)> = None;
         let (mut steps, mut evaluations) = (0, 0);
         for from in [start, &noisier] {
@@ -193,14 +217,19 @@ impl Tuning {
         let mut run = Run { value: f64::NEG_INFINITY, steps: 0, evaluations: 0, warnings: Vec::new() };
         let mediated = process.mediation.is_some() && data.own.contains(&None);
         let published = self.conventions == Conventions::Published;
-        if let Some(ridge) = coordinates.last_mut().filter(|_| published && process.mediation.is_some()) {
+        let of_targets = regresses_targets(start);
+        let keeps_ridge = published && process.mediation.is_some() && !of_targets;
+        if let Some(ridge) = coordinates.last_mut().filter(|_| keeps_ridge) {
             ridge.weak = None;
         }
-        let rounds = if mediated && !published { self.rounds.max(1) } else { 1 };
-        let free = if mediated && published { coordinates.len() } else { own };
+        let at_once = if of_targets { start.mediation_noise > 0.0 } else { published };
+        let by_turns = mediated && !at_once;
+        // The regression of targets does not depend on the kernel of rows.
+        let rounds = if by_turns && !of_targets { self.rounds.max(1) } else { 1 };
+        let free = if mediated && at_once { coordinates.len() } else { own };
         for _ in 0..rounds {
             let before = logs(&process);
-            if mediated && !published {
+            if by_turns {
                 let found = stage_one(&process, &coordinates[own..], data, watch)?;
                 (run.steps, run.evaluations) = (run.steps + found.steps, run.evaluations + found.evaluations);
                 process.mediation = process.mediation.map(|m| m.with_parameters(&found.theta));
@@ -257,7 +286,8 @@ pub(super) fn maximise(
     evidence::maximise(&parameters, 0..parameters.len(), search, watch, objective)
 }
 
-/// The mediators' parameters: the largest of the weak prior times `loss^(-J/2)`, as if errors of bags were normal with a variance that is not known.
+/// The mediators' parameters: the largest of the weak prior times `loss^(-J/2)`, as if errors of bags were normal with a variance that is not known; where targets are regressed,
+/// times their density by that regression alone.
 fn stage_one(
     process: &AggregateGaussianProcess,
     coordinates: &[Coordinate],
@@ -267,34 +297,38 @@ fn stage_one(
     let (Some(mediation), Some(mediators)) = (&process.mediation, &data.mediators) else {
         return maximise(&[], &[], watch, |_| Ok((0.0, Vec::new())));
     };
-    let gram = Rows::new(&data.rows, data.bags.weights()).gram(&process.kernel, watch.stop)?;
-    by_left_out((mediation, mediators), coordinates, gram, data, watch)
+    let start: Vec<f64> = mediation.parameters().iter().map(|p| p.log_value).collect();
+    if mediation.regressed == Regressed::Targets {
+        let variance = if process.normalize_y { data.spread()? } else { 1.0 };
+        return maximise(coordinates, &start, watch, |theta| {
+            let own = mediation.with_parameters(theta);
+            let found = regressed::evidence(&own, data, variance, process.prior_mean)?;
+            Ok(with_priors(coordinates, theta, found))
+        });
+    }
+    let gram = between_means(&process.kernel, data, watch)?;
+    by_left_out((mediation, mediators), coordinates, &gram, data, watch)
 }
 
-/// The same by the covariances U of the bags' sums.
+/// The same where rows are regressed, by the kernel between means of bags.
 fn by_left_out(
     (mediation, mediators): (&Mediation, &Mediators),
     coordinates: &[Coordinate],
-    mut gram: Matrix,
+    gram: &Matrix,
     data: &Aggregates,
     watch: Watch<'_>,
 ) -> Result<Maximum> {
-    // Between means of bags, whatever targets are.
-    let j = data.bags.count();
-    let sums: Vec<f64> = (0..j).map(|b| data.bags.weights().column(b).map(|(_, w)| w).sum::<f64>()).collect();
-    for b in 0..j {
-        gram.row_mut(b).iter_mut().zip(&sums).for_each(|(u, sum)| *u /= sum * sums[b]);
-    }
-    let start: Vec<f64> = mediation.parameters().iter().map(|p| p.log_value).collect();
+    let (start, j): (Vec<f64>, _) =
+        (mediation.parameters().iter().map(|p| p.log_value).collect(), data.bags.count());
     maximise(coordinates, &start, watch, |theta| {
         let own = mediation.with_parameters(theta);
-        let (loss, mut gradient) = own.left_out_loss(&data.bags, &mediators.bags, &gram)?;
+        let (loss, mut gradient) = own.left_out_loss(&data.bags, &mediators.bags, gram)?;
         gradient.iter_mut().for_each(|slope| *slope = -0.5 * j as f64 * *slope / loss);
         Ok(with_priors(coordinates, theta, (-0.5 * j as f64 * loss.ln(), gradient)))
     })
 }
 
-/// The mediation of a process with parameters as [`Tuning`] chooses them in its first turn, by the covariances U of the bags' sums; and what to look at.
+/// The mediation of a process with parameters as [`Tuning`] chooses them in its first turn where rows are regressed, by the covariances U of the bags' sums; and what to look at.
 pub(super) fn first_turn(
     process: &AggregateGaussianProcess,
     gram: Matrix,
@@ -303,6 +337,23 @@ pub(super) fn first_turn(
 ) -> Result<Option<(Mediation, Vec<String>)>> {
     let (Some(mediation), Some(mediators)) = (&process.mediation, &data.mediators) else { return Ok(None) };
     let (coordinates, own) = coordinates(process);
-    let found = by_left_out((mediation, mediators), &coordinates[own..], gram, data, watch)?;
+    let gram = of_means(gram, data);
+    let found = by_left_out((mediation, mediators), &coordinates[own..], &gram, data, watch)?;
     Ok(Some((mediation.with_parameters(&found.theta), found.warnings)))
+}
+
+/// The kernel between means of bags, J × J, whatever targets are.
+pub(super) fn between_means(kernel: &Kernel, data: &Aggregates, watch: Watch<'_>) -> Result<Matrix> {
+    let gram = Rows::new(&data.rows, data.bags.weights()).gram(kernel, watch.stop)?;
+    Ok(of_means(gram, data))
+}
+
+/// Between means of bags what is given between their sums.
+fn of_means(mut gram: Matrix, data: &Aggregates) -> Matrix {
+    let j = data.bags.count();
+    let sums: Vec<f64> = (0..j).map(|b| data.bags.weights().column(b).map(|(_, w)| w).sum::<f64>()).collect();
+    for b in 0..j {
+        gram.row_mut(b).iter_mut().zip(&sums).for_each(|(u, sum)| *u /= sum * sums[b]);
+    }
+    gram
 }

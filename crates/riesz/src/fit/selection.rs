@@ -376,6 +376,8 @@ fn log_loss(link: Link, outputs: &[f64], label: usize) -> Result<f64> {
             Ok(top - outputs[label] + outputs.iter().map(|o| (o - top).exp()).sum::<f64>().ln())
         }
         Link::Identity
+        | Link::Log
+        | Link::Logit
         | Link::Vote
         | Link::LatentLogistic
         | Link::LatentOneVsRest

@@ -78,7 +78,7 @@ impl Kernel {
     }
 
     /// Adds `Σ_i weights[i] ∂k(u_i, v)/∂θ_p` to `sums[p]`; `memory` is for what is made on the way.
-    fn add_gradient(
+    pub(crate) fn add_gradient(
         &self,
         isa: Isa,
         u: Columns<'_>,

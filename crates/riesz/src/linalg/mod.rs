@@ -27,6 +27,13 @@ impl Matrix {
         Self { rows, cols, data: vec![0.0; rows * cols] }
     }
 
+    /// The identity matrix.
+    pub(crate) fn identity(n: usize) -> Self {
+        let mut identity = Self::zeros(n, n);
+        identity.add_diagonal(|_| 1.0);
+        identity
+    }
+
     /// Wraps row-major `data`.
     ///
     /// # Panics
@@ -136,23 +143,14 @@ impl Matrix {
         out
     }
 
+    /// The product `self selfᵀ`, half the cost of any other.
+    pub(crate) fn outer(&self) -> Matrix {
+        product_with_itself(self.view())
+    }
+
     /// The product `selfᵀ self`, half the cost of any other.
     pub(crate) fn inner(&self) -> Matrix {
-        use faer::linalg::matmul::triangular::{self, BlockStructure};
-        let mut out = Matrix::zeros(self.cols, self.cols);
-        triangular::matmul(
-            out.view_mut(),
-            BlockStructure::TriangularUpper,
-            faer::Accum::Replace,
-            self.view().transpose(),
-            BlockStructure::Rectangular,
-            self.view(),
-            BlockStructure::Rectangular,
-            1.0,
-            par(),
-        );
-        out.mirror_upper();
-        out
+        product_with_itself(self.view().transpose())
     }
 
     /// The product with a vector.
@@ -173,6 +171,25 @@ impl Matrix {
         }
         out
     }
+}
+
+/// `a aᵀ`.
+fn product_with_itself(a: MatRef<'_, f64>) -> Matrix {
+    use faer::linalg::matmul::triangular::{self, BlockStructure};
+    let mut out = Matrix::zeros(a.nrows(), a.nrows());
+    triangular::matmul(
+        out.view_mut(),
+        BlockStructure::TriangularUpper,
+        faer::Accum::Replace,
+        a,
+        BlockStructure::Rectangular,
+        a.transpose(),
+        BlockStructure::Rectangular,
+        1.0,
+        par(),
+    );
+    out.mirror_upper();
+    out
 }
 
 impl std::ops::Index<(usize, usize)> for Matrix {

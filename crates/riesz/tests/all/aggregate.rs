@@ -445,7 +445,7 @@ fn left_out_targets_are_those_of_refits() {
             assert!((left_out.mean[t] - expected).abs() < 1e-9 * size, "{} {expected}", left_out.mean[t]);
             assert!((left_out.variance[t] / variance - 1.0).abs() < 1e-8);
         }
-        let scores = left_out.scores();
+        let scores = &left_out.scores;
         let inside = scores.iter().filter(|s| s.abs() < 1.5).count();
         assert_eq!(left_out.coverage(1.5), inside as f64 / 5.0);
     }

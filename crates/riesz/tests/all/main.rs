@@ -1,6 +1,8 @@
 //! All integration tests, in one program so that it is linked once.
 
 mod aggregate;
+mod aggregate_counts;
+mod aggregate_regressed;
 mod aggregate_sparse;
 mod anova;
 mod bound;

@@ -20,7 +20,8 @@ Examples:
 Fits as 'riesz downscale fit' does, since a model file does not hold the targets. The table has a
 line a target: observed; fitted, what the map makes of it; residual, which is taken for noise;
 left_out and left_out_std, what all other targets say of it by the same hyper-parameters, noise
-included; and score, how many of these standard deviations it is off. Left-out targets rank kernels;
+included; and score, how many of these standard deviations it is off (of counts, which are skew,
+the normal score of where the count is among those expected). Left-out targets rank kernels;
 mediators they do not rank by what single rows are like.")]
 pub struct Args {
     /// What is learnt from, and how.
@@ -40,7 +41,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let residual = observed.iter().zip(&found.fitted).map(|(z, own)| z - own).collect();
     let nothing = || vec![f64::NAN; observed.len()];
     let [left_out, std, score] = match &found.left_out {
-        Some(own) => [own.mean.clone(), own.variance.iter().map(|v| v.sqrt()).collect(), own.scores()],
+        Some(own) => [own.mean.clone(), own.variance.iter().map(|v| v.sqrt()).collect(), own.scores.clone()],
         None => [nothing(), nothing(), nothing()],
     };
     let columns = vec![

@@ -19,11 +19,13 @@ use crate::io::output::Output;
 Examples:
   riesz downscale fit rows.csv bags.csv --bag district --target rate --weight people -o m.riesz
   riesz downscale fit rows.csv bags.csv --bag district --target cases --weight people --sum -o m.riesz
+  riesz downscale fit rows.csv bags.csv --bag district --target cases --weight people --family poisson -o m.riesz
   riesz downscale fit rows.csv bags.csv --bag district --target rate --mediators latitude,year -o m.riesz
   riesz downscale fit rows.csv bags.csv --bag district --target rate --inducing 500 -o m.riesz
 
 The map is a Gaussian process f of single rows, and a target the mean (or with --sum the sum) of f
-over the rows of its bag, and noise. The file holds it with its posterior, by the best
+over the rows of its bag, and noise. Of counts f is the logarithm of a rate (--family poisson) or
+the log odds of a success (binomial), and a target counts what these give all rows of its bag. The file holds it with its posterior, by the best
 hyper-parameters: 'predict --std', 'explain --covariance', 'importance' and 'anova' take it as they
 take others. Where targets are few, these hyper-parameters are too sure of themselves: Python's
 riesz.AggregateGaussianProcess averages over draws of them.")]

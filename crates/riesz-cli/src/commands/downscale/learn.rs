@@ -1,5 +1,6 @@
 //! What `downscale fit` and `downscale check` share: two tables in, a fitted process out.
 
+use clap::ValueEnum;
 use riesz::aggregate::{
     AggregateGaussianProcess, Aggregates, Conventions, LeftOut, Mediation, SparseAggregateProcess, Tuning,
     Unit, inducing_points,
@@ -11,11 +12,20 @@ use riesz::{Covariance, Expansion, Kernel, Table};
 
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
-use crate::io::aggregates::{AggregateArgs, Aggregated};
+use crate::io::aggregates::{AggregateArgs, Aggregated, FamilyName};
 use crate::io::duels::first_of;
 
 /// Where the tuning of the mediators' kernel starts.
-const MEDIATOR_KERNEL: &str = "rbf(lengthscale=0.5, ard)";
+pub(super) const MEDIATOR_KERNEL: &str = "rbf(lengthscale=0.5, ard)";
+
+/// What targets without rows are learnt from by, for comparison: a regression on mediators of targets instead of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Regression {
+    /// Its predictions for bags with rows are targets of these, with their covariance
+    Pseudo,
+    /// Means of bags with rows are tied to it by a variance, and all is tuned at once
+    TwoSided,
+}
 
 /// What is learnt from, and how.
 #[derive(Debug, Clone, clap::Args)]
@@ -38,6 +48,9 @@ pub struct Learn {
     /// The conventions of the published experiments: mediators not centred, with a ridge of 0.01 as it is, and all else by the marginal likelihood alone
     #[arg(long)]
     pub published: bool,
+    /// (with --mediators) For comparison: regress targets without rows on mediators, instead of what rows of bags are like
+    #[arg(long, value_enum, requires = "mediators", conflicts_with_all = ["sum", "published", "inducing"])]
+    pub operator: Option<Regression>,
     /// Learn through so many inducing points [default: exactly up to 20,000 rows and 4,000 bags, with mediators 50,000 rows, beyond through up to 1,000]
     #[arg(long, value_name = "N")]
     pub inducing: Option<usize>,
@@ -67,12 +80,18 @@ impl Learn {
         let data = &given.data;
         console.note(self.described(data));
         given.notes.iter().chain(&data.doubts()).for_each(|note| console.warn(note));
+        if let Some(family) = given.family.clone() {
+            return self.counted(family, given, seed, console);
+        }
         let kernel = self.resolved(&self.kernel, &data.rows)?;
         let every = data.mediators.as_ref().map(|own| own.bags.stack(&own.targets)).transpose()?;
         let of_mediators = every.map(|every| self.resolved(MEDIATOR_KERNEL, &every)).transpose()?;
         let conventions = if self.published { Conventions::Published } else { Conventions::Regularised };
         let mut start = conventions.start(kernel, of_mediators, data);
         start.noise = self.noise.unwrap_or(start.noise);
+        if let Some(operator) = self.operator {
+            start = start.regressing_targets(operator == Regression::TwoSided, data);
+        }
         let mut found = match self.points(data, console) {
             Some(points) => self.through(points, start, given, seed, console)?,
             None => self.exactly(start, conventions, given, console)?,
@@ -83,7 +102,7 @@ impl Learn {
         Ok(found)
     }
 
-    fn resolved(&self, kernel: &str, table: &Table) -> Result<Kernel> {
+    pub(super) fn resolved(&self, kernel: &str, table: &Table) -> Result<Kernel> {
         let units = if self.no_standardise { Units::raw(table.width()) } else { Units::standardised(table) };
         Ok(KernelExpression::parse(kernel)?.resolve(table, &units)?)
     }
@@ -92,6 +111,11 @@ impl Learn {
     fn described(&self, data: &Aggregates) -> String {
         let (all, mediated) = (data.targets.len(), data.mediated());
         let what = match (data.bags.unit(), &self.given.weight) {
+            _ if self.given.family == FamilyName::Poisson => match &self.given.weight {
+                Some(weight) => format!("counts of events among '{weight}'"),
+                None => "counts of events among rows".into(),
+            },
+            _ if let Some(trials) = &self.given.trials => format!("counts of successes among '{trials}'"),
             (Unit::Sum, Some(weight)) => format!("sums of rows, each times its '{weight}'"),
             (Unit::Sum, None) => "sums of rows".into(),
             (Unit::Mean, Some(weight)) => format!("means of rows, weighted by '{weight}'"),
@@ -107,7 +131,7 @@ impl Learn {
 
     /// Through how many inducing points.
     fn points(&self, data: &Aggregates, console: &Console) -> Option<usize> {
-        let usual = data.usual_points().filter(|_| self.inducing.is_none());
+        let usual = data.usual_points().filter(|_| self.inducing.is_none() && self.operator.is_none());
         if let Some(points) = usual {
             console.note(format!(
                 "note: {} rows in {} bags are learnt from through {points} inducing points; --inducing N says otherwise, more points for a closer fit",
@@ -136,7 +160,7 @@ impl Learn {
             Ok((found.process, found.fit))
         })?;
         if let Some(own) = process.mediation.filter(|_| data.mediated() > 0) {
-            fit.model.card.extend(given.of_mediators(&own, console));
+            fit.model.card.extend(given.of_mediators(own, fit.variance, console));
         }
         let left_out = (data.targets.len() > 1).then(|| fit.left_out()).transpose()?;
         let fitted = fit.fitted();
@@ -163,8 +187,8 @@ impl Learn {
         };
         let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
         let mut fit = watched(console, &message, &process.progress, || process.fit_data(data))?;
-        if let Some(own) = &fit.mediation {
-            fit.model.card.extend(given.of_mediators(own, console));
+        if let Some(own) = fit.mediation.take() {
+            fit.model.card.extend(given.of_mediators(own, 1.0, console));
         }
         fit.warnings.iter().for_each(|warning| console.warn(warning));
         let (fitted, left_out) = (fit.fitted, Some(fit.left_out));
@@ -173,8 +197,8 @@ impl Learn {
 }
 
 impl Aggregated {
-    /// What was found of the regression on mediators; targets of which it says little are warned of.
-    fn of_mediators(&self, own: &Mediation, console: &Console) -> [Fact; 2] {
+    /// What was found of the regression on mediators, by the squared unit of the targets; those of which it says little are warned of.
+    fn of_mediators(&self, own: Mediation, variance: f64, console: &Console) -> [Fact; 2] {
         let far = self.data.far(&own.kernel).into_iter().map(|t| self.targets[t].clone());
         let far: Vec<String> = far.collect();
         if !far.is_empty() {
@@ -184,6 +208,7 @@ impl Aggregated {
                 first_of(&far)
             ));
         }
+        let own = own.times(variance);
         [
             Fact::new("kernel of mediators", own.kernel.formula()),
             Fact::measured("ridge of mediators", own.ridge),
@@ -193,7 +218,7 @@ impl Aggregated {
 
 impl Fitted {
     /// How well targets are met, and left out.
-    fn facts(&self) -> Vec<Fact> {
+    pub(super) fn facts(&self) -> Vec<Fact> {
         let misfits = self.given.data.targets.iter().zip(&self.fitted).map(|(z, own)| z - own);
         let largest = misfits.zip(&self.given.targets).max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
         let told = |(off, bag): (f64, &String)| {

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::{Explainer, Table};
+use riesz::expansion::Link;
+use riesz::{Explainer, Rates, Table};
 use riesz_report::{PlotOptions, render_map};
 
 use super::predict::posterior_of;
@@ -36,7 +37,7 @@ pub struct Args {
     /// Column of rows with their places from bottom to top
     #[arg(long, value_name = "COL")]
     pub y: String,
-    /// What is drawn: the map, its standard deviation, or the exact Shapley values of a feature
+    /// What is drawn: the map, its standard deviation, or the exact Shapley values of a feature; of counts the rate's mean, and the others of its logarithm
     #[arg(long, value_name = "mean|sd|FEATURE", default_value = "mean")]
     pub of: String,
     /// (--of FEATURE) Table of rows from which absent features take their values [default: they leave the model, as in the functional game]
@@ -88,6 +89,10 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let (values, title) = match (feature, background.transpose()?) {
         (None, _) if args.of == "sd" => {
             (posterior.sd(&table)?.column(0), format!("sd of {}", model.output_names[0]))
+        }
+        (None, _) if matches!(model.link, Link::Log | Link::Logit) => {
+            let what = if model.link == Link::Log { "rate" } else { "probability" };
+            (Rates::of(&posterior, &table, 0.0)?.mean, what.into())
         }
         (None, _) => (model.predict(&table)?.column(0), model.output_names[0].clone()),
         (Some(j), background) => {

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::Posterior;
+use riesz::expansion::Link;
 use riesz::format::model::SavedModel;
+use riesz::{Expansion, Posterior, Rates};
 
 use crate::args::{CellArgs, Global, TableArgs};
 use crate::console::Console;
@@ -24,7 +25,9 @@ Examples:
   riesz downscale predict m.riesz elsewhere.parquet -o elsewhere.parquet
 
 As 'riesz predict --std', with 95 % intervals: the columns row, TARGET, TARGET_std, TARGET_low and
-TARGET_high, without noise of rows or targets. Of a model of sums it is per unit of weight.")]
+TARGET_high, without noise of rows or targets. Of a model of sums it is per unit of weight. Of a
+model of counts: row, rate (its posterior mean), rate_median, rate_low and rate_high, and log_rate
+and log_rate_std, which explanations are of; of successes among trials probability and log_odds.")]
 pub struct Args {
     /// Model file of 'riesz downscale fit', or of another regression with its posterior
     #[arg(value_hint = ValueHint::FilePath)]
@@ -55,6 +58,21 @@ pub fn posterior_of<'s>(saved: &'s SavedModel, file: &str) -> Result<Posterior<'
     }
 }
 
+/// What the columns are called.
+fn names(model: &Expansion) -> Vec<String> {
+    let of = |name: &str, ends: [&str; 4]| ends.map(|end| format!("{name}{end}"));
+    let counts = |rate, link| {
+        let own = of(rate, ["", "_median", "_low", "_high"]).into_iter();
+        own.chain([String::from(link), format!("{link}_std")]).collect::<Vec<_>>()
+    };
+    let own = match model.link {
+        Link::Log => counts("rate", "log_rate"),
+        Link::Logit => counts("probability", "log_odds"),
+        _ => of(&model.output_names[0], ["", "_std", "_low", "_high"]).into(),
+    };
+    ["row".to_string()].into_iter().chain(own).collect()
+}
+
 /// Predicts chunk by chunk.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
@@ -62,12 +80,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let saved = args.cells.admit(read_model(&args.model, rows.header())?)?;
     let posterior = posterior_of(&saved, &args.model.display().to_string())?;
     let (model, strays) = (&saved.model, args.cells.for_model(&saved.model.points)?);
-    let mut rows = Conforming::new(rows, model.columns(), strays, model.columns().len() + 4)?;
-    let name = &model.output_names[0];
-    let names: Vec<String> = ["row".to_string()]
-        .into_iter()
-        .chain(["", "_std", "_low", "_high"].map(|end| format!("{name}{end}")))
-        .collect();
+    let mut rows = Conforming::new(rows, model.columns(), strays, model.columns().len() + 6)?;
+    let names = names(model);
     let mut example = vec![Cells::Integers(Vec::new())];
     example.resize(names.len(), Cells::Numbers(Vec::new()));
     let mut writer: Option<TableWriter> = None;
@@ -75,10 +89,18 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let mut done = 0;
     while let Some(table) = rows.next()? {
         let about = |e| Failure::from(e).about(&args.rows.display().to_string());
-        let mean = model.predict(&table).map_err(about)?.column(0);
-        let sd = posterior.sd(&table).map_err(about)?.column(0);
-        let off = |by: f64| Cells::Numbers(mean.iter().zip(&sd).map(|(m, sd)| m + by * sd).collect());
-        let (low, high) = (off(-NORMAL), off(NORMAL));
+        let found = Rates::of(&posterior, &table, NORMAL).map_err(about)?;
+        let mut cells = vec![found.mean];
+        let link = || -> riesz::Result<[Vec<f64>; 2]> {
+            Ok([model.predict(&table)?.column(0), posterior.sd(&table)?.column(0)])
+        };
+        let counts = matches!(model.link, Link::Log | Link::Logit);
+        if counts {
+            cells.extend([found.median, found.low, found.high]);
+            cells.extend(link().map_err(about)?);
+        } else {
+            cells.extend([posterior.sd(&table).map_err(about)?.column(0), found.low, found.high]);
+        }
         let row = Cells::Integers((done..done + table.rows()).map(|i| i as i64).collect());
         let writer = match &mut writer {
             Some(writer) => writer,
@@ -89,7 +111,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
                 example.clone(),
             )?),
         };
-        writer.rows(vec![row, Cells::Numbers(mean), Cells::Numbers(sd), low, high])?;
+        writer.rows([row].into_iter().chain(cells.into_iter().map(Cells::Numbers)).collect())?;
         done += table.rows();
         progress.say(format!("{done} rows predicted"));
     }

@@ -24,6 +24,7 @@ pub fn write(model: &Expansion) -> Result<String> {
     let kind = match model.link {
         Link::Identity if model.outputs() == 1 => MachineType::Regressor,
         Link::Identity => return refuse("it has several outputs: write them one by one".into()),
+        Link::Log | Link::Logit => return refuse("its output is the logarithm of a rate".into()),
         Link::Vote if fact("svm_type") == Some("one_class") && model.classes == ["-1", "1"] => {
             MachineType::OneClass
         }

@@ -1,0 +1,57 @@
+//! Counts: what `downscale fit` and `downscale check` do with them.
+
+use riesz::aggregate::{Conventions, CountProcess, Family, Smoothing, Tuning, count_points, inducing_points};
+use riesz::expansion::Link;
+use riesz::explanation::Fact;
+
+use super::learn::{Fitted, Learn, MEDIATOR_KERNEL};
+use crate::console::{Console, watched};
+use crate::failure::{Failure, Result};
+use crate::io::aggregates::Aggregated;
+
+impl Learn {
+    /// Reads nothing more, and fits.
+    pub(super) fn counted(
+        &self,
+        family: Family,
+        given: Aggregated,
+        seed: u64,
+        console: &Console,
+    ) -> Result<Fitted> {
+        if self.noise.is_some() {
+            return Err(Failure::input(
+                "--noise: how far counts are off is given by what they are: leave it out",
+            ));
+        }
+        let data = &given.data;
+        let every = data.mediators.as_ref().map(|own| own.bags.stack(&own.targets)).transpose()?;
+        let of_mediators = every.map(|every| self.resolved(MEDIATOR_KERNEL, &every)).transpose()?;
+        let points = match self.inducing {
+            Some(count) => inducing_points(&data.rows, count, seed)?,
+            None => count_points(data, seed)?,
+        };
+        let start = CountProcess {
+            smoothing: of_mediators.map(Smoothing::new),
+            ..CountProcess::new(self.resolved(&self.kernel, &data.rows)?, points, family)
+        };
+        let conventions = if self.published { Conventions::Published } else { Conventions::Regularised };
+        let tuning = Tuning { conventions, ..Tuning::default() };
+        let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
+        let mut fit = watched(console, &message, &tuning.progress, || match self.no_tuning {
+            true => start.fit(data),
+            false => tuning.tune_counts(&start, data),
+        })?;
+        fit.warnings.iter().for_each(|warning| console.warn(warning));
+        if let Some(own) = &fit.smoothing {
+            fit.model.card.push(Fact::new("kernel of mediators", own.kernel.formula()));
+        }
+        let what = if fit.model.link == Link::Log { "log rate" } else { "log odds" };
+        fit.model.output_names = vec![format!("{what} of {}", self.given.target)];
+        let left_out = (data.targets.len() > 1).then_some(fit.left_out);
+        let mut found =
+            Fitted { model: fit.model, covariance: fit.covariance, given, fitted: fit.fitted, left_out };
+        let facts = found.facts();
+        found.model.card.extend(facts);
+        Ok(found)
+    }
+}

@@ -1,0 +1,335 @@
+//! Counts of bags: cases among people, successes among trials. The logarithm of the rate of a row (or its log odds) is a Gaussian process, and a count is of the sum of the rates of its bag's rows.
+//!
+//! The posterior is Laplace's approximation around the mode, with the information that counts are expected to give (Gauss-Newton): that of a process whose sums are observed with noise, so
+//! that the answer is again an [`Expansion`](crate::Expansion) of f with its [`Covariance`](crate::Covariance). f is known through its values at inducing points; where these are all
+//! rows, nothing else is approximated. Sources: the model is that of Law et al. 2018, who bound its evidence instead; the iteration that of spatial statistics (Yousefi, Smith and Álvarez 2019;
+//! Nandi et al. 2023 sum over pixels likewise).
+
+mod cross;
+mod family;
+mod left_out;
+mod mode;
+mod slopes;
+
+pub use family::Family;
+
+use cross::Cross;
+use mode::{Mode, Observed, Place};
+
+use super::bags::Unit;
+use super::data::Aggregates;
+use super::fitted::LeftOut;
+use super::inducing::{distinct, inducing_points};
+use super::operator::Operator;
+use super::rows::Rows;
+use super::smoothing::Smoothing;
+use super::tune::{Conventions, Tuning, believed, maximise};
+use super::whitened::Whitened;
+use crate::error::{Error, Result};
+use crate::expansion::Expansion;
+use crate::explanation::Fact;
+use crate::fit::evidence::{Coordinate, with_priors};
+use crate::kernel::Kernel;
+use crate::linalg::Matrix;
+use crate::posterior::{Covariance, Known, Posterior};
+use crate::stop::Watch;
+use crate::table::Table;
+
+/// Up to so many different rows are inducing points all of them, and nothing is approximated by these.
+const ALL_ROWS: usize = 1_000;
+
+/// Fewer targets than this tune nothing.
+const FEWEST: usize = 5;
+
+/// A process whose exponential, or logistic function, is a rate, known by counts of bags.
+///
+/// ```
+/// use riesz::aggregate::{Aggregates, Bags, CountProcess, Family, Unit, count_points};
+/// use riesz::{Kernel, Table};
+///
+/// // Cases among 100 people in each of 200 villages, known by district of ten; twice as many where x is larger by 0.7.
+/// let x: Vec<[f64; 1]> = (0..200).map(|i| [f64::from(i) / 100.0]).collect();
+/// let bag: Vec<usize> = (0..200).map(|i| i / 10).collect();
+/// let bags = Bags::new(&bag, 20, Some(&[100.0; 200]), Unit::Sum)?;
+/// let cases = |b: usize| x[10 * b..10 * b + 10].iter().map(|r| 100.0 * 0.05 * r[0].exp()).sum::<f64>().round();
+/// let data = Aggregates::matched(Table::from_rows(&x)?, bags, (0..20).map(cases).collect());
+/// let points = count_points(&data, 0)?;
+/// let fit = CountProcess::new(Kernel::gaussian(&[1.0]), points, Family::Poisson).fit(&data)?;
+/// let f = fit.model.predict(&Table::from_rows(&[[0.0], [1.5]])?)?;
+/// assert!((f[(1, 0)] - f[(0, 0)] - 1.5).abs() < 0.2);
+/// # Ok::<(), riesz::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct CountProcess {
+    /// The prior covariance of f, the logarithm of a rate or its log odds.
+    pub kernel: Kernel,
+    /// The inducing points, as [`count_points`] chooses them.
+    pub points: Table,
+    /// How counts come about.
+    pub family: Family,
+    /// How counts without rows are made of bags with rows.
+    pub smoothing: Option<Smoothing>,
+    /// The prior mean of f; `None` for the constant with which the mode is the most probable.
+    pub prior_mean: Option<f64>,
+}
+
+/// A process learnt from counts.
+#[derive(Debug, Clone)]
+pub struct CountFit {
+    /// The mode of f over the inducing points; its [link](Expansion::link) says what rates are of it.
+    pub model: Expansion,
+    /// How sure it is. A prior mean that was learnt counts as known.
+    pub covariance: Covariance,
+    /// The kernel of the smoother that was used, if there was one.
+    pub smoothing: Option<Smoothing>,
+    /// Laplace's approximation of the logarithm of the probability of the counts, at the best prior mean if it is learnt.
+    pub log_marginal_likelihood: f64,
+    /// By target the mean of its count at the mode.
+    pub fitted: Vec<f64>,
+    /// What all other targets say of each.
+    pub left_out: LeftOut,
+    /// What was added to the diagonal of the points' gram matrix.
+    pub jitter: f64,
+    /// Steps to the mode, the last time.
+    pub steps: usize,
+    /// Evaluations of the marginal likelihood, all together; 0 where nothing was tuned.
+    pub evaluations: usize,
+    /// What to look at.
+    pub warnings: Vec<String>,
+}
+
+/// Inducing points for counts: all different rows up to 1,000, beyond twice as many as targets from 200 to 1,000, as [`inducing_points`] chooses them.
+///
+/// # Errors
+/// As [`inducing_points`].
+pub fn count_points(data: &Aggregates, seed: u64) -> Result<Table> {
+    let all = distinct(&data.rows);
+    if all.rows() <= ALL_ROWS {
+        return Ok(all);
+    }
+    inducing_points(&data.rows, (2 * data.targets.len()).clamp(200, ALL_ROWS), seed)
+}
+
+impl CountProcess {
+    /// With a prior mean that is learnt, and no mediators.
+    pub fn new(kernel: Kernel, points: Table, family: Family) -> Self {
+        Self { kernel, points, family, smoothing: None, prior_mean: None }
+    }
+
+    /// Finds the mode; nothing is tuned. Targets of Poisson counts are sums, of binomial ones means, whose values are counts all the same. Cost a step some passes over n rows times m points,
+    /// O(targets m²) and O(m³); memory n m numbers up to 512 MB.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`] and [`Error::Parameter`] for data and parameters that make no sense, such as counts that are no whole numbers; [`Error::Target`] for
+    /// counts that say nothing of rates; [`Error::Overflow`]; [`Error::NotPositiveDefinite`] where points are too near each other.
+    pub fn fit(&self, data: &Aggregates) -> Result<CountFit> {
+        let (work, watch) = (self.work(data)?, Watch::nobody());
+        let points = Whitened::new(&self.kernel, &work.points)?;
+        let cross = Cross::new(&work.rows, &self.kernel, &work.points, watch)?;
+        let mode = work.observed(self, data).mode(&cross, &points.factor, None)?;
+        self.result(data, &work, &points, &mode)
+    }
+
+    /// Laplace's approximation of `log p(z)` and its slopes by `theta`, the parameters of the kernel. Cost about twice that of [`fit`](Self::fit).
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit).
+    ///
+    /// # Panics
+    /// If `theta` is not as long as the kernel's parameters.
+    pub fn log_marginal_likelihood(&self, data: &Aggregates, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
+        let (work, mut from) = (self.work(data)?, None);
+        self.value_and_gradient(data, &work, theta, &mut from, Watch::nobody())
+    }
+
+    /// From the last mode, if there is one.
+    fn value_and_gradient(
+        &self,
+        data: &Aggregates,
+        work: &Work,
+        theta: &[f64],
+        from: &mut Option<Place>,
+        watch: Watch<'_>,
+    ) -> Result<(f64, Vec<f64>)> {
+        let kernel = self.kernel.with_parameters(theta);
+        let points = Whitened::new(&kernel, &work.points)?;
+        let cross = Cross::new(&work.rows, &kernel, &work.points, watch)?;
+        let observed = work.observed(self, data);
+        let mode = observed.mode(&cross, &points.factor, from.as_ref())?;
+        let slopes = slopes::slopes(&observed, &cross, &points, &mode)?;
+        *from = Some(mode.here.place);
+        Ok((mode.value, slopes))
+    }
+
+    fn work(&self, data: &Aggregates) -> Result<Work> {
+        data.check()?;
+        self.kernel.validate(data.rows.width())?;
+        let points = self.points.conform(data.rows.columns())?;
+        if points.rows() == 0 {
+            let what = "the table of inducing points".into();
+            return Err(Error::TooFew { what, needed: 1, unit: "point is" });
+        }
+        crate::fit::check_range(&self.kernel, &data.rows)?;
+        self.family.check(&data.targets)?;
+        let (unit, name, why) = match self.family {
+            Family::Poisson => (Unit::Sum, "means", "counts of events are sums over rows"),
+            Family::Binomial { .. } => (
+                Unit::Mean,
+                "sums",
+                "the probability of a success is a mean over rows, whose weights are in any unit",
+            ),
+        };
+        if data.bags.unit() != unit {
+            return Err(Error::parameter("unit of bags", name, why));
+        }
+        if data.target_noise.is_some() {
+            let why = "how far counts are off is given by what they are: leave them out";
+            return Err(Error::parameter("variances of targets' errors", "given", why));
+        }
+        if let Some(mean) = self.prior_mean.filter(|mean| !mean.is_finite()) {
+            return Err(Error::parameter("prior_mean", mean, "it is a finite number"));
+        }
+        crate::memory::check(
+            "number of inducing points",
+            points.rows(),
+            data.targets.len() + 6 * points.rows(),
+        )?;
+        let operator = match (&self.smoothing, &data.mediators) {
+            (Some(smoothing), Some(mediators)) if data.mediated() > 0 => {
+                smoothing.operator(&data.bags, &data.own, mediators)?
+            }
+            _ => Operator::new(&data.bags, &data.own, None)?,
+        };
+        let weights = data.bags.weights();
+        let ones: Vec<f64> = (0..weights.cols()).map(|b| weights.column(b).map(|(_, w)| w).sum()).collect();
+        let exposures = operator.transpose_times(&Matrix::column_vector(ones)).data().to_vec();
+        let level = self.family.level(&data.targets, &exposures);
+        Ok(Work { rows: Rows::new(&data.rows, weights), points, operator, level })
+    }
+
+    fn result(&self, data: &Aggregates, work: &Work, points: &Whitened, mode: &Mode) -> Result<CountFit> {
+        let (here, bend) = (&mode.here, &mode.bend);
+        let alpha = Matrix::column_vector(here.alpha.clone());
+        let mut model =
+            Expansion::new(self.kernel.clone(), work.points.clone(), alpha, vec![here.place.beta])?;
+        model.link = self.family.link();
+        let mediated = data.mediated();
+        model.card = vec![
+            Fact::new("model", "Gaussian process known by counts"),
+            Fact::new(
+                "targets are",
+                match self.family {
+                    Family::Poisson => {
+                        "counts of events (Poisson), the model the logarithm of a rate per unit of weight"
+                    }
+                    Family::Binomial { .. } => {
+                        "counts of successes (binomial), the model the log odds of a success"
+                    }
+                },
+            ),
+            Fact::new("bags with rows", data.bags.count()),
+            Fact::new("targets with rows of their own", data.own.len() - mediated),
+            Fact::new("targets through mediators", mediated),
+            Fact::new("inducing points", work.points.rows()),
+            Fact::measured("log marginal likelihood (Laplace)", mode.value),
+            Fact::measured("jitter", points.jitter),
+        ];
+        let known = vec![Known::LowRank(points.root(&bend.told)?)];
+        Ok(CountFit {
+            model,
+            covariance: Covariance { prior: 1.0, mirror: None, known, scale: vec![1.0] },
+            smoothing: self.smoothing.clone().filter(|_| mediated > 0),
+            log_marginal_likelihood: mode.value,
+            fitted: here.said.iter().map(|s| s.mean).collect(),
+            left_out: left_out::left_out(&self.family, &data.targets, here, bend),
+            jitter: points.jitter,
+            steps: mode.steps,
+            evaluations: 0,
+            warnings: Vec::new(),
+        })
+    }
+}
+
+/// What all evaluations share.
+struct Work {
+    rows: Rows,
+    points: Table,
+    operator: Operator,
+    level: f64,
+}
+
+impl Work {
+    fn observed<'a>(&'a self, process: &'a CountProcess, data: &'a Aggregates) -> Observed<'a> {
+        Observed {
+            operator: &self.operator,
+            family: &process.family,
+            counts: &data.targets,
+            given: process.prior_mean,
+            level: self.level,
+        }
+    }
+}
+
+impl CountFit {
+    /// The posterior of f.
+    pub fn posterior(&self) -> Posterior<'_> {
+        Posterior::of(&self.model, &self.covariance)
+    }
+}
+
+impl Tuning {
+    /// Tunes a process of counts from two starts, `start` and one that is smoother, and takes the better: Laplace's approximation of the marginal likelihood, times weak priors around
+    /// `start` but as published. A smoother of mediators is the one that predicts best the bags that are left out, by the kernel at the start.
+    /// Cost: some tens of evaluations of the marginal likelihood each.
+    ///
+    /// # Errors
+    /// As [`CountProcess::fit`]; [`Error::Interrupted`].
+    pub fn tune_counts(&self, start: &CountProcess, data: &Aggregates) -> Result<CountFit> {
+        let watch = Watch { stop: &self.stop, progress: &self.progress };
+        let mut start = start.clone();
+        if let (Some(smoothing), Some(mediators), true) =
+            (&start.smoothing, &data.mediators, data.mediated() > 0)
+        {
+            data.check()?;
+            let gram = super::tune::between_means(&start.kernel, data, watch)?;
+            start.smoothing = Some(smoothing.tuned(&data.bags, &mediators.bags, &gram, watch)?);
+        }
+        if data.targets.len() < FEWEST {
+            let mut fit = start.fit(data)?;
+            fit.warnings.push(format!("fewer than {FEWEST} targets: nothing was tuned"));
+            return Ok(fit);
+        }
+        let work = start.work(data)?;
+        let coordinates: Vec<Coordinate> = start.kernel.parameters().into_iter().map(believed).collect();
+        let priors = match self.conventions {
+            Conventions::Regularised => &coordinates[..],
+            Conventions::Published => &[],
+        };
+        let logs = |kernel: &Kernel| kernel.parameters().iter().map(|p| p.log_value).collect::<Vec<f64>>();
+        let smoother = start.kernel.with_lengthscales_times(3.0);
+        let mut best: Option<(f64, Vec<f64>, Option<Place>, Vec<String>)> = None;
+        let (mut steps, mut evaluations) = (0, 0);
+        for kernel in [Some(start.kernel.clone()), smoother].into_iter().flatten() {
+            let mut from = None;
+            let found = maximise(&coordinates, &logs(&kernel), watch, |theta| {
+                let found = start.value_and_gradient(data, &work, theta, &mut from, watch)?;
+                Ok(with_priors(priors, theta, found))
+            })?;
+            (steps, evaluations) = (steps + found.steps, evaluations + found.evaluations);
+            if best.as_ref().is_none_or(|(value, ..)| found.value > *value) {
+                best = Some((found.value, found.theta, from, found.warnings));
+            }
+        }
+        let (_, theta, from, warnings) =
+            best.unwrap_or_else(|| (f64::NEG_INFINITY, logs(&start.kernel), None, Vec::new()));
+        let process = CountProcess { kernel: start.kernel.with_parameters(&theta), ..start.clone() };
+        let points = Whitened::new(&process.kernel, &work.points)?;
+        let cross = Cross::new(&work.rows, &process.kernel, &work.points, watch)?;
+        let mode = work.observed(&process, data).mode(&cross, &points.factor, from.as_ref())?;
+        let mut fit = process.result(data, &work, &points, &mode)?;
+        fit.model.card.push(Fact::new("optimiser steps", steps));
+        fit.model.card.extend(warnings.iter().map(|w| Fact::new("warning", w)));
+        (fit.evaluations, fit.warnings) = (evaluations, warnings);
+        Ok(fit)
+    }
+}

@@ -1,0 +1,193 @@
+//! What a count says of the sum that it is a count of.
+
+use statrs::function::beta::checked_beta_reg;
+use statrs::function::gamma::{checked_gamma_lr, checked_gamma_ur, ln_gamma};
+
+use crate::error::{Error, Result};
+use crate::expansion::{Link, logistic};
+
+/// How counts come about, and what of f makes a row's part of them.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Family {
+    /// Of events: a Poisson variable of mean `Σ_i w_i exp(f_i)`, with weights that say how many there are to have them (people, person-years). f is the logarithm of a rate.
+    Poisson,
+    /// Of successes among trials: binomial, each of probability `Σ_i w_i σ(f_i)` with weights that add up to 1. f is the log odds of a success.
+    Binomial {
+        /// Of each target how many.
+        trials: Vec<f64>,
+    },
+}
+
+/// What a row adds to sums, and its derivatives by f.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub of: f64,
+    /// Of a probability, 1 less that; else 0.
+    pub rest: f64,
+    pub slope: f64,
+    pub bend: f64,
+}
+
+/// What a count says of its sum g.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Said {
+    /// The logarithm of its probability.
+    pub value: f64,
+    /// Its first and second derivatives by g.
+    pub slope: f64,
+    pub bend: f64,
+    /// What a count is expected to say of g, the Fisher information, and its derivative.
+    pub information: f64,
+    pub turn: f64,
+    /// The sum as a mean count, and what the latter moves with the link of g.
+    pub mean: f64,
+    pub spread: f64,
+}
+
+impl Family {
+    /// From f to what rates are.
+    pub fn link(&self) -> Link {
+        match self {
+            Self::Poisson => Link::Log,
+            Self::Binomial { .. } => Link::Logit,
+        }
+    }
+
+    /// Checks the counts of bags.
+    pub(super) fn check(&self, counts: &[f64]) -> Result<()> {
+        let whole = |z: &f64| z.is_finite() && *z >= 0.0 && z.fract() == 0.0;
+        if let Some(t) = counts.iter().position(|z| !whole(z)) {
+            let allowed = "counts are whole numbers, 0 or more";
+            return Err(Error::parameter(format!("count of target {}", t + 1), counts[t], allowed));
+        }
+        let wrong = |problem: &str| Err(Error::Target { name: "of bags".into(), problem: problem.into() });
+        match self {
+            Self::Poisson if counts.iter().all(|z| *z == 0.0) => {
+                wrong("has counts of 0 alone, which say nothing of a rate but that it is small")
+            }
+            Self::Poisson => Ok(()),
+            Self::Binomial { trials } => {
+                crate::error::sized(
+                    "the list of trials",
+                    "numbers",
+                    counts.len(),
+                    trials.len(),
+                    "one a target",
+                )?;
+                for (t, (n, z)) in trials.iter().zip(counts).enumerate() {
+                    if !(whole(n) && *n >= z.max(1.0)) {
+                        let allowed = format!("they are a whole number, at least 1 and the count, {z}");
+                        return Err(Error::parameter(format!("trials of target {}", t + 1), n, allowed));
+                    }
+                }
+                let successes: f64 = counts.iter().sum();
+                if successes == 0.0 || successes == trials.iter().sum::<f64>() {
+                    return wrong(
+                        "has the same outcome in all trials, which says nothing of how likely it is",
+                    );
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The rate that all rows would have if they had the same, as f.
+    pub(super) fn level(&self, counts: &[f64], exposures: &[f64]) -> f64 {
+        let successes: f64 = counts.iter().sum();
+        match self {
+            Self::Poisson => (successes / exposures.iter().sum::<f64>()).ln(),
+            Self::Binomial { trials } => (successes / (trials.iter().sum::<f64>() - successes)).ln(),
+        }
+    }
+
+    /// Of a row.
+    pub(super) fn part(&self, f: f64) -> Part {
+        match self {
+            Self::Poisson => {
+                let rate = f.exp();
+                Part { of: rate, rest: 0.0, slope: rate, bend: rate }
+            }
+            Self::Binomial { .. } => {
+                let (of, rest) = (logistic(f), logistic(-f));
+                let slope = of * rest;
+                Part { of, rest, slope, bend: slope * (rest - of) }
+            }
+        }
+    }
+
+    /// Of target t, whose count is z, where the sum is g and the sum of rests `rest`.
+    pub(super) fn said(&self, t: usize, z: f64, g: f64, rest: f64) -> Said {
+        // 0 · log 0 is 0 here.
+        let times_log = |a: f64, x: f64| if a > 0.0 { a * x.ln() } else { 0.0 };
+        let over = |a: f64, x: f64| if a > 0.0 { a / x } else { 0.0 };
+        match self {
+            Self::Poisson => Said {
+                value: times_log(z, g) - g - ln_gamma(z + 1.0),
+                slope: over(z, g) - 1.0,
+                bend: -over(z, g) / g,
+                information: 1.0 / g,
+                turn: -1.0 / (g * g),
+                mean: g,
+                spread: g,
+            },
+            Self::Binomial { trials } => {
+                let n = trials[t];
+                let ways = ln_gamma(n + 1.0) - ln_gamma(z + 1.0) - ln_gamma(n - z + 1.0);
+                let information = n / (g * rest);
+                Said {
+                    value: times_log(z, g) + times_log(n - z, rest) + ways,
+                    slope: over(z, g) - over(n - z, rest),
+                    bend: -over(z, g) / g - over(n - z, rest) / rest,
+                    information,
+                    turn: -information * (rest - g) / (g * rest),
+                    mean: n * g,
+                    spread: n * g * rest,
+                }
+            }
+        }
+    }
+
+    /// The link of the sum of target t: log g, or the log odds.
+    pub(super) fn of_sum(&self, g: f64, rest: f64) -> f64 {
+        match self {
+            Self::Poisson => g.ln(),
+            Self::Binomial { .. } => (g / rest).ln(),
+        }
+    }
+
+    /// The logarithms of `P(Z = z)`, and `P(Z < z)` and `P(Z > z)`, for a count of target t whose sum has this link; its mean and its variance.
+    pub(super) fn count(&self, t: usize, z: f64, link: f64) -> Chances {
+        let part = self.part(link);
+        let said = self.said(t, z, part.of, part.rest);
+        let (below, above) = match self {
+            Self::Poisson => (
+                // Fewer than 0 there are not, and of a mean of 0 none.
+                if z > 0.0 { checked_gamma_ur(z, part.of).unwrap_or(1.0) } else { 0.0 },
+                checked_gamma_lr(z + 1.0, part.of).unwrap_or(0.0),
+            ),
+            Self::Binomial { trials } => {
+                let n = trials[t];
+                // P(Z ≥ k) = I_p(k, n - k + 1).
+                let from = |k: f64| match k {
+                    _ if k <= 0.0 => 1.0,
+                    _ if k > n => 0.0,
+                    _ => checked_beta_reg(k, n - k + 1.0, part.of).unwrap_or(0.0),
+                };
+                (1.0 - from(z), from(z + 1.0))
+            }
+        };
+        Chances { log: said.value, below, above, mean: said.mean, variance: said.spread }
+    }
+}
+
+/// What is expected of a count.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chances {
+    /// The logarithm of the probability of the count itself.
+    pub log: f64,
+    /// The probabilities of fewer, and of more.
+    pub below: f64,
+    pub above: f64,
+    pub mean: f64,
+    pub variance: f64,
+}

@@ -1,0 +1,432 @@
+//! Processes known by counts, against their definition with every matrix written out, sums over all values, and refits.
+
+use riesz::aggregate::{
+    Aggregates, Bags, Conventions, CountProcess, Counts, Family, Mediators, Smoothing, Tuning, Unit,
+    count_points,
+};
+use riesz::fit::GaussianProcessClassifier;
+use riesz::linalg::{Cholesky, dot};
+use riesz::prediction::Rates;
+use riesz::{Error, Kernel, Matrix, Table};
+
+use crate::common::{Stream, largest_difference, table, with_threads};
+
+const SIZES: [usize; 6] = [1, 9, 4, 12, 3, 8];
+
+/// 37 rows in 6 unequal bags, two of them in two.
+fn bags(unit: Unit) -> (Table, Bags) {
+    let mut bag: Vec<usize> = SIZES.iter().enumerate().flat_map(|(b, &n)| vec![b; n]).collect();
+    bag.rotate_left(5);
+    let mut rows: Vec<usize> = (0..37).collect();
+    rows.extend([30, 33]);
+    bag.extend([1, 1]);
+    let weight: Vec<f64> = (0..39).map(|i| 0.5 + f64::from(i as u32 % 7)).collect();
+    (table(3, 37, 2), Bags::overlapping(&rows, 37, &bag, 6, Some(&weight), unit).unwrap())
+}
+
+/// Counts of either family, two of five without rows if they are mediated.
+fn data(family: &Family, mediated: bool) -> Aggregates {
+    let unit = if *family == Family::Poisson { Unit::Sum } else { Unit::Mean };
+    let (rows, bags) = bags(unit);
+    let own = if mediated {
+        vec![Some(3), None, Some(1), None, Some(4)]
+    } else {
+        vec![Some(3), Some(0), Some(1), Some(5), Some(4)]
+    };
+    let totals = (unit == Unit::Sum).then(|| (0..5).map(|t| 20.0 + f64::from(t)).collect());
+    let mediators = Some(Mediators { bags: table(50, 6, 2), targets: table(80, 5, 2), totals });
+    Aggregates { rows, bags, targets: vec![7.0, 0.0, 23.0, 9.0, 2.0], own, target_noise: None, mediators }
+}
+
+fn binomial() -> Family {
+    Family::Binomial { trials: vec![9.0, 12.0, 40.0, 10.0, 14.0] }
+}
+
+fn kernel() -> Kernel {
+    0.8 * Kernel::gaussian(&[0.8, 1.1])
+}
+
+fn process(data: &Aggregates, family: Family) -> CountProcess {
+    let smoothing = Some(Smoothing::new(Kernel::gaussian(&[0.9, 1.4])));
+    CountProcess { smoothing, ..CountProcess::new(kernel(), count_points(data, 0).unwrap(), family) }
+}
+
+fn cases() -> Vec<(Aggregates, CountProcess)> {
+    let mut all = Vec::new();
+    for family in [Family::Poisson, binomial()] {
+        for mediated in [false, true] {
+            let data = data(&family, mediated);
+            let own = process(&data, family.clone());
+            all.push((data.clone(), own.clone()));
+            let points = own.points.select_rows(&(0..9).collect::<Vec<_>>());
+            all.push((data, CountProcess { points, prior_mean: Some(-0.3), ..own }));
+        }
+    }
+    all
+}
+
+/// A, rows × targets, by the definition of its smoother.
+fn operator(data: &Aggregates, process: &CountProcess) -> Matrix {
+    let mediators = data.mediators.as_ref().unwrap();
+    let mass = data.bags.mass();
+    let ell = process.smoothing.as_ref().unwrap().kernel.cross_gram(&mediators.bags, &mediators.targets);
+    let mut out = Matrix::zeros(data.rows.rows(), data.own.len());
+    for (t, own) in data.own.iter().enumerate() {
+        let all: f64 = (0..6).map(|b| ell[(b, t)]).sum();
+        for b in 0..6 {
+            let total = mediators.totals.as_ref().map_or(1.0, |totals| totals[t] / mass[b]);
+            let weight = match own {
+                Some(own) => f64::from(*own == b),
+                None => total * ell[(b, t)] / all,
+            };
+            data.bags.weights().column(b).for_each(|(i, w)| out[(i, t)] += weight * w);
+        }
+    }
+    out
+}
+
+/// Of each target the logarithm of its probability, its slope by g, the information and the mean count.
+fn said(family: &Family, t: usize, z: f64, g: f64) -> [f64; 4] {
+    let log_factorial = |n: f64| (1..=n as usize).map(|k| (k as f64).ln()).sum::<f64>();
+    match family {
+        Family::Poisson => [z * g.ln() - g - log_factorial(z), z / g - 1.0, 1.0 / g, g],
+        Family::Binomial { trials } => {
+            let n = trials[t];
+            let ways = log_factorial(n) - log_factorial(z) - log_factorial(n - z);
+            let value = z * g.ln() + (n - z) * (1.0 - g).ln() + ways;
+            [value, z / g - (n - z) / (1.0 - g), n / (g * (1.0 - g)), n * g]
+        }
+    }
+}
+
+fn rate(family: &Family, f: f64) -> [f64; 2] {
+    match family {
+        Family::Poisson => [f.exp(), f.exp()],
+        Family::Binomial { .. } => {
+            let p = 1.0 / (1.0 + (-f).exp());
+            [p, p * (1.0 - p)]
+        }
+    }
+}
+
+/// With all rows as points: at the mode the slope of the log likelihood is K⁻¹(f - β), and evidence, covariance and means are those of their formulas over the rows.
+#[test]
+fn with_all_rows_as_points_it_is_the_definition() {
+    for (data, process) in cases().into_iter().step_by(2) {
+        let fit = process.fit(&data).unwrap();
+        let (n, m) = (data.rows.rows(), data.targets.len());
+        let f = fit.model.predict(&data.rows).unwrap().column(0);
+        let beta = fit.model.intercept[0];
+        let a = operator(&data, &process);
+        let rates: Vec<[f64; 2]> = f.iter().map(|f| rate(&process.family, *f)).collect();
+        let sum = |t: usize| (0..n).map(|i| a[(i, t)] * rates[i][0]).sum::<f64>();
+        let of: Vec<[f64; 4]> = (0..m).map(|t| said(&process.family, t, data.targets[t], sum(t))).collect();
+        let slopes = |i: usize| (0..m).map(|t| a[(i, t)] * rates[i][1] * of[t][1]).sum::<f64>();
+        let pull: Vec<f64> = (0..n).map(slopes).collect();
+        let gram = process.kernel.gram(&data.rows);
+        let expected: Vec<f64> = gram.matvec(&pull).iter().map(|v| v + beta).collect();
+        assert!(largest_difference(&f, &expected) < 1e-8, "{:?}", process.family);
+        // β is where the likelihood is largest.
+        assert!(pull.iter().sum::<f64>().abs() < 1e-8);
+        // The information of f, n × n.
+        let mut information = Matrix::zeros(n, n);
+        for i in 0..n {
+            for k in 0..n {
+                let each = (0..m).map(|t| of[t][2] * a[(i, t)] * rates[i][1] * a[(k, t)] * rates[k][1]);
+                information[(i, k)] = each.sum();
+            }
+        }
+        let mut lambda = information.matmul(&gram);
+        lambda.add_diagonal(|_| 1.0);
+        // det(I + WK) by elimination.
+        let mut log_det = 0.0;
+        for c in 0..n {
+            let pivot = lambda[(c, c)];
+            log_det += pivot.ln();
+            for r in c + 1..n {
+                let times = lambda[(r, c)] / pivot;
+                for k in c..n {
+                    let v = lambda[(c, k)];
+                    lambda[(r, k)] -= times * v;
+                }
+            }
+        }
+        let rest: Vec<f64> = f.iter().map(|f| f - beta).collect();
+        let value = of.iter().map(|s| s[0]).sum::<f64>() - 0.5 * dot(&rest, &pull) - 0.5 * log_det;
+        assert!(
+            (fit.log_marginal_likelihood - value).abs() < 1e-8,
+            "{} {value}",
+            fit.log_marginal_likelihood
+        );
+        let mean: Vec<f64> = of.iter().map(|s| s[3]).collect();
+        assert!(largest_difference(&fit.fitted, &mean) < 1e-8);
+        // The covariance: (K⁻¹ + W)⁻¹, of the rows in any order.
+        let mut precision = Cholesky::new(gram, "test").unwrap().inverse();
+        precision.data_mut().iter_mut().zip(information.data()).for_each(|(p, w)| *p += w);
+        let covariance = Cholesky::new(precision, "test").unwrap().inverse();
+        let own = fit.posterior();
+        let found = &own.covariance(&own.at(&data.rows).unwrap())[0];
+        assert!(largest_difference(found.data(), covariance.data()) < 1e-6);
+    }
+}
+
+#[test]
+fn slopes_are_those_of_differences() {
+    for (data, process) in cases() {
+        let theta: Vec<f64> = process.kernel.parameters().iter().map(|p| p.log_value).collect();
+        let (_, gradient) = process.log_marginal_likelihood(&data, &theta).unwrap();
+        for p in 0..theta.len() {
+            let at = |by: f64| {
+                let mut moved = theta.clone();
+                moved[p] += by;
+                process.log_marginal_likelihood(&data, &moved).unwrap().0
+            };
+            let h = 1e-3;
+            let slope = (8.0 * (at(h) - at(-h)) - (at(2.0 * h) - at(-2.0 * h))) / (12.0 * h);
+            let off = (gradient[p] - slope).abs();
+            assert!(off < 1e-6 * slope.abs().max(0.1), "{:?} {p}: {} {slope}", process.family, gradient[p]);
+        }
+    }
+}
+
+/// Of one row and one trial each it is Laplace's approximation of a classifier.
+#[test]
+fn single_trials_of_single_rows_are_a_classifier() {
+    let (x, n) = (table(0, 30, 2), 30);
+    let labels: Vec<usize> = (0..n)
+        .map(|i| usize::from(x.get(i, 0) + 0.4 * x.get(i, 1) > 0.2 - 0.3 * f64::from(i as u32 % 3)))
+        .collect();
+    let bags = Bags::new(&(0..n).collect::<Vec<_>>(), n, None, Unit::Mean).unwrap();
+    let data = Aggregates::matched(x.clone(), bags, labels.iter().map(|l| *l as f64).collect());
+    let family = Family::Binomial { trials: vec![1.0; n] };
+    let own = CountProcess { prior_mean: Some(0.0), ..CountProcess::new(kernel(), x.clone(), family) };
+    let fit = own.fit(&data).unwrap();
+    let mut classifier = GaussianProcessClassifier::new(kernel());
+    classifier.tune = false;
+    let expected = classifier.fit(&x, &labels, &["no".into(), "yes".into()]).unwrap();
+    let new = table(200, 20, 2);
+    let f = [fit.model.predict(&new).unwrap(), expected.model.predict(&new).unwrap()];
+    assert!(largest_difference(f[0].data(), f[1].data()) < 1e-7);
+    let sd = [fit.posterior().sd(&new).unwrap(), expected.posterior().sd(&new).unwrap()];
+    assert!(largest_difference(sd[0].data(), sd[1].data()) < 1e-7);
+    assert!((fit.log_marginal_likelihood - expected.log_marginal_likelihood).abs() < 1e-7);
+    // The mean of the probability is the classifier's.
+    let rates = Rates::of(&fit.posterior(), &new, 1.96).unwrap();
+    let p = riesz::Prediction::of(&expected.model, Some(&expected.covariance), &new).unwrap();
+    assert!(largest_difference(&rates.mean, &p.probabilities.unwrap().column(1)) < 1e-7);
+    let ordered = |i: usize| rates.low[i] < rates.median[i] && rates.median[i] < rates.high[i];
+    assert!((0..20).all(ordered));
+}
+
+/// The evidence of three rows in two bags, by a sum over a grid of f.
+#[test]
+fn the_evidence_is_near_the_integral() {
+    let x = Table::from_rows(&[[0.0], [0.8], [2.0]]).unwrap();
+    let bags = Bags::new(&[0, 0, 1], 2, Some(&[3.0, 2.0, 4.0]), Unit::Sum).unwrap();
+    let data = Aggregates::matched(x.clone(), bags, vec![6.0, 3.0]);
+    let own = CountProcess {
+        prior_mean: Some(0.0),
+        ..CountProcess::new(0.5 * Kernel::gaussian(&[1.0]), x.clone(), Family::Poisson)
+    };
+    let fit = own.fit(&data).unwrap();
+    let lower = Cholesky::new(own.kernel.gram(&x), "test").unwrap();
+    let (step, reach) = (0.2, 30_i32);
+    let mut total = 0.0;
+    for a in -reach..=reach {
+        for b in -reach..=reach {
+            for c in -reach..=reach {
+                let z = [a, b, c].map(|k| f64::from(k) * step);
+                let f = lower.lower_times(&Matrix::column_vector(z.to_vec())).column(0);
+                let g = [3.0 * f[0].exp() + 2.0 * f[1].exp(), 4.0 * f[2].exp()];
+                let log: f64 = (0..2).map(|t| said(&Family::Poisson, t, data.targets[t], g[t])[0]).sum();
+                total += (log - 0.5 * dot(&z, &z)).exp() * (step / std::f64::consts::TAU.sqrt()).powi(3);
+            }
+        }
+    }
+    let off = fit.log_marginal_likelihood - total.ln();
+    assert!(off.abs() < 0.05, "{off}");
+}
+
+/// A learnt mean makes all counts together what they are.
+#[test]
+fn all_counts_together_are_what_they_are() {
+    let data = data(&Family::Poisson, false);
+    let fit = process(&data, Family::Poisson).fit(&data).unwrap();
+    assert!((fit.fitted.iter().sum::<f64>() - 41.0).abs() < 1e-8);
+}
+
+/// Many counts, of which each is left out by a fit of the others.
+#[test]
+fn left_out_counts_are_nearly_those_of_refits() {
+    let mut stream = Stream(5);
+    let (n, bags) = (240, 24);
+    let x = stream.normals(n, 1);
+    let order: Vec<usize> = {
+        let mut order: Vec<usize> = (0..n).collect();
+        order.sort_by(|a, b| x.get(*a, 0).total_cmp(&x.get(*b, 0)));
+        order
+    };
+    let mut bag = vec![0; n];
+    order.iter().enumerate().for_each(|(at, &i)| bag[i] = at / 10);
+    let sums =
+        |b: usize| (0..n).filter(|i| bag[*i] == b).map(|i| 2.0 * (0.7 * x.get(i, 0)).exp()).sum::<f64>();
+    let poisson = |stream: &mut Stream, mean: f64| {
+        let (mut k, mut p) = (0, stream.uniform());
+        while p > (-mean).exp() {
+            (k, p) = (k + 1, p * stream.uniform());
+        }
+        f64::from(k)
+    };
+    let counts: Vec<f64> = (0..bags).map(|b| poisson(&mut stream, sums(b))).collect();
+    let all = Bags::new(&bag, bags, Some(&vec![2.0; n]), Unit::Sum).unwrap();
+    let data = Aggregates::matched(x.clone(), all, counts.clone());
+    let own =
+        CountProcess::new(0.5 * Kernel::gaussian(&[1.0]), count_points(&data, 0).unwrap(), Family::Poisson);
+    let fit = own.fit(&data).unwrap();
+    for t in [0, 7, 15, 23] {
+        let mut others = data.clone();
+        (others.targets.remove(t), others.own.remove(t));
+        let refit = own.fit(&others).unwrap();
+        let (members, weights): (Vec<usize>, Vec<f64>) = data.bags.weights().column(t).unzip();
+        // The mean count, by draws of f.
+        let posterior = refit.posterior();
+        let draws = posterior.sample(&posterior.at(&x.select_rows(&members)).unwrap(), 20_000, 1).unwrap();
+        let sums: Vec<f64> = (0..20_000)
+            .map(|k| weights.iter().enumerate().map(|(i, w)| w * draws.values[0][(i, k)].exp()).sum())
+            .collect();
+        let mean = sums.iter().sum::<f64>() / 20_000.0;
+        let variance = sums.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / 20_000.0 + mean;
+        let (found, spread) = (fit.left_out.mean[t], fit.left_out.variance[t]);
+        assert!((found - mean).abs() < 0.15 * variance.sqrt(), "{t}: {found} {mean} {variance}");
+        assert!((spread / variance).ln().abs() < 0.35, "{t}: {spread} {variance}");
+    }
+    let off = |t: usize| (fit.left_out.targets[t] - fit.left_out.mean[t]) / fit.left_out.variance[t].sqrt();
+    // Scores are of skew distributions.
+    assert!((0..bags).all(|t| (fit.left_out.scores[t] - off(t)).abs() < 0.3 + 0.2 * off(t).abs()));
+    assert!(fit.left_out.coverage(1.96) > 0.8 && fit.left_out.nlpd() < 4.0);
+}
+
+/// What a smoother loses is what it loses on bags that were left out, and its slopes are those of differences.
+#[test]
+fn smoothers_lose_what_they_say() {
+    let (_, bags) = bags(Unit::Mean);
+    let mediators = table(50, 6, 2);
+    let half = table(9, 6, 7);
+    let rows: Vec<Vec<f64>> = (0..6).map(|b| half.row(b)).collect();
+    let mut gram = Matrix::zeros(6, 6);
+    (0..6).for_each(|b| (0..6).for_each(|c| gram[(b, c)] = dot(&rows[b], &rows[c])));
+    for counts in [Counts::One, Counts::Mass] {
+        let own = Smoothing { kernel: Kernel::gaussian(&[0.9, 1.4]), counts };
+        let (loss, gradient) = own.left_out_loss(&bags, &mediators, &gram).unwrap();
+        let mut expected = 0.0;
+        for b in 0..6 {
+            let weight = |c: usize| {
+                let count = if counts == Counts::Mass { bags.mass()[c] } else { 1.0 };
+                count * own.kernel.eval(&mediators.row(b), &mediators.row(c))
+            };
+            let others: Vec<usize> = (0..6).filter(|c| *c != b).collect();
+            let all: f64 = others.iter().map(|c| weight(*c)).sum();
+            for j in 0..7 {
+                let mean: f64 = others.iter().map(|c| weight(*c) / all * rows[*c][j]).sum();
+                expected += (rows[b][j] - mean).powi(2) / 6.0;
+            }
+        }
+        assert!((loss - expected).abs() < 1e-10 * expected);
+        let theta: Vec<f64> = own.kernel.parameters().iter().map(|p| p.log_value).collect();
+        for p in 0..theta.len() {
+            let at = |by: f64| {
+                let mut moved = theta.clone();
+                moved[p] += by;
+                let kernel = own.kernel.with_parameters(&moved);
+                Smoothing { kernel, counts }.left_out_loss(&bags, &mediators, &gram).unwrap().0
+            };
+            let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
+            assert!((gradient[p] - slope).abs() < 1e-6 * (1.0 + slope.abs()), "{p}: {} {slope}", gradient[p]);
+        }
+    }
+}
+
+/// Rates are learnt, by tuning, better than by one rate a bag, and the same by any number of threads.
+#[test]
+fn tuning_finds_rates_within_bags() {
+    let mut stream = Stream(11);
+    let n = 600;
+    let x = stream.normals(n, 2);
+    let bag: Vec<usize> = (0..n).map(|i| ((x.get(i, 0) + 3.0) * 8.0).clamp(0.0, 47.0) as usize).collect();
+    let mut used: Vec<usize> = bag.clone();
+    used.sort_unstable();
+    used.dedup();
+    let bag: Vec<usize> = bag.iter().map(|b| used.binary_search(b).unwrap()).collect();
+    let f: Vec<f64> = (0..n).map(|i| (1.5 * x.get(i, 0)).sin() - 2.0).collect();
+    let weight: Vec<f64> = (0..n).map(|_| 20.0 + 80.0 * stream.uniform()).collect();
+    let mut sums = vec![0.0; used.len()];
+    (0..n).for_each(|i| sums[bag[i]] += weight[i] * f[i].exp());
+    let counts: Vec<f64> = sums.iter().map(|s| (s + s.sqrt() * stream.normal()).max(0.0).round()).collect();
+    let bags = Bags::new(&bag, used.len(), Some(&weight), Unit::Sum).unwrap();
+    let data = Aggregates::matched(x.clone(), bags, counts);
+    let start =
+        CountProcess::new(Kernel::gaussian(&[1.0, 1.0]), count_points(&data, 0).unwrap(), Family::Poisson);
+    let of = |threads| with_threads(threads, || Tuning::default().tune_counts(&start, &data).unwrap());
+    let fit = of(1);
+    let found = fit.model.predict(&x).unwrap().column(0);
+    let error = |v: &[f64]| (v.iter().zip(&f).map(|(a, b)| (a - b).powi(2)).sum::<f64>() / n as f64).sqrt();
+    let own = error(&found);
+    assert!(own < 0.2, "{own}");
+    assert!(
+        fit.evaluations > 5
+            && fit.log_marginal_likelihood > start.fit(&data).unwrap().log_marginal_likelihood
+    );
+    let sd = fit.posterior().sd(&x).unwrap();
+    let inside = (0..n).filter(|i| (found[*i] - f[*i]).abs() < 1.96 * sd[(*i, 0)]).count();
+    assert!(inside as f64 > 0.85 * n as f64, "{inside}");
+    assert_eq!(of(2).model.coef, fit.model.coef);
+    let published = Tuning { conventions: Conventions::Published, ..Tuning::default() };
+    let other = published.tune_counts(&start, &data).unwrap();
+    assert!(other.log_marginal_likelihood >= fit.log_marginal_likelihood - 1e-6);
+}
+
+#[test]
+fn refuses_what_is_no_count() {
+    let poisson = data(&Family::Poisson, true);
+    let own = process(&poisson, Family::Poisson);
+    let told = |data: &Aggregates, own: &CountProcess| own.fit(data).unwrap_err().to_string();
+    for (bad, word) in [(1.5, "count of target 2"), (-1.0, "count of target 2"), (f64::NAN, "NaN")] {
+        let mut data = poisson.clone();
+        data.targets[1] = bad;
+        assert!(told(&data, &own).contains(word), "{}", told(&data, &own));
+    }
+    let zeros = Aggregates { targets: vec![0.0; 5], ..poisson.clone() };
+    assert!(told(&zeros, &own).contains("counts of 0 alone"));
+    let noisy = Aggregates { target_noise: Some(vec![0.1; 5]), ..poisson.clone() };
+    assert!(told(&noisy, &own).contains("leave them out"));
+    let none = CountProcess { smoothing: None, ..own.clone() };
+    assert!(told(&poisson, &none).contains("takes mediators"));
+    assert!(told(&data(&binomial(), false), &own).contains("sums over rows"));
+    let mut far = poisson.clone();
+    if let Some(mediators) = &mut far.mediators {
+        mediators.targets = Table::from_rows(&[[900.0, 0.0]; 5]).unwrap();
+    }
+    assert!(told(&far, &own).contains("mediators of target 2"));
+    let mut total = poisson.clone();
+    if let Some(mediators) = &mut total.mediators {
+        mediators.totals = None;
+    }
+    assert!(told(&total, &own).contains("total of target 2"));
+    let negative = Smoothing::new(
+        riesz::kernel::Linear { columns: vec![0, 1], scale: vec![1.0, 1.0], center: vec![0.0, 0.0] }.into(),
+    );
+    let negative = CountProcess { smoothing: Some(negative), ..own };
+    assert!(told(&poisson, &negative).contains("nowhere negative"));
+    let trials = |trials: Vec<f64>| {
+        let family = Family::Binomial { trials };
+        let data = data(&family, false);
+        told(&data, &process(&data, family.clone()))
+    };
+    assert!(trials(vec![9.0, 12.0, 22.0, 10.0, 14.0]).contains("trials of target 3"));
+    assert!(trials(vec![9.0, 12.0]).contains("list of trials"));
+    assert!(trials(vec![7.0, 0.0, 23.0, 9.0, 2.0]).contains("trials of target 2"));
+    let all = Family::Binomial { trials: vec![7.0, 1.0, 23.0, 9.0, 2.0] };
+    let mut same = data(&all, false);
+    same.targets[1] = 1.0;
+    assert!(matches!(process(&same, all).fit(&same), Err(Error::Target { .. })));
+}

@@ -1,0 +1,157 @@
+"""Counts of bags, against their definition in scipy, and what is refused."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+from scipy.stats import binom, norm, poisson
+
+import riesz
+from riesz.kernels import RBF, Constant
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Rows of twelve districts, and districts with people, cases, successes, trials and a mediator."""
+    rng = np.random.default_rng(4)
+    district = rng.integers(0, 12, 80)
+    rows = pd.DataFrame({"east": rng.normal(size=80), "rain": rng.normal(size=80), "people": rng.uniform(5, 40, 80)})
+    rows["east"] += 0.5 * district
+    rows["district"] = [f"d{b:02}" for b in district]
+    f = np.sin(rows.east) - 2
+    bags = (rows.people * np.exp(f)).groupby(rows.district).sum().rename("mean").reset_index()
+    bags["cases"] = rng.poisson(bags["mean"])
+    share = (rows.people * expit(f)).groupby(rows.district).sum() / rows.people.groupby(rows.district).sum()
+    bags["trials"] = rng.integers(20, 60, len(bags))
+    bags["won"] = rng.binomial(bags.trials, share.to_numpy())
+    bags["people"] = rows.people.groupby(rows.district).sum().to_numpy()
+    bags["level"] = rows.east.groupby(rows.district).mean().to_numpy()
+    return rows, bags
+
+
+KERNEL = Constant(0.7) * RBF([1.0, 2.0])
+COLUMNS = ["east", "rain"]
+
+
+def gram(x):
+    a = x / [1.0, 2.0]
+    return 0.7 * np.exp(-0.5 * ((a[:, None] - a) ** 2).sum(axis=2))
+
+
+@pytest.mark.parametrize("family", ["poisson", "binomial"])
+def test_the_mode_is_that_of_the_posterior(world, family):
+    rows, bags = world
+    counts = family == "poisson"
+    target, trials = ("cases", None) if counts else ("won", "trials")
+    model = riesz.AggregateCountProcess(KERNEL, family=family, optimizer=None, prior_mean=-1.5)
+    model.fit(rows, bags, bag="district", target=target, trials=trials, weight="people")
+    x, weights = rows[COLUMNS].to_numpy(), pd.get_dummies(rows.district).to_numpy().T * rows.people.to_numpy()
+    if not counts:
+        weights = weights / weights.sum(axis=1, keepdims=True)
+    half = np.linalg.cholesky(gram(x) + 1e-10 * np.eye(80))
+
+    def minus(v):
+        f = half @ v - 1.5
+        if counts:
+            return -poisson.logpmf(bags.cases, weights @ np.exp(f)).sum() + 0.5 * v @ v
+        return -binom.logpmf(bags.won, bags.trials, weights @ expit(f)).sum() + 0.5 * v @ v
+
+    best = minimize(
+        minus, np.zeros(80), method="L-BFGS-B", options={"maxiter": 5000, "maxfun": 10**6, "ftol": 1e-15, "gtol": 1e-8}
+    )
+    assert np.abs(model.predict_link(rows) - (half @ best.x - 1.5)).max() < 2e-3
+    # Rates: mean, median and quantiles of what is normal on the link's scale.
+    f, sd = model.predict_link(rows, return_std=True)
+    natural = np.exp if counts else expit
+    quantiles = model.predict_quantiles(rows, [0.1, 0.5])
+    assert np.allclose(quantiles, natural(np.stack([f + norm.ppf(0.1) * sd, f], axis=1)), rtol=1e-9)
+    draws = natural(f[:, None] + sd[:, None] * np.random.default_rng(0).normal(size=(80, 200_000)))
+    assert np.allclose(model.predict(rows), draws.mean(axis=1), rtol=0.01)
+    cov = model.predict_link(rows, return_cov=True)[1]
+    assert np.allclose(np.diag(cov), sd**2, rtol=1e-8)
+    assert model.sample(rows, 3, random_state=1).shape == (80, 3)
+    assert np.allclose(np.log(model.sample(rows, 4000, random_state=1)).mean(axis=1) if counts else f, f, atol=0.1)
+
+
+def test_tuned_it_knows_rates_and_says_what_made_them(world):
+    rows, bags = world
+    model = riesz.AggregateCountProcess(random_state=0).fit(rows, bags, bag="district", target="cases", weight="people")
+    assert model.expansion_.output_names == ["cases"] and model.targets_ == sorted(set(rows.district))
+    # A mean that is learnt makes counts add up.
+    assert model.fitted_.sum() == pytest.approx(bags.cases.sum(), rel=1e-8)
+    assert model.left_out_.coverage > 0.8 and len(model.left_out_.to_frame()) == 12
+    found = riesz.Explainer(model, rows)(rows[:5])
+    f = model.predict_link(rows[:5])
+    assert np.allclose(found.values.sum(axis=1) + found.base_values, f, atol=1e-8)
+    # Enumeration of two players, of rows of the background.
+    link = lambda frame: model.predict_link(frame)
+    mixed = lambda frame, names: link(rows.assign(**{name: frame[name].iloc[0] for name in names})).mean()
+    one = rows[:1]
+    east = 0.5 * (mixed(one, ["east"]) - mixed(one, [])) + 0.5 * (f[0] - mixed(one, ["rain"]))
+    assert found.values[0, list(found.feature_names).index("east")] == pytest.approx(east, abs=1e-8)
+    sure = riesz.Explainer(model, rows, covariance=True)(rows[:5])
+    assert sure.sd is not None and (np.asarray(sure.sd) > 0).any()
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict(rows), model.predict(rows))
+
+
+def test_files_know_what_they_are_of(world, tmp_path):
+    rows, bags = world
+    model = riesz.AggregateCountProcess(KERNEL, optimizer=None).fit(rows, bags, bag="district", target="cases", weight="people")
+    model.save(tmp_path / "m.riesz", posterior=True)
+    again = riesz.Expansion.load(tmp_path / "m.riesz")
+    assert np.array_equal(again._core.rates(rows[COLUMNS].to_numpy(), 1.0)[0], model.predict(rows))
+
+
+def test_mediated_counts_are_averages_over_bags(world):
+    rows, bags = world
+    open_ = bags.district.isin(["d03", "d07"])
+    seen = rows[~rows.district.isin(["d03", "d07"])]
+    model = riesz.AggregateCountProcess(KERNEL, mediator_kernel=RBF(0.4), optimizer=None)
+    model.fit(seen, bags, bag="district", target="cases", weight="people", mediators=["level"], total="people")
+    assert model.mediator_kernel_ is not None and len(model.bags_) == 10 and len(model.targets_) == 12
+    rates = np.exp(model.predict_link(seen))
+    sums = (seen.people * rates).groupby(seen.district).sum() / seen.people.groupby(seen.district).sum()
+    levels = bags.level[~open_].to_numpy()
+    for t in np.flatnonzero(open_):
+        alike = np.exp(-0.5 * ((bags.level[t] - levels) / 0.4) ** 2)
+        expected = bags.people[t] * alike @ sums.to_numpy() / alike.sum()
+        assert model.fitted_[t] == pytest.approx(expected, rel=1e-7)
+    tuned = riesz.AggregateCountProcess(KERNEL)
+    tuned.fit(seen, bags, bag="district", target="cases", weight="people", mediators=["level"], total="people")
+    assert np.corrcoef(tuned.predict_link(rows), np.sin(rows.east))[0, 1] > 0.5
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"target": "mean"}, "counts are whole numbers"),
+        ({"family": "gaussian"}, "it is one of 'poisson', 'binomial'"),
+        ({"family": "binomial"}, "takes trials"),
+        ({"trials": "trials"}, "Poisson counts have none"),
+        ({"family": "binomial", "trials": "cases", "target": "trials"}, "are not of bags"),
+        ({"mediators": ["level"], "operator": "mediated"}, "takes total="),
+        ({"kernel": 3}, "it is a kernel of riesz.kernels"),
+        ({"inducing": 0}, "it is a whole number from 1"),
+    ],
+)
+def test_refusals(world, change, words):
+    rows, bags = world
+    of_fit = {"bag": "district", "target": "cases", "weight": "people"}
+    of_fit |= {key: value for key, value in change.items() if key in ("target", "trials", "mediators")}
+    how = {key: value for key, value in change.items() if key not in of_fit}
+    with pytest.raises((ValueError, TypeError), match=words):
+        riesz.AggregateCountProcess(**how).fit(rows, bags, **of_fit)
+
+
+def test_quantiles_and_zeros_are_refused(world):
+    rows, bags = world
+    with pytest.raises(ValueError, match="counts of 0 alone"):
+        riesz.AggregateCountProcess().fit(rows, bags.assign(cases=0), bag="district", target="cases")
+    model = riesz.AggregateCountProcess(optimizer=None, inducing=20).fit(rows, bags, bag="district", target="cases")
+    assert len(model.expansion_.points) == 20
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        model.predict_quantiles(rows, [0.5, 1.0])
