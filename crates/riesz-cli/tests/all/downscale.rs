@@ -1,12 +1,13 @@
 //! `riesz downscale`, against the library on the same numbers; and what it refuses.
 
 use riesz::aggregate::{
-    AggregateFit, AggregateGaussianProcess, Aggregates, Bags, Conventions, LeftOut, Mediation, Mediators,
-    SparseAggregateProcess, Tuning, Unit, inducing_points,
+    AggregateFit, AggregateGaussianProcess, Aggregates, Bags, Conventions, CountFit, CountProcess, Family,
+    LeftOut, Mediation, Mediators, Smoothing, SparseAggregateProcess, Tuning, Unit, count_points,
+    inducing_points,
 };
 use riesz::fit::Tune;
 use riesz::kernel::{KernelExpression, Units};
-use riesz::{Column, Explainer, Kernel, Matrix, Table};
+use riesz::{Column, Explainer, Kernel, Matrix, Rates, Table};
 use riesz_report::{PlotOptions, render_map};
 
 use crate::common::{Place, cells, number};
@@ -482,4 +483,123 @@ fn tables_that_do_not_fit_are_refused() {
     place.write("bags.csv", bags);
     let (_, told) = place.good(&format!("downscale check {LEARN} --no-tuning --mediators year"));
     assert!(told.contains("all targets have rows of their own, so mediators are not used"), "{told}");
+}
+
+/// What `check` and `predict` say of counts is what the library says.
+fn counted(place: &Place, asked: &str, data: &Aggregates, fit: &CountFit, rate: &str, link: &str) {
+    let (text, _) = place.good(&format!("downscale check {asked}"));
+    let found = cells(&text);
+    for (t, line) in found[1..].iter().enumerate() {
+        let own = &fit.left_out;
+        let expected = [data.targets[t], fit.fitted[t], data.targets[t] - fit.fitted[t], own.mean[t]];
+        let expected = expected.into_iter().chain([own.variance[t].sqrt(), own.scores[t]]);
+        for (cell, value) in line[1..].iter().zip(expected) {
+            assert!((number(cell) - value).abs() <= 1e-9 * value.abs().max(1.0), "{cell} {value}: {text}");
+        }
+    }
+    place.good(&format!("downscale fit {asked} -o m.riesz"));
+    let (text, _) = place.good("downscale predict m.riesz rows.csv");
+    let found = cells(&text);
+    let names = ["", "_median", "_low", "_high"].map(|end| format!("{rate}{end}"));
+    assert_eq!(found[0][1..5], names);
+    assert_eq!(found[0][5..], [link.to_string(), format!("{link}_std")]);
+    let rates = Rates::of(&fit.posterior(), &data.rows, 1.959963984540054).unwrap();
+    let (f, sd) = (fit.model.predict(&data.rows).unwrap(), fit.posterior().sd(&data.rows).unwrap());
+    for (i, line) in found[1..].iter().enumerate() {
+        let expected = [rates.mean[i], rates.median[i], rates.low[i], rates.high[i], f[(i, 0)], sd[(i, 0)]];
+        for (cell, value) in line[1..].iter().zip(expected) {
+            assert!((number(cell) - value).abs() <= 1e-9 * value.abs().max(1.0), "{cell} {value}");
+        }
+    }
+    // Others take the model for what it is, f.
+    let plain = cells(&place.good("predict m.riesz rows.csv --std").0);
+    assert!((0..data.rows.rows()).all(|i| (number(&plain[1 + i][1]) - f[(i, 0)]).abs() < 1e-9));
+    assert!(plain[0][1].ends_with("of cases"), "{plain:?}");
+    place.good("downscale map m.riesz rows.csv --x east --y north -o map.png");
+    place.good("explain m.riesz rows.csv --background rows.csv --covariance -o found.csv");
+}
+
+#[test]
+fn counts_are_learnt_from() {
+    let world = world();
+    let (place, rows, masses) = (place(&world, DISTRICTS), table(&world), mass(&world));
+    let cases: Vec<f64> =
+        world.rates.iter().zip(&masses).map(|(rate, mass)| (0.4 * rate * mass).round()).collect();
+    let trials: Vec<f64> = cases.iter().map(|z| (2.5 * z).round() + 3.0).collect();
+    let line = |b: usize| {
+        let [year, level] = [0, 1].map(|j| world.coarse.get(b, j));
+        format!("d{b:02},{},{},{:?},{year:?},{level:?}\n", cases[b], trials[b], masses[b])
+    };
+    let lines: String = (0..DISTRICTS).map(line).collect();
+    place.write("bags.csv", format!("district,cases,trials,mass,year,level\n{lines}"));
+    let asked = "rows.csv bags.csv --bag district --target cases --weight people";
+    let of = |unit| Aggregates {
+        bags: Bags::new(&world.bag, DISTRICTS, Some(&world.people), unit).unwrap(),
+        targets: cases.clone(),
+        ..matched(&world)
+    };
+    let start = |data: &Aggregates, family| {
+        let own = kernel("rbf(lengthscale=1, ard)", &data.rows);
+        CountProcess::new(own, count_points(data, 0).unwrap(), family)
+    };
+    let (data, tuning) = (of(Unit::Sum), Tuning::default());
+    let fit = tuning.tune_counts(&start(&data, Family::Poisson), &data).unwrap();
+    counted(&place, &format!("{asked} --family poisson"), &data, &fit, "rate", "log_rate");
+    let (data, family) = (of(Unit::Mean), Family::Binomial { trials: trials.clone() });
+    let fit = start(&data, family).fit(&data).unwrap();
+    let asked_of = format!("{asked} --family binomial --trials trials --no-tuning");
+    counted(&place, &asked_of, &data, &fit, "probability", "log_odds");
+    // Through mediators, points fewer than rows.
+    let kept: Vec<usize> = (0..world.bag.len()).filter(|&i| world.bag[i] < 9).collect();
+    let text: Vec<String> = place.read("rows.csv").lines().map(str::to_string).collect();
+    let seen: String = text
+        .iter()
+        .filter(|line| !["d09", "d10", "d11"].iter().any(|d| line.contains(d)))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    place.write("seen.csv", seen);
+    let bag: Vec<usize> = kept.iter().map(|&i| world.bag[i]).collect();
+    let people: Vec<f64> = kept.iter().map(|&i| world.people[i]).collect();
+    let coarse = Mediators {
+        bags: world.coarse.select_rows(&(0..9).collect::<Vec<_>>()),
+        targets: world.coarse.clone(),
+        totals: Some(masses.clone()),
+    };
+    let every = coarse.bags.stack(&coarse.targets).unwrap();
+    let data = Aggregates {
+        rows: rows.select_rows(&kept),
+        bags: Bags::new(&bag, 9, Some(&people), Unit::Sum).unwrap(),
+        own: (0..DISTRICTS).map(|b| (b < 9).then_some(b)).collect(),
+        mediators: Some(coarse),
+        ..of(Unit::Sum)
+    };
+    let points = inducing_points(&data.rows, 20, 0).unwrap();
+    let smoothing = Some(Smoothing::new(kernel("rbf(lengthscale=0.5, ard)", &every)));
+    let process = CountProcess { points, smoothing, ..start(&data, Family::Poisson) };
+    let fit = tuning.tune_counts(&process, &data).unwrap();
+    let mediated =
+        format!("{asked} --family poisson --mediators year,level --total mass --inducing 20 -o check.csv");
+    let (_, told) = place.good(&format!("downscale check {mediated}").replace("rows.csv", "seen.csv"));
+    assert!(
+        told.contains("counts of events among 'people': 9 with rows of their own, 3 through mediators"),
+        "{told}"
+    );
+    let found = cells(&place.read("check.csv"));
+    assert!((0..DISTRICTS).all(|t| (number(&found[1 + t][2]) - fit.fitted[t]).abs() < 1e-6 * fit.fitted[t]));
+    // What makes no sense.
+    let bad = |options: &str, words: &str| place.bad(&format!("downscale check {asked} {options}"), words);
+    bad("--family binomial", "takes --trials");
+    bad("--family poisson --trials trials", "--trials are those of --family binomial");
+    bad("--family binomial --trials trials --sum", "are not sums over rows");
+    bad("--family poisson --se mass", "how far counts are off");
+    bad("--family poisson --noise 0.1", "how far counts are off");
+    bad("--family poisson --mediators year --operator pseudo", "--operator");
+    bad("--total mass", "--total is of sums");
+    place.write("bags.csv", place.read("bags.csv").replacen(&format!("d02,{},", cases[2]), "d02,1.5,", 1));
+    bad("--family poisson", "column 'cases' is 1.5 of bag 'd02': counts are whole numbers");
+    place.write(
+        "bags.csv",
+        place.read("bags.csv").replacen("d02,1.5,", &format!("d02,{},", trials[2] + 1.0), 1),
+    );
+    bad("--family binomial --trials trials", "column 'trials' is");
 }

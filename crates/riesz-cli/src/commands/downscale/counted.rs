@@ -23,6 +23,11 @@ impl Learn {
                 "--noise: how far counts are off is given by what they are: leave it out",
             ));
         }
+        if self.operator.is_some() {
+            return Err(Failure::input(
+                "--operator: regressions of targets are of numbers; counts are averaged: leave it out",
+            ));
+        }
         let data = &given.data;
         let every = data.mediators.as_ref().map(|own| own.bags.stack(&own.targets)).transpose()?;
         let of_mediators = every.map(|every| self.resolved(MEDIATOR_KERNEL, &every)).transpose()?;

@@ -157,15 +157,15 @@ impl Observed<'_> {
                 ones[b] += slopes[i];
             }
         }
-        let mut psi = self.operator.transpose_times(&cross.sums(&slopes)?).transpose();
-        factor.solve_lower_in_place(&mut psi);
-        let ones = to_targets(self.operator, ones);
-        let mut scaled = psi.clone();
-        let roots: Vec<f64> = said.iter().map(|s| s.information.sqrt()).collect();
-        for i in 0..scaled.rows() {
-            scaled.row_mut(i).iter_mut().zip(&roots).for_each(|(v, r)| *v *= r);
+        // A row a target.
+        let mut scaled = self.operator.transpose_times(&cross.sums(&slopes)?);
+        factor.solve_lower_of_rows(&mut scaled);
+        let psi = scaled.transpose();
+        for (t, own) in said.iter().enumerate() {
+            let root = own.information.sqrt();
+            scaled.row_mut(t).iter_mut().for_each(|v| *v *= root);
         }
-        let told = scaled.outer();
+        let (told, ones) = (scaled.inner(), to_targets(self.operator, ones));
         let mut lambda = told.clone();
         lambda.add_diagonal(|_| 1.0);
         if lambda.data().iter().any(|v| !v.is_finite()) {
