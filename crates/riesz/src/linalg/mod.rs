@@ -143,14 +143,23 @@ impl Matrix {
         out
     }
 
-    /// The product `self selfᵀ`, half the cost of any other.
-    pub(crate) fn outer(&self) -> Matrix {
-        product_with_itself(self.view())
-    }
-
     /// The product `selfᵀ self`, half the cost of any other.
     pub(crate) fn inner(&self) -> Matrix {
-        product_with_itself(self.view().transpose())
+        use faer::linalg::matmul::triangular::{self, BlockStructure};
+        let mut out = Matrix::zeros(self.cols, self.cols);
+        triangular::matmul(
+            out.view_mut(),
+            BlockStructure::TriangularUpper,
+            faer::Accum::Replace,
+            self.view().transpose(),
+            BlockStructure::Rectangular,
+            self.view(),
+            BlockStructure::Rectangular,
+            1.0,
+            par(),
+        );
+        out.mirror_upper();
+        out
     }
 
     /// The product with a vector.
@@ -171,25 +180,6 @@ impl Matrix {
         }
         out
     }
-}
-
-/// `a aᵀ`.
-fn product_with_itself(a: MatRef<'_, f64>) -> Matrix {
-    use faer::linalg::matmul::triangular::{self, BlockStructure};
-    let mut out = Matrix::zeros(a.nrows(), a.nrows());
-    triangular::matmul(
-        out.view_mut(),
-        BlockStructure::TriangularUpper,
-        faer::Accum::Replace,
-        a,
-        BlockStructure::Rectangular,
-        a.transpose(),
-        BlockStructure::Rectangular,
-        1.0,
-        par(),
-    );
-    out.mirror_upper();
-    out
 }
 
 impl std::ops::Index<(usize, usize)> for Matrix {
