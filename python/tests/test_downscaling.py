@@ -560,7 +560,7 @@ def test_inducing_points_at_all_rows_are_exact(prior_mean):
 
 
 def test_mediated_targets_are_learnt_through_inducing_points():
-    names = {"bag": "district", "target": "cases", "mediators": ["pressure"]}
+    names = {"bag": "district", "target": "cases", "weight": "area", "mediators": ["pressure"]}
     exact = given(row_noise=0.0, mediation_noise=0.0).fit(ROWS, MIXED, **names)
     sparse = given(row_noise=0.0, inducing=X).fit(ROWS, MIXED, **names)
     np.testing.assert_allclose(sparse.predict(PLACES, return_std=True), exact.predict(PLACES, return_std=True), atol=1e-5)

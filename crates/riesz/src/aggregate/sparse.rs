@@ -20,7 +20,7 @@ use super::Bags;
 use super::data::Aggregates;
 use super::exact::AggregateGaussianProcess;
 use super::fitted::LeftOut;
-use super::operator::{Mediation, Operator};
+use super::operator::{Mediation, Operator, Regressed};
 use super::rows::Rows;
 use super::tune::{believed, first_turn};
 use crate::error::{Error, Result, sized};
@@ -242,6 +242,11 @@ impl SparseAggregateProcess {
         if data.own.len() == data.bags.count() && data.own.iter().enumerate().all(|(t, own)| *own == Some(t))
         {
             return process.fit(&data.rows, &data.bags, &data.targets);
+        }
+        if self.mediation.as_ref().is_some_and(|own| own.regressed == Regressed::Targets) {
+            let allowed =
+                "what rows are like, through inducing points: fit exactly where targets are regressed";
+            return Err(Error::parameter("what is regressed on mediators", "targets", allowed));
         }
         let watch = Watch { stop: &self.stop, progress: &self.progress };
         let mut warnings = Vec::new();

@@ -1,8 +1,8 @@
 //! Processes learnt from sums over bags through inducing points, against the definitions in plain dense algebra.
 
 use riesz::aggregate::{
-    AggregateGaussianProcess, Aggregates, Bags, Mediation, Mediators, Operator, SparseAggregateFit,
-    SparseAggregateProcess, Unit, inducing_points,
+    AggregateGaussianProcess, Aggregates, Bags, Mediation, Mediators, Operator, Regressed,
+    SparseAggregateFit, SparseAggregateProcess, Unit, inducing_points,
 };
 use riesz::fit::{GaussianProcess, Tune};
 use riesz::kernel::{Categorical, Profile, Stationary};
@@ -474,6 +474,9 @@ fn mediators_are_chosen_first() {
     let [before, after] =
         [&start, &found].map(|own| own.left_out_loss(&data.bags, of_bags, &gram).unwrap().0);
     assert!(after < before, "{after} {before}");
+    process.mediation = Some(Mediation { regressed: Regressed::Targets, ..start.clone() });
+    assert!(process.fit_data(&data).unwrap_err().to_string().contains("regressed on mediators"));
+    process.mediation = Some(start.clone());
     process.row_noise = Some(0.1);
     assert!(process.fit_data(&data).unwrap().warnings.iter().any(|w| w.contains("noise of rows")));
     process.row_noise = None;

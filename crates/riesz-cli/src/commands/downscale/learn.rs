@@ -92,9 +92,7 @@ impl Learn {
         if let Some(operator) = self.operator {
             start = start.regressing_targets(operator == Regression::TwoSided, data);
         }
-        // Regressions of targets know no inducing points.
-        let points = if self.operator.is_some() { None } else { self.points(data, console) };
-        let mut found = match points {
+        let mut found = match self.points(data, console) {
             Some(points) => self.through(points, start, given, seed, console)?,
             None => self.exactly(start, conventions, given, console)?,
         };
@@ -133,7 +131,7 @@ impl Learn {
 
     /// Through how many inducing points.
     fn points(&self, data: &Aggregates, console: &Console) -> Option<usize> {
-        let usual = data.usual_points().filter(|_| self.inducing.is_none());
+        let usual = data.usual_points().filter(|_| self.inducing.is_none() && self.operator.is_none());
         if let Some(points) = usual {
             console.note(format!(
                 "note: {} rows in {} bags are learnt from through {points} inducing points; --inducing N says otherwise, more points for a closer fit",
@@ -162,8 +160,7 @@ impl Learn {
             Ok((found.process, found.fit))
         })?;
         if let Some(own) = process.mediation.filter(|_| data.mediated() > 0) {
-            let own = own.times(fit.variance);
-            fit.model.card.extend(given.of_mediators(&own, console));
+            fit.model.card.extend(given.of_mediators(own, fit.variance, console));
         }
         let left_out = (data.targets.len() > 1).then(|| fit.left_out()).transpose()?;
         let fitted = fit.fitted();
@@ -190,8 +187,8 @@ impl Learn {
         };
         let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
         let mut fit = watched(console, &message, &process.progress, || process.fit_data(data))?;
-        if let Some(own) = &fit.mediation {
-            fit.model.card.extend(given.of_mediators(own, console));
+        if let Some(own) = fit.mediation.take() {
+            fit.model.card.extend(given.of_mediators(own, 1.0, console));
         }
         fit.warnings.iter().for_each(|warning| console.warn(warning));
         let (fitted, left_out) = (fit.fitted, Some(fit.left_out));
@@ -200,8 +197,8 @@ impl Learn {
 }
 
 impl Aggregated {
-    /// What was found of the regression on mediators; targets of which it says little are warned of.
-    fn of_mediators(&self, own: &Mediation, console: &Console) -> [Fact; 2] {
+    /// What was found of the regression on mediators, by the squared unit of the targets; those of which it says little are warned of.
+    fn of_mediators(&self, own: Mediation, variance: f64, console: &Console) -> [Fact; 2] {
         let far = self.data.far(&own.kernel).into_iter().map(|t| self.targets[t].clone());
         let far: Vec<String> = far.collect();
         if !far.is_empty() {
@@ -211,6 +208,7 @@ impl Aggregated {
                 first_of(&far)
             ));
         }
+        let own = own.times(variance);
         [
             Fact::new("kernel of mediators", own.kernel.formula()),
             Fact::measured("ridge of mediators", own.ridge),
