@@ -513,7 +513,7 @@ impl SparseAggregateProcess {
             Fact::new("inducing points", targets.points.rows()),
             Fact::measured("bound of the log marginal likelihood", state.value),
             Fact::measured("what the points leave unexplained of it", unexplained),
-            Fact::measured("jitter", state.jitter),
+            Fact::measured("jitter", state.points.jitter),
         ];
         let bound_error = state.error(&features.priors);
         if bound_error > 0.0 {
@@ -536,7 +536,7 @@ impl SparseAggregateProcess {
             left_out,
             bound_error,
             mediation: None,
-            jitter: state.jitter,
+            jitter: state.points.jitter,
             theta,
             steps,
             evaluations,

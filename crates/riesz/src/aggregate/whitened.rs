@@ -37,8 +37,8 @@ impl Whitened {
     /// The slopes of what has those slopes by `K(W, W)` that are `L⁻ᵀ inner L⁻¹`.
     pub fn by_gram(&self, kernel: &Kernel, points: &Table, mut inner: Matrix) -> Vec<f64> {
         self.factor.solve_upper_in_place(&mut inner);
-        let mut by_gram = inner.transpose();
-        self.factor.solve_upper_in_place(&mut by_gram);
+        self.factor.solve_upper_of_rows(&mut inner);
+        let mut by_gram = inner;
         // The jitter is a multiple of the mean of the diagonal.
         let m = points.rows();
         let trace: f64 = (0..m).map(|i| by_gram[(i, i)]).sum();

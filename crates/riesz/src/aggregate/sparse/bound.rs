@@ -12,18 +12,12 @@
 use super::features::Features;
 use super::through::Through;
 use crate::aggregate::rows::Rows;
+use crate::aggregate::whitened::Whitened;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix, dot, symmetric_eigen};
+use crate::linalg::{Cholesky, Matrix, dot};
 use crate::stop::Watch;
 use crate::table::Table;
-
-/// Added to the diagonal of `K(W, W)`, relative to its mean. Inducing variables that are seen through so much noise leave the bound a bound; that it is always the same leaves it
-/// smooth.
-const JITTER: f64 = 1e-10;
-
-/// Parts of what is known of a point's prior variance that are smaller are left out.
-const NEGLIGIBLE: f64 = 1e-14;
 
 /// The bound at one kernel and noise.
 pub(super) struct Collapsed {
@@ -34,12 +28,11 @@ pub(super) struct Collapsed {
     pub residual: Vec<f64>,
     /// Coefficients of the points.
     pub alpha: Vec<f64>,
-    /// What was added to the diagonal of `K(W, W)`.
-    pub jitter: f64,
-    /// The same, relative to its mean.
-    relative: f64,
+    /// The same of the whitened points, `Lᵀα`.
+    whitened: Vec<f64>,
     noise: Vec<f64>,
-    factor: Cholesky,
+    /// L.
+    pub points: Whitened,
     /// `ΨC⁻¹Ψᵀ`, which is `Λ - I`.
     told: Matrix,
     /// `Λ⁻¹`.
@@ -70,12 +63,9 @@ impl Collapsed {
         (targets, ones): (&[f64], &[f64]),
         given: Option<f64>,
     ) -> Result<Self> {
-        let (m, bags) = (points.rows(), targets.len());
-        let mut gram = kernel.gram(points);
-        let level = (0..m).map(|i| gram[(i, i)]).sum::<f64>() / m as f64;
-        gram.add_diagonal(|_| JITTER * level);
-        let factor = Cholesky::new(gram, "gram matrix of the inducing points")?;
-        let jitter = JITTER * level + factor.jitter;
+        let bags = targets.len();
+        let own = Whitened::new(kernel, points)?;
+        let factor = &own.factor;
         // C^-½ Ψᵀ, a row a bag.
         let mut psi = features.phi.clone();
         let roots: Vec<f64> = noise.iter().map(|c| 1.0 / c.sqrt()).collect();
@@ -103,7 +93,7 @@ impl Collapsed {
         };
         let r: Vec<f64> = targets.iter().zip(ones).map(|(z, s)| z - mean * s).collect();
         let (residual, inner) = solve(&r);
-        let mut alpha = Matrix::column_vector(inner);
+        let mut alpha = Matrix::column_vector(inner.clone());
         factor.solve_upper_in_place(&mut alpha);
         let left = lambda.inverse();
         let mut known = left.clone();
@@ -131,10 +121,9 @@ impl Collapsed {
             mean,
             residual,
             alpha: alpha.data().to_vec(),
-            jitter,
-            relative: jitter / level,
+            whitened: inner,
             noise,
-            factor,
+            points: own,
             told,
             left,
             half,
@@ -178,7 +167,7 @@ impl Collapsed {
     ) -> Result<Vec<f64>> {
         let (m, bags) = (points.rows(), self.noise.len());
         let mut by_phi = self.half.clone();
-        self.factor.solve_upper_of_rows(&mut by_phi);
+        self.points.factor.solve_upper_of_rows(&mut by_phi);
         for b in 0..bags {
             let (a, root) = (self.residual[b], 1.0 / self.noise[b].sqrt());
             by_phi.row_mut(b).iter_mut().zip(&self.alpha).for_each(|(h, alpha)| *h = a * alpha + root * *h);
@@ -196,17 +185,11 @@ impl Collapsed {
         let mut inner = self.told.clone();
         inner.data_mut().iter_mut().zip(self.left.data()).for_each(|(v, l)| *v += l);
         inner.add_diagonal(|_| -1.0);
-        self.factor.solve_upper_in_place(&mut inner);
-        self.factor.solve_upper_of_rows(&mut inner);
-        let mut by_gram = inner;
         for i in 0..m {
-            let own = self.alpha[i];
-            by_gram.row_mut(i).iter_mut().zip(&self.alpha).for_each(|(v, a)| *v = -0.5 * (*v + own * a));
+            let own = self.whitened[i];
+            inner.row_mut(i).iter_mut().zip(&self.whitened).for_each(|(v, w)| *v = -0.5 * (*v + own * w));
         }
-        // The jitter is a multiple of the mean of the diagonal.
-        let trace: f64 = (0..m).map(|i| by_gram[(i, i)]).sum();
-        by_gram.add_diagonal(|_| self.relative * trace / m as f64);
-        let of_gram = kernel.gradient(points, &by_gram);
+        let of_gram = self.points.by_gram(kernel, points, inner);
         total.iter_mut().zip(&of_gram).for_each(|(t, g)| *t += g);
         for (b, by) in by_own.iter().enumerate() {
             let own = &features.own.row(b)[1..];
@@ -218,15 +201,6 @@ impl Collapsed {
 
     /// F with `FFᵀ = L⁻ᵀ(I - Λ⁻¹)L⁻¹`, which is `K(W, W)⁻¹ - (K(W, W) + ΦᵀC⁻¹Φ)⁻¹`, in as many columns as there are parts that count. Cost O(points³).
     pub fn root(&self) -> Result<Matrix> {
-        let (values, vectors) = symmetric_eigen(&self.told)?;
-        let kept: Vec<usize> = (0..values.len()).filter(|&k| values[k] > NEGLIGIBLE).collect();
-        let mut root = Matrix::zeros(vectors.rows(), kept.len());
-        for i in 0..vectors.rows() {
-            for (o, &k) in root.row_mut(i).iter_mut().zip(&kept) {
-                *o = vectors[(i, k)] * (values[k] / (1.0 + values[k])).sqrt();
-            }
-        }
-        self.factor.solve_upper_in_place(&mut root);
-        Ok(root)
+        self.points.root(&self.told)
     }
 }
