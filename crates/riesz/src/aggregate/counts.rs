@@ -28,7 +28,7 @@ use super::whitened::Whitened;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
-use crate::fit::evidence::{Coordinate, with_priors};
+use crate::fit::evidence::{Coordinate, Maximum, with_priors};
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::posterior::{Covariance, Known, Posterior};
@@ -307,7 +307,7 @@ impl Tuning {
         };
         let logs = |kernel: &Kernel| kernel.parameters().iter().map(|p| p.log_value).collect::<Vec<f64>>();
         let smoother = start.kernel.with_lengthscales_times(3.0);
-        let mut best: Option<(f64, Vec<f64>, Option<Place>, Vec<String>)> = None;
+        let mut best: Option<(Maximum, Option<Place>)> = None;
         let (mut steps, mut evaluations) = (0, 0);
         for kernel in [Some(start.kernel.clone()), smoother].into_iter().flatten() {
             let mut from = None;
@@ -316,12 +316,14 @@ impl Tuning {
                 Ok(with_priors(priors, theta, found))
             })?;
             (steps, evaluations) = (steps + found.steps, evaluations + found.evaluations);
-            if best.as_ref().is_none_or(|(value, ..)| found.value > *value) {
-                best = Some((found.value, found.theta, from, found.warnings));
+            if best.as_ref().is_none_or(|(best, _)| found.value > best.value) {
+                best = Some((found, from));
             }
         }
-        let (_, theta, from, warnings) =
-            best.unwrap_or_else(|| (f64::NEG_INFINITY, logs(&start.kernel), None, Vec::new()));
+        let (theta, warnings, from) = match best {
+            Some((best, from)) => (best.theta, best.warnings, from),
+            None => (logs(&start.kernel), Vec::new(), None),
+        };
         let process = CountProcess { kernel: start.kernel.with_parameters(&theta), ..start.clone() };
         let points = Whitened::new(&process.kernel, &work.points)?;
         let cross = Cross::new(&work.rows, &process.kernel, &work.points, watch)?;

@@ -285,7 +285,8 @@ fn left_out_counts_are_nearly_those_of_refits() {
     let fit = own.fit(&data).unwrap();
     for t in [0, 7, 15, 23] {
         let mut others = data.clone();
-        (others.targets.remove(t), others.own.remove(t));
+        others.targets.remove(t);
+        others.own.remove(t);
         let refit = own.fit(&others).unwrap();
         let (members, weights): (Vec<usize>, Vec<f64>) = data.bags.weights().column(t).unzip();
         // The mean count, by draws of f.
