@@ -95,8 +95,9 @@ class AggregateCountProcess(BaseEstimator):
 
     Notes
     -----
-    Cost of a step to the mode, of which an evaluation of the marginal likelihood takes some: a few passes over n rows times m
-    points, and m³.
+    Hyper-parameters count as known, and the weights of mediated counts too: intervals are too narrow where counts are few, or
+    mediated. Cost of a step to the mode, of which an evaluation of the marginal likelihood takes some: a few passes over n rows
+    times m points, and m³.
     """
 
     expansion_: Expansion
