@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from . import _core
 from . import kernels as rk
@@ -196,6 +198,41 @@ def points_of(inducing: Any, tables: Tables) -> Any:
     points = collected(inducing)
     cells = as_numbers(picked(points, tables.rows.names), tables.rows.names, "inducing", tables.rows.levels)
     return tables.rows.names, tables.rows.levels, cells
+
+
+def check_choices(choices: Sequence[tuple[str, Any, tuple[str, ...]]], kernels: Sequence[tuple[str, Any]]) -> None:
+    """Refuses values that are none of those known, and what is no kernel."""
+    for name, value, known in choices:
+        if value not in known:
+            raise ValueError(f"{name} = {value!r}: it is one of {', '.join(map(repr, known))}")
+    for name, kernel in kernels:
+        if kernel is not None and not isinstance(kernel, rk.Kernel):
+            raise TypeError(f"{name} = {kernel!r}: it is a kernel of riesz.kernels, or None")
+
+
+def start_kernel(tables: Tables, kernel: rk.Kernel | None) -> str:
+    """The kernel of rows where tuning starts, for the core."""
+    names, levels, numbers = tables.rows
+    own = rk.Constant(1.0) * standard_kernel(tables.rows, 1.0) if kernel is None else kernel
+    return own._at(numbers, names, levels)._to_json(names, levels)
+
+
+def start_mediator_kernel(tables: Tables, kernel: rk.Kernel | None) -> str | None:
+    """The same of mediators, if there are some."""
+    if tables.mediators is None:
+        return None
+    of_bags, of_targets, _ = tables.mediators
+    every = of_bags._replace(numbers=np.vstack([of_bags.numbers, of_targets.numbers]))
+    own = standard_kernel(every, 0.5) if kernel is None else kernel
+    return own._at(every.numbers, every.names, every.levels)._to_json(every.names, every.levels)
+
+
+def warned(model: Any, notes: list[str], doubts: list[str]) -> list[str]:
+    """Warns who called ``fit`` of what to look at, and gives all of it."""
+    for category, messages in ((UserWarning, notes), (ConvergenceWarning, doubts)):
+        for message in messages:
+            warnings.warn(f"{type(model).__name__}: {message}", category, stacklevel=3)
+    return [*notes, *doubts]
 
 
 def standard_kernel(rows: Rows, times: float) -> rk.Kernel:

@@ -17,20 +17,29 @@ True
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from . import kernels as rk
 from ._aggregated import Component, LeftOut, left_out
-from ._bags import Asked, Members, Tables, points_of, read_tables, rows_of_bags, standard_kernel
+from ._bags import (
+    Asked,
+    Members,
+    Tables,
+    check_choices,
+    points_of,
+    read_tables,
+    rows_of_bags,
+    start_kernel,
+    start_mediator_kernel,
+    warned,
+)
 from ._data import collected, is_numbered, is_whole, names_of
 from ._duels import NO_COVARIANCE
 from ._expansion import Expansion, spread
@@ -250,11 +259,7 @@ class AggregateGaussianProcess(BaseEstimator):
         if found.effective is not None and found.effective < 10:
             worth = f"the draws of hyper-parameters are worth {found.effective:.1f} of their posterior's own"
             notes.append(f"{worth}, which is a rough average: give more of them, average=500 say")
-        for message in notes:
-            warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=2)
-        for message in found.warnings:
-            warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=2)
-        self.warnings_ = [*notes, *found.warnings]
+        self.warnings_ = warned(self, notes, found.warnings)
         return self
 
     def _check(self) -> None:
@@ -263,9 +268,7 @@ class AggregateGaussianProcess(BaseEstimator):
             ("operator", self.operator, ("auto", "matched", "mediated", *_REGRESSIONS)),
             ("mediator_examples", self.mediator_examples, ("bags", "rows")),
         ]
-        for name, value, known in choices:
-            if value not in known:
-                raise ValueError(f"{name} = {value!r}: it is one of {', '.join(map(repr, known))}")
+        check_choices(choices, [("kernel", self.kernel), ("mediator_kernel", self.mediator_kernel)])
         if self.operator in _REGRESSIONS:
             rows_alone = [
                 ("aggregate", self.aggregate, "mean", "divide sums by their weights"),
@@ -279,9 +282,6 @@ class AggregateGaussianProcess(BaseEstimator):
                 if value != allowed:
                     raise ValueError(f"{name} = {value!r} with operator = {self.operator!r}: {why}")
         check_optimizer(self.optimizer)
-        for name, kernel in (("kernel", self.kernel), ("mediator_kernel", self.mediator_kernel)):
-            if kernel is not None and not isinstance(kernel, rk.Kernel):
-                raise TypeError(f"{name} = {kernel!r}: it is a kernel of riesz.kernels, or None")
 
     def _draws(self, targets: int) -> int | None:
         """How many draws of hyper-parameters, if any."""
@@ -317,10 +317,8 @@ class AggregateGaussianProcess(BaseEstimator):
 
     def _start(self, tables: Tables) -> dict[str, Any]:
         """The process that tuning starts from."""
-        names, levels, numbers = tables.rows
-        kernel = rk.Constant(1.0) * standard_kernel(tables.rows, 1.0) if self.kernel is None else self.kernel
         return {
-            "kernel": kernel._at(numbers, names, levels)._to_json(names, levels),
+            "kernel": start_kernel(tables, self.kernel),
             "noise": _positive("alpha", self.alpha),
             "row_noise": _noise("row_noise", self.row_noise),
             "mediation_noise": _noise("mediation_noise", self.mediation_noise),
@@ -333,12 +331,9 @@ class AggregateGaussianProcess(BaseEstimator):
 
     def _mediation(self, tables: Tables) -> tuple[str, float | None, bool | None, bool] | None:
         """The regression on mediators: its kernel, ridge and whether it is centred if these are given, and what it counts."""
-        if tables.mediators is None:
+        text = start_mediator_kernel(tables, self.mediator_kernel)
+        if text is None:
             return None
-        of_bags, of_targets, _ = tables.mediators
-        every = of_bags._replace(numbers=np.vstack([of_bags.numbers, of_targets.numbers]))
-        own = standard_kernel(every, 0.5) if self.mediator_kernel is None else self.mediator_kernel
-        text = own._at(every.numbers, every.names, every.levels)._to_json(every.names, every.levels)
         ridge = None if self.mediator_ridge is None else _positive("mediator_ridge", self.mediator_ridge)
         return text, ridge, None if self.centred is None else bool(self.centred), self.mediator_examples == "rows"
 

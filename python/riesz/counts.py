@@ -17,20 +17,18 @@ True
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from . import kernels as rk
 from ._aggregated import LeftOut
-from ._bags import Asked, Tables, points_of, read_tables, standard_kernel
+from ._bags import Asked, Tables, check_choices, points_of, read_tables, start_kernel, start_mediator_kernel, warned
 from ._expansion import Expansion, spread
 from ._imported import Imported, Part
 from ._meetings import _first, check_optimizer
@@ -168,11 +166,7 @@ class AggregateCountProcess(BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         found = _core.fit_counts(self._start(tables), given, points, self.optimizer is not None, seed)
         self._keep(found, tables)
-        for message in notes:
-            warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=2)
-        for message in found.warnings:
-            warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=2)
-        self.warnings_ = [*notes, *found.warnings]
+        self.warnings_ = warned(self, notes, found.warnings)
         return self
 
     def _check(self, trials: Any) -> None:
@@ -181,33 +175,20 @@ class AggregateCountProcess(BaseEstimator):
             ("operator", self.operator, ("auto", "matched", "mediated")),
             ("mediator_examples", self.mediator_examples, ("bags", "rows")),
         ]
-        for name, value, known in choices:
-            if value not in known:
-                raise ValueError(f"{name} = {value!r}: it is one of {', '.join(map(repr, known))}")
+        check_choices(choices, [("kernel", self.kernel), ("mediator_kernel", self.mediator_kernel)])
         if self.family == "binomial" and trials is None:
             raise ValueError("family = 'binomial' takes trials: the column of bags that says among how many counts are successes")
         if self.family == "poisson" and trials is not None:
             raise ValueError(f"trials = {trials!r}: Poisson counts have none: leave it out, or take family='binomial'")
         check_optimizer(self.optimizer)
-        for name, kernel in (("kernel", self.kernel), ("mediator_kernel", self.mediator_kernel)):
-            if kernel is not None and not isinstance(kernel, rk.Kernel):
-                raise TypeError(f"{name} = {kernel!r}: it is a kernel of riesz.kernels, or None")
 
     def _start(self, tables: Tables) -> dict[str, Any]:
         """The process that tuning starts from."""
-        names, levels, numbers = tables.rows
-        kernel = rk.Constant(1.0) * standard_kernel(tables.rows, 1.0) if self.kernel is None else self.kernel
-        smoothing = None
-        if tables.mediators is not None:
-            of_bags, of_targets, _ = tables.mediators
-            every = of_bags._replace(numbers=np.vstack([of_bags.numbers, of_targets.numbers]))
-            own = standard_kernel(every, 0.5) if self.mediator_kernel is None else self.mediator_kernel
-            text = own._at(every.numbers, every.names, every.levels)._to_json(every.names, every.levels)
-            smoothing = (text, self.mediator_examples == "rows")
+        mediators = start_mediator_kernel(tables, self.mediator_kernel)
         return {
-            "kernel": kernel._at(numbers, names, levels)._to_json(names, levels),
+            "kernel": start_kernel(tables, self.kernel),
             "trials": None if tables.trials is None else tables.trials.tolist(),
-            "smoothing": smoothing,
+            "smoothing": None if mediators is None else (mediators, self.mediator_examples == "rows"),
             "prior_mean": None if self.prior_mean is None else float(self.prior_mean),
             "published": bool(self.published),
         }

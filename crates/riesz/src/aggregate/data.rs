@@ -1,7 +1,7 @@
 //! What downscaling learns from: rows, the bags that they make, and targets.
 
 use super::bags::{Bags, Unit};
-use super::operator::Mediators;
+use super::mediation::Mediators;
 use crate::error::{Error, Result};
 use crate::fit::mean_variance_of_sums;
 use crate::kernel::Kernel;

@@ -13,7 +13,7 @@
 //! references of Chau 2023, table 3.1.
 
 use super::data::Aggregates;
-use super::operator::{Mediation, Mediators};
+use super::mediation::{Mediation, Mediators};
 use crate::error::{Error, Result, sized};
 use crate::fit::positive;
 use crate::kernel::Kernel;

@@ -4,9 +4,10 @@
 //! `ℓ(y_b, ỹ_t)`, over the sum of these. How smooth ℓ is says how well it predicts bags that are left out. Ours: the source has no mediated counts.
 
 use super::bags::{Bags, Unit};
-use super::operator::{Counts, Mediators, Operator};
+use super::mediation::{Counts, Mediators};
+use super::operator::Operator;
 use crate::error::{Error, Result, sized};
-use crate::fit::evidence::{Coordinate, Maximum, with_priors};
+use crate::fit::evidence::Coordinate;
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::{Matrix, dot};
 use crate::stop::Watch;
@@ -155,13 +156,8 @@ impl Smoothing {
         };
         let coordinates: Vec<Coordinate> = self.kernel.parameters().into_iter().map(near).collect();
         let start: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
-        let j = bags.count() as f64;
-        let Maximum { theta, .. } = super::tune::maximise(&coordinates, &start, watch, |theta| {
-            let own = Self { kernel: self.kernel.with_parameters(theta), counts: self.counts };
-            let (loss, mut gradient) = own.left_out_loss(bags, mediators, gram)?;
-            gradient.iter_mut().for_each(|slope| *slope = -0.5 * j * *slope / loss);
-            Ok(with_priors(&coordinates, theta, (-0.5 * j * loss.ln(), gradient)))
-        })?;
-        Ok(Self { kernel: self.kernel.with_parameters(&theta), counts: self.counts })
+        let of = |theta: &[f64]| Self { kernel: self.kernel.with_parameters(theta), counts: self.counts };
+        let loss = |theta: &[f64]| of(theta).left_out_loss(bags, mediators, gram);
+        Ok(of(&super::tune::least_loss(&coordinates, &start, bags.count(), watch, loss)?.theta))
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use super::data::Aggregates;
 use super::exact::AggregateGaussianProcess;
 use super::fitted::AggregateFit;
-use super::operator::{Mediation, Mediators, Regressed};
+use super::mediation::{Mediation, Mediators, Regressed};
 use super::regressed;
 use super::rows::Rows;
 use crate::error::Result;
@@ -319,12 +319,24 @@ fn by_left_out(
     watch: Watch<'_>,
 ) -> Result<Maximum> {
     let start: Vec<f64> = mediation.parameters().iter().map(|p| p.log_value).collect();
-    let j = data.bags.count() as f64;
-    maximise(coordinates, &start, watch, |theta| {
-        let own = mediation.with_parameters(theta);
-        let (loss, mut gradient) = own.left_out_loss(&data.bags, &mediators.bags, gram)?;
-        gradient.iter_mut().for_each(|slope| *slope = -0.5 * j * *slope / loss);
-        Ok(with_priors(coordinates, theta, (-0.5 * j * loss.ln(), gradient)))
+    least_loss(coordinates, &start, data.bags.count(), watch, |theta| {
+        mediation.with_parameters(theta).left_out_loss(&data.bags, &mediators.bags, gram)
+    })
+}
+
+/// The largest of the weak priors times `loss^(-J/2)`, as if errors of J bags were normal with a variance that is not known.
+pub(super) fn least_loss(
+    coordinates: &[Coordinate],
+    start: &[f64],
+    bags: usize,
+    watch: Watch<'_>,
+    loss: impl Fn(&[f64]) -> Result<(f64, Vec<f64>)>,
+) -> Result<Maximum> {
+    let half = 0.5 * bags as f64;
+    maximise(coordinates, start, watch, |theta| {
+        let (loss, mut gradient) = loss(theta)?;
+        gradient.iter_mut().for_each(|slope| *slope = -half * *slope / loss);
+        Ok(with_priors(coordinates, theta, (-half * loss.ln(), gradient)))
     })
 }
 

@@ -14,7 +14,7 @@ use riesz::{Error, Kernel, Matrix, Posterior, Table};
 
 use crate::common::{Stream, largest_difference, stationary, table, with_threads};
 
-fn dense(sparse: &Sparse) -> Matrix {
+pub fn dense(sparse: &Sparse) -> Matrix {
     let mut out = Matrix::zeros(sparse.rows(), sparse.cols());
     for j in 0..sparse.cols() {
         sparse.column(j).for_each(|(i, w)| out[(i, j)] += w);
@@ -22,7 +22,7 @@ fn dense(sparse: &Sparse) -> Matrix {
     out
 }
 
-fn sum(a: &Matrix, times: f64, b: &Matrix) -> Matrix {
+pub fn sum(a: &Matrix, times: f64, b: &Matrix) -> Matrix {
     let data = a.data().iter().zip(b.data()).map(|(a, b)| a + times * b).collect();
     Matrix::from_row_major(a.rows(), a.cols(), data)
 }

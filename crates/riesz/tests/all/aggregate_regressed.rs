@@ -3,23 +3,11 @@
 use riesz::aggregate::{
     AggregateGaussianProcess, Aggregates, Bags, Conventions, Mediation, Mediators, Regressed, Tuning, Unit,
 };
-use riesz::linalg::{Cholesky, Sparse, dot};
+use riesz::linalg::{Cholesky, dot};
 use riesz::{Kernel, Matrix, Table};
 
+use crate::aggregate::{dense, sum};
 use crate::common::{Stream, largest_difference, table};
-
-fn dense(sparse: &Sparse) -> Matrix {
-    let mut out = Matrix::zeros(sparse.rows(), sparse.cols());
-    for j in 0..sparse.cols() {
-        sparse.column(j).for_each(|(i, w)| out[(i, j)] += w);
-    }
-    out
-}
-
-fn sum(a: &Matrix, times: f64, b: &Matrix) -> Matrix {
-    let data = a.data().iter().zip(b.data()).map(|(a, b)| a + times * b).collect();
-    Matrix::from_row_major(a.rows(), a.cols(), data)
-}
 
 /// 30 rows in 6 bags, 7 targets, of which `own` have rows.
 fn data(own: [Option<usize>; 7]) -> Aggregates {
