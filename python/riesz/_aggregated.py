@@ -107,12 +107,20 @@ def left_out(parts: list[Component], tables: Tables) -> LeftOut | None:
         return None
     means, variances = np.array([mean for mean, _ in found]), np.array([variance for _, variance in found])
     log = -0.5 * ((tables.values - means) ** 2 / variances + np.log(2 * np.pi * variances))
+    mean, sd, density, _ = mixture([part.weight for part in parts], means, variances, log)
+    return LeftOut(tables.targets, tables.values, mean, sd, density, (tables.values - mean) / sd)
+
+
+def mixture(
+    weights: list[float], means: np.ndarray, variances: np.ndarray, log: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, standard deviation and logarithm of the density of each target given the others, of sets of hyper-parameters with
+    these weights, (sets, targets), and what sets count for each."""
     # Dividing by what each says of the target itself takes that target out of its weight.
-    without = np.log([part.weight for part in parts])[:, None] - log
+    without = np.log(weights)[:, None] - log
     most = without.max(axis=0)
     total = np.exp(without - most).sum(axis=0)
-    weights = np.exp(without - most) / total
-    mean = (weights * means).sum(axis=0)
-    variance = (weights * (variances + (means - mean) ** 2)).sum(axis=0)
-    score = (tables.values - mean) / np.sqrt(variance)
-    return LeftOut(tables.targets, tables.values, mean, np.sqrt(variance), -(most + np.log(total)), score)
+    counts = np.exp(without - most) / total
+    mean = (counts * means).sum(axis=0)
+    variance = (counts * (variances + (means - mean) ** 2)).sum(axis=0)
+    return mean, np.sqrt(variance), -(most + np.log(total)), counts

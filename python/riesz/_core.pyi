@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 __all__ = [
     "AggregatePart",
     "Aggregates",
+    "CountPart",
     "Expansion",
     "Explainer",
     "Explanation",
@@ -481,21 +482,36 @@ def fit_sparse_aggregates(
 ) -> FittedAggregates: ...
 
 @final
-class FittedCounts:
+class CountPart:
+    @property
+    def weight(self) -> float: ...
     @property
     def model(self) -> Expansion: ...
     @property
     def fitted(self) -> list[float]: ...
     @property
     def left_out(self) -> tuple[list[float], list[float], list[float], list[float]]: ...
+
+@final
+class FittedCounts:
+    @property
+    def best(self) -> CountPart: ...
+    @property
+    def parts(self) -> list[CountPart]: ...
+    @property
+    def effective(self) -> float | None: ...
     @property
     def smoothing(self) -> str | None: ...
+    @property
+    def dispersions(self) -> list[float]: ...
     @property
     def log_marginal_likelihood(self) -> float: ...
     @property
     def warnings(self) -> list[str]: ...
 
-def fit_counts(start: dict[str, Any], given: Aggregates, points: int | _Rows | None, tune: bool, seed: int) -> FittedCounts: ...
+def fit_counts(
+    start: dict[str, Any], given: Aggregates, points: int | _Rows | None, tune: bool, draws: int | None, seed: int
+) -> FittedCounts: ...
 
 @final
 class FittedPrior:

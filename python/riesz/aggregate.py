@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -35,29 +34,21 @@ from ._bags import (
     check_choices,
     points_of,
     read_tables,
-    rows_of_bags,
     start_kernel,
     start_mediator_kernel,
     warned,
 )
-from ._data import collected, is_numbered, is_whole, names_of
-from ._duels import NO_COVARIANCE
-from ._expansion import Expansion, spread
-from ._explainer import Explainer
-from ._explanation import Explanation, named_sums
-from ._imported import Imported, Part, weighted_sum
+from ._downscaled import Downscaled, draws_of, rough
 from ._meetings import _first, check_optimizer
-from .estimators import _count, _positive
+from .estimators import _positive
 
 __all__ = ["AggregateGaussianProcess", "LeftOut"]
 
-#: Draws of hyper-parameters, and so many targets at most are thought to need them.
-_DRAWS, _FEW_TARGETS = 64, 300
 #: Operators that regress targets on mediators, and not rows.
 _REGRESSIONS = ("pseudo", "two-sided")
 
 
-class AggregateGaussianProcess(BaseEstimator):
+class AggregateGaussianProcess(Downscaled):
     """A Gaussian process f of single rows that is learnt from means or sums over bags of them: ``z_b = Σ_i w_i f(x_i) + noise``.
 
     Parameters
@@ -141,9 +132,6 @@ class AggregateGaussianProcess(BaseEstimator):
     Exact: cost n²/2 kernels an evaluation for n rows, and the third power of the numbers of bags and targets; no n × n matrix.
     Through m inducing points n m kernels.
     """
-
-    expansion_: Expansion
-    _parts: list[Component]
 
     def __init__(
         self,
@@ -256,9 +244,7 @@ class AggregateGaussianProcess(BaseEstimator):
         if far:
             where = f"the mediators of {len(far)} targets are far from those of all bags with rows, {_first(far)}"
             notes.append(f"{where}: of these little is known")
-        if found.effective is not None and found.effective < 10:
-            worth = f"the draws of hyper-parameters are worth {found.effective:.1f} of their posterior's own"
-            notes.append(f"{worth}, which is a rough average: give more of them, average=500 say")
+        notes += rough(found.effective)
         self.warnings_ = warned(self, notes, found.warnings)
         return self
 
@@ -285,21 +271,10 @@ class AggregateGaussianProcess(BaseEstimator):
 
     def _draws(self, targets: int) -> int | None:
         """How many draws of hyper-parameters, if any."""
-        if isinstance(self.average, str) and self.average == "auto":
-            tuned = self.optimizer is not None and not self.published and self.operator != "pseudo"
-            return _DRAWS if tuned and 5 <= targets <= _FEW_TARGETS else None
-        if isinstance(self.average, (bool, np.bool_)):
-            draws = _DRAWS if self.average else None
-        elif is_whole(self.average):
-            draws = _count("average", self.average, 2)
-        else:
-            raise ValueError(f"average = {self.average!r}: it is 'auto', True, False or a number of draws")
-        if draws is not None and (self.optimizer is None or self.published or self.operator == "pseudo"):
-            why = "optimizer=None keeps hyper-parameters as they are"
-            if self.published or self.operator == "pseudo":
-                why = f"{'published=True' if self.published else 'operator=' + repr(self.operator)} takes the best"
-            raise ValueError(f"average = {self.average!r}: {why}, so there is nothing to average: average=False")
-        return draws
+        why = None
+        if self.published or self.operator == "pseudo":
+            why = f"{'published=True' if self.published else 'operator=' + repr(self.operator)} takes the best"
+        return draws_of(self.average, targets, self.optimizer, why)
 
     def _points(self, tables: Tables, given: _core.Aggregates) -> Any:
         """Inducing points, or how many; ``None`` for none."""
@@ -338,58 +313,30 @@ class AggregateGaussianProcess(BaseEstimator):
         return text, ridge, None if self.centred is None else bool(self.centred), self.mediator_examples == "rows"
 
     def _keep(self, found: _core.FittedAggregates, tables: Tables, asked: Asked) -> None:
-        names, best = tables.rows.names, Component.of(found.best)
-        self._parts = [Component.of(part) for part in found.parts] or [best]
-        bag, weight = (own if isinstance(own, str) else None for own in (asked.bag, asked.weight))
-        self._asked = Asked(bag, weight, features=None if is_numbered(names) else names)
+        best = Component.of(found.best)
+        self._learnt(best, [Component.of(part) for part in found.parts], tables, asked)
         self._row, self._bag, self._weight = np.array(tables.row), np.array(tables.bag), tables.weight
-        self.expansion_, self.bags_, self.targets_ = best.expansion, tables.bags, tables.targets
-        self.kernel_ = rk._from_json(self.expansion_._core.kernel, names)
         self.noise_, self.row_noise_, self.mediation_noise_ = found.noise
         self.mediator_kernel_, self.mediator_ridge_ = None, None
         if found.mediation is not None and tables.mediators is not None:
             self.mediator_kernel_ = rk._from_json(found.mediation[0], tables.mediators[0].names)
             self.mediator_ridge_ = found.mediation[1]
-        self.prior_mean_ = sum(part.weight * part.mean for part in self._parts)
         self.log_marginal_likelihood_value_ = found.log_marginal_likelihood
         self.effective_draws_ = found.effective
         self.residual_ = tables.values - sum(part.weight * part.fitted for part in self._parts)
         self.left_out_ = left_out(self._parts, tables)
-        self._targets = tables.values
-        self.n_features_in_ = len(names)
-        self.feature_names_in_ = np.array(names, dtype=object)
 
-    def _own_columns(self, X: Any, what: str = "X") -> Any:
-        """The columns of rows that f is a function of, as :class:`riesz.Explainer` takes them."""
-        check_is_fitted(self)
-        return self.expansion_._own_columns(X, what)
+    def _explains_means(self) -> bool:
+        return self.aggregate == "mean"
 
     def predict(self, rows: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """The map: the posterior mean of f at rows, (rows,), and with ``return_std`` or ``return_cov`` the standard deviations or
         covariances of f, too, noise of rows not included. Data frames may have further columns."""
-        check_is_fitted(self)
-        cells = self.expansion_._rows(rows, "rows")
-        means = [part.expansion._core.predict(cells)[:, 0] for part in self._parts]
-        mean = self._mixed(means)
-        if not (return_std or return_cov):
-            return mean
-        each = [spread(part.expansion, cells, return_std, return_cov)[0][..., 0] for part in self._parts]
-        if return_std:
-            return mean, np.sqrt(self._mixed([sd**2 + (own - mean) ** 2 for sd, own in zip(each, means)]))
-        return mean, self._mixed([cov + np.outer(own - mean, own - mean) for cov, own in zip(each, means)])
-
-    def _mixed(self, each: Sequence[Any]) -> Any:
-        return sum(part.weight * own for part, own in zip(self._parts, each))
+        return self._posterior(rows, return_std, return_cov)
 
     def sample(self, rows: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Joint draws of f at rows from its posterior, (rows, n_samples): maps that the targets allow."""
-        check_is_fitted(self)
-        cells, random = self.expansion_._rows(rows, "rows"), check_random_state(random_state)
-        counts = random.multinomial(_count("n_samples", n_samples, 1), [part.weight for part in self._parts])
-        seeds = random.randint(2**31 - 1, size=len(counts))
-        each = zip(self._parts, counts.tolist(), seeds.tolist())
-        drawn = np.hstack([part.expansion._core.sample(cells, count, seed)[0] for part, count, seed in each if count])
-        return drawn[:, random.permutation(drawn.shape[1])]
+        return self._drawn(rows, n_samples, random_state)
 
     def predict_bags(self, rows: Any = None, return_std: bool = False, *, bag: Any = None, weight: Any = None) -> Any:
         """Means or sums over bags, as ``aggregate`` says, and with ``return_std`` their standard deviations, noise not included.
@@ -402,7 +349,7 @@ class AggregateGaussianProcess(BaseEstimator):
         else:
             members, names = self._members(rows, bag, weight)
             cells = self.expansion_._rows(members.rows, "rows")
-            weights = self._weights_of(members, names)
+            weights = self._weights_of(members, names, self._explains_means())
             found = [_core.predict_sums(part.expansion._core, cells, *weights, len(names)) for part in self._parts]
             means, variances = [own[0][:, 0] for own in found], [own[1][:, 0] ** 2 for own in found]
         mean = self._mixed(means)
@@ -419,70 +366,14 @@ class AggregateGaussianProcess(BaseEstimator):
         # All bags have targets, in this order.
         return [part.fitted for part in self._parts], []
 
-    def _members(self, rows: Any, bag: Any, weight: Any) -> tuple[Members, list[str]]:
-        """Rows of bags, and the bags' names."""
-        bag, weight = (own if given is None else given for given, own in zip((bag, weight), self._asked[:2]))
-        if bag is None:
-            raise ValueError("bag = None: it says of each row its bag, as in fit")
-        named = names_of(collected(rows)) is not None
-        members = rows_of_bags(rows, Asked(bag, weight, features=self._asked.features if named else None))
-        members.check(range(len(members.bag)))
-        return members, list(dict.fromkeys(members.bag))
-
-    def _weights_of(self, members: Members, names: list[str]) -> tuple[list[int], list[float]]:
-        """Of each row its bag, and what it counts there."""
-        number = {name: k for k, name in enumerate(names)}
-        places = np.array([number[name] for name in members.bag])
-        weights = np.ones(len(places)) if members.weight is None else members.weight
-        if self.aggregate == "mean":
-            weights = weights / np.bincount(places, weights)[places]
-        return places.tolist(), weights.tolist()
-
     def shares(self, rows: Any) -> np.ndarray:
         """Which targets decided: the part of each, in the order of ``targets_``, in the prediction at each row, (rows, targets).
         Parts add up to :meth:`predict` less ``prior_mean_``; sum them over columns for regions. For exact fits."""
-        check_is_fitted(self)
-        cells = self.expansion_._rows(rows, "rows")
+        cells = self._cells(rows)
         weights = np.ones(len(self._bag)) if self._weight is None else self._weight
-        if self.aggregate == "mean":
+        if self._explains_means():
             weights = weights / np.bincount(self._bag, weights)[self._bag]
         return self._mixed([part.shares(cells, self._row, self._bag, weights, self._targets) for part in self._parts])
-
-    def explain_bags(
-        self,
-        background: Any,
-        rows: Any = None,
-        bags: Sequence[Any] | None = None,
-        *,
-        bag: Any = None,
-        weight: Any = None,
-        **how: Any,
-    ) -> Explanation:
-        """Why a bag's mean or sum is what it is: by linearity the weighted mean or sum of its rows' values, which adds up to
-        :meth:`predict_bags`. One line a bag; :attr:`Explanation.data` has the means of its rows, and its name in the last column.
-
-        ``bags`` are names of some, by default all, of ``rows``, by default those of the fit; ``bag`` and ``weight`` as in
-        :meth:`predict_bags`. ``how`` is as in :class:`riesz.Explainer`, without covariances, which are not known between rows.
-        Takes the time of explaining all rows of these bags."""
-        check_is_fitted(self)
-        if how.get("covariance"):
-            raise ValueError(NO_COVARIANCE)
-        if rows is None:
-            members, names = self._own_members()
-        else:
-            members, names = self._members(rows, bag, weight)
-        if bags is not None:
-            wanted = [str(name) for name in bags]
-            unknown = [name for name in wanted if name not in names]
-            if unknown:
-                raise ValueError(f"bags: there are no rows of {_first(unknown)}")
-            keep = set(wanted)
-            members, names = members.take([i for i, name in enumerate(members.bag) if name in keep]), list(dict.fromkeys(wanted))
-        places, weights = self._weights_of(members, names)
-        shares = np.zeros((len(names), len(places)))
-        shares[places, range(len(places))] = weights
-        found = Explainer(self, background, **how)(members.rows).average(shares)
-        return named_sums(found, shares.sum(axis=1), self._asked.bag or "bag", names)
 
     def _own_members(self) -> tuple[Members, list[str]]:
         if any(part.sensitivities is None for part in self._parts):
@@ -495,29 +386,6 @@ class AggregateGaussianProcess(BaseEstimator):
                 if level is not None:
                     cells[:, j] = [level[int(code)] for code in cells[:, j]]
         return Members(cells, [self.bags_[b] for b in self._bag], self._weight), self.bags_
-
-    def _imported(self) -> Imported:
-        """How :class:`riesz.Explainer` reads it."""
-        parts = [(part.weight, Part.whole(part.expansion)) for part in self._parts]
-        first = parts[0][1]
-        names, kind, outputs = first.expansion.feature_names, type(self).__name__, first.expansion.output_names
-        if len(parts) == 1:
-            return Imported([[first]], "posterior mean", names, kind, outputs, self.predict)
-        block = weighted_sum([([[part]], weight * np.eye(1)) for weight, part in parts], 0.0, outputs)
-        explained = "posterior mean, averaged over hyper-parameters"
-        return Imported([block], explained, names, kind, outputs, self.predict, mixture=parts)
-
-    def save(self, path: Any, *, posterior: bool = False) -> None:
-        """Writes the map as a riesz model file, which :meth:`riesz.Expansion.load` and the command line read, with ``posterior``
-        with how sure it is. An average over hyper-parameters is no single model: ``expansion_.save`` writes that of the best
-        ones, and ``pickle`` keeps all."""
-        check_is_fitted(self)
-        if len(self._parts) > 1:
-            raise ValueError(
-                f"this is an average of {len(self._parts)} models, and a file holds one: fit with average=False, save the model "
-                "of the best hyper-parameters, model.expansion_.save(path), or pickle the average"
-            )
-        self.expansion_.save(path, posterior=posterior)
 
 
 def _noise(name: str, value: Any) -> float | None:

@@ -21,18 +21,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from scipy.special import expit
+from scipy.stats import norm
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from . import kernels as rk
-from ._aggregated import LeftOut
+from ._aggregated import Component, LeftOut, mixture
 from ._bags import Asked, Tables, check_choices, points_of, read_tables, start_kernel, start_mediator_kernel, warned
+from ._downscaled import Downscaled, draws_of, rough
 from ._expansion import Expansion, spread
-from ._imported import Imported, Part
 from ._meetings import _first, check_optimizer
-from .estimators import _count
 
 __all__ = ["AggregateCountProcess"]
 
@@ -40,7 +40,7 @@ __all__ = ["AggregateCountProcess"]
 _LINKS = {"poisson": "log rate", "binomial": "log odds"}
 
 
-class AggregateCountProcess(BaseEstimator):
+class AggregateCountProcess(Downscaled):
     """A Gaussian process f of single rows whose exponential is a rate, learnt from counts of bags.
 
     With ``family="poisson"`` counts are of events among weights (people, person-years), ``z_b ~ Poisson(Σ_i w_i exp(f(x_i)))``;
@@ -60,11 +60,21 @@ class AggregateCountProcess(BaseEstimator):
         Where its tuning starts: it is the one that predicts bags best that are left out.
     mediator_examples : {"bags", "rows"}, default "bags"
         What the smoother counts once: every bag, or every row, so that large bags say more.
+    dispersion : float, default 0
+        By how much counts vary more than their family, where tuning starts, and 0 for not at all: the variance of a gamma factor
+        of rates, so that counts are negative binomial; of successes φ, of which ``φ/(1 + φ)`` is the correlation of two trials of
+        a target, so that they are beta-binomial.
+    mediation_dispersion : float or "auto"
+        The same of mediated counts: by how much their rates vary around what the smoother says. ``"auto"`` starts from 0.1; 0
+        takes the smoother's word for certain.
     prior_mean : float, optional
         The mean of f far from all rows, by default the constant that fits best.
     optimizer : "fmin_l_bfgs_b" or None
         ``None`` keeps all hyper-parameters as they are. Tuning maximises Laplace's approximation of the marginal likelihood
         times weak priors around the start, from two starts.
+    average : "auto", bool or int
+        Averages over so many draws of the hyper-parameters from their posterior (``True``: 64), as the best ones alone are too
+        sure where counts are few. ``"auto"`` does so up to 300 counts.
     inducing : None, int or array
         f is known through its values at so many inducing points, or at these rows. ``None`` takes all rows up to 1,000, and
         beyond twice as many as counts, from 200 to 1,000.
@@ -75,17 +85,21 @@ class AggregateCountProcess(BaseEstimator):
     Attributes
     ----------
     expansion_ : Expansion
-        f, which explanations are of.
+        f by the best hyper-parameters.
     kernel_ : riesz.kernels.Kernel
+    dispersion_, mediation_dispersion_ : float
+        By the best hyper-parameters; 0 for none.
     mediator_kernel_ : riesz.kernels.Kernel or None
     prior_mean_ : float
     log_marginal_likelihood_value_ : float
-        Laplace's approximation, at the best prior mean if it is learnt.
+        Laplace's approximation by the best hyper-parameters, at the best prior mean if it is learnt.
+    effective_draws_ : float or None
+        As many draws of hyper-parameters from their posterior itself would say as much as the average.
     bags_, targets_ : list of str
         Names of the bags that have rows, and of those that have counts.
     fitted_ : array
         The mean of each count, as f at its mode has it. With a prior mean that is learnt these add up to what counts do, if all
-        are matched Poisson counts.
+        are matched Poisson counts without dispersion.
     left_out_ : LeftOut or None
         What all other counts say of each, by the same hyper-parameters; None of a single one.
     warnings_ : list of str
@@ -93,12 +107,9 @@ class AggregateCountProcess(BaseEstimator):
 
     Notes
     -----
-    Hyper-parameters count as known, and the weights of mediated counts too: intervals are too narrow where counts are few, or
-    mediated. Cost of a step to the mode, of which an evaluation of the marginal likelihood takes some: a few passes over n rows
-    times m points, and m³.
+    The smoother of mediated counts stays as it was tuned. Cost of a step to the mode, of which an evaluation of the marginal
+    likelihood takes some: a few passes over n rows times m points, and m³.
     """
-
-    expansion_: Expansion
 
     def __init__(
         self,
@@ -108,8 +119,11 @@ class AggregateCountProcess(BaseEstimator):
         operator="auto",
         mediator_kernel=None,
         mediator_examples="bags",
+        dispersion=0.0,
+        mediation_dispersion="auto",
         prior_mean=None,
         optimizer="fmin_l_bfgs_b",
+        average="auto",
         inducing=None,
         published=False,
         random_state=None,
@@ -119,8 +133,11 @@ class AggregateCountProcess(BaseEstimator):
         self.operator = operator
         self.mediator_kernel = mediator_kernel
         self.mediator_examples = mediator_examples
+        self.dispersion = dispersion
+        self.mediation_dispersion = mediation_dispersion
         self.prior_mean = prior_mean
         self.optimizer = optimizer
+        self.average = average
         self.inducing = inducing
         self.published = published
         self.random_state = random_state
@@ -164,8 +181,12 @@ class AggregateCountProcess(BaseEstimator):
             notes.append(given.hardly_matched)
         points = None if self.inducing is None else points_of(self.inducing, tables)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        found = _core.fit_counts(self._start(tables), given, points, self.optimizer is not None, seed)
-        self._keep(found, tables)
+        draws = draws_of(
+            self.average, len(tables.values), self.optimizer, "published=True takes the best" if self.published else None
+        )
+        found = _core.fit_counts(self._start(tables), given, points, self.optimizer is not None, draws, seed)
+        self._keep(found, tables, asked)
+        notes += rough(found.effective)
         self.warnings_ = warned(self, notes, found.warnings)
         return self
 
@@ -189,79 +210,145 @@ class AggregateCountProcess(BaseEstimator):
             "kernel": start_kernel(tables, self.kernel),
             "trials": None if tables.trials is None else tables.trials.tolist(),
             "smoothing": None if mediators is None else (mediators, self.mediator_examples == "rows"),
+            "dispersion": _not_negative("dispersion", self.dispersion),
+            "mediation_dispersion": (
+                None if _is_auto(self.mediation_dispersion) else _not_negative("mediation_dispersion", self.mediation_dispersion)
+            ),
             "prior_mean": None if self.prior_mean is None else float(self.prior_mean),
             "published": bool(self.published),
         }
 
-    def _keep(self, found: _core.FittedCounts, tables: Tables) -> None:
-        names = tables.rows.names
-        self.expansion_ = Expansion._wrap(found.model)
-        self.kernel_ = rk._from_json(found.model.kernel, names)
+    def _keep(self, found: _core.FittedCounts, tables: Tables, asked: Asked) -> None:
+        self._explained = _LINKS[self.family]
+        parts = found.parts or [found.best]
+        self._learnt(_component(found.best), [_component(part) for part in found.parts], tables, asked)
         self.mediator_kernel_ = None
         if found.smoothing is not None and tables.mediators is not None:
             self.mediator_kernel_ = rk._from_json(found.smoothing, tables.mediators[0].names)
-        self.prior_mean_ = float(self.expansion_.intercept[0])
+        self.dispersion_, self.mediation_dispersion_ = found.dispersions
         self.log_marginal_likelihood_value_ = found.log_marginal_likelihood
-        self.bags_, self.targets_ = tables.bags, tables.targets
-        self.fitted_ = np.asarray(found.fitted)
-        mean, variance, score, log_density = map(np.asarray, found.left_out)
-        self.left_out_ = None
-        if len(tables.targets) > 1:
-            self.left_out_ = LeftOut(tables.targets, tables.values, mean, np.sqrt(variance), log_density, score)
-        self.n_features_in_ = len(names)
-        self.feature_names_in_ = np.array(names, dtype=object)
+        self.effective_draws_ = found.effective
+        self.fitted_ = self._mixed([part.fitted for part in self._parts])
+        self.left_out_ = _left_out([(part.weight, part.left_out) for part in parts], tables)
 
-    def _own_columns(self, X: Any, what: str = "X") -> Any:
-        """The columns of rows that f is a function of, as :class:`riesz.Explainer` takes them."""
-        check_is_fitted(self)
-        return self.expansion_._own_columns(X, what)
+    def _explains_means(self) -> bool:
+        return True
 
-    def _rows(self, rows: Any) -> np.ndarray:
-        check_is_fitted(self)
-        return self.expansion_._rows(rows, "rows")
+    def _at(self, cells: np.ndarray, sds: float = 0.0) -> list[np.ndarray]:
+        """By part what rates there are: mean, median and the ends of intervals."""
+        return [np.asarray(part.expansion._core.rates(cells, sds)) for part in self._parts]
 
     def predict(self, rows: Any) -> np.ndarray:
         """The map: the posterior mean of the rate per unit of weight, or of the probability of a success, at rows, (rows,)."""
-        return np.asarray(self.expansion_._core.rates(self._rows(rows), 0.0)[0])
+        return self._mixed([own[0] for own in self._at(self._cells(rows))])
 
     def predict_quantiles(self, rows: Any, quantiles: Sequence[float] = (0.025, 0.5, 0.975)) -> np.ndarray:
         """Quantiles of the posterior of the rate, or of the probability, at rows, (rows, quantiles)."""
-        from scipy.stats import norm
 
-        cells = self._rows(rows)
         for q in quantiles:
             if not 0 < q < 1:
                 raise ValueError(f"quantiles: {q!r} is none: they are between 0 and 1")
-        found = [self.expansion_._core.rates(cells, float(norm.ppf(q)))[3] for q in quantiles]
-        return np.array(found).T.reshape(len(cells), len(found))
+        cells = self._cells(rows)
+        means = np.array([part.expansion._core.predict(cells)[:, 0] for part in self._parts])
+        sds = np.array([part.expansion._core.std(cells)[:, 0] for part in self._parts])
+        found = np.array([self._quantile(q, means, sds) for q in quantiles]).reshape(len(quantiles), len(cells))
+        return self._rates(found).T
+
+    def _quantile(self, q: float, means: np.ndarray, sds: np.ndarray) -> np.ndarray:
+        """Of f at rows, a mixture of normal distributions, (parts, rows), by bisection."""
+        each = means + norm.ppf(q) * sds
+        low, high = each.min(axis=0), each.max(axis=0)
+        weights = np.array([part.weight for part in self._parts])
+        # The bits of a double.
+        for _ in range(60 if len(self._parts) > 1 else 0):
+            middle = (low + high) / 2
+            below = weights @ norm.cdf((middle - means) / np.maximum(sds, np.finfo(float).tiny)) < q
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return (low + high) / 2
+
+    def _rates(self, f: np.ndarray) -> np.ndarray:
+        return np.exp(f) if self.family == "poisson" else expit(f)
 
     def predict_link(self, rows: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """f, the logarithm of the rate or the log odds, at rows, (rows,), which explanations are of; and with ``return_std`` or
         ``return_cov`` its standard deviations or covariances."""
-        cells = self._rows(rows)
-        mean = self.expansion_._core.predict(cells)[:, 0]
-        if not (return_std or return_cov):
-            return mean
-        return mean, spread(self.expansion_, cells, return_std, return_cov)[0][..., 0]
+        return self._posterior(rows, return_std, return_cov)
 
     def sample(self, rows: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Joint draws of the rates, or probabilities, of rows from their posterior, (rows, n_samples): maps that counts allow."""
-        cells, random = self._rows(rows), check_random_state(random_state)
-        seed = int(random.randint(2**31 - 1))
-        drawn = self.expansion_._core.sample(cells, _count("n_samples", n_samples, 1), seed)[0]
-        return np.exp(drawn) if self.family == "poisson" else 1 / (1 + np.exp(-drawn))
+        return self._rates(self._drawn(rows, n_samples, random_state))
 
-    def _imported(self) -> Imported:
-        """How :class:`riesz.Explainer` reads it."""
-        own = Part.whole(self.expansion_)
-        names, outputs = own.expansion.feature_names, own.expansion.output_names
-        return Imported([[own]], _LINKS[self.family], names, type(self).__name__, outputs, self.predict_link)
-
-    def save(self, path: Any, *, posterior: bool = False) -> None:
-        """Writes f as a riesz model file, which :meth:`riesz.Expansion.load` and the command line read, with ``posterior`` with
-        how sure it is: ``riesz downscale predict`` makes rates of it then."""
+    def predict_bags(self, rows: Any, return_std: bool = False, *, bag: Any = None, weight: Any = None) -> Any:
+        """The posterior mean of how many events are expected in the bags that rows are in, or of the probability of a success
+        there, in the order in which rows name them first; with ``return_std`` of events the standard deviation of that, too,
+        which is without that of the counts around it. ``bag`` and ``weight`` are as in :meth:`fit`, by default the columns that
+        they were there. For other quantities of bags take sums over :meth:`sample`."""
         check_is_fitted(self)
-        self.expansion_.save(path, posterior=posterior)
+        members, names = self._members(rows, bag, weight)
+        places, weights = map(np.asarray, self._weights_of(members, names, self.family == "binomial"))
+        cells = self._cells(members.rows)
+        total = lambda v: np.bincount(places, weights * v, len(names))
+        means = [total(own[0]) for own in self._at(cells)]
+        mean = self._mixed(means)
+        if not return_std:
+            return mean
+        if self.family == "binomial":
+            raise ValueError(
+                "return_std of a mean of probabilities is not known in closed form: take that of draws, sample(rows)"
+            )
+        squares = [self._squares(part, cells, places, weights, len(names)) for part in self._parts]
+        return mean, np.sqrt(np.maximum(self._mixed(squares) - mean**2, 0.0))
+
+    def _squares(self, part: Component, cells: np.ndarray, places: np.ndarray, weights: np.ndarray, count: int) -> np.ndarray:
+        """Of bags the posterior mean of the square of their events."""
+        out = np.zeros(count)
+        for b in range(count):
+            own = np.flatnonzero(places == b)
+            cov = spread(part.expansion, cells[own], False, True)[0][..., 0]
+            mean = weights[own] * np.exp(part.expansion._core.predict(cells[own])[:, 0] + np.diag(cov) / 2)
+            out[b] = mean @ np.exp(cov) @ mean
+        return out
+
+    def predict_adding_up(self, rows: Any, *, bag: Any = None, weight: Any = None) -> np.ndarray:
+        """Rates at rows, (rows,), as :meth:`predict` has them, each times what makes the events of its bag as many as were
+        counted: rows are to be all those of their bags, whose names are those of the fit. A last step on top of the model, of
+        which its intervals do not know; bags without a count stay as they are. Of a bag with no events all rates are 0."""
+        check_is_fitted(self)
+        if self.family == "binomial":
+            raise ValueError("successes among trials do not add up to totals of rows: take predict")
+        members, names = self._members(rows, bag, weight)
+        places, weights = map(np.asarray, self._weights_of(members, names, self.family == "binomial"))
+        rates = self.predict(members.rows)
+        counted = dict(zip(self.targets_, self._targets))
+        expected = np.bincount(places, weights * rates, len(names))
+        times = [counted[name] / own if name in counted else 1.0 for name, own in zip(names, expected)]
+        return rates * np.array(times)[places]
+
+
+def _component(core: _core.CountPart) -> Component:
+    return Component(core.weight, Expansion._wrap(core.model), np.asarray(core.fitted), None, None, None)
+
+
+def _left_out(parts: Sequence[tuple[float, Sequence[Any]]], tables: Tables) -> LeftOut | None:
+    """Of several sets of hyper-parameters the mixture, scores by the mixture of places among what is expected."""
+    if len(tables.targets) < 2:
+        return None
+    means, variances, scores, logs = (np.array([own[k] for _, own in parts]) for k in range(4))
+    mean, sd, log, weights = mixture([weight for weight, _ in parts], means, variances, logs)
+    # From the side where there is less, which is the more precise.
+    low, high = (np.sum(weights * norm.cdf(side * scores), axis=0) for side in (1, -1))
+    score = np.where(low < high, norm.ppf(np.minimum(low, 0.5)), -norm.ppf(np.minimum(high, 0.5)))
+    return LeftOut(tables.targets, tables.values, mean, sd, log, score)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _not_negative(name: str, value: Any) -> float:
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and 0 <= value < np.inf:
+        return float(value)
+    raise ValueError(f"{name} = {value!r}: it is a number, not negative")
 
 
 def check_counts(tables: Tables) -> None:

@@ -78,7 +78,8 @@ def test_the_mode_is_that_of_the_posterior(world, family):
 
 def test_tuned_it_knows_rates_and_says_what_made_them(world):
     rows, bags = world
-    model = riesz.AggregateCountProcess(random_state=0).fit(rows, bags, bag="district", target="cases", weight="people")
+    model = riesz.AggregateCountProcess(average=False, random_state=0)
+    model.fit(rows, bags, bag="district", target="cases", weight="people")
     assert model.expansion_.output_names == ["cases"] and model.targets_ == sorted(set(rows.district))
     # A mean that is learnt makes counts add up.
     assert model.fitted_.sum() == pytest.approx(bags.cases.sum(), rel=1e-8)
@@ -98,6 +99,49 @@ def test_tuned_it_knows_rates_and_says_what_made_them(world):
     assert np.array_equal(again.predict(rows), model.predict(rows))
 
 
+def test_averages_are_mixtures(world):
+    rows, bags = world
+    columns = {"bag": "district", "target": "cases", "weight": "people"}
+    model = riesz.AggregateCountProcess(KERNEL, average=12, dispersion=0.05, random_state=0).fit(rows, bags, **columns)
+    parts, (mean, sd) = model._parts, model.predict_link(rows, return_std=True)
+    weights = np.array([part.weight for part in parts])
+    assert len(parts) > 1 and weights.sum() == pytest.approx(1) and model.effective_draws_ > 1
+    cells = rows[COLUMNS].to_numpy()
+    means = np.array([part.expansion.predict(cells) for part in parts])
+    sds = np.array([part.expansion.predict(cells, return_std=True)[1] for part in parts])
+    assert np.allclose(weights @ means, mean)
+    assert np.allclose(weights @ (sds**2 + means**2) - mean**2, sd**2)
+    # Quantiles of the mixture have their share below them, and the mean of the rate is that of log-normal ones.
+    found = np.log(model.predict_quantiles(rows, [0.025, 0.4, 0.975]))
+    for q, at in zip([0.025, 0.4, 0.975], found.T):
+        assert np.allclose(weights @ norm.cdf((at - means) / sds), q, atol=1e-9)
+    assert np.allclose(model.predict(rows), weights @ np.exp(means + sds**2 / 2))
+    # Events of bags against joint draws, and rates that add up to what was counted.
+    names = list(dict.fromkeys(rows.district))
+    expected, spread = model.predict_bags(rows, return_std=True)
+    draws = rows.people.to_numpy()[:, None] * model.sample(rows, 20_000, random_state=3)
+    sums = np.array([draws[rows.district == name].sum(axis=0) for name in names])
+    assert np.all(np.abs(sums.mean(axis=1) - expected) < 6 * spread / np.sqrt(20_000))
+    assert np.allclose(sums.std(axis=1), spread, rtol=0.1)
+    adding = pd.Series(rows.people * model.predict_adding_up(rows)).groupby(rows.district).sum()
+    assert np.allclose(adding, bags.set_index("district").cases)
+    # A bag is explained by the mean of its rows' values.
+    one = model.explain_bags(rows, rows, bags=["d04"])
+    own = rows[rows.district == "d04"]
+    each = riesz.Explainer(model, rows)(own)
+    assert np.allclose(one.values[0], np.average(each.values, axis=0, weights=own.people))
+    assert one.predictions[0] == pytest.approx(np.average(model.predict_link(own), weights=own.people))
+    # What the others say of a count is more spread than by the best hyper-parameters alone, or nearly as much.
+    plain = riesz.AggregateCountProcess(KERNEL, average=False, dispersion=0.05).fit(rows, bags, **columns)
+    assert plain.dispersion_ > 0 and plain.effective_draws_ is None
+    assert np.mean(model.left_out_.std) > 0.8 * np.mean(plain.left_out_.std)
+    with pytest.raises(ValueError, match="an average of"):
+        model.save("unused")
+    with pytest.raises(ValueError, match="return_std of a mean of probabilities"):
+        of = riesz.AggregateCountProcess(KERNEL, family="binomial", optimizer=None)
+        of.fit(rows, bags, bag="district", target="won", trials="trials", weight="people").predict_bags(rows, return_std=True)
+
+
 def test_files_know_what_they_are_of(world, tmp_path):
     rows, bags = world
     model = riesz.AggregateCountProcess(KERNEL, optimizer=None).fit(rows, bags, bag="district", target="cases", weight="people")
@@ -115,6 +159,7 @@ def test_mediated_counts_are_averages_over_bags(world):
     assert model.mediator_kernel_ is not None and len(model.bags_) == 10 and len(model.targets_) == 12
     rates = np.exp(model.predict_link(seen))
     sums = (seen.people * rates).groupby(seen.district).sum() / seen.people.groupby(seen.district).sum()
+    assert model.mediation_dispersion_ == 0.1 and model.dispersion_ == 0
     levels = bags.level[~open_].to_numpy()
     for t in np.flatnonzero(open_):
         alike = np.exp(-0.5 * ((bags.level[t] - levels) / 0.4) ** 2)
@@ -136,6 +181,10 @@ def test_mediated_counts_are_averages_over_bags(world):
         ({"mediators": ["level"], "operator": "mediated"}, "takes total="),
         ({"kernel": 3}, "it is a kernel of riesz.kernels"),
         ({"inducing": 0}, "it is a whole number from 1"),
+        ({"dispersion": -1}, "dispersion = -1: it is a number, not negative"),
+        ({"mediation_dispersion": "some"}, "mediation_dispersion = 'some'"),
+        ({"average": 1}, "average"),
+        ({"average": True, "optimizer": None}, "keeps hyper-parameters as they are"),
     ],
 )
 def test_refusals(world, change, words):

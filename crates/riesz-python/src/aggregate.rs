@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use riesz::aggregate::{
-    AggregateFit, AggregateGaussianProcess, Bags, Conventions, Counts, Mediation, Mediators,
+    AggregateFit, AggregateGaussianProcess, Approximation, Bags, Conventions, Counts, Mediation, Mediators,
     SparseAggregateFit, SparseAggregateProcess, Tuning, Unit, inducing_points, join,
 };
 use riesz::fit::Tune;
@@ -331,6 +331,7 @@ pub fn fit_sparse_aggregates(
             normalize: own.normalize_y,
             tune: if tune { Tune::KernelAndNoise } else { Tune::Nothing },
             priors: !start.published,
+            approximation: if start.published { Approximation::Bound } else { Approximation::Fitc },
             seed,
             stop: heeded,
             ..SparseAggregateProcess::new(own.kernel, rows)
@@ -343,7 +344,7 @@ pub fn fit_sparse_aggregates(
         covariance,
         noise,
         row_noise,
-        bound,
+        log_marginal_likelihood,
         fitted,
         left_out,
         warnings,
@@ -358,7 +359,7 @@ pub fn fit_sparse_aggregates(
         effective: None,
         noise: (noise, row_noise, 0.0),
         mediation: mediation.map(in_json).transpose()?,
-        log_marginal_likelihood: bound,
+        log_marginal_likelihood,
         warnings,
     })
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use riesz::Error;
 use riesz::aggregate::{
-    Conventions, CountProcess, Counts, Family, Smoothing, Tuning, count_points, inducing_points,
+    Conventions, CountFit, CountProcess, Counts, Family, Smoothing, TunedCounts, Tuning, count_points,
+    inducing_points,
 };
 
 use crate::aggregate::{Aggregates, Points};
@@ -22,26 +23,55 @@ pub struct CountStart {
     trials: Option<Vec<f64>>,
     /// The mediators' kernel in JSON, and whether every row is an example.
     smoothing: Option<(String, bool)>,
+    dispersion: f64,
+    /// That of mediated counts, where it is not the usual one.
+    mediation_dispersion: Option<f64>,
     prior_mean: Option<f64>,
     /// Whether conventions are the published ones.
     published: bool,
 }
 
-/// A process fitted to counts; see [`riesz::aggregate::CountFit`].
+/// What is known of counts by one set of hyper-parameters; see [`riesz::aggregate::CountFit`].
 #[pyclass(frozen, get_all, module = "riesz._core")]
-pub struct FittedCounts {
+pub struct CountPart {
+    /// How much it counts; weights add up to 1.
+    weight: f64,
     model: Py<Expansion>,
     /// By target the mean of its count at the mode.
     fitted: Vec<f64>,
     /// What the others say of each target: means, variances, scores and logarithms of probabilities.
     left_out: (Vec<f64>, Vec<f64>, Vec<f64>, Vec<f64>),
+}
+
+impl CountPart {
+    fn handed(py: Python<'_>, weight: f64, fit: CountFit, name: &str) -> PyResult<Py<Self>> {
+        let CountFit { mut model, covariance, fitted, left_out, .. } = fit;
+        model.output_names = vec![name.into()];
+        let model =
+            Expansion { model: Arc::new(model), covariance: Some(Arc::new(covariance)), groups: None };
+        let left_out = (left_out.mean, left_out.variance, left_out.scores, left_out.log_density);
+        Py::new(py, Self { weight, model: Py::new(py, model)?, fitted, left_out })
+    }
+}
+
+/// A process fitted to counts.
+#[pyclass(frozen, get_all, module = "riesz._core")]
+pub struct FittedCounts {
+    /// At the best hyper-parameters.
+    best: Py<CountPart>,
+    /// Draws of hyper-parameters; empty without an average.
+    parts: Vec<Py<CountPart>>,
+    /// As how many draws of the posterior these are.
+    effective: Option<f64>,
     /// The mediators' kernel in JSON.
     smoothing: Option<String>,
+    /// Of counts with rows, and through mediators.
+    dispersions: [f64; 2],
     log_marginal_likelihood: f64,
     warnings: Vec<String>,
 }
 
-/// Fits, tuned or not, through these inducing points, or the usual ones.
+/// Fits, tuned or not, through these inducing points, or the usual ones, and with so many draws of hyper-parameters, if any.
 #[pyfunction]
 pub fn fit_counts(
     py: Python<'_>,
@@ -49,6 +79,7 @@ pub fn fit_counts(
     given: &Aggregates,
     points: Option<Points<'_>>,
     tune: bool,
+    draws: Option<usize>,
     seed: u64,
 ) -> PyResult<FittedCounts> {
     let data = Arc::clone(&given.data);
@@ -58,7 +89,8 @@ pub fn fit_counts(
         let counts = if rows { Counts::Mass } else { Counts::One };
         Ok::<_, PyErr>(Smoothing { kernel: crate::fit::kernel(&kernel)?, counts })
     });
-    let (smoothing, prior_mean) = (smoothing.transpose()?, start.prior_mean);
+    let CountStart { dispersion, mediation_dispersion, prior_mean, .. } = start;
+    let smoothing = smoothing.transpose()?;
     let points = match points {
         Some(Points::Rows(rows)) => Some(Ok(sample(rows)?)),
         Some(Points::Count(count)) => Some(Err(count)),
@@ -73,20 +105,27 @@ pub fn fit_counts(
             Some(Err(count)) => inducing_points(&data.rows, count, seed)?,
             None => count_points(&data, seed)?,
         };
-        let process = CountProcess { kernel, points, family, smoothing, prior_mean };
-        if tune { tuning.tune_counts(&process, &data) } else { process.fit(&data) }
+        let usual = CountProcess::new(kernel, points, family);
+        let mediation_dispersion = mediation_dispersion.unwrap_or(usual.mediation_dispersion);
+        let process = CountProcess { smoothing, dispersion, mediation_dispersion, prior_mean, ..usual };
+        if !tune {
+            return Ok((process.fit(&data)?, Vec::new(), None));
+        }
+        let TunedCounts { process: best, fit, warnings, .. } = tuning.tune_counts(&process, &data)?;
+        let average = |draws| tuning.average_counts(&process, &best, &data, draws, seed);
+        Ok((fit, warnings, draws.map(average).transpose()?))
     };
-    let mut fit = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-    fit.model.output_names = vec![given.name.clone()];
+    let (fit, warnings, averaged) = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
     let json = |own: &Smoothing| serde_json::to_string(&own.kernel).map_err(refuse);
-    let (model, covariance) = (Arc::new(fit.model), Some(Arc::new(fit.covariance)));
-    let left_out = fit.left_out;
+    let effective = averaged.as_ref().map(|own| own.effective);
+    let draws = averaged.into_iter().flat_map(|own| own.fits);
     Ok(FittedCounts {
-        model: Py::new(py, Expansion { model, covariance, groups: None })?,
-        fitted: fit.fitted,
-        left_out: (left_out.mean, left_out.variance, left_out.scores, left_out.log_density),
+        effective,
         smoothing: fit.smoothing.as_ref().map(json).transpose()?,
+        dispersions: fit.dispersions,
         log_marginal_likelihood: fit.log_marginal_likelihood,
-        warnings: fit.warnings,
+        warnings,
+        best: CountPart::handed(py, 1.0, fit, &given.name)?,
+        parts: draws.map(|(w, fit)| CountPart::handed(py, w, fit, &given.name)).collect::<PyResult<_>>()?,
     })
 }

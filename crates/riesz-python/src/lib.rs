@@ -661,7 +661,7 @@ mod _core {
     };
 
     #[pymodule_export]
-    use super::aggregate_counts::{FittedCounts, fit_counts};
+    use super::aggregate_counts::{CountPart, FittedCounts, fit_counts};
 
     #[pymodule_export]
     use super::ranking::{cluster_preferences, compare_preferences, rank_preferences, spec_r};

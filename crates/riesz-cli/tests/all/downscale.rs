@@ -543,7 +543,7 @@ fn counts_are_learnt_from() {
         CountProcess::new(own, count_points(data, 0).unwrap(), family)
     };
     let (data, tuning) = (of(Unit::Sum), Tuning::default());
-    let fit = tuning.tune_counts(&start(&data, Family::Poisson), &data).unwrap();
+    let fit = tuning.tune_counts(&start(&data, Family::Poisson), &data).unwrap().fit;
     counted(&place, &format!("{asked} --family poisson"), &data, &fit, "rate", "log_rate");
     let (data, family) = (of(Unit::Mean), Family::Binomial { trials: trials.clone() });
     let fit = start(&data, family).fit(&data).unwrap();
@@ -576,7 +576,7 @@ fn counts_are_learnt_from() {
     let points = inducing_points(&data.rows, 20, 0).unwrap();
     let smoothing = Some(Smoothing::new(kernel("rbf(lengthscale=0.5, ard)", &every)));
     let process = CountProcess { points, smoothing, ..start(&data, Family::Poisson) };
-    let fit = tuning.tune_counts(&process, &data).unwrap();
+    let fit = tuning.tune_counts(&process, &data).unwrap().fit;
     let mediated =
         format!("{asked} --family poisson --mediators year,level --total mass --inducing 20 -o check.csv");
     let (_, told) = place.good(&format!("downscale check {mediated}").replace("rows.csv", "seen.csv"));

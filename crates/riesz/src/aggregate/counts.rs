@@ -6,6 +6,7 @@
 //! Nandi et al. 2023 sum over pixels likewise).
 
 mod cross;
+mod dispersion;
 mod family;
 mod left_out;
 mod mode;
@@ -16,6 +17,7 @@ pub use family::Family;
 use cross::Cross;
 use mode::{Mode, Observed, Place};
 
+use super::average::{Averaged, Surface};
 use super::bags::Unit;
 use super::data::Aggregates;
 use super::fitted::LeftOut;
@@ -29,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::fit::evidence::{Coordinate, Maximum, with_priors};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Parameter};
 use crate::linalg::Matrix;
 use crate::posterior::{Covariance, Known, Posterior};
 use crate::stop::Watch;
@@ -37,6 +39,9 @@ use crate::table::Table;
 
 /// Up to so many different rows are inducing points all of them, and nothing is approximated by these.
 const ALL_ROWS: usize = 1_000;
+
+/// Where the tuning of a dispersion of mediated counts starts.
+const MEDIATION_DISPERSION: f64 = 0.1;
 
 /// Fewer targets than this tune nothing.
 const FEWEST: usize = 5;
@@ -69,6 +74,11 @@ pub struct CountProcess {
     pub family: Family,
     /// How counts without rows are made of bags with rows.
     pub smoothing: Option<Smoothing>,
+    /// By how much counts vary more than their family, 0 for not at all: the variance of a gamma factor of the rate (then counts are negative binomial), or of successes φ, of which
+    /// `φ/(1 + φ)` is the correlation of two trials of a target (beta-binomial).
+    pub dispersion: f64,
+    /// The same of counts through mediators, instead: by how much their rates vary around what the smoother says.
+    pub mediation_dispersion: f64,
     /// The prior mean of f; `None` for the constant with which the mode is the most probable.
     pub prior_mean: Option<f64>,
 }
@@ -80,8 +90,10 @@ pub struct CountFit {
     pub model: Expansion,
     /// How sure it is. A prior mean that was learnt counts as known.
     pub covariance: Covariance,
-    /// The kernel of the smoother that was used, if there was one.
+    /// The smoother that was used, if there was one.
     pub smoothing: Option<Smoothing>,
+    /// The dispersions of counts with rows, and of those through mediators.
+    pub dispersions: [f64; 2],
     /// Laplace's approximation of the logarithm of the probability of the counts, at the best prior mean if it is learnt.
     pub log_marginal_likelihood: f64,
     /// By target the mean of its count at the mode.
@@ -92,10 +104,6 @@ pub struct CountFit {
     pub jitter: f64,
     /// Steps to the mode, the last time.
     pub steps: usize,
-    /// Evaluations of the marginal likelihood, all together; 0 where nothing was tuned.
-    pub evaluations: usize,
-    /// What to look at.
-    pub warnings: Vec<String>,
 }
 
 /// Inducing points for counts: all different rows up to 1,000, beyond twice as many as targets from 200 to 1,000, as [`inducing_points`] chooses them.
@@ -111,9 +119,51 @@ pub fn count_points(data: &Aggregates, seed: u64) -> Result<Table> {
 }
 
 impl CountProcess {
-    /// With a prior mean that is learnt, and no mediators.
+    /// With a prior mean that is learnt, and no mediators. Counts are of their family but for those through mediators, where [`smoothing`](Self::smoothing) is set, whose dispersion begins
+    /// with 0.1.
     pub fn new(kernel: Kernel, points: Table, family: Family) -> Self {
-        Self { kernel, points, family, smoothing: None, prior_mean: None }
+        let mediation_dispersion = MEDIATION_DISPERSION;
+        Self {
+            kernel,
+            points,
+            family,
+            smoothing: None,
+            dispersion: 0.0,
+            mediation_dispersion,
+            prior_mean: None,
+        }
+    }
+
+    /// What is tuned by the marginal likelihood: the kernel's parameters, and the logarithms of dispersions that are not 0; that of mediated counts where there is a smoother.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let own = self.tuned().into_iter().flatten();
+        let dispersions = own.map(|(name, value)| Parameter { name: name.into(), log_value: value.ln() });
+        self.kernel.parameters().into_iter().chain(dispersions).collect()
+    }
+
+    /// Of both dispersions the name and value, if it is tuned.
+    fn tuned(&self) -> [Option<(&'static str, f64)>; 2] {
+        let own = Some(("dispersion", self.dispersion));
+        let mediated =
+            self.smoothing.as_ref().map(|_| ("dispersion of mediated counts", self.mediation_dispersion));
+        [own, mediated].map(|each| each.filter(|(_, value)| *value > 0.0))
+    }
+
+    /// The same with these logarithms of [`parameters`](Self::parameters).
+    ///
+    /// # Panics
+    /// If there are not as many.
+    #[must_use]
+    pub fn with_parameters(&self, theta: &[f64]) -> Self {
+        assert_eq!(theta.len(), self.parameters().len(), "one number a parameter");
+        let (kernel, rest) = theta.split_at(self.kernel.parameters().len());
+        let mut rest = rest.iter();
+        let mut own = [self.dispersion, self.mediation_dispersion];
+        for (value, tuned) in own.iter_mut().zip(self.tuned()) {
+            *value = tuned.and_then(|_| rest.next()).map_or(*value, |log| log.exp());
+        }
+        let [dispersion, mediation_dispersion] = own;
+        Self { kernel: self.kernel.with_parameters(kernel), dispersion, mediation_dispersion, ..self.clone() }
     }
 
     /// Finds the mode; nothing is tuned. Targets of Poisson counts are sums, of binomial ones means, whose values are counts all the same. Cost a step some passes over n rows times m points,
@@ -123,23 +173,33 @@ impl CountProcess {
     /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`] and [`Error::Parameter`] for data and parameters that make no sense, such as counts that are no whole numbers; [`Error::Target`] for
     /// counts that say nothing of rates; [`Error::Overflow`]; [`Error::NotPositiveDefinite`] where points are too near each other.
     pub fn fit(&self, data: &Aggregates) -> Result<CountFit> {
-        let (work, watch) = (self.work(data)?, Watch::nobody());
-        let points = Whitened::new(&self.kernel, &work.points)?;
-        let cross = Cross::new(&work.rows, &self.kernel, &work.points, watch)?;
-        let mode = work.observed(self, data).mode(&cross, &points.factor, None)?;
-        self.result(data, &work, &points, &mode)
+        self.fit_from(data, &self.work(data)?, None, Watch::nobody())
     }
 
-    /// Laplace's approximation of `log p(z)` and its slopes by `theta`, the parameters of the kernel. Cost about twice that of [`fit`](Self::fit).
+    /// From a mode nearby, if one is known.
+    fn fit_from(
+        &self,
+        data: &Aggregates,
+        work: &Work,
+        from: Option<&Place>,
+        watch: Watch<'_>,
+    ) -> Result<CountFit> {
+        let points = Whitened::new(&self.kernel, &work.points)?;
+        let cross = Cross::new(&work.rows, &self.kernel, &work.points, watch)?;
+        let mode = work.observed(self, data).mode(&cross, &points.factor, from)?;
+        self.result(data, work, &points, &mode)
+    }
+
+    /// Laplace's approximation of `log p(z)` and its slopes by `theta`, the logarithms of [`parameters`](Self::parameters). Cost about twice that of [`fit`](Self::fit).
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
     ///
     /// # Panics
-    /// If `theta` is not as long as the kernel's parameters.
+    /// As [`with_parameters`](Self::with_parameters).
     pub fn log_marginal_likelihood(&self, data: &Aggregates, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
         let (work, mut from) = (self.work(data)?, None);
-        self.value_and_gradient(data, &work, theta, &mut from, Watch::nobody())
+        self.with_parameters(theta).value_and_gradient(data, &work, &mut from, Watch::nobody())
     }
 
     /// From the last mode, if there is one.
@@ -147,16 +207,20 @@ impl CountProcess {
         &self,
         data: &Aggregates,
         work: &Work,
-        theta: &[f64],
         from: &mut Option<Place>,
         watch: Watch<'_>,
     ) -> Result<(f64, Vec<f64>)> {
-        let kernel = self.kernel.with_parameters(theta);
-        let points = Whitened::new(&kernel, &work.points)?;
-        let cross = Cross::new(&work.rows, &kernel, &work.points, watch)?;
+        let points = Whitened::new(&self.kernel, &work.points)?;
+        let cross = Cross::new(&work.rows, &self.kernel, &work.points, watch)?;
         let observed = work.observed(self, data);
         let mode = observed.mode(&cross, &points.factor, from.as_ref())?;
-        let slopes = slopes::slopes(&observed, &cross, &points, &mode)?;
+        let (mut slopes, by_dispersion) = slopes::slopes(&observed, &cross, &points, &mode)?;
+        for (k, _) in self.tuned().iter().enumerate().filter(|(_, own)| own.is_some()) {
+            let of = |(t, slope): (usize, &f64)| {
+                if usize::from(data.own[t].is_none()) == k { *slope } else { 0.0 }
+            };
+            slopes.push(by_dispersion.iter().enumerate().map(of).sum());
+        }
         *from = Some(mode.here.place);
         Ok((mode.value, slopes))
     }
@@ -185,6 +249,13 @@ impl CountProcess {
         if data.target_noise.is_some() {
             let why = "how far counts are off is given by what they are: leave them out";
             return Err(Error::parameter("variances of targets' errors", "given", why));
+        }
+        for (what, value) in
+            [("dispersion", self.dispersion), ("mediation_dispersion", self.mediation_dispersion)]
+        {
+            if !(value.is_finite() && value >= 0.0) {
+                return Err(Error::parameter(what, value, "it is a number, not negative"));
+            }
         }
         if let Some(mean) = self.prior_mean.filter(|mean| !mean.is_finite()) {
             return Err(Error::parameter("prior_mean", mean, "it is a finite number"));
@@ -234,18 +305,20 @@ impl CountProcess {
             Fact::measured("log marginal likelihood (Laplace)", mode.value),
             Fact::measured("jitter", points.jitter),
         ];
+        let dispersions = [self.dispersion, if mediated > 0 { self.mediation_dispersion } else { 0.0 }];
+        let named = ["dispersion", "dispersion of mediated counts"].into_iter().zip(dispersions);
+        model.card.extend(named.filter(|(_, own)| *own > 0.0).map(|(name, own)| Fact::measured(name, own)));
         let known = vec![Known::LowRank(points.root(&bend.told)?)];
         Ok(CountFit {
             model,
             covariance: Covariance { prior: 1.0, mirror: None, known, scale: vec![1.0] },
             smoothing: self.smoothing.clone().filter(|_| mediated > 0),
+            dispersions,
             log_marginal_likelihood: mode.value,
             fitted: here.said.iter().map(|s| s.mean).collect(),
-            left_out: left_out::left_out(&self.family, &data.targets, here, bend),
+            left_out: left_out::left_out(&work.observed(self, data), here, bend),
             jitter: points.jitter,
             steps: mode.steps,
-            evaluations: 0,
-            warnings: Vec::new(),
         })
     }
 }
@@ -264,6 +337,11 @@ impl Work {
             operator: &self.operator,
             family: &process.family,
             counts: &data.targets,
+            dispersions: data
+                .own
+                .iter()
+                .map(|own| if own.is_some() { process.dispersion } else { process.mediation_dispersion })
+                .collect(),
             given: process.prior_mean,
             level: self.level,
         }
@@ -284,8 +362,8 @@ impl Tuning {
     ///
     /// # Errors
     /// As [`CountProcess::fit`]; [`Error::Interrupted`].
-    pub fn tune_counts(&self, start: &CountProcess, data: &Aggregates) -> Result<CountFit> {
-        let watch = Watch { stop: &self.stop, progress: &self.progress };
+    pub fn tune_counts(&self, start: &CountProcess, data: &Aggregates) -> Result<TunedCounts> {
+        let watch = self.watch();
         let mut start = start.clone();
         if let (Some(smoothing), Some(mediators), true) =
             (&start.smoothing, &data.mediators, data.mediated() > 0)
@@ -295,24 +373,25 @@ impl Tuning {
             start.smoothing = Some(smoothing.tuned(&data.bags, &mediators.bags, &gram, watch)?);
         }
         if data.targets.len() < FEWEST {
-            let mut fit = start.fit(data)?;
-            fit.warnings.push(format!("fewer than {FEWEST} targets: nothing was tuned"));
-            return Ok(fit);
+            let fit = start.fit(data)?;
+            let warnings = vec![format!("fewer than {FEWEST} targets: nothing was tuned")];
+            return Ok(TunedCounts { process: start, fit, evaluations: 0, warnings });
         }
         let work = start.work(data)?;
-        let coordinates: Vec<Coordinate> = start.kernel.parameters().into_iter().map(believed).collect();
+        let coordinates = coordinates(&start);
         let priors = match self.conventions {
             Conventions::Regularised => &coordinates[..],
             Conventions::Published => &[],
         };
-        let logs = |kernel: &Kernel| kernel.parameters().iter().map(|p| p.log_value).collect::<Vec<f64>>();
         let smoother = start.kernel.with_lengthscales_times(3.0);
+        let smoother = smoother.map(|kernel| CountProcess { kernel, ..start.clone() });
         let mut best: Option<(Maximum, Option<Place>)> = None;
         let (mut steps, mut evaluations) = (0, 0);
-        for kernel in [Some(start.kernel.clone()), smoother].into_iter().flatten() {
+        for process in [Some(start.clone()), smoother].into_iter().flatten() {
             let mut from = None;
-            let found = maximise(&coordinates, &logs(&kernel), watch, |theta| {
-                let found = start.value_and_gradient(data, &work, theta, &mut from, watch)?;
+            let found = maximise(&coordinates, &logs(&process), watch, |theta| {
+                let process = start.with_parameters(theta);
+                let found = process.value_and_gradient(data, &work, &mut from, watch)?;
                 Ok(with_priors(priors, theta, found))
             })?;
             (steps, evaluations) = (steps + found.steps, evaluations + found.evaluations);
@@ -320,18 +399,63 @@ impl Tuning {
                 best = Some((found, from));
             }
         }
-        let (theta, warnings, from) = match best {
-            Some((best, from)) => (best.theta, best.warnings, from),
-            None => (logs(&start.kernel), Vec::new(), None),
+        let (process, warnings, from) = match best {
+            Some((best, from)) => (start.with_parameters(&best.theta), best.warnings, from),
+            None => (start, Vec::new(), None),
         };
-        let process = CountProcess { kernel: start.kernel.with_parameters(&theta), ..start.clone() };
-        let points = Whitened::new(&process.kernel, &work.points)?;
-        let cross = Cross::new(&work.rows, &process.kernel, &work.points, watch)?;
-        let mode = work.observed(&process, data).mode(&cross, &points.factor, from.as_ref())?;
-        let mut fit = process.result(data, &work, &points, &mode)?;
+        let mut fit = process.fit_from(data, &work, from.as_ref(), watch)?;
         fit.model.card.push(Fact::new("optimiser steps", steps));
         fit.model.card.extend(warnings.iter().map(|w| Fact::new("warning", w)));
-        (fit.evaluations, fit.warnings) = (evaluations, warnings);
-        Ok(fit)
+        Ok(TunedCounts { process, fit, evaluations, warnings })
     }
+
+    /// The posterior, averaged over hyper-parameters under the weak priors around `start` by importance draws, which begin around `tuned` (see [`Averaged`]). A smoother of mediators
+    /// stays as it was tuned.
+    ///
+    /// # Errors
+    /// As [`CountProcess::fit`]; [`Error::TooFew`] without draws; [`Error::Overflow`] if no draw has a likelihood; [`Error::Interrupted`].
+    ///
+    /// # Panics
+    /// If `tuned` is a process with other parameters.
+    pub fn average_counts(
+        &self,
+        start: &CountProcess,
+        tuned: &CountProcess,
+        data: &Aggregates,
+        draws: usize,
+        seed: u64,
+    ) -> Result<Averaged<CountFit>> {
+        let (watch, work) = (self.watch(), tuned.work(data)?);
+        let mut from = None;
+        let surface = Surface { coordinates: &coordinates(start), from: &logs(tuned), watch };
+        let posterior =
+            |theta: &[f64]| tuned.with_parameters(theta).value_and_gradient(data, &work, &mut from, watch);
+        let fit = |theta: &[f64]| {
+            let fit = tuned.with_parameters(theta).fit_from(data, &work, None, watch)?;
+            Ok((fit.log_marginal_likelihood, fit))
+        };
+        surface.average(posterior, fit, draws, seed)
+    }
+}
+
+/// Of all parameters of a process what is believed of them.
+fn coordinates(process: &CountProcess) -> Vec<Coordinate> {
+    process.parameters().into_iter().map(believed).collect()
+}
+
+fn logs(process: &CountProcess) -> Vec<f64> {
+    process.parameters().iter().map(|p| p.log_value).collect()
+}
+
+/// A process of counts with the hyper-parameters that were chosen, and what it makes of the data.
+#[derive(Debug, Clone)]
+pub struct TunedCounts {
+    /// The process.
+    pub process: CountProcess,
+    /// Its fit.
+    pub fit: CountFit,
+    /// Evaluations of the marginal likelihood, all together.
+    pub evaluations: usize,
+    /// What to look at: parameters that ended at a bound, too few targets.
+    pub warnings: Vec<String>,
 }

@@ -23,7 +23,7 @@ mod whitened;
 
 pub use average::Averaged;
 pub use bags::{Bags, Unit};
-pub use counts::{CountFit, CountProcess, Family, count_points};
+pub use counts::{CountFit, CountProcess, Family, TunedCounts, count_points};
 pub use data::Aggregates;
 pub use exact::AggregateGaussianProcess;
 pub use fitted::{AggregateFit, LeftOut};
@@ -32,5 +32,5 @@ pub use join::{Joined, join};
 pub use mediation::{Counts, Mediation, Mediators, Regressed};
 pub use operator::Operator;
 pub use smoothing::Smoothing;
-pub use sparse::{SparseAggregateFit, SparseAggregateProcess};
+pub use sparse::{Approximation, SparseAggregateFit, SparseAggregateProcess};
 pub use tune::{Conventions, Tuned, Tuning};

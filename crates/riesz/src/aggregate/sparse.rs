@@ -1,10 +1,12 @@
 //! Many rows: a process learnt from sums over bags through its values at inducing points, in closed form.
 //!
 //! Rows are seen through `Φ = PᵀK(X, W)` alone, the sums over bags of the kernel's features at the points W, so that work is linear in their number and memory does not depend on it.
-//! For normal targets the best distribution of the values at W is explicit, and so is the bound of the evidence that it gives: kernel and noise maximise that bound, without
-//! minibatches. Source: Titsias 2009; of sums over bags Law et al. 2018, and Chau, Bouabid and Sejdinovic 2021 (appendix), who climb to it by steps.
+//! For normal targets the best distribution of the values at W is explicit, and so is the evidence that it gives, which kernel and noise maximise, without minibatches. Source: Titsias
+//! 2009; of sums over bags Law et al. 2018, and Chau, Bouabid and Sejdinovic 2021 (appendix), who climb to it by steps. Ours, and the default: what points leave unexplained of a
+//! sum counts as its noise (as Snelson and Ghahramani 2006 have it of rows). The bound charges for it instead, so that where bags are many kernels come out smoother than the map is, and
+//! intervals too narrow.
 
-mod bound;
+mod collapsed;
 mod features;
 mod through;
 
@@ -12,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use bound::Collapsed;
+use collapsed::Collapsed;
 use features::Features;
 use through::{Pairs, Through};
 
@@ -35,6 +37,16 @@ use crate::posterior::{Covariance, Known, Posterior};
 use crate::random::{Random, SeedableRng, index};
 use crate::stop::{Progress, Watch};
 use crate::table::Table;
+
+/// How sums are known through inducing points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Approximation {
+    /// What points leave unexplained of a sum is noise of its own: the fully independent training conditional, of sums.
+    #[default]
+    Fitc,
+    /// It lowers a bound of the evidence, which the distribution of the values at the points maximises.
+    Bound,
+}
 
 /// `z_b = Σ_i w_i f(x_i) + ε_b` over the rows i of bag b, with f a Gaussian process around a constant, known through its values at inducing points; the variance of `ε_b` is
 /// `noise + row_noise Σ_i w_i² + known_noise_b`.
@@ -67,10 +79,12 @@ pub struct SparseAggregateProcess {
     pub known_noise: Option<Vec<f64>>,
     /// How targets without rows are made of bags with rows, for [`fit_data`](Self::fit_data): where the choice of that begins.
     pub mediation: Option<Mediation>,
-    /// The constant around which f varies. `None` for that which makes the bound largest (generalised least squares); it then counts as known.
+    /// The constant around which f varies. `None` for that which makes the evidence largest (generalised least squares); it then counts as known.
     pub mean: Option<f64>,
     /// Whether kernel and noise are in units of the spread that targets have around a constant f, for a mean over rows their standard deviation.
     pub normalize: bool,
+    /// How sums are known through the points.
+    pub approximation: Approximation,
     /// What is tuned: kernel, noise (with that of rows), both or nothing.
     pub tune: Tune,
     /// Whether tuned parameters are believed to be near their starts, as by [`Conventions::Regularised`](super::Conventions::Regularised).
@@ -82,7 +96,7 @@ pub struct SparseAggregateProcess {
     /// Seed of these places, and of a sample of bags.
     pub seed: u64,
     /// Where there are at least twice as many bags, tuning begins with a sample of so many, and goes on from where all runs led with all bags, until a step adds hardly anything to the
-    /// bound. 1,000 by default.
+    /// evidence. 1,000 by default.
     pub tuning_bags: usize,
     /// Set by another thread to give up.
     pub stop: Arc<AtomicBool>,
@@ -95,23 +109,23 @@ pub struct SparseAggregateProcess {
 pub struct SparseAggregateFit {
     /// The posterior mean over the inducing points, in the target's units, as are kernel and noise from here on; its intercept is the constant mean.
     pub model: Expansion,
-    /// What is besides: `Q = K⁻¹ - (K + ΦᵀC⁻¹Φ)⁻¹` over the points, K their gram matrix.
+    /// What is besides: `Q = K⁻¹ - (K + ΦᵀD⁻¹Φ)⁻¹` over the points, K their gram matrix and D the targets' variances given what f is there.
     pub covariance: Covariance,
     /// Variance of the noise of every target.
     pub noise: f64,
     /// Variance of the noise of rows; 0 without.
     pub row_noise: f64,
-    /// The logarithm of the targets' density is at least that.
-    pub bound: f64,
-    /// `½ tr C⁻¹(PᵀKP - ΨᵀΨ)`: what the bound loses because points do not know all about the sums; of the size of 1 or more, more points will raise it.
+    /// The logarithm of the targets' density as the approximation has it; by [`Approximation::Bound`] it is at least that.
+    pub log_marginal_likelihood: f64,
+    /// `½ tr C⁻¹(PᵀKP - ΨᵀΨ)`: what points leave unexplained of the sums, in units of the noise, which is what a bound loses; of the size of 1 or more, more points make a better map.
     pub unexplained: f64,
     /// One a bag: the posterior mean of its sum.
     pub fitted: Vec<f64>,
     /// What the model expects of each target without having seen it; kernel, noise and points stay. Exactly that of fitting anew, but that a mean that is learnt does not count as
     /// known.
     pub left_out: LeftOut,
-    /// The standard error of the bound, and of what it leaves unexplained, where pairs of bags are sampled; 0 where they are not.
-    pub bound_error: f64,
+    /// The standard error of the evidence where pairs of bags are sampled; 0 where they are not.
+    pub evidence_error: f64,
     /// How targets without rows were made of bags with rows.
     pub mediation: Option<Mediation>,
     /// What was added to the diagonal of the points' gram matrix.
@@ -120,7 +134,7 @@ pub struct SparseAggregateFit {
     pub theta: Vec<f64>,
     /// Steps of the optimiser, all runs together.
     pub steps: usize,
-    /// Evaluations of the bound, all runs together.
+    /// Evaluations of the evidence, all runs together.
     pub evaluations: usize,
     /// What to look at.
     pub warnings: Vec<String>,
@@ -129,7 +143,7 @@ pub struct SparseAggregateFit {
 /// Where the tuning of the noise starts.
 const START: f64 = 0.03;
 
-/// Steps that add less to the bound of many bags tell no parameters apart.
+/// Steps that add less to the evidence of many bags tell no parameters apart.
 const ENOUGH: f64 = 0.01;
 
 /// Targets, and what is known of them at any parameters.
@@ -186,6 +200,7 @@ impl SparseAggregateProcess {
             mediation: None,
             mean: None,
             normalize: true,
+            approximation: Approximation::default(),
             tune: Tune::KernelAndNoise,
             priors: true,
             bounds: None,
@@ -216,7 +231,7 @@ impl SparseAggregateProcess {
     }
 
     /// As [`fit`](Self::fit), of targets that a matrix B makes of bags. Cost of an evaluation besides: N²/2 kernels for N rows up to 50,000; beyond, those of samples of rows for
-    /// pairs of different bags, 4 times 10,000, and [`bound_error`](SparseAggregateFit::bound_error) says how well the bound is known then; with J bags and M targets J²M. Memory
+    /// pairs of different bags, 4 times 10,000, and [`evidence_error`](SparseAggregateFit::evidence_error) says how well the evidence is known then; with J bags and M targets J²M. Memory
     /// JM and J².
     ///
     /// # Errors
@@ -308,7 +323,7 @@ impl SparseAggregateProcess {
             let found = self.choose(&targets.of_bags(&some), &parameters, free.clone(), search, watch)?;
             parameters.iter_mut().zip(&found.theta).for_each(|(p, at)| p.log_value = *at);
             (steps, evaluations, warnings) = (found.steps, found.evaluations, found.warnings);
-            // The bound is a sum over bags, but for what is believed.
+            // The evidence is a sum over bags, but for what is believed.
             let times = targets.values.len() as f64 / self.tuning_bags as f64;
             let curvature = found.curvature.times(times);
             search = Search { bounds, enough, curvature, ..Search::default() };
@@ -323,7 +338,7 @@ impl SparseAggregateProcess {
         self.result(&targets, kernel, &features, &state, found, tuned)
     }
 
-    /// Where the bound, with what is believed of the parameters, is largest, as a search from these finds it.
+    /// Where the evidence, with what is believed of the parameters, is largest, as a search from these finds it.
     fn choose(
         &self,
         targets: &Targets,
@@ -355,15 +370,21 @@ impl SparseAggregateProcess {
         evidence::maximise(from, free, search, watch, objective)
     }
 
-    /// The bound and its gradient in `theta`, which has the order and scale of [`parameters`](Self::parameters); without what is believed of these.
+    /// The evidence, as the approximation has it, and its gradient in `theta`, which has the order and scale of [`parameters`](Self::parameters); without what is believed of these.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
-    pub fn bound(&self, x: &Table, bags: &Bags, targets: &[f64], theta: &[f64]) -> Result<(f64, Vec<f64>)> {
-        self.bound_of(&self.check(x, bags, None, targets)?, theta)
+    pub fn log_marginal_likelihood(
+        &self,
+        x: &Table,
+        bags: &Bags,
+        targets: &[f64],
+        theta: &[f64],
+    ) -> Result<(f64, Vec<f64>)> {
+        self.evidence_of(&self.check(x, bags, None, targets)?, theta)
     }
 
-    fn bound_of(&self, targets: &Targets, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
+    fn evidence_of(&self, targets: &Targets, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
         let watch = Watch::nobody();
         evidence::check("theta", "numbers", theta.len(), &self.parameters())?;
         let (kernel, _) = self.at(targets, theta);
@@ -384,10 +405,11 @@ impl SparseAggregateProcess {
         let (kernel, [noise, of_rows]) = self.at(targets, theta);
         let all = targets.squares.iter().zip(&targets.known).map(|(s, known)| noise + of_rows * s + known);
         let given = (&targets.values[..], &targets.ones[..]);
-        Collapsed::new(&kernel, &targets.points, features, all.collect(), given, self.mean)
+        let noise: Vec<f64> = all.collect();
+        Collapsed::new(&kernel, &targets.points, features, (self.approximation, &noise), given, self.mean)
     }
 
-    /// Of the bound; zeros for the kernel's parameters if their slopes are not asked for.
+    /// Of the evidence; zeros for the kernel's parameters if their slopes are not asked for.
     fn gradient(
         &self,
         targets: &Targets,
@@ -408,10 +430,9 @@ impl SparseAggregateProcess {
         } else {
             vec![0.0; self.kernel.parameters().len()]
         };
-        let by_noise = state.by_noise();
-        gradient.push(noise * by_noise.iter().sum::<f64>());
+        gradient.push(noise * state.by_noise.iter().sum::<f64>());
         if self.row_noise.is_some() {
-            gradient.push(of_rows * dot(&by_noise, &targets.squares));
+            gradient.push(of_rows * dot(&state.by_noise, &targets.squares));
         }
         Ok(gradient)
     }
@@ -495,14 +516,12 @@ impl SparseAggregateProcess {
         let (_, [noise, row_noise]) = self.at(targets, &found.theta);
         let bags = targets.values.len();
         let fitted = (0..bags).map(|b| state.mean * targets.ones[b] + dot(features.phi.row(b), &state.alpha));
-        let (mut expected, mut variance, mut unexplained) = (Vec::new(), Vec::new(), 0.0);
-        for b in 0..bags {
-            let (precision, gap) = (state.precision[b], state.gap[b].max(0.0));
+        let (mut expected, mut variance) = (Vec::new(), Vec::new());
+        for (b, precision) in state.precision.iter().enumerate() {
             // Without its target the constant mean is another one, and how sure it is counts (Dubrule 1983).
             let of_mean = state.of_mean.as_ref().map_or(0.0, |(by, square)| by[b] * by[b] / square);
             expected.push(targets.values[b] - state.residual[b] / (precision - of_mean));
-            variance.push(1.0 / (precision - of_mean) + gap);
-            unexplained += 0.5 * gap / state.noise(b);
+            variance.push(1.0 / (precision - of_mean) + state.besides[b]);
         }
         let left_out = LeftOut::normal(targets.values.clone(), expected, variance);
         let (points, alpha) = (targets.points.clone(), Matrix::column_vector(state.alpha.clone()));
@@ -512,13 +531,20 @@ impl SparseAggregateProcess {
             Fact::measured("noise, in squared units of the target", noise),
             Fact::new("bags", bags),
             Fact::new("inducing points", targets.points.rows()),
-            Fact::measured("bound of the log marginal likelihood", state.value),
-            Fact::measured("what the points leave unexplained of it", unexplained),
+            Fact::measured(
+                match self.approximation {
+                    Approximation::Fitc => "log marginal likelihood (FITC)",
+                    Approximation::Bound => "bound of the log marginal likelihood",
+                },
+                state.value,
+            ),
+            Fact::measured("what the points leave unexplained, by the noise", state.unexplained),
             Fact::measured("jitter", state.points.jitter),
         ];
-        let bound_error = state.error(&features.priors);
-        if bound_error > 0.0 {
-            model.card.push(Fact::measured("standard error of the bound, by samples of rows", bound_error));
+        let evidence_error = state.error(&features.priors);
+        if evidence_error > 0.0 {
+            let what = "standard error of the log marginal likelihood, by samples of rows";
+            model.card.push(Fact::measured(what, evidence_error));
         }
         if self.row_noise.is_some() {
             model.card.insert(2, Fact::measured("noise of rows, in squared units of the target", row_noise));
@@ -531,11 +557,11 @@ impl SparseAggregateProcess {
             covariance: Covariance { prior: 1.0, mirror: None, known, scale: vec![1.0] },
             noise,
             row_noise,
-            bound: state.value,
-            unexplained,
+            log_marginal_likelihood: state.value,
+            unexplained: state.unexplained,
             fitted: fitted.collect(),
             left_out,
-            bound_error,
+            evidence_error,
             mediation: None,
             jitter: state.points.jitter,
             theta,
@@ -572,7 +598,7 @@ mod tests {
     use super::*;
     use crate::aggregate::{Mediators, Unit};
 
-    /// Slopes of the bound of targets that a matrix makes of bags are its differences, by all pairs of rows and by samples of them.
+    /// Slopes of the evidence of targets that a matrix makes of bags are its differences, by all pairs of rows and by samples of them.
     #[test]
     fn slopes_through_mediators_are_differences() {
         let value = |i: usize| ((i * 7919) % 1013) as f64 / 400.0;
@@ -591,18 +617,21 @@ mod tests {
         let z: Vec<f64> = (0..7).map(|t| value(11 * t).sin()).collect();
         let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
         let mut targets = process.check(&x, &bags, Some(&operator), &z).unwrap();
-        for sampled in [false, true] {
+        let both = [Approximation::Fitc, Approximation::Bound];
+        for (sampled, approximation) in both.into_iter().flat_map(|own| [(false, own), (true, own)]) {
+            let process = SparseAggregateProcess { approximation, ..process.clone() };
+            targets.through.as_mut().unwrap().pairs = Pairs(Vec::new());
             if sampled {
                 let mut random = Random::seed_from_u64(1);
                 let pairs = (0..3).map(|_| targets.rows.sample(30, &mut random)).collect();
                 targets.through.as_mut().unwrap().pairs = Pairs(pairs);
             }
-            let (value, gradient) = process.bound_of(&targets, &theta).unwrap();
+            let (value, gradient) = process.evidence_of(&targets, &theta).unwrap();
             for i in 0..theta.len() {
                 let at = |by: f64| {
                     let mut moved = theta.clone();
                     moved[i] += by;
-                    process.bound_of(&targets, &moved).unwrap().0
+                    process.evidence_of(&targets, &moved).unwrap().0
                 };
                 let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
                 assert!(

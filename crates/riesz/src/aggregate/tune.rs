@@ -162,12 +162,16 @@ pub(super) fn coordinates(process: &AggregateGaussianProcess) -> (Vec<Coordinate
 }
 
 impl Tuning {
+    pub(super) fn watch(&self) -> Watch<'_> {
+        Watch { stop: &self.stop, progress: &self.progress }
+    }
+
     /// Tunes from two starts, `start` and one that is smoother and noisier, and takes the better. Cost: some tens of evaluations of the marginal likelihood each.
     ///
     /// # Errors
     /// As [`AggregateGaussianProcess::fit`]; [`Error::Interrupted`](crate::Error::Interrupted).
     pub fn tune(&self, start: &AggregateGaussianProcess, data: &Aggregates) -> Result<Tuned> {
-        let watch = Watch { stop: &self.stop, progress: &self.progress };
+        let watch = self.watch();
         if data.targets.len() < FEWEST {
             let fit = start.fit_until(data, watch)?;
             let warning = format!("fewer than {FEWEST} targets: nothing was tuned");

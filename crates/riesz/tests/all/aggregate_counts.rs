@@ -1,8 +1,8 @@
 //! Processes known by counts, against their definition with every matrix written out, sums over all values, and refits.
 
 use riesz::aggregate::{
-    Aggregates, Bags, Conventions, CountProcess, Counts, Family, Mediators, Smoothing, Tuning, Unit,
-    count_points,
+    Aggregates, Bags, Conventions, CountProcess, Counts, Family, Mediators, Smoothing, TunedCounts, Tuning,
+    Unit, count_points,
 };
 use riesz::fit::GaussianProcessClassifier;
 use riesz::linalg::{Cholesky, dot};
@@ -57,7 +57,11 @@ fn cases() -> Vec<(Aggregates, CountProcess)> {
         for mediated in [false, true] {
             let data = data(&family, mediated);
             let own = process(&data, family.clone());
-            all.push((data.clone(), own.clone()));
+            all.push((data.clone(), CountProcess { mediation_dispersion: 0.0, ..own.clone() }));
+            all.push((
+                data.clone(),
+                CountProcess { dispersion: 0.3, mediation_dispersion: 0.05, ..own.clone() },
+            ));
             let points = own.points.select_rows(&(0..9).collect::<Vec<_>>());
             all.push((data, CountProcess { points, prior_mean: Some(-0.3), ..own }));
         }
@@ -85,16 +89,34 @@ fn operator(data: &Aggregates, process: &CountProcess) -> Matrix {
     out
 }
 
-/// Of each target the logarithm of its probability, its slope by g, the information and the mean count.
-fn said(family: &Family, t: usize, z: f64, g: f64) -> [f64; 4] {
+/// Of each target the logarithm of its probability, its slope by g, the information that its variance has, and the mean count.
+fn said(process: &CountProcess, data: &Aggregates, t: usize, g: f64) -> [f64; 4] {
+    let z = data.targets[t];
     let log_factorial = |n: f64| (1..=n as usize).map(|k| (k as f64).ln()).sum::<f64>();
-    match family {
-        Family::Poisson => [z * g.ln() - g - log_factorial(z), z / g - 1.0, 1.0 / g, g],
+    let mediated = data.own[t].is_none();
+    let dispersion = if mediated { process.mediation_dispersion } else { process.dispersion };
+    // Of (x)(x + 1)…(x + k - 1) the logarithm, and its slope by x.
+    let rising = |x: f64, k: f64| (0..k as usize).map(|j| (x + j as f64).ln()).sum::<f64>();
+    let slope = |x: f64, k: f64| (0..k as usize).map(|j| 1.0 / (x + j as f64)).sum::<f64>();
+    let s = 1.0 / dispersion;
+    match &process.family {
+        Family::Poisson if dispersion == 0.0 => [z * g.ln() - g - log_factorial(z), z / g - 1.0, 1.0 / g, g],
+        Family::Poisson => {
+            let p = g / (s + g);
+            let value = rising(s, z) - log_factorial(z) + s * (1.0 - p).ln() + z * p.ln();
+            [value, z / g - (z + s) / (g + s), 1.0 / (g + dispersion * g * g), g]
+        }
         Family::Binomial { trials } => {
             let n = trials[t];
             let ways = log_factorial(n) - log_factorial(z) - log_factorial(n - z);
-            let value = z * g.ln() + (n - z) * (1.0 - g).ln() + ways;
-            [value, z / g - (n - z) / (1.0 - g), n / (g * (1.0 - g)), n * g]
+            if dispersion == 0.0 {
+                let value = z * g.ln() + (n - z) * (1.0 - g).ln() + ways;
+                return [value, z / g - (n - z) / (1.0 - g), n / (g * (1.0 - g)), n * g];
+            }
+            let (a, b) = (g * s, (1.0 - g) * s);
+            let value = ways + rising(a, z) + rising(b, n - z) - rising(s, n);
+            let variance = n * g * (1.0 - g) * (1.0 + (n - 1.0) / (1.0 + s));
+            [value, s * (slope(a, z) - slope(b, n - z)), n * n / variance, n * g]
         }
     }
 }
@@ -112,7 +134,7 @@ fn rate(family: &Family, f: f64) -> [f64; 2] {
 /// With all rows as points: at the mode the slope of the log likelihood is K⁻¹(f - β), and evidence, covariance and means are those of their formulas over the rows.
 #[test]
 fn with_all_rows_as_points_it_is_the_definition() {
-    for (data, process) in cases().into_iter().step_by(2) {
+    for (data, process) in cases().into_iter().filter(|(_, own)| own.prior_mean.is_none()) {
         let fit = process.fit(&data).unwrap();
         let (n, m) = (data.rows.rows(), data.targets.len());
         let f = fit.model.predict(&data.rows).unwrap().column(0);
@@ -120,7 +142,7 @@ fn with_all_rows_as_points_it_is_the_definition() {
         let a = operator(&data, &process);
         let rates: Vec<[f64; 2]> = f.iter().map(|f| rate(&process.family, *f)).collect();
         let sum = |t: usize| (0..n).map(|i| a[(i, t)] * rates[i][0]).sum::<f64>();
-        let of: Vec<[f64; 4]> = (0..m).map(|t| said(&process.family, t, data.targets[t], sum(t))).collect();
+        let of: Vec<[f64; 4]> = (0..m).map(|t| said(&process, &data, t, sum(t))).collect();
         let slopes = |i: usize| (0..m).map(|t| a[(i, t)] * rates[i][1] * of[t][1]).sum::<f64>();
         let pull: Vec<f64> = (0..n).map(slopes).collect();
         let gram = process.kernel.gram(&data.rows);
@@ -173,7 +195,9 @@ fn with_all_rows_as_points_it_is_the_definition() {
 #[test]
 fn slopes_are_those_of_differences() {
     for (data, process) in cases() {
-        let theta: Vec<f64> = process.kernel.parameters().iter().map(|p| p.log_value).collect();
+        let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
+        let mediated = process.mediation_dispersion > 0.0;
+        assert_eq!(theta.len(), 3 + usize::from(process.dispersion > 0.0) + usize::from(mediated));
         let (_, gradient) = process.log_marginal_likelihood(&data, &theta).unwrap();
         for p in 0..theta.len() {
             let at = |by: f64| {
@@ -222,29 +246,40 @@ fn single_trials_of_single_rows_are_a_classifier() {
 #[test]
 fn the_evidence_is_near_the_integral() {
     let x = Table::from_rows(&[[0.0], [0.8], [2.0]]).unwrap();
-    let bags = Bags::new(&[0, 0, 1], 2, Some(&[3.0, 2.0, 4.0]), Unit::Sum).unwrap();
-    let data = Aggregates::matched(x.clone(), bags, vec![6.0, 3.0]);
-    let own = CountProcess {
-        prior_mean: Some(0.0),
-        ..CountProcess::new(0.5 * Kernel::gaussian(&[1.0]), x.clone(), Family::Poisson)
-    };
-    let fit = own.fit(&data).unwrap();
-    let lower = Cholesky::new(own.kernel.gram(&x), "test").unwrap();
-    let (step, reach) = (0.2, 30_i32);
-    let mut total = 0.0;
-    for a in -reach..=reach {
-        for b in -reach..=reach {
-            for c in -reach..=reach {
-                let z = [a, b, c].map(|k| f64::from(k) * step);
-                let f = lower.lower_times(&Matrix::column_vector(z.to_vec())).column(0);
-                let g = [3.0 * f[0].exp() + 2.0 * f[1].exp(), 4.0 * f[2].exp()];
-                let log: f64 = (0..2).map(|t| said(&Family::Poisson, t, data.targets[t], g[t])[0]).sum();
-                total += (log - 0.5 * dot(&z, &z)).exp() * (step / std::f64::consts::TAU.sqrt()).powi(3);
+    for (family, dispersion) in [Family::Poisson, Family::Binomial { trials: vec![8.0, 11.0] }]
+        .into_iter()
+        .flat_map(|family| [(family.clone(), 0.0), (family, 0.2)])
+    {
+        let unit = if family == Family::Poisson { Unit::Sum } else { Unit::Mean };
+        let bags = Bags::new(&[0, 0, 1], 2, Some(&[3.0, 2.0, 4.0]), unit).unwrap();
+        let data = Aggregates::matched(x.clone(), bags, vec![6.0, 3.0]);
+        let own = CountProcess {
+            prior_mean: Some(0.0),
+            dispersion,
+            ..CountProcess::new(0.5 * Kernel::gaussian(&[1.0]), x.clone(), family.clone())
+        };
+        let fit = own.fit(&data).unwrap();
+        let lower = Cholesky::new(own.kernel.gram(&x), "test").unwrap();
+        let (step, reach) = (0.2, 30_i32);
+        let mut total = 0.0;
+        for a in -reach..=reach {
+            for b in -reach..=reach {
+                for c in -reach..=reach {
+                    let z = [a, b, c].map(|k| f64::from(k) * step);
+                    let f = lower.lower_times(&Matrix::column_vector(z.to_vec())).column(0);
+                    let [p, q, r] = [0, 1, 2].map(|i| rate(&family, f[i])[0]);
+                    let g = match unit {
+                        Unit::Sum => [3.0 * p + 2.0 * q, 4.0 * r],
+                        Unit::Mean => [0.6 * p + 0.4 * q, r],
+                    };
+                    let log: f64 = (0..2).map(|t| said(&own, &data, t, g[t])[0]).sum();
+                    total += (log - 0.5 * dot(&z, &z)).exp() * (step / std::f64::consts::TAU.sqrt()).powi(3);
+                }
             }
         }
+        let off = fit.log_marginal_likelihood - total.ln();
+        assert!(off.abs() < 0.05, "{family:?} {dispersion} {off}");
     }
-    let off = fit.log_marginal_likelihood - total.ln();
-    assert!(off.abs() < 0.05, "{off}");
 }
 
 /// A learnt mean makes all counts together what they are.
@@ -280,31 +315,37 @@ fn left_out_counts_are_nearly_those_of_refits() {
     let counts: Vec<f64> = (0..bags).map(|b| poisson(&mut stream, sums(b))).collect();
     let all = Bags::new(&bag, bags, Some(&vec![2.0; n]), Unit::Sum).unwrap();
     let data = Aggregates::matched(x.clone(), all, counts.clone());
-    let own =
+    let plain =
         CountProcess::new(0.5 * Kernel::gaussian(&[1.0]), count_points(&data, 0).unwrap(), Family::Poisson);
-    let fit = own.fit(&data).unwrap();
-    for t in [0, 7, 15, 23] {
-        let mut others = data.clone();
-        others.targets.remove(t);
-        others.own.remove(t);
-        let refit = own.fit(&others).unwrap();
-        let (members, weights): (Vec<usize>, Vec<f64>) = data.bags.weights().column(t).unzip();
-        // The mean count, by draws of f.
-        let posterior = refit.posterior();
-        let draws = posterior.sample(&posterior.at(&x.select_rows(&members)).unwrap(), 20_000, 1).unwrap();
-        let sums: Vec<f64> = (0..20_000)
-            .map(|k| weights.iter().enumerate().map(|(i, w)| w * draws.values[0][(i, k)].exp()).sum())
-            .collect();
-        let mean = sums.iter().sum::<f64>() / 20_000.0;
-        let variance = sums.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / 20_000.0 + mean;
-        let (found, spread) = (fit.left_out.mean[t], fit.left_out.variance[t]);
-        assert!((found - mean).abs() < 0.15 * variance.sqrt(), "{t}: {found} {mean} {variance}");
-        assert!((spread / variance).ln().abs() < 0.35, "{t}: {spread} {variance}");
+    for dispersion in [0.0, 0.15] {
+        let own = CountProcess { dispersion, ..plain.clone() };
+        let fit = own.fit(&data).unwrap();
+        for t in [0, 7, 15, 23] {
+            let mut others = data.clone();
+            others.targets.remove(t);
+            others.own.remove(t);
+            let refit = own.fit(&others).unwrap();
+            let (members, weights): (Vec<usize>, Vec<f64>) = data.bags.weights().column(t).unzip();
+            // The mean count, by draws of f.
+            let posterior = refit.posterior();
+            let draws =
+                posterior.sample(&posterior.at(&x.select_rows(&members)).unwrap(), 20_000, 1).unwrap();
+            let sums: Vec<f64> = (0..20_000)
+                .map(|k| weights.iter().enumerate().map(|(i, w)| w * draws.values[0][(i, k)].exp()).sum())
+                .collect();
+            let mean = sums.iter().sum::<f64>() / 20_000.0;
+            let square = sums.iter().map(|s| s * s).sum::<f64>() / 20_000.0;
+            let variance = (1.0 + dispersion) * square - mean * mean + mean;
+            let (found, spread) = (fit.left_out.mean[t], fit.left_out.variance[t]);
+            assert!((found - mean).abs() < 0.15 * variance.sqrt(), "{t}: {found} {mean} {variance}");
+            assert!((spread / variance).ln().abs() < 0.35, "{t}: {spread} {variance}");
+        }
+        let off =
+            |t: usize| (fit.left_out.targets[t] - fit.left_out.mean[t]) / fit.left_out.variance[t].sqrt();
+        // Scores are of skew distributions.
+        assert!((0..bags).all(|t| (fit.left_out.scores[t] - off(t)).abs() < 0.3 + 0.2 * off(t).abs()));
+        assert!(fit.left_out.coverage(1.96) > 0.8 && fit.left_out.nlpd() < 4.0);
     }
-    let off = |t: usize| (fit.left_out.targets[t] - fit.left_out.mean[t]) / fit.left_out.variance[t].sqrt();
-    // Scores are of skew distributions.
-    assert!((0..bags).all(|t| (fit.left_out.scores[t] - off(t)).abs() < 0.3 + 0.2 * off(t).abs()));
-    assert!(fit.left_out.coverage(1.96) > 0.8 && fit.left_out.nlpd() < 4.0);
 }
 
 /// What a smoother loses is what it loses on bags that were left out, and its slopes are those of differences.
@@ -368,22 +409,87 @@ fn tuning_finds_rates_within_bags() {
     let start =
         CountProcess::new(Kernel::gaussian(&[1.0, 1.0]), count_points(&data, 0).unwrap(), Family::Poisson);
     let of = |threads| with_threads(threads, || Tuning::default().tune_counts(&start, &data).unwrap());
-    let fit = of(1);
+    let TunedCounts { fit, evaluations, .. } = of(1);
     let found = fit.model.predict(&x).unwrap().column(0);
     let error = |v: &[f64]| (v.iter().zip(&f).map(|(a, b)| (a - b).powi(2)).sum::<f64>() / n as f64).sqrt();
     let own = error(&found);
     assert!(own < 0.2, "{own}");
     assert!(
-        fit.evaluations > 5
-            && fit.log_marginal_likelihood > start.fit(&data).unwrap().log_marginal_likelihood
+        evaluations > 5 && fit.log_marginal_likelihood > start.fit(&data).unwrap().log_marginal_likelihood
     );
     let sd = fit.posterior().sd(&x).unwrap();
     let inside = (0..n).filter(|i| (found[*i] - f[*i]).abs() < 1.96 * sd[(*i, 0)]).count();
     assert!(inside as f64 > 0.85 * n as f64, "{inside}");
-    assert_eq!(of(2).model.coef, fit.model.coef);
+    assert_eq!(of(2).fit.model.coef, fit.model.coef);
     let published = Tuning { conventions: Conventions::Published, ..Tuning::default() };
-    let other = published.tune_counts(&start, &data).unwrap();
+    let other = published.tune_counts(&start, &data).unwrap().fit;
     assert!(other.log_marginal_likelihood >= fit.log_marginal_likelihood - 1e-6);
+}
+
+/// By how much counts vary more than Poisson ones is learnt, and averages over hyper-parameters are those of a grid over them.
+#[test]
+fn dispersions_are_learnt_and_averaged_over() {
+    let mut stream = Stream(3);
+    let (n, bags) = (160, 80);
+    let x = stream.normals(n, 1);
+    let bag: Vec<usize> = (0..n).map(|i| i / 2).collect();
+    // Rates with a factor of mean 1 and variance 0.25; counts themselves are large.
+    let factor = |stream: &mut Stream| (0..4).map(|_| -stream.uniform().ln()).sum::<f64>() / 4.0;
+    let counts: Vec<f64> = (0..bags)
+        .map(|b| {
+            let mean: f64 = (2 * b..2 * b + 2).map(|i| 40.0 * (0.5 * x.get(i, 0).sin()).exp()).sum();
+            let mean = mean * factor(&mut stream);
+            (mean + mean.sqrt() * stream.normal()).max(0.0).round()
+        })
+        .collect();
+    let all = Bags::new(&bag, bags, Some(&vec![40.0; n]), Unit::Sum).unwrap();
+    let data = Aggregates::matched(x.clone(), all, counts);
+    let points = Table::from_rows(&[[-2.0], [-1.0], [0.0], [1.0], [2.0]]).unwrap();
+    let start = CountProcess {
+        dispersion: 0.1,
+        ..CountProcess::new(Kernel::gaussian(&[1.0]), points, Family::Poisson)
+    };
+    let tuned = Tuning::default().tune_counts(&start, &data).unwrap();
+    let found = tuned.process.dispersion;
+    assert!((found / 0.25).ln().abs() < 0.4, "{found}");
+    assert_eq!(tuned.fit.dispersions, [found, 0.0]);
+    let plain = CountProcess { dispersion: 0.0, ..start.clone() };
+    let plain = Tuning::default().tune_counts(&plain, &data).unwrap();
+    assert!(tuned.fit.log_marginal_likelihood > plain.fit.log_marginal_likelihood + 50.0);
+    assert!(plain.fit.left_out.coverage(1.96) < 0.6 && tuned.fit.left_out.coverage(1.96) > 0.88);
+    // The grid: scales by a factor of e^4 to either side, length scales from e^-1.5 to e^10.4, dispersions by a factor of e.
+    let at: Vec<f64> = start.parameters().iter().map(|p| p.log_value).collect();
+    let new = Table::from_rows(&[[-1.2], [0.3], [3.0]]).unwrap();
+    let (mut total, mut mean, mut square) = (0.0, [0.0; 3], [0.0; 3]);
+    let best = tuned.fit.log_marginal_likelihood;
+    for place in 0..17 * 35 * 13 {
+        let [i, j, k] = [place / (35 * 13), place / 13 % 35, place % 13].map(|k| k as f64);
+        let (scale, length) = (-4.0 + 0.5 * i, -1.5 + 0.35 * j);
+        let dispersion = found.ln() + 0.15 * (k - 6.0);
+        let own = start.with_parameters(&[at[0] + scale, at[1] + length, dispersion]);
+        let fit = own.fit(&data).unwrap();
+        let normal = -0.5 * (scale * scale + ((dispersion - at[2]) / 1.5).powi(2));
+        let prior = 1.0 - 0.5 * length - (-0.5 * length).exp() + normal;
+        let weight = (fit.log_marginal_likelihood - best + prior).exp();
+        let (own, variance) = (fit.model.predict(&new).unwrap(), fit.posterior().variance(&new).unwrap());
+        total += weight;
+        for r in 0..3 {
+            mean[r] += weight * own[(r, 0)];
+            square[r] += weight * (own[(r, 0)].powi(2) + variance[(r, 0)]);
+        }
+    }
+    let of = |draws| Tuning::default().average_counts(&start, &tuned.process, &data, draws, 4).unwrap();
+    let averaged = of(2_000);
+    assert!(averaged.effective > 1_000.0, "{}", averaged.effective);
+    let (found, sd) = averaged.predict(&new).unwrap();
+    for r in 0..3 {
+        let (mean, square) = (mean[r] / total, square[r] / total);
+        let spread = (square - mean * mean).sqrt();
+        assert!((found[r] - mean).abs() < 0.05 * spread, "{r}: {} {mean}", found[r]);
+        assert!((sd[r] / spread - 1.0).abs() < 0.05, "{r}: {} {spread}", sd[r]);
+    }
+    assert_eq!(of(8).predict(&new).unwrap(), of(8).predict(&new).unwrap());
+    assert!(Tuning::default().average_counts(&start, &tuned.process, &data, 0, 4).is_err());
 }
 
 #[test]

@@ -42,11 +42,11 @@ impl Learn {
         let conventions = if self.published { Conventions::Published } else { Conventions::Regularised };
         let tuning = Tuning { conventions, ..Tuning::default() };
         let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
-        let mut fit = watched(console, &message, &tuning.progress, || match self.no_tuning {
-            true => start.fit(data),
-            false => tuning.tune_counts(&start, data),
+        let (mut fit, warnings) = watched(console, &message, &tuning.progress, || match self.no_tuning {
+            true => Ok((start.fit(data)?, Vec::new())),
+            false => tuning.tune_counts(&start, data).map(|own| (own.fit, own.warnings)),
         })?;
-        fit.warnings.iter().for_each(|warning| console.warn(warning));
+        warnings.iter().for_each(|warning| console.warn(warning));
         if let Some(own) = &fit.smoothing {
             fit.model.card.push(Fact::new("kernel of mediators", own.kernel.formula()));
         }

@@ -3,6 +3,7 @@
 use statrs::function::beta::checked_beta_reg;
 use statrs::function::gamma::{checked_gamma_lr, checked_gamma_ur, ln_gamma};
 
+use super::dispersion::{beta_binomial, beta_binomial_tails, negative_binomial, negative_binomial_tails};
 use crate::error::{Error, Result};
 use crate::expansion::{Link, logistic};
 
@@ -39,9 +40,13 @@ pub(super) struct Said {
     /// What a count is expected to say of g, the Fisher information, and its derivative.
     pub information: f64,
     pub turn: f64,
-    /// The sum as a mean count, and what the latter moves with the link of g.
+    /// Of the count.
     pub mean: f64,
-    pub spread: f64,
+    pub variance: f64,
+    /// What g moves with its link.
+    pub by_link: f64,
+    /// What value, slope and information move with the logarithm of the dispersion, if there is one.
+    pub by_dispersion: [f64; 3],
 }
 
 impl Family {
@@ -115,12 +120,13 @@ impl Family {
         }
     }
 
-    /// Of target t, whose count is z, where the sum is g and the sum of rests `rest`.
-    pub(super) fn said(&self, t: usize, z: f64, g: f64, rest: f64) -> Said {
+    /// Of target t, whose count is z and more dispersed than its family by so much, where the sum is g and the sum of rests `rest`.
+    pub(super) fn said(&self, t: usize, z: f64, dispersion: f64, g: f64, rest: f64) -> Said {
         // 0 · log 0 is 0 here.
         let times_log = |a: f64, x: f64| if a > 0.0 { a * x.ln() } else { 0.0 };
         let over = |a: f64, x: f64| if a > 0.0 { a / x } else { 0.0 };
         match self {
+            Self::Poisson if dispersion > 0.0 => negative_binomial(z, dispersion, g),
             Self::Poisson => Said {
                 value: times_log(z, g) - g - ln_gamma(z + 1.0),
                 slope: over(z, g) - 1.0,
@@ -128,8 +134,11 @@ impl Family {
                 information: 1.0 / g,
                 turn: -1.0 / (g * g),
                 mean: g,
-                spread: g,
+                variance: g,
+                by_link: g,
+                by_dispersion: [0.0; 3],
             },
+            Self::Binomial { trials } if dispersion > 0.0 => beta_binomial(trials[t], z, dispersion, g, rest),
             Self::Binomial { trials } => {
                 let n = trials[t];
                 let ways = ln_gamma(n + 1.0) - ln_gamma(z + 1.0) - ln_gamma(n - z + 1.0);
@@ -141,7 +150,9 @@ impl Family {
                     information,
                     turn: -information * (rest - g) / (g * rest),
                     mean: n * g,
-                    spread: n * g * rest,
+                    variance: n * g * rest,
+                    by_link: g * rest,
+                    by_dispersion: [0.0; 3],
                 }
             }
         }
@@ -156,15 +167,19 @@ impl Family {
     }
 
     /// The logarithms of `P(Z = z)`, and `P(Z < z)` and `P(Z > z)`, for a count of target t whose sum has this link; its mean and its variance.
-    pub(super) fn count(&self, t: usize, z: f64, link: f64) -> Chances {
+    pub(super) fn count(&self, t: usize, z: f64, dispersion: f64, link: f64) -> Chances {
         let part = self.part(link);
-        let said = self.said(t, z, part.of, part.rest);
+        let said = self.said(t, z, dispersion, part.of, part.rest);
         let (below, above) = match self {
+            Self::Poisson if dispersion > 0.0 => negative_binomial_tails(z, dispersion, part.of),
             Self::Poisson => (
                 // Fewer than 0 there are not, and of a mean of 0 none.
                 if z > 0.0 { checked_gamma_ur(z, part.of).unwrap_or(1.0) } else { 0.0 },
                 checked_gamma_lr(z + 1.0, part.of).unwrap_or(0.0),
             ),
+            Self::Binomial { trials } if dispersion > 0.0 => {
+                beta_binomial_tails(trials[t], z, dispersion, (part.of, part.rest), said.value)
+            }
             Self::Binomial { trials } => {
                 let n = trials[t];
                 // P(Z ≥ k) = I_p(k, n - k + 1).
@@ -176,7 +191,7 @@ impl Family {
                 (1.0 - from(z), from(z + 1.0))
             }
         };
-        Chances { log: said.value, below, above, mean: said.mean, variance: said.spread }
+        Chances { log: said.value, below, above, mean: said.mean, variance: said.variance }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use statrs::function::erf::erfc_inv;
 
-use super::family::{Chances, Family};
-use super::mode::{Bend, Here};
+use super::family::Chances;
+use super::mode::{Bend, Here, Observed};
 use crate::aggregate::fitted::LeftOut;
 
 /// The sums of targets are averaged over on a grid of that many of their standard deviations to either side, in steps of this part of the narrower of what is
@@ -14,7 +14,8 @@ const MOST: f64 = 4_000.0;
 
 /// From the approximation around the mode: a target's own part is taken out of what is believed of (the link of) its sum, and the count averaged over what is left (Laplace leave-one-out,
 /// as Vehtari et al. 2016 have it for single observations; a prior mean that was learnt is as uncertain as the others leave it).
-pub(super) fn left_out(family: &Family, counts: &[f64], here: &Here, bend: &Bend) -> LeftOut {
+pub(super) fn left_out(observed: &Observed<'_>, here: &Here, bend: &Bend) -> LeftOut {
+    let Observed { family, counts, dispersions, .. } = observed;
     let mut out = LeftOut {
         targets: counts.to_vec(),
         mean: Vec::new(),
@@ -24,15 +25,14 @@ pub(super) fn left_out(family: &Family, counts: &[f64], here: &Here, bend: &Bend
     };
     for (t, variance) in bend.variances().into_iter().enumerate() {
         let (said, [g, rest]) = (&here.said[t], here.sums[t]);
-        // On the scale of the link η: dη/dg is the information over what the count says of η.
-        let (told, slope) = (said.spread, counts[t] - said.mean);
-        let by_sum = (said.information / told).sqrt();
-        let own = variance * by_sum * by_sum;
+        // On the scale of the link.
+        let square = said.by_link * said.by_link;
+        let (told, slope, own) = (said.information * square, said.slope * said.by_link, variance / square);
         // At least as uncertain as with the target.
         let left = (1.0 / own - told).max(1e-8 / own);
         let sd = (1.0 / left).sqrt();
         let middle = family.of_sum(g, rest) - slope / left;
-        let found = averaged(family, t, counts[t], (middle, sd), told);
+        let found = averaged((middle, sd), told, |link| family.count(t, counts[t], dispersions[t], link));
         out.mean.push(found.mean);
         out.variance.push(found.variance);
         out.log_density.push(found.log);
@@ -53,13 +53,13 @@ fn tail(p: f64) -> f64 {
 }
 
 /// Over a normal distribution of the link, by the trapezoidal rule.
-fn averaged(family: &Family, t: usize, z: f64, (middle, sd): (f64, f64), told: f64) -> Chances {
+fn averaged((middle, sd): (f64, f64), told: f64, count: impl Fn(f64) -> Chances) -> Chances {
     let step = (STEP * sd.min(1.0 / told.sqrt())).max(2.0 * WIDTH * sd / MOST);
     let side = (WIDTH * sd / step).ceil() as i64;
     let each: Vec<(f64, Chances)> = (-side..=side)
         .map(|k| {
             let off = k as f64 * step;
-            (-0.5 * (off / sd).powi(2), family.count(t, z, middle + off))
+            (-0.5 * (off / sd).powi(2), count(middle + off))
         })
         .collect();
     let most = each.iter().fold(f64::NEG_INFINITY, |most, (w, c)| most.max(w + c.log));

@@ -34,6 +34,8 @@ pub(super) struct Observed<'a> {
     pub operator: &'a Operator,
     pub family: &'a Family,
     pub counts: &'a [f64],
+    /// Of each target, 0 for none.
+    pub dispersions: Vec<f64>,
     /// β if it is given.
     pub given: Option<f64>,
     /// Where the search begins: the rate that all rows have alike.
@@ -137,7 +139,10 @@ impl Observed<'_> {
         }
         let sums = self.operator.transpose_times(&of_bags);
         let sums: Vec<[f64; 2]> = (0..sums.rows()).map(|t| [sums[(t, 0)], sums[(t, 1)]]).collect();
-        let said = |(t, z): (usize, &f64)| self.family.said(t, *z, sums[t][0], sums[t][1]);
+        let said = |(t, z): (usize, &f64)| {
+            let [g, rest] = sums[t];
+            self.family.said(t, *z, self.dispersions[t], g, rest)
+        };
         let said: Vec<Said> = self.counts.iter().enumerate().map(said).collect();
         let value = said.iter().map(|s| s.value).sum::<f64>() - 0.5 * dot(&place.v, &place.v);
         Ok(Here { place, alpha, f, sums, said, value })

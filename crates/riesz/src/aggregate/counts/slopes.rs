@@ -1,4 +1,4 @@
-//! The slopes of Laplace's approximation of the evidence by the kernel's parameters.
+//! The slopes of Laplace's approximation of the evidence by the kernel's parameters, and by dispersions.
 //!
 //! The mode moves with the kernel, so that both parts count: with `e_i` what `-½ log det Λ` moves with f_i, `E = Fᵀe`, and `H y = E` for minus the second derivatives H of J, the slopes by F are
 //!
@@ -13,13 +13,13 @@ use super::mode::{Mode, Observed, Place, lower, to_bags, upper};
 use crate::aggregate::whitened::Whitened;
 use crate::error::Result;
 
-/// By the kernel's parameters. Cost some passes over the kernel, one with slopes, and O(points³).
+/// By the kernel's parameters, and of each target by the logarithm of its dispersion. Cost some passes over the kernel, one with slopes, and O(points³).
 pub(super) fn slopes(
     observed: &Observed<'_>,
     cross: &Cross<'_>,
     points: &Whitened,
     mode: &Mode,
-) -> Result<Vec<f64>> {
+) -> Result<(Vec<f64>, Vec<f64>)> {
     let (here, bend, rows) = (&mode.here, &mode.bend, cross.rows);
     let (m, said) = (cross.points.rows(), &here.said);
     // Λ⁻¹ψ, then ω times that, in the space of K.
@@ -50,7 +50,13 @@ pub(super) fn slopes(
     // s, and s + e + p.
     let alpha = upper(&points.factor, &y.v);
     let moved = cross.values(y.beta, &alpha)?;
-    let bent = said.iter().zip(bend.moved(&y)).map(|(s, q)| s.bend * q).collect();
+    let along = bend.moved(&y);
+    let dispersed = said.iter().zip(&along).zip(&own).map(|((s, q), u)| {
+        let [value, slope, information] = s.by_dispersion;
+        value + slope * q - 0.5 * information * u
+    });
+    let dispersed = dispersed.collect();
+    let bent = said.iter().zip(&along).map(|(s, q)| s.bend * q).collect();
     let bent = to_bags(observed.operator, bent);
     let pull = to_bags(observed.operator, said.iter().map(|s| s.slope).collect());
     let mut pulls = vec![0.0; by_f.len()];
@@ -71,5 +77,5 @@ pub(super) fn slopes(
     inner.add_diagonal(|_| 0.5);
     let of_gram = points.by_gram(cross.kernel, cross.points, inner);
     total.iter_mut().zip(&of_gram).for_each(|(t, g)| *t += g);
-    Ok(total)
+    Ok((total, dispersed))
 }

@@ -1,7 +1,7 @@
-//! Targets that are made of bags by a matrix B, as mediators make them: sums with points are `BᵀΦ`, and what the bound loses takes `diag BᵀUB` with `U = PᵀK(X, X)P` between all bags.
+//! Targets that are made of bags by a matrix B, as mediators make them: sums with points are `BᵀΦ`, and what points leave unexplained takes `diag BᵀUB` with `U = PᵀK(X, X)P` between all bags.
 //!
 //! U is exact up to some tens of thousands of rows. Beyond, its diagonal is, and the rest is the mean over a few samples of rows, drawn by a seed for each bag by their weights: no
-//! pair of bags is estimated with a bias, the samples stay the same while parameters are tuned, and how they differ says how well the bound is known.
+//! pair of bags is estimated with a bias, the samples stay the same while parameters are tuned, and how they differ says how well the evidence is known.
 
 use std::sync::atomic::AtomicBool;
 
@@ -85,16 +85,13 @@ impl Through {
         Ok(Features { phi, prior, priors, ..features })
     }
 
-    /// `-½ B C⁻¹ Bᵀ`, by which the bound moves with U.
-    pub fn by_gram(&self, noise: &[f64]) -> Matrix {
+    /// `B γ Bᵀ`, what U moves, with what gaps of targets do.
+    pub fn by_gram(&self, by_gap: &[f64]) -> Matrix {
         let mut scaled = self.weights.clone();
-        for (t, c) in noise.iter().enumerate() {
-            let root = (0.5 / c).sqrt();
-            scaled.row_mut(t).iter_mut().for_each(|v| *v *= root);
+        for (t, by) in by_gap.iter().enumerate() {
+            scaled.row_mut(t).iter_mut().for_each(|v| *v *= by);
         }
-        let mut by = scaled.inner();
-        by.data_mut().iter_mut().for_each(|v| *v = -*v);
-        by
+        self.weights.transpose().matmul(&scaled)
     }
 
     /// The slopes of `Σ_bb' by[b, b'] U[b, b']` over pairs of different bags.

@@ -1,0 +1,195 @@
+//! Counts that vary more than their family: around what their rows, or their mediators, say, rates of bags vary, too.
+//!
+//! A Poisson count whose rate varies by a gamma factor of mean 1 and variance φ is negative binomial, with variance `g + φ g²`. A binomial one whose probability varies by a beta
+//! distribution with parameters `g/φ` and `(1 - g)/φ` is beta-binomial, with variance `n g (1 - g)(1 + n φ)/(1 + φ)`. Both come as near their family as one likes as φ falls to 0.
+
+use statrs::function::beta::checked_beta_reg;
+use statrs::function::gamma::{digamma, ln_gamma};
+
+use super::family::Said;
+
+/// Of a negative binomial count.
+pub(super) fn negative_binomial(z: f64, dispersion: f64, g: f64) -> Said {
+    let r = 1.0 / dispersion;
+    let all = r + g;
+    let share = if z > 0.0 { z * (g / all).ln() } else { 0.0 };
+    // By r, of which the logarithm falls as that of the dispersion rises.
+    let by_r = [
+        digamma(z + r) - digamma(r) - (g / r).ln_1p() + (g - z) / all,
+        (z - g) / (all * all),
+        1.0 / (all * all),
+    ];
+    Said {
+        value: ln_gamma(z + r) - ln_gamma(r) - ln_gamma(z + 1.0) - r * (g / r).ln_1p() + share,
+        slope: r * (z - g) / (g * all),
+        bend: (z + r) / (all * all) - if z > 0.0 { z / (g * g) } else { 0.0 },
+        information: r / (g * all),
+        turn: 1.0 / (all * all) - 1.0 / (g * g),
+        mean: g,
+        variance: g + dispersion * g * g,
+        by_link: g,
+        by_dispersion: by_r.map(|v| -r * v),
+    }
+}
+
+/// `P(Z < z)` and `P(Z > z)`.
+pub(super) fn negative_binomial_tails(z: f64, dispersion: f64, g: f64) -> (f64, f64) {
+    let r = 1.0 / dispersion;
+    // P(Z ≤ k) = I_(r/(r + g))(r, k + 1).
+    let below = if z > 0.0 { checked_beta_reg(r, z, 1.0 / (1.0 + g / r)).unwrap_or(1.0) } else { 0.0 };
+    (below, checked_beta_reg(z + 1.0, r, 1.0 / (1.0 + r / g)).unwrap_or(0.0))
+}
+
+/// Of a beta-binomial count of n trials. The information is what the count's variance has of it, which is a little less than Fisher's.
+pub(super) fn beta_binomial(n: f64, z: f64, dispersion: f64, g: f64, rest: f64) -> Said {
+    let s = 1.0 / dispersion;
+    let (a, b, missed) = (g * s, rest * s, n - z);
+    let [won, lost] = [(z, a), (missed, b)].map(|(k, from)| digamma(k + from) - digamma(from));
+    let [won2, lost2] = [(z, a), (missed, b)].map(|(k, from)| trigamma(k + from) - trigamma(from));
+    let ways = ln_gamma(n + 1.0) - ln_gamma(z + 1.0) - ln_gamma(missed + 1.0);
+    let [up, down, all] = [(z, a), (missed, b), (n, s)].map(|(k, from)| ln_gamma(k + from) - ln_gamma(from));
+    let (slope, inflation) = (s * (won - lost), (1.0 + n * dispersion) / (1.0 + dispersion));
+    let information = n / (g * rest * inflation);
+    let by_s =
+        [g * won + rest * lost + digamma(s) - digamma(n + s), slope / s + s * (g * won2 - rest * lost2)];
+    // Of the inflation's logarithm.
+    let by_inflation = dispersion * (n / (1.0 + n * dispersion) - 1.0 / (1.0 + dispersion));
+    Said {
+        value: ways + up + down - all,
+        slope,
+        bend: s * s * (won2 + lost2),
+        information,
+        turn: -information * (rest - g) / (g * rest),
+        mean: n * g,
+        variance: n * g * rest * inflation,
+        by_link: g * rest,
+        by_dispersion: [-s * by_s[0], -s * by_s[1], -information * by_inflation],
+    }
+}
+
+/// `P(Z < z)` and `P(Z > z)`, by sums from z outwards on the side that the mean is not on. `log` is that of `P(Z = z)`.
+pub(super) fn beta_binomial_tails(
+    n: f64,
+    z: f64,
+    dispersion: f64,
+    (g, rest): (f64, f64),
+    log: f64,
+) -> (f64, f64) {
+    let s = 1.0 / dispersion;
+    let outwards = |z: f64, a: f64, b: f64| {
+        let (mut k, mut term, mut sum) = (z, log.exp(), 0.0);
+        while k < n && term > 0.0 {
+            let ratio = (n - k) * (k + a) / ((k + 1.0) * (n - k - 1.0 + b));
+            (k, term) = (k + 1.0, term * ratio);
+            sum += term;
+            if ratio < 1.0 && term < 1e-17 * sum {
+                break;
+            }
+        }
+        sum.min(1.0)
+    };
+    let rest_of = |tail: f64| (1.0 - tail - log.exp()).max(0.0);
+    if z > n * g {
+        let above = outwards(z, g * s, rest * s);
+        (rest_of(above), above)
+    } else {
+        let below = outwards(n - z, rest * s, g * s);
+        (below, rest_of(below))
+    }
+}
+
+/// The second derivative of `ln Γ` at a positive number: upwards by its recurrence to where the asymptotic series is exact to rounding.
+fn trigamma(x: f64) -> f64 {
+    let (mut x, mut sum) = (x, 0.0);
+    while x < 20.0 {
+        sum += 1.0 / (x * x);
+        x += 1.0;
+    }
+    let w = 1.0 / (x * x);
+    let series = 1.0 / 6.0 - w * (1.0 / 30.0 - w * (1.0 / 42.0 - w * (1.0 / 30.0 - w * (5.0 / 66.0))));
+    sum + 1.0 / x + 0.5 * w + w / x * series
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::Family;
+
+    fn near(found: f64, wanted: f64, within: f64) {
+        assert!((found - wanted).abs() <= within * (1.0 + wanted.abs()), "{found} is not {wanted}");
+    }
+
+    #[test]
+    fn the_second_derivative_of_the_gamma_function_is_known_at_some_places() {
+        let square = std::f64::consts::PI * std::f64::consts::PI;
+        near(trigamma(1.0), square / 6.0, 1e-15);
+        near(trigamma(0.5), square / 2.0, 1e-15);
+        near(
+            trigamma(30.5),
+            square / 2.0 - (0..30).map(|k| (f64::from(k) + 0.5).powi(-2)).sum::<f64>(),
+            1e-14,
+        );
+    }
+
+    /// Both families with their dispersions, counts and sums.
+    fn cases() -> Vec<(Family, f64, f64, f64)> {
+        let mut all = Vec::new();
+        for family in [Family::Poisson, Family::Binomial { trials: vec![23.0] }] {
+            for dispersion in [1e-3, 0.1, 0.7, 4.0] {
+                for (z, link) in [(0.0, -2.0), (3.0, 0.4), (23.0, 1.7), (9.0, -0.2)] {
+                    all.push((family.clone(), dispersion, z, link));
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn probabilities_add_up_to_one_and_have_the_mean_and_variance_they_say() {
+        for (family, dispersion, z, link) in cases() {
+            let most = if family == Family::Poisson { 20_000 } else { 23 };
+            let each: Vec<(f64, f64)> = (0..=most)
+                .map(|k| (f64::from(k), family.count(0, f64::from(k), dispersion, link).log.exp()))
+                .collect();
+            let own = family.count(0, z, dispersion, link);
+            near(each.iter().map(|(_, p)| p).sum(), 1.0, 1e-10);
+            near(each.iter().map(|(k, p)| k * p).sum(), own.mean, 1e-9);
+            near(each.iter().map(|(k, p)| (k - own.mean).powi(2) * p).sum(), own.variance, 1e-7);
+            near(each.iter().filter(|(k, _)| *k < z).map(|(_, p)| p).sum(), own.below, 1e-9);
+            near(each.iter().filter(|(k, _)| *k > z).map(|(_, p)| p).sum(), own.above, 1e-9);
+        }
+    }
+
+    #[test]
+    fn slopes_are_those_of_differences() {
+        let step = 1e-5;
+        for (family, dispersion, z, link) in cases() {
+            let part = family.part(link);
+            let rest = |g: f64| if family == Family::Poisson { 0.0 } else { 1.0 - g };
+            let at = |g: f64, by: f64| family.said(0, z, dispersion * by.exp(), g, rest(g));
+            let own = at(part.of, 0.0);
+            let by_g = |of: fn(&Said) -> f64| {
+                (of(&at(part.of + step, 0.0)) - of(&at(part.of - step, 0.0))) / (2.0 * step)
+            };
+            near(own.slope, by_g(|s| s.value), 1e-7);
+            near(own.bend, by_g(|s| s.slope), 1e-7);
+            near(own.turn, by_g(|s| s.information), 1e-7);
+            let by_dispersion =
+                |of: fn(&Said) -> f64| (of(&at(part.of, step)) - of(&at(part.of, -step))) / (2.0 * step);
+            near(own.by_dispersion[0], by_dispersion(|s| s.value), 1e-6);
+            near(own.by_dispersion[1], by_dispersion(|s| s.slope), 1e-6);
+            near(own.by_dispersion[2], by_dispersion(|s| s.information), 1e-6);
+        }
+    }
+
+    #[test]
+    fn without_dispersion_it_is_the_family() {
+        for (family, _, z, link) in cases() {
+            let (own, near_it) = (family.count(0, z, 0.0, link), family.count(0, z, 1e-7, link));
+            near(near_it.log, own.log, 1e-4);
+            near(near_it.below, own.below, 1e-4);
+            near(near_it.above, own.above, 1e-4);
+            near(near_it.variance, own.variance, 1e-4);
+        }
+    }
+}

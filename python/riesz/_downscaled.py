@@ -1,0 +1,193 @@
+"""What all models of aggregates do once they are learnt: predict and explain f, the map, and its means and sums over bags."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from . import kernels as rk
+from ._aggregated import Component
+from ._bags import Asked, Members, Tables, rows_of_bags
+from ._data import collected, is_numbered, is_whole, names_of
+from ._duels import NO_COVARIANCE
+from ._expansion import Expansion, spread
+from ._explainer import Explainer
+from ._explanation import Explanation, named_sums
+from ._imported import Imported, Part, weighted_sum
+from ._meetings import _first
+from .estimators import _count
+
+#: Draws of hyper-parameters, and so many targets at most are thought to need them.
+_DRAWS, _FEW_TARGETS = 64, 300
+
+
+class Downscaled(BaseEstimator):
+    """A map f of single rows, by one set of hyper-parameters or averaged over several."""
+
+    expansion_: Expansion
+    _parts: list[Component]
+    #: What f is called in explanations.
+    _explained = "posterior mean"
+
+    def _learnt(self, best: Component, parts: list[Component], tables: Tables, asked: Asked) -> None:
+        """Keeps what is known by the best hyper-parameters, and by draws of them, if there are any."""
+        names = tables.rows.names
+        self._parts = parts or [best]
+        bag, weight = (own if isinstance(own, str) else None for own in (asked.bag, asked.weight))
+        self._asked = Asked(bag, weight, features=None if is_numbered(names) else names)
+        self._targets = tables.values
+        self.expansion_, self.bags_, self.targets_ = best.expansion, tables.bags, tables.targets
+        self.kernel_ = rk._from_json(self.expansion_._core.kernel, names)
+        self.prior_mean_ = sum(part.weight * part.mean for part in self._parts)
+        self.n_features_in_ = len(names)
+        self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _explains_means(self) -> bool:
+        """Whether explanations of bags are of means of their rows, and not of sums."""
+        raise NotImplementedError
+
+    def _cells(self, rows: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self.expansion_._rows(rows, "rows")
+
+    def _own_columns(self, X: Any, what: str = "X") -> Any:
+        """The columns of rows that f is a function of, as :class:`riesz.Explainer` takes them."""
+        check_is_fitted(self)
+        return self.expansion_._own_columns(X, what)
+
+    def _mixed(self, each: Sequence[Any]) -> Any:
+        return sum(part.weight * own for part, own in zip(self._parts, each))
+
+    def _posterior(self, rows: Any, return_std: bool, return_cov: bool) -> Any:
+        """The mean of f at rows, and its standard deviations or covariances, if wanted."""
+        cells = self._cells(rows)
+        means = [part.expansion._core.predict(cells)[:, 0] for part in self._parts]
+        mean = self._mixed(means)
+        if not (return_std or return_cov):
+            return mean
+        each = [spread(part.expansion, cells, return_std, return_cov)[0][..., 0] for part in self._parts]
+        if return_std:
+            return mean, np.sqrt(self._mixed([sd**2 + (own - mean) ** 2 for sd, own in zip(each, means)]))
+        return mean, self._mixed([cov + np.outer(own - mean, own - mean) for cov, own in zip(each, means)])
+
+    def _drawn(self, rows: Any, n_samples: int, random_state: Any) -> np.ndarray:
+        """Joint draws of f, (rows, n_samples)."""
+        cells, random = self._cells(rows), check_random_state(random_state)
+        counts = random.multinomial(_count("n_samples", n_samples, 1), [part.weight for part in self._parts])
+        seeds = random.randint(2**31 - 1, size=len(counts))
+        each = zip(self._parts, counts.tolist(), seeds.tolist())
+        drawn = np.hstack([part.expansion._core.sample(cells, count, seed)[0] for part, count, seed in each if count])
+        return drawn[:, random.permutation(drawn.shape[1])]
+
+    def _members(self, rows: Any, bag: Any, weight: Any) -> tuple[Members, list[str]]:
+        """Rows of bags, and the bags' names."""
+        bag, weight = (own if given is None else given for given, own in zip((bag, weight), self._asked[:2]))
+        if bag is None:
+            raise ValueError("bag = None: it says of each row its bag, as in fit")
+        named = names_of(collected(rows)) is not None
+        members = rows_of_bags(rows, Asked(bag, weight, features=self._asked.features if named else None))
+        members.check(range(len(members.bag)))
+        return members, list(dict.fromkeys(members.bag))
+
+    def _weights_of(self, members: Members, names: list[str], means: bool) -> tuple[list[int], list[float]]:
+        """Of each row its bag, and what it counts there, in means or sums."""
+        number = {name: k for k, name in enumerate(names)}
+        places = np.array([number[name] for name in members.bag])
+        weights = np.ones(len(places)) if members.weight is None else members.weight
+        if means:
+            weights = weights / np.bincount(places, weights)[places]
+        return places.tolist(), weights.tolist()
+
+    def explain_bags(
+        self,
+        background: Any,
+        rows: Any = None,
+        bags: Sequence[Any] | None = None,
+        *,
+        bag: Any = None,
+        weight: Any = None,
+        **how: Any,
+    ) -> Explanation:
+        """Why a bag's mean or sum is what it is: by linearity the weighted mean or sum of its rows' values, which adds up to
+        :meth:`predict_bags`. Counts are not linear in f: of these it is the weighted mean of f over the rows of the bag. One line
+        a bag; :attr:`Explanation.data` has the means of its rows, and its name in the last column.
+
+        ``bags`` are names of some, by default all, of ``rows``, by default those of the fit; ``bag`` and ``weight`` as in
+        :meth:`predict_bags`. ``how`` is as in :class:`riesz.Explainer`, without covariances, which are not known between rows.
+        Takes the time of explaining all rows of these bags."""
+        check_is_fitted(self)
+        if how.get("covariance"):
+            raise ValueError(NO_COVARIANCE)
+        members, names = self._own_members() if rows is None else self._members(rows, bag, weight)
+        if bags is not None:
+            wanted = [str(name) for name in bags]
+            unknown = [name for name in wanted if name not in names]
+            if unknown:
+                raise ValueError(f"bags: there are no rows of {_first(unknown)}")
+            keep = set(wanted)
+            members, names = members.take([i for i, name in enumerate(members.bag) if name in keep]), list(dict.fromkeys(wanted))
+        places, weights = self._weights_of(members, names, self._explains_means())
+        shares = np.zeros((len(names), len(places)))
+        shares[places, range(len(places))] = weights
+        found = Explainer(self, background, **how)(members.rows).average(shares)
+        return named_sums(found, shares.sum(axis=1), self._asked.bag or "bag", names)
+
+    def _own_members(self) -> tuple[Members, list[str]]:
+        """The rows of the fit."""
+        raise ValueError("a fit through inducing points does not keep its rows: give rows, whose bags are to be explained")
+
+    def _imported(self) -> Imported:
+        """How :class:`riesz.Explainer` reads it."""
+        parts = [(part.weight, Part.whole(part.expansion)) for part in self._parts]
+        first = parts[0][1]
+        names, kind, outputs = first.expansion.feature_names, type(self).__name__, first.expansion.output_names
+        if len(parts) == 1:
+            return Imported([[first]], self._explained, names, kind, outputs, self._mean)
+        block = weighted_sum([([[part]], weight * np.eye(1)) for weight, part in parts], 0.0, outputs)
+        explained = f"{self._explained}, averaged over hyper-parameters"
+        return Imported([block], explained, names, kind, outputs, self._mean, mixture=parts)
+
+    def _mean(self, rows: Any) -> np.ndarray:
+        return self._posterior(rows, False, False)
+
+    def save(self, path: Any, *, posterior: bool = False) -> None:
+        """Writes the map as a riesz model file, which :meth:`riesz.Expansion.load` and the command line read, with ``posterior``
+        with how sure it is. An average over hyper-parameters is no single model: ``expansion_.save`` writes that of the best
+        ones, and ``pickle`` keeps all."""
+        check_is_fitted(self)
+        if len(self._parts) > 1:
+            raise ValueError(
+                f"this is an average of {len(self._parts)} models, and a file holds one: fit with average=False, save the model "
+                "of the best hyper-parameters, model.expansion_.save(path), or pickle the average"
+            )
+        self.expansion_.save(path, posterior=posterior)
+
+
+def draws_of(average: Any, targets: int, optimizer: Any, why: str | None) -> int | None:
+    """How many draws of hyper-parameters, if any; ``why`` not, if there is a reason."""
+    if optimizer is None:
+        why = "optimizer=None keeps hyper-parameters as they are"
+    if isinstance(average, str) and average == "auto":
+        return _DRAWS if why is None and 5 <= targets <= _FEW_TARGETS else None
+    if isinstance(average, (bool, np.bool_)):
+        draws = _DRAWS if average else None
+    elif is_whole(average):
+        draws = _count("average", average, 2)
+    else:
+        raise ValueError(f"average = {average!r}: it is 'auto', True, False or a number of draws")
+    if draws is not None and why is not None:
+        raise ValueError(f"average = {average!r}: {why}, so there is nothing to average: average=False")
+    return draws
+
+
+def rough(effective: float | None) -> list[str]:
+    """A warning, if draws are worth so few of the posterior's own."""
+    if effective is None or effective >= 10:
+        return []
+    worth = f"the draws of hyper-parameters are worth {effective:.1f} of their posterior's own"
+    return [f"{worth}, which is a rough average: give more of them, average=500 say"]
