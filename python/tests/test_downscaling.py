@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -559,6 +560,28 @@ def test_inducing_points_at_all_rows_are_exact(prior_mean):
             call()
 
 
+def test_few_inducing_points_are_noise_or_a_bound():
+    own = {"row_noise": 0.0, "prior_mean": 0.5, "inducing": X[::9]}
+    columns = {"bag": "district", "target": "cases", "weight": "area"}
+    exact = given(**own | {"inducing": None}).fit(ROWS, BAGS, **columns)
+    fitc = given(**own).fit(ROWS, BAGS, **columns)
+    vfe = given(**own, approximation="vfe").fit(ROWS, BAGS, **columns)
+    # By definition: what points leave unexplained of sums is noise, or lowers a bound.
+    points, order = X[::9], [list(fitc.bags_).index(name) for name in fitc.targets_]
+    weights = np.array([np.where(ROWS.district == name, ROWS.area, 0) for name in fitc.bags_])[order]
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    explained = weights @ k(X, points) @ np.linalg.solve(k(points, points), k(points, X) @ weights.T)
+    gap = np.diag(weights @ k(X, X) @ weights.T - explained)
+    z = BAGS.set_index("district").cases[fitc.targets_] - 0.5
+    value = lambda noise: multivariate_normal(np.zeros(len(z)), explained + np.diag(noise)).logpdf(z)
+    noise = np.full(len(z), 0.07)
+    assert fitc.log_marginal_likelihood_value_ == pytest.approx(value(noise + gap), abs=1e-6)
+    assert vfe.log_marginal_likelihood_value_ == pytest.approx(value(noise) - 0.5 * (gap / noise).sum(), abs=1e-6)
+    assert vfe.log_marginal_likelihood_value_ < exact.log_marginal_likelihood_value_
+    published = given(**own, published=True).fit(ROWS, BAGS, **columns)
+    assert published.log_marginal_likelihood_value_ == vfe.log_marginal_likelihood_value_
+
+
 def test_mediated_targets_are_learnt_through_inducing_points():
     names = {"bag": "district", "target": "cases", "weight": "area", "mediators": ["pressure"]}
     exact = given(row_noise=0.0, mediation_noise=0.0).fit(ROWS, MIXED, **names)
@@ -629,6 +652,7 @@ def test_bad_input_is_told_in_a_sentence():
         ({"average": 1}, "average = 1: it is a whole number from 2"),
         ({"average": True}, "optimizer=None keeps hyper-parameters as they are, so there is nothing to average"),
         ({"inducing": 0}, "inducing = 0: it is a whole number from 1"),
+        ({"approximation": "sparse"}, "it is one of 'fitc', 'vfe'"),
         ({"inducing": 3, "average": True}, "fits through inducing points are not averaged"),
     ]
     for own, message in wrong:

@@ -123,6 +123,8 @@ pub struct Start {
     tied: Option<bool>,
     prior_mean: Option<f64>,
     normalize_y: bool,
+    /// Through inducing points, whether what these leave unexplained lowers a bound.
+    bound: bool,
     /// Whether conventions are the published ones.
     published: bool,
 }
@@ -331,7 +333,7 @@ pub fn fit_sparse_aggregates(
             normalize: own.normalize_y,
             tune: if tune { Tune::KernelAndNoise } else { Tune::Nothing },
             priors: !start.published,
-            approximation: if start.published { Approximation::Bound } else { Approximation::Fitc },
+            approximation: if start.bound { Approximation::Vfe } else { Approximation::Fitc },
             seed,
             stop: heeded,
             ..SparseAggregateProcess::new(own.kernel, rows)

@@ -44,8 +44,8 @@ pub enum Approximation {
     /// What points leave unexplained of a sum is noise of its own: the fully independent training conditional, of sums.
     #[default]
     Fitc,
-    /// It lowers a bound of the evidence, which the distribution of the values at the points maximises.
-    Bound,
+    /// It lowers a bound of the evidence, the variational free energy, which the distribution of the values at the points maximises.
+    Vfe,
 }
 
 /// `z_b = Σ_i w_i f(x_i) + ε_b` over the rows i of bag b, with f a Gaussian process around a constant, known through its values at inducing points; the variance of `ε_b` is
@@ -115,7 +115,7 @@ pub struct SparseAggregateFit {
     pub noise: f64,
     /// Variance of the noise of rows; 0 without.
     pub row_noise: f64,
-    /// The logarithm of the targets' density as the approximation has it; by [`Approximation::Bound`] it is at least that.
+    /// The logarithm of the targets' density as the approximation has it; by [`Approximation::Vfe`] it is at least that.
     pub log_marginal_likelihood: f64,
     /// `½ tr C⁻¹(PᵀKP - ΨᵀΨ)`: what points leave unexplained of the sums, in units of the noise, which is what a bound loses; of the size of 1 or more, more points make a better map.
     pub unexplained: f64,
@@ -534,7 +534,7 @@ impl SparseAggregateProcess {
             Fact::measured(
                 match self.approximation {
                     Approximation::Fitc => "log marginal likelihood (FITC)",
-                    Approximation::Bound => "bound of the log marginal likelihood",
+                    Approximation::Vfe => "bound of the log marginal likelihood",
                 },
                 state.value,
             ),
@@ -617,7 +617,7 @@ mod tests {
         let z: Vec<f64> = (0..7).map(|t| value(11 * t).sin()).collect();
         let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
         let mut targets = process.check(&x, &bags, Some(&operator), &z).unwrap();
-        let both = [Approximation::Fitc, Approximation::Bound];
+        let both = [Approximation::Fitc, Approximation::Vfe];
         for (sampled, approximation) in both.into_iter().flat_map(|own| [(false, own), (true, own)]) {
             let process = SparseAggregateProcess { approximation, ..process.clone() };
             targets.through.as_mut().unwrap().pairs = Pairs(Vec::new());

@@ -189,7 +189,7 @@ fn reference(fit: &SparseAggregateFit, x: &Table, bags: &Bags, c: Vec<f64>, z: &
 
 #[test]
 fn everything_is_as_defined() {
-    let both = [Approximation::Fitc, Approximation::Bound];
+    let both = [Approximation::Fitc, Approximation::Vfe];
     for (unit, approximation) in both.into_iter().flat_map(|own| [(Unit::Mean, own), (Unit::Sum, own)]) {
         let (x, bags, _, _, z) = problem(unit);
         let points = table(100, 7, 3);
@@ -233,7 +233,7 @@ fn everything_is_as_defined() {
 fn no_other_distribution_has_a_higher_bound() {
     let (x, bags, _, _, z) = problem(Unit::Mean);
     let process =
-        SparseAggregateProcess { approximation: Approximation::Bound, ..fixed(table(100, 5, 3), true) };
+        SparseAggregateProcess { approximation: Approximation::Vfe, ..fixed(table(100, 5, 3), true) };
     let fit = process.fit(&x, &bags, &z).unwrap();
     let dense = reference(&fit, &x, &bags, noise(&bags, true), &z);
     let (mean, s) = dense.best();
@@ -266,7 +266,7 @@ fn the_bound_is_below_the_evidence_and_reaches_it_where_all_rows_are_points() {
     let exact = exact.unwrap();
     let of = |points: &Table| {
         let mut process = fixed(points.clone(), true);
-        (process.mean, process.approximation) = (Some(0.0), Approximation::Bound);
+        (process.mean, process.approximation) = (Some(0.0), Approximation::Vfe);
         process.fit(&x, &bags, &z).unwrap()
     };
     let mut last = f64::NEG_INFINITY;
@@ -297,7 +297,7 @@ fn the_bound_is_below_the_evidence_and_reaches_it_where_all_rows_are_points() {
 
 #[test]
 fn gradients_are_differences() {
-    let both = [Approximation::Fitc, Approximation::Bound];
+    let both = [Approximation::Fitc, Approximation::Vfe];
     let cases = [(Unit::Mean, true, None), (Unit::Sum, false, Some(0.4)), (Unit::Sum, true, None)];
     for (approximation, (unit, normalize, mean)) in both.into_iter().flat_map(|own| cases.map(|c| (own, c))) {
         let (x, bags, _, _, z) = problem(unit);
@@ -345,7 +345,7 @@ fn bags_of_one_row_are_a_sparse_regression() {
 
 #[test]
 fn left_out_targets_are_those_of_fitting_anew() {
-    let both = [Approximation::Fitc, Approximation::Bound];
+    let both = [Approximation::Fitc, Approximation::Vfe];
     let cases = [(Unit::Mean, None), (Unit::Sum, None), (Unit::Mean, Some(1.0))];
     for (approximation, (unit, mean_of)) in both.into_iter().flat_map(|own| cases.map(|c| (own, c))) {
         let (x, bags, bag, weights, z) = problem(unit);

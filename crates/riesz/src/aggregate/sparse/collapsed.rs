@@ -4,7 +4,7 @@
 //! `gap = diag(PᵀK(X, X)P - ΨᵀΨ)`:
 //!
 //! ```text
-//! bound = log N(r; 0, ΨᵀΨ + C) - ½ tr C⁻¹ gap         (Titsias 2009)
+//! VFE   = log N(r; 0, ΨᵀΨ + C) - ½ tr C⁻¹ gap         (Titsias 2009)
 //! FITC  = log N(r; 0, ΨᵀΨ + C + gap)                  (Snelson and Ghahramani 2006, of sums instead of rows)
 //! ```
 //!
@@ -127,7 +127,7 @@ impl Collapsed {
         let by_gap = |b: usize| match approximation {
             Approximation::Fitc if gap[b] > 0.0 => told_of(b),
             Approximation::Fitc => 0.0,
-            Approximation::Bound => -0.5 / noise[b],
+            Approximation::Vfe => -0.5 / noise[b],
         };
         let by_gap = (0..bags).map(by_gap).collect();
         let more = |b: usize| if counts { 0.0 } else { 0.5 * gap[b] / noise[b].powi(2) };
@@ -169,7 +169,7 @@ impl Collapsed {
     }
 
     /// The gradient in the kernel's parameters. With `G = K(W, W)⁻¹Φᵀ`, slopes γ by gaps and `W = T - 2γ` it is `Σ dΦ∘WGᵀ - ½ tr GWGᵀdK(W, W) + Σ_b γ_b d(PᵀKP)_bb`, and with
-    /// `ε = 1 + 2γD`, which is 0 for the bound, `WGᵀ = V⁻¹r αᵀ + D⁻¹Ψᵀ(I - Λ⁻¹ - ε)L⁻¹` and `GWGᵀ = ααᵀ + L⁻ᵀ(Λ - 2I + Λ⁻¹ - ΨεD⁻¹Ψᵀ)L⁻¹`.
+    /// `ε = 1 + 2γD`, which is 0 for the VFE, `WGᵀ = V⁻¹r αᵀ + D⁻¹Ψᵀ(I - Λ⁻¹ - ε)L⁻¹` and `GWGᵀ = ααᵀ + L⁻ᵀ(Λ - 2I + Λ⁻¹ - ΨεD⁻¹Ψᵀ)L⁻¹`.
     pub fn by_kernel(
         &self,
         kernel: &Kernel,
