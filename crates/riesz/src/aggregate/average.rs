@@ -1,8 +1,9 @@
 //! Averages over hyper-parameters: where targets are few, the best ones are not the only ones, and predictions by them alone are too sure.
 //!
-//! Draws come in rounds. Those of the first are from a t distribution at the mode, as wide as the surface bends there; those of each further one from a t distribution with the mean and
-//! covariance of what was found so far, since surfaces are skew: a length scale that does not matter has no end. All count by the mixture of what they were drawn from (adaptive multiple
-//! importance sampling, Cornuet, Marin, Mira and Robert 2012).
+//! Places are scores by which what is believed of each hyper-parameter is standard normal, so that a length scale that does not matter, which has no end, has one there. Draws come in
+//! rounds. Those of the first are from a t distribution at the mode, as wide as the surface bends there. Where one draw outweighs the others, there is more than was known around it: the
+//! next round is from a t distribution at the mode that is found from there, or at that draw (Raftery and Bao 2010). Else it is from one with the mean and covariance of what was found so
+//! far. All count by the mixture of what they were drawn from (adaptive multiple importance sampling, Cornuet, Marin, Mira and Robert 2012).
 
 use super::counts::CountFit;
 use super::data::Aggregates;
@@ -11,6 +12,7 @@ use super::fitted::AggregateFit;
 use super::tune::{Tuning, coordinates, logs, maximise};
 use crate::error::{Error, Result};
 use crate::fit::evidence::{Coordinate, Weak, with_priors};
+use crate::kernel::Parameter;
 use crate::linalg::{Matrix, dot, symmetric_eigen};
 use crate::posterior::Posterior;
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
@@ -23,8 +25,17 @@ const DEGREES: usize = 5;
 /// Step of the differences of slopes that make second derivatives.
 const STEP: f64 = 1e-3;
 
+/// The surface bends at least so much; what is believed alone does by 1.
+const FLATTEST: f64 = 0.25;
+
 /// Rounds of draws.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 8;
+
+/// A draw that outweighs the others has at least that part of the weight.
+const HEAVY: f64 = 0.2;
+
+/// Modes that are so near each other, in standard deviations, are one.
+const SAME: f64 = 1.0;
 
 /// Draws of less weight are not kept.
 const LEAST: f64 = 1e-6;
@@ -67,14 +78,14 @@ impl Tuning {
     }
 }
 
-/// Logarithms of hyper-parameters, and where the search for their mode begins.
+/// Logarithms of hyper-parameters with what is believed of them, and where the search for their mode begins.
 pub(super) struct Surface<'a> {
     pub coordinates: &'a [Coordinate],
     pub from: &'a [f64],
     pub watch: Watch<'a>,
 }
 
-/// What was drawn: place, logarithm of the posterior, and fit.
+/// What was drawn: scores, logarithm of the posterior, and fit.
 struct Drawn<F> {
     at: Vec<f64>,
     log: f64,
@@ -93,33 +104,47 @@ impl Surface<'_> {
         if draws == 0 {
             return Err(Error::TooFew { what: "the list of draws".into(), needed: 1, unit: "draw is" });
         }
-        let coordinates = self.coordinates;
-        let mut posterior = |theta: &[f64]| Ok(with_priors(coordinates, theta, likelihood(theta)?));
-        let mode = maximise(coordinates, self.from, self.watch, &mut posterior)?.theta;
-        let free: Vec<usize> = (0..mode.len()).filter(|&p| coordinates[p].weak.is_some()).collect();
-        let mut proposals = vec![self.around(&mode, &free, posterior)?];
-        let mut random = Random::seed_from_u64(seed);
+        let free = self.free();
+        let scores: Vec<Coordinate> =
+            free.iter().map(|(p, _)| Coordinate::near(self.score(*p), 1.0)).collect();
+        let mut posterior = |at: &[f64]| {
+            let (theta, slopes) = self.place(at);
+            let (value, gradient) = likelihood(&theta)?;
+            let gradient = free.iter().zip(slopes).map(|((p, _), slope)| gradient[*p] * slope).collect();
+            Ok(with_priors(&scores, at, (value, gradient)))
+        };
+        let tuned: Vec<f64> = free.iter().map(|(p, weak)| weak.score(self.from[*p])).collect();
+        let mut proposals = vec![self.around_mode(&scores, &tuned, &mut posterior)?];
+        let (rounds, mut random) = (ROUNDS.min(draws), Random::seed_from_u64(seed));
         let (mut found, mut sizes, mut first_error) = (Vec::new(), Vec::new(), None);
-        for round in 0..ROUNDS.min(draws) {
+        for round in 0..rounds {
             let own = &proposals[round];
-            let size = draws / ROUNDS.min(draws) + usize::from(round < draws % ROUNDS.min(draws));
+            let size = draws / rounds + usize::from(round < draws % rounds);
             for _ in 0..size {
                 self.watch.check()?;
                 let at = own.draw(&mut random);
-                let mut theta = mode.clone();
-                free.iter().zip(&at).for_each(|(&p, v)| theta[p] = *v);
-                match fit(&theta) {
-                    Ok((log, fit)) => {
-                        let prior: f64 = coordinates.iter().zip(&theta).map(|(c, at)| c.weak(*at).0).sum();
-                        found.push(Drawn { at, log: log + prior, fit });
-                    }
+                match fit(&self.place(&at).0) {
+                    Ok((log, fit)) => found.push(Drawn { log: log - 0.5 * dot(&at, &at), at, fit }),
                     Err(error) => {
                         first_error.get_or_insert(error);
                     }
                 }
             }
             sizes.push(size as f64);
-            let next = own.moved(&found, &weights(&found, &proposals, &sizes))?;
+            if round + 1 == rounds {
+                break;
+            }
+            let weights = weights(&found, &proposals, &sizes);
+            let heaviest = (0..found.len()).max_by(|a, b| weights[*a].total_cmp(&weights[*b]));
+            let next = match heaviest.filter(|&k| weights[k] > HEAVY) {
+                None => own.moved(&found, &weights)?,
+                Some(k) => {
+                    let at = &found[k].at;
+                    let mode = self.around_mode(&scores, at, &mut posterior)?;
+                    let known = proposals.iter().any(|own| mode.distance(&own.middle) < SAME);
+                    if known { Proposal { middle: at.clone(), ..mode } } else { mode }
+                }
+            };
             proposals.push(next);
         }
         let weights = weights(&found, &proposals, &sizes);
@@ -137,31 +162,53 @@ impl Surface<'_> {
         Ok(Averaged { fits, effective })
     }
 
-    /// At the mode, as wide as minus the second derivatives say. Where the surface is flatter than a quarter of the weakest prior, or bends upwards, that is taken.
-    fn around(
+    /// Places and priors of what varies.
+    fn free(&self) -> Vec<(usize, Weak)> {
+        let all = self.coordinates.iter().enumerate();
+        all.filter_map(|(p, coordinate)| Some((p, coordinate.weak?))).collect()
+    }
+
+    /// A coordinate as a score, which is believed to be 0.
+    fn score(&self, p: usize) -> Parameter {
+        Parameter { log_value: 0.0, ..self.coordinates[p].parameter.clone() }
+    }
+
+    /// Hyper-parameters of these scores, and the slopes of those that vary.
+    fn place(&self, at: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let (mut theta, mut slopes) = (self.from.to_vec(), Vec::new());
+        for ((p, weak), score) in self.free().into_iter().zip(at) {
+            let (value, slope) = weak.of_score(*score);
+            theta[p] = value;
+            slopes.push(slope);
+        }
+        (theta, slopes)
+    }
+
+    /// As wide as minus the second derivatives say at the mode that is found from `start`. Where the surface is flatter than a quarter of what is believed, or bends upwards, that is taken.
+    fn around_mode(
         &self,
-        mode: &[f64],
-        free: &[usize],
+        scores: &[Coordinate],
+        start: &[f64],
         mut posterior: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
     ) -> Result<Proposal> {
-        let mut bends = Matrix::zeros(free.len(), free.len());
-        for (k, &p) in free.iter().enumerate() {
+        let middle = maximise(scores, start, self.watch, &mut posterior)?.theta;
+        let mut bends = Matrix::zeros(middle.len(), middle.len());
+        for k in 0..middle.len() {
             let mut at = |by: f64| {
-                let mut theta = mode.to_vec();
-                theta[p] += by;
-                posterior(&theta).map(|(_, gradient)| gradient)
+                let mut moved = middle.clone();
+                moved[k] += by;
+                posterior(&moved).map(|(_, gradient)| gradient)
             };
             let (above, below) = (at(STEP)?, at(-STEP)?);
-            for (f, &q) in free.iter().enumerate() {
-                let bend = 0.25 * (below[q] - above[q]) / STEP;
+            for f in 0..middle.len() {
+                let bend = 0.25 * (below[f] - above[f]) / STEP;
                 bends[(k, f)] += bend;
                 bends[(f, k)] += bend;
             }
         }
         let (values, axes) = symmetric_eigen(&bends)?;
-        let widest = self.coordinates.iter().filter_map(|c| c.weak.map(Weak::sd)).fold(0.0, f64::max);
-        let sds = values.iter().map(|v| 1.0 / v.max(0.25 / (widest * widest)).sqrt()).collect();
-        Ok(Proposal { middle: free.iter().map(|&p| mode[p]).collect(), axes, sds })
+        let sds = values.iter().map(|v| 1.0 / v.max(FLATTEST).sqrt()).collect();
+        Ok(Proposal { middle, axes, sds })
     }
 }
 
@@ -182,11 +229,16 @@ impl Proposal {
         self.middle.iter().enumerate().map(|(f, m)| m + dot(self.axes.row(f), &along)).collect()
     }
 
+    /// From its middle, in standard deviations.
+    fn distance(&self, at: &[f64]) -> f64 {
+        let off: Vec<f64> = at.iter().zip(&self.middle).map(|(a, m)| a - m).collect();
+        let along = |k: usize| off.iter().enumerate().map(|(f, o)| o * self.axes[(f, k)]).sum::<f64>();
+        (0..off.len()).map(|k| (along(k) / self.sds[k]).powi(2)).sum::<f64>().sqrt()
+    }
+
     /// The logarithm of the density, but for a constant that all have.
     fn log(&self, at: &[f64]) -> f64 {
-        let off = Matrix::column_vector(at.iter().zip(&self.middle).map(|(a, m)| a - m).collect());
-        let along = self.axes.transpose().matmul(&off);
-        let square: f64 = along.data().iter().zip(&self.sds).map(|(a, sd)| (a / sd).powi(2)).sum();
+        let square = self.distance(at).powi(2);
         let width: f64 = self.sds.iter().map(|sd| sd.ln()).sum();
         -0.5 * (DEGREES + at.len()) as f64 * (square / DEGREES as f64).ln_1p() - width
     }

@@ -1,6 +1,9 @@
 //! Maximisation of a marginal likelihood over the parameters of a kernel, from several starts.
 
+use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2, TAU};
 use std::ops::Range;
+
+use statrs::function::erf::{erfc, erfc_inv};
 
 use crate::error::{Error, Result};
 use crate::explanation::Fact;
@@ -31,11 +34,27 @@ pub(crate) enum Weak {
 }
 
 impl Weak {
-    /// A standard deviation as good as any: that of a normal distribution that bends as much at the mode.
-    pub fn sd(self) -> f64 {
+    /// The number below which there is as much probability as below a standard normal score, and its slope.
+    pub fn of_score(self, score: f64) -> (f64, f64) {
         match self {
-            Self::Normal { sd, .. } => sd,
-            Self::Length { .. } => 2.0,
+            Self::Normal { mean, sd } => (mean + sd * score, sd),
+            Self::Length { mode } => {
+                // Below t there is exp(-u) with u = exp(-t/2).
+                let u = -(-0.5 * erfc(score * FRAC_1_SQRT_2)).ln_1p();
+                let density = (-0.5 * score * score).exp() / TAU.sqrt();
+                (mode - 2.0 * u.ln(), 2.0 * density * u.exp() / u)
+            }
+        }
+    }
+
+    /// The score of a number.
+    pub fn score(self, at: f64) -> f64 {
+        match self {
+            Self::Normal { mean, sd } => (at - mean) / sd,
+            Self::Length { mode } => {
+                let above = -(-(-0.5 * (at - mode)).exp()).exp_m1();
+                SQRT_2 * erfc_inv(2.0 * above.clamp(f64::MIN_POSITIVE, 1.0 - f64::EPSILON))
+            }
         }
     }
 
@@ -241,4 +260,27 @@ pub(crate) fn maximise(
         warnings.push(format!("{failures} of {} runs could not be started", restarts + 1));
     }
     Ok(Maximum { theta: best.x, value: -best.value, steps, evaluations, warnings, curvature: best.curvature })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_have_the_density_of_what_is_believed() {
+        for weak in [Weak::Normal { mean: 0.7, sd: 1.5 }, Weak::Length { mode: -0.4 }] {
+            // Densities of scores and numbers differ by the slope, and by a constant.
+            let constant = |score: f64| {
+                let (at, slope) = weak.of_score(score);
+                weak.at(at).0 + slope.ln() + 0.5 * score * score
+            };
+            for score in [-5.0, -2.0, -0.3, 0.0, 1.1, 3.0, 7.5] {
+                let (at, slope) = weak.of_score(score);
+                assert!((weak.score(at) - score).abs() < 1e-7, "{score}: {}", weak.score(at));
+                let difference = (weak.of_score(score + 1e-5).0 - weak.of_score(score - 1e-5).0) / 2e-5;
+                assert!((slope / difference - 1.0).abs() < 1e-6, "{score}: {slope} {difference}");
+                assert!((constant(score) - constant(0.2)).abs() < 1e-7, "{score}: {}", constant(score));
+            }
+        }
+    }
 }
