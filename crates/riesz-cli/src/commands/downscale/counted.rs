@@ -23,11 +23,6 @@ impl Learn {
                 "--noise: how far counts are off is given by what they are: leave it out",
             ));
         }
-        if self.operator.is_some() {
-            return Err(Failure::input(
-                "--operator: regressions of targets are of numbers; counts are averaged: leave it out",
-            ));
-        }
         let data = &given.data;
         let every = data.mediators.as_ref().map(|own| own.bags.stack(&own.targets)).transpose()?;
         let of_mediators = every.map(|every| self.resolved(MEDIATOR_KERNEL, &every)).transpose()?;
@@ -45,7 +40,8 @@ impl Learn {
         let mut fit = watched(console, &message, &tuning.progress, || match self.no_tuning {
             true => start.fit(data),
             false => tuning.tune_counts(&start, data),
-        })?;
+        })
+        .map_err(|error| given.named(error))?;
         fit.warnings.iter().for_each(|warning| console.warn(warning));
         if let Some(own) = &fit.smoothing {
             fit.model.card.push(Fact::new("kernel of mediators", own.kernel.formula()));
@@ -55,8 +51,7 @@ impl Learn {
         let left_out = (data.targets.len() > 1).then_some(fit.left_out);
         let mut found =
             Fitted { model: fit.model, covariance: fit.covariance, given, fitted: fit.fitted, left_out };
-        let facts = found.facts();
-        found.model.card.extend(facts);
+        self.say_more(&mut found);
         Ok(found)
     }
 }
