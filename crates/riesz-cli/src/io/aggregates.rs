@@ -445,3 +445,18 @@ fn once<'n>(names: impl Iterator<Item = &'n String>) -> Vec<String> {
     });
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bags_have_names() {
+        let names: Vec<String> = (1..=12).map(|k| format!("n{k}")).collect();
+        let named = |text: &str| with_names(text, "target ", &names);
+        assert_eq!(named("target 2 and target 12"), "target 'n2' and target 'n12'");
+        assert_eq!(named("target 13, target 0, target x"), "target 13, target 0, target x");
+        assert_eq!(named("the tie of bag 3"), "the tie of bag 3");
+        assert_eq!(with_names("the tie of bag 3", "tie of bag ", &names), "the tie of bag 'n3'");
+    }
+}

@@ -168,11 +168,27 @@ fn pages_say_what_bags_add_up_to_and_why() {
         });
         shows(&lines[0][8 + k], values[j].iter().sum::<f64>() / whole);
     }
+    shows(&lines[0][4], (0..DISTRICTS).map(|b| fitted[b] * masses[b]).sum::<f64>() / whole);
     // Without what was observed, by name.
     place.good(&asked);
     let names: Vec<String> =
         bags_of(&place.read("map.html"))[1..].iter().map(|line| line[0].clone()).collect();
     assert!(names.is_sorted());
+    // A map of sums: a district is compared with what its people have on average.
+    place.good(&format!("downscale fit {} --sum --no-tuning -o m.riesz", LEARN.replace("rate", "cases")));
+    place.good(&asked);
+    let checked = format!("downscale check {} --sum --no-tuning", LEARN.replace("rate", "cases"));
+    let fitted: Vec<f64> = cells(&place.good(&checked).0)[1..].iter().map(|line| number(&line[2])).collect();
+    let total: f64 = fitted.iter().sum();
+    let lines = bags_of(&place.read("map.html"));
+    shows(&lines[0][3], total);
+    for (b, line) in lines[1..].iter().enumerate() {
+        shows(&line[3], fitted[b]);
+        let usual = total * masses[b] / whole;
+        let (size, rest) = line[4].split_once(' ').unwrap();
+        shows(size, (fitted[b] - usual).abs());
+        assert!(rest.starts_with(if fitted[b] < usual { "below" } else { "above" }), "{line:?}");
+    }
     place.bad(&format!("{asked} --trials rate --bags bags.csv --target rate"), "--trials are those of a map");
     place.bad(&format!("{asked} --bags bags.csv"), "--target");
     place.write("bags.csv", format!("{bags}{}\n", bags.lines().nth(1).unwrap()));

@@ -96,8 +96,9 @@ fn pages_are_whole_and_long_tables_are_cut() {
     let own = Grid::new(&names);
     let (bags, all) = (explanation(250, &names, 1), explanation(1, &names, 1));
     let called: Vec<String> = (0..250).map(|b| format!("<i>{b:03}")).collect();
-    let (mass, seen): (Vec<f64>, Vec<f64>) =
-        (0..250).map(|b| (1.0, if b == 0 { f64::NAN } else { bags.predictions[b] + f64::from(b as u32) })).unzip();
+    let (mass, seen): (Vec<f64>, Vec<f64>) = (0..250)
+        .map(|b| (1.0, if b == 0 { f64::NAN } else { bags.predictions[b] + f64::from(b as u32) }))
+        .unzip();
     let table = PageBags {
         column: "<district>",
         names: &called,
