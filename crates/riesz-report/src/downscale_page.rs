@@ -324,12 +324,12 @@ fn why((e, k): (&Explanation, usize), all: &Explanation, times: f64, link: Link)
     let keep = if order.len() <= SPOKEN + 1 { order.len() } else { SPOKEN };
     let decimals = Decimals::of(values.iter().chain([&above]), 3);
     let factor = |v: f64| fixed(v.exp(), 2);
-    let part = |v: f64| if link == Link::Log { format!("× {}", factor(v)) } else { decimals.signed(v) };
+    let part = |v: f64| if link == Link::Log { format!("×\u{a0}{}", factor(v)) } else { decimals.signed(v) };
     let mut parts: Vec<String> =
-        order[..keep].iter().map(|&j| format!("{} {}", e.set_name(j), part(values[j]))).collect();
+        order[..keep].iter().map(|&j| format!("{}\u{a0}{}", e.set_name(j), part(values[j]))).collect();
     if keep < order.len() {
         let sum = order[keep..].iter().map(|&j| values[j]).sum();
-        parts.push(format!("{} others {}", order.len() - keep, part(sum)));
+        parts.push(format!("{}\u{a0}others\u{a0}{}", order.len() - keep, part(sum)));
     }
     let begin = match link {
         Link::Log => format!("{} times the average rate", factor(above)),

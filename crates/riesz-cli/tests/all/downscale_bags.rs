@@ -150,7 +150,10 @@ fn pages_say_what_bags_add_up_to_and_why() {
         shows(&line[7], found.base_values[0]);
         // Why: compared with all rows, each feature by its name.
         let average: f64 = (0..DISTRICTS).map(|d| fitted[d] * masses[d]).sum::<f64>() / whole;
-        let words: Vec<&str> = line[6].split([' ', ',', ':']).filter(|w| !w.is_empty()).collect();
+        let words: Vec<&str> = line[6]
+            .split(|c: char| c.is_whitespace() || ",:".contains(c))
+            .filter(|w| !w.is_empty())
+            .collect();
         shows(words[0], (fitted[b] - average).abs());
         assert_eq!(words[1..3], [if fitted[b] < average { "below" } else { "above" }, "average"]);
         for (j, name) in ["rain", "east", "north"].iter().enumerate() {

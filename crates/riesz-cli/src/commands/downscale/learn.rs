@@ -171,13 +171,17 @@ impl Learn {
 
     /// Through how many inducing points.
     fn points(&self, data: &Aggregates, console: &Console) -> Option<usize> {
-        let exactly = self.exact_totals || self.given.operator.regresses();
-        let usual = data.usual_points().filter(|_| self.inducing.is_none() && !exactly);
+        let usual = data.usual_points().filter(|_| self.inducing.is_none());
+        let (rows, bags) = (data.rows.rows(), data.bags.count());
+        if usual.is_some() && (self.exact_totals || self.given.operator.regresses()) {
+            console.note(format!(
+                "note: {rows} rows in {bags} bags are learnt from exactly, which looks at all pairs of rows many times"
+            ));
+            return None;
+        }
         if let Some(points) = usual {
             console.note(format!(
-                "note: {} rows in {} bags are learnt from through {points} inducing points; --inducing N says otherwise, more points for a closer fit",
-                data.rows.rows(),
-                data.bags.count()
+                "note: {rows} rows in {bags} bags are learnt from through {points} inducing points; --inducing N says otherwise, more points for a closer fit"
             ));
         }
         self.inducing.or(usual)
@@ -255,7 +259,7 @@ impl Aggregated {
         let off = |t: usize| (targets[t] - fitted[t]).abs();
         let worst = (0..targets.len())
             .max_by(|&a, &b| off(a).total_cmp(&off(b)))
-            .filter(|&t| !(off(t) <= ROUNDING * spread));
+            .filter(|&t| off(t).is_nan() || off(t) > ROUNDING * spread);
         let Some(t) = worst else { return Ok(()) };
         Err(Failure::input(format!(
             "--exact-totals: no map that this kernel can tell meets the target of bag '{}', off by {:.1e}, beside those of bags like it: leave --exact-totals out for noise, or take a rougher --kernel",

@@ -54,12 +54,12 @@ pub struct Args {
     /// Picture or page to write, .svg, .png or .html
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// What only pages have.
-    #[command(flatten)]
-    pub page: PageArgs,
     /// How to read the tables.
     #[command(flatten)]
     pub table: TableArgs,
+    /// What only pages have.
+    #[command(flatten)]
+    pub page: PageArgs,
 }
 
 /// What is drawn.

@@ -176,7 +176,8 @@ impl PageArgs {
         let mut seen = columns.numbers_or_missing(target)?;
         if let Some(trials) = &self.trials {
             let all = columns.numbers_or_missing(trials)?;
-            if let Some(b) = (0..all.len()).find(|&b| !seen[b].is_nan() && !(all[b] > 0.0)) {
+            if let Some(b) = (0..all.len()).find(|&b| !seen[b].is_nan() && (all[b].is_nan() || all[b] <= 0.0))
+            {
                 return Err(Failure::input(format!(
                     "{}: column '{trials}' is {} of bag '{}': trials are positive numbers",
                     columns.name,
