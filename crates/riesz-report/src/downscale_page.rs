@@ -197,7 +197,7 @@ fn what_values_are(page: &DownscalePage<'_>) -> String {
     };
     let functional = match &e.provenance.game[..] {
         "functional" => {
-            " The base value is then no mean of predictions: compare values between rows and features."
+            " The base value is then no mean of predictions: compare values between rows and features, or give a background, whose rows each row is then compared with."
         }
         _ => "",
     };
