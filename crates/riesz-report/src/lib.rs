@@ -3,6 +3,7 @@
 //! This crate computes nothing: every number shown comes from the [`Explanation`](riesz::Explanation), or is a
 //! mean or sum of such numbers.
 
+mod downscale_page;
 mod format;
 mod html;
 mod importance_page;
@@ -11,6 +12,7 @@ mod png;
 mod svg;
 mod test_page;
 
+pub use downscale_page::{DownscalePage, PageBags, downscale_report};
 pub use html::{ReportOptions, report};
 pub use importance_page::{ImportancePage, importance_report};
 pub use plot::{

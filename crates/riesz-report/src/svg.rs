@@ -2,6 +2,9 @@
 
 use std::fmt::Write;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use resvg::tiny_skia;
+
 /// Which colours a picture is drawn in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Theme {
@@ -76,6 +79,12 @@ impl Paint {
     /// Up for gains and zero, down for losses.
     pub(crate) fn of_sign(value: f64) -> Self {
         if value < 0.0 { Self::Down } else { Self::Up }
+    }
+
+    /// Of paints that are the same on light and on dark paper.
+    fn rgb(self) -> [u8; 3] {
+        let hex = self.css(Theme::Light);
+        [1, 3, 5].map(|at| hex.get(at..at + 2).and_then(|own| u8::from_str_radix(own, 16).ok()).unwrap_or(0))
     }
 
     pub(crate) fn css(self, theme: Theme) -> String {
@@ -155,6 +164,32 @@ impl Canvas {
         let fill = paint.css(self.theme);
         self.push(&format!(
             "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" fill=\"{fill}\"{opacity}/>\n"
+        ));
+    }
+
+    /// Cells in one picture, `columns` to a row from the top; those without paint are not there. For browsers: PNG files have no pictures in pictures.
+    pub(crate) fn picture(
+        &mut self,
+        [x, y, width, height]: [f64; 4],
+        cells: &[Option<Paint>],
+        columns: usize,
+    ) {
+        let Some(mut pixels) = tiny_skia::Pixmap::new(columns as u32, (cells.len() / columns) as u32) else {
+            return;
+        };
+        for (pixel, paint) in pixels.pixels_mut().iter_mut().zip(cells) {
+            if let Some(paint) = paint {
+                let [red, green, blue] = paint.rgb();
+                *pixel = tiny_skia::ColorU8::from_rgba(red, green, blue, 255).premultiply();
+            }
+        }
+        // Writing to memory cannot fail.
+        let Ok(bytes) = pixels.encode_png() else { return };
+        let [x, y, width, height] = [x, y, width, height].map(coordinate);
+        self.push(&format!(
+            "<image x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" preserveAspectRatio=\"none\" \
+             image-rendering=\"pixelated\" href=\"data:image/png;base64,{}\"/>\n",
+            BASE64_STANDARD.encode(bytes)
         ));
     }
 

@@ -2,10 +2,13 @@
 
 mod check;
 mod counted;
+mod explain;
 mod fit;
 mod learn;
 mod map;
+mod page;
 mod predict;
+mod rows;
 
 use crate::args::Global;
 use crate::console::Console;
@@ -24,8 +27,10 @@ enum Command {
     Fit(fit::Args),
     /// Say what the map is at rows, and how sure that is
     Predict(predict::Args),
-    /// Draw the map, how sure it is, or what a feature does to it
+    /// Draw the map, how sure it is, or what a feature does to it; or all of that and bags on one page
     Map(map::Args),
+    /// Say what features make of each bag, exactly
+    Explain(explain::Args),
     /// Say how well each bag is met, and what all others say of it
     Check(check::Args),
 }
@@ -36,6 +41,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         Command::Fit(args) => fit::run(args, global, console),
         Command::Predict(args) => predict::run(args, global, console),
         Command::Map(args) => map::run(args, global, console),
+        Command::Explain(args) => explain::run(args, global, console),
         Command::Check(args) => check::run(args, global, console),
     }
 }

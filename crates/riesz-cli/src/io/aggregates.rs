@@ -1,10 +1,11 @@
 //! The two tables of downscaling, of rows and of the bags that they make, joined on the bags' names.
 
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
-use clap::ValueHint;
-use riesz::Table;
+use clap::{ValueEnum, ValueHint};
 use riesz::aggregate::{Aggregates, Bags, Family, Joined, Mediators, Unit, join};
+use riesz::{Error, Table};
 
 use crate::args::TableArgs;
 use crate::console::Console;
@@ -44,6 +45,12 @@ pub struct AggregateArgs {
     /// Columns of bags by which those without rows are like others (latitude, year): their targets are learnt from through these
     #[arg(long, value_name = "COL,…")]
     pub mediators: Vec<String>,
+    /// Which targets are learnt from through --mediators
+    #[arg(long, value_enum, default_value_t = OperatorName::Auto)]
+    pub operator: OperatorName,
+    /// Column of rows with their own names, for bags that overlap: a row has a line for each bag that it is in, and these share its noise
+    #[arg(long, value_name = "COL")]
+    pub row: Option<String>,
     /// (sums or poisson counts with --mediators) Column of bags with the sums of their weights
     #[arg(long, value_name = "COL")]
     pub total: Option<String>,
@@ -53,7 +60,7 @@ pub struct AggregateArgs {
     /// Leave out targets of bags without rows, which are an error otherwise where there are no mediators
     #[arg(long)]
     pub drop_unmatched: bool,
-    /// Columns of rows that the map is a function of [default: all but those with bag and weight]
+    /// Columns of rows that the map is a function of [default: all but those with bag, weight and name]
     #[arg(long, value_name = "COL,…", conflicts_with = "ignore")]
     pub features: Vec<String>,
     /// Columns of rows to leave out
@@ -78,6 +85,39 @@ pub enum FamilyName {
     Binomial,
 }
 
+/// How targets are made of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OperatorName {
+    /// Those without rows of their own
+    Auto,
+    /// None: all have rows of their own
+    Matched,
+    /// All, also those with rows of their own
+    Mediated,
+    /// For comparison, of means: targets without rows are regressed on mediators, and the predictions for bags with rows are targets of these, with their covariance
+    Pseudo,
+    /// For comparison, of means: means of bags with rows are tied to that regression by a variance, and all is tuned at once
+    TwoSided,
+}
+
+impl OperatorName {
+    /// As it is given.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Matched => "matched",
+            Self::Mediated => "mediated",
+            Self::Pseudo => "pseudo",
+            Self::TwoSided => "two-sided",
+        }
+    }
+
+    /// Whether targets are regressed, and not rows.
+    pub fn regresses(self) -> bool {
+        matches!(self, Self::Pseudo | Self::TwoSided)
+    }
+}
+
 /// What is learnt from, and what it is called.
 pub struct Aggregated {
     /// Rows, bags and targets.
@@ -88,6 +128,8 @@ pub struct Aggregated {
     pub source: String,
     /// Of each target the name of its bag.
     pub targets: Vec<String>,
+    /// The names of the bags with rows.
+    pub bags: Vec<String>,
     /// What was left out.
     pub notes: Vec<String>,
 }
@@ -105,7 +147,7 @@ impl AggregateArgs {
             [&self.bag, &self.target].into_iter().chain(&self.total).chain(&self.se).chain(&self.trials);
         let own = once(own.chain(&mediators));
         let categorical = listed_columns(&self.categorical, &[rows.header(), bags.header()].concat());
-        let wanted = once(features.iter().chain([&self.bag]).chain(&self.weight));
+        let wanted = once(features.iter().chain([&self.bag]).chain(&self.weight).chain(&self.row));
         let (rows, bags) = (Columns::read(rows, &wanted)?, Columns::read(bags, &own)?);
         let (levels, codes) = rows.levels(&self.bag)?;
         let of_rows: Vec<&str> = codes.iter().map(|code| levels[*code as usize].as_str()).collect();
@@ -113,14 +155,16 @@ impl AggregateArgs {
         let targets = bags.numbers_or_missing(&self.target)?;
         let (joined, mediated) = self.joined(&of_rows, &names, &targets, !mediators.is_empty())?;
         let x = rows.table(&features, &categorical, console)?;
-        let x = if joined.rows.len() == x.rows() { x } else { x.select_rows(&joined.rows) };
-        let weight = self.weights(&rows, &of_rows, &joined)?;
+        let (x, row) = self.each_once(&rows, x, &joined, &of_rows)?;
+        let weight = self.weight.as_ref().map(|name| weights(&rows, name, |i| of_rows[i])).transpose()?;
+        let weight = weight.map(|all| joined.rows.iter().map(|&i| all[i]).collect::<Vec<_>>());
         let unit = if self.sums() { Unit::Sum } else { Unit::Mean };
         let family = self.family(&bags, &names, &targets, &joined)?;
         let called: Vec<String> = joined.targets.iter().map(|&b| names[b].clone()).collect();
+        let with_rows: Vec<String> = joined.with_rows.iter().map(|&b| names[b].clone()).collect();
         let data = Aggregates {
+            bags: Bags::overlapping(&row, x.rows(), &joined.bag, with_rows.len(), weight.as_deref(), unit)?,
             rows: x,
-            bags: Bags::new(&joined.bag, joined.with_rows.len(), weight.as_deref(), unit)?,
             targets: joined.targets.iter().map(|&b| targets[b]).collect(),
             own: joined.matched.clone(),
             target_noise: self.known(&bags, &names, &joined)?,
@@ -131,7 +175,7 @@ impl AggregateArgs {
                 None
             },
         };
-        Ok(Aggregated { data, family, source, targets: called, notes: joined.notes })
+        Ok(Aggregated { data, family, source, targets: called, bags: with_rows, notes: joined.notes })
     }
 
     /// Whether targets are sums: those that are said to be, and counts of events.
@@ -142,7 +186,21 @@ impl AggregateArgs {
     /// Options that do not go together.
     fn check(&self) -> Result<()> {
         let counts = self.family != FamilyName::Gaussian;
+        if self.mediators.is_empty() && !matches!(self.operator, OperatorName::Auto | OperatorName::Matched) {
+            return Err(Failure::input(format!(
+                "--operator {} takes --mediators, the columns of bags that tell what all bags have in common",
+                self.operator.name()
+            )));
+        }
         let wrong = [
+            (
+                self.operator == OperatorName::Matched && !self.mediators.is_empty(),
+                "--operator matched has no use for --mediators: leave them out, or take --operator auto",
+            ),
+            (
+                self.operator.regresses() && counts,
+                "--operator: regressions of targets are of numbers; counts are averaged: leave it out",
+            ),
             (
                 self.sum && self.family == FamilyName::Binomial,
                 "--sum: successes among trials are not sums over rows: leave it out",
@@ -200,8 +258,9 @@ impl AggregateArgs {
     fn features_of(&self, rows: &OpenTable) -> Result<Vec<String>> {
         let header = rows.header();
         let [given, ignored] = [&self.features, &self.ignore].map(|list| listed_columns(list, header));
-        rows.places(given.iter().chain(&ignored).chain([&self.bag]).chain(&self.weight))?;
-        let left = |c: &&String| !ignored.contains(c) && **c != self.bag && self.weight.as_ref() != Some(c);
+        let own = || [&self.bag].into_iter().chain(&self.weight).chain(&self.row);
+        rows.places(given.iter().chain(&ignored).chain(own()))?;
+        let left = |c: &&String| !ignored.contains(c) && own().all(|own| own != *c);
         let found = if given.is_empty() { header.iter().filter(left).cloned().collect() } else { given };
         if found.is_empty() {
             return Err(Failure::input(format!("{}: no column is left to learn from", rows.name)));
@@ -222,7 +281,10 @@ impl AggregateArgs {
             Failure::input(error.to_string().replace("(drop_unmatched)", "(--drop-unmatched)"))
         };
         let by = |mediators| join(rows, bags, &has, mediators, self.drop_unmatched).map_err(spelt);
-        let found = by(mediators)?;
+        let mut found = by(mediators)?;
+        if self.operator == OperatorName::Mediated {
+            found.matched.fill(None);
+        }
         if !mediators || found.matched.contains(&None) {
             return Ok((found, mediators));
         }
@@ -231,20 +293,45 @@ impl AggregateArgs {
         Ok((found, false))
     }
 
-    /// Of each row that is used its weight.
-    fn weights(&self, rows: &Columns, bags: &[&str], joined: &Joined) -> Result<Option<Vec<f64>>> {
-        let Some(name) = &self.weight else { return Ok(None) };
-        let all = rows.numbers(name)?;
-        if let Some(i) = all.iter().position(|w| *w <= 0.0) {
-            return Err(Failure::input(format!(
-                "{}: row {} of column '{name}', of bag '{}', is {}: weights are positive numbers; leave rows out that count nothing",
-                rows.name,
-                i + 1,
-                bags[i],
-                all[i]
-            )));
+    /// Each row once, and of each line that is used its row.
+    fn each_once(
+        &self,
+        rows: &Columns,
+        x: Table,
+        joined: &Joined,
+        bags: &[&str],
+    ) -> Result<(Table, Vec<usize>)> {
+        let Some(column) = &self.row else {
+            let x = if joined.rows.len() == x.rows() { x } else { x.select_rows(&joined.rows) };
+            return Ok((x, (0..joined.rows.len()).collect()));
+        };
+        let names = names_of(rows, column)?;
+        let (mut places, mut seen) = (HashMap::new(), HashSet::new());
+        let (mut first, mut row) = (Vec::new(), Vec::new());
+        for (&line, bag) in joined.rows.iter().zip(&joined.bag) {
+            let (name, own) = (&names[line], bags[line]);
+            let at = *places.entry(name).or_insert_with(|| {
+                first.push(line);
+                first.len() - 1
+            });
+            let before: usize = first[at];
+            if let Some(j) = (0..x.width()).find(|&j| x.get(line, j) != x.get(before, j)) {
+                return Err(Failure::input(format!(
+                    "{}: row '{name}' is in bag '{}' and in bag '{own}' with another '{}': a row has the same covariates in all of its bags",
+                    rows.name,
+                    bags[before],
+                    x.columns()[j].name
+                )));
+            }
+            if !seen.insert((at, *bag)) {
+                return Err(Failure::input(format!(
+                    "{}: row '{name}' is in bag '{own}' twice: it has one line for each bag that it is in",
+                    rows.name
+                )));
+            }
+            row.push(at);
         }
-        Ok(Some(joined.rows.iter().map(|&i| all[i]).collect()))
+        Ok((x.select_rows(&first), row))
     }
 
     /// Of each target the variance of its known error.
@@ -302,8 +389,49 @@ impl AggregateArgs {
     }
 }
 
+impl Aggregated {
+    /// The same error with names of bags where the library has numbers: "target 3" is "target 'north'".
+    pub fn named(&self, error: Error) -> Failure {
+        let Error::Parameter { name, value, allowed } = error else { return error.into() };
+        let name = with_names(&name, "target ", &self.targets);
+        let name = with_names(&name, "tie of bag ", &self.bags);
+        Error::Parameter { name, value, allowed }.into()
+    }
+}
+
+/// A text with names in place of the numbers, from 1, that stand behind some words.
+fn with_names(text: &str, words: &str, names: &[String]) -> String {
+    let mut pieces = text.split(words);
+    let mut out = pieces.next().unwrap_or_default().to_string();
+    for piece in pieces {
+        let digits = piece.bytes().take_while(u8::is_ascii_digit).count();
+        let name = piece[..digits].parse::<usize>().ok().and_then(|number| names.get(number.checked_sub(1)?));
+        out += words;
+        match name {
+            Some(name) => out += &format!("'{name}'{}", &piece[digits..]),
+            None => out += piece,
+        }
+    }
+    out
+}
+
+/// Of each row its weight; `bag` says of a row which bag it is in.
+pub fn weights<'b>(rows: &Columns, name: &str, bag: impl Fn(usize) -> &'b str) -> Result<Vec<f64>> {
+    let all = rows.numbers(name)?;
+    if let Some(i) = all.iter().position(|w| *w <= 0.0) {
+        return Err(Failure::input(format!(
+            "{}: row {} of column '{name}', of bag '{}', is {}: weights are positive numbers; leave rows out that count nothing",
+            rows.name,
+            i + 1,
+            bag(i),
+            all[i]
+        )));
+    }
+    Ok(all)
+}
+
 /// A number, or that there is none.
-fn told(number: f64) -> String {
+pub fn told(number: f64) -> String {
     if number.is_nan() { "missing".into() } else { number.to_string() }
 }
 
@@ -316,4 +444,19 @@ fn once<'n>(names: impl Iterator<Item = &'n String>) -> Vec<String> {
         }
     });
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bags_have_names() {
+        let names: Vec<String> = (1..=12).map(|k| format!("n{k}")).collect();
+        let named = |text: &str| with_names(text, "target ", &names);
+        assert_eq!(named("target 2 and target 12"), "target 'n2' and target 'n12'");
+        assert_eq!(named("target 13, target 0, target x"), "target 13, target 0, target x");
+        assert_eq!(named("the tie of bag 3"), "the tie of bag 3");
+        assert_eq!(with_names("the tie of bag 3", "tie of bag ", &names), "the tie of bag 'n3'");
+    }
 }

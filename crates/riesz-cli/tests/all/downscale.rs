@@ -12,30 +12,30 @@ use riesz_report::{PlotOptions, render_map};
 
 use crate::common::{Place, cells, number};
 
-const LEARN: &str = "rows.csv bags.csv --bag district --target rate --weight people";
+pub const LEARN: &str = "rows.csv bags.csv --bag district --target rate --weight people";
 
 /// Pixels of twelve districts, and what these are.
-struct World {
+pub struct World {
     /// Columns east, north, rain.
-    rows: Table,
-    bag: Vec<usize>,
-    people: Vec<f64>,
+    pub rows: Table,
+    pub bag: Vec<usize>,
+    pub people: Vec<f64>,
     /// By district the mean over people, with errors.
-    rates: Vec<f64>,
+    pub rates: Vec<f64>,
     /// Columns year, level.
-    coarse: Table,
+    pub coarse: Table,
 }
 
-const DISTRICTS: usize = 12;
+pub const DISTRICTS: usize = 12;
 
-fn named(names: [&str; 3], width: usize, rows: &[Vec<f64>]) -> Table {
+pub fn named(names: [&str; 3], width: usize, rows: &[Vec<f64>]) -> Table {
     let columns = names[..width].iter().map(|name| Column::numeric(*name)).collect();
     let values = (0..width).flat_map(|j| rows.iter().map(move |row| row[j])).collect();
     Table::from_column_major(columns, rows.len(), values).unwrap()
 }
 
 /// Districts of 2 to 12 pixels, by turns in the table.
-fn world() -> World {
+pub fn world() -> World {
     let size = |b: usize| 2 + 5 * b % 11;
     let (mut bag, mut rows, mut people) = (Vec::new(), Vec::new(), Vec::new());
     for turn in 0..12 {
@@ -66,7 +66,7 @@ fn world() -> World {
 }
 
 /// The world in files; of districts from `known` on no pixel is there. Sums are rates times `mass`.
-fn place(world: &World, known: usize) -> Place {
+pub fn place(world: &World, known: usize) -> Place {
     let place = Place::new();
     let pixel = |i: usize| {
         let [east, north, rain] = [0, 1, 2].map(|j| world.rows.get(i, j));
@@ -85,36 +85,36 @@ fn place(world: &World, known: usize) -> Place {
     place
 }
 
-fn mass(world: &World) -> Vec<f64> {
+pub fn mass(world: &World) -> Vec<f64> {
     let mut mass = vec![0.0; DISTRICTS];
     world.bag.iter().zip(&world.people).for_each(|(&b, w)| mass[b] += w);
     mass
 }
 
 /// As the command line arranges columns, in the table's order.
-fn table(world: &World) -> Table {
+pub fn table(world: &World) -> Table {
     let rows: Vec<Vec<f64>> =
         (0..world.rows.rows()).map(|i| [2, 0, 1].map(|j| world.rows.get(i, j)).to_vec()).collect();
     named(["rain", "east", "north"], 3, &rows)
 }
 
-fn matched(world: &World) -> Aggregates {
+pub fn matched(world: &World) -> Aggregates {
     let bags = Bags::new(&world.bag, DISTRICTS, Some(&world.people), Unit::Mean).unwrap();
     Aggregates::matched(table(world), bags, world.rates.clone())
 }
 
-fn kernel(text: &str, x: &Table) -> Kernel {
+pub fn kernel(text: &str, x: &Table) -> Kernel {
     KernelExpression::parse(text).unwrap().resolve(x, &Units::standardised(x)).unwrap()
 }
 
 /// Where tuning starts: bags are of 2 to 12 rows, so that rows have noise of their own.
-fn start(data: &Aggregates) -> AggregateGaussianProcess {
+pub fn start(data: &Aggregates) -> AggregateGaussianProcess {
     let kernel = kernel("rbf(lengthscale=1, ard)", &data.rows);
     AggregateGaussianProcess { row_noise: 0.1, ..AggregateGaussianProcess::new(kernel, 0.03) }
 }
 
 /// The table of `check` is what the library says.
-fn checked(text: &str, targets: &[f64], fitted: &[f64], left_out: &LeftOut) {
+pub fn checked(text: &str, targets: &[f64], fitted: &[f64], left_out: &LeftOut) {
     let found = cells(text);
     assert_eq!(found[0], ["bag", "observed", "fitted", "residual", "left_out", "left_out_std", "score"]);
     assert_eq!(found.len(), 1 + targets.len());
@@ -388,8 +388,10 @@ fn maps_are_drawn() {
     );
     bad("--x east --y up -o a.svg", "there is no column 'up'");
     bad("--x district --y north -o a.svg", "of column 'district' is 'd00', which is not a number");
-    bad("--x east --y north -o a.html", "the name of a picture ends in .svg or .png");
-    bad("--x east --y north", "say where to write the picture");
+    bad("--x east --y north -o a.pdf", "the name of a picture ends in .svg or .png, that of a page in .html");
+    bad("--x east --y north --of sd -o a.html", "--of sd is of pictures, and a page has all");
+    bad("--x east --y north --bag district -o a.svg", "--bag is of pages");
+    bad("--x east --y north", "say where to write the picture or page");
     bad("--x east --y north --background rows.csv -o a.svg", "has no use for --background");
     place.good("fit rows.csv --target people --ignore district -o other.riesz");
     place.bad("downscale predict other.riesz rows.csv", "other.riesz is no map with a posterior");
@@ -545,6 +547,10 @@ fn counts_are_learnt_from() {
     let (data, tuning) = (of(Unit::Sum), Tuning::default());
     let fit = tuning.tune_counts(&start(&data, Family::Poisson), &data).unwrap().fit;
     counted(&place, &format!("{asked} --family poisson"), &data, &fit, "rate", "log_rate");
+    let more = CountProcess { dispersion: 0.2, ..start(&data, Family::Poisson) }.fit(&data).unwrap();
+    assert!((more.log_marginal_likelihood - fit.log_marginal_likelihood).abs() > 0.1);
+    let dispersed = format!("{asked} --family poisson --dispersion 0.2 --no-tuning");
+    counted(&place, &dispersed, &data, &more, "rate", "log_rate");
     let (data, family) = (of(Unit::Mean), Family::Binomial { trials: trials.clone() });
     let fit = start(&data, family).fit(&data).unwrap();
     let asked_of = format!("{asked} --family binomial --trials trials --no-tuning");
@@ -595,6 +601,8 @@ fn counts_are_learnt_from() {
     bad("--family poisson --noise 0.1", "how far counts are off");
     bad("--family poisson --mediators year --operator pseudo", "--operator");
     bad("--total mass", "--total is of sums");
+    bad("--dispersion 0.1", "--dispersion is of counts");
+    bad("--family poisson --dispersion -1", "it is a number, not negative");
     place.write("bags.csv", place.read("bags.csv").replacen(&format!("d02,{},", cases[2]), "d02,1.5,", 1));
     bad("--family poisson", "column 'cases' is 1.5 of bag 'd02': counts are whole numbers");
     place.write(

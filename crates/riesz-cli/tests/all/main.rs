@@ -7,6 +7,8 @@ mod contributing;
 mod covariance;
 mod discrepancy;
 mod downscale;
+mod downscale_bags;
+mod downscale_operators;
 mod hostile;
 mod importance;
 mod indices;

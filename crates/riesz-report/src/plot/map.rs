@@ -1,4 +1,4 @@
-//! Numbers of places as a map: rows with two coordinates in the cells of a raster, coloured from low to high.
+//! Numbers of places as a map: rows with two coordinates in the cells of a raster, coloured from low to high, or by what there is most of.
 
 use super::*;
 
@@ -8,50 +8,64 @@ const MOST: usize = 240;
 /// Cells along either side of the raster that tells where there are places at all.
 const COARSE: usize = 40;
 
-/// A cell of the raster.
-#[derive(Debug, Clone, Copy, Default)]
-struct Cell {
-    sum: f64,
-    count: usize,
+/// What is shown of places.
+pub(crate) enum Shown<'v> {
+    /// Numbers, those of a cell as their mean; from the least to the largest unless ends are given.
+    Numbers { values: &'v [f64], ends: Option<[f64; 2]> },
+    /// Which of some names each has, those of a cell as what most of them have.
+    Levels { of: &'v [usize], names: &'v [String] },
 }
 
-/// Draws values at places, those of a cell as their mean. Places are drawn as far apart in both directions; longitude and latitude as they appear at the middle latitude.
+/// Draws places. They are as far apart in both directions; longitude and latitude as they appear at the middle latitude.
 pub(super) fn draw(
-    [x, y]: [&[f64]; 2],
-    values: &[f64],
+    places: [&[f64]; 2],
+    shown: &Shown<'_>,
     (names, title): ([&str; 2], &str),
     options: &PlotOptions,
 ) -> Svg {
     let width = options.width as f64;
-    let (left, right, top) = (72.0, width - 104.0, 12.0);
-    let middle = |ends: [f64; 2]| (ends[0] + ends[1]) / 2.0;
-    let stretch = if is_degrees(names) { middle(ends(y)).to_radians().cos().max(0.05) } else { 1.0 };
-    let apart = spacing([x, y], stretch);
-    let steps = [step(x, apart / stretch), step(y, apart)];
-    let [spans_x, spans_y] = [span(x, steps[0]), span(y, steps[1])];
-    let [wide, tall] = [(spans_x[1] - spans_x[0]) * stretch, spans_y[1] - spans_y[0]];
-    let scale = ((right - left) / wide).min(1.2 * width / tall);
-    let (field, bottom) = (wide * scale, top + tall * scale);
-    let [columns, rows] = [cells(spans_x, steps[0]), cells(spans_y, steps[1])];
-    let mut raster = vec![Cell::default(); columns * rows];
-    for ((&x, &y), &value) in x.iter().zip(y).zip(values) {
-        let cell = &mut raster[place(y, spans_y, rows) * columns + place(x, spans_x, columns)];
-        *cell = Cell { sum: cell.sum + value, count: cell.count + 1 };
-    }
-    let mean = |cell: &Cell| cell.sum / cell.count as f64;
-    let shown = raster.iter().filter(|cell| cell.count > 0).map(mean);
-    let [low, high] = shown.fold([f64::INFINITY, f64::NEG_INFINITY], |all, v| [all[0].min(v), all[1].max(v)]);
+    // Names of colours have the room that they take, if that is not much.
+    let room = match shown {
+        Shown::Numbers { .. } => 76.0,
+        Shown::Levels { names, .. } => {
+            let widest = names.iter().map(|name| format::text_width(name, FONT)).fold(76.0, f64::max);
+            widest.min(0.3 * width) + DOT
+        }
+    };
+    let (left, right, top) = (72.0, width - room - 28.0, 12.0);
+    let grid = Grid::of(places, names);
+    let scale = ((right - left) / grid.wide).min(1.2 * width / grid.tall);
+    let (field, bottom) = (grid.wide * scale, top + grid.tall * scale);
     let mut canvas = Canvas::new(options.theme);
-    let (across, up) = (field / columns as f64, (bottom - top) / rows as f64);
-    for (at, cell) in raster.iter().enumerate().filter(|(_, cell)| cell.count > 0) {
-        let (column, row) = ((at % columns) as f64, (at / columns) as f64);
-        let share = if high > low { (mean(cell) - low) / (high - low) } else { 0.5 };
-        let (x, y) = (left + across * column, bottom - up * (row + 1.0));
-        // A little wider than the cell, or paper shows between neighbours.
-        canvas.rect(x, y, across + 0.3, up + 0.3, Paint::Ramp(share), 1.0);
-    }
-    let across = Scale { lo: spans_x[0], hi: spans_x[1], from: left, to: left + field };
-    let upwards = Scale { lo: spans_y[0], hi: spans_y[1], from: bottom, to: top };
+    let beside = (left + field + 16.0, room);
+    let about = match shown {
+        Shown::Numbers { values, ends } => {
+            let means = grid.means(places, values);
+            let own = means
+                .iter()
+                .flatten()
+                .fold([f64::INFINITY, f64::NEG_INFINITY], |all, v| [all[0].min(*v), all[1].max(*v)]);
+            let [low, high] = ends.unwrap_or(own);
+            let share = |v: f64| if high > low { (v - low) / (high - low) } else { 0.5 };
+            let paints: Vec<_> = means.iter().map(|mean| mean.map(|v| Paint::Ramp(share(v)))).collect();
+            grid.paint(&mut canvas, &paints, [left, top, field, bottom - top], options.theme);
+            let ends = [low, high].map(format::number);
+            let labels = ends.each_ref().map(String::as_str);
+            colour_bar(&mut canvas, beside, (top, bottom.min(top + 220.0)), labels, title);
+            format!("{title} from {} (blue) to {} (orange)", ends[0], ends[1])
+        }
+        Shown::Levels { of, names } => {
+            let colours = Colours::levels(of.iter().copied(), names);
+            let most = grid.most(places, of, names.len());
+            let paints: Vec<_> = most.iter().map(|level| level.map(|k| colours.0[k])).collect();
+            grid.paint(&mut canvas, &paints, [left, top, field, bottom - top], options.theme);
+            legend(&mut canvas, beside.0, top, &colours.1, room + 8.0);
+            let told: Vec<&str> = colours.1.iter().map(|(_, name)| name.as_str()).collect();
+            format!("{title}: {}", told.join(", "))
+        }
+    };
+    let across = Scale { lo: grid.spans[0][0], hi: grid.spans[0][1], from: left, to: left + field };
+    let upwards = Scale { lo: grid.spans[1][0], hi: grid.spans[1][1], from: bottom, to: top };
     for (value, label) in across.ticks(80.0) {
         canvas.text((across.at(value), bottom + 14.0), &label, Anchor::Middle, Paint::Muted, 76.0);
     }
@@ -60,12 +74,84 @@ pub(super) fn draw(
     }
     canvas.text((left + field / 2.0, bottom + 32.0), names[0], Anchor::Middle, Paint::Muted, field);
     canvas.text_up((14.0, (top + bottom) / 2.0), names[1], bottom - top);
-    let ends = [low, high].map(format::number);
-    let labels = ends.each_ref().map(String::as_str);
-    colour_bar(&mut canvas, (left + field + 16.0, 76.0), (top, bottom.min(top + 220.0)), labels, title);
-    let about =
-        format!("A map of {} places: {title} from {} (blue) to {} (orange).", values.len(), ends[0], ends[1]);
+    let about = format!("A map of {} places: {about}.", places[0].len());
     canvas.finish(width, bottom + 46.0, title, &about, "")
+}
+
+/// The raster that places lie in.
+struct Grid {
+    spans: [[f64; 2]; 2],
+    /// Cells from left to right and from bottom to top.
+    cells: [usize; 2],
+    wide: f64,
+    tall: f64,
+}
+
+impl Grid {
+    fn of([x, y]: [&[f64]; 2], names: [&str; 2]) -> Self {
+        let middle = |ends: [f64; 2]| (ends[0] + ends[1]) / 2.0;
+        let stretch = if is_degrees(names) { middle(ends(y)).to_radians().cos().max(0.05) } else { 1.0 };
+        let apart = spacing([x, y], stretch);
+        let steps = [step(x, apart / stretch), step(y, apart)];
+        let spans = [span(x, steps[0]), span(y, steps[1])];
+        let cells = [cells(spans[0], steps[0]), cells(spans[1], steps[1])];
+        let [wide, tall] = spans.map(|[low, high]| high - low);
+        Self { spans, cells, wide: wide * stretch, tall }
+    }
+
+    /// The cell that a place lies in, rows from the bottom.
+    fn cell(&self, x: f64, y: f64) -> usize {
+        let [columns, rows] = self.cells;
+        place(y, self.spans[1], rows) * columns + place(x, self.spans[0], columns)
+    }
+
+    /// By cell the mean, if it has places.
+    fn means(&self, [x, y]: [&[f64]; 2], values: &[f64]) -> Vec<Option<f64>> {
+        let mut sums = vec![(0.0, 0_usize); self.cells[0] * self.cells[1]];
+        for ((&x, &y), value) in x.iter().zip(y).zip(values) {
+            let (sum, count) = &mut sums[self.cell(x, y)];
+            (*sum, *count) = (*sum + value, *count + 1);
+        }
+        sums.iter().map(|(sum, count)| (*count > 0).then(|| sum / *count as f64)).collect()
+    }
+
+    /// By cell what most of its places have, if it has some.
+    fn most(&self, [x, y]: [&[f64]; 2], of: &[usize], levels: usize) -> Vec<Option<usize>> {
+        let mut counts = vec![0_usize; self.cells[0] * self.cells[1] * levels];
+        for ((&x, &y), level) in x.iter().zip(y).zip(of) {
+            counts[self.cell(x, y) * levels + level] += 1;
+        }
+        let first = |own: &[usize]| {
+            let most = own.iter().copied().max().filter(|most| *most > 0)?;
+            own.iter().position(|count| *count == most)
+        };
+        counts.chunks(levels).map(first).collect()
+    }
+
+    /// Cells in a field from (left, top) of so much width and height.
+    fn paint(
+        &self,
+        canvas: &mut Canvas,
+        paints: &[Option<Paint>],
+        [left, top, wide, tall]: [f64; 4],
+        theme: Theme,
+    ) {
+        let [columns, rows] = self.cells;
+        if theme == Theme::Auto {
+            // For pages, a picture in the picture: shapes take a hundred times its bytes. It is written from the top.
+            let from_top: Vec<Option<Paint>> =
+                paints.chunks(columns).rev().flat_map(|row| row.iter().copied()).collect();
+            canvas.picture([left, top, wide, tall], &from_top, columns);
+            return;
+        }
+        let (across, up) = (wide / columns as f64, tall / rows as f64);
+        for (at, paint) in paints.iter().enumerate().filter_map(|(at, paint)| Some((at, (*paint)?))) {
+            let (column, row) = ((at % columns) as f64, (at / columns) as f64);
+            let (x, y) = (left + across * column, top + tall - up * (row + 1.0));
+            // A little wider than the cell, or paper shows between neighbours.
+            canvas.rect(x, y, across + 0.3, up + 0.3, paint, 1.0);
+        }
+    }
 }
 
 fn ends(places: &[f64]) -> [f64; 2] {

@@ -18,6 +18,7 @@ mod together;
 mod waterfall;
 mod witness;
 
+pub(crate) use map::Shown;
 pub use overall::Overall;
 use riesz::discrepancy::{TestResult, Witness};
 use riesz::global::Curve;
@@ -213,17 +214,32 @@ pub fn render_map(
     title: &str,
     options: &PlotOptions,
 ) -> Result<Svg> {
+    places_map([x, y], &Shown::Numbers { values, ends: None }, names, title, options)
+}
+
+/// As [`render_map`], of what is shown of places.
+pub(crate) fn places_map(
+    [x, y]: [&[f64]; 2],
+    shown: &Shown<'_>,
+    names: [&str; 2],
+    title: &str,
+    options: &PlotOptions,
+) -> Result<Svg> {
     fits(options)?;
-    if values.is_empty() {
+    if x.is_empty() {
         return Err(Error::TooFew { what: "the list of places".into(), needed: 1, unit: "place is" });
     }
-    for (name, places) in names.iter().zip([x, y]).chain([(&title, values)]) {
-        one_each("numbers", values.len(), places.len())?;
-        if let Some(row) = places.iter().position(|v| !v.is_finite()) {
-            return Err(Error::NotFinite { row, column: (*name).into(), value: places[row] });
+    let (count, values) = match shown {
+        Shown::Numbers { values, .. } => (values.len(), *values),
+        Shown::Levels { of, .. } => (of.len(), &[][..]),
+    };
+    for (name, numbers) in names.iter().zip([x, y]).chain([(&title, values)]) {
+        if let Some(row) = numbers.iter().position(|v| !v.is_finite()) {
+            return Err(Error::NotFinite { row, column: (*name).into(), value: numbers[row] });
         }
     }
-    Ok(map::draw([x, y], values, (names, title), options))
+    [x.len(), y.len()].into_iter().try_for_each(|found| one_each("numbers", count, found))?;
+    Ok(map::draw([x, y], shown, (names, title), options))
 }
 
 /// Draws items of these names by utility, a rung each, with places and the most probable circles of three.
@@ -423,7 +439,8 @@ impl<'e> Colours<'e> {
         let j = single_column(explanation, player)?;
         let column = explanation.data.column(j);
         if let ColumnKind::Categorical { levels } = &explanation.data.columns()[j].kind {
-            return Some(Self { column, of: Self::levels(column, levels) });
+            let (paints, names) = Self::levels(column.iter().map(|&v| v as usize), levels);
+            return Some(Self { column, of: Says::Levels(paints, names) });
         }
         let mut sorted = column.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -435,10 +452,10 @@ impl<'e> Colours<'e> {
         Some(Self { column, of: Says::Place(lo, hi) })
     }
 
-    /// The most frequent levels have colours of their own, the rest share one.
-    fn levels(column: &[f64], levels: &[String]) -> Says {
+    /// By level its colour, and the colours' names: the most frequent levels have colours of their own, the rest share one.
+    fn levels(of: impl Iterator<Item = usize>, levels: &[String]) -> (Vec<Paint>, Vec<(Paint, String)>) {
         let mut counts = vec![0_usize; levels.len()];
-        column.iter().for_each(|&v| counts[v as usize] += 1);
+        of.for_each(|level| counts[level] += 1);
         let mut order: Vec<usize> = (0..levels.len()).filter(|&k| counts[k] > 0).collect();
         order.sort_by_key(|&k| std::cmp::Reverse(counts[k]));
         let rest = if order.len() > LEVELS.len() { order.split_off(LEVELS.len()) } else { Vec::new() };
@@ -451,7 +468,7 @@ impl<'e> Colours<'e> {
         if !rest.is_empty() {
             names.push((Paint::Neutral, format!("{} others", rest.len())));
         }
-        Says::Levels(paints, names)
+        (paints, names)
     }
 
     fn paint(&self, row: usize) -> Paint {

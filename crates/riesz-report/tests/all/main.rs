@@ -2,6 +2,7 @@
 
 mod browser;
 mod common;
+mod downscale_page;
 mod duels;
 mod importance_page;
 mod interactions;

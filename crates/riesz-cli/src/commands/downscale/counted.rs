@@ -23,11 +23,6 @@ impl Learn {
                 "--noise: how far counts are off is given by what they are: leave it out",
             ));
         }
-        if self.operator.is_some() {
-            return Err(Failure::input(
-                "--operator: regressions of targets are of numbers; counts are averaged: leave it out",
-            ));
-        }
         let data = &given.data;
         let every = data.mediators.as_ref().map(|own| own.bags.stack(&own.targets)).transpose()?;
         let of_mediators = every.map(|every| self.resolved(MEDIATOR_KERNEL, &every)).transpose()?;
@@ -37,6 +32,7 @@ impl Learn {
         };
         let start = CountProcess {
             smoothing: of_mediators.map(Smoothing::new),
+            dispersion: self.dispersion,
             ..CountProcess::new(self.resolved(&self.kernel, &data.rows)?, points, family)
         };
         let conventions = if self.published { Conventions::Published } else { Conventions::Regularised };
@@ -45,7 +41,8 @@ impl Learn {
         let (mut fit, warnings) = watched(console, &message, &tuning.progress, || match self.no_tuning {
             true => Ok((start.fit(data)?, Vec::new())),
             false => tuning.tune_counts(&start, data).map(|own| (own.fit, own.warnings)),
-        })?;
+        })
+        .map_err(|error| given.named(error))?;
         warnings.iter().for_each(|warning| console.warn(warning));
         if let Some(own) = &fit.smoothing {
             fit.model.card.push(Fact::new("kernel of mediators", own.kernel.formula()));
@@ -55,8 +52,7 @@ impl Learn {
         let left_out = (data.targets.len() > 1).then_some(fit.left_out);
         let mut found =
             Fitted { model: fit.model, covariance: fit.covariance, given, fitted: fit.fitted, left_out };
-        let facts = found.facts();
-        found.model.card.extend(facts);
+        self.say_more(&mut found);
         Ok(found)
     }
 }

@@ -1,19 +1,20 @@
 //! `riesz downscale map`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use riesz::expansion::Link;
-use riesz::{Explainer, Rates, Table};
+use riesz::{Expansion, Posterior, Rates, Table};
 use riesz_report::{PlotOptions, render_map};
 
+use super::page::{self, PageArgs};
 use super::predict::posterior_of;
+use super::rows::{background_of, explainer, rows_of};
 use crate::args::{Global, TableArgs};
-use crate::commands::importance::typed;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::models::read_model;
-use crate::io::picture::{drawn, in_pixels};
+use crate::io::picture::drawn;
 use crate::io::typing::Columns;
 
 /// Arguments of `downscale map`.
@@ -23,7 +24,14 @@ Examples:
   riesz downscale map m.riesz rows.csv --x longitude --y latitude -o rate.png
   riesz downscale map m.riesz rows.csv --x longitude --y latitude --of sd -o sure.svg
   riesz downscale map m.riesz rows.csv --x longitude --y latitude --of rain -o rain.png
-  riesz downscale map m.riesz rows.csv --x east --y north --of rain --background rows.csv -o r.png")]
+  riesz downscale map m.riesz rows.csv --x east --y north --of rain --background rows.csv -o r.png
+  riesz downscale map m.riesz rows.csv --x east --y north -o map.html
+  riesz downscale map m.riesz rows.csv --x east --y north --bag district --weight people -o map.html
+  riesz downscale map m.riesz rows.csv --x east --y north --bag district --weight people \\
+    --bags bags.csv --target rate -o map.html
+
+A page (.html) has the map, its standard deviation, the exact Shapley values of each feature and which
+is the largest; and with --bag what the map makes of each bag, and why.")]
 pub struct Args {
     /// Model file of 'riesz downscale fit'
     #[arg(value_hint = ValueHint::FilePath)]
@@ -37,76 +45,128 @@ pub struct Args {
     /// Column of rows with their places from bottom to top
     #[arg(long, value_name = "COL")]
     pub y: String,
-    /// What is drawn: the map, its standard deviation, or the exact Shapley values of a feature; of counts the rate's mean, and the others of its logarithm
-    #[arg(long, value_name = "mean|sd|FEATURE", default_value = "mean")]
-    pub of: String,
-    /// (--of FEATURE) Table of rows from which absent features take their values [default: they leave the model, as in the functional game]
+    /// What a picture is of: the map, its standard deviation, or the exact Shapley values of a feature; of counts the rate's mean, and the others of its logarithm [default: mean]
+    #[arg(long, value_name = "mean|sd|FEATURE")]
+    pub of: Option<String>,
+    /// (--of FEATURE, pages) Table of rows from which absent features take their values [default: they leave the model, as in the functional game]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub background: Option<PathBuf>,
-    /// Picture to write, .svg or .png
+    /// Picture or page to write, .svg, .png or .html
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
     /// How to read the tables.
     #[command(flatten)]
     pub table: TableArgs,
+    /// What only pages have.
+    #[command(flatten)]
+    pub page: PageArgs,
+}
+
+/// What is drawn.
+pub struct Given {
+    /// Columns of rows besides the model's.
+    pub columns: Columns,
+    /// Rows, in the model's columns.
+    pub table: Table,
+    /// Their places.
+    pub places: [Vec<f64>; 2],
+    /// Where absent features take their values from.
+    pub background: Option<Table>,
 }
 
 /// Reads, computes and draws.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let Some(path) = args.output.as_deref() else {
-        return Err(Failure::input("say where to write the picture: -o FILE, .svg or .png"));
+        return Err(Failure::input("say where to write the picture or page: -o FILE, .svg, .png or .html"));
     };
-    in_pixels(path)?;
+    let is_page = is_page(path)?;
     if global.format.is_some() {
         return Err(Failure::input("the name of the picture says its format: leave --format out"));
+    }
+    match (is_page, &args.of, args.page.given()) {
+        (true, Some(of), _) => {
+            return Err(Failure::input(format!(
+                "--of {of} is of pictures, and a page has all: leave it out"
+            )));
+        }
+        (false, _, Some(option)) => {
+            return Err(Failure::input(format!("{option} is of pages: leave it out, or give -o FILE.html")));
+        }
+        _ => {}
     }
     let rows = args.table.source(&args.rows).open()?;
     let saved = read_model(&args.model, rows.header())?;
     let posterior = posterior_of(&saved, &args.model.display().to_string())?;
-    let model = &saved.model;
-    let known: Vec<String> = model.columns().iter().map(|c| c.name.clone()).collect();
-    let feature = match &args.of[..] {
-        "mean" | "sd" => None,
-        name => Some(known.iter().position(|own| own == name).ok_or_else(|| {
-            let known = riesz::error::listed(&known);
-            Failure::input(format!("--of {name}: it is mean, sd or a feature of the map; these are: {known}"))
-        })?),
-    };
-    if feature.is_none() && args.background.is_some() {
-        let why = format!("--of {} has no use for --background: leave it out, or name a feature", args.of);
+    let of = args.of.as_deref().unwrap_or("mean");
+    let feature = feature_of(of, &saved.model)?;
+    if feature.is_none() && args.background.is_some() && !is_page {
+        let why = format!("--of {of} has no use for --background: leave it out, or name a feature");
         return Err(Failure::input(why));
     }
-    let mut wanted = known.clone();
-    wanted.extend([&args.x, &args.y].into_iter().filter(|name| !known.contains(name)).cloned());
-    let columns = Columns::read(rows, &wanted)?;
+    let beside: Vec<&String> =
+        [&args.x, &args.y].into_iter().chain(&args.page.bag).chain(&args.page.weight).collect();
+    let (columns, table) = rows_of(&saved, rows, &beside, &console)?;
     let places = [columns.numbers(&args.x)?, columns.numbers(&args.y)?];
-    let table = typed(&columns, &saved, &console)?.conform(model.columns())?;
-    let background = args.background.as_deref().map(|path| -> Result<Table> {
-        let columns = Columns::read(args.table.source(path).open()?, &known)?;
-        Ok(typed(&columns, &saved, &console)?.conform(model.columns())?)
-    });
+    let background = background_of(&saved, args.background.as_deref(), &args.table, &console)?;
+    let given = Given { columns, table, places, background };
+    if is_page {
+        return page::run(path, args, &given, &posterior, &console);
+    }
     let progress = console.progress("computing the map");
-    let (values, title) = match (feature, background.transpose()?) {
-        (None, _) if args.of == "sd" => {
-            (posterior.sd(&table)?.column(0), format!("sd of {}", model.output_names[0]))
+    let (values, title) = values_of(of, feature, &given, &posterior)?;
+    drop(progress);
+    let [x, y] = &given.places;
+    drawn(path, &render_map([x, y], &values, [&args.x, &args.y], &title, &PlotOptions::default())?)
+}
+
+/// Whether it is a page that has this name, and no picture.
+fn is_page(path: &Path) -> Result<bool> {
+    match path.extension().map(|end| end.to_ascii_lowercase()) {
+        Some(end) if end == "html" || end == "htm" => Ok(true),
+        Some(end) if end == "svg" || end == "png" => Ok(false),
+        _ => Err(Failure::input(format!(
+            "{}: the name of a picture ends in .svg or .png, that of a page in .html",
+            path.display()
+        ))),
+    }
+}
+
+/// The feature of this name; `None` for the mean and its standard deviation.
+fn feature_of(of: &str, model: &Expansion) -> Result<Option<usize>> {
+    if ["mean", "sd"].contains(&of) {
+        return Ok(None);
+    }
+    let known: Vec<&String> = model.columns().iter().map(|c| &c.name).collect();
+    match known.iter().position(|own| *own == of) {
+        Some(at) => Ok(Some(at)),
+        None => {
+            let known = riesz::error::listed(&known);
+            Err(Failure::input(format!(
+                "--of {of}: it is mean, sd or a feature of the map; these are: {known}"
+            )))
         }
-        (None, _) if matches!(model.link, Link::Log | Link::Logit) => {
+    }
+}
+
+/// What a picture shows of each row, and what that is called.
+fn values_of(
+    of: &str,
+    feature: Option<usize>,
+    given: &Given,
+    posterior: &Posterior<'_>,
+) -> Result<(Vec<f64>, String)> {
+    let (model, table) = (posterior.mean(), &given.table);
+    Ok(match feature {
+        None if of == "sd" => (posterior.sd(table)?.column(0), format!("sd of {}", model.output_names[0])),
+        None if matches!(model.link, Link::Log | Link::Logit) => {
             let what = if model.link == Link::Log { "rate" } else { "probability" };
-            (Rates::of(&posterior, &table, 0.0)?.mean, what.into())
+            (Rates::of(posterior, table, 0.0)?.mean, what.into())
         }
-        (None, _) => (model.predict(&table)?.column(0), model.output_names[0].clone()),
-        (Some(j), background) => {
-            let explainer = match &background {
-                Some(background) => Explainer::interventional(model, background)?,
-                None => Explainer::functional(model)?,
-            };
-            let found = explainer.explain(&table)?;
-            let each = found.players.len();
-            let values = found.values.iter().skip(j).step_by(each).copied().collect();
+        None => (model.predict(table)?.column(0), model.output_names[0].clone()),
+        Some(j) => {
+            let found = explainer(model, given.background.as_ref())?.explain(table)?;
+            let values = found.values.iter().skip(j).step_by(found.players.len()).copied().collect();
             (values, format!("value of {}", found.players[j].name))
         }
-    };
-    drop(progress);
-    let [x, y] = &places;
-    drawn(path, &render_map([x, y], &values, [&args.x, &args.y], &title, &PlotOptions::default())?)
+    })
 }

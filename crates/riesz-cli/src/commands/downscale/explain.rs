@@ -1,0 +1,101 @@
+//! `riesz downscale explain`.
+
+use std::path::PathBuf;
+
+use clap::ValueHint;
+
+use super::rows::{Members, background_of, explainer, rows_of, unit_of, warn_of_weights};
+use crate::args::{Global, TableArgs};
+use crate::console::Console;
+use crate::explaining::Certificate;
+use crate::failure::{Failure, Result};
+use crate::io::models::read_model;
+use crate::io::write::{Cells, TableWriter};
+
+/// Columns besides those of features.
+const OTHERS: [&str; 3] = ["bag", "base_value", "prediction"];
+
+/// Arguments of `downscale explain`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(before_help = "\
+Examples:
+  riesz downscale explain m.riesz rows.csv --bag district --weight people
+  riesz downscale explain m.riesz rows.csv --bag district --weight people --background rows.csv -o why.csv
+
+A line a bag: bag, base_value, a column a feature with its exact Shapley values, and prediction, to
+which base value and values add up. They are the weighted means of those of the bag's rows, or the
+sums for a map of sums, as values are linear in the map. Of counts they are means of the logarithm of
+the rate, or of log odds. 'riesz explain' explains single rows. Exit code 1: a residual exceeds its
+proved bound.")]
+pub struct Args {
+    /// Model file of 'riesz downscale fit', or of another model with one output
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub model: PathBuf,
+    /// Table of rows, CSV or Parquet; '-' is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub rows: PathBuf,
+    /// Column of rows with the names of their bags
+    #[arg(long, value_name = "COL")]
+    pub bag: String,
+    /// Column of positive weights of rows (area, people) [default: 1 each]
+    #[arg(long, value_name = "COL")]
+    pub weight: Option<String>,
+    /// Bags are weighted sums of rows, and not means, also where the model file does not say so
+    #[arg(long)]
+    pub sum: bool,
+    /// Table of rows from which absent features take their values [default: they leave the model, as in the functional game]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub background: Option<PathBuf>,
+    /// Where to write the table [default: standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// How to read the tables.
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+/// Reads, explains rows, and writes what bags make of that.
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
+    let format = global.table_format(args.output.as_deref())?;
+    let rows = args.table.source(&args.rows).open()?;
+    let saved = read_model(&args.model, rows.header())?;
+    let model = &saved.model;
+    if model.outputs() != 1 {
+        return Err(Failure::input(format!(
+            "{} has {} outputs, and bags are those of a map, which has one: 'riesz explain' takes other models",
+            args.model.display(),
+            model.outputs()
+        )));
+    }
+    let unit = unit_of(model, args.sum)?;
+    warn_of_weights(model, args.weight.as_ref(), &console);
+    let beside: Vec<&String> = [&args.bag].into_iter().chain(&args.weight).collect();
+    let (columns, table) = rows_of(&saved, rows, &beside, &console)?;
+    let members = Members::read(&columns, &args.bag, args.weight.as_ref())?;
+    let background = background_of(&saved, args.background.as_deref(), &args.table, &console)?;
+    let progress = console.progress("explaining");
+    let found = members.explained(&explainer(model, background.as_ref())?.explain(&table)?, unit)?;
+    drop(progress);
+    let named = |name: String| match OTHERS.contains(&&name[..]) || name.starts_with("player:") {
+        true => format!("player:{name}"),
+        false => name,
+    };
+    let names: Vec<String> = (0..found.sets()).map(|k| named(found.set_name(k))).collect();
+    let mut cells = vec![
+        (OTHERS[0], Cells::Texts(members.names)),
+        (OTHERS[1], Cells::Numbers(found.base_values.clone())),
+    ];
+    let of = |k: usize| found.values.iter().skip(k).step_by(found.sets()).copied().collect();
+    cells.extend(names.iter().enumerate().map(|(k, name)| (&name[..], Cells::Numbers(of(k)))));
+    cells.push((OTHERS[2], Cells::Numbers(found.predictions.clone())));
+    TableWriter::whole(args.output.as_deref(), format, cells)?;
+    let mut certificate = Certificate::default();
+    certificate.include(&found);
+    console.note(format!(
+        "{} bags of {} rows explained; {}",
+        found.rows(),
+        table.rows(),
+        certificate.words()
+    ));
+    certificate.check()
+}

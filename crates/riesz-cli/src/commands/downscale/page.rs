@@ -1,0 +1,212 @@
+//! The page of `riesz downscale map`: the map, how sure it is, what features make of it, and bags.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use clap::ValueHint;
+use riesz::aggregate::Unit;
+use riesz::expansion::Link;
+use riesz::{Posterior, Rates};
+use riesz_report::{DownscalePage, PageBags, downscale_report};
+
+use super::map::{Args, Given};
+use super::rows::{Members, explainer, facts, unit_of, warn_of_weights};
+use crate::args::TableArgs;
+use crate::console::Console;
+use crate::explaining::Certificate;
+use crate::failure::{Failure, Result};
+use crate::io::aggregates::told;
+use crate::io::duels::{first_of, names_of};
+use crate::io::output::write_all;
+use crate::io::typing::Columns;
+
+/// What only pages have.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Pages")]
+pub struct PageArgs {
+    /// Column of rows with the names of their bags, for a table of what the map makes of bags, and why
+    #[arg(long, value_name = "COL")]
+    pub bag: Option<String>,
+    /// Column of positive weights of rows (area, people) in their bags [default: 1 each]
+    #[arg(long, value_name = "COL", requires = "bag")]
+    pub weight: Option<String>,
+    /// Bags are weighted sums of rows, and not means, also where the model file does not say so
+    #[arg(long, requires = "bag")]
+    pub sum: bool,
+    /// Table of bags with what was observed of them
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires_all = ["bag", "target"])]
+    pub bags: Option<PathBuf>,
+    /// Column of bags with what was observed; an empty cell is nothing
+    #[arg(long, value_name = "COL", requires = "bags")]
+    pub target: Option<String>,
+    /// (counts of successes) Column of bags with their trials
+    #[arg(long, value_name = "COL", requires = "bags")]
+    pub trials: Option<String>,
+    /// Title of the page [default: what the map is of]
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+}
+
+impl PageArgs {
+    /// An option that a picture has no use for, if one is given.
+    pub fn given(&self) -> Option<&'static str> {
+        let all = [
+            (self.bag.is_some(), "--bag"),
+            (self.bags.is_some(), "--bags"),
+            (self.title.is_some(), "--title"),
+        ];
+        all.into_iter().find(|(given, _)| *given).map(|(_, name)| name)
+    }
+}
+
+/// Explains, draws and writes.
+pub fn run(
+    path: &Path,
+    args: &Args,
+    given: &Given,
+    posterior: &Posterior<'_>,
+    console: &Console,
+) -> Result<()> {
+    let (own, model) = (&args.page, posterior.mean());
+    let unit = unit_of(model, own.sum)?;
+    let members =
+        own.bag.as_ref().map(|bag| Members::read(&given.columns, bag, own.weight.as_ref())).transpose()?;
+    if members.is_some() {
+        warn_of_weights(model, own.weight.as_ref(), console);
+    }
+    let observed = members.as_ref().map(|members| own.observed(members, model.link, &args.table, console));
+    let observed = observed.transpose()?.flatten();
+    let progress = console.progress("explaining the map");
+    let mut explanation = explainer(model, given.background.as_ref())?.explain(&given.table)?;
+    explanation.provenance.run.extend(facts(&args.model, &args.rows, args.background.as_ref())?);
+    progress.say("computing how sure it is".into());
+    let sd = posterior.sd(&given.table)?.column(0);
+    let mean = match model.link {
+        Link::Log | Link::Logit => Rates::of(posterior, &given.table, 0.0)?.mean,
+        _ => explanation.predictions.clone(),
+    };
+    drop(progress);
+    // "log rate of cases" is that of what the map shows.
+    let output = &model.output_names[0];
+    let what = match model.link {
+        Link::Log => output.replacen("log rate", "rate", 1),
+        Link::Logit => output.replacen("log odds", "probability", 1),
+        _ => output.clone(),
+    };
+    let title = own.title.clone().unwrap_or_else(|| format!("A map of {what}"));
+    let bags = members.as_ref().map(|members| -> Result<_> {
+        let of_map = match model.link {
+            Link::Log => Unit::Sum,
+            Link::Logit => Unit::Mean,
+            _ => unit,
+        };
+        let each = [members.explained(&explanation, unit)?, members.together(&explanation, unit)?];
+        Ok((members.of(&mean, of_map), each, members.sizes(), adds_up(model.link, of_map, members)))
+    });
+    let bags = bags.transpose()?;
+    let [x, y] = &given.places;
+    let page = DownscalePage {
+        title: &title,
+        what: &what,
+        link: model.link,
+        places: [x, y],
+        axes: [&args.x, &args.y],
+        mean: &mean,
+        sd: &sd,
+        explanation: &explanation,
+        bags: members.as_ref().zip(bags.as_ref()).map(|(members, ((map, all), each, rows, is))| PageBags {
+            column: own.bag.as_deref().unwrap_or_default(),
+            names: &members.names,
+            rows,
+            weight: members.weight.as_deref(),
+            mass: members.mass(),
+            map: (map, *all),
+            is,
+            observed: observed.as_ref().map(|(name, values)| (&name[..], &values[..])),
+            explanation: [&each[0], &each[1]],
+            unit,
+        }),
+    };
+    write_all(Some(path), downscale_report(&page)?.as_bytes())?;
+    let mut certificate = Certificate::default();
+    certificate.include(&explanation);
+    console.note(format!("{} rows explained; {}", explanation.rows(), certificate.words()));
+    certificate.check()
+}
+
+/// What bags are of their rows, in words.
+fn adds_up(link: Link, unit: Unit, members: &Members) -> String {
+    let (each, by) = match &members.weight {
+        Some(name) => (format!(", each times its ‘{name}’"), format!(", weighted by ‘{name}’")),
+        None => Default::default(),
+    };
+    match (link, unit) {
+        (Link::Log, _) => format!("how many events are expected, the sum of its rows’ rates{each}"),
+        (Link::Logit, _) => format!("the mean probability of its rows{by}"),
+        (_, Unit::Sum) => format!("the sum of its rows{each}"),
+        (_, Unit::Mean) => format!("the mean of its rows{by}"),
+    }
+}
+
+impl PageArgs {
+    /// What was observed of the bags, and what that is called, if there is a table of it; of successes among trials their share.
+    fn observed(
+        &self,
+        members: &Members,
+        link: Link,
+        table: &TableArgs,
+        console: &Console,
+    ) -> Result<Option<(String, Vec<f64>)>> {
+        let (Some(path), Some(target), Some(bag)) = (&self.bags, &self.target, &self.bag) else {
+            return Ok(None);
+        };
+        match (link, &self.trials) {
+            (Link::Logit, None) => {
+                let why = "what is observed of a map of probabilities takes --trials, the column of bags that says among how many --target counts successes";
+                return Err(Failure::input(why));
+            }
+            (Link::Logit, _) | (_, None) => {}
+            (_, Some(_)) => {
+                return Err(Failure::input("--trials are those of a map of probabilities: leave it out"));
+            }
+        }
+        let wanted: Vec<String> = [bag, target].into_iter().chain(&self.trials).cloned().collect();
+        let columns = Columns::read(table.source(path).open()?, &wanted)?;
+        let names = names_of(&columns, bag)?;
+        let mut seen = columns.numbers_or_missing(target)?;
+        if let Some(trials) = &self.trials {
+            let all = columns.numbers_or_missing(trials)?;
+            if let Some(b) = (0..all.len()).find(|&b| !seen[b].is_nan() && (all[b].is_nan() || all[b] <= 0.0))
+            {
+                return Err(Failure::input(format!(
+                    "{}: column '{trials}' is {} of bag '{}': trials are positive numbers",
+                    columns.name,
+                    told(all[b]),
+                    names[b]
+                )));
+            }
+            seen.iter_mut().zip(all).for_each(|(seen, all)| *seen /= all);
+        }
+        let mut places = HashMap::new();
+        let twice: Vec<String> = names
+            .iter()
+            .zip(&seen)
+            .filter_map(|(name, z)| places.insert(name, *z).map(|_| name.clone()))
+            .collect();
+        if !twice.is_empty() {
+            let twice = first_of(&twice);
+            return Err(Failure::input(format!("{} has {twice} twice: it has one line a bag", columns.name)));
+        }
+        let found: Vec<f64> =
+            members.names.iter().map(|name| places.get(name).copied().unwrap_or(f64::NAN)).collect();
+        let none = found.iter().filter(|z| z.is_nan()).count();
+        if none > 0 {
+            console.note(format!("note: of {none} of {} bags nothing was observed", found.len()));
+        }
+        let called = match &self.trials {
+            Some(trials) => format!("{target} / {trials}"),
+            None => target.clone(),
+        };
+        Ok(Some((called, found)))
+    }
+}

@@ -1,0 +1,177 @@
+//! How targets are made of rows: through mediators or not, by bags that overlap, and exactly; against the library on the same numbers.
+
+use riesz::aggregate::{AggregateGaussianProcess, Aggregates, Bags, Conventions, Mediators, Tuning, Unit};
+
+use crate::common::{cells, number};
+use crate::downscale::{DISTRICTS, LEARN, checked, kernel, matched, place, start, world};
+
+#[test]
+fn all_targets_are_learnt_through_mediators_if_that_is_said() {
+    let world = world();
+    let (place, data) = (place(&world, DISTRICTS), matched(&world));
+    let mediators = Mediators { bags: world.coarse.clone(), targets: world.coarse.clone(), totals: None };
+    let every = mediators.bags.stack(&mediators.targets).unwrap();
+    let data = Aggregates { own: vec![None; DISTRICTS], mediators: Some(mediators), ..data };
+    let own = kernel("rbf(lengthscale=1, ard)", &data.rows);
+    let coarse = kernel("rbf(lengthscale=0.5, ard)", &every);
+    let asked = format!("downscale check {LEARN} --mediators year,level --operator mediated");
+    for (options, conventions) in [("", Conventions::Regularised), ("--published", Conventions::Published)] {
+        let start = conventions.start(own.clone(), Some(coarse.clone()), &data);
+        let fit = start.fit(&data).unwrap();
+        let (text, told) = place.good(&format!("{asked} {options} --no-tuning"));
+        checked(&text, &world.rates, &fit.fitted(), &fit.left_out().unwrap());
+        assert!(told.contains("0 with rows of their own, 12 through mediators"), "{told}");
+        assert!(!told.contains("warning"), "{told}");
+        let tuned = Tuning { conventions, ..Tuning::default() }.tune(&start, &data).unwrap();
+        let (text, _) = place.good(&format!("{asked} {options}"));
+        checked(&text, &world.rates, &tuned.fit.fitted(), &tuned.fit.left_out().unwrap());
+    }
+    // What is said anyway changes nothing.
+    let plain = place.good(&format!("downscale check {LEARN} --no-tuning")).0;
+    for operator in ["auto", "matched"] {
+        assert_eq!(
+            plain,
+            place.good(&format!("downscale check {LEARN} --no-tuning --operator {operator}")).0
+        );
+    }
+    let bad = |options: &str, words: &str| place.bad(&format!("downscale check {LEARN} {options}"), words);
+    bad("--operator mediated", "--operator mediated takes --mediators");
+    bad("--operator two-sided", "--operator two-sided takes --mediators");
+    bad("--operator matched --mediators year", "--operator matched has no use for --mediators");
+    bad("--operator mediated --mediators year,level --sum", "takes --total");
+}
+
+/// Each row twice, in its district and in one of three regions, whose targets are the same rates.
+#[test]
+fn bags_may_overlap() {
+    let world = world();
+    let place = place(&world, DISTRICTS);
+    let (rows, bags) = (place.read("rows.csv"), place.read("bags.csv"));
+    let twice: String = rows
+        .lines()
+        .enumerate()
+        .map(|(i, line)| match i.checked_sub(1) {
+            None => format!("pixel,{line}\n"),
+            Some(i) => {
+                let (own, region) = (format!("d{:02}", world.bag[i]), format!("r{}", world.bag[i] % 3));
+                format!("p{i},{line}\np{i},{}\n", line.replacen(&own, &region, 1))
+            }
+        })
+        .collect();
+    let regions = [0, 1, 2].map(|r| 5.0 + f64::from(r) / 10.0);
+    let more: String = (0..3).map(|r| format!("{:?},r{r},0,0,0,0\n", regions[r])).collect();
+    place.write("rows.csv", &twice);
+    place.write("bags.csv", bags + &more);
+    let single = matched(&world);
+    let lines: Vec<usize> = (0..world.bag.len()).flat_map(|i| [i, i]).collect();
+    let bag: Vec<usize> =
+        (0..world.bag.len()).flat_map(|i| [world.bag[i], DISTRICTS + world.bag[i] % 3]).collect();
+    let people: Vec<f64> = lines.iter().map(|&i| world.people[i]).collect();
+    let overlapping =
+        Bags::overlapping(&lines, world.bag.len(), &bag, DISTRICTS + 3, Some(&people), Unit::Mean).unwrap();
+    let targets = [&world.rates[..], &regions].concat();
+    let data = Aggregates::matched(single.rows.clone(), overlapping, targets.clone());
+    let fit = AggregateGaussianProcess { row_noise: 0.1, ..start(&data) }.fit(&data).unwrap();
+    let asked = format!("{LEARN} --row pixel --no-tuning");
+    let found = cells(&place.good(&format!("downscale check {asked}")).0);
+    let left_out = fit.left_out().unwrap();
+    for (t, line) in found[1..].iter().enumerate() {
+        for (cell, value) in line[1..5].iter().zip([
+            targets[t],
+            fit.fitted()[t],
+            targets[t] - fit.fitted()[t],
+            left_out.mean[t],
+        ]) {
+            assert!((number(cell) - value).abs() < 1e-12, "{cell} {value}");
+        }
+    }
+    // Its bags are explained, and what a row is called is no feature.
+    place.good(&format!("downscale fit {asked} -o m.riesz"));
+    let (text, _) = place.good("downscale explain m.riesz rows.csv --bag district --weight people");
+    let explained = cells(&text);
+    assert_eq!(explained[0].len(), 6);
+    for (own, found) in explained[1..].iter().zip(&found[1..]) {
+        assert!(
+            own[0] == found[0] && (number(&own[5]) - number(&found[2])).abs() < 1e-10,
+            "{own:?} {found:?}"
+        );
+    }
+    let refused = |from: &str, to: &str, words: &str| {
+        assert!(twice.contains(from));
+        place.write("rows.csv", twice.replacen(from, to, 1));
+        place.bad(&format!("downscale check {asked}"), words);
+    };
+    let second = twice.lines().nth(2).unwrap();
+    let cell = second.split(',').nth(1).unwrap();
+    refused(
+        second,
+        &second.replacen(cell, "7.5", 1),
+        "row 'p0' is in bag 'd00' and in bag 'r0' with another 'rain': a row has the same covariates in all of its bags",
+    );
+    refused(second, &second.replacen("r0", "d00", 1), "row 'p0' is in bag 'd00' twice");
+    refused("pixel,", "place,", "there is no column 'pixel'");
+}
+
+#[test]
+fn totals_are_met_exactly_if_that_is_said() {
+    let world = world();
+    let place = place(&world, DISTRICTS);
+    let mean = world.rates.iter().sum::<f64>() / DISTRICTS as f64;
+    let spread = (world.rates.iter().map(|z| (z - mean).powi(2)).sum::<f64>() / DISTRICTS as f64).sqrt();
+    // Districts of 2 to 12 pixels; as usual the errors of rates are taken for noise.
+    let largest = |options: &str, learn: &str, unit: f64| {
+        let found = cells(&place.good(&format!("downscale check {learn} {options}")).0);
+        found[1..].iter().map(|line| number(&line[3]).abs()).fold(0.0, f64::max) / unit
+    };
+    for tuning in ["", "--no-tuning"] {
+        assert!(largest(tuning, LEARN, spread) > 1e-3);
+        assert!(largest(&format!("{tuning} --exact-totals"), LEARN, spread) < 1e-6);
+    }
+    let cases = LEARN.replace("rate", "cases");
+    assert!(largest("--sum --exact-totals", &cases, spread) < 1e-6);
+    let (_, told) = place.good(&format!("downscale fit {LEARN} --exact-totals -o m.riesz"));
+    assert!(told.contains("which is rounding"), "{told}");
+    // Pixels of the map add up to what was observed.
+    let found = cells(&place.good("downscale explain m.riesz rows.csv --bag district --weight people").0);
+    for (line, rate) in found[1..].iter().zip(&world.rates) {
+        assert!((number(&line[5]) - rate).abs() < 1e-6 * spread, "{line:?} {rate}");
+    }
+    let bad = |options: &str, words: &str| {
+        place.bad(&format!("downscale check {LEARN} --exact-totals {options}"), words);
+    };
+    for other in ["--se mass", "--noise 0.1", "--inducing 5", "--published", "--mediators year"] {
+        bad(other, "cannot be used with");
+    }
+    bad("--family poisson", "--exact-totals: counts vary by what they are");
+    // Two districts of the same pixels cannot have two rates.
+    let rows = place.read("rows.csv");
+    let copy: String =
+        rows.lines().filter(|l| l.contains("d01")).map(|l| l.replace("d01", "d99") + "\n").collect();
+    place.write("rows.csv", rows + &copy);
+    place.write("bags.csv", place.read("bags.csv") + "9.5,d99,0,0,0,0\n");
+    let error = place.bad(&format!("downscale check {LEARN} --exact-totals"), "bag 'd");
+    assert!(error.contains("--exact-totals") && (error.contains("d99") || error.contains("d01")), "{error}");
+}
+
+/// The library counts targets, and people name their bags.
+#[test]
+fn targets_are_called_as_their_bags() {
+    let world = world();
+    let place = place(&world, 9);
+    let whole = |column: usize, cell: &str| match column {
+        4 => format!("{}", number(cell).round()),
+        _ => cell.to_string(),
+    };
+    let line = |(i, line): (usize, &str)| {
+        let cells = line.split(',').enumerate();
+        let own: Vec<String> =
+            cells.map(|(j, cell)| if i == 0 { cell.to_string() } else { whole(j, cell) }).collect();
+        own.join(",") + "\n"
+    };
+    // d10 is unlike all districts that have rows.
+    let bags: String = place.read("bags.csv").lines().enumerate().map(line).collect();
+    place.write("bags.csv", bags.replace("d10,2.0,", "d10,9000.0,"));
+    let counts = LEARN.replace("rate", "cases");
+    let options = "--family poisson --mediators year,level --total mass --no-tuning --no-standardise";
+    place.bad(&format!("downscale check {counts} {options}"), "mediators of target 'd10' = far from all");
+}
