@@ -13,7 +13,7 @@ mediators ("pseudo", "two-sided"); averaged over hyper-parameters. Beside them a
 ones. Error: root mean square over the standard deviation of all pixels, at all of them, and at those of coarse pixels with a temperature; coverage of 95 % intervals; Spearman's correlation; seconds of all cores for
 the fit and the map. Which method is best is told, and not required.
 
-small: 24 × 48 pixels in blocks of 4 × 4, 10 seeds. medium: 72 × 144 in blocks of 6 × 6, one seed, five minutes. large, with --full or if named: 360 × 720 in blocks of 17 × 17, 254,898 of which are in one, through 800 inducing points as in the source;
+small: 24 × 48 pixels in blocks of 4 × 4, 20 seeds. medium: 72 × 144 in blocks of 6 × 6, one seed, five minutes. large, with --full or if named: 360 × 720 in blocks of 17 × 17, 254,898 of which are in one, through 800 inducing points as in the source;
 exact methods see a part of the fine pixels there, of each block every fourth row and column.
 --tests: Wilcoxon's signed-rank tests between all pairs of methods over the seeds, too.
 """
@@ -173,7 +173,7 @@ def compared(options, axis, title, size, seeds, large=False):
 
 
 def small(options, axes):
-    return compared(options, axes[0], "small", (24, 48, 4), options.seeds or 10)
+    return compared(options, axes[0], "small", (24, 48, 4), options.seeds or 20)
 
 
 def medium(options, axes):
@@ -191,7 +191,7 @@ PARTS = {f.__name__: f for f in (small, medium, large)}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--seeds", type=int, help="how many, by default 10 and, medium, 1; large takes one")
+    parser.add_argument("--seeds", type=int, help="how many, by default 20 and, medium, 1; large takes one")
     options = arguments(__doc__, (chosen(PARTS), parser, tests()))
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", UserWarning)
