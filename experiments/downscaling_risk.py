@@ -113,6 +113,8 @@ def main():
             axis.loglog(
                 counts, risks.mean(axis=0), "o-", color=colour, label=f"b = {b:g}: {slope:.2f} (bound {-b * c / (b * c + 1):.2f})"
             )
+        axis.set_xticks(counts, counts)
+        axis.minorticks_off()
         axis.set_title(f"excess risk by targets, c = {c:g}", fontsize=9)
         axis.legend(fontsize=7)
     header = [
