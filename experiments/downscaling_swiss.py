@@ -1,6 +1,6 @@
 """Downscaling a swiss roll: a map of points from means over slices of them (Chau, Bouabid and Sejdinovic 2021; chapter 3 of Chau 2023, table 3.1, figures A.1 to A.4, section A.6.2).
 
-    python experiments/downscaling_swiss.py [matched|mediated|mixed|forms|degenerate ...] [--full] [--seeds COUNT]
+    python experiments/downscaling_swiss.py [matched|mediated|mixed|forms|degenerate ...] [--full] [--seeds COUNT] [--tests]
 
 Points lie on a swiss roll, and t, the way along it, is to be found from 50 slices of equal height, of each of which the mean of t is known but for noise of .05. The middle of a slice is its mediator. Columns
 and t are standardised; the error is the root mean square over all points, so a constant has 1.
@@ -20,6 +20,8 @@ estimator with the same length scale and the same ridge, so what was published a
 
 degenerate, A.6.2: the source says that without noise the covariance at the rows is 0. It is where there are as many targets as rows whose weights are independent.
 
+--tests: of matched and mediated, Wilcoxon's signed-rank tests between all pairs of methods over the seeds (tables A.1 and A.2 have those of the source's methods), which take 20 seeds to say much.
+
 Full: 5,000 points instead of 600, the 20 published seeds instead of 4 (of another generator; --seeds has others), and 25,000 rows instead of 3,000 for forms (5 GB, ten minutes);
 some minutes a seed for matched.
 """
@@ -31,6 +33,7 @@ import warnings
 import numpy as np
 import pandas as pd
 from _figures import COLOURS, arguments, chosen, run, spread, table, within
+from _wilcoxon import signed_rank, tests
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
@@ -165,7 +168,8 @@ def matched(options, axes):
     text = f"\n\nTable 3.1 direct, error, {len(slopes)} seeds (± standard deviation)\n\n" + table(
         ["method", "published", "here", "criterion"], rows
     )
-    return text + f"\n\nSlope of t on the prediction of S-CMP as published: {spread(slopes)}, least {min(slopes):.3f}.\n"
+    text += f"\n\nSlope of t on the prediction of S-CMP as published: {spread(slopes)}, least {min(slopes):.3f}.\n"
+    return text + (signed_rank(found, "errors, slices with points") if options.tests else "")
 
 
 def near(value, exact, gap):
@@ -239,7 +243,11 @@ def mediated(options, axes):
         [name, published.get(name, ""), spread(errors), cells(name), criteria.get(name, "")] for name, errors in found.items()
     ]
     text = f"\n\nTable 3.1 indirect, error and coverage of 95 % intervals, {len(seeds(options))} seeds; a constant has an error of 1\n\n"
-    return text + table(["method", "published", "here", "coverage", "criterion"], lines) + "\n"
+    return (
+        text
+        + table(["method", "published", "here", "coverage", "criterion"], lines)
+        + (signed_rank(found, "errors, slices without points") if options.tests else "\n")
+    )
 
 
 def own_points(seen, rows, targets, own):
@@ -396,7 +404,7 @@ PARTS = {f.__name__: f for f in (matched, mediated, mixed, forms, degenerate)}
 def main():
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--seeds", type=int, help="so many of the 20 published seeds")
-    options = arguments(__doc__, (chosen(PARTS), parser))
+    options = arguments(__doc__, (chosen(PARTS), parser, tests()))
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", UserWarning)
     run(PARTS, options, "downscaling_swiss", 4, f"A swiss roll of {5000 if options.full else 600} points in {SLICES} slices")

@@ -1,0 +1,50 @@
+"""Which differences between methods are more than chance: what experiments with seeds share."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+
+import numpy as np
+from _figures import table
+from scipy.stats import wilcoxon
+
+
+def tests() -> argparse.ArgumentParser:
+    """``--tests``; a parent of an experiment's ``arguments``."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument(
+        "--tests", action="store_true", help="Wilcoxon's signed-rank tests of all pairs of methods over the seeds, too"
+    )
+    return parser
+
+
+def holm(values: list[float]) -> np.ndarray:
+    """p-values by Holm's correction: the smallest counts as often as there are tests, the next once less, and so on."""
+    values = np.asarray(values, dtype=float)
+    order, count = np.argsort(values), len(values)
+    corrected = np.empty(count)
+    corrected[order] = np.minimum(np.maximum.accumulate(values[order] * np.arange(count, 0, -1)), 1)
+    return corrected
+
+
+def signed_rank(found: dict[str, list[float]], what: str) -> str:
+    """A table of p-values for all pairs, methods by their mean error: below the diagonal as they are, above by Holm's correction."""
+    names = sorted(found, key=lambda name: np.mean(found[name]))
+    seeds = len(found[names[0]])
+    pairs = list(itertools.combinations(range(len(names)), 2))
+    values = [two_sided(np.subtract(found[names[i]], found[names[j]])) for i, j in pairs]
+    cells = [["" for _ in names] for _ in names]
+    for (i, j), value, corrected in zip(pairs, values, holm(values)):
+        cells[j][i], cells[i][j] = f"{value:.2g}", f"{corrected:.2g}"
+    text = f"\n\nWilcoxon's signed-rank tests of {what}, two-sided, {seeds} seeds, {len(pairs)} pairs; methods by their mean. Below the diagonal p, above it p by Holm's correction. "
+    text += f"With {seeds} seeds p is no less than {2.0 ** (1 - seeds):.2g}\n\n"
+    header = ["", "mean", *(str(place + 1) for place in range(len(names)))]
+    lines = [[f"{i + 1} {name}", float(np.mean(found[name])), *cells[i]] for i, name in enumerate(names)]
+    told = sum(value < 0.05 for value in values), int((holm(values) < 0.05).sum())
+    return text + table(header, lines) + f"\n\nBelow .05: {told[0]} of {len(pairs)} pairs, {told[1]} by Holm's correction.\n"
+
+
+def two_sided(differences: np.ndarray) -> float:
+    """The p-value, which is 1 where nothing differs at all."""
+    return float(wilcoxon(differences).pvalue) if np.any(differences) else 1.0
