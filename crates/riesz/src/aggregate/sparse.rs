@@ -313,7 +313,9 @@ impl SparseAggregateProcess {
         let tuned = !free.is_empty();
         let many = tuned && targets.through.is_none() && targets.values.len() / 2 >= self.tuning_bags.max(1);
         let (bounds, restarts, seed) = (self.bounds.as_deref(), self.restarts, self.seed);
-        let enough = if many { ENOUGH } else { 0.0 };
+        // Where rows are sampled, the evidence is not known better than that either.
+        let sampled = targets.through.as_ref().is_some_and(|own| !own.pairs.0.is_empty());
+        let enough = if many || sampled { ENOUGH } else { 0.0 };
         let mut search = Search { bounds, restarts, seed, enough, ..Search::default() };
         let (mut steps, mut evaluations, mut warnings) = (0, 0, Vec::new());
         if many {

@@ -1,6 +1,6 @@
 //! Maximisation of a marginal likelihood over the parameters of a kernel, from several starts.
 
-use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2, TAU};
+use std::f64::consts::{FRAC_1_SQRT_2, LN_2, SQRT_2, TAU};
 use std::ops::Range;
 
 use statrs::function::erf::{erfc, erfc_inv};
@@ -39,8 +39,9 @@ impl Weak {
         match self {
             Self::Normal { mean, sd } => (mean + sd * score, sd),
             Self::Length { mode } => {
-                // Below t there is exp(-u) with u = exp(-t/2).
-                let u = -(-0.5 * erfc(score * FRAC_1_SQRT_2)).ln_1p();
+                // Below t there is exp(-u) with u = exp(-t/2); of the smaller tail more digits are known.
+                let tail = 0.5 * erfc(score.abs() * FRAC_1_SQRT_2);
+                let u = if score < 0.0 { -tail.ln() } else { -(-tail).ln_1p() };
                 let density = (-0.5 * score * score).exp() / TAU.sqrt();
                 (mode - 2.0 * u.ln(), 2.0 * density * u.exp() / u)
             }
@@ -52,8 +53,10 @@ impl Weak {
         match self {
             Self::Normal { mean, sd } => (at - mean) / sd,
             Self::Length { mode } => {
-                let above = -(-(-0.5 * (at - mode)).exp()).exp_m1();
-                SQRT_2 * erfc_inv(2.0 * above.clamp(f64::MIN_POSITIVE, 1.0 - f64::EPSILON))
+                let u = (-0.5 * (at - mode)).exp();
+                let tail = if u > LN_2 { (-u).exp() } else { -(-u).exp_m1() };
+                let score = SQRT_2 * erfc_inv(2.0 * tail.max(f64::MIN_POSITIVE));
+                if u > LN_2 { -score } else { score }
             }
         }
     }

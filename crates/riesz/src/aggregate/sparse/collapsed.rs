@@ -125,8 +125,8 @@ impl Collapsed {
             - if counts { 0.0 } else { unexplained };
         let told_of = |b: usize| 0.5 * (residual[b].powi(2) - precision[b]);
         let by_gap = |b: usize| match approximation {
-            Approximation::Fitc if gap[b] > 0.0 => told_of(b),
-            Approximation::Fitc => 0.0,
+            _ if gap[b] == 0.0 => 0.0,
+            Approximation::Fitc => told_of(b),
             Approximation::Vfe => -0.5 / noise[b],
         };
         let by_gap = (0..bags).map(by_gap).collect();
