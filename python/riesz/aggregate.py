@@ -96,7 +96,7 @@ class AggregateGaussianProcess(Downscaled):
     inducing : None, int or array
         Learns through so many inducing points, or these rows. ``None`` learns exactly up to 20,000 rows and 4,000 bags, with
         mediators up to 50,000 rows, and beyond through up to 1,000 points. With mediators these are chosen before all else by how
-        well they predict bags, count as certain, and rows have no noise of their own.
+        well they predict bags, their uncertainty counts for each target by itself, and rows have no noise of their own.
     approximation : {"fitc", "vfe"}, default "fitc"
         What inducing points leave unexplained of a target counts as its noise (``"fitc"``, as Snelson and Ghahramani 2006 have it
         of rows), or lowers a bound of the evidence, which is what is published (``"vfe"``; Titsias 2009): of many targets maps

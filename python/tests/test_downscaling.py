@@ -585,7 +585,10 @@ def test_few_inducing_points_are_noise_or_a_bound():
 def test_mediated_targets_are_learnt_through_inducing_points():
     names = {"bag": "district", "target": "cases", "weight": "area", "mediators": ["pressure"]}
     exact = given(row_noise=0.0, mediation_noise=0.0).fit(ROWS, MIXED, **names)
-    sparse = given(row_noise=0.0, inducing=X).fit(ROWS, MIXED, **names)
+    sparse = given(row_noise=0.0, mediation_noise=0.0, inducing=X).fit(ROWS, MIXED, **names)
+    unsure = given(row_noise=0.0, mediation_noise=0.2, inducing=X).fit(ROWS, MIXED, **names)
+    assert unsure.mediation_noise_ == pytest.approx(0.2) and sparse.mediation_noise_ == 0
+    assert np.all(unsure.predict(PLACES, return_std=True)[1] > sparse.predict(PLACES, return_std=True)[1])
     np.testing.assert_allclose(sparse.predict(PLACES, return_std=True), exact.predict(PLACES, return_std=True), atol=1e-5)
     np.testing.assert_allclose(sparse.left_out_.mean, exact.left_out_.mean, atol=1e-5)
     assert sparse.mediator_ridge_ == exact.mediator_ridge_ and sparse.mediator_kernel_ == exact.mediator_kernel_

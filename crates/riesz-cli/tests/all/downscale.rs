@@ -271,6 +271,7 @@ fn sums_are_learnt_through_mediators() {
     let sparse = SparseAggregateProcess {
         noise: process.noise,
         mediation: process.mediation.clone(),
+        mediation_noise: Some(process.mediation_noise),
         tune: Tune::Nothing,
         ..SparseAggregateProcess::new(process.kernel.clone(), points)
     };

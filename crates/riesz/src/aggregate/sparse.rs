@@ -75,6 +75,9 @@ pub struct SparseAggregateProcess {
     pub noise: f64,
     /// Variance > 0 of independent noise of single rows, in the same units; where its tuning starts. `None` for none.
     pub row_noise: Option<f64>,
+    /// How uncertain the regression on mediators is, > 0, for [`fit_data`](Self::fit_data): its variance counts so many times, in the same units, as noise of each target by itself; where
+    /// its tuning starts. `None` where it is certain, and without mediated targets.
+    pub mediation_noise: Option<f64>,
     /// Known variances ≥ 0 of single targets' errors, in squared units of the target. `None` for none.
     pub known_noise: Option<Vec<f64>>,
     /// How targets without rows are made of bags with rows, for [`fit_data`](Self::fit_data): where the choice of that begins.
@@ -115,6 +118,8 @@ pub struct SparseAggregateFit {
     pub noise: f64,
     /// Variance of the noise of rows; 0 without.
     pub row_noise: f64,
+    /// How uncertain the regression on mediators is; 0 without.
+    pub mediation_noise: f64,
     /// The logarithm of the targets' density as the approximation has it; by [`Approximation::Vfe`] it is at least that.
     pub log_marginal_likelihood: f64,
     /// `½ tr C⁻¹(PᵀKP - ΨᵀΨ)`: what points leave unexplained of the sums, in units of the noise, which is what a bound loses; of the size of 1 or more, more points make a better map.
@@ -151,7 +156,7 @@ struct Targets {
     values: Vec<f64>,
     /// Known variances of their errors.
     known: Vec<f64>,
-    /// By bag the sum of weights, and of their squares.
+    /// By target the sum of weights, and what its variance has of the noise of rows, the sum of their squares, or of that of mediation, the variance of its regression.
     ones: Vec<f64>,
     squares: Vec<f64>,
     /// The squared unit of kernel and noise.
@@ -196,6 +201,7 @@ impl SparseAggregateProcess {
             points,
             noise: START,
             row_noise: None,
+            mediation_noise: None,
             known_noise: None,
             mediation: None,
             mean: None,
@@ -212,9 +218,13 @@ impl SparseAggregateProcess {
         }
     }
 
-    /// Names and starts of what can be tuned: the kernel's parameters, then the logarithms of the noise and of that of rows.
+    /// Names and starts of what can be tuned: the kernel's parameters, then the logarithms of the noise and of that of rows, or mediation.
     pub fn parameters(&self) -> Vec<Parameter> {
-        let noise = [("noise", Some(self.noise)), ("row noise", self.row_noise)];
+        let noise = [
+            ("noise", Some(self.noise)),
+            ("row noise", self.row_noise),
+            ("mediation noise", self.mediation_noise),
+        ];
         let noise = noise.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let noise = noise.map(|(name, value)| Parameter { name: name.into(), log_value: value.ln() });
         self.kernel.parameters().into_iter().chain(noise).collect()
@@ -248,13 +258,15 @@ impl SparseAggregateProcess {
 
     /// As [`fit`](Self::fit), of targets some of which have no rows: these are made of bags through mediators. The known noise is that of the data. With
     /// [`tune`](Self::tune) and [`priors`](Self::priors), kernel and ridge of the mediators are chosen before all else, by how well they predict bags that are left out, by the
-    /// kernel where tuning starts. The regression then counts as certain, and there is no noise of rows, which a warning says.
+    /// kernel where tuning starts. How uncertain the regression is counts as noise of each target by itself ([`mediation_noise`](Self::mediation_noise)), and there is no noise of rows, which a
+    /// warning says.
     ///
     /// # Errors
     /// As [`fit`](Self::fit) and [`Operator::new`].
     pub fn fit_data(&self, data: &Aggregates) -> Result<SparseAggregateFit> {
         data.check()?;
-        let mut process = Self { known_noise: data.target_noise.clone(), ..self.clone() };
+        let mediation_noise = self.mediation_noise.filter(|_| data.mediated() > 0);
+        let mut process = Self { known_noise: data.target_noise.clone(), mediation_noise, ..self.clone() };
         if data.own.len() == data.bags.count() && data.own.iter().enumerate().all(|(t, own)| *own == Some(t))
         {
             return process.fit(&data.rows, &data.bags, &data.targets);
@@ -396,7 +408,7 @@ impl SparseAggregateProcess {
         Ok((state.value, gradient))
     }
 
-    /// Kernel and noises, of targets and of rows, in the target's units.
+    /// Kernel and noises, of targets and of rows or mediation, in the target's units.
     fn at(&self, targets: &Targets, theta: &[f64]) -> (Kernel, [f64; 2]) {
         let (kernel, noise) = theta.split_at(self.kernel.parameters().len());
         let noise = [0, 1].map(|i| noise.get(i).map_or(0.0, |v| targets.variance * v.exp()));
@@ -433,7 +445,7 @@ impl SparseAggregateProcess {
             vec![0.0; self.kernel.parameters().len()]
         };
         gradient.push(noise * state.by_noise.iter().sum::<f64>());
-        if self.row_noise.is_some() {
+        if self.row_noise.or(self.mediation_noise).is_some() {
             gradient.push(of_rows * dot(&state.by_noise, &targets.squares));
         }
         Ok(gradient)
@@ -458,6 +470,10 @@ impl SparseAggregateProcess {
             let allowed = "none where targets are made of bags by an operator, as they share it";
             return Err(Error::parameter("row_noise", noise, allowed));
         }
+        if let Some(noise) = self.mediation_noise.filter(|_| operator.is_none()) {
+            let allowed = "none where targets are bags with rows";
+            return Err(Error::parameter("mediation_noise", noise, allowed));
+        }
         self.kernel.validate(x.width())?;
         let points = self.points.conform(x.columns())?;
         if points.rows() == 0 {
@@ -475,7 +491,12 @@ impl SparseAggregateProcess {
         if let Some(row) = values.iter().position(|v| !v.is_finite()) {
             return Err(Error::NotFinite { row, column: "target".into(), value: values[row] });
         }
-        for (name, value) in [("noise", Some(self.noise)), ("row_noise", self.row_noise)] {
+        let noises = [
+            ("noise", Some(self.noise)),
+            ("row_noise", self.row_noise),
+            ("mediation_noise", self.mediation_noise),
+        ];
+        for (name, value) in noises {
             if let Some(bad) = value.filter(|v| !(v.is_finite() && *v > 0.0)) {
                 return Err(Error::parameter(name, bad, "it is a positive number (a variance)"));
             }
@@ -497,7 +518,8 @@ impl SparseAggregateProcess {
         let mut squares = (0..bags.count()).map(|b| sum(b, |w| w * w)).collect();
         if let Some(operator) = operator {
             ones = operator.transpose_times(&Matrix::column_vector(ones)).column(0);
-            squares = vec![0.0; values.len()];
+            let of = |t: usize| operator.variance().map_or(0.0, |own| own[(t, t)].max(0.0));
+            squares = (0..values.len()).map(of).collect();
         }
         let variance = if self.normalize { spread(values, &ones, self.mean)? } else { 1.0 };
         let known = self.known_noise.clone().unwrap_or_else(|| vec![0.0; values.len()]);
@@ -515,7 +537,9 @@ impl SparseAggregateProcess {
         found: Maximum,
         tuned: bool,
     ) -> Result<SparseAggregateFit> {
-        let (_, [noise, row_noise]) = self.at(targets, &found.theta);
+        let (_, [noise, other]) = self.at(targets, &found.theta);
+        let [row_noise, mediation_noise] =
+            [self.row_noise, self.mediation_noise].map(|own| if own.is_some() { other } else { 0.0 });
         let bags = targets.values.len();
         let fitted = (0..bags).map(|b| state.mean * targets.ones[b] + dot(features.phi.row(b), &state.alpha));
         let (mut expected, mut variance) = (Vec::new(), Vec::new());
@@ -551,6 +575,10 @@ impl SparseAggregateProcess {
         if self.row_noise.is_some() {
             model.card.insert(2, Fact::measured("noise of rows, in squared units of the target", row_noise));
         }
+        if self.mediation_noise.is_some() {
+            let what = "noise of mediation, in squared units of the target";
+            model.card.insert(2, Fact::measured(what, mediation_noise));
+        }
         model.card.extend(found.facts(tuned.then_some(self.restarts)));
         let known = vec![Known::LowRank(state.root()?)];
         let Maximum { theta, steps, evaluations, warnings, .. } = found;
@@ -559,6 +587,7 @@ impl SparseAggregateProcess {
             covariance: Covariance { prior: 1.0, mirror: None, known, scale: vec![1.0] },
             noise,
             row_noise,
+            mediation_noise,
             log_marginal_likelihood: state.value,
             unexplained: state.unexplained,
             fitted: fitted.collect(),
@@ -615,7 +644,8 @@ mod tests {
         let own = [Some(4), None, None, None, None, Some(0), None];
         let operator = Operator::new(&bags, &own, Some((&mediation, &mediators))).unwrap();
         let points = x.select_rows(&(0..12).map(|i| 6 * i).collect::<Vec<_>>());
-        let process = SparseAggregateProcess::new(Kernel::gaussian(&[0.8, 1.3]), points);
+        let mut process = SparseAggregateProcess::new(Kernel::gaussian(&[0.8, 1.3]), points);
+        process.mediation_noise = Some(0.2);
         let z: Vec<f64> = (0..7).map(|t| value(11 * t).sin()).collect();
         let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
         let mut targets = process.check(&x, &bags, Some(&operator), &z).unwrap();

@@ -431,14 +431,20 @@ fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
     let mut stream = Stream(9);
     let z: Vec<f64> = (0..8).map(|_| stream.normal()).collect();
     for centred in [true, false] {
-        for mean in [None, Some(0.3)] {
+        for (mean, unsure) in [(None, 0.0), (Some(0.3), 0.0), (None, 0.4)] {
             let mediation = Mediation { centred, ..Mediation::new(Kernel::gaussian(&[1.0; 2]), 0.02) };
-            let data = Aggregates {
+            let mediators = Mediators { bags: coarse(300, 9), targets: coarse(400, 8), totals: None };
+            let known: Vec<f64> = (0..8).map(|t| 0.01 * t as f64).collect();
+            let given = Aggregates {
                 own: own.to_vec(),
-                target_noise: Some((0..8).map(|t| 0.01 * t as f64).collect()),
-                mediators: Some(Mediators { bags: coarse(300, 9), targets: coarse(400, 8), totals: None }),
+                target_noise: Some(known.clone()),
+                mediators: Some(mediators.clone()),
                 ..Aggregates::matched(x.clone(), bags.clone(), z.clone())
             };
+            // How uncertain mediation is counts as known noise of each target.
+            let operator = Operator::new(&bags, &own, Some((&mediation, &mediators))).unwrap();
+            let of_mediation = |t: usize| known[t] + unsure * operator.variance().unwrap()[(t, t)];
+            let data = Aggregates { target_noise: Some((0..8).map(of_mediation).collect()), ..given.clone() };
             let exact = AggregateGaussianProcess {
                 prior_mean: mean,
                 normalize_y: false,
@@ -449,7 +455,9 @@ fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
             let mut process = SparseAggregateProcess::new(kernel(), x.clone());
             (process.noise, process.mean, process.normalize) = (0.2, mean, false);
             (process.mediation, process.tune) = (Some(mediation), Tune::Nothing);
-            let fit = process.fit_data(&data).unwrap();
+            process.mediation_noise = Some(unsure).filter(|noise| *noise > 0.0);
+            let fit = process.fit_data(&given).unwrap();
+            assert_eq!(fit.mediation_noise, unsure);
             assert!(
                 (fit.log_marginal_likelihood - exact.log_marginal_likelihood).abs() < 1e-6
                     && fit.evidence_error == 0.0

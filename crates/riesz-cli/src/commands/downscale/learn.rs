@@ -250,6 +250,7 @@ impl Learn {
         let process = SparseAggregateProcess {
             noise: start.noise,
             row_noise: Some(start.row_noise).filter(|noise| *noise > 0.0),
+            mediation_noise: Some(start.mediation_noise).filter(|noise| *noise > 0.0),
             mediation: start.mediation,
             tune: if self.no_tuning { Tune::Nothing } else { Tune::KernelAndNoise },
             priors: !self.published,
