@@ -51,8 +51,8 @@ pub struct Averaged<F> {
 
 impl Tuning {
     /// The posterior, averaged over hyper-parameters under the weak priors around `start` by importance draws, the first of which are around the mode that is found from `tuned`.
-    /// All hyper-parameters vary, those of mediators too, but for the scale of their kernel. Cost: some tens of evaluations of the marginal likelihood, two more for each parameter, and a
-    /// fit a draw.
+    /// All hyper-parameters vary, those of mediators too, but for the scale of their kernel. Cost: some tens of evaluations of the marginal likelihood and two more for each parameter, at
+    /// first and wherever one draw outweighs the others, and a fit a draw.
     ///
     /// # Errors
     /// As [`AggregateGaussianProcess::fit`]; [`Error::TooFew`] without draws; [`Error::Overflow`] if no draw has a likelihood; [`Error::Interrupted`].
@@ -136,14 +136,17 @@ impl Surface<'_> {
             }
             let weights = weights(&found, &proposals, &sizes);
             let heaviest = (0..found.len()).max_by(|a, b| weights[*a].total_cmp(&weights[*b]));
-            let next = match heaviest.filter(|&k| weights[k] > HEAVY) {
-                None => own.moved(&found, &weights)?,
-                Some(k) => {
-                    let at = &found[k].at;
-                    let mode = self.around_mode(&scores, at, &mut posterior)?;
+            // Of few draws one is always heavy.
+            let least = HEAVY.max(3.0 / found.len() as f64);
+            let heavy = heaviest.filter(|&k| weights[k] > least).map(|k| &found[k].at);
+            let next = match heavy.map(|at| (at, self.around_mode(&scores, at, &mut posterior))) {
+                Some((at, Ok(mode))) => {
                     let known = proposals.iter().any(|own| mode.distance(&own.middle) < SAME);
                     if known { Proposal { middle: at.clone(), ..mode } } else { mode }
                 }
+                Some((_, Err(Error::Interrupted))) => return Err(Error::Interrupted),
+                // Where slopes cannot be told, the draw counts as the others do.
+                Some((_, Err(_))) | None => own.moved(&found, &weights)?,
             };
             proposals.push(next);
         }
