@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pathlib
 import resource
 import time
 
@@ -19,6 +20,9 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--quick", action="store_true", help="small sizes only")
 parser.add_argument("--large", type=int, nargs="?", const=10_000, metavar="BAGS", help="of 20 to 200 rows, instead of all else")
+parser.add_argument(
+    "--tables", type=pathlib.Path, metavar="FOLDER", help="with --large: write its tables there, for the command line, alone"
+)
 arguments = parser.parse_args()
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
     os.environ[name] = str(arguments.threads)
@@ -136,6 +140,13 @@ def large(bags, d=5, seed=0):
     X = rng.normal(size=(bags, d))[bag] + 0.35 * rng.normal(size=(len(bag), d))
     f = np.sin(1.5 * X[:, 0]) + 0.5 * X[:, 1] * X[:, 2] + np.exp(-(X[:, 3] ** 2)) + 0.3 * X[:, 1]
     z = np.bincount(bag, f) / size + 0.1 * rng.normal(size=bags)
+    if arguments.tables:
+        import pandas as pd
+
+        arguments.tables.mkdir(parents=True, exist_ok=True)
+        pd.DataFrame(X, columns=[f"x{j}" for j in range(d)]).assign(bag=bag).to_parquet(arguments.tables / "rows.parquet")
+        pd.DataFrame({"bag": np.arange(bags), "z": z}).to_csv(arguments.tables / "bags.csv", index=False)
+        return
     points = min(1000, max(200, 2 * bags))
     process = riesz.AggregateGaussianProcess(inducing=points, random_state=0)
 

@@ -49,7 +49,7 @@ class Downscaled(BaseEstimator):
 
     def _explains_means(self) -> bool:
         """Whether explanations of bags are of means of their rows, and not of sums."""
-        raise NotImplementedError
+        return True
 
     def _cells(self, rows: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -191,3 +191,12 @@ def rough(effective: float | None) -> list[str]:
         return []
     worth = f"the draws of hyper-parameters are worth {effective:.1f} of their posterior's own"
     return [f"{worth}, which is a rough average: give more of them, average=500 say"]
+
+
+def not_negative(name: str, value: Any, or_auto: bool = False) -> float | None:
+    """A number from 0; ``None`` for ``"auto"``, if that is allowed."""
+    if or_auto and isinstance(value, str) and value == "auto":
+        return None
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and 0 <= value < np.inf:
+        return float(value)
+    raise ValueError(f"{name} = {value!r}: it is a number, not negative{', or ' + repr('auto') if or_auto else ''}")

@@ -38,7 +38,7 @@ from ._bags import (
     start_mediator_kernel,
     warned,
 )
-from ._downscaled import Downscaled, draws_of, rough
+from ._downscaled import Downscaled, draws_of, not_negative, rough
 from ._meetings import _first, check_optimizer
 from .estimators import _positive
 
@@ -302,8 +302,8 @@ class AggregateGaussianProcess(Downscaled):
         return {
             "kernel": start_kernel(tables, self.kernel),
             "noise": _positive("alpha", self.alpha),
-            "row_noise": _noise("row_noise", self.row_noise),
-            "mediation_noise": _noise("mediation_noise", self.mediation_noise),
+            "row_noise": not_negative("row_noise", self.row_noise, or_auto=True),
+            "mediation_noise": not_negative("mediation_noise", self.mediation_noise, or_auto=True),
             "mediation": self._mediation(tables),
             "tied": self.operator == "two-sided" if self.operator in _REGRESSIONS else None,
             "prior_mean": None if self.prior_mean is None else float(self.prior_mean),
@@ -394,11 +394,3 @@ class AggregateGaussianProcess(Downscaled):
                 if level is not None:
                     cells[:, j] = [level[int(code)] for code in cells[:, j]]
         return Members(cells, [self.bags_[b] for b in self._bag], self._weight), self.bags_
-
-
-def _noise(name: str, value: Any) -> float | None:
-    if isinstance(value, str) and value == "auto":
-        return None
-    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and 0 <= value < np.inf:
-        return float(value)
-    raise ValueError(f"{name} = {value!r}: it is a number, not negative, or 'auto'")

@@ -30,7 +30,7 @@ from . import _core
 from . import kernels as rk
 from ._aggregated import Component, LeftOut, mixture
 from ._bags import Asked, Tables, check_choices, points_of, read_tables, start_kernel, start_mediator_kernel, warned
-from ._downscaled import Downscaled, draws_of, rough
+from ._downscaled import Downscaled, draws_of, not_negative, rough
 from ._expansion import Expansion, spread
 from ._meetings import _first, check_optimizer
 
@@ -210,10 +210,8 @@ class AggregateCountProcess(Downscaled):
             "kernel": start_kernel(tables, self.kernel),
             "trials": None if tables.trials is None else tables.trials.tolist(),
             "smoothing": None if mediators is None else (mediators, self.mediator_examples == "rows"),
-            "dispersion": _not_negative("dispersion", self.dispersion),
-            "mediation_dispersion": (
-                None if _is_auto(self.mediation_dispersion) else _not_negative("mediation_dispersion", self.mediation_dispersion)
-            ),
+            "dispersion": not_negative("dispersion", self.dispersion),
+            "mediation_dispersion": not_negative("mediation_dispersion", self.mediation_dispersion, or_auto=True),
             "prior_mean": None if self.prior_mean is None else float(self.prior_mean),
             "published": bool(self.published),
         }
@@ -230,9 +228,6 @@ class AggregateCountProcess(Downscaled):
         self.effective_draws_ = found.effective
         self.fitted_ = self._mixed([part.fitted for part in self._parts])
         self.left_out_ = _left_out([(part.weight, part.left_out) for part in parts], tables)
-
-    def _explains_means(self) -> bool:
-        return True
 
     def _at(self, cells: np.ndarray, sds: float = 0.0) -> list[np.ndarray]:
         """By part what rates there are: mean, median and the ends of intervals."""
@@ -339,16 +334,6 @@ def _left_out(parts: Sequence[tuple[float, Sequence[Any]]], tables: Tables) -> L
     low, high = (np.sum(weights * norm.cdf(side * scores), axis=0) for side in (1, -1))
     score = np.where(low < high, norm.ppf(np.minimum(low, 0.5)), -norm.ppf(np.minimum(high, 0.5)))
     return LeftOut(tables.targets, tables.values, mean, sd, log, score)
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
-
-
-def _not_negative(name: str, value: Any) -> float:
-    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and 0 <= value < np.inf:
-        return float(value)
-    raise ValueError(f"{name} = {value!r}: it is a number, not negative")
 
 
 def check_counts(tables: Tables) -> None:

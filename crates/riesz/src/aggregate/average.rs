@@ -5,7 +5,6 @@
 //! next round is from a t distribution at the mode that is found from there, or at that draw (Raftery and Bao 2010). Else it is from one with the mean and covariance of what was found so
 //! far. All count by the mixture of what they were drawn from (adaptive multiple importance sampling, Cornuet, Marin, Mira and Robert 2012).
 
-use super::counts::CountFit;
 use super::data::Aggregates;
 use super::exact::AggregateGaussianProcess;
 use super::fitted::AggregateFit;
@@ -303,18 +302,11 @@ impl Averaged<AggregateFit> {
     }
 }
 
-impl Averaged<CountFit> {
-    /// Mean and standard deviation of f, the logarithm of a rate or its log odds, at rows, as [`Averaged::<AggregateFit>::predict`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn predict(&self, x: &Table) -> Result<(Vec<f64>, Vec<f64>)> {
-        mixed(self.fits.iter().map(|(weight, fit)| (*weight, fit.posterior())), x)
-    }
-}
-
 /// Mean and standard deviation of a mixture of posteriors.
-fn mixed<'a>(parts: impl Iterator<Item = (f64, Posterior<'a>)>, x: &Table) -> Result<(Vec<f64>, Vec<f64>)> {
+pub(super) fn mixed<'a>(
+    parts: impl Iterator<Item = (f64, Posterior<'a>)>,
+    x: &Table,
+) -> Result<(Vec<f64>, Vec<f64>)> {
     let (mut mean, mut square) = (vec![0.0; x.rows()], vec![0.0; x.rows()]);
     let mut all = Vec::new();
     for (weight, posterior) in parts {

@@ -10,6 +10,7 @@ mod dispersion;
 mod family;
 mod left_out;
 mod mode;
+mod said;
 mod slopes;
 
 pub use family::Family;
@@ -17,7 +18,7 @@ pub use family::Family;
 use cross::Cross;
 use mode::{Mode, Observed, Place};
 
-use super::average::{Averaged, Surface};
+use super::average::{Averaged, Surface, mixed};
 use super::bags::Unit;
 use super::data::Aggregates;
 use super::fitted::LeftOut;
@@ -25,7 +26,7 @@ use super::inducing::{distinct, inducing_points};
 use super::operator::Operator;
 use super::rows::Rows;
 use super::smoothing::Smoothing;
-use super::tune::{Conventions, Tuning, believed, maximise};
+use super::tune::{Conventions, FEWEST, Tuning, believed, maximise};
 use super::whitened::Whitened;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
@@ -42,9 +43,6 @@ const ALL_ROWS: usize = 1_000;
 
 /// Where the tuning of a dispersion of mediated counts starts.
 const MEDIATION_DISPERSION: f64 = 0.1;
-
-/// Fewer targets than this tune nothing.
-const FEWEST: usize = 5;
 
 /// A process whose exponential, or logistic function, is a rate, known by counts of bags.
 ///
@@ -352,6 +350,16 @@ impl CountFit {
     /// The posterior of f.
     pub fn posterior(&self) -> Posterior<'_> {
         Posterior::of(&self.model, &self.covariance)
+    }
+}
+
+impl Averaged<CountFit> {
+    /// Mean and standard deviation of f, the logarithm of a rate or its log odds, at rows, one each: of the mixture. Cost that of all fits.
+    ///
+    /// # Errors
+    /// As [`Expansion::predict`].
+    pub fn predict(&self, x: &Table) -> Result<(Vec<f64>, Vec<f64>)> {
+        mixed(self.fits.iter().map(|(weight, fit)| (*weight, fit.posterior())), x)
     }
 }
 

@@ -23,7 +23,7 @@ use crate::linalg::Matrix;
 use crate::stop::{Progress, Watch};
 
 /// Fewer targets than this tune nothing.
-const FEWEST: usize = 5;
+pub(super) const FEWEST: usize = 5;
 
 /// Turns stop when no parameter moves by more, in logarithms.
 const STILL: f64 = 1e-3;

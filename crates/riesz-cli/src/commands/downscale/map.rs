@@ -4,18 +4,17 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use riesz::expansion::Link;
-use riesz::{Expansion, Posterior, Rates, Table};
+use riesz::{Expansion, Posterior, Rates};
 use riesz_report::{PlotOptions, render_map};
 
 use super::page::{self, PageArgs};
 use super::predict::posterior_of;
-use super::rows::{background_of, explainer, rows_of};
+use super::rows::{Given, background_of, explainer, facts, rows_of};
 use crate::args::{Global, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::models::read_model;
 use crate::io::picture::drawn;
-use crate::io::typing::Columns;
 
 /// Arguments of `downscale map`.
 #[derive(Debug, Clone, clap::Args)]
@@ -62,18 +61,6 @@ pub struct Args {
     pub page: PageArgs,
 }
 
-/// What is drawn.
-pub struct Given {
-    /// Columns of rows besides the model's.
-    pub columns: Columns,
-    /// Rows, in the model's columns.
-    pub table: Table,
-    /// Their places.
-    pub places: [Vec<f64>; 2],
-    /// Where absent features take their values from.
-    pub background: Option<Table>,
-}
-
 /// Reads, computes and draws.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let Some(path) = args.output.as_deref() else {
@@ -110,7 +97,14 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let background = background_of(&saved, args.background.as_deref(), &args.table, &console)?;
     let given = Given { columns, table, places, background };
     if is_page {
-        return page::run(path, args, &given, &posterior, &console);
+        let files = facts(&args.model, &args.rows, args.background.as_ref())?;
+        return page::run(
+            path,
+            &args.page,
+            (&given, [&args.x, &args.y], files),
+            (&posterior, &args.table),
+            &console,
+        );
     }
     let progress = console.progress("computing the map");
     let (values, title) = values_of(of, feature, &given, &posterior)?;

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 use riesz::aggregate::Unit;
 use riesz::expansion::Link;
+use riesz::explanation::Fact;
 use riesz::{Posterior, Rates};
 use riesz_report::{DownscalePage, PageBags, downscale_report};
 
-use super::map::{Args, Given};
-use super::rows::{Members, explainer, facts, unit_of, warn_of_weights};
+use super::rows::{Given, Members, explainer, unit_of, warn_of_weights};
 use crate::args::TableArgs;
 use crate::console::Console;
 use crate::explaining::Certificate;
@@ -59,26 +59,26 @@ impl PageArgs {
     }
 }
 
-/// Explains, draws and writes.
+/// Explains, draws and writes what is given, with the columns of its places and what files it is from; `table` says how to read that of bags.
 pub fn run(
     path: &Path,
-    args: &Args,
-    given: &Given,
-    posterior: &Posterior<'_>,
+    own: &PageArgs,
+    (given, axes, files): (&Given, [&str; 2], Vec<Fact>),
+    (posterior, table): (&Posterior<'_>, &TableArgs),
     console: &Console,
 ) -> Result<()> {
-    let (own, model) = (&args.page, posterior.mean());
+    let model = posterior.mean();
     let unit = unit_of(model, own.sum)?;
     let members =
         own.bag.as_ref().map(|bag| Members::read(&given.columns, bag, own.weight.as_ref())).transpose()?;
     if members.is_some() {
         warn_of_weights(model, own.weight.as_ref(), console);
     }
-    let observed = members.as_ref().map(|members| own.observed(members, model.link, &args.table, console));
+    let observed = members.as_ref().map(|members| own.observed(members, model.link, table, console));
     let observed = observed.transpose()?.flatten();
     let progress = console.progress("explaining the map");
     let mut explanation = explainer(model, given.background.as_ref())?.explain(&given.table)?;
-    explanation.provenance.run.extend(facts(&args.model, &args.rows, args.background.as_ref())?);
+    explanation.provenance.run.extend(files);
     progress.say("computing how sure it is".into());
     let sd = posterior.sd(&given.table)?.column(0);
     let mean = match model.link {
@@ -110,7 +110,7 @@ pub fn run(
         what: &what,
         link: model.link,
         places: [x, y],
-        axes: [&args.x, &args.y],
+        axes,
         mean: &mean,
         sd: &sd,
         explanation: &explanation,

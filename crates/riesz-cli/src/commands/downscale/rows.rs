@@ -18,6 +18,18 @@ use crate::io::aggregates::weights;
 use crate::io::input::{OpenTable, described};
 use crate::io::typing::Columns;
 
+/// What is drawn.
+pub struct Given {
+    /// Columns of rows besides the model's.
+    pub columns: Columns,
+    /// Rows, in the model's columns.
+    pub table: Table,
+    /// Their places.
+    pub places: [Vec<f64>; 2],
+    /// Where absent features take their values from.
+    pub background: Option<Table>,
+}
+
 /// The rows in the columns of the model, and what columns there are `beside`.
 pub fn rows_of(
     saved: &SavedModel,

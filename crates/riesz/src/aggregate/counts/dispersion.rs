@@ -6,7 +6,7 @@
 use statrs::function::beta::checked_beta_reg;
 use statrs::function::gamma::{digamma, ln_gamma};
 
-use super::family::Said;
+use super::said::Said;
 
 /// Of a negative binomial count.
 pub(super) fn negative_binomial(z: f64, dispersion: f64, g: f64) -> Said {
@@ -113,7 +113,6 @@ fn trigamma(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aggregate::Family;
 
     fn near(found: f64, wanted: f64, within: f64) {
         assert!((found - wanted).abs() <= within * (1.0 + wanted.abs()), "{found} is not {wanted}");
@@ -129,67 +128,5 @@ mod tests {
             square / 2.0 - (0..30).map(|k| (f64::from(k) + 0.5).powi(-2)).sum::<f64>(),
             1e-14,
         );
-    }
-
-    /// Both families with their dispersions, counts and sums.
-    fn cases() -> Vec<(Family, f64, f64, f64)> {
-        let mut all = Vec::new();
-        for family in [Family::Poisson, Family::Binomial { trials: vec![23.0] }] {
-            for dispersion in [1e-3, 0.1, 0.7, 4.0] {
-                for (z, link) in [(0.0, -2.0), (3.0, 0.4), (23.0, 1.7), (9.0, -0.2)] {
-                    all.push((family.clone(), dispersion, z, link));
-                }
-            }
-        }
-        all
-    }
-
-    #[test]
-    fn probabilities_add_up_to_one_and_have_the_mean_and_variance_they_say() {
-        for (family, dispersion, z, link) in cases() {
-            let most = if family == Family::Poisson { 20_000 } else { 23 };
-            let each: Vec<(f64, f64)> = (0..=most)
-                .map(|k| (f64::from(k), family.count(0, f64::from(k), dispersion, link).log.exp()))
-                .collect();
-            let own = family.count(0, z, dispersion, link);
-            near(each.iter().map(|(_, p)| p).sum(), 1.0, 1e-10);
-            near(each.iter().map(|(k, p)| k * p).sum(), own.mean, 1e-9);
-            near(each.iter().map(|(k, p)| (k - own.mean).powi(2) * p).sum(), own.variance, 1e-7);
-            near(each.iter().filter(|(k, _)| *k < z).map(|(_, p)| p).sum(), own.below, 1e-9);
-            near(each.iter().filter(|(k, _)| *k > z).map(|(_, p)| p).sum(), own.above, 1e-9);
-        }
-    }
-
-    #[test]
-    fn slopes_are_those_of_differences() {
-        let step = 1e-5;
-        for (family, dispersion, z, link) in cases() {
-            let part = family.part(link);
-            let rest = |g: f64| if family == Family::Poisson { 0.0 } else { 1.0 - g };
-            let at = |g: f64, by: f64| family.said(0, z, dispersion * by.exp(), g, rest(g));
-            let own = at(part.of, 0.0);
-            let by_g = |of: fn(&Said) -> f64| {
-                (of(&at(part.of + step, 0.0)) - of(&at(part.of - step, 0.0))) / (2.0 * step)
-            };
-            near(own.slope, by_g(|s| s.value), 1e-7);
-            near(own.bend, by_g(|s| s.slope), 1e-7);
-            near(own.turn, by_g(|s| s.information), 1e-7);
-            let by_dispersion =
-                |of: fn(&Said) -> f64| (of(&at(part.of, step)) - of(&at(part.of, -step))) / (2.0 * step);
-            near(own.by_dispersion[0], by_dispersion(|s| s.value), 1e-6);
-            near(own.by_dispersion[1], by_dispersion(|s| s.slope), 1e-6);
-            near(own.by_dispersion[2], by_dispersion(|s| s.information), 1e-6);
-        }
-    }
-
-    #[test]
-    fn without_dispersion_it_is_the_family() {
-        for (family, _, z, link) in cases() {
-            let (own, near_it) = (family.count(0, z, 0.0, link), family.count(0, z, 1e-7, link));
-            near(near_it.log, own.log, 1e-4);
-            near(near_it.below, own.below, 1e-4);
-            near(near_it.above, own.above, 1e-4);
-            near(near_it.variance, own.variance, 1e-4);
-        }
     }
 }

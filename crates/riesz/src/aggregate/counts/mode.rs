@@ -11,7 +11,8 @@
 //! the second derivatives themselves, by conjugate gradients that Λ preconditions, and Λ where these bend the wrong way: the logarithm of a sum of exponentials is convex.
 
 use super::cross::Cross;
-use super::family::{Family, Said};
+use super::family::Family;
+use super::said::Said;
 use crate::aggregate::operator::Operator;
 use crate::error::{Error, Result};
 use crate::linalg::{Cholesky, Matrix, dot};

@@ -178,7 +178,9 @@ impl Collapsed {
         watch: Watch<'_>,
     ) -> Result<Vec<f64>> {
         let (m, bags) = (points.rows(), self.spread.len());
-        let extra: Vec<f64> = self.by_gap.iter().zip(&self.spread).map(|(g, d)| 1.0 + 2.0 * g * d).collect();
+        // In this order 0 is 0.
+        let extra = self.by_gap.iter().zip(&self.spread).map(|(g, d)| (1.0 / d + 2.0 * g) * d);
+        let extra: Vec<f64> = extra.collect();
         let mut inner = self.told.clone();
         inner.data_mut().iter_mut().zip(self.left.data()).for_each(|(v, l)| *v += l);
         inner.add_diagonal(|_| -1.0);
