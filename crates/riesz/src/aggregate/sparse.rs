@@ -9,6 +9,7 @@
 mod collapsed;
 mod features;
 mod through;
+mod turns;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,16 +17,14 @@ use std::sync::atomic::AtomicBool;
 
 use collapsed::Collapsed;
 use features::Features;
-use through::{Pairs, Through};
+use through::Through;
 
 use super::Bags;
-use super::data::Aggregates;
-use super::exact::AggregateGaussianProcess;
 use super::fitted::LeftOut;
-use super::mediation::{Mediation, Regressed};
+use super::mediation::Mediation;
 use super::operator::Operator;
 use super::rows::Rows;
-use super::tune::{believed, first_turn};
+use super::tune::believed;
 use crate::error::{Error, Result, sized};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
@@ -230,6 +229,10 @@ impl SparseAggregateProcess {
         self.kernel.parameters().into_iter().chain(noise).collect()
     }
 
+    fn watch(&self) -> Watch<'_> {
+        Watch { stop: &self.stop, progress: &self.progress }
+    }
+
     /// Fits to the targets of bags of rows of `x`. Cost of an evaluation O(rows points columns), O(rows² columns) of each bag, O(bags points²) and O(points³); memory O(bags points),
     /// times the number of parameters up to 256 MB.
     ///
@@ -237,7 +240,7 @@ impl SparseAggregateProcess {
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`]; [`Error::Target`] if targets to be standardised are constant; [`Error::Overflow`];
     /// [`Error::NotPositiveDefinite`] where points are too near each other; [`Error::Interrupted`].
     pub fn fit(&self, x: &Table, bags: &Bags, targets: &[f64]) -> Result<SparseAggregateFit> {
-        self.fit_targets(self.check(x, bags, None, targets)?)
+        self.fit_targets(&self.check(x, bags, None, targets)?, self.parameters())
     }
 
     /// As [`fit`](Self::fit), of targets that a matrix B makes of bags. Cost of an evaluation besides: N²/2 kernels for N rows up to 50,000; beyond, those of samples of rows for
@@ -253,68 +256,12 @@ impl SparseAggregateProcess {
         operator: &Operator,
         targets: &[f64],
     ) -> Result<SparseAggregateFit> {
-        self.fit_targets(self.check(x, bags, Some(operator), targets)?)
+        self.fit_targets(&self.check(x, bags, Some(operator), targets)?, self.parameters())
     }
 
-    /// As [`fit`](Self::fit), of targets some of which have no rows: these are made of bags through mediators. The known noise is that of the data. With
-    /// [`tune`](Self::tune) and [`priors`](Self::priors), kernel and ridge of the mediators are chosen before all else, by how well they predict bags that are left out, by the
-    /// kernel where tuning starts. How uncertain the regression is counts as noise of each target by itself ([`mediation_noise`](Self::mediation_noise)), and there is no noise of rows, which a
-    /// warning says.
-    ///
-    /// # Errors
-    /// As [`fit`](Self::fit) and [`Operator::new`].
-    pub fn fit_data(&self, data: &Aggregates) -> Result<SparseAggregateFit> {
-        data.check()?;
-        let mediation_noise = self.mediation_noise.filter(|_| data.mediated() > 0);
-        let mut process = Self { known_noise: data.target_noise.clone(), mediation_noise, ..self.clone() };
-        if data.own.len() == data.bags.count() && data.own.iter().enumerate().all(|(t, own)| *own == Some(t))
-        {
-            return process.fit(&data.rows, &data.bags, &data.targets);
-        }
-        if self.mediation.as_ref().is_some_and(|own| own.regressed == Regressed::Targets) {
-            let allowed =
-                "what rows are like, through inducing points: fit exactly where targets are regressed";
-            return Err(Error::parameter("what is regressed on mediators", "targets", allowed));
-        }
-        let watch = Watch { stop: &self.stop, progress: &self.progress };
-        let mut warnings = Vec::new();
-        if data.mediated() > 0 && self.tune != Tune::Nothing && self.priors {
-            let mut start = AggregateGaussianProcess::new(self.kernel.clone(), self.noise);
-            start.mediation = self.mediation.clone();
-            let gram = self.gram(data, watch)?;
-            if let Some((found, doubts)) = first_turn(&start, gram, data, watch)? {
-                (process.mediation, warnings) = (Some(found), doubts);
-            }
-        }
-        let mediation = process.mediation.as_ref().zip(data.mediators.as_ref());
-        let operator = Operator::new(&data.bags, &data.own, mediation)?;
-        process.row_noise = None;
-        let mut fit = process.fit_through(&data.rows, &data.bags, &operator, &data.targets)?;
-        if self.row_noise.is_some() {
-            let warning =
-                "noise of rows is left out: targets that are made of bags through mediators share it";
-            fit.warnings.push(warning.into());
-        }
-        fit.warnings.extend(warnings);
-        fit.mediation = process.mediation.filter(|_| data.mediated() > 0);
-        Ok(fit)
-    }
-
-    /// U by the kernel where tuning starts.
-    fn gram(&self, data: &Aggregates, watch: Watch<'_>) -> Result<Matrix> {
-        let rows = Rows::new(&data.rows, data.bags.weights());
-        let diagonal = rows.features(&self.kernel, &data.rows.select_rows(&[0]), false, watch)?.prior;
-        let mut total = Matrix::zeros(diagonal.len(), diagonal.len());
-        // The diagonal is in all of them, so that their sum is a multiple of their mean, which makes no difference.
-        for gram in Pairs::new(&rows, self.seed).grams(&rows, &diagonal, &self.kernel, watch.stop) {
-            total.data_mut().iter_mut().zip(gram?.data()).for_each(|(t, v)| *t += v);
-        }
-        Ok(total)
-    }
-
-    fn fit_targets(&self, targets: Targets) -> Result<SparseAggregateFit> {
-        let watch = Watch { stop: &self.stop, progress: &self.progress };
-        let mut parameters = self.parameters();
+    /// With tuning that begins at these parameters.
+    fn fit_targets(&self, targets: &Targets, mut parameters: Vec<Parameter>) -> Result<SparseAggregateFit> {
+        let watch = self.watch();
         let (of_kernel, all) = (self.kernel.parameters().len(), parameters.len());
         let free = match self.tune {
             Tune::Nothing => all..all,
@@ -342,14 +289,14 @@ impl SparseAggregateProcess {
             let curvature = found.curvature.times(times);
             search = Search { bounds, enough, curvature, ..Search::default() };
         }
-        let mut found = self.choose(&targets, &parameters, free, search, watch)?;
+        let mut found = self.choose(targets, &parameters, free, search, watch)?;
         (found.steps, found.evaluations) = (found.steps + steps, found.evaluations + evaluations);
         found.warnings.extend(warnings);
         found.warnings.dedup();
-        let (kernel, _) = self.at(&targets, &found.theta);
+        let (kernel, _) = self.at(targets, &found.theta);
         let features = targets.features(&kernel, false, watch)?;
-        let state = self.state(&targets, &found.theta, &features)?;
-        self.result(&targets, kernel, &features, &state, found, tuned)
+        let state = self.state(targets, &found.theta, &features)?;
+        self.result(targets, kernel, &features, &state, found, tuned)
     }
 
     /// Where the evidence, with what is believed of the parameters, is largest, as a search from these finds it.
@@ -626,6 +573,7 @@ impl SparseAggregateFit {
 
 #[cfg(test)]
 mod tests {
+    use super::through::Pairs;
     use super::*;
     use crate::aggregate::{Mediators, Unit};
 

@@ -26,7 +26,7 @@ use crate::stop::{Progress, Watch};
 pub(super) const FEWEST: usize = 5;
 
 /// Turns stop when no parameter moves by more, in logarithms.
-const STILL: f64 = 1e-3;
+pub(super) const STILL: f64 = 1e-3;
 
 /// Where the tuning of noises starts, in units of the targets' variance.
 const TARGET_NOISE: f64 = 0.03;
@@ -146,19 +146,21 @@ fn regresses_targets(process: &AggregateGaussianProcess) -> bool {
 
 /// All parameters of a process, and how many of them, the first, are not the mediation's.
 pub(super) fn coordinates(process: &AggregateGaussianProcess) -> (Vec<Coordinate>, usize) {
-    let mediation = process.mediation.iter().flat_map(Mediation::parameters);
+    let mediation: Vec<Coordinate> = process.mediation.iter().flat_map(of_mediation).collect();
     let all = process.parameters();
-    let own = all.len() - mediation.clone().count();
-    let mut coordinates: Vec<Coordinate> = all.into_iter().take(own).map(believed).collect();
-    coordinates.extend(mediation.map(|p| match is_length(&p) {
-        true => Coordinate::near(p, 0.8),
-        false => believed(p),
-    }));
+    let own = all.len() - mediation.len();
+    (all.into_iter().take(own).map(believed).chain(mediation).collect(), own)
+}
+
+/// All parameters of a regression on mediators.
+fn of_mediation(mediation: &Mediation) -> Vec<Coordinate> {
+    let near = |p: Parameter| if is_length(&p) { Coordinate::near(p, 0.8) } else { believed(p) };
+    let mut coordinates: Vec<Coordinate> = mediation.parameters().into_iter().map(near).collect();
     // Where rows are regressed the scale of the mediators' kernel is the ridge in disguise.
-    if let Some(scale) = coordinates.get_mut(own).filter(|_| !regresses_targets(process)) {
-        scale.weak = None;
+    if mediation.regressed == Regressed::Rows {
+        coordinates[0].weak = None;
     }
-    (coordinates, own)
+    coordinates
 }
 
 impl Tuning {
@@ -359,15 +361,16 @@ fn of_means(mut gram: Matrix, data: &Aggregates) -> Matrix {
     gram
 }
 
-/// The mediation of a process with parameters as [`Tuning`] chooses them in its first turn, by the covariances U of the bags' sums; and what to look at.
-pub(super) fn first_turn(
-    process: &AggregateGaussianProcess,
+/// The regression on mediators as [`Tuning`] chooses it in its turn, by the covariances U of the bags' sums, with what is believed around the first mediation and from where the second is;
+/// and what to look at.
+pub(super) fn of_mediators(
+    mediation: Option<(&Mediation, &Mediation)>,
     gram: Matrix,
     data: &Aggregates,
     watch: Watch<'_>,
 ) -> Result<Option<(Mediation, Vec<String>)>> {
-    let (Some(mediation), Some(mediators)) = (&process.mediation, &data.mediators) else { return Ok(None) };
-    let (coordinates, own) = coordinates(process);
-    let found = by_left_out((mediation, mediators), &coordinates[own..], &of_means(gram, data), data, watch)?;
-    Ok(Some((mediation.with_parameters(&found.theta), found.warnings)))
+    let (Some((start, from)), Some(mediators)) = (mediation, &data.mediators) else { return Ok(None) };
+    let coordinates = of_mediation(start);
+    let found = by_left_out((from, mediators), &coordinates, &of_means(gram, data), data, watch)?;
+    Ok(Some((from.with_parameters(&found.theta), found.warnings)))
 }
