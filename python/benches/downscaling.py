@@ -83,7 +83,7 @@ def evidences(n, bags):
     names, levels = [f"x{j}" for j in range(X.shape[1])], [None] * X.shape[1]
     kernel = (Constant(1.0) * RBF(lengths))._to_json(names, levels)
     start = {"kernel": kernel, "noise": NOISE, "row_noise": 0.0, "mediation_noise": 0.0, "mediation": None, "tied": None}
-    start |= {"prior_mean": None, "normalize_y": False, "bound": False, "published": False}
+    start |= {"prior_mean": None, "normalize_y": False, "bound": False, "published": False, "exact": False}
     given = {"rows": (names, levels, X), "row": list(range(n)), "bag": bag.tolist(), "bags": bags, "weight": None, "sums": False}
     given |= {"name": "z", "targets": z.tolist(), "own": list(range(bags)), "known": None, "mediators": None}
     given = _core.Aggregates(given)

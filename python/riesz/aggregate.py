@@ -94,13 +94,16 @@ class AggregateGaussianProcess(Downscaled):
         Averages over so many draws of the hyper-parameters from their posterior (``True``: 64), as the best ones alone are too
         sure where targets are few. ``"auto"`` does so up to 300 targets, but not for pseudo-targets.
     inducing : None, int or array
-        Learns through so many inducing points, or these rows. ``None`` learns exactly up to 20,000 rows and 4,000 bags, with
-        mediators up to 50,000 rows, and beyond through up to 1,000 points. With mediators these are chosen before all else by how
-        well they predict bags, their uncertainty counts for each target by itself, and rows have no noise of their own.
+        Learns through so many inducing points, or these rows. ``None`` learns exactly up to 10,000 rows and 4,000 bags, with
+        mediators up to 50,000 rows, and beyond through up to 1,000 points. With mediators their
+        uncertainty counts for each target by itself, and rows have no noise of their own.
     approximation : {"fitc", "vfe"}, default "fitc"
         What inducing points leave unexplained of a target counts as its noise (``"fitc"``, as Snelson and Ghahramani 2006 have it
         of rows), or lowers a bound of the evidence, which is what is published (``"vfe"``; Titsias 2009): of many targets maps
         come out too smooth by it, and intervals too narrow, unless there are so many points that it makes no difference.
+    exact_totals : bool, default False
+        Takes targets for accounts and not for measurements: neither they nor rows have noise, and the map adds
+        up to them but for rounding. Where targets do have errors, a map that has to meet these, too, is far off and too sure.
     published : bool, default False
         The conventions of the published experiments: not centred, ridge 0.01 as it is, all else by the marginal likelihood alone
         (which tells a larger ridge and a larger scale hardly apart), and through inducing points ``approximation="vfe"``.
@@ -156,6 +159,7 @@ class AggregateGaussianProcess(Downscaled):
         average="auto",
         inducing=None,
         approximation="fitc",
+        exact_totals=False,
         published=False,
         random_state=None,
     ):
@@ -175,6 +179,7 @@ class AggregateGaussianProcess(Downscaled):
         self.average = average
         self.inducing = inducing
         self.approximation = approximation
+        self.exact_totals = exact_totals
         self.published = published
         self.random_state = random_state
 
@@ -224,6 +229,11 @@ class AggregateGaussianProcess(Downscaled):
             Leaves out targets of bags without rows where there are no mediators, instead of an error.
         """
         self._check()
+        if self.exact_totals and (se is not None or len(mediators)):
+            name, value = ("se", se) if se is not None else ("mediators", mediators)
+            raise ValueError(
+                f"{name} = {value!r} with exact_totals = True: only targets of rows of their own, without errors, are met exactly"
+            )
         asked = Asked(bag, weight, target, se, total, mediators, features, row)
         sums = self.aggregate == "sum"
         tables = read_tables(rows, bags, asked, self.operator, sums, bool(drop_unmatched))
@@ -246,6 +256,8 @@ class AggregateGaussianProcess(Downscaled):
         else:
             found = _core.fit_sparse_aggregates(start, given, points, tune, seed)
         self._keep(found, tables, asked)
+        if self.exact_totals:
+            self._check_met(given)
         far = [] if found.mediation is None else [tables.targets[t] for t in given.far(found.mediation[0])]
         if far:
             where = f"the mediators of {len(far)} targets are far from those of all bags with rows, {_first(far)}"
@@ -274,7 +286,32 @@ class AggregateGaussianProcess(Downscaled):
             for name, value, allowed, why in rows_alone:
                 if value != allowed:
                     raise ValueError(f"{name} = {value!r} with operator = {self.operator!r}: {why}")
+        if self.exact_totals:
+            without = [
+                ("alpha", self.alpha, self.alpha == 0.03, "targets have no noise"),
+                ("row_noise", self.row_noise, self.row_noise in ("auto", 0), "rows have no noise"),
+                ("inducing", self.inducing, self.inducing is None, "points do not meet totals"),
+                ("published", self.published, not self.published, "published targets have noise"),
+                (
+                    "operator",
+                    self.operator,
+                    self.operator in ("auto", "matched"),
+                    "only targets of rows of their own are met exactly",
+                ),
+            ]
+            for name, value, is_default, why in without:
+                if not is_default:
+                    raise ValueError(f"{name} = {value!r} with exact_totals = True: {why}, so leave it out")
         check_optimizer(self.optimizer)
+
+    def _check_met(self, given: _core.Aggregates) -> None:
+        """Refuses totals that are not met but for rounding."""
+        unmet = given.unmet((self._targets - self.residual_).tolist())
+        if unmet is not None:
+            raise ValueError(
+                f"exact_totals = True: no map that this kernel can tell meets the target of bag {self.targets_[unmet[0]]!r}, "
+                f"off by {unmet[1]:.1e}, beside those of bags like it: leave exact_totals out for noise, or take a rougher kernel"
+            )
 
     def _draws(self, targets: int) -> int | None:
         """How many draws of hyper-parameters, if any."""
@@ -289,7 +326,7 @@ class AggregateGaussianProcess(Downscaled):
             if self.inducing is not None:
                 raise ValueError(f"operator = {self.operator!r} learns exactly: leave inducing out")
             return None
-        if self.inducing is None and given.usual_points is None:
+        if self.exact_totals or (self.inducing is None and given.usual_points is None):
             return None
         if self.average not in (False, "auto"):
             raise ValueError(f"average = {self.average!r}: fits through inducing points are not averaged: average=False")
@@ -310,6 +347,7 @@ class AggregateGaussianProcess(Downscaled):
             "normalize_y": bool(self.normalize_y),
             "bound": self.approximation == "vfe" or bool(self.published),
             "published": bool(self.published),
+            "exact": bool(self.exact_totals),
         }
 
     def _mediation(self, tables: Tables) -> tuple[str, float | None, bool | None, bool] | None:

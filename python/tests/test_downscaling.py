@@ -435,6 +435,40 @@ def test_tuning_finds_what_counts():
     assert np.sqrt(np.mean((model.predict(rows) - truth) ** 2)) < 0.4 * truth.std()
 
 
+@pytest.mark.parametrize("aggregate", ["mean", "sum"])
+def test_exact_totals_are_met(aggregate):
+    """By the function of least norm that meets them, and by the average over hyper-parameters, too."""
+    how = {"kernel": KERNEL, "aggregate": aggregate, "normalize_y": False, "prior_mean": 0.0}
+    asked = {"bag": "district", "target": "cases", "weight": "area", "features": ["rain", "height"]}
+    kept = riesz.AggregateGaussianProcess(**how, exact_totals=True, optimizer=None).fit(ROWS, BAGS, **asked)
+    p = np.array([ROWS.district == name for name in BAGS.district]) * ROWS.area.to_numpy()
+    if aggregate == "mean":
+        p /= p.sum(axis=1, keepdims=True)
+    lengths = np.array([0.8, 1.1])
+    alpha = np.linalg.solve(p @ gaussian(X, X, lengths, 1.3) @ p.T, BAGS.cases)
+    assert np.allclose(kept.predict(PLACES), gaussian(Z, X, lengths, 1.3) @ p.T @ alpha, atol=1e-6)
+    for average in (False, 16):
+        model = riesz.AggregateGaussianProcess(KERNEL, aggregate=aggregate, exact_totals=True, average=average, random_state=0)
+        model.fit(ROWS, BAGS, **asked)
+        assert model.row_noise_ == 0
+        assert np.abs(p @ model.predict(ROWS) - BAGS.cases).max() < 1e-6 * BAGS.cases.std()
+
+
+def test_exact_totals_refuse_noise_and_twins():
+    asked = {"bag": "district", "target": "cases", "features": ["rain", "height"]}
+    for name, value in [("alpha", 0.1), ("row_noise", 0.1), ("inducing", 5), ("published", True), ("operator", "mediated")]:
+        model = riesz.AggregateGaussianProcess(exact_totals=True, **{name: value})
+        with pytest.raises(ValueError, match=f"^{name} = .*exact_totals = True.*leave it out$"):
+            model.fit(ROWS, BAGS, **asked)
+    for name, value in [("se", "error"), ("mediators", ["pressure"])]:
+        with pytest.raises(ValueError, match=f"^{name} = .*exact_totals = True: only targets"):
+            riesz.AggregateGaussianProcess(exact_totals=True).fit(ROWS, BAGS, **asked, **{name: value})
+    twin = ROWS[ROWS.district == "d3"].assign(district="d9")
+    rows, bags = pd.concat([ROWS, twin]), pd.concat([BAGS, BAGS.iloc[[0]].assign(district="d9", cases=3.0)])
+    with pytest.raises(ValueError, match="no map that this kernel can tell meets the target of bag 'd[39]', off by"):
+        riesz.AggregateGaussianProcess(exact_totals=True).fit(rows, bags, **asked)
+
+
 def test_rows_of_several_bags_share_their_noise():
     # Two rows are in other bags, too.
     rows = ROWS.assign(name=[f"r{i}" for i in range(27)])

@@ -101,6 +101,11 @@ impl Aggregates {
         self.data.look_like_means()
     }
 
+    /// The target that is most off by more than rounding, and by how much, if there is one.
+    fn unmet(&self, fitted: Vec<f64>) -> Option<(usize, f64)> {
+        self.data.unmet(&fitted)
+    }
+
     /// The targets whose mediators are far, by this kernel in JSON, from those of all bags with rows.
     fn far(&self, kernel: &str) -> PyResult<Vec<usize>> {
         Ok(self.data.far(&crate::fit::kernel(kernel)?))
@@ -127,6 +132,8 @@ pub struct Start {
     bound: bool,
     /// Whether conventions are the published ones.
     published: bool,
+    /// Whether targets have no errors.
+    exact: bool,
 }
 
 impl Start {
@@ -151,7 +158,7 @@ impl Start {
                     ..usual
                 }
             });
-        Ok(AggregateGaussianProcess {
+        let process = AggregateGaussianProcess {
             kernel: usual.kernel,
             noise: usual.noise,
             row_noise: self.row_noise.unwrap_or(usual.row_noise),
@@ -159,7 +166,8 @@ impl Start {
             mediation,
             prior_mean: self.prior_mean,
             normalize_y: self.normalize_y,
-        })
+        };
+        Ok(if self.exact { process.without_errors() } else { process })
     }
 }
 
@@ -261,7 +269,13 @@ pub fn fit_aggregates(
     let work = move || -> Result<_, Error> {
         let (best, fit, warnings) = if tune {
             let found = tuning.tune(&process, &data)?;
-            (found.process, found.fit, found.warnings)
+            if start.exact {
+                let best = found.process.without_errors();
+                let fit = best.fit(&data)?;
+                (best, fit, found.warnings)
+            } else {
+                (found.process, found.fit, found.warnings)
+            }
         } else {
             (process.clone(), process.fit(&data)?, Vec::new())
         };

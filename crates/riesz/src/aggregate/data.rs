@@ -14,7 +14,7 @@ const FAR: f64 = 0.011_108_996_538_242_306;
 const FEW: f64 = 0.02;
 
 /// More rows or bags are learnt from through inducing points, at most so many.
-const MOST_ROWS: usize = 20_000;
+const MOST_ROWS: usize = 10_000;
 const MOST_BAGS: usize = 4_000;
 
 /// Inducing points cost what rows do where targets are mediated, up to so many: pairs of all rows are looked at.
@@ -50,7 +50,7 @@ impl Aggregates {
         self.own.iter().filter(|own| own.is_none()).count()
     }
 
-    /// Through how many inducing points so many rows and bags are learnt from by default: `None`, exactly, up to 20,000 rows, each counted in all of its bags, and 4,000 bags, or
+    /// Through how many inducing points so many rows and bags are learnt from by default: `None`, exactly, up to 10,000 rows, each counted in all of its bags, and 4,000 bags, or
     /// 50,000 rows where targets are mediated; beyond twice as many as targets, from 200 to 1,000.
     pub fn usual_points(&self) -> Option<usize> {
         let (_, places, _) = self.bags.weights().parts();

@@ -18,6 +18,7 @@ mod regressed;
 mod rows;
 mod smoothing;
 mod sparse;
+mod totals;
 mod tune;
 mod whitened;
 

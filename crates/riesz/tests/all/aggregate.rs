@@ -862,6 +862,6 @@ fn what_is_usual_and_what_is_doubtful_follows_from_the_data() {
         let bags = Bags::new(&bag, targets, None, Unit::Mean).unwrap();
         Aggregates::matched(x, bags, vec![0.0; targets]).usual_points()
     };
-    assert_eq!([many(20_000, 50), many(20_001, 50), many(20_001, 300)], [None, Some(200), Some(600)]);
+    assert_eq!([many(10_000, 50), many(10_001, 50), many(10_001, 300)], [None, Some(200), Some(600)]);
     assert_eq!([many(4_000, 4_000), many(4_001, 4_001)], [None, Some(1_000)]);
 }

@@ -21,12 +21,6 @@ pub(super) const MEDIATOR_KERNEL: &str = "rbf(lengthscale=0.5, ard)";
 pub(super) const TARGETS_ARE: &str = "targets are";
 pub(super) const WEIGHTS: &str = "weights of rows";
 
-/// The variance of the noise of totals that are met exactly, in units of the targets' variance; tuning keeps it there, within a factor that does not matter.
-const EXACT: f64 = 1e-10;
-
-/// How far exact totals may be off, in standard deviations of the targets.
-const ROUNDING: f64 = 1e-6;
-
 /// What is learnt from, and how.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Learn {
@@ -60,7 +54,7 @@ pub struct Learn {
     /// Make the map add up to the targets exactly, as if they had no noise: for means and sums of rows of their own
     #[arg(long, conflicts_with_all = ["noise", "published", "inducing", "se", "mediators"])]
     pub exact_totals: bool,
-    /// Learn through so many inducing points [default: exactly up to 20,000 rows and 4,000 bags, with mediators 50,000 rows, beyond through up to 1,000]
+    /// Learn through so many inducing points [default: exactly up to 10,000 rows and 4,000 bags, with mediators 50,000 rows, beyond through up to 1,000]
     #[arg(long, value_name = "N")]
     pub inducing: Option<usize>,
 }
@@ -103,7 +97,7 @@ impl Learn {
         let mut start = conventions.start(kernel, of_mediators, data);
         start.noise = self.noise.unwrap_or(start.noise);
         if self.exact_totals {
-            (start.noise, start.row_noise) = (EXACT, 0.0);
+            start = start.without_errors();
         }
         let operator = self.given.operator;
         if operator.regresses() {
@@ -221,7 +215,7 @@ impl Learn {
             let found = tuning.tune(&start, data)?;
             found.warnings.iter().for_each(|warning| console.warn(warning));
             if self.exact_totals {
-                let process = AggregateGaussianProcess { noise: EXACT, ..found.process };
+                let process = found.process.without_errors();
                 return process.fit(data).map(|fit| (process, fit));
             }
             Ok((found.process, found.fit))
@@ -273,18 +267,10 @@ impl Learn {
 impl Aggregated {
     /// Refuses totals that are not met but for rounding.
     fn met(&self, fitted: &[f64]) -> Result<()> {
-        let targets = &self.data.targets;
-        let mean = targets.iter().sum::<f64>() / targets.len() as f64;
-        let spread = (targets.iter().map(|z| (z - mean).powi(2)).sum::<f64>() / targets.len() as f64).sqrt();
-        let off = |t: usize| (targets[t] - fitted[t]).abs();
-        let worst = (0..targets.len())
-            .max_by(|&a, &b| off(a).total_cmp(&off(b)))
-            .filter(|&t| off(t).is_nan() || off(t) > ROUNDING * spread);
-        let Some(t) = worst else { return Ok(()) };
+        let Some((t, off)) = self.data.unmet(fitted) else { return Ok(()) };
         Err(Failure::input(format!(
             "--exact-totals: no map that this kernel can tell meets the target of bag '{}', off by {:.1e}, beside those of bags like it: leave --exact-totals out for noise, or take a rougher --kernel",
-            self.targets[t],
-            off(t)
+            self.targets[t], off
         )))
     }
 
