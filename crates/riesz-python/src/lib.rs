@@ -7,6 +7,7 @@ mod discrepancy;
 mod error;
 mod explanation;
 mod fit;
+mod fusion;
 mod global;
 mod kernel;
 mod preference;
@@ -645,6 +646,9 @@ mod _core {
 
     #[pymodule_export]
     use super::fit::{Fitted, fit, functionals};
+
+    #[pymodule_export]
+    use super::fusion::{CausalEffect, fuse};
 
     #[pymodule_export]
     use super::preference::{FittedPrior, explain_duels, fit_preferences, predict_sums};

@@ -44,6 +44,7 @@
 
 pub mod aggregate;
 pub mod attribution;
+pub mod causal;
 pub mod discrepancy;
 pub mod embedding;
 pub mod error;

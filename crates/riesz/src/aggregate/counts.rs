@@ -18,7 +18,6 @@ pub use family::Family;
 use cross::Cross;
 use mode::{Mode, Observed, Place};
 
-use super::average::{Averaged, Surface, mixed};
 use super::bags::Unit;
 use super::data::Aggregates;
 use super::fitted::LeftOut;
@@ -26,12 +25,13 @@ use super::inducing::{distinct, inducing_points};
 use super::operator::Operator;
 use super::rows::Rows;
 use super::smoothing::Smoothing;
-use super::tune::{Conventions, FEWEST, Tuning, believed, maximise};
+use super::tune::{Conventions, FEWEST, Tuning, believed};
 use super::whitened::Whitened;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
-use crate::fit::evidence::{Coordinate, Maximum, with_priors};
+use crate::fit::average::{Averaged, Surface, mixed};
+use crate::fit::evidence::{self, Coordinate, Maximum, with_priors};
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::Matrix;
 use crate::posterior::{Covariance, Known, Posterior};
@@ -397,7 +397,7 @@ impl Tuning {
         let (mut steps, mut evaluations) = (0, 0);
         for process in [Some(start.clone()), smoother].into_iter().flatten() {
             let mut from = None;
-            let found = maximise(&coordinates, &logs(&process), watch, |theta| {
+            let found = evidence::search(&coordinates, &logs(&process), watch, |theta| {
                 let process = start.with_parameters(theta);
                 let found = process.value_and_gradient(data, &work, &mut from, watch)?;
                 Ok(with_priors(priors, theta, found))

@@ -4,7 +4,7 @@
 //! and targets match; through coarse covariates that both have, the mediators, where they do not. The answer is an [`Expansion`](crate::Expansion) with its
 //! [`Covariance`](crate::Covariance), so that whatever predicts or explains these does so here. Source: Chau 2023 (thesis), chapter 3; Chau, Bouabid and Sejdinovic 2021.
 
-mod average;
+mod averaged;
 mod bags;
 mod counts;
 mod data;
@@ -22,7 +22,7 @@ mod totals;
 mod tune;
 mod whitened;
 
-pub use average::Averaged;
+pub use crate::fit::average::Averaged;
 pub use bags::{Bags, Unit};
 pub use counts::{CountFit, CountProcess, Family, TunedCounts, count_points};
 pub use data::Aggregates;

@@ -17,7 +17,7 @@ use super::regressed;
 use super::rows::Rows;
 use crate::error::Result;
 use crate::explanation::Fact;
-use crate::fit::evidence::{self, Coordinate, Maximum, Search, with_priors};
+use crate::fit::evidence::{self, Coordinate, Maximum, with_priors};
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::Matrix;
 use crate::stop::{Progress, Watch};
@@ -252,7 +252,7 @@ impl Tuning {
                 let believed: &[Coordinate] = if published { &[] } else { &coordinates };
                 Ok(with_priors(believed, theta, (value, gradient)))
             };
-            let found = maximise(&coordinates[..free], &logs(&process)[..free], watch, objective)?;
+            let found = evidence::search(&coordinates[..free], &logs(&process)[..free], watch, objective)?;
             (run.steps, run.evaluations) = (run.steps + found.steps, run.evaluations + found.evaluations);
             run.value = found.value;
             run.warnings.extend(found.warnings);
@@ -277,21 +277,6 @@ pub(super) fn logs(process: &AggregateGaussianProcess) -> Vec<f64> {
     process.parameters().iter().map(|p| p.log_value).collect()
 }
 
-/// From `start`, within the bounds of these coordinates.
-pub(super) fn maximise(
-    coordinates: &[Coordinate],
-    start: &[f64],
-    watch: Watch<'_>,
-    objective: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
-) -> Result<Maximum> {
-    let named = coordinates.iter().zip(start);
-    let parameters: Vec<Parameter> =
-        named.map(|(c, &log_value)| Parameter { log_value, ..c.parameter.clone() }).collect();
-    let bounds: Vec<(f64, f64)> = coordinates.iter().map(Coordinate::bounds).collect();
-    let search = Search { bounds: Some(&bounds), ..Search::default() };
-    evidence::maximise(&parameters, 0..parameters.len(), search, watch, objective)
-}
-
 /// The mediators' parameters: the largest of the weak prior times `loss^(-J/2)`, as if errors of bags were normal with a variance that is not known; where targets are regressed,
 /// times their density by that regression alone.
 fn stage_one(
@@ -301,12 +286,12 @@ fn stage_one(
     watch: Watch<'_>,
 ) -> Result<Maximum> {
     let (Some(mediation), Some(mediators)) = (&process.mediation, &data.mediators) else {
-        return maximise(&[], &[], watch, |_| Ok((0.0, Vec::new())));
+        return evidence::search(&[], &[], watch, |_| Ok((0.0, Vec::new())));
     };
     if mediation.regressed == Regressed::Targets {
         let start: Vec<f64> = mediation.parameters().iter().map(|p| p.log_value).collect();
         let variance = if process.normalize_y { data.spread()? } else { 1.0 };
-        return maximise(coordinates, &start, watch, |theta| {
+        return evidence::search(coordinates, &start, watch, |theta| {
             let own = mediation.with_parameters(theta);
             let found = regressed::evidence(&own, data, variance, process.prior_mean)?;
             Ok(with_priors(coordinates, theta, found))
@@ -339,7 +324,7 @@ pub(super) fn least_loss(
     loss: impl Fn(&[f64]) -> Result<(f64, Vec<f64>)>,
 ) -> Result<Maximum> {
     let half = 0.5 * bags as f64;
-    maximise(coordinates, start, watch, |theta| {
+    evidence::search(coordinates, start, watch, |theta| {
         let (loss, mut gradient) = loss(theta)?;
         gradient.iter_mut().for_each(|slope| *slope = -half * *slope / loss);
         Ok(with_priors(coordinates, theta, (-half * loss.ln(), gradient)))

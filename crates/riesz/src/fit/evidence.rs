@@ -181,6 +181,21 @@ fn bounds(given: Option<&[(f64, f64)]>, start: &[f64], parameters: &[Parameter])
     Ok(given.to_vec())
 }
 
+/// From `start`, within the bounds of these coordinates.
+pub(crate) fn search(
+    coordinates: &[Coordinate],
+    start: &[f64],
+    watch: Watch<'_>,
+    objective: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
+) -> Result<Maximum> {
+    let named = coordinates.iter().zip(start);
+    let parameters: Vec<Parameter> =
+        named.map(|(c, &log_value)| Parameter { log_value, ..c.parameter.clone() }).collect();
+    let bounds: Vec<(f64, f64)> = coordinates.iter().map(Coordinate::bounds).collect();
+    let search = Search { bounds: Some(&bounds), ..Search::default() };
+    maximise(&parameters, 0..parameters.len(), search, watch, objective)
+}
+
 /// The largest value of `objective` (value and gradient) over runs from where the parameters are and from `search.restarts` points
 /// drawn uniformly within the bounds, that is log-uniformly in the parameters. The runs follow one another, and the
 /// first of equals wins, so that the result depends on the seed alone. Only the `free` parameters move; if there are

@@ -13,6 +13,7 @@
 //! A [`Penalty`] on functionals of the model, such as Shapley values, can be added to ridge and logistic regression.
 //! Settings are chosen with [`selection`].
 
+pub(crate) mod average;
 mod bootstrap;
 pub(crate) mod bound;
 pub(crate) mod evidence;

@@ -7,6 +7,7 @@ mod aggregate_sparse;
 mod anova;
 mod bound;
 mod cases;
+mod causal_effect;
 mod clusters;
 mod coalitions;
 mod common;

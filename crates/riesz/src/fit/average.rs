@@ -5,12 +5,8 @@
 //! next round is from a t distribution at the mode that is found from there, or at that draw (Raftery and Bao 2010). Else it is from one with the mean and covariance of what was found so
 //! far. All count by the mixture of what they were drawn from (adaptive multiple importance sampling, Cornuet, Marin, Mira and Robert 2012).
 
-use super::data::Aggregates;
-use super::exact::AggregateGaussianProcess;
-use super::fitted::AggregateFit;
-use super::tune::{Tuning, coordinates, logs, maximise};
+use super::evidence::{Coordinate, Weak, search, with_priors};
 use crate::error::{Error, Result};
-use crate::fit::evidence::{Coordinate, Weak, with_priors};
 use crate::kernel::Parameter;
 use crate::linalg::{Matrix, dot, symmetric_eigen};
 use crate::posterior::Posterior;
@@ -48,37 +44,8 @@ pub struct Averaged<F> {
     pub effective: f64,
 }
 
-impl Tuning {
-    /// The posterior, averaged over hyper-parameters under the weak priors around `start` by importance draws, the first of which are around the mode that is found from `tuned`.
-    /// All hyper-parameters vary, those of mediators too, but for the scale of their kernel. Cost: some tens of evaluations of the marginal likelihood and two more for each parameter, at
-    /// first and wherever one draw outweighs the others, and a fit a draw.
-    ///
-    /// # Errors
-    /// As [`AggregateGaussianProcess::fit`]; [`Error::TooFew`] without draws; [`Error::Overflow`] if no draw has a likelihood; [`Error::Interrupted`].
-    ///
-    /// # Panics
-    /// If `tuned` is a process with other parameters.
-    pub fn average(
-        &self,
-        start: &AggregateGaussianProcess,
-        tuned: &AggregateGaussianProcess,
-        data: &Aggregates,
-        draws: usize,
-        seed: u64,
-    ) -> Result<Averaged<AggregateFit>> {
-        let (watch, (coordinates, _)) = (self.watch(), coordinates(start));
-        let surface = Surface { coordinates: &coordinates, from: &logs(tuned), watch };
-        let posterior = |theta: &[f64]| tuned.with_parameters(theta).value_and_gradient(data, true, watch);
-        let fit = |theta: &[f64]| {
-            let fit = tuned.with_parameters(theta).fit_until(data, watch)?;
-            Ok((fit.log_marginal_likelihood, fit))
-        };
-        surface.average(posterior, fit, draws, seed)
-    }
-}
-
 /// Logarithms of hyper-parameters with what is believed of them, and where the search for their mode begins.
-pub(super) struct Surface<'a> {
+pub(crate) struct Surface<'a> {
     pub coordinates: &'a [Coordinate],
     pub from: &'a [f64],
     pub watch: Watch<'a>,
@@ -193,7 +160,7 @@ impl Surface<'_> {
         start: &[f64],
         mut posterior: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
     ) -> Result<Proposal> {
-        let middle = maximise(scores, start, self.watch, &mut posterior)?.theta;
+        let middle = search(scores, start, self.watch, &mut posterior)?.theta;
         let mut bends = Matrix::zeros(middle.len(), middle.len());
         for k in 0..middle.len() {
             let mut at = |by: f64| {
@@ -292,18 +259,8 @@ fn effective(weights: &[f64]) -> f64 {
     1.0 / weights.iter().map(|weight| weight * weight).sum::<f64>()
 }
 
-impl Averaged<AggregateFit> {
-    /// Mean and standard deviation of f at rows, one each: of the mixture, so that how far the fits differ counts. Cost that of all fits.
-    ///
-    /// # Errors
-    /// As [`Expansion::predict`](crate::Expansion::predict).
-    pub fn predict(&self, x: &Table) -> Result<(Vec<f64>, Vec<f64>)> {
-        mixed(self.fits.iter().map(|(weight, fit)| (*weight, fit.posterior())), x)
-    }
-}
-
 /// Mean and standard deviation of a mixture of posteriors.
-pub(super) fn mixed<'a>(
+pub(crate) fn mixed<'a>(
     parts: impl Iterator<Item = (f64, Posterior<'a>)>,
     x: &Table,
 ) -> Result<(Vec<f64>, Vec<f64>)> {

@@ -1,0 +1,81 @@
+//! Effects across studies for Python: tables in, fitted effects out.
+
+use std::sync::Arc;
+
+use numpy::{IntoPyArray, PyArray2};
+use pyo3::prelude::*;
+use riesz::Matrix;
+use riesz::causal::{Cause, Effect, Fusion, Route, Studies, Study};
+
+use crate::threads::{Threads, interruptible};
+use crate::{NamedRows, matrix, raise, sample};
+
+/// A study that leads to the next: what is queried of it, how it tells what that does, by which covariates, and what it shares with the next.
+type Leading<'py> = (NamedRows<'py>, String, Option<NamedRows<'py>>, NamedRows<'py>);
+
+/// An effect; see [`riesz::causal`].
+#[pyclass(frozen, module = "riesz._core")]
+pub struct CausalEffect {
+    effect: Arc<Effect>,
+}
+
+/// Means, covariance, parts of it by cause, and of each query how it stands to the studies.
+type Told = (Vec<f64>, Py<PyArray2<f64>>, Vec<(String, Py<PyArray2<f64>>)>, Vec<[f64; 4]>);
+
+fn array(py: Python<'_>, m: &Matrix) -> PyResult<Py<PyArray2<f64>>> {
+    Ok(matrix(m.rows(), m.cols(), m.data().to_vec())?.into_pyarray(py).unbind())
+}
+
+fn named(cause: Cause) -> String {
+    match cause {
+        Cause::Study(number) => format!("study {}", number + 1),
+        Cause::Interaction => "interaction".into(),
+        Cause::Adjustment => "adjustment".into(),
+        Cause::Hyperparameters => "hyper-parameters".into(),
+    }
+}
+
+#[pymethods]
+impl CausalEffect {
+    /// The effect at treatments.
+    fn at(&self, py: Python<'_>, treatments: NamedRows<'_>) -> PyResult<Told> {
+        let (effect, x) = (Arc::clone(&self.effect), sample(treatments)?);
+        let told =
+            interruptible(py, &Threads::all(), &Arc::default(), move || effect.at(&x))?.map_err(raise)?;
+        let causes = told.causes.iter().map(|(cause, part)| Ok((named(*cause), array(py, part)?)));
+        let standing = told
+            .standing
+            .iter()
+            .map(|own| [own.resolved_by_first, own.resolved_by_rest, own.effective_rows, own.mass]);
+        Ok((told.mean, array(py, &told.covariance)?, causes.collect::<PyResult<_>>()?, standing.collect()))
+    }
+}
+
+/// Learns an effect from studies.
+#[pyfunction]
+pub fn fuse(
+    py: Python<'_>,
+    studies: Vec<Leading<'_>>,
+    points: NamedRows<'_>,
+    outcome: Vec<f64>,
+    draws: usize,
+    level: f64,
+    adjustment: bool,
+    seed: u64,
+) -> PyResult<CausalEffect> {
+    let study = |(treatments, how, others, mediators): Leading<'_>| {
+        let others = others.map(sample).transpose()?;
+        let route = match (&how[..], others) {
+            ("back-door", Some(others)) => Route::BackDoor(others),
+            ("front-door", Some(others)) => Route::FrontDoor(others),
+            _ => Route::Direct,
+        };
+        Ok::<_, PyErr>(Study { treatments: sample(treatments)?, route, mediators: sample(mediators)? })
+    };
+    let studies = studies.into_iter().map(study).collect::<PyResult<Vec<_>>>()?;
+    let given = Studies { studies, points: sample(points)?, outcome };
+    let fusion = Fusion { draws, seed, level, adjustment };
+    let effect =
+        interruptible(py, &Threads::all(), &Arc::default(), move || fusion.fit(&given))?.map_err(raise)?;
+    Ok(CausalEffect { effect: Arc::new(effect) })
+}

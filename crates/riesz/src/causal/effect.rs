@@ -1,0 +1,127 @@
+//! What treatments do to the outcome, how sure that is, and what leaves it unsure.
+
+use super::link::{Cause, Link, Outcome, Parts, Standing, add};
+use crate::error::Result;
+use crate::expansion::Expansion;
+use crate::linalg::Matrix;
+use crate::posterior::{Covariance, Functionals};
+use crate::random::{Random, RngExt, SeedableRng, SliceRandom};
+use crate::table::Table;
+
+/// An effect: a mixture over hyper-parameters.
+#[derive(Debug, Clone)]
+pub struct Effect {
+    parts: Vec<(f64, Outcome)>,
+}
+
+/// An effect at some treatments.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// `E[outcome | do(treatments)]`.
+    pub mean: Vec<f64>,
+    /// The covariance of that, jointly.
+    pub covariance: Matrix,
+    /// By cause; these add up to the covariance.
+    pub causes: Vec<(Cause, Matrix)>,
+    /// How each query stands to the studies.
+    pub standing: Vec<Standing>,
+}
+
+impl Effect {
+    pub(super) fn new(parts: Vec<(f64, Outcome)>) -> Self {
+        Self { parts }
+    }
+
+    pub(super) fn parts(&self) -> &[(f64, Outcome)] {
+        &self.parts
+    }
+
+    fn links(&self) -> impl Iterator<Item = (f64, &Link)> {
+        self.parts.iter().filter_map(|(weight, own)| match own {
+            Outcome::Link(link) => Some((*weight, &**link)),
+            Outcome::Process(_) => None,
+        })
+    }
+
+    /// The effect of each row of treatments. Cost O(n² rows + n rows²) for each study and draw.
+    ///
+    /// # Errors
+    /// As [`Table::conform`].
+    pub fn at(&self, treatments: &Table) -> Result<Told> {
+        let q = treatments.rows();
+        let (mut mean, mut means, mut causes) = (vec![0.0; q], Vec::new(), Parts::new());
+        let mut standing = vec![Standing::default(); q];
+        for (weight, link) in self.links() {
+            let (own, parts, stands) = link.told(&self.queries(link, treatments)?);
+            mean.iter_mut().zip(&own).for_each(|(m, v)| *m += weight * v);
+            means.push((weight, own));
+            for (cause, part) in parts {
+                add(&mut causes, cause, weight, &part);
+            }
+            standing.iter_mut().zip(stands).for_each(|(all, own)| all.add(weight, own));
+        }
+        if means.len() > 1 {
+            let mut spread = Matrix::zeros(q, q);
+            for (weight, own) in &means {
+                let off: Vec<f64> = own.iter().zip(&mean).map(|(v, m)| v - m).collect();
+                for (i, a) in off.iter().enumerate() {
+                    spread.row_mut(i).iter_mut().zip(&off).for_each(|(s, b)| *s += weight * a * b);
+                }
+            }
+            add(&mut causes, Cause::Hyperparameters, 1.0, &spread);
+        }
+        let mut covariance = Matrix::zeros(q, q);
+        for (_, part) in &causes {
+            covariance.data_mut().iter_mut().zip(part.data()).for_each(|(all, own)| *all += own);
+        }
+        Ok(Told { mean, covariance, causes, standing })
+    }
+
+    /// Joint draws of the effect of each row of treatments, rows × draws: of hyper-parameters, of the outcome where studies may lead, and of where they lead. Their tails are heavier than those of a
+    /// normal distribution with the covariance. Cost besides that of [`at`](Self::at) (2n + m)³ for n rows of a study and m of the next.
+    ///
+    /// # Errors
+    /// As [`Table::conform`]; [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite).
+    pub fn sample(&self, treatments: &Table, draws: usize, seed: u64) -> Result<Matrix> {
+        let mut random = Random::seed_from_u64(seed);
+        let mut counts = vec![0; self.parts.len()];
+        for _ in 0..draws {
+            let (at, mut sum) = (random.random::<f64>(), 0.0);
+            let part = self.parts.iter().position(|(weight, _)| {
+                sum += weight;
+                at < sum
+            });
+            counts[part.unwrap_or(self.parts.len() - 1)] += 1;
+        }
+        let mut columns = Vec::new();
+        for ((_, link), count) in self.links().zip(counts).filter(|(_, count)| *count > 0) {
+            let drawn = link.sample(&self.queries(link, treatments)?, count, &mut random)?;
+            columns.extend((0..count).map(|j| drawn.column(j)));
+        }
+        columns.shuffle(&mut random);
+        let values = (0..treatments.rows()).flat_map(|i| columns.iter().map(move |own| own[i])).collect();
+        Ok(Matrix::from_row_major(treatments.rows(), draws, values))
+    }
+
+    /// By weight the posteriors that this is a mixture of, to be explained: means are expansions over the first study's treatments. Standard deviations of predictions lack that of the constant, which
+    /// makes no difference to Shapley values. Cost n³ each.
+    ///
+    /// # Errors
+    /// As [`Expansion::new`].
+    pub fn posteriors(&self) -> Result<Vec<(f64, Expansion, Covariance)>> {
+        let each = self.links().map(|(weight, link)| {
+            let (model, covariance) = link.posterior()?;
+            Ok((weight, model, covariance))
+        });
+        each.collect()
+    }
+
+    fn queries(&self, link: &Link, treatments: &Table) -> Result<Functionals> {
+        let x = treatments.conform(link.points.columns())?;
+        Ok(Functionals {
+            columns: link.kernel.cross_gram(&link.points, &x),
+            prior: link.kernel.gram(&x),
+            constants: vec![1.0; x.rows()],
+        })
+    }
+}

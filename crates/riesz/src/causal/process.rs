@@ -1,0 +1,162 @@
+//! What the last study says of the outcome: Gaussian process regression around a constant that is not known either.
+//!
+//! `t_i = β₀ + f₀(ỹ_i) + ε_i` with `f₀ ~ GP(0, k)`, `β₀ ~ N(mean of t, level)` and ε of variance `noise`. The constant is told apart from f₀, as an effect averages f₀ by weights that need
+//! not add up to 1, and β₀ is what it returns to where nothing is known.
+
+use super::normal::{drawn, size};
+use crate::error::{Error, Result, sized};
+use crate::kernel::Kernel;
+use crate::linalg::{Cholesky, Matrix, dot};
+use crate::posterior::Functionals;
+use crate::random::Random;
+use crate::table::Table;
+
+/// Its numbers.
+#[derive(Debug, Clone)]
+pub struct ProcessParameters {
+    /// The prior covariance of f₀, in squared units of the outcome.
+    pub kernel: Kernel,
+    /// Variance of the noise, > 0.
+    pub noise: f64,
+    /// Variance ≥ 0 of the constant; 0 where it is taken for known.
+    pub level: f64,
+}
+
+/// A process that has seen its study.
+#[derive(Debug, Clone)]
+pub(super) struct Process {
+    /// The number of its study.
+    pub study: usize,
+    points: Table,
+    parameters: ProcessParameters,
+    factor: Cholesky,
+    coef: Vec<f64>,
+    /// The posterior mean of β₀.
+    pub constant: f64,
+}
+
+impl ProcessParameters {
+    fn covariance(&self, x: &Table) -> Matrix {
+        let mut out = self.kernel.gram(x);
+        out.data_mut().iter_mut().for_each(|v| *v += self.level);
+        out.add_diagonal(|_| self.noise);
+        out
+    }
+
+    /// `log p(t)` and its slopes by the logarithms of kernel and noise; the level stays.
+    pub(super) fn evidence(&self, x: &Table, t: &[f64]) -> Result<(f64, Vec<f64>)> {
+        let factor = Cholesky::new(self.covariance(x), "covariance of the outcome")?;
+        let rest = centred(t).1;
+        let coef = factor.solve_vector(&rest);
+        let value =
+            -0.5 * (dot(&coef, &rest) + factor.log_det() + t.len() as f64 * std::f64::consts::TAU.ln());
+        let mut by = factor.inverse();
+        for i in 0..t.len() {
+            by.row_mut(i).iter_mut().zip(&coef).for_each(|(v, a)| *v = 0.5 * (coef[i] * a - *v));
+        }
+        let mut slopes = self.kernel.gradient(x, &by);
+        slopes.push(self.noise * (0..t.len()).map(|i| by[(i, i)]).sum::<f64>());
+        Ok((value, slopes))
+    }
+}
+
+/// The mean, and what is left of each.
+fn centred(t: &[f64]) -> (f64, Vec<f64>) {
+    let mean = t.iter().sum::<f64>() / t.len() as f64;
+    (mean, t.iter().map(|v| v - mean).collect())
+}
+
+impl Process {
+    pub fn new(study: usize, x: &Table, t: &[f64], parameters: ProcessParameters) -> Result<Self> {
+        crate::fit::check(x, t.len(), 2)?;
+        parameters.kernel.validate(x.width())?;
+        crate::fit::positive("noise", parameters.noise)?;
+        if !(parameters.level.is_finite() && parameters.level >= 0.0) {
+            return Err(Error::parameter("level", parameters.level, "variances are not negative"));
+        }
+        sized("the outcome", "numbers", x.rows(), t.len(), "one a row of the table")?;
+        let factor = Cholesky::new(parameters.covariance(x), "covariance of the outcome")?;
+        let (mean, rest) = centred(t);
+        let coef = factor.solve_vector(&rest);
+        let constant = mean + parameters.level * coef.iter().sum::<f64>();
+        Ok(Self { study, points: x.clone(), parameters, factor, coef, constant })
+    }
+
+    pub fn points(&self) -> &Table {
+        &self.points
+    }
+
+    pub fn kernel(&self) -> &Kernel {
+        &self.parameters.kernel
+    }
+
+    /// The means of f₀ by columns over its points.
+    pub fn centred_means(&self, columns: &Matrix) -> Vec<f64> {
+        columns.transpose().matvec(&self.coef)
+    }
+
+    /// `L⁻¹(columns + level constants)`: what the study says of functionals.
+    fn half(&self, given: &Functionals) -> Matrix {
+        let mut half = given.columns.clone();
+        if self.parameters.level > 0.0 {
+            for i in 0..half.rows() {
+                let own = half.row_mut(i).iter_mut().zip(&given.constants);
+                own.for_each(|(v, c)| *v += self.parameters.level * c);
+            }
+        }
+        self.factor.solve_lower_in_place(&mut half);
+        half
+    }
+
+    /// The posterior covariance of functionals.
+    pub fn covariance(&self, given: &Functionals) -> Matrix {
+        let half = self.half(given);
+        let mut out = half.transpose_matmul(&half);
+        for (j, c) in given.constants.iter().enumerate() {
+            let prior = given.prior.row(j).iter().zip(&given.constants);
+            let prior = prior.map(|(p, other)| p + self.parameters.level * c * other);
+            out.row_mut(j).iter_mut().zip(prior).for_each(|(own, prior)| *own = prior - *own);
+        }
+        out
+    }
+
+    /// The posterior variances of f₀, by columns over its points and prior variances.
+    pub fn variances(&self, columns: Matrix, prior: &[f64]) -> Vec<f64> {
+        let count = columns.cols();
+        let half =
+            self.half(&Functionals { columns, prior: Matrix::zeros(0, 0), constants: vec![0.0; count] });
+        let mut known = vec![0.0; count];
+        for i in 0..half.rows() {
+            known.iter_mut().zip(half.row(i)).for_each(|(sum, v)| *sum += v * v);
+        }
+        prior.iter().zip(known).map(|(prior, known)| (prior - known).max(0.0)).collect()
+    }
+
+    /// Joint draws of β₀ and f₀, by columns over its points and prior covariances.
+    pub fn sample(
+        &self,
+        columns: Matrix,
+        prior: &Matrix,
+        draws: usize,
+        random: &mut Random,
+    ) -> Result<(Vec<f64>, Matrix)> {
+        let q = prior.rows();
+        let mut means = self.centred_means(&columns);
+        means.push(self.constant);
+        // One functional more, of nothing but the constant.
+        let with = |m: &Matrix, rows: usize| {
+            let mut out = Matrix::zeros(rows, q + 1);
+            (0..m.rows()).for_each(|i| out.row_mut(i)[..q].copy_from_slice(m.row(i)));
+            out
+        };
+        let mut constants = vec![0.0; q];
+        constants.push(1.0);
+        let given =
+            Functionals { columns: with(&columns, columns.rows()), prior: with(prior, q + 1), constants };
+        let scale = size(prior) + self.parameters.level;
+        let mut drawn = drawn(self.covariance(&given), scale, draws, "covariance of the outcome", random)?;
+        means.iter().enumerate().for_each(|(i, m)| drawn.row_mut(i).iter_mut().for_each(|v| *v += m));
+        let centred = Matrix::from_row_major(q, draws, drawn.data()[..q * draws].to_vec());
+        Ok((drawn.row(q).to_vec(), centred))
+    }
+}

@@ -1,0 +1,103 @@
+//! What a query asks of a study, in terms of the kernel vector `k(X, x)` between the query and points.
+//!
+//! A study's rows Ω_i are of several blocks of columns, and their kernel is the product of the blocks'. A query takes some blocks at a point and the mean of others under a distribution:
+//! covariates as in the study (back-door), in another population, given some of them, or given the treatment that people took; treatments as they were, with what intercepts their
+//! effect as the query makes it (front-door). All of that is
+//!
+//! ```text
+//! Φ = T k(X, x)        F(x, x') = a k(x, x') + k(x, X) G k(X, x')
+//! ```
+//!
+//! with Φ the kernel of the query with the study's rows, and F of queries with each other, so that an effect is an expansion over X.
+
+use crate::linalg::{Cholesky, Matrix, dot};
+
+/// T.
+#[derive(Debug, Clone)]
+pub(super) enum Turn {
+    /// One point a row: by what its kernel is multiplied.
+    Diagonal(Vec<f64>),
+    /// Rows × points.
+    Dense(Matrix),
+}
+
+/// T, a and G.
+#[derive(Debug, Clone)]
+pub(super) struct Reading {
+    pub turn: Turn,
+    pub own: f64,
+    pub bend: Option<Matrix>,
+}
+
+impl Turn {
+    /// `T C`.
+    pub fn times(&self, columns: &Matrix) -> Matrix {
+        match self {
+            Self::Diagonal(by) => {
+                let mut out = columns.clone();
+                by.iter().enumerate().for_each(|(i, b)| out.row_mut(i).iter_mut().for_each(|v| *v *= b));
+                out
+            }
+            Self::Dense(own) => own.matmul(columns),
+        }
+    }
+
+    /// `Tᵀ v`.
+    pub fn transpose_times(&self, v: &[f64]) -> Vec<f64> {
+        match self {
+            Self::Diagonal(by) => by.iter().zip(v).map(|(b, v)| b * v).collect(),
+            Self::Dense(own) => own.transpose().matvec(v),
+        }
+    }
+}
+
+impl Reading {
+    /// The query is a point of the one block.
+    pub fn direct(rows: usize) -> Self {
+        Self { turn: Turn::Diagonal(vec![1.0; rows]), own: 1.0, bend: None }
+    }
+
+    /// The query is a point of one block, and the other is as in the study, by its kernel between rows.
+    pub fn of_rows(others: &Matrix) -> Self {
+        let share = 1.0 / others.rows() as f64;
+        let by: Vec<f64> = (0..others.rows()).map(|i| share * others.row(i).iter().sum::<f64>()).collect();
+        let own = share * by.iter().sum::<f64>();
+        Self { turn: Turn::Diagonal(by), own, bend: None }
+    }
+
+    /// The query is a point of one block, and the other is as in a population whose members count by `weights`: by its kernel between rows and members, and between members.
+    pub fn of_members(with_rows: &Matrix, with_each_other: &Matrix, weights: &[f64]) -> Self {
+        let own = dot(&with_each_other.matvec(weights), weights);
+        Self { turn: Turn::Diagonal(with_rows.matvec(weights)), own, bend: None }
+    }
+
+    /// The query moves what intercepts the effect, M, whose distribution given the treatment is a regression on `queried` treatments with a ridge, and treatments are as they were: `of_treatment` are their means with the rows.
+    pub fn front_door(of_treatments: &Matrix, of_mediators: &Matrix, queried: &Cholesky) -> Self {
+        let n = of_treatments.rows();
+        let share = 1.0 / n as f64;
+        let mean: Vec<f64> = (0..n).map(|i| of_treatments.row(i).iter().sum::<f64>() * share).collect();
+        let all = mean.iter().sum::<f64>() * share;
+        // (K + λ)⁻¹ K_MM, whose transpose is K_MM (K + λ)⁻¹.
+        let half = queried.solve(of_mediators.clone());
+        let mut bend = queried.solve(half.transpose());
+        bend.data_mut().iter_mut().for_each(|v| *v *= all);
+        let turn = Turn::Diagonal(mean).times(&half.transpose());
+        Self { turn: Turn::Dense(turn), own: 0.0, bend: Some(bend) }
+    }
+
+    /// The kernel of queries with the rows Φ, by their columns over points.
+    pub fn with_rows(&self, columns: &Matrix) -> Matrix {
+        self.turn.times(columns)
+    }
+
+    /// F of queries, by their columns over points and their kernel with each other.
+    pub fn with_each_other(&self, columns: &Matrix, prior: &Matrix) -> Matrix {
+        let mut out = prior.clone();
+        out.data_mut().iter_mut().for_each(|v| *v *= self.own);
+        if let Some(bend) = &self.bend {
+            let more = columns.transpose_matmul(&bend.matmul(columns));
+            out.data_mut().iter_mut().zip(more.data()).for_each(|(v, more)| *v += more);
+        }
+        out
+    }
+}

@@ -1,0 +1,200 @@
+//! Effects from studies that nobody joined: study 1 has treatment and mediator, study 2 mediator and outcome.
+
+use super::blocks::{Block, product};
+use super::effect::Effect;
+use super::link::{Link, Outcome};
+use super::process::{Process, ProcessParameters};
+use super::reading::Reading;
+use crate::error::{Error, Result, sized};
+use crate::kernel::Kernel;
+use crate::linalg::{Cholesky, Matrix};
+use crate::table::Table;
+
+/// How a study tells what a treatment does to its mediators.
+#[derive(Debug, Clone)]
+pub enum Route {
+    /// As it is seen: the treatment is randomised, or nothing confounds it.
+    Direct,
+    /// Averaged over these covariates, a row each of the study (back-door).
+    BackDoor(Table),
+    /// Through these columns, which intercept the effect (front-door).
+    FrontDoor(Table),
+}
+
+/// A study that leads from its treatments to the mediators that the next one knows.
+#[derive(Debug, Clone)]
+pub struct Study {
+    /// What is queried of it: treatments in the first study, mediators of the one before in others.
+    pub treatments: Table,
+    /// How it tells what these do.
+    pub route: Route,
+    /// What it shares with the next study.
+    pub mediators: Table,
+}
+
+/// What is learnt from.
+#[derive(Debug, Clone)]
+pub struct Studies {
+    /// One or more that lead to the last.
+    pub studies: Vec<Study>,
+    /// Mediators of the last study.
+    pub points: Table,
+    /// Its outcome.
+    pub outcome: Vec<f64>,
+}
+
+/// The numbers of a study that leads to the next.
+#[derive(Debug, Clone)]
+pub struct StudyParameters {
+    /// Of treatments.
+    pub treatments: Kernel,
+    /// Of covariates, or of what intercepts the effect; with `treatments` a product.
+    pub others: Option<Kernel>,
+    /// λ > 0, which is not multiplied by the number of rows.
+    pub ridge: f64,
+    /// Kernel and ridge of the regression of what intercepts the effect on treatments (front-door).
+    pub intercepting: Option<(Kernel, f64)>,
+}
+
+/// All numbers of an effect.
+#[derive(Debug, Clone)]
+pub struct Parameters {
+    /// One a study.
+    pub studies: Vec<StudyParameters>,
+    /// Of the last.
+    pub outcome: ProcessParameters,
+    /// Whether it counts who happens to be in the studies whose rows are averaged over.
+    pub adjustment: bool,
+}
+
+impl Study {
+    /// Treatments, and covariates or what intercepts the effect.
+    fn tables(&self) -> (&Table, Option<&Table>) {
+        let others = match &self.route {
+            Route::Direct => None,
+            Route::BackDoor(own) | Route::FrontDoor(own) => Some(own),
+        };
+        (&self.treatments, others)
+    }
+
+    /// Its blocks with these kernels.
+    pub(super) fn blocks(&self, parameters: &StudyParameters) -> Result<Vec<Block>> {
+        let (treatments, others) = self.tables();
+        if others.is_some() != parameters.others.is_some() {
+            let allowed = "there is one where there are covariates, or columns that intercept the effect";
+            return Err(Error::parameter("kernel of covariates", others.is_none(), allowed));
+        }
+        let kernels = [Some(&parameters.treatments), parameters.others.as_ref()];
+        let rows = [Some(treatments), others];
+        let each = rows.into_iter().zip(kernels).filter_map(|(rows, kernel)| Some((rows?, kernel?)));
+        each.map(|(rows, kernel)| {
+            kernel.validate(rows.width())?;
+            Ok(Block { rows: rows.clone(), kernel: kernel.clone() })
+        })
+        .collect()
+    }
+}
+
+impl Studies {
+    /// What the last study says.
+    pub(super) fn last(&self, parameters: &ProcessParameters) -> Result<Outcome> {
+        let process = Process::new(self.studies.len(), &self.points, &self.outcome, parameters.clone())?;
+        Ok(Outcome::Process(Box::new(process)))
+    }
+
+    /// What a study makes of what the ones after it know.
+    pub(super) fn step(
+        &self,
+        s: usize,
+        parameters: &StudyParameters,
+        adjustment: bool,
+        outcome: Outcome,
+    ) -> Result<Outcome> {
+        let study = &self.studies[s];
+        let blocks = study.blocks(parameters)?;
+        crate::fit::positive("ridge", parameters.ridge)?;
+        let grams: Vec<Matrix> = blocks.iter().map(|own| own.kernel.gram(&own.rows)).collect();
+        let mut all = product(&grams);
+        all.add_diagonal(|_| parameters.ridge);
+        let factor = Cholesky::new(all, "kernel matrix of the study plus ridge")?;
+        let treated = match (&study.route, &parameters.intercepting) {
+            (Route::FrontDoor(_), Some((kernel, ridge))) => {
+                crate::fit::positive("ridge of what intercepts the effect", *ridge)?;
+                let mut gram = kernel.gram(&study.treatments);
+                gram.add_diagonal(|_| *ridge);
+                Some((kernel, Cholesky::new(gram, "kernel matrix of treatments plus ridge")?))
+            }
+            (Route::FrontDoor(_), None) => {
+                let allowed = "there is one where columns intercept the effect";
+                return Err(Error::parameter("intercepting", "none", allowed));
+            }
+            _ => None,
+        };
+        let (kernel, reading) = match (&treated, &grams[..]) {
+            (Some((kernel, factor)), [_, others]) => {
+                (*kernel, Reading::front_door(&grams[0], others, factor))
+            }
+            (None, [_, others]) => (&parameters.treatments, Reading::of_rows(others)),
+            _ => (&parameters.treatments, Reading::direct(study.treatments.rows())),
+        };
+        let points = (study.treatments.clone(), kernel.clone());
+        let measure = study.mediators.stack(outcome.points())?;
+        let others = blocks.into_iter().nth(1).filter(|_| treated.is_none());
+        let mut link = Link::new(s, points, reading, factor, &study.mediators, &measure, outcome)?;
+        if adjustment && grams.len() > 1 {
+            link.count_who_is_in(&grams, treated.as_ref().map(|(_, factor)| factor));
+        }
+        link.others = others;
+        Ok(Outcome::Link(Box::new(link)))
+    }
+
+    /// The effect by these numbers. Cost n³ for n rows of each study.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`], [`Error::Parameter`]; [`Error::NotPositiveDefinite`].
+    pub fn effect(&self, parameters: &Parameters) -> Result<Effect> {
+        self.check()?;
+        sized(
+            "the list of studies' numbers",
+            "entries",
+            self.studies.len(),
+            parameters.studies.len(),
+            "one a study",
+        )?;
+        let mut outcome = self.last(&parameters.outcome)?;
+        for (s, own) in parameters.studies.iter().enumerate().rev() {
+            outcome = self.step(s, own, parameters.adjustment, outcome)?;
+        }
+        Ok(Effect::new(vec![(1.0, outcome)]))
+    }
+}
+
+impl Studies {
+    pub(super) fn check(&self) -> Result<()> {
+        if self.studies.is_empty() {
+            return Err(Error::TooFew { what: "the list of studies".into(), needed: 2, unit: "studies are" });
+        }
+        sized(
+            "the outcome",
+            "numbers",
+            self.points.rows(),
+            self.outcome.len(),
+            "one a row of the last study",
+        )?;
+        for (s, study) in self.studies.iter().enumerate() {
+            let n = study.treatments.rows();
+            crate::fit::check(&study.treatments, n, 2)?;
+            let name = |what: &str| format!("the {what} of study {}", s + 1);
+            sized(&name("mediators"), "rows", n, study.mediators.rows(), "as many as of treatments")?;
+            if let Route::BackDoor(other) | Route::FrontDoor(other) = &study.route {
+                sized(&name("covariates"), "rows", n, other.rows(), "as many as of treatments")?;
+            }
+            let next = self.studies.get(s + 1).map_or(&self.points, |next| &next.treatments);
+            study.mediators.conform(next.columns())?;
+        }
+        if let Some(row) = self.outcome.iter().position(|v| !v.is_finite()) {
+            return Err(Error::NotFinite { row, column: "outcome".into(), value: self.outcome[row] });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,188 @@
+//! How the numbers of an effect are chosen: by what the last study's rows say of its own, and then, study by study, by how well rows tell what the outcome is at their mediators.
+//!
+//! The best numbers are too sure of themselves, and an effect is a mixture over draws of them: as few rows tell length scales apart, that widens bands by a sixth and more where rows are few.
+
+use super::blocks::{self, Block};
+use super::effect::Effect;
+use super::link::Outcome;
+use super::process::ProcessParameters;
+use super::studies::{Route, Studies, Study, StudyParameters};
+use crate::error::{Error, Result};
+use crate::fit::average::Surface;
+use crate::fit::evidence::{self, Coordinate, with_priors};
+use crate::kernel::{Kernel, Parameter, Units, mean_variance};
+use crate::linalg::Matrix;
+use crate::random::{Random, RngExt, SeedableRng, SliceRandom};
+use crate::stop::Watch;
+use crate::table::Table;
+
+/// How an effect is learnt.
+#[derive(Debug, Clone)]
+pub struct Fusion {
+    /// The effect is a mixture over so many draws of all kernels, noises and ridges; 0 for the best ones alone.
+    pub draws: usize,
+    /// Seed of these.
+    pub seed: u64,
+    /// Variance of the outcome's constant, in units of the outcome's own.
+    pub level: f64,
+    /// Whether it counts who happens to be in the studies.
+    pub adjustment: bool,
+}
+
+impl Default for Fusion {
+    fn default() -> Self {
+        Self { draws: 16, seed: 0, level: 1.0, adjustment: true }
+    }
+}
+
+/// Where tuning starts: noise of the outcome in units of its variance, and ridges.
+const NOISE: f64 = 0.1;
+const RIDGE: f64 = 0.1;
+
+/// Draws from the mixture of which one in so many is taken.
+const EACH: usize = 4;
+
+/// Gaussian, one length scale a column, which starts at that column's standard deviation.
+fn usual(x: &Table) -> Kernel {
+    Kernel::gaussian(&Units::standardised(x).scale)
+}
+
+fn believed(parameter: Parameter, scale_is_free: bool) -> Coordinate {
+    match &parameter.name[..] {
+        name if name.starts_with("lengthscale") => Coordinate::length(parameter),
+        "scale" if !scale_is_free => Coordinate { parameter, weak: None },
+        "scale" => Coordinate::near(parameter, 1.0),
+        _ => Coordinate::near(parameter, 1.5),
+    }
+}
+
+impl Fusion {
+    /// Learns the effect.
+    ///
+    /// # Errors
+    /// As [`Studies::effect`]; [`Error::Target`] for an outcome that is constant.
+    pub fn fit(&self, studies: &Studies) -> Result<Effect> {
+        studies.check()?;
+        let mut outcomes: Vec<Outcome> = self
+            .of_outcome(studies)?
+            .iter()
+            .map(|parameters| studies.last(parameters))
+            .collect::<Result<_>>()?;
+        for (s, study) in studies.studies.iter().enumerate().rev() {
+            // By the first draw of what comes after; draws of both go together by chance.
+            let chosen = self.of_study(study, &outcomes[0], self.seed + 1 + s as u64)?;
+            let each = outcomes.into_iter().zip(chosen.iter().cycle());
+            outcomes = each
+                .map(|(outcome, own)| studies.step(s, own, self.adjustment, outcome))
+                .collect::<Result<_>>()?;
+        }
+        let weight = 1.0 / outcomes.len() as f64;
+        Ok(Effect::new(outcomes.into_iter().map(|own| (weight, own)).collect()))
+    }
+
+    fn of_outcome(&self, studies: &Studies) -> Result<Vec<ProcessParameters>> {
+        let (_, variance) = mean_variance(&studies.outcome);
+        if variance == 0.0 {
+            let problem = "is the same in every row: there is nothing to learn".into();
+            return Err(Error::Target { name: "outcome".into(), problem });
+        }
+        let (kernel, level) = (variance * usual(&studies.points), self.level * variance);
+        let at = |theta: &[f64]| {
+            let (own, noise) = theta.split_at(theta.len() - 1);
+            ProcessParameters { kernel: kernel.with_parameters(own), noise: noise[0].exp(), level }
+        };
+        let noise = Parameter { name: "noise".into(), log_value: (NOISE * variance).ln() };
+        let all = kernel.parameters().into_iter().chain([noise]);
+        let coordinates: Vec<Coordinate> = all.map(|p| believed(p, true)).collect();
+        let found = self
+            .drawn(&coordinates, self.seed, |theta| at(theta).evidence(&studies.points, &studies.outcome))?;
+        Ok(found.iter().map(|theta| at(theta)).collect())
+    }
+
+    /// Kernels and ridges of a study by how well its rows tell what the outcome is at their mediators: the best, or draws.
+    fn of_study(&self, study: &Study, outcome: &Outcome, seed: u64) -> Result<Vec<StudyParameters>> {
+        let h = outcome.centred_means(&outcome.kernel().cross_gram(outcome.points(), &study.mediators));
+        let others = match &study.route {
+            Route::Direct => None,
+            Route::BackDoor(own) | Route::FrontDoor(own) => Some(usual(own)),
+        };
+        let treatments = usual(&study.treatments);
+        let start = StudyParameters { treatments, others, ridge: RIDGE, intercepting: None };
+        let blocks = study.blocks(&start)?;
+        let all = blocks::parameters(&blocks, RIDGE).into_iter();
+        let coordinates: Vec<Coordinate> = all.map(|p| believed(p, false)).collect();
+        let found = self.drawn(&coordinates, seed, |theta| {
+            let (blocks, ridge) = blocks::with_parameters(&blocks, theta);
+            blocks::evidence(&blocks, ridge, &h)
+        })?;
+        let of = |theta: &Vec<f64>| {
+            let (blocks, ridge) = blocks::with_parameters(&blocks, theta);
+            let intercepting = match &study.route {
+                Route::FrontDoor(_) => {
+                    let of = blocks[1].kernel.gram(&blocks[1].rows);
+                    Some(regression(&study.treatments, &of)?)
+                }
+                _ => None,
+            };
+            let mut kernels = blocks.into_iter().map(|own| own.kernel);
+            let treatments = kernels.next().unwrap_or_else(|| start.treatments.clone());
+            Ok(StudyParameters { treatments, others: kernels.next(), ridge, intercepting })
+        };
+        found.iter().map(of).collect()
+    }
+
+    /// Hyper-parameters by an evidence and weak priors: the best, or draws in no order.
+    fn drawn(
+        &self,
+        coordinates: &[Coordinate],
+        seed: u64,
+        evidence: impl Fn(&[f64]) -> Result<(f64, Vec<f64>)>,
+    ) -> Result<Vec<Vec<f64>>> {
+        let watch = Watch::nobody();
+        let from: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
+        let found = evidence::search(coordinates, &from, watch, |theta| {
+            Ok(with_priors(coordinates, theta, evidence(theta)?))
+        })?;
+        if self.draws == 0 {
+            return Ok(vec![found.theta]);
+        }
+        let surface = Surface { coordinates, from: &found.theta, watch };
+        let fit = |theta: &[f64]| Ok((evidence(theta)?.0, theta.to_vec()));
+        let averaged = surface.average(&evidence, fit, EACH * self.draws, seed)?;
+        let mut random = Random::seed_from_u64(seed);
+        let mut drawn = resampled(averaged.fits, self.draws, random.random());
+        drawn.shuffle(&mut random);
+        Ok(drawn)
+    }
+}
+
+/// The regression of functions, by their kernel with each other, on rows: kernel and ridge by how far it is off for rows that are left out.
+pub(super) fn regression(rows: &Table, of: &Matrix) -> Result<(Kernel, f64)> {
+    let block = [Block { kernel: usual(rows), rows: rows.clone() }];
+    let all = blocks::parameters(&block, RIDGE).into_iter();
+    let coordinates: Vec<Coordinate> = all.map(|p| believed(p, false)).collect();
+    let from: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
+    // As if errors were normal with a variance that is not known.
+    let half = 0.5 * rows.rows() as f64;
+    let found = evidence::search(&coordinates, &from, Watch::nobody(), |theta| {
+        let (block, ridge) = blocks::with_parameters(&block, theta);
+        let (loss, mut slopes) = blocks::left_out_loss(&block, ridge, of)?;
+        slopes.iter_mut().for_each(|slope| *slope *= -half / loss);
+        Ok(with_priors(&coordinates, theta, (-half * loss.ln(), slopes)))
+    })?;
+    let (mut block, ridge) = blocks::with_parameters(&block, &found.theta);
+    Ok((block.remove(0).kernel, ridge))
+}
+
+/// So many of weighted ones, each as often as its weight says, rounded up or down by chance (systematic resampling).
+fn resampled<F: Clone>(fits: Vec<(f64, F)>, count: usize, shift: f64) -> Vec<F> {
+    let (mut out, mut sum, mut k) = (Vec::new(), fits[0].0, 0);
+    for place in 0..count {
+        while sum < (place as f64 + shift) / count as f64 && k + 1 < fits.len() {
+            k += 1;
+            sum += fits[k].0;
+        }
+        out.push(fits[k].1.clone());
+    }
+    out
+}

@@ -1,0 +1,555 @@
+//! Effects across studies, against draws of all that is not known, in spaces of finitely many features where that can be written down.
+
+use riesz::causal::{
+    Cause, Fusion, Parameters, ProcessParameters, Route, Studies, Study, StudyParameters, Whom,
+};
+use riesz::kernel::Linear;
+use riesz::linalg::lu_solve;
+use riesz::{Kernel, Matrix, Table};
+
+use crate::common::{Stream, with_threads};
+
+/// `1 + u v`, whose features are 1 and u.
+fn kernel() -> Kernel {
+    Kernel::constant(1.0) + Linear { columns: vec![0], center: vec![0.0], scale: vec![1.0] }.into()
+}
+
+fn features(v: f64) -> Vec<f64> {
+    vec![1.0, v]
+}
+
+fn column(v: &[f64]) -> Table {
+    Table::from_rows(&v.iter().map(|v| [*v]).collect::<Vec<_>>()).unwrap()
+}
+
+fn outer(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().flat_map(|a| b.iter().map(move |b| a * b)).collect()
+}
+
+fn mean_of(rows: impl Iterator<Item = Vec<f64>>) -> Vec<f64> {
+    let (mut sum, mut count) = (Vec::new(), 0.0);
+    for row in rows {
+        sum.resize(row.len(), 0.0);
+        sum.iter_mut().zip(&row).for_each(|(s, v)| *s += v);
+        count += 1.0;
+    }
+    sum.iter().map(|s| s / count).collect()
+}
+
+/// Mean and covariance of `b` in `y = X b + e` with b standard normal and e of this variance.
+fn regression(x: &[Vec<f64>], y: &[f64], noise: f64) -> (Vec<f64>, Matrix) {
+    let d = x[0].len();
+    let mut precision = Matrix::zeros(d, d);
+    let mut right = vec![0.0; d];
+    for (row, y) in x.iter().zip(y) {
+        for i in 0..d {
+            right[i] += row[i] * y / noise;
+            (0..d).for_each(|j| precision[(i, j)] += row[i] * row[j] / noise);
+        }
+    }
+    precision.add_diagonal(|_| 1.0);
+    let mut covariance = Matrix::zeros(d, d);
+    for j in 0..d {
+        let unit: Vec<f64> = (0..d).map(|i| f64::from(u8::from(i == j))).collect();
+        lu_solve(&precision, &unit).iter().enumerate().for_each(|(i, v)| covariance[(i, j)] = *v);
+    }
+    (lu_solve(&precision, &right), covariance)
+}
+
+/// A root of a covariance.
+fn root(c: &Matrix) -> Matrix {
+    let n = c.rows();
+    let mut l = Matrix::zeros(n, n);
+    for i in 0..n {
+        for j in 0..=i {
+            let rest: f64 = (0..j).map(|k| l[(i, k)] * l[(j, k)]).sum();
+            let left = c[(i, j)] - rest;
+            l[(i, j)] = if i == j {
+                left.max(0.0).sqrt()
+            } else if l[(j, j)] > 0.0 {
+                left / l[(j, j)]
+            } else {
+                0.0
+            };
+        }
+    }
+    l
+}
+
+fn draw(mean: &[f64], root: &Matrix, stream: &mut Stream) -> Vec<f64> {
+    let z: Vec<f64> = mean.iter().map(|_| stream.normal()).collect();
+    mean.iter().zip(root.matvec(&z)).map(|(m, v)| m + v).collect()
+}
+
+/// Where a study leads as a matrix `A` (features of what is asked × features of mediators), of which it observes `Aᵀφ_i + noise`, both with covariance C over the features of mediators.
+struct Led {
+    /// One a feature of mediators, in the coordinates in which C is the identity.
+    means: Vec<Vec<f64>>,
+    root: Matrix,
+    /// The root of C.
+    unit: Matrix,
+}
+
+impl Led {
+    fn new(asked: &[Vec<f64>], mediators: &[Vec<f64>], measure: &[Vec<f64>], ridge: f64) -> Self {
+        let p = mediators[0].len();
+        let all = mean_of(measure.iter().map(|u| outer(u, u)));
+        let unit = root(&Matrix::from_row_major(p, p, all));
+        // ψ = unit v, so that v has the identity.
+        let whitened: Vec<Vec<f64>> = mediators.iter().map(|psi| lu_solve(&unit, psi)).collect();
+        let of = |k: usize| regression(asked, &whitened.iter().map(|v| v[k]).collect::<Vec<_>>(), ridge);
+        let means = (0..p).map(|k| of(k).0).collect();
+        Self { means, root: root(&of(0).1), unit }
+    }
+
+    /// `φᵀ A` of a draw of A for all of these φ.
+    fn drawn(&self, asked: &[Vec<f64>], stream: &mut Stream) -> Vec<Vec<f64>> {
+        let columns: Vec<Vec<f64>> = self.means.iter().map(|m| draw(m, &self.root, stream)).collect();
+        let of = |phi: &Vec<f64>| {
+            let v: Vec<f64> = columns.iter().map(|c| phi.iter().zip(c).map(|(a, b)| a * b).sum()).collect();
+            self.unit.matvec(&v)
+        };
+        asked.iter().map(of).collect()
+    }
+}
+
+struct Sums {
+    count: f64,
+    mean: Vec<f64>,
+    square: Matrix,
+}
+
+fn moments(draws: usize, q: usize, mut one: impl FnMut() -> Vec<f64>) -> Sums {
+    let (mut mean, mut square) = (vec![0.0; q], Matrix::zeros(q, q));
+    for _ in 0..draws {
+        let g = one();
+        for i in 0..q {
+            mean[i] += g[i];
+            (0..q).for_each(|j| square[(i, j)] += g[i] * g[j]);
+        }
+    }
+    let count = draws as f64;
+    mean.iter_mut().for_each(|m| *m /= count);
+    square.data_mut().iter_mut().for_each(|s| *s /= count);
+    (0..q).for_each(|i| (0..q).for_each(|j| square[(i, j)] -= mean[i] * mean[j]));
+    Sums { count, mean, square }
+}
+
+/// Numbers with some pattern, of three studies.
+struct Data {
+    x: Vec<f64>,
+    z: Vec<f64>,
+    y: Vec<f64>,
+    y2: Vec<f64>,
+    v2: Vec<f64>,
+    v3: Vec<f64>,
+    t: Vec<f64>,
+}
+
+fn data() -> Data {
+    let mut s = Stream(5);
+    let mut normals = |n: usize| (0..n).map(|_| s.normal()).collect::<Vec<f64>>();
+    let (x, z, e) = (normals(9), normals(9), normals(9));
+    let y = x.iter().zip(&z).zip(&e).map(|((x, z), e)| 0.8 * x + 0.5 * z + 0.4 * e).collect();
+    let (y2, e) = (normals(8), normals(8));
+    let v2 = y2.iter().zip(&e).map(|(y, e)| 1.2 * y - 0.3 + 0.3 * e).collect();
+    let (v3, e) = (normals(7), normals(7));
+    let t = v3.iter().zip(&e).map(|(v, e)| 2.0 - 0.7 * v + 0.3 * e).collect();
+    Data { x, z, y, y2, v2, v3, t }
+}
+
+const ASKED: [f64; 3] = [-0.8, 0.4, 1.7];
+const NOISE: f64 = 0.2;
+const LEVEL: f64 = 0.6;
+const RIDGE: f64 = 0.35;
+
+fn outcome() -> ProcessParameters {
+    ProcessParameters { kernel: kernel(), noise: NOISE, level: LEVEL }
+}
+
+fn study(others: bool) -> StudyParameters {
+    let others = others.then(kernel);
+    StudyParameters { treatments: kernel(), others, ridge: RIDGE, intercepting: None }
+}
+
+/// β₀ and the coefficients of f₀ of the last study, and a root of their covariance.
+fn last(v: &[f64], t: &[f64]) -> (Vec<f64>, Matrix) {
+    let mean = t.iter().sum::<f64>() / t.len() as f64;
+    let rows: Vec<Vec<f64>> = v.iter().map(|v| [vec![LEVEL.sqrt()], features(*v)].concat()).collect();
+    let rest: Vec<f64> = t.iter().map(|t| t - mean).collect();
+    let (mut b, c) = regression(&rows, &rest, NOISE);
+    let mut root = root(&c);
+    b[0] = mean + LEVEL.sqrt() * b[0];
+    root.row_mut(0).iter_mut().for_each(|v| *v *= LEVEL.sqrt());
+    (b, root)
+}
+
+fn agree(studies: &Studies, parameters: &Parameters, sums: &Sums) {
+    let told = studies.effect(parameters).unwrap().at(&column(&ASKED)).unwrap();
+    for i in 0..ASKED.len() {
+        let se = (sums.square[(i, i)] / sums.count).sqrt();
+        assert!((told.mean[i] - sums.mean[i]).abs() < 4.5 * se, "{} {} {se}", told.mean[i], sums.mean[i]);
+        for j in 0..ASKED.len() {
+            let (own, found) = (told.covariance[(i, j)], sums.square[(i, j)]);
+            // Products have heavier tails than normal numbers.
+            let se = 2.0 * (sums.square[(i, i)] * sums.square[(j, j)] / sums.count).sqrt();
+            assert!((own - found).abs() < 4.5 * se, "{i} {j}: {own} {found} {se}");
+        }
+    }
+    // Causes add up, and each is a covariance.
+    for i in 0..ASKED.len() {
+        let all: f64 = told.causes.iter().map(|(_, part)| part[(i, i)]).sum();
+        assert!((all - told.covariance[(i, i)]).abs() < 1e-12);
+        assert!(told.causes.iter().all(|(_, part)| part[(i, i)] > -1e-12));
+    }
+}
+
+#[test]
+fn two_studies_are_draws_of_where_the_first_leads_and_what_the_second_says() {
+    let Data { x, z, y, v2, y2, .. } = data();
+    // The second study knows the mediator y2 and, as outcome, v2.
+    let psi = |v: &[f64]| v.iter().map(|v| features(*v)).collect::<Vec<_>>();
+    let measure = psi(&[&y[..], &y2].concat());
+    for back_door in [false, true] {
+        let rows: Vec<Vec<f64>> = match back_door {
+            true => x.iter().zip(&z).map(|(x, z)| outer(&features(*x), &features(*z))).collect(),
+            false => psi(&x),
+        };
+        let mean_z = mean_of(z.iter().map(|z| features(*z)));
+        let asked: Vec<Vec<f64>> = match back_door {
+            true => ASKED.iter().map(|x| outer(&features(*x), &mean_z)).collect(),
+            false => psi(&ASKED),
+        };
+        let led = Led::new(&rows, &psi(&y), &measure, RIDGE);
+        let (b, root) = last(&y2, &v2);
+        let mut stream = Stream(17);
+        let sums = moments(200_000, ASKED.len(), || {
+            let theta = draw(&b, &root, &mut stream);
+            let to = led.drawn(&asked, &mut stream);
+            to.iter().map(|psi| theta[0] + psi[0] * theta[1] + psi[1] * theta[2]).collect()
+        });
+        let route = if back_door { Route::BackDoor(column(&z)) } else { Route::Direct };
+        let studies = Studies {
+            studies: vec![Study { treatments: column(&x), route, mediators: column(&y) }],
+            points: column(&y2),
+            outcome: v2.clone(),
+        };
+        let parameters =
+            Parameters { studies: vec![study(back_door)], outcome: outcome(), adjustment: false };
+        agree(&studies, &parameters, &sums);
+    }
+}
+
+#[test]
+fn three_studies_are_draws_of_where_each_leads() {
+    let Data { x, y, y2, v2, v3, t, .. } = data();
+    let psi = |v: &[f64]| v.iter().map(|v| features(*v)).collect::<Vec<_>>();
+    let first = Led::new(&psi(&x), &psi(&y), &psi(&[&y[..], &y2].concat()), RIDGE);
+    let second = Led::new(&psi(&y2), &psi(&v2), &psi(&[&v2[..], &v3].concat()), RIDGE);
+    let (b, root) = last(&v3, &t);
+    let mut stream = Stream(23);
+    let sums = moments(400_000, ASKED.len(), || {
+        let theta = draw(&b, &root, &mut stream);
+        // A draw of the second, for both features.
+        let lines = second.drawn(&[vec![1.0, 0.0], vec![0.0, 1.0]], &mut stream);
+        let to = first.drawn(&psi(&ASKED), &mut stream);
+        let of = |psi: &Vec<f64>| {
+            let then = [0, 1].map(|k| psi[0] * lines[0][k] + psi[1] * lines[1][k]);
+            theta[0] + then[0] * theta[1] + then[1] * theta[2]
+        };
+        to.iter().map(of).collect()
+    });
+    let leads = |from: &[f64], to: &[f64]| Study {
+        treatments: column(from),
+        route: Route::Direct,
+        mediators: column(to),
+    };
+    let studies =
+        Studies { studies: vec![leads(&x, &y), leads(&y2, &v2)], points: column(&v3), outcome: t.clone() };
+    let parameters =
+        Parameters { studies: vec![study(false), study(false)], outcome: outcome(), adjustment: false };
+    agree(&studies, &parameters, &sums);
+    let told = studies.effect(&parameters).unwrap().at(&column(&ASKED)).unwrap();
+    for cause in [Cause::Study(0), Cause::Study(1), Cause::Study(2), Cause::Interaction] {
+        assert!(told.causes.iter().any(|(own, _)| *own == cause), "{cause:?}");
+    }
+}
+
+/// The front door: treatments are as they were, and what intercepts the effect is as a regression on the treatment says.
+#[test]
+fn the_front_door_averages_treatments_as_they_were() {
+    let Data { x, z: m, y, y2, v2, .. } = data();
+    let psi = |v: &[f64]| v.iter().map(|v| features(*v)).collect::<Vec<_>>();
+    let (queried, ridge) = (0.7 * kernel(), 0.25);
+    // Of each query the weights by which the regression says what intercepts it.
+    let mut gram = queried.gram(&column(&x));
+    gram.add_diagonal(|_| ridge);
+    let weights: Vec<Vec<f64>> = ASKED
+        .iter()
+        .map(|a| lu_solve(&gram, &queried.cross_gram(&column(&x), &column(&[*a])).column(0)))
+        .collect();
+    let mean_x = mean_of(x.iter().map(|x| features(*x)));
+    let asked: Vec<Vec<f64>> = weights
+        .iter()
+        .map(|own| {
+            let of_m: Vec<f64> =
+                (0..2).map(|k| own.iter().zip(&m).map(|(w, m)| w * features(*m)[k]).sum()).collect();
+            outer(&mean_x, &of_m)
+        })
+        .collect();
+    let rows: Vec<Vec<f64>> = x.iter().zip(&m).map(|(x, m)| outer(&features(*x), &features(*m))).collect();
+    let led = Led::new(&rows, &psi(&y), &psi(&[&y[..], &y2].concat()), RIDGE);
+    let (b, root) = last(&y2, &v2);
+    let mut stream = Stream(31);
+    let sums = moments(200_000, ASKED.len(), || {
+        let theta = draw(&b, &root, &mut stream);
+        let to = led.drawn(&asked, &mut stream);
+        to.iter().map(|psi| theta[0] + psi[0] * theta[1] + psi[1] * theta[2]).collect()
+    });
+    let studies = Studies {
+        studies: vec![Study {
+            treatments: column(&x),
+            route: Route::FrontDoor(column(&m)),
+            mediators: column(&y),
+        }],
+        points: column(&y2),
+        outcome: v2,
+    };
+    let own = StudyParameters { intercepting: Some((queried, ridge)), ..study(true) };
+    agree(&studies, &Parameters { studies: vec![own], outcome: outcome(), adjustment: false }, &sums);
+}
+
+/// Who is in the study: the effect by covariates that are drawn anew from those of the study, with weights as the Bayesian bootstrap has them.
+#[test]
+fn who_is_in_the_study_counts_as_the_bayesian_bootstrap_has_it() {
+    let Data { x, z, y, y2, v2, .. } = data();
+    let n = x.len();
+    let studies = Studies {
+        studies: vec![Study {
+            treatments: column(&x),
+            route: Route::BackDoor(column(&z)),
+            mediators: column(&y),
+        }],
+        points: column(&y2),
+        outcome: v2.clone(),
+    };
+    let parameters = Parameters { studies: vec![study(true)], outcome: outcome(), adjustment: true };
+    let told = studies.effect(&parameters).unwrap().at(&column(&ASKED)).unwrap();
+    let part = &told.causes.iter().find(|(cause, _)| *cause == Cause::Adjustment).unwrap().1;
+    // What the outcome is at the mediators, by regression, and that by regression on treatment and covariate.
+    let (b, _) = last(&y2, &v2);
+    let h: Vec<f64> = y.iter().map(|y| b[1] + b[2] * y).collect();
+    let rows: Vec<Vec<f64>> = x.iter().zip(&z).map(|(x, z)| outer(&features(*x), &features(*z))).collect();
+    let (line, _) = regression(&rows, &h, RIDGE);
+    let of = |x: f64, z: f64| -> f64 {
+        outer(&features(x), &features(z)).iter().zip(&line).map(|(a, b)| a * b).sum()
+    };
+    let mut stream = Stream(3);
+    let sums = moments(200_000, ASKED.len(), || {
+        let weights: Vec<f64> = (0..n).map(|_| -(1.0 - stream.uniform()).ln()).collect();
+        let total: f64 = weights.iter().sum();
+        ASKED.iter().map(|a| (0..n).map(|j| weights[j] / total * of(*a, z[j])).sum()).collect()
+    });
+    for i in 0..ASKED.len() {
+        for j in 0..ASKED.len() {
+            let se = 2.0 * (sums.square[(i, i)] * sums.square[(j, j)] / sums.count).sqrt();
+            assert!((part[(i, j)] - sums.square[(i, j)]).abs() < 4.5 * se + 1e-12);
+        }
+    }
+}
+
+/// Studies of which the first is read through its covariates, or through what intercepts the effect.
+fn given(front_door: bool) -> (Studies, StudyParameters) {
+    let Data { x, z, y, y2, v2, .. } = data();
+    let route = if front_door { Route::FrontDoor(column(&z)) } else { Route::BackDoor(column(&z)) };
+    let first = Study { treatments: column(&x), route, mediators: column(&y) };
+    let intercepting = front_door.then(|| (Kernel::gaussian(&[1.3]), 0.25));
+    let own = StudyParameters {
+        treatments: Kernel::gaussian(&[0.9]),
+        others: Some(Kernel::gaussian(&[1.1])),
+        ridge: RIDGE,
+        intercepting,
+    };
+    (Studies { studies: vec![first], points: column(&y2), outcome: v2 }, own)
+}
+
+fn parameters(study: StudyParameters, level: f64, adjustment: bool) -> Parameters {
+    let outcome = ProcessParameters { kernel: 1.4 * Kernel::gaussian(&[0.8]), noise: NOISE, level };
+    Parameters { studies: vec![study], outcome, adjustment }
+}
+
+/// What is explained has the mean and covariance that are told.
+#[test]
+fn posteriors_are_what_is_told() {
+    for front_door in [false, true] {
+        for adjustment in [false, true] {
+            let (studies, own) = given(front_door);
+            let effect = studies.effect(&parameters(own, 0.0, adjustment)).unwrap();
+            let told = effect.at(&column(&ASKED)).unwrap();
+            let (weight, model, covariance) = effect.posteriors().unwrap().remove(0);
+            let posterior = riesz::Posterior::new(&model, &covariance).unwrap();
+            let at = posterior.at(&column(&ASKED)).unwrap();
+            let (mean, covariance) = (posterior.mean_of(&at), posterior.covariance(&at).remove(0));
+            assert_eq!(weight, 1.0);
+            for i in 0..ASKED.len() {
+                assert!((mean[(i, 0)] - told.mean[i]).abs() < 1e-12);
+                (0..ASKED.len()).for_each(|j| {
+                    let (a, b) = (covariance[(i, j)], told.covariance[(i, j)]);
+                    assert!((a - b).abs() < 1e-10, "{front_door} {adjustment} {i} {j}: {a} {b}");
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn draws_have_mean_and_covariance() {
+    for front_door in [false, true] {
+        let (studies, own) = given(front_door);
+        let effect = studies.effect(&parameters(own, 0.7, true)).unwrap();
+        let told = effect.at(&column(&ASKED)).unwrap();
+        let drawn = effect.sample(&column(&ASKED), 40_000, 1).unwrap();
+        assert_eq!(drawn.data(), effect.sample(&column(&ASKED), 40_000, 1).unwrap().data());
+        let mut draw = 0;
+        let sums = moments(drawn.cols(), ASKED.len(), || {
+            draw += 1;
+            drawn.column(draw - 1)
+        });
+        for i in 0..ASKED.len() {
+            let se = (sums.square[(i, i)] / sums.count).sqrt();
+            assert!((told.mean[i] - sums.mean[i]).abs() < 4.5 * se);
+            for j in 0..ASKED.len() {
+                let se = 2.5 * (sums.square[(i, i)] * sums.square[(j, j)] / sums.count).sqrt();
+                assert!((told.covariance[(i, j)] - sums.square[(i, j)]).abs() < 4.5 * se);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_study_itself_is_a_population() {
+    let (studies, own) = given(false);
+    let effect = studies.effect(&parameters(own, 0.7, false)).unwrap();
+    let z = column(&data().z);
+    let n = z.rows();
+    let of = |members: Table, weights: Vec<f64>| {
+        effect.of(&Whom::Population(members, weights)).unwrap().at(&column(&ASKED)).unwrap()
+    };
+    let (own, all) = (of(z.clone(), vec![1.0 / n as f64; n]), effect.at(&column(&ASKED)).unwrap());
+    for i in 0..ASKED.len() {
+        assert!((own.mean[i] - all.mean[i]).abs() < 1e-12);
+        assert!((own.covariance[(i, i)] - all.covariance[(i, i)]).abs() < 1e-12);
+    }
+    // Effects are linear in whom they are on; and of one person that on people like it.
+    let (one, other) = (of(z.select_rows(&[2]), vec![1.0]), of(z.select_rows(&[5]), vec![1.0]));
+    let both = of(z.select_rows(&[2, 5]), vec![0.25, 0.75]);
+    let like = effect.of(&Whom::Like(z.select_rows(&[2]))).unwrap().at(&column(&ASKED)).unwrap();
+    for i in 0..ASKED.len() {
+        assert!((both.mean[i] - 0.25 * one.mean[i] - 0.75 * other.mean[i]).abs() < 1e-12);
+        assert!((like.mean[i] - one.mean[i]).abs() < 1e-12);
+        assert!((like.covariance[(i, i)] - one.covariance[(i, i)]).abs() < 1e-12);
+    }
+    // The treated have covariates as a regression on treatments says, in whose weights the effect is linear.
+    let treated = effect.of(&Whom::Treated(column(&[0.6]))).unwrap().at(&column(&ASKED)).unwrap();
+    assert!((0..3).all(|i| treated.mean[i].is_finite()
+        && treated.causes.iter().any(|(c, part)| { *c == Cause::Adjustment && part[(i, i)] > 0.0 })));
+    let bad = |whom: Whom, words: &str| {
+        let told = effect.of(&whom).unwrap_err().to_string();
+        assert!(told.contains(words), "{told}");
+    };
+    bad(Whom::Population(z.clone(), vec![1.0; n]), "weights of members");
+    bad(Whom::Population(z.clone(), vec![1.0]), "list of weights");
+    bad(Whom::Treated(column(&[0.0, 1.0])), "it is one row");
+    let (studies, own) = given(true);
+    let through = studies.effect(&parameters(own, 0.0, false)).unwrap();
+    assert!(through.of(&Whom::Like(z.select_rows(&[2]))).unwrap_err().to_string().contains("back-door"));
+}
+
+/// With a ridge of nothing a study that has the very treatment says the outcome at its mediator, as surely as the last one (IMP); where the first study has nothing near, all is open and the constant is left.
+#[test]
+fn limits_are_those_of_one_study() {
+    let Data { x, y, y2, v2, .. } = data();
+    let first = Study { treatments: column(&x), route: Route::Direct, mediators: column(&y) };
+    let studies = Studies { studies: vec![first], points: column(&y2), outcome: v2 };
+    let own = StudyParameters {
+        treatments: Kernel::gaussian(&[0.05]),
+        others: None,
+        ridge: 1e-9,
+        intercepting: None,
+    };
+    let effect = studies.effect(&parameters(own, 0.0, false)).unwrap();
+    let told = effect.at(&column(&[x[3], 60.0])).unwrap();
+    let part = |cause: Cause, i: usize| told.causes.iter().find(|(c, _)| *c == cause).unwrap().1[(i, i)];
+    assert!(part(Cause::Study(0), 0) < 1e-6 && part(Cause::Interaction, 0) < 1e-6);
+    assert!(told.standing[0].resolved_by_first > 0.999 && told.standing[1].resolved_by_first < 1e-9);
+    assert!(
+        (told.standing[0].mass - 1.0).abs() < 1e-6 && (told.standing[0].effective_rows - 1.0).abs() < 1e-6
+    );
+    assert!(part(Cause::Study(1), 1) < 1e-9 && part(Cause::Study(0), 1) > 0.0);
+    let mean = studies.outcome.iter().sum::<f64>() / studies.outcome.len() as f64;
+    assert!((told.mean[1] - mean).abs() < 1e-9);
+    // The outcome at the mediator of that row, by Gaussian process regression.
+    let rest: Vec<f64> = studies.outcome.iter().map(|t| t - mean).collect();
+    let kernel = 1.4 * Kernel::gaussian(&[0.8]);
+    let mut gram = kernel.gram(&studies.points);
+    gram.add_diagonal(|_| NOISE);
+    let cross = kernel.cross_gram(&studies.points, &column(&[y[3]])).column(0);
+    let (a, b) = (lu_solve(&gram, &rest), lu_solve(&gram, &cross));
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    assert!((told.mean[0] - mean - dot(&cross, &a)).abs() < 1e-6);
+    assert!((part(Cause::Study(1), 0) - (1.4 - dot(&cross, &b))).abs() < 1e-6);
+}
+
+#[test]
+fn a_fit_finds_what_was_made_and_depends_on_the_seed_alone() {
+    let mut s = Stream(41);
+    let n = 80;
+    let z: Vec<f64> = (0..n).map(|_| s.normal()).collect();
+    let x: Vec<f64> = z.iter().map(|z| z + 0.8 * s.normal()).collect();
+    let y: Vec<f64> = x.iter().zip(&z).map(|(x, z)| x + z + 0.3 * s.normal()).collect();
+    let y2: Vec<f64> = (0..n).map(|_| 5.0 * s.uniform() - 2.5).collect();
+    let t: Vec<f64> = y2.iter().map(|y| 3.0 - 0.8 * y + 0.2 * s.normal()).collect();
+    let first = Study { treatments: column(&x), route: Route::BackDoor(column(&z)), mediators: column(&y) };
+    let studies = Studies { studies: vec![first], points: column(&y2), outcome: t };
+    let fusion = Fusion { draws: 4, ..Fusion::default() };
+    let effect = fusion.fit(&studies).unwrap();
+    let told = effect.at(&column(&[-1.0, 0.0, 1.0])).unwrap();
+    // With no confounder left the slope is -.8, and not -1.3 as it is seen.
+    for (i, x) in [-1.0, 0.0, 1.0].into_iter().enumerate() {
+        let (off, sd) = (told.mean[i] - (3.0 - 0.8 * x), told.covariance[(i, i)].sqrt());
+        assert!(off.abs() < 3.0 * sd && sd < 0.4, "{x}: {off} {sd}");
+    }
+    let again = with_threads(1, || fusion.fit(&studies).unwrap().at(&column(&[-1.0, 0.0, 1.0])).unwrap());
+    assert_eq!((again.mean, again.covariance.data()), (told.mean, told.covariance.data()));
+    assert!(told.causes.iter().any(|(cause, part)| *cause == Cause::Hyperparameters && part[(0, 0)] > 0.0));
+}
+
+#[test]
+fn bad_studies_are_named() {
+    let (studies, own) = given(false);
+    let bad = |change: &dyn Fn(&mut Studies, &mut Parameters), words: &str| {
+        let (mut studies, mut parameters) = (studies.clone(), parameters(own.clone(), 0.0, false));
+        change(&mut studies, &mut parameters);
+        let told = studies.effect(&parameters).unwrap_err().to_string();
+        assert!(told.contains(words), "{words}: {told}");
+    };
+    bad(&|s, _| s.studies.clear(), "list of studies");
+    bad(&|s, _| s.outcome.truncate(3), "the outcome");
+    bad(&|s, _| s.outcome[2] = f64::NAN, "NaN");
+    bad(&|s, _| s.studies[0].mediators = column(&[1.0]), "mediators of study 1");
+    bad(&|s, _| s.studies[0].route = Route::BackDoor(column(&[1.0])), "covariates of study 1");
+    bad(&|_, p| p.studies.clear(), "studies' numbers");
+    bad(&|_, p| p.studies[0].ridge = 0.0, "ridge");
+    bad(&|_, p| p.studies[0].others = None, "kernel of covariates");
+    bad(&|_, p| p.outcome.noise = -1.0, "noise");
+    bad(&|_, p| p.outcome.level = f64::NAN, "level");
+    bad(
+        &|s, p| {
+            s.studies[0].route = Route::FrontDoor(column(&data().z));
+            p.studies[0].intercepting = None;
+        },
+        "intercepting",
+    );
+    let constant = Studies { outcome: vec![1.0; studies.outcome.len()], ..studies.clone() };
+    assert!(Fusion::default().fit(&constant).unwrap_err().to_string().contains("nothing to learn"));
+}
