@@ -270,6 +270,8 @@ fn all_forms_say_the_same() {
     let latent = Graph::parse("dag { u [latent]; w [observed=\"no\"]; u -> a; u -> b; w -> b }").unwrap();
     assert_eq!(latent.latent(), ["u", "w"]);
     assert_eq!(latent.to_string().parse::<Graph>().unwrap(), latent);
+    let twice = Graph::parse("a <-> b; a -> b; b <-> a; b <- a").unwrap();
+    assert_eq!(twice, Graph::parse("a -> b; a <-> b").unwrap());
     assert_eq!(Graph::parse("digraph -> x").unwrap().variables(), ["digraph", "x"]);
     for odd in ["a-b", "a b", "say \"hi\"", "1.5", "α", "a;b#c", "dag", "back\\slash", "x->y", "a/b"] {
         let graph = Graph::new(&[] as &[&str], &[(odd, "z")], &[]).unwrap();
