@@ -36,7 +36,7 @@ _ESTIMATORS = (
 )
 
 #: Modules that import it, too.
-_MODULES = ("aggregate", "clusters", "counts", "feature_selection", "preference", "rankability")
+_MODULES = ("aggregate", "causal", "clusters", "counts", "feature_selection", "preference", "rankability")
 
 __all__ = [
     "Baseline",

@@ -41,6 +41,7 @@ __all__ = [
     "fit_sparse_aggregates",
     "functionals",
     "hsic_test",
+    "identify_effect",
     "join_bags",
     "kernel",
     "kernel_help",
@@ -48,6 +49,7 @@ __all__ = [
     "kernel_terms",
     "length_scales",
     "mmd_test",
+    "open_path",
     "permutation",
     "predict_sums",
     "preference_evidence",
@@ -663,3 +665,9 @@ def functionals(
     groups: list[tuple[str, list[int]]],
     protected: list[str],
 ) -> tuple[NDArray[np.float64], int | None]: ...
+
+# The text of a graph, or its variables and arrows.
+_Graph = str | tuple[list[str], list[tuple[str, str]]]
+
+def identify_effect(graph: _Graph | None, query: str) -> tuple[str, str]: ...
+def open_path(graph: _Graph, a: list[str], b: list[str], given: list[str]) -> str | None: ...

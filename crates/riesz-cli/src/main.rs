@@ -18,8 +18,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use args::Global;
 use commands::{
-    anova, compare, completions, convert, demo, depend, downscale, explain, fit, importance, inspect, plot,
-    predict, prefer, report, select,
+    anova, compare, completions, convert, demo, depend, downscale, explain, fit, graph, importance, inspect,
+    plot, predict, prefer, report, select,
 };
 use console::Console;
 use failure::{Failure, Result};
@@ -74,6 +74,8 @@ pub enum Command {
     Prefer(Box<prefer::Args>),
     /// Learn a map of single rows from averages or totals over groups of them
     Downscale(Box<downscale::Args>),
+    /// Ask a causal graph whether an effect follows from what studies measured
+    Graph(Box<graph::Args>),
     /// Draw an explanation
     Plot(plot::Args),
     /// Write a page about an explanation that opens in any browser, offline
@@ -151,6 +153,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Select(args) => select::run(&args, global, console),
         Command::Prefer(args) => prefer::run(&args, global, console),
         Command::Downscale(args) => downscale::run(&args, global, console),
+        Command::Graph(args) => graph::run(&args, global, console),
         Command::Plot(args) => plot::run(&args, global, console),
         Command::Report(args) => report::run(&args, global, console),
         Command::Inspect(args) => inspect::run(&args, global),

@@ -3,6 +3,7 @@
 
 mod aggregate;
 mod aggregate_counts;
+mod causal;
 mod discrepancy;
 mod error;
 mod explanation;
@@ -666,6 +667,9 @@ mod _core {
 
     #[pymodule_export]
     use super::aggregate_counts::{CountPart, FittedCounts, fit_counts};
+
+    #[pymodule_export]
+    use super::causal::{identify_effect, open_path};
 
     #[pymodule_export]
     use super::ranking::{cluster_preferences, compare_preferences, rank_preferences, spec_r};

@@ -3,6 +3,8 @@
 
 use thiserror::Error;
 
+pub use crate::refusal::Refusal;
+
 /// The result of every fallible call in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -172,6 +174,9 @@ pub enum Error {
         /// Bytes that there are.
         available: u64,
     },
+    /// A causal question that the graph and what was measured do not answer.
+    #[error("{0}")]
+    Causal(Box<Refusal>),
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,
@@ -186,6 +191,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// A causal question without an answer.
+    pub(crate) fn causal(refusal: Refusal) -> Self {
+        Self::Causal(Box::new(refusal))
+    }
+
     /// A parameter outside its range.
     pub fn parameter(name: impl Into<String>, value: impl ToString, allowed: impl Into<String>) -> Self {
         Self::Parameter { name: name.into(), value: value.to_string(), allowed: allowed.into() }

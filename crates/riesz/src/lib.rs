@@ -23,6 +23,7 @@
 //! | [`global`] | which features matter overall, and how sure that is |
 //! | [`discrepancy`] | two-sample and independence tests, attributed to features |
 //! | [`preference`] | who beats whom: duels, the prior of pairs, fitted models of them |
+//! | [`causal`] | causal graphs, and whether and how effects follow from them across studies |
 //! | [`linalg`] | matrices and their factorisations |
 //!
 //! ```
@@ -66,6 +67,7 @@ pub mod prediction;
 pub mod preference;
 pub mod question;
 mod random;
+mod refusal;
 pub mod regularised;
 pub mod setting;
 mod simd;

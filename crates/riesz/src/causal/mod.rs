@@ -1,17 +1,35 @@
-//! Causal data fusion: what treatments do to an outcome that another study measured.
+//! Causal data fusion: effects across studies of which none measured both the treatment and the outcome.
+//!
+//! [`Graph`] says what causes what. [`identify`] says whether, how and under which assumptions an effect follows from it and the columns that studies have, or refuses
+//! with the path that is open and what would help ([`Refusal`]). A graph is never learnt from data. [`Fusion`] then learns the effect from [`Studies`], and [`Effect`] says it with a joint band, by
+//! what leaves it unsure, of all people or of others ([`Whom`]).
+//! Source: Chau 2023 (thesis), chapter 4; Pearl 2009; van der Zander, Liśkiewicz and Textor 2019.
 
+mod adjustment;
+mod answer;
 mod asked;
+mod assumptions;
 mod blocks;
+mod bridge;
 mod effect;
+mod given;
+mod graph;
+mod identify;
 mod link;
 mod normal;
+mod parse;
 mod process;
 mod reading;
+mod separation;
 mod studies;
 mod tune;
 
+pub use crate::error::Refusal;
+pub use answer::{Bridge, How, Identification, Query, Source, Strategy};
 pub use asked::Whom;
 pub use effect::{Effect, Told};
+pub use graph::Graph;
+pub use identify::identify;
 pub use link::{Cause, Standing};
 pub use process::ProcessParameters;
 pub use studies::{Parameters, Route, Studies, Study, StudyParameters};

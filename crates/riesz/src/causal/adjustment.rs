@@ -1,0 +1,166 @@
+//! Sets of columns by which an effect follows from one study: back-door and front-door.
+
+use super::graph::{Graph, Nodes};
+
+/// Sets of up to so many candidates are all listed.
+pub(crate) const LISTED: usize = 12;
+
+/// The effect of some variables on others, in a study that measured these.
+pub(crate) struct Effect<'a> {
+    /// As it is in this study: without arrows into treatments that were randomised.
+    pub graph: &'a Graph,
+    pub treatments: &'a Nodes,
+    /// What is affected: effects of the treatments.
+    pub outcomes: &'a Nodes,
+    /// What must be conditioned on: columns that a later study conditions on too, none of them an effect of the treatments. That they are among the set gives
+    /// the joint distribution p(outcomes, passive | do(treatments)), and costs nothing: a set Z that serves for both jointly serves with them (weak union).
+    pub passive: &'a Nodes,
+    /// The study's columns.
+    pub measured: &'a Nodes,
+}
+
+/// Sets that were found, the first the default; `whole` unless there may be more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sets {
+    pub sets: Vec<Nodes>,
+    pub whole: bool,
+}
+
+impl Effect<'_> {
+    /// The graph without arrows out of the treatments: what connects them to the outcomes there is no effect.
+    pub fn behind(&self) -> Graph {
+        self.graph.cut(&Nodes::new(), self.treatments)
+    }
+
+    /// What can be conditioned on.
+    pub fn allowed(&self) -> Nodes {
+        let excluded = &self.graph.effects(self.treatments) | self.outcomes;
+        self.measured - &excluded
+    }
+
+    /// The largest set that is worth trying: measured causes of treatments, outcomes and what must be in it. If any set of allowed variables that holds what must be in it
+    /// separates, this one does (van der Zander, Liśkiewicz and Textor 2019).
+    pub fn largest(&self) -> Nodes {
+        let all = &(self.treatments | self.outcomes) | self.passive;
+        &(&self.graph.causes(&all) & &self.allowed()) | self.passive
+    }
+
+    /// Whether adjusting for a set of allowed variables gives the effect (Pearl's back-door criterion).
+    pub fn adjusts(&self, behind: &Graph, set: &Nodes) -> bool {
+        behind.separated(self.treatments, self.outcomes, set)
+    }
+
+    /// Whether there is a back-door or a front-door set.
+    pub fn is_identified(&self) -> bool {
+        self.adjusts(&self.behind(), &self.largest()) || self.widest_front_door().is_some()
+    }
+
+    /// The inclusion-minimal back-door sets, the one nearest to the outcomes first; `None` if there is none.
+    pub fn back_door(&self) -> Option<Sets> {
+        let (behind, largest) = (self.behind(), self.largest());
+        if !self.adjusts(&behind, &largest) {
+            return None;
+        }
+        let nearest = self.nearest(&behind, &largest);
+        let candidates: Vec<usize> = (&largest - self.passive).into_iter().collect();
+        let whole = candidates.len() <= LISTED;
+        let mut sets = vec![nearest];
+        if whole {
+            let with = |chosen: Nodes| &chosen | self.passive;
+            for set in minimal(&candidates, |chosen| self.adjusts(&behind, &with(chosen.clone()))) {
+                let set = with(set);
+                if set != sets[0] {
+                    sets.push(set);
+                }
+            }
+        }
+        Some(Sets { sets, whole })
+    }
+
+    /// Of what separates, the part next to the outcomes: adjusting close to the outcome has the lowest variance (Henckel, Perković and Maathuis 2022; Rotnitzky and Smucler 2020).
+    /// All is among the causes, where a set that separates still does so with more in it: leaving out one by one ends at a minimal set.
+    fn nearest(&self, behind: &Graph, largest: &Nodes) -> Nodes {
+        let without = |set: &Nodes, v: usize| set.iter().copied().filter(|&w| w != v).collect::<Nodes>();
+        let touches = |v: usize| !behind.separated(self.outcomes, &[v].into(), &without(largest, v));
+        let mut set: Nodes =
+            largest.iter().copied().filter(|&v| self.passive.contains(&v) || touches(v)).collect();
+        for v in set.clone().into_iter().filter(|v| !self.passive.contains(v)) {
+            let less = without(&set, v);
+            if self.adjusts(behind, &less) {
+                set = less;
+            }
+        }
+        set
+    }
+
+    /// Whether the effect passes through `set` alone, and nothing but the treatments confounds it with what comes before or after it, given what is passive: Pearl's front-door criterion,
+    /// within each value of the passive variables.
+    pub fn front_door_holds(&self, set: &Nodes) -> bool {
+        self.intercepts(set) && self.unconfounded(set).is_superset(set)
+    }
+
+    /// Whether every directed path from the treatments to the outcomes meets the set.
+    pub fn intercepts(&self, set: &Nodes) -> bool {
+        self.graph.cut(&Nodes::new(), set).effects(self.treatments).is_disjoint(self.outcomes)
+    }
+
+    /// Of a set, what meets the other conditions of the front door among the others of the set. Each condition is one on every member by itself (composition holds for d-separation).
+    pub fn unconfounded(&self, set: &Nodes) -> Nodes {
+        let held = self.treatments | self.passive;
+        let (before, after) = (self.behind(), self.graph.cut(&Nodes::new(), set));
+        let fits = |v: usize| {
+            let v = Nodes::from([v]);
+            before.separated(self.treatments, &v, self.passive) && after.separated(&v, self.outcomes, &held)
+        };
+        set.iter().copied().filter(|&v| fits(v)).collect()
+    }
+
+    /// The largest front-door set; `None` if there is no front-door set.
+    ///
+    /// Members that fail are left out until none fails. What fails in a set fails in each of its subsets, as these keep more arrows: so no valid set loses a member, and
+    /// there is one if and only if what remains intercepts.
+    pub fn widest_front_door(&self) -> Option<Nodes> {
+        let mut left = &(self.measured - &(self.treatments | self.outcomes)) - self.passive;
+        loop {
+            let fit = self.unconfounded(&left);
+            if fit == left {
+                break;
+            }
+            left = fit;
+        }
+        self.intercepts(&left).then_some(left)
+    }
+
+    /// Front-door sets, none of which holds another, smallest first; `None` if there is none.
+    pub fn front_door(&self) -> Option<Sets> {
+        let mut left = self.widest_front_door()?;
+        let candidates: Vec<usize> = left.iter().copied().collect();
+        if candidates.len() <= LISTED {
+            let sets = minimal(&candidates, |set| self.front_door_holds(set));
+            return Some(Sets { sets, whole: true });
+        }
+        for v in candidates {
+            let less: Nodes = left.iter().copied().filter(|&w| w != v).collect();
+            if self.front_door_holds(&less) {
+                left = less;
+            }
+        }
+        Some(Sets { sets: vec![left], whole: false })
+    }
+}
+
+/// All sets of candidates that hold, of which no part holds: by size, then in the variables' order.
+fn minimal(candidates: &[usize], holds: impl Fn(&Nodes) -> bool) -> Vec<Nodes> {
+    let chosen = |mask: u32| -> Nodes {
+        candidates.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, &v)| v).collect()
+    };
+    let mut all: Vec<Nodes> = (0..1_u32 << candidates.len()).map(chosen).collect();
+    all.sort_by(|a, b| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
+    let mut found: Vec<Nodes> = Vec::new();
+    for set in all {
+        if !found.iter().any(|small| small.is_subset(&set)) && holds(&set) {
+            found.push(set);
+        }
+    }
+    found
+}

@@ -1,0 +1,223 @@
+//! Whether and how an effect across studies follows from a graph and what was measured.
+
+use std::collections::BTreeMap;
+
+use super::adjustment::{Effect, Sets};
+use super::answer::{How, Identification, Query, Source, Strategy};
+use super::assumptions::assumptions;
+use super::bridge::{Chain, helpful};
+use super::given;
+use super::graph::{Graph, Nodes, near};
+use crate::error::{Error, Refusal, Result, listed};
+
+/// Says how `E[outcome | do(treatments)]` follows from studies that measured different columns, or why it does not.
+///
+/// 1. Treatments that do not affect the outcome once the others are set are told apart; if none does, its mean is constant.
+/// 2. The *bridge* between a study and the next is what they share, causes of the outcome that the outcome depends on. In it are mediators, which the treatments affect, and
+///    passive columns. The outcome must be independent of the treatments given the first bridge (do-calculus, rule 3), and of every bridge given the next; and what differs between
+///    populations must be independent of a study's outcome given its bridge.
+/// 3. The effect on the mediators in the first study is had by adjusting for causes (back-door), passive columns among them; else through columns that carry all of it (front-door).
+///    Other ways, of which the general algorithm knows some, are not tried.
+///
+/// A column is unmeasured where a study has none of its name, and everywhere if the graph declares it latent. Treatments that were randomised are so in the first study only: elsewhere
+/// people take them as the graph says.
+///
+/// ```
+/// use riesz::causal::{Graph, How, Query, identify};
+///
+/// let graph = Graph::parse("age -> statin; age -> psa; bmi -> statin; bmi -> psa; statin -> psa; psa -> volume")?;
+/// let columns = |names: &str| names.split(' ').map(String::from).collect::<Vec<_>>();
+/// let query = Query {
+///     treatments: columns("statin"),
+///     outcome: "volume".into(),
+///     studies: vec![columns("statin age bmi psa"), columns("psa volume")],
+///     ..Query::default()
+/// };
+/// let found = identify(Some(&graph), &query)?;
+/// assert_eq!(found.adjustment(), ["age", "bmi"]);
+/// assert_eq!(found.to_string(), "back-door, adjusting for age and bmi; volume depends on statin only through psa");
+///
+/// let blind = Query { studies: vec![columns("statin age psa"), columns("psa volume")], ..query };
+/// let refused = identify(Some(&graph), &blind).unwrap_err().to_string();
+/// assert!(refused.ends_with("statin <- bmi -> psa stays open; measuring bmi in study 1 would help"));
+/// # Ok::<(), riesz::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Causal`] with every [`Refusal`]; [`Error::TooFew`] without studies or treatments; [`Error::DuplicateName`]; [`Error::Parameter`] where `differs` names a study that is
+/// not there, or there is neither a graph nor a set.
+pub fn identify(graph: Option<&Graph>, query: &Query) -> Result<Identification> {
+    if query.studies.is_empty() {
+        return Err(Error::TooFew { what: "the list of studies".into(), needed: 1, unit: "study is" });
+    }
+    if query.treatments.is_empty() {
+        return Err(Error::TooFew { what: "the list of treatments".into(), needed: 1, unit: "treatment is" });
+    }
+    for (i, name) in query.treatments.iter().enumerate() {
+        if query.treatments[..i].contains(name) {
+            return Err(Error::DuplicateName { name: name.clone() });
+        }
+    }
+    if query.treatments.contains(&query.outcome) {
+        return Err(Error::causal(Refusal::TreatmentIsOutcome { name: query.outcome.clone() }));
+    }
+    for (study, names) in &query.differs {
+        if *study >= query.studies.len() || query.studies.len() < 2 {
+            let allowed = match query.studies.len() {
+                1 => "there is one study, and nothing to carry over to another".into(),
+                many => format!("studies are numbered from 1 to {many}"),
+            };
+            return Err(Error::parameter("differs", format!("{}: {}", study + 1, listed(names)), allowed));
+        }
+    }
+    match graph {
+        Some(graph) => by_graph(graph, query),
+        None => given::trusted(query),
+    }
+}
+
+/// [`Refusal::Unmeasured`] unless a study has a column.
+pub(super) fn measured(query: &Query, study: usize, name: &str, role: &'static str) -> Result<()> {
+    let columns = &query.studies[study];
+    if columns.iter().any(|column| column == name) {
+        return Ok(());
+    }
+    Err(Error::causal(Refusal::Unmeasured {
+        name: name.into(),
+        role,
+        study,
+        near: near(name, columns),
+        columns: columns.clone(),
+    }))
+}
+
+fn by_graph(graph: &Graph, query: &Query) -> Result<Identification> {
+    let (set, outcome) = (graph.places(&query.treatments)?, graph.place(&query.outcome)?);
+    let place = |column: &String| graph.find(column).filter(|&v| !graph.is_latent(v));
+    let studies: Vec<Nodes> =
+        query.studies.iter().map(|columns| columns.iter().filter_map(place).collect()).collect();
+    let mut differs = BTreeMap::new();
+    for (&study, names) in &query.differs {
+        differs.insert(study, graph.places(names)?);
+    }
+    // Where all treatments are set, one that acts through others only does nothing.
+    let set_apart = graph.cut(&set, &Nodes::new());
+    let acts = |v: usize| set_apart.effects(&[v].into()).contains(&outcome);
+    let treatments: Nodes = set.iter().copied().filter(|&v| acts(v)).collect();
+    let last = studies.len() - 1;
+    for (study, v, role) in
+        treatments.iter().map(|&v| (0, v, "a treatment")).chain([(last, outcome, "the outcome")])
+    {
+        measured(query, study, graph.name(v), role)?;
+        if graph.is_latent(v) {
+            let why = "the graph declares it latent, that is unmeasured".into();
+            return Err(Error::causal(Refusal::UnfitVariable { name: graph.name(v).into(), role, why }));
+        }
+    }
+    let chain =
+        Chain { graph, treatments: &treatments, set: &set, outcome, studies: &studies, differs: &differs };
+    let bridges = if treatments.is_empty() { chain.constant()? } else { chain.carrying()? };
+    let affected = graph.effects(&treatments);
+    let (outcomes, passive) = match bridges.first() {
+        None => (Nodes::from([outcome]), Nodes::new()),
+        Some(bridge) => (bridge & &affected, bridge - &affected),
+    };
+    let randomized = query.strategy == Strategy::Randomized;
+    let own = if randomized { graph.cut(&treatments, &Nodes::new()) } else { graph.clone() };
+    let effect = Effect {
+        graph: &own,
+        treatments: &treatments,
+        outcomes: &outcomes,
+        passive: &passive,
+        measured: &studies[0],
+    };
+    let names = |set: &Nodes| graph.named(set);
+    let (how, source) = if treatments.is_empty() {
+        (How::Constant, Source::Graph)
+    } else {
+        match &query.strategy {
+            Strategy::Derive => (derived(&effect)?, Source::Graph),
+            Strategy::Randomized => (How::Randomized { adjust: names(&passive) }, Source::Graph),
+            Strategy::Adjust(set) => (given::adjusting(&effect, query, set)?, Source::Confirmed),
+            Strategy::FrontDoor(set) => (given::passing(&effect, query, set)?, Source::Confirmed),
+        }
+    };
+    let is_known = |column: &String| graph.find(column).is_some();
+    let mut unknown: Vec<String> = Vec::new();
+    for column in query.studies.iter().flatten().filter(|column| !is_known(column)) {
+        if !unknown.contains(column) {
+            unknown.push(column.clone());
+        }
+    }
+    let in_order = |of: &Nodes| -> Vec<String> {
+        query
+            .treatments
+            .iter()
+            .filter(|name| graph.find(name).is_some_and(|v| of.contains(&v)))
+            .cloned()
+            .collect()
+    };
+    let mut found = Identification {
+        treatments: in_order(&treatments),
+        without_effect: in_order(&(&set - &treatments)),
+        outcome: query.outcome.clone(),
+        how,
+        source,
+        bridges: chain.told(&bridges),
+        assumptions: Vec::new(),
+        unknown,
+    };
+    found.assumptions = assumptions(&found, &query.differs);
+    Ok(found)
+}
+
+/// By the back door, else by the front door.
+fn derived(effect: &Effect<'_>) -> Result<How> {
+    let graph = effect.graph;
+    let told = |sets: &Sets| -> (Vec<String>, Vec<Vec<String>>) {
+        (graph.named(&sets.sets[0]), sets.sets[1..].iter().map(|set| graph.named(set)).collect())
+    };
+    if let Some(sets) = effect.back_door() {
+        let (adjust, others) = told(&sets);
+        return Ok(How::BackDoor { adjust, others, listed: sets.whole });
+    }
+    if let Some(sets) = effect.front_door() {
+        let (through, others) = told(&sets);
+        return Ok(How::FrontDoor {
+            through,
+            given: graph.named(effect.passive),
+            others,
+            listed: sets.whole,
+        });
+    }
+    Err(not_identified(effect))
+}
+
+fn not_identified(effect: &Effect<'_>) -> Error {
+    let graph = effect.graph;
+    let (behind, largest) = (effect.behind(), effect.largest());
+    let mut open_paths: Vec<String> = Vec::new();
+    for &outcome in effect.outcomes {
+        let path = behind.path(effect.treatments, &[outcome].into(), &largest);
+        open_paths.extend(path.filter(|path| !open_paths.contains(path)));
+    }
+    let tried = graph.named(&largest);
+    let why = if tried.is_empty() {
+        "neither by back-door (no column could be adjusted for) nor by front-door".into()
+    } else {
+        format!("neither by back-door (adjusting for {}) nor by front-door", crate::refusal::and(&tried))
+    };
+    let all: Nodes = (0..graph.nodes()).collect();
+    let used = &(effect.measured | effect.treatments) | effect.outcomes;
+    let serves = |more: &Nodes| {
+        let measured = effect.measured | more;
+        Effect { measured: &measured, ..*effect }.is_identified()
+    };
+    Error::causal(Refusal::NotIdentified {
+        treatments: graph.named(effect.treatments),
+        outcomes: graph.named(effect.outcomes),
+        why,
+        open_paths,
+        would_help: helpful(graph, &(&all - &used), serves),
+    })
+}

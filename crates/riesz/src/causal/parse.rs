@@ -1,0 +1,350 @@
+//! The text of a graph: the plain form, DOT, and DAGitty's. One grammar of names and arrows serves all three; braces make new lines count for nothing.
+
+use crate::error::{Error, Result};
+
+/// What the text says.
+#[derive(Debug, Default)]
+pub(crate) struct Parsed {
+    /// In the order in which they are first named.
+    pub variables: Vec<String>,
+    pub arrows: Vec<(String, String)>,
+    pub confounded: Vec<(String, String)>,
+    pub latent: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Token {
+    Name(String),
+    Arrow(Arrow),
+    /// One of `{}[]=,`.
+    Sign(char),
+    /// `;`, or a line's end.
+    End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Arrow {
+    Right,
+    Left,
+    Both,
+}
+
+/// Signs that names without quotes cannot hold.
+const SIGNS: &str = "{}[]=,;\"<>#";
+
+const KINDS: [&str; 5] = ["digraph", "dag", "graph", "mag", "pdag"];
+
+pub(crate) fn parse(text: &str) -> Result<Parsed> {
+    let tokens = Tokens::of(text)?;
+    let mut reader = Reader { tokens, at: 0, braces: false, found: Parsed::default() };
+    reader.all()?;
+    Ok(reader.found)
+}
+
+/// A name as the plain form takes it, in quotes where it needs them.
+pub(crate) fn quoted(name: &str) -> String {
+    let bare = !name.is_empty()
+        && name.chars().all(|c| !c.is_whitespace() && !SIGNS.contains(c) && c != '-' && c != '/')
+        && !KINDS.contains(&name);
+    if bare { name.into() } else { format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\"")) }
+}
+
+fn wrong<T>(line: usize, problem: impl Into<String>) -> Result<T> {
+    Err(Error::Parse { format: "graph", line, problem: problem.into() })
+}
+
+struct Tokens(Vec<(Token, usize)>);
+
+impl Tokens {
+    fn of(text: &str) -> Result<Self> {
+        let (mut found, mut rest, mut line) = (Vec::new(), text, 1);
+        while let Some(first) = rest.chars().next() {
+            let known = [
+                ("<->", Token::Arrow(Arrow::Both)),
+                ("->", Token::Arrow(Arrow::Right)),
+                ("<-", Token::Arrow(Arrow::Left)),
+                (";", Token::End),
+                ("\n", Token::End),
+            ];
+            if let Some((sign, token)) = known.into_iter().find(|(sign, _)| rest.starts_with(sign)) {
+                found.push((token, line));
+                line += usize::from(first == '\n');
+                rest = &rest[sign.len()..];
+            } else if first.is_whitespace() || first == '\u{feff}' {
+                rest = &rest[first.len_utf8()..];
+            } else if first == '#' || rest.starts_with("//") {
+                rest = &rest[rest.find('\n').unwrap_or(rest.len())..];
+            } else if rest.starts_with("/*") {
+                let Some(end) = rest.find("*/") else {
+                    return wrong(line, "the comment that begins with /* has no end: close it with */");
+                };
+                line += rest[..end].matches('\n').count();
+                rest = &rest[end + 2..];
+            } else if first == '"' {
+                let (name, length) = in_quotes(rest, line)?;
+                line += rest[..length].matches('\n').count();
+                found.push((Token::Name(name), line));
+                rest = &rest[length..];
+            } else if "{}[]=,".contains(first) {
+                found.push((Token::Sign(first), line));
+                rest = &rest[1..];
+            } else if rest.starts_with("--") || rest.starts_with("<>") || first == '<' || first == '>' {
+                return wrong(
+                    line,
+                    "an edge needs a direction: '->', '<-', or '<->' for a hidden common cause",
+                );
+            } else {
+                let ends = |(i, c): (usize, char)| {
+                    let arrow = c == '-' && (rest[i..].starts_with("->") || rest[i..].starts_with("--"));
+                    (c.is_whitespace() || SIGNS.contains(c) || arrow).then_some(i)
+                };
+                let length = rest.char_indices().find_map(ends).unwrap_or(rest.len());
+                found.push((Token::Name(rest[..length].into()), line));
+                rest = &rest[length..];
+            }
+        }
+        found.push((Token::End, line));
+        Ok(Self(found))
+    }
+}
+
+/// The name in quotes at the text's beginning, and how many bytes it takes with them.
+fn in_quotes(text: &str, line: usize) -> Result<(String, usize)> {
+    let (mut name, mut escaped) = (String::new(), false);
+    for (i, c) in text.char_indices().skip(1) {
+        match c {
+            _ if escaped => {
+                name.push(c);
+                escaped = false;
+            }
+            '\\' => escaped = true,
+            '"' if name.trim().is_empty() => return wrong(line, "a name is empty"),
+            '"' => return Ok((name, i + 1)),
+            _ => name.push(c),
+        }
+    }
+    wrong(line, "a quote has no end: close the name with \"")
+}
+
+struct Reader {
+    tokens: Tokens,
+    at: usize,
+    braces: bool,
+    found: Parsed,
+}
+
+/// What stands in square brackets, each with its value if it has one.
+type Attributes = Vec<(String, Option<String>)>;
+
+impl Reader {
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.0.get(self.at).map(|(token, _)| token)
+    }
+
+    fn line(&self) -> usize {
+        let last = self.tokens.0.len().saturating_sub(1);
+        self.tokens.0.get(self.at.min(last)).map_or(1, |&(_, line)| line)
+    }
+
+    fn takes(&mut self, token: &Token) -> bool {
+        let found = self.peek() == Some(token);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn skip_ends(&mut self) {
+        while self.takes(&Token::End) {}
+    }
+
+    /// In braces only `;` could end a statement, and nothing needs to: new lines are blanks.
+    fn skip_blanks(&mut self) {
+        if self.braces {
+            self.skip_ends();
+        }
+    }
+
+    fn all(&mut self) -> Result<()> {
+        self.skip_ends();
+        self.header()?;
+        loop {
+            self.skip_ends();
+            match self.peek() {
+                None if self.braces => return wrong(self.line(), "the graph's brace is not closed: add }"),
+                None => return Ok(()),
+                Some(Token::Sign('}')) if self.braces => {
+                    self.at += 1;
+                    self.skip_ends();
+                    return match self.peek() {
+                        None => Ok(()),
+                        Some(_) => wrong(self.line(), "something follows the graph's end: give one graph"),
+                    };
+                }
+                Some(_) => self.statement()?,
+            }
+        }
+    }
+
+    /// `digraph name {`, if the text begins so.
+    fn header(&mut self) -> Result<()> {
+        let word = |at: usize| match self.tokens.0.get(at) {
+            Some((Token::Name(name), _)) => Some(name.to_lowercase()),
+            _ => None,
+        };
+        let strict = usize::from(word(self.at).as_deref() == Some("strict"));
+        let Some(kind) = word(self.at + strict).filter(|kind| KINDS.contains(&kind.as_str())) else {
+            return Ok(());
+        };
+        let mut brace = self.at + strict + 1;
+        brace += usize::from(word(brace).is_some());
+        while matches!(self.tokens.0.get(brace), Some((Token::End, _))) {
+            brace += 1;
+        }
+        if !matches!(self.tokens.0.get(brace), Some((Token::Sign('{'), _))) {
+            return Ok(());
+        }
+        if kind != "digraph" && kind != "dag" {
+            return wrong(
+                self.line(),
+                format!("a '{kind}' has edges without a direction: give a digraph or a dag"),
+            );
+        }
+        (self.at, self.braces) = (brace + 1, true);
+        Ok(())
+    }
+
+    /// A chain of groups and arrows with its attributes; or settings of how to draw, which say nothing about causes.
+    fn statement(&mut self) -> Result<()> {
+        let line = self.line();
+        if let (true, Some(Token::Name(word))) = (self.braces, self.peek()) {
+            let next = self.tokens.0.get(self.at + 1).map(|(token, _)| token);
+            let sets = ["graph", "node", "edge"].contains(&word.as_str());
+            if next == Some(&Token::Sign('=')) {
+                self.at += 2;
+                return self.name("a value").map(drop);
+            }
+            if sets && next == Some(&Token::Sign('[')) {
+                self.at += 1;
+                return self.attributes().map(drop);
+            }
+        }
+        let mut groups = vec![self.group()?];
+        let mut arrows = Vec::new();
+        loop {
+            let back = self.at;
+            self.skip_blanks();
+            let Some(&Token::Arrow(arrow)) = self.peek() else {
+                self.at = back;
+                break;
+            };
+            self.at += 1;
+            self.skip_blanks();
+            arrows.push(arrow);
+            groups.push(self.group()?);
+        }
+        let attributes = if self.peek() == Some(&Token::Sign('[')) { self.attributes()? } else { Vec::new() };
+        let says = |name: &str, value: Option<&str>| {
+            attributes.iter().any(|(own, v)| own == name && (value.is_none() || v.as_deref() == value))
+        };
+        if says("dir", Some("none")) {
+            return wrong(line, "an edge needs a direction: '->', '<-', or '<->' for a hidden common cause");
+        }
+        if arrows.is_empty()
+            && (says("latent", None) || says("observed", Some("no")) || says("observed", Some("False")))
+        {
+            self.found.latent.extend(groups[0].clone());
+        }
+        for (pair, arrow) in groups.windows(2).zip(arrows) {
+            let arrow = match arrow {
+                _ if says("dir", Some("both")) => Arrow::Both,
+                Arrow::Right if says("dir", Some("back")) => Arrow::Left,
+                other => other,
+            };
+            for (a, b) in pair[0].iter().flat_map(|a| pair[1].iter().map(move |b| (a.clone(), b.clone()))) {
+                match arrow {
+                    Arrow::Right => self.found.arrows.push((a, b)),
+                    Arrow::Left => self.found.arrows.push((b, a)),
+                    Arrow::Both => self.found.confounded.push((a, b)),
+                }
+            }
+        }
+        match self.peek() {
+            Some(Token::Name(name)) if !self.braces => {
+                let name = name.clone();
+                wrong(
+                    line,
+                    format!(
+                        "'{name}' follows without an arrow: put names with spaces in quotes, and end a chain with ';'"
+                    ),
+                )
+            }
+            Some(Token::Sign(sign @ ('}' | '[' | ']' | '='))) if !self.braces => {
+                let sign = *sign;
+                wrong(line, format!("'{sign}' is out of place: put names with signs in quotes"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// One name, several between commas, or in braces.
+    fn group(&mut self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        if self.takes(&Token::Sign('{')) {
+            loop {
+                while self.takes(&Token::End) || self.takes(&Token::Sign(',')) {}
+                if self.takes(&Token::Sign('}')) {
+                    break;
+                }
+                names.push(self.name("a name, or }")?);
+            }
+            if names.is_empty() {
+                return wrong(self.line(), "the braces hold no name");
+            }
+        } else {
+            names.push(self.name("a name")?);
+            while self.takes(&Token::Sign(',')) {
+                self.skip_blanks();
+                names.push(self.name("a name")?);
+            }
+        }
+        for name in &names {
+            if !self.found.variables.contains(name) {
+                self.found.variables.push(name.clone());
+            }
+        }
+        Ok(names)
+    }
+
+    fn name(&mut self, wanted: &str) -> Result<String> {
+        let line = self.line();
+        let found = self.peek().cloned();
+        self.at += 1;
+        match found {
+            Some(Token::Name(name)) => Ok(name),
+            Some(Token::Arrow(_)) => {
+                wrong(line, format!("an arrow stands where {wanted} should be: name a variable at each end"))
+            }
+            Some(Token::Sign(sign)) => wrong(line, format!("'{sign}' stands where {wanted} should be")),
+            Some(Token::End) | None => wrong(
+                line,
+                format!("the line ends where {wanted} should be: name a variable at each end of an arrow"),
+            ),
+        }
+    }
+
+    fn attributes(&mut self) -> Result<Attributes> {
+        let (line, mut found) = (self.line(), Vec::new());
+        self.at += 1;
+        loop {
+            while self.takes(&Token::End) || self.takes(&Token::Sign(',')) {}
+            if self.takes(&Token::Sign(']')) {
+                return Ok(found);
+            }
+            if self.peek().is_none() {
+                return wrong(line, "a square bracket is not closed: add ]");
+            }
+            let name = self.name("an attribute, or ]")?;
+            let value = if self.takes(&Token::Sign('=')) { Some(self.name("a value")?) } else { None };
+            found.push((name, value));
+        }
+    }
+}

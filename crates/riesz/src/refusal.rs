@@ -1,0 +1,210 @@
+//! Why a causal question has no answer, each with what names the culprit and what would help.
+
+use thiserror::Error;
+
+/// Why a graph cannot be used, or an effect cannot be had from it and what was measured. Studies are counted from 0 in the fields, from 1 in messages.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Arrows that lead back to where they began.
+    #[error("the graph has a cycle, {}: causes come before their effects, so take one of these arrows out", cycle.join(" -> "))]
+    CyclicGraph {
+        /// The variables in order, the first again as the last.
+        cycle: Vec<String>,
+    },
+    /// A variable that is its own cause.
+    #[error("'{name}' has an arrow to itself: take it out")]
+    SelfLoop {
+        /// The variable.
+        name: String,
+    },
+    /// A name that the graph has not.
+    #[error("the graph has no variable '{name}'; {}", near_words(near, variables))]
+    UnknownVariable {
+        /// The name.
+        name: String,
+        /// Names that are spelt much like it.
+        near: Vec<String>,
+        /// All names.
+        variables: Vec<String>,
+    },
+    /// A treatment that is also the outcome.
+    #[error("'{name}' cannot be the treatment and the outcome: give two variables")]
+    TreatmentIsOutcome {
+        /// The variable.
+        name: String,
+    },
+    /// A column that a study must have.
+    #[error("study {} has no column '{name}', {role}: {}", study + 1, near_words(near, columns))]
+    Unmeasured {
+        /// The column.
+        name: String,
+        /// What it is there for.
+        role: &'static str,
+        /// The study.
+        study: usize,
+        /// Columns that are spelt much like it.
+        near: Vec<String>,
+        /// All of the study's columns.
+        columns: Vec<String>,
+    },
+    /// Studies that share no column through which an effect could pass.
+    #[error(
+        "studies {} and {} share no column that could carry the effect: study {} has {}, study {} has {}",
+        study + 1, study + 2, study + 1, and(columns1), study + 2, and(columns2)
+    )]
+    NoBridge {
+        /// The first of the two studies.
+        study: usize,
+        /// What can be used of its columns.
+        columns1: Vec<String>,
+        /// What can be used of those of the study after it.
+        columns2: Vec<String>,
+    },
+    /// An effect that does not pass through what the studies share alone.
+    #[error(
+        "{outcome} depends on {} beyond what studies {} and {} share{}: {open_path} stays open{}",
+        and(on), study + 1, study + 2, held_words(given), help_words(would_help, " in both studies")
+    )]
+    Unmediated {
+        /// The first of the two studies.
+        study: usize,
+        /// The outcome.
+        outcome: String,
+        /// On what it depends: the treatments, or what earlier studies share.
+        on: Vec<String>,
+        /// What the two studies share that the outcome depends on.
+        given: Vec<String>,
+        /// A path that carries the dependence.
+        open_path: String,
+        /// Lists of variables each of which, in both studies, would close all paths.
+        would_help: Vec<Vec<String>>,
+    },
+    /// Populations that differ in what matters.
+    #[error(
+        "what study {} says of {} given {} does not hold in study {}, as they differ in {variable}: {open_path} stays open",
+        from + 1, and(outcome), given_words(given), to + 1
+    )]
+    NotTransportable {
+        /// The study whose finding is to be used elsewhere.
+        from: usize,
+        /// Where it is to be used.
+        to: usize,
+        /// What the finding is about.
+        outcome: Vec<String>,
+        /// What it conditions on.
+        given: Vec<String>,
+        /// The variable that comes about differently.
+        variable: String,
+        /// A path from the difference to the outcome.
+        open_path: String,
+    },
+    /// An effect that neither the back-door nor the front-door criterion gives.
+    #[error(
+        "the effect of {} on {} is not identified in study 1, {why}: {} {} open{}",
+        and(treatments), and(outcomes), and(open_paths), if open_paths.len() == 1 { "stays" } else { "stay" },
+        help_words(would_help, " in study 1")
+    )]
+    NotIdentified {
+        /// The treatments.
+        treatments: Vec<String>,
+        /// What they are to affect: the mediators, or the outcome of a single study.
+        outcomes: Vec<String>,
+        /// Which sets were tried, in words.
+        why: String,
+        /// Paths that carry more than the effect.
+        open_paths: Vec<String>,
+        /// Lists of variables each of which, measured too, would give a set.
+        would_help: Vec<Vec<String>>,
+    },
+    /// A given set that the graph contradicts.
+    #[error(
+        "{role} {} does not give the effect of {} on {}: {open_path} stays open{}",
+        and(set),
+        and(treatments),
+        and(outcomes),
+        instead_words(instead)
+    )]
+    UnfitSet {
+        /// The set.
+        set: Vec<String>,
+        /// What it was given for ("adjusting for", "a front door through").
+        role: &'static str,
+        /// The treatments.
+        treatments: Vec<String>,
+        /// What they are to affect.
+        outcomes: Vec<String>,
+        /// A path that carries more than the effect, or part of it past a front door.
+        open_path: String,
+        /// A set for the same use that the graph allows, if there is one.
+        instead: Option<Vec<String>>,
+    },
+    /// A variable that cannot be in a given set.
+    #[error("{name} cannot be {role}: {why}")]
+    UnfitVariable {
+        /// The variable.
+        name: String,
+        /// What it was given for.
+        role: &'static str,
+        /// Why it cannot be.
+        why: String,
+    },
+}
+
+/// Names as in a sentence: "age, bmi and sex".
+pub(crate) fn and<S: AsRef<str>>(names: &[S]) -> String {
+    match names {
+        [] => "nothing".into(),
+        [one] => one.as_ref().into(),
+        [most @ .., last] => {
+            let most: Vec<&str> = most.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", most.join(", "), last.as_ref())
+        }
+    }
+}
+
+fn given_words(given: &[String]) -> String {
+    if given.is_empty() { "nothing else".into() } else { and(given) }
+}
+
+fn held_words(given: &[String]) -> String {
+    if given.is_empty() { String::new() } else { format!(" ({})", and(given)) }
+}
+
+fn near_words(near: &[String], all: &[String]) -> String {
+    const SHOWN: usize = 20;
+    if !near.is_empty() {
+        return format!("did you mean {}?", near.join(" or "));
+    }
+    let more = if all.len() > SHOWN { format!(", … ({} in all)", all.len()) } else { String::new() };
+    format!("there are: {}{more}", all.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", "))
+}
+
+fn instead_words(instead: &Option<Vec<String>>) -> String {
+    match instead {
+        None => String::new(),
+        Some(set) if set.is_empty() => "; the empty set would do".into(),
+        Some(set) => format!("; {} would do", and(set)),
+    }
+}
+
+fn help_words(would_help: &[Vec<String>], place: &str) -> String {
+    const SHOWN: usize = 5;
+    if would_help.is_empty() {
+        return "; measuring more of the graph's variables does not help".into();
+    }
+    let each: Vec<String> = would_help.iter().take(SHOWN).map(|names| and(names)).collect();
+    format!("; measuring {}{place} would help", each.join(", or "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::and;
+
+    #[test]
+    fn names_make_a_sentence() {
+        assert_eq!(and(&["a"]), "a");
+        assert_eq!(and(&["a", "b", "c"]), "a, b and c");
+        assert_eq!(and::<&str>(&[]), "nothing");
+    }
+}

@@ -1,0 +1,348 @@
+//! Causal graphs: their text, and d-separation against the definition, by all paths of random graphs.
+
+use std::collections::BTreeSet;
+
+use riesz::Error;
+use riesz::causal::{Graph, Refusal};
+
+use crate::common::Stream;
+
+/// A graph as the definitions see it: arrows, of hidden common causes too, which are the nodes from `variables` on.
+#[derive(Debug, Clone)]
+pub struct Net {
+    pub variables: usize,
+    pub nodes: usize,
+    pub arrows: BTreeSet<(usize, usize)>,
+}
+
+pub type Set = BTreeSet<usize>;
+
+impl Net {
+    /// Between so many variables, whose numbers say nothing about who causes whom.
+    pub fn random(s: &mut Stream, variables: usize, density: f64, hidden: usize) -> Self {
+        let mut order: Vec<usize> = (0..variables).collect();
+        for i in (1..variables).rev() {
+            order.swap(i, (s.uniform() * (i + 1) as f64) as usize);
+        }
+        let mut arrows = BTreeSet::new();
+        for i in 0..variables {
+            for j in i + 1..variables {
+                if s.uniform() < density {
+                    arrows.insert((order[i], order[j]));
+                }
+            }
+        }
+        let mut net = Self { variables, nodes: variables, arrows };
+        let mut pairs = BTreeSet::new();
+        while pairs.len() < hidden {
+            let (a, b) = (below(s, variables), below(s, variables));
+            if a != b && pairs.insert((a.min(b), a.max(b))) {
+                net.arrows.extend([(net.nodes, a), (net.nodes, b)]);
+                net.nodes += 1;
+            }
+        }
+        net
+    }
+
+    pub fn graph(&self) -> Graph {
+        let mut text = (0..self.variables).map(name).collect::<Vec<_>>().join("\n");
+        for &(a, b) in &self.arrows {
+            if a < self.variables {
+                text += &if (a + b) % 2 == 0 {
+                    format!("\n{} -> {}", name(a), name(b))
+                } else {
+                    format!(";{}<-{}", name(b), name(a))
+                };
+            }
+        }
+        for h in self.variables..self.nodes {
+            let ends: Vec<String> = self.arrows.iter().filter(|e| e.0 == h).map(|e| name(e.1)).collect();
+            text += &format!("; {} <-> {} # hidden", ends[0], ends[1]);
+            text += "\n";
+        }
+        Graph::parse(&text).unwrap()
+    }
+
+    pub fn descendants(&self, of: &Set) -> Set {
+        let mut all = of.clone();
+        loop {
+            let more: Set = self.arrows.iter().filter(|e| all.contains(&e.0)).map(|e| e.1).collect();
+            if more.is_subset(&all) {
+                return all;
+            }
+            all.extend(more);
+        }
+    }
+
+    pub fn without(&self, into: &Set, out_of: &Set) -> Self {
+        let arrows = self.arrows.iter().filter(|(a, b)| !into.contains(b) && !out_of.contains(a)).copied();
+        Self { arrows: arrows.collect(), ..*self }
+    }
+
+    /// All paths between two nodes, whichever way arrows point.
+    pub fn paths(&self, a: usize, b: usize) -> Vec<Vec<usize>> {
+        let (mut found, mut open) = (Vec::new(), vec![vec![a]]);
+        while let Some(way) = open.pop() {
+            let end = *way.last().unwrap();
+            if end == b {
+                found.push(way);
+                continue;
+            }
+            for next in (0..self.nodes).filter(|v| !way.contains(v)) {
+                if self.arrows.contains(&(end, next)) || self.arrows.contains(&(next, end)) {
+                    open.push(way.iter().copied().chain([next]).collect());
+                }
+            }
+        }
+        found
+    }
+
+    /// A path is open if each collider on it, or an effect of it, is given, and nothing else on it.
+    pub fn is_open(&self, path: &[usize], given: &Set) -> bool {
+        path.windows(3).all(|w| {
+            let collider = self.arrows.contains(&(w[0], w[1])) && self.arrows.contains(&(w[2], w[1]));
+            if collider {
+                !self.descendants(&[w[1]].into()).is_disjoint(given)
+            } else {
+                !given.contains(&w[1])
+            }
+        })
+    }
+
+    pub fn separated(&self, a: &Set, b: &Set, given: &Set) -> bool {
+        let pairs = a.iter().flat_map(|x| b.iter().map(move |y| (*x, *y)));
+        let free = |v: &usize| !given.contains(v);
+        pairs
+            .filter(|(x, y)| free(x) && free(y))
+            .all(|(x, y)| self.paths(x, y).iter().all(|p| !self.is_open(p, given)))
+    }
+}
+
+/// A number below `n`.
+pub fn below(s: &mut Stream, n: usize) -> usize {
+    (s.uniform() * n as f64) as usize
+}
+
+pub fn name(v: usize) -> String {
+    format!("v{v}")
+}
+
+pub fn names(set: &Set) -> Vec<String> {
+    set.iter().map(|&v| name(v)).collect()
+}
+
+pub fn number(name: &str) -> usize {
+    name.trim_start_matches('v').parse().unwrap()
+}
+
+/// All subsets.
+pub fn subsets(of: &Set) -> Vec<Set> {
+    let all: Vec<usize> = of.iter().copied().collect();
+    (0..1_usize << all.len())
+        .map(|mask| all.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, &v)| v).collect())
+        .collect()
+}
+
+/// Those of which no part is among them.
+pub fn minimal(sets: &[Set]) -> BTreeSet<Set> {
+    sets.iter().filter(|s| !sets.iter().any(|t| t != *s && t.is_subset(s))).cloned().collect()
+}
+
+pub fn draw(s: &mut Stream, from: &Set, share: f64) -> Set {
+    from.iter().copied().filter(|_| s.uniform() < share).collect()
+}
+
+/// The nodes of a path in words; hidden ones by who stands on both sides.
+fn read(net: &Net, words: &str) -> Vec<usize> {
+    let parts: Vec<&str> = words.split(' ').collect();
+    let mut path = vec![number(parts[0])];
+    for pair in parts[1..].chunks(2) {
+        let (from, to) = (*path.last().unwrap(), number(pair[1]));
+        match pair[0] {
+            "->" => assert!(net.arrows.contains(&(from, to)), "{words}"),
+            "<-" => assert!(net.arrows.contains(&(to, from)), "{words}"),
+            _ => path.push(
+                (net.variables..net.nodes)
+                    .find(|&h| net.arrows.contains(&(h, from)) && net.arrows.contains(&(h, to)))
+                    .unwrap(),
+            ),
+        }
+        path.push(to);
+    }
+    path
+}
+
+#[test]
+fn d_separation_is_that_of_all_paths() {
+    let mut s = Stream(1);
+    let (mut apart, mut open) = (0, 0);
+    for round in 0..400 {
+        let net = Net::random(&mut s, 4 + round % 4, 0.4, round % 3);
+        let all: Set = (0..net.variables).collect();
+        for _ in 0..6 {
+            let (into, out) = if round % 2 == 0 {
+                (Set::new(), Set::new())
+            } else {
+                (draw(&mut s, &all, 0.2), draw(&mut s, &all, 0.2))
+            };
+            let graph = net
+                .graph()
+                .without_edges_into(&names(&into))
+                .unwrap()
+                .without_edges_out_of(&names(&out))
+                .unwrap();
+            let cut = net.without(&into, &out);
+            let given = draw(&mut s, &all, 0.3);
+            let a: Set = draw(&mut s, &(&all - &given), 0.3);
+            let b: Set = draw(&mut s, &(&(&all - &given) - &a), 0.4);
+            let expected = cut.separated(&a, &b, &given);
+            assert_eq!(
+                graph.d_separated(&names(&a), &names(&b), &names(&given)).unwrap(),
+                expected,
+                "{graph}: {a:?} {b:?} | {given:?}"
+            );
+            let path = graph.open_path(&names(&a), &names(&b), &names(&given)).unwrap();
+            assert_eq!(path.is_none(), expected);
+            if let Some(words) = path {
+                let path = read(&cut, &words);
+                assert!(a.contains(&path[0]) && b.contains(path.last().unwrap()), "{words}");
+                assert!(
+                    cut.is_open(&path, &given) && path.iter().collect::<BTreeSet<_>>().len() == path.len(),
+                    "{words}"
+                );
+                open += 1;
+            } else {
+                apart += 1;
+            }
+        }
+        let some = draw(&mut s, &all, 0.3);
+        let graph = net.graph();
+        let expected = names(&(&net.descendants(&some) - &some));
+        let mut found: Vec<&str> = graph.descendants(&names(&some)).unwrap();
+        found.sort_by_key(|v| number(v));
+        assert_eq!(found, expected);
+        let causes: Set =
+            all.iter().copied().filter(|&v| !net.descendants(&[v].into()).is_disjoint(&some)).collect();
+        assert_eq!(graph.ancestors(&names(&some)).unwrap(), names(&(&causes - &some)));
+        let again: Graph = serde_json::from_str(&serde_json::to_string(&graph).unwrap()).unwrap();
+        assert_eq!(again, graph);
+    }
+    assert!(apart > 300 && open > 300, "{apart} {open}");
+}
+
+#[test]
+fn what_is_given_counts_on_neither_side() {
+    let graph = Graph::parse("a -> b -> c").unwrap();
+    assert!(graph.d_separated(&["a", "b"], &["c"], &["b"]).unwrap());
+    assert!(!graph.d_separated(&["a"], &["a"], &[]).unwrap());
+}
+
+#[test]
+fn all_forms_say_the_same() {
+    let plain = Graph::parse(
+        "age -> statin, psa   # people grow old\nbmi -> statin; \"psa\" <- bmi\nstatin -> psa -> \"tumour volume\"; psa <-> age",
+    )
+    .unwrap();
+    let dot = Graph::parse(
+        "/* made by hand\n */ strict digraph G {\n rankdir=LR; node [shape=box, label=\"x;y\"]\n age -> {statin psa}; bmi -> statin [color=red]; psa -> bmi [dir=back]\n \
+         statin -> psa\n -> \"tumour volume\" // end\n psa -> age [dir=both]\n}\n",
+    )
+    .unwrap();
+    let dagitty = Graph::parse(
+        "dag {\nbb=\"0,0,1,1\"\nage [pos=\"0.1,-0.2\"]\nstatin [exposure,pos=\"1,1\"]\nage -> { statin psa } bmi -> statin bmi -> psa\nstatin -> psa psa -> \"tumour volume\" \
+         psa <-> age }",
+    )
+    .unwrap();
+    assert_eq!(plain, dot);
+    assert_eq!(plain, dagitty);
+    assert_eq!(plain.variables(), ["age", "statin", "psa", "bmi", "tumour volume"]);
+    assert_eq!(plain.parents(&["psa"]).unwrap(), ["age", "statin", "bmi"]);
+    assert_eq!(
+        plain.open_path(&["age"], &["tumour volume"], &["statin"]).unwrap().unwrap(),
+        "age -> psa -> tumour volume"
+    );
+    assert_eq!(plain.open_path(&["bmi"], &["age"], &["psa"]).unwrap().unwrap(), "bmi -> statin <- age");
+    let hidden = plain.without_edges_out_of(&["age", "bmi"]).unwrap();
+    assert_eq!(
+        hidden.open_path(&["tumour volume"], &["age"], &[]).unwrap().unwrap(),
+        "tumour volume <- psa <-> age"
+    );
+    let latent = Graph::parse("dag { u [latent]; w [observed=\"no\"]; u -> a; u -> b; w -> b }").unwrap();
+    assert_eq!(latent.latent(), ["u", "w"]);
+    assert_eq!(latent.to_string().parse::<Graph>().unwrap(), latent);
+    let twice = Graph::parse("a <-> b; a -> b; b <-> a; b <- a").unwrap();
+    assert_eq!(twice, Graph::parse("a -> b; a <-> b").unwrap());
+    assert_eq!(Graph::parse("digraph -> x").unwrap().variables(), ["digraph", "x"]);
+    for odd in ["a-b", "a b", "say \"hi\"", "1.5", "α", "a;b#c", "dag", "back\\slash", "x->y", "a/b"] {
+        let graph = Graph::new(&[] as &[&str], &[(odd, "z")], &[]).unwrap();
+        assert_eq!(Graph::parse(&graph.to_string()).unwrap(), graph, "{odd}");
+    }
+}
+
+#[test]
+fn what_is_no_graph_is_told_with_its_line() {
+    let told = |text: &str| Graph::parse(text).unwrap_err().to_string();
+    for (text, expected) in [
+        ("a -> b\nb ->\nc", "graph, line 2: the line ends where a name should be"),
+        ("a -> b\n-> c", "line 2: an arrow stands where a name should be"),
+        ("a -> -> b", "line 1: an arrow stands"),
+        ("tumour volume -> b", "line 1: 'volume' follows without an arrow: put names with spaces in quotes"),
+        ("a -- b", "line 1: an edge needs a direction"),
+        ("\n\na > b", "line 3: an edge needs a direction"),
+        ("graph { a; b }", "a 'graph' has edges without a direction"),
+        ("digraph { a -> b [dir=none] }", "line 1: an edge needs a direction"),
+        ("digraph {\n a -> b", "line 2: the graph's brace is not closed: add }"),
+        ("digraph { a -> b } c", "something follows the graph's end"),
+        ("digraph { a -> b [color=red", "a square bracket is not closed: add ]"),
+        ("a -> \"b", "line 1: a quote has no end"),
+        ("a -> \"\"", "a name is empty"),
+        ("a\n/* b", "line 2: the comment that begins with /* has no end"),
+        ("a -> b ]", "']' is out of place"),
+        ("a -> {}", "the braces hold no name"),
+        ("a = b", "'=' is out of place"),
+        ("# nothing\n", "the graph is empty: at least 1 variable is needed"),
+        ("a -> b; b -> c -> a", "the graph has a cycle, "),
+        ("x -> a; a -> b -> c -> a; a -> y", "the graph has a cycle, "),
+        ("a -> b; b <- b", "'b' has an arrow to itself: take it out"),
+        ("a <-> a", "'a' has an arrow to itself"),
+    ] {
+        assert!(told(text).contains(expected), "{text}: {}", told(text));
+    }
+    let Err(Error::Causal(refusal)) = Graph::parse("x -> a; a -> b -> c -> a; c -> y -> z") else { panic!() };
+    let Refusal::CyclicGraph { cycle } = *refusal else { panic!() };
+    let turned: Vec<&str> = cycle.iter().map(String::as_str).collect();
+    assert!(
+        [["a", "b", "c", "a"], ["b", "c", "a", "b"], ["c", "a", "b", "c"]]
+            .contains(&turned.try_into().unwrap())
+    );
+    let graph = Graph::parse("statin -> psa; psa -> volume").unwrap();
+    let refused = graph.parents(&["Statn"]).unwrap_err();
+    let Error::Causal(told) = &refused else { panic!() };
+    assert!(
+        matches!(&**told, Refusal::UnknownVariable { name, near, .. } if name == "Statn" && *near == ["statin"])
+    );
+    assert_eq!(refused.to_string(), "the graph has no variable 'Statn'; did you mean statin?");
+    assert_eq!(
+        graph.parents(&["dose"]).unwrap_err().to_string(),
+        "the graph has no variable 'dose'; there are: statin, psa, volume"
+    );
+}
+
+/// Bits of texts in any order are read or refused, never a panic; what is read is read again from its own text.
+#[test]
+fn any_text_is_read_or_refused() {
+    let bits = [
+        "a", "b", "\"c d\"", " -> ", "<-", "<->", ";", "\n", "{", "}", "[", "]", "=", ",", "#x", "dag {",
+        "digraph", "--", "latent", "\"", "/*", "é", "dir=both", "->",
+    ];
+    let mut s = Stream(5);
+    let mut read = 0;
+    for _ in 0..20_000 {
+        let text: String = (0..1 + below(&mut s, 9)).map(|_| bits[below(&mut s, bits.len())]).collect();
+        if let Ok(graph) = Graph::parse(&text) {
+            assert_eq!(Graph::parse(&graph.to_string()).unwrap(), graph, "{text}");
+            read += 1;
+        }
+    }
+    assert!(read > 1000, "{read}");
+}

@@ -1,0 +1,325 @@
+//! What a user is told: the statin example, every refusal by its name and in its words, and sets that people give.
+
+use riesz::Error;
+use riesz::causal::{Bridge, Graph, How, Query, Refusal, Source, Strategy, identify};
+
+const STATIN: &str = "age -> statin; age -> psa; bmi -> statin; bmi -> psa; statin -> psa; psa -> volume";
+
+fn columns(names: &str) -> Vec<String> {
+    names.split_whitespace().map(String::from).collect()
+}
+
+fn query(studies: &[&str]) -> Query {
+    Query {
+        treatments: columns("statin"),
+        outcome: "volume".into(),
+        studies: studies.iter().map(|names| columns(names)).collect(),
+        ..Query::default()
+    }
+}
+
+fn refused(graph: &str, query: &Query) -> (Refusal, String) {
+    let error = identify(Some(&Graph::parse(graph).unwrap()), query).unwrap_err();
+    let text = error.to_string();
+    let Error::Causal(refusal) = error else { panic!("{text}") };
+    (*refusal, text)
+}
+
+#[test]
+fn the_statin_example() {
+    let graph = Graph::parse(STATIN).unwrap();
+    let found = identify(Some(&graph), &query(&["id statin age bmi psa", "psa volume"])).unwrap();
+    assert_eq!(found.how, How::BackDoor { adjust: columns("age bmi"), others: vec![], listed: true });
+    assert_eq!(found.bridges, [Bridge { mediators: columns("psa"), ..Bridge::default() }]);
+    assert_eq!((found.source, found.adjustment()), (Source::Graph, &columns("age bmi")[..]));
+    assert_eq!(found.unknown, ["id"]);
+    assert_eq!(
+        found.assumptions,
+        [
+            "the graph is right: it lacks no arrow and no hidden common cause",
+            "in study 1 every value of statin occurs at every value of age and bmi",
+            "the mean of volume given psa is the same in studies 1 and 2",
+        ]
+    );
+    let json = serde_json::to_string(&found).unwrap();
+    assert_eq!(serde_json::from_str::<riesz::causal::Identification>(&json).unwrap(), found);
+    // Shared age says nothing of the volume beside psa; where age acts on it too, it must be held fixed in both.
+    let shared = ["statin age bmi psa", "psa age volume"];
+    let found = identify(Some(&graph), &query(&shared)).unwrap();
+    assert_eq!(found.bridges[0].unused, ["age"]);
+    let acting = Graph::parse(&format!("{STATIN}; age -> volume")).unwrap();
+    let found = identify(Some(&acting), &query(&shared)).unwrap();
+    assert_eq!(
+        (found.bridges[0].mediators.clone(), found.bridges[0].passive.clone()),
+        (columns("psa"), columns("age"))
+    );
+    assert_eq!(
+        found.to_string(),
+        "back-door, adjusting for age and bmi; volume depends on statin only through psa and age"
+    );
+    let trial = Query { strategy: Strategy::Randomized, ..query(&shared) };
+    let found = identify(Some(&acting), &trial).unwrap();
+    assert_eq!(
+        found.to_string(),
+        "randomized, adjusting for age; volume depends on statin only through psa and age"
+    );
+    assert!(found.assumptions.contains(&"statin was assigned by chance in study 1".into()));
+    let differing = Query { differs: [(1, columns("age"))].into(), ..query(&shared) };
+    let found = identify(Some(&acting), &differing).unwrap();
+    assert!(found.assumptions[2].ends_with(
+        "in studies 1 and 2, as they differ in nothing that matters but age, which does not change it"
+    ));
+}
+
+#[test]
+fn the_default_set_is_next_to_the_outcome() {
+    let graph = Graph::parse("far -> statin; far -> near -> volume; statin -> volume").unwrap();
+    let found = identify(Some(&graph), &query(&["far near statin volume"])).unwrap();
+    assert_eq!(
+        found.how,
+        How::BackDoor { adjust: columns("near"), others: vec![columns("far")], listed: true }
+    );
+}
+
+#[test]
+fn three_studies_make_a_chain() {
+    let graph = "age -> dose; age -> a; dose -> a -> b -> volume; w -> b; w -> volume";
+    let chained = |studies: &[&str]| Query { treatments: columns("dose"), ..query(studies) };
+    let graph = Graph::parse(graph).unwrap();
+    let found = identify(Some(&graph), &chained(&["dose age a", "a w b", "b w volume"])).unwrap();
+    assert_eq!(
+        found.to_string(),
+        "back-door, adjusting for age; volume depends on dose only through a, then b and w"
+    );
+    assert_eq!(found.assumptions[2], "the distribution of b and w given a is the same in studies 1 and 2");
+    assert_eq!(found.assumptions[3], "the mean of volume given b and w is the same in studies 1 and 3");
+    let told = identify(Some(&graph), &chained(&["dose age a", "a b", "b volume"])).unwrap_err().to_string();
+    assert_eq!(
+        told,
+        "volume depends on a beyond what studies 2 and 3 share (b): a -> b <- w -> volume stays open; measuring w in both studies would help"
+    );
+}
+
+#[test]
+fn several_treatments_act_together() {
+    let graph = Graph::parse("c -> p; c -> m; p -> m; q -> m; m -> t; p -> q; r -> p").unwrap();
+    let both = Query {
+        treatments: columns("q p r"),
+        outcome: "t".into(),
+        studies: vec![columns("p q c m"), columns("m t")],
+        ..Query::default()
+    };
+    let found = identify(Some(&graph), &both).unwrap();
+    assert_eq!((found.treatments.clone(), found.without_effect.clone()), (columns("q p"), columns("r")));
+    assert_eq!(
+        found.to_string(),
+        "back-door, adjusting for c; t depends on q and p only through m; r does nothing beside q and p"
+    );
+    let none = Query {
+        treatments: columns("t"),
+        outcome: "m".into(),
+        studies: vec![columns("t"), columns("m")],
+        ..both
+    };
+    let found = identify(Some(&graph), &none).unwrap();
+    assert!(found.is_constant());
+    assert_eq!(found.to_string(), "t does not affect m: its mean is the same whatever is done");
+}
+
+#[test]
+fn every_refusal_says_who_and_what_would_help() {
+    let front = "statin -> u -> psa -> volume; statin <-> psa";
+    let graph = Graph::parse(front).unwrap();
+    let found = identify(Some(&graph), &query(&["statin u psa", "psa volume"])).unwrap();
+    assert_eq!(found.to_string(), "front-door through u; volume depends on statin only through psa");
+    let within = "w -> statin; w -> u; w -> psa; w -> volume; statin -> u -> psa -> volume; statin <-> psa";
+    let found =
+        identify(Some(&Graph::parse(within).unwrap()), &query(&["statin u w psa", "psa w volume"])).unwrap();
+    assert_eq!(
+        found.to_string(),
+        "front-door through u, within each value of w; volume depends on statin only through psa and w"
+    );
+    let (_, text) = refused(front, &query(&["statin psa", "psa volume"]));
+    assert_eq!(
+        text,
+        "the effect of statin on psa is not identified in study 1, neither by back-door (no column could be adjusted for) nor by front-door: \
+         statin <-> psa stays open; measuring u in study 1 would help"
+    );
+    let (refusal, text) =
+        refused("statin -> psa -> volume; statin <-> psa", &query(&["statin psa", "psa volume"]));
+    assert!(matches!(refusal, Refusal::NotIdentified { .. }));
+    assert!(text.ends_with("measuring what is behind statin <-> psa in study 1 would help"), "{text}");
+    let (refusal, text) = refused(STATIN, &query(&["statin age psa", "psa volume"]));
+    assert_eq!(
+        refusal,
+        Refusal::NotIdentified {
+            treatments: columns("statin"),
+            outcomes: columns("psa"),
+            why: "neither by back-door (adjusting for age) nor by front-door".into(),
+            open_paths: vec!["statin <- bmi -> psa".into()],
+            would_help: vec![columns("bmi")],
+        }
+    );
+    assert!(text.contains("statin <- bmi -> psa stays open; measuring bmi in study 1 would help"), "{text}");
+    let (_, text) = refused(STATIN, &query(&["statin psa", "psa volume"]));
+    assert!(text.ends_with("measuring age and bmi in study 1 would help"), "{text}");
+
+    let (refusal, text) =
+        refused("statin -> psa -> volume; psa <- c -> volume", &query(&["statin psa", "psa volume"]));
+    assert!(
+        matches!(&refusal, Refusal::Unmediated { open_path, .. } if open_path == "statin -> psa <- c -> volume")
+    );
+    assert_eq!(
+        text,
+        "volume depends on statin beyond what studies 1 and 2 share (psa): statin -> psa <- c -> volume stays open; measuring c in both studies would help"
+    );
+    let (_, text) =
+        refused("statin -> psa -> volume; statin -> volume", &query(&["statin psa", "psa volume"]));
+    assert!(
+        text.ends_with("statin -> volume stays open; measuring more of the graph's variables does not help"),
+        "{text}"
+    );
+
+    let (refusal, text) = refused(STATIN, &query(&["statin age bmi psa", "volume"]));
+    assert!(matches!(refusal, Refusal::NoBridge { study: 0, .. }));
+    assert_eq!(
+        text,
+        "studies 1 and 2 share no column that could carry the effect: study 1 has age, statin, psa and bmi, study 2 has volume"
+    );
+
+    let differing = |names: &str| Query {
+        differs: [(1, columns(names))].into(),
+        ..query(&["statin age bmi psa", "psa volume"])
+    };
+    let (refusal, text) = refused(STATIN, &differing("volume"));
+    assert!(matches!(refusal, Refusal::NotTransportable { from: 1, to: 0, .. }));
+    assert_eq!(
+        text,
+        "what study 2 says of volume given psa does not hold in study 1, as they differ in volume: [study 2] -> volume stays open"
+    );
+    assert!(identify(Some(&Graph::parse(STATIN).unwrap()), &differing("psa age")).is_ok());
+
+    let (_, text) = refused(STATIN, &query(&["age bmi psa", "psa volume"]));
+    assert_eq!(text, "study 1 has no column 'statin', a treatment: there are: age, bmi, psa");
+    let (refusal, text) = refused(STATIN, &query(&["statin age bmi psa", "psa Volumes"]));
+    assert!(matches!(refusal, Refusal::Unmeasured { study: 1, .. }));
+    assert_eq!(text, "study 2 has no column 'volume', the outcome: did you mean Volumes?");
+    let same = Query { outcome: "statin".into(), ..query(&["statin"]) };
+    assert_eq!(
+        refused(STATIN, &same).1,
+        "'statin' cannot be the treatment and the outcome: give two variables"
+    );
+    let latent = Query { outcome: "b".into(), treatments: columns("a"), ..query(&["a b"]) };
+    let (refusal, text) = refused("dag { a [latent]; a -> b }", &latent);
+    assert!(matches!(refusal, Refusal::UnfitVariable { .. }));
+    assert_eq!(text, "a cannot be a treatment: the graph declares it latent, that is unmeasured");
+    // A latent variable is not adjusted for, even where a table has it.
+    let latent = Query { outcome: "b".into(), treatments: columns("a"), ..query(&["a b u"]) };
+    let (_, text) = refused("dag { u [latent]; u -> a; u -> b; a -> b }", &latent);
+    assert!(text.contains("a <- u -> b stays open"), "{text}");
+
+    let graph = Graph::parse(STATIN).unwrap();
+    for (query, expected) in [
+        (query(&[]), "the list of studies is empty"),
+        (Query { treatments: vec![], ..query(&["volume"]) }, "the list of treatments is empty"),
+        (
+            Query { treatments: columns("statin statin"), ..query(&["volume"]) },
+            "the name 'statin' is used twice",
+        ),
+        (
+            Query { treatments: columns("statn"), ..query(&["volume"]) },
+            "no variable 'statn'; did you mean statin?",
+        ),
+        (
+            Query { differs: [(4, columns("psa"))].into(), ..query(&["statin psa", "psa volume"]) },
+            "differs = 5: psa is not allowed: studies are numbered from 1 to 2",
+        ),
+        (Query { differs: [(0, columns("psa"))].into(), ..query(&["statin volume"]) }, "there is one study"),
+        (
+            Query { differs: [(0, columns("p"))].into(), ..query(&["statin psa", "psa volume"]) },
+            "no variable 'p'",
+        ),
+    ] {
+        let text = identify(Some(&graph), &query).unwrap_err().to_string();
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn given_sets_are_checked_where_there_is_a_graph() {
+    let graph = Graph::parse(&format!("{STATIN}; statin -> side; age -> volume")).unwrap();
+    let studies = ["statin age bmi psa side", "psa age volume"];
+    let with = |strategy| Query { strategy, ..query(&studies) };
+    let found = identify(Some(&graph), &with(Strategy::Adjust(columns("bmi")))).unwrap();
+    // Age is shared and acts on the volume: it is among the set, asked for or not.
+    assert_eq!((found.adjustment(), found.source), (&columns("age bmi")[..], Source::Confirmed));
+    for (strategy, expected) in [
+        (
+            Strategy::Adjust(columns("age")),
+            "adjusting for age does not give the effect of statin on psa: statin <- bmi -> psa stays open; age and bmi would do",
+        ),
+        (Strategy::Adjust(columns("side")), "side cannot be adjusted for: it is an effect of the treatment"),
+        (Strategy::Adjust(columns("statin")), "statin cannot be adjusted for: it is a treatment"),
+        (Strategy::Adjust(columns("volume")), "study 1 has no column 'volume', adjusted for"),
+        (Strategy::Adjust(columns("bmj")), "the graph has no variable 'bmj'; did you mean bmi?"),
+        (
+            Strategy::FrontDoor(columns("side")),
+            "a front door through side does not give the effect of statin on psa: statin -> psa stays open",
+        ),
+        (
+            Strategy::FrontDoor(columns("psa")),
+            "psa cannot be a front door: it is part of what the studies share, or the outcome",
+        ),
+    ] {
+        let text = identify(Some(&graph), &with(strategy)).unwrap_err().to_string();
+        assert!(text.starts_with(expected), "{text}");
+    }
+}
+
+#[test]
+fn without_a_graph_what_is_given_is_taken_on_trust() {
+    let studies = ["statin age bmi psa", "psa age volume"];
+    let with = |strategy| Query { strategy, ..query(&studies) };
+    let found = identify(None, &with(Strategy::Adjust(columns("age bmi")))).unwrap();
+    assert_eq!(
+        found.to_string(),
+        "back-door, adjusting for age and bmi (given by the user, not derived); volume depends on statin only through psa and age"
+    );
+    assert_eq!(
+        found.bridges,
+        [Bridge { mediators: columns("psa"), passive: columns("age"), unused: vec![] }]
+    );
+    assert_eq!(
+        found.assumptions,
+        [
+            "age and bmi are all that confounds statin and psa in study 1",
+            "statin does not affect age and bmi",
+            "in study 1 every value of statin occurs at every value of age and bmi",
+            "volume depends on statin only through psa and age",
+            "the mean of volume given psa and age is the same in studies 1 and 2",
+        ]
+    );
+    let found = identify(None, &with(Strategy::Randomized)).unwrap();
+    assert_eq!(found.bridges[0].mediators, ["age", "psa"]);
+    let found = identify(None, &with(Strategy::FrontDoor(columns("bmi")))).unwrap();
+    assert_eq!(
+        found.to_string(),
+        "front-door through bmi (given by the user, not derived); volume depends on statin only through age and psa"
+    );
+    for (query, expected) in [
+        (
+            with(Strategy::Derive),
+            "graph = none is not allowed: without a graph, say which columns to adjust for",
+        ),
+        (with(Strategy::Adjust(columns("psa age"))), "share no column that could carry the effect"),
+        (with(Strategy::Adjust(columns("weight"))), "study 1 has no column 'weight', adjusted for"),
+        (with(Strategy::Adjust(columns("statin"))), "statin cannot be adjusted for"),
+        (
+            Query { differs: [(1, columns("age"))].into(), ..with(Strategy::Randomized) },
+            "only a graph can tell",
+        ),
+    ] {
+        let text = identify(None, &query).unwrap_err().to_string();
+        assert!(text.contains(expected), "{text}");
+    }
+}
