@@ -5,10 +5,10 @@ use std::sync::Arc;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use riesz::Matrix;
-use riesz::causal::{Cause, Effect, Fusion, Route, Studies, Study};
+use riesz::causal::{Cause, Effect, Fusion, Route, Studies, Study, Whom};
 
 use crate::threads::{Threads, interruptible};
-use crate::{NamedRows, matrix, raise, sample};
+use crate::{Expansion, NamedRows, matrix, raise, sample};
 
 /// A study that leads to the next: what is queried of it, how it tells what that does, by which covariates, and what it shares with the next.
 type Leading<'py> = (NamedRows<'py>, String, Option<NamedRows<'py>>, NamedRows<'py>);
@@ -35,8 +35,56 @@ fn named(cause: Cause) -> String {
     }
 }
 
+impl CausalEffect {
+    /// The same effect on others.
+    fn on(&self, py: Python<'_>, whom: Whom) -> PyResult<Self> {
+        let effect = Arc::clone(&self.effect);
+        let found = interruptible(py, &Threads::all(), &Arc::default(), move || effect.of(&whom))?;
+        Ok(Self { effect: Arc::new(found.map_err(raise)?) })
+    }
+}
+
 #[pymethods]
 impl CausalEffect {
+    /// The effect on another population, of rows of covariates and weights that add up to 1.
+    fn population(&self, py: Python<'_>, members: NamedRows<'_>, weights: Vec<f64>) -> PyResult<Self> {
+        self.on(py, Whom::Population(sample(members)?, weights))
+    }
+
+    /// The effect on those who were treated so.
+    fn treated(&self, py: Python<'_>, at: NamedRows<'_>) -> PyResult<Self> {
+        self.on(py, Whom::Treated(sample(at)?))
+    }
+
+    /// The effect on those of whom some covariates are these.
+    fn like(&self, py: Python<'_>, at: NamedRows<'_>) -> PyResult<Self> {
+        self.on(py, Whom::Like(sample(at)?))
+    }
+
+    /// Joint draws, treatments × draws.
+    fn sample(
+        &self,
+        py: Python<'_>,
+        treatments: NamedRows<'_>,
+        draws: usize,
+        seed: u64,
+    ) -> PyResult<Py<PyArray2<f64>>> {
+        let (effect, x) = (Arc::clone(&self.effect), sample(treatments)?);
+        let work = move || effect.sample(&x, draws, seed);
+        array(py, &interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?)
+    }
+
+    /// By weight the models that this is a mixture of, with what is besides their means.
+    fn parts(&self, py: Python<'_>) -> PyResult<Vec<(f64, Py<Expansion>)>> {
+        let effect = Arc::clone(&self.effect);
+        let found = interruptible(py, &Threads::all(), &Arc::default(), move || effect.posteriors())?;
+        let each = found.map_err(raise)?.into_iter().map(|(weight, model, covariance)| {
+            let covariance = Some(Arc::new(covariance));
+            Ok((weight, Py::new(py, Expansion { model: Arc::new(model), covariance, groups: None })?))
+        });
+        each.collect()
+    }
+
     /// The effect at treatments.
     fn at(&self, py: Python<'_>, treatments: NamedRows<'_>) -> PyResult<Told> {
         let (effect, x) = (Arc::clone(&self.effect), sample(treatments)?);
