@@ -99,8 +99,10 @@ impl CausalEffect {
     }
 }
 
-/// Learns an effect from studies.
+/// Learns an effect from studies; `shared` are covariates that the last two share.
 #[pyfunction]
+#[pyo3(signature = (studies, points, outcome, draws, level, adjustment, seed, shared=None))]
+#[allow(clippy::too_many_arguments, reason = "Python's arguments")]
 pub fn fuse(
     py: Python<'_>,
     studies: Vec<Leading<'_>>,
@@ -110,6 +112,7 @@ pub fn fuse(
     level: f64,
     adjustment: bool,
     seed: u64,
+    shared: Option<NamedRows<'_>>,
 ) -> PyResult<CausalEffect> {
     let study = |(treatments, how, others, mediators): Leading<'_>| {
         let others = others.map(sample).transpose()?;
@@ -118,9 +121,18 @@ pub fn fuse(
             ("front-door", Some(others)) => Route::FrontDoor(others),
             _ => Route::Direct,
         };
-        Ok::<_, PyErr>(Study { treatments: sample(treatments)?, route, mediators: sample(mediators)? })
+        Ok::<_, PyErr>(Study {
+            treatments: sample(treatments)?,
+            route,
+            mediators: sample(mediators)?,
+            shared: None,
+        })
     };
-    let studies = studies.into_iter().map(study).collect::<PyResult<Vec<_>>>()?;
+    let mut studies = studies.into_iter().map(study).collect::<PyResult<Vec<_>>>()?;
+    // By the study that leads to the last.
+    if let (Some(last), Some(shared)) = (studies.last_mut(), shared) {
+        last.shared = Some(sample(shared)?);
+    }
     let given = Studies { studies, points: sample(points)?, outcome };
     let fusion = Fusion { draws, seed, level, adjustment };
     let effect =

@@ -209,6 +209,15 @@ impl Table {
         Self { columns: self.columns.clone(), rows: indices.len(), values }
     }
 
+    /// Some columns, in this order.
+    pub(crate) fn select_columns(&self, places: &[usize]) -> Self {
+        Self {
+            columns: places.iter().map(|&j| self.columns[j].clone()).collect(),
+            rows: self.rows,
+            values: places.iter().flat_map(|&j| self.column(j).iter().copied()).collect(),
+        }
+    }
+
     /// The same columns with the numbers of others: column j has those of column `from[j]`, which is of its kind.
     pub(crate) fn rearranged(&self, from: &[usize]) -> Result<Self> {
         let values = from.iter().flat_map(|&j| self.column(j).iter().copied()).collect();

@@ -40,6 +40,10 @@ fn asked(link: &Link, whom: &Whom) -> Result<Link> {
             "effects that are averaged over covariates (back-door): this one does not depend on any";
         return Err(Error::Unused { setting: "whom the effect is on".into(), belongs: belongs.into() });
     };
+    if link.shares() {
+        let belongs = "effects whose studies share no covariates that the outcome depends on";
+        return Err(Error::Unused { setting: "whom the effect is on".into(), belongs: belongs.into() });
+    }
     match whom {
         Whom::Population(members, weights) => {
             let members = members.conform(others.rows.columns())?;
@@ -63,7 +67,7 @@ fn asked(link: &Link, whom: &Whom) -> Result<Link> {
         Whom::Like(at) => {
             let of = |own: &crate::table::Column| others.rows.index_of(&own.name);
             let places = at.columns().iter().map(of).collect::<Result<Vec<_>>>()?;
-            let rows = others.rows.rearranged(&places)?;
+            let rows = others.rows.select_columns(&places);
             let at = one(at.conform(rows.columns())?)?;
             // Members of the study with what is given instead of their own.
             let mut columns: Vec<Vec<f64>> =

@@ -15,6 +15,7 @@ use super::blocks::Block;
 use super::normal::{drawn, size};
 use super::process::Process;
 use super::reading::Reading;
+use super::shared::Shared;
 use crate::error::{Result, sized};
 use crate::expansion::Expansion;
 use crate::kernel::Kernel;
@@ -68,6 +69,8 @@ pub(super) struct Link {
     square: f64,
     variance: f64,
     adjustment: Option<Adjustment>,
+    /// Where it shares covariates with the last study.
+    shared: Option<Shared>,
 }
 
 /// What is not known of who is in a study: `own k(x, x') - k(x, X) Q k(X, x') + k(x, X) B Bᵀ k(X, x')`.
@@ -209,7 +212,19 @@ impl Link {
             square,
             variance,
             adjustment: None,
+            shared: None,
         })
+    }
+
+    /// The same where the outcome depends on covariates that are in this study, too.
+    pub fn sharing(mut self, shared: Shared) -> Self {
+        self.shared = Some(shared);
+        self
+    }
+
+    /// Whether it does.
+    pub fn shares(&self) -> bool {
+        self.shared.is_some()
     }
 
     /// V.
@@ -219,7 +234,10 @@ impl Link {
 
     /// Coefficients over the points.
     pub fn coef(&self) -> Vec<f64> {
-        self.reading.turn.transpose_times(&self.solved)
+        match &self.shared {
+            Some(shared) => shared.coef.clone(),
+            None => self.reading.turn.transpose_times(&self.solved),
+        }
     }
 
     /// The mean `β₀ + Σ coef_i k(x_i, ·)`, and what is besides: that of all functionals that make nothing of a constant, as Shapley values are; how sure β₀ is counts in none of them.
@@ -234,7 +252,11 @@ impl Link {
         for (_, part) in self.covariance(&given) {
             known.data_mut().iter_mut().zip(part.data()).for_each(|(all, own)| *all -= own);
         }
-        let prior = self.reading.own * self.scale() + self.adjustment.as_ref().map_or(0.0, |own| own.own);
+        let own = match &self.shared {
+            Some(shared) => shared.of_means.0 + shared.of_open.0,
+            None => self.reading.own * self.scale(),
+        };
+        let prior = own + self.adjustment.as_ref().map_or(0.0, |own| own.own);
         let known = vec![Known::Dense(known)];
         Ok((model, Covariance { prior, mirror: None, known, scale: vec![1.0] }))
     }
@@ -250,8 +272,20 @@ impl Link {
         (half.transpose(), open)
     }
 
-    /// The same functionals, of the outcome, by the weights E.
-    fn handed_on(&self, weights: &Matrix, constants: &[f64]) -> Functionals {
+    /// The same functionals, of the outcome.
+    fn handed_on(&self, weights: &Matrix, given: &Functionals) -> Functionals {
+        match &self.shared {
+            None => self.by_weights(weights, &given.constants),
+            Some(Shared { to, prior, .. }) => Functionals {
+                columns: to.matmul(&given.columns),
+                prior: given.columns.transpose_matmul(&prior.matmul(&given.columns)),
+                constants: given.constants.clone(),
+            },
+        }
+    }
+
+    /// Those of the outcome at the rows' mediators that count by E.
+    fn by_weights(&self, weights: &Matrix, constants: &[f64]) -> Functionals {
         let transposed = weights.transpose();
         Functionals {
             columns: self.with_points.matmul(&transposed),
@@ -262,13 +296,23 @@ impl Link {
 
     pub fn covariance(&self, given: &Functionals) -> Parts {
         let (weights, open) = self.weights(given);
-        let parts = self.outcome.covariance(&self.handed_on(&weights, &given.constants));
+        let parts = self.outcome.covariance(&self.handed_on(&weights, given));
         self.with_own(parts, &open, given)
     }
 
     /// Joint draws of single queries, queries × draws: of the outcome where the study may lead, and of where it leads given that, `N(β₀ + E f₀(y), R ∫ f₀² dν)`. Products of normal numbers have
-    /// heavier tails than the covariance tells.
+    /// heavier tails than the covariance tells. Where studies share covariates, draws are normal ones with mean and covariance.
     pub fn sample(&self, given: &Functionals, draws: usize, random: &mut Random) -> Result<Matrix> {
+        if self.shared.is_some() {
+            // By mean and covariance.
+            let (means, parts, _) = self.told(given);
+            let mut all = Matrix::zeros(means.len(), means.len());
+            parts.iter().for_each(|(_, part)| plus(&mut all, part));
+            let scale = size(&all);
+            let mut out = drawn(all, scale, draws, "covariance of the effect", random)?;
+            means.iter().enumerate().for_each(|(i, m)| out.row_mut(i).iter_mut().for_each(|v| *v += m));
+            return Ok(out);
+        }
         let (weights, open) = self.weights(given);
         let (q, n) = (weights.rows(), weights.cols());
         let (constants, centred) = self.outcome.sample(&self.places, draws, random)?;
@@ -307,8 +351,21 @@ impl Link {
 
     /// What the outcome leaves open, with what this study does.
     fn with_own(&self, mut parts: Parts, open: &Matrix, given: &Functionals) -> Parts {
-        add(&mut parts, Cause::Study(self.study), self.square, open);
-        add(&mut parts, Cause::Interaction, self.variance, open);
+        match &self.shared {
+            None => {
+                add(&mut parts, Cause::Study(self.study), self.square, open);
+                add(&mut parts, Cause::Interaction, self.variance, open);
+            }
+            Some(shared) => {
+                let causes = [Cause::Study(self.study), Cause::Interaction];
+                for (cause, (own, known)) in causes.into_iter().zip([&shared.of_means, &shared.of_open]) {
+                    let known = given.columns.transpose_matmul(&known.matmul(&given.columns));
+                    let mut part = given.prior.clone();
+                    part.data_mut().iter_mut().zip(known.data()).for_each(|(p, k)| *p = own * *p - k);
+                    add(&mut parts, cause, 1.0, &part);
+                }
+            }
+        }
         if let Some(part) = self.of_adjustment(given) {
             add(&mut parts, Cause::Adjustment, 1.0, &part);
         }
@@ -318,7 +375,7 @@ impl Link {
     /// Means of single queries, what is left open of them jointly, and how they stand to the studies.
     pub fn told(&self, given: &Functionals) -> (Vec<f64>, Parts, Vec<Standing>) {
         let (weights, open) = self.weights(given);
-        let handed = self.handed_on(&weights, &given.constants);
+        let handed = self.handed_on(&weights, given);
         let mean = self.outcome.constant();
         let means = given.columns.transpose().matvec(&self.coef());
         let means = means.iter().zip(&given.constants).map(|(v, c)| v + c * mean).collect();
@@ -362,7 +419,10 @@ impl Link {
         };
         // Of each row what the effect would be among people like it.
         let Some(treated) = treated else {
-            let mut half = times_solved(grams[1].clone());
+            let mut half = match &self.shared {
+                Some(shared) => shared.of_people.clone(),
+                None => times_solved(grams[1].clone()),
+            };
             centre(&mut half, scale);
             self.adjustment = Some(Adjustment { own: 0.0, known: None, half });
             return;
@@ -380,7 +440,7 @@ impl Link {
         let left = |q: usize| all * grams[1][(q, q)] - (0..n).map(|i| open[(i, q)].powi(2)).sum::<f64>();
         let left: Vec<f64> = (0..n).map(left).collect();
         self.factor.solve_upper_in_place(&mut open);
-        let handed = self.handed_on(&open.transpose(), &vec![0.0; n]);
+        let handed = self.by_weights(&open.transpose(), &vec![0.0; n]);
         let parts = self.outcome.covariance(&handed);
         let variance =
             |q: usize| parts.iter().map(|(_, part)| part[(q, q)]).sum::<f64>() + left[q] * self.scale();

@@ -21,6 +21,7 @@ mod parse;
 mod process;
 mod reading;
 mod separation;
+mod shared;
 mod studies;
 mod tune;
 

@@ -90,6 +90,16 @@ impl Process {
         &self.parameters.kernel
     }
 
+    /// `V⁻¹(t - mean)`, V the covariance of the outcome.
+    pub fn coef(&self) -> &[f64] {
+        &self.coef
+    }
+
+    /// V⁻¹.
+    pub fn inverse(&self) -> Matrix {
+        self.factor.inverse()
+    }
+
     /// The means of f₀ by columns over its points.
     pub fn centred_means(&self, columns: &Matrix) -> Vec<f64> {
         columns.transpose().matvec(&self.coef)

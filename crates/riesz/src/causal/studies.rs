@@ -5,10 +5,11 @@ use super::effect::Effect;
 use super::link::{Link, Outcome};
 use super::process::{Process, ProcessParameters};
 use super::reading::Reading;
+use super::shared::{Common, Shared};
 use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix};
-use crate::table::Table;
+use crate::table::{Column, Table};
 
 /// How a study tells what a treatment does to its mediators.
 #[derive(Debug, Clone)]
@@ -28,8 +29,11 @@ pub struct Study {
     pub treatments: Table,
     /// How it tells what these do.
     pub route: Route,
-    /// What it shares with the next study.
+    /// What carries the effect of treatments to the next study: columns that both have.
     pub mediators: Table,
+    /// Covariates that treatments do not move and on which the outcome depends, too: columns of the last study, and of the covariates of this one, which leads there and is read through
+    /// these (back-door).
+    pub shared: Option<Table>,
 }
 
 /// What is learnt from.
@@ -75,6 +79,21 @@ impl Study {
             Route::BackDoor(own) | Route::FrontDoor(own) => Some(own),
         };
         (&self.treatments, others)
+    }
+
+    /// Where its rows arrive, as the next study knows it.
+    pub(super) fn arrived(&self, wanted: &[Column]) -> Result<Table> {
+        let Some(shared) = &self.shared else { return self.mediators.conform(wanted) };
+        sized(
+            "the shared covariates",
+            "rows",
+            self.mediators.rows(),
+            shared.rows(),
+            "as many as of mediators",
+        )?;
+        let columns = [self.mediators.columns(), shared.columns()].concat();
+        let values = [self.mediators.column_major(), shared.column_major()].concat();
+        Table::from_column_major(columns, shared.rows(), values)?.conform(wanted)
     }
 
     /// Its blocks with these kernels.
@@ -138,9 +157,35 @@ impl Studies {
             _ => (&parameters.treatments, Reading::direct(study.treatments.rows())),
         };
         let points = (study.treatments.clone(), kernel.clone());
-        let measure = study.mediators.stack(outcome.points())?;
+        let arrived = study.arrived(outcome.points().columns())?;
+        let measure = arrived.stack(outcome.points())?;
+        let shared = match (&study.shared, &outcome, &grams[..]) {
+            (Some(w), Outcome::Process(process), [_, covariates]) if treated.is_none() => {
+                let place = |table: &Table| {
+                    let of = |own: &Column| process.points().index_of(&own.name);
+                    table.columns().iter().map(of).collect::<Result<Vec<_>>>()
+                };
+                let (of_y, of_w) = (place(&study.mediators)?, place(w)?);
+                let (y, w) = (arrived.select_columns(&of_y), arrived.select_columns(&of_w));
+                let common = Common { y: &y, w: &w, places: (&of_y, &of_w) };
+                let measure = measure.select_columns(&of_y);
+                Some(Shared::new(covariates, &factor, &common, &measure, process)?)
+            }
+            (Some(_), ..) => {
+                let allowed = "they are shared by the last study and the one that leads there, which is read through its covariates (back-door)";
+                return Err(Error::parameter(
+                    "shared covariates",
+                    format!("those of study {}", s + 1),
+                    allowed,
+                ));
+            }
+            _ => None,
+        };
         let others = blocks.into_iter().nth(1).filter(|_| treated.is_none());
-        let mut link = Link::new(s, points, reading, factor, &study.mediators, &measure, outcome)?;
+        let mut link = Link::new(s, points, reading, factor, &arrived, &measure, outcome)?;
+        if let Some(shared) = shared {
+            link = link.sharing(shared);
+        }
         if adjustment && grams.len() > 1 {
             link.count_who_is_in(&grams, treated.as_ref().map(|(_, factor)| factor));
         }
@@ -190,7 +235,7 @@ impl Studies {
                 sized(&name("covariates"), "rows", n, other.rows(), "as many as of treatments")?;
             }
             let next = self.studies.get(s + 1).map_or(&self.points, |next| &next.treatments);
-            study.mediators.conform(next.columns())?;
+            study.arrived(next.columns())?;
         }
         if let Some(row) = self.outcome.iter().position(|v| !v.is_finite()) {
             return Err(Error::NotFinite { row, column: "outcome".into(), value: self.outcome[row] });

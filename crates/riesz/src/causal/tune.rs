@@ -101,7 +101,8 @@ impl Fusion {
 
     /// Kernels and ridges of a study by how well its rows tell what the outcome is at their mediators: the best, or draws.
     fn of_study(&self, study: &Study, outcome: &Outcome, seed: u64) -> Result<Vec<StudyParameters>> {
-        let h = outcome.centred_means(&outcome.kernel().cross_gram(outcome.points(), &study.mediators));
+        let arrived = study.arrived(outcome.points().columns())?;
+        let h = outcome.centred_means(&outcome.kernel().cross_gram(outcome.points(), &arrived));
         let others = match &study.route {
             Route::Direct => None,
             Route::BackDoor(own) | Route::FrontDoor(own) => Some(usual(own)),

@@ -230,7 +230,7 @@ fn two_studies_are_draws_of_where_the_first_leads_and_what_the_second_says() {
         });
         let route = if back_door { Route::BackDoor(column(&z)) } else { Route::Direct };
         let studies = Studies {
-            studies: vec![Study { treatments: column(&x), route, mediators: column(&y) }],
+            studies: vec![Study { treatments: column(&x), route, mediators: column(&y), shared: None }],
             points: column(&y2),
             outcome: v2.clone(),
         };
@@ -263,6 +263,7 @@ fn three_studies_are_draws_of_where_each_leads() {
         treatments: column(from),
         route: Route::Direct,
         mediators: column(to),
+        shared: None,
     };
     let studies =
         Studies { studies: vec![leads(&x, &y), leads(&y2, &v2)], points: column(&v3), outcome: t.clone() };
@@ -311,6 +312,7 @@ fn the_front_door_averages_treatments_as_they_were() {
             treatments: column(&x),
             route: Route::FrontDoor(column(&m)),
             mediators: column(&y),
+            shared: None,
         }],
         points: column(&y2),
         outcome: v2,
@@ -329,6 +331,7 @@ fn who_is_in_the_study_counts_as_the_bayesian_bootstrap_has_it() {
             treatments: column(&x),
             route: Route::BackDoor(column(&z)),
             mediators: column(&y),
+            shared: None,
         }],
         points: column(&y2),
         outcome: v2.clone(),
@@ -362,7 +365,7 @@ fn who_is_in_the_study_counts_as_the_bayesian_bootstrap_has_it() {
 fn given(front_door: bool) -> (Studies, StudyParameters) {
     let Data { x, z, y, y2, v2, .. } = data();
     let route = if front_door { Route::FrontDoor(column(&z)) } else { Route::BackDoor(column(&z)) };
-    let first = Study { treatments: column(&x), route, mediators: column(&y) };
+    let first = Study { treatments: column(&x), route, mediators: column(&y), shared: None };
     let intercepting = front_door.then(|| (Kernel::gaussian(&[1.3]), 0.25));
     let own = StudyParameters {
         treatments: Kernel::gaussian(&[0.9]),
@@ -457,6 +460,28 @@ fn the_study_itself_is_a_population() {
         let told = effect.of(&whom).unwrap_err().to_string();
         assert!(told.contains(words), "{told}");
     };
+    // Of two covariates, those who are like one in the first: everyone with that instead of their own, by a regression of the second on the first.
+    let x = column(&data().x);
+    let two = Table::from_column_major(
+        vec![riesz::Column::numeric("a"), riesz::Column::numeric("b")],
+        n,
+        [x.column(0), z.column(0)].concat(),
+    )
+    .unwrap();
+    let (mut studies, mut own) = given(false);
+    studies.studies[0].route = Route::BackDoor(two.clone());
+    own.others = Some(Kernel::gaussian(&[1.1, 0.7]));
+    let effect_of_two = studies.effect(&parameters(own, 0.7, false)).unwrap();
+    let a = Table::from_column_major(vec![riesz::Column::numeric("a")], 1, vec![0.4]).unwrap();
+    let like = effect_of_two.of(&Whom::Like(a)).unwrap().at(&column(&ASKED)).unwrap();
+    let each = |j: usize| {
+        let person = Table::from_column_major(two.columns().to_vec(), 1, vec![0.4, z.get(j, 0)]).unwrap();
+        effect_of_two.of(&Whom::Population(person, vec![1.0])).unwrap().at(&column(&ASKED)).unwrap()
+    };
+    let (low, high) =
+        (0..n).map(|j| each(j).mean[1]).fold((f64::MAX, f64::MIN), |(l, h), m| (l.min(m), h.max(m)));
+    assert!(low < like.mean[1] && like.mean[1] < high, "{low} {} {high}", like.mean[1]);
+    assert!(like.causes.iter().any(|(cause, part)| *cause == Cause::Adjustment && part[(0, 0)] > 0.0));
     bad(Whom::Population(z.clone(), vec![1.0; n]), "weights of members");
     bad(Whom::Population(z.clone(), vec![1.0]), "list of weights");
     bad(Whom::Treated(column(&[0.0, 1.0])), "it is one row");
@@ -469,7 +494,7 @@ fn the_study_itself_is_a_population() {
 #[test]
 fn limits_are_those_of_one_study() {
     let Data { x, y, y2, v2, .. } = data();
-    let first = Study { treatments: column(&x), route: Route::Direct, mediators: column(&y) };
+    let first = Study { treatments: column(&x), route: Route::Direct, mediators: column(&y), shared: None };
     let studies = Studies { studies: vec![first], points: column(&y2), outcome: v2 };
     let own = StudyParameters {
         treatments: Kernel::gaussian(&[0.05]),
@@ -509,7 +534,12 @@ fn a_fit_finds_what_was_made_and_depends_on_the_seed_alone() {
     let y: Vec<f64> = x.iter().zip(&z).map(|(x, z)| x + z + 0.3 * s.normal()).collect();
     let y2: Vec<f64> = (0..n).map(|_| 5.0 * s.uniform() - 2.5).collect();
     let t: Vec<f64> = y2.iter().map(|y| 3.0 - 0.8 * y + 0.2 * s.normal()).collect();
-    let first = Study { treatments: column(&x), route: Route::BackDoor(column(&z)), mediators: column(&y) };
+    let first = Study {
+        treatments: column(&x),
+        route: Route::BackDoor(column(&z)),
+        mediators: column(&y),
+        shared: None,
+    };
     let studies = Studies { studies: vec![first], points: column(&y2), outcome: t };
     let fusion = Fusion { draws: 4, ..Fusion::default() };
     let effect = fusion.fit(&studies).unwrap();
@@ -552,4 +582,75 @@ fn bad_studies_are_named() {
     );
     let constant = Studies { outcome: vec![1.0; studies.outcome.len()], ..studies.clone() };
     assert!(Fusion::default().fit(&constant).unwrap_err().to_string().contains("nothing to learn"));
+}
+
+/// Covariates of both studies on which the outcome depends: everyone of the first study is led to a place of the mediator, with a covariate of their own.
+#[test]
+fn shared_covariates_are_everyone_s_own() {
+    let Data { x, z, y, y2, v2, .. } = data();
+    let mut s = Stream(77);
+    let w2: Vec<f64> = y2.iter().map(|_| s.normal()).collect();
+    let t: Vec<f64> = v2.iter().zip(&w2).zip(&y2).map(|((v, w), y)| v + 0.6 * w * y - 0.4 * w).collect();
+    let psi = |v: &[f64]| v.iter().map(|v| features(*v)).collect::<Vec<_>>();
+    let both = |v: &[f64], w: &[f64]| -> Vec<Vec<f64>> {
+        v.iter().zip(w).map(|(v, w)| outer(&features(*v), &features(*w))).collect()
+    };
+    let led = Led::new(&both(&x, &z), &psi(&y), &psi(&[&y[..], &y2].concat()), RIDGE);
+    // The last study over the features of mediator and covariate.
+    let mean = t.iter().sum::<f64>() / t.len() as f64;
+    let rows: Vec<Vec<f64>> =
+        both(&y2, &w2).into_iter().map(|own| [vec![LEVEL.sqrt()], own].concat()).collect();
+    let (b, c) = regression(&rows, &t.iter().map(|t| t - mean).collect::<Vec<_>>(), NOISE);
+    let of_outcome = root(&c);
+    let asked: Vec<Vec<f64>> =
+        ASKED.iter().flat_map(|a| z.iter().map(|z| outer(&features(*a), &features(*z)))).collect();
+    let mut stream = Stream(19);
+    let sums = moments(200_000, ASKED.len(), || {
+        let theta = draw(&b, &of_outcome, &mut stream);
+        let to = led.drawn(&asked, &mut stream);
+        let n = z.len();
+        let one = |a: usize| {
+            let f = |j: usize| {
+                let own = outer(&to[a * n + j], &features(z[j]));
+                own.iter().zip(&theta[1..]).map(|(p, t)| p * t).sum::<f64>()
+            };
+            mean + LEVEL.sqrt() * theta[0] + (0..n).map(f).sum::<f64>() / n as f64
+        };
+        (0..ASKED.len()).map(one).collect()
+    });
+    let named = |names: &[&str], columns: &[&[f64]]| {
+        let columns_of = names.iter().map(|name| riesz::Column::numeric(*name)).collect();
+        Table::from_column_major(columns_of, columns[0].len(), columns.concat()).unwrap()
+    };
+    let studies = Studies {
+        studies: vec![Study {
+            treatments: column(&x),
+            route: Route::BackDoor(named(&["w"], &[&z])),
+            mediators: named(&["y"], &[&y]),
+            shared: Some(named(&["w"], &[&z])),
+        }],
+        // In another order.
+        points: named(&["w", "y"], &[&w2, &y2]),
+        outcome: t,
+    };
+    let of = |j: usize| -> Kernel {
+        Kernel::constant(1.0) + Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] }.into()
+    };
+    let mut parameters = Parameters { studies: vec![study(true)], outcome: outcome(), adjustment: false };
+    // Not a single term, but a product all the same.
+    parameters.outcome.kernel = of(0) * of(1);
+    agree(&studies, &parameters, &sums);
+    let effect = studies.effect(&parameters).unwrap();
+    let drawn = effect.sample(&column(&ASKED), 20_000, 1).unwrap();
+    let told = effect.at(&column(&ASKED)).unwrap();
+    let mean = drawn.row(0).iter().sum::<f64>() / 20_000.0;
+    assert!((mean - told.mean[0]).abs() < 4.5 * (told.covariance[(0, 0)] / 20_000.0).sqrt());
+    let whom = effect.of(&Whom::Like(named(&["w"], &[&[0.0]]))).unwrap_err().to_string();
+    assert!(whom.contains("share no covariates"), "{whom}");
+    parameters.outcome.kernel = Kernel::gaussian(&[0.8, 1.1]) + Kernel::constant(1.0);
+    assert!(studies.effect(&parameters).unwrap_err().to_string().contains("kernel of the outcome"));
+    let mut through = studies.clone();
+    through.studies[0].route = Route::Direct;
+    parameters.studies[0].others = None;
+    assert!(through.effect(&parameters).unwrap_err().to_string().contains("shared covariates"));
 }
