@@ -60,16 +60,17 @@ pub(super) fn with_parameters(blocks: &[Block], theta: &[f64]) -> (Vec<Block>, f
     (blocks, rest[0].exp())
 }
 
-/// `max_s log N(h; 0, s (K + λ))` and its slopes by [`parameters`]: how well the rows' columns tell h, what the outcome is at their mediators. Cost n³.
-pub(super) fn evidence(blocks: &[Block], ridge: f64, h: &[f64]) -> Result<(f64, Vec<f64>)> {
+/// `log N(h; 0, scale (K + λ))` and its slopes by [`parameters`]: how well the rows' columns tell h, what the outcome is at their mediators. The scale is what an outcome's square is wherever
+/// the study may lead, which bands are in units of. Cost n³.
+pub(super) fn evidence(blocks: &[Block], ridge: f64, h: &[f64], scale: f64) -> Result<(f64, Vec<f64>)> {
     let n = h.len() as f64;
     let grams: Vec<Matrix> = blocks.iter().map(|own| own.kernel.gram(&own.rows)).collect();
     let mut all = product(&grams);
     all.add_diagonal(|_| ridge);
     let factor = Cholesky::new(all, "kernel matrix of the study plus ridge")?;
     let solved = factor.solve_vector(h);
-    let scale = dot(&solved, h) / n;
-    let value = -0.5 * (n * scale.ln() + factor.log_det() + n * (1.0 + std::f64::consts::TAU.ln()));
+    let value =
+        -0.5 * (dot(&solved, h) / scale + n * scale.ln() + factor.log_det() + n * std::f64::consts::TAU.ln());
     let mut by = factor.inverse();
     for i in 0..h.len() {
         let own = solved[i] / scale;
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn slopes_are_differences() {
         let h: Vec<f64> = (0..12).map(|i| value(100 + i) - 1.2).collect();
-        differences(|blocks, ridge| evidence(blocks, ridge, &h).unwrap());
+        differences(|blocks, ridge| evidence(blocks, ridge, &h, 0.8).unwrap());
         let y = Table::from_rows(&(0..12).map(|i| [value(200 + i)]).collect::<Vec<_>>()).unwrap();
         let of_y = Kernel::gaussian(&[0.7]).gram(&y);
         differences(|blocks, ridge| left_out_loss(blocks, ridge, &of_y).unwrap());

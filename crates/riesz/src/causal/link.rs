@@ -128,6 +128,12 @@ impl Outcome {
         }
     }
 
+    /// `∫ f̄₀² dν`, each row of ν counting the same.
+    pub fn mean_square(&self, measure: &Table) -> f64 {
+        let means = self.centred_means(&self.kernel().cross_gram(self.points(), measure));
+        dot(&means, &means) / means.len() as f64
+    }
+
     /// What is left open of functionals. Cost of m of them with n points O(n² m + n m²) for each study.
     pub fn covariance(&self, given: &Functionals) -> Parts {
         match self {
@@ -192,11 +198,8 @@ impl Link {
         let with_points = outcome.kernel().cross_gram(outcome.points(), y);
         let with_each_other = outcome.kernel().gram(y);
         let solved = factor.solve_vector(&outcome.centred_means(&with_points));
-        let (count, of_measure) =
-            (measure.rows() as f64, outcome.kernel().cross_gram(outcome.points(), measure));
-        let means = outcome.centred_means(&of_measure);
-        let square = dot(&means, &means) / count;
-        let variance = outcome.variances(measure).iter().sum::<f64>() / count;
+        let square = outcome.mean_square(measure);
+        let variance = outcome.variances(measure).iter().sum::<f64>() / measure.rows() as f64;
         Ok(Self {
             others: None,
             places: y.stack(measure)?,

@@ -103,6 +103,7 @@ impl Fusion {
     fn of_study(&self, study: &Study, outcome: &Outcome, seed: u64) -> Result<Vec<StudyParameters>> {
         let arrived = study.arrived(outcome.points().columns())?;
         let h = outcome.centred_means(&outcome.kernel().cross_gram(outcome.points(), &arrived));
+        let scale = outcome.mean_square(&arrived.stack(outcome.points())?);
         let others = match &study.route {
             Route::Direct => None,
             Route::BackDoor(own) | Route::FrontDoor(own) => Some(usual(own)),
@@ -114,7 +115,7 @@ impl Fusion {
         let coordinates: Vec<Coordinate> = all.map(|p| believed(p, false)).collect();
         let found = self.drawn(&coordinates, seed, |theta| {
             let (blocks, ridge) = blocks::with_parameters(&blocks, theta);
-            blocks::evidence(&blocks, ridge, &h)
+            blocks::evidence(&blocks, ridge, &h, scale)
         })?;
         let of = |theta: &Vec<f64>| {
             let (blocks, ridge) = blocks::with_parameters(&blocks, theta);
