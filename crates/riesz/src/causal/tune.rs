@@ -9,7 +9,7 @@ use super::process::ProcessParameters;
 use super::studies::{Route, Studies, Study, StudyParameters};
 use crate::error::{Error, Result};
 use crate::fit::average::Surface;
-use crate::fit::evidence::{self, Coordinate, with_priors};
+use crate::fit::evidence::{self, Coordinate, Maximum, with_priors};
 use crate::kernel::{Kernel, Parameter, Units, mean_variance};
 use crate::linalg::Matrix;
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom};
@@ -38,6 +38,10 @@ impl Default for Fusion {
 /// Where tuning starts: noise of the outcome in units of its variance, and ridges.
 const NOISE: f64 = 0.1;
 const RIDGE: f64 = 0.1;
+
+/// Tuning starts at the columns' standard deviations as length scales, and at these divided by 2, 4 and 8: rough outcomes have several modes.
+const STARTS: [f64; 4] =
+    [0.0, std::f64::consts::LN_2, 2.0 * std::f64::consts::LN_2, 3.0 * std::f64::consts::LN_2];
 
 /// Draws from the mixture of which one in so many is taken.
 const EACH: usize = 4;
@@ -141,10 +145,21 @@ impl Fusion {
         evidence: impl Fn(&[f64]) -> Result<(f64, Vec<f64>)>,
     ) -> Result<Vec<Vec<f64>>> {
         let watch = Watch::nobody();
-        let from: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
-        let found = evidence::search(coordinates, &from, watch, |theta| {
-            Ok(with_priors(coordinates, theta, evidence(theta)?))
-        })?;
+        let mut found: Option<Maximum> = None;
+        for shorter in STARTS {
+            let start = |c: &Coordinate| {
+                let length = c.parameter.name.starts_with("lengthscale");
+                c.parameter.log_value - if length { shorter } else { 0.0 }
+            };
+            let from: Vec<f64> = coordinates.iter().map(start).collect();
+            let own = evidence::search(coordinates, &from, watch, |theta| {
+                Ok(with_priors(coordinates, theta, evidence(theta)?))
+            })?;
+            if found.as_ref().is_none_or(|best| own.value > best.value) {
+                found = Some(own);
+            }
+        }
+        let Some(found) = found else { return Ok(Vec::new()) };
         if self.draws == 0 {
             return Ok(vec![found.theta]);
         }
