@@ -14,7 +14,7 @@ impl Tuning {
     /// first and wherever one draw outweighs the others, and a fit a draw.
     ///
     /// # Errors
-    /// As [`AggregateGaussianProcess::fit`]; [`Error::TooFew`] without draws; [`Error::Overflow`] if no draw has a likelihood; [`Error::Interrupted`].
+    /// As [`AggregateGaussianProcess::fit`]; [`Error::TooFew`](crate::Error::TooFew) without draws; [`Error::Overflow`](crate::Error::Overflow) if no draw has a likelihood; [`Error::Interrupted`](crate::Error::Interrupted).
     ///
     /// # Panics
     /// If `tuned` is a process with other parameters.

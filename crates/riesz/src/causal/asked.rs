@@ -49,7 +49,7 @@ fn asked(link: &Link, whom: &Whom) -> Result<Link> {
             let members = members.conform(others.rows.columns())?;
             sized("the list of weights", "numbers", members.rows(), weights.len(), "one a member")?;
             let sum: f64 = weights.iter().sum();
-            if !((sum - 1.0).abs() < 1e-6) || weights.iter().any(|w| *w < 0.0) {
+            if sum.is_nan() || (sum - 1.0).abs() > 1e-6 || weights.iter().any(|w| *w < 0.0) {
                 let allowed = "they are not negative and add up to 1";
                 return Err(Error::parameter("weights of members", format!("a sum of {sum}"), allowed));
             }
