@@ -36,7 +36,7 @@ _ESTIMATORS = (
 )
 
 #: Modules that import it, too.
-_MODULES = ("aggregate", "causal", "clusters", "counts", "feature_selection", "preference", "rankability")
+_MODULES = ("aggregate", "causal", "clusters", "counts", "feature_selection", "fusion", "preference", "rankability")
 
 __all__ = [
     "Baseline",
@@ -85,6 +85,10 @@ def __getattr__(name: str):
         from .aggregate import AggregateGaussianProcess
 
         return AggregateGaussianProcess
+    if name in ("CausalEstimate", "CausalFusion"):
+        from . import fusion
+
+        return getattr(fusion, name)
     if name == "PreferenceClassifier":
         from .preference import PreferenceClassifier
 
@@ -101,4 +105,4 @@ def __getattr__(name: str):
 
 
 def __dir__():
-    return [*globals(), *_ESTIMATORS, "PreferenceClassifier", "PreferenceClusters", "feature_selection"]
+    return [*globals(), *_ESTIMATORS, "CausalFusion", "PreferenceClassifier", "PreferenceClusters", "feature_selection"]

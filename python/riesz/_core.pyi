@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 __all__ = [
     "AggregatePart",
     "Aggregates",
+    "CausalEffect",
     "CountPart",
     "Expansion",
     "Explainer",
@@ -40,6 +41,7 @@ __all__ = [
     "fit_preferences",
     "fit_sparse_aggregates",
     "functionals",
+    "fuse",
     "hsic_test",
     "identify_effect",
     "join_bags",
@@ -671,3 +673,28 @@ _Graph = str | tuple[list[str], list[tuple[str, str]]]
 
 def identify_effect(graph: _Graph | None, query: str) -> tuple[str, str]: ...
 def open_path(graph: _Graph, a: list[str], b: list[str], given: list[str]) -> str | None: ...
+
+# Treatments, how a study tells what they do, what it is adjusted for or through which columns they act, and mediators.
+_Leading = tuple[_Rows, str, _Rows | None, _Rows]
+
+@final
+class CausalEffect:
+    def at(
+        self, treatments: _Rows
+    ) -> tuple[list[float], NDArray[np.float64], list[tuple[str, NDArray[np.float64]]], list[list[float]]]: ...
+    def sample(self, treatments: _Rows, draws: int, seed: int) -> NDArray[np.float64]: ...
+    def population(self, members: _Rows, weights: list[float]) -> CausalEffect: ...
+    def treated(self, at: _Rows) -> CausalEffect: ...
+    def like(self, at: _Rows) -> CausalEffect: ...
+    def parts(self) -> list[tuple[float, Expansion]]: ...
+
+def fuse(
+    studies: list[_Leading],
+    points: _Rows,
+    outcome: list[float],
+    draws: int,
+    level: float,
+    adjustment: bool,
+    seed: int,
+    shared: _Rows | None = None,
+) -> CausalEffect: ...

@@ -1,0 +1,97 @@
+"""What is known of an effect at some treatments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.utils import check_random_state
+
+#: Rows that are shown.
+_SHOWN = 8
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class CausalEstimate:
+    """An effect, or a contrast or slope of it, at some treatments: means with a joint covariance, by what leaves them unsure."""
+
+    #: What it is of, in words.
+    what: str
+    #: The treatments, by name.
+    treatments: dict[str, np.ndarray]
+    #: (rows,)
+    mean: np.ndarray
+    #: The covariance of the rows with each other, (rows, rows).
+    cov: np.ndarray
+    #: By cause, ``"study 1"``, ``"study 2"``, …, ``"interaction"`` (of a study with those after it), ``"adjustment"`` (who is in
+    #: study 1) and ``"hyper-parameters"``; these add up to :attr:`cov`.
+    part_covariances: dict[str, np.ndarray]
+    #: How each row stands to the studies: ``resolved_by_first`` and ``resolved_by_rest``, from 0 to 1, are the shares of the
+    #: prior variance that study 1, and those after it, take away; ``effective_rows`` is by how many rows of study 1 it is told,
+    #: and ``mass`` the sum of their weights, 1 where all is told by rows. Of contrasts and slopes the lesser of both ends.
+    standing: dict[str, np.ndarray]
+    _draw: Callable[[int, int], np.ndarray] | None = field(default=None)
+
+    @property
+    def sd(self) -> np.ndarray:
+        """Standard deviations, (rows,)."""
+        return np.sqrt(np.maximum(np.diag(self.cov), 0.0))
+
+    @property
+    def parts(self) -> dict[str, np.ndarray]:
+        """Variances by cause, (rows,) each; these add up to the square of :attr:`sd`."""
+        return {cause: np.diag(own).copy() for cause, own in self.part_covariances.items()}
+
+    @property
+    def support(self) -> np.ndarray:
+        """Whether the studies tell it, (rows,): study 1, and those after it, take away half of the prior variance or more.
+        Elsewhere it is what the model makes of rows that are far away."""
+        return (self.standing["resolved_by_first"] >= 0.5) & (self.standing["resolved_by_rest"] >= 0.5)
+
+    def interval(self, level: float = 0.95, draws: int | None = None, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of the interval of each row: :attr:`mean` and as many :attr:`sd` as of a normal distribution; or,
+        if ``draws`` is a number, quantiles of so many draws, whose tails are heavier."""
+        if not 0 < level < 1:
+            raise ValueError(f"level = {level!r}: it is between 0 and 1")
+        if draws is None:
+            half = ndtri(0.5 + level / 2) * self.sd
+            return self.mean - half, self.mean + half
+        low, high = np.quantile(self.sample(draws, random_state), [0.5 - level / 2, 0.5 + level / 2], axis=1)
+        return low, high
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+        """Joint draws, (rows, n_samples)."""
+        from .estimators import _count
+
+        if self._draw is None:
+            raise ValueError("an estimate that was pickled draws no samples: ask the model for it again")
+        return self._draw(_count("n_samples", n_samples, 1), int(check_random_state(random_state).randint(2**31 - 1)))
+
+    def to_frame(self, level: float = 0.95) -> Any:
+        """One line a row: treatments, ``mean, sd, low, high, support``, and the standard deviation by each cause."""
+        import pandas
+
+        low, high = self.interval(level)
+        by_cause = {f"sd_{cause}": np.sqrt(np.maximum(own, 0.0)) for cause, own in self.parts.items()}
+        told = {"mean": self.mean, "sd": self.sd, "low": low, "high": high, "support": self.support}
+        return pandas.DataFrame({**self.treatments, **told, **by_cause})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_draw": None}
+
+    def __repr__(self) -> str:
+        low, high = self.interval()
+        most = max(self.part_covariances, key=lambda cause: float(np.trace(self.part_covariances[cause])))
+        show = lambda value: f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+        lines = [[*self.treatments, "mean", "sd", "95 % interval", "support"]]
+        for i in range(min(len(self.mean), _SHOWN)):
+            at = [show(own[i]) for own in self.treatments.values()]
+            told = [show(self.mean[i]), show(self.sd[i]), f"{show(low[i])} to {show(high[i])}"]
+            lines.append([*at, *told, "yes" if self.support[i] else "no"])
+        widths = [max(map(len, column)) for column in zip(*lines)]
+        table = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines]
+        more = [f"… ({len(self.mean)} rows in all)"] if len(self.mean) > _SHOWN else []
+        return "\n".join([f"<riesz.CausalEstimate: {self.what}; most variance: {most}>", *table, *more])

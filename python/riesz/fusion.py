@@ -1,0 +1,368 @@
+"""Causal data fusion: what a treatment does to an outcome that no study measured beside it.
+
+One study measured treatment and mediator, another the mediator and the outcome. A :class:`CausalFusion` says what the treatment
+does to the outcome, and how sure that is:
+
+>>> import numpy as np
+>>> import pandas as pd
+>>> import riesz
+>>> rng = np.random.default_rng(0)
+>>> age = rng.normal(size=80)
+>>> dose = age + rng.normal(size=80)
+>>> study1 = pd.DataFrame({"age": age, "dose": dose, "psa": age - 0.5 * dose + 0.2 * rng.normal(size=80)})
+>>> psa = 2 * rng.normal(size=80)
+>>> study2 = pd.DataFrame({"psa": psa, "volume": 2 * psa + 0.2 * rng.normal(size=80)})
+>>> graph = "age -> dose; age -> psa; dose -> psa; psa -> volume"
+>>> model = riesz.CausalFusion(graph, treatment="dose", outcome="volume", random_state=0).fit([study1, study2])
+>>> effect = model.effect(1.0, baseline=0.0)
+>>> bool(abs(effect.mean[0] + 1.0) < 3 * effect.sd[0])
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from . import _core
+from ._bags import warned
+from ._data import _listed, collected, picked
+from ._effect import CausalEstimate
+from ._expansion import Expansion
+from ._explainer import Explainer
+from ._explanation import Explanation
+from ._imported import Imported, Part, weighted_sum
+from ._samples import Rows
+from ._studies import cells_of, coded, columns_of, read_studies
+from .causal import Identification, identify
+from .estimators import _count
+
+__all__ = ["CausalEstimate", "CausalFusion"]
+
+
+class CausalFusion(BaseEstimator):
+    """The effect of a treatment on an outcome, ``E[outcome | do(treatment)]``, from studies none of which measured both.
+
+    Study 1 has the treatments, the last study the outcome, and each shares columns with the next (mediators). Whether and how the
+    effect follows is what :func:`riesz.causal.identify` says; what does not follow is refused. Each study is a Gaussian process,
+    and how unsure each is adds up (Chau 2023, with the moments of Dance and Bloem-Reddy 2024). A band covers what is not known
+    because there are few rows; it does not cover a wrong graph.
+
+    Parameters
+    ----------
+    graph : str or networkx.DiGraph, optional
+        What causes what, ``"age -> dose; age -> psa; dose -> psa; psa -> volume"``; see :func:`riesz.causal.identify`. Without it
+        ``adjust``, ``front_door`` or ``randomized`` is taken on trust.
+    treatment : str or list of str
+    outcome : str
+    adjust : str or list of str, optional
+        Columns of study 1 to adjust for. A graph checks them, as it does ``front_door``.
+    front_door : str or list of str, optional
+        Columns of study 1 through which all of the effect passes.
+    randomized : bool, default False
+        Treatments were assigned by chance in study 1.
+    differs : dict, optional
+        By study, ``{"study 2": ["psa"]}``, variables that come about differently in it.
+    draws : int, default 16
+        The effect is an average over so many draws of the hyper-parameters; 0 takes the best ones alone, which are too sure where
+        rows are few.
+    random_state : int, RandomState or None
+        For these draws.
+
+    Attributes
+    ----------
+    identification_ : riesz.causal.Identification
+        How the effect follows, and what must hold for that.
+    treatments_ : tuple of str
+        The treatments that affect the outcome, in the order that arrays of treatments have.
+    unmatched_ : dict of str to float
+        Of each mediator the share of a study's rows whose values are outside the range of the next study (levels that it has
+        not), which therefore says nothing of them; the largest share, if several studies share the column.
+    warnings_ : list of str
+        What ``fit`` warned of.
+
+    Notes
+    -----
+    Takes O(n³) for n rows of a study. Neither the order of rows nor that of columns, nor the number of threads, changes a bit.
+    A ``pickle`` keeps the columns of the studies that are needed, and fits once more where it is used first, to the same numbers.
+    """
+
+    def __init__(
+        self,
+        graph: Any = None,
+        *,
+        treatment: str | Iterable[str],
+        outcome: str,
+        adjust: str | Iterable[str] | None = None,
+        front_door: str | Iterable[str] | None = None,
+        randomized: bool = False,
+        differs: Mapping[int | str, str | Iterable[str]] | None = None,
+        draws: int = 16,
+        random_state: Any = None,
+    ) -> None:
+        self.graph = graph
+        self.treatment = treatment
+        self.outcome = outcome
+        self.adjust = adjust
+        self.front_door = front_door
+        self.randomized = randomized
+        self.differs = differs
+        self.draws = draws
+        self.random_state = random_state
+
+    def fit(self, studies: Sequence[Any], y: Any = None) -> CausalFusion:
+        """Learns the effect from two or more data frames, the first with the treatments, the last with the outcome. ``y`` is not
+        used. Rows without a value in a column that is needed are left out, with a warning. Takes O(n³) for n rows of a study."""
+        if not isinstance(studies, (list, tuple)) or len(studies) < 2:
+            told = f"a list of {len(studies)}" if isinstance(studies, (list, tuple)) else f"a {type(studies).__name__}"
+            raise ValueError(f"studies is {told}: give a list of two data frames or more, one a study")
+        draws = _count("draws", self.draws, 0)
+        tables = [columns_of(collected(own), f"study {k + 1}") for k, own in enumerate(studies)]
+        found = identify(
+            self.graph,
+            treatment=self.treatment,
+            outcome=self.outcome,
+            studies=[list(own) for own in tables],
+            adjust=self.adjust,
+            front_door=self.front_door,
+            randomized=self.randomized,
+            differs=self.differs,
+        )
+        _check_computable(found)
+        read = read_studies(tables, found)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._fitted_on = (read.leading, read.points, read.outcome, draws, 1.0, True, seed, read.shared)
+        self._levels, self._others = read.levels, () if found.front_door else tuple(sorted(found.adjust))
+        self._fused = _core.fuse(*self._fitted_on)
+        self.identification_ = found
+        self.treatments_ = found.treatments
+        self.unmatched_ = read.unmatched
+        self.n_features_in_ = len(found.treatments)
+        self.feature_names_in_ = np.array(found.treatments, dtype=object)
+        notes = list(read.notes)
+        if found.without_effect:
+            verb = "does" if len(found.without_effect) == 1 else "do"
+            notes.append(f"{_listed(found.without_effect)} {verb} nothing beside {_listed(found.treatments)}: leave it out")
+        self.warnings_ = warned(self, notes, [])
+        return self
+
+    def effect(
+        self,
+        grid: Any,
+        *,
+        baseline: Any = None,
+        given: Any = None,
+        among: Any = None,
+        population: Any = None,
+        weights: Any = None,
+    ) -> CausalEstimate:
+        """``E[outcome | do(treatment)]`` at each row of ``grid``.
+
+        ``grid`` is a number or an array of numbers if there is one treatment; else a data frame, a dictionary, or an array with
+        the columns of ``treatments_``. ``baseline``, one such row, makes it the contrast: the effect less that at the baseline,
+        with the standard deviation of that.
+
+        It is the mean effect on all people of study 1, or on others, where study 1 is adjusted for covariates: on those of whom
+        some covariates are these, ``given={"age": 60}``; on those who were treated so, ``among={"dose": 0.1}`` or, with one
+        treatment, ``among=0.1``; or on a ``population``, a data frame of the covariates, whose members count by ``weights``, one
+        each or the name of their column, by default alike. Of those given or treated so it counts how unsure it is who they are;
+        a population is taken as it is.
+        """
+        fused, whom = self._on(given, among, population, weights)
+        at, what = self._treated(grid, "grid"), f"E[{self.outcome} | do({', '.join(self.treatments_)})]{whom}"
+        q = len(at.numbers)
+        if baseline is None:
+            return self._estimate(fused, what, at, at, np.eye(q), [np.arange(q)])
+        base = self._one(self._treated(baseline, "baseline"), "baseline")
+        both = base._replace(numbers=np.vstack([at.numbers, base.numbers]))
+        turn = np.hstack([np.eye(q), -np.ones((q, 1))])
+        said = ", ".join(f"{name} = {_shown(own[0])}" for name, own in cells_of(base).items())
+        return self._estimate(fused, f"{what} less that at {said}", at, both, turn, [np.arange(q), np.full(q, q)])
+
+    def derivative(
+        self,
+        grid: Any,
+        of: str | None = None,
+        *,
+        step: float | None = None,
+        given: Any = None,
+        among: Any = None,
+        population: Any = None,
+        weights: Any = None,
+    ) -> CausalEstimate:
+        """The slope of the effect by one treatment, ``of``, at each row of ``grid``: the difference between ``step`` above and
+        ``step`` below, over twice the step, with the standard deviation of that. The step is by default a hundredth of the
+        treatment's standard deviation in study 1; what is left out is of the order of its square. Else as :meth:`effect`."""
+        fused, whom = self._on(given, among, population, weights)
+        at = self._treated(grid, "grid")
+        if of is None and len(self.treatments_) > 1:
+            raise ValueError(f"of = None: say by which treatment, {_listed(self.treatments_)}")
+        of = self.treatments_[0] if of is None else of
+        if of not in self.treatments_:
+            raise ValueError(f"of = {of!r}: it is one of {_listed(self.treatments_)}")
+        j = self.treatments_.index(of)
+        if at.levels[j] is not None:
+            raise ValueError(f"{of} is categorical and has no slope: ask for contrasts, effect(grid, baseline=...)")
+        if step is None:
+            step = 0.01 * float(self._fitted_on[0][0][0].numbers[:, j].std())
+        if not step > 0:
+            raise ValueError(f"step = {step!r}: it is a positive number")
+        q, shift = len(at.numbers), step * np.eye(len(self.treatments_))[j]
+        both = at._replace(numbers=np.vstack([at.numbers + shift, at.numbers - shift]))
+        turn = np.hstack([np.eye(q), -np.eye(q)]) / (2 * step)
+        what = f"slope of E[{self.outcome} | do({', '.join(self.treatments_)})] by {of}{whom}"
+        return self._estimate(fused, what, at, both, turn, [np.arange(q), np.arange(q, 2 * q)])
+
+    def explain(self, doses: Any, background: Any = None, **how: Any) -> Explanation:
+        """Why the effect is what it is at ``doses``, which are as ``grid`` in :meth:`effect`: exact Shapley values of the
+        treatments, which add up to it.
+
+        ``background``, by default the treatments of study 1, says what they could have been: with it values are those of the
+        interventional game, a treatment's share in the effect less the mean effect of the treatments that people had. ``how`` is
+        as in :class:`riesz.Explainer`, with ``covariance=True`` for how sure values are."""
+        if background is None and "game" not in how:
+            background = self._studied()
+        rows = self._treated(doses, "doses")
+        return Explainer(self, background, **how)(_cells(rows))
+
+    def _studied(self) -> np.ndarray:
+        """The treatments of study 1."""
+        check_is_fitted(self)
+        return _cells(self._fitted_on[0][0][0])
+
+    def _treated(self, rows: Any, what: str) -> Rows:
+        check_is_fitted(self)
+        return coded(collected(rows), self.treatments_, self._levels, what)
+
+    def _one(self, rows: Rows, what: str) -> Rows:
+        if len(rows.numbers) != 1:
+            raise ValueError(f"{what} has {len(rows.numbers)} rows: give one")
+        return rows
+
+    def _core_effect(self) -> _core.CausalEffect:
+        check_is_fitted(self)
+        if self._fused is None:
+            # Of a pickle.
+            self._fused = _core.fuse(*self._fitted_on)
+        return self._fused
+
+    def _on(self, given: Any, among: Any, population: Any, weights: Any) -> tuple[_core.CausalEffect, str]:
+        """The effect on whom is asked for, and who they are."""
+        fused = self._core_effect()
+        asked = {"given": given, "among": among, "population": population}
+        named = [name for name, own in asked.items() if own is not None]
+        if len(named) > 1:
+            raise ValueError(f"{' and '.join(named)} exclude one another: give one")
+        if weights is not None and population is None:
+            raise ValueError("weights are those of a population: give one")
+        if not named:
+            return fused, ""
+        passive = self.identification_.bridges[-1].passive
+        if passive:
+            raise ValueError(
+                f"{named[0]}: both studies share {_listed(passive)}, on which {self.outcome} depends, and then the effect on "
+                "others than the people of study 1 is not computed yet"
+            )
+        if not self._others:
+            raise ValueError(
+                f"{named[0]}: the effect is not averaged over covariates ({self.identification_!r}), and so is the same for all"
+            )
+        if among is not None:
+            rows = self._one(self._treated(among, "among"), "among")
+            return fused.treated(rows), f" of those with {_told(rows)}"
+        if given is not None:
+            if not isinstance(given, Mapping):
+                given = {name: cells for name, (cells, _) in columns_of(given, "given").items()}
+            strange = [str(name) for name in given if name not in self._others]
+            if strange or not given:
+                which = _listed(strange) if strange else "nothing"
+                raise ValueError(f"given names {which}: the effect is averaged over {_listed(self._others)}")
+            names = [name for name in self._others if name in given]
+            rows = self._one(coded(given, names, self._levels, "given"), "given")
+            return fused.like(rows), f" of those with {_told(rows)}"
+        rows = coded(collected(population), self._others, self._levels, "population")
+        counts = np.ones(len(rows.numbers))
+        if isinstance(weights, str):
+            counts = coded(collected(population), [weights], {weights: None}, "population").numbers[:, 0]
+        elif weights is not None:
+            counts = np.asarray(weights, dtype=np.float64)
+        if counts.shape != (len(rows.numbers),) or not (counts >= 0).all() or not 0 < counts.sum() < np.inf:
+            raise ValueError(
+                f"weights: {len(rows.numbers)} numbers are needed, one a row of the population, none below 0, not all 0"
+            )
+        return fused.population(rows, (counts / counts.sum()).tolist()), " of a population"
+
+    def _estimate(
+        self, fused: _core.CausalEffect, what: str, at: Rows, asked: Rows, turn: np.ndarray, ends: list[np.ndarray]
+    ) -> CausalEstimate:
+        """Sums over what is asked of the core, one a row of ``turn``."""
+        mean, cov, parts, standing = fused.at(asked)
+        each = np.min([np.array(standing)[own] for own in ends], axis=0).T
+        names = ("resolved_by_first", "resolved_by_rest", "effective_rows", "mass")
+        turned = lambda own: turn @ own @ turn.T
+        by_cause = {cause: turned(own) for cause, own in sorted(parts, key=lambda part: _CAUSES.get(part[0], part[0]))}
+        draw = lambda count, seed: turn @ fused.sample(asked, count, seed)
+        told = dict(zip(names, each))
+        return CausalEstimate(what, cells_of(at), turn @ np.array(mean), turned(cov), by_cause, told, draw)
+
+    def _own_columns(self, X: Any, what: str = "X") -> Any:
+        """The treatments' columns of rows, as :class:`riesz.Explainer` takes them."""
+        check_is_fitted(self)
+        return picked(collected(X), self.treatments_)
+
+    def _imported(self) -> Imported:
+        """How :class:`riesz.Explainer` reads it."""
+        outputs, one = [str(self.outcome)], np.eye(1)
+        parts = [(weight, Part.whole(Expansion._wrap(core))) for weight, core in self._core_effect().parts()]
+        explained = f"effect of {_listed(self.treatments_)} on {self.outcome}"
+        names, kind = list(self.treatments_), type(self).__name__
+        if len(parts) == 1:
+            return Imported([[parts[0][1]]], explained, names, kind, outputs, self._mean)
+        block = weighted_sum([([[part]], weight * one) for weight, part in parts], 0.0, outputs)
+        told = f"{explained}, averaged over hyper-parameters"
+        return Imported([block], told, names, kind, outputs, self._mean, mixture=parts)
+
+    def _mean(self, rows: Any) -> np.ndarray:
+        return self.effect(rows).mean
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        return {**state, "_fused": None} if "_fused" in state else state
+
+
+#: Causes in the order in which they are told: after the studies.
+_CAUSES = {"interaction": "t", "adjustment": "u", "hyper-parameters": "v"}
+
+
+def _check_computable(found: Identification) -> None:
+    """Refuses what follows from the studies but is not computed."""
+    if not found.treatments or found.how == "constant":
+        raise ValueError(f"{found!r}: there is no effect to learn, and the mean of {found.outcome} in the last study says it")
+    passive = list(dict.fromkeys(name for bridge in found.bridges for name in bridge.passive))
+    if passive and (found.front_door or len(found.bridges) > 1):
+        where = "front doors" if found.front_door else "chains of three studies or more"
+        raise ValueError(
+            f"the effect is identified, but {found.outcome} depends on {_listed(passive)} beside the mediators, which "
+            f"the treatments do not affect: with {where} this is not computed yet"
+        )
+
+
+def _cells(rows: Rows) -> np.ndarray:
+    """Rows as an array, with levels by their names."""
+    columns = list(cells_of(rows).values())
+    if all(levels is None for levels in rows.levels):
+        return np.stack(columns, axis=1)
+    return np.stack([own.astype(object) for own in columns], axis=1)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, (float, np.floating)) else str(value)
+
+
+def _told(rows: Rows) -> str:
+    return " and ".join(f"{name} = {_shown(own[0])}" for name, own in cells_of(rows).items())

@@ -1,0 +1,344 @@
+"""Effects across studies, against worlds whose effects are known and against what must follow from their joint covariance."""
+
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import riesz
+
+GRAPH = "age -> dose; age -> psa; dose -> psa; psa -> volume"
+GRID = np.array([-1.5, -0.5, 0.0, 1.0])
+
+
+def linear(seed=0, n=60):
+    """The slope of volume by dose is -1 if it is set, and +0.2 if it is seen: age makes people take it, and their psa rise."""
+    rng = np.random.default_rng(seed)
+    age = rng.normal(size=n)
+    dose = age + 0.8 * rng.normal(size=n)
+    first = pd.DataFrame({"age": age, "dose": dose, "psa": age - 0.5 * dose + 0.2 * rng.normal(size=n)})
+    psa = 1.5 * rng.normal(size=n)
+    return [first, pd.DataFrame({"psa": psa, "volume": 2 * psa + 3 + 0.2 * rng.normal(size=n)})]
+
+
+def several(seed=3, n=50):
+    """Two drugs."""
+    rng = np.random.default_rng(seed)
+    age = rng.normal(size=n)
+    first = pd.DataFrame({"age": age, "b": 0.5 * age + rng.normal(size=n), "a": rng.normal(size=n) - 0.5 * age})
+    first["psa"] = age + np.sin(first.a) - 0.6 * first.b + 0.3 * first.a * first.b + 0.2 * rng.normal(size=n)
+    psa = 2 * rng.normal(size=n)
+    return [first, pd.DataFrame({"psa": psa, "volume": psa + np.cos(psa) + 0.2 * rng.normal(size=n)})]
+
+
+def fitted(studies=None, graph=GRAPH, **given):
+    given = {"treatment": "dose", "outcome": "volume", "draws": 4, "random_state": 0} | given
+    return riesz.CausalFusion(graph, **given).fit(linear() if studies is None else studies)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fitted()
+
+
+@pytest.fixture(scope="module")
+def drugs():
+    graph = "age -> a; age -> b; age -> psa; a -> psa; b -> psa; psa -> volume"
+    return fitted(several(), graph, treatment=["a", "b"])
+
+
+def test_setting_is_not_seeing():
+    scores, seen = [], []
+    for seed in range(10):
+        contrast = fitted(linear(seed), draws=8).effect(1.0, baseline=0.0)
+        scores.append((contrast.mean[0] + 1.0) / contrast.sd[0])
+        seen.append(fitted(linear(seed), None, randomized=True).effect(1.0, baseline=0.0).mean[0])
+    assert 0.0 < np.median(seen) < 0.4
+    assert np.sum(np.abs(scores) < 1.96) >= 8 and np.max(np.abs(scores)) < 4
+    # Nor is it so sure of itself that all are in the middle.
+    assert np.max(np.abs(scores)) > 0.3
+
+
+def test_levels_of_the_effect(model):
+    effect = model.effect(GRID)
+    # People are -0.1 to 0.1 years off on average, which volumes have twice.
+    np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID)), 3 * effect.sd)
+    low, high = effect.interval(0.8)
+    np.testing.assert_allclose(high - low, 2 * 1.2815515655446004 * effect.sd)
+    drawn = effect.interval(0.8, draws=4000, random_state=0)
+    np.testing.assert_allclose(drawn, [low, high], atol=0.15 * effect.sd.max())
+    assert effect.support.all() and not model.effect([40.0]).support.any()
+    assert model.identification_.adjust == ("age",) and model.treatments_ == ("dose",)
+    assert "do(dose)" in repr(effect) and "adjustment" in repr(effect)
+    frame = effect.to_frame()
+    assert list(frame.dose) == list(GRID) and {"mean", "sd", "low", "high", "sd_study 1", "sd_interaction"} <= set(frame)
+
+
+def test_causes_add_up(model):
+    for effect in (model.effect(GRID), model.effect(GRID, baseline=0.3), model.effect(GRID, given={"age": 1.0})):
+        assert list(effect.parts) == ["study 1", "study 2", "interaction", "adjustment", "hyper-parameters"]
+        np.testing.assert_allclose(sum(effect.part_covariances.values()), effect.cov, atol=1e-12)
+        np.testing.assert_allclose(sum(effect.parts.values()), effect.sd**2, atol=1e-12)
+        for own in effect.part_covariances.values():
+            assert np.linalg.eigvalsh(own).min() > -1e-9 * np.trace(effect.cov)
+
+
+def test_contrasts_have_the_covariance_between(model):
+    both = model.effect([1.0, 0.2])
+    contrast = model.effect(1.0, baseline=0.2)
+    assert contrast.mean[0] == pytest.approx(both.mean[0] - both.mean[1])
+    assert contrast.sd[0] ** 2 == pytest.approx(both.cov[0, 0] + both.cov[1, 1] - 2 * both.cov[0, 1], rel=1e-9)
+    assert contrast.sd[0] < 0.7 * np.hypot(*both.sd)
+    assert model.effect(0.2, baseline=0.2).sd[0] == pytest.approx(0.0, abs=1e-6)
+    assert model.effect(1.0, baseline={"dose": 0.2}).mean == contrast.mean
+    drawn = contrast.sample(20000, 1)
+    assert drawn.shape == (1, 20000)
+    assert abs(drawn.mean() - contrast.mean[0]) < 5 * contrast.sd[0] / np.sqrt(20000)
+    assert drawn.std() == pytest.approx(contrast.sd[0], rel=0.05)
+
+
+def test_draws_have_the_moments(model):
+    effect = model.effect(GRID)
+    drawn = effect.sample(20000, 0)
+    assert np.array_equal(drawn, effect.sample(20000, 0))
+    np.testing.assert_array_less(np.abs(drawn.mean(axis=1) - effect.mean), 5 * effect.sd / np.sqrt(20000))
+    size = np.outer(effect.sd, effect.sd)
+    np.testing.assert_allclose(np.cov(drawn) / size, effect.cov / size, atol=0.05)
+
+
+def test_slopes_are_limits_of_contrasts(model):
+    slope = model.derivative(GRID)
+    np.testing.assert_array_less(np.abs(slope.mean + 1.0), 4 * slope.sd)
+    near = model.derivative(GRID, step=1e-3)
+    np.testing.assert_allclose(slope.mean, near.mean, rtol=1e-4)
+    np.testing.assert_allclose(slope.cov, near.cov, rtol=1e-3, atol=1e-6)
+    two = model.effect([0.5], baseline=[0.3])
+    assert model.derivative(0.4, step=0.1).mean[0] == pytest.approx(two.mean[0] / 0.2)
+    assert model.derivative(0.4, step=0.1).sd[0] == pytest.approx(two.sd[0] / 0.2, rel=1e-6)
+
+
+def test_whom(model):
+    first = linear()[0]
+    everyone, own = model.effect(GRID), model.effect(GRID, population=first)
+    # The people of study 1, taken as they are, are those of the effect but for who happened to be in it.
+    np.testing.assert_allclose(own.mean, everyone.mean)
+    np.testing.assert_allclose(own.cov, everyone.cov - everyone.part_covariances["adjustment"], atol=1e-10)
+    assert "adjustment" not in own.parts
+    # Means over populations are means of their members' effects.
+    members = pd.DataFrame({"age": [-1.0, 0.5], "count": [1.0, 3.0]})
+    each = [model.effect(GRID, population={"age": [age]}).mean for age in members.age]
+    np.testing.assert_allclose(model.effect(GRID, population=members, weights="count").mean, 0.25 * each[0] + 0.75 * each[1])
+    np.testing.assert_allclose(model.effect(GRID, population=members, weights=[2, 0]).mean, each[0])
+    np.testing.assert_allclose(model.effect(GRID, given={"age": -1.0}).mean, each[0])
+    # psa is age higher, and volume two ages; those who took a dose of 1 have an age of 1/1.64 on average.
+    for effect, age in [(model.effect(GRID, given={"age": 1.0}), 1.0), (model.effect(GRID, among=1.0), 1 / 1.64)]:
+        np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID + 2 * age)), 3 * effect.sd + 0.1)
+    assert "age = 1" in model.effect(GRID, given={"age": 1.0}).what and "dose = 1" in model.effect(0.0, among=1.0).what
+
+
+def test_two_covariates():
+    rng = np.random.default_rng(5)
+    first, second = linear(5, 80)
+    first["bmi"] = 0.8 * first.age + 0.6 * rng.normal(size=80)
+    first["dose"] += first.bmi
+    model = fitted([first, second], GRAPH + "; age -> bmi; bmi -> dose; bmi -> psa")
+    assert model.identification_.adjust == ("age", "bmi")
+    given = model.effect([0.0, 1.0], given={"bmi": 0.5, "age": 1.0})
+    np.testing.assert_allclose(given.mean, model.effect([0.0, 1.0], population={"age": [1.0], "bmi": [0.5]}).mean)
+    # Volumes have two ages, of which a bmi tells 0.8 of its own.
+    some = model.effect([0.0, 1.0], given={"bmi": 0.5})
+    np.testing.assert_array_less(np.abs(some.mean - [3.8, 2.8]), 3 * some.sd)
+    some = model.effect([0.0, 1.0], given={"age": 1.0})
+    np.testing.assert_array_less(np.abs(some.mean - [5.0, 4.0]), 3 * some.sd)
+    assert some.parts["adjustment"][0] > 0 and some.what.endswith("of those with age = 1")
+
+
+def test_covariates_that_both_studies_share():
+    """The outcome depends on age, too."""
+    first, second = linear()
+    rng = np.random.default_rng(0)
+    second["age"] = 0.5 * second.psa + rng.normal(size=60)
+    second["volume"] += 3 * second.age
+    model = fitted([first, second], GRAPH + "; age -> volume")
+    assert model.identification_.bridges[-1].passive == ("age",) and set(model.unmatched_) == {"age", "psa"}
+    effect, contrast = model.effect(GRID), model.effect(1.0, baseline=0.0)
+    # Without age the slope of volume by psa would be more than 2.
+    assert abs(contrast.mean[0] + 1.0) < 2 * contrast.sd[0] < 0.5
+    np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID)), 3 * effect.sd)
+    drawn = effect.sample(20000, 0)
+    np.testing.assert_allclose(drawn.std(axis=1), effect.sd, rtol=0.05)
+    explanation = model.explain(GRID, covariance=True)
+    np.testing.assert_allclose(explanation.values.sum(axis=1) + explanation.base_values.ravel(), effect.mean)
+    both, turn = model.effect(np.append(GRID[0], first.dose)).cov, np.append(1.0, np.full(60, -1 / 60))
+    assert explanation.covariance[0, 0, 0] == pytest.approx(turn @ both @ turn, rel=1e-6)
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).effect(GRID).cov, effect.cov)
+    with pytest.raises(ValueError, match="given: both studies share age, on which volume depends.*not computed yet"):
+        model.effect(0.0, given={"age": 1.0})
+
+
+def test_order_and_threads_change_nothing(model, tmp_path):
+    first, second = linear()
+    moved = [first.sample(frac=1, random_state=1)[["psa", "dose", "age"]].assign(sex="f"), second.sample(frac=1, random_state=2)]
+    expected = model.effect(GRID)
+    assert np.array_equal(fitted(moved).effect(GRID).cov, expected.cov)
+    told = "import sys, pickle; print(pickle.load(open(sys.argv[1], 'rb')).effect([-1.5, -0.5, 0.0, 1.0]).cov.tobytes().hex())"
+    (tmp_path / "model.pickle").write_bytes(pickle.dumps(model))
+    for threads in ("1", "3"):
+        call = [sys.executable, "-c", told, str(tmp_path / "model.pickle")]
+        run = subprocess.run(call, env=os.environ | {"RAYON_NUM_THREADS": threads}, capture_output=True, text=True, check=True)
+        assert run.stdout.strip() == expected.cov.tobytes().hex()
+
+
+def test_explanations_follow_from_the_joint_covariance(drugs):
+    """Of two treatments Shapley values are sums over effects at rows that mix treatments."""
+    rng = np.random.default_rng(0)
+    background, x = rng.normal(size=(5, 2)), np.array([0.8, -1.1])
+    explanation = drugs.explain(x[None], background, covariance=True)
+    joined = lambda left, right: np.column_stack([np.broadcast_to(left, 5), np.broadcast_to(right, 5)])
+    ends = [background, joined(x[0], background[:, 1]), joined(background[:, 0], x[1]), joined(*x)]
+    effect = drugs.effect(np.vstack(ends))
+    turn = np.kron([[-0.5, 0.5, -0.5, 0.5], [-0.5, -0.5, 0.5, 0.5]], np.full((1, 5), 0.2))
+    np.testing.assert_allclose(explanation.values[0], turn @ effect.mean, atol=1e-9)
+    np.testing.assert_allclose(explanation.covariance[0], turn @ effect.cov @ turn.T, atol=1e-9)
+    assert np.trace(explanation.covariance[0]) > 1e-4
+
+
+def test_explanations_add_up(drugs):
+    first = several()[0]
+    doses = first[["b", "a"]].head(8)
+    explanation, effect = drugs.explain(doses, covariance=True), drugs.effect(doses)
+    assert explanation.feature_names == ["a", "b"] and explanation.output_names == ["volume"] and explanation.certificate.holds
+    np.testing.assert_allclose(explanation.values.sum(axis=1) + explanation.base_values.ravel(), effect.mean)
+    np.testing.assert_allclose(explanation.base_values.ravel()[0], drugs.effect(first).mean.mean())
+    assert (np.diagonal(explanation.covariance, axis1=1, axis2=2) >= 0).all()
+    np.testing.assert_allclose(explanation.values, riesz.Explainer(drugs, first)(doses).values)
+    functional = drugs.explain(doses, game="functional")
+    np.testing.assert_allclose(functional.values.sum(axis=1) + functional.base_values.ravel(), effect.mean)
+
+
+def test_the_best_hyperparameters_alone(drugs):
+    model = clone(drugs).set_params(draws=0).fit(several())
+    effect = model.effect(several()[0].head(3))
+    assert "hyper-parameters" not in effect.parts
+    explanation = model.explain(several()[0].head(3), covariance=True)
+    np.testing.assert_allclose(explanation.values.sum(axis=1) + explanation.base_values.ravel(), effect.mean)
+
+
+def test_rows_of_treatments(drugs):
+    expected = drugs.effect(np.array([[0.1, 0.7], [0.4, 0.7]])).mean
+    for rows in (
+        pd.DataFrame({"b": [0.7, 0.7], "name": ["x", "y"], "a": [0.1, 0.4]}),
+        {"b": 0.7, "a": [0.1, 0.4]},
+        [[0.1, 0.7], [0.4, 0.7]],
+    ):
+        assert np.array_equal(drugs.effect(rows).mean, expected)
+    assert drugs.derivative({"a": 0.0, "b": 0.0}, "b").mean.shape == (1,)
+
+
+def test_frames_of_other_libraries(model):
+    polars, pyarrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    for read in (polars.DataFrame, pyarrow.Table.from_pandas):
+        other = fitted([read(own) for own in linear()])
+        assert np.array_equal(other.effect(GRID).cov, model.effect(GRID).cov)
+        assert np.array_equal(other.effect(read(pd.DataFrame({"dose": GRID}))).mean, model.effect(GRID).mean)
+
+
+def test_missing_values_are_left_out(model):
+    first, second = linear()
+    holes = pd.concat([first, first.head(3).assign(age=np.nan), first.head(2).assign(psa=None)], ignore_index=True)
+    with pytest.warns(UserWarning, match="study 1: 5 of 65 rows have no value in psa or age, and are left out"):
+        found = fitted([holes.assign(note=None), second])
+    assert np.array_equal(found.effect(GRID).cov, model.effect(GRID).cov)
+
+
+def test_categories_give_tables():
+    rng = np.random.default_rng(0)
+    drug = rng.choice(["new", "old"], 120)
+    stage = np.where(rng.random(120) < np.where(drug == "new", 0.8, 0.3), "I", "II")
+    first = pd.DataFrame({"drug": drug, "stage": pd.Series(stage, dtype="category")})
+    later = rng.choice(["I", "II", "III"], 150)
+    volumes = pd.Series(later).map({"I": 1.0, "II": 3.0, "III": 9.0}) + 0.3 * rng.normal(size=150)
+    second = pd.DataFrame({"stage": later, "volume": volumes})
+    model = fitted([first, second], None, treatment="drug", randomized=True)
+    effect = model.effect(["old", "new"])
+    means = second.groupby("stage").volume.mean()
+    shares = pd.crosstab(first.drug, first.stage, normalize="index")
+    table = [(shares.loc[own] * means[["I", "II"]]).sum() for own in ("old", "new")]
+    np.testing.assert_allclose(effect.mean, table, atol=0.1)
+    np.testing.assert_array_less(np.abs(effect.mean - [2.4, 1.4]), 3 * effect.sd)
+    assert list(effect.treatments["drug"]) == ["old", "new"] and model.effect("new", baseline="old").mean[0] < 0
+    np.testing.assert_allclose(model.explain(["old", "new"]).values.ravel(), effect.mean - model.effect(first).mean.mean())
+    with pytest.raises(ValueError, match="drug is 'none' in grid, which no study has: they have new, old"):
+        model.effect("none")
+    with pytest.raises(ValueError, match="drug is categorical and has no slope"):
+        model.derivative("new")
+
+
+def test_three_studies():
+    rng = np.random.default_rng(0)
+    first, second = linear()
+    second = second.rename(columns={"volume": "size"})
+    size = 3 + 3 * rng.normal(size=60)
+    third = pd.DataFrame({"size": size, "volume": 0.5 * size + 0.1 * rng.normal(size=60)})
+    model = fitted([first, second, third], GRAPH.replace("volume", "size") + "; size -> volume")
+    contrast = model.effect(1.0, baseline=0.0)
+    assert abs(contrast.mean[0] + 0.5) < 3 * contrast.sd[0] < 0.5
+    assert {"study 1", "study 2", "study 3"} <= set(contrast.parts)
+    assert set(model.unmatched_) == {"psa", "size"}
+
+
+def test_front_door():
+    """The slope of volume is -1 if the dose is set, and about 1 if it is seen."""
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=100)
+    dose = hidden + 0.7 * rng.normal(size=100)
+    level = dose + rng.normal(size=100)
+    first = pd.DataFrame({"dose": dose, "level": level, "psa": 1.5 * hidden - 0.5 * level + 0.2 * rng.normal(size=100)})
+    model = fitted([first, linear()[1]], "dose -> level -> psa -> volume; dose <-> psa")
+    assert model.identification_.front_door == ("level",)
+    contrast = model.effect(0.5, baseline=-0.5)
+    assert abs(contrast.mean[0] + 1.0) < 2 * contrast.sd[0] < 1.4
+    assert fitted([first, linear()[1]], None, randomized=True).effect(0.5, baseline=-0.5).mean[0] > 0.5
+    with pytest.raises(ValueError, match="given: the effect is not averaged over covariates .*front-door"):
+        model.effect(0.0, given={"age": 1.0})
+
+
+def test_mediators_without_a_like_are_told():
+    first, second = linear()
+    second = second[second.psa.between(-0.4, 0.3)]
+    low, high = second.psa.min(), second.psa.max()
+    share = np.mean((first.psa < low) | (first.psa > high))
+    told = f"study 2 has no psa below {low:.4g} or above {high:.4g}; {share:.0%} of study 1's rows are there"
+    with pytest.warns(UserWarning, match=told.replace(".", r"\.")):
+        model = fitted([first, second])
+    assert model.unmatched_ == {"psa": pytest.approx(share)} and share > 0.3
+    assert len(model.warnings_) == 1 and told in model.warnings_[0]
+    assert fitted().warnings_ == [] and fitted().unmatched_["psa"] < 0.05
+
+
+def test_conventions(model):
+    fresh = clone(model)
+    assert fresh.get_params() == model.get_params() and repr(fresh).startswith("CausalFusion(")
+    with pytest.raises(NotFittedError):
+        fresh.effect(0.0)
+    with pytest.raises(NotFittedError):
+        fresh.explain([0.0])
+    with pytest.raises(NotFittedError):
+        pickle.loads(pickle.dumps(fresh)).effect(0.0)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.effect(GRID).sample(3, 0), model.effect(GRID).sample(3, 0))
+    assert np.array_equal(again.effect(GRID, given={"age": 0.5}).cov, model.effect(GRID, given={"age": 0.5}).cov)
+    kept = pickle.loads(pickle.dumps(model.effect(GRID)))
+    assert np.array_equal(kept.cov, model.effect(GRID).cov)
+    with pytest.raises(ValueError, match="an estimate that was pickled draws no samples"):
+        kept.sample(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted()
