@@ -10,11 +10,11 @@ use super::studies::{Route, Studies, Study, StudyParameters};
 use crate::error::{Error, Result};
 use crate::fit::average::Surface;
 use crate::fit::evidence::{self, Coordinate, Maximum, with_priors};
-use crate::kernel::{Kernel, Parameter, Units, mean_variance};
+use crate::kernel::{Categorical, Kernel, Parameter, Profile, Stationary, Units, mean_variance};
 use crate::linalg::Matrix;
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom};
 use crate::stop::Watch;
-use crate::table::Table;
+use crate::table::{ColumnKind, Table};
 
 /// How an effect is learnt.
 #[derive(Debug, Clone)]
@@ -46,9 +46,19 @@ const STARTS: [f64; 4] =
 /// Draws from the mixture of which one in so many is taken.
 const EACH: usize = 4;
 
-/// Gaussian, one length scale a column, which starts at that column's standard deviation.
+/// A product over columns: Gaussian, with a length scale each that starts at the column's standard deviation, and for categories how alike two different ones are.
 fn usual(x: &Table) -> Kernel {
-    Kernel::gaussian(&Units::standardised(x).scale)
+    let numeric = |j: &usize| x.columns()[*j].kind == ColumnKind::Numeric;
+    let (numbers, levels): (Vec<usize>, Vec<usize>) = (0..x.width()).partition(numeric);
+    let mut kernel = Kernel::constant(1.0);
+    if !numbers.is_empty() {
+        let scale = Units::standardised(x).scale;
+        let lengthscale = numbers.iter().map(|&j| scale[j]).collect();
+        let gaussian = Profile::Gaussian;
+        kernel = Stationary { profile: gaussian, columns: numbers, lengthscale, ard: true, isotropic: false }
+            .into();
+    }
+    levels.into_iter().fold(kernel, |kernel, j| kernel * Categorical::over(j).into())
 }
 
 fn believed(parameter: Parameter, scale_is_free: bool) -> Coordinate {
