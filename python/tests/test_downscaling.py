@@ -518,6 +518,32 @@ def test_the_published_conventions():
     assert tuned.effective_draws_ is None and repr(tuned.mediator_kernel_) != repr(model.mediator_kernel_)
 
 
+def test_the_deconditional_mean_embedding_is_a_setting():
+    """Hsu and Ramos 2019: over pairs of a row and its mediators, with regularisers λ and ε."""
+    ridge, epsilon, of_mediators = 0.03, 0.02, np.array([0.9, 3.0])
+    model = riesz.AggregateGaussianProcess(
+        KERNEL,
+        alpha=epsilon * len(BAGS),
+        operator="mediated",
+        mediator_kernel=RBF(of_mediators),
+        mediator_ridge=ridge,
+        mediator_examples="rows",
+        centred=False,
+        row_noise=0.0,
+        mediation_noise=0.0,
+        prior_mean=0.0,
+        normalize_y=False,
+        optimizer=None,
+    ).fit(ROWS, BAGS, bag="district", target="cases", features=["rain", "height"], mediators=["pressure", "year"])
+    targets = BAGS[["pressure", "year"]].to_numpy()
+    y = BAGS.set_index("district").loc[ROWS.district, ["pressure", "year"]].to_numpy()
+    lengths = np.array([0.8, 1.1])
+    a = np.linalg.solve(gaussian(y, y, of_mediators) + len(y) * ridge * np.eye(len(y)), gaussian(y, targets, of_mediators))
+    v = a.T @ gaussian(X, X, lengths, 1.3) @ a + len(targets) * epsilon * np.eye(len(targets))
+    expected = gaussian(Z, X, lengths, 1.3) @ a @ np.linalg.solve(v, BAGS.cases)
+    np.testing.assert_allclose(model.predict(PLACES), expected, atol=1e-9)
+
+
 def test_mediated_targets_are_averaged_over():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
