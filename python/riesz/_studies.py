@@ -23,6 +23,9 @@ Levels = dict[str, list[str] | None]
 #: Fewer complete rows than these tell nothing.
 _FEWEST = 5
 
+#: Treatments of whose variance covariates leave less are hardly told apart from these.
+_DECIDED = 0.1
+
 #: Shares of rows without a like in the next study that are not worth a warning.
 _FEW = 0.05
 
@@ -104,6 +107,8 @@ def read_studies(studies: Sequence[Columns], found: Identification) -> Read:
             share, note = _unmatched(name, levels[name], numbers[k][name], numbers[k + 1][name], k)
             unmatched[name] = max(share, unmatched.get(name, 0.0))
             notes += note
+    if found.adjust and not found.front_door:
+        notes += _decided(numbers[0], levels, list(found.treatments), others)
     rows = lambda k, names: _rows(numbers[k], levels, names)
     leading: list[Any] = []
     for k, (before, after) in enumerate(zip([list(found.treatments), *bridges[:-1]], bridges)):
@@ -135,6 +140,29 @@ def _complete(columns: Columns, names: list[str], what: str) -> tuple[Columns, l
         raise ValueError(f"{what} has {int(kept.sum())} rows{of}: at least {_FEWEST} are needed")
     note = f"{what}: {count} of {len(gone)} rows have no value in {' or '.join(holes)}, and are left out"
     return {name: (columns[name][0][kept], columns[name][1]) for name in names}, [note] if count else []
+
+
+def _decided(columns: dict[str, np.ndarray], levels: Levels, treatments: list[str], others: list[str]) -> list[str]:
+    """Notes of treatments that covariates all but decide, as a regression on these, their squares and products tells."""
+    parts = [np.ones((len(columns[others[0]]), 1))]
+    for name in others:
+        own, known = columns[name], levels[name]
+        parts.append((own - own.mean())[:, None] / own.std() if known is None else np.eye(len(known))[own.astype(int)][:, 1:])
+    linear = np.hstack(parts)
+    pairs = [linear[:, i] * linear[:, j] for i in range(1, linear.shape[1]) for j in range(1, i + 1)]
+    features = linear if 3 * (len(pairs) + linear.shape[1]) > len(linear) else np.column_stack([linear, *pairs])
+    notes = []
+    for name in treatments:
+        own = columns[name] - columns[name].mean()
+        fitted, _, rank, _ = np.linalg.lstsq(features, own, rcond=None)
+        left = np.sum((own - features @ fitted) ** 2) / max(len(own) - rank, 1) / np.var(own)
+        if left < _DECIDED:
+            by = "decides" if len(others) == 1 else "decide"
+            notes.append(
+                f"{_listed(others)} all but {by} {name}, {left:.0%} of whose variance is left: other doses for the same people "
+                "are hardly seen, so that effects are drawn towards none, with bands that are too narrow"
+            )
+    return notes
 
 
 def _sorted(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

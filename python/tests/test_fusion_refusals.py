@@ -1,8 +1,13 @@
 """What effects across studies refuse, by name."""
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 from test_fusion import GRAPH, fitted, linear, several
+
+import riesz
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +117,20 @@ def test_other_refusals(model, drugs):
         graph = "age -> a; age -> psa; b -> a; a -> psa; psa -> volume"
         found = fitted(several(), graph, treatment=["a", "b"])
     assert found.treatments_ == ("a",)
+
+
+@pytest.mark.parametrize("noise", [0.1, 1.0])
+def test_treatments_that_covariates_all_but_decide_are_warned_of(noise):
+    rng = np.random.default_rng(3)
+    age, kind = rng.normal(size=60), rng.integers(3, size=60)
+    dose = age + 0.5 * kind + noise * rng.normal(size=60)
+    psa = age - 0.5 * dose + 0.2 * rng.normal(size=60)
+    first = pd.DataFrame({"dose": dose, "age": age, "kind": np.array(["a", "b", "c"])[kind], "psa": psa})
+    points = rng.uniform(-3, 3, 60)
+    second = pd.DataFrame({"psa": points, "volume": points + 0.2 * rng.normal(size=60)})
+    model = riesz.CausalFusion(treatment="dose", outcome="volume", adjust=["age", "kind"], draws=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit([first, second])
+    told = [note for note in model.warnings_ if "age, kind all but decide dose" in note]
+    assert len(told) == (noise == 0.1)

@@ -8,7 +8,7 @@ use riesz::Matrix;
 use riesz::causal::{Cause, Effect, Fusion, Route, Studies, Study, Whom};
 
 use crate::threads::{Threads, interruptible};
-use crate::{Expansion, NamedRows, matrix, raise, sample};
+use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
 
 /// A study that leads to the next: what is queried of it, how it tells what that does, by which covariates, and what it shares with the next.
 type Leading<'py> = (NamedRows<'py>, String, Option<NamedRows<'py>>, NamedRows<'py>);
@@ -117,9 +117,10 @@ pub fn fuse(
     let study = |(treatments, how, others, mediators): Leading<'_>| {
         let others = others.map(sample).transpose()?;
         let route = match (&how[..], others) {
+            ("direct", None) => Route::Direct,
             ("back-door", Some(others)) => Route::BackDoor(others),
             ("front-door", Some(others)) => Route::FrontDoor(others),
-            _ => Route::Direct,
+            (how, others) => return Err(refuse(format!("{how} with covariates: {}", others.is_some()))),
         };
         Ok::<_, PyErr>(Study {
             treatments: sample(treatments)?,

@@ -78,11 +78,13 @@ impl Effect {
     }
 
     /// Joint draws of the effect of each row of treatments, rows × draws: of hyper-parameters, of the outcome where studies may lead, and of where they lead. Their tails are heavier than those of a
-    /// normal distribution with the covariance. Cost besides that of [`at`](Self::at) (2n + m)³ for n rows of a study and m of the next.
+    /// normal distribution with the covariance, but where studies share covariates, of which draws are normal. Cost besides that of [`at`](Self::at) (2n + m)³ for n rows of a study and m of the next.
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite).
+    /// As [`Table::conform`]; [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite); [`Error::Parameter`](crate::Error::Parameter) for more draws than memory holds.
     pub fn sample(&self, treatments: &Table, draws: usize, seed: u64) -> Result<Matrix> {
+        let places = self.links().map(|(_, link)| link.places()).max().unwrap_or(0);
+        crate::memory::check("number of draws", draws, places + 2 * treatments.rows())?;
         let mut random = Random::seed_from_u64(seed);
         let mut counts = vec![0; self.parts.len()];
         for _ in 0..draws {

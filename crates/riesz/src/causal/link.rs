@@ -128,6 +128,28 @@ impl Outcome {
         }
     }
 
+    /// The variances of functionals before any study is seen, but for what is known of the outcome's size: of a study that leads on, where it leads times what the outcome is there.
+    fn prior_variances(&self, given: &Functionals) -> Vec<f64> {
+        let own = |q: usize| match self {
+            Self::Process(process) => given.prior[(q, q)] + process.level() * given.constants[q].powi(2),
+            Self::Link(link) => {
+                let column = Matrix::column_vector(given.columns.column(q));
+                let prior = Matrix::column_vector(vec![given.prior[(q, q)]]);
+                let leads = link.reading.with_each_other(&column, &prior)[(0, 0)] * link.scale();
+                leads + link.outcome.level() * given.constants[q].powi(2)
+            }
+        };
+        (0..given.constants.len()).map(own).collect()
+    }
+
+    /// The prior variance of β₀.
+    fn level(&self) -> f64 {
+        match self {
+            Self::Process(own) => own.level(),
+            Self::Link(own) => own.outcome.level(),
+        }
+    }
+
     /// `∫ f̄₀² dν`, each row of ν counting the same.
     pub fn mean_square(&self, measure: &Table) -> f64 {
         let means = self.centred_means(&self.kernel().cross_gram(self.points(), measure));
@@ -223,6 +245,11 @@ impl Link {
     pub fn sharing(mut self, shared: Shared) -> Self {
         self.shared = Some(shared);
         self
+    }
+
+    /// At how many places draws of the outcome are made.
+    pub fn places(&self) -> usize {
+        self.places.rows()
     }
 
     /// Whether it does.
@@ -384,6 +411,7 @@ impl Link {
         let means = means.iter().zip(&given.constants).map(|(v, c)| v + c * mean).collect();
         let all = self.reading.with_each_other(&given.columns, &given.prior);
         let left = self.outcome.covariance(&handed);
+        let before = self.outcome.prior_variances(&handed);
         let of = |q: usize| {
             let row = weights.row(q);
             let (sum, size): (f64, f64) = (row.iter().sum(), row.iter().map(|e| e.abs()).sum());
@@ -391,7 +419,7 @@ impl Link {
             let share = |of: f64, all: f64| if all > 0.0 { (1.0 - of / all).clamp(0.0, 1.0) } else { 0.0 };
             Standing {
                 resolved_by_first: share(open[(q, q)], all[(q, q)]),
-                resolved_by_rest: share(left, handed.prior[(q, q)]),
+                resolved_by_rest: share(left, before[q]),
                 effective_rows: if size > 0.0 { size * size / dot(row, row) } else { 0.0 },
                 mass: sum,
             }

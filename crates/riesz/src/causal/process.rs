@@ -95,6 +95,11 @@ impl Process {
         &self.coef
     }
 
+    /// The prior variance of β₀.
+    pub fn level(&self) -> f64 {
+        self.parameters.level
+    }
+
     /// V⁻¹.
     pub fn inverse(&self) -> Matrix {
         self.factor.inverse()

@@ -54,10 +54,11 @@ fn factors(kernel: &Kernel, rows: &Table, y: &[usize], w: &[usize]) -> Result<(K
     let (own, of_y, of_w) = (kernel.gram(&some), of(y), of(w));
     let product = times(of_y.gram(&some.select_columns(y)), &of_w.gram(&some.select_columns(w)), 1.0);
     // Each has the scale of all, and counts terms that differ by the other alone as often as there are some.
-    let scale = own[(0, 0)] / product[(0, 0)];
+    let largest = (0..some.rows()).max_by(|&a, &b| own[(a, a)].total_cmp(&own[(b, b)])).unwrap_or(0);
+    let scale = own[(largest, largest)] / product[(largest, largest)];
     let pairs = own.data().iter().zip(product.data());
     let off = pairs.map(|(own, product)| (own - scale * product).abs()).fold(0.0, f64::max);
-    if off.is_nan() || off > 1e-9 * own[(0, 0)] {
+    if off.is_nan() || off > 1e-9 * own[(largest, largest)] {
         let allowed = "it is a product of one over mediators and one over the covariates that studies share";
         return Err(Error::parameter("kernel of the outcome", kernel.formula(), allowed));
     }

@@ -226,6 +226,7 @@ impl Studies {
             self.outcome.len(),
             "one a row of the last study",
         )?;
+        crate::fit::check(&self.points, self.outcome.len(), 2)?;
         for (s, study) in self.studies.iter().enumerate() {
             let n = study.treatments.rows();
             crate::fit::check(&study.treatments, n, 2)?;

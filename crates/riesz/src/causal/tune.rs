@@ -12,7 +12,7 @@ use crate::fit::average::Surface;
 use crate::fit::evidence::{self, Coordinate, Maximum, with_priors};
 use crate::kernel::{Categorical, Kernel, Parameter, Profile, Stationary, Units, mean_variance};
 use crate::linalg::Matrix;
-use crate::random::{Random, RngExt, SeedableRng, SliceRandom};
+use crate::random::{Random, RngExt, SeedableRng, SliceRandom, hash};
 use crate::stop::Watch;
 use crate::table::{ColumnKind, Table};
 
@@ -36,15 +36,16 @@ impl Default for Fusion {
 }
 
 /// Where tuning starts: noise of the outcome in units of its variance, and ridges.
-const NOISE: f64 = 0.1;
-const RIDGE: f64 = 0.1;
+const START_NOISE: f64 = 0.1;
+const START_RIDGE: f64 = 0.1;
 
 /// Tuning starts at the columns' standard deviations as length scales, and at these divided by 2, 4 and 8: rough outcomes have several modes.
 const STARTS: [f64; 4] =
     [0.0, std::f64::consts::LN_2, 2.0 * std::f64::consts::LN_2, 3.0 * std::f64::consts::LN_2];
 
-/// Draws from the mixture of which one in so many is taken.
+/// Draws from the mixture of which one in so many is taken, and at least how many.
 const EACH: usize = 4;
+const LEAST: usize = 64;
 
 /// A product over columns: Gaussian, with a length scale each that starts at the column's standard deviation, and for categories how alike two different ones are.
 fn usual(x: &Table) -> Kernel {
@@ -77,6 +78,9 @@ impl Fusion {
     /// As [`Studies::effect`]; [`Error::Target`] for an outcome that is constant.
     pub fn fit(&self, studies: &Studies) -> Result<Effect> {
         studies.check()?;
+        if !(self.level.is_finite() && self.level >= 0.0) {
+            return Err(Error::parameter("level", self.level, "variances are not negative"));
+        }
         let mut outcomes: Vec<Outcome> = self
             .of_outcome(studies)?
             .iter()
@@ -84,7 +88,7 @@ impl Fusion {
             .collect::<Result<_>>()?;
         for (s, study) in studies.studies.iter().enumerate().rev() {
             // By the first draw of what comes after; draws of both go together by chance.
-            let chosen = self.of_study(study, &outcomes[0], self.seed + 1 + s as u64)?;
+            let chosen = self.of_study(study, &outcomes[0], hash([self.seed, 1 + s as u64]))?;
             let each = outcomes.into_iter().zip(chosen.iter().cycle());
             outcomes = each
                 .map(|(outcome, own)| studies.step(s, own, self.adjustment, outcome))
@@ -105,11 +109,12 @@ impl Fusion {
             let (own, noise) = theta.split_at(theta.len() - 1);
             ProcessParameters { kernel: kernel.with_parameters(own), noise: noise[0].exp(), level }
         };
-        let noise = Parameter { name: "noise".into(), log_value: (NOISE * variance).ln() };
+        let noise = Parameter { name: "noise".into(), log_value: (START_NOISE * variance).ln() };
         let all = kernel.parameters().into_iter().chain([noise]);
         let coordinates: Vec<Coordinate> = all.map(|p| believed(p, true)).collect();
-        let found = self
-            .drawn(&coordinates, self.seed, |theta| at(theta).evidence(&studies.points, &studies.outcome))?;
+        let found = self.drawn(&coordinates, hash([self.seed, 0]), |theta| {
+            at(theta).evidence(&studies.points, &studies.outcome)
+        })?;
         Ok(found.iter().map(|theta| at(theta)).collect())
     }
 
@@ -123,9 +128,9 @@ impl Fusion {
             Route::BackDoor(own) | Route::FrontDoor(own) => Some(usual(own)),
         };
         let treatments = usual(&study.treatments);
-        let start = StudyParameters { treatments, others, ridge: RIDGE, intercepting: None };
+        let start = StudyParameters { treatments, others, ridge: START_RIDGE, intercepting: None };
         let blocks = study.blocks(&start)?;
-        let all = blocks::parameters(&blocks, RIDGE).into_iter();
+        let all = blocks::parameters(&blocks, START_RIDGE).into_iter();
         let coordinates: Vec<Coordinate> = all.map(|p| believed(p, false)).collect();
         let found = self.drawn(&coordinates, seed, |theta| {
             let (blocks, ridge) = blocks::with_parameters(&blocks, theta);
@@ -175,8 +180,8 @@ impl Fusion {
         }
         let surface = Surface { coordinates, from: &found.theta, watch };
         let fit = |theta: &[f64]| Ok((evidence(theta)?.0, theta.to_vec()));
-        let averaged = surface.average(&evidence, fit, EACH * self.draws, seed)?;
-        let mut random = Random::seed_from_u64(seed);
+        let averaged = surface.average(&evidence, fit, (EACH * self.draws).max(LEAST), seed)?;
+        let mut random = Random::seed_from_u64(hash([seed, 1]));
         let mut drawn = resampled(averaged.fits, self.draws, random.random());
         drawn.shuffle(&mut random);
         Ok(drawn)
@@ -186,7 +191,7 @@ impl Fusion {
 /// The regression of functions, by their kernel with each other, on rows: kernel and ridge by how far it is off for rows that are left out.
 pub(super) fn regression(rows: &Table, of: &Matrix) -> Result<(Kernel, f64)> {
     let block = [Block { kernel: usual(rows), rows: rows.clone() }];
-    let all = blocks::parameters(&block, RIDGE).into_iter();
+    let all = blocks::parameters(&block, START_RIDGE).into_iter();
     let coordinates: Vec<Coordinate> = all.map(|p| believed(p, false)).collect();
     let from: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
     // As if errors were normal with a variance that is not known.

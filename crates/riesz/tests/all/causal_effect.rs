@@ -654,3 +654,50 @@ fn shared_covariates_are_everyone_s_own() {
     parameters.studies[0].others = None;
     assert!(through.effect(&parameters).unwrap_err().to_string().contains("shared covariates"));
 }
+
+/// How queries stand to studies has no unit.
+#[test]
+fn standing_does_not_depend_on_the_outcome_s_unit() {
+    let Data { x, y, y2, v2, v3, t, .. } = data();
+    let leads = |from: &[f64], to: &[f64]| Study {
+        treatments: column(from),
+        route: Route::Direct,
+        mediators: column(to),
+        shared: None,
+    };
+    let chain = Studies { studies: vec![leads(&x, &y), leads(&y2, &v2)], points: column(&v3), outcome: t };
+    let (two, own) = given(true);
+    let plain = StudyParameters { treatments: Kernel::gaussian(&[0.9]), ..study(false) };
+    for (studies, own) in [(chain, vec![plain.clone(), plain]), (two, vec![own])] {
+        let of = |unit: f64| {
+            let outcome = studies.outcome.iter().map(|t| t * unit).collect();
+            let (studies, square) = (Studies { outcome, ..studies.clone() }, unit * unit);
+            let outcome = ProcessParameters {
+                kernel: square * Kernel::gaussian(&[0.8]),
+                noise: square * NOISE,
+                level: square * LEVEL,
+            };
+            let parameters = Parameters { studies: own.clone(), outcome, adjustment: true };
+            studies.effect(&parameters).unwrap().at(&column(&[0.1, 50.0])).unwrap()
+        };
+        let (one, other) = (of(1.0), of(1e3));
+        for (a, b) in one.standing.iter().zip(&other.standing) {
+            assert!((a.resolved_by_first - b.resolved_by_first).abs() < 1e-9);
+            assert!((a.resolved_by_rest - b.resolved_by_rest).abs() < 1e-9, "{a:?} {b:?}");
+        }
+        assert!(one.standing[0].resolved_by_rest > 0.3, "{:?}", one.standing[0]);
+    }
+}
+
+#[test]
+fn what_cannot_be_drawn_or_learnt_is_named() {
+    let (studies, own) = given(false);
+    let effect = studies.effect(&parameters(own.clone(), 0.0, false)).unwrap();
+    let told = effect.sample(&column(&ASKED), usize::MAX / 64, 0).unwrap_err().to_string();
+    assert!(told.contains("number of draws"), "{told}");
+    let unfit = Fusion { level: f64::NAN, ..Fusion::default() };
+    assert!(unfit.fit(&studies).unwrap_err().to_string().contains("level"));
+    let few = Studies { points: column(&[1.0]), outcome: vec![2.0], ..studies.clone() };
+    assert!(few.effect(&parameters(own, 0.0, false)).unwrap_err().to_string().contains("too small"));
+    assert!(Fusion { draws: 2, seed: u64::MAX, ..Fusion::default() }.fit(&studies).is_ok());
+}
