@@ -10,6 +10,8 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils import check_random_state
 
+from .estimators import _count
+
 #: Rows that are shown.
 _SHOWN = 8
 
@@ -64,8 +66,6 @@ class CausalEstimate:
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Joint draws, (rows, n_samples)."""
-        from .estimators import _count
-
         if self._draw is None:
             raise ValueError("an estimate that was pickled draws no samples: ask the model for it again")
         return self._draw(_count("n_samples", n_samples, 1), int(check_random_state(random_state).randint(2**31 - 1)))

@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::graph::near;
+use crate::error::{Error, Refusal, Result};
 use crate::refusal::and;
 
 /// An effect across studies: which, and what was measured.
@@ -21,6 +23,23 @@ pub struct Query {
     /// Variables that come about differently in a study (from 0) than in the others. What is not named is assumed to be the same.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub differs: BTreeMap<usize, Vec<String>>,
+}
+
+impl Query {
+    /// [`Refusal::Unmeasured`] unless a study has a column.
+    pub(super) fn measured(&self, study: usize, name: &str, role: &'static str) -> Result<()> {
+        let columns = &self.studies[study];
+        if columns.iter().any(|column| column == name) {
+            return Ok(());
+        }
+        Err(Error::causal(Refusal::Unmeasured {
+            name: name.into(),
+            role,
+            study,
+            near: near(name, columns),
+            columns: columns.clone(),
+        }))
+    }
 }
 
 /// How the effect of the treatments in the first study is to be had.

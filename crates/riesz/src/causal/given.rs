@@ -4,7 +4,6 @@ use super::adjustment::Effect;
 use super::answer::{Bridge, How, Identification, Query, Source, Strategy};
 use super::assumptions::assumptions;
 use super::graph::{Graph, Nodes};
-use super::identify::measured;
 use crate::error::{Error, Refusal, Result, listed};
 
 const ADJUSTED: &str = "adjusted for";
@@ -18,7 +17,7 @@ fn unfit(name: &str, role: &'static str, why: impl Into<String>) -> Error {
 fn columns(graph: &Graph, query: &Query, set: &[String], role: &'static str) -> Result<Nodes> {
     let places = graph.places(set)?;
     for &v in &places {
-        measured(query, 0, graph.name(v), role)?;
+        query.measured(0, graph.name(v), role)?;
         if graph.is_latent(v) {
             return Err(unfit(graph.name(v), role, "the graph declares it latent, that is unmeasured"));
         }
@@ -126,11 +125,11 @@ pub(super) fn trusted(query: &Query) -> Result<Identification> {
     };
     let last = query.studies.len() - 1;
     for name in &query.treatments {
-        measured(query, 0, name, "a treatment")?;
+        query.measured(0, name, "a treatment")?;
     }
-    measured(query, last, &query.outcome, "the outcome")?;
+    query.measured(last, &query.outcome, "the outcome")?;
     for name in set {
-        measured(query, 0, name, role)?;
+        query.measured(0, name, role)?;
         if query.treatments.contains(name) {
             return Err(unfit(name, role, "it is a treatment"));
         }

@@ -7,7 +7,6 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::parse;
-use super::separation::{self, words};
 use crate::error::{Error, Refusal, Result};
 
 /// Variables by their numbers.
@@ -136,23 +135,6 @@ impl Graph {
         Ok(self.shown(&self.effects(&of) - &of))
     }
 
-    /// Whether the graph says that `a` and `b` are independent given `given` (d-separation, by Bayes ball in O(variables + arrows): Shachter 1998). Variables that are
-    /// given count on neither side.
-    ///
-    /// # Errors
-    /// [`Refusal::UnknownVariable`].
-    pub fn d_separated<S: AsRef<str>>(&self, a: &[S], b: &[S], given: &[S]) -> Result<bool> {
-        Ok(self.separated(&self.places(a)?, &self.places(b)?, &self.places(given)?))
-    }
-
-    /// A shortest path that leaves `a` and `b` dependent given `given`, as in `statin <- bmi -> volume`; `None` if they are d-separated.
-    ///
-    /// # Errors
-    /// [`Refusal::UnknownVariable`].
-    pub fn open_path<S: AsRef<str>>(&self, a: &[S], b: &[S], given: &[S]) -> Result<Option<String>> {
-        Ok(self.path(&self.places(a)?, &self.places(b)?, &self.places(given)?))
-    }
-
     /// The graph without arrows into some variables, as where these are set from outside.
     ///
     /// # Errors
@@ -227,14 +209,6 @@ impl Graph {
     /// Some nodes and all their effects.
     pub(crate) fn effects(&self, of: &Nodes) -> Nodes {
         closure(&self.children, of)
-    }
-
-    pub(crate) fn separated(&self, a: &Nodes, b: &Nodes, given: &Nodes) -> bool {
-        separation::path(self, a, b, given).is_none()
-    }
-
-    pub(crate) fn path(&self, a: &Nodes, b: &Nodes, given: &Nodes) -> Option<String> {
-        separation::path(self, a, b, given).map(|path| words(self, &path))
     }
 
     /// Without arrows into some nodes and out of others.

@@ -7,7 +7,7 @@ use super::answer::{How, Identification, Query, Source, Strategy};
 use super::assumptions::assumptions;
 use super::bridge::{Chain, helpful};
 use super::given;
-use super::graph::{Graph, Nodes, near};
+use super::graph::{Graph, Nodes};
 use crate::error::{Error, Refusal, Result, listed};
 
 /// Says how `E[outcome | do(treatments)]` follows from studies that measured different columns, or why it does not.
@@ -76,21 +76,6 @@ pub fn identify(graph: Option<&Graph>, query: &Query) -> Result<Identification> 
     }
 }
 
-/// [`Refusal::Unmeasured`] unless a study has a column.
-pub(super) fn measured(query: &Query, study: usize, name: &str, role: &'static str) -> Result<()> {
-    let columns = &query.studies[study];
-    if columns.iter().any(|column| column == name) {
-        return Ok(());
-    }
-    Err(Error::causal(Refusal::Unmeasured {
-        name: name.into(),
-        role,
-        study,
-        near: near(name, columns),
-        columns: columns.clone(),
-    }))
-}
-
 fn by_graph(graph: &Graph, query: &Query) -> Result<Identification> {
     let (set, outcome) = (graph.places(&query.treatments)?, graph.place(&query.outcome)?);
     let place = |column: &String| graph.find(column).filter(|&v| !graph.is_latent(v));
@@ -108,7 +93,7 @@ fn by_graph(graph: &Graph, query: &Query) -> Result<Identification> {
     for (study, v, role) in
         treatments.iter().map(|&v| (0, v, "a treatment")).chain([(last, outcome, "the outcome")])
     {
-        measured(query, study, graph.name(v), role)?;
+        query.measured(study, graph.name(v), role)?;
         if graph.is_latent(v) {
             let why = "the graph declares it latent, that is unmeasured".into();
             return Err(Error::causal(Refusal::UnfitVariable { name: graph.name(v).into(), role, why }));

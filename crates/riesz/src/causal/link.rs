@@ -167,25 +167,21 @@ impl Outcome {
     /// Joint draws of β₀ (one a draw) and of f₀ at rows (rows × draws).
     pub fn sample(&self, at: &Table, draws: usize, random: &mut Random) -> Result<(Vec<f64>, Matrix)> {
         let q = at.rows();
-        let columns = self.kernel().cross_gram(self.points(), at);
-        let prior = self.kernel().gram(at);
-        match self {
-            Self::Process(own) => own.sample(columns, &prior, draws, random),
-            Self::Link(own) => {
-                // One query more, of nothing but the constant.
-                let with = |m: &Matrix, more_rows: usize| {
-                    let mut out = Matrix::zeros(m.rows() + more_rows, q + 1);
-                    (0..m.rows()).for_each(|i| out.row_mut(i)[..q].copy_from_slice(m.row(i)));
-                    out
-                };
-                let mut constants = vec![0.0; q];
-                constants.push(1.0);
-                let given = Functionals { columns: with(&columns, 0), prior: with(&prior, 1), constants };
-                let drawn = own.sample(&given, draws, random)?;
-                let centred = Matrix::from_row_major(q, draws, drawn.data()[..q * draws].to_vec());
-                Ok((drawn.row(q).to_vec(), centred))
-            }
-        }
+        // One functional more, of nothing but the constant.
+        let with = |m: Matrix, rows: usize| {
+            let mut out = Matrix::zeros(rows, q + 1);
+            (0..m.rows()).for_each(|i| out.row_mut(i)[..q].copy_from_slice(m.row(i)));
+            out
+        };
+        let columns = with(self.kernel().cross_gram(self.points(), at), self.points().rows());
+        let constants = [vec![0.0; q], vec![1.0]].concat();
+        let given = Functionals { columns, prior: with(self.kernel().gram(at), q + 1), constants };
+        let drawn = match self {
+            Self::Process(own) => own.sample(&given, draws, random),
+            Self::Link(own) => own.sample(&given, draws, random),
+        }?;
+        let centred = Matrix::from_row_major(q, draws, drawn.data()[..q * draws].to_vec());
+        Ok((drawn.row(q).to_vec(), centred))
     }
 
     /// The variances of f₀ at rows.

@@ -147,31 +147,14 @@ impl Process {
         prior.iter().zip(known).map(|(prior, known)| (prior - known).max(0.0)).collect()
     }
 
-    /// Joint draws of β₀ and f₀, by columns over its points and prior covariances.
-    pub fn sample(
-        &self,
-        columns: Matrix,
-        prior: &Matrix,
-        draws: usize,
-        random: &mut Random,
-    ) -> Result<(Vec<f64>, Matrix)> {
-        let q = prior.rows();
-        let mut means = self.centred_means(&columns);
-        means.push(self.constant);
-        // One functional more, of nothing but the constant.
-        let with = |m: &Matrix, rows: usize| {
-            let mut out = Matrix::zeros(rows, q + 1);
-            (0..m.rows()).for_each(|i| out.row_mut(i)[..q].copy_from_slice(m.row(i)));
-            out
-        };
-        let mut constants = vec![0.0; q];
-        constants.push(1.0);
-        let given =
-            Functionals { columns: with(&columns, columns.rows()), prior: with(prior, q + 1), constants };
-        let scale = size(prior) + self.parameters.level;
-        let mut drawn = drawn(self.covariance(&given), scale, draws, "covariance of the outcome", random)?;
-        means.iter().enumerate().for_each(|(i, m)| drawn.row_mut(i).iter_mut().for_each(|v| *v += m));
-        let centred = Matrix::from_row_major(q, draws, drawn.data()[..q * draws].to_vec());
-        Ok((drawn.row(q).to_vec(), centred))
+    /// Joint draws of functionals, one a column.
+    pub fn sample(&self, given: &Functionals, draws: usize, random: &mut Random) -> Result<Matrix> {
+        let scale = size(&given.prior) + self.parameters.level;
+        let mut drawn = drawn(self.covariance(given), scale, draws, "covariance of the outcome", random)?;
+        let means = self.centred_means(&given.columns).into_iter().zip(&given.constants);
+        for (i, (mean, constant)) in means.enumerate() {
+            drawn.row_mut(i).iter_mut().for_each(|v| *v += mean + constant * self.constant);
+        }
+        Ok(drawn)
     }
 }

@@ -3,12 +3,40 @@
 use std::collections::VecDeque;
 
 use super::graph::{Graph, Nodes};
+use crate::error::Result;
+
+impl Graph {
+    /// Whether the graph says that `a` and `b` are independent given `given` (d-separation, by Bayes ball in O(variables + arrows): Shachter 1998). Variables that are
+    /// given count on neither side.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownVariable`](crate::causal::Refusal::UnknownVariable).
+    pub fn d_separated<S: AsRef<str>>(&self, a: &[S], b: &[S], given: &[S]) -> Result<bool> {
+        Ok(self.separated(&self.places(a)?, &self.places(b)?, &self.places(given)?))
+    }
+
+    /// A shortest path that leaves `a` and `b` dependent given `given`, as in `statin <- bmi -> volume`; `None` if they are d-separated.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownVariable`](crate::causal::Refusal::UnknownVariable).
+    pub fn open_path<S: AsRef<str>>(&self, a: &[S], b: &[S], given: &[S]) -> Result<Option<String>> {
+        Ok(self.path(&self.places(a)?, &self.places(b)?, &self.places(given)?))
+    }
+
+    pub(crate) fn separated(&self, a: &Nodes, b: &Nodes, given: &Nodes) -> bool {
+        path(self, a, b, given).is_none()
+    }
+
+    pub(crate) fn path(&self, a: &Nodes, b: &Nodes, given: &Nodes) -> Option<String> {
+        path(self, a, b, given).map(|path| words(self, &path))
+    }
+}
 
 /// A shortest path that is open given `given`, from a node of `from` to one of `to`; `None` where the two are d-separated. Nodes that are given count on neither side.
 ///
 /// The ball moves along arrows in either direction. At a node that is not given it goes on, unless it came and would leave against the arrows (a collider); at a collider it
 /// goes on where an effect of it is given. Each node is met at most once from above and once from below: O(nodes + arrows). A shortest such walk meets no node twice.
-pub(crate) fn path(graph: &Graph, from: &Nodes, to: &Nodes, given: &Nodes) -> Option<Vec<usize>> {
+fn path(graph: &Graph, from: &Nodes, to: &Nodes, given: &Nodes) -> Option<Vec<usize>> {
     let n = graph.nodes();
     let mask = |nodes: &Nodes| {
         let mut is_in = vec![false; n];
@@ -52,7 +80,7 @@ fn way(came: &[Option<usize>], end: usize) -> Vec<usize> {
 }
 
 /// A path in words: `statin <- bmi -> volume`, hidden common causes as `<->`.
-pub(crate) fn words(graph: &Graph, path: &[usize]) -> String {
+fn words(graph: &Graph, path: &[usize]) -> String {
     let mut text = String::new();
     for (i, &v) in path.iter().enumerate() {
         let ends = i == 0 || i + 1 == path.len();
