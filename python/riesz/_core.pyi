@@ -681,7 +681,15 @@ _Leading = tuple[_Rows, str, _Rows | None, _Rows]
 class CausalEffect:
     def at(
         self, treatments: _Rows
-    ) -> tuple[list[float], NDArray[np.float64], list[tuple[str, NDArray[np.float64]]], list[list[float]]]: ...
+    ) -> tuple[
+        list[float],
+        NDArray[np.float64],
+        list[tuple[str, NDArray[np.float64]]],
+        list[tuple[str, list[float]]],
+        list[bool],
+    ]: ...
+    @property
+    def effective_draws(self) -> float: ...
     def sample(self, treatments: _Rows, draws: int, seed: int) -> NDArray[np.float64]: ...
     def population(self, members: _Rows, weights: list[float]) -> CausalEffect: ...
     def treated(self, at: _Rows) -> CausalEffect: ...
@@ -693,8 +701,6 @@ def fuse(
     points: _Rows,
     outcome: list[float],
     draws: int,
-    level: float,
-    adjustment: bool,
     seed: int,
     shared: _Rows | None = None,
 ) -> CausalEffect: ...

@@ -33,8 +33,13 @@ class CausalEstimate:
     part_covariances: dict[str, np.ndarray]
     #: How each row stands to the studies: ``resolved_by_first`` and ``resolved_by_rest``, from 0 to 1, are the shares of the
     #: prior variance that study 1, and those after it, take away; ``effective_rows`` is by how many rows of study 1 it is told,
-    #: and ``mass`` the sum of their weights, 1 where all is told by rows. Of contrasts and slopes the lesser of both ends.
+    #: and ``mass`` the sum of their weights, 1 where all is told by rows; ``people`` is how much is known of who is asked about
+    #: (``given``, ``among``), and ``overlap`` the share of these for whom such a treatment was near, within two standard
+    #: deviations of what their covariates lead one to expect. Of contrasts and slopes the lesser of both ends.
     standing: dict[str, np.ndarray]
+    #: Whether the studies tell it, (rows,): ``resolved_by_first``, ``resolved_by_rest``, ``people`` and ``overlap`` are half or
+    #: more. Elsewhere it is what the model makes of rows that are far away.
+    support: np.ndarray
     _draw: Callable[[int, int], np.ndarray] | None = field(default=None)
 
     @property
@@ -46,12 +51,6 @@ class CausalEstimate:
     def parts(self) -> dict[str, np.ndarray]:
         """Variances by cause, (rows,) each; these add up to the square of :attr:`sd`."""
         return {cause: np.diag(own).copy() for cause, own in self.part_covariances.items()}
-
-    @property
-    def support(self) -> np.ndarray:
-        """Whether the studies tell it, (rows,): study 1, and those after it, take away half of the prior variance or more.
-        Elsewhere it is what the model makes of rows that are far away."""
-        return (self.standing["resolved_by_first"] >= 0.5) & (self.standing["resolved_by_rest"] >= 0.5)
 
     def interval(self, level: float = 0.95, draws: int | None = None, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of the interval of each row: :attr:`mean` and as many :attr:`sd` as of a normal distribution; or,
@@ -71,13 +70,16 @@ class CausalEstimate:
         return self._draw(_count("n_samples", n_samples, 1), int(check_random_state(random_state).randint(2**31 - 1)))
 
     def to_frame(self, level: float = 0.95) -> Any:
-        """One line a row: treatments, ``mean, sd, low, high, support``, and the standard deviation by each cause."""
+        """One line a row: treatments, ``mean, sd, low, high, support``, and the standard deviation by each cause, ``sd_study 1`` and
+        so on. Treatments of these names become ``treatment sd`` and the like."""
         import pandas
 
         low, high = self.interval(level)
         by_cause = {f"sd_{cause}": np.sqrt(np.maximum(own, 0.0)) for cause, own in self.parts.items()}
         told = {"mean": self.mean, "sd": self.sd, "low": low, "high": high, "support": self.support}
-        return pandas.DataFrame({**self.treatments, **told, **by_cause})
+        told |= by_cause
+        treatments = {f"treatment {name}" if name in told else name: own for name, own in self.treatments.items()}
+        return pandas.DataFrame({**treatments, **told})
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_draw": None}

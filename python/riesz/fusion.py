@@ -136,15 +136,21 @@ class CausalFusion(BaseEstimator):
         _check_computable(found)
         read = read_studies(tables, found)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self._fitted_on = (read.leading, read.points, read.outcome, draws, 1.0, True, seed, read.shared)
+        self._fitted_on = (read.leading, read.points, read.outcome, draws, seed, read.shared)
         self._levels, self._others = read.levels, () if found.front_door else tuple(sorted(found.adjust))
         self._fused = _core.fuse(*self._fitted_on)
         self.identification_ = found
+        effective = self._fused.effective_draws
         self.treatments_ = found.treatments
         self.unmatched_ = read.unmatched
         self.n_features_in_ = len(found.treatments)
         self.feature_names_in_ = np.array(found.treatments, dtype=object)
         notes = list(read.notes)
+        if effective < _FEWEST_DRAWS:
+            notes.append(
+                f"the {draws} draws of hyper-parameters say no more than {effective:.1f} independent ones would: the part "
+                '"hyper-parameters" of bands is rough; give more draws'
+            )
         if found.without_effect:
             verb = "does" if len(found.without_effect) == 1 else "do"
             notes.append(f"{_listed(found.without_effect)} {verb} nothing beside {_listed(found.treatments)}: leave it out")
@@ -301,14 +307,14 @@ class CausalFusion(BaseEstimator):
         self, fused: _core.CausalEffect, what: str, at: Rows, asked: Rows, turn: np.ndarray, ends: list[np.ndarray]
     ) -> CausalEstimate:
         """Sums over what is asked of the core, one a row of ``turn``."""
-        mean, cov, parts, standing = fused.at(asked)
-        each = np.min([np.array(standing)[own] for own in ends], axis=0).T
-        names = ("resolved_by_first", "resolved_by_rest", "effective_rows", "mass")
+        mean, cov, parts, standing, supported = fused.at(asked)
+        least = lambda each: np.min([np.array(each)[own] for own in ends], axis=0)
         turned = lambda own: turn @ own @ turn.T
         by_cause = {cause: turned(own) for cause, own in sorted(parts, key=lambda part: _CAUSES.get(part[0], part[0]))}
         draw = lambda count, seed: turn @ fused.sample(asked, count, seed)
-        told = dict(zip(names, each))
-        return CausalEstimate(what, cells_of(at), turn @ np.array(mean), turned(cov), by_cause, told, draw)
+        stands = {name: least(own) for name, own in standing}
+        mean = turn @ np.array(mean)
+        return CausalEstimate(what, cells_of(at), mean, turned(cov), by_cause, stands, least(supported), draw)
 
     def _own_columns(self, X: Any, what: str = "X") -> Any:
         """The treatments' columns of rows, as :class:`riesz.Explainer` takes them."""
@@ -334,6 +340,9 @@ class CausalFusion(BaseEstimator):
         state = dict(super().__getstate__())
         return {**state, "_fused": None} if "_fused" in state else state
 
+
+#: Draws that say less than so many of their distribution itself are worth a warning.
+_FEWEST_DRAWS = 3
 
 #: Causes in the order in which they are told: after the studies.
 _CAUSES = {"interaction": "t", "adjustment": "u", "hyper-parameters": "v"}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use riesz::Matrix;
-use riesz::causal::{Cause, Effect, Fusion, Route, Studies, Study, Whom};
+use riesz::causal::{Cause, Effect, Fusion, Route, Standing, Studies, Study, Whom};
 
 use crate::threads::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
@@ -19,8 +19,9 @@ pub struct CausalEffect {
     effect: Arc<Effect>,
 }
 
-/// Means, covariance, parts of it by cause, and of each query how it stands to the studies.
-type Told = (Vec<f64>, Py<PyArray2<f64>>, Vec<(String, Py<PyArray2<f64>>)>, Vec<[f64; 4]>);
+/// Means, covariance, parts of it by cause, and of each query how it stands to the studies, by name, and whether these tell it.
+type Told =
+    (Vec<f64>, Py<PyArray2<f64>>, Vec<(String, Py<PyArray2<f64>>)>, Vec<(&'static str, Vec<f64>)>, Vec<bool>);
 
 fn array(py: Python<'_>, m: &Matrix) -> PyResult<Py<PyArray2<f64>>> {
     Ok(matrix(m.rows(), m.cols(), m.data().to_vec())?.into_pyarray(py).unbind())
@@ -38,8 +39,9 @@ fn named(cause: Cause) -> String {
 impl CausalEffect {
     /// The same effect on others.
     fn on(&self, py: Python<'_>, whom: Whom) -> PyResult<Self> {
-        let effect = Arc::clone(&self.effect);
-        let found = interruptible(py, &Threads::all(), &Arc::default(), move || effect.of(&whom))?;
+        let (effect, stop) = (Arc::clone(&self.effect), Arc::default());
+        let heeded = Arc::clone(&stop);
+        let found = interruptible(py, &Threads::all(), &stop, move || effect.of(&whom, &heeded))?;
         Ok(Self { effect: Arc::new(found.map_err(raise)?) })
     }
 }
@@ -85,32 +87,41 @@ impl CausalEffect {
         each.collect()
     }
 
+    /// As many draws of the hyper-parameters' posterior itself would say as much as those that it averages over.
+    #[getter]
+    fn effective_draws(&self) -> f64 {
+        self.effect.effective_draws()
+    }
+
     /// The effect at treatments.
     fn at(&self, py: Python<'_>, treatments: NamedRows<'_>) -> PyResult<Told> {
         let (effect, x) = (Arc::clone(&self.effect), sample(treatments)?);
         let told =
             interruptible(py, &Threads::all(), &Arc::default(), move || effect.at(&x))?.map_err(raise)?;
         let causes = told.causes.iter().map(|(cause, part)| Ok((named(*cause), array(py, part)?)));
-        let standing = told
-            .standing
-            .iter()
-            .map(|own| [own.resolved_by_first, own.resolved_by_rest, own.effective_rows, own.mass]);
-        Ok((told.mean, array(py, &told.covariance)?, causes.collect::<PyResult<_>>()?, standing.collect()))
+        let each: [(_, fn(&Standing) -> f64); 6] = [
+            ("resolved_by_first", |own| own.resolved_by_first),
+            ("resolved_by_rest", |own| own.resolved_by_rest),
+            ("effective_rows", |own| own.effective_rows),
+            ("mass", |own| own.mass),
+            ("people", |own| own.people),
+            ("overlap", |own| own.overlap),
+        ];
+        let standing = each.map(|(name, of)| (name, told.standing.iter().map(of).collect())).to_vec();
+        let supported = told.standing.iter().map(Standing::supported).collect();
+        Ok((told.mean, array(py, &told.covariance)?, causes.collect::<PyResult<_>>()?, standing, supported))
     }
 }
 
 /// Learns an effect from studies; `shared` are covariates that the last two share.
 #[pyfunction]
-#[pyo3(signature = (studies, points, outcome, draws, level, adjustment, seed, shared=None))]
-#[allow(clippy::too_many_arguments, reason = "Python's arguments")]
+#[pyo3(signature = (studies, points, outcome, draws, seed, shared=None))]
 pub fn fuse(
     py: Python<'_>,
     studies: Vec<Leading<'_>>,
     points: NamedRows<'_>,
     outcome: Vec<f64>,
     draws: usize,
-    level: f64,
-    adjustment: bool,
     seed: u64,
     shared: Option<NamedRows<'_>>,
 ) -> PyResult<CausalEffect> {
@@ -135,8 +146,8 @@ pub fn fuse(
         last.shared = Some(sample(shared)?);
     }
     let given = Studies { studies, points: sample(points)?, outcome };
-    let fusion = Fusion { draws, seed, level, adjustment };
-    let effect =
-        interruptible(py, &Threads::all(), &Arc::default(), move || fusion.fit(&given))?.map_err(raise)?;
+    let fusion = Fusion { draws, seed, ..Fusion::default() };
+    let stop = Arc::clone(&fusion.stop);
+    let effect = interruptible(py, &Threads::all(), &stop, move || fusion.fit(&given))?.map_err(raise)?;
     Ok(CausalEffect { effect: Arc::new(effect) })
 }

@@ -1,6 +1,10 @@
 //! What treatments do to the outcome, how sure that is, and what leaves it unsure.
 
-use super::link::{Cause, Link, Outcome, Parts, Standing, add};
+use std::sync::Arc;
+
+use super::asked::People;
+use super::link::{Cause, Link, Parts, Standing, add};
+use super::overlap::Overlap;
 use crate::error::Result;
 use crate::expansion::Expansion;
 use crate::linalg::Matrix;
@@ -11,7 +15,13 @@ use crate::table::Table;
 /// An effect: a mixture over hyper-parameters.
 #[derive(Debug, Clone)]
 pub struct Effect {
-    parts: Vec<(f64, Outcome)>,
+    parts: Vec<(f64, Link)>,
+    /// Whom it is on, where it is averaged over covariates.
+    people: Option<People>,
+    /// Where it was learnt what treatments these lead one to expect.
+    overlap: Option<Arc<Overlap>>,
+    /// Of the stage whose draws say least, as many draws of its hyper-parameters' posterior itself would say as much; infinite where none are drawn.
+    effective: f64,
 }
 
 /// An effect at some treatments.
@@ -28,19 +38,29 @@ pub struct Told {
 }
 
 impl Effect {
-    pub(super) fn new(parts: Vec<(f64, Outcome)>) -> Self {
-        Self { parts }
+    pub(super) fn new(parts: Vec<(f64, Link)>) -> Self {
+        let others = parts.first().and_then(|(_, link)| link.others.as_ref());
+        let people = others.map(|own| People::all(&own.rows));
+        Self { parts, people, overlap: None, effective: f64::INFINITY }
     }
 
-    pub(super) fn parts(&self) -> &[(f64, Outcome)] {
-        &self.parts
+    /// With what was learnt beside its numbers.
+    pub(super) fn knowing(self, overlap: Option<Overlap>, effective: f64) -> Self {
+        Self { overlap: overlap.map(Arc::new), effective, ..self }
     }
 
-    fn links(&self) -> impl Iterator<Item = (f64, &Link)> {
-        self.parts.iter().filter_map(|(weight, own)| match own {
-            Outcome::Link(link) => Some((*weight, &**link)),
-            Outcome::Process(_) => None,
-        })
+    /// The same effect on other people.
+    pub(super) fn on(&self, parts: Vec<(f64, Link)>, people: People) -> Self {
+        Self { parts, people: Some(people), overlap: self.overlap.clone(), effective: self.effective }
+    }
+
+    pub(super) fn links(&self) -> impl Iterator<Item = (f64, &Link)> {
+        self.parts.iter().map(|(weight, link)| (*weight, link))
+    }
+
+    /// As many draws of the hyper-parameters' posterior itself would say as much as those that this is a mixture of: of the study where these are fewest. Infinite where they are the best, or given.
+    pub fn effective_draws(&self) -> f64 {
+        self.effective
     }
 
     /// The effect of each row of treatments. Cost O(n² rows + n rows²) for each study and draw.
@@ -50,6 +70,7 @@ impl Effect {
     pub fn at(&self, treatments: &Table) -> Result<Told> {
         let q = treatments.rows();
         let (mut mean, mut means, mut causes) = (vec![0.0; q], Vec::new(), Parts::new());
+        let treatments = &treatments.conform(self.parts[0].1.points.columns())?;
         let mut standing = vec![Standing::default(); q];
         for (weight, link) in self.links() {
             let (own, parts, stands) = link.told(&self.queries(link, treatments)?);
@@ -59,6 +80,14 @@ impl Effect {
                 add(&mut causes, cause, weight, &part);
             }
             standing.iter_mut().zip(stands).for_each(|(all, own)| all.add(weight, own));
+        }
+        if let Some(people) = &self.people {
+            let near = self.overlap.as_ref();
+            let near = near.map(|own| own.shares(&people.covariates, &people.weights, treatments));
+            for (q, own) in standing.iter_mut().enumerate() {
+                own.people = 1.0 - people.open.unwrap_or(0.0);
+                own.overlap = near.as_ref().map_or(1.0, |near| near[q]);
+            }
         }
         if means.len() > 1 {
             let mut spread = Matrix::zeros(q, q);

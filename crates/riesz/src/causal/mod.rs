@@ -17,11 +17,14 @@ mod graph;
 mod identify;
 mod link;
 mod normal;
+mod overlap;
 mod parse;
 mod process;
 mod reading;
+mod regression;
 mod separation;
 mod shared;
+mod start;
 mod studies;
 mod tune;
 

@@ -135,6 +135,13 @@ impl Process {
         out
     }
 
+    /// The mean squared error of the outcome for rows that are left out: residuals are `(V⁻¹t)_i / (V⁻¹)_ii`.
+    pub fn left_out_error(&self) -> f64 {
+        let inverse = self.factor.inverse();
+        let each = self.coef.iter().enumerate().map(|(i, own)| (own / inverse[(i, i)]).powi(2));
+        each.sum::<f64>() / self.coef.len() as f64
+    }
+
     /// The posterior variances of f₀, by columns over its points and prior variances.
     pub fn variances(&self, columns: Matrix, prior: &[f64]) -> Vec<f64> {
         let count = columns.cols();

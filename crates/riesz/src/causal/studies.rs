@@ -128,7 +128,7 @@ impl Studies {
         parameters: &StudyParameters,
         adjustment: bool,
         outcome: Outcome,
-    ) -> Result<Outcome> {
+    ) -> Result<Link> {
         let study = &self.studies[s];
         let blocks = study.blocks(parameters)?;
         crate::fit::positive("ridge", parameters.ridge)?;
@@ -190,7 +190,7 @@ impl Studies {
             link.count_who_is_in(&grams, treated.as_ref().map(|(_, factor)| factor));
         }
         link.others = others;
-        Ok(Outcome::Link(Box::new(link)))
+        Ok(link)
     }
 
     /// The effect by these numbers. Cost n³ for n rows of each study.
@@ -207,10 +207,11 @@ impl Studies {
             "one a study",
         )?;
         let mut outcome = self.last(&parameters.outcome)?;
-        for (s, own) in parameters.studies.iter().enumerate().rev() {
-            outcome = self.step(s, own, parameters.adjustment, outcome)?;
+        for (s, own) in parameters.studies.iter().enumerate().skip(1).rev() {
+            outcome = Outcome::Link(Box::new(self.step(s, own, parameters.adjustment, outcome)?));
         }
-        Ok(Effect::new(vec![(1.0, outcome)]))
+        let first = self.step(0, &parameters.studies[0], parameters.adjustment, outcome)?;
+        Ok(Effect::new(vec![(1.0, first)]))
     }
 }
 

@@ -2,19 +2,23 @@
 //!
 //! The best numbers are too sure of themselves, and an effect is a mixture over draws of them: as few rows tell length scales apart, that widens bands by a sixth and more where rows are few.
 
-use super::blocks::{self, Block};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::blocks;
 use super::effect::Effect;
-use super::link::Outcome;
+use super::link::{Link, Outcome};
+use super::overlap::Overlap;
 use super::process::ProcessParameters;
+use super::regression::Regression;
+use super::start::{START_RIDGE, believed, of_numbers, usual};
 use super::studies::{Route, Studies, Study, StudyParameters};
 use crate::error::{Error, Result};
 use crate::fit::average::Surface;
 use crate::fit::evidence::{self, Coordinate, Maximum, with_priors};
-use crate::kernel::{Categorical, Kernel, Parameter, Profile, Stationary, Units, mean_variance};
-use crate::linalg::Matrix;
+use crate::kernel::mean_variance;
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom, hash};
-use crate::stop::Watch;
-use crate::table::{ColumnKind, Table};
+use crate::stop::{Progress, Watch};
 
 /// How an effect is learnt.
 #[derive(Debug, Clone)]
@@ -27,17 +31,18 @@ pub struct Fusion {
     pub level: f64,
     /// Whether it counts who happens to be in the studies.
     pub adjustment: bool,
+    /// Set by another thread to give up.
+    pub stop: Arc<AtomicBool>,
+    /// Read by another thread to see how far it is: evaluations.
+    pub progress: Arc<Progress>,
 }
 
 impl Default for Fusion {
     fn default() -> Self {
-        Self { draws: 16, seed: 0, level: 1.0, adjustment: true }
+        let (stop, progress) = (Arc::default(), Arc::default());
+        Self { draws: 16, seed: 0, level: 1.0, adjustment: true, stop, progress }
     }
 }
-
-/// Where tuning starts: noise of the outcome in units of its variance, and ridges.
-const START_NOISE: f64 = 0.1;
-const START_RIDGE: f64 = 0.1;
 
 /// Tuning starts at the columns' standard deviations as length scales, and at these divided by 2, 4 and 8: rough outcomes have several modes.
 const STARTS: [f64; 4] =
@@ -47,79 +52,72 @@ const STARTS: [f64; 4] =
 const EACH: usize = 4;
 const LEAST: usize = 64;
 
-/// A product over columns: Gaussian, with a length scale each that starts at the column's standard deviation, and for categories how alike two different ones are.
-fn usual(x: &Table) -> Kernel {
-    let numeric = |j: &usize| x.columns()[*j].kind == ColumnKind::Numeric;
-    let (numbers, levels): (Vec<usize>, Vec<usize>) = (0..x.width()).partition(numeric);
-    let mut kernel = Kernel::constant(1.0);
-    if !numbers.is_empty() {
-        let scale = Units::standardised(x).scale;
-        let lengthscale = numbers.iter().map(|&j| scale[j]).collect();
-        let gaussian = Profile::Gaussian;
-        kernel = Stationary { profile: gaussian, columns: numbers, lengthscale, ard: true, isotropic: false }
-            .into();
-    }
-    levels.into_iter().fold(kernel, |kernel, j| kernel * Categorical::over(j).into())
-}
-
-fn believed(parameter: Parameter, scale_is_free: bool) -> Coordinate {
-    match &parameter.name[..] {
-        name if name.starts_with("lengthscale") => Coordinate::length(parameter),
-        "scale" if !scale_is_free => Coordinate { parameter, weak: None },
-        "scale" => Coordinate::near(parameter, 1.0),
-        _ => Coordinate::near(parameter, 1.5),
-    }
-}
-
 impl Fusion {
     /// Learns the effect.
     ///
+    /// Cost some hundred evaluations n³ for n rows of a study; memory four n² numbers a draw and study.
+    ///
     /// # Errors
-    /// As [`Studies::effect`]; [`Error::Target`] for an outcome that is constant.
+    /// As [`Studies::effect`]; [`Error::Target`] for an outcome that is constant; [`Error::Parameter`] for more draws than memory holds; [`Error::Interrupted`].
     pub fn fit(&self, studies: &Studies) -> Result<Effect> {
         studies.check()?;
         if !(self.level.is_finite() && self.level >= 0.0) {
             return Err(Error::parameter("level", self.level, "variances are not negative"));
         }
-        let mut outcomes: Vec<Outcome> = self
-            .of_outcome(studies)?
-            .iter()
-            .map(|parameters| studies.last(parameters))
-            .collect::<Result<_>>()?;
+        let (m, sizes) = (studies.points.rows(), studies.studies.iter().map(|own| own.treatments.rows()));
+        crate::memory::check(
+            "draws",
+            self.draws.max(1),
+            m * m + sizes.map(|n| n * (4 * n + m)).sum::<usize>(),
+        )?;
+        let (found, mut effective) = self.of_outcome(studies)?;
+        let mut outcomes: Vec<Outcome> =
+            found.iter().map(|parameters| studies.last(parameters)).collect::<Result<_>>()?;
+        let mut links: Vec<Link> = Vec::new();
         for (s, study) in studies.studies.iter().enumerate().rev() {
             // By the first draw of what comes after; draws of both go together by chance.
-            let chosen = self.of_study(study, &outcomes[0], hash([self.seed, 1 + s as u64]))?;
-            let each = outcomes.into_iter().zip(chosen.iter().cycle());
-            outcomes = each
-                .map(|(outcome, own)| studies.step(s, own, self.adjustment, outcome))
+            let (chosen, own) = self.of_study(study, &outcomes[0], hash([self.seed, 1 + s as u64]))?;
+            effective = effective.min(own);
+            let each = std::mem::take(&mut outcomes).into_iter().zip(chosen.iter().cycle());
+            links = each
+                .map(|(outcome, own)| {
+                    self.watch().check()?;
+                    studies.step(s, own, self.adjustment, outcome)
+                })
                 .collect::<Result<_>>()?;
+            if s > 0 {
+                outcomes = links.drain(..).map(|link| Outcome::Link(Box::new(link))).collect();
+            }
         }
-        let weight = 1.0 / outcomes.len() as f64;
-        Ok(Effect::new(outcomes.into_iter().map(|own| (weight, own)).collect()))
+        let overlap = match &studies.studies[0] {
+            Study { treatments, route: Route::BackDoor(others), .. } => {
+                Some(Overlap::new(treatments, others, self.watch())?)
+            }
+            _ => None,
+        };
+        let weight = 1.0 / links.len() as f64;
+        Ok(Effect::new(links.into_iter().map(|own| (weight, own)).collect()).knowing(overlap, effective))
     }
 
-    fn of_outcome(&self, studies: &Studies) -> Result<Vec<ProcessParameters>> {
+    fn watch(&self) -> Watch<'_> {
+        Watch { stop: &self.stop, progress: &self.progress }
+    }
+
+    fn of_outcome(&self, studies: &Studies) -> Result<(Vec<ProcessParameters>, f64)> {
         let (_, variance) = mean_variance(&studies.outcome);
         if variance == 0.0 {
             let problem = "is the same in every row: there is nothing to learn".into();
             return Err(Error::Target { name: "outcome".into(), problem });
         }
-        let (kernel, level) = (variance * usual(&studies.points), self.level * variance);
-        let at = |theta: &[f64]| {
-            let (own, noise) = theta.split_at(theta.len() - 1);
-            ProcessParameters { kernel: kernel.with_parameters(own), noise: noise[0].exp(), level }
-        };
-        let noise = Parameter { name: "noise".into(), log_value: (START_NOISE * variance).ln() };
-        let all = kernel.parameters().into_iter().chain([noise]);
-        let coordinates: Vec<Coordinate> = all.map(|p| believed(p, true)).collect();
-        let found = self.drawn(&coordinates, hash([self.seed, 0]), |theta| {
+        let (coordinates, at) = of_numbers(&studies.points, variance, self.level * variance);
+        let (found, effective) = self.drawn(&coordinates, hash([self.seed, 0]), |theta| {
             at(theta).evidence(&studies.points, &studies.outcome)
         })?;
-        Ok(found.iter().map(|theta| at(theta)).collect())
+        Ok((found.iter().map(|theta| at(theta)).collect(), effective))
     }
 
     /// Kernels and ridges of a study by how well its rows tell what the outcome is at their mediators: the best, or draws.
-    fn of_study(&self, study: &Study, outcome: &Outcome, seed: u64) -> Result<Vec<StudyParameters>> {
+    fn of_study(&self, study: &Study, outcome: &Outcome, seed: u64) -> Result<(Vec<StudyParameters>, f64)> {
         let arrived = study.arrived(outcome.points().columns())?;
         let h = outcome.centred_means(&outcome.kernel().cross_gram(outcome.points(), &arrived));
         let scale = outcome.mean_square(&arrived.stack(outcome.points())?);
@@ -132,7 +130,7 @@ impl Fusion {
         let blocks = study.blocks(&start)?;
         let all = blocks::parameters(&blocks, START_RIDGE).into_iter();
         let coordinates: Vec<Coordinate> = all.map(|p| believed(p, false)).collect();
-        let found = self.drawn(&coordinates, seed, |theta| {
+        let (found, effective) = self.drawn(&coordinates, seed, |theta| {
             let (blocks, ridge) = blocks::with_parameters(&blocks, theta);
             blocks::evidence(&blocks, ridge, &h, scale)
         })?;
@@ -141,7 +139,8 @@ impl Fusion {
             let intercepting = match &study.route {
                 Route::FrontDoor(_) => {
                     let of = blocks[1].kernel.gram(&blocks[1].rows);
-                    Some(regression(&study.treatments, &of)?)
+                    let found = Regression::new(&study.treatments, &of, self.watch())?;
+                    Some((found.kernel, found.ridge))
                 }
                 _ => None,
             };
@@ -149,17 +148,17 @@ impl Fusion {
             let treatments = kernels.next().unwrap_or_else(|| start.treatments.clone());
             Ok(StudyParameters { treatments, others: kernels.next(), ridge, intercepting })
         };
-        found.iter().map(of).collect()
+        Ok((found.iter().map(of).collect::<Result<_>>()?, effective))
     }
 
-    /// Hyper-parameters by an evidence and weak priors: the best, or draws in no order.
+    /// Hyper-parameters by an evidence and weak priors, the best, or draws in no order; and how many draws of their posterior itself would say as much.
     fn drawn(
         &self,
         coordinates: &[Coordinate],
         seed: u64,
         evidence: impl Fn(&[f64]) -> Result<(f64, Vec<f64>)>,
-    ) -> Result<Vec<Vec<f64>>> {
-        let watch = Watch::nobody();
+    ) -> Result<(Vec<Vec<f64>>, f64)> {
+        let watch = self.watch();
         let mut found: Option<Maximum> = None;
         for shorter in STARTS {
             let start = |c: &Coordinate| {
@@ -174,9 +173,9 @@ impl Fusion {
                 found = Some(own);
             }
         }
-        let Some(found) = found else { return Ok(Vec::new()) };
+        let Some(found) = found else { return Ok((Vec::new(), f64::INFINITY)) };
         if self.draws == 0 {
-            return Ok(vec![found.theta]);
+            return Ok((vec![found.theta], f64::INFINITY));
         }
         let surface = Surface { coordinates, from: &found.theta, watch };
         let fit = |theta: &[f64]| Ok((evidence(theta)?.0, theta.to_vec()));
@@ -184,26 +183,8 @@ impl Fusion {
         let mut random = Random::seed_from_u64(hash([seed, 1]));
         let mut drawn = resampled(averaged.fits, self.draws, random.random());
         drawn.shuffle(&mut random);
-        Ok(drawn)
+        Ok((drawn, averaged.effective))
     }
-}
-
-/// The regression of functions, by their kernel with each other, on rows: kernel and ridge by how far it is off for rows that are left out.
-pub(super) fn regression(rows: &Table, of: &Matrix) -> Result<(Kernel, f64)> {
-    let block = [Block { kernel: usual(rows), rows: rows.clone() }];
-    let all = blocks::parameters(&block, START_RIDGE).into_iter();
-    let coordinates: Vec<Coordinate> = all.map(|p| believed(p, false)).collect();
-    let from: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
-    // As if errors were normal with a variance that is not known.
-    let half = 0.5 * rows.rows() as f64;
-    let found = evidence::search(&coordinates, &from, Watch::nobody(), |theta| {
-        let (block, ridge) = blocks::with_parameters(&block, theta);
-        let (loss, mut slopes) = blocks::left_out_loss(&block, ridge, of)?;
-        slopes.iter_mut().for_each(|slope| *slope *= -half / loss);
-        Ok(with_priors(&coordinates, theta, (-half * loss.ln(), slopes)))
-    })?;
-    let (mut block, ridge) = blocks::with_parameters(&block, &found.theta);
-    Ok((block.remove(0).kernel, ridge))
 }
 
 /// So many of weighted ones, each as often as its weight says, rounded up or down by chance (systematic resampling).

@@ -9,6 +9,9 @@ use riesz::{Kernel, Matrix, Table};
 
 use crate::common::{Stream, with_threads};
 
+/// Nobody stops it.
+static STAY: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
 /// `1 + u v`, whose features are 1 and u.
 fn kernel() -> Kernel {
     Kernel::constant(1.0) + Linear { columns: vec![0], center: vec![0.0], scale: vec![1.0] }.into()
@@ -436,7 +439,7 @@ fn the_study_itself_is_a_population() {
     let z = column(&data().z);
     let n = z.rows();
     let of = |members: Table, weights: Vec<f64>| {
-        effect.of(&Whom::Population(members, weights)).unwrap().at(&column(&ASKED)).unwrap()
+        effect.of(&Whom::Population(members, weights), &STAY).unwrap().at(&column(&ASKED)).unwrap()
     };
     let (own, all) = (of(z.clone(), vec![1.0 / n as f64; n]), effect.at(&column(&ASKED)).unwrap());
     for i in 0..ASKED.len() {
@@ -446,18 +449,18 @@ fn the_study_itself_is_a_population() {
     // Effects are linear in whom they are on; and of one person that on people like it.
     let (one, other) = (of(z.select_rows(&[2]), vec![1.0]), of(z.select_rows(&[5]), vec![1.0]));
     let both = of(z.select_rows(&[2, 5]), vec![0.25, 0.75]);
-    let like = effect.of(&Whom::Like(z.select_rows(&[2]))).unwrap().at(&column(&ASKED)).unwrap();
+    let like = effect.of(&Whom::Like(z.select_rows(&[2])), &STAY).unwrap().at(&column(&ASKED)).unwrap();
     for i in 0..ASKED.len() {
         assert!((both.mean[i] - 0.25 * one.mean[i] - 0.75 * other.mean[i]).abs() < 1e-12);
         assert!((like.mean[i] - one.mean[i]).abs() < 1e-12);
         assert!((like.covariance[(i, i)] - one.covariance[(i, i)]).abs() < 1e-12);
     }
     // The treated have covariates as a regression on treatments says, in whose weights the effect is linear.
-    let treated = effect.of(&Whom::Treated(column(&[0.6]))).unwrap().at(&column(&ASKED)).unwrap();
+    let treated = effect.of(&Whom::Treated(column(&[0.6])), &STAY).unwrap().at(&column(&ASKED)).unwrap();
     assert!((0..3).all(|i| treated.mean[i].is_finite()
         && treated.causes.iter().any(|(c, part)| { *c == Cause::Adjustment && part[(i, i)] > 0.0 })));
     let bad = |whom: Whom, words: &str| {
-        let told = effect.of(&whom).unwrap_err().to_string();
+        let told = effect.of(&whom, &STAY).unwrap_err().to_string();
         assert!(told.contains(words), "{told}");
     };
     // Of two covariates, those who are like one in the first: everyone with that instead of their own, by a regression of the second on the first.
@@ -473,10 +476,10 @@ fn the_study_itself_is_a_population() {
     own.others = Some(Kernel::gaussian(&[1.1, 0.7]));
     let effect_of_two = studies.effect(&parameters(own, 0.7, false)).unwrap();
     let a = Table::from_column_major(vec![riesz::Column::numeric("a")], 1, vec![0.4]).unwrap();
-    let like = effect_of_two.of(&Whom::Like(a)).unwrap().at(&column(&ASKED)).unwrap();
+    let like = effect_of_two.of(&Whom::Like(a), &STAY).unwrap().at(&column(&ASKED)).unwrap();
     let each = |j: usize| {
         let person = Table::from_column_major(two.columns().to_vec(), 1, vec![0.4, z.get(j, 0)]).unwrap();
-        effect_of_two.of(&Whom::Population(person, vec![1.0])).unwrap().at(&column(&ASKED)).unwrap()
+        effect_of_two.of(&Whom::Population(person, vec![1.0]), &STAY).unwrap().at(&column(&ASKED)).unwrap()
     };
     let (low, high) =
         (0..n).map(|j| each(j).mean[1]).fold((f64::MAX, f64::MIN), |(l, h), m| (l.min(m), h.max(m)));
@@ -487,7 +490,9 @@ fn the_study_itself_is_a_population() {
     bad(Whom::Treated(column(&[0.0, 1.0])), "it is one row");
     let (studies, own) = given(true);
     let through = studies.effect(&parameters(own, 0.0, false)).unwrap();
-    assert!(through.of(&Whom::Like(z.select_rows(&[2]))).unwrap_err().to_string().contains("back-door"));
+    assert!(
+        through.of(&Whom::Like(z.select_rows(&[2])), &STAY).unwrap_err().to_string().contains("back-door")
+    );
 }
 
 /// With a ridge of nothing a study that has the very treatment says the outcome at its mediator, as surely as the last one (IMP); where the first study has nothing near, all is open and the constant is left.
@@ -645,7 +650,7 @@ fn shared_covariates_are_everyone_s_own() {
     let told = effect.at(&column(&ASKED)).unwrap();
     let mean = drawn.row(0).iter().sum::<f64>() / 20_000.0;
     assert!((mean - told.mean[0]).abs() < 4.5 * (told.covariance[(0, 0)] / 20_000.0).sqrt());
-    let whom = effect.of(&Whom::Like(named(&["w"], &[&[0.0]]))).unwrap_err().to_string();
+    let whom = effect.of(&Whom::Like(named(&["w"], &[&[0.0]])), &STAY).unwrap_err().to_string();
     assert!(whom.contains("share no covariates"), "{whom}");
     parameters.outcome.kernel = Kernel::gaussian(&[0.8, 1.1]) + Kernel::constant(1.0);
     assert!(studies.effect(&parameters).unwrap_err().to_string().contains("kernel of the outcome"));

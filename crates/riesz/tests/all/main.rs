@@ -11,6 +11,7 @@ mod causal_effect;
 mod causal_graph;
 mod causal_refusals;
 mod causal_sets;
+mod causal_support;
 mod causal_worlds;
 mod clusters;
 mod coalitions;

@@ -1,0 +1,116 @@
+//! Whether people like those asked about were ever treated as is asked: positivity.
+//!
+//! An effect that is averaged over covariates asks of each person what another treatment would do, and rows tell that only where people with such covariates were treated so. Where
+//! covariates all but decide treatments, what is due to one and what to the other is told apart by smoothness alone, which is a belief and not a finding.
+
+use super::process::Process;
+use super::start::of_numbers;
+use crate::error::Result;
+use crate::fit::evidence::{self, with_priors};
+use crate::kernel::mean_variance;
+use crate::stop::Watch;
+use crate::table::{ColumnKind, Table};
+
+/// Treatments that are at most so many standard deviations from what covariates lead one to expect are near.
+const NEAR: f64 = 2.0;
+
+/// So are levels that covariates give at least this probability.
+const LIKELY: f64 = 0.05;
+
+/// What treatments people's covariates lead one to expect.
+#[derive(Debug, Clone)]
+pub(super) struct Overlap {
+    treatments: Vec<Expected>,
+}
+
+/// A treatment as a regression on covariates.
+#[derive(Debug, Clone)]
+enum Expected {
+    /// Its mean, and the standard deviation of rows around it, left out.
+    Number(Process, f64),
+    /// The probability of each of its levels; of those that no row has there is none.
+    Levels(Vec<Option<Process>>),
+}
+
+/// The best Gaussian process of numbers by covariates; `None` where all are the same.
+fn regression(covariates: &Table, t: &[f64], watch: Watch<'_>) -> Result<Option<Process>> {
+    let (_, variance) = mean_variance(t);
+    if variance == 0.0 {
+        return Ok(None);
+    }
+    let (coordinates, at) = of_numbers(covariates, variance, variance);
+    let from: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
+    let found = evidence::search(&coordinates, &from, watch, |theta| {
+        Ok(with_priors(&coordinates, theta, at(theta).evidence(covariates, t)?))
+    })?;
+    Process::new(0, covariates, t, at(&found.theta)).map(Some)
+}
+
+impl Overlap {
+    /// Of the rows of a study. Cost of each treatment, or level, some tens of n³.
+    pub fn new(treatments: &Table, covariates: &Table, watch: Watch<'_>) -> Result<Self> {
+        let each = treatments.columns().iter().enumerate().map(|(j, column)| {
+            let own = treatments.column(j);
+            let of_level = |code: usize| {
+                let is: Vec<f64> = own.iter().map(|v| f64::from(u8::from(*v == code as f64))).collect();
+                regression(covariates, &is, watch)
+            };
+            Ok(match &column.kind {
+                ColumnKind::Categorical { levels } => {
+                    Expected::Levels((0..levels.len()).map(of_level).collect::<Result<_>>()?)
+                }
+                ColumnKind::Numeric => match regression(covariates, own, watch)? {
+                    Some(process) => {
+                        let spread = process.left_out_error().sqrt();
+                        Expected::Number(process, spread)
+                    }
+                    None => Expected::Levels(Vec::new()),
+                },
+            })
+        });
+        Ok(Self { treatments: each.collect::<Result<_>>()? })
+    }
+
+    /// Of people with these covariates, who count by weights, the share for whom each row of treatments is near: all of its columns are.
+    pub fn shares(&self, people: &Table, weights: &[f64], asked: &Table) -> Vec<f64> {
+        // Whom a regression counts less than nothing is nobody.
+        let weights: Vec<f64> = weights.iter().map(|own| own.max(0.0)).collect();
+        let all: f64 = weights.iter().sum();
+        let mut counted = vec![weights; asked.rows()];
+        for (j, own) in self.treatments.iter().enumerate() {
+            let expected = own.expected(people);
+            for (q, counted) in counted.iter_mut().enumerate() {
+                for (person, weight) in counted.iter_mut().enumerate() {
+                    if !own.near(&expected, person, asked.get(q, j)) {
+                        *weight = 0.0;
+                    }
+                }
+            }
+        }
+        counted.iter().map(|own| own.iter().sum::<f64>() / all).collect()
+    }
+}
+
+impl Expected {
+    /// Outputs × people.
+    fn expected(&self, people: &Table) -> Vec<Vec<f64>> {
+        let of = |process: &Process| {
+            let columns = process.kernel().cross_gram(process.points(), people);
+            process.centred_means(&columns).iter().map(|v| v + process.constant).collect::<Vec<f64>>()
+        };
+        match self {
+            Self::Number(process, _) => vec![of(process)],
+            Self::Levels(each) => {
+                each.iter().map(|own| own.as_ref().map_or(vec![0.0; people.rows()], of)).collect()
+            }
+        }
+    }
+
+    fn near(&self, expected: &[Vec<f64>], person: usize, asked: f64) -> bool {
+        match self {
+            Self::Number(_, spread) => (asked - expected[0][person]).abs() <= NEAR * spread,
+            // Levels are codes.
+            Self::Levels(_) => expected.get(asked as usize).is_some_and(|own| own[person] >= LIKELY),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Regressions of functions on rows: who people are by what is given of them, what intercepts an effect by treatments.
+
+use super::blocks::{self, Block};
+use super::start::{START_RIDGE, believed, usual};
+use crate::error::Result;
+use crate::fit::evidence::{self, with_priors};
+use crate::kernel::Kernel;
+use crate::linalg::{Cholesky, Matrix};
+use crate::stop::Watch;
+use crate::table::Table;
+
+/// Kernel and ridge that tell rows that are left out best.
+#[derive(Debug, Clone)]
+pub(super) struct Regression {
+    pub kernel: Kernel,
+    pub ridge: f64,
+}
+
+impl Regression {
+    /// Of functions, by their kernel with each other, on rows. Cost of some tens of evaluations n³ each.
+    pub fn new(rows: &Table, of: &Matrix, watch: Watch<'_>) -> Result<Self> {
+        let block = [Block { kernel: usual(rows), rows: rows.clone() }];
+        let all = blocks::parameters(&block, START_RIDGE).into_iter();
+        let coordinates: Vec<_> = all.map(|p| believed(p, false)).collect();
+        let from: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
+        // As if errors were normal with a variance that is not known.
+        let half = 0.5 * rows.rows() as f64;
+        let found = evidence::search(&coordinates, &from, watch, |theta| {
+            let (block, ridge) = blocks::with_parameters(&block, theta);
+            let (loss, mut slopes) = blocks::left_out_loss(&block, ridge, of)?;
+            slopes.iter_mut().for_each(|slope| *slope *= -half / loss);
+            Ok(with_priors(&coordinates, theta, (-half * loss.ln(), slopes)))
+        })?;
+        let (mut block, ridge) = blocks::with_parameters(&block, &found.theta);
+        Ok(Self { kernel: block.remove(0).kernel, ridge })
+    }
+
+    /// `K + λ` of its rows.
+    pub fn factor(&self, rows: &Table) -> Result<Cholesky> {
+        let mut gram = self.kernel.gram(rows);
+        gram.add_diagonal(|_| self.ridge);
+        Cholesky::new(gram, "kernel matrix of what is given plus ridge")
+    }
+}

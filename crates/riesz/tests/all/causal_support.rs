@@ -1,0 +1,127 @@
+//! What is not told is said: treatments that nobody like those asked about had, people whom rows do not tell, draws that say little; and work that is stopped.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use riesz::causal::{Effect, Fusion, Route, Standing, Studies, Study, Whom};
+use riesz::{Column, ColumnKind, Error, Table};
+
+use crate::common::Stream;
+
+static STAY: AtomicBool = AtomicBool::new(false);
+
+fn column(name: &str, v: &[f64]) -> Table {
+    Table::from_column_major(vec![Column::numeric(name)], v.len(), v.to_vec()).unwrap()
+}
+
+fn fusion() -> Fusion {
+    Fusion { draws: 3, ..Fusion::default() }
+}
+
+/// Covariates, and studies of which the first has treatments that depend on them.
+fn studies(n: usize, seed: u64, treatment: impl Fn(f64, &mut Stream) -> f64) -> (Vec<f64>, Studies) {
+    let mut s = Stream(seed);
+    let z: Vec<f64> = (0..n).map(|_| s.normal()).collect();
+    let x: Vec<f64> = z.iter().map(|z| treatment(*z, &mut s)).collect();
+    let y: Vec<f64> = x.iter().zip(&z).map(|(x, z)| z - 0.5 * x + 0.2 * s.normal()).collect();
+    let y2: Vec<f64> = (0..n).map(|_| 8.0 * s.uniform() - 4.0).collect();
+    let outcome: Vec<f64> = y2.iter().map(|y| 2.0 * y + 0.2 * s.normal()).collect();
+    let first = Study {
+        treatments: column("x", &x),
+        route: Route::BackDoor(column("z", &z)),
+        mediators: column("y", &y),
+        shared: None,
+    };
+    (z, Studies { studies: vec![first], points: column("y", &y2), outcome })
+}
+
+fn standing(effect: &Effect, x: &[f64]) -> Vec<Standing> {
+    effect.at(&column("x", x)).unwrap().standing
+}
+
+/// Against the share of people whose covariates are as near to the dose as the noise that made it says.
+#[test]
+fn doses_are_near_for_those_whose_covariates_lead_there() {
+    for noise in [0.1, 0.3, 1.0] {
+        let (z, studies) = studies(150, 11, |z, s| z + noise * s.normal());
+        let effect = fusion().fit(&studies).unwrap();
+        let asked = [-2.5, -1.0, 0.0, 0.5, 2.0];
+        for (x, own) in asked.iter().zip(standing(&effect, &asked)) {
+            let near =
+                |width: f64| z.iter().filter(|z| (x - **z).abs() <= width * noise).count() as f64 / 150.0;
+            assert!(
+                (near(1.7) - 0.03..=near(2.3) + 0.03).contains(&own.overlap),
+                "{noise} {x}: {own:?} {}",
+                near(2.0)
+            );
+            if noise == 0.1 {
+                assert!(own.resolved_by_first > 0.5 || own.overlap < 0.1);
+                assert!(!own.supported());
+            }
+        }
+        // Of one person.
+        let person = |z: f64| effect.of(&Whom::Like(column("z", &[z])), &STAY).unwrap();
+        assert_eq!(standing(&person(0.5), &[0.5, 0.5 + 3.0 * noise])[0].overlap, 1.0);
+        assert_eq!(standing(&person(0.5), &[0.5 + 3.0 * noise])[0].overlap, 0.0);
+        let both = Whom::Population(column("z", &[0.5, -1.5]), vec![0.75, 0.25]);
+        let both = standing(&effect.of(&both, &STAY).unwrap(), &[0.5])[0];
+        assert_eq!(both.overlap, if noise < 1.0 { 0.75 } else { both.overlap });
+    }
+}
+
+/// Those with z above .5 always take the second of three levels, others the first or the second; nobody the third.
+#[test]
+fn levels_are_near_where_they_have_a_chance() {
+    let (z, mut studies) = studies(120, 5, |z, s| if z > 0.5 || s.uniform() < 0.5 { 1.0 } else { 0.0 });
+    let levels = ["none", "low", "high"].map(str::to_owned).to_vec();
+    let kind = ColumnKind::Categorical { levels };
+    let columns = vec![Column { kind, ..Column::numeric("x") }];
+    let x = studies.studies[0].treatments.column(0).to_vec();
+    studies.studies[0].treatments = Table::from_column_major(columns.clone(), x.len(), x).unwrap();
+    let effect = fusion().fit(&studies).unwrap();
+    let asked = Table::from_column_major(columns, 3, vec![0.0, 1.0, 2.0]).unwrap();
+    let told = effect.at(&asked).unwrap().standing;
+    // A smooth regression has it that some just above have a chance, too.
+    let below = |end: f64| z.iter().filter(|z| **z < end).count() as f64 / z.len() as f64;
+    assert!((below(0.4)..below(1.3)).contains(&told[0].overlap), "{} {}", told[0].overlap, below(0.5));
+    assert_eq!((told[1].overlap, told[2].overlap), (1.0, 0.0));
+    assert!(!told[2].supported());
+}
+
+#[test]
+fn people_unlike_all_rows_are_not_known() {
+    let (z, mut studies) = studies(80, 3, |z, s| z + s.normal());
+    let mut s = Stream(9);
+    let w: Vec<f64> = z.iter().map(|z| 0.5 * z + 0.5 * s.normal()).collect();
+    let both =
+        Table::from_column_major(vec![Column::numeric("z"), Column::numeric("w")], z.len(), [z, w].concat());
+    studies.studies[0].route = Route::BackDoor(both.unwrap());
+    let effect = fusion().fit(&studies).unwrap();
+    assert_eq!(standing(&effect, &[0.0])[0].people, 1.0);
+    let like = |z: f64| standing(&effect.of(&Whom::Like(column("z", &[z])), &STAY).unwrap(), &[0.0])[0];
+    assert!(like(0.2).people > 0.9 && like(0.2).supported(), "{:?}", like(0.2));
+    assert!(like(60.0).people < 0.2 && !like(60.0).supported(), "{:?}", like(60.0));
+    let treated = |x: f64| standing(&effect.of(&Whom::Treated(column("x", &[x])), &STAY).unwrap(), &[0.0])[0];
+    assert!(treated(0.1).people > 0.9 && treated(80.0).people < 0.2);
+}
+
+#[test]
+fn fits_are_stopped_and_refuse_what_memory_does_not_hold() {
+    let (_, studies) = studies(40, 1, |z, s| z + s.normal());
+    let effect = fusion().fit(&studies).unwrap();
+    assert!((1.0..=64.0).contains(&effect.effective_draws()), "{}", effect.effective_draws());
+    let best = Fusion { draws: 0, ..Fusion::default() }.fit(&studies).unwrap();
+    assert_eq!(best.effective_draws(), f64::INFINITY);
+    let stopped = fusion();
+    stopped.stop.store(true, Ordering::Relaxed);
+    assert!(matches!(stopped.fit(&studies), Err(Error::Interrupted)));
+    assert_eq!(stopped.progress.steps(), 0);
+    let watched = fusion();
+    watched.fit(&studies).unwrap();
+    assert!(watched.progress.steps() > 20);
+    assert!(matches!(
+        effect.of(&Whom::Treated(column("x", &[0.0])), &AtomicBool::new(true)),
+        Err(Error::Interrupted)
+    ));
+    let told = Fusion { draws: usize::MAX / 8, ..Fusion::default() }.fit(&studies).unwrap_err().to_string();
+    assert!(told.starts_with("draws = ") && told.contains("ask for fewer"), "{told}");
+}
