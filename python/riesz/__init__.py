@@ -85,7 +85,7 @@ def __getattr__(name: str):
         from .aggregate import AggregateGaussianProcess
 
         return AggregateGaussianProcess
-    if name in ("CausalEstimate", "CausalFusion"):
+    if name in ("CausalEstimate", "CausalFusion", "MediatorShares"):
         from . import fusion
 
         return getattr(fusion, name)

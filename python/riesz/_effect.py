@@ -70,8 +70,8 @@ class CausalEstimate:
         return self._draw(_count("n_samples", n_samples, 1), int(check_random_state(random_state).randint(2**31 - 1)))
 
     def to_frame(self, level: float = 0.95) -> Any:
-        """One line a row: treatments, ``mean, sd, low, high, support``, and the standard deviation by each cause, ``sd_study 1`` and
-        so on. Treatments of these names become ``treatment sd`` and the like."""
+        """One line a row: treatments, ``mean, sd, low, high, support``, and the standard deviation by each cause, ``sd_study 1``
+        and so on. Treatments of these names become ``treatment sd`` and the like."""
         import pandas
 
         low, high = self.interval(level)

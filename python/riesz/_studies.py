@@ -245,3 +245,11 @@ def cells_of(rows: Rows) -> dict[str, np.ndarray]:
     for name, levels, codes in zip(rows.names, rows.levels, rows.numbers.T):
         columns[name] = codes.copy() if levels is None else np.array([levels[int(code)] for code in codes])
     return columns
+
+
+def cells(rows: Rows) -> np.ndarray:
+    """Rows as an array, with levels by their names."""
+    columns = list(cells_of(rows).values())
+    if all(levels is None for levels in rows.levels):
+        return np.stack(columns, axis=1)
+    return np.stack([own.astype(object) for own in columns], axis=1)

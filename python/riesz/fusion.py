@@ -31,18 +31,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from ._bags import warned
-from ._data import _listed, collected, picked
+from ._data import _listed, collected, is_whole, picked
 from ._effect import CausalEstimate
 from ._expansion import Expansion
 from ._explainer import Explainer
 from ._explanation import Explanation
 from ._imported import Imported, Part, weighted_sum
+from ._mediated import MediatorShares, values_through
 from ._samples import Rows
-from ._studies import cells_of, coded, columns_of, read_studies
+from ._studies import cells, cells_of, coded, columns_of, read_studies
 from .causal import Identification, identify
 from .estimators import _count
 
-__all__ = ["CausalEstimate", "CausalFusion"]
+__all__ = ["CausalEstimate", "CausalFusion", "MediatorShares"]
 
 
 class CausalFusion(BaseEstimator):
@@ -139,6 +140,7 @@ class CausalFusion(BaseEstimator):
         self._fitted_on = (read.leading, read.points, read.outcome, draws, seed, read.shared)
         self._levels, self._others = read.levels, () if found.front_door else tuple(sorted(found.adjust))
         self._fused = _core.fuse(*self._fitted_on)
+        self._seen: _core.CausalEffect | None = None
         self.identification_ = found
         effective = self._fused.effective_draws
         self.treatments_ = found.treatments
@@ -180,15 +182,7 @@ class CausalFusion(BaseEstimator):
         a population is taken as it is.
         """
         fused, whom = self._on(given, among, population, weights)
-        at, what = self._treated(grid, "grid"), f"E[{self.outcome} | do({', '.join(self.treatments_)})]{whom}"
-        q = len(at.numbers)
-        if baseline is None:
-            return self._estimate(fused, what, at, at, np.eye(q), [np.arange(q)])
-        base = self._one(self._treated(baseline, "baseline"), "baseline")
-        both = base._replace(numbers=np.vstack([at.numbers, base.numbers]))
-        turn = np.hstack([np.eye(q), -np.ones((q, 1))])
-        said = ", ".join(f"{name} = {_shown(own[0])}" for name, own in cells_of(base).items())
-        return self._estimate(fused, f"{what} less that at {said}", at, both, turn, [np.arange(q), np.full(q, q)])
+        return self._told(fused, f"E[{self.outcome} | do({', '.join(self.treatments_)})]{whom}", grid, baseline)
 
     def derivative(
         self,
@@ -234,12 +228,125 @@ class CausalFusion(BaseEstimator):
         if background is None and "game" not in how:
             background = self._studied()
         rows = self._treated(doses, "doses")
-        return Explainer(self, background, **how)(_cells(rows))
+        return Explainer(self, background, **how)(cells(rows))
+
+    def explain_mediators(
+        self,
+        doses: Any,
+        *,
+        baseline: Any = None,
+        background: Any = None,
+        given: Any = None,
+        among: Any = None,
+        population: Any = None,
+        weights: Any = None,
+        **how: Any,
+    ) -> MediatorShares:
+        """How much of the effect at ``doses`` goes through each mediator that the first two studies share: Shapley values of what
+        the outcome is expected to be at mediators, summed over the rows of study 1 as the effect is.
+
+        With a ``baseline`` it is of the contrast. ``background``, by default the mediators of the next study, says what mediators
+        could have been; ``how`` is as in :class:`riesz.Explainer`, ``game="functional"`` for one that needs no background; the
+        rest is as in :meth:`effect`. How mediators move one another is not asked: all of an effect goes through the last one of a
+        chain."""
+        if background is None and "game" not in how:
+            background = cells(self._rows_of(1, mediators_alone=True))
+        fused, whom = self._on(given, among, population, weights)
+        at, asked, turn, _, versus = self._contrast(doses, baseline, "doses")
+        values = values_through(fused.through(asked), turn, self._levels, background, how)
+        mean = turn @ np.array(fused.at(asked)[0])
+        what = f"E[{self.outcome} | do({', '.join(self.treatments_)})]{whom}{versus}"
+        names = tuple(self._rows_of(1, mediators_alone=True).names)
+        return MediatorShares(what, cells_of(at), names, values, mean - values.sum(axis=1), mean)
+
+    def worth(
+        self,
+        doses: Any,
+        *,
+        baseline: Any = None,
+        study: int | None = None,
+        rows: Any = None,
+        given: Any = None,
+        among: Any = None,
+        population: Any = None,
+        weights: Any = None,
+    ) -> Any:
+        """Which study to extend: the share of the variance of the effect at ``doses``, or of the contrast with ``baseline``, that
+        one more row of a study would take away, whatever its outcome; the mean over ``doses`` if these are several.
+
+        By default of each study a row such as it has, a dictionary by study; with ``study``, from 1, and ``rows``, a data frame
+        of what that study is told by (treatments and covariates of study 1, mediators of others), one number a row.
+        Hyper-parameters, and who is averaged over, stay as they are. Else as :meth:`effect`. Takes O(n³) a dose and draw of
+        hyper-parameters."""
+        fused, _ = self._on(given, among, population, weights)
+        _, asked, turn, _, _ = self._contrast(doses, baseline, "doses")
+        last = len(self._fitted_on[0])
+        if study is not None and (not is_whole(study) or not 1 <= study <= last + 1):
+            raise ValueError(f"study = {study!r}: there are studies 1 to {last + 1}")
+        if rows is not None and study is None:
+            raise ValueError("study = None: say of which study rows are")
+        variance = float(np.trace(turn @ fused.at(asked)[1] @ turn.T))
+
+        def shares(k: int, more: Rows) -> np.ndarray:
+            return np.sum([fused.worth(asked, own.tolist(), k, more) for own in turn], axis=0) / variance
+
+        if study is None:
+            return {f"study {k + 1}": float(shares(k, self._rows_of(k)).mean()) for k in range(last + 1)}
+        own = self._rows_of(study - 1)
+        return shares(study - 1, own if rows is None else coded(collected(rows), own.names, self._levels, "rows"))
+
+    def as_seen(self, grid: Any, *, baseline: Any = None) -> CausalEstimate:
+        """What would be taken for the effect if study 1 had been an experiment: ``E[outcome | treatment]`` as study 1 has
+        treatments, with no covariate adjusted for. The effect less this is what confounding does. Fits once more where it is
+        first asked for."""
+        leading, *rest = self._fitted()
+        if self._seen is None:
+            if leading[0][1] == "direct":
+                raise ValueError("nothing is adjusted for: the effect is as it is seen")
+            if rest[-1] is not None:
+                raise ValueError("both studies share covariates on which the outcome depends, and then this is not computed yet")
+            treatments, _, _, mediators = leading[0]
+            self._seen = _core.fuse([(treatments, "direct", None, mediators), *leading[1:]], *rest)
+        return self._told(self._seen, f"E[{self.outcome} | {', '.join(self.treatments_)}]", grid, baseline)
+
+    def _fitted(self) -> tuple[Any, ...]:
+        check_is_fitted(self)
+        return self._fitted_on
+
+    def _rows_of(self, k: int, mediators_alone: bool = False) -> Rows:
+        """What study ``k``, from 0, is told by."""
+        leading, points = self._fitted()[:2]
+        if k == len(leading):
+            return points
+        treatments, _, others, _ = leading[k]
+        if others is None or mediators_alone:
+            return treatments
+        return Rows(
+            [*treatments.names, *others.names],
+            [*treatments.levels, *others.levels],
+            np.hstack([treatments.numbers, others.numbers]),
+        )
+
+    def _contrast(self, grid: Any, baseline: Any, what: str) -> tuple[Rows, Rows, np.ndarray, list[np.ndarray], str]:
+        """Rows that are asked about, those that the core is asked for, sums over these, one a row, with the places of both ends,
+        and the baseline in words."""
+        at = self._treated(grid, what)
+        q = len(at.numbers)
+        if baseline is None:
+            return at, at, np.eye(q), [np.arange(q)], ""
+        base = self._one(self._treated(baseline, "baseline"), "baseline")
+        both = base._replace(numbers=np.vstack([at.numbers, base.numbers]))
+        said = ", ".join(f"{name} = {_shown(own[0])}" for name, own in cells_of(base).items())
+        return at, both, np.hstack([np.eye(q), -np.ones((q, 1))]), [np.arange(q), np.full(q, q)], f" less that at {said}"
+
+    def _told(self, fused: _core.CausalEffect, what: str, grid: Any, baseline: Any) -> CausalEstimate:
+        at, asked, turn, ends, versus = self._contrast(grid, baseline, "grid")
+        return self._estimate(fused, what + versus, at, asked, turn, ends)
 
     def _studied(self) -> np.ndarray:
         """The treatments of study 1."""
         check_is_fitted(self)
-        return _cells(self._fitted_on[0][0][0])
+        return cells(self._fitted_on[0][0][0])
 
     def _treated(self, rows: Any, what: str) -> Rows:
         check_is_fitted(self)
@@ -338,7 +445,7 @@ class CausalFusion(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        return {**state, "_fused": None} if "_fused" in state else state
+        return {**state, "_fused": None, "_seen": None} if "_fused" in state else state
 
 
 #: Draws that say less than so many of their distribution itself are worth a warning.
@@ -359,14 +466,6 @@ def _check_computable(found: Identification) -> None:
             f"the effect is identified, but {found.outcome} depends on {_listed(passive)} beside the mediators, which "
             f"the treatments do not affect: with {where} this is not computed yet"
         )
-
-
-def _cells(rows: Rows) -> np.ndarray:
-    """Rows as an array, with levels by their names."""
-    columns = list(cells_of(rows).values())
-    if all(levels is None for levels in rows.levels):
-        return np.stack(columns, axis=1)
-    return np.stack([own.astype(object) for own in columns], axis=1)
 
 
 def _shown(value: Any) -> str:

@@ -19,6 +19,9 @@ pub struct CausalEffect {
     effect: Arc<Effect>,
 }
 
+/// A weight, weights of rows, a model, and rows.
+type Part = (f64, Py<PyArray2<f64>>, Py<Expansion>, Py<PyArray2<f64>>);
+
 /// Means, covariance, parts of it by cause, and of each query how it stands to the studies, by name, and whether these tell it.
 type Told =
     (Vec<f64>, Py<PyArray2<f64>>, Vec<(String, Py<PyArray2<f64>>)>, Vec<(&'static str, Vec<f64>)>, Vec<bool>);
@@ -83,6 +86,36 @@ impl CausalEffect {
         let each = found.map_err(raise)?.into_iter().map(|(weight, model, covariance)| {
             let covariance = Some(Arc::new(covariance));
             Ok((weight, Py::new(py, Expansion { model: Arc::new(model), covariance, groups: None })?))
+        });
+        each.collect()
+    }
+
+    /// How much of the variance of sums of effects one more row of a study would take away, for each of such rows.
+    fn worth(
+        &self,
+        py: Python<'_>,
+        treatments: NamedRows<'_>,
+        by: Vec<f64>,
+        study: usize,
+        rows: NamedRows<'_>,
+    ) -> PyResult<Vec<f64>> {
+        let (effect, x, rows) = (Arc::clone(&self.effect), sample(treatments)?, sample(rows)?);
+        let work = move || effect.worth(&x, &by, study, &rows);
+        interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)
+    }
+
+    /// By weight the effect at treatments as sums over mediators: weights (treatments × rows), the outcome as a model of these, and the rows that they have.
+    fn through(&self, py: Python<'_>, treatments: NamedRows<'_>) -> PyResult<Vec<Part>> {
+        let (effect, x) = (Arc::clone(&self.effect), sample(treatments)?);
+        let found = interruptible(py, &Threads::all(), &Arc::default(), move || effect.through(&x))?;
+        let each = found.map_err(raise)?.into_iter().map(|(weight, own)| {
+            let rows = Matrix::from_row_major(
+                own.mediators.rows(),
+                own.mediators.width(),
+                (0..own.mediators.rows()).flat_map(|i| own.mediators.row(i)).collect(),
+            );
+            let model = Expansion { model: Arc::new(own.outcome), covariance: None, groups: None };
+            Ok((weight, array(py, &own.weights)?, Py::new(py, model)?, array(py, &rows)?))
         });
         each.collect()
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::asked::People;
 use super::link::{Cause, Link, Parts, Standing, add};
 use super::overlap::Overlap;
+use super::people::People;
 use crate::error::Result;
 use crate::expansion::Expansion;
 use crate::linalg::Matrix;
@@ -56,6 +56,10 @@ impl Effect {
 
     pub(super) fn links(&self) -> impl Iterator<Item = (f64, &Link)> {
         self.parts.iter().map(|(weight, link)| (*weight, link))
+    }
+
+    pub(super) fn people(&self) -> Option<&People> {
+        self.people.as_ref()
     }
 
     /// As many draws of the hyper-parameters' posterior itself would say as much as those that this is a mixture of: of the study where these are fewest. Infinite where they are the best, or given.
@@ -147,7 +151,7 @@ impl Effect {
         each.collect()
     }
 
-    fn queries(&self, link: &Link, treatments: &Table) -> Result<Functionals> {
+    pub(super) fn queries(&self, link: &Link, treatments: &Table) -> Result<Functionals> {
         let x = treatments.conform(link.points.columns())?;
         Ok(Functionals {
             columns: link.kernel.cross_gram(&link.points, &x),

@@ -55,6 +55,8 @@ pub(super) struct Link {
     pub points: Table,
     pub kernel: Kernel,
     pub reading: Reading,
+    /// λ.
+    pub ridge: f64,
     /// `K_Ω + λ`.
     pub factor: Cholesky,
     pub outcome: Outcome,
@@ -215,7 +217,7 @@ impl Link {
         study: usize,
         (points, kernel): (Table, Kernel),
         reading: Reading,
-        factor: Cholesky,
+        (factor, ridge): (Cholesky, f64),
         y: &Table,
         measure: &Table,
         outcome: Outcome,
@@ -233,6 +235,7 @@ impl Link {
             points,
             kernel,
             reading,
+            ridge,
             factor,
             outcome,
             with_points,
@@ -256,13 +259,23 @@ impl Link {
         self.places.rows()
     }
 
+    /// The mediators of its rows.
+    pub fn mediators(&self) -> Table {
+        self.places.select_rows(&(0..self.factor.size()).collect::<Vec<_>>())
+    }
+
+    /// Whether treatments are read as they are seen.
+    pub fn is_direct(&self) -> bool {
+        self.others.is_none() && self.reading.bend.is_none()
+    }
+
     /// Whether it does.
     pub fn shares(&self) -> bool {
         self.shared.is_some()
     }
 
     /// V.
-    fn scale(&self) -> f64 {
+    pub fn scale(&self) -> f64 {
         self.square + self.variance
     }
 
@@ -274,12 +287,15 @@ impl Link {
         }
     }
 
-    /// The mean `β₀ + Σ coef_i k(x_i, ·)`, and what is besides: that of all functionals that make nothing of a constant, as Shapley values are; how sure β₀ is counts in none of them.
-    pub fn posterior(&self) -> Result<(Expansion, Covariance)> {
-        let n = self.points.rows();
+    /// `β₀ + Σ coef_i k(x_i, ·)`.
+    pub fn mean(&self) -> Result<Expansion> {
         let coef = Matrix::column_vector(self.coef());
-        let model =
-            Expansion::new(self.kernel.clone(), self.points.clone(), coef, vec![self.outcome.constant()])?;
+        Expansion::new(self.kernel.clone(), self.points.clone(), coef, vec![self.outcome.constant()])
+    }
+
+    /// The mean, and what is besides: that of all functionals that make nothing of a constant, as Shapley values are; how sure β₀ is counts in none of them.
+    pub fn posterior(&self) -> Result<(Expansion, Covariance)> {
+        let (n, model) = (self.points.rows(), self.mean()?);
         let given =
             Functionals { columns: Matrix::identity(n), prior: Matrix::zeros(n, n), constants: vec![0.0; n] };
         let mut known = Matrix::zeros(n, n);
@@ -296,7 +312,7 @@ impl Link {
     }
 
     /// E, queries × rows, and R.
-    fn weights(&self, given: &Functionals) -> (Matrix, Matrix) {
+    pub fn weights(&self, given: &Functionals) -> (Matrix, Matrix) {
         let mut half = self.reading.with_rows(&given.columns);
         self.factor.solve_lower_in_place(&mut half);
         let mut open = half.transpose_matmul(&half);

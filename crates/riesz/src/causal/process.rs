@@ -100,6 +100,11 @@ impl Process {
         self.parameters.level
     }
 
+    /// The variance of the outcome around it.
+    pub fn noise(&self) -> f64 {
+        self.parameters.noise
+    }
+
     /// V⁻¹.
     pub fn inverse(&self) -> Matrix {
         self.factor.inverse()
@@ -111,7 +116,7 @@ impl Process {
     }
 
     /// `L⁻¹(columns + level constants)`: what the study says of functionals.
-    fn half(&self, given: &Functionals) -> Matrix {
+    pub fn half(&self, given: &Functionals) -> Matrix {
         let mut half = given.columns.clone();
         if self.parameters.level > 0.0 {
             for i in 0..half.rows() {

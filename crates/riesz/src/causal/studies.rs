@@ -182,7 +182,8 @@ impl Studies {
             _ => None,
         };
         let others = blocks.into_iter().nth(1).filter(|_| treated.is_none());
-        let mut link = Link::new(s, points, reading, factor, &arrived, &measure, outcome)?;
+        let mut link =
+            Link::new(s, points, reading, (factor, parameters.ridge), &arrived, &measure, outcome)?;
         if let Some(shared) = shared {
             link = link.sharing(shared);
         }

@@ -13,6 +13,7 @@ mod causal_refusals;
 mod causal_sets;
 mod causal_support;
 mod causal_worlds;
+mod causal_worth;
 mod clusters;
 mod coalitions;
 mod common;

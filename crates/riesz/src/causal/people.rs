@@ -1,0 +1,101 @@
+//! Whom an effect is averaged over, by what the first study's rows say of people.
+
+use super::regression::Regression;
+use crate::error::{Error, Result, sized};
+use crate::linalg::{Matrix, dot};
+use crate::stop::Watch;
+use crate::table::Table;
+
+/// People, by the covariates of the first study that its effect is averaged over.
+#[derive(Debug, Clone)]
+pub enum Whom {
+    /// Another population: rows of these covariates, and weights that add up to 1.
+    Population(Table, Vec<f64>),
+    /// Those who were treated so (one row of treatments): the effect of another treatment on them.
+    Treated(Table),
+    /// Those of whom some covariates are these (one row).
+    Like(Table),
+}
+
+/// Whom an effect is averaged over.
+#[derive(Debug, Clone)]
+pub(super) struct People {
+    pub covariates: Table,
+    /// They add up to about 1.
+    pub weights: Vec<f64>,
+    /// From 0 to 1: the share of the prior variance of who they are that is left open; `None` where they are as they are.
+    pub open: Option<f64>,
+}
+
+impl People {
+    /// Those of a study.
+    pub fn all(covariates: &Table) -> Self {
+        let count = covariates.rows();
+        Self { covariates: covariates.clone(), weights: vec![1.0 / count as f64; count], open: None }
+    }
+
+    /// `of` is the kernel of the covariates of the study's rows, of which weights are a regression.
+    pub fn new(
+        whom: &Whom,
+        (treatments, others): (&Table, &Table),
+        of: &dyn Fn(&Table) -> Matrix,
+        watch: Watch<'_>,
+    ) -> Result<Self> {
+        match whom {
+            Whom::Population(members, weights) => {
+                let covariates = members.conform(others.columns())?;
+                sized("the list of weights", "numbers", covariates.rows(), weights.len(), "one a member")?;
+                let sum: f64 = weights.iter().sum();
+                if sum.is_nan() || (sum - 1.0).abs() > 1e-6 || weights.iter().any(|w| *w < 0.0) {
+                    let allowed = "they are not negative and add up to 1";
+                    return Err(Error::parameter("weights of members", format!("a sum of {sum}"), allowed));
+                }
+                Ok(Self { covariates, weights: weights.clone(), open: None })
+            }
+            Whom::Treated(at) => {
+                let at = one(at.conform(treatments.columns())?)?;
+                Self::like(treatments, &at, others.clone(), of, watch)
+            }
+            Whom::Like(at) => {
+                let places = at.columns().iter().map(|own| others.index_of(&own.name));
+                let places = places.collect::<Result<Vec<_>>>()?;
+                let rows = others.select_columns(&places);
+                let at = one(at.conform(rows.columns())?)?;
+                // Members of the study with what is given instead of their own.
+                let mut columns: Vec<Vec<f64>> =
+                    (0..others.width()).map(|j| others.column(j).to_vec()).collect();
+                places.iter().enumerate().for_each(|(k, j)| columns[*j].fill(at.get(0, k)));
+                let members =
+                    Table::from_column_major(others.columns().to_vec(), rows.rows(), columns.concat())?;
+                if places.len() == members.width() {
+                    // All of them are alike.
+                    return Ok(Self { open: Some(0.0), ..Self::all(&members) });
+                }
+                Self::like(&rows, &at, members, of, watch)
+            }
+        }
+    }
+
+    /// Those who are as `at`, by a regression of what they are like on `rows`.
+    fn like(
+        rows: &Table,
+        at: &Table,
+        covariates: Table,
+        of: &dyn Fn(&Table) -> Matrix,
+        watch: Watch<'_>,
+    ) -> Result<Self> {
+        let regression = Regression::new(rows, &of(&covariates), watch)?;
+        let cross = regression.kernel.cross_gram(rows, at).column(0);
+        let weights = regression.factor(rows)?.solve_vector(&cross);
+        let prior = regression.kernel.diagonal(at)[0];
+        let open = (1.0 - dot(&weights, &cross) / prior).clamp(0.0, 1.0);
+        Ok(Self { covariates, weights, open: Some(open) })
+    }
+}
+
+fn one(at: Table) -> Result<Table> {
+    match at.rows() {
+        1 => Ok(at),
+        rows => Err(Error::parameter("whom the effect is on", format!("{rows} rows"), "it is one row")),
+    }
+}

@@ -1,0 +1,126 @@
+"""What is asked of effects across studies beside the curve: through which mediators they go, which study to extend, what
+confounding does, and whether they are told at all."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import riesz
+
+GRAPH = "age -> dose; age -> psa; dose -> psa; psa -> volume"
+
+
+def world(noise, seed=0, n=70):
+    rng = np.random.default_rng(seed)
+    age = rng.normal(size=n)
+    dose = age + noise * rng.normal(size=n)
+    first = pd.DataFrame({"age": age, "dose": dose, "psa": age - 0.5 * dose + 0.2 * rng.normal(size=n)})
+    psa = 2 * rng.normal(size=n)
+    return [first, pd.DataFrame({"psa": psa, "volume": 2 * psa + 3 + 0.2 * rng.normal(size=n)})]
+
+
+def fitted(studies, graph=GRAPH, **given):
+    given = {"treatment": "dose", "outcome": "volume", "draws": 4, "random_state": 0} | given
+    return riesz.CausalFusion(graph, **given).fit(studies)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fitted(world(0.8))
+
+
+def test_doses_that_covariates_rule_out_have_no_support():
+    with pytest.warns(UserWarning, match="all but decides dose"):
+        decided = fitted(world(0.05))
+    effect = decided.effect([-1.0, 0.0, 1.0])
+    assert not effect.support.any() and (effect.standing["overlap"] < 0.3).all()
+    # For people of that age it is what they take.
+    assert decided.effect(1.0, given={"age": 1.0}).standing["overlap"] == 1
+    contrast = fitted(world(0.8)).effect(0.0, baseline=6.0)
+    assert contrast.standing["overlap"] == 0 and not contrast.support[0]
+
+
+def test_whom_rows_do_not_tell_is_not_supported():
+    first, second = world(0.8)
+    first["bmi"] = 0.5 * first.age + np.random.default_rng(1).normal(size=len(first))
+    model = fitted([first, second], "bmi -> dose; bmi -> psa; " + GRAPH)
+    near, far = model.effect(0.0, given={"age": 0.2}), model.effect(0.0, given={"age": 50.0})
+    assert near.support[0] and near.standing["people"] > 0.9 and not far.support[0] and far.standing["people"] < 0.2
+    assert not model.effect(0.0, among=90.0).support[0]
+
+
+def two_paths(seed=0, n=120):
+    """Volume is 2 psa + psv²/2 and, of a dose d, psa is d + age and psv 1 - d / 2, but for noise."""
+    rng = np.random.default_rng(seed)
+    age = rng.normal(size=n)
+    dose = 0.7 * age + rng.normal(size=n)
+    first = {
+        "age": age,
+        "dose": dose,
+        "psa": dose + age + 0.1 * rng.normal(size=n),
+        "psv": 1 - dose / 2 + 0.1 * rng.normal(size=n),
+    }
+    psa, psv = 2 * rng.normal(size=n), 1.5 * rng.normal(size=n) + 0.5
+    second = {"psa": psa, "psv": psv, "volume": 2 * psa + psv**2 / 2 + 0.1 * rng.normal(size=n)}
+    return [pd.DataFrame(first), pd.DataFrame(second)]
+
+
+def test_an_effect_goes_through_its_mediators():
+    graph = "age -> dose; age -> psa; dose -> psa; dose -> psv; psa -> volume; psv -> volume"
+    studies = two_paths()
+    model = fitted(studies, graph)
+    doses = [-0.8, 0.0, 1.0]
+    shares, effect = model.explain_mediators(doses), model.effect(doses)
+    assert shares.mediators == ("psa", "psv")
+    np.testing.assert_allclose(shares.mean, effect.mean, rtol=1e-12)
+    np.testing.assert_allclose(shares.values.sum(axis=1) + shares.base_values, shares.mean, rtol=1e-12)
+    # The outcome is a sum, and so each share is known; a background adds a constant to it, that a contrast has not.
+    contrast = model.explain_mediators(1.0, baseline=-0.8)
+    np.testing.assert_allclose(contrast.values[0], shares.values[2] - shares.values[0], rtol=1e-9)
+    assert contrast.values[0] == pytest.approx([2 * 1.8, (0.5**2 - 1.4**2) / 2], abs=0.25)
+    assert abs(contrast.base_values[0]) < 0.2
+    assert list(contrast.to_frame()) == ["dose", "through psa", "through psv", "base value", "mean"]
+    assert "through psa" in repr(contrast) and "less that at dose = -0.8" in repr(contrast)
+    own = model.explain_mediators(doses, background=studies[1][["psa", "psv"]].head(1))
+    assert own.base_values.std() < 0.2 and not np.allclose(own.values, shares.values)
+    functional = model.explain_mediators(doses, game="functional")
+    np.testing.assert_allclose(functional.values.sum(axis=1) + functional.base_values, effect.mean, rtol=1e-12)
+
+
+def test_rows_are_worth_most_where_little_is_known(model):
+    worth = model.worth(0.5, baseline=-0.5)
+    assert list(worth) == ["study 1", "study 2"] and all(0 < own < 0.2 for own in worth.values())
+    rows = pd.DataFrame({"dose": [0.5, 40.0], "age": [0.0, 0.0]})
+    near, far = model.worth(0.5, study=1, rows=rows)
+    assert near > 10 * far
+    assert len(model.worth(0.5, study=2, rows={"psa": [0.0, 1.0, 2.0]})) == 3
+    # Of few rows each counts for more.
+    first, second = world(0.8)
+    few = fitted([first, second.head(12)]).worth(0.5, baseline=-0.5)
+    assert few["study 2"] > 2 * worth["study 2"]
+    with pytest.raises(ValueError, match="study = 3: there are studies 1 to 2"):
+        model.worth(0.5, study=3)
+    with pytest.raises(ValueError, match="say of which study rows are"):
+        model.worth(0.5, rows=rows)
+    with pytest.raises(ValueError, match="rows has no column 'age'"):
+        model.worth(0.5, study=1, rows=rows[["dose"]])
+
+
+def test_seeing_is_not_setting(model):
+    seen, done = model.as_seen(1.0, baseline=0.0), model.effect(1.0, baseline=0.0)
+    # Set, a dose lowers volume by 1; seen, age comes with it, .61 of it a dose.
+    assert seen.mean[0] == pytest.approx(-1 + 2 * 1 / 1.64, abs=3 * seen.sd[0])
+    assert done.mean[0] == pytest.approx(-1, abs=3 * done.sd[0])
+    assert seen.what == "E[volume | dose] less that at dose = 0"
+    again = pickle.loads(pickle.dumps(model)).as_seen(1.0, baseline=0.0)
+    assert again.mean[0] == seen.mean[0]
+    with pytest.raises(ValueError, match="the effect is as it is seen"):
+        fitted([own.drop(columns="age", errors="ignore") for own in world(0.8)], None, randomized=True).as_seen(0.0)
+
+
+def test_treatments_may_have_any_name():
+    first, second = world(0.8)
+    model = fitted([first.rename(columns={"dose": "sd"}), second], GRAPH.replace("dose", "sd"), treatment="sd")
+    assert list(model.effect(0.0).to_frame())[:3] == ["treatment sd", "mean", "sd"]
