@@ -677,17 +677,18 @@ def open_path(graph: _Graph, a: list[str], b: list[str], given: list[str]) -> st
 # Treatments, how a study tells what they do, what it is adjusted for or through which columns they act, and mediators.
 _Leading = tuple[_Rows, str, _Rows | None, _Rows]
 
+_Told = tuple[
+    list[float],
+    NDArray[np.float64],
+    list[tuple[str, NDArray[np.float64]]],
+    list[tuple[str, list[float]]],
+    list[bool],
+]
+
 @final
 class CausalEffect:
-    def at(
-        self, treatments: _Rows
-    ) -> tuple[
-        list[float],
-        NDArray[np.float64],
-        list[tuple[str, NDArray[np.float64]]],
-        list[tuple[str, list[float]]],
-        list[bool],
-    ]: ...
+    def at(self, treatments: _Rows) -> _Told: ...
+    def published(self, treatments: _Rows, integrals: bool, mass: float | None, jitter: float) -> _Told: ...
     @property
     def effective_draws(self) -> float: ...
     def worth(self, treatments: _Rows, by: list[float], study: int, rows: _Rows) -> list[float]: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,16 @@ class CausalEstimate:
         """Variances by cause, (rows,) each; these add up to the square of :attr:`sd`."""
         return {cause: np.diag(own).copy() for cause, own in self.part_covariances.items()}
 
+    def only(self, *causes: str) -> CausalEstimate:
+        """The same as if these causes alone left it unsure: ``"study 2"`` is how unsure the source's IMP is of it, ``"study 1"``
+        how unsure BayesIME. It draws no samples."""
+        unknown = [cause for cause in causes if cause not in self.part_covariances]
+        if unknown or not causes:
+            raise ValueError(f"causes = {causes!r}: name some of {', '.join(self.part_covariances)}")
+        parts = {cause: self.part_covariances[cause] for cause in causes}
+        cov = np.sum(list(parts.values()), axis=0)
+        return replace(self, cov=cov, part_covariances=parts, _draw=None)
+
     def interval(self, level: float = 0.95, draws: int | None = None, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of the interval of each row: :attr:`mean` and as many :attr:`sd` as of a normal distribution; or,
         if ``draws`` is a number, quantiles of so many draws, whose tails are heavier."""
@@ -66,7 +76,9 @@ class CausalEstimate:
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Joint draws, (rows, n_samples)."""
         if self._draw is None:
-            raise ValueError("an estimate that was pickled draws no samples: ask the model for it again")
+            raise ValueError(
+                "this estimate draws no samples, as it was pickled or is of some causes or a published form: ask the model"
+            )
         return self._draw(_count("n_samples", n_samples, 1), int(check_random_state(random_state).randint(2**31 - 1)))
 
     def to_frame(self, level: float = 0.95) -> Any:

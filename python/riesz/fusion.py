@@ -21,7 +21,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -414,14 +414,36 @@ class CausalFusion(BaseEstimator):
         self, fused: _core.CausalEffect, what: str, at: Rows, asked: Rows, turn: np.ndarray, ends: list[np.ndarray]
     ) -> CausalEstimate:
         """Sums over what is asked of the core, one a row of ``turn``."""
-        mean, cov, parts, standing, supported = fused.at(asked)
-        least = lambda each: np.min([np.array(each)[own] for own in ends], axis=0)
-        turned = lambda own: turn @ own @ turn.T
-        by_cause = {cause: turned(own) for cause, own in sorted(parts, key=lambda part: _CAUSES.get(part[0], part[0]))}
         draw = lambda count, seed: turn @ fused.sample(asked, count, seed)
-        stands = {name: least(own) for name, own in standing}
-        mean = turn @ np.array(mean)
-        return CausalEstimate(what, cells_of(at), mean, turned(cov), by_cause, stands, least(supported), draw)
+        return _summed(fused.at(asked), what, at, turn, ends, draw)
+
+    def published(
+        self,
+        grid: Any,
+        *,
+        baseline: Any = None,
+        form: str = "landmarks",
+        measure: str = "rows",
+        mass: float = 1.0,
+        jitter: float = 1e-8,
+    ) -> CausalEstimate:
+        """The effect by the posteriors of the source (Chau 2023, chapter 4, BayesIMP), to be compared with :meth:`effect`.
+
+        ``form`` is ``"landmarks"``, the mediators of both studies (proposition 4.3.4, corrected), or ``"integrals"``, without
+        any. The measure of mediators is that of the ``"rows"`` of both studies, or ``"normal"`` with their means and standard
+        deviations, times a ``mass`` (the source's is √(2π) of the standard deviation). ``jitter`` is added to the diagonals of
+        kernel matrices of mediators, in units of their means. Hyper-parameters are those of the fit; the outcome's constant
+        counts as known, and so does who is in study 1. The estimate draws no samples.
+
+        ``.only("study 2")`` of it is IMP and ``.only("study 1")`` BayesIME. Its bands narrow where no study knows anything, their
+        width is the measure's mass, and the jitter counts: :meth:`effect` has none of these faults."""
+        for name, own, known in (("form", form, ("landmarks", "integrals")), ("measure", measure, ("rows", "normal"))):
+            if own not in known:
+                raise ValueError(f"{name} = {own!r}: it is one of {_listed(known)}")
+        at, asked, turn, ends, versus = self._contrast(grid, baseline, "grid")
+        told = self._core_effect().published(asked, form == "integrals", mass if measure == "normal" else None, jitter)
+        what = f"E[{self.outcome} | do({', '.join(self.treatments_)})] by {form}{versus}"
+        return _summed(told, what, at, turn, ends, None)
 
     def _own_columns(self, X: Any, what: str = "X") -> Any:
         """The treatments' columns of rows, as :class:`riesz.Explainer` takes them."""
@@ -453,6 +475,18 @@ _FEWEST_DRAWS = 3
 
 #: Causes in the order in which they are told: after the studies.
 _CAUSES = {"interaction": "t", "adjustment": "u", "hyper-parameters": "v"}
+
+
+def _summed(
+    told: Any, what: str, at: Rows, turn: np.ndarray, ends: list[np.ndarray], draw: Callable[[int, int], np.ndarray] | None
+) -> CausalEstimate:
+    """Sums over what the core tells, one a row of ``turn``, each of two ends at most."""
+    mean, cov, parts, standing, supported = told
+    least = lambda each: np.min([np.array(each)[own] for own in ends], axis=0)
+    turned = lambda own: turn @ own @ turn.T
+    by_cause = {cause: turned(own) for cause, own in sorted(parts, key=lambda part: _CAUSES.get(part[0], part[0]))}
+    stands = {name: least(own) for name, own in standing}
+    return CausalEstimate(what, cells_of(at), turn @ np.array(mean), turned(cov), by_cause, stands, least(supported), draw)
 
 
 def _check_computable(found: Identification) -> None:

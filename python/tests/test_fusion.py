@@ -337,7 +337,7 @@ def test_conventions(model):
     assert np.array_equal(again.effect(GRID, given={"age": 0.5}).cov, model.effect(GRID, given={"age": 0.5}).cov)
     kept = pickle.loads(pickle.dumps(model.effect(GRID)))
     assert np.array_equal(kept.cov, model.effect(GRID).cov)
-    with pytest.raises(ValueError, match="an estimate that was pickled draws no samples"):
+    with pytest.raises(ValueError, match="this estimate draws no samples, as it was pickled"):
         kept.sample(3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

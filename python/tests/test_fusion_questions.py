@@ -124,3 +124,31 @@ def test_treatments_may_have_any_name():
     first, second = world(0.8)
     model = fitted([first.rename(columns={"dose": "sd"}), second], GRAPH.replace("dose", "sd"), treatment="sd")
     assert list(model.effect(0.0).to_frame())[:3] == ["treatment sd", "mean", "sd"]
+
+
+def test_published_posteriors_are_there_to_compare(model):
+    grid = np.array([-0.5, 0.5])
+    ours, landmarks = model.effect(grid), model.published(grid)
+    integrals = model.published(grid, form="integrals")
+    # Landmarks are all places of the measure of rows, and so both forms say the same, but for the jitter.
+    np.testing.assert_allclose(landmarks.mean, integrals.mean, rtol=1e-3)
+    assert np.abs(landmarks.mean - ours.mean).max() < 0.5 and list(landmarks.parts) == [
+        "study 1",
+        "study 2",
+        "interaction",
+        "hyper-parameters",
+    ]
+    imp, ime = landmarks.only("study 2"), landmarks.only("study 1")
+    np.testing.assert_allclose(imp.sd**2, landmarks.parts["study 2"])
+    both = landmarks.only("study 1", "study 2")
+    np.testing.assert_allclose(both.cov, imp.cov + ime.cov)
+    heavy = model.published(grid, measure="normal", mass=5.0, jitter=1e-4)
+    assert np.isfinite(heavy.sd).all()
+    contrast = model.published(0.5, baseline=-0.5)
+    assert contrast.mean[0] == pytest.approx(landmarks.mean[1] - landmarks.mean[0])
+    with pytest.raises(ValueError, match="form = 'grid': it is one of landmarks, integrals"):
+        model.published(grid, form="grid")
+    with pytest.raises(ValueError, match="name some of study 1, study 2, interaction"):
+        ours.only("noise")
+    with pytest.raises(ValueError, match="draws no samples"):
+        imp.sample(3)

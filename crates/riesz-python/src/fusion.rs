@@ -5,7 +5,7 @@ use std::sync::Arc;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use riesz::Matrix;
-use riesz::causal::{Cause, Effect, Fusion, Route, Standing, Studies, Study, Whom};
+use riesz::causal::{Cause, Effect, Form, Fusion, Measure, Published, Route, Standing, Studies, Study, Whom};
 
 use crate::threads::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
@@ -37,6 +37,21 @@ fn named(cause: Cause) -> String {
         Cause::Adjustment => "adjustment".into(),
         Cause::Hyperparameters => "hyper-parameters".into(),
     }
+}
+
+fn told(py: Python<'_>, told: riesz::causal::Told) -> PyResult<Told> {
+    let causes = told.causes.iter().map(|(cause, part)| Ok((named(*cause), array(py, part)?)));
+    let each: [(_, fn(&Standing) -> f64); 6] = [
+        ("resolved_by_first", |own| own.resolved_by_first),
+        ("resolved_by_rest", |own| own.resolved_by_rest),
+        ("effective_rows", |own| own.effective_rows),
+        ("mass", |own| own.mass),
+        ("people", |own| own.people),
+        ("overlap", |own| own.overlap),
+    ];
+    let standing = each.map(|(name, of)| (name, told.standing.iter().map(of).collect())).to_vec();
+    let supported = told.standing.iter().map(Standing::supported).collect();
+    Ok((told.mean, array(py, &told.covariance)?, causes.collect::<PyResult<_>>()?, standing, supported))
 }
 
 impl CausalEffect {
@@ -129,20 +144,25 @@ impl CausalEffect {
     /// The effect at treatments.
     fn at(&self, py: Python<'_>, treatments: NamedRows<'_>) -> PyResult<Told> {
         let (effect, x) = (Arc::clone(&self.effect), sample(treatments)?);
-        let told =
-            interruptible(py, &Threads::all(), &Arc::default(), move || effect.at(&x))?.map_err(raise)?;
-        let causes = told.causes.iter().map(|(cause, part)| Ok((named(*cause), array(py, part)?)));
-        let each: [(_, fn(&Standing) -> f64); 6] = [
-            ("resolved_by_first", |own| own.resolved_by_first),
-            ("resolved_by_rest", |own| own.resolved_by_rest),
-            ("effective_rows", |own| own.effective_rows),
-            ("mass", |own| own.mass),
-            ("people", |own| own.people),
-            ("overlap", |own| own.overlap),
-        ];
-        let standing = each.map(|(name, of)| (name, told.standing.iter().map(of).collect())).to_vec();
-        let supported = told.standing.iter().map(Standing::supported).collect();
-        Ok((told.mean, array(py, &told.covariance)?, causes.collect::<PyResult<_>>()?, standing, supported))
+        let found = interruptible(py, &Threads::all(), &Arc::default(), move || effect.at(&x))?;
+        told(py, found.map_err(raise)?)
+    }
+
+    /// The effect at treatments by a published posterior: over landmarks or by integrals, with a normal measure of that mass or that of rows.
+    fn published(
+        &self,
+        py: Python<'_>,
+        treatments: NamedRows<'_>,
+        integrals: bool,
+        mass: Option<f64>,
+        jitter: f64,
+    ) -> PyResult<Told> {
+        let (effect, x) = (Arc::clone(&self.effect), sample(treatments)?);
+        let form = if integrals { Form::Integrals } else { Form::Landmarks };
+        let measure = mass.map_or(Measure::Rows, |mass| Measure::Normal { mass });
+        let how = Published { form, measure, jitter };
+        let work = move || effect.published(&how, &x);
+        told(py, interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?)
     }
 }
 

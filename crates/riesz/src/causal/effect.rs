@@ -72,12 +72,21 @@ impl Effect {
     /// # Errors
     /// As [`Table::conform`].
     pub fn at(&self, treatments: &Table) -> Result<Told> {
+        self.mixture(treatments, |link, given| Ok(link.told(given)))
+    }
+
+    /// The mixture of what links tell: means, what is left open by cause, and how queries stand to the studies.
+    pub(super) fn mixture(
+        &self,
+        treatments: &Table,
+        told: impl Fn(&Link, &Functionals) -> Result<(Vec<f64>, Parts, Vec<Standing>)>,
+    ) -> Result<Told> {
         let q = treatments.rows();
         let (mut mean, mut means, mut causes) = (vec![0.0; q], Vec::new(), Parts::new());
         let treatments = &treatments.conform(self.parts[0].1.points.columns())?;
         let mut standing = vec![Standing::default(); q];
         for (weight, link) in self.links() {
-            let (own, parts, stands) = link.told(&self.queries(link, treatments)?);
+            let (own, parts, stands) = told(link, &self.queries(link, treatments)?)?;
             mean.iter_mut().zip(&own).for_each(|(m, v)| *m += weight * v);
             means.push((weight, own));
             for (cause, part) in parts {

@@ -105,6 +105,16 @@ impl Process {
         self.parameters.noise
     }
 
+    /// The outcome less its mean.
+    pub fn targets(&self) -> Vec<f64> {
+        self.parameters.covariance(&self.points).matvec(&self.coef)
+    }
+
+    /// The outcome's mean in the study.
+    pub fn mean_of_targets(&self) -> f64 {
+        self.constant - self.parameters.level * self.coef.iter().sum::<f64>()
+    }
+
     /// V⁻¹.
     pub fn inverse(&self) -> Matrix {
         self.factor.inverse()

@@ -194,7 +194,11 @@ fn what_has_no_worth_is_named() {
     let told =
         |study: usize, rows: Table, by: &[f64]| effect.worth(&x, by, study, &rows).unwrap_err().to_string();
     let y = || named(&[("y", &[0.0])]);
-    assert!(told(2, y(), &[1.0]).contains("study = 2 is not allowed: there are studies 0 to 1"), "{}", told(2, y(), &[1.0]));
+    assert!(
+        told(2, y(), &[1.0]).contains("study = 2 is not allowed: there are studies 0 to 1"),
+        "{}",
+        told(2, y(), &[1.0])
+    );
     assert!(told(0, y(), &[1.0]).contains('x'));
     assert!(told(1, y(), &[1.0, 2.0]).contains("one a row of treatments"));
 }

@@ -1,0 +1,173 @@
+//! Published posteriors, against regressions in coordinates of the space, and where they go astray.
+
+use riesz::causal::{
+    Cause, Effect, Form, Measure, Parameters, ProcessParameters, Published, Route, Studies, Study,
+    StudyParameters,
+};
+use riesz::linalg::lu_solve;
+use riesz::{Column, Kernel, Matrix, Table};
+
+use crate::common::Stream;
+
+fn named(name: &str, v: &[f64]) -> Table {
+    Table::from_column_major(vec![Column::numeric(name)], v.len(), v.to_vec()).unwrap()
+}
+
+const X: [f64; 5] = [-1.4, -0.5, 0.1, 0.8, 1.9];
+const Y: [f64; 5] = [-1.6, -0.4, 0.5, 0.2, 1.3];
+const Y2: [f64; 4] = [-1.1, -0.1, 0.9, 2.0];
+const T: [f64; 4] = [1.4, 0.3, -0.6, 0.5];
+const ASKED: [f64; 2] = [0.4, -1.0];
+const RIDGE: f64 = 0.3;
+const NOISE: f64 = 0.2;
+
+fn of_x() -> Kernel {
+    Kernel::gaussian(&[0.9])
+}
+
+fn of_y() -> Kernel {
+    1.3 * Kernel::gaussian(&[0.5])
+}
+
+fn effect(level: f64) -> Effect {
+    let first =
+        Study { treatments: named("x", &X), route: Route::Direct, mediators: named("y", &Y), shared: None };
+    let studies = Studies { studies: vec![first], points: named("y", &Y2), outcome: T.to_vec() };
+    let own = StudyParameters { treatments: of_x(), others: None, ridge: RIDGE, intercepting: None };
+    let outcome = ProcessParameters { kernel: of_y(), noise: NOISE, level };
+    studies.effect(&Parameters { studies: vec![own], outcome, adjustment: false }).unwrap()
+}
+
+fn plus_diagonal(mut m: Matrix, v: f64) -> Matrix {
+    m.add_diagonal(|_| v);
+    m
+}
+
+/// `m⁻¹ b`.
+fn solved(m: &Matrix, b: &Matrix) -> Matrix {
+    let columns: Vec<Vec<f64>> = (0..b.cols()).map(|j| lu_solve(m, &b.column(j))).collect();
+    let values = (0..b.rows()).flat_map(|i| columns.iter().map(move |own| own[i])).collect();
+    Matrix::from_row_major(b.rows(), b.cols(), values)
+}
+
+fn minus(a: &Matrix, b: &Matrix) -> Matrix {
+    let values = a.data().iter().zip(b.data()).map(|(a, b)| a - b).collect();
+    Matrix::from_row_major(a.rows(), a.cols(), values)
+}
+
+fn times(a: &Matrix, by: f64) -> Matrix {
+    Matrix::from_row_major(a.rows(), a.cols(), a.data().iter().map(|v| by * v).collect())
+}
+
+/// f is `Σ_u k(·, u) √w ξ_u` and μ(x) is `Σ_u k(·, u) √w ζ_u(x)`, with ξ standard normal and the ζ_u independent processes with the kernel of x; t sees f with noise, and row i sees `k(y_i, y_·)` as μ(x_i)
+/// at the mediators with noise of covariance λ r. The effect is `Σ_uv ξ_u M_uv ζ_v(x)`.
+#[test]
+fn both_forms_are_regressions_in_coordinates() {
+    let places = named("y", &[&Y[..], &Y2].concat());
+    let root = (1.0 / places.rows() as f64).sqrt();
+    let a = times(&of_y().cross_gram(&named("y", &Y), &places), root);
+    let of_t = times(&of_y().cross_gram(&named("y", &Y2), &places), root);
+    let m = times(&of_y().gram(&places), root * root);
+    let mean_t = T.iter().sum::<f64>() / 4.0;
+    let t = Matrix::column_vector(T.iter().map(|t| t - mean_t).collect());
+    let seen = plus_diagonal(of_t.matmul(&of_t.transpose()), NOISE);
+    let xi = of_t.transpose().matmul(&solved(&seen, &t));
+    let identity = plus_diagonal(Matrix::zeros(9, 9), 1.0);
+    let cov_xi = minus(&identity, &of_t.transpose().matmul(&solved(&seen, &of_t)));
+    let r = a.matmul(&a.transpose());
+    let projection = a.transpose().matmul(&solved(&r, &a));
+    // The regression on x.
+    let (x, asked) = (named("x", &X), named("x", &ASKED));
+    let phi = of_x().cross_gram(&x, &asked);
+    let weights = solved(&plus_diagonal(of_x().gram(&x), RIDGE), &phi);
+    let (f, g) = (of_x().gram(&asked), phi.transpose().matmul(&weights));
+    let zeta = a.transpose().matmul(&solved(&r, &of_y().gram(&named("y", &Y)).matmul(&weights)));
+    let (to_zeta, to_xi) = (m.matmul(&zeta), m.matmul(&xi));
+    let both = m.matmul(&cov_xi).matmul(&m);
+    let trace = |m: &Matrix| (0..m.rows()).map(|i| m[(i, i)]).sum::<f64>();
+    let (all, known) =
+        (to_xi.transpose().matmul(&to_xi), to_xi.transpose().matmul(&projection.matmul(&to_xi)));
+    let (open, less) = (trace(&both), trace(&both.matmul(&projection)));
+    let outcome = zeta.transpose().matmul(&both.matmul(&zeta));
+    for level in [0.0, 0.7] {
+        for form in [Form::Landmarks, Form::Integrals] {
+            let how = Published { form, jitter: 0.0, ..Published::default() };
+            let told = effect(level).published(&how, &asked).unwrap();
+            let part = |cause: Cause| told.causes.iter().find(|(own, _)| *own == cause).unwrap().1.clone();
+            for i in 0..2 {
+                let mean = mean_t + (0..9).map(|u| xi[(u, 0)] * to_zeta[(u, i)]).sum::<f64>();
+                assert!((told.mean[i] - mean).abs() < 1e-8, "{form:?} {} {mean}", told.mean[i]);
+                for j in 0..2 {
+                    let first = all[(0, 0)] * f[(i, j)] - known[(0, 0)] * g[(i, j)];
+                    let inter = open * f[(i, j)] - less * g[(i, j)];
+                    for (cause, expected) in [
+                        (Cause::Study(1), outcome[(i, j)]),
+                        (Cause::Study(0), first),
+                        (Cause::Interaction, inter),
+                    ] {
+                        let own = part(cause)[(i, j)];
+                        assert!((own - expected).abs() < 1e-7, "{form:?} {cause:?} {own} {expected}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Y = 1.5 X on ±4 and T = sin 2Y, with an outcome known for |y| < 1.5 alone: where nothing is known the published band narrows again, ours does not.
+#[test]
+fn published_bands_collapse_away_from_the_measure() {
+    let mut s = Stream(3);
+    let x: Vec<f64> = (0..60).map(|i| -4.0 + 8.0 * f64::from(i) / 59.0).collect();
+    let y: Vec<f64> = x.iter().map(|x| 1.5 * x + 0.1 * s.normal()).collect();
+    let y2: Vec<f64> = (0..40).map(|i| -1.5 + 3.0 * f64::from(i) / 39.0).collect();
+    let t: Vec<f64> = y2.iter().map(|y| (2.0 * y).sin() + 0.1 * s.normal()).collect();
+    let first =
+        Study { treatments: named("x", &x), route: Route::Direct, mediators: named("y", &y), shared: None };
+    let studies = Studies { studies: vec![first], points: named("y", &y2), outcome: t };
+    let own = StudyParameters {
+        treatments: Kernel::gaussian(&[1.0]),
+        others: None,
+        ridge: 0.01,
+        intercepting: None,
+    };
+    let outcome = ProcessParameters { kernel: 0.6 * Kernel::gaussian(&[0.8]), noise: 0.01, level: 0.0 };
+    let effect = studies.effect(&Parameters { studies: vec![own], outcome, adjustment: false }).unwrap();
+    let asked = named("x", &[0.4, 3.5]);
+    let how = Published { measure: Measure::Normal { mass: 1.0 }, form: Form::Integrals, jitter: 1e-6 };
+    let (ours, theirs) = (effect.at(&asked).unwrap(), effect.published(&how, &asked).unwrap());
+    let sd = |m: &Matrix, i: usize| m[(i, i)].sqrt();
+    // y = 5.25 there, and the truth sin 10.5.
+    let off = |mean: f64| (mean - (10.5_f64).sin()).abs();
+    assert!(sd(&ours.covariance, 1) > 0.6 && !ours.standing[1].supported());
+    assert!(off(ours.mean[1]) < 3.0 * sd(&ours.covariance, 1));
+    assert!(sd(&theirs.covariance, 1) < 0.5 * sd(&ours.covariance, 1), "{}", sd(&theirs.covariance, 1));
+    // ν's mass is the band's width.
+    let heavier = Published { measure: Measure::Normal { mass: 4.0 }, ..how };
+    let heavier = effect.published(&heavier, &asked).unwrap();
+    let first = |told: &riesz::causal::Told| {
+        told.causes.iter().find(|(cause, _)| *cause == Cause::Interaction).unwrap().1[(1, 1)]
+    };
+    assert!((first(&heavier) / first(&theirs) - 1.0).abs() > 0.5);
+}
+
+#[test]
+fn what_was_not_published_is_refused() {
+    let first = |a: &str, b: &str| Study {
+        treatments: named(a, &X),
+        route: Route::Direct,
+        mediators: named(b, &Y),
+        shared: None,
+    };
+    let studies = Studies {
+        studies: vec![first("x", "v"), first("v", "y")],
+        points: named("y", &Y2),
+        outcome: T.to_vec(),
+    };
+    let own = || StudyParameters { treatments: of_x(), others: None, ridge: RIDGE, intercepting: None };
+    let outcome = ProcessParameters { kernel: of_y(), noise: NOISE, level: 0.0 };
+    let effect =
+        studies.effect(&Parameters { studies: vec![own(), own()], outcome, adjustment: false }).unwrap();
+    let told = effect.published(&Published::default(), &named("x", &[0.0])).unwrap_err().to_string();
+    assert!(told.contains("two studies"), "{told}");
+}
