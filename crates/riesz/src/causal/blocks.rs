@@ -60,9 +60,13 @@ pub(super) fn with_parameters(blocks: &[Block], theta: &[f64]) -> (Vec<Block>, f
     (blocks, rest[0].exp())
 }
 
-/// `log N(h; 0, scale (K + λ))` and its slopes by [`parameters`]: how well the rows' columns tell h, what the outcome is at their mediators. The scale is what an outcome's square is wherever
-/// the study may lead, which bands are in units of. Cost n³.
-pub(super) fn evidence(blocks: &[Block], ridge: f64, h: &[f64], scale: f64) -> Result<(f64, Vec<f64>)> {
+/// `log N(h; 0, scale (K + λ))`, with what its slopes are made of.
+fn likelihood(
+    blocks: &[Block],
+    ridge: f64,
+    h: &[f64],
+    scale: f64,
+) -> Result<(f64, Vec<Matrix>, Cholesky, Vec<f64>)> {
     let n = h.len() as f64;
     let grams: Vec<Matrix> = blocks.iter().map(|own| own.kernel.gram(&own.rows)).collect();
     let mut all = product(&grams);
@@ -71,6 +75,18 @@ pub(super) fn evidence(blocks: &[Block], ridge: f64, h: &[f64], scale: f64) -> R
     let solved = factor.solve_vector(h);
     let value =
         -0.5 * (dot(&solved, h) / scale + n * scale.ln() + factor.log_det() + n * std::f64::consts::TAU.ln());
+    Ok((value, grams, factor, solved))
+}
+
+/// `log N(h; 0, scale (K + λ))`. Cost n³/3.
+pub(super) fn log_evidence(blocks: &[Block], ridge: f64, h: &[f64], scale: f64) -> Result<f64> {
+    Ok(likelihood(blocks, ridge, h, scale)?.0)
+}
+
+/// `log N(h; 0, scale (K + λ))` and its slopes by [`parameters`]: how well the rows' columns tell h, what the outcome is at their mediators. The scale is what an outcome's square is wherever
+/// the study may lead, which bands are in units of. Cost n³.
+pub(super) fn evidence(blocks: &[Block], ridge: f64, h: &[f64], scale: f64) -> Result<(f64, Vec<f64>)> {
+    let (value, grams, factor, solved) = likelihood(blocks, ridge, h, scale)?;
     let mut by = factor.inverse();
     for i in 0..h.len() {
         let own = solved[i] / scale;

@@ -4,7 +4,7 @@
 //! covariates all but decide treatments, what is due to one and what to the other is told apart by smoothness alone, which is a belief and not a finding.
 
 use super::process::Process;
-use super::start::of_numbers;
+use super::start::{few, of_numbers};
 use crate::error::Result;
 use crate::fit::evidence::{self, with_priors};
 use crate::kernel::mean_variance;
@@ -32,7 +32,7 @@ enum Expected {
     Levels(Vec<Option<Process>>),
 }
 
-/// The best Gaussian process of numbers by covariates; `None` where all are the same.
+/// The best Gaussian process of numbers by covariates; `None` where all are the same, or those of some rows (a level that hardly any has).
 fn regression(covariates: &Table, t: &[f64], watch: Watch<'_>) -> Result<Option<Process>> {
     let (_, variance) = mean_variance(t);
     if variance == 0.0 {
@@ -40,8 +40,14 @@ fn regression(covariates: &Table, t: &[f64], watch: Watch<'_>) -> Result<Option<
     }
     let (coordinates, at) = of_numbers(covariates, variance, variance);
     let from: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
+    // What is near is told well enough by the hyper-parameters of some rows.
+    let few = few(t.len());
+    let (rows, targets) = (covariates.select_rows(&few), few.iter().map(|i| t[*i]).collect::<Vec<_>>());
+    if mean_variance(&targets).1 == 0.0 {
+        return Ok(None);
+    }
     let found = evidence::search(&coordinates, &from, watch, |theta| {
-        Ok(with_priors(&coordinates, theta, at(theta).evidence(covariates, t)?))
+        Ok(with_priors(&coordinates, theta, at(theta).evidence(&rows, &targets)?))
     })?;
     Process::new(0, covariates, t, at(&found.theta)).map(Some)
 }

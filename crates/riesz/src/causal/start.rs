@@ -51,3 +51,14 @@ pub(super) fn of_numbers(
     };
     (coordinates, at)
 }
+
+/// Of studies of more than twice so many rows starts are searched from by so many.
+const FEW: usize = 150;
+
+/// Rows by which starts are searched from: all, or some from everywhere.
+pub(super) fn few(rows: usize) -> Vec<usize> {
+    if rows <= 2 * FEW {
+        return (0..rows).collect();
+    }
+    (0..FEW).map(|k| k * rows / FEW).collect()
+}

@@ -5,13 +5,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::blocks;
+use super::blocks::{self, Block};
 use super::effect::Effect;
 use super::link::{Link, Outcome};
 use super::overlap::Overlap;
 use super::process::ProcessParameters;
 use super::regression::Regression;
-use super::start::{START_RIDGE, believed, of_numbers, usual};
+use super::start::{START_RIDGE, believed, few, of_numbers, usual};
 use super::studies::{Route, Studies, Study, StudyParameters};
 use crate::error::{Error, Result};
 use crate::fit::average::Surface;
@@ -51,6 +51,20 @@ const STARTS: [f64; 4] =
 /// Draws from the mixture of which one in so many is taken, and at least how many.
 const EACH: usize = 4;
 const LEAST: usize = 64;
+
+/// An evidence and its slopes.
+type Evidence<'a> = &'a dyn Fn(&[f64]) -> Result<(f64, Vec<f64>)>;
+
+/// What hyper-parameters are chosen by.
+struct Likelihood<'a> {
+    of_all: Evidence<'a>,
+    /// Of some of the rows.
+    of_few: Evidence<'a>,
+    /// Without slopes, of all.
+    value: &'a dyn Fn(&[f64]) -> Result<f64>,
+    /// Whether these are fewer.
+    few: bool,
+}
 
 impl Fusion {
     /// Learns the effect.
@@ -110,9 +124,16 @@ impl Fusion {
             return Err(Error::Target { name: "outcome".into(), problem });
         }
         let (coordinates, at) = of_numbers(&studies.points, variance, self.level * variance);
-        let (found, effective) = self.drawn(&coordinates, hash([self.seed, 0]), |theta| {
-            at(theta).evidence(&studies.points, &studies.outcome)
-        })?;
+        let (x, t) = (&studies.points, &studies.outcome);
+        let few = few(t.len());
+        let (few_x, few_t) = (x.select_rows(&few), few.iter().map(|i| t[*i]).collect::<Vec<_>>());
+        let likelihood = Likelihood {
+            of_all: &|theta| at(theta).evidence(x, t),
+            of_few: &|theta| at(theta).evidence(&few_x, &few_t),
+            value: &|theta| at(theta).log_evidence(x, t),
+            few: few.len() < t.len(),
+        };
+        let (found, effective) = self.drawn(&coordinates, hash([self.seed, 0]), &likelihood)?;
         Ok((found.iter().map(|theta| at(theta)).collect(), effective))
     }
 
@@ -130,10 +151,26 @@ impl Fusion {
         let blocks = study.blocks(&start)?;
         let all = blocks::parameters(&blocks, START_RIDGE).into_iter();
         let coordinates: Vec<Coordinate> = all.map(|p| believed(p, false)).collect();
-        let (found, effective) = self.drawn(&coordinates, seed, |theta| {
-            let (blocks, ridge) = blocks::with_parameters(&blocks, theta);
-            blocks::evidence(&blocks, ridge, &h, scale)
-        })?;
+        let few = few(h.len());
+        let few_h: Vec<f64> = few.iter().map(|i| h[*i]).collect();
+        let few_blocks: Vec<Block> =
+            blocks.iter().map(|own| Block { rows: own.rows.select_rows(&few), ..own.clone() }).collect();
+        let likelihood = Likelihood {
+            of_all: &|theta| {
+                let (blocks, ridge) = blocks::with_parameters(&blocks, theta);
+                blocks::evidence(&blocks, ridge, &h, scale)
+            },
+            of_few: &|theta| {
+                let (blocks, ridge) = blocks::with_parameters(&few_blocks, theta);
+                blocks::evidence(&blocks, ridge, &few_h, scale)
+            },
+            value: &|theta| {
+                let (blocks, ridge) = blocks::with_parameters(&blocks, theta);
+                blocks::log_evidence(&blocks, ridge, &h, scale)
+            },
+            few: few.len() < h.len(),
+        };
+        let (found, effective) = self.drawn(&coordinates, seed, &likelihood)?;
         let of = |theta: &Vec<f64>| {
             let (blocks, ridge) = blocks::with_parameters(&blocks, theta);
             let intercepting = match &study.route {
@@ -156,9 +193,14 @@ impl Fusion {
         &self,
         coordinates: &[Coordinate],
         seed: u64,
-        evidence: impl Fn(&[f64]) -> Result<(f64, Vec<f64>)>,
+        likelihood: &Likelihood<'_>,
     ) -> Result<(Vec<Vec<f64>>, f64)> {
         let watch = self.watch();
+        let search = |from: &[f64], of: Evidence<'_>| {
+            evidence::search(coordinates, from, watch, |theta| {
+                Ok(with_priors(coordinates, theta, of(theta)?))
+            })
+        };
         let mut found: Option<Maximum> = None;
         for shorter in STARTS {
             let start = |c: &Coordinate| {
@@ -166,20 +208,21 @@ impl Fusion {
                 c.parameter.log_value - if length { shorter } else { 0.0 }
             };
             let from: Vec<f64> = coordinates.iter().map(start).collect();
-            let own = evidence::search(coordinates, &from, watch, |theta| {
-                Ok(with_priors(coordinates, theta, evidence(theta)?))
-            })?;
+            let own = search(&from, likelihood.of_few)?;
             if found.as_ref().is_none_or(|best| own.value > best.value) {
                 found = Some(own);
             }
         }
-        let Some(found) = found else { return Ok((Vec::new(), f64::INFINITY)) };
+        let Some(mut found) = found else { return Ok((Vec::new(), f64::INFINITY)) };
+        if likelihood.few {
+            found = search(&found.theta, likelihood.of_all)?;
+        }
         if self.draws == 0 {
             return Ok((vec![found.theta], f64::INFINITY));
         }
         let surface = Surface { coordinates, from: &found.theta, watch };
-        let fit = |theta: &[f64]| Ok((evidence(theta)?.0, theta.to_vec()));
-        let averaged = surface.average(&evidence, fit, (EACH * self.draws).max(LEAST), seed)?;
+        let fit = |theta: &[f64]| Ok(((likelihood.value)(theta)?, theta.to_vec()));
+        let averaged = surface.average(likelihood.of_all, fit, (EACH * self.draws).max(LEAST), seed)?;
         let mut random = Random::seed_from_u64(hash([seed, 1]));
         let mut drawn = resampled(averaged.fits, self.draws, random.random());
         drawn.shuffle(&mut random);
