@@ -1,5 +1,6 @@
 //! Options that several commands share.
 
+mod cause;
 mod discrepancy;
 mod question;
 mod settings;
@@ -10,6 +11,7 @@ use clap::{Args, ValueEnum};
 use riesz::Table;
 use riesz::format::model::SavedModel;
 
+pub use cause::{CauseArgs, graph_of, read_graph};
 pub use discrepancy::{TestArgs, factors};
 pub use question::GameArgs;
 pub use settings::{OfModel, Protected, SettingArgs};

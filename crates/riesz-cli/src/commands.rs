@@ -10,6 +10,7 @@ pub mod depend;
 pub mod downscale;
 pub mod explain;
 pub mod fit;
+pub mod fuse;
 pub mod graph;
 pub mod importance;
 pub mod inspect;

@@ -18,8 +18,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use args::Global;
 use commands::{
-    anova, compare, completions, convert, demo, depend, downscale, explain, fit, graph, importance, inspect,
-    plot, predict, prefer, report, select,
+    anova, compare, completions, convert, demo, depend, downscale, explain, fit, fuse, graph, importance,
+    inspect, plot, predict, prefer, report, select,
 };
 use console::Console;
 use failure::{Failure, Result};
@@ -37,6 +37,7 @@ Examples:
   riesz anova m.riesz train.csv --of age -o age.svg           what a feature does alone
   riesz compare a.csv b.csv -o differ.html                    what makes two samples differ
   riesz depend data.csv --target price                        what a column depends on
+  riesz fuse s1.csv s2.csv --treatment dose --outcome volume --randomized
   riesz inspect m.riesz                                       what is in the file";
 
 /// Kernel machines that explain themselves with exact Shapley values.
@@ -76,6 +77,8 @@ pub enum Command {
     Downscale(Box<downscale::Args>),
     /// Ask a causal graph whether an effect follows from what studies measured
     Graph(Box<graph::Args>),
+    /// Learn what a treatment does from studies of which none measured it beside the outcome
+    Fuse(Box<fuse::Args>),
     /// Draw an explanation
     Plot(plot::Args),
     /// Write a page about an explanation that opens in any browser, offline
@@ -154,6 +157,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Prefer(args) => prefer::run(&args, global, console),
         Command::Downscale(args) => downscale::run(&args, global, console),
         Command::Graph(args) => graph::run(&args, global, console),
+        Command::Fuse(args) => fuse::run(&args, global, console),
         Command::Plot(args) => plot::run(&args, global, console),
         Command::Report(args) => report::run(&args, global, console),
         Command::Inspect(args) => inspect::run(&args, global),

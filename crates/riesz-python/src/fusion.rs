@@ -5,7 +5,7 @@ use std::sync::Arc;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use riesz::Matrix;
-use riesz::causal::{Cause, Effect, Form, Fusion, Measure, Published, Route, Standing, Studies, Study, Whom};
+use riesz::causal::{Effect, Form, Fusion, Measure, Published, Route, Standing, Studies, Study, Whom};
 
 use crate::threads::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
@@ -30,17 +30,8 @@ fn array(py: Python<'_>, m: &Matrix) -> PyResult<Py<PyArray2<f64>>> {
     Ok(matrix(m.rows(), m.cols(), m.data().to_vec())?.into_pyarray(py).unbind())
 }
 
-fn named(cause: Cause) -> String {
-    match cause {
-        Cause::Study(number) => format!("study {}", number + 1),
-        Cause::Interaction => "interaction".into(),
-        Cause::Adjustment => "adjustment".into(),
-        Cause::Hyperparameters => "hyper-parameters".into(),
-    }
-}
-
 fn told(py: Python<'_>, told: riesz::causal::Told) -> PyResult<Told> {
-    let causes = told.causes.iter().map(|(cause, part)| Ok((named(*cause), array(py, part)?)));
+    let causes = told.causes.iter().map(|(cause, part)| Ok((cause.to_string(), array(py, part)?)));
     let each: [(_, fn(&Standing) -> f64); 6] = [
         ("resolved_by_first", |own| own.resolved_by_first),
         ("resolved_by_rest", |own| own.resolved_by_rest),

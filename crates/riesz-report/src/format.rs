@@ -4,7 +4,7 @@ use riesz::explanation::Explanation;
 use riesz::table::ColumnKind;
 
 /// Four significant digits, whole numbers below a million in full, a true minus sign.
-pub(crate) fn number(x: f64) -> String {
+pub fn number(x: f64) -> String {
     let size = x.abs();
     if !x.is_finite() {
         return if x.is_nan() {

@@ -4,6 +4,7 @@
 //! mean or sum of such numbers.
 
 mod downscale_page;
+mod effect_page;
 mod format;
 mod html;
 mod importance_page;
@@ -13,11 +14,14 @@ mod svg;
 mod test_page;
 
 pub use downscale_page::{DownscalePage, PageBags, downscale_report};
+pub use effect_page::{EffectPage, effect_report};
+pub use format::number;
 pub use html::{ReportOptions, report};
 pub use importance_page::{ImportancePage, importance_report};
 pub use plot::{
-    Overall, PLOTS, Plot, PlotOptions, Shows, render, render_component, render_ladder, render_map,
-    render_null, render_overall, render_preference_matrix, render_test, render_witness,
+    Overall, PLOTS, Plot, PlotOptions, Shows, render, render_causal_graph, render_component, render_effect,
+    render_ladder, render_map, render_null, render_overall, render_preference_matrix, render_test,
+    render_witness,
 };
 pub use png::png;
 pub use svg::{Svg, Theme};

@@ -264,6 +264,15 @@ impl Canvas {
         ));
     }
 
+    /// A broken line of one stroke and one colour, interrupted if `dashed`.
+    pub(crate) fn bent(&mut self, points: &[(f64, f64)], paint: Paint, dashed: bool) {
+        let d: Vec<String> =
+            points.iter().map(|p| format!("{} {}", coordinate(p.0), coordinate(p.1))).collect();
+        let dash = if dashed { " stroke-dasharray=\"4 4\"" } else { "" };
+        let stroke = paint.css(self.theme);
+        self.push(&format!("<path d=\"M{}\" stroke=\"{stroke}\" fill=\"none\"{dash}/>\n", d.join("L")));
+    }
+
     /// Dots, batched by colour: a dot is the zero-length line `h0` with round ends, a quarter of a circle's bytes.
     pub(crate) fn dots(&mut self, dots: &[(f64, f64, Paint)], diameter: f64) {
         let mut batches: Vec<(String, String)> = Vec::new();

@@ -149,6 +149,75 @@ pub enum Refusal {
         /// Why it cannot be.
         why: String,
     },
+    /// Treatments that do not affect the outcome.
+    #[error("{found}: there is no effect to learn, and the mean of {outcome} in the last study says it")]
+    NoEffect {
+        /// What was found, in words.
+        found: String,
+        /// The outcome.
+        outcome: String,
+    },
+    /// An effect that follows from the studies, but is not learnt yet.
+    #[error(
+        "the effect is identified, but {outcome} depends on {} beside the mediators, which the treatments do not affect: with {way} this is not computed yet",
+        and(passive)
+    )]
+    NotComputed {
+        /// The outcome.
+        outcome: String,
+        /// Shared columns that it depends on beside the mediators.
+        passive: Vec<String>,
+        /// With what it is not.
+        way: &'static str,
+    },
+    /// A study of which too little can be used.
+    #[error("study {} has {rows} rows{}: at least {needed} are needed", study + 1, each_words(of))]
+    FewRows {
+        /// The study.
+        study: usize,
+        /// Rows that can be used.
+        rows: usize,
+        /// The columns in each of which they have a value; none if none is missing.
+        of: Vec<String>,
+        /// How many are needed.
+        needed: usize,
+    },
+    /// A column that says nothing.
+    #[error(
+        "{name} is the same in all {rows} rows of study {} that have all that is needed: nothing can be learnt of it; give rows in which it varies",
+        study + 1
+    )]
+    Constant {
+        /// The column.
+        name: String,
+        /// Rows.
+        rows: usize,
+        /// The study.
+        study: usize,
+    },
+    /// An outcome of text.
+    #[error("the outcome {name} is text in study {}: give numbers", study + 1)]
+    TextOutcome {
+        /// The outcome.
+        name: String,
+        /// The study.
+        study: usize,
+    },
+    /// A mediator of which a study and the next have no value in common.
+    #[error(
+        "no common support in {name}: {told}: {}, or rows of study {} that are like those of study {}",
+        if *levels { "name the same levels alike" } else { "give both in the same units" }, study + 2, study + 1
+    )]
+    NoCommonSupport {
+        /// The mediator.
+        name: String,
+        /// What each has, in words.
+        told: String,
+        /// Whether it is categorical.
+        levels: bool,
+        /// The first of the two studies.
+        study: usize,
+    },
 }
 
 /// Names as in a sentence: "age, bmi and sex".
@@ -165,6 +234,10 @@ pub(crate) fn and<S: AsRef<str>>(names: &[S]) -> String {
 
 fn given_words(given: &[String]) -> String {
     if given.is_empty() { "nothing else".into() } else { and(given) }
+}
+
+fn each_words(of: &[String]) -> String {
+    if of.is_empty() { String::new() } else { format!(" with a value in each of {}", of.join(", ")) }
 }
 
 fn held_words(given: &[String]) -> String {

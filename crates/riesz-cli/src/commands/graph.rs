@@ -1,6 +1,6 @@
 //! `riesz graph`: what a causal graph says of an effect.
 
-mod check;
+pub(super) mod check;
 
 use crate::args::Global;
 use crate::console::Console;

@@ -89,10 +89,27 @@ impl Columns {
 
     /// The column as codes of sorted levels.
     pub fn levels(&self, name: &str) -> Result<(Vec<String>, Vec<f64>)> {
+        self.levels_where(name, |place, i| Err(place.refuse(i, "")))
+    }
+
+    /// The column as codes of sorted levels, NaN where a cell is missing.
+    pub fn levels_or_missing(&self, name: &str) -> Result<(Vec<String>, Vec<f64>)> {
+        self.levels_where(name, |place, i| match missing(&place.cell(i)) {
+            true => Ok(()),
+            false => Err(place.refuse(i, "")),
+        })
+    }
+
+    /// The column as codes of sorted levels, NaN where `stray` lets a cell pass that is none.
+    fn levels_where(
+        &self,
+        name: &str,
+        stray: impl Fn(&Place<'_>, usize) -> Result<()>,
+    ) -> Result<(Vec<String>, Vec<f64>)> {
         let j = self.at(name)?;
         // Each spelling once, and of every row which it is: rows are many.
         let (mut spelled, mut known) = (Vec::new(), HashMap::new());
-        let mut cells: Vec<usize> = Vec::with_capacity(self.rows);
+        let mut cells: Vec<Option<usize>> = Vec::with_capacity(self.rows);
         for chunk in &self.chunks {
             let place = Place { chunk, j, column: name, name: &self.name };
             for i in 0..chunk.rows {
@@ -101,7 +118,9 @@ impl Columns {
                     Raw::Texts(t) => !missing(t.get(i)),
                 };
                 if !level {
-                    return Err(place.refuse(i, ""));
+                    stray(&place, i)?;
+                    cells.push(None);
+                    continue;
                 }
                 let cell = place.text(i);
                 let at = known.get(cell.as_ref()).copied().unwrap_or_else(|| {
@@ -109,7 +128,7 @@ impl Columns {
                     known.insert(cell.into_owned(), spelled.len() - 1);
                     spelled.len() - 1
                 });
-                cells.push(at);
+                cells.push(Some(at));
             }
         }
         let all_numbers = spelled.iter().all(|l| l.parse::<f64>().is_ok());
@@ -131,7 +150,7 @@ impl Columns {
         let code: HashMap<&str, f64> =
             levels.iter().enumerate().map(|(k, l)| (l.as_str(), k as f64)).collect();
         let of_spelled: Vec<f64> = spelled.iter().map(|l| code[l.as_str()]).collect();
-        let codes = cells.into_iter().map(|at| of_spelled[at]).collect();
+        let codes = cells.into_iter().map(|at| at.map_or(f64::NAN, |at| of_spelled[at])).collect();
         Ok((levels, codes))
     }
 

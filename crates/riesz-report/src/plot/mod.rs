@@ -3,8 +3,10 @@
 mod bands;
 mod bar;
 mod beeswarm;
+mod causal_graph;
 mod component;
 mod dependence;
+mod effect;
 mod force;
 mod heatmap;
 mod interactions;
@@ -20,11 +22,13 @@ mod witness;
 
 pub(crate) use map::Shown;
 pub use overall::Overall;
+use riesz::causal::{Graph, Identification};
 use riesz::discrepancy::{TestResult, Witness};
 use riesz::global::Curve;
 use riesz::preference::Rankability;
 use riesz::{ColumnKind, Error, Explanation, Matrix, Result};
 
+use crate::effect_page::EffectPage;
 use crate::format::{self, single_column};
 use crate::svg::{Anchor, Canvas, FONT, LEVELS, Paint, Svg, Theme};
 
@@ -200,6 +204,32 @@ pub fn render_component(found: &Curve, options: &PlotOptions) -> Result<Svg> {
     in_range("output", options.output, found.output_names.len())?;
     fits(options)?;
     Ok(component::draw(found, options))
+}
+
+/// Draws an effect: along one treatment that is a number the curve with its band and what leaves it unsure, else a line for each of the first treatments asked about.
+///
+/// # Errors
+/// [`Error::TooFew`] without treatments; [`Error::NotFinite`] for numbers that cannot be drawn; [`Error::Parameter`] for the level and options.
+pub fn render_effect(found: &EffectPage<'_>, options: &PlotOptions) -> Result<Svg> {
+    fits(options)?;
+    let ends = found.effect.interval(found.level)?;
+    if ends.is_empty() {
+        return Err(Error::TooFew { what: "the list of treatments".into(), needed: 1, unit: "treatment is" });
+    }
+    if let Some(row) = ends.iter().position(|own| own.iter().any(|v| v.abs() > 1e300 || v.is_nan())) {
+        let (column, value) = (found.found.outcome.clone(), ends[row][0]);
+        return Err(Error::NotFinite { row, column, value });
+    }
+    Ok(effect::draw(found, &ends, options))
+}
+
+/// Draws a causal graph with what its variables are there for; hidden common causes are dashed.
+///
+/// # Errors
+/// [`Error::Parameter`] for options.
+pub fn render_causal_graph(graph: &Graph, found: &Identification, options: &PlotOptions) -> Result<Svg> {
+    fits(options)?;
+    Ok(causal_graph::draw(graph, found, options))
 }
 
 /// Draws numbers of places as a map: places of the coordinates `x` and `y` in the cells of a raster of at most 240 × 240, those of a cell as their mean, coloured from the least to the largest.

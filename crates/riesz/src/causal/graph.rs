@@ -108,6 +108,23 @@ impl Graph {
         self.latent.iter().map(|&v| self.names[v].as_str()).collect()
     }
 
+    /// Causes and their direct effects, by the order of causes.
+    pub fn arrows(&self) -> Vec<(&str, &str)> {
+        let of = |v: usize| {
+            self.children[v].iter().map(move |&child| (&self.names[v][..], &self.names[child][..]))
+        };
+        (0..self.variables).flat_map(of).collect()
+    }
+
+    /// Pairs of variables with a common cause that nobody measured.
+    pub fn confounded(&self) -> Vec<(&str, &str)> {
+        let pair = |cause: usize| match self.children[cause][..] {
+            [a, b] => Some((&self.names[a][..], &self.names[b][..])),
+            _ => None,
+        };
+        (self.variables..self.nodes()).filter_map(pair).collect()
+    }
+
     /// The direct causes of any of some variables.
     ///
     /// # Errors
@@ -281,14 +298,9 @@ impl fmt::Display for Graph {
         // Where no arrow names a variable before its turn, the order of variables survives.
         let mut parts: Vec<String> = (0..self.variables).map(name).collect();
         self.latent.iter().for_each(|&v| parts[v] += " [latent]");
-        for v in 0..self.variables {
-            parts.extend(self.children[v].iter().map(|&child| format!("{} -> {}", name(v), name(child))));
-        }
-        for cause in self.variables..self.nodes() {
-            if let [a, b] = self.children[cause][..] {
-                parts.push(format!("{} <-> {}", name(a), name(b)));
-            }
-        }
+        let quoted = parse::quoted;
+        parts.extend(self.arrows().iter().map(|(a, b)| format!("{} -> {}", quoted(a), quoted(b))));
+        parts.extend(self.confounded().iter().map(|(a, b)| format!("{} <-> {}", quoted(a), quoted(b))));
         let text = parts.join("; ");
         if self.latent.is_empty() { f.write_str(&text) } else { write!(f, "dag {{ {text} }}") }
     }

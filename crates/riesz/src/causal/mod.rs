@@ -1,7 +1,7 @@
 //! Causal data fusion: effects across studies of which none measured both the treatment and the outcome.
 //!
 //! [`Graph`] says what causes what. [`identify`] says whether, how and under which assumptions an effect follows from it and the columns that studies have, or refuses
-//! with the path that is open and what would help ([`Refusal`]). A graph is never learnt from data. [`Fusion`] then learns the effect from [`Studies`], and [`Effect`] says it with a joint band, by
+//! with the path that is open and what would help ([`Refusal`]). A graph is never learnt from data. [`gather`] makes [`Studies`] of tables, [`Fusion`] learns the effect from these, and [`Effect`] says it with a joint band, by
 //! what leaves it unsure, of all people or of others ([`Whom`]).
 //! Source: Chau 2023 (thesis), chapter 4; Pearl 2009; van der Zander, Liśkiewicz and Textor 2019.
 
@@ -11,7 +11,10 @@ mod asked;
 mod assumptions;
 mod blocks;
 mod bridge;
+mod decided;
+mod doubts;
 mod effect;
+mod gather;
 mod given;
 mod graph;
 mod identify;
@@ -21,6 +24,7 @@ mod normal;
 mod overlap;
 mod parse;
 mod people;
+mod pointwise;
 mod process;
 mod published;
 mod reading;
@@ -35,12 +39,15 @@ mod worth;
 
 pub use crate::error::Refusal;
 pub use answer::{Bridge, How, Identification, Query, Source, Strategy};
+pub use doubts::{Doubt, doubts};
 pub use effect::{Effect, Told};
+pub use gather::{Gathered, Measured, gather};
 pub use graph::Graph;
 pub use identify::identify;
 pub use link::{Cause, Standing};
 pub use measure::Measure;
 pub use people::Whom;
+pub use pointwise::{Pointwise, usual_doses};
 pub use process::ProcessParameters;
 pub use published::{Form, Published};
 pub use studies::{Parameters, Route, Studies, Study, StudyParameters};

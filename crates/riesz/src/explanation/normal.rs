@@ -12,7 +12,7 @@ pub(super) fn cdf(x: f64) -> f64 {
 }
 
 /// The number that Z stays below with this probability.
-pub(super) fn quantile(p: f64) -> f64 {
+pub(crate) fn quantile(p: f64) -> f64 {
     statrs::distribution::Normal::standard().inverse_cdf(p)
 }
 

@@ -1,17 +1,15 @@
 //! `riesz graph check`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::causal::{Graph, How, Identification, Query, Strategy, identify};
+use riesz::causal::{How, Identification, identify};
 use riesz::explanation::Fact;
 use serde_json::{Value, json};
 
-use crate::args::{Global, TableArgs};
+use crate::args::{CauseArgs, Global, TableArgs, read_graph};
 use crate::console::{Console, aligned, printable};
-use crate::failure::{Failure, Result};
-use crate::io::input::{name_of, read_file};
+use crate::failure::Result;
 use crate::io::names::listed_columns;
 use crate::io::output::write_all;
 
@@ -31,30 +29,15 @@ pub struct Args {
     /// File with the graph; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub graph: PathBuf,
-    /// Variable, or variables at once, that would be set
-    #[arg(long, value_name = "NAME,…", required = true)]
-    pub treatment: Vec<String>,
-    /// Variable that they may affect
-    #[arg(long, value_name = "NAME")]
-    pub outcome: String,
     /// Columns of a study; once for each study, in order
     #[arg(long, value_name = "NAME,…", required_unless_present = "studies", conflicts_with = "studies")]
     pub measured: Vec<String>,
     /// Tables of the studies in order, of which only the headers are read
     #[arg(long, value_name = "FILE,…", value_delimiter = ',', value_hint = ValueHint::FilePath)]
     pub studies: Vec<PathBuf>,
-    /// Adjust for these columns of the first study, and check that they are enough
-    #[arg(long, value_name = "NAME,…", group = "way")]
-    pub adjust: Vec<String>,
-    /// Use these columns of the first study as the front door, and check that they are one
-    #[arg(long, value_name = "NAME,…", group = "way")]
-    pub front_door: Vec<String>,
-    /// The treatments were assigned by chance in the first study
-    #[arg(long, group = "way")]
-    pub randomized: bool,
-    /// Variables that come about differently in a study, by its number from 1; can be given for several studies
-    #[arg(long, value_name = "N:NAME,…")]
-    pub differs: Vec<String>,
+    /// Which effect.
+    #[command(flatten)]
+    pub effect: CauseArgs,
     /// How tables are read.
     #[command(flatten)]
     pub table: TableArgs,
@@ -66,35 +49,16 @@ pub struct Args {
 /// Reads the graph, asks, and tells.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.json_words()?;
-    let name = name_of(&args.graph);
-    let text = String::from_utf8(read_file(&args.graph)?).map_err(|_| {
-        Failure::input(format!("{name}: this is not text: give a graph as text, DOT or DAGitty's"))
-    })?;
-    let graph = Graph::parse(&text).map_err(|e| Failure::from(e).about(&name))?;
+    let graph = read_graph(&args.graph)?;
     let known = graph.variables();
-    let listed = |given: &[String]| listed_columns(given, known);
     let studies = if args.studies.is_empty() {
-        args.measured.iter().map(|given| listed(std::slice::from_ref(given))).collect()
+        let listed = |given| listed_columns(std::slice::from_ref(given), known);
+        args.measured.iter().map(listed).collect()
     } else {
         let header = |file: &PathBuf| Ok(args.table.source(file).open()?.header().to_vec());
         args.studies.iter().map(header).collect::<Result<Vec<_>>>()?
     };
-    let strategy = if args.randomized {
-        Strategy::Randomized
-    } else if !args.adjust.is_empty() {
-        Strategy::Adjust(listed(&args.adjust))
-    } else if !args.front_door.is_empty() {
-        Strategy::FrontDoor(listed(&args.front_door))
-    } else {
-        Strategy::Derive
-    };
-    let query = Query {
-        treatments: listed(&args.treatment),
-        outcome: args.outcome.clone(),
-        studies,
-        strategy,
-        differs: differing(&args.differs, known)?,
-    };
+    let query = args.effect.query(known, studies)?;
     let found = identify(Some(&graph), &query)?;
     if args.studies.is_empty() && !found.unknown.is_empty() {
         console.warn(format!("not in the graph, and not used: {}", found.unknown.join(", ")));
@@ -103,30 +67,15 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     write_all(args.output.as_deref(), text.as_bytes())
 }
 
-/// `2:age,bmi` for study 2.
-fn differing(given: &[String], known: &[String]) -> Result<BTreeMap<usize, Vec<String>>> {
-    let mut found: BTreeMap<usize, Vec<String>> = BTreeMap::new();
-    for text in given {
-        let parts = text
-            .split_once(':')
-            .and_then(|(study, names)| Some((study.trim().parse::<usize>().ok()?.checked_sub(1)?, names)));
-        let Some((study, names)) = parts else {
-            return Err(Failure::input(format!(
-                "--differs {text}: give a study's number, a colon and names, as in 2:age,bmi"
-            )));
-        };
-        found.entry(study).or_default().extend(listed_columns(&[names.to_string()], known));
-    }
-    Ok(found)
-}
-
-fn record(found: &Identification) -> Value {
+/// An answer in JSON.
+pub(in crate::commands) fn record(found: &Identification) -> Value {
     let mut record = json!(found);
     record["says"] = json!(found.to_string());
     record
 }
 
-fn words(found: &Identification) -> String {
+/// An answer in words.
+pub(in crate::commands) fn words(found: &Identification) -> String {
     let sets = |others: &[Vec<String>]| -> String {
         let each: Vec<String> = others.iter().map(|set| format!("{{{}}}", set.join(", "))).collect();
         each.join(", ")

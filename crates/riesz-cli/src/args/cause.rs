@@ -1,0 +1,87 @@
+//! Which effect is asked about, across studies, and how it is to be had.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use clap::Args;
+use riesz::causal::{Graph, Query, Strategy};
+
+use crate::failure::{Failure, Result};
+use crate::io::input::{name_of, read_file};
+use crate::io::names::listed_columns;
+
+/// An effect across studies.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "The effect")]
+pub struct CauseArgs {
+    /// Variable, or variables at once, that would be set
+    #[arg(long, value_name = "NAME,…", required = true)]
+    pub treatment: Vec<String>,
+    /// Variable that they may affect
+    #[arg(long, value_name = "NAME")]
+    pub outcome: String,
+    /// Adjust for these columns of the first study; a graph checks that they are enough
+    #[arg(long, value_name = "NAME,…", group = "way")]
+    pub adjust: Vec<String>,
+    /// Use these columns of the first study as the front door; a graph checks that they are one
+    #[arg(long, value_name = "NAME,…", group = "way")]
+    pub front_door: Vec<String>,
+    /// The treatments were assigned by chance in the first study
+    #[arg(long, group = "way")]
+    pub randomized: bool,
+    /// Variables that come about differently in a study, by its number from 1; can be given for several studies
+    #[arg(long, value_name = "N:NAME,…")]
+    pub differs: Vec<String>,
+}
+
+impl CauseArgs {
+    /// The question about studies of these columns; `known` are names that lists of names may hold.
+    pub fn query(&self, known: &[String], studies: Vec<Vec<String>>) -> Result<Query> {
+        let listed = |given: &[String]| listed_columns(given, known);
+        let strategy = match () {
+            () if self.randomized => Strategy::Randomized,
+            () if !self.adjust.is_empty() => Strategy::Adjust(listed(&self.adjust)),
+            () if !self.front_door.is_empty() => Strategy::FrontDoor(listed(&self.front_door)),
+            () => Strategy::Derive,
+        };
+        Ok(Query {
+            treatments: listed(&self.treatment),
+            outcome: self.outcome.clone(),
+            studies,
+            strategy,
+            differs: differing(&self.differs, known)?,
+        })
+    }
+}
+
+/// `2:age,bmi` for study 2.
+fn differing(given: &[String], known: &[String]) -> Result<BTreeMap<usize, Vec<String>>> {
+    let mut found: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    for text in given {
+        let parts = text
+            .split_once(':')
+            .and_then(|(study, names)| Some((study.trim().parse::<usize>().ok()?.checked_sub(1)?, names)));
+        let Some((study, names)) = parts else {
+            return Err(Failure::input(format!(
+                "--differs {text}: give a study's number, a colon and names, as in 2:age,bmi"
+            )));
+        };
+        found.entry(study).or_default().extend(listed_columns(&[names.to_string()], known));
+    }
+    Ok(found)
+}
+
+/// The graph in a file.
+pub fn read_graph(path: &Path) -> Result<Graph> {
+    let name = name_of(path);
+    let text = String::from_utf8(read_file(path)?).map_err(|_| {
+        Failure::input(format!("{name}: this is not text: give a graph as text, DOT or DAGitty's"))
+    })?;
+    Graph::parse(&text).map_err(|e| Failure::from(e).about(&name))
+}
+
+/// The graph in a file, or in the words themselves if these have arrows.
+pub fn graph_of(words: &str) -> Result<Graph> {
+    let is_text = ["->", "<-", "{"].iter().any(|sign| words.contains(sign)) && !Path::new(words).exists();
+    if is_text { Ok(Graph::parse(words)?) } else { read_graph(Path::new(words)) }
+}

@@ -1,0 +1,121 @@
+//! An effect as a table, in JSON and in words.
+
+use riesz::{ColumnKind, Table};
+use riesz_report::EffectPage;
+use serde_json::{Value, json};
+
+use super::asked;
+use crate::commands::graph::check;
+use crate::console::printable;
+use crate::failure::Result;
+use crate::io::write::Cells;
+
+/// Rows that words have; the table has all.
+const SHOWN: usize = 12;
+
+/// Treatments of a column.
+fn cells(at: &Table, j: usize) -> Cells {
+    let (column, values) = (&at.columns()[j], at.column(j));
+    match column.kind {
+        ColumnKind::Numeric => Cells::Numbers(values.to_vec()),
+        ColumnKind::Categorical { .. } => Cells::Texts(values.iter().map(|v| column.format(*v)).collect()),
+    }
+}
+
+/// The columns of the table.
+pub fn columns(page: &EffectPage<'_>) -> Result<Vec<(String, Cells)>> {
+    let effect = page.effect;
+    let (low, high) = effect.interval(page.level)?.into_iter().map(|[low, high]| (low, high)).unzip();
+    let mut told = vec![
+        ("mean".to_string(), Cells::Numbers(effect.mean.clone())),
+        ("sd".into(), Cells::Numbers(effect.sd())),
+        ("low".into(), Cells::Numbers(low)),
+        ("high".into(), Cells::Numbers(high)),
+        ("support".into(), Cells::Integers(effect.supported().into_iter().map(i64::from).collect())),
+    ];
+    for (cause, variance) in &effect.causes {
+        told.push((format!("sd_{cause}"), Cells::Numbers(variance.iter().map(|v| v.sqrt()).collect())));
+    }
+    let standing =
+        |of: fn(&riesz::causal::Standing) -> f64| Cells::Numbers(effect.standing.iter().map(of).collect());
+    told.extend([
+        ("resolved_by_first".to_string(), standing(|own| own.resolved_by_first)),
+        ("resolved_by_rest".into(), standing(|own| own.resolved_by_rest)),
+        ("effective_rows".into(), standing(|own| own.effective_rows)),
+        ("people".into(), standing(|own| own.people)),
+        ("overlap".into(), standing(|own| own.overlap)),
+    ]);
+    let treatments = page.at.columns().iter().enumerate().map(|(j, column)| {
+        let clash = told.iter().any(|(name, _)| *name == column.name);
+        let name = if clash { format!("treatment {}", column.name) } else { column.name.clone() };
+        (name, cells(page.at, j))
+    });
+    let treatments: Vec<_> = treatments.collect();
+    Ok(treatments.into_iter().chain(told).collect())
+}
+
+/// All in JSON.
+pub fn record(page: &EffectPage<'_>) -> Result<Value> {
+    let columns: serde_json::Map<String, Value> = columns(page)?
+        .into_iter()
+        .map(|(name, cells)| {
+            let value = match cells {
+                Cells::Integers(v) => json!(v.iter().map(|v| *v == 1).collect::<Vec<_>>()),
+                Cells::Numbers(v) => json!(v),
+                Cells::Texts(v) => json!(v),
+            };
+            (name, value)
+        })
+        .collect();
+    let shares: serde_json::Map<String, Value> =
+        page.effect.shares().into_iter().map(|(cause, share)| (cause.to_string(), json!(share))).collect();
+    Ok(json!({
+        "identification": check::record(page.found),
+        "says": page.answer(),
+        "of": page.whom,
+        "baseline": page.baseline.map(asked::told),
+        "level": page.level,
+        "effect": columns,
+        "shares_of_variance": shares,
+        "unmatched": page.unmatched,
+        "warnings": page.doubts,
+        "provenance": page.run,
+    }))
+}
+
+/// The answer, a short table, and which study leaves it unsure.
+pub fn words(page: &EffectPage<'_>) -> Result<String> {
+    let short = |x: f64| riesz_report::number(x);
+    let mut lines = vec![page.at.columns().iter().map(|column| column.name.clone()).collect::<Vec<_>>()];
+    let interval = format!("{} % interval", short(100.0 * page.level));
+    lines[0].extend(["mean", "sd", &interval, "support"].map(String::from));
+    let (n, sd, ends) = (page.at.rows(), page.effect.sd(), page.effect.interval(page.level)?);
+    let supported = page.effect.supported();
+    let count = n.min(SHOWN);
+    for i in (0..count).map(|k| k * (n - 1) / (count - 1).max(1)) {
+        let cell = |j: usize| {
+            let (column, value) = (&page.at.columns()[j], page.at.get(i, j));
+            if column.kind == ColumnKind::Numeric { short(value) } else { printable(&column.format(value)) }
+        };
+        let mut line: Vec<String> = (0..page.at.width()).map(cell).collect();
+        let [low, high] = ends[i];
+        line.extend([short(page.effect.mean[i]), short(sd[i]), format!("{} to {}", short(low), short(high))]);
+        line.push(if supported[i] { "yes" } else { "no" }.into());
+        lines.push(line);
+    }
+    let width = |j: usize| lines.iter().map(|line| line[j].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
+    let mut text = format!("\n{}\n\n", printable(&page.answer()));
+    for line in &lines {
+        let cells: Vec<String> =
+            line.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+        text += &format!("{}\n", cells.join("  "));
+    }
+    if n > count {
+        text += &format!("… ({n} rows in all; -o effect.csv writes them)\n");
+    }
+    let shares = page.effect.shares();
+    let shares: Vec<String> =
+        shares.iter().map(|(cause, share)| format!("{cause} {:.0} %", 100.0 * share)).collect();
+    Ok(format!("{text}\nthe variance is due to: {}\n", shares.join(", ")))
+}

@@ -1,0 +1,114 @@
+//! What an effect across studies leaves in doubt, though it can be had: said with it, not refused.
+
+use std::fmt;
+
+use super::answer::Identification;
+use super::effect::Effect;
+use crate::refusal::and;
+
+/// Something that a reader of an effect should know. Studies are counted from 0 in the fields, from 1 in words.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Doubt {
+    /// Rows that lack a value, and are left out.
+    Holes {
+        /// The study.
+        study: usize,
+        /// How many rows.
+        rows: usize,
+        /// Of how many.
+        of: usize,
+        /// The columns in which values are missing.
+        columns: Vec<String>,
+    },
+    /// Mediators that the next study does not know.
+    Unmatched {
+        /// The mediator.
+        name: String,
+        /// The study that has them.
+        study: usize,
+        /// Where they are, in words: "below 3", a level.
+        places: Vec<String>,
+        /// The share of its rows that are there.
+        share: f64,
+    },
+    /// A treatment that covariates all but decide.
+    Decided {
+        /// The treatment.
+        treatment: String,
+        /// The covariates.
+        by: Vec<String>,
+        /// The share of its variance that they leave.
+        left: f64,
+    },
+    /// Treatments that do nothing beside others.
+    Unneeded {
+        /// The treatments.
+        treatments: Vec<String>,
+        /// The others.
+        beside: Vec<String>,
+    },
+    /// Draws of hyper-parameters that say little of these.
+    FewDraws {
+        /// How many were drawn.
+        draws: usize,
+        /// As many independent ones would say as much.
+        effective: f64,
+    },
+}
+
+/// Draws that say less than so many of their distribution itself are in doubt.
+const FEWEST_DRAWS: f64 = 3.0;
+
+/// What a learnt effect leaves in doubt beside [what its studies do](super::Gathered::doubts); `draws` as of [`Fusion`](super::Fusion).
+pub fn doubts(found: &Identification, effect: &Effect, draws: usize) -> Vec<Doubt> {
+    let effective = effect.effective_draws();
+    let few = (effective < FEWEST_DRAWS).then_some(Doubt::FewDraws { draws, effective });
+    let unneeded = (!found.without_effect.is_empty()).then(|| Doubt::Unneeded {
+        treatments: found.without_effect.clone(),
+        beside: found.treatments.clone(),
+    });
+    few.into_iter().chain(unneeded).collect()
+}
+
+/// One sentence, without its full stop.
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Holes { study, rows, of, columns } => write!(
+                f,
+                "study {}: {rows} of {of} rows have no value in {}, and are left out",
+                study + 1,
+                columns.join(" or ")
+            ),
+            Self::Unmatched { name, study, places, share } => write!(
+                f,
+                "study {} has no {name} {}; {:.0}% of study {}'s rows are there, where it says nothing of what comes after",
+                study + 2,
+                places.join(" or "),
+                100.0 * share,
+                study + 1
+            ),
+            Self::Decided { treatment, by, left } => write!(
+                f,
+                "{} all but {} {treatment}, {:.0}% of whose variance is left: other doses for the same people are hardly seen, \
+                 so that effects are drawn towards none, with bands that are too narrow",
+                by.join(", "),
+                if by.len() == 1 { "decides" } else { "decide" },
+                100.0 * left
+            ),
+            Self::Unneeded { treatments, beside } => write!(
+                f,
+                "{} {} nothing beside {}: leave it out",
+                and(treatments),
+                if treatments.len() == 1 { "does" } else { "do" },
+                and(beside)
+            ),
+            Self::FewDraws { draws, effective } => write!(
+                f,
+                "the {draws} draws of hyper-parameters say no more than {effective:.1} independent ones would: the part \
+                 \"hyper-parameters\" of bands is rough; give more draws"
+            ),
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! From tables as people have them to [`Studies`]: the columns that an effect needs, of rows that have all of them, in an order of their own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::answer::{How, Identification};
+use super::decided;
+use super::doubts::Doubt;
+use super::studies::{Route, Studies, Study};
+use crate::error::{Error, Refusal, Result, sized};
+use crate::table::{Column, ColumnKind, Table};
+
+/// Fewer complete rows than these tell nothing.
+const FEWEST: usize = 5;
+
+/// Shares of rows without a like in the next study that are not worth a word.
+const FEW: f64 = 0.05;
+
+/// Columns of a study as they were measured, `n` numbers each. A cell that has no value is not a number.
+#[derive(Debug, Clone, Default)]
+pub struct Measured {
+    /// Names and kinds, with the numbers or codes of levels.
+    pub columns: Vec<(Column, Vec<f64>)>,
+}
+
+/// Studies to learn from, and what they leave in doubt.
+#[derive(Debug, Clone)]
+pub struct Gathered {
+    /// Complete rows, with the same levels of a column in each study.
+    pub studies: Studies,
+    /// Of each mediator the share of rows of a study whose values the next study has not; the largest, where several studies share it.
+    pub unmatched: BTreeMap<String, f64>,
+    /// What a reader should know.
+    pub doubts: Vec<Doubt>,
+}
+
+impl Identification {
+    /// The columns of the first study that are averaged over, or that intercept the effect (front-door), in alphabetical order.
+    fn others(&self) -> Vec<String> {
+        let mut names = match &self.how {
+            How::FrontDoor { through, .. } => through.clone(),
+            _ => self.adjustment().to_vec(),
+        };
+        names.sort_unstable();
+        names
+    }
+
+    /// Of each bridge the mediators in alphabetical order.
+    fn mediators(&self) -> Vec<Vec<String>> {
+        let sorted = |own: &Vec<String>| {
+            let mut own = own.clone();
+            own.sort_unstable();
+            own
+        };
+        self.bridges.iter().map(|bridge| sorted(&bridge.mediators)).collect()
+    }
+
+    /// What both of the last two studies know beside mediators.
+    fn passive(&self) -> Vec<String> {
+        let mut names = self.bridges.last().map_or(vec![], |bridge| bridge.passive.clone());
+        names.sort_unstable();
+        names
+    }
+
+    /// The columns that the effect needs of each study.
+    ///
+    /// # Errors
+    /// [`Refusal::NoEffect`], [`Refusal::NotComputed`] for what follows from the studies but is not learnt.
+    pub fn needed(&self) -> Result<Vec<Vec<String>>> {
+        if self.treatments.is_empty() || self.is_constant() {
+            let (found, outcome) = (self.to_string(), self.outcome.clone());
+            return Err(Error::causal(Refusal::NoEffect { found, outcome }));
+        }
+        if self.bridges.is_empty() {
+            return Err(Error::TooFew { what: "the list of studies".into(), needed: 2, unit: "studies are" });
+        }
+        let mut passive: Vec<String> = Vec::new();
+        for name in self.bridges.iter().flat_map(|bridge| &bridge.passive) {
+            if !passive.contains(name) {
+                passive.push(name.clone());
+            }
+        }
+        let front = matches!(self.how, How::FrontDoor { .. });
+        if !passive.is_empty() && (front || self.bridges.len() > 1) {
+            let way = if front { "front doors" } else { "chains of three studies or more" };
+            return Err(Error::causal(Refusal::NotComputed { outcome: self.outcome.clone(), passive, way }));
+        }
+        let bridges = self.mediators();
+        let mut before = vec![self.treatments.clone()];
+        before.extend(bridges.iter().cloned());
+        let after = bridges.iter().cloned().chain([vec![self.outcome.clone()]]);
+        before.iter_mut().zip(after).for_each(|(own, after)| own.extend(after));
+        before[0].extend(self.others());
+        if let Some(last) = before.last_mut() {
+            last.extend(self.passive());
+        }
+        for own in &mut before {
+            let mut seen = BTreeSet::new();
+            own.retain(|name| seen.insert(name.clone()));
+        }
+        Ok(before)
+    }
+}
+
+/// The studies that `found` needs of these tables, one a study, which have those columns. Rows that lack one of these are left out; their order is made their own, so that rounding does not depend on
+/// that in which they came. Cost besides sorting O(n p⁴) for n rows and p covariates.
+///
+/// # Errors
+/// As [`Identification::needed`]; [`Error::UnknownColumn`]; [`Error::NotFinite`] for infinite numbers; [`Refusal::FewRows`], [`Refusal::Constant`], [`Refusal::TextOutcome`]; [`Refusal::NoCommonSupport`]
+/// for mediators of which two studies have no value in common.
+pub fn gather(found: &Identification, tables: &[Measured]) -> Result<Gathered> {
+    let needed = found.needed()?;
+    sized("the list of tables", "entries", needed.len(), tables.len(), "one a study")?;
+    let mut doubts = Vec::new();
+    let each = needed.iter().zip(tables).enumerate();
+    let mut own = each
+        .map(|(k, (names, table))| complete(k, names, table, &mut doubts))
+        .collect::<Result<Vec<Measured>>>()?;
+    for name in needed.iter().flatten().collect::<BTreeSet<_>>() {
+        share_levels(&mut own, name);
+    }
+    for (k, table) in own.iter_mut().enumerate() {
+        let last = k + 1 == needed.len();
+        for (column, values) in &table.columns {
+            if last && column.name == found.outcome && column.kind != ColumnKind::Numeric {
+                let name = column.name.clone();
+                return Err(Error::causal(Refusal::TextOutcome { name, study: k }));
+            }
+            if values.iter().all(|v| v == &values[0]) {
+                let (name, rows) = (column.name.clone(), values.len());
+                return Err(Error::causal(Refusal::Constant { name, rows, study: k }));
+            }
+        }
+        table.sort();
+    }
+    let (bridges, passive, others) = (found.mediators(), found.passive(), found.others());
+    let mut unmatched: BTreeMap<String, f64> = BTreeMap::new();
+    for (k, names) in bridges.iter().enumerate() {
+        let shared = if k + 1 == bridges.len() { &passive[..] } else { &[] };
+        for name in names.iter().chain(shared) {
+            let (share, doubt) = met(k, own[k].of(name)?, own[k + 1].of(name)?)?;
+            let most = unmatched.entry(name.clone()).or_default();
+            *most = most.max(share);
+            doubts.extend(doubt);
+        }
+    }
+    let front = matches!(found.how, How::FrontDoor { .. });
+    if !front && !others.is_empty() {
+        let covariates = own[0].table(&others)?;
+        for name in &found.treatments {
+            let left = decided::left(&own[0].table(std::slice::from_ref(name))?, &covariates)?;
+            if left < decided::DECIDED {
+                doubts.push(Doubt::Decided { treatment: name.clone(), by: others.clone(), left });
+            }
+        }
+    }
+    let mut studies = Vec::with_capacity(bridges.len());
+    for (k, after) in bridges.iter().enumerate() {
+        let before = if k == 0 { &found.treatments } else { &bridges[k - 1] };
+        let route = match () {
+            () if k > 0 || others.is_empty() => Route::Direct,
+            () if front => Route::FrontDoor(own[0].table(&others)?),
+            () => Route::BackDoor(own[0].table(&others)?),
+        };
+        let shared = (k + 1 == bridges.len() && !passive.is_empty()).then(|| own[0].table(&passive));
+        studies.push(Study {
+            treatments: own[k].table(before)?,
+            route,
+            mediators: own[k].table(after)?,
+            shared: shared.transpose()?,
+        });
+    }
+    let last = &own[bridges.len()];
+    let points = [&bridges[bridges.len() - 1][..], &passive].concat();
+    let studies =
+        Studies { studies, points: last.table(&points)?, outcome: last.of(&found.outcome)?.1.clone() };
+    Ok(Gathered { studies, unmatched, doubts })
+}
+
+impl Measured {
+    fn of(&self, name: &str) -> Result<&(Column, Vec<f64>)> {
+        self.columns.iter().find(|(column, _)| column.name == name).ok_or_else(|| {
+            let names: Vec<String> = self.columns.iter().map(|(column, _)| column.name.clone()).collect();
+            Error::UnknownColumn { name: name.into(), known: crate::error::listed(&names) }
+        })
+    }
+
+    fn table(&self, names: &[String]) -> Result<Table> {
+        let (mut columns, mut values, mut rows) = (Vec::new(), Vec::new(), 0);
+        for name in names {
+            let (column, own) = self.of(name)?;
+            columns.push(column.clone());
+            values.extend(own);
+            rows = own.len();
+        }
+        Table::from_column_major(columns, rows, values)
+    }
+
+    /// Sorts rows by the columns, of which the last in the alphabet counts first.
+    fn sort(&mut self) {
+        let mut keys: Vec<usize> = (0..self.columns.len()).collect();
+        keys.sort_by(|&a, &b| self.columns[b].0.name.cmp(&self.columns[a].0.name));
+        let mut order: Vec<usize> = (0..self.columns.first().map_or(0, |(_, own)| own.len())).collect();
+        let by = |&j: &usize, a: usize, b: usize| self.columns[j].1[a].total_cmp(&self.columns[j].1[b]);
+        order.sort_by(|&a, &b| {
+            keys.iter().map(|j| by(j, a, b)).find(|own| own.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+        });
+        for (_, own) in &mut self.columns {
+            // −0 is 0.
+            *own = order.iter().map(|&i| own[i] + 0.0).collect();
+        }
+    }
+}
+
+/// The rows that have a value in each of these columns.
+fn complete(study: usize, names: &[String], table: &Measured, doubts: &mut Vec<Doubt>) -> Result<Measured> {
+    let own = names.iter().map(|name| table.of(name)).collect::<Result<Vec<_>>>()?;
+    let count = own[0].1.len();
+    for (column, values) in &own {
+        sized(&format!("column '{}'", column.name), "rows", count, values.len(), "as many as the others")?;
+        if let Some(row) = values.iter().position(|v| v.is_infinite()) {
+            return Err(Error::NotFinite { row, column: column.name.clone(), value: values[row] });
+        }
+    }
+    let kept: Vec<usize> =
+        (0..count).filter(|&i| own.iter().all(|(_, values)| !values[i].is_nan())).collect();
+    let holes = own.iter().filter(|(_, values)| values.iter().any(|v| v.is_nan()));
+    let columns: Vec<String> = holes.map(|(column, _)| column.name.clone()).collect();
+    if kept.len() < FEWEST {
+        let of = if columns.is_empty() { vec![] } else { names.to_vec() };
+        return Err(Error::causal(Refusal::FewRows { study, rows: kept.len(), of, needed: FEWEST }));
+    }
+    if !columns.is_empty() {
+        doubts.push(Doubt::Holes { study, rows: count - kept.len(), of: count, columns });
+    }
+    let cut = |(column, values): &(Column, Vec<f64>)| {
+        (column.clone(), kept.iter().map(|&i| values[i]).collect::<Vec<f64>>())
+    };
+    Ok(Measured { columns: own.into_iter().map(cut).collect() })
+}
+
+/// Gives a column that is categorical in a study the same levels in all of them: those that rows have, sorted.
+fn share_levels(tables: &mut [Measured], name: &str) {
+    let all = || tables.iter().flat_map(|own| &own.columns).filter(|(column, _)| column.name == name);
+    if all().all(|(column, _)| column.kind == ColumnKind::Numeric) {
+        return;
+    }
+    let texts = all().flat_map(|(column, values)| values.iter().map(|v| column.format(*v)));
+    let levels: Vec<String> = texts.collect::<BTreeSet<_>>().into_iter().collect();
+    for (column, values) in tables.iter_mut().flat_map(|own| &mut own.columns) {
+        if column.name == name {
+            let code = |v: &f64| levels.partition_point(|level| *level < column.format(*v)) as f64;
+            *values = values.iter().map(code).collect();
+            column.kind = ColumnKind::Categorical { levels: levels.clone() };
+        }
+    }
+}
+
+/// The share of rows whose mediator the next study does not know, and a doubt if it is large.
+fn met(
+    study: usize,
+    (column, own): &(Column, Vec<f64>),
+    (_, next): &(Column, Vec<f64>),
+) -> Result<(f64, Option<Doubt>)> {
+    let share_of =
+        |is: &dyn Fn(f64) -> bool| own.iter().filter(|v| is(**v)).count() as f64 / own.len() as f64;
+    let apart = |told: String, levels: bool| {
+        let name = column.name.clone();
+        Err(Error::causal(Refusal::NoCommonSupport { name, told, levels, study }))
+    };
+    let (share, places) = match &column.kind {
+        ColumnKind::Categorical { levels } => {
+            let unknown = |v: f64| !next.contains(&v);
+            let share = share_of(&unknown);
+            let named = (0..levels.len()).filter(|&k| own.contains(&(k as f64)) && unknown(k as f64));
+            let places: Vec<String> = named.map(|k| format!("'{}'", levels[k])).collect();
+            if share == 1.0 {
+                let told = format!(
+                    "it is {} in study {}, which study {} has not",
+                    places.join(" or "),
+                    study + 1,
+                    study + 2
+                );
+                return apart(told, true);
+            }
+            (share, places)
+        }
+        ColumnKind::Numeric => {
+            let [[from, to], [low, high]] = [ends(own), ends(next)];
+            let [below, above] = [share_of(&|v| v < low), share_of(&|v| v > high)];
+            if to < low || from > high {
+                let [from, to, low, high] = [from, to, low, high].map(short);
+                let told = format!(
+                    "it is {from} to {to} in study {}, and {low} to {high} in study {}",
+                    study + 1,
+                    study + 2
+                );
+                return apart(told, false);
+            }
+            let sides = [(format!("below {}", short(low)), below), (format!("above {}", short(high)), above)];
+            let many = sides.into_iter().filter(|(_, share)| *share > FEW / 2.0);
+            (below + above, many.map(|(side, _)| side).collect())
+        }
+    };
+    let doubt = (share > FEW).then(|| Doubt::Unmatched { name: column.name.clone(), study, places, share });
+    Ok((share, doubt))
+}
+
+fn ends(values: &[f64]) -> [f64; 2] {
+    values.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], &v| [low.min(v), high.max(v)])
+}
+
+/// Four significant digits.
+fn short(x: f64) -> String {
+    let Ok(rounded) = format!("{x:.3e}").parse::<f64>() else { return x.to_string() };
+    let plain = rounded == 0.0 || (1e-4..1e6).contains(&rounded.abs());
+    if plain { rounded.to_string() } else { format!("{rounded:e}") }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_are_short() {
+        let told = [0.0, -1234.56, 0.1 + 0.2, 1e-7 / 3.0, 7e8].map(super::short);
+        assert_eq!(told, ["0", "-1235", "0.3", "3.333e-8", "7e8"]);
+    }
+}

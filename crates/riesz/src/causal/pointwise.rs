@@ -1,0 +1,157 @@
+//! An effect, or what it is more than at a baseline, treatment by treatment: for tables and curves, which need no joint covariance.
+
+use std::fmt;
+
+use super::effect::{Effect, Told};
+use super::link::{Cause, Standing};
+use crate::error::{Error, Result};
+use crate::explanation::normal;
+use crate::linalg::Matrix;
+use crate::table::{ColumnKind, Table};
+
+/// Treatments at once: their joint covariance has the square of these.
+const AT_ONCE: usize = 256;
+
+/// The share of the first study's doses outside a [usual grid](usual_doses), on each side.
+const OUTSIDE: f64 = 0.025;
+
+/// Doses that are no more than these are shown as they are.
+const FEW_DOSES: usize = 10;
+
+/// An effect at some treatments, one by one.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Pointwise {
+    /// Posterior means.
+    pub mean: Vec<f64>,
+    /// Variances by cause, in their order; these add up to the variance.
+    pub causes: Vec<(Cause, Vec<f64>)>,
+    /// How each treatment stands to the studies; of contrasts the lesser of both ends.
+    pub standing: Vec<Standing>,
+}
+
+impl Effect {
+    /// The effect of each row of treatments, less that of the `baseline` (one row) if there is one, with the variance of the difference. Cost as [`at`](Self::at), some rows at a time.
+    ///
+    /// # Errors
+    /// As [`Table::conform`]; [`Error::Shape`] for a baseline of more rows.
+    pub fn pointwise(&self, treatments: &Table, baseline: Option<&Table>) -> Result<Pointwise> {
+        if let Some(base) = baseline {
+            crate::error::sized("the baseline", "rows", 1, base.rows(), "one treatment to compare with")?;
+        }
+        let mut all = Pointwise::default();
+        let rows: Vec<usize> = (0..treatments.rows()).collect();
+        for some in rows.chunks(AT_ONCE) {
+            let own = treatments.select_rows(some);
+            let told = match baseline {
+                None => self.at(&own)?,
+                Some(base) => self.at(&own.stack(&base.conform(own.columns())?)?)?,
+            };
+            all.add(&told, some.len(), baseline.is_some());
+        }
+        all.causes.sort_by_key(|(cause, _)| *cause);
+        Ok(all)
+    }
+}
+
+impl Pointwise {
+    /// Adds the first `count` of what is told, less the last if it is the baseline.
+    fn add(&mut self, told: &Told, count: usize, contrast: bool) {
+        let last = told.mean.len() - 1;
+        let variance = |m: &Matrix, i: usize| match contrast {
+            true => m[(i, i)] - 2.0 * m[(i, last)] + m[(last, last)],
+            false => m[(i, i)],
+        };
+        let base = if contrast { told.mean[last] } else { 0.0 };
+        let before = self.mean.len();
+        self.mean.extend(told.mean[..count].iter().map(|mean| mean - base));
+        for (cause, part) in &told.causes {
+            let place = self.causes.iter().position(|(own, _)| own == cause).unwrap_or_else(|| {
+                self.causes.push((*cause, vec![0.0; before]));
+                self.causes.len() - 1
+            });
+            self.causes[place].1.extend((0..count).map(|i| variance(part, i).max(0.0)));
+        }
+        let standing = told.standing[..count].iter();
+        self.standing
+            .extend(standing.map(|own| if contrast { own.lesser(&told.standing[last]) } else { *own }));
+    }
+
+    /// The standard deviation of each.
+    pub fn sd(&self) -> Vec<f64> {
+        let variance = |i: usize| self.causes.iter().map(|(_, own)| own[i]).sum::<f64>();
+        (0..self.mean.len()).map(|i| variance(i).sqrt()).collect()
+    }
+
+    /// The ends of the interval of each: its mean and as many standard deviations as of a normal distribution.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a level that is not between 0 and 1.
+    pub fn interval(&self, level: f64) -> Result<Vec<[f64; 2]>> {
+        if !(level > 0.0 && level < 1.0) {
+            return Err(Error::parameter("level", level, "it is between 0 and 1"));
+        }
+        let reach = normal::quantile((1.0 + level) / 2.0);
+        let each = self.mean.iter().zip(self.sd());
+        Ok(each.map(|(mean, sd)| [mean - reach * sd, mean + reach * sd]).collect())
+    }
+
+    /// Of each cause the share of the variance, over all treatments together; 0 where there is none.
+    pub fn shares(&self) -> Vec<(Cause, f64)> {
+        let sums: Vec<f64> = self.causes.iter().map(|(_, own)| own.iter().sum()).collect();
+        let all: f64 = sums.iter().sum();
+        let share = |sum: f64| if all > 0.0 { sum / all } else { 0.0 };
+        self.causes.iter().zip(sums).map(|((cause, _), sum)| (*cause, share(sum))).collect()
+    }
+
+    /// Whether the studies tell each, see [`Standing::supported`].
+    pub fn supported(&self) -> Vec<bool> {
+        self.standing.iter().map(Standing::supported).collect()
+    }
+}
+
+impl Standing {
+    /// Each number the lesser of both.
+    fn lesser(&self, other: &Self) -> Self {
+        Self {
+            resolved_by_first: self.resolved_by_first.min(other.resolved_by_first),
+            resolved_by_rest: self.resolved_by_rest.min(other.resolved_by_rest),
+            effective_rows: self.effective_rows.min(other.effective_rows),
+            mass: self.mass.min(other.mass),
+            people: self.people.min(other.people),
+            overlap: self.overlap.min(other.overlap),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Study(number) => write!(f, "study {}", number + 1),
+            Self::Interaction => f.write_str("interaction"),
+            Self::Adjustment => f.write_str("adjustment"),
+            Self::Hyperparameters => f.write_str("hyper-parameters"),
+        }
+    }
+}
+
+/// Treatments to show an effect at, of those that a study has: `count` doses at equal distances over the middle 95 % of them; all different doses where they are few, and all levels that are seen.
+///
+/// # Errors
+/// [`Error::Shape`] for several treatments: these have no usual order.
+pub fn usual_doses(treatments: &Table, count: usize) -> Result<Table> {
+    crate::error::sized("the table of treatments", "columns", 1, treatments.width(), "a curve is along one")?;
+    let mut own = treatments.column(0).to_vec();
+    own.sort_unstable_by(f64::total_cmp);
+    let cut = (OUTSIDE * own.len() as f64) as usize;
+    let inside = own.iter().copied().skip(cut).take(own.len() - 2 * cut);
+    let (low, high) = inside.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+    own.dedup();
+    let levels = matches!(treatments.columns()[0].kind, ColumnKind::Categorical { .. });
+    let values = if levels || own.len() <= FEW_DOSES || low == high {
+        own
+    } else {
+        let step = (high - low) / count.max(2).saturating_sub(1) as f64;
+        (0..count).map(|k| low + step * k as f64).collect()
+    };
+    Table::from_column_major(treatments.columns().to_vec(), values.len(), values)
+}
