@@ -31,6 +31,8 @@ __all__ = [
     "codes",
     "compare_preferences",
     "component",
+    "effect_doubts",
+    "effect_page",
     "explain_duels",
     "factors",
     "fit",
@@ -42,6 +44,7 @@ __all__ = [
     "fit_sparse_aggregates",
     "functionals",
     "fuse",
+    "gather_studies",
     "hsic_test",
     "identify_effect",
     "join_bags",
@@ -51,6 +54,7 @@ __all__ = [
     "kernel_terms",
     "length_scales",
     "mmd_test",
+    "needed_columns",
     "open_path",
     "permutation",
     "predict_sums",
@@ -60,6 +64,7 @@ __all__ = [
     "sage_values",
     "sobol_indices",
     "spec_r",
+    "usual_doses",
     "witness",
 ]
 
@@ -700,10 +705,24 @@ class CausalEffect:
     def parts(self) -> list[tuple[float, Expansion]]: ...
 
 def fuse(
-    studies: list[_Leading],
+    leading: list[_Leading],
     points: _Rows,
     outcome: list[float],
     draws: int,
     seed: int,
     shared: _Rows | None = None,
 ) -> CausalEffect: ...
+def needed_columns(graph: _Graph | None, query: str) -> list[list[str]]: ...
+def gather_studies(
+    graph: _Graph | None, query: str, tables: list[list[tuple[str, list[str] | None, list[float]]]]
+) -> tuple[list[_Leading], _Rows, list[float], _Rows | None, dict[str, float], list[str]]: ...
+def effect_doubts(graph: _Graph | None, query: str, effect: CausalEffect, draws: int) -> list[str]: ...
+def usual_doses(treatments: _Rows, count: int) -> _Rows: ...
+def effect_page(
+    about: tuple[_Graph | None, str, list[_Leading], _Rows, list[float], _Rows | None],
+    effect: CausalEffect,
+    at: _Rows,
+    says: tuple[str, dict[str, float], list[str], list[tuple[str, str]]],
+    level: float,
+    baseline: _Rows | None = None,
+) -> str: ...

@@ -446,7 +446,7 @@ class Explanation:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the explanation as JSON, which ``riesz plot``, ``report`` and ``inspect`` read too."""
-        _check_ending(path, (".json",), "save writes JSON (for a table use .to_frame())")
+        check_ending(path, (".json",), "save writes JSON (for a table use .to_frame())")
         self._check_whole()
         write(path, self._core.to_json())
 
@@ -468,7 +468,7 @@ class Explanation:
         """Writes a self-contained HTML page: importance, beeswarm, dependence, each row, exactness, provenance."""
         if not isinstance(title, str):
             raise TypeError(f"title = {title!r}: it is a text")
-        _check_ending(path, (".html", ".htm"), "report writes HTML")
+        check_ending(path, (".html", ".htm"), "report writes HTML")
         self._check_whole()
         write(path, self._core.report(title).encode())
 
@@ -744,7 +744,7 @@ def _numbers_of(levels: Sequence[str]) -> list[float] | None:
     return None if np.isfinite(numbers).all() else numbers
 
 
-def _check_ending(path: str | os.PathLike[str], known: Sequence[str], why: str) -> None:
+def check_ending(path: str | os.PathLike[str], known: Sequence[str], why: str) -> None:
     """Refuses a name whose ending promises another format; one without ending promises nothing."""
     ending = pathlib.Path(path).suffix
     if ending and ending.lower() not in known:

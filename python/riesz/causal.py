@@ -97,6 +97,20 @@ def identify(
     Raises ``ValueError`` with a path that stays open and what would help, where the effect is not identified by a back door
     or a front door.
     """
+    return answered(*asked(graph, treatment, outcome, studies, adjust, front_door, randomized, differs))
+
+
+def asked(
+    graph: Any,
+    treatment: str | Iterable[str],
+    outcome: str,
+    studies: Sequence[Any],
+    adjust: str | Iterable[str] | None,
+    front_door: str | Iterable[str] | None,
+    randomized: bool,
+    differs: Mapping[int | str, str | Iterable[str]] | None,
+) -> tuple[Any, str]:
+    """The graph and the question as the core takes them."""
     ways = {"adjust": adjust is not None, "front_door": front_door is not None, "randomized": randomized}
     if sum(ways.values()) > 1:
         raise ValueError(f"{' and '.join(way for way, given in ways.items() if given)} exclude one another: give one")
@@ -116,7 +130,12 @@ def identify(
         "strategy": strategy,
         "differs": {_study(key): _names(names) for key, names in (differs or {}).items()},
     }
-    answer, says = _core.identify_effect(None if graph is None else _graph(graph), json.dumps(query))
+    return None if graph is None else _graph(graph), json.dumps(query)
+
+
+def answered(graph: Any, query: str) -> Identification:
+    """The answer to what was :func:`asked`."""
+    answer, says = _core.identify_effect(graph, query)
     return _identification(json.loads(answer), says)
 
 

@@ -21,6 +21,7 @@ True
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -33,14 +34,14 @@ from . import _core
 from ._bags import warned
 from ._data import _listed, collected, is_whole, picked
 from ._effect import CausalEstimate
-from ._expansion import Expansion
+from ._expansion import Expansion, write
 from ._explainer import Explainer
-from ._explanation import Explanation
+from ._explanation import Explanation, check_ending
 from ._imported import Imported, Part, weighted_sum
 from ._mediated import MediatorShares, values_through
 from ._samples import Rows
 from ._studies import cells, cells_of, coded, columns_of, read_studies
-from .causal import Identification, identify
+from .causal import answered, asked
 from .estimators import _count
 
 __all__ = ["CausalEstimate", "CausalFusion", "MediatorShares"]
@@ -124,38 +125,22 @@ class CausalFusion(BaseEstimator):
             raise ValueError(f"studies is {told}: give a list of two data frames or more, one a study")
         draws = _count("draws", self.draws, 0)
         tables = [columns_of(collected(own), f"study {k + 1}") for k, own in enumerate(studies)]
-        found = identify(
-            self.graph,
-            treatment=self.treatment,
-            outcome=self.outcome,
-            studies=[list(own) for own in tables],
-            adjust=self.adjust,
-            front_door=self.front_door,
-            randomized=self.randomized,
-            differs=self.differs,
-        )
-        _check_computable(found)
-        read = read_studies(tables, found)
+        headers = [list(own) for own in tables]
+        ways = self.adjust, self.front_door, self.randomized, self.differs
+        question = asked(self.graph, self.treatment, self.outcome, headers, *ways)
+        found = answered(*question)
+        read = read_studies(tables, *question)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._fitted_on = (read.leading, read.points, read.outcome, draws, seed, read.shared)
         self._levels, self._others = read.levels, () if found.front_door else tuple(sorted(found.adjust))
         self._fused = _core.fuse(*self._fitted_on)
         self._seen: _core.CausalEffect | None = None
-        self.identification_ = found
-        effective = self._fused.effective_draws
+        self.identification_, self._question = found, question
         self.treatments_ = found.treatments
         self.unmatched_ = read.unmatched
         self.n_features_in_ = len(found.treatments)
         self.feature_names_in_ = np.array(found.treatments, dtype=object)
-        notes = list(read.notes)
-        if effective < _FEWEST_DRAWS:
-            notes.append(
-                f"the {draws} draws of hyper-parameters say no more than {effective:.1f} independent ones would: the part "
-                '"hyper-parameters" of bands is rough; give more draws'
-            )
-        if found.without_effect:
-            verb = "does" if len(found.without_effect) == 1 else "do"
-            notes.append(f"{_listed(found.without_effect)} {verb} nothing beside {_listed(found.treatments)}: leave it out")
+        notes = read.notes + _core.effect_doubts(*question, self._fused, draws)
         self.warnings_ = warned(self, notes, [])
         return self
 
@@ -294,6 +279,34 @@ class CausalFusion(BaseEstimator):
             return {f"study {k + 1}": float(shares(k, self._rows_of(k)).mean()) for k in range(last + 1)}
         own = self._rows_of(study - 1)
         return shares(study - 1, own if rows is None else coded(collected(rows), own.names, self._levels, "rows"))
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        grid: Any = None,
+        *,
+        baseline: Any = None,
+        given: Any = None,
+        among: Any = None,
+        population: Any = None,
+        weights: Any = None,
+        level: float = 0.95,
+    ) -> None:
+        """Writes a self-contained HTML page: the answer, how it follows and what must hold, the curve with its band and where
+        studies do not tell it, which study leaves it unsure, and the numbers.
+
+        ``grid`` is by default 50 doses over the middle 95 % of those of study 1, or its levels; else as :meth:`effect`."""
+        check_ending(path, (".html", ".htm"), "report writes HTML")
+        fused, whom = self._on(given, among, population, weights)
+        leading, points, outcome, draws, seed, shared = self._fitted()
+        if grid is None and len(self.treatments_) > 1:
+            raise ValueError(f"grid = None: say at which treatments, {_listed(self.treatments_)}")
+        at = self._treated(grid, "grid") if grid is not None else Rows(*_core.usual_doses(leading[0][0], _DOSES))
+        base = None if baseline is None else self._one(self._treated(baseline, "baseline"), "baseline")
+        facts = [("draws of hyper-parameters", str(draws)), ("seed", str(seed)), ("software", f"riesz {_core.__version__}")]
+        says = whom.removeprefix(" of ") or "all people of study 1", self.unmatched_, list(self.warnings_), facts
+        about = *self._question, leading, points, outcome, shared
+        write(path, _core.effect_page(about, fused, at, says, level, base).encode())
 
     def as_seen(self, grid: Any, *, baseline: Any = None) -> CausalEstimate:
         """What would be taken for the effect if study 1 had been an experiment: ``E[outcome | treatment]`` as study 1 has
@@ -470,8 +483,8 @@ class CausalFusion(BaseEstimator):
         return {**state, "_fused": None, "_seen": None} if "_fused" in state else state
 
 
-#: Draws that say less than so many of their distribution itself are worth a warning.
-_FEWEST_DRAWS = 3
+#: Doses of a page that is asked for at no others.
+_DOSES = 50
 
 #: Causes in the order in which they are told: after the studies.
 _CAUSES = {"interaction": "t", "adjustment": "u", "hyper-parameters": "v"}
@@ -487,19 +500,6 @@ def _summed(
     by_cause = {cause: turned(own) for cause, own in sorted(parts, key=lambda part: _CAUSES.get(part[0], part[0]))}
     stands = {name: least(own) for name, own in standing}
     return CausalEstimate(what, cells_of(at), turn @ np.array(mean), turned(cov), by_cause, stands, least(supported), draw)
-
-
-def _check_computable(found: Identification) -> None:
-    """Refuses what follows from the studies but is not computed."""
-    if not found.treatments or found.how == "constant":
-        raise ValueError(f"{found!r}: there is no effect to learn, and the mean of {found.outcome} in the last study says it")
-    passive = list(dict.fromkeys(name for bridge in found.bridges for name in bridge.passive))
-    if passive and (found.front_door or len(found.bridges) > 1):
-        where = "front doors" if found.front_door else "chains of three studies or more"
-        raise ValueError(
-            f"the effect is identified, but {found.outcome} depends on {_listed(passive)} beside the mediators, which "
-            f"the treatments do not affect: with {where} this is not computed yet"
-        )
 
 
 def _shown(value: Any) -> str:

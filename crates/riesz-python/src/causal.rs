@@ -1,7 +1,7 @@
 //! Causal graphs for Python: texts and names in, answers out.
 
 use pyo3::prelude::*;
-use riesz::causal::{Graph, Query, identify};
+use riesz::causal::{Graph, Identification, Query, identify};
 
 use crate::{raise, refuse};
 
@@ -24,12 +24,25 @@ impl Given {
     }
 }
 
+/// A question and how its answer follows.
+pub struct Question {
+    pub graph: Option<Graph>,
+    pub found: Identification,
+}
+
+impl Question {
+    pub fn new(graph: Option<Given>, query: &str) -> PyResult<Self> {
+        let graph = graph.map(|given| given.graph()).transpose()?;
+        let query: Query = serde_json::from_str(query).map_err(refuse)?;
+        let found = identify(graph.as_ref(), &query).map_err(raise)?;
+        Ok(Self { graph, found })
+    }
+}
+
 /// Whether and how an effect is identified: the answer in JSON, and in a sentence.
 #[pyfunction]
 pub fn identify_effect(graph: Option<Given>, query: &str) -> PyResult<(String, String)> {
-    let graph = graph.map(|given| given.graph()).transpose()?;
-    let query: Query = serde_json::from_str(query).map_err(refuse)?;
-    let found = identify(graph.as_ref(), &query).map_err(raise)?;
+    let found = Question::new(graph, query)?.found;
     Ok((serde_json::to_string(&found).map_err(refuse)?, found.to_string()))
 }
 

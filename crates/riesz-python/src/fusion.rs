@@ -1,12 +1,17 @@
 //! Effects across studies for Python: tables in, fitted effects out.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
-use riesz::Matrix;
-use riesz::causal::{Effect, Form, Fusion, Measure, Published, Route, Standing, Studies, Study, Whom};
+use riesz::causal::{
+    Effect, Form, Fusion, Measure, Measured, Published, Route, Standing, Studies, Study, Whom, doubts, gather,
+};
+use riesz::explanation::Fact;
+use riesz::{Column, ColumnKind, Matrix, Table};
 
+use crate::causal::{Given, Question};
 use crate::threads::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
 
@@ -157,18 +162,27 @@ impl CausalEffect {
     }
 }
 
-/// Learns an effect from studies; `shared` are covariates that the last two share.
-#[pyfunction]
-#[pyo3(signature = (studies, points, outcome, draws, seed, shared=None))]
-pub fn fuse(
-    py: Python<'_>,
-    studies: Vec<Leading<'_>>,
+/// Rows with what their columns hold, for Python.
+type Told3 = (Vec<String>, Vec<Option<Vec<String>>>, Py<PyArray2<f64>>);
+
+fn rows(py: Python<'_>, table: &Table) -> PyResult<Told3> {
+    let names = table.columns().iter().map(|column| column.name.clone()).collect();
+    let levels = table.columns().iter().map(|column| match &column.kind {
+        ColumnKind::Categorical { levels } => Some(levels.clone()),
+        ColumnKind::Numeric => None,
+    });
+    let numbers = (0..table.rows()).flat_map(|i| table.row(i)).collect();
+    let numbers = matrix(table.rows(), table.width(), numbers)?.into_pyarray(py).unbind();
+    Ok((names, levels.collect(), numbers))
+}
+
+/// Studies from what Python has of them.
+fn studies(
+    leading: Vec<Leading<'_>>,
     points: NamedRows<'_>,
     outcome: Vec<f64>,
-    draws: usize,
-    seed: u64,
     shared: Option<NamedRows<'_>>,
-) -> PyResult<CausalEffect> {
+) -> PyResult<Studies> {
     let study = |(treatments, how, others, mediators): Leading<'_>| {
         let others = others.map(sample).transpose()?;
         let route = match (&how[..], others) {
@@ -184,14 +198,140 @@ pub fn fuse(
             shared: None,
         })
     };
-    let mut studies = studies.into_iter().map(study).collect::<PyResult<Vec<_>>>()?;
+    let mut studies = leading.into_iter().map(study).collect::<PyResult<Vec<_>>>()?;
     // By the study that leads to the last.
     if let (Some(last), Some(shared)) = (studies.last_mut(), shared) {
         last.shared = Some(sample(shared)?);
     }
-    let given = Studies { studies, points: sample(points)?, outcome };
+    Ok(Studies { studies, points: sample(points)?, outcome })
+}
+
+/// Learns an effect from studies; `shared` are covariates that the last two share.
+#[pyfunction]
+#[pyo3(signature = (leading, points, outcome, draws, seed, shared=None))]
+pub fn fuse(
+    py: Python<'_>,
+    leading: Vec<Leading<'_>>,
+    points: NamedRows<'_>,
+    outcome: Vec<f64>,
+    draws: usize,
+    seed: u64,
+    shared: Option<NamedRows<'_>>,
+) -> PyResult<CausalEffect> {
+    let given = studies(leading, points, outcome, shared)?;
     let fusion = Fusion { draws, seed, ..Fusion::default() };
     let stop = Arc::clone(&fusion.stop);
     let effect = interruptible(py, &Threads::all(), &stop, move || fusion.fit(&given))?.map_err(raise)?;
     Ok(CausalEffect { effect: Arc::new(effect) })
+}
+
+/// A column of a study: its name, its levels if it is categorical, and numbers or codes, of which NaN is missing.
+type OwnColumn = (String, Option<Vec<String>>, Vec<f64>);
+
+/// A study that leads to the next, for Python.
+type Led = (Told3, &'static str, Option<Told3>, Told3);
+
+/// What [`fuse`] takes but draws and seed, the shares of rows that are not matched, by mediator, and what a reader should know.
+type Gathered = (Vec<Led>, Told3, Vec<f64>, Option<Told3>, BTreeMap<String, f64>, Vec<String>);
+
+/// The columns that an effect needs of each study.
+#[pyfunction]
+pub fn needed_columns(graph: Option<Given>, query: &str) -> PyResult<Vec<Vec<String>>> {
+    Question::new(graph, query)?.found.needed().map_err(raise)
+}
+
+/// Studies from their tables, as [`fuse`] takes them, and what they leave in doubt.
+#[pyfunction]
+pub fn gather_studies(
+    py: Python<'_>,
+    graph: Option<Given>,
+    query: &str,
+    tables: Vec<Vec<OwnColumn>>,
+) -> PyResult<Gathered> {
+    let column = |(name, levels, values): OwnColumn| {
+        let kind = levels.map_or(ColumnKind::Numeric, |levels| ColumnKind::Categorical { levels });
+        (Column { name, kind }, values)
+    };
+    let tables: Vec<Measured> =
+        tables.into_iter().map(|own| Measured { columns: own.into_iter().map(column).collect() }).collect();
+    let found = Question::new(graph, query)?.found;
+    let gathered = py.detach(|| gather(&found, &tables)).map_err(raise)?;
+    let studies = &gathered.studies;
+    let lead = |study: &Study| {
+        let (how, others) = match &study.route {
+            Route::Direct => ("direct", None),
+            Route::BackDoor(others) => ("back-door", Some(others)),
+            Route::FrontDoor(others) => ("front-door", Some(others)),
+        };
+        let others = others.map(|own| rows(py, own)).transpose()?;
+        Ok((rows(py, &study.treatments)?, how, others, rows(py, &study.mediators)?))
+    };
+    let leading = studies.studies.iter().map(lead).collect::<PyResult<_>>()?;
+    let shared = studies.studies.last().and_then(|study| study.shared.as_ref());
+    let shared = shared.map(|own| rows(py, own)).transpose()?;
+    let doubts = gathered.doubts.iter().map(ToString::to_string).collect();
+    Ok((leading, rows(py, &studies.points)?, studies.outcome.clone(), shared, gathered.unmatched, doubts))
+}
+
+/// What a learnt effect leaves in doubt beside its studies.
+#[pyfunction]
+pub fn effect_doubts(
+    graph: Option<Given>,
+    query: &str,
+    effect: &CausalEffect,
+    draws: usize,
+) -> PyResult<Vec<String>> {
+    let found = Question::new(graph, query)?.found;
+    Ok(doubts(&found, &effect.effect, draws).iter().map(ToString::to_string).collect())
+}
+
+/// Treatments to show an effect at.
+#[pyfunction]
+pub fn usual_doses(py: Python<'_>, treatments: NamedRows<'_>, count: usize) -> PyResult<Told3> {
+    rows(py, &riesz::causal::usual_doses(&sample(treatments)?, count).map_err(raise)?)
+}
+
+/// What a page is about: the question, and the studies as [`fuse`] takes them.
+type About<'py> =
+    (Option<Given>, String, Vec<Leading<'py>>, NamedRows<'py>, Vec<f64>, Option<NamedRows<'py>>);
+
+/// What a page says of how the effect came about: of whom it is, shares of rows that are not matched, doubts, and facts.
+type Says = (String, BTreeMap<String, f64>, Vec<String>, Vec<(String, String)>);
+
+/// The page of an effect, which `effect` is on whom is asked for.
+#[pyfunction]
+#[pyo3(signature = (about, effect, at, says, level, baseline=None))]
+pub fn effect_page(
+    py: Python<'_>,
+    about: About<'_>,
+    effect: &CausalEffect,
+    at: NamedRows<'_>,
+    says: Says,
+    level: f64,
+    baseline: Option<NamedRows<'_>>,
+) -> PyResult<String> {
+    let (graph, query, leading, points, outcome, shared) = about;
+    let Question { graph, found } = Question::new(graph, &query)?;
+    let given = studies(leading, points, outcome, shared)?;
+    let (at, baseline) = (sample(at)?, baseline.map(sample).transpose()?);
+    let (whom, unmatched, doubts, facts) = says;
+    let run: Vec<Fact> = facts.into_iter().map(|(name, value)| Fact::new(name, value)).collect();
+    let effect = Arc::clone(&effect.effect);
+    let work = move || -> riesz::Result<String> {
+        let pointwise = effect.pointwise(&at, baseline.as_ref())?;
+        riesz_report::effect_report(&riesz_report::EffectPage {
+            found: &found,
+            graph: graph.as_ref(),
+            studies: &given,
+            at: &at,
+            effect: &pointwise,
+            baseline: baseline.as_ref(),
+            whom: &whom,
+            level,
+            unmatched: &unmatched,
+            doubts: &doubts,
+            run: &run,
+        })
+    };
+    interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)
 }

@@ -649,7 +649,9 @@ mod _core {
     use super::fit::{Fitted, fit, functionals};
 
     #[pymodule_export]
-    use super::fusion::{CausalEffect, fuse};
+    use super::fusion::{
+        CausalEffect, effect_doubts, effect_page, fuse, gather_studies, needed_columns, usual_doses,
+    };
 
     #[pymodule_export]
     use super::preference::{FittedPrior, explain_duels, fit_preferences, predict_sums};

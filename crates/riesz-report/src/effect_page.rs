@@ -83,15 +83,9 @@ impl EffectPage<'_> {
             let [mean, from, to] = [self.effect.mean[i], ends[0], ends[1]].map(|v| rounded(v, sd[i]));
             format!("{mean} ({} % interval {from} to {to})", number(100.0 * self.level))
         };
-        let subject = match self.baseline {
-            None => format!("If {} were treated so, the mean of {} would be", self.whom, self.found.outcome),
-            Some(base) => format!(
-                "If {} were treated so rather than with {}, the mean of {} would change by",
-                self.whom,
-                assigned(base, 0),
-                self.found.outcome
-            ),
-        };
+        let alike = format!("If {} were treated alike", self.whom);
+        let mean = format!("the mean of {} would", self.found.outcome);
+        let with = |i: usize| format!("with {}", self.label(i));
         let beyond = match told.len() == supported.len() {
             true => String::new(),
             false => format!(
@@ -100,18 +94,38 @@ impl EffectPage<'_> {
                 told.len()
             ),
         };
-        if low == high {
-            return format!("{subject} {} at {}.{beyond}", said(low), self.label(low));
-        }
-        let ends = if self.baseline.is_some() { ["least", "most"] } else { ["lowest", "highest"] };
-        let [least, most] = ends;
-        format!(
-            "{subject} {} at {}, where it is {least}, and {} at {}, where it is {most}.{beyond}",
-            said(low),
-            self.label(low),
-            said(high),
-            self.label(high)
-        )
+        let text = match (self.baseline, low == high) {
+            (None, true) => format!("{alike}, {mean} be {} {}.", said(low), with(low)),
+            (None, false) => format!(
+                "{alike}, {mean} be lowest, {}, {}, and highest, {}, {}.",
+                said(low),
+                with(low),
+                said(high),
+                with(high)
+            ),
+            (Some(base), true) => {
+                format!(
+                    "{alike}, {mean} change by {} {} instead of {}.",
+                    said(low),
+                    with(low),
+                    assigned(base, 0)
+                )
+            }
+            (Some(base), false) => format!(
+                "{alike} instead of with {}, {mean} change by between {}, {}, and {}, {}.",
+                assigned(base, 0),
+                said(low),
+                with(low),
+                said(high),
+                with(high)
+            ),
+        };
+        text + &beyond
+    }
+
+    /// Whether it is drawn as a curve: along one treatment that is a number.
+    pub(crate) fn is_curve(&self) -> bool {
+        self.at.width() == 1 && self.at.rows() > 1 && self.at.columns()[0].kind == ColumnKind::Numeric
     }
 }
 
@@ -124,6 +138,15 @@ fn assigned(table: &Table, row: usize) -> String {
 fn shown(table: &Table, row: usize, j: usize) -> String {
     let (column, value) = (&table.columns()[j], table.get(row, j));
     if column.kind == ColumnKind::Numeric { number(value) } else { column.format(value) }
+}
+
+/// The cells of a column, numbers with equal decimals: four digits of their range.
+fn of_column(table: &Table, j: usize) -> Vec<String> {
+    let own = table.column(j);
+    let (low, high) = own.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
+    let size = (high - low) / 100.0;
+    let numeric = table.columns()[j].kind == ColumnKind::Numeric && own.iter().any(|v| v.fract() != 0.0);
+    (0..own.len()).map(|i| if numeric { rounded(own[i], size) } else { shown(table, i, j) }).collect()
 }
 
 /// As many decimals as a number that is unsure by `sd` deserves: two digits of this.
@@ -166,14 +189,20 @@ pub fn effect_report(page: &EffectPage<'_>) -> Result<String> {
     columns.push("told by the studies".into());
     columns.extend(effect.causes.iter().map(|(cause, _)| format!("sd, {cause}")));
     columns.extend(["resolved by study 1", "by those after it", "overlap"].map(String::from));
+    // Equal decimals, so that numbers of a column can be compared at a glance.
+    let mut sizes: Vec<f64> = sd.iter().copied().filter(|sd| *sd > 0.0).collect();
+    sizes.sort_unstable_by(f64::total_cmp);
+    let size = sizes.get(sizes.len() / 2).copied().unwrap_or(0.0);
+    let told = |v: f64| rounded(v, size / 10.0);
+    let doses: Vec<Vec<String>> = (0..page.at.width()).map(|j| of_column(page.at, j)).collect();
     let rows: Vec<Vec<String>> = (0..count)
         .map(|k| k * (n - 1) / (count - 1).max(1))
         .map(|i| {
-            let mut cells: Vec<String> = (0..page.at.width()).map(|j| shown(page.at, i, j)).collect();
-            let [low, high] = ends[i].map(|v| rounded(v, sd[i]));
-            cells.extend([rounded(effect.mean[i], sd[i]), number(sd[i]), format!("{low} to {high}")]);
+            let mut cells: Vec<String> = doses.iter().map(|own| own[i].clone()).collect();
+            let [low, high] = ends[i].map(told);
+            cells.extend([told(effect.mean[i]), told(sd[i]), format!("{low} to {high}")]);
             cells.push(if supported[i] { "yes" } else { "no" }.into());
-            cells.extend(effect.causes.iter().map(|(_, own)| number(own[i].sqrt())));
+            cells.extend(effect.causes.iter().map(|(_, own)| told(own[i].sqrt())));
             let own = &effect.standing[i];
             cells.extend([own.resolved_by_first, own.resolved_by_rest, own.overlap].map(|v| fixed(v, 2)));
             cells
@@ -203,19 +232,21 @@ pub fn effect_report(page: &EffectPage<'_>) -> Result<String> {
 
 /// What the picture shows.
 fn says(page: &EffectPage<'_>) -> String {
+    let (whom, outcome) = (page.whom, &page.found.outcome);
     let what = match page.baseline {
-        None => format!("The mean of {} if {} were treated so", page.found.outcome, page.whom),
+        None => format!("The mean of {outcome} if {whom} were treated so"),
         Some(base) => format!(
-            "What the mean of {} would be more if {} were treated so rather than with {}",
-            page.found.outcome,
-            page.whom,
+            "By how much the mean of {outcome} would change if {whom} were treated so instead of with {}",
             assigned(base, 0)
         ),
     };
-    format!(
-        "{what}, with a {} % band. Small strokes are doses that people of study 1 had. Where the field is hatched, the studies do not tell it.",
-        number(100.0 * page.level)
-    )
+    let level = number(100.0 * page.level);
+    if page.is_curve() {
+        return format!(
+            "{what}, with a {level} % band. Small strokes are doses that people of study 1 had. Where the field is hatched, the studies do not tell it."
+        );
+    }
+    format!("{what}, with {level} % intervals. Where a line is hatched, the studies do not tell it.")
 }
 
 /// What leaves the effect unsure, in a sentence.
@@ -286,6 +317,9 @@ fn studies(page: &EffectPage<'_>) -> Vec<minijinja::Value> {
 
 /// How far studies know the same values of what they share.
 fn matched(page: &EffectPage<'_>) -> String {
+    if page.unmatched.values().all(|share| *share == 0.0) {
+        return "Of what studies share, none has values beyond those of the study after it.".into();
+    }
     let share = |(name, share): (&String, &f64)| format!("{name} {} %", fixed(100.0 * share, 1));
     let each: Vec<String> = page.unmatched.iter().map(share).collect();
     format!(

@@ -9,6 +9,7 @@ mod discrepancy;
 mod downscale;
 mod downscale_bags;
 mod downscale_operators;
+mod fuse;
 mod graph;
 mod hostile;
 mod importance;

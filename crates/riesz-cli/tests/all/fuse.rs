@@ -1,0 +1,243 @@
+//! `riesz fuse`: what is learnt is the library's; that it arrives in tables, words, pictures and pages, and what is refused, is tested here.
+
+use serde_json::Value;
+
+use crate::common::Place;
+
+/// Numbers between −1 and 1 that look random.
+fn noise() -> impl FnMut() -> f64 {
+    let mut state = 1_u64;
+    move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as f64 / (1_u64 << 30) as f64 - 1.0
+    }
+}
+
+const GRAPH: &str = "age -> dose; age -> psa; dose -> psa; psa -> volume";
+
+/// Older people take more, and psa is age − 2 dose, volume 3 psa: a dose of 1 rather than 0 takes 6 off.
+fn world() -> Place {
+    let (place, mut e) = (Place::new(), noise());
+    let mut first = String::from("age,dose,psa,site\n");
+    for i in 0..80 {
+        let age = e();
+        let dose = 0.5 + 0.3 * age + 0.5 * e();
+        let psa = age - 2.0 * dose + 0.2 * e();
+        first += &format!("{age},{dose},{psa},{}\n", ["a", "b"][i % 2]);
+    }
+    let mut second = String::from("psa,volume\n");
+    for _ in 0..80 {
+        let psa = -1.0 + 3.0 * e();
+        second += &format!("{psa},{}\n", 3.0 * psa + 0.3 * e());
+    }
+    place.write("s1.csv", first);
+    place.write("s2.csv", second);
+    place.write("g.txt", GRAPH.replace("; ", "\n"));
+    place.write("grid.csv", "dose\n0\n0.5\n1\n");
+    place
+}
+
+const ASKED: &str = "fuse s1.csv s2.csv --graph g.txt --treatment dose --outcome volume --draws 4";
+
+/// The columns of a CSV table.
+fn columns(text: &str) -> std::collections::BTreeMap<String, Vec<f64>> {
+    let mut lines = text.lines().map(|line| line.split(','));
+    let names: Vec<String> = lines.next().unwrap().map(String::from).collect();
+    let rows: Vec<Vec<f64>> = lines.map(|line| line.map(|cell| cell.parse().unwrap()).collect()).collect();
+    names.into_iter().enumerate().map(|(j, name)| (name, rows.iter().map(|row| row[j]).collect())).collect()
+}
+
+#[test]
+fn effects_are_what_they_are() {
+    let place = world();
+    let (out, err) = place.good(&format!("{ASKED} --at grid.csv --baseline dose=0 -o effect.csv"));
+    assert!(out.is_empty() && err.contains("back-door, adjusting for age"), "{out}{err}");
+    let told = columns(&place.read("effect.csv"));
+    assert_eq!(told["dose"], [0.0, 0.5, 1.0]);
+    assert_eq!((told["mean"][0], told["sd"][0]), (0.0, 0.0));
+    for (k, truth) in [(1, -3.0), (2, -6.0)] {
+        let (mean, sd) = (told["mean"][k], told["sd"][k]);
+        assert!((mean - truth).abs() < 4.0 * sd && sd < 0.8, "{mean} ± {sd}, in truth {truth}");
+        let causes: f64 =
+            told.iter().filter(|(name, _)| name.starts_with("sd_")).map(|(_, own)| own[k] * own[k]).sum();
+        assert!((causes - sd * sd).abs() < 1e-9 * sd * sd);
+        assert!((told["high"][k] - mean - 1.959_964 * sd).abs() < 1e-5 * sd && told["support"][k] == 1.0);
+    }
+    // Taken as it is seen, age is taken for the dose.
+    let (naive, _) = place.good(&format!(
+        "{} --randomized --at grid.csv --baseline dose=0 -o - --format csv",
+        ASKED.replace("--graph g.txt ", "")
+    ));
+    assert!(columns(&naive)["mean"][2] > -5.0, "{naive}");
+    // The same of those of an age: nothing depends on it here.
+    let (of_old, _) =
+        place.good(&format!("{ASKED} --at grid.csv --baseline dose=0 --given age=0.5 --format csv"));
+    let (mean, sd) = (columns(&of_old)["mean"][2], columns(&of_old)["sd"][2]);
+    assert!((mean + 6.0).abs() < 4.0 * sd, "{mean} ± {sd}");
+}
+
+#[test]
+fn the_answer_comes_in_all_forms() {
+    let place = world();
+    let (out, err) = place.good(&format!("{ASKED} --report effect.html"));
+    for words in [
+        "back-door, adjusting for age",
+        "assumed",
+        "If all people of study 1 were treated so",
+        "support",
+        "the variance is due to: study 1",
+    ] {
+        assert!(out.contains(words), "{words}: {out}");
+    }
+    assert!(out.contains("50 rows in all") && !err.contains("warning"), "{out}{err}");
+    let page = place.read("effect.html");
+    for words in [
+        "The effect of dose on volume",
+        "What must hold",
+        "Which study leaves it unsure",
+        "adjusted for",
+        "(SHA-256 ",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(!page.contains("<script") && !page.contains("http://") && !page.contains("https://"));
+    let (out, _) = place.good(&format!("{ASKED} --at grid.csv --level 0.5 --format json --quiet"));
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(told["identification"]["how"]["adjust"], serde_json::json!(["age"]));
+    assert_eq!(told["effect"]["dose"], serde_json::json!([0.0, 0.5, 1.0]));
+    let of = |name: &str| told["effect"][name][1].as_f64().unwrap();
+    assert!((of("high") - of("mean") - 0.674_490 * of("sd")).abs() < 1e-5 * of("sd"), "{out}");
+    let shares: f64 =
+        told["shares_of_variance"].as_object().unwrap().values().map(|v| v.as_f64().unwrap()).sum();
+    assert!((shares - 1.0).abs() < 1e-12);
+    place.good(&format!("{ASKED} -o effect.parquet"));
+    place.good(&format!("{ASKED} -o effect.svg"));
+    assert!(place.read("effect.svg").contains("E[volume | do(dose)]"));
+    // A graph in words, studies as Parquet would be found by their first bytes, and categories as treatments.
+    let output = place
+        .command()
+        .args([
+            "fuse",
+            "s1.csv",
+            "s2.csv",
+            "--graph",
+            "site -> psa -> volume",
+            "--treatment",
+            "site",
+            "--outcome",
+            "volume",
+        ])
+        .args(["--draws", "2", "--among", "site=a", "--report", "sites.html"])
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("averaged over covariates"), "{output:?}");
+    let output = place
+        .command()
+        .args([
+            "fuse",
+            "s1.csv",
+            "s2.csv",
+            "--graph",
+            "site -> psa -> volume",
+            "--treatment",
+            "site",
+            "--outcome",
+            "volume",
+        ])
+        .args(["--draws", "2", "--report", "sites.html"])
+        .output()
+        .unwrap();
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && out.contains("site = a") && place.read("sites.html").contains("site = b"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn what_is_missing_or_not_matched_is_told() {
+    let place = world();
+    let holed = place.read("s1.csv").lines().enumerate().fold(String::new(), |text, (i, line)| {
+        let (_, rest) = line.split_once(',').unwrap();
+        text + &if i == 3 || i == 7 { format!(",{rest}\n") } else { format!("{line}\n") }
+    });
+    place.write("holed.csv", holed);
+    let narrow: String = place
+        .read("s2.csv")
+        .lines()
+        .filter(|line| {
+            line.starts_with("psa") || line.split_once(',').unwrap().0.parse::<f64>().unwrap() < -1.0
+        })
+        .map(|line| format!("{line}\n"))
+        .collect();
+    place.write("narrow.csv", narrow);
+    let (_, err) = place.good(&ASKED.replace("s1.csv", "holed.csv"));
+    assert!(err.contains("warning: study 1: 2 of 80 rows have no value in age, and are left out"), "{err}");
+    let (out, err) = place.good(&ASKED.replace("s2.csv", "narrow.csv"));
+    assert!(
+        err.contains("warning: study 2 has no psa above -1")
+            && err.contains("says nothing of what comes after"),
+        "{err}"
+    );
+    assert!(out.contains("  no\n"), "{out}");
+    // The order of rows is no matter.
+    let mut lines: Vec<String> = place.read("s1.csv").lines().map(String::from).collect();
+    lines[1..].reverse();
+    place.write("turned.csv", lines.join("\n"));
+    let ask = format!("{ASKED} --at grid.csv --format csv");
+    assert_eq!(place.good(&ask).0, place.good(&ask.replace("s1.csv", "turned.csv")).0);
+}
+
+#[test]
+fn refusals_are_one_sentence_and_leave_no_files() {
+    let place = world();
+    let first = place.read("s1.csv");
+    let line = first.lines().nth(4).unwrap().to_string();
+    let mut cells: Vec<&str> = line.split(',').collect();
+    cells[0] = "old";
+    place.write("text.csv", first.replace(&line, &cells.join(",")));
+    place.write("empty.csv", "psa,volume\n");
+    place.write("far.csv", place.read("s2.csv").replace('.', "").replace("psavolume", "psa,volume"));
+    place.write("few.csv", "psa,volume\n1,2\n2,3\n");
+    place.write("other.csv", "amount\n1\n");
+    place.write("words.csv", "dose\nmuch\n");
+    place.write("none.csv", "dose\n");
+    let before = place.files();
+    for (words, expected) in [
+        (ASKED.replace("outcome volume", "outcome volum"), "volum"),
+        (ASKED.replace("treatment dose", "treatment doze"), "doze"),
+        (ASKED.replace("s1.csv", "text.csv"), "column 'age' holds numbers, but its row 4 (line 5) is 'old'"),
+        (ASKED.replace("s2.csv", "empty.csv"), "empty.csv has names of columns but no rows"),
+        (ASKED.replace("s2.csv", "missing.csv"), "missing.csv: there is no such file"),
+        (ASKED.replace("s2.csv", "few.csv"), "study 2 has 2 rows: at least 5 are needed"),
+        (ASKED.replace("s1.csv s2.csv", "s1.csv"), "two tables or more"),
+        (format!("{ASKED} --at other.csv"), "there is no column 'dose'"),
+        (format!("{ASKED} --at words.csv"), "is 'much', which is not a number"),
+        (format!("{ASKED} --at none.csv"), "names of columns but no rows"),
+        (format!("{ASKED} --baseline age=1"), "give name=value, where names are dose"),
+        (format!("{ASKED} --baseline dose=much"), "dose is 'much', which is not a number"),
+        (format!("{ASKED} --baseline dose=1,dose=2"), "dose is given twice"),
+        (format!("{ASKED} --given dose=1"), "names are age"),
+        (format!("{ASKED} --level 95"), "it is between 0 and 1"),
+        (format!("{ASKED} --categorical nothing"), "no study has a column 'nothing'"),
+        (format!("{ASKED} --report effect.txt"), "the name of a page ends in .html"),
+        (ASKED.replace("--graph g.txt ", ""), "--graph"),
+        (ASKED.replace("g.txt", "lost.txt"), "there is no such file"),
+        (format!("{ASKED} --draws 99999999999"), "memory"),
+    ] {
+        let output = place.run(&format!("{words} -o effect.csv"));
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && err.contains(expected), "{words}: {err}");
+        assert!(!err.contains("panicked") && !err.contains("a bug"), "{words}: {err}");
+        assert_eq!(place.files(), before, "{words}");
+    }
+    place.bad(&format!("{ASKED} -o page.html"), "pages are written with --report");
+    place.write("g.txt", format!("{GRAPH}; dose <-> psa"));
+    place.bad(ASKED, "is not identified");
+    place.write("g.txt", GRAPH);
+    let shifted: String = std::iter::once("psa,volume\n".to_string())
+        .chain((0..9).map(|k| format!("{},{}\n", 1000 + k, k)))
+        .collect();
+    place.write("far.csv", shifted);
+    place.bad(&ASKED.replace("s2.csv", "far.csv"), "no common support in psa");
+}
