@@ -152,3 +152,21 @@ def test_published_posteriors_are_there_to_compare(model):
         ours.only("noise")
     with pytest.raises(ValueError, match="draws no samples"):
         imp.sample(3)
+
+
+def test_a_page_tells_the_effect(model, tmp_path):
+    path = tmp_path / "effect.html"
+    model.report(path)
+    text = path.read_text(encoding="utf-8")
+    assert "The effect of dose on volume" in text and "If all people of study 1 were treated alike" in text
+    assert "adjusting for age" in text and "<script" not in text
+    model.report(path, [0.0, 1.0], baseline=0.5, given={"age": 0.5}, level=0.9)
+    told = model.effect([0.0, 1.0], baseline=0.5, given={"age": 0.5})
+    text = path.read_text(encoding="utf-8")
+    assert "If those with age = 0.5 were treated alike instead of with dose = 0.5" in text and "90 % interval" in text
+    assert f"{told.mean.max():.3f}"[:4] in text and f"{told.mean.min():.3f}".replace("-", "−")[:4] in text
+    with pytest.raises(ValueError, match=r"ends in .txt, but report writes HTML"):
+        model.report(tmp_path / "effect.txt")
+    with pytest.raises(ValueError, match="level"):
+        model.report(path, level=95)
+    assert path.read_text(encoding="utf-8") == text and len(list(tmp_path.iterdir())) == 1

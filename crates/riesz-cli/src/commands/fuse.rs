@@ -143,7 +143,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let baseline = asked::row(&args.baseline, first.treatments.columns(), "--baseline")?;
     let pointwise = effect.pointwise(&at, baseline.as_ref())?;
     let of = match &whom {
-        Some(Whom::Like(row) | Whom::Treated(row)) => format!("people with {}", asked::told(row)),
+        Some(Whom::Like(row) | Whom::Treated(row)) => format!("those with {}", asked::told(row)),
         _ => "all people of study 1".into(),
     };
     let mut run: Vec<Fact> = Vec::new();

@@ -54,7 +54,7 @@ fn effects_are_what_they_are() {
     assert!(out.is_empty() && err.contains("back-door, adjusting for age"), "{out}{err}");
     let told = columns(&place.read("effect.csv"));
     assert_eq!(told["dose"], [0.0, 0.5, 1.0]);
-    assert_eq!((told["mean"][0], told["sd"][0]), (0.0, 0.0));
+    assert!(told["mean"][0].abs() < 1e-9 && told["sd"][0] < 1e-5);
     for (k, truth) in [(1, -3.0), (2, -6.0)] {
         let (mean, sd) = (told["mean"][k], told["sd"][k]);
         assert!((mean - truth).abs() < 4.0 * sd && sd < 0.8, "{mean} ± {sd}, in truth {truth}");
@@ -83,7 +83,7 @@ fn the_answer_comes_in_all_forms() {
     for words in [
         "back-door, adjusting for age",
         "assumed",
-        "If all people of study 1 were treated so",
+        "If all people of study 1 were treated alike",
         "support",
         "the variance is due to: study 1",
     ] {

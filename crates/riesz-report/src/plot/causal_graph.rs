@@ -129,7 +129,8 @@ pub(super) fn draw(graph: &Graph, found: &Identification, options: &PlotOptions)
     let down = width < 480.0;
     let most = layers.iter().map(Vec::len).max().unwrap_or(1) as f64;
     let deep = layers.len() as f64;
-    let top = 34.0;
+    let keys = roles(graph, found);
+    let top = 16.0 + 18.0 * legend_breaks(&keys, width - 16.0).len() as f64;
     let height = if down { 74.0 * deep } else { (58.0 * most).max(120.0) };
     let room = if down { width / most } else { width / deep } - if down { 12.0 } else { 44.0 };
     let mut at = vec![(0.0, 0.0); slots.len()];
@@ -200,7 +201,7 @@ pub(super) fn draw(graph: &Graph, found: &Identification, options: &PlotOptions)
         let shown = format::shorten(&names[v], FONT, 2.0 * half[s] - 8.0);
         canvas.text_on((x, y - 1.0), &shown);
     }
-    legend_line(&mut canvas, (width - 8.0, 11.0), &roles(graph, found), width - 16.0);
+    legend_lines(&mut canvas, (width - 8.0, top - 23.0), &keys, width - 16.0);
     let hidden = if graph.confounded().is_empty() { "" } else { "; dashed where a common cause is hidden" };
     let about = format!("Arrows from causes to effects{hidden}: {graph}");
     canvas.finish(width, top + height + 8.0, "Causal graph", &about, "")

@@ -9,9 +9,7 @@ const MOST_LINES: usize = 40;
 const HATCH: f64 = 7.0;
 
 pub(super) fn draw(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg {
-    let curve =
-        page.at.width() == 1 && page.at.rows() > 1 && page.at.columns()[0].kind == ColumnKind::Numeric;
-    if curve { along(page, ends, options) } else { lines(page, ends, options) }
+    if page.is_curve() { along(page, ends, options) } else { lines(page, ends, options) }
 }
 
 /// The causes with their colours, in order.
@@ -52,7 +50,7 @@ fn hatched(canvas: &mut Canvas, (left, right): (f64, f64), (top, bottom): (f64, 
 
 fn along(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg {
     let (width, narrow) = (options.width as f64, options.width < 480);
-    let (left, right, top, bottom) = (if narrow { 62.0 } else { 76.0 }, width - 16.0, 26.0, 290.0);
+    let (left, right, top, bottom) = (if narrow { 62.0 } else { 76.0 }, width - 16.0, 46.0, 310.0);
     let mut order: Vec<usize> = (0..ends.len()).collect();
     order.sort_by(|&a, &b| page.at.get(a, 0).total_cmp(&page.at.get(b, 0)));
     let at: Vec<f64> = order.iter().map(|&i| page.at.get(i, 0)).collect();
@@ -63,7 +61,8 @@ fn along(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg
     let upwards = Scale::around(ends.iter().flatten().copied().chain(zero), bottom - 8.0, top);
     let mut canvas = Canvas::new(options.theme);
     let name = &page.at.columns()[0].name;
-    for (value, _) in across.ticks(80.0) {
+    let spacing = if narrow { 50.0 } else { 80.0 };
+    for (value, _) in across.ticks(spacing) {
         canvas.line((across.at(value), top), (across.at(value), bottom), Paint::Grid, false);
     }
     for (value, label) in upwards.ticks(36.0) {
@@ -105,12 +104,13 @@ fn along(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg
     if !told.iter().all(|told| *told) {
         keys.push((Paint::Muted, "hatched: not told by the studies".into()));
     }
-    legend_line(&mut canvas, (right, 11.0), &keys, right - left);
+    legend_lines(&mut canvas, (right, top - 15.0), &keys, right - left);
     // Below, the variance by cause.
-    let (above, below) = (bottom + 36.0, bottom + 136.0);
+    let names = causes(page);
+    let room = 18.0 * legend_breaks(&names, right - left).len() as f64;
+    let (above, below) = (bottom + 18.0 + room, bottom + 118.0 + room);
     let share = |v: f64| below - v * (below - above);
     let piles: Vec<Vec<f64>> = order.iter().map(|&i| piled(page, i)).collect();
-    let names = causes(page);
     for (c, (paint, _)) in names.iter().enumerate() {
         let point = |k: usize, of: usize| (across.at(at[k]), share(piles[k][of]));
         let outline: Vec<(f64, f64)> =
@@ -121,8 +121,8 @@ fn along(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg
         canvas.text((left - 8.0, share(v)), label, Anchor::End, Paint::Muted, left - 26.0);
     }
     canvas.text_up((14.0, (above + below) / 2.0), "% of variance", below - above + 24.0);
-    legend_line(&mut canvas, (right, bottom + 18.0), &names, right - left);
-    for (value, label) in across.ticks(80.0) {
+    legend_lines(&mut canvas, (right, above - 18.0), &names, right - left);
+    for (value, label) in across.ticks(spacing) {
         canvas.line((across.at(value), below), (across.at(value), below + 4.0), Paint::Muted, false);
         canvas.text((across.at(value), below + 14.0), &label, Anchor::Middle, Paint::Muted, 100.0);
     }
@@ -176,7 +176,7 @@ fn lines(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg
             Paint::Muted,
             piles,
         );
-        legend_line(&mut canvas, (width - 16.0, 14.0), &names, width - 32.0);
+        legend_lines(&mut canvas, (width - 16.0, 14.0), &names, width - 32.0);
     }
     canvas.finish(width, bottom + 42.0, &capital(&page.axis()), &page.answer(), "")
 }

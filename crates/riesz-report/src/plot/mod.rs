@@ -543,6 +543,30 @@ fn legend_line(canvas: &mut Canvas, (right, y): (f64, f64), names: &[(Paint, Str
     }
 }
 
+/// Where a legend breaks into lines that have room for their names: the end of each.
+fn legend_breaks(names: &[(Paint, String)], room: f64) -> Vec<usize> {
+    let (mut ends, mut used) = (Vec::new(), 0.0);
+    for (k, (_, name)) in names.iter().enumerate() {
+        let width = format::text_width(name, FONT) + DOT + 8.0;
+        if k > 0 && used + width > room {
+            ends.push(k);
+            used = 0.0;
+        }
+        used += width;
+    }
+    ends.push(names.len());
+    ends
+}
+
+/// Colours and their names in as many lines as it takes, of which the last is at `y`.
+fn legend_lines(canvas: &mut Canvas, (right, y): (f64, f64), names: &[(Paint, String)], room: f64) {
+    let (ends, mut from) = (legend_breaks(names, room), 0);
+    for (k, &end) in ends.iter().enumerate() {
+        legend_line(canvas, (right, y - 18.0 * (ends.len() - 1 - k) as f64), &names[from..end], room);
+        from = end;
+    }
+}
+
 /// Colours and their names below each other.
 fn legend(canvas: &mut Canvas, x: f64, top: f64, names: &[(Paint, String)], room: f64) {
     for (k, (paint, name)) in names.iter().enumerate() {

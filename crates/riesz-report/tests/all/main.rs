@@ -4,6 +4,7 @@ mod browser;
 mod common;
 mod downscale_page;
 mod duels;
+mod effect_page;
 mod importance_page;
 mod interactions;
 mod maps;
