@@ -21,6 +21,7 @@ Columns = dict[str, Column]
 #: Levels by name; ``None`` for columns of numbers.
 Levels = dict[str, list[str] | None]
 
+
 class Read(NamedTuple):
     """Studies as the core takes them: all but the last, points and outcome of the last."""
 
