@@ -37,7 +37,8 @@ fn array(py: Python<'_>, m: &Matrix) -> PyResult<Py<PyArray2<f64>>> {
 
 fn told(py: Python<'_>, told: riesz::causal::Told) -> PyResult<Told> {
     let causes = told.causes.iter().map(|(cause, part)| Ok((cause.to_string(), array(py, part)?)));
-    let each: [(_, fn(&Standing) -> f64); 6] = [
+    type Number = fn(&Standing) -> f64;
+    let each: [(_, Number); 6] = [
         ("resolved_by_first", |own| own.resolved_by_first),
         ("resolved_by_rest", |own| own.resolved_by_rest),
         ("effective_rows", |own| own.effective_rows),

@@ -294,7 +294,7 @@ fn meaning(cause: Cause, page: &EffectPage<'_>) -> String {
 /// What each study says.
 fn studies(page: &EffectPage<'_>) -> Vec<minijinja::Value> {
     let names =
-        |table: &Table| listed(&table.columns().iter().map(|column| column.name.clone()).collect::<Vec<_>>());
+        |table: &Table| listed(table.columns().iter().map(|column| column.name.clone()).collect::<Vec<_>>());
     let mut all: Vec<_> = page
         .studies
         .studies

@@ -120,7 +120,7 @@ fn number(text: &str, column: &Column) -> std::result::Result<f64, String> {
 }
 
 fn names(columns: &[Column]) -> String {
-    listed(&columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>())
+    listed(columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>())
 }
 
 /// A row in words.
