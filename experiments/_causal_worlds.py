@@ -29,6 +29,10 @@ def smooth(rng, n, m):
     return [{"x": x, "y": y}, {"y": ys, "t": t}], {"randomized": True}, lambda g: np.sin(g + 0.5 * np.sin(2 * g)) * np.exp(-0.045)
 
 
+def simple_outcome(y):
+    return np.cos(y) - np.exp(-y / 20)
+
+
 def simple(modes, width, how):
     def make(rng, n, m, sd=0.5):
         z = rng.uniform(-width, width, n)
@@ -36,7 +40,7 @@ def simple(modes, width, how):
         other = (rng.random(n) < 0.5) * (modes == 2)
         u = 2 * (x - other) - 3 * other + sd * rng.normal(size=n)
         y, ys = u + np.exp(-z) + sd * rng.normal(size=n), rng.uniform(-10, 10, m)
-        t = np.cos(ys) - np.exp(-ys / 20) + sd * rng.normal(size=m)
+        t = simple_outcome(ys) + sd * rng.normal(size=m)
         middles = (np.arange(4000) + 0.5) / 4000 * 2 * width - width
 
         def led(mean):
