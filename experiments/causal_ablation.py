@@ -182,6 +182,7 @@ def support(options, axes):
         taken = effect.standing["resolved_by_rest"]
         found.append(
             [
+                np.mean(np.abs(scores[y < 1.2]) < 1.96),
                 np.abs(scores[y < 1.5]).max(),
                 np.abs(scores[y >= 1.5]).max(),
                 effect.sd[y < 1.2].mean(),
@@ -201,8 +202,9 @@ def support(options, axes):
             axes[5].set_title("study 2 where |Y| < 1.5", fontsize=9)
             axes[5].legend(fontsize=7)
     found = np.array(found)
-    beyond = (found[:, :2].max(axis=1) > 3).mean()
+    beyond = (found[:, 1:3].max(axis=1) > 3).mean()
     names = [
+        "held at 95 %, |Y| < 1.2",
         "|z| where study 2 has rows",
         "|z| elsewhere",
         "sd where it has rows",
@@ -214,8 +216,8 @@ def support(options, axes):
         "warned of",
     ]
     lines = [[name, f"{own.mean():.3f}", f"{own.max():.3f}"] for name, own in zip(names, found.T)]
-    told = f"largest |z|: {within(found[:, :2].max(), high=3)} (beyond 3 in {beyond:.0%} of data sets); variance taken away from |Y| = 3: {within(found[:, 5].max(), high=0.75)}"
-    told += f"; supported there: {within(found[:, 6].max(), high=0.05)}; warned of: {within(found[:, 8].min(), low=1)}"
+    told = f"largest |z|: {within(found[:, 1:3].max(), high=3)} (beyond 3 in {beyond:.0%} of data sets); variance taken away from |Y| = 3: {within(found[:, 6].max(), high=0.75)}"
+    told += f"; supported there: {within(found[:, 7].max(), high=0.05)}; warned of: {within(found[:, 9].min(), low=1)}"
     return f"\n\nStudy 2 where |Y| < 1.5, {options.seeds} data sets\n\n" + table(["", "mean", "largest"], lines) + "\n\n" + told
 
 
