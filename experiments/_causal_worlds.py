@@ -34,9 +34,9 @@ def simple_outcome(y):
 
 
 def simple(modes, width, how):
-    def make(rng, n, m, sd=0.5):
+    def make(rng, n, m, sd=0.5, of_x=0.5):
         z = rng.uniform(-width, width, n)
-        x = 3 * np.cos(z) + sd * rng.normal(size=n)
+        x = 3 * np.cos(z) + of_x * rng.normal(size=n)
         other = (rng.random(n) < 0.5) * (modes == 2)
         u = 2 * (x - other) - 3 * other + sd * rng.normal(size=n)
         y, ys = u + np.exp(-z) + sd * rng.normal(size=n), rng.uniform(-10, 10, m)
