@@ -32,7 +32,10 @@ def bootstrap_of_regressions(studies, asked, replications, rng, points=25):
             own_inputs, own_targets = inputs[own][:, None], (targets[own] - centre) / spread
             coefficients = np.linalg.solve(kernel(own_inputs) + noise * np.eye(len(own)), own_targets)
             flat = values.reshape(-1, 1)
-            predicted = (centre + spread * kernel(flat, own_inputs) @ coefficients).reshape(values.shape)
+            # A smooth curve of one number, so that a thousand places tell it all.
+            places = np.linspace(flat.min(), flat.max(), 1000)[:, None] if len(flat) > 1000 else flat
+            curve = centre + spread * kernel(places, own_inputs) @ coefficients
+            predicted = (curve if places is flat else np.interp(flat[:, 0], places[:, 0], curve)).reshape(values.shape)
             if k == len(studies) - 1:
                 weights = predicted.mean(axis=1)
                 break

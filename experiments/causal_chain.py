@@ -16,7 +16,7 @@ explain: two treatments A and B that share a cause with Y, Y = A + B/2 + AB/2 + 
 T = sin 2P + .5 PQ of P = A + Z/2 and Q = B/2 + Z/2, values of these, which have no intervals, against the true ones with the same background, the mediators of study 2.
 criterion: 95 % intervals of values of treatments hold .90 to .99.
 
-Full: 100 data sets and 200 problems instead of 20 and 60.
+Full: 100 data sets and 200 problems instead of 20 and 40.
 """
 
 import argparse
@@ -293,10 +293,10 @@ PARTS = {"chain": chain, "extend": extend, "explain": explain}
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--seeds", type=int, help="data sets, by default 20, in full 100")
-    parser.add_argument("--problems", type=int, help="of which study to extend, by default 60, in full 200")
+    parser.add_argument("--problems", type=int, help="of which study to extend, by default 40, in full 200")
     parser.add_argument("--draws", type=int, default=16, help="of kernels, noises and ridges; 0 for the best")
     options = arguments(__doc__, (chosen(PARTS), parser))
     options.seeds = options.seeds or (100 if options.full else 20)
-    options.problems = options.problems or (200 if options.full else 60)
+    options.problems = options.problems or (200 if options.full else 40)
     warnings.simplefilter("ignore")
     run(PARTS, options, "causal_chain", 3, f"Chains, advice and explanations, {options.draws} draws of hyper-parameters")
