@@ -60,6 +60,9 @@ __all__ = [
     "sage_values",
     "sobol_indices",
     "spec_r",
+    "suggest_trials",
+    "trial_candidates",
+    "update_effect",
     "witness",
 ]
 
@@ -707,3 +710,25 @@ def fuse(
     seed: int,
     shared: _Rows | None = None,
 ) -> CausalEffect: ...
+
+# Treatments that were tried, outcomes, variances of these, and the name of the prior.
+_Tried = tuple[_Rows, list[float], list[float] | None, str]
+
+def update_effect(
+    effect: CausalEffect, trials: _Tried, rows: _Rows
+) -> tuple[
+    list[float],
+    NDArray[np.float64],
+    list[tuple[str, list[float]]],
+    list[bool],
+    tuple[float, float, float],
+]: ...
+def suggest_trials(
+    choices: list[tuple[CausalEffect, _Tried, _Rows | None, list[tuple[float, float]], list[float]]],
+    count: int,
+    acquisition: str,
+    minimize: bool,
+    supported: bool,
+    seed: int,
+) -> list[tuple[int, list[float], float, float, float, bool]]: ...
+def trial_candidates(like: _Rows, bounds: list[tuple[float, float]], seed: int) -> NDArray[np.float64]: ...

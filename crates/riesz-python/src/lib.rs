@@ -17,6 +17,7 @@ mod question;
 mod ranking;
 mod sampling;
 mod threads;
+mod trials;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -650,6 +651,9 @@ mod _core {
 
     #[pymodule_export]
     use super::fusion::{CausalEffect, fuse};
+
+    #[pymodule_export]
+    use super::trials::{suggest_trials, trial_candidates, update_effect};
 
     #[pymodule_export]
     use super::preference::{FittedPrior, explain_duels, fit_preferences, predict_sums};

@@ -9,6 +9,7 @@ mod bound;
 mod cases;
 mod causal_effect;
 mod causal_graph;
+mod causal_optimise;
 mod causal_published;
 mod causal_refusals;
 mod causal_sets;
