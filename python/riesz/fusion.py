@@ -236,8 +236,8 @@ class CausalFusion(BaseEstimator):
         """The ``n`` treatments to try next, where the outcome is to be small (``minimize``) or large: Bayesian optimisation that
         starts from the effect, and from the experiments of :meth:`observe`.
 
-        It looks among ``candidates``, which are as ``grid`` in :meth:`effect`; or between ``bounds``, a pair of numbers if there is
-        one treatment or a dictionary of pairs, by default the ranges of study 1, and at all levels of categorical treatments.
+        It looks among ``candidates``, which are as ``grid`` in :meth:`effect`; or between ``bounds``, a pair of numbers if there
+        is one treatment or a dictionary of pairs, by default the ranges of study 1, and at all levels of categorical ones.
         ``costs`` of an experiment are a number, one a candidate, or a function of a dictionary of treatments. ``acquisition`` is
         what a trial is worth: ``"log-ei"``, the logarithm of the expected improvement on the best so far, ``"ei"``, or ``"ucb"``,
         two standard deviations better than the mean. The second and later ones are chosen as if those before turned out as
@@ -245,7 +245,7 @@ class CausalFusion(BaseEstimator):
 
         ``prior`` is what is believed before any experiment: the ``"effect"`` with its covariance and a discrepancy of 5 % of its
         variance (more if experiments say so), or to be compared with it ``"imp"`` or ``"bayesime"`` (the last or first study's
-        part of the covariance alone), ``"cbo"`` (Aglietti et al. 2020), ``"rank-one"`` (its kernel with our variance), ``"none"``.
+        part of the covariance alone), ``"cbo"`` (Aglietti et al. 2020), ``"rank-one"`` (with our variance) or ``"none"``.
 
         >>> import numpy as np
         >>> import riesz
