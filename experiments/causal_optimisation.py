@@ -1,8 +1,8 @@
 """How many trials of treatments find the best one: causal Bayesian optimisation (chapter 4 of Chau 2023, figures 4.7, 4.8 and B.3).
 
-    python experiments/causal_optimisation.py [NAME ...] [--full] [--seeds COUNT] [--draws COUNT]
+    python experiments/causal_optimisation.py [NAME ...] [--full] [--seeds COUNT] [--draws COUNT] [--middle]
 
-Worlds are those of _causal_worlds.py. Of every data set the effect is learnt from the studies; then treatments are tried, without noise, on a grid of 201 points over the range that study 1 has. The first one is drawn at random,
+Worlds are those of _causal_worlds.py. Of every data set the effect is learnt from the studies; then treatments are tried, without noise, on a grid of 201 points over the range that study 1 has, or over its middle 95 % (--middle). The first one is drawn at random,
 the same for all priors; the source leaves open how it begins, the grid, noise and how often hyper-parameters are chosen, and has figures without numbers. Outcomes are to be large. Counted is the number of trials, the first
 included, until one is within 1 % of the range of the true effect (20 at most), over data sets (± standard error); best after 3 is how much of the range is missing by then.
 
@@ -61,11 +61,11 @@ WORLDS = {name: DESIGNS[name] for name in ["front door", "two modes", "one mode"
 }
 
 
-def tried(make, n, m, seed, draws):
+def tried(make, n, m, seed, draws, outside):
     """By prior what is missing to the best after each trial, as a share of the range of the effect."""
     rng = np.random.default_rng(FIRST_SEED + seed)
     studies, how, truth = make(rng, n, m)
-    grid = np.linspace(studies[0]["x"].min(), studies[0]["x"].max(), 201)
+    grid = np.linspace(*np.quantile(studies[0]["x"], [outside, 1 - outside]), 201)
     values = truth(grid)
     lacking = (values.max() - values) / np.ptp(values)
     order = rng.permutation(201)
@@ -87,6 +87,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--seeds", type=int, help="data sets of each world, by default 10, in full 100")
     parser.add_argument("--draws", type=int, default=16, help="of kernels, noises and ridges; 0 for the best")
+    parser.add_argument("--middle", action="store_true", help="leave out 2.5 %% of study 1's treatments on both sides")
     options = arguments(__doc__, (chosen(WORLDS), parser))
     seeds = options.seeds or (100 if options.full else 10)
     warnings.simplefilter("ignore", UserWarning)
@@ -94,7 +95,7 @@ if __name__ == "__main__":
     figure, axes = panels(len(names))
     lines = []
     for axis, name in zip(axes, names):
-        runs = [tried(*WORLDS[name], seed, options.draws) for seed in range(seeds)]
+        runs = [tried(*WORLDS[name], seed, options.draws, 0.025 * options.middle) for seed in range(seeds)]
         cells = []
         for place, prior in enumerate(PRIORS):
             missing = np.array([run[prior] for run in runs])
@@ -109,5 +110,5 @@ if __name__ == "__main__":
         axis.set_xlabel("trials")
     axes[0].set_ylabel("missing share of the range")
     axes[0].legend(fontsize=7)
-    text = f"Trials until within 1 % of the range (best after 3), {seeds} data sets each, {options.draws} draws of hyper-parameters\n\n"
+    text = f"Trials until within 1 % of the range (best after 3), {seeds} data sets each, {options.draws} draws of hyper-parameters{', middle 95 %' * options.middle}\n\n"
     finish(options, "causal_optimisation", figure, text + table(["world", *PRIORS], lines))

@@ -570,10 +570,9 @@ def suggest_among(
     """Which of several sets of treatments to try next, and at what: each model has the effect of one set on the same outcome, and
     the best worth for its cost wins. ``costs`` are one a model; the rest is as in :meth:`CausalFusion.suggest`."""
     models = list(models)
-    if not models or len({own.outcome for own in models}) > 1:
-        raise ValueError(
-            f"models: give one or more, all of the same outcome; these are of {_listed(own.outcome for own in models)}"
-        )
+    outcomes = sorted({str(own.outcome) for own in models})
+    if len(outcomes) != 1:
+        raise ValueError(f"models: give one or more, all of the same outcome; these are of {_listed(outcomes) or 'none'}")
     costs = [None] * len(models) if costs is None else list(costs)
     if len(costs) != len(models):
         raise ValueError(f"costs: {len(models)} are needed, one a model, and there are {len(costs)}")

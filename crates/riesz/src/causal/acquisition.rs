@@ -58,13 +58,13 @@ pub fn log_expected_improvement(better: f64, sd: f64) -> f64 {
     }
     let z = better / sd;
     let log_density = -0.5 * z * z - 0.5 * (2.0 * PI).ln();
-    if z > -1.0 {
+    if z > -3.0 {
         let below = 0.5 * libm::erfc(-z * FRAC_1_SQRT_2);
         return sd.ln() + (log_density.exp() + z * below).ln();
     }
     let t = -z;
-    // What is left out is of the order of exp(-2 t √(2 terms)).
-    let terms = (200.0 / (t * t)).ceil() as usize + 2;
+    // What is left out falls as exp(-1.8 t √terms).
+    let terms = (600.0 / (t * t)).ceil() as usize + 2;
     let rest = (1..=terms).rev().fold(0.0, |rest, k| k as f64 / (t + rest));
     sd.ln() + log_density + (rest / (t + rest)).ln()
 }
