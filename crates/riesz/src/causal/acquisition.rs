@@ -63,8 +63,8 @@ pub fn log_expected_improvement(better: f64, sd: f64) -> f64 {
         return sd.ln() + (log_density.exp() + z * below).ln();
     }
     let t = -z;
-    // What is left out falls as exp(-1.8 t √terms).
-    let terms = (600.0 / (t * t)).ceil() as usize + 2;
+    // What is left out is less than rounding for any t from 3 on.
+    let terms = (600.0 / (t * t)).ceil() as usize + 20;
     let rest = (1..=terms).rev().fold(0.0, |rest, k| k as f64 / (t + rest));
     sd.ln() + log_density + (rest / (t + rest)).ln()
 }
