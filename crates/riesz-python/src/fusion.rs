@@ -41,7 +41,8 @@ fn named(cause: Cause) -> String {
 
 /// How studies stand to queries, by name.
 pub(crate) fn standings(standing: &[Standing]) -> Vec<(&'static str, Vec<f64>)> {
-    let each: [(_, fn(&Standing) -> f64); 6] = [
+    type Of = fn(&Standing) -> f64;
+    let each: [(_, Of); 6] = [
         ("resolved_by_first", |own| own.resolved_by_first),
         ("resolved_by_rest", |own| own.resolved_by_rest),
         ("effective_rows", |own| own.effective_rows),

@@ -17,6 +17,9 @@ type Tried<'py> = (NamedRows<'py>, Vec<f64>, Option<Vec<f64>>, String);
 /// An effect, what was tried of it, and what may be tried: rows, or bounds of numbers; with costs.
 type Choice<'py> = (Py<CausalEffect>, Tried<'py>, Option<NamedRows<'py>>, Vec<(f64, f64)>, Vec<f64>);
 
+/// The same in the core's types.
+type Chosen = (Arc<Effect>, (Trials, Prior), Domain, Vec<f64>);
+
 /// The number of the effect, treatments, what trying them is worth, mean and standard deviation of the effect, and whether the studies tell it.
 type Next = (usize, Vec<f64>, f64, f64, f64, bool);
 
@@ -67,8 +70,7 @@ pub fn suggest_trials(
         };
         Ok::<_, PyErr>((Arc::clone(&effect.get().effect), tried(trials)?, domain, costs))
     };
-    let choices: Vec<(Arc<Effect>, (Trials, Prior), Domain, Vec<f64>)> =
-        choices.into_iter().map(choice).collect::<PyResult<_>>()?;
+    let choices: Vec<Chosen> = choices.into_iter().map(choice).collect::<PyResult<_>>()?;
     let search = Search { acquisition, minimize, supported, seed };
     let work = move || {
         let mut arms = Vec::with_capacity(choices.len());
