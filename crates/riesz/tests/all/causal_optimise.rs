@@ -177,7 +177,8 @@ fn the_best_of_a_grid_is_suggested() {
     for minimize in [true, false] {
         let sign = if minimize { -1.0 } else { 1.0 };
         let best = at_trials.iter().map(|m| sign * m).fold(f64::MIN, f64::max);
-        let worth: [(&str, Box<dyn Fn(usize) -> f64>); 3] = [
+        type Worth<'a> = Box<dyn Fn(usize) -> f64 + 'a>;
+        let worth: [(&str, Worth<'_>); 3] = [
             ("log-ei", Box::new(|i| log_expected_improvement(sign * mean[i] - best, sd[i]))),
             ("ei", Box::new(|i| log_expected_improvement(sign * mean[i] - best, sd[i]).exp())),
             ("ucb", Box::new(|i| sign * mean[i] - best + 2.0 * sd[i])),
