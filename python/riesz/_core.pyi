@@ -65,6 +65,9 @@ __all__ = [
     "sobol_indices",
     "spec_r",
     "usual_doses",
+    "suggest_trials",
+    "trial_candidates",
+    "update_effect",
     "witness",
 ]
 
@@ -726,3 +729,25 @@ def effect_page(
     level: float,
     baseline: _Rows | None = None,
 ) -> str: ...
+
+# Treatments that were tried, outcomes, variances of these, and the name of the prior.
+_Tried = tuple[_Rows, list[float], list[float] | None, str]
+
+def update_effect(
+    effect: CausalEffect, trials: _Tried, rows: _Rows
+) -> tuple[
+    list[float],
+    NDArray[np.float64],
+    list[tuple[str, list[float]]],
+    list[bool],
+    tuple[float, float, float],
+]: ...
+def suggest_trials(
+    choices: list[tuple[CausalEffect, _Tried, _Rows | None, list[tuple[float, float]], list[float]]],
+    count: int,
+    acquisition: str,
+    minimize: bool,
+    supported: bool,
+    seed: int,
+) -> list[tuple[int, list[float], float, float, float, bool]]: ...
+def trial_candidates(like: _Rows, bounds: list[tuple[float, float]], seed: int) -> NDArray[np.float64]: ...

@@ -99,13 +99,21 @@ class CausalEstimate:
     def __repr__(self) -> str:
         low, high = self.interval()
         most = max(self.part_covariances, key=lambda cause: float(np.trace(self.part_covariances[cause])))
-        show = lambda value: f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
         lines = [[*self.treatments, "mean", "sd", "95 % interval", "support"]]
         for i in range(min(len(self.mean), _SHOWN)):
-            at = [show(own[i]) for own in self.treatments.values()]
-            told = [show(self.mean[i]), show(self.sd[i]), f"{show(low[i])} to {show(high[i])}"]
+            at = [shown(own[i]) for own in self.treatments.values()]
+            told = [shown(self.mean[i]), shown(self.sd[i]), f"{shown(low[i])} to {shown(high[i])}"]
             lines.append([*at, *told, "yes" if self.support[i] else "no"])
-        widths = [max(map(len, column)) for column in zip(*lines)]
-        table = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines]
         more = [f"… ({len(self.mean)} rows in all)"] if len(self.mean) > _SHOWN else []
-        return "\n".join([f"<riesz.CausalEstimate: {self.what}; most variance: {most}>", *table, *more])
+        return "\n".join([f"<riesz.CausalEstimate: {self.what}; most variance: {most}>", *aligned(lines), *more])
+
+
+def shown(value: Any) -> str:
+    """A cell of a printed table."""
+    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+
+
+def aligned(lines: list[list[str]]) -> list[str]:
+    """Lines of a printed table, with columns as wide as their widest cells."""
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines]

@@ -21,7 +21,7 @@ type Leading<'py> = (NamedRows<'py>, String, Option<NamedRows<'py>>, NamedRows<'
 /// An effect; see [`riesz::causal`].
 #[pyclass(frozen, module = "riesz._core")]
 pub struct CausalEffect {
-    effect: Arc<Effect>,
+    pub(crate) effect: Arc<Effect>,
 }
 
 /// A weight, weights of rows, a model, and rows.
@@ -31,14 +31,14 @@ type Part = (f64, Py<PyArray2<f64>>, Py<Expansion>, Py<PyArray2<f64>>);
 type Told =
     (Vec<f64>, Py<PyArray2<f64>>, Vec<(String, Py<PyArray2<f64>>)>, Vec<(&'static str, Vec<f64>)>, Vec<bool>);
 
-fn array(py: Python<'_>, m: &Matrix) -> PyResult<Py<PyArray2<f64>>> {
+pub(crate) fn array(py: Python<'_>, m: &Matrix) -> PyResult<Py<PyArray2<f64>>> {
     Ok(matrix(m.rows(), m.cols(), m.data().to_vec())?.into_pyarray(py).unbind())
 }
 
-fn told(py: Python<'_>, told: riesz::causal::Told) -> PyResult<Told> {
-    let causes = told.causes.iter().map(|(cause, part)| Ok((cause.to_string(), array(py, part)?)));
-    type Number = fn(&Standing) -> f64;
-    let each: [(_, Number); 6] = [
+/// How studies stand to queries, by name.
+pub(crate) fn standings(standing: &[Standing]) -> Vec<(&'static str, Vec<f64>)> {
+    type Of = fn(&Standing) -> f64;
+    let each: [(_, Of); 6] = [
         ("resolved_by_first", |own| own.resolved_by_first),
         ("resolved_by_rest", |own| own.resolved_by_rest),
         ("effective_rows", |own| own.effective_rows),
@@ -46,7 +46,12 @@ fn told(py: Python<'_>, told: riesz::causal::Told) -> PyResult<Told> {
         ("people", |own| own.people),
         ("overlap", |own| own.overlap),
     ];
-    let standing = each.map(|(name, of)| (name, told.standing.iter().map(of).collect())).to_vec();
+    each.map(|(name, of)| (name, standing.iter().map(of).collect())).to_vec()
+}
+
+fn told(py: Python<'_>, told: riesz::causal::Told) -> PyResult<Told> {
+    let causes = told.causes.iter().map(|(cause, part)| Ok((cause.to_string(), array(py, part)?)));
+    let standing = standings(&told.standing);
     let supported = told.standing.iter().map(Standing::supported).collect();
     Ok((told.mean, array(py, &told.covariance)?, causes.collect::<PyResult<_>>()?, standing, supported))
 }

@@ -17,6 +17,7 @@ mod question;
 mod ranking;
 mod sampling;
 mod threads;
+mod trials;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -652,6 +653,9 @@ mod _core {
     use super::fusion::{
         CausalEffect, effect_doubts, effect_page, fuse, gather_studies, needed_columns, usual_doses,
     };
+
+    #[pymodule_export]
+    use super::trials::{suggest_trials, trial_candidates, update_effect};
 
     #[pymodule_export]
     use super::preference::{FittedPrior, explain_duels, fit_preferences, predict_sums};

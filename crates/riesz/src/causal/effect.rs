@@ -58,6 +58,11 @@ impl Effect {
         self.parts.iter().map(|(weight, link)| (*weight, link))
     }
 
+    /// The first study's treatments.
+    pub(super) fn treatments(&self) -> &Table {
+        &self.parts[0].1.points
+    }
+
     pub(super) fn people(&self) -> Option<&People> {
         self.people.as_ref()
     }

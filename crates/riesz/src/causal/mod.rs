@@ -2,9 +2,10 @@
 //!
 //! [`Graph`] says what causes what. [`identify`] says whether, how and under which assumptions an effect follows from it and the columns that studies have, or refuses
 //! with the path that is open and what would help ([`Refusal`]). A graph is never learnt from data. [`gather`] makes [`Studies`] of tables, [`Fusion`] learns the effect from these, and [`Effect`] says it with a joint band, by
-//! what leaves it unsure, of all people or of others ([`Whom`]).
+//! what leaves it unsure, of all people or of others ([`Whom`]). [`Search`] says which treatments to try next, and [`Updated`] what is believed after some were.
 //! Source: Chau 2023 (thesis), chapter 4; Pearl 2009; van der Zander, Liśkiewicz and Textor 2019.
 
+mod acquisition;
 mod adjustment;
 mod answer;
 mod asked;
@@ -12,6 +13,7 @@ mod assumptions;
 mod blocks;
 mod bridge;
 mod decided;
+mod domain;
 mod doubts;
 mod effect;
 mod gather;
@@ -21,10 +23,12 @@ mod identify;
 mod link;
 mod measure;
 mod normal;
+mod optimise;
 mod overlap;
 mod parse;
 mod people;
 mod pointwise;
+mod prior;
 mod process;
 mod published;
 mod reading;
@@ -35,10 +39,13 @@ mod start;
 mod studies;
 mod through;
 mod tune;
+mod updated;
 mod worth;
 
 pub use crate::error::Refusal;
+pub use acquisition::{Acquisition, log_expected_improvement};
 pub use answer::{Bridge, How, Identification, Query, Source, Strategy};
+pub use domain::Domain;
 pub use doubts::{Doubt, doubts};
 pub use effect::{Effect, Told};
 pub use gather::{Gathered, Measured, gather};
@@ -46,10 +53,13 @@ pub use graph::Graph;
 pub use identify::identify;
 pub use link::{Cause, Standing};
 pub use measure::Measure;
+pub use optimise::{Arm, Search, Suggestion};
 pub use people::Whom;
 pub use pointwise::{Pointwise, usual_doses};
+pub use prior::Prior;
 pub use process::ProcessParameters;
 pub use published::{Form, Published};
 pub use studies::{Parameters, Route, Studies, Study, StudyParameters};
 pub use through::Through;
 pub use tune::Fusion;
+pub use updated::{Discrepancy, Outlook, Trials, Updated};

@@ -1,0 +1,99 @@
+//! Trials of treatments for Python: what is believed of effects after some, and which to make next.
+
+use std::sync::Arc;
+
+use numpy::PyArray2;
+use pyo3::prelude::*;
+use riesz::Table;
+use riesz::causal::{Acquisition, Arm, Domain, Effect, Prior, Search, Standing, Suggestion, Trials, Updated};
+
+use crate::fusion::{CausalEffect, array, standings};
+use crate::threads::{Threads, interruptible};
+use crate::{NamedRows, raise, sample};
+
+/// Treatments that were tried, outcomes, their variances about the effect where these are known, and the name of the prior.
+type Tried<'py> = (NamedRows<'py>, Vec<f64>, Option<Vec<f64>>, String);
+
+/// An effect, what was tried of it, and what may be tried: rows, or bounds of numbers; with costs.
+type Choice<'py> = (Py<CausalEffect>, Tried<'py>, Option<NamedRows<'py>>, Vec<(f64, f64)>, Vec<f64>);
+
+/// The same in the core's types.
+type Chosen = (Arc<Effect>, (Trials, Prior), Domain, Vec<f64>);
+
+/// The number of the effect, treatments, what trying them is worth, mean and standard deviation of the effect, and whether the studies tell it.
+type Next = (usize, Vec<f64>, f64, f64, f64, bool);
+
+/// Means, covariance, how the studies stand to each row, whether they tell it, and variance and length scale of the discrepancy and noise.
+type Believed = (Vec<f64>, Py<PyArray2<f64>>, Vec<(&'static str, Vec<f64>)>, Vec<bool>, (f64, f64, f64));
+
+fn tried((rows, outcomes, noise, prior): Tried<'_>) -> PyResult<(Trials, Prior)> {
+    let prior = Prior::named(&prior).map_err(raise)?;
+    Ok((Trials { treatments: sample(rows)?, outcomes, noise }, prior))
+}
+
+/// What is believed of the effect of rows after some trials.
+#[pyfunction]
+pub fn update_effect(
+    py: Python<'_>,
+    effect: &CausalEffect,
+    trials: Tried<'_>,
+    rows: NamedRows<'_>,
+) -> PyResult<Believed> {
+    let (effect, (trials, prior), rows) = (Arc::clone(&effect.effect), tried(trials)?, sample(rows)?);
+    let work = move || {
+        let updated = Updated::new(&effect, &trials, prior)?;
+        Ok((updated.at(&rows)?, updated.numbers()))
+    };
+    let (own, numbers) = interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?;
+    let supported = own.standing.iter().map(Standing::supported).collect();
+    let numbers = (numbers.variance, numbers.lengthscale, numbers.noise);
+    Ok((own.mean, array(py, &own.covariance)?, standings(&own.standing), supported, numbers))
+}
+
+/// Treatments to try next, of all effects that there are.
+#[pyfunction]
+#[pyo3(signature = (choices, count, acquisition, minimize, supported, seed))]
+pub fn suggest_trials(
+    py: Python<'_>,
+    choices: Vec<Choice<'_>>,
+    count: usize,
+    acquisition: &str,
+    minimize: bool,
+    supported: bool,
+    seed: u64,
+) -> PyResult<Vec<Next>> {
+    let acquisition = Acquisition::named(acquisition).map_err(raise)?;
+    let choice = |(effect, trials, rows, bounds, costs): Choice<'_>| {
+        let domain = match rows {
+            Some(rows) => Domain::Rows(sample(rows)?),
+            None => Domain::Between(bounds),
+        };
+        Ok::<_, PyErr>((Arc::clone(&effect.get().effect), tried(trials)?, domain, costs))
+    };
+    let choices: Vec<Chosen> = choices.into_iter().map(choice).collect::<PyResult<_>>()?;
+    let search = Search { acquisition, minimize, supported, seed };
+    let work = move || {
+        let mut arms = Vec::with_capacity(choices.len());
+        for (effect, (trials, prior), domain, costs) in &choices {
+            let believed = Updated::new(effect, trials, *prior)?;
+            arms.push(Arm { believed, domain: domain.clone(), costs: costs.clone() });
+        }
+        search.suggest(&arms, count)
+    };
+    let found = interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?;
+    let next = |own: Suggestion| (own.arm, own.treatments, own.acquisition, own.mean, own.sd, own.supported);
+    Ok(found.into_iter().map(next).collect())
+}
+
+/// The rows of which one would be tried first, to be given costs.
+#[pyfunction]
+pub fn trial_candidates(
+    py: Python<'_>,
+    like: NamedRows<'_>,
+    bounds: Vec<(f64, f64)>,
+    seed: u64,
+) -> PyResult<Py<PyArray2<f64>>> {
+    let rows: Table = Domain::Between(bounds).rows(sample(like)?.columns(), seed).map_err(raise)?;
+    let values = (0..rows.rows()).flat_map(|i| rows.row(i)).collect();
+    array(py, &riesz::Matrix::from_row_major(rows.rows(), rows.width(), values))
+}

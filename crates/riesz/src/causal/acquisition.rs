@@ -1,0 +1,70 @@
+//! What trying a treatment next is worth, by what is believed of its effect.
+
+use std::f64::consts::{FRAC_1_SQRT_2, PI};
+
+use crate::error::{Error, Result};
+
+/// What an untried treatment is worth; the largest is tried next.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Acquisition {
+    /// The logarithm of [`Ei`](Self::Ei): the same order, and no underflow where an improvement is all but ruled out (Ament et al. 2023).
+    #[default]
+    LogEi,
+    /// The expected improvement on the best effect so far (Močkus 1975).
+    Ei,
+    /// The mean and so many standard deviations on the good side (Srinivas et al. 2010).
+    Ucb {
+        /// How many.
+        deviations: f64,
+    },
+}
+
+impl Acquisition {
+    /// By its name: `log-ei`, `ei` or `ucb`, which counts two standard deviations.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for another name.
+    pub fn named(name: &str) -> Result<Self> {
+        match name {
+            "log-ei" => Ok(Self::LogEi),
+            "ei" => Ok(Self::Ei),
+            "ucb" => Ok(Self::Ucb { deviations: 2.0 }),
+            _ => Err(Error::parameter("acquisition", name, "it is log-ei, ei or ucb")),
+        }
+    }
+
+    /// The value of a normal belief by how much better than the best so far its mean is, its standard deviation and what the trial costs.
+    pub(super) fn value(self, better: f64, sd: f64, cost: f64) -> f64 {
+        match self {
+            Self::LogEi => log_expected_improvement(better, sd) - cost.ln(),
+            Self::Ei => log_expected_improvement(better, sd).exp() / cost,
+            Self::Ucb { deviations } => better + deviations * sd,
+        }
+    }
+}
+
+/// `log E[max(better + sd ε, 0)]` with ε standard normal, `-∞` where both are nothing. To full relative precision for improvements that are as unlikely as can be: far below 0 it is
+/// `φ(t) (1 - t M(t))` with the ratio M of Mills, which its continued fraction (Laplace) gives without a difference.
+///
+/// ```
+/// use riesz::causal::log_expected_improvement;
+///
+/// assert!((log_expected_improvement(0.0, 1.0).exp() - 0.3989422804014327).abs() < 1e-15);
+/// assert!((log_expected_improvement(-40.0, 1.0) + 808.29856835662).abs() < 1e-10);
+/// ```
+pub fn log_expected_improvement(better: f64, sd: f64) -> f64 {
+    if sd <= 0.0 {
+        return better.max(0.0).ln();
+    }
+    let z = better / sd;
+    let log_density = -0.5 * z * z - 0.5 * (2.0 * PI).ln();
+    if z > -3.0 {
+        let below = 0.5 * libm::erfc(-z * FRAC_1_SQRT_2);
+        return sd.ln() + (log_density.exp() + z * below).ln();
+    }
+    let t = -z;
+    // What is left out is less than rounding for any t from 3 on.
+    let terms = (600.0 / (t * t)).ceil() as usize + 20;
+    let rest = (1..=terms).rev().fold(0.0, |rest, k| k as f64 / (t + rest));
+    sd.ln() + log_density + (rest / (t + rest)).ln()
+}

@@ -1,0 +1,148 @@
+//! Which treatments may be tried next.
+
+use crate::error::{Error, Result};
+use crate::random::{Random, RngExt, SeedableRng};
+use crate::table::{Column, ColumnKind, Table};
+
+/// Points of the grid of a single treatment.
+const GRID: usize = 201;
+/// Points for several treatments, at least so many for each combination of levels.
+const POINTS: usize = 512;
+const LEAST: usize = 32;
+/// Combinations of levels that are told apart.
+const COMBINATIONS: usize = 1024;
+/// The local search ends at steps of that share of a range.
+const SMALLEST: f64 = 1e-3;
+
+/// Treatments that may be tried.
+#[derive(Debug, Clone)]
+pub enum Domain {
+    /// These rows.
+    Rows(Table),
+    /// All levels of categorical treatments, and numbers between these bounds, one pair for each numeric treatment in its order. A single number is looked for on a grid of 201 points; several on a
+    /// Kronecker sequence (Roberts 2018) that the seed shifts, of 512 points or more, and then by compass search (Kolda, Lewis and Torczon 2003) from the best of these.
+    Between(Vec<(f64, f64)>),
+}
+
+impl Domain {
+    /// Rows of it, of these columns, to begin with.
+    ///
+    /// # Errors
+    /// [`Error::TooFew`], [`Error::Shape`], [`Error::Parameter`] for bounds that are none, or too many levels; as [`Table::conform`].
+    pub fn rows(&self, columns: &[Column], seed: u64) -> Result<Table> {
+        let bounds = match self {
+            Self::Rows(rows) if rows.rows() == 0 => {
+                return Err(Error::TooFew { what: "candidates".into(), needed: 1, unit: "row is" });
+            }
+            Self::Rows(rows) => return rows.conform(columns),
+            Self::Between(bounds) => bounds,
+        };
+        let numeric = numeric(columns);
+        crate::error::sized(
+            "bounds",
+            "pairs",
+            numeric.len(),
+            bounds.len(),
+            "one for each treatment that is a number",
+        )?;
+        for (&j, &(low, high)) in numeric.iter().zip(bounds) {
+            if !(low.is_finite() && high.is_finite() && low < high) {
+                let allowed = "they are two numbers, the lower one first";
+                let named = format!("bounds of {}", columns[j].name);
+                return Err(Error::parameter(named, format!("({low}, {high})"), allowed));
+            }
+        }
+        let mut combinations = vec![vec![0.0; columns.len()]];
+        for (j, column) in columns.iter().enumerate() {
+            let ColumnKind::Categorical { levels } = &column.kind else { continue };
+            if combinations.len() * levels.len() > COMBINATIONS {
+                let allowed =
+                    format!("treatments have more than {COMBINATIONS} combinations of levels: say which");
+                return Err(Error::parameter("candidates", "all", allowed));
+            }
+            let with = |row: &Vec<f64>, level: usize| {
+                let mut row = row.clone();
+                row[j] = level as f64;
+                row
+            };
+            combinations =
+                combinations.iter().flat_map(|row| (0..levels.len()).map(|k| with(row, k))).collect();
+        }
+        let each = match numeric.len() {
+            0 => 1,
+            1 => GRID,
+            _ => (POINTS / combinations.len()).max(LEAST),
+        };
+        let steps = steps(numeric.len());
+        let mut random = Random::seed_from_u64(seed);
+        let shifts: Vec<f64> = numeric.iter().map(|_| random.random()).collect();
+        let mut rows = Vec::with_capacity(each * combinations.len());
+        for (c, combination) in combinations.iter().enumerate() {
+            for i in 0..each {
+                let mut row = combination.clone();
+                for (d, (&j, &(low, high))) in numeric.iter().zip(bounds).enumerate() {
+                    let share = match numeric.len() {
+                        1 => i as f64 / (GRID - 1) as f64,
+                        _ => (shifts[d] + (c * each + i + 1) as f64 * steps[d]).fract(),
+                    };
+                    row[j] = low + share * (high - low);
+                }
+                rows.push(row);
+            }
+        }
+        table(columns, &rows)
+    }
+
+    /// Whether the first rows are but a start: several numbers between bounds.
+    pub(super) fn is_searched(&self) -> bool {
+        matches!(self, Self::Between(bounds) if bounds.len() > 1)
+    }
+
+    /// Where a compass search for a larger value than that of a row ends, and the value there; the start where there is nothing to search.
+    pub(super) fn climb(
+        &self,
+        columns: &[Column],
+        start: (Vec<f64>, f64),
+        values: impl Fn(&Table) -> Result<Vec<f64>>,
+    ) -> Result<(Vec<f64>, f64)> {
+        let (mut row, mut best) = start;
+        let Self::Between(bounds) = self else { return Ok((row, best)) };
+        if !self.is_searched() {
+            return Ok((row, best));
+        }
+        let mut step = 1.0 / (POINTS as f64).powf(1.0 / bounds.len() as f64);
+        while step > SMALLEST {
+            let mut around = Vec::new();
+            for (&j, &(low, high)) in numeric(columns).iter().zip(bounds) {
+                for sign in [-1.0, 1.0] {
+                    let mut next = row.clone();
+                    next[j] = (row[j] + sign * step * (high - low)).clamp(low, high);
+                    around.push(next);
+                }
+            }
+            let found = values(&table(columns, &around)?)?;
+            let at = (0..found.len()).reduce(|a, b| if found[b] > found[a] { b } else { a });
+            match at.filter(|&at| found[at] > best) {
+                Some(at) => (row, best) = (around.swap_remove(at), found[at]),
+                None => step *= 0.5,
+            }
+        }
+        Ok((row, best))
+    }
+}
+
+/// Rows as a table.
+pub(super) fn table(columns: &[Column], rows: &[Vec<f64>]) -> Result<Table> {
+    let values = (0..columns.len()).flat_map(|j| rows.iter().map(move |row| row[j])).collect();
+    Table::from_column_major(columns.to_vec(), rows.len(), values)
+}
+
+fn numeric(columns: &[Column]) -> Vec<usize> {
+    (0..columns.len()).filter(|&j| columns[j].kind == ColumnKind::Numeric).collect()
+}
+
+/// Powers of the inverse of the root of `xᵈ⁺¹ = x + 1` above 1, the golden ratio in one dimension.
+fn steps(d: usize) -> Vec<f64> {
+    let root = (0..64).fold(2.0_f64, |x, _| (1.0 + x).powf(1.0 / (d + 1) as f64));
+    (1..=d).map(|k| root.powi(-(k as i32))).collect()
+}

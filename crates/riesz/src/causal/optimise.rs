@@ -1,0 +1,173 @@
+//! Which treatments to try next: Bayesian optimisation with an effect across studies as the prior.
+//!
+//! Source: Aglietti et al. 2020 (causal Bayesian optimisation), Chau 2023 (thesis), section 4.4.
+
+use super::acquisition::Acquisition;
+use super::domain::{Domain, table};
+use super::link::Standing;
+use super::updated::Updated;
+use crate::error::{Error, Result, sized};
+use crate::table::Table;
+
+/// Treatments that are set together, with what is believed of their effect. Several are compared by what a trial is worth.
+#[derive(Debug, Clone)]
+pub struct Arm<'a> {
+    /// What is believed of the effect.
+    pub believed: Updated<'a>,
+    /// What may be tried.
+    pub domain: Domain,
+    /// What a trial costs: one number for all of them, or one a row of the domain.
+    pub costs: Vec<f64>,
+}
+
+/// How treatments are chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Search {
+    /// What a trial is worth.
+    pub acquisition: Acquisition,
+    /// Whether small outcomes are wanted.
+    pub minimize: bool,
+    /// Whether only treatments that the studies tell may be tried.
+    pub supported: bool,
+    /// Where the search of several numeric treatments begins.
+    pub seed: u64,
+}
+
+/// A treatment to try.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Suggestion {
+    /// The number of its arm, from 0.
+    pub arm: usize,
+    /// Its treatments, in the order of the effect's columns.
+    pub treatments: Vec<f64>,
+    /// What trying it is worth.
+    pub acquisition: f64,
+    /// The mean and standard deviation of its effect as believed.
+    pub mean: f64,
+    /// See `mean`.
+    pub sd: f64,
+    /// Whether the studies tell it.
+    pub supported: bool,
+}
+
+/// Rows of an arm to begin with, and what each costs.
+type Candidates = (Table, Vec<f64>);
+
+/// Means, standard deviations, and how the studies stand to treatments.
+type Each = (Vec<f64>, Vec<f64>, Vec<Standing>);
+
+impl Search {
+    /// So many treatments to try at once. Each but the first is chosen as if those before it turned out as expected, so that they are not all the same (Ginsbourger et al. 2010). What is best so far is
+    /// the best mean of what was tried, which noise does not flatter, or where nothing was tried of all that may be. Cost by suggestion that of the effect at all rows of the domains.
+    ///
+    /// # Errors
+    /// [`Error::TooFew`], [`Error::Shape`] and [`Error::Parameter`] for domains and costs that cannot be; as [`Updated::at`].
+    pub fn suggest(&self, arms: &[Arm<'_>], count: usize) -> Result<Vec<Suggestion>> {
+        let costs: Vec<f64> = arms.iter().flat_map(|arm| arm.costs.iter().copied()).collect();
+        if let Some(bad) = costs.iter().find(|c| !(c.is_finite() && **c > 0.0)) {
+            return Err(Error::parameter("cost", bad, "it is a positive number"));
+        }
+        if matches!(self.acquisition, Acquisition::Ucb { .. }) && costs.iter().any(|c| *c != costs[0]) {
+            let allowed = "a bound is not a gain that costs could divide: use log-ei or ei";
+            return Err(Error::parameter("acquisition", "ucb with costs", allowed));
+        }
+        let candidates: Vec<Candidates> =
+            arms.iter().map(|arm| self.candidates(arm)).collect::<Result<_>>()?;
+        if candidates.iter().all(|(rows, _)| rows.rows() == 0) {
+            let allowed = "the studies tell none of the candidates: let all be tried, or give others";
+            return Err(Error::parameter("supported", true, allowed));
+        }
+        let mut beliefs: Vec<Updated<'_>> = arms.iter().map(|arm| arm.believed.clone()).collect();
+        let mut found: Vec<Suggestion> = Vec::with_capacity(count);
+        for _ in 0..count {
+            let next = self.next(arms, &beliefs, &candidates)?;
+            let row = table(beliefs[next.arm].columns(), std::slice::from_ref(&next.treatments))?;
+            beliefs[next.arm] = beliefs[next.arm].expecting(&row, next.mean)?;
+            found.push(next);
+        }
+        Ok(found)
+    }
+
+    fn candidates(&self, arm: &Arm<'_>) -> Result<Candidates> {
+        let rows = arm.domain.rows(arm.believed.columns(), self.seed)?;
+        let costs = match &arm.costs[..] {
+            [one] => vec![*one; rows.rows()],
+            _ if arm.domain.is_searched() => {
+                let allowed =
+                    "several treatments between bounds have one cost: give candidates with a cost each";
+                return Err(Error::parameter("costs", format!("{} numbers", arm.costs.len()), allowed));
+            }
+            own => own.to_vec(),
+        };
+        sized("costs", "numbers", rows.rows(), costs.len(), "one, or one a candidate")?;
+        if !self.supported {
+            return Ok((rows, costs));
+        }
+        let (_, _, standing) = arm.believed.each(&rows)?;
+        let kept: Vec<usize> = (0..rows.rows()).filter(|&i| standing[i].supported()).collect();
+        Ok((rows.select_rows(&kept), kept.iter().map(|&i| costs[i]).collect()))
+    }
+
+    fn next(
+        &self,
+        arms: &[Arm<'_>],
+        beliefs: &[Updated<'_>],
+        candidates: &[Candidates],
+    ) -> Result<Suggestion> {
+        let each = beliefs.iter().zip(candidates).map(|(belief, (rows, _))| belief.each(rows));
+        let told: Vec<Each> = each.collect::<Result<_>>()?;
+        let mut means: Vec<f64> = beliefs.iter().flat_map(Updated::tried).collect();
+        if means.is_empty() {
+            means = told.iter().flat_map(|(mean, _, _)| mean.iter().copied()).collect();
+        }
+        let best = means.into_iter().map(|m| self.good(m)).fold(f64::NEG_INFINITY, f64::max);
+        let mut chosen: Option<Suggestion> = None;
+        for (arm, own) in arms.iter().enumerate() {
+            let (rows, costs) = &candidates[arm];
+            let values = self.values(&told[arm], costs, best);
+            let mut order: Vec<usize> = (0..values.len()).collect();
+            order.sort_by(|&i, &j| values[j].total_cmp(&values[i]));
+            let starts = if own.domain.is_searched() { STARTS } else { 1 };
+            for &i in order.iter().take(starts) {
+                let climbed = own.domain.climb(rows.columns(), (rows.row(i), values[i]), |around| {
+                    let each = beliefs[arm].each(around)?;
+                    let mut values = self.values(&each, &vec![own.costs[0]; around.rows()], best);
+                    for (value, standing) in values.iter_mut().zip(&each.2) {
+                        if self.supported && !standing.supported() {
+                            *value = f64::NEG_INFINITY;
+                        }
+                    }
+                    Ok(values)
+                })?;
+                let (treatments, acquisition) = climbed;
+                if chosen.as_ref().is_none_or(|other| acquisition > other.acquisition) {
+                    let row = table(rows.columns(), std::slice::from_ref(&treatments))?;
+                    let (mean, sd, standing) = beliefs[arm].each(&row)?;
+                    let supported = standing[0].supported();
+                    chosen = Some(Suggestion {
+                        arm,
+                        treatments,
+                        acquisition,
+                        mean: mean[0],
+                        sd: sd[0],
+                        supported,
+                    });
+                }
+            }
+        }
+        chosen.ok_or(Error::TooFew { what: "candidates".into(), needed: 1, unit: "row is" })
+    }
+
+    /// An outcome such that larger is better.
+    fn good(&self, outcome: f64) -> f64 {
+        if self.minimize { -outcome } else { outcome }
+    }
+
+    fn values(&self, (mean, sd, _): &Each, costs: &[f64], best: f64) -> Vec<f64> {
+        let each = mean.iter().zip(sd).zip(costs);
+        each.map(|((mean, sd), cost)| self.acquisition.value(self.good(*mean) - best, *sd, *cost)).collect()
+    }
+}
+
+/// Candidates from which the local search begins.
+const STARTS: usize = 3;

@@ -1,0 +1,389 @@
+//! Trials of treatments: what is believed after some, against Gaussians that are conditioned as a whole, and which to make next.
+
+use riesz::causal::{
+    Acquisition, Arm, Cause, Domain, Effect, Parameters, Prior, ProcessParameters, Route, Search, Studies,
+    Study, StudyParameters, Suggestion, Told, Trials, Updated, log_expected_improvement,
+};
+use riesz::linalg::lu_solve;
+use riesz::{Column, ColumnKind, Error, Kernel, Matrix, Table};
+
+use crate::common::{Stream, with_threads};
+
+const PRIORS: [&str; 6] = ["effect", "imp", "bayesime", "rank-one", "cbo", "none"];
+const SEARCH: Search = Search { acquisition: Acquisition::LogEi, minimize: true, supported: false, seed: 3 };
+
+fn column(name: &str, values: &[f64]) -> Table {
+    Table::from_column_major(vec![Column::numeric(name)], values.len(), values.to_vec()).unwrap()
+}
+
+/// Of treatments on mediators `y`, and these on `sin y`, with numbers that are given.
+fn effect_of(treatments: Table, kernel: Kernel, y: &[f64]) -> Effect {
+    let y2: Vec<f64> = (0..25).map(|i| -3.0 + 0.25 * f64::from(i)).collect();
+    let outcome = y2.iter().map(|y| y.sin()).collect();
+    let study = Study { treatments, route: Route::Direct, mediators: column("y", y), shared: None };
+    let studies = Studies { studies: vec![study], points: column("y", &y2), outcome };
+    let own = StudyParameters { treatments: kernel, others: None, ridge: 0.05, intercepting: None };
+    let outcome = ProcessParameters { kernel: Kernel::gaussian(&[1.0]), noise: 0.01, level: 1.0 };
+    studies.effect(&Parameters { studies: vec![own], outcome, adjustment: false }).unwrap()
+}
+
+fn simple() -> Effect {
+    let mut s = Stream(5);
+    let x: Vec<f64> = (0..30).map(|_| s.signed() * 3.0).collect();
+    let y: Vec<f64> = x.iter().map(|x| x + 0.1 * s.normal()).collect();
+    effect_of(column("x", &x), Kernel::gaussian(&[1.0]), &y)
+}
+
+fn plane() -> Effect {
+    let mut s = Stream(6);
+    let rows: Vec<[f64; 2]> = (0..40).map(|_| [s.signed() * 2.0, s.signed() * 2.0]).collect();
+    let y: Vec<f64> = rows.iter().map(|r| r[0] - 0.5 * r[1] * r[1] + 0.1 * s.normal()).collect();
+    effect_of(Table::from_rows(&rows).unwrap(), Kernel::gaussian(&[1.0, 1.0]), &y)
+}
+
+fn tried(x: &[f64], outcomes: &[f64], noise: Option<f64>) -> Trials {
+    Trials {
+        treatments: column("x", x),
+        outcomes: outcomes.to_vec(),
+        noise: noise.map(|own| vec![own; x.len()]),
+    }
+}
+
+fn arm<'a>(effect: &'a Effect, trials: &Trials, domain: Domain) -> Arm<'a> {
+    Arm { believed: Updated::new(effect, trials, Prior::Effect).unwrap(), domain, costs: vec![1.0] }
+}
+
+/// Mean and covariance by a prior's definition.
+fn moments(told: &Told, name: &str) -> (Vec<f64>, Matrix) {
+    let q = told.mean.len();
+    let part = |cause: Cause| told.causes.iter().find(|(own, _)| *own == cause).unwrap().1.clone();
+    let root = |m: Matrix| {
+        let mut all = Matrix::zeros(q, q);
+        for i in 0..q {
+            for j in 0..q {
+                all[(i, j)] = (m[(i, i)] * m[(j, j)]).sqrt();
+            }
+        }
+        all
+    };
+    let covariance = match name {
+        "effect" => told.covariance.clone(),
+        "imp" => part(Cause::Study(1)),
+        "bayesime" => part(Cause::Study(0)),
+        "rank-one" => root(told.covariance.clone()),
+        "cbo" => root(part(Cause::Study(1))),
+        _ => return (vec![0.0; q], Matrix::zeros(q, q)),
+    };
+    (told.mean.clone(), covariance)
+}
+
+#[test]
+fn trials_condition_every_prior_as_one_gaussian() {
+    let effect = simple();
+    let x: [f64; 5] = [-2.0, -0.7, 0.4, 1.1, 2.5];
+    let outcomes = [0.3, -0.8, 0.9, 0.2, -0.4];
+    let asked = [-1.5, 0.0, 0.4, 2.2];
+    let places: Vec<f64> = x.iter().chain(&asked).copied().collect();
+    let told = effect.at(&column("x", &places)).unwrap();
+    let mut s = Stream(5);
+    let seen: Vec<f64> = (0..30).map(|_| s.signed() * 3.0).collect();
+    let range = seen.iter().cloned().fold(f64::MIN, f64::max) - seen.iter().cloned().fold(f64::MAX, f64::min);
+    for name in PRIORS {
+        let trials = tried(&x, &outcomes, Some(0.02));
+        let updated = Updated::new(&effect, &trials, Prior::named(name).unwrap()).unwrap();
+        let numbers = updated.numbers();
+        let (mean, mut all) = moments(&told, name);
+        for i in 0..9 {
+            for j in 0..9 {
+                let r = (places[i] - places[j]) / range / numbers.lengthscale;
+                all[(i, j)] += numbers.variance * (-0.5 * r * r).exp();
+            }
+        }
+        let mut of_trials = Matrix::zeros(5, 5);
+        for i in 0..5 {
+            of_trials.row_mut(i).copy_from_slice(&all.row(i)[..5]);
+        }
+        of_trials.add_diagonal(|_| 0.02);
+        let mut off: Vec<f64> = (0..5).map(|i| outcomes[i] - mean[i]).collect();
+        let mut constant = 0.0;
+        if name == "none" {
+            let ones = lu_solve(&of_trials, &[1.0; 5]);
+            constant = ones.iter().zip(&off).map(|(a, b)| a * b).sum::<f64>() / ones.iter().sum::<f64>();
+            off.iter_mut().for_each(|v| *v -= constant);
+        }
+        let outlook = updated.at(&column("x", &asked)).unwrap();
+        for a in 0..4 {
+            let weights = lu_solve(&of_trials, &all.row(5 + a)[..5]);
+            let expected = mean[5 + a] + constant + weights.iter().zip(&off).map(|(w, v)| w * v).sum::<f64>();
+            assert!((outlook.mean[a] - expected).abs() < 1e-9, "{name}: {} {expected}", outlook.mean[a]);
+            for b in 0..4 {
+                let taken: f64 = (0..5).map(|i| weights[i] * all[(5 + b, i)]).sum();
+                let left = all[(5 + a, 5 + b)] - taken;
+                assert!((outlook.covariance[(a, b)] - left).abs() < 1e-9, "{name}");
+            }
+        }
+    }
+}
+
+/// Values of log(φ(z) + z Φ(z)) to 17 digits by mpmath with 160.
+#[test]
+fn the_logarithm_of_expected_improvement_is_exact_in_the_tail() {
+    let known = [
+        (3.0, 1.0987396653277077),
+        (0.5, -0.3598276837450638),
+        (-0.5, -1.6205162643873199),
+        (-0.999999, -2.4851191214417687),
+        (-1.0, -2.4851210257126413),
+        (-1.000001, -2.4851229299842355),
+        (-3.0, -7.869686059603029),
+        (-10.0, -55.55312203612235),
+        (-40.0, -808.29856835662),
+        (-1000.0, -500014.73445209116),
+        (-1e8, -5_000_000_000_000_037.8),
+    ];
+    for (z, expected) in known {
+        let own = log_expected_improvement(z, 1.0);
+        assert!((own - expected).abs() <= 4e-15 * f64::abs(expected).max(1.0), "{z}: {own} {expected}");
+        let scaled = log_expected_improvement(2.5 * z, 2.5) - 2.5_f64.ln();
+        assert!((scaled - expected).abs() <= 1e-14 * f64::abs(expected).max(1.0), "{z}: {scaled}");
+    }
+    assert_eq!(log_expected_improvement(2.0, 0.0), 2.0_f64.ln());
+    assert_eq!(log_expected_improvement(-2.0, 0.0), f64::NEG_INFINITY);
+}
+
+/// Against the integral of the gain.
+#[test]
+fn expected_improvement_is_the_mean_gain() {
+    for (better, sd) in [(0.3, 0.7), (-0.9, 0.5), (-2.0, 1.0)] {
+        let steps = 400_000;
+        let gain: f64 = (0..steps)
+            .map(|i| -9.0 + 18.0 * (f64::from(i) + 0.5) / f64::from(steps))
+            .map(|e| (better + sd * e).max(0.0) * (-0.5 * e * e).exp() / (2.0 * std::f64::consts::PI).sqrt())
+            .sum();
+        let gain = gain * 18.0 / f64::from(steps);
+        assert!((log_expected_improvement(better, sd) - gain.ln()).abs() < 1e-7);
+    }
+}
+
+/// The best by hand of a grid, of each acquisition.
+#[test]
+fn the_best_of_a_grid_is_suggested() {
+    let effect = simple();
+    let trials = tried(&[1.0, -2.0], &[0.5, -0.2], Some(0.01));
+    let grid: Vec<f64> = (0..61).map(|i| -3.0 + 0.1 * f64::from(i)).collect();
+    let updated = Updated::new(&effect, &trials, Prior::Effect).unwrap();
+    let (mean, sd, _) = updated.each(&column("x", &grid)).unwrap();
+    let at_trials = updated.at(&trials.treatments).unwrap().mean;
+    for minimize in [true, false] {
+        let sign = if minimize { -1.0 } else { 1.0 };
+        let best = at_trials.iter().map(|m| sign * m).fold(f64::MIN, f64::max);
+        type Worth<'a> = Box<dyn Fn(usize) -> f64 + 'a>;
+        let worth: [(&str, Worth<'_>); 3] = [
+            ("log-ei", Box::new(|i| log_expected_improvement(sign * mean[i] - best, sd[i]))),
+            ("ei", Box::new(|i| log_expected_improvement(sign * mean[i] - best, sd[i]).exp())),
+            ("ucb", Box::new(|i| sign * mean[i] - best + 2.0 * sd[i])),
+        ];
+        for (name, worth) in &worth {
+            let search = Search { acquisition: Acquisition::named(name).unwrap(), minimize, ..SEARCH };
+            let arms = [arm(&effect, &trials, Domain::Rows(column("x", &grid)))];
+            let found = search.suggest(&arms, 1).unwrap().remove(0);
+            let at = (0..61).reduce(|a, b| if worth(b) > worth(a) { b } else { a }).unwrap();
+            assert_eq!(found.treatments, [grid[at]], "{name}");
+            assert!((found.acquisition - worth(at)).abs() < 1e-8 && (found.mean - mean[at]).abs() < 1e-10);
+        }
+    }
+}
+
+/// The second of two is what would be suggested once the first turned out as expected.
+#[test]
+fn batches_are_chosen_one_by_one() {
+    let effect = simple();
+    let domain = || Domain::Between(vec![(-3.0, 3.0)]);
+    let trials = tried(&[1.0, -2.0], &[0.5, -0.2], Some(0.01));
+    let both = SEARCH.suggest(&[arm(&effect, &trials, domain())], 2).unwrap();
+    let next = tried(&[1.0, -2.0, both[0].treatments[0]], &[0.5, -0.2, both[0].mean], Some(0.01));
+    let second = SEARCH.suggest(&[arm(&effect, &next, domain())], 1).unwrap().remove(0);
+    assert_eq!(both[1].treatments, second.treatments);
+    assert!((both[1].mean - second.mean).abs() < 1e-10 && (both[1].sd - second.sd).abs() < 1e-10);
+    assert_ne!(both[0].treatments, both[1].treatments);
+}
+
+#[test]
+fn exact_trials_are_believed_and_noisy_ones_in_part() {
+    let effect = simple();
+    let (x, outcomes) = ([-2.0, 0.0, 1.5, 2.5], [1.5, -0.6, 0.0, 0.8]);
+    let exact = Updated::new(&effect, &tried(&x, &outcomes, Some(0.0)), Prior::Effect).unwrap();
+    let outlook = exact.at(&column("x", &x)).unwrap();
+    for i in 0..4 {
+        assert!((outlook.mean[i] - outcomes[i]).abs() < 1e-6);
+        assert!(outlook.covariance[(i, i)].abs() < 1e-6);
+    }
+    let before = effect.at(&column("x", &x)).unwrap().mean;
+    let noisy = Updated::new(&effect, &tried(&x[..1], &outcomes[..1], Some(1.0)), Prior::Effect).unwrap();
+    let after = noisy.at(&column("x", &x[..1])).unwrap().mean[0];
+    assert!(after > before[0] + 1e-4 && after < before[0] + 0.5 * (outcomes[0] - before[0]));
+}
+
+/// Deviations that vary fast have a short length scale, and large ones a large variance; before the fourth trial nothing is estimated.
+#[test]
+fn what_the_effect_lacks_is_learnt_from_trials() {
+    let effect = simple();
+    let x: Vec<f64> = (0..12).map(|i| -2.75 + 0.5 * f64::from(i)).collect();
+    let base = effect.at(&column("x", &x)).unwrap().mean;
+    let numbers = |count: usize, lack: &dyn Fn(f64) -> f64| {
+        let outcomes: Vec<f64> = x.iter().zip(&base).map(|(x, m)| m + lack(*x)).collect();
+        let trials = tried(&x[..count], &outcomes[..count], Some(1e-4));
+        Updated::new(&effect, &trials, Prior::Effect).unwrap().numbers()
+    };
+    let (fast, slow) = (numbers(12, &|x| (9.0 * x).sin()), numbers(12, &|x| (0.9 * x).sin()));
+    assert!(fast.lengthscale < slow.lengthscale, "{fast:?} {slow:?}");
+    assert!(numbers(12, &|x| 3.0 * (2.0 * x).sin()).variance > numbers(12, &|_| 0.0).variance);
+    assert_eq!(numbers(3, &|x| (9.0 * x).sin()), numbers(3, &|_| 0.0));
+}
+
+/// The studies say the effect is far lower than it is, and has its least elsewhere.
+#[test]
+fn a_wrong_prior_is_overcome() {
+    let effect = simple();
+    let grid: Vec<f64> = (0..61).map(|i| -3.0 + 0.1 * f64::from(i)).collect();
+    let told = effect.at(&column("x", &grid)).unwrap();
+    let sd = (0..61).map(|i| told.covariance[(i, i)].sqrt()).sum::<f64>() / 61.0;
+    let truth = |x: f64| 5.0 * sd + (x - 1.7).powi(2) / 8.0;
+    let (mut x, mut outcomes) = (vec![-2.0], vec![truth(-2.0)]);
+    for _ in 0..14 {
+        let trials = tried(&x, &outcomes, Some(1e-6));
+        let arms = [arm(&effect, &trials, Domain::Rows(column("x", &grid)))];
+        let next = SEARCH.suggest(&arms, 1).unwrap()[0].treatments[0];
+        x.push(next);
+        outcomes.push(truth(next));
+    }
+    let least = outcomes.iter().cloned().fold(f64::MAX, f64::min);
+    assert!(least - 5.0 * sd < 0.01 * truth(-3.0), "{x:?}");
+}
+
+/// Two numbers between bounds: better than any of a fine grid, but for what the grid misses.
+#[test]
+fn several_numbers_are_searched_beyond_the_first_points() {
+    let effect = plane();
+    let trials = Trials {
+        treatments: Table::from_rows(&[[0.0, 0.0], [1.0, -1.0]]).unwrap(),
+        outcomes: vec![0.1, 0.4],
+        noise: None,
+    };
+    let bounds = Domain::Between(vec![(-2.0, 2.0), (-2.0, 2.0)]);
+    let found = SEARCH.suggest(&[arm(&effect, &trials, bounds)], 1).unwrap().remove(0);
+    let side = |i: usize| -2.0 + i as f64 / 20.0;
+    let fine: Vec<[f64; 2]> = (0..81 * 81).map(|i| [side(i / 81), side(i % 81)]).collect();
+    let fine = Domain::Rows(Table::from_rows(&fine).unwrap());
+    let best = SEARCH.suggest(&[arm(&effect, &trials, fine)], 1).unwrap().remove(0);
+    assert!(found.acquisition > best.acquisition - 1e-3, "{found:?} {best:?}");
+    assert!(found.treatments.iter().all(|v| v.abs() <= 2.0));
+}
+
+#[test]
+fn levels_are_all_tried_with_numbers() {
+    let kinds = vec![
+        Column::numeric("x"),
+        Column {
+            name: "drug".into(),
+            kind: ColumnKind::Categorical { levels: vec!["a".into(), "b".into(), "c".into()] },
+        },
+    ];
+    let rows = Domain::Between(vec![(0.0, 1.0)]).rows(&kinds, 0).unwrap();
+    assert_eq!(rows.rows(), 3 * 201);
+    for level in 0..3 {
+        assert_eq!(rows.column(1).iter().filter(|v| **v == f64::from(level)).count(), 201);
+    }
+    assert_eq!((rows.get(0, 0), rows.get(200, 0)), (0.0, 1.0));
+    let all = Domain::Between(vec![]).rows(&kinds[1..], 0).unwrap();
+    assert_eq!(all.column(0), [0.0, 1.0, 2.0]);
+}
+
+/// A dear arm is tried only where its gain is as much larger.
+#[test]
+fn arms_are_compared_by_gain_for_cost() {
+    let (one, other) = (simple(), plane());
+    let none = |width: usize| Trials {
+        treatments: if width == 1 { column("x", &[]) } else { empty() },
+        outcomes: vec![],
+        noise: None,
+    };
+    let rows = Domain::Rows(Table::from_rows(&[[0.5, 0.5], [-1.5, 0.0]]).unwrap());
+    let with = |costs: [f64; 2]| {
+        let arms = [
+            Arm { costs: vec![costs[0]], ..arm(&one, &none(1), Domain::Rows(column("x", &[0.2, -1.5]))) },
+            Arm { costs: vec![costs[1]], ..arm(&other, &none(2), rows.clone()) },
+        ];
+        SEARCH.suggest(&arms, 1).unwrap().remove(0)
+    };
+    let (first, second) = (with([1.0, 1e6]), with([1e6, 1.0]));
+    assert_eq!((first.arm, second.arm), (0, 1));
+    let doubled = with([2.0, 1e6]);
+    assert!((first.acquisition - doubled.acquisition - 2.0_f64.ln()).abs() < 1e-12);
+}
+
+fn empty() -> Table {
+    Table::from_column_major(vec![Column::numeric("x0"), Column::numeric("x1")], 0, vec![]).unwrap()
+}
+
+#[test]
+fn only_what_the_studies_tell_is_tried_where_that_is_asked() {
+    let effect = simple();
+    let trials = tried(&[0.0], &[-5.0], Some(0.0));
+    let rows = column("x", &[0.5, 1.0, 40.0]);
+    let search = Search { supported: true, ..SEARCH };
+    let free = SEARCH.suggest(&[arm(&effect, &trials, Domain::Rows(rows.clone()))], 1).unwrap().remove(0);
+    assert!(free.treatments == [40.0] && !free.supported, "{free:?}");
+    let held = search.suggest(&[arm(&effect, &trials, Domain::Rows(rows))], 3).unwrap();
+    assert!(held.iter().all(|own| own.supported && own.treatments[0] < 2.0));
+    let far = [arm(&effect, &trials, Domain::Rows(column("x", &[40.0])))];
+    assert!(search.suggest(&far, 1).unwrap_err().to_string().contains("the studies tell none"));
+}
+
+#[test]
+fn threads_and_runs_change_no_bit() {
+    let effect = plane();
+    let trials =
+        Trials { treatments: Table::from_rows(&[[0.0, 0.0]]).unwrap(), outcomes: vec![0.1], noise: None };
+    let run = |threads: usize| -> Vec<Suggestion> {
+        with_threads(threads, || {
+            let bounds = Domain::Between(vec![(-2.0, 2.0), (-2.0, 2.0)]);
+            SEARCH.suggest(&[arm(&effect, &trials, bounds)], 2).unwrap()
+        })
+    };
+    let first = run(1);
+    assert_eq!(first, run(4));
+    assert_eq!(first, run(1));
+}
+
+#[test]
+fn bad_input_is_refused_by_name() {
+    let effect = simple();
+    let refused = |trials: &Trials| Updated::new(&effect, trials, Prior::Effect).unwrap_err().to_string();
+    assert!(refused(&tried(&[0.0], &[f64::NAN], None)).contains("outcome of a trial = NaN"));
+    assert!(refused(&tried(&[0.0], &[1.0, 2.0], None)).contains("outcomes has 2 numbers"));
+    assert!(refused(&tried(&[0.0], &[1.0], Some(-1.0))).contains("noise of a trial = -1"));
+    let strange = Trials { treatments: column("dose", &[0.0]), ..tried(&[0.0], &[1.0], None) };
+    assert!(matches!(
+        Updated::new(&effect, &strange, Prior::Effect),
+        Err(Error::UnknownColumn { name, .. }) if name == "x"
+    ));
+    assert!(Prior::named("best").is_err() && Acquisition::named("pi").is_err());
+    let trials = tried(&[0.0], &[1.0], None);
+    let of = |domain: Domain, costs: Vec<f64>, acquisition: Acquisition| {
+        let search = Search { acquisition, ..SEARCH };
+        let arms = [Arm { costs, ..arm(&effect, &trials, domain) }];
+        search.suggest(&arms, 1).unwrap_err().to_string()
+    };
+    let between = |low: f64, high: f64| Domain::Between(vec![(low, high)]);
+    assert!(of(between(1.0, 0.0), vec![1.0], Acquisition::LogEi).contains("bounds of x = (1, 0)"));
+    assert!(of(Domain::Between(vec![]), vec![1.0], Acquisition::LogEi).contains("bounds has 0 pairs"));
+    assert!(
+        of(Domain::Rows(column("x", &[])), vec![1.0], Acquisition::LogEi).contains("candidates is empty")
+    );
+    assert!(of(between(0.0, 1.0), vec![0.0], Acquisition::LogEi).contains("cost = 0"));
+    assert!(of(between(0.0, 1.0), vec![1.0; 3], Acquisition::LogEi).contains("costs has 3 numbers"));
+    let ucb = Acquisition::Ucb { deviations: 2.0 };
+    let rows = Domain::Rows(column("x", &[0.0, 1.0]));
+    assert!(of(rows, vec![1.0, 2.0], ucb).contains("ucb with costs"));
+}

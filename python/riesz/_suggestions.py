@@ -1,0 +1,172 @@
+"""Which treatments to try next, and what is believed of their effect after some were tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _core
+from ._data import _listed, is_whole
+from ._effect import aligned, shown
+from ._samples import Rows
+from ._studies import cells_of
+
+
+class Trials(NamedTuple):
+    """Treatments that were tried."""
+
+    rows: Rows
+    outcomes: np.ndarray
+    #: Standard deviations of outcomes about the effect, one each; ``None`` where they are to be estimated.
+    sds: np.ndarray | None
+
+    def told(self, prior: str) -> tuple[Rows, list[float], list[float] | None, str]:
+        """As the core takes them."""
+        return self.rows, self.outcomes.tolist(), None if self.sds is None else (self.sds**2).tolist(), prior
+
+
+class Choice(NamedTuple):
+    """An effect whose treatments may be tried."""
+
+    effect: _core.CausalEffect
+    #: Treatments of study 1.
+    studied: Rows
+    trials: Trials
+    #: What may be tried; ``None`` for what is between bounds.
+    candidates: Rows | None
+    #: By treatment; the range of study 1 by default.
+    bounds: dict[str, tuple[float, float]]
+    #: One number, one a candidate, or a function of treatments by name.
+    costs: Any
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Suggestions:
+    """Treatments to try next, the best first."""
+
+    #: By name, (n,); where several models were asked, NaN or ``None`` for those of the others, which are left as they are.
+    treatments: dict[str, np.ndarray]
+    #: What a trial is worth, (n,): for ``"log-ei"`` the logarithm of the expected improvement, less that of the cost.
+    acquisition: np.ndarray
+    #: The effect as believed, and its standard deviation, (n,).
+    mean: np.ndarray
+    sd: np.ndarray
+    #: Whether the studies tell it, (n,).
+    support: np.ndarray
+    #: The number of the model of each, from 0.
+    model: np.ndarray
+
+    def to_frame(self) -> Any:
+        """One line a treatment."""
+        import pandas
+
+        told = {"mean": self.mean, "sd": self.sd, "acquisition": self.acquisition, "support": self.support}
+        treatments = {f"treatment {name}" if name in told else name: own for name, own in self.treatments.items()}
+        return pandas.DataFrame({**treatments, **told})
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def __repr__(self) -> str:
+        lines = [[*self.treatments, "mean", "sd", "acquisition", "support"]]
+        for i in range(len(self)):
+            numbers = [own[i] for own in (*self.treatments.values(), self.mean, self.sd, self.acquisition)]
+            lines.append([*map(shown, numbers), "yes" if self.support[i] else "no"])
+        return "\n".join(["<riesz.Suggestions>", *aligned(lines)])
+
+
+def no_trials(studied: Rows) -> Trials:
+    return Trials(studied._replace(numbers=studied.numbers[:0]), np.zeros(0), None)
+
+
+def with_trials(before: Trials, rows: Rows, outcomes: Any, sds: Any) -> Trials:
+    """More of them."""
+    count = len(rows.numbers)
+    outcomes = _numbers("outcomes", outcomes, count)
+    if len(before.outcomes) and (before.sds is None) != (sds is None):
+        raise ValueError(f"sd = {sds!r}: give it of all experiments or of none; reset() forgets those before")
+    if sds is not None:
+        sds = _numbers("sd", np.broadcast_to(sds, (count,)) if np.ndim(sds) == 0 else sds, count)
+        if not (sds >= 0).all():
+            raise ValueError("sd: standard deviations are 0 or more")
+        sds = sds if before.sds is None else np.concatenate([before.sds, sds])
+    numbers = np.vstack([before.rows.numbers, rows.numbers])
+    return Trials(rows._replace(numbers=numbers), np.concatenate([before.outcomes, outcomes]), sds)
+
+
+def _numbers(what: str, given: Any, count: int) -> np.ndarray:
+    try:
+        numbers = np.atleast_1d(np.asarray(given, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ValueError(f"{what}: {given!r} is not numbers") from None
+    if numbers.shape != (count,):
+        raise ValueError(f"{what}: {count} numbers are needed, one an experiment, and there are {numbers.size}")
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{what}: {numbers[~np.isfinite(numbers)][0]} is no outcome: leave out experiments without one")
+    return numbers
+
+
+def by_treatment(bounds: Any, names: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Bounds by treatment: a pair of numbers if there is one, a dictionary of pairs."""
+    if bounds is None:
+        return {}
+    if not isinstance(bounds, Mapping):
+        if len(names) != 1:
+            raise ValueError(f"bounds = {bounds!r}: give a dictionary of pairs by treatment, of {_listed(names)}")
+        bounds = {names[0]: bounds}
+    strange = [str(name) for name in bounds if name not in names]
+    if strange:
+        raise ValueError(f"bounds of {_listed(strange)}: the treatments are {_listed(names)}")
+    try:
+        return {name: (float(low), float(high)) for name, (low, high) in bounds.items()}
+    except (TypeError, ValueError):
+        raise ValueError(f"bounds = {bounds!r}: give a lower and an upper number for each treatment") from None
+
+
+def suggested(
+    choices: Sequence[Choice], n: Any, minimize: bool, acquisition: str, prior: str, supported: bool, seed: Any
+) -> Suggestions:
+    """Treatments to try next, of all models."""
+    if not is_whole(n) or n < 1:
+        raise ValueError(f"n = {n!r}: it is a whole number from 1 on")
+    if not is_whole(seed) or seed < 0:
+        raise ValueError(f"random_state = {seed!r}: it is a whole number, 0 or more")
+    found = _core.suggest_trials(
+        [_asked(own, prior, int(seed)) for own in choices], int(n), acquisition, bool(minimize), bool(supported), int(seed)
+    )
+    names = list(dict.fromkeys(name for own in choices for name in own.studied.names))
+    cells: dict[str, list[Any]] = {name: [] for name in names}
+    for k, row, *_ in found:
+        own = cells_of(choices[k].studied._replace(numbers=np.array([row])))
+        for name in names:
+            cells[name].append(own[name][0] if name in own else _nothing(name, choices))
+    model, _, worth, mean, sd, support = map(np.array, zip(*[(k, 0, *rest) for k, _, *rest in found]))
+    return Suggestions({name: np.array(own) for name, own in cells.items()}, worth, mean, sd, support, model)
+
+
+def _nothing(name: str, choices: Sequence[Choice]) -> Any:
+    kinds = [levels for own in choices for known, levels in zip(own.studied.names, own.studied.levels) if known == name]
+    return np.nan if kinds[0] is None else None
+
+
+def _asked(own: Choice, prior: str, seed: int) -> Any:
+    """A choice as the core takes it."""
+    studied, bounds, rows = own.studied, [], own.candidates
+    for name, levels, seen in zip(studied.names, studied.levels, studied.numbers.T):
+        if levels is None:
+            bounds.append(own.bounds.get(name, (float(seen.min()), float(seen.max()))))
+        elif name in own.bounds:
+            raise ValueError(f"bounds of {name}: it is categorical, and all its levels are tried; give candidates for fewer")
+    costs = own.costs
+    if callable(costs):
+        if rows is None:
+            rows = studied._replace(numbers=np.ascontiguousarray(_core.trial_candidates(studied, bounds, seed)))
+        costs = costs(cells_of(rows))
+    try:
+        costs = [1.0] if costs is None else np.atleast_1d(np.asarray(costs, dtype=np.float64)).ravel().tolist()
+    except (TypeError, ValueError):
+        raise ValueError(f"costs: {costs!r} is not numbers") from None
+    return own.effect, own.trials.told(prior), rows, bounds, costs

@@ -1,0 +1,161 @@
+"""Which treatments to try next, against Gaussians that are conditioned as a whole in numpy."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from sklearn.exceptions import NotFittedError
+from test_fusion import fitted, linear, several
+
+import riesz
+from riesz.fusion import suggest_among
+
+GRID = np.linspace(-2, 2, 41)
+
+
+@pytest.fixture
+def model():
+    return fitted()
+
+
+@pytest.fixture(scope="module")
+def drugs():
+    graph = "age -> a; age -> b; age -> psa; a -> psa; b -> psa; psa -> volume"
+    return fitted(several(), graph, treatment=["a", "b"])
+
+
+def discrepancy(model, a, b, variance):
+    """Before the fourth experiment a quarter of the range is the length scale."""
+    scale = np.ptp(model._fitted_on[0][0][0].numbers[:, 0]) / 4
+    return variance * np.exp(-0.5 * ((a[:, None] - b[None]) / scale) ** 2)
+
+
+def test_experiments_condition_the_effect(model):
+    x, y, sd = np.array([-1.0, 0.3, 1.2]), np.array([4.0, 2.0, 2.5]), 0.2
+    effect = model.effect(np.concatenate([x, GRID]))
+    # Where nothing was tried the posterior is the effect with the discrepancy.
+    variance = model.posterior(GRID).sd[0] ** 2 - model.effect(GRID).sd[0] ** 2
+    both = np.concatenate([x, GRID])
+    cov = effect.cov + discrepancy(model, both, both, variance)
+    gain = cov[3:, :3] @ np.linalg.inv(cov[:3, :3] + sd**2 * np.eye(3))
+    told = model.observe(x, y, sd=sd).posterior(GRID)
+    np.testing.assert_allclose(told.mean, effect.mean[3:] + gain @ (y - effect.mean[:3]), atol=1e-8)
+    np.testing.assert_allclose(told.cov, cov[3:, 3:] - gain @ cov[:3, 3:], atol=1e-8)
+    np.testing.assert_array_equal(model.effect(GRID).mean, effect.mean[3:])
+    contrast = model.posterior(1.0, baseline=0.0)
+    ends = model.posterior([1.0, 0.0])
+    assert contrast.mean[0] == pytest.approx(ends.mean[0] - ends.mean[1])
+    assert contrast.sd[0] ** 2 == pytest.approx(np.array([1, -1]) @ ends.cov @ np.array([1, -1]))
+
+
+@pytest.mark.parametrize("minimize", [True, False])
+def test_the_expected_improvement_is_largest_where_it_says(model, minimize):
+    model.observe([-1.0, 0.3], [4.0, 2.0], sd=0.1)
+    told, tried = model.posterior(GRID), model.posterior([-1.0, 0.3]).mean
+    sign = -1 if minimize else 1
+    z = sign * (told.mean - sign * np.max(sign * tried)) / told.sd
+    expected = told.sd * (norm.pdf(z) + z * norm.cdf(z))
+    found = model.suggest(candidates=GRID, minimize=minimize, acquisition="ei")
+    assert found.treatments["dose"][0] == GRID[np.argmax(expected)]
+    assert found.acquisition[0] == pytest.approx(expected.max(), rel=1e-6)
+    log = model.suggest(candidates=GRID, minimize=minimize)
+    assert log.treatments["dose"][0] == found.treatments["dose"][0]
+    assert log.acquisition[0] == pytest.approx(np.log(expected.max()), rel=1e-6)
+
+
+def test_batches_are_chosen_one_by_one(model):
+    found = model.observe(0.0, 3.0, sd=0.1).suggest(3, bounds=(-1, 1), minimize=False)
+    doses = found.treatments["dose"]
+    assert len(found) == 3 and np.abs(doses).max() <= 1
+    first = model.posterior(doses[:1])
+    np.testing.assert_allclose([found.mean[0], found.sd[0]], [first.mean[0], first.sd[0]], rtol=1e-9)
+    second = model.observe(doses[0], found.mean[0], sd=0.1).suggest(bounds=(-1, 1), minimize=False)
+    assert second.treatments["dose"][0] == doses[1] and second.sd[0] == pytest.approx(found.sd[1])
+    frame = found.to_frame()
+    assert list(frame.columns) == ["dose", "mean", "sd", "acquisition", "support"]
+    assert "acquisition" in repr(found)
+
+
+def test_costs_divide_gains(model):
+    model.observe(0.0, 3.0, sd=0.1)
+    one = model.suggest(candidates=[-1.0, 1.0])
+    dear = model.suggest(candidates=[-1.0, 1.0], costs=lambda at: np.where(at["dose"] == one.treatments["dose"][0], 1e9, 1))
+    assert dear.treatments["dose"][0] == -one.treatments["dose"][0]
+    flat = model.suggest(bounds=(-1, 1), costs=lambda at: np.full(len(at["dose"]), 2.0))
+    assert flat.acquisition[0] == pytest.approx(model.suggest(bounds=(-1, 1)).acquisition[0] - np.log(2), rel=1e-9)
+
+
+def test_several_treatments_and_models(model, drugs):
+    found = drugs.suggest(2, bounds={"a": (-1, 1)})
+    assert np.abs(found.treatments["a"]).max() <= 1
+    assert drugs.suggest(2, bounds={"a": (-1, 1)}).to_frame().equals(found.to_frame())
+    among = suggest_among([model, drugs], costs=[1e9, 1.0])
+    assert among.model[0] == 1 and np.isnan(among.treatments["dose"][0]) and np.isfinite(among.treatments["a"][0])
+    assert suggest_among([model, drugs], costs=[1.0, 1e9]).model[0] == 0
+
+
+def test_levels_are_enumerated():
+    studies = linear()
+    studies[0]["dose"] = np.where(studies[0].dose > 0.5, "high", np.where(studies[0].dose < -0.5, "low", "none"))
+    model = fitted(studies)
+    assert model.suggest(minimize=True).treatments["dose"][0] == "high"
+    assert model.suggest(minimize=False).treatments["dose"][0] == "low"
+
+
+@pytest.mark.parametrize("prior", ["effect", "imp", "bayesime", "rank-one", "cbo", "none"])
+def test_every_prior_finds_the_least(prior):
+    truth = lambda dose: (dose - 0.6) ** 2 + 2
+    model = fitted().observe(-1.5, truth(-1.5), sd=1e-3)
+    for _ in range(12):
+        dose = model.suggest(candidates=GRID, prior=prior).treatments["dose"][0]
+        model.observe(dose, truth(dose), sd=1e-3)
+    assert model.experiments_["volume"].min() < 2.02
+
+
+def test_experiments_are_kept_and_forgotten(model):
+    model.observe({"dose": [0.0, 1.0]}, [1.0, 2.0]).observe(pd.DataFrame({"dose": [0.5]}), [1.5])
+    np.testing.assert_array_equal(model.experiments_["dose"], [0, 1, 0.5])
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.experiments_["volume"], [1, 2, 1.5])
+    np.testing.assert_array_equal(again.posterior(GRID).mean, model.posterior(GRID).mean)
+    assert again.suggest(bounds=(-1, 1)).treatments == model.suggest(bounds=(-1, 1)).treatments
+    assert len(model.reset().experiments_["dose"]) == 0
+    assert len(again.fit(linear()).experiments_["dose"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda own: own.observe([0.0, 1.0], [1.0]), "outcomes: 2 numbers are needed"),
+        (lambda own: own.observe(0.0, np.nan), "outcomes: nan is no outcome"),
+        (lambda own: own.observe(0.0, "much"), "is not numbers"),
+        (lambda own: own.observe(np.inf, 1.0), "inf"),
+        (lambda own: own.observe(0.0, 1.0, sd=-1), "standard deviations are 0 or more"),
+        (lambda own: own.observe(0.0, 1.0, sd=1).observe(0.0, 1.0), "give it of all experiments or of none"),
+        (lambda own: own.observe({"statin": 0.0}, 1.0), "has no column 'dose'"),
+        (lambda own: own.suggest(0), "n = 0"),
+        (lambda own: own.suggest(bounds=(1, 0)), r"bounds of dose = \(1, 0\)"),
+        (lambda own: own.suggest(bounds={"statin": (0, 1)}), "bounds of statin: the treatments are dose"),
+        (lambda own: own.suggest(bounds=3), "give a lower and an upper number"),
+        (lambda own: own.suggest(bounds=(0, 1), candidates=[0.0]), "exclude one another"),
+        (lambda own: own.suggest(candidates=[[0.0, 1.0]]), "candidates has 2 columns"),
+        (lambda own: own.suggest(acquisition="pi"), "acquisition = pi"),
+        (lambda own: own.suggest(prior="best"), "prior = best"),
+        (lambda own: own.suggest(costs=-1), "cost = -1"),
+        (lambda own: own.suggest(costs="dear"), "is not numbers"),
+        (lambda own: own.suggest(random_state=-1), "random_state = -1"),
+        (lambda own: own.suggest(candidates=[900.0], supported=True), "the studies tell none of the candidates"),
+        (lambda own: suggest_among([]), "models: give one or more"),
+        (lambda own: suggest_among([own], costs=[1, 2]), "costs: 1 are needed"),
+    ],
+)
+def test_bad_input_is_refused(model, ask, words):
+    with pytest.raises(ValueError, match=words):
+        ask(model)
+
+
+def test_models_that_are_not_fitted_are_refused():
+    with pytest.raises(NotFittedError, match="not fitted"):
+        riesz.CausalFusion(treatment="dose", outcome="volume", randomized=True).suggest()
