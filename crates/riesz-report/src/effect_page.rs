@@ -1,13 +1,11 @@
 //! One self-contained page about the effect of a treatment across studies: the answer, how it follows, the curve, and which study leaves it unsure. No network, no script.
 
-use std::collections::BTreeMap;
-
 use minijinja::context;
-use riesz::causal::{Cause, Graph, Identification, Pointwise, Route, Studies};
+use riesz::causal::{Cause, Route};
 use riesz::error::listed;
-use riesz::explanation::Fact;
-use riesz::{ColumnKind, Result, Table};
+use riesz::{Result, Table};
 
+use crate::effect::{EffectPage, assigned, of_column, rounded};
 use crate::format::{fixed, number};
 use crate::html::{inline, written};
 use crate::plot::{PlotOptions, capital, render_causal_graph, render_effect};
@@ -20,143 +18,6 @@ const MOST_ROWS: usize = 100;
 
 /// Variables of a graph that is drawn.
 const MOST_VARIABLES: usize = 40;
-
-/// What stands on the page.
-#[derive(Debug, Clone)]
-pub struct EffectPage<'p> {
-    /// How the effect follows.
-    pub found: &'p Identification,
-    /// From what, if a graph says so.
-    pub graph: Option<&'p Graph>,
-    /// What it was learnt from.
-    pub studies: &'p Studies,
-    /// Treatments that it is said at.
-    pub at: &'p Table,
-    /// The effect there, or what it is more than at the baseline.
-    pub effect: &'p Pointwise,
-    /// The treatment that others are compared with, a row.
-    pub baseline: Option<&'p Table>,
-    /// Of whom it is, in words: "all people of study 1".
-    pub whom: &'p str,
-    /// Probability of intervals.
-    pub level: f64,
-    /// Of each mediator the share of rows of a study whose values the next one has not.
-    pub unmatched: &'p BTreeMap<String, f64>,
-    /// What a reader should know, in sentences without full stops.
-    pub doubts: &'p [String],
-    /// How it came about.
-    pub run: &'p [Fact],
-}
-
-impl EffectPage<'_> {
-    /// What the effect is of, in the field's notation.
-    pub(crate) fn axis(&self) -> String {
-        let names: Vec<&str> = self.at.columns().iter().map(|column| &column.name[..]).collect();
-        let own = format!("E[{} | do({})]", self.found.outcome, names.join(", "));
-        if self.baseline.is_some() { format!("{own} less the baseline’s") } else { own }
-    }
-
-    /// The treatments of a row in words.
-    pub(crate) fn label(&self, row: usize) -> String {
-        assigned(self.at, row)
-    }
-
-    /// The doses of the first study, if there is one treatment.
-    pub(crate) fn doses(&self) -> &[f64] {
-        self.studies.studies.first().map_or(&[], |first| first.treatments.column(0))
-    }
-
-    /// The answer in a sentence or two: at which treatment the outcome is lowest and highest, among those that the studies tell.
-    pub fn answer(&self) -> String {
-        let supported = self.effect.supported();
-        let told: Vec<usize> = (0..supported.len()).filter(|&i| supported[i]).collect();
-        let by_mean = |a: &&usize, b: &&usize| self.effect.mean[**a].total_cmp(&self.effect.mean[**b]);
-        let (Some(&low), Some(&high)) = (told.iter().min_by(by_mean), told.iter().max_by(by_mean)) else {
-            return format!(
-                "The studies do not tell the effect on {} at any of these treatments: what is shown there is what the model makes of rows far away.",
-                self.found.outcome
-            );
-        };
-        let sd = self.effect.sd();
-        let said = |i: usize| {
-            let ends = self.effect.interval(self.level).map_or([f64::NAN; 2], |ends| ends[i]);
-            let [mean, from, to] = [self.effect.mean[i], ends[0], ends[1]].map(|v| rounded(v, sd[i]));
-            format!("{mean} ({} % interval {from} to {to})", number(100.0 * self.level))
-        };
-        let alike = format!("If {} were treated alike", self.whom);
-        let mean = format!("the mean of {} would", self.found.outcome);
-        let with = |i: usize| format!("with {}", self.label(i));
-        let beyond = match told.len() == supported.len() {
-            true => String::new(),
-            false => format!(
-                " Of {} treatments the studies tell {}; elsewhere it is what the model makes of rows far away.",
-                supported.len(),
-                told.len()
-            ),
-        };
-        let text = match (self.baseline, low == high) {
-            (None, true) => format!("{alike}, {mean} be {} {}.", said(low), with(low)),
-            (None, false) => format!(
-                "{alike}, {mean} be lowest, {}, {}, and highest, {}, {}.",
-                said(low),
-                with(low),
-                said(high),
-                with(high)
-            ),
-            (Some(base), true) => {
-                format!(
-                    "{alike}, {mean} change by {} {} instead of {}.",
-                    said(low),
-                    with(low),
-                    assigned(base, 0)
-                )
-            }
-            (Some(base), false) => format!(
-                "{alike} instead of with {}, {mean} change by between {}, {}, and {}, {}.",
-                assigned(base, 0),
-                said(low),
-                with(low),
-                said(high),
-                with(high)
-            ),
-        };
-        text + &beyond
-    }
-
-    /// Whether it is drawn as a curve: along one treatment that is a number.
-    pub(crate) fn is_curve(&self) -> bool {
-        self.at.width() == 1 && self.at.rows() > 1 && self.at.columns()[0].kind == ColumnKind::Numeric
-    }
-}
-
-/// A row as `name = value and name = value`.
-fn assigned(table: &Table, row: usize) -> String {
-    let cell = |j: usize| format!("{} = {}", table.columns()[j].name, shown(table, row, j));
-    (0..table.width()).map(cell).collect::<Vec<_>>().join(" and ")
-}
-
-fn shown(table: &Table, row: usize, j: usize) -> String {
-    let (column, value) = (&table.columns()[j], table.get(row, j));
-    if column.kind == ColumnKind::Numeric { number(value) } else { column.format(value) }
-}
-
-/// The cells of a column, numbers with equal decimals: four digits of their range.
-fn of_column(table: &Table, j: usize) -> Vec<String> {
-    let own = table.column(j);
-    let (low, high) = own.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
-    let size = (high - low) / 100.0;
-    let numeric = table.columns()[j].kind == ColumnKind::Numeric && own.iter().any(|v| v.fract() != 0.0);
-    (0..own.len()).map(|i| if numeric { rounded(own[i], size) } else { shown(table, i, j) }).collect()
-}
-
-/// As many decimals as a number that is unsure by `sd` deserves: two digits of this.
-fn rounded(value: f64, sd: f64) -> String {
-    let large = value.abs() >= 1e6;
-    if !(sd > 0.0 && sd.is_finite()) || large || sd < 1e-6 {
-        return number(value);
-    }
-    fixed(value, (1.0 - sd.log10().floor()).clamp(0.0, 8.0) as usize)
-}
 
 /// The page as one HTML file that opens from disk and loads nothing.
 ///

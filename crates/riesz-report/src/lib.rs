@@ -4,6 +4,7 @@
 //! mean or sum of such numbers.
 
 mod downscale_page;
+mod effect;
 mod effect_page;
 mod format;
 mod html;
@@ -14,7 +15,8 @@ mod svg;
 mod test_page;
 
 pub use downscale_page::{DownscalePage, PageBags, downscale_report};
-pub use effect_page::{EffectPage, effect_report};
+pub use effect::EffectPage;
+pub use effect_page::effect_report;
 pub use format::number;
 pub use html::{ReportOptions, report};
 pub use importance_page::{ImportancePage, importance_report};

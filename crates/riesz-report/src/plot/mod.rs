@@ -28,7 +28,7 @@ use riesz::global::Curve;
 use riesz::preference::Rankability;
 use riesz::{ColumnKind, Error, Explanation, Matrix, Result};
 
-use crate::effect_page::EffectPage;
+use crate::effect::EffectPage;
 use crate::format::{self, single_column};
 use crate::svg::{Anchor, Canvas, FONT, LEVELS, Paint, Svg, Theme};
 

@@ -21,6 +21,15 @@ pub enum Doubt {
         /// The columns in which values are missing.
         columns: Vec<String>,
     },
+    /// Rows that are there more than once.
+    Repeated {
+        /// The study.
+        study: usize,
+        /// How many rows repeat an earlier one.
+        rows: usize,
+        /// Of how many.
+        of: usize,
+    },
     /// Mediators that the next study does not know.
     Unmatched {
         /// The mediator.
@@ -80,6 +89,11 @@ impl fmt::Display for Doubt {
                 "study {}: {rows} of {of} rows have no value in {}, and are left out",
                 study + 1,
                 columns.join(" or ")
+            ),
+            Self::Repeated { study, rows, of } => write!(
+                f,
+                "study {}: {rows} of {of} rows repeat others to the last digit: if they are the same people, leave them out, as rows count as independent",
+                study + 1
             ),
             Self::Unmatched { name, study, places, share } => write!(
                 f,

@@ -12,7 +12,7 @@ use crate::table::{Column, ColumnKind, Table};
 /// Fewer complete rows than these tell nothing.
 const FEWEST: usize = 5;
 
-/// Shares of rows without a like in the next study that are not worth a word.
+/// Shares of rows, without a like in the next study or like another, that are not worth a word.
 const FEW: f64 = 0.05;
 
 /// Columns of a study as they were measured, `n` numbers each. A cell that has no value is not a number.
@@ -235,7 +235,26 @@ fn complete(study: usize, names: &[String], table: &Measured, doubts: &mut Vec<D
     let cut = |(column, values): &(Column, Vec<f64>)| {
         (column.clone(), kept.iter().map(|&i| values[i]).collect::<Vec<f64>>())
     };
-    Ok(Measured { columns: own.into_iter().map(cut).collect() })
+    let complete = Measured { columns: own.into_iter().map(cut).collect() };
+    let rows = repeated(&complete);
+    if rows as f64 > FEW * kept.len() as f64 {
+        doubts.push(Doubt::Repeated { study, rows, of: kept.len() });
+    }
+    Ok(complete)
+}
+
+/// How many rows repeat an earlier one; 0 where nothing was measured finer than in whole numbers, in which people are alike by chance.
+fn repeated(table: &Measured) -> usize {
+    let fine = |(column, values): &(Column, Vec<f64>)| {
+        column.kind == ColumnKind::Numeric && values.iter().any(|v| v.fract() != 0.0)
+    };
+    if !table.columns.iter().any(fine) {
+        return 0;
+    }
+    let rows = table.columns.first().map_or(0, |(_, values)| values.len());
+    let row =
+        |i: usize| table.columns.iter().map(|(_, values)| (values[i] + 0.0).to_bits()).collect::<Vec<u64>>();
+    rows - (0..rows).map(row).collect::<BTreeSet<_>>().len()
 }
 
 /// Gives a column that is categorical in a study the same levels in all of them: those that rows have, sorted.

@@ -196,3 +196,21 @@ fn usual_doses_are_in_the_middle() {
     let two = Table::from_rows(&[[1.0, 2.0], [2.0, 3.0]]).unwrap();
     assert!(usual_doses(&two, 5).is_err());
 }
+
+#[test]
+fn rows_that_are_there_twice_are_told() {
+    let mut own = tables(1.0);
+    for (_, values) in &mut own[0].columns {
+        let first = values[..10].to_vec();
+        values.extend(first);
+    }
+    let doubts = gather(&found(), &own).unwrap().doubts;
+    assert_eq!(doubts, [Doubt::Repeated { study: 0, rows: 10, of: 50 }]);
+    assert!(doubts[0].to_string().starts_with("study 1: 10 of 50 rows repeat others to the last digit"));
+    // In whole numbers people are alike by chance.
+    for (_, values) in &mut own[0].columns {
+        values.iter_mut().for_each(|v| *v = (3.0 * *v).round());
+    }
+    let doubts = gather(&found(), &own).unwrap().doubts;
+    assert!(doubts.iter().all(|own| !matches!(own, Doubt::Repeated { .. })), "{doubts:?}");
+}
