@@ -1,0 +1,96 @@
+"""Effects across studies against numpy: the effect at 200 doses with its joint covariance by cause, from factored kernel matrices
+on both sides; and whole fits, alone.
+
+    .venv/bin/python python/benches/fusion.py
+
+Two studies of as many rows, one covariate, best hyper-parameters (``draws=0``) where numpy stands beside. Both sides take as many
+threads as ``--threads`` says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--threads", type=int, default=1)
+parser.add_argument("--quick", action="store_true", help="small sizes only")
+arguments = parser.parse_args()
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
+    os.environ[name] = str(arguments.threads)
+
+import numpy as np
+import pandas as pd
+from scipy.linalg import cho_factor, cho_solve
+from timing import milliseconds
+
+import riesz
+
+RIDGE, NOISE = 0.1, 0.1
+
+
+def studies(n, seed=0):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=n)
+    x = z + rng.normal(size=n)
+    first = {"z": z, "x": x, "y": np.sin(x) + 0.5 * z + 0.3 * rng.normal(size=n)}
+    y = rng.uniform(-3, 3, n)
+    return pd.DataFrame(first), pd.DataFrame({"y": y, "t": y * np.cos(y) + 0.3 * rng.normal(size=n)})
+
+
+def gram(a, b):
+    return np.exp(-0.5 * (a[:, None] - b) ** 2)
+
+
+class Plain:
+    """The same formulas: the recursion of one study over a Gaussian process, with the Bayesian bootstrap's part."""
+
+    def __init__(self, first, second):
+        self.x, self.z, self.y = (first[name].to_numpy() for name in ("x", "z", "y"))
+        self.points, t = second.y.to_numpy(), second.t.to_numpy()
+        n = len(self.x)
+        self.of_z = gram(self.z, self.z)
+        self.first = cho_factor(gram(self.x, self.x) * self.of_z + RIDGE * np.eye(n))
+        self.last = cho_factor(gram(self.points, self.points) + NOISE * np.eye(len(t)))
+        self.with_points, self.with_each_other = gram(self.y, self.points), gram(self.y, self.y)
+        self.coef = cho_solve(self.last, t - t.mean())
+        self.h = self.with_points @ self.coef
+        self.solved = cho_solve(self.first, self.h)
+        everyone = np.concatenate([self.y, self.points])
+        cross = gram(everyone, self.points)
+        self.square = np.mean((cross @ self.coef) ** 2)
+        self.variance = np.mean(1 - np.einsum("ij,ji->i", cross, cho_solve(self.last, cross.T)))
+        half = self.of_z * self.solved[:, None]
+        self.half = (half - half.mean(1)[:, None]) / np.sqrt(n * (n + 1))
+
+    def effect(self, doses):
+        columns, by = gram(self.x, doses), self.of_z.mean(1)
+        phi = columns * by[:, None]
+        weights = cho_solve(self.first, phi)
+        open_ = gram(doses, doses) * by.mean() - phi.T @ weights
+        handed = self.with_points.T @ weights
+        last = weights.T @ self.with_each_other @ weights - handed.T @ cho_solve(self.last, handed)
+        people = self.half.T @ columns
+        return weights.T @ self.h, last, open_ * self.square, open_ * self.variance, people.T @ people
+
+
+def main():
+    print(f"{arguments.threads} thread(s); 200 doses, mean and covariance by cause\n")
+    print("| rows of each study | numpy, ms | riesz, ms | ratio | whole fit, best, s | whole fit, 16 draws, s |")
+    print("|---|---|---|---|---|---|")
+    for n in (100, 500) if arguments.quick else (100, 500, 1000):
+        first, second = studies(n)
+        spent, models = [], []
+        for draws in (0, 16):
+            models.append(riesz.CausalFusion(treatment="x", outcome="t", adjust=["z"], draws=draws, random_state=0))
+            start = time.perf_counter()
+            models[-1].fit([first, second])
+            spent.append(time.perf_counter() - start)
+        doses, plain = np.linspace(-2, 2, 200), Plain(first, second)
+        theirs, _ = milliseconds(lambda: plain.effect(doses), 1)
+        ours, _ = milliseconds(lambda: models[0].effect(doses), 1)
+        print(f"| {n} | {theirs:.1f} | {ours:.1f} | {theirs / ours:.1f} | {spent[0]:.2f} | {spent[1]:.2f} |", flush=True)
+
+
+main()
