@@ -1,7 +1,7 @@
 //! Integrals of kernels against a measure ν of mediators, which the published posteriors are made of: `r(a, b) = ∫ k(a, u) k(u, b) dν(u)` and longer chains.
 
 use crate::error::{Error, Result};
-use crate::kernel::{Factor, Kernel, Profile, Stationary, Units};
+use crate::kernel::{Kernel, Units};
 use crate::linalg::{Matrix, dot};
 use crate::table::Table;
 
@@ -60,18 +60,17 @@ impl<'k> Integrals<'k> {
             return Ok(Self::Rows { kernel, places, weighted });
         };
         crate::fit::positive("mass", mass)?;
-        let gaussian = sole(&kernel.terms).and_then(|term| match sole(&term.factors)? {
-            Factor::Stationary(Stationary { profile: Profile::Gaussian, columns, lengthscale, .. }) => {
-                Some((term.scale, columns, lengthscale))
-            }
-            _ => None,
+        let gaussian = sole(&kernel.terms).and_then(|term| {
+            let own = sole(&term.factors).filter(|own| own.declaration().names.contains(&"gaussian"))?;
+            let (_, lengthscale) = own.values().0.into_iter().find(|(name, _)| *name == "lengthscale")?;
+            Some((term.scale, own.columns(), lengthscale))
         });
         let Some((scale, columns, lengthscale)) = gaussian else {
             let belongs = "Gaussian kernels of numbers: take the measure of rows".into();
             return Err(Error::Unused { setting: "a normal measure".into(), belongs });
         };
         let units = Units::standardised(&places);
-        let each = columns.iter().zip(lengthscale).map(|(&column, &lengthscale)| {
+        let each = columns.iter().zip(lengthscale).map(|(&column, lengthscale)| {
             let own = places.column(column);
             let center = own.iter().sum::<f64>() / own.len() as f64;
             Normal { column, center, sd: units.scale[column], lengthscale }
