@@ -78,7 +78,7 @@ pub struct Outlook {
 const DISCREPANCY: f64 = 0.05;
 /// What is taken before there are trials to tell: a quarter of the range, and 1 % of the variance of the effect.
 const LENGTHSCALE: f64 = 0.25;
-const NOISE: f64 = 0.01;
+const START_NOISE: f64 = 0.01;
 /// Trials from which on numbers are estimated.
 const ENOUGH: usize = 4;
 /// What is estimated: factors of the variances, by whether the stationary part is a discrepancy; length scales; noises.
@@ -124,7 +124,8 @@ impl<'a> Updated<'a> {
         let seen = effect.at(&points.select_rows(&points.sample_rows(ROWS.min(points.rows()), 0)))?;
         let scale = spread(&seen);
         let share = if prior.is_causal() { DISCREPANCY } else { 1.0 };
-        let start = Discrepancy { variance: share * scale, lengthscale: LENGTHSCALE, noise: NOISE * scale };
+        let start =
+            Discrepancy { variance: share * scale, lengthscale: LENGTHSCALE, noise: START_NOISE * scale };
         let trials = Trials { treatments, ..trials.clone() };
         let mut own = Self { effect, prior, trials, ranges: ranges.collect(), numbers: start, known: None };
         if n > 0 {
@@ -233,13 +234,13 @@ impl<'a> Updated<'a> {
                 let numbers = Discrepancy {
                     variance: factor * start.variance,
                     lengthscale,
-                    noise: noise / NOISE * start.noise,
+                    noise: noise / START_NOISE * start.noise,
                 };
                 let Ok(known) = self.conditioned(&prior, numbers) else { continue };
                 let height = known.evidence
                     + away(factor, 1.0, SPREADS[0])
                     + away(lengthscale, LENGTHSCALE, SPREADS[1])
-                    + away(noise, NOISE, SPREADS[2]);
+                    + away(noise, START_NOISE, SPREADS[2]);
                 if height > highest {
                     (highest, best) = (height, (numbers, known));
                 }
