@@ -74,6 +74,9 @@ class CausalFusion(BaseEstimator):
     draws : int, default 16
         The effect is an average over so many draws of the hyper-parameters; 0 takes the best ones alone, which are too sure where
         rows are few.
+    landmarks : int, optional
+        Studies of more rows than this are known through so many landmarks, in time linear in their rows; by default 400 where there
+        are more than 2,000. Front doors, and studies that share covariates that the outcome depends on, take all rows.
     random_state : int, RandomState or None
         For these draws.
 
@@ -91,7 +94,7 @@ class CausalFusion(BaseEstimator):
 
     Notes
     -----
-    Takes O(n³) for n rows of a study. Neither the order of rows nor that of columns, nor the number of threads, changes a bit.
+    Takes O(n³) for n rows of a study, and n m² through m landmarks. Neither the order of rows nor that of columns, nor the number of threads, changes a bit.
     A ``pickle`` keeps the columns of the studies that are needed, and fits once more where it is used first, to the same numbers.
     """
 
@@ -106,6 +109,7 @@ class CausalFusion(BaseEstimator):
         randomized: bool = False,
         differs: Mapping[int | str, str | Iterable[str]] | None = None,
         draws: int = 16,
+        landmarks: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.graph = graph
@@ -116,6 +120,7 @@ class CausalFusion(BaseEstimator):
         self.randomized = randomized
         self.differs = differs
         self.draws = draws
+        self.landmarks = landmarks
         self.random_state = random_state
 
     def fit(self, studies: Sequence[Any], y: Any = None) -> CausalFusion:
@@ -125,6 +130,7 @@ class CausalFusion(BaseEstimator):
             told = f"a list of {len(studies)}" if isinstance(studies, (list, tuple)) else f"a {type(studies).__name__}"
             raise ValueError(f"studies is {told}: give a list of two data frames or more, one a study")
         draws = _count("draws", self.draws, 0)
+        landmarks = None if self.landmarks is None else _count("landmarks", self.landmarks, 1)
         tables = [columns_of(collected(own), f"study {k + 1}") for k, own in enumerate(studies)]
         headers = [list(own) for own in tables]
         ways = self.adjust, self.front_door, self.randomized, self.differs
@@ -132,7 +138,7 @@ class CausalFusion(BaseEstimator):
         found = answered(*question)
         read = read_studies(tables, *question)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self._fitted_on = (read.leading, read.points, read.outcome, draws, seed, read.shared)
+        self._fitted_on = (read.leading, read.points, read.outcome, draws, seed, read.shared, landmarks)
         self._levels, self._others = read.levels, () if found.front_door else tuple(sorted(found.adjust))
         self._fused = _core.fuse(*self._fitted_on)
         self._seen: _core.CausalEffect | None = None
@@ -346,8 +352,7 @@ class CausalFusion(BaseEstimator):
 
         By default of each study a row such as it has, a dictionary by study; with ``study``, from 1, and ``rows``, a data frame
         of what that study is told by (treatments and covariates of study 1, mediators of others), one number a row.
-        Hyper-parameters, and who is averaged over, stay as they are. Else as :meth:`effect`. Takes O(n³) a dose and draw of
-        hyper-parameters."""
+        Hyper-parameters, and who is averaged over, stay as they are. Else as :meth:`effect`."""
         fused, _ = self._on(given, among, population, weights)
         _, asked, turn, _, _ = self._contrast(doses, baseline, "doses")
         last = len(self._fitted_on[0])
@@ -358,7 +363,7 @@ class CausalFusion(BaseEstimator):
         variance = float(np.trace(turn @ fused.at(asked)[1] @ turn.T))
 
         def shares(k: int, more: Rows) -> np.ndarray:
-            return np.sum([fused.worth(asked, own.tolist(), k, more) for own in turn], axis=0) / variance
+            return fused.worth(asked, turn, k, more).sum(axis=0) / variance
 
         if study is None:
             return {f"study {k + 1}": float(shares(k, self._rows_of(k)).mean()) for k in range(last + 1)}
@@ -383,7 +388,7 @@ class CausalFusion(BaseEstimator):
         ``grid`` is by default 50 doses over the middle 95 % of those of study 1, or its levels; else as :meth:`effect`."""
         check_ending(path, (".html", ".htm"), "report writes HTML")
         fused, whom = self._on(given, among, population, weights)
-        leading, points, outcome, draws, seed, shared = self._fitted()
+        leading, points, outcome, draws, seed, shared, _ = self._fitted()
         if grid is None and len(self.treatments_) > 1:
             raise ValueError(f"grid = None: say at which treatments, {_listed(self.treatments_)}")
         at = self._treated(grid, "grid") if grid is not None else Rows(*_core.usual_doses(leading[0][0], _DOSES))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use numpy::{IntoPyArray, PyArray2};
+use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::causal::{
     Effect, Form, Fusion, Measure, Measured, Published, Route, Standing, Studies, Study, Whom, doubts, gather,
@@ -107,18 +107,20 @@ impl CausalEffect {
         each.collect()
     }
 
-    /// How much of the variance of sums of effects one more row of a study would take away, for each of such rows.
+    /// How much of the variance of sums of effects (sums × treatments) one more row of a study would take away: sums × rows.
     fn worth(
         &self,
         py: Python<'_>,
         treatments: NamedRows<'_>,
-        by: Vec<f64>,
+        by: PyReadonlyArray2<'_, f64>,
         study: usize,
         rows: NamedRows<'_>,
-    ) -> PyResult<Vec<f64>> {
+    ) -> PyResult<Py<PyArray2<f64>>> {
         let (effect, x, rows) = (Arc::clone(&self.effect), sample(treatments)?, sample(rows)?);
+        let by = by.as_array();
+        let by = Matrix::from_row_major(by.nrows(), by.ncols(), by.iter().copied().collect());
         let work = move || effect.worth(&x, &by, study, &rows);
-        interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)
+        array(py, &interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?)
     }
 
     /// By weight the effect at treatments as sums over mediators: weights (treatments × rows), the outcome as a model of these, and the rows that they have.
@@ -214,7 +216,7 @@ fn studies(
 
 /// Learns an effect from studies; `shared` are covariates that the last two share.
 #[pyfunction]
-#[pyo3(signature = (leading, points, outcome, draws, seed, shared=None))]
+#[pyo3(signature = (leading, points, outcome, draws, seed, shared=None, landmarks=None))]
 pub fn fuse(
     py: Python<'_>,
     leading: Vec<Leading<'_>>,
@@ -223,9 +225,10 @@ pub fn fuse(
     draws: usize,
     seed: u64,
     shared: Option<NamedRows<'_>>,
+    landmarks: Option<usize>,
 ) -> PyResult<CausalEffect> {
     let given = studies(leading, points, outcome, shared)?;
-    let fusion = Fusion { draws, seed, ..Fusion::default() };
+    let fusion = Fusion { draws, seed, landmarks, ..Fusion::default() };
     let stop = Arc::clone(&fusion.stop);
     let effect = interruptible(py, &Threads::all(), &stop, move || fusion.fit(&given))?.map_err(raise)?;
     Ok(CausalEffect { effect: Arc::new(effect) })

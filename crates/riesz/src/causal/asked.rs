@@ -44,9 +44,10 @@ impl Effect {
             all
         };
         let progress = crate::stop::Progress::default();
+        let first = links[0].1;
         let people = People::new(
             whom,
-            (&links[0].1.points, &blocks[0].rows),
+            (&first.treatments, first.people.as_ref().unwrap_or(&blocks[0].rows)),
             &of,
             Watch { stop, progress: &progress },
         )?;
@@ -54,8 +55,7 @@ impl Effect {
         for ((weight, link), block) in links.iter().zip(&blocks) {
             crate::stop::check(stop)?;
             let with_rows = block.kernel.cross_gram(&block.rows, &people.covariates);
-            let reading =
-                Reading::of_members(&with_rows, &block.kernel.gram(&people.covariates), &people.weights);
+            let reading = Reading::of_members(&with_rows, &block.kernel, &people.covariates, &people.weights);
             let half = people.open.map(|open| half(link, &with_rows, open));
             parts.push((*weight, link.read(reading, half)));
         }

@@ -60,38 +60,37 @@ pub(super) fn with_parameters(blocks: &[Block], theta: &[f64]) -> (Vec<Block>, f
     (blocks, rest[0].exp())
 }
 
-/// `log N(h; 0, scale (K + λ))`, with what its slopes are made of.
+/// `log N(h; 0, scale (K + λ))` of all columns of h together, each of which adds a square, with what its slopes are made of.
 fn likelihood(
     blocks: &[Block],
     ridge: f64,
-    h: &[f64],
+    h: &Matrix,
     scale: f64,
-) -> Result<(f64, Vec<Matrix>, Cholesky, Vec<f64>)> {
-    let n = h.len() as f64;
+) -> Result<(f64, Vec<Matrix>, Cholesky, Matrix)> {
+    let n = h.rows() as f64;
     let grams: Vec<Matrix> = blocks.iter().map(|own| own.kernel.gram(&own.rows)).collect();
     let mut all = product(&grams);
     all.add_diagonal(|_| ridge);
     let factor = Cholesky::new(all, "kernel matrix of the study plus ridge")?;
-    let solved = factor.solve_vector(h);
-    let value =
-        -0.5 * (dot(&solved, h) / scale + n * scale.ln() + factor.log_det() + n * std::f64::consts::TAU.ln());
+    let solved = factor.solve(h.clone());
+    let square = dot(solved.data(), h.data()) / scale;
+    let value = -0.5 * (square + n * scale.ln() + factor.log_det() + n * std::f64::consts::TAU.ln());
     Ok((value, grams, factor, solved))
 }
 
-/// `log N(h; 0, scale (K + λ))`. Cost n³/3.
-pub(super) fn log_evidence(blocks: &[Block], ridge: f64, h: &[f64], scale: f64) -> Result<f64> {
+/// The first of [`evidence`]. Cost n³/3, and n² for each column of h.
+pub(super) fn log_evidence(blocks: &[Block], ridge: f64, h: &Matrix, scale: f64) -> Result<f64> {
     Ok(likelihood(blocks, ridge, h, scale)?.0)
 }
 
-/// `log N(h; 0, scale (K + λ))` and its slopes by [`parameters`]: how well the rows' columns tell h, what the outcome is at their mediators. The scale is what an outcome's square is wherever
-/// the study may lead, which bands are in units of. Cost n³.
-pub(super) fn evidence(blocks: &[Block], ridge: f64, h: &[f64], scale: f64) -> Result<(f64, Vec<f64>)> {
+/// `E log N(h; 0, scale (K + λ))` and its slopes by [`parameters`]: how well the rows' columns tell h, what the outcome is at their mediators, of which the columns are the mean and a root of the
+/// covariance. What is not known of the outcome so counts as what it may be, and not as if it were flat. The scale is what an outcome's square is wherever the study may lead, which bands are in
+/// units of. Cost n³.
+pub(super) fn evidence(blocks: &[Block], ridge: f64, h: &Matrix, scale: f64) -> Result<(f64, Vec<f64>)> {
     let (value, grams, factor, solved) = likelihood(blocks, ridge, h, scale)?;
-    let mut by = factor.inverse();
-    for i in 0..h.len() {
-        let own = solved[i] / scale;
-        by.row_mut(i).iter_mut().zip(&solved).for_each(|(v, a)| *v = 0.5 * (own * a - *v));
-    }
+    let mut by = solved.matmul(&solved.transpose());
+    let inverse = factor.inverse();
+    by.data_mut().iter_mut().zip(inverse.data()).for_each(|(v, own)| *v = 0.5 * (*v / scale - own));
     Ok((value, slopes(blocks, &grams, ridge, &by)))
 }
 
@@ -162,7 +161,7 @@ mod tests {
 
     #[test]
     fn slopes_are_differences() {
-        let h: Vec<f64> = (0..12).map(|i| value(100 + i) - 1.2).collect();
+        let h = Matrix::from_row_major(12, 2, (0..24).map(|i| value(100 + i) - 1.2).collect());
         differences(|blocks, ridge| evidence(blocks, ridge, &h, 0.8).unwrap());
         let y = Table::from_rows(&(0..12).map(|i| [value(200 + i)]).collect::<Vec<_>>()).unwrap();
         let of_y = Kernel::gaussian(&[0.7]).gram(&y);

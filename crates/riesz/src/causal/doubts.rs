@@ -57,6 +57,13 @@ pub enum Doubt {
         /// The others.
         beside: Vec<String>,
     },
+    /// Landmarks that leave much of a study's rows unexplained.
+    Landmarks {
+        /// The study.
+        study: usize,
+        /// The mean share of prior variances.
+        share: f64,
+    },
     /// Draws of hyper-parameters that say little of these.
     FewDraws {
         /// How many were drawn.
@@ -65,6 +72,9 @@ pub enum Doubt {
         effective: f64,
     },
 }
+
+/// Landmarks that leave more unexplained are in doubt.
+const UNEXPLAINED: f64 = 0.1;
 
 /// Draws that say less than so many of their distribution itself are in doubt.
 const FEWEST_DRAWS: f64 = 3.0;
@@ -77,7 +87,9 @@ pub fn doubts(found: &Identification, effect: &Effect, draws: usize) -> Vec<Doub
         treatments: found.without_effect.clone(),
         beside: found.treatments.clone(),
     });
-    few.into_iter().chain(unneeded).collect()
+    let landmarks = effect.unexplained().into_iter().filter(|(_, share)| *share > UNEXPLAINED);
+    let landmarks = landmarks.map(|(study, share)| Doubt::Landmarks { study, share });
+    few.into_iter().chain(unneeded).chain(landmarks).collect()
 }
 
 /// One sentence, without its full stop.
@@ -117,6 +129,13 @@ impl fmt::Display for Doubt {
                 and(treatments),
                 if treatments.len() == 1 { "does" } else { "do" },
                 and(beside)
+            ),
+            Self::Landmarks { study, share } => write!(
+                f,
+                "landmarks leave {:.0}% of what study {}'s rows may say unexplained, which counts as noise: bands are wider than by \
+                 all rows; give more landmarks",
+                100.0 * share,
+                study + 1
             ),
             Self::FewDraws { draws, effective } => write!(
                 f,

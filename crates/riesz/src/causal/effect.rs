@@ -39,8 +39,7 @@ pub struct Told {
 
 impl Effect {
     pub(super) fn new(parts: Vec<(f64, Link)>) -> Self {
-        let others = parts.first().and_then(|(_, link)| link.others.as_ref());
-        let people = others.map(|own| People::all(&own.rows));
+        let people = parts.first().and_then(|(_, link)| link.people.as_ref()).map(People::all);
         Self { parts, people, overlap: None, effective: f64::INFINITY }
     }
 
@@ -60,7 +59,7 @@ impl Effect {
 
     /// The first study's treatments.
     pub(super) fn treatments(&self) -> &Table {
-        &self.parts[0].1.points
+        &self.parts[0].1.treatments
     }
 
     pub(super) fn people(&self) -> Option<&People> {
@@ -70,6 +69,21 @@ impl Effect {
     /// As many draws of the hyper-parameters' posterior itself would say as much as those that this is a mixture of: of the study where these are fewest. Infinite where they are the best, or given.
     pub fn effective_draws(&self) -> f64 {
         self.effective
+    }
+
+    /// Of each study that is known through landmarks, by number, the mean share of prior variances that these leave unexplained: of its rows, or of what comes after at their mediators. The more, the wider
+    /// bands are than those of all rows.
+    pub fn unexplained(&self) -> Vec<(usize, f64)> {
+        let mut all: Vec<(usize, f64)> = Vec::new();
+        for (weight, link) in self.links() {
+            for (study, own) in link.unexplained() {
+                match all.iter_mut().find(|(other, _)| *other == study) {
+                    Some((_, sum)) => *sum += weight * own,
+                    None => all.push((study, weight * own)),
+                }
+            }
+        }
+        all
     }
 
     /// The effect of each row of treatments. Cost O(n² rows + n rows²) for each study and draw.

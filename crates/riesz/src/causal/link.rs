@@ -11,15 +11,17 @@
 //! with ν the mediators of all studies. The parts are what the outcome's studies leave open, what this study does (`R ∫ f̄₀²`), and both together (`R ∫ k̄`). Such a g is an outcome
 //! again, so that studies chain. Source: Chau 2023 (thesis), chapter 4 (IMP is the first part alone, BayesIME the second), and the moments of Dance and Bloem-Reddy 2024 (IMPspec); the recursion is ours.
 
+use super::arrived::Arrived;
 use super::blocks::Block;
 use super::normal::{drawn, size};
 use super::process::Process;
 use super::reading::Reading;
 use super::shared::Shared;
+use super::solver::Solver;
 use crate::error::{Result, sized};
 use crate::expansion::Expansion;
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Cholesky, Matrix, dot, few_columns};
 use crate::posterior::{Covariance, Functionals, Known};
 use crate::random::Random;
 use crate::table::Table;
@@ -47,26 +49,28 @@ pub(super) enum Outcome {
 /// A study, with what it leads to.
 #[derive(Debug, Clone)]
 pub(super) struct Link {
-    /// Covariates that are averaged over, with their kernel.
-    pub others: Option<Block>,
     /// Its number.
     pub study: usize,
-    /// Points and kernel of queries.
+    /// Treatments of all rows, and their covariates where these are averaged over.
+    pub treatments: Table,
+    pub people: Option<Table>,
+    /// Points and kernel of queries: these treatments, or those of landmarks.
     pub points: Table,
     pub kernel: Kernel,
+    /// Covariates at points where these are averaged over, with their kernel.
+    pub others: Option<Block>,
     pub reading: Reading,
     /// λ.
     pub ridge: f64,
-    /// `K_Ω + λ`.
-    pub factor: Cholesky,
+    /// Of its rows.
+    pub solver: Solver,
     pub outcome: Outcome,
-    /// Kernel of the outcome's points with the study's mediators, and of these with each other.
-    with_points: Matrix,
-    with_each_other: Matrix,
-    /// `(K_Ω + λ)⁻¹ f̄₀(y)`.
+    arrived: Arrived,
+    /// `W f̄₀(y)`, over points, which by all rows is `(K_Ω + λ)⁻¹ f̄₀(y)`.
     solved: Vec<f64>,
-    /// Where it may lead: its mediators first, then those of ν.
-    places: Table,
+    /// Its mediators, and those of ν.
+    y: Table,
+    measure: Table,
     /// `∫ f̄₀² dν` and `∫ k̄ dν`.
     square: f64,
     variance: f64,
@@ -104,8 +108,17 @@ pub struct Standing {
     pub overlap: f64,
 }
 
+/// Rows whose joint covariance is made for their variances.
+const AT_ONCE: usize = 1024;
+
 /// What is told to less than that is not told.
 const TOLD: f64 = 0.5;
+
+/// Of what is not known of an outcome at rows, no more than that part is left out.
+const LEFT: f64 = 1e-3;
+
+/// Parts of a covariance that are rounding.
+const ROUNDING: f64 = 1e-13;
 
 impl Outcome {
     pub fn points(&self) -> &Table {
@@ -160,10 +173,23 @@ impl Outcome {
         }
     }
 
-    /// `∫ f̄₀² dν`, each row of ν counting the same.
-    pub fn mean_square(&self, measure: &Table) -> f64 {
+    /// `∫ f̄₀² dν` and `∫ k̄ dν`, each row of ν counting the same: V in two parts.
+    pub fn squares(&self, measure: &Table) -> (f64, f64) {
         let means = self.centred_means(&self.kernel().cross_gram(self.points(), measure));
-        dot(&means, &means) / means.len() as f64
+        let count = means.len() as f64;
+        (dot(&means, &means) / count, self.variances(measure).iter().sum::<f64>() / count)
+    }
+
+    /// What f₀ may be at rows: its means, and columns of which their covariance is made, but for a thousandth of its trace.
+    pub fn guesses(&self, at: &Table) -> Matrix {
+        let given = self.at(at);
+        let means = self.centred_means(&given.columns);
+        let mut open = Matrix::zeros(at.rows(), at.rows());
+        self.covariance(&given).iter().for_each(|(_, part)| plus(&mut open, part));
+        let open = few_columns(&open, LEFT);
+        let values =
+            (0..at.rows()).flat_map(|i| std::iter::once(means[i]).chain(open.row(i).iter().copied()));
+        Matrix::from_row_major(at.rows(), 1 + open.cols(), values.collect())
     }
 
     /// What is left open of functionals. Cost of m of them with n points O(n² m + n m²) for each study.
@@ -174,18 +200,24 @@ impl Outcome {
         }
     }
 
-    /// Joint draws of β₀ (one a draw) and of f₀ at rows (rows × draws).
-    pub fn sample(&self, at: &Table, draws: usize, random: &mut Random) -> Result<(Vec<f64>, Matrix)> {
-        let q = at.rows();
+    /// What it is at rows, less its constant.
+    fn at(&self, rows: &Table) -> Functionals {
+        let columns = self.kernel().cross_gram(self.points(), rows);
+        Functionals { columns, prior: self.kernel().gram(rows), constants: vec![0.0; rows.rows()] }
+    }
+
+    /// Joint draws of β₀ (one a draw) and of functionals of f₀ (functionals × draws).
+    fn sample(&self, given: &Functionals, draws: usize, random: &mut Random) -> Result<(Vec<f64>, Matrix)> {
+        let q = given.constants.len();
         // One functional more, of nothing but the constant.
-        let with = |m: Matrix, rows: usize| {
+        let with = |m: &Matrix, rows: usize| {
             let mut out = Matrix::zeros(rows, q + 1);
             (0..m.rows()).for_each(|i| out.row_mut(i)[..q].copy_from_slice(m.row(i)));
             out
         };
-        let columns = with(self.kernel().cross_gram(self.points(), at), self.points().rows());
         let constants = [vec![0.0; q], vec![1.0]].concat();
-        let given = Functionals { columns, prior: with(self.kernel().gram(at), q + 1), constants };
+        let columns = with(&given.columns, given.columns.rows());
+        let given = Functionals { columns, prior: with(&given.prior, q + 1), constants };
         let drawn = match self {
             Self::Process(own) => own.sample(&given, draws, random),
             Self::Link(own) => own.sample(&given, draws, random),
@@ -196,16 +228,19 @@ impl Outcome {
 
     /// The variances of f₀ at rows.
     fn variances(&self, at: &Table) -> Vec<f64> {
-        let columns = self.kernel().cross_gram(self.points(), at);
-        let prior = self.kernel().diagonal(at);
         match self {
-            Self::Process(own) => own.variances(columns, &prior),
+            Self::Process(own) => {
+                let columns = self.kernel().cross_gram(self.points(), at);
+                own.variances(&columns, &self.kernel().diagonal(at))
+            }
             Self::Link(own) => {
-                let given =
-                    Functionals { columns, prior: self.kernel().gram(at), constants: vec![0.0; at.rows()] };
-                let parts = own.covariance(&given);
-                let of = |j: usize| parts.iter().map(|(_, part)| part[(j, j)]).sum::<f64>().max(0.0);
-                (0..at.rows()).map(of).collect()
+                let rows: Vec<usize> = (0..at.rows()).collect();
+                let each = rows.chunks(AT_ONCE).flat_map(|some| {
+                    let parts = own.covariance(&self.at(&at.select_rows(some)));
+                    let of = |j: usize| parts.iter().map(|(_, part)| part[(j, j)]).sum::<f64>().max(0.0);
+                    (0..some.len()).map(of).collect::<Vec<_>>()
+                });
+                each.collect()
             }
         }
     }
@@ -215,32 +250,32 @@ impl Link {
     /// A study with mediators `y` of its rows; ν is `measure`, each of whose rows counts the same.
     pub fn new(
         study: usize,
-        (points, kernel): (Table, Kernel),
+        (treatments, points, kernel): (Table, Table, Kernel),
         reading: Reading,
-        (factor, ridge): (Cholesky, f64),
-        y: &Table,
-        measure: &Table,
+        (solver, ridge): (Solver, f64),
+        y: Table,
+        measure: Table,
         outcome: Outcome,
     ) -> Result<Self> {
-        sized("the mediators", "rows", factor.size(), y.rows(), "one a row of the study")?;
-        let with_points = outcome.kernel().cross_gram(outcome.points(), y);
-        let with_each_other = outcome.kernel().gram(y);
-        let solved = factor.solve_vector(&outcome.centred_means(&with_points));
-        let square = outcome.mean_square(measure);
-        let variance = outcome.variances(measure).iter().sum::<f64>() / measure.rows() as f64;
+        sized("the mediators", "rows", solver.row_count(), y.rows(), "one a row of the study")?;
+        let arrived = Arrived::new(&outcome, &y, matches!(solver, Solver::Rows(_)))?;
+        let solved = solver.solve(&outcome.centred_means(arrived.with_points()));
+        let (square, variance) = outcome.squares(&measure);
         Ok(Self {
-            others: None,
-            places: y.stack(measure)?,
             study,
+            treatments,
+            people: None,
             points,
             kernel,
+            others: None,
             reading,
             ridge,
-            factor,
+            solver,
             outcome,
-            with_points,
-            with_each_other,
+            arrived,
             solved,
+            y,
+            measure,
             square,
             variance,
             adjustment: None,
@@ -256,12 +291,30 @@ impl Link {
 
     /// At how many places draws of the outcome are made.
     pub fn places(&self) -> usize {
-        self.places.rows()
+        match self.solver {
+            Solver::Rows(_) => self.y.rows() + self.measure.rows(),
+            Solver::Landmarks(_) => self.outcome.points().rows(),
+        }
     }
 
     /// The mediators of its rows.
-    pub fn mediators(&self) -> Table {
-        self.places.select_rows(&(0..self.factor.size()).collect::<Vec<_>>())
+    pub fn mediators(&self) -> &Table {
+        &self.y
+    }
+
+    /// Whether it sees all rows, and not landmarks alone.
+    pub fn sees_rows(&self) -> bool {
+        matches!(self.solver, Solver::Rows(_))
+    }
+
+    /// As [`Effect::unexplained`](super::Effect::unexplained), of this study and those after it.
+    pub fn unexplained(&self) -> Vec<(usize, f64)> {
+        let own = self.solver.unexplained().map(|own| (self.study, own.max(self.arrived.unexplained())));
+        let after = match &self.outcome {
+            Outcome::Process(last) => last.unexplained().map(|own| (last.study, own)).into_iter().collect(),
+            Outcome::Link(next) => next.unexplained(),
+        };
+        own.into_iter().chain(after).collect()
     }
 
     /// Whether treatments are read as they are seen.
@@ -313,34 +366,21 @@ impl Link {
 
     /// E, queries × rows, and R.
     pub fn weights(&self, given: &Functionals) -> (Matrix, Matrix) {
-        let mut half = self.reading.with_rows(&given.columns);
-        self.factor.solve_lower_in_place(&mut half);
-        let mut open = half.transpose_matmul(&half);
+        let (weights, mut open) = self.solver.read(self.reading.with_rows(&given.columns));
         let all = self.reading.with_each_other(&given.columns, &given.prior);
         open.data_mut().iter_mut().zip(all.data()).for_each(|(own, all)| *own = all - *own);
-        self.factor.solve_upper_in_place(&mut half);
-        (half.transpose(), open)
+        (weights, open)
     }
 
     /// The same functionals, of the outcome.
     fn handed_on(&self, weights: &Matrix, given: &Functionals) -> Functionals {
         match &self.shared {
-            None => self.by_weights(weights, &given.constants),
+            None => self.arrived.weighted(weights, &given.constants),
             Some(Shared { to, prior, .. }) => Functionals {
                 columns: to.matmul(&given.columns),
                 prior: given.columns.transpose_matmul(&prior.matmul(&given.columns)),
                 constants: given.constants.clone(),
             },
-        }
-    }
-
-    /// Those of the outcome at the rows' mediators that count by E.
-    fn by_weights(&self, weights: &Matrix, constants: &[f64]) -> Functionals {
-        let transposed = weights.transpose();
-        Functionals {
-            columns: self.with_points.matmul(&transposed),
-            prior: weights.matmul(&self.with_each_other.matmul(&transposed)),
-            constants: constants.to_vec(),
         }
     }
 
@@ -364,15 +404,11 @@ impl Link {
             return Ok(out);
         }
         let (weights, open) = self.weights(given);
-        let (q, n) = (weights.rows(), weights.cols());
-        let (constants, centred) = self.outcome.sample(&self.places, draws, random)?;
-        let of_rows = Matrix::from_row_major(n, draws, centred.data()[..n * draws].to_vec());
-        let mut out = weights.matmul(&of_rows);
-        let rest = centred.rows() - n;
+        let q = weights.rows();
+        let (constants, mut out, squares) = self.drawn_outcome(&weights, draws, random)?;
         let scale = size(&self.reading.with_each_other(&given.columns, &given.prior));
         let mut own = drawn(open, scale, draws, "where a study leads", random)?;
-        for j in 0..draws {
-            let square = (n..n + rest).map(|i| centred[(i, j)].powi(2)).sum::<f64>() / rest as f64;
+        for (j, square) in squares.iter().enumerate() {
             (0..q).for_each(|i| own[(i, j)] *= square.sqrt());
         }
         plus(&mut out, &own);
@@ -385,6 +421,51 @@ impl Link {
             out.row_mut(i).iter_mut().zip(&constants).for_each(|(v, c)| *v += level * c);
         }
         Ok(out)
+    }
+
+    /// Joint draws of β₀, of `E f₀(y)` (queries × draws) and of `∫ f₀² dν`.
+    fn drawn_outcome(
+        &self,
+        weights: &Matrix,
+        draws: usize,
+        random: &mut Random,
+    ) -> Result<(Vec<f64>, Matrix, Vec<f64>)> {
+        let (q, n) = (weights.rows(), weights.cols());
+        let part = |m: &Matrix, from: usize, to: usize| {
+            Matrix::from_row_major(to - from, draws, m.data()[from * draws..to * draws].to_vec())
+        };
+        if self.sees_rows() {
+            // Where the study may lead: its mediators first, then those of ν.
+            let at = self.outcome.at(&self.y.stack(&self.measure)?);
+            let (constants, centred) = self.outcome.sample(&at, draws, random)?;
+            let count = self.measure.rows();
+            let square =
+                |j: usize| (n..n + count).map(|i| centred[(i, j)].powi(2)).sum::<f64>() / count as f64;
+            return Ok((constants, weights.matmul(&part(&centred, 0, n)), (0..draws).map(square).collect()));
+        }
+        // What rows have of the outcome, and the outcome at its points, by which it is known elsewhere but for gaps of single rows.
+        let handed = self.arrived.weighted(weights, &vec![0.0; q]);
+        let (points, kernel) = (self.outcome.points(), self.outcome.kernel());
+        let own = kernel.gram(points);
+        let m = points.rows();
+        let mut columns = Matrix::zeros(m, q + m);
+        let mut prior = Matrix::zeros(q + m, q + m);
+        for a in 0..m {
+            columns.row_mut(a)[..q].copy_from_slice(handed.columns.row(a));
+            columns.row_mut(a)[q..].copy_from_slice(own.row(a));
+            prior.row_mut(q + a).copy_from_slice(columns.row(a));
+        }
+        for i in 0..q {
+            prior.row_mut(i)[..q].copy_from_slice(handed.prior.row(i));
+            (0..m).for_each(|a| prior[(i, q + a)] = handed.columns[(a, i)]);
+        }
+        let given = Functionals { columns, prior, constants: vec![0.0; q + m] };
+        let (constants, centred) = self.outcome.sample(&given, draws, random)?;
+        let (of_points, gap) = self.arrived.square_of(&self.outcome, &self.measure)?;
+        let at_points = part(&centred, q, q + m);
+        let turned = of_points.matmul(&at_points);
+        let square = |j: usize| gap + (0..m).map(|a| at_points[(a, j)] * turned[(a, j)]).sum::<f64>();
+        Ok((constants, part(&centred, 0, q), (0..draws).map(|j| square(j).max(0.0)).collect()))
     }
 
     fn of_adjustment(&self, given: &Functionals) -> Option<Matrix> {
@@ -456,52 +537,56 @@ impl Link {
         Self { reading, adjustment, ..self.clone() }
     }
 
-    /// `(K_Ω + λ)⁻¹ f̄₀(y)`: what the outcome is at the rows' mediators, as a regression.
+    /// What the outcome is at the rows' mediators, as a regression: coefficients over points and covariates.
     pub fn solved(&self) -> &[f64] {
         &self.solved
     }
 
-    /// Counts who happens to be in the study: covariates that are averaged over, by the kernels of its two blocks between rows; or, where a regression on treatments says what they make of what
-    /// intercepts the effect, the treatments, and that regression.
-    pub fn count_who_is_in(&mut self, grams: &[Matrix], treated: Option<&Cholesky>) {
-        let n = self.factor.size();
-        let scale = 1.0 / (n as f64 * (n as f64 + 1.0)).sqrt();
-        let times_solved = |mut m: Matrix| {
-            (0..n).for_each(|i| m.row_mut(i).iter_mut().for_each(|v| *v *= self.solved[i]));
-            m
-        };
+    /// Counts who happens to be in the study: covariates that are averaged over, by their kernel between points and rows.
+    pub fn count_people(&mut self, with_people: &Matrix) {
         // Of each row what the effect would be among people like it.
-        let Some(treated) = treated else {
-            let mut half = match &self.shared {
-                Some(shared) => shared.of_people.clone(),
-                None => times_solved(grams[1].clone()),
-            };
-            centre(&mut half, scale);
-            self.adjustment = Some(Adjustment { own: 0.0, known: None, half });
-            return;
+        let mut half = match &self.shared {
+            Some(shared) => shared.of_people.clone(),
+            None => self.times_solved(with_people),
         };
-        let mut half = treated.solve(grams[1].matmul(&times_solved(grams[0].clone())));
-        centre(&mut half, scale);
+        centre(&mut half);
+        if !self.sees_rows() {
+            half = few_columns(&half.matmul(&half.transpose()), ROUNDING);
+        }
+        self.adjustment = Some(Adjustment { own: 0.0, known: None, half });
+    }
+
+    /// The same of a front door, by the kernels of its two blocks between rows: the treatments there, and the regression on these that says what they make of what intercepts the effect.
+    pub fn count_treatments(&mut self, treatments: &Matrix, intercepting: &Matrix, treated: &Cholesky) {
+        let n = self.solver.row_count();
+        let mut half = treated.solve(intercepting.matmul(&self.times_solved(treatments)));
+        centre(&mut half);
         // The averaged outcome at what intercepts the effect.
-        let mut of_rows = grams[1].clone();
-        let mean: Vec<f64> = (0..n).map(|i| grams[0].row(i).iter().sum::<f64>() / n as f64).collect();
+        let mut of_rows = intercepting.clone();
+        let mean: Vec<f64> = (0..n).map(|i| treatments.row(i).iter().sum::<f64>() / n as f64).collect();
         (0..n).for_each(|i| of_rows.row_mut(i).iter_mut().for_each(|v| *v *= mean[i]));
         let means = of_rows.transpose().matvec(&self.solved);
-        let mut open = of_rows;
-        self.factor.solve_lower_in_place(&mut open);
         let all = mean.iter().sum::<f64>() / n as f64;
-        let left = |q: usize| all * grams[1][(q, q)] - (0..n).map(|i| open[(i, q)].powi(2)).sum::<f64>();
-        let left: Vec<f64> = (0..n).map(left).collect();
-        self.factor.solve_upper_in_place(&mut open);
-        let handed = self.by_weights(&open.transpose(), &vec![0.0; n]);
+        let known = self.solver.told(&of_rows);
+        let handed = self.arrived.weighted(&self.solver.weights(&of_rows), &vec![0.0; n]);
         let parts = self.outcome.covariance(&handed);
+        let left = |q: usize| all * intercepting[(q, q)] - known[q];
         let variance =
-            |q: usize| parts.iter().map(|(_, part)| part[(q, q)]).sum::<f64>() + left[q] * self.scale();
+            |q: usize| parts.iter().map(|(_, part)| part[(q, q)]).sum::<f64>() + left(q) * self.scale();
         let square = |q: usize| means[q] * means[q] + variance(q).max(0.0);
         let own = (0..n).map(square).sum::<f64>() / n as f64;
         let mut known = treated.inverse();
         known.data_mut().iter_mut().for_each(|v| *v *= own);
         self.adjustment = Some(Adjustment { own, known: Some(known), half });
+    }
+
+    /// A kernel with points, times what the outcome makes of these.
+    fn times_solved(&self, with_points: &Matrix) -> Matrix {
+        let mut own = with_points.clone();
+        for (i, h) in self.solved.iter().enumerate() {
+            own.row_mut(i).iter_mut().for_each(|v| *v *= h);
+        }
+        own
     }
 }
 
@@ -509,11 +594,13 @@ fn plus(all: &mut Matrix, own: &Matrix) {
     all.data_mut().iter_mut().zip(own.data()).for_each(|(a, b)| *a += b);
 }
 
-/// Takes from each row its mean, and multiplies it.
-fn centre(m: &mut Matrix, scale: f64) {
+/// Takes from each row its mean over n people, divided by `√(n (n + 1))` (the Bayesian bootstrap).
+fn centre(m: &mut Matrix) {
+    let n = m.cols() as f64;
+    let scale = 1.0 / (n * (n + 1.0)).sqrt();
     for i in 0..m.rows() {
         let row = m.row_mut(i);
-        let mean = row.iter().sum::<f64>() / row.len() as f64;
+        let mean = row.iter().sum::<f64>() / n;
         row.iter_mut().for_each(|v| *v = scale * (*v - mean));
     }
 }

@@ -4,7 +4,7 @@
 //! covariates all but decide treatments, what is due to one and what to the other is told apart by smoothness alone, which is a belief and not a finding.
 
 use super::process::Process;
-use super::start::{few, of_numbers};
+use super::start::{LEARNT, at_most, few, of_numbers};
 use crate::error::Result;
 use crate::fit::evidence::{self, with_priors};
 use crate::kernel::mean_variance;
@@ -49,12 +49,14 @@ fn regression(covariates: &Table, t: &[f64], watch: Watch<'_>) -> Result<Option<
     let found = evidence::search(&coordinates, &from, watch, |theta| {
         Ok(with_priors(&coordinates, theta, at(theta).evidence(&rows, &targets)?))
     })?;
-    Process::new(0, covariates, t, at(&found.theta)).map(Some)
+    Process::new(0, (covariates, t), at(&found.theta), None).map(Some)
 }
 
 impl Overlap {
     /// Of the rows of a study. Cost of each treatment, or level, some tens of n³.
     pub fn new(treatments: &Table, covariates: &Table, watch: Watch<'_>) -> Result<Self> {
+        let some = at_most(LEARNT, treatments.rows());
+        let (treatments, covariates) = (&treatments.select_rows(&some), &covariates.select_rows(&some));
         let each = treatments.columns().iter().enumerate().map(|(j, column)| {
             let own = treatments.column(j);
             let of_level = |code: usize| {

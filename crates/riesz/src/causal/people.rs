@@ -1,8 +1,9 @@
 //! Whom an effect is averaged over, by what the first study's rows say of people.
 
 use super::regression::Regression;
+use super::start::{LEARNT, at_most};
 use crate::error::{Error, Result, sized};
-use crate::linalg::{Matrix, dot};
+use crate::linalg::Matrix;
 use crate::stop::Watch;
 use crate::table::Table;
 
@@ -84,12 +85,15 @@ impl People {
         of: &dyn Fn(&Table) -> Matrix,
         watch: Watch<'_>,
     ) -> Result<Self> {
-        let regression = Regression::new(rows, &of(&covariates), watch)?;
-        let cross = regression.kernel.cross_gram(rows, at).column(0);
-        let weights = regression.factor(rows)?.solve_vector(&cross);
+        let some = at_most(LEARNT, rows.rows());
+        let regression =
+            Regression::new(&rows.select_rows(&some), &of(&covariates.select_rows(&some)), watch)?;
+        let (solver, points) = regression.solver(rows)?;
+        let with_points = regression.kernel.cross_gram(&points, at);
+        let (weights, told) = solver.read(with_points);
         let prior = regression.kernel.diagonal(at)[0];
-        let open = (1.0 - dot(&weights, &cross) / prior).clamp(0.0, 1.0);
-        Ok(Self { covariates, weights, open: Some(open) })
+        let open = (1.0 - told[(0, 0)] / prior).clamp(0.0, 1.0);
+        Ok(Self { covariates, weights: weights.row(0).to_vec(), open: Some(open) })
     }
 }
 

@@ -4,6 +4,7 @@
 //! not add up to 1, and β₀ is what it returns to where nothing is known.
 
 use super::normal::{drawn, size};
+use super::solver::Solver;
 use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, dot};
@@ -27,9 +28,10 @@ pub struct ProcessParameters {
 pub(super) struct Process {
     /// The number of its study.
     pub study: usize,
+    /// Its rows, or landmarks.
     points: Table,
     parameters: ProcessParameters,
-    factor: Cholesky,
+    solver: Solver,
     coef: Vec<f64>,
     /// The posterior mean of β₀.
     pub constant: f64,
@@ -78,7 +80,13 @@ fn centred(t: &[f64]) -> (f64, Vec<f64>) {
 }
 
 impl Process {
-    pub fn new(study: usize, x: &Table, t: &[f64], parameters: ProcessParameters) -> Result<Self> {
+    /// Of rows, which it sees through landmarks if there are any.
+    pub fn new(
+        study: usize,
+        (x, t): (&Table, &[f64]),
+        parameters: ProcessParameters,
+        landmarks: Option<&Table>,
+    ) -> Result<Self> {
         crate::fit::check(x, t.len(), 2)?;
         parameters.kernel.validate(x.width())?;
         crate::fit::positive("noise", parameters.noise)?;
@@ -86,11 +94,23 @@ impl Process {
             return Err(Error::parameter("level", parameters.level, "variances are not negative"));
         }
         sized("the outcome", "numbers", x.rows(), t.len(), "one a row of the table")?;
-        let factor = Cholesky::new(parameters.covariance(x), "covariance of the outcome")?;
+        let (kernel, level) = (&parameters.kernel, parameters.level);
+        let solver = match landmarks {
+            None => Solver::rows(parameters.covariance(x), "covariance of the outcome")?,
+            Some(points) => {
+                let with_level = |mut gram: Matrix| {
+                    gram.data_mut().iter_mut().for_each(|v| *v += level);
+                    gram
+                };
+                let diagonal: Vec<f64> = kernel.diagonal(x).iter().map(|v| v + level).collect();
+                let with_rows = with_level(kernel.cross_gram(points, x));
+                Solver::landmarks(with_level(kernel.gram(points)), with_rows, &diagonal, parameters.noise)?
+            }
+        };
         let (mean, rest) = centred(t);
-        let coef = factor.solve_vector(&rest);
-        let constant = mean + parameters.level * coef.iter().sum::<f64>();
-        Ok(Self { study, points: x.clone(), parameters, factor, coef, constant })
+        let coef = solver.solve(&rest);
+        let constant = mean + level * coef.iter().sum::<f64>();
+        Ok(Self { study, points: landmarks.unwrap_or(x).clone(), parameters, solver, coef, constant })
     }
 
     pub fn points(&self) -> &Table {
@@ -101,7 +121,17 @@ impl Process {
         &self.parameters.kernel
     }
 
-    /// `V⁻¹(t - mean)`, V the covariance of the outcome.
+    /// Whether it sees all rows, and not landmarks alone.
+    pub fn sees_rows(&self) -> bool {
+        matches!(self.solver, Solver::Rows(_))
+    }
+
+    /// The share of what rows may say that landmarks leave unexplained, if there are any.
+    pub fn unexplained(&self) -> Option<f64> {
+        self.solver.unexplained()
+    }
+
+    /// Over points: `V⁻¹(t - mean)` where these are the rows, V the covariance of the outcome.
     pub fn coef(&self) -> &[f64] {
         &self.coef
     }
@@ -116,7 +146,7 @@ impl Process {
         self.parameters.noise
     }
 
-    /// The outcome less its mean.
+    /// The outcome less its mean, where all rows are seen.
     pub fn targets(&self) -> Vec<f64> {
         self.parameters.covariance(&self.points).matvec(&self.coef)
     }
@@ -126,9 +156,16 @@ impl Process {
         self.constant - self.parameters.level * self.coef.iter().sum::<f64>()
     }
 
-    /// V⁻¹.
+    /// `V⁻¹`, or Q of its landmarks.
     pub fn inverse(&self) -> Matrix {
-        self.factor.inverse()
+        self.solver.inverse()
+    }
+
+    /// The mean squared error of the outcome for rows that are left out, where all rows are seen: residuals are `(V⁻¹t)_i / (V⁻¹)_ii`.
+    pub fn left_out_error(&self) -> f64 {
+        let inverse = self.solver.inverse();
+        let each = self.coef.iter().enumerate().map(|(i, own)| (own / inverse[(i, i)]).powi(2));
+        each.sum::<f64>() / self.coef.len() as f64
     }
 
     /// The means of f₀ by columns over its points.
@@ -136,23 +173,26 @@ impl Process {
         columns.transpose().matvec(&self.coef)
     }
 
-    /// `L⁻¹(columns + level constants)`: what the study says of functionals.
-    pub fn half(&self, given: &Functionals) -> Matrix {
-        let mut half = given.columns.clone();
+    /// The covariance of functionals with the outcome at points.
+    pub fn with_points(&self, columns: &Matrix, constants: &[f64]) -> Matrix {
+        let mut out = columns.clone();
         if self.parameters.level > 0.0 {
-            for i in 0..half.rows() {
-                let own = half.row_mut(i).iter_mut().zip(&given.constants);
+            for i in 0..out.rows() {
+                let own = out.row_mut(i).iter_mut().zip(constants);
                 own.for_each(|(v, c)| *v += self.parameters.level * c);
             }
         }
-        self.factor.solve_lower_in_place(&mut half);
-        half
+        out
+    }
+
+    pub fn solver(&self) -> &Solver {
+        &self.solver
     }
 
     /// The posterior covariance of functionals.
     pub fn covariance(&self, given: &Functionals) -> Matrix {
-        let half = self.half(given);
-        let mut out = half.transpose_matmul(&half);
+        let with_points = self.with_points(&given.columns, &given.constants);
+        let mut out = self.solver.between(&with_points, &with_points);
         for (j, c) in given.constants.iter().enumerate() {
             let prior = given.prior.row(j).iter().zip(&given.constants);
             let prior = prior.map(|(p, other)| p + self.parameters.level * c * other);
@@ -161,22 +201,9 @@ impl Process {
         out
     }
 
-    /// The mean squared error of the outcome for rows that are left out: residuals are `(V⁻¹t)_i / (V⁻¹)_ii`.
-    pub fn left_out_error(&self) -> f64 {
-        let inverse = self.factor.inverse();
-        let each = self.coef.iter().enumerate().map(|(i, own)| (own / inverse[(i, i)]).powi(2));
-        each.sum::<f64>() / self.coef.len() as f64
-    }
-
     /// The posterior variances of f₀, by columns over its points and prior variances.
-    pub fn variances(&self, columns: Matrix, prior: &[f64]) -> Vec<f64> {
-        let count = columns.cols();
-        let half =
-            self.half(&Functionals { columns, prior: Matrix::zeros(0, 0), constants: vec![0.0; count] });
-        let mut known = vec![0.0; count];
-        for i in 0..half.rows() {
-            known.iter_mut().zip(half.row(i)).for_each(|(sum, v)| *sum += v * v);
-        }
+    pub fn variances(&self, columns: &Matrix, prior: &[f64]) -> Vec<f64> {
+        let known = self.solver.told(columns);
         prior.iter().zip(known).map(|(prior, known)| (prior - known).max(0.0)).collect()
     }
 

@@ -66,9 +66,10 @@ struct Led {
 impl Published {
     fn told(&self, link: &Link, given: &Functionals) -> Result<(Vec<f64>, Parts)> {
         let process = match &link.outcome {
-            Outcome::Process(own) if !link.shares() => own,
+            Outcome::Process(own) if !link.shares() && link.sees_rows() && own.sees_rows() => own,
             _ => {
-                let belongs = "two studies that share no covariates that the outcome depends on".into();
+                let belongs =
+                    "two studies that share no covariates that the outcome depends on, all of whose rows count, not landmarks".into();
                 return Err(Error::Unused { setting: "a published posterior".into(), belongs });
             }
         };
@@ -77,8 +78,8 @@ impl Published {
         let (weights, open) = link.weights(given);
         let led = Led { weights, all: link.reading.with_each_other(&given.columns, &given.prior), open };
         let (means, outcome, scales) = match self.form {
-            Form::Landmarks => self.landmarks(&led, &link.mediators(), process, &integrals)?,
-            Form::Integrals => self.integrals(&led, &link.mediators(), process, &integrals)?,
+            Form::Landmarks => self.landmarks(&led, link.mediators(), process, &integrals)?,
+            Form::Integrals => self.integrals(&led, link.mediators(), process, &integrals)?,
         };
         let mean = process.mean_of_targets();
         let means = means.iter().zip(&given.constants).map(|(v, c)| v + c * mean).collect();

@@ -10,7 +10,12 @@
 //!
 //! with Φ the kernel of the query with the study's rows, and F of queries with each other, so that an effect is an expansion over X.
 
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::kernel::Kernel;
+use crate::linalg::{Cholesky, Matrix};
+use crate::table::Table;
+
+/// Members whose kernel with all is made at once.
+const AT_ONCE: usize = 512;
 
 /// T.
 #[derive(Debug, Clone)]
@@ -65,9 +70,14 @@ impl Reading {
         Self { turn: Turn::Diagonal(by), own, bend: None }
     }
 
-    /// The query is a point of one block, and the other is as in a population whose members count by `weights`: by its kernel between rows and members, and between members.
-    pub fn of_members(with_rows: &Matrix, with_each_other: &Matrix, weights: &[f64]) -> Self {
-        let own = dot(&with_each_other.matvec(weights), weights);
+    /// The query is a point of one block, and the other is as in a population whose members count by `weights`: by its kernel between rows and members, and between members. Cost members².
+    pub fn of_members(with_rows: &Matrix, kernel: &Kernel, members: &Table, weights: &[f64]) -> Self {
+        let rows: Vec<usize> = (0..members.rows()).collect();
+        let own = |some: &[usize]| {
+            let weighted = kernel.cross_gram(&members.select_rows(some), members).matvec(weights);
+            weighted.iter().zip(some).map(|(v, i)| v * weights[*i]).sum::<f64>()
+        };
+        let own = rows.chunks(AT_ONCE).map(own).sum();
         Self { turn: Turn::Diagonal(with_rows.matvec(weights)), own, bend: None }
     }
 

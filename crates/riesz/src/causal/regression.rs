@@ -1,11 +1,13 @@
 //! Regressions of functions on rows: who people are by what is given of them, what intercepts an effect by treatments.
 
 use super::blocks::{self, Block};
+use super::landmarks;
+use super::solver::Solver;
 use super::start::{START_RIDGE, believed, usual};
 use crate::error::Result;
 use crate::fit::evidence::{self, with_priors};
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix};
+use crate::linalg::Matrix;
 use crate::stop::Watch;
 use crate::table::Table;
 
@@ -35,10 +37,19 @@ impl Regression {
         Ok(Self { kernel: block.remove(0).kernel, ridge })
     }
 
-    /// `K + λ` of its rows.
-    pub fn factor(&self, rows: &Table) -> Result<Cholesky> {
-        let mut gram = self.kernel.gram(rows);
-        gram.add_diagonal(|_| self.ridge);
-        Cholesky::new(gram, "kernel matrix of what is given plus ridge")
+    /// Its rows, or landmarks of many, and what is known by these.
+    pub fn solver(&self, rows: &Table) -> Result<(Solver, Table)> {
+        match landmarks::few(rows)? {
+            None => {
+                let mut gram = self.kernel.gram(rows);
+                gram.add_diagonal(|_| self.ridge);
+                Ok((Solver::rows(gram, "kernel matrix of what is given plus ridge")?, rows.clone()))
+            }
+            Some(points) => {
+                let with_rows = self.kernel.cross_gram(&points, rows);
+                let diagonal = self.kernel.diagonal(rows);
+                Ok((Solver::landmarks(self.kernel.gram(&points), with_rows, &diagonal, self.ridge)?, points))
+            }
+        }
     }
 }

@@ -60,5 +60,14 @@ pub(super) fn few(rows: usize) -> Vec<usize> {
     if rows <= 2 * FEW {
         return (0..rows).collect();
     }
-    (0..FEW).map(|k| k * rows / FEW).collect()
+    at_most(FEW, rows)
+}
+
+/// Hyper-parameters are learnt from at most so many rows of a study.
+pub(super) const LEARNT: usize = 1000;
+
+/// All rows, or so many from everywhere.
+pub(super) fn at_most(count: usize, rows: usize) -> Vec<usize> {
+    let count = count.min(rows);
+    (0..count).map(|k| k * rows / count).collect()
 }

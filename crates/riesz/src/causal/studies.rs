@@ -2,10 +2,12 @@
 
 use super::blocks::{Block, product};
 use super::effect::Effect;
+use super::landmarks::{Few, Landmarks};
 use super::link::{Link, Outcome};
 use super::process::{Process, ProcessParameters};
 use super::reading::Reading;
 use super::shared::{Common, Shared};
+use super::solver::Solver;
 use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix};
@@ -69,6 +71,8 @@ pub struct Parameters {
     pub outcome: ProcessParameters,
     /// Whether it counts who happens to be in the studies whose rows are averaged over.
     pub adjustment: bool,
+    /// As of [`Fusion`](super::Fusion).
+    pub landmarks: Option<usize>,
 }
 
 impl Study {
@@ -116,8 +120,9 @@ impl Study {
 
 impl Studies {
     /// What the last study says.
-    pub(super) fn last(&self, parameters: &ProcessParameters) -> Result<Outcome> {
-        let process = Process::new(self.studies.len(), &self.points, &self.outcome, parameters.clone())?;
+    pub(super) fn last(&self, parameters: &ProcessParameters, landmarks: &Landmarks) -> Result<Outcome> {
+        let seen = (&self.points, &self.outcome[..]);
+        let process = Process::new(self.studies.len(), seen, parameters.clone(), landmarks.last.as_ref())?;
         Ok(Outcome::Process(Box::new(process)))
     }
 
@@ -128,10 +133,33 @@ impl Studies {
         parameters: &StudyParameters,
         adjustment: bool,
         outcome: Outcome,
+        landmarks: &Landmarks,
     ) -> Result<Link> {
         let study = &self.studies[s];
         let blocks = study.blocks(parameters)?;
         crate::fit::positive("ridge", parameters.ridge)?;
+        let y = study.arrived(outcome.points().columns())?;
+        // Where it may lead, and where the next study has been.
+        let measure = match self.studies.get(s + 1) {
+            Some(next) => y.stack(&next.treatments)?,
+            None => y.stack(&self.points)?,
+        };
+        let arrival = Arrival { s, y, measure, outcome };
+        match &landmarks.studies[s] {
+            Some(few) => through(few, blocks, parameters.ridge, adjustment, arrival),
+            None => self.by_rows(blocks, parameters, adjustment, arrival),
+        }
+    }
+
+    /// By all rows.
+    fn by_rows(
+        &self,
+        blocks: Vec<Block>,
+        parameters: &StudyParameters,
+        adjustment: bool,
+        Arrival { s, y, measure, outcome }: Arrival,
+    ) -> Result<Link> {
+        let study = &self.studies[s];
         let grams: Vec<Matrix> = blocks.iter().map(|own| own.kernel.gram(&own.rows)).collect();
         let mut all = product(&grams);
         all.add_diagonal(|_| parameters.ridge);
@@ -156,9 +184,6 @@ impl Studies {
             (None, [_, others]) => (&parameters.treatments, Reading::of_rows(others)),
             _ => (&parameters.treatments, Reading::direct(study.treatments.rows())),
         };
-        let points = (study.treatments.clone(), kernel.clone());
-        let arrived = study.arrived(outcome.points().columns())?;
-        let measure = arrived.stack(outcome.points())?;
         let shared = match (&study.shared, &outcome, &grams[..]) {
             (Some(w), Outcome::Process(process), [_, covariates]) if treated.is_none() => {
                 let place = |table: &Table| {
@@ -166,7 +191,7 @@ impl Studies {
                     table.columns().iter().map(of).collect::<Result<Vec<_>>>()
                 };
                 let (of_y, of_w) = (place(&study.mediators)?, place(w)?);
-                let (y, w) = (arrived.select_columns(&of_y), arrived.select_columns(&of_w));
+                let (y, w) = (y.select_columns(&of_y), y.select_columns(&of_w));
                 let common = Common { y: &y, w: &w, places: (&of_y, &of_w) };
                 let measure = measure.select_columns(&of_y);
                 Some(Shared::new(covariates, &factor, &common, &measure, process)?)
@@ -181,16 +206,21 @@ impl Studies {
             }
             _ => None,
         };
-        let others = blocks.into_iter().nth(1).filter(|_| treated.is_none());
-        let mut link =
-            Link::new(s, points, reading, (factor, parameters.ridge), &arrived, &measure, outcome)?;
+        let points = (study.treatments.clone(), study.treatments.clone(), kernel.clone());
+        let solver = (Solver::Rows(factor), parameters.ridge);
+        let mut link = Link::new(s, points, reading, solver, y, measure, outcome)?;
         if let Some(shared) = shared {
             link = link.sharing(shared);
         }
-        if adjustment && grams.len() > 1 {
-            link.count_who_is_in(&grams, treated.as_ref().map(|(_, factor)| factor));
+        match (&treated, &grams[..]) {
+            (Some((_, treated)), [treatments, intercepting]) if adjustment => {
+                link.count_treatments(treatments, intercepting, treated);
+            }
+            (None, [_, others]) if adjustment => link.count_people(others),
+            _ => {}
         }
-        link.others = others;
+        link.others = blocks.into_iter().nth(1).filter(|_| treated.is_none());
+        link.people = link.others.as_ref().map(|own| own.rows.clone());
         Ok(link)
     }
 
@@ -207,13 +237,60 @@ impl Studies {
             parameters.studies.len(),
             "one a study",
         )?;
-        let mut outcome = self.last(&parameters.outcome)?;
+        let landmarks = Landmarks::new(self, parameters.landmarks)?;
+        let mut outcome = self.last(&parameters.outcome, &landmarks)?;
         for (s, own) in parameters.studies.iter().enumerate().skip(1).rev() {
-            outcome = Outcome::Link(Box::new(self.step(s, own, parameters.adjustment, outcome)?));
+            outcome =
+                Outcome::Link(Box::new(self.step(s, own, parameters.adjustment, outcome, &landmarks)?));
         }
-        let first = self.step(0, &parameters.studies[0], parameters.adjustment, outcome)?;
+        let first = self.step(0, &parameters.studies[0], parameters.adjustment, outcome, &landmarks)?;
         Ok(Effect::new(vec![(1.0, first)]))
     }
+}
+
+/// A study's number, the mediators of its rows, those of ν, and what the studies after it know.
+struct Arrival {
+    s: usize,
+    y: Table,
+    measure: Table,
+    outcome: Outcome,
+}
+
+/// A study through landmarks: of treatments as they are seen, or with covariates that are averaged over.
+fn through(few: &Few, blocks: Vec<Block>, ridge: f64, adjustment: bool, arrival: Arrival) -> Result<Link> {
+    let Arrival { s, y, measure, outcome } = arrival;
+    let places = [Some(&few.treatments), few.others.as_ref()];
+    let mut grams = Vec::with_capacity(2);
+    let mut with_rows = Vec::with_capacity(2);
+    let mut diagonal = vec![1.0; y.rows()];
+    for (block, places) in blocks.iter().zip(places.into_iter().flatten()) {
+        grams.push(block.kernel.gram(places));
+        with_rows.push(block.kernel.cross_gram(places, &block.rows));
+        diagonal.iter_mut().zip(block.kernel.diagonal(&block.rows)).for_each(|(all, own)| *all *= own);
+    }
+    let solver = Solver::landmarks(product(&grams), product(&with_rows), &diagonal, ridge)?;
+    let mut blocks = blocks.into_iter();
+    let treatments = blocks.next().ok_or(Error::TooFew {
+        what: "the list of blocks".into(),
+        needed: 1,
+        unit: "block is",
+    })?;
+    let others = blocks.next();
+    let reading = match &others {
+        None => Reading::direct(few.treatments.rows()),
+        Some(own) => {
+            let weights = vec![1.0 / own.rows.rows() as f64; own.rows.rows()];
+            Reading::of_members(&with_rows[1], &own.kernel, &own.rows, &weights)
+        }
+    };
+    let points = (treatments.rows, few.treatments.clone(), treatments.kernel);
+    let mut link = Link::new(s, points, reading, (solver, ridge), y, measure, outcome)?;
+    if adjustment && others.is_some() {
+        link.count_people(&with_rows[1]);
+    }
+    link.people = others.as_ref().map(|own| own.rows.clone());
+    link.others = others.zip(few.others.clone()).map(|(own, rows)| Block { rows, kernel: own.kernel });
+    Ok(link)
 }
 
 impl Studies {

@@ -53,7 +53,6 @@ impl Link {
             });
         }
         let (weights, _) = self.weights(&effect.queries(self, treatments)?);
-        let mediators = self.mediators();
-        Ok(Through { weights, outcome: self.outcome.mean()?, mediators })
+        Ok(Through { weights, outcome: self.outcome.mean()?, mediators: self.mediators().clone() })
     }
 }

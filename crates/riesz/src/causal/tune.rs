@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicBool;
 
 use super::blocks::{self, Block};
 use super::effect::Effect;
+use super::landmarks::Landmarks;
 use super::link::{Link, Outcome};
 use super::overlap::Overlap;
 use super::process::ProcessParameters;
 use super::regression::Regression;
-use super::start::{START_RIDGE, believed, few, of_numbers, usual};
+use super::start::{LEARNT, START_RIDGE, at_most, believed, few, of_numbers, usual};
 use super::studies::{Route, Studies, Study, StudyParameters};
 use crate::error::{Error, Result};
 use crate::fit::average::Surface;
@@ -31,6 +32,9 @@ pub struct Fusion {
     pub level: f64,
     /// Whether it counts who happens to be in the studies.
     pub adjustment: bool,
+    /// Studies of more rows are known through so many landmarks, and so is the study after such a one; `None` for 400 where there are more than 2,000. Front doors, and studies that share covariates that the
+    /// outcome depends on, take all rows.
+    pub landmarks: Option<usize>,
     /// Set by another thread to give up.
     pub stop: Arc<AtomicBool>,
     /// Read by another thread to see how far it is: evaluations.
@@ -40,7 +44,7 @@ pub struct Fusion {
 impl Default for Fusion {
     fn default() -> Self {
         let (stop, progress) = (Arc::default(), Arc::default());
-        Self { draws: 16, seed: 0, level: 1.0, adjustment: true, stop, progress }
+        Self { draws: 16, seed: 0, level: 1.0, adjustment: true, landmarks: None, stop, progress }
     }
 }
 
@@ -78,15 +82,11 @@ impl Fusion {
         if !(self.level.is_finite() && self.level >= 0.0) {
             return Err(Error::parameter("level", self.level, "variances are not negative"));
         }
-        let (m, sizes) = (studies.points.rows(), studies.studies.iter().map(|own| own.treatments.rows()));
-        crate::memory::check(
-            "draws",
-            self.draws.max(1),
-            m * m + sizes.map(|n| n * (4 * n + m)).sum::<usize>(),
-        )?;
+        let landmarks = Landmarks::new(studies, self.landmarks)?;
+        crate::memory::check("draws", self.draws.max(1), landmarks.numbers(studies))?;
         let (found, mut effective) = self.of_outcome(studies)?;
         let mut outcomes: Vec<Outcome> =
-            found.iter().map(|parameters| studies.last(parameters)).collect::<Result<_>>()?;
+            found.iter().map(|own| studies.last(own, &landmarks)).collect::<Result<_>>()?;
         let mut links: Vec<Link> = Vec::new();
         for (s, study) in studies.studies.iter().enumerate().rev() {
             // By the first draw of what comes after; draws of both go together by chance.
@@ -96,7 +96,7 @@ impl Fusion {
             links = each
                 .map(|(outcome, own)| {
                     self.watch().check()?;
-                    studies.step(s, own, self.adjustment, outcome)
+                    studies.step(s, own, self.adjustment, outcome, &landmarks)
                 })
                 .collect::<Result<_>>()?;
             if s > 0 {
@@ -124,7 +124,9 @@ impl Fusion {
             return Err(Error::Target { name: "outcome".into(), problem });
         }
         let (coordinates, at) = of_numbers(&studies.points, variance, self.level * variance);
-        let (x, t) = (&studies.points, &studies.outcome);
+        let some = at_most(LEARNT, studies.outcome.len());
+        let (x, t) = (&studies.points.select_rows(&some), some.iter().map(|i| studies.outcome[*i]));
+        let t = &t.collect::<Vec<_>>();
         let few = few(t.len());
         let (few_x, few_t) = (x.select_rows(&few), few.iter().map(|i| t[*i]).collect::<Vec<_>>());
         let likelihood = Likelihood {
@@ -139,20 +141,23 @@ impl Fusion {
 
     /// Kernels and ridges of a study by how well its rows tell what the outcome is at their mediators: the best, or draws.
     fn of_study(&self, study: &Study, outcome: &Outcome, seed: u64) -> Result<(Vec<StudyParameters>, f64)> {
-        let arrived = study.arrived(outcome.points().columns())?;
-        let h = outcome.centred_means(&outcome.kernel().cross_gram(outcome.points(), &arrived));
-        let scale = outcome.mean_square(&arrived.stack(outcome.points())?);
+        let some = at_most(LEARNT, study.treatments.rows());
+        let arrived = study.arrived(outcome.points().columns())?.select_rows(&some);
+        let h = outcome.guesses(&arrived);
+        let (square, variance) = outcome.squares(&arrived.stack(outcome.points())?);
+        let scale = square + variance;
         let others = match &study.route {
             Route::Direct => None,
             Route::BackDoor(own) | Route::FrontDoor(own) => Some(usual(own)),
         };
         let treatments = usual(&study.treatments);
         let start = StudyParameters { treatments, others, ridge: START_RIDGE, intercepting: None };
-        let blocks = study.blocks(&start)?;
+        let mut blocks = study.blocks(&start)?;
+        blocks.iter_mut().for_each(|own| own.rows = own.rows.select_rows(&some));
         let all = blocks::parameters(&blocks, START_RIDGE).into_iter();
         let coordinates: Vec<Coordinate> = all.map(|p| believed(p, false)).collect();
-        let few = few(h.len());
-        let few_h: Vec<f64> = few.iter().map(|i| h[*i]).collect();
+        let few = few(h.rows());
+        let few_h = h.select_rows(&few);
         let few_blocks: Vec<Block> =
             blocks.iter().map(|own| Block { rows: own.rows.select_rows(&few), ..own.clone() }).collect();
         let likelihood = Likelihood {
@@ -168,7 +173,7 @@ impl Fusion {
                 let (blocks, ridge) = blocks::with_parameters(&blocks, theta);
                 blocks::log_evidence(&blocks, ridge, &h, scale)
             },
-            few: few.len() < h.len(),
+            few: few.len() < h.rows(),
         };
         let (found, effective) = self.drawn(&coordinates, seed, &likelihood)?;
         let of = |theta: &Vec<f64>| {
@@ -176,7 +181,7 @@ impl Fusion {
             let intercepting = match &study.route {
                 Route::FrontDoor(_) => {
                     let of = blocks[1].kernel.gram(&blocks[1].rows);
-                    let found = Regression::new(&study.treatments, &of, self.watch())?;
+                    let found = Regression::new(&blocks[0].rows, &of, self.watch())?;
                     Some((found.kernel, found.ridge))
                 }
                 _ => None,

@@ -4,57 +4,60 @@ use super::effect::Effect;
 use super::link::{Link, Outcome};
 use super::people::People;
 use crate::error::{Error, Result, sized};
-use crate::linalg::{Matrix, dot};
-use crate::posterior::Functionals;
+use crate::linalg::Matrix;
 use crate::table::Table;
 
-/// A sum of what an outcome is at rows, times weights, and of its constant, so many times.
-struct Sum {
+/// Sums of what an outcome is at rows, times weights (sums × rows), and of its constant, so many times.
+struct Sums {
     rows: Table,
-    weights: Vec<f64>,
-    constant: f64,
+    weights: Matrix,
+    constants: Vec<f64>,
 }
 
 impl Effect {
-    /// By how much one more row would lower the variance of `Σ_q by_q g(x_q)`, an effect or a contrast of effects at treatments: for each of `rows`, which has the columns that study number `study`, from 0, is
-    /// told by (treatments and covariates of the first, mediators of others), but not what follows, which makes no difference.
+    /// By how much one more row would lower the variance of sums `Σ_q by_sq g(x_q)`, effects or contrasts of effects at treatments (sums × treatments): sums × rows, for each of `rows`, which has the
+    /// columns that study number `study`, from 0, is told by (treatments and covariates of the first, mediators of others), but not what follows, which makes no difference.
     ///
     /// Hyper-parameters stay, and so do the covariates that are averaged over. Of study s it is the part [`Cause::Study(s)`](super::Cause::Study) and, for the first, the interaction that fall: a Gaussian
     /// observation lowers a variance by the squared covariance with it over its own variance, `(E K̄(y, ỹ))² / (k̄(ỹ, ỹ) + σ²)` in the last study and `V r(x, ω)² / (r(ω, ω) + λ)` in others. Both equal
-    /// refits. Cost n³ + n² rows a draw.
+    /// refits; through landmarks, refits in which the new row is one. Cost n² (rows + treatments) a draw.
     ///
     /// # Errors
     /// As [`Table::conform`]; [`Error::Shape`]; [`Error::Parameter`] for a study that is not there; [`Error::Unused`] for front doors and where the outcome depends on covariates that studies share.
-    pub fn worth(&self, treatments: &Table, by: &[f64], study: usize, rows: &Table) -> Result<Vec<f64>> {
-        sized(
-            "the weights of treatments",
-            "numbers",
-            treatments.rows(),
-            by.len(),
-            "one a row of treatments",
-        )?;
-        let mut all = vec![0.0; rows.rows()];
+    pub fn worth(&self, treatments: &Table, by: &Matrix, study: usize, rows: &Table) -> Result<Matrix> {
+        let why = "one a row of treatments";
+        sized("the weights of treatments", "columns", treatments.rows(), by.cols(), why)?;
+        let mut all = Matrix::zeros(by.rows(), rows.rows());
         for (weight, link) in self.links() {
             let own = link.worth(self, (treatments, by), study, rows)?;
-            all.iter_mut().zip(own).for_each(|(all, own)| *all += weight * own);
+            all.data_mut().iter_mut().zip(own.data()).for_each(|(all, own)| *all += weight * own);
         }
         Ok(all)
     }
 }
 
-/// The squares of covariances over variances.
-fn lowered(crossed: &[f64], variances: impl Fn(usize) -> f64) -> Vec<f64> {
-    crossed.iter().enumerate().map(|(p, own)| own * own / variances(p)).collect()
+/// The squares of covariances (rows × sums) over variances of rows, times a scale: sums × rows.
+fn lowered(crossed: &Matrix, variances: &[f64], scale: f64) -> Matrix {
+    let mut out = crossed.transpose();
+    for s in 0..out.rows() {
+        out.row_mut(s).iter_mut().zip(variances).for_each(|(v, own)| *v = scale * *v * *v / own);
+    }
+    out
+}
+
+fn less(mut all: Matrix, known: &Matrix) -> Matrix {
+    all.data_mut().iter_mut().zip(known.data()).for_each(|(v, known)| *v -= known);
+    all
 }
 
 impl Link {
     fn worth(
         &self,
         effect: &Effect,
-        (treatments, by): (&Table, &[f64]),
+        (treatments, by): (&Table, &Matrix),
         study: usize,
         rows: &Table,
-    ) -> Result<Vec<f64>> {
+    ) -> Result<Matrix> {
         let unused = |belongs: &str| {
             let setting = "what one more row is worth".into();
             Error::Unused { setting, belongs: belongs.into() }
@@ -62,73 +65,61 @@ impl Link {
         if self.shares() {
             return Err(unused("effects whose studies share no covariates that the outcome depends on"));
         }
-        let given = effect.queries(self, treatments)?;
-        let given = Functionals {
-            columns: Matrix::column_vector(given.columns.matvec(by)),
-            prior: Matrix::column_vector(vec![dot(&given.prior.matvec(by), by)]),
-            constants: vec![by.iter().sum()],
-        };
-        let (weights, _) = self.weights(&given);
-        if study > self.study {
-            let sum = Sum {
-                rows: self.mediators(),
-                weights: weights.row(0).to_vec(),
-                constant: given.constants[0],
-            };
-            return self.outcome.worth(sum, study, rows);
-        }
-        // Rows of the first study, by what its kernel makes of them with the query, with its rows and with themselves.
-        let x = rows.conform(self.points.columns())?;
-        let with_points = self.kernel.cross_gram(&self.points, &x);
-        let own = self.kernel.diagonal(&x);
         let asked = treatments.conform(self.points.columns())?;
-        let with_query = self.kernel.cross_gram(&x, &asked).matvec(by);
-        let (with_query, with_rows, own) = match (&self.others, &effect.people()) {
+        let turned = by.transpose();
+        let columns = self.kernel.cross_gram(&self.points, &asked).matmul(&turned);
+        let phi = self.reading.with_rows(&columns);
+        if study > self.study {
+            let constants = (0..by.rows()).map(|s| by.row(s).iter().sum()).collect();
+            let rows_of = self.mediators().clone();
+            let sums = Sums { rows: rows_of, weights: self.solver.weights(&phi), constants };
+            return self.outcome.worth(sums, study, rows);
+        }
+        // Rows of the first study, by what its kernel makes of them with the query, with its points and with themselves.
+        let x = rows.conform(self.points.columns())?;
+        let mut with_points = self.kernel.cross_gram(&self.points, &x);
+        let mut own = self.kernel.diagonal(&x);
+        let mut with_query = self.kernel.cross_gram(&x, &asked).matmul(&turned);
+        match (&self.others, &effect.people()) {
             (Some(block), Some(People { covariates, weights, .. })) => {
                 let z = rows.conform(block.rows.columns())?;
                 let of_people = block.kernel.cross_gram(&z, covariates).matvec(weights);
-                let mut with_rows = block.kernel.cross_gram(&block.rows, &z);
-                with_rows.data_mut().iter_mut().zip(with_points.data()).for_each(|(v, k)| *v *= k);
-                let own = own.iter().zip(block.kernel.diagonal(&z)).map(|(x, z)| x * z).collect();
-                (with_query.iter().zip(of_people).map(|(x, z)| x * z).collect(), with_rows, own)
+                let between = block.kernel.cross_gram(&block.rows, &z);
+                with_points.data_mut().iter_mut().zip(between.data()).for_each(|(v, k)| *v *= k);
+                own.iter_mut().zip(block.kernel.diagonal(&z)).for_each(|(x, z)| *x *= z);
+                for (p, of_people) in of_people.iter().enumerate() {
+                    with_query.row_mut(p).iter_mut().for_each(|v| *v *= of_people);
+                }
             }
-            _ if self.is_direct() => (with_query, with_points, own),
+            _ if self.is_direct() => {}
             _ => return Err(unused("effects that are averaged over covariates, or are as they are seen")),
-        };
-        Ok(self.row_lowers(weights.row(0), &with_query, with_rows, &own))
+        }
+        Ok(self.row_lowers(&phi, with_query, &with_points, &own))
     }
 
-    /// By the weights of a query, and by the kernel of new rows with it, with the study's rows and with themselves.
-    fn row_lowers(&self, weights: &[f64], with_query: &[f64], with_rows: Matrix, own: &[f64]) -> Vec<f64> {
-        let known = with_rows.transpose().matvec(weights);
-        let crossed: Vec<f64> = with_query.iter().zip(known).map(|(all, known)| all - known).collect();
-        let mut half = with_rows;
-        self.factor.solve_lower_in_place(&mut half);
-        let left = |p: usize| own[p] - (0..half.rows()).map(|i| half[(i, p)].powi(2)).sum::<f64>();
-        let lowered = lowered(&crossed, |p| left(p).max(0.0) + self.ridge);
-        lowered.iter().map(|own| own * self.scale()).collect()
+    /// By what points make of queries, and by the kernel of new rows with these, of points with them and of them with themselves.
+    fn row_lowers(&self, phi: &Matrix, with_query: Matrix, with_points: &Matrix, own: &[f64]) -> Matrix {
+        let crossed = less(with_query, &self.solver.between(with_points, phi));
+        let told = self.solver.told(with_points);
+        let left: Vec<f64> =
+            own.iter().zip(told).map(|(all, told)| (all - told).max(0.0) + self.ridge).collect();
+        lowered(&crossed, &left, self.scale())
     }
 }
 
 impl Outcome {
-    fn worth(&self, sum: Sum, study: usize, rows: &Table) -> Result<Vec<f64>> {
+    fn worth(&self, sums: Sums, study: usize, rows: &Table) -> Result<Matrix> {
         let number = match self {
             Self::Process(own) => own.study,
             Self::Link(own) => own.study,
         };
         let (points, kernel) = (self.points(), self.kernel());
-        let columns = kernel.cross_gram(points, &sum.rows).matvec(&sum.weights);
-        let prior = dot(&kernel.gram(&sum.rows).matvec(&sum.weights), &sum.weights);
-        let given = Functionals {
-            columns: Matrix::column_vector(columns),
-            prior: Matrix::column_vector(vec![prior]),
-            constants: vec![sum.constant],
-        };
+        let turned = sums.weights.transpose();
+        let columns = kernel.cross_gram(points, &sums.rows).matmul(&turned);
         match self {
             Self::Link(own) if study > number => {
-                let (weights, _) = own.weights(&given);
-                let next =
-                    Sum { rows: own.mediators(), weights: weights.row(0).to_vec(), constant: sum.constant };
+                let weights = own.solver.weights(&own.reading.with_rows(&columns));
+                let next = Sums { rows: own.mediators().clone(), weights, constants: sums.constants };
                 own.outcome.worth(next, study, rows)
             }
             _ if study > number => {
@@ -137,34 +128,37 @@ impl Outcome {
             }
             Self::Link(own) => {
                 let x = rows.conform(points.columns())?;
-                let (weights, _) = own.weights(&given);
-                let with_query = kernel.cross_gram(&x, &sum.rows).matvec(&sum.weights);
-                let with_rows = kernel.cross_gram(points, &x);
-                Ok(own.row_lowers(weights.row(0), &with_query, with_rows, &kernel.diagonal(&x)))
+                let phi = own.reading.with_rows(&columns);
+                let with_query = kernel.cross_gram(&x, &sums.rows).matmul(&turned);
+                Ok(own.row_lowers(&phi, with_query, &kernel.cross_gram(points, &x), &kernel.diagonal(&x)))
             }
             Self::Process(own) => {
                 let y = rows.conform(points.columns())?;
-                Ok(own.row_lowers(&given, &kernel.cross_gram(&y, &sum.rows).matvec(&sum.weights), &y))
+                let with_query = kernel.cross_gram(&y, &sums.rows).matmul(&turned);
+                Ok(own.row_lowers((&columns, &sums.constants), with_query, &y))
             }
         }
     }
 }
 
 impl super::process::Process {
-    /// By a functional, its kernel with new rows, and these.
-    fn row_lowers(&self, given: &Functionals, with_query: &[f64], y: &Table) -> Vec<f64> {
-        let constant = given.constants[0];
-        let half = self.half(given);
-        let columns = self.kernel().cross_gram(self.points(), y);
-        let of_rows =
-            self.half(&Functionals { columns, prior: Matrix::zeros(0, 0), constants: vec![1.0; y.rows()] });
-        let known = of_rows.transpose().matvec(&half.column(0));
+    /// By functionals, their kernel with new rows, and these.
+    fn row_lowers(
+        &self,
+        (columns, constants): (&Matrix, &[f64]),
+        mut with_query: Matrix,
+        y: &Table,
+    ) -> Matrix {
         let level = self.level();
-        let crossed: Vec<f64> =
-            with_query.iter().zip(known).map(|(all, known)| all + level * constant - known).collect();
+        for p in 0..with_query.rows() {
+            with_query.row_mut(p).iter_mut().zip(constants).for_each(|(v, c)| *v += level * c);
+        }
+        let phi = self.with_points(columns, constants);
+        let of_rows = self.with_points(&self.kernel().cross_gram(self.points(), y), &vec![1.0; y.rows()]);
+        let crossed = less(with_query, &self.solver().between(&of_rows, &phi));
+        let told = self.solver().told(&of_rows);
         let own = self.kernel().diagonal(y);
-        let left =
-            |p: usize| own[p] + level - (0..of_rows.rows()).map(|i| of_rows[(i, p)].powi(2)).sum::<f64>();
-        lowered(&crossed, |p| left(p).max(0.0) + self.noise())
+        let left = |p: usize| (own[p] + level - told[p]).max(0.0) + self.noise();
+        lowered(&crossed, &(0..y.rows()).map(left).collect::<Vec<_>>(), 1.0)
     }
 }

@@ -7,6 +7,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use super::pivoted::pivoted;
 use super::sequential::{
     add_outer_product, add_product, cholesky_in_place, solve_in_place, solve_lower_in_place,
 };
@@ -173,43 +174,16 @@ fn orthonormalise(block: &mut Vec<f64>, count: usize) {
         .for_each(|row| row.iter_mut().zip(&scales).for_each(|(v, s)| *v *= s));
     let mut gram = vec![0.0; count * count];
     add_outer_product(&mut gram, block, &block.clone(), count);
-    let pivots = pivots(&mut gram, count);
-    let s = pivots.len();
+    let found = pivoted(&gram, count, |left, pivot| left[pivot] <= DEPENDENT);
+    let s = found.len();
     let mut lower = vec![0.0; s * s];
-    for (k, column) in lower.chunks_exact_mut(s.max(1)).enumerate() {
-        (k..s).for_each(|i| column[i] = gram[k * count + pivots[i]]);
+    for (k, (column, (_, own))) in lower.chunks_exact_mut(s.max(1)).zip(&found).enumerate() {
+        (k..s).for_each(|i| column[i] = own[found[i].0]);
     }
     let kept: Vec<f64> =
-        block.chunks_exact(count.max(1)).flat_map(|row| pivots.iter().map(|&i| row[i])).collect();
+        block.chunks_exact(count.max(1)).flat_map(|row| found.iter().map(|(i, _)| row[*i])).collect();
     *block = kept;
     solve_lower_in_place(&lower, s, block);
-}
-
-/// The pivoted Cholesky factor of a `count` × `count` matrix with ones on its diagonal: the k-th step's column comes to stand in the
-/// k-th column, its rows in the matrix's own order. Returns the pivots, the largest first, down to what is [`DEPENDENT`].
-fn pivots(matrix: &mut [f64], count: usize) -> Vec<usize> {
-    let original = matrix.to_vec();
-    let mut left: Vec<f64> = (0..count).map(|i| original[i * count + i]).collect();
-    let mut pivots = Vec::with_capacity(count);
-    for k in 0..count {
-        let Some(pivot) = (0..count).max_by(|&i, &j| left[i].total_cmp(&left[j])) else { break };
-        if left[pivot].is_nan() || left[pivot] <= DEPENDENT {
-            break;
-        }
-        let root = left[pivot].sqrt();
-        let (before, rest) = matrix.split_at_mut(k * count);
-        let column = &mut rest[..count];
-        column.copy_from_slice(&original[pivot * count..(pivot + 1) * count]);
-        for earlier in before.chunks_exact(count) {
-            let factor = earlier[pivot];
-            column.iter_mut().zip(earlier).for_each(|(c, e)| *c -= factor * e);
-        }
-        column.iter_mut().for_each(|c| *c /= root);
-        left.iter_mut().zip(column.iter()).for_each(|(l, c)| *l -= c * c);
-        left[pivot] = f64::NEG_INFINITY;
-        pivots.push(pivot);
-    }
-    pivots
 }
 
 #[cfg(test)]

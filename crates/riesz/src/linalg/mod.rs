@@ -2,8 +2,10 @@
 //! appears in a signature, so it can be replaced here alone.
 
 pub(crate) mod block;
+mod pivoted;
 mod sparse;
 
+pub(crate) use pivoted::few_columns;
 pub use sparse::Sparse;
 
 use faer::linalg::solvers::Solve;
@@ -41,6 +43,12 @@ impl Matrix {
     pub fn from_row_major(rows: usize, cols: usize, data: Vec<f64>) -> Self {
         assert_eq!(data.len(), rows * cols, "a {rows}x{cols} matrix needs {} numbers", rows * cols);
         Self { rows, cols, data }
+    }
+
+    /// Some rows, in this order.
+    pub(crate) fn select_rows(&self, rows: &[usize]) -> Self {
+        let data = rows.iter().flat_map(|i| self.row(*i).iter().copied()).collect();
+        Self { rows: rows.len(), cols: self.cols, data }
     }
 
     /// One column.

@@ -237,8 +237,12 @@ fn two_studies_are_draws_of_where_the_first_leads_and_what_the_second_says() {
             points: column(&y2),
             outcome: v2.clone(),
         };
-        let parameters =
-            Parameters { studies: vec![study(back_door)], outcome: outcome(), adjustment: false };
+        let parameters = Parameters {
+            studies: vec![study(back_door)],
+            outcome: outcome(),
+            adjustment: false,
+            landmarks: None,
+        };
         agree(&studies, &parameters, &sums);
     }
 }
@@ -270,8 +274,12 @@ fn three_studies_are_draws_of_where_each_leads() {
     };
     let studies =
         Studies { studies: vec![leads(&x, &y), leads(&y2, &v2)], points: column(&v3), outcome: t.clone() };
-    let parameters =
-        Parameters { studies: vec![study(false), study(false)], outcome: outcome(), adjustment: false };
+    let parameters = Parameters {
+        studies: vec![study(false), study(false)],
+        outcome: outcome(),
+        adjustment: false,
+        landmarks: None,
+    };
     agree(&studies, &parameters, &sums);
     let told = studies.effect(&parameters).unwrap().at(&column(&ASKED)).unwrap();
     for cause in [Cause::Study(0), Cause::Study(1), Cause::Study(2), Cause::Interaction] {
@@ -321,7 +329,11 @@ fn the_front_door_averages_treatments_as_they_were() {
         outcome: v2,
     };
     let own = StudyParameters { intercepting: Some((queried, ridge)), ..study(true) };
-    agree(&studies, &Parameters { studies: vec![own], outcome: outcome(), adjustment: false }, &sums);
+    agree(
+        &studies,
+        &Parameters { studies: vec![own], outcome: outcome(), adjustment: false, landmarks: None },
+        &sums,
+    );
 }
 
 /// Who is in the study: the effect by covariates that are drawn anew from those of the study, with weights as the Bayesian bootstrap has them.
@@ -339,7 +351,8 @@ fn who_is_in_the_study_counts_as_the_bayesian_bootstrap_has_it() {
         points: column(&y2),
         outcome: v2.clone(),
     };
-    let parameters = Parameters { studies: vec![study(true)], outcome: outcome(), adjustment: true };
+    let parameters =
+        Parameters { studies: vec![study(true)], outcome: outcome(), adjustment: true, landmarks: None };
     let told = studies.effect(&parameters).unwrap().at(&column(&ASKED)).unwrap();
     let part = &told.causes.iter().find(|(cause, _)| *cause == Cause::Adjustment).unwrap().1;
     // What the outcome is at the mediators, by regression, and that by regression on treatment and covariate.
@@ -381,7 +394,7 @@ fn given(front_door: bool) -> (Studies, StudyParameters) {
 
 fn parameters(study: StudyParameters, level: f64, adjustment: bool) -> Parameters {
     let outcome = ProcessParameters { kernel: 1.4 * Kernel::gaussian(&[0.8]), noise: NOISE, level };
-    Parameters { studies: vec![study], outcome, adjustment }
+    Parameters { studies: vec![study], outcome, adjustment, landmarks: None }
 }
 
 /// What is explained has the mean and covariance that are told.
@@ -641,7 +654,8 @@ fn shared_covariates_are_everyone_s_own() {
     let of = |j: usize| -> Kernel {
         Kernel::constant(1.0) + Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] }.into()
     };
-    let mut parameters = Parameters { studies: vec![study(true)], outcome: outcome(), adjustment: false };
+    let mut parameters =
+        Parameters { studies: vec![study(true)], outcome: outcome(), adjustment: false, landmarks: None };
     // Not a single term, but a product all the same.
     parameters.outcome.kernel = of(0) * of(1);
     agree(&studies, &parameters, &sums);
@@ -682,7 +696,7 @@ fn standing_does_not_depend_on_the_outcome_s_unit() {
                 noise: square * NOISE,
                 level: square * LEVEL,
             };
-            let parameters = Parameters { studies: own.clone(), outcome, adjustment: true };
+            let parameters = Parameters { studies: own.clone(), outcome, adjustment: true, landmarks: None };
             studies.effect(&parameters).unwrap().at(&column(&[0.1, 50.0])).unwrap()
         };
         let (one, other) = (of(1.0), of(1e3));

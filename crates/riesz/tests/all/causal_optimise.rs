@@ -24,7 +24,7 @@ fn effect_of(treatments: Table, kernel: Kernel, y: &[f64]) -> Effect {
     let studies = Studies { studies: vec![study], points: column("y", &y2), outcome };
     let own = StudyParameters { treatments: kernel, others: None, ridge: 0.05, intercepting: None };
     let outcome = ProcessParameters { kernel: Kernel::gaussian(&[1.0]), noise: 0.01, level: 1.0 };
-    studies.effect(&Parameters { studies: vec![own], outcome, adjustment: false }).unwrap()
+    studies.effect(&Parameters { studies: vec![own], outcome, adjustment: false, landmarks: None }).unwrap()
 }
 
 fn simple() -> Effect {

@@ -35,7 +35,7 @@ fn effect(level: f64) -> Effect {
     let studies = Studies { studies: vec![first], points: named("y", &Y2), outcome: T.to_vec() };
     let own = StudyParameters { treatments: of_x(), others: None, ridge: RIDGE, intercepting: None };
     let outcome = ProcessParameters { kernel: of_y(), noise: NOISE, level };
-    studies.effect(&Parameters { studies: vec![own], outcome, adjustment: false }).unwrap()
+    studies.effect(&Parameters { studies: vec![own], outcome, adjustment: false, landmarks: None }).unwrap()
 }
 
 fn plus_diagonal(mut m: Matrix, v: f64) -> Matrix {
@@ -132,7 +132,9 @@ fn published_bands_collapse_away_from_the_measure() {
         intercepting: None,
     };
     let outcome = ProcessParameters { kernel: 0.6 * Kernel::gaussian(&[0.8]), noise: 0.01, level: 0.0 };
-    let effect = studies.effect(&Parameters { studies: vec![own], outcome, adjustment: false }).unwrap();
+    let effect = studies
+        .effect(&Parameters { studies: vec![own], outcome, adjustment: false, landmarks: None })
+        .unwrap();
     let asked = named("x", &[0.4, 3.5]);
     let how = Published { measure: Measure::Normal { mass: 1.0 }, form: Form::Integrals, jitter: 1e-6 };
     let (ours, theirs) = (effect.at(&asked).unwrap(), effect.published(&how, &asked).unwrap());
@@ -166,8 +168,9 @@ fn what_was_not_published_is_refused() {
     };
     let own = || StudyParameters { treatments: of_x(), others: None, ridge: RIDGE, intercepting: None };
     let outcome = ProcessParameters { kernel: of_y(), noise: NOISE, level: 0.0 };
-    let effect =
-        studies.effect(&Parameters { studies: vec![own(), own()], outcome, adjustment: false }).unwrap();
+    let effect = studies
+        .effect(&Parameters { studies: vec![own(), own()], outcome, adjustment: false, landmarks: None })
+        .unwrap();
     let told = effect.published(&Published::default(), &named("x", &[0.0])).unwrap_err().to_string();
     assert!(told.contains("two studies"), "{told}");
 }

@@ -50,7 +50,8 @@ fn two(others: bool, more: Option<(f64, f64)>, more_last: Option<f64>) -> Effect
     let first =
         Study { treatments: named(&[("x", &x)]), route, mediators: named(&[("y", &y)]), shared: None };
     let studies = Studies { studies: vec![first], points: named(&[("y", &y2)]), outcome: t };
-    let parameters = Parameters { studies: vec![own(others)], outcome: outcome(), adjustment: false };
+    let parameters =
+        Parameters { studies: vec![own(others)], outcome: outcome(), adjustment: false, landmarks: None };
     let effect = studies.effect(&parameters).unwrap();
     if !others {
         return effect;
@@ -70,13 +71,19 @@ fn part(effect: &Effect, x: &[f64], by: &[f64], cause: Cause) -> f64 {
         .sum()
 }
 
+/// Of one sum.
+fn worth(effect: &Effect, x: &Table, by: &[f64], study: usize, rows: &Table) -> riesz::Result<Vec<f64>> {
+    let by = Matrix::from_row_major(1, by.len(), by.to_vec());
+    Ok(effect.worth(x, &by, study, rows)?.row(0).to_vec())
+}
+
 #[test]
 fn a_row_of_the_last_study_is_worth_what_a_refit_says() {
     for others in [false, true] {
         let effect = two(others, None, None);
         for (x, by) in [(&[0.4][..], &[1.0][..]), (&[1.2, -0.6], &[1.0, -1.0])] {
             let rows = [-1.5, 0.2, 4.0];
-            let worth = effect.worth(&named(&[("x", x)]), by, 1, &named(&[("y", &rows)])).unwrap();
+            let worth = worth(&effect, &named(&[("x", x)]), by, 1, &named(&[("y", &rows)])).unwrap();
             let before = part(&effect, x, by, Cause::Study(1));
             for (row, own) in rows.into_iter().zip(worth) {
                 let after = part(&two(others, None, Some(row)), x, by, Cause::Study(1));
@@ -94,7 +101,7 @@ fn a_row_of_the_first_study_is_worth_what_a_refit_says() {
         for (x, by) in [(&[0.4][..], &[1.0][..]), (&[1.2, -0.6], &[1.0, -1.0])] {
             let rows = ([0.5, -1.0, 5.0], [0.1, 1.4, 0.0]);
             let asked = named(&[("x", &rows.0), ("z", &rows.1)]);
-            let worth = effect.worth(&named(&[("x", x)]), by, 0, &asked).unwrap();
+            let worth = worth(&effect, &named(&[("x", x)]), by, 0, &asked).unwrap();
             let open = |own: &Effect, x: &[f64], by: &[f64]| part(own, x, by, Cause::Study(0));
             let all = |own: &Effect, x: &[f64], by: &[f64]| {
                 part(own, x, by, Cause::Study(0)) + part(own, x, by, Cause::Interaction)
@@ -122,8 +129,12 @@ fn three() -> (Studies, Parameters) {
         direct(named(&[("x", &x)]), named(&[("y", &y)])),
         direct(named(&[("y", &y2)]), named(&[("v", &v2)])),
     ];
-    let parameters =
-        Parameters { studies: vec![own(false), own(false)], outcome: outcome(), adjustment: false };
+    let parameters = Parameters {
+        studies: vec![own(false), own(false)],
+        outcome: outcome(),
+        adjustment: false,
+        landmarks: None,
+    };
     (Studies { studies, points: named(&[("v", &v3)]), outcome: t }, parameters)
 }
 
@@ -135,7 +146,7 @@ fn rows_further_down_a_chain_are_worth_what_reaches_them() {
     let x = named(&[("x", &[0.7])]);
     let through = effect.through(&x).unwrap().remove(0).1;
     let rows = [0.4, -1.2];
-    let worth = effect.worth(&x, &[1.0], 1, &named(&[("y", &rows)])).unwrap();
+    let of_middle = worth(&effect, &x, &[1.0], 1, &named(&[("y", &rows)])).unwrap();
     let rest = Studies { studies: vec![studies.studies[1].clone()], ..studies.clone() };
     let rest = rest.effect(&Parameters { studies: vec![own(false)], ..parameters.clone() }).unwrap();
     let places: Vec<f64> = through.mediators.column(0).iter().chain(&rows).copied().collect();
@@ -153,14 +164,14 @@ fn rows_further_down_a_chain_are_worth_what_reaches_them() {
         .filter(|(cause, _)| matches!(cause, Cause::Study(0) | Cause::Interaction))
         .map(|(_, part)| part[(0, 0)])
         .sum();
-    for (p, own) in worth.iter().enumerate() {
+    for (p, own) in of_middle.iter().enumerate() {
         let row = N + p;
         let crossed: f64 = (0..N).map(|i| through.weights[(0, i)] * open[(i, row)]).sum();
         let expected = crossed * crossed / (open[(row, row)] + 0.3 * scale);
         assert!((own - expected).abs() < 1e-10 * expected.max(1e-3), "{own} {expected}");
     }
     let before = part(&effect, &[0.7], &[1.0], Cause::Study(2));
-    let worth = effect.worth(&x, &[1.0], 2, &named(&[("v", &[0.9])])).unwrap();
+    let worth = worth(&effect, &x, &[1.0], 2, &named(&[("v", &[0.9])])).unwrap();
     let mut more = studies.clone();
     more.points = more.points.stack(&named(&[("v", &[0.9])])).unwrap();
     more.outcome.push(1.0);
@@ -192,7 +203,7 @@ fn what_has_no_worth_is_named() {
     let effect = two(true, None, None);
     let x = named(&[("x", &[0.0])]);
     let told =
-        |study: usize, rows: Table, by: &[f64]| effect.worth(&x, by, study, &rows).unwrap_err().to_string();
+        |study: usize, rows: Table, by: &[f64]| worth(&effect, &x, by, study, &rows).unwrap_err().to_string();
     let y = || named(&[("y", &[0.0])]);
     assert!(
         told(2, y(), &[1.0]).contains("study = 2 is not allowed: there are studies 0 to 1"),

@@ -10,6 +10,7 @@ mod cases;
 mod causal_effect;
 mod causal_gather;
 mod causal_graph;
+mod causal_landmarks;
 mod causal_optimise;
 mod causal_published;
 mod causal_refusals;

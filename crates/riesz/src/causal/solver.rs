@@ -1,0 +1,195 @@
+//! Regressions on rows: by all of them, or, where they are many, through landmarks.
+//!
+//! With places P, which are all rows or few that stand for them, `K̂ = k(P, P)`, `K = k(P, rows)` and a query's `φ = k(P, query)`, rows count with the weights `E = φᵀW`, and they tell `φᵀQφ` of its
+//! variance:
+//!
+//! ```text
+//! all rows     W = Q = (K + λ)⁻¹
+//! landmarks    D = λ + diag(k - KᵀK̂⁻¹K)     W = (K̂ + K D⁻¹Kᵀ)⁻¹ K D⁻¹     Q = K̂⁻¹ - (K̂ + K D⁻¹Kᵀ)⁻¹
+//! ```
+//!
+//! What landmarks leave unexplained of a row is noise of its own, so that nothing is known better than by all rows (FITC, Snelson and Ghahramani 2006); where landmarks are the rows both are the same.
+
+use crate::error::Result;
+use crate::linalg::{Cholesky, Matrix};
+
+/// Added to the diagonal of `K̂`, relative to its mean.
+const JITTER: f64 = 1e-10;
+
+/// A regression that has seen its rows.
+#[derive(Debug, Clone)]
+pub(super) enum Solver {
+    /// `K + λ`.
+    Rows(Cholesky),
+    /// Fewer places than rows.
+    Landmarks(Box<Landmarks>),
+}
+
+/// L of `K̂ = LLᵀ`, C of `I + L⁻¹K D⁻¹KᵀL⁻ᵀ = CCᵀ`, and W.
+#[derive(Debug, Clone)]
+pub(super) struct Landmarks {
+    own: Cholesky,
+    known: Cholesky,
+    weights: Matrix,
+    /// The mean share of rows' prior variances that landmarks leave unexplained.
+    unexplained: f64,
+}
+
+/// `K̂` with its jitter.
+pub(super) fn landmark_factor(mut gram: Matrix) -> Result<Cholesky> {
+    let m = gram.rows();
+    let level = (0..m).map(|i| gram[(i, i)]).sum::<f64>() / m as f64;
+    gram.add_diagonal(|_| JITTER * level);
+    Cholesky::new(gram, "kernel matrix of the landmarks")
+}
+
+/// What landmarks leave unexplained of rows' prior variances, by `L⁻¹K`; less than 0 is rounding.
+pub(super) fn gaps(half: &Matrix, diagonal: &[f64]) -> Vec<f64> {
+    let mut left = diagonal.to_vec();
+    for a in 0..half.rows() {
+        left.iter_mut().zip(half.row(a)).for_each(|(own, v)| *own -= v * v);
+    }
+    left.into_iter().map(|v| v.max(0.0)).collect()
+}
+
+/// Of gaps the mean share of what they are gaps in.
+pub(super) fn mean_share(gaps: &[f64], diagonal: &[f64]) -> f64 {
+    gaps.iter().sum::<f64>() / diagonal.iter().sum::<f64>()
+}
+
+impl Solver {
+    /// By all rows, with their kernel and the ridge. Cost n³/3.
+    pub fn rows(gram: Matrix, what: &'static str) -> Result<Self> {
+        Ok(Self::Rows(Cholesky::new(gram, what)?))
+    }
+
+    /// Through landmarks, by their kernel with each other and with rows, and that of each row with itself. Cost n m² for n rows and m landmarks.
+    pub fn landmarks(gram: Matrix, with_rows: Matrix, diagonal: &[f64], ridge: f64) -> Result<Self> {
+        let own = landmark_factor(gram)?;
+        let mut half = with_rows;
+        own.solve_lower_in_place(&mut half);
+        let gaps = gaps(&half, diagonal);
+        let unexplained = mean_share(&gaps, diagonal);
+        let roots: Vec<f64> = gaps.iter().map(|gap| 1.0 / (ridge + gap).sqrt()).collect();
+        let scale = |m: &mut Matrix| {
+            (0..m.rows()).for_each(|a| m.row_mut(a).iter_mut().zip(&roots).for_each(|(v, r)| *v *= r));
+        };
+        scale(&mut half);
+        let mut known = half.matmul(&half.transpose());
+        known.add_diagonal(|_| 1.0);
+        let known = Cholesky::new(known, "what rows tell of the landmarks")?;
+        known.solve_lower_in_place(&mut half);
+        known.solve_upper_in_place(&mut half);
+        own.solve_upper_in_place(&mut half);
+        scale(&mut half);
+        Ok(Self::Landmarks(Box::new(Landmarks { own, known, weights: half, unexplained })))
+    }
+
+    /// How many rows it has seen.
+    pub fn row_count(&self) -> usize {
+        match self {
+            Self::Rows(factor) => factor.size(),
+            Self::Landmarks(few) => few.weights.cols(),
+        }
+    }
+
+    /// The mean share of rows' prior variances that landmarks leave unexplained, if there are any.
+    pub fn unexplained(&self) -> Option<f64> {
+        match self {
+            Self::Rows(_) => None,
+            Self::Landmarks(few) => Some(few.unexplained),
+        }
+    }
+
+    /// Coefficients over places of numbers of rows, `W h`.
+    pub fn solve(&self, h: &[f64]) -> Vec<f64> {
+        match self {
+            Self::Rows(factor) => factor.solve_vector(h),
+            Self::Landmarks(few) => few.weights.matvec(h),
+        }
+    }
+
+    /// E and `φᵀQφ`: queries × rows, and queries × queries.
+    pub fn read(&self, mut phi: Matrix) -> (Matrix, Matrix) {
+        match self {
+            Self::Rows(factor) => {
+                factor.solve_lower_in_place(&mut phi);
+                let told = phi.transpose_matmul(&phi);
+                factor.solve_upper_in_place(&mut phi);
+                (phi.transpose(), told)
+            }
+            Self::Landmarks(few) => {
+                let weights = phi.transpose_matmul(&few.weights);
+                (weights, self.between(&phi, &phi))
+            }
+        }
+    }
+
+    /// E.
+    pub fn weights(&self, phi: &Matrix) -> Matrix {
+        match self {
+            Self::Rows(factor) => factor.solve(phi.clone()).transpose(),
+            Self::Landmarks(few) => phi.transpose_matmul(&few.weights),
+        }
+    }
+
+    /// What is known of queries, as a difference of squares.
+    fn halves(&self, phi: &Matrix) -> (Matrix, Option<Matrix>) {
+        let mut half = phi.clone();
+        match self {
+            Self::Rows(factor) => {
+                factor.solve_lower_in_place(&mut half);
+                (half, None)
+            }
+            Self::Landmarks(few) => {
+                few.own.solve_lower_in_place(&mut half);
+                let mut left = half.clone();
+                few.known.solve_lower_in_place(&mut left);
+                (half, Some(left))
+            }
+        }
+    }
+
+    /// `φᵀQψ` of two lots of queries.
+    pub fn between(&self, phi: &Matrix, psi: &Matrix) -> Matrix {
+        let same = std::ptr::eq(phi, psi);
+        let (half, left) = self.halves(phi);
+        let (other, other_left) = if same { (half.clone(), left.clone()) } else { self.halves(psi) };
+        let mut told = half.transpose_matmul(&other);
+        if let (Some(left), Some(other)) = (left, other_left) {
+            let less = left.transpose_matmul(&other);
+            told.data_mut().iter_mut().zip(less.data()).for_each(|(v, l)| *v -= l);
+        }
+        told
+    }
+
+    /// The diagonal of [`between`](Self::between) of queries with themselves.
+    pub fn told(&self, phi: &Matrix) -> Vec<f64> {
+        let (half, left) = self.halves(phi);
+        let mut told = squares(&half);
+        if let Some(left) = left {
+            told.iter_mut().zip(squares(&left)).for_each(|(v, l)| *v -= l);
+        }
+        told
+    }
+
+    /// Q. Cost of places, cubed.
+    pub fn inverse(&self) -> Matrix {
+        match self {
+            Self::Rows(factor) => factor.inverse(),
+            Self::Landmarks(few) => {
+                let all = Matrix::identity(few.own.size());
+                self.between(&all, &all)
+            }
+        }
+    }
+}
+
+/// Of columns.
+fn squares(half: &Matrix) -> Vec<f64> {
+    let mut sums = vec![0.0; half.cols()];
+    for i in 0..half.rows() {
+        sums.iter_mut().zip(half.row(i)).for_each(|(sum, v)| *sum += v * v);
+    }
+    sums
+}
