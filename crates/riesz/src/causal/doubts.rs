@@ -132,8 +132,7 @@ impl fmt::Display for Doubt {
             ),
             Self::Landmarks { study, share } => write!(
                 f,
-                "landmarks leave {:.0}% of what study {}'s rows may say unexplained, which counts as noise: bands are wider than by \
-                 all rows; give more landmarks",
+                "landmarks leave {:.0}% of what study {}'s rows may say unexplained, which counts as noise: give more landmarks",
                 100.0 * share,
                 study + 1
             ),

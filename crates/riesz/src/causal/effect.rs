@@ -71,8 +71,7 @@ impl Effect {
         self.effective
     }
 
-    /// Of each study that is known through landmarks, by number, the mean share of prior variances that these leave unexplained: of its rows, or of what comes after at their mediators. The more, the wider
-    /// bands are than those of all rows.
+    /// Of each study that is known through landmarks, by number, the mean share of prior variances that these leave unexplained: of its rows, or of what comes after at their mediators. It counts as noise.
     pub fn unexplained(&self) -> Vec<(usize, f64)> {
         let mut all: Vec<(usize, f64)> = Vec::new();
         for (weight, link) in self.links() {

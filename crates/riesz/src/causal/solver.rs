@@ -8,7 +8,7 @@
 //! landmarks    D = λ + diag(k - KᵀK̂⁻¹K)     W = (K̂ + K D⁻¹Kᵀ)⁻¹ K D⁻¹     Q = K̂⁻¹ - (K̂ + K D⁻¹Kᵀ)⁻¹
 //! ```
 //!
-//! What landmarks leave unexplained of a row is noise of its own, so that nothing is known better than by all rows (FITC, Snelson and Ghahramani 2006); where landmarks are the rows both are the same.
+//! What landmarks leave unexplained of a row is noise of its own (FITC, Snelson and Ghahramani 2006): where there are no landmarks rows tell nothing, and where landmarks are the rows both are the same.
 
 use crate::error::Result;
 use crate::linalg::{Cholesky, Matrix};
@@ -192,4 +192,55 @@ fn squares(half: &Matrix) -> Vec<f64> {
         sums.iter_mut().zip(half.row(i)).for_each(|(sum, v)| *sum += v * v);
     }
     sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Kernel;
+    use crate::linalg::{dot, lu_solve};
+    use crate::table::Table;
+
+    /// Against Gaussian conditioning on all rows, whose covariance with each other and with the query goes through landmarks but for gaps of their own.
+    #[test]
+    fn landmarks_condition_on_all_rows() {
+        let kernel = 1.3 * Kernel::gaussian(&[0.9]);
+        let at = |count: usize, step: f64| {
+            Table::from_rows(&(0..count).map(|i| [(step * i as f64).sin() * 2.0]).collect::<Vec<_>>())
+                .unwrap()
+        };
+        let (rows, points, asked) = (at(25, 1.7), at(5, 2.9), at(3, 0.8));
+        let (own, with_rows) = (kernel.gram(&points), kernel.cross_gram(&points, &rows));
+        let diagonal = kernel.diagonal(&rows);
+        let (ridge, n, m) = (0.2, 25, 5);
+        let solver = Solver::landmarks(own.clone(), with_rows.clone(), &diagonal, ridge).unwrap();
+        let through: Vec<Vec<f64>> = (0..n).map(|i| lu_solve(&own, &with_rows.column(i))).collect();
+        let mut all = Matrix::zeros(n, n);
+        for i in 0..n {
+            for j in 0..n {
+                let low = dot(&through[i], &with_rows.column(j));
+                all[(i, j)] = if i == j { diagonal[i] + ridge } else { low };
+            }
+        }
+        let phi = kernel.cross_gram(&points, &asked);
+        let (weights, told) = solver.read(phi.clone());
+        for q in 0..3 {
+            let with_query: Vec<f64> = (0..n).map(|i| dot(&through[i], &phi.column(q))).collect();
+            let expected = lu_solve(&all, &with_query);
+            for i in 0..n {
+                assert!((weights[(q, i)] - expected[i]).abs() < 1e-7, "{} {}", weights[(q, i)], expected[i]);
+            }
+            for other in 0..3 {
+                let crossed: Vec<f64> = (0..n).map(|i| dot(&through[i], &phi.column(other))).collect();
+                assert!((told[(q, other)] - dot(&expected, &crossed)).abs() < 1e-7);
+            }
+            assert!((solver.told(&phi)[q] - told[(q, q)]).abs() < 1e-12);
+        }
+        let gap = (0..n).map(|i| diagonal[i] - dot(&through[i], &with_rows.column(i))).sum::<f64>();
+        let share = gap / diagonal.iter().sum::<f64>();
+        assert!((solver.unexplained().unwrap() - share).abs() < 1e-8 && share > 1e-3, "{share}");
+        let q = solver.inverse();
+        assert!((dot(&q.matvec(&phi.column(0)), &phi.column(0)) - told[(0, 0)]).abs() < 1e-10);
+        assert_eq!(q.rows(), m);
+    }
 }

@@ -12,6 +12,7 @@ mod causal_gather;
 mod causal_graph;
 mod causal_landmarks;
 mod causal_optimise;
+mod causal_people;
 mod causal_published;
 mod causal_refusals;
 mod causal_sets;
