@@ -8,66 +8,32 @@ use riesz::discrepancy::{
 use riesz::explanation::Fact;
 use riesz::kernel::{KernelExpression, Units};
 use riesz::{Groups, Kernel, Table};
-use riesz_report::{PlotOptions, TestPage, png, render_test, test_report};
+use riesz_report::{PlotOptions, TestPage, render_test, test_report};
 use serde_json::json;
 
 use crate::args::{Format, Global, TestArgs};
 use crate::console::{Console, printable};
 use crate::explaining::Certificate;
 use crate::failure::{Failure, Result};
+use crate::form::Form;
 use crate::games::read_groups;
 use crate::io::output::write_all;
-use crate::io::picture::SCALE;
+use crate::io::picture::write_picture;
 use crate::io::write::{Cells, TableWriter};
 
-/// The form in which a finding is written.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Form {
-    /// Words.
-    Text,
-    /// A table of features.
-    Table(Format),
-    /// Everything.
-    Json,
-    /// A picture.
-    Picture {
-        /// PNG rather than SVG.
-        pixels: bool,
-    },
-    /// A page.
-    Page,
-}
-
-impl Form {
-    /// As asked, or by the extension of the output; refused if the test does not yield it.
-    pub fn of(args: &TestArgs, global: &Global) -> Result<Self> {
-        let extension = args
-            .output
-            .as_deref()
-            .and_then(|p| p.extension())
-            .map(|e| e.to_string_lossy().to_ascii_lowercase());
-        let form = match (global.format, extension.as_deref()) {
-            (Some(Format::Text), _) | (None, None | Some("txt")) => Self::Text,
-            (Some(Format::Json), _) | (None, Some("json")) => Self::Json,
-            (Some(Format::Svg), _) | (None, Some("svg")) => Self::Picture { pixels: false },
-            (Some(Format::Png), _) | (None, Some("png")) => Self::Picture { pixels: true },
-            (Some(format @ (Format::Csv | Format::Parquet)), _) => Self::Table(format),
-            (None, Some("csv")) => Self::Table(Format::Csv),
-            (None, Some("parquet" | "pq")) => Self::Table(Format::Parquet),
-            (None, Some("html" | "htm")) => Self::Page,
-            (None, Some(other)) => {
-                return Err(Failure::input(format!(
-                    "a finding is written as .html, .svg, .png, .csv, .parquet, .json or .txt, not as .{other}"
-                )));
-            }
-        };
-        if args.statistic_only && !matches!(form, Self::Text | Self::Json) {
-            return Err(Failure::input(
-                "with --statistic-only there are no features to show: write words or JSON, or leave it out",
-            ));
-        }
-        Ok(form)
+/// The form in which a finding is written; refused if the test does not yield it.
+pub fn form(args: &TestArgs, global: &Global) -> Result<Form> {
+    let form = Form::of(args.output.as_deref(), global).map_err(|other| {
+        Failure::input(format!(
+            "a finding is written as .html, .svg, .png, .csv, .parquet, .json or .txt, not as .{other}"
+        ))
+    })?;
+    if args.statistic_only && !matches!(form, Form::Text | Form::Json) {
+        return Err(Failure::input(
+            "with --statistic-only there are no features to show: write words or JSON, or leave it out",
+        ));
     }
+    Ok(form)
 }
 
 /// The kernels that were asked for, and their multiples; none for the default.
@@ -141,8 +107,7 @@ impl Finding<'_> {
             Form::Table(format) => self.table(path, format)?,
             Form::Picture { pixels } => {
                 let picture = render_test(self.found, &options)?;
-                let bytes = if pixels { png(&picture, SCALE)? } else { picture.text.into_bytes() };
-                write_all(path, &bytes)?;
+                write_picture(path, picture, pixels)?;
             }
             Form::Page => {
                 let page = TestPage {

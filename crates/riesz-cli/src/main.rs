@@ -6,6 +6,7 @@ mod console;
 mod explaining;
 mod failure;
 mod finding;
+mod form;
 mod games;
 mod io;
 mod program;

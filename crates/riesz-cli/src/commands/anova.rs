@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 use riesz::global::{Components, Curve};
 use riesz::{Background, Posterior};
-use riesz_report::{PlotOptions, png, render_component};
+use riesz_report::{PlotOptions, render_component};
 
 use crate::args::{Format, Global, TableArgs};
 use crate::commands::importance::typed;
@@ -13,8 +13,7 @@ use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::games::read_groups;
 use crate::io::models::read_model;
-use crate::io::output::write_all;
-use crate::io::picture::SCALE;
+use crate::io::picture::write_picture;
 use crate::io::typing::Columns;
 use crate::io::write::{Cells, TableWriter};
 
@@ -90,8 +89,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         })?,
     };
     let picture = render_component(curve, &PlotOptions { output, ..PlotOptions::default() })?;
-    let bytes = if pixels { png(&picture, SCALE)? } else { picture.text.into_bytes() };
-    write_all(path, &bytes)
+    write_picture(path, picture, pixels)
 }
 
 /// Whether a picture is asked for, and whether it is one in pixels.

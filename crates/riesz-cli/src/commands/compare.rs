@@ -10,8 +10,8 @@ use riesz::{Kernel, Table};
 use crate::args::{Global, TestArgs};
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
-use crate::finding::{Finding, Form, brief, kernels, settings};
-use crate::io::typing::Columns;
+use crate::finding::{Finding, brief, form, kernels, settings};
+use crate::io::typing::{Columns, or_ignored};
 
 /// Features whose witness functions stand on the page.
 const WITNESSES: usize = 4;
@@ -52,7 +52,7 @@ pub struct Args {
 
 /// Reads two samples, tests whether they differ, and writes what was found.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    let format = Form::of(&args.test, global)?;
+    let format = form(&args.test, global)?;
     let TwoSamples { first, second, names } = read(args, &console)?;
     let (n, m) = (first.rows(), second.rows());
     let estimator = match (args.estimator.as_str(), args.block_size) {
@@ -196,7 +196,8 @@ fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
     // A column of either that holds text is one of levels in both.
     let mut categorical = test.categorical.clone();
     for feature in &features {
-        if columns.is_text(feature)? || others.is_text(feature)? {
+        let remedy = or_ignored(feature);
+        if columns.is_text(feature, &remedy)? || others.is_text(feature, &remedy)? {
             categorical.push(feature.clone());
         }
     }

@@ -11,7 +11,7 @@ use riesz::{Kernel, Table};
 use crate::args::{Global, TestArgs};
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
-use crate::finding::{Finding, Form, brief, kernels, settings};
+use crate::finding::{Finding, brief, form, kernels, settings};
 use crate::io::names::listed_columns;
 use crate::io::typing::Columns;
 
@@ -56,7 +56,7 @@ pub struct Args {
 
 /// Reads, tests whether targets depend on features, and writes what was found.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    let format = Form::of(&args.test, global)?;
+    let format = form(&args.test, global)?;
     let test = &args.test;
     let rows = test.table.source(&args.data).open()?;
     let (name, header) = (rows.name.clone(), rows.header().to_vec());

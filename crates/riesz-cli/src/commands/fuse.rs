@@ -4,20 +4,21 @@ mod asked;
 mod read;
 mod told;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::causal::{Fusion, Whom, doubts};
 use riesz::explanation::Fact;
-use riesz_report::{EffectPage, PlotOptions, effect_report, png, render_effect};
+use riesz_report::{EffectPage, PlotOptions, effect_report, render_effect};
 
-use crate::args::{CauseArgs, Format, Global, TableArgs, graph_of};
+use crate::args::{CauseArgs, Global, TableArgs, graph_of};
 use crate::commands::graph::check;
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
+use crate::form::Form;
 use crate::io::input::described;
 use crate::io::output::write_all;
-use crate::io::picture::SCALE;
+use crate::io::picture::write_picture;
 use crate::io::write::TableWriter;
 
 /// Arguments of `fuse`.
@@ -83,41 +84,25 @@ fn level(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
-/// The form in which it is written.
-enum Form {
-    Text,
-    Table(Format),
-    Json,
-    Picture { pixels: bool },
+/// The form in which it is written; pages have an option of their own.
+fn form(args: &Args, global: &Global) -> Result<Form> {
+    match Form::of(args.output.as_deref(), global) {
+        Ok(Form::Page) => Err(page_elsewhere()),
+        Ok(form) => Ok(form),
+        Err(other) => Err(Failure::input(format!(
+            "effects are written as .csv, .parquet, .svg, .png, .json or .txt, not as .{other}; a page is --report page.html"
+        ))),
+    }
 }
 
-impl Form {
-    fn of(path: Option<&Path>, global: &Global) -> Result<Self> {
-        let extension = path.and_then(Path::extension).map(|e| e.to_string_lossy().to_ascii_lowercase());
-        Ok(match (global.format, extension.as_deref()) {
-            (Some(Format::Text), _) | (None, None | Some("txt")) => Self::Text,
-            (Some(Format::Json), _) | (None, Some("json")) => Self::Json,
-            (Some(Format::Svg), _) | (None, Some("svg")) => Self::Picture { pixels: false },
-            (Some(Format::Png), _) | (None, Some("png")) => Self::Picture { pixels: true },
-            (Some(format @ (Format::Csv | Format::Parquet)), _) => Self::Table(format),
-            (None, Some("csv")) => Self::Table(Format::Csv),
-            (None, Some("parquet" | "pq")) => Self::Table(Format::Parquet),
-            (None, Some("html" | "htm")) => {
-                return Err(Failure::input("pages are written with --report: give it this name"));
-            }
-            (None, Some(other)) => {
-                return Err(Failure::input(format!(
-                    "effects are written as .csv, .parquet, .svg, .png, .json or .txt, not as .{other}; a page is --report page.html"
-                )));
-            }
-        })
-    }
+fn page_elsewhere() -> Failure {
+    Failure::input("pages are written with --report: give it this name")
 }
 
 /// Reads, learns, asks and writes.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
-    let form = Form::of(path, global)?;
+    let form = form(args, global)?;
     if let Some(page) = &args.report
         && !page
             .extension()
@@ -177,9 +162,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         )?,
         Form::Picture { pixels } => {
             let picture = render_effect(&page, &PlotOptions::default())?;
-            let bytes = if pixels { png(&picture, SCALE)? } else { picture.text.into_bytes() };
-            write_all(path, &bytes)?;
+            write_picture(path, picture, pixels)?;
         }
+        Form::Page => return Err(page_elsewhere()),
     }
     if let Some(file) = &args.report {
         write_all(Some(file), effect_report(&page)?.as_bytes())?;

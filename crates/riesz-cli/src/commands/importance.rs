@@ -1,7 +1,7 @@
 //! `riesz importance`.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::explanation::Fact;
@@ -9,17 +9,18 @@ use riesz::format::model::SavedModel;
 use riesz::global::{Components, Curve, Labels, Sage, SageValues};
 use riesz::table::level_of_text;
 use riesz::{Background, Explanation, Index, Matrix, Posterior, Sensitivity, SobolIndices, Table};
-use riesz_report::{ImportancePage, Overall, PlotOptions, importance_report, png, render_overall};
+use riesz_report::{ImportancePage, Overall, PlotOptions, importance_report, render_overall};
 use serde_json::json;
 
-use crate::args::{Format, Global, TableArgs};
+use crate::args::{Global, TableArgs};
 use crate::console::{Console, printable, watched};
 use crate::explaining::Certificate;
 use crate::failure::{Failure, Result};
+use crate::form::Form;
 use crate::games::read_groups;
 use crate::io::models::read_model;
 use crate::io::output::write_all;
-use crate::io::picture::SCALE;
+use crate::io::picture::write_picture;
 use crate::io::typing::Columns;
 use crate::io::write::{Cells, TableWriter};
 
@@ -80,36 +81,6 @@ pub struct Args {
     pub table: TableArgs,
 }
 
-/// The form in which it is written.
-enum Form {
-    Text,
-    Table(Format),
-    Json,
-    Picture { pixels: bool },
-    Page,
-}
-
-impl Form {
-    fn of(path: Option<&Path>, global: &Global) -> Result<Self> {
-        let extension = path.and_then(Path::extension).map(|e| e.to_string_lossy().to_ascii_lowercase());
-        Ok(match (global.format, extension.as_deref()) {
-            (Some(Format::Text), _) | (None, None | Some("txt")) => Self::Text,
-            (Some(Format::Json), _) | (None, Some("json")) => Self::Json,
-            (Some(Format::Svg), _) | (None, Some("svg")) => Self::Picture { pixels: false },
-            (Some(Format::Png), _) | (None, Some("png")) => Self::Picture { pixels: true },
-            (Some(format @ (Format::Csv | Format::Parquet)), _) => Self::Table(format),
-            (None, Some("csv")) => Self::Table(Format::Csv),
-            (None, Some("parquet" | "pq")) => Self::Table(Format::Parquet),
-            (None, Some("html" | "htm")) => Self::Page,
-            (None, Some(other)) => {
-                return Err(Failure::input(format!(
-                    "importance is written as .html, .svg, .png, .csv, .parquet, .json or .txt, not as .{other}"
-                )));
-            }
-        })
-    }
-}
-
 /// What there is to write.
 struct Found {
     /// Names of columns and their numbers, by feature and output.
@@ -147,7 +118,11 @@ impl Of {
 /// Reads, computes and writes.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
-    let form = Form::of(path, global)?;
+    let form = Form::of(path, global).map_err(|other| {
+        Failure::input(format!(
+            "importance is written as .html, .svg, .png, .csv, .parquet, .json or .txt, not as .{other}"
+        ))
+    })?;
     let rows = args.table.source(&args.rows).open()?;
     let saved = read_model(&args.model, rows.header())?;
     let names: Vec<String> = saved.model.columns().iter().map(|c| c.name.clone()).collect();
@@ -182,8 +157,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         }
         Form::Picture { pixels } => {
             let picture = render_overall(&found.of.overall(), &PlotOptions::default())?;
-            let bytes = if pixels { png(&picture, SCALE)? } else { picture.text.into_bytes() };
-            write_all(path, &bytes)?;
+            write_picture(path, picture, pixels)?;
         }
         Form::Page => {
             let title = match args.target.as_slice() {

@@ -6,14 +6,13 @@ use clap::ValueHint;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use riesz::Explanation;
 use riesz::error::listed;
-use riesz_report::{PLOTS, Plot, PlotOptions, Shows, Theme, png, render};
+use riesz_report::{PLOTS, Plot, PlotOptions, Shows, Theme, render};
 
 use crate::args::{Format, Global, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::models::read_explanation;
-use crate::io::output::write_all;
-use crate::io::picture::SCALE;
+use crate::io::picture::write_picture;
 
 /// Arguments of `plot`.
 #[derive(Debug, clap::Args)]
@@ -98,8 +97,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         width: args.width,
     };
     let picture = render(&explanation, kind, &options)?;
-    let bytes = if pixels { png(&picture, SCALE)? } else { picture.text.into_bytes() };
-    write_all(args.output.as_deref(), &bytes)
+    write_picture(args.output.as_deref(), picture, pixels)
 }
 
 fn output(explanation: &Explanation, wanted: &str) -> Result<usize> {

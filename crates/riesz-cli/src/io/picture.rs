@@ -8,7 +8,7 @@ use super::output::write_all;
 use crate::failure::{Failure, Result};
 
 /// Pixels of PNG files in each direction for one of the drawing.
-pub const SCALE: f32 = 2.0;
+const SCALE: f32 = 2.0;
 
 /// Whether a picture of this name is one in pixels.
 pub fn in_pixels(path: &Path) -> Result<bool> {
@@ -20,7 +20,12 @@ pub fn in_pixels(path: &Path) -> Result<bool> {
 }
 
 /// Writes a picture as its file's name says.
-pub fn drawn(path: &Path, picture: &Svg) -> Result<()> {
-    let bytes = if in_pixels(path)? { png(picture, SCALE)? } else { picture.text.clone().into_bytes() };
-    write_all(Some(path), &bytes)
+pub fn drawn(path: &Path, picture: Svg) -> Result<()> {
+    write_picture(Some(path), picture, in_pixels(path)?)
+}
+
+/// Writes a picture, as PNG if it is to be one in pixels, else as SVG.
+pub fn write_picture(path: Option<&Path>, picture: Svg, pixels: bool) -> Result<()> {
+    let bytes = if pixels { png(&picture, SCALE)? } else { picture.text.into_bytes() };
+    write_all(path, &bytes)
 }

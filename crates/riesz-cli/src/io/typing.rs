@@ -155,8 +155,8 @@ impl Columns {
     }
 
     /// Whether the column holds text. A column in which numbers prevail over a few texts is more likely a slip
-    /// than a category, and refused.
-    pub fn is_text(&self, name: &str) -> Result<bool> {
+    /// than a category, and refused; `remedy` is a further one for dates.
+    pub fn is_text(&self, name: &str, remedy: &str) -> Result<bool> {
         let j = self.at(name)?;
         let (mut texts, mut count, mut commas, mut dates) = (None, 0usize, 0, 0);
         for chunk in &self.chunks {
@@ -180,7 +180,7 @@ impl Columns {
         }
         if dates == count {
             return Err(Failure::input(format!(
-                "{}: column '{name}' holds dates or times ({} is '{cell}'): write it as numbers, days since some date for example, or leave it out with --ignore '{name}' (or --categorical '{name}' if they are names)",
+                "{}: column '{name}' holds dates or times ({} is '{cell}'): write it as numbers, days since some date for example{remedy} (or --categorical '{name}' if they are names)",
                 self.name,
                 chunk.place(i)
             )));
@@ -201,7 +201,7 @@ impl Columns {
         let mut values = Vec::with_capacity(names.len() * self.rows);
         for name in names {
             let asked = categorical.contains(name);
-            if !asked && !self.is_text(name)? {
+            if !asked && !self.is_text(name, &or_ignored(name))? {
                 columns.push(Column::numeric(name));
                 values.extend(self.numbers(name)?);
                 continue;
@@ -219,6 +219,11 @@ impl Columns {
         }
         Ok(Table::from_column_major(columns, self.rows, values)?)
     }
+}
+
+/// The remedy of commands that can do without a column.
+pub fn or_ignored(name: &str) -> String {
+    format!(", or leave it out with --ignore '{name}'")
 }
 
 /// Where a cell is that cannot be taken.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::common::Place;
+use crate::common::{Place, texts};
 
 /// Numbers between −1 and 1 that look random.
 fn noise() -> impl FnMut() -> f64 {
@@ -114,44 +114,17 @@ fn the_answer_comes_in_all_forms() {
     place.good(&format!("{ASKED} -o effect.svg"));
     assert!(place.read("effect.svg").contains("E[volume | do(dose)]"));
     // A graph in words, studies as Parquet would be found by their first bytes, and categories as treatments.
-    let output = place
-        .command()
-        .args([
-            "fuse",
-            "s1.csv",
-            "s2.csv",
-            "--graph",
-            "site -> psa -> volume",
-            "--treatment",
-            "site",
-            "--outcome",
-            "volume",
-        ])
-        .args(["--draws", "2", "--among", "site=a", "--report", "sites.html"])
-        .output()
-        .unwrap();
-    assert!(String::from_utf8_lossy(&output.stderr).contains("averaged over covariates"), "{output:?}");
-    let output = place
-        .command()
-        .args([
-            "fuse",
-            "s1.csv",
-            "s2.csv",
-            "--graph",
-            "site -> psa -> volume",
-            "--treatment",
-            "site",
-            "--outcome",
-            "volume",
-        ])
-        .args(["--draws", "2", "--report", "sites.html"])
-        .output()
-        .unwrap();
-    let out = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success() && out.contains("site = a") && place.read("sites.html").contains("site = b"),
-        "{output:?}"
-    );
+    let of_sites = |more: &[&str]| {
+        let asked = ["fuse", "s1.csv", "s2.csv", "--graph", "site -> psa -> volume", "--treatment", "site"];
+        let rest = ["--outcome", "volume", "--draws", "2", "--report", "sites.html"];
+        let output = place.command().args(asked).args(rest).args(more).output().unwrap();
+        let (out, err) = texts(&output);
+        (output.status.success(), out, err)
+    };
+    let (_, _, err) = of_sites(&["--among", "site=a"]);
+    assert!(err.contains("averaged over covariates"), "{err}");
+    let (fine, out, err) = of_sites(&[]);
+    assert!(fine && out.contains("site = a") && place.read("sites.html").contains("site = b"), "{out}{err}");
 }
 
 #[test]
@@ -202,12 +175,15 @@ fn refusals_are_one_sentence_and_leave_no_files() {
     place.write("other.csv", "amount\n1\n");
     place.write("words.csv", "dose\nmuch\n");
     place.write("none.csv", "dose\n");
+    let dated: String = (0..9).map(|k| format!("2026-11-{},{k}\n", 10 + k)).collect();
+    place.write("dated.csv", format!("psa,volume\n{dated}"));
     let before = place.files();
     for (words, expected) in [
         (ASKED.replace("outcome volume", "outcome volum"), "volum"),
         (ASKED.replace("treatment dose", "treatment doze"), "doze"),
         (ASKED.replace("s1.csv", "text.csv"), "column 'age' holds numbers, but its row 4 (line 5) is 'old'"),
         (ASKED.replace("s2.csv", "empty.csv"), "empty.csv has names of columns but no rows"),
+        (ASKED.replace("s2.csv", "dated.csv"), "days since some date for example (or --categorical 'psa' if"),
         (ASKED.replace("s2.csv", "missing.csv"), "missing.csv: there is no such file"),
         (ASKED.replace("s2.csv", "few.csv"), "study 2 has 2 rows: at least 5 are needed"),
         (ASKED.replace("s1.csv s2.csv", "s1.csv"), "two tables or more"),

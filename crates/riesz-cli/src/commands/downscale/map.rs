@@ -110,7 +110,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let (values, title) = values_of(of, feature, &given, &posterior)?;
     drop(progress);
     let [x, y] = &given.places;
-    drawn(path, &render_map([x, y], &values, [&args.x, &args.y], &title, &PlotOptions::default())?)
+    drawn(path, render_map([x, y], &values, [&args.x, &args.y], &title, &PlotOptions::default())?)
 }
 
 /// Whether it is a page that has this name, and no picture.

@@ -36,7 +36,7 @@ pub fn studies(args: &Args, graph: Option<&Graph>) -> Result<(Identification, Ga
 }
 
 fn measured(columns: &Columns, name: &str, categorical: bool) -> Result<(Column, Vec<f64>)> {
-    if !categorical && !columns.is_text(name)? {
+    if !categorical && !columns.is_text(name, "")? {
         return Ok((Column::numeric(name), columns.numbers_or_missing(name)?));
     }
     let (levels, codes) = columns.levels_or_missing(name)?;

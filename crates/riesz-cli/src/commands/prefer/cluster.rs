@@ -141,7 +141,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             Some(&found.labels),
             &PlotOptions::default(),
         )?;
-        drawn(path, &picture)?;
+        drawn(path, picture)?;
     }
     let n = items.names.ids.len();
     let own = |i: usize| found.memberships[(i, found.labels[i])];

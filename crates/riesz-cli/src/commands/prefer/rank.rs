@@ -98,7 +98,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     if let Some(path) = &args.plot {
         let options = PlotOptions { max_display: args.max_display, ..PlotOptions::default() };
-        drawn(path, &render_ladder(&ranks, &items.names.ids, &options)?)?;
+        drawn(path, render_ladder(&ranks, &items.names.ids, &options)?)?;
     }
     let mut order: Vec<usize> = (0..items.names.ids.len()).collect();
     order.sort_by_key(|&i| ranks.rank[i]);
