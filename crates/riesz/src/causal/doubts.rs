@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::answer::Identification;
 use super::effect::Effect;
+use super::link::{Link, Outcome};
 use crate::refusal::and;
 
 /// Something that a reader of an effect should know. Studies are counted from 0 in the fields, from 1 in words.
@@ -71,6 +72,11 @@ pub enum Doubt {
         /// As many independent ones would say as much.
         effective: f64,
     },
+    /// A study with hardly any noise, of which one draw says all.
+    NoNoise {
+        /// The study.
+        study: usize,
+    },
 }
 
 /// Landmarks that leave more unexplained are in doubt.
@@ -79,10 +85,16 @@ const UNEXPLAINED: f64 = 0.1;
 /// Draws that say less than so many of their distribution itself are in doubt.
 const FEWEST_DRAWS: f64 = 3.0;
 
+/// Noise that has less than that share of the variance is hardly any.
+const NO_NOISE: f64 = 1e-5;
+
 /// What a learnt effect leaves in doubt beside [what its studies do](super::Gathered::doubts); `draws` as of [`Fusion`](super::Fusion).
 pub fn doubts(found: &Identification, effect: &Effect, draws: usize) -> Vec<Doubt> {
     let effective = effect.effective_draws();
-    let few = (effective < FEWEST_DRAWS).then_some(Doubt::FewDraws { draws, effective });
+    let few = (effective < FEWEST_DRAWS).then(|| match without_noise(effect) {
+        Some(study) => Doubt::NoNoise { study },
+        None => Doubt::FewDraws { draws, effective },
+    });
     let unneeded = (!found.without_effect.is_empty()).then(|| Doubt::Unneeded {
         treatments: found.without_effect.clone(),
         beside: found.treatments.clone(),
@@ -90,6 +102,25 @@ pub fn doubts(found: &Identification, effect: &Effect, draws: usize) -> Vec<Doub
     let landmarks = effect.unexplained().into_iter().filter(|(_, share)| *share > UNEXPLAINED);
     let landmarks = landmarks.map(|(study, share)| Doubt::Landmarks { study, share });
     few.into_iter().chain(unneeded).chain(landmarks).collect()
+}
+
+/// The first study that has hardly any noise by all draws.
+fn without_noise(effect: &Effect) -> Option<usize> {
+    let quiet: Vec<Vec<bool>> = effect.links().map(|(_, link)| without_noise_by(link)).collect();
+    (0..quiet.first().map_or(0, Vec::len)).find(|&study| quiet.iter().all(|own| own[study]))
+}
+
+/// Of each study whether it has hardly any noise.
+fn without_noise_by(link: &Link) -> Vec<bool> {
+    let mut all = vec![link.ridge < NO_NOISE];
+    match &link.outcome {
+        Outcome::Link(next) => all.extend(without_noise_by(next)),
+        Outcome::Process(own) => {
+            let scale = own.kernel().diagonal(&own.points().select_rows(&[0]))[0];
+            all.push(own.noise() < NO_NOISE * scale);
+        }
+    }
+    all
 }
 
 /// One sentence, without its full stop.
@@ -140,6 +171,12 @@ impl fmt::Display for Doubt {
                 f,
                 "the {draws} draws of hyper-parameters say no more than {effective:.1} independent ones would: the part \
                  \"hyper-parameters\" of bands is rough; give more draws"
+            ),
+            Self::NoNoise { study } => write!(
+                f,
+                "study {} has hardly any noise, as if what it measured had been computed: one draw of hyper-parameters then has \
+                 nearly all weight, however many there are, and bands take these for known",
+                study + 1
             ),
         }
     }

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use riesz::causal::{Effect, Fusion, Route, Standing, Studies, Study, Whom};
+use riesz::causal::{
+    Effect, Fusion, Query, Route, Standing, Strategy, Studies, Study, Whom, doubts, identify,
+};
 use riesz::{Column, ColumnKind, Error, Table};
 
 use crate::common::Stream;
@@ -102,6 +104,35 @@ fn people_unlike_all_rows_are_not_known() {
     assert!(like(60.0).people < 0.2 && !like(60.0).supported(), "{:?}", like(60.0));
     let treated = |x: f64| standing(&effect.of(&Whom::Treated(column("x", &[x])), &STAY).unwrap(), &[0.0])[0];
     assert!(treated(0.1).people > 0.9 && treated(80.0).people < 0.2);
+}
+
+/// Of what was computed, not measured, no number of draws is enough.
+#[test]
+fn outcomes_without_noise_are_told_apart() {
+    let names = |own: &[&str]| own.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+    let query = Query {
+        treatments: names(&["x"]),
+        outcome: "t".into(),
+        studies: vec![names(&["x", "z", "y"]), names(&["y", "t"])],
+        strategy: Strategy::Adjust(names(&["z"])),
+        ..Query::default()
+    };
+    let found = identify(None, &query).unwrap();
+    let doubt = |studies: &Studies| {
+        let fusion = Fusion { draws: 8, ..Fusion::default() };
+        doubts(&found, &fusion.fit(studies).unwrap(), 8).iter().map(ToString::to_string).collect::<String>()
+    };
+    let (_, noisy) = studies(40, 1, |z, s| z + s.normal());
+    assert_eq!(doubt(&noisy), "");
+    let mut exact = noisy.clone();
+    exact.outcome = exact.points.column(0).iter().map(|y| y.sin()).collect();
+    let told = doubt(&exact);
+    assert!(told.contains("study 2 has hardly any noise") && !told.contains("give more"), "{told}");
+    let mut exact = noisy;
+    let first = &mut exact.studies[0];
+    first.mediators = column("y", &first.treatments.column(0).iter().map(|x| x.sin()).collect::<Vec<_>>());
+    let told = doubt(&exact);
+    assert!(told.contains("study 1 has hardly any noise"), "{told}");
 }
 
 #[test]
