@@ -44,15 +44,15 @@ class MediatorShares:
         return f"<riesz.MediatorShares: {self.what}>\n{self.to_frame().to_string(index=False)}"
 
 
-def values_through(parts: list[_Part], turn: np.ndarray, levels: Levels, background: Any, how: Mapping[str, Any]) -> np.ndarray:
-    """The values of mediators, (rows, mediators), of sums over effects, one a row of ``turn``: those of the outcome at the rows
-    of study 1 by the weights that these have, averaged over hyper-parameters."""
+def values_through(parts: list[_Part], levels: Levels, background: Any, how: Mapping[str, Any]) -> np.ndarray:
+    """The values of mediators, (rows, mediators): those of the outcome at the rows of study 1 by the weights that these have,
+    averaged over hyper-parameters."""
     total: Any = 0.0
     for weight, of_rows, outcome, rows in parts:
         model = Expansion._wrap(outcome)
         names = model.feature_names
         explained = Explainer(model, background, **how)(cells(Rows(names, [levels[name] for name in names], rows)))
-        total = total + weight * (turn @ of_rows @ explained.values.reshape(len(rows), -1))
+        total = total + weight * (of_rows @ explained.values.reshape(len(rows), -1))
     return total
 
 

@@ -154,12 +154,7 @@ def _nothing(name: str, choices: Sequence[Choice]) -> Any:
 
 def _asked(own: Choice, prior: str, seed: int) -> Any:
     """A choice as the core takes it."""
-    studied, bounds, rows = own.studied, [], own.candidates
-    for name, levels, seen in zip(studied.names, studied.levels, studied.numbers.T):
-        if levels is None:
-            bounds.append(own.bounds.get(name, (float(seen.min()), float(seen.max()))))
-        elif name in own.bounds:
-            raise ValueError(f"bounds of {name}: it is categorical, and all its levels are tried; give candidates for fewer")
+    studied, bounds, rows = own.studied, list(own.bounds.items()), own.candidates
     costs = own.costs
     if callable(costs):
         if rows is None:

@@ -22,7 +22,7 @@ True
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,24 +31,26 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core
+from ._asking import Asked, Columns, estimated, on_whom, one
 from ._bags import warned
 from ._data import _listed, collected, is_whole, picked
 from ._effect import CausalEstimate
 from ._expansion import Expansion, write
+from ._experiments import Experiments, suggest_among
 from ._explainer import Explainer
 from ._explanation import Explanation, check_ending
 from ._imported import Imported, Part, weighted_sum
 from ._mediated import MediatorShares, values_through
 from ._samples import Rows
 from ._studies import cells, cells_of, coded, columns_of, read_studies
-from ._suggestions import Choice, Suggestions, Trials, by_treatment, no_trials, suggested, with_trials
+from ._suggestions import Suggestions, no_trials
 from .causal import answered, asked
 from .estimators import _count
 
 __all__ = ["CausalEstimate", "CausalFusion", "MediatorShares", "Suggestions", "suggest_among"]
 
 
-class CausalFusion(BaseEstimator):
+class CausalFusion(Experiments, BaseEstimator):
     """The effect of a treatment on an outcome, ``E[outcome | do(treatment)]``, from studies none of which measured both.
 
     Study 1 has the treatments, the last study the outcome, and each shares columns with the next (mediators). Whether and how the
@@ -139,7 +141,9 @@ class CausalFusion(BaseEstimator):
         read = read_studies(tables, *question)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._fitted_on = (read.leading, read.points, read.outcome, draws, seed, read.shared, landmarks)
-        self._levels, self._others = read.levels, () if found.front_door else tuple(sorted(found.adjust))
+        others = () if found.front_door else tuple(sorted(found.adjust))
+        passive = tuple(found.bridges[-1].passive)
+        self._known = Columns(found.treatments, str(self.outcome), others, passive, read.levels, repr(found))
         self._fused = _core.fuse(*self._fitted_on)
         self._seen: _core.CausalEffect | None = None
         self._trials = no_trials(read.leading[0][0])
@@ -174,8 +178,9 @@ class CausalFusion(BaseEstimator):
         each or the name of their column, by default alike. Of those given or treated so it counts how unsure it is who they are;
         a population is taken as it is.
         """
-        fused, whom = self._on(given, among, population, weights)
-        return self._told(fused, f"E[{self.outcome} | do({', '.join(self.treatments_)})]{whom}", grid, baseline)
+        fused, whom = self._on(given=given, among=among, population=population, weights=weights)
+        asked = self._columns().asked(grid, baseline, "grid")
+        return self._estimate(fused, f"{self._expected()}{whom}{asked.versus}", asked)
 
     def derivative(
         self,
@@ -191,108 +196,10 @@ class CausalFusion(BaseEstimator):
         """The slope of the effect by one treatment, ``of``, at each row of ``grid``: the difference between ``step`` above and
         ``step`` below, over twice the step, with the standard deviation of that. The step is by default a hundredth of the
         treatment's standard deviation in study 1; what is left out is of the order of its square. Else as :meth:`effect`."""
-        fused, whom = self._on(given, among, population, weights)
-        at = self._treated(grid, "grid")
-        if of is None and len(self.treatments_) > 1:
-            raise ValueError(f"of = None: say by which treatment, {_listed(self.treatments_)}")
-        of = self.treatments_[0] if of is None else of
-        if of not in self.treatments_:
-            raise ValueError(f"of = {of!r}: it is one of {_listed(self.treatments_)}")
-        j = self.treatments_.index(of)
-        if at.levels[j] is not None:
-            raise ValueError(f"{of} is categorical and has no slope: ask for contrasts, effect(grid, baseline=...)")
-        if step is None:
-            step = 0.01 * float(self._fitted_on[0][0][0].numbers[:, j].std())
-        if not step > 0:
-            raise ValueError(f"step = {step!r}: it is a positive number")
-        q, shift = len(at.numbers), step * np.eye(len(self.treatments_))[j]
-        both = at._replace(numbers=np.vstack([at.numbers + shift, at.numbers - shift]))
-        turn = np.hstack([np.eye(q), -np.eye(q)]) / (2 * step)
-        what = f"slope of E[{self.outcome} | do({', '.join(self.treatments_)})] by {of}{whom}"
-        return self._estimate(fused, what, at, both, turn, [np.arange(q), np.arange(q, 2 * q)])
-
-    def suggest(
-        self,
-        n: int = 1,
-        *,
-        minimize: bool = True,
-        bounds: Any = None,
-        candidates: Any = None,
-        costs: Any = None,
-        acquisition: str = "log-ei",
-        prior: str = "effect",
-        supported: bool = False,
-        random_state: int = 0,
-    ) -> Suggestions:
-        """The ``n`` treatments to try next, where the outcome is to be small (``minimize``) or large: Bayesian optimisation that
-        starts from the effect, and from the experiments of :meth:`observe`.
-
-        It looks among ``candidates``, which are as ``grid`` in :meth:`effect`; or between ``bounds``, a pair of numbers if there
-        is one treatment or a dictionary of pairs, by default the ranges of study 1, and at all levels of categorical ones.
-        ``costs`` of an experiment are a number, one a candidate, or a function of a dictionary of treatments. ``acquisition`` is
-        what a trial is worth: ``"log-ei"``, the logarithm of the expected improvement on the best so far, ``"ei"``, or ``"ucb"``,
-        two standard deviations better than the mean. The second and later ones are chosen as if those before turned out as
-        expected. ``supported`` leaves out treatments that the studies do not tell.
-
-        ``prior`` is what is believed before any experiment: the ``"effect"`` with its covariance and a discrepancy of 5 % of its
-        variance (more if experiments say so), or to be compared with it ``"imp"`` or ``"bayesime"`` (the last or first study's
-        part of the covariance alone), ``"cbo"`` (Aglietti et al. 2020), ``"rank-one"`` (with our variance) or ``"none"``.
-
-        >>> import numpy as np
-        >>> import riesz
-        >>> rng = np.random.default_rng(0)
-        >>> dose, psa = rng.uniform(-2, 2, 60), rng.uniform(-2, 2, 60)
-        >>> study1 = {"dose": dose, "psa": dose + 0.2 * rng.normal(size=60)}
-        >>> study2 = {"psa": psa, "volume": (psa - 1) ** 2 + 0.1 * rng.normal(size=60)}
-        >>> model = riesz.CausalFusion(treatment="dose", outcome="volume", randomized=True, random_state=0)
-        >>> first = model.fit([study1, study2]).suggest()
-        >>> bool(abs(first.treatments["dose"][0] - 1) < 0.5)
-        True
-        >>> model.observe(first.treatments, 0.1).suggest(2).to_frame().shape
-        (2, 5)
-        """
-        choice = self._choice(candidates, by_treatment(bounds, self._names()), costs)
-        return suggested([choice], n, minimize, acquisition, prior, supported, random_state)
-
-    def observe(self, doses: Any, outcomes: Any, *, sd: Any = None) -> CausalFusion:
-        """Keeps experiments: ``doses`` that were set, as ``grid`` in :meth:`effect`, and the outcomes, one number each. ``sd`` is
-        how far these are from the effect, one number or one each, 0 if they are exact; by default it is estimated, from the
-        fourth on. :meth:`suggest` and :meth:`posterior` count them; :meth:`effect` stays what the studies tell."""
-        self._trials = with_trials(self._trials_so_far(), self._treated(doses, "doses"), outcomes, sd)
-        return self
-
-    def reset(self) -> CausalFusion:
-        """Forgets all experiments."""
-        self._trials = no_trials(self._fitted()[0][0][0])
-        return self
-
-    @property
-    def experiments_(self) -> dict[str, np.ndarray]:
-        """Treatments and outcomes that were observed, by name."""
-        trials = self._trials_so_far()
-        return {**cells_of(trials.rows), self.outcome: trials.outcomes}
-
-    def posterior(self, grid: Any, *, baseline: Any = None, prior: str = "effect") -> CausalEstimate:
-        """What is believed of the effect at ``grid`` after the experiments of :meth:`observe`, as :meth:`effect` tells it, with a
-        discrepancy between studies and experiments. It draws no samples."""
-        at, asked, turn, ends, versus = self._contrast(grid, baseline, "grid")
-        mean, cov, *rest = _core.update_effect(self._core_effect(), self._trials_so_far().told(prior), asked)
-        what = f"E[{self.outcome} | do({', '.join(self.treatments_)})] after {len(self._trials.outcomes)} experiments{versus}"
-        return _summed((mean, cov, [("studies and experiments", cov)], *rest[:2]), what, at, turn, ends, None)
-
-    def _names(self) -> tuple[str, ...]:
-        check_is_fitted(self)
-        return self.treatments_
-
-    def _trials_so_far(self) -> Trials:
-        check_is_fitted(self)
-        return self._trials
-
-    def _choice(self, candidates: Any, bounds: dict[str, tuple[float, float]], costs: Any) -> Choice:
-        if candidates is not None and bounds:
-            raise ValueError("candidates and bounds exclude one another: give one")
-        rows = None if candidates is None else self._treated(candidates, "candidates")
-        return Choice(self._core_effect(), self._fitted()[0][0][0], self._trials_so_far(), rows, bounds, costs)
+        fused, whom = self._on(given=given, among=among, population=population, weights=weights)
+        asked = Asked(self._columns().treated(grid, "grid"), slope=(of, step))
+        what = f"slope of {self._expected()} by {of or self.treatments_[0]}{whom}"
+        return self._estimate(fused, what, asked)
 
     def explain(self, doses: Any, background: Any = None, **how: Any) -> Explanation:
         """Why the effect is what it is at ``doses``, which are as ``grid`` in :meth:`effect`: exact Shapley values of the
@@ -303,8 +210,7 @@ class CausalFusion(BaseEstimator):
         as in :class:`riesz.Explainer`, with ``covariance=True`` for how sure values are."""
         if background is None and "game" not in how:
             background = self._studied()
-        rows = self._treated(doses, "doses")
-        return Explainer(self, background, **how)(cells(rows))
+        return Explainer(self, background, **how)(cells(self._columns().treated(doses, "doses")))
 
     def explain_mediators(
         self,
@@ -325,15 +231,15 @@ class CausalFusion(BaseEstimator):
         could have been; ``how`` is as in :class:`riesz.Explainer`, ``game="functional"`` for one that needs no background; the
         rest is as in :meth:`effect`. How mediators move one another is not asked: all of an effect goes through the last one of a
         chain."""
+        mediators = self._rows_of(1, mediators_alone=True)
         if background is None and "game" not in how:
-            background = cells(self._rows_of(1, mediators_alone=True))
-        fused, whom = self._on(given, among, population, weights)
-        at, asked, turn, _, versus = self._contrast(doses, baseline, "doses")
-        values = values_through(fused.through(asked), turn, self._levels, background, how)
-        mean = turn @ np.array(fused.at(asked)[0])
-        what = f"E[{self.outcome} | do({', '.join(self.treatments_)})]{whom}{versus}"
-        names = tuple(self._rows_of(1, mediators_alone=True).names)
-        return MediatorShares(what, cells_of(at), names, values, mean - values.sum(axis=1), mean)
+            background = cells(mediators)
+        fused, whom = self._on(given=given, among=among, population=population, weights=weights)
+        asked = self._columns().asked(doses, baseline, "doses")
+        values = values_through(fused.through(asked), self._columns().levels, background, how)
+        mean = np.array(fused.at(asked)[0])
+        what = f"{self._expected()}{whom}{asked.versus}"
+        return MediatorShares(what, cells_of(asked.at), tuple(mediators.names), values, mean - values.sum(axis=1), mean)
 
     def worth(
         self,
@@ -353,22 +259,19 @@ class CausalFusion(BaseEstimator):
         By default of each study a row such as it has, a dictionary by study; with ``study``, from 1, and ``rows``, a data frame
         of what that study is told by (treatments and covariates of study 1, mediators of others), one number a row.
         Hyper-parameters, and who is averaged over, stay as they are. Else as :meth:`effect`."""
-        fused, _ = self._on(given, among, population, weights)
-        _, asked, turn, _, _ = self._contrast(doses, baseline, "doses")
+        fused, _ = self._on(given=given, among=among, population=population, weights=weights)
+        asked = self._columns().asked(doses, baseline, "doses")
         last = len(self._fitted_on[0])
         if study is not None and (not is_whole(study) or not 1 <= study <= last + 1):
             raise ValueError(f"study = {study!r}: there are studies 1 to {last + 1}")
         if rows is not None and study is None:
             raise ValueError("study = None: say of which study rows are")
-        variance = float(np.trace(turn @ fused.at(asked)[1] @ turn.T))
-
-        def shares(k: int, more: Rows) -> np.ndarray:
-            return fused.worth(asked, turn, k, more).sum(axis=0) / variance
-
         if study is None:
-            return {f"study {k + 1}": float(shares(k, self._rows_of(k)).mean()) for k in range(last + 1)}
+            each = [fused.worth(asked, k, self._rows_of(k)) for k in range(last + 1)]
+            return {f"study {k + 1}": float(np.mean(shares)) for k, shares in enumerate(each)}
         own = self._rows_of(study - 1)
-        return shares(study - 1, own if rows is None else coded(collected(rows), own.names, self._levels, "rows"))
+        more = own if rows is None else coded(collected(rows), own.names, self._columns().levels, "rows")
+        return np.array(fused.worth(asked, study - 1, more))
 
     def report(
         self,
@@ -387,12 +290,12 @@ class CausalFusion(BaseEstimator):
 
         ``grid`` is by default 50 doses over the middle 95 % of those of study 1, or its levels; else as :meth:`effect`."""
         check_ending(path, (".html", ".htm"), "report writes HTML")
-        fused, whom = self._on(given, among, population, weights)
+        fused, whom = self._on(given=given, among=among, population=population, weights=weights)
         leading, points, outcome, draws, seed, shared, _ = self._fitted()
         if grid is None and len(self.treatments_) > 1:
             raise ValueError(f"grid = None: say at which treatments, {_listed(self.treatments_)}")
-        at = self._treated(grid, "grid") if grid is not None else Rows(*_core.usual_doses(leading[0][0], _DOSES))
-        base = None if baseline is None else self._one(self._treated(baseline, "baseline"), "baseline")
+        at = Rows(*_core.usual_doses(leading[0][0])) if grid is None else self._columns().treated(grid, "grid")
+        base = None if baseline is None else one(self._columns().treated(baseline, "baseline"), "baseline")
         facts = [("draws of hyper-parameters", str(draws)), ("seed", str(seed)), ("software", f"riesz {_core.__version__}")]
         says = whom.removeprefix(" of ") or "all people of study 1", self.unmatched_, list(self.warnings_), facts
         about = *self._question, leading, points, outcome, shared
@@ -402,15 +305,18 @@ class CausalFusion(BaseEstimator):
         """What would be taken for the effect if study 1 had been an experiment: ``E[outcome | treatment]`` as study 1 has
         treatments, with no covariate adjusted for. The effect less this is what confounding does. Fits once more where it is
         first asked for."""
-        leading, *rest = self._fitted()
+        leading, points, outcome, draws, seed, shared, landmarks = self._fitted()
         if self._seen is None:
             if leading[0][1] == "direct":
                 raise ValueError("nothing is adjusted for: the effect is as it is seen")
-            if rest[-1] is not None:
+            if shared is not None:
                 raise ValueError("both studies share covariates on which the outcome depends, and then this is not computed yet")
             treatments, _, _, mediators = leading[0]
-            self._seen = _core.fuse([(treatments, "direct", None, mediators), *leading[1:]], *rest)
-        return self._told(self._seen, f"E[{self.outcome} | {', '.join(self.treatments_)}]", grid, baseline)
+            self._seen = _core.fuse(
+                [(treatments, "direct", None, mediators), *leading[1:]], points, outcome, draws, seed, None, landmarks
+            )
+        asked = self._columns().asked(grid, baseline, "grid")
+        return self._estimate(self._seen, f"E[{self.outcome} | {', '.join(self.treatments_)}]{asked.versus}", asked)
 
     def _fitted(self) -> tuple[Any, ...]:
         check_is_fitted(self)
@@ -430,35 +336,10 @@ class CausalFusion(BaseEstimator):
             np.hstack([treatments.numbers, others.numbers]),
         )
 
-    def _contrast(self, grid: Any, baseline: Any, what: str) -> tuple[Rows, Rows, np.ndarray, list[np.ndarray], str]:
-        """Rows that are asked about, those that the core is asked for, sums over these, one a row, with the places of both ends,
-        and the baseline in words."""
-        at = self._treated(grid, what)
-        q = len(at.numbers)
-        if baseline is None:
-            return at, at, np.eye(q), [np.arange(q)], ""
-        base = self._one(self._treated(baseline, "baseline"), "baseline")
-        both = base._replace(numbers=np.vstack([at.numbers, base.numbers]))
-        said = ", ".join(f"{name} = {_shown(own[0])}" for name, own in cells_of(base).items())
-        return at, both, np.hstack([np.eye(q), -np.ones((q, 1))]), [np.arange(q), np.full(q, q)], f" less that at {said}"
-
-    def _told(self, fused: _core.CausalEffect, what: str, grid: Any, baseline: Any) -> CausalEstimate:
-        at, asked, turn, ends, versus = self._contrast(grid, baseline, "grid")
-        return self._estimate(fused, what + versus, at, asked, turn, ends)
-
     def _studied(self) -> np.ndarray:
         """The treatments of study 1."""
         check_is_fitted(self)
         return cells(self._fitted_on[0][0][0])
-
-    def _treated(self, rows: Any, what: str) -> Rows:
-        check_is_fitted(self)
-        return coded(collected(rows), self.treatments_, self._levels, what)
-
-    def _one(self, rows: Rows, what: str) -> Rows:
-        if len(rows.numbers) != 1:
-            raise ValueError(f"{what} has {len(rows.numbers)} rows: give one")
-        return rows
 
     def _core_effect(self) -> _core.CausalEffect:
         check_is_fitted(self)
@@ -467,58 +348,19 @@ class CausalFusion(BaseEstimator):
             self._fused = _core.fuse(*self._fitted_on)
         return self._fused
 
-    def _on(self, given: Any, among: Any, population: Any, weights: Any) -> tuple[_core.CausalEffect, str]:
+    def _on(self, **whom: Any) -> tuple[_core.CausalEffect, str]:
         """The effect on whom is asked for, and who they are."""
-        fused = self._core_effect()
-        asked = {"given": given, "among": among, "population": population}
-        named = [name for name, own in asked.items() if own is not None]
-        if len(named) > 1:
-            raise ValueError(f"{' and '.join(named)} exclude one another: give one")
-        if weights is not None and population is None:
-            raise ValueError("weights are those of a population: give one")
-        if not named:
-            return fused, ""
-        passive = self.identification_.bridges[-1].passive
-        if passive:
-            raise ValueError(
-                f"{named[0]}: both studies share {_listed(passive)}, on which {self.outcome} depends, and then the effect on "
-                "others than the people of study 1 is not computed yet"
-            )
-        if not self._others:
-            raise ValueError(
-                f"{named[0]}: the effect is not averaged over covariates ({self.identification_!r}), and so is the same for all"
-            )
-        if among is not None:
-            rows = self._one(self._treated(among, "among"), "among")
-            return fused.treated(rows), f" of those with {_told(rows)}"
-        if given is not None:
-            if not isinstance(given, Mapping):
-                given = {name: cells for name, (cells, _) in columns_of(given, "given").items()}
-            strange = [str(name) for name in given if name not in self._others]
-            if strange or not given:
-                which = _listed(strange) if strange else "nothing"
-                raise ValueError(f"given names {which}: the effect is averaged over {_listed(self._others)}")
-            names = [name for name in self._others if name in given]
-            rows = self._one(coded(given, names, self._levels, "given"), "given")
-            return fused.like(rows), f" of those with {_told(rows)}"
-        rows = coded(collected(population), self._others, self._levels, "population")
-        counts = np.ones(len(rows.numbers))
-        if isinstance(weights, str):
-            counts = coded(collected(population), [weights], {weights: None}, "population").numbers[:, 0]
-        elif weights is not None:
-            counts = np.asarray(weights, dtype=np.float64)
-        if counts.shape != (len(rows.numbers),) or not (counts >= 0).all() or not 0 < counts.sum() < np.inf:
-            raise ValueError(
-                f"weights: {len(rows.numbers)} numbers are needed, one a row of the population, none below 0, not all 0"
-            )
-        return fused.population(rows, (counts / counts.sum()).tolist()), " of a population"
+        return on_whom(self._core_effect(), self._columns(), **whom)
 
-    def _estimate(
-        self, fused: _core.CausalEffect, what: str, at: Rows, asked: Rows, turn: np.ndarray, ends: list[np.ndarray]
-    ) -> CausalEstimate:
-        """Sums over what is asked of the core, one a row of ``turn``."""
-        draw = lambda count, seed: turn @ fused.sample(asked, count, seed)
-        return _summed(fused.at(asked), what, at, turn, ends, draw)
+    def _columns(self) -> Columns:
+        check_is_fitted(self)
+        return self._known
+
+    def _expected(self) -> str:
+        return f"E[{self.outcome} | do({', '.join(self.treatments_)})]"
+
+    def _estimate(self, fused: _core.CausalEffect, what: str, asked: Asked) -> CausalEstimate:
+        return estimated(fused.at(asked), what, asked, lambda count, seed: fused.sample(asked, count, seed))
 
     def published(
         self,
@@ -543,10 +385,9 @@ class CausalFusion(BaseEstimator):
         for name, own, known in (("form", form, ("landmarks", "integrals")), ("measure", measure, ("rows", "normal"))):
             if own not in known:
                 raise ValueError(f"{name} = {own!r}: it is one of {_listed(known)}")
-        at, asked, turn, ends, versus = self._contrast(grid, baseline, "grid")
+        asked = self._columns().asked(grid, baseline, "grid")
         told = self._core_effect().published(asked, form == "integrals", mass if measure == "normal" else None, jitter)
-        what = f"E[{self.outcome} | do({', '.join(self.treatments_)})] by {form}{versus}"
-        return _summed(told, what, at, turn, ends, None)
+        return estimated(told, f"{self._expected()} by {form}{asked.versus}", asked)
 
     def _own_columns(self, X: Any, what: str = "X") -> Any:
         """The treatments' columns of rows, as :class:`riesz.Explainer` takes them."""
@@ -571,59 +412,3 @@ class CausalFusion(BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         return {**state, "_fused": None, "_seen": None} if "_fused" in state else state
-
-
-#: Doses of a page that is asked for at no others.
-_DOSES = 50
-
-
-def suggest_among(
-    models: Sequence[CausalFusion],
-    n: int = 1,
-    *,
-    minimize: bool = True,
-    bounds: Mapping[str, tuple[float, float]] | None = None,
-    costs: Sequence[Any] | None = None,
-    acquisition: str = "log-ei",
-    prior: str = "effect",
-    supported: bool = False,
-    random_state: int = 0,
-) -> Suggestions:
-    """Which of several sets of treatments to try next, and at what: each model has the effect of one set on the same outcome, and
-    the best worth for its cost wins. ``costs`` are one a model; the rest is as in :meth:`CausalFusion.suggest`."""
-    models = list(models)
-    outcomes = sorted({str(own.outcome) for own in models})
-    if len(outcomes) != 1:
-        raise ValueError(f"models: give one or more, all of the same outcome; these are of {_listed(outcomes) or 'none'}")
-    costs = [None] * len(models) if costs is None else list(costs)
-    if len(costs) != len(models):
-        raise ValueError(f"costs: {len(models)} are needed, one a model, and there are {len(costs)}")
-    everyone = dict.fromkeys(name for own in models for name in own._names())
-    given = by_treatment(bounds, list(everyone))
-    own = lambda model: {name: pair for name, pair in given.items() if name in model.treatments_}
-    choices = [model._choice(None, own(model), cost) for model, cost in zip(models, costs)]
-    return suggested(choices, n, minimize, acquisition, prior, supported, random_state)
-
-
-#: Causes in the order in which they are told: after the studies.
-_CAUSES = {"interaction": "t", "adjustment": "u", "hyper-parameters": "v"}
-
-
-def _summed(
-    told: Any, what: str, at: Rows, turn: np.ndarray, ends: list[np.ndarray], draw: Callable[[int, int], np.ndarray] | None
-) -> CausalEstimate:
-    """Sums over what the core tells, one a row of ``turn``, each of two ends at most."""
-    mean, cov, parts, standing, supported = told
-    least = lambda each: np.min([np.array(each)[own] for own in ends], axis=0)
-    turned = lambda own: turn @ own @ turn.T
-    by_cause = {cause: turned(own) for cause, own in sorted(parts, key=lambda part: _CAUSES.get(part[0], part[0]))}
-    stands = {name: least(own) for name, own in standing}
-    return CausalEstimate(what, cells_of(at), turn @ np.array(mean), turned(cov), by_cause, stands, least(supported), draw)
-
-
-def _shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, (float, np.floating)) else str(value)
-
-
-def _told(rows: Rows) -> str:
-    return " and ".join(f"{name} = {_shown(own[0])}" for name, own in cells_of(rows).items())

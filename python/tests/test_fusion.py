@@ -48,10 +48,14 @@ def model():
     return fitted()
 
 
-@pytest.fixture(scope="module")
-def drugs():
+def two_drugs():
     graph = "age -> a; age -> b; age -> psa; a -> psa; b -> psa; psa -> volume"
     return fitted(several(), graph, treatment=["a", "b"])
+
+
+@pytest.fixture(scope="module")
+def drugs():
+    return two_drugs()
 
 
 def test_setting_is_not_seeing():
@@ -277,7 +281,7 @@ def test_categories_give_tables():
     np.testing.assert_allclose(model.explain(["old", "new"]).values.ravel(), effect.mean - model.effect(first).mean.mean())
     with pytest.raises(ValueError, match="drug is 'none' in grid, which no study has: they have new, old"):
         model.effect("none")
-    with pytest.raises(ValueError, match="drug is categorical and has no slope"):
+    with pytest.raises(ValueError, match="slope = drug is not allowed: it is categorical and has no slope"):
         model.derivative("new")
 
 

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from test_fusion import GRAPH, fitted, linear, several
+from test_fusion import GRAPH, fitted, linear, several, two_drugs
 
 import riesz
 
@@ -17,8 +17,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def drugs():
-    graph = "age -> a; age -> b; age -> psa; a -> psa; b -> psa; psa -> volume"
-    return fitted(several(), graph, treatment=["a", "b"])
+    return two_drugs()
 
 
 def refused(words, graph=GRAPH, change=lambda first, second: [first, second], **given):
@@ -88,7 +87,7 @@ def test_what_cannot_be_learnt_is_refused(graph, change, given, words):
         ({"among": [1, 2]}, "among has 2 rows: give one"),
         ({"baseline": [1, 2]}, "baseline has 2 rows: give one"),
         ({"population": {"bmi": [1.0]}}, "population has no column 'age'"),
-        ({"population": {"age": [1.0]}, "weights": [-1.0]}, "weights: 1 numbers are needed"),
+        ({"population": {"age": [1.0]}, "weights": [-1.0]}, "weights of members = -1"),
         ({"weights": [1.0]}, "weights are those of a population"),
         ({"grid": {"bmi": 1.0}}, "grid has no column 'dose'"),
         ({"grid": [[1.0, 2.0]]}, "grid has 2 columns: it needs 1, dose"),
@@ -105,11 +104,11 @@ def test_what_cannot_be_asked_is_refused(model, how, words):
 def test_other_refusals(model, drugs):
     with pytest.raises(ValueError, match=r"grid has 1 dimension\(s\): give a data frame, or rows of a, b"):
         drugs.effect([0.1, 0.2])
-    with pytest.raises(ValueError, match="say by which treatment, a, b"):
+    with pytest.raises(ValueError, match="slope = none is not allowed: it is by one of the treatments, a, b"):
         drugs.derivative({"a": 0, "b": 0})
-    with pytest.raises(ValueError, match="of = 'c': it is one of a, b"):
+    with pytest.raises(ValueError, match="slope = c is not allowed: it is by one of the treatments, a, b"):
         drugs.derivative({"a": 0, "b": 0}, "c")
-    with pytest.raises(ValueError, match="step = 0: it is a positive number"):
+    with pytest.raises(ValueError, match="step of a slope = 0 is not allowed: it is a positive number"):
         model.derivative(0.0, step=0)
     with pytest.raises(ValueError, match="level = 95: it is between 0 and 1"):
         model.effect(0.0).interval(95)

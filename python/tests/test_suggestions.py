@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
-from test_fusion import fitted, linear, several
+from test_fusion import fitted, linear, two_drugs
 
 import riesz
 from riesz.fusion import suggest_among
@@ -22,8 +22,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def drugs():
-    graph = "age -> a; age -> b; age -> psa; a -> psa; b -> psa; psa -> volume"
-    return fitted(several(), graph, treatment=["a", "b"])
+    return two_drugs()
 
 
 def discrepancy(model, a, b, variance):

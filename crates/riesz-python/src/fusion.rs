@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use riesz::causal::{
-    Effect, Form, Fusion, Measure, Measured, Published, Route, Standing, Studies, Study, Whom, doubts, gather,
+    Effect, Estimand, Form, Fusion, Measure, Measured, Published, Route, Standing, Studies, Study, Sums,
+    USUAL_DOSES, Whom, doubts, gather,
 };
 use riesz::explanation::Fact;
 use riesz::{Column, ColumnKind, Matrix, Table};
@@ -27,8 +28,23 @@ pub struct CausalEffect {
 /// A weight, weights of rows, a model, and rows.
 type Part = (f64, Py<PyArray2<f64>>, Py<Expansion>, Py<PyArray2<f64>>);
 
+/// Treatments that are asked about, a baseline, or of a slope the treatment and the step.
+pub(crate) type Asked<'py> = (NamedRows<'py>, Option<NamedRows<'py>>, Option<(Option<String>, Option<f64>)>);
+
+/// What is asked of an effect, as sums over treatments.
+pub(crate) fn sums(effect: &Effect, (at, baseline, slope): Asked<'_>) -> PyResult<Sums> {
+    let estimand = match (baseline, slope) {
+        (Some(baseline), _) => Estimand::Contrast(sample(baseline)?),
+        (None, Some((by, step))) => {
+            Estimand::slope(effect.treatments(), by.as_deref(), step).map_err(raise)?
+        }
+        (None, None) => Estimand::Level,
+    };
+    estimand.over(&sample(at)?, effect.treatments()).map_err(raise)
+}
+
 /// Means, covariance, parts of it by cause, and of each query how it stands to the studies, by name, and whether these tell it.
-type Told =
+pub(crate) type Told =
     (Vec<f64>, Py<PyArray2<f64>>, Vec<(String, Py<PyArray2<f64>>)>, Vec<(&'static str, Vec<f64>)>, Vec<bool>);
 
 pub(crate) fn array(py: Python<'_>, m: &Matrix) -> PyResult<Py<PyArray2<f64>>> {
@@ -49,7 +65,7 @@ pub(crate) fn standings(standing: &[Standing]) -> Vec<(&'static str, Vec<f64>)> 
     each.map(|(name, of)| (name, standing.iter().map(of).collect())).to_vec()
 }
 
-fn told(py: Python<'_>, told: riesz::causal::Told) -> PyResult<Told> {
+pub(crate) fn told(py: Python<'_>, told: riesz::causal::Told) -> PyResult<Told> {
     let causes = told.causes.iter().map(|(cause, part)| Ok((cause.to_string(), array(py, part)?)));
     let standing = standings(&told.standing);
     let supported = told.standing.iter().map(Standing::supported).collect();
@@ -68,9 +84,9 @@ impl CausalEffect {
 
 #[pymethods]
 impl CausalEffect {
-    /// The effect on another population, of rows of covariates and weights that add up to 1.
+    /// The effect on another population, of rows of covariates that count by these numbers.
     fn population(&self, py: Python<'_>, members: NamedRows<'_>, weights: Vec<f64>) -> PyResult<Self> {
-        self.on(py, Whom::Population(sample(members)?, weights))
+        self.on(py, Whom::members(sample(members)?, &weights).map_err(raise)?)
     }
 
     /// The effect on those who were treated so.
@@ -83,16 +99,16 @@ impl CausalEffect {
         self.on(py, Whom::Like(sample(at)?))
     }
 
-    /// Joint draws, treatments × draws.
+    /// Joint draws, queries × draws.
     fn sample(
         &self,
         py: Python<'_>,
-        treatments: NamedRows<'_>,
+        asked: Asked<'_>,
         draws: usize,
         seed: u64,
     ) -> PyResult<Py<PyArray2<f64>>> {
-        let (effect, x) = (Arc::clone(&self.effect), sample(treatments)?);
-        let work = move || effect.sample(&x, draws, seed);
+        let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, asked)?);
+        let work = move || Ok(sums.rows(&effect.sample(&sums.treatments, draws, seed)?));
         array(py, &interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?)
     }
 
@@ -107,25 +123,23 @@ impl CausalEffect {
         each.collect()
     }
 
-    /// How much of the variance of sums of effects (sums × treatments) one more row of a study would take away: sums × rows.
+    /// The share of the variance of queries, all together, that one more row of a study would take away, for each of such rows.
     fn worth(
         &self,
         py: Python<'_>,
-        treatments: NamedRows<'_>,
-        by: PyReadonlyArray2<'_, f64>,
+        asked: Asked<'_>,
         study: usize,
         rows: NamedRows<'_>,
-    ) -> PyResult<Py<PyArray2<f64>>> {
-        let (effect, x, rows) = (Arc::clone(&self.effect), sample(treatments)?, sample(rows)?);
-        let by = by.as_array();
-        let by = Matrix::from_row_major(by.nrows(), by.ncols(), by.iter().copied().collect());
-        let work = move || effect.worth(&x, &by, study, &rows);
-        array(py, &interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?)
+    ) -> PyResult<Vec<f64>> {
+        let (effect, sums, rows) = (Arc::clone(&self.effect), sums(&self.effect, asked)?, sample(rows)?);
+        let work = move || effect.share_taken(&sums, study, &rows);
+        interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)
     }
 
-    /// By weight the effect at treatments as sums over mediators: weights (treatments × rows), the outcome as a model of these, and the rows that they have.
-    fn through(&self, py: Python<'_>, treatments: NamedRows<'_>) -> PyResult<Vec<Part>> {
-        let (effect, x) = (Arc::clone(&self.effect), sample(treatments)?);
+    /// By weight what is asked as sums over mediators: weights (queries × rows), the outcome as a model of these, and the rows that they have.
+    fn through(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<Vec<Part>> {
+        let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, asked)?);
+        let x = sums.treatments.clone();
         let found = interruptible(py, &Threads::all(), &Arc::default(), move || effect.through(&x))?;
         let each = found.map_err(raise)?.into_iter().map(|(weight, own)| {
             let rows = Matrix::from_row_major(
@@ -134,7 +148,7 @@ impl CausalEffect {
                 (0..own.mediators.rows()).flat_map(|i| own.mediators.row(i)).collect(),
             );
             let model = Expansion { model: Arc::new(own.outcome), covariance: None, groups: None };
-            Ok((weight, array(py, &own.weights)?, Py::new(py, model)?, array(py, &rows)?))
+            Ok((weight, array(py, &sums.rows(&own.weights))?, Py::new(py, model)?, array(py, &rows)?))
         });
         each.collect()
     }
@@ -145,27 +159,27 @@ impl CausalEffect {
         self.effect.effective_draws()
     }
 
-    /// The effect at treatments.
-    fn at(&self, py: Python<'_>, treatments: NamedRows<'_>) -> PyResult<Told> {
-        let (effect, x) = (Arc::clone(&self.effect), sample(treatments)?);
-        let found = interruptible(py, &Threads::all(), &Arc::default(), move || effect.at(&x))?;
-        told(py, found.map_err(raise)?)
+    /// What is asked of the effect.
+    fn at(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<Told> {
+        let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, asked)?);
+        let work = move || Ok(sums.told(&effect.at(&sums.treatments)?));
+        told(py, interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?)
     }
 
-    /// The effect at treatments by a published posterior: over landmarks or by integrals, with a normal measure of that mass or that of rows.
+    /// The same by a published posterior: over landmarks or by integrals, with a normal measure of that mass or that of rows.
     fn published(
         &self,
         py: Python<'_>,
-        treatments: NamedRows<'_>,
+        asked: Asked<'_>,
         integrals: bool,
         mass: Option<f64>,
         jitter: f64,
     ) -> PyResult<Told> {
-        let (effect, x) = (Arc::clone(&self.effect), sample(treatments)?);
+        let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, asked)?);
         let form = if integrals { Form::Integrals } else { Form::Landmarks };
         let measure = mass.map_or(Measure::Rows, |mass| Measure::Normal { mass });
         let how = Published { form, measure, jitter };
-        let work = move || effect.published(&how, &x);
+        let work = move || Ok(sums.told(&effect.published(&how, &sums.treatments)?));
         told(py, interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?)
     }
 }
@@ -296,6 +310,7 @@ pub fn effect_doubts(
 
 /// Treatments to show an effect at.
 #[pyfunction]
+#[pyo3(signature = (treatments, count=USUAL_DOSES))]
 pub fn usual_doses(py: Python<'_>, treatments: NamedRows<'_>, count: usize) -> PyResult<Told3> {
     rows(py, &riesz::causal::usual_doses(&sample(treatments)?, count).map_err(raise)?)
 }
@@ -322,19 +337,20 @@ pub fn effect_page(
     let (graph, query, leading, points, outcome, shared) = about;
     let Question { graph, found } = Question::new(graph, &query)?;
     let given = studies(leading, points, outcome, shared)?;
-    let (at, baseline) = (sample(at)?, baseline.map(sample).transpose()?);
+    let at = sample(at)?;
+    let estimand = baseline.map_or(Ok(Estimand::Level), |own| sample(own).map(Estimand::Contrast))?;
     let (whom, unmatched, doubts, facts) = says;
     let run: Vec<Fact> = facts.into_iter().map(|(name, value)| Fact::new(name, value)).collect();
     let effect = Arc::clone(&effect.effect);
     let work = move || -> riesz::Result<String> {
-        let pointwise = effect.pointwise(&at, baseline.as_ref())?;
+        let pointwise = effect.pointwise(&at, &estimand)?;
         riesz_report::effect_report(&riesz_report::EffectPage {
             found: &found,
             graph: graph.as_ref(),
             studies: &given,
             at: &at,
+            estimand: &estimand,
             effect: &pointwise,
-            baseline: baseline.as_ref(),
             whom: &whom,
             level,
             unmatched: &unmatched,

@@ -5,17 +5,20 @@ use std::sync::Arc;
 use numpy::PyArray2;
 use pyo3::prelude::*;
 use riesz::Table;
-use riesz::causal::{Acquisition, Arm, Domain, Effect, Prior, Search, Standing, Suggestion, Trials, Updated};
+use riesz::causal::{Acquisition, Arm, Domain, Effect, Outlook, Prior, Search, Suggestion, Trials, Updated};
 
-use crate::fusion::{CausalEffect, array, standings};
+use crate::fusion::{Asked, CausalEffect, Told, array, sums, told};
 use crate::threads::{Threads, interruptible};
 use crate::{NamedRows, raise, sample};
 
 /// Treatments that were tried, outcomes, their variances about the effect where these are known, and the name of the prior.
 type Tried<'py> = (NamedRows<'py>, Vec<f64>, Option<Vec<f64>>, String);
 
-/// An effect, what was tried of it, and what may be tried: rows, or bounds of numbers; with costs.
-type Choice<'py> = (Py<CausalEffect>, Tried<'py>, Option<NamedRows<'py>>, Vec<(f64, f64)>, Vec<f64>);
+/// Bounds by the names of treatments.
+type Bounds = Vec<(String, (f64, f64))>;
+
+/// An effect, what was tried of it, and what may be tried: rows, or what is between bounds; with costs.
+type Choice<'py> = (Py<CausalEffect>, Tried<'py>, Option<NamedRows<'py>>, Bounds, Vec<f64>);
 
 /// The same in the core's types.
 type Chosen = (Arc<Effect>, (Trials, Prior), Domain, Vec<f64>);
@@ -23,31 +26,32 @@ type Chosen = (Arc<Effect>, (Trials, Prior), Domain, Vec<f64>);
 /// The number of the effect, treatments, what trying them is worth, mean and standard deviation of the effect, and whether the studies tell it.
 type Next = (usize, Vec<f64>, f64, f64, f64, bool);
 
-/// Means, covariance, how the studies stand to each row, whether they tell it, and variance and length scale of the discrepancy and noise.
-type Believed = (Vec<f64>, Py<PyArray2<f64>>, Vec<(&'static str, Vec<f64>)>, Vec<bool>, (f64, f64, f64));
+/// What is told of queries, and variance and length scale of the discrepancy and noise.
+type Believed = (Told, (f64, f64, f64));
 
 fn tried((rows, outcomes, noise, prior): Tried<'_>) -> PyResult<(Trials, Prior)> {
     let prior = Prior::named(&prior).map_err(raise)?;
     Ok((Trials { treatments: sample(rows)?, outcomes, noise }, prior))
 }
 
-/// What is believed of the effect of rows after some trials.
+/// What is believed of what is asked after some trials.
 #[pyfunction]
 pub fn update_effect(
     py: Python<'_>,
     effect: &CausalEffect,
     trials: Tried<'_>,
-    rows: NamedRows<'_>,
+    asked: Asked<'_>,
 ) -> PyResult<Believed> {
-    let (effect, (trials, prior), rows) = (Arc::clone(&effect.effect), tried(trials)?, sample(rows)?);
+    let (sums, effect) = (sums(&effect.effect, asked)?, Arc::clone(&effect.effect));
+    let (trials, prior) = tried(trials)?;
     let work = move || {
         let updated = Updated::new(&effect, &trials, prior)?;
-        Ok((updated.at(&rows)?, updated.numbers()))
+        let Outlook { mean, covariance, standing } = updated.at(&sums.treatments)?;
+        let causes = Vec::new();
+        Ok((sums.told(&riesz::causal::Told { mean, covariance, causes, standing }), updated.numbers()))
     };
     let (own, numbers) = interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?;
-    let supported = own.standing.iter().map(Standing::supported).collect();
-    let numbers = (numbers.variance, numbers.lengthscale, numbers.noise);
-    Ok((own.mean, array(py, &own.covariance)?, standings(&own.standing), supported, numbers))
+    Ok((told(py, own)?, (numbers.variance, numbers.lengthscale, numbers.noise)))
 }
 
 /// Treatments to try next, of all effects that there are.
@@ -66,7 +70,7 @@ pub fn suggest_trials(
     let choice = |(effect, trials, rows, bounds, costs): Choice<'_>| {
         let domain = match rows {
             Some(rows) => Domain::Rows(sample(rows)?),
-            None => Domain::Between(bounds),
+            None => Domain::near(effect.get().effect.treatments(), &bounds).map_err(raise)?,
         };
         Ok::<_, PyErr>((Arc::clone(&effect.get().effect), tried(trials)?, domain, costs))
     };
@@ -89,11 +93,13 @@ pub fn suggest_trials(
 #[pyfunction]
 pub fn trial_candidates(
     py: Python<'_>,
-    like: NamedRows<'_>,
-    bounds: Vec<(f64, f64)>,
+    studied: NamedRows<'_>,
+    bounds: Bounds,
     seed: u64,
 ) -> PyResult<Py<PyArray2<f64>>> {
-    let rows: Table = Domain::Between(bounds).rows(sample(like)?.columns(), seed).map_err(raise)?;
+    let studied = sample(studied)?;
+    let domain = Domain::near(&studied, &bounds).map_err(raise)?;
+    let rows: Table = domain.rows(studied.columns(), seed).map_err(raise)?;
     let values = (0..rows.rows()).flat_map(|i| rows.row(i)).collect();
     array(py, &riesz::Matrix::from_row_major(rows.rows(), rows.width(), values))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use riesz::causal::{Graph, Identification, Pointwise, Studies};
+use riesz::causal::{Estimand, Graph, Identification, Pointwise, Studies};
 use riesz::explanation::Fact;
 use riesz::{ColumnKind, Table};
 
@@ -19,10 +19,10 @@ pub struct EffectPage<'p> {
     pub studies: &'p Studies,
     /// Treatments that it is said at.
     pub at: &'p Table,
-    /// The effect there, or what it is more than at the baseline.
+    /// What is asked of the effect there.
+    pub estimand: &'p Estimand,
+    /// The answer.
     pub effect: &'p Pointwise,
-    /// The treatment that others are compared with, a row.
-    pub baseline: Option<&'p Table>,
     /// Of whom it is, in words: "all people of study 1".
     pub whom: &'p str,
     /// Probability of intervals.
@@ -40,7 +40,11 @@ impl EffectPage<'_> {
     pub(crate) fn axis(&self) -> String {
         let names: Vec<&str> = self.at.columns().iter().map(|column| &column.name[..]).collect();
         let own = format!("E[{} | do({})]", self.found.outcome, names.join(", "));
-        if self.baseline.is_some() { format!("{own} less the baseline’s") } else { own }
+        match self.estimand {
+            Estimand::Level => own,
+            Estimand::Contrast(_) => format!("{own} less the baseline’s"),
+            Estimand::Slope { by, .. } => format!("slope of {own} by {by}"),
+        }
     }
 
     /// The treatments of a row in words.
@@ -71,7 +75,8 @@ impl EffectPage<'_> {
             format!("{mean} ({} % interval {from} to {to})", number(100.0 * self.level))
         };
         let alike = format!("If {} were treated alike", self.whom);
-        let mean = format!("the mean of {} would", self.found.outcome);
+        let mean_of = format!("the mean of {}", self.found.outcome);
+        let mean = format!("{mean_of} would");
         let with = |i: usize| format!("with {}", self.label(i));
         let beyond = match told.len() == supported.len() {
             true => String::new(),
@@ -81,16 +86,16 @@ impl EffectPage<'_> {
                 told.len()
             ),
         };
-        let text = match (self.baseline, low == high) {
-            (None, true) => format!("{alike}, {mean} be {} {}.", said(low), with(low)),
-            (None, false) => format!(
+        let text = match (self.estimand, low == high) {
+            (Estimand::Level, true) => format!("{alike}, {mean} be {} {}.", said(low), with(low)),
+            (Estimand::Level, false) => format!(
                 "{alike}, {mean} be lowest, {}, {}, and highest, {}, {}.",
                 said(low),
                 with(low),
                 said(high),
                 with(high)
             ),
-            (Some(base), true) => {
+            (Estimand::Contrast(base), true) => {
                 format!(
                     "{alike}, {mean} change by {} {} instead of {}.",
                     said(low),
@@ -98,9 +103,23 @@ impl EffectPage<'_> {
                     assigned(base, 0)
                 )
             }
-            (Some(base), false) => format!(
+            (Estimand::Contrast(base), false) => format!(
                 "{alike} instead of with {}, {mean} change by between {}, {}, and {}, {}.",
                 assigned(base, 0),
+                said(low),
+                with(low),
+                said(high),
+                with(high)
+            ),
+            (Estimand::Slope { by, .. }, true) => {
+                format!(
+                    "{alike}, a little more {by} would change {mean_of} by {} a unit {}.",
+                    said(low),
+                    with(low)
+                )
+            }
+            (Estimand::Slope { by, .. }, false) => format!(
+                "{alike}, a little more {by} would change {mean_of} by between {} a unit, {}, and {}, {}.",
                 said(low),
                 with(low),
                 said(high),

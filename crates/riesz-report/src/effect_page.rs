@@ -1,7 +1,7 @@
 //! One self-contained page about the effect of a treatment across studies: the answer, how it follows, the curve, and which study leaves it unsure. No network, no script.
 
 use minijinja::context;
-use riesz::causal::{Cause, Route};
+use riesz::causal::{Cause, Estimand, Route};
 use riesz::error::listed;
 use riesz::{Result, Table};
 
@@ -94,12 +94,15 @@ pub fn effect_report(page: &EffectPage<'_>) -> Result<String> {
 /// What the picture shows.
 fn says(page: &EffectPage<'_>) -> String {
     let (whom, outcome) = (page.whom, &page.found.outcome);
-    let what = match page.baseline {
-        None => format!("The mean of {outcome} if {whom} were treated so"),
-        Some(base) => format!(
+    let what = match page.estimand {
+        Estimand::Level => format!("The mean of {outcome} if {whom} were treated so"),
+        Estimand::Contrast(base) => format!(
             "By how much the mean of {outcome} would change if {whom} were treated so instead of with {}",
             assigned(base, 0)
         ),
+        Estimand::Slope { by, .. } => {
+            format!("By how much the mean of {outcome} would change a unit of {by} if {whom} were treated so")
+        }
     };
     let level = number(100.0 * page.level);
     if page.is_curve() {

@@ -13,10 +13,10 @@ fn noise() -> impl FnMut() -> f64 {
     }
 }
 
-const GRAPH: &str = "age -> dose; age -> psa; dose -> psa; psa -> volume";
+pub const GRAPH: &str = "age -> dose; age -> psa; dose -> psa; psa -> volume";
 
 /// Older people take more, and psa is age − 2 dose, volume 3 psa: a dose of 0.9 rather than 0.2 takes 4.2 off.
-fn world() -> Place {
+pub fn world() -> Place {
     let (place, mut e) = (Place::new(), noise());
     let mut first = String::from("age,dose,psa,site\n");
     for i in 0..80 {
@@ -40,7 +40,7 @@ fn world() -> Place {
 const ASKED: &str = "fuse s1.csv s2.csv --graph g.txt --treatment dose --outcome volume --draws 4";
 
 /// The columns of a CSV table.
-fn columns(text: &str) -> std::collections::BTreeMap<String, Vec<f64>> {
+pub fn columns(text: &str) -> std::collections::BTreeMap<String, Vec<f64>> {
     let mut lines = text.lines().map(|line| line.split(','));
     let names: Vec<String> = lines.next().unwrap().map(String::from).collect();
     let rows: Vec<Vec<f64>> = lines.map(|line| line.map(|cell| cell.parse().unwrap()).collect()).collect();
@@ -74,6 +74,86 @@ fn effects_are_what_they_are() {
         place.good(&format!("{ASKED} --at grid.csv --baseline dose=0.2 --given age=0.5 --format csv"));
     let (mean, sd) = (columns(&of_old)["mean"][2], columns(&of_old)["sd"][2]);
     assert!((mean + 4.2).abs() < 4.0 * sd, "{mean} ± {sd}");
+}
+
+/// Effects of chains are products: −2 by the first study, 2 by the second, 3 by the third.
+#[test]
+fn three_studies_make_a_chain() {
+    let (place, mut e) = (Place::new(), noise());
+    let mut study = |names: &str, slope: f64, reach: f64| {
+        let row = |_| {
+            let x = reach * e();
+            format!("{x},{}\n", slope * x + 0.2 * e())
+        };
+        format!("{names}\n{}", (0..80).map(row).collect::<String>())
+    };
+    place.write("s1.csv", study("dose,psa", -2.0, 1.0));
+    place.write("s2.csv", study("psa,size", 2.0, 3.0));
+    place.write("s3.csv", study("size,volume", 3.0, 6.0));
+    place.write("grid.csv", "dose\n-0.4\n0.5\n");
+    let ask = "fuse s1.csv s2.csv s3.csv --graph dose->psa->size->volume --treatment dose --outcome volume --draws 2";
+    let (out, _) = place.good(&format!("{ask} --at grid.csv --baseline dose=0 --format csv"));
+    let told = columns(&out);
+    for (k, truth) in [(0, 4.8), (1, -6.0)] {
+        let (mean, sd) = (told["mean"][k], told["sd"][k]);
+        assert!((mean - truth).abs() < 4.0 * sd && sd < 1.0, "{mean} ± {sd}, in truth {truth}");
+    }
+    for study in 1..=3 {
+        assert!(told[&format!("sd_study {study}")].iter().all(|sd| *sd > 0.0), "{out}");
+    }
+    assert!(told["support"] == [1.0, 1.0], "{out}");
+    let (words, err) = place.good(&format!("{ask} --report chain.html"));
+    assert!(words.contains("study 3") && place.read("chain.html").contains("study 3"), "{words}{err}");
+    place.bad(&ask.replace(" s2.csv", ""), "share");
+}
+
+#[test]
+fn slopes_and_other_people() {
+    let place = world();
+    let of = |more: &str| columns(&place.good(&format!("{ASKED} --at grid.csv --format csv {more}")).0);
+    let slope = of("--slope dose");
+    for k in 0..3 {
+        let (mean, sd) = (slope["mean"][k], slope["sd"][k]);
+        assert!((mean + 6.0).abs() < 4.0 * sd && sd < 3.0, "{mean} ± {sd}");
+    }
+    // Near the difference of effects a little apart.
+    place.write("near.csv", "dose\n0.499\n0.501\n");
+    let near = columns(&place.good(&format!("{ASKED} --at near.csv --format csv")).0);
+    let difference = (near["mean"][1] - near["mean"][0]) / 0.002;
+    assert!((slope["mean"][1] - difference).abs() < 1e-2 * difference.abs(), "{difference}");
+    // The mean of a population is that of its members; psa is as much higher as they are older.
+    place.write("clinic.csv", "count,age\n1,-0.5\n3,0.7\n");
+    let (young, old) = (of("--given age=-0.5"), of("--given age=0.7"));
+    let (both, alike) = (of("--population clinic.csv --weights count"), of("--population clinic.csv"));
+    for k in 0..3 {
+        let [a, b] = [young["mean"][k], old["mean"][k]];
+        assert!((both["mean"][k] - 0.25 * a - 0.75 * b).abs() < 1e-9);
+        assert!((alike["mean"][k] - 0.5 * (a + b)).abs() < 1e-9);
+        assert!((b - a - 3.6).abs() < 1.0, "{a} {b}");
+    }
+    // They count as they are: nothing is added for who they happen to be.
+    assert!(!both.contains_key("sd_adjustment"));
+    let (out, _) = place.good(&format!("{ASKED} --slope dose --population clinic.csv --report slope.html"));
+    assert!(out.contains("a little more dose would change the mean of volume by between"), "{out}");
+    assert!(out.contains("If the people of clinic.csv were treated alike"), "{out}");
+    assert!(place.read("slope.html").contains("would change a unit of dose"));
+    let (out, _) = place.good(&format!("{ASKED} --slope dose --at grid.csv --format json"));
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert!(told["slope"]["by"] == "dose" && told["baseline"].is_null());
+    place.write("bad.csv", "count,age\n-1,0.5\n2,0\n");
+    for (more, expected) in [
+        ("--slope age", "it is by one of the treatments, dose"),
+        ("--slope dose --baseline dose=1", "cannot be used with"),
+        ("--population clinic.csv --given age=1", "cannot be used with"),
+        ("--weights count", "--population"),
+        ("--population grid.csv", "there is no column 'age'"),
+        ("--population bad.csv --weights count", "weights of members = -1"),
+        ("--population clinic.csv --weights many", "there is no column 'many'"),
+    ] {
+        let output = place.run(&format!("{ASKED} {more}"));
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && err.contains(expected), "{more}: {err}");
+    }
 }
 
 #[test]

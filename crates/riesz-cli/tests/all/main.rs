@@ -10,6 +10,7 @@ mod downscale;
 mod downscale_bags;
 mod downscale_operators;
 mod fuse;
+mod fuse_suggest;
 mod graph;
 mod hostile;
 mod importance;

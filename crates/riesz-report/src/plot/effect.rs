@@ -57,7 +57,7 @@ fn along(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg
     let (lo, hi) = (at[0], at[at.len() - 1]);
     let pad = if hi > lo { 0.01 * (hi - lo) } else { 0.5 };
     let across = Scale { lo: lo - pad, hi: hi + pad, from: left, to: right };
-    let zero = page.baseline.map(|_| 0.0);
+    let zero = (*page.estimand != Estimand::Level).then_some(0.0);
     let upwards = Scale::around(ends.iter().flatten().copied().chain(zero), bottom - 8.0, top);
     let mut canvas = Canvas::new(options.theme);
     let name = &page.at.columns()[0].name;
@@ -143,7 +143,7 @@ fn lines(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg
     let (pitch, top) = (26.0, 34.0);
     let bottom = top + pitch * count as f64;
     let end = width - piles - if piles > 0.0 { 36.0 } else { 16.0 };
-    let zero = page.baseline.map(|_| 0.0);
+    let zero = (*page.estimand != Estimand::Level).then_some(0.0);
     let scale = Scale::around(ends[..count].iter().flatten().copied().chain(zero), room + 24.0, end);
     let mut canvas = Canvas::new(options.theme);
     x_axis(&mut canvas, scale, top, bottom, &page.axis());

@@ -22,7 +22,7 @@ mod witness;
 
 pub(crate) use map::Shown;
 pub use overall::Overall;
-use riesz::causal::{Graph, Identification};
+use riesz::causal::{Estimand, Graph, Identification};
 use riesz::discrepancy::{TestResult, Witness};
 use riesz::global::Curve;
 use riesz::preference::Rankability;

@@ -1,7 +1,8 @@
 //! Pages and pictures of effects across studies, with names meant to break them.
 
 use riesz::causal::{
-    Fusion, Graph, Identification, Measured, Pointwise, Query, Studies, gather, identify, usual_doses,
+    Estimand, Fusion, Graph, Identification, Measured, Pointwise, Query, Studies, gather, identify,
+    usual_doses,
 };
 use riesz::{Column, Error, Table};
 use riesz_report::{EffectPage, PlotOptions, effect_report, png, render_causal_graph, render_effect};
@@ -42,7 +43,7 @@ fn world() -> World {
     let near = usual_doses(&studies.studies[0].treatments, 20).unwrap();
     let far = Table::from_column_major(near.columns().to_vec(), 2, vec![5.0, 9.0]).unwrap();
     let at = near.stack(&far).unwrap();
-    let effect = fused.pointwise(&at, None).unwrap();
+    let effect = fused.pointwise(&at, &Estimand::Level).unwrap();
     World { graph, found, studies, at, effect }
 }
 
@@ -57,7 +58,7 @@ fn pages_say_what_was_found_and_what_was_not() {
         studies: &studies,
         at: &at,
         effect: &effect,
-        baseline: None,
+        estimand: &Estimand::Level,
         whom: "all people of study 1",
         level: 0.95,
         unmatched: &unmatched,

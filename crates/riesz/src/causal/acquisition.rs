@@ -2,7 +2,7 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, listed};
 
 /// What an untried treatment is worth; the largest is tried next.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -20,7 +20,10 @@ pub enum Acquisition {
 }
 
 impl Acquisition {
-    /// By its name: `log-ei`, `ei` or `ucb`, which counts two standard deviations.
+    /// The names that there are.
+    pub const NAMES: [&str; 3] = ["log-ei", "ei", "ucb"];
+
+    /// By its name; `ucb` counts two standard deviations.
     ///
     /// # Errors
     /// [`Error::Parameter`] for another name.
@@ -29,7 +32,7 @@ impl Acquisition {
             "log-ei" => Ok(Self::LogEi),
             "ei" => Ok(Self::Ei),
             "ucb" => Ok(Self::Ucb { deviations: 2.0 }),
-            _ => Err(Error::parameter("acquisition", name, "it is log-ei, ei or ucb")),
+            _ => Err(Error::parameter("acquisition", name, format!("it is one of {}", listed(Self::NAMES)))),
         }
     }
 

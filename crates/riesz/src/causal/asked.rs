@@ -6,7 +6,7 @@ use super::effect::Effect;
 use super::link::Link;
 use super::people::{People, Whom};
 use super::reading::Reading;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::linalg::Matrix;
 use crate::stop::Watch;
 use crate::table::Table;
@@ -60,6 +60,25 @@ impl Effect {
             parts.push((*weight, link.read(reading, half)));
         }
         Ok(self.on(parts, people))
+    }
+}
+
+impl Whom {
+    /// A population whose members count by these numbers, of any sum.
+    ///
+    /// # Errors
+    /// [`Error::Shape`]; [`Error::Parameter`] for numbers that are negative or not finite, or all 0.
+    pub fn members(covariates: Table, counts: &[f64]) -> Result<Self> {
+        sized("the list of weights", "numbers", covariates.rows(), counts.len(), "one a member")?;
+        let allowed = "they are numbers, none below 0, and not all 0";
+        if let Some(bad) = counts.iter().find(|own| !(own.is_finite() && **own >= 0.0)) {
+            return Err(Error::parameter("weights of members", bad, allowed));
+        }
+        let sum: f64 = counts.iter().sum();
+        if !(sum > 0.0 && sum.is_finite()) {
+            return Err(Error::parameter("weights of members", format!("a sum of {sum}"), allowed));
+        }
+        Ok(Self::Population(covariates, counts.iter().map(|own| own / sum).collect()))
     }
 }
 

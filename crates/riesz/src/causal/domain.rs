@@ -1,6 +1,7 @@
 //! Which treatments may be tried next.
 
-use crate::error::{Error, Result};
+use super::updated::extremes;
+use crate::error::{Error, Result, listed};
 use crate::random::{Random, RngExt, SeedableRng};
 use crate::table::{Column, ColumnKind, Table};
 
@@ -25,6 +26,29 @@ pub enum Domain {
 }
 
 impl Domain {
+    /// All levels, and numbers between bounds by the names of treatments; of others between the least and the largest number that was studied.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for bounds of what is no treatment, or is categorical.
+    pub fn near(studied: &Table, bounds: &[(String, (f64, f64))]) -> Result<Self> {
+        let columns = studied.columns();
+        for (name, (low, high)) in bounds {
+            let allowed = match columns.iter().find(|column| column.name == *name).map(|own| &own.kind) {
+                Some(ColumnKind::Numeric) => continue,
+                Some(_) => {
+                    "it is categorical, and all its levels are tried; give candidates for fewer".into()
+                }
+                None => format!("the treatments are {}", listed(columns.iter().map(|own| &own.name))),
+            };
+            return Err(Error::parameter(format!("bounds of {name}"), format!("({low}, {high})"), allowed));
+        }
+        let of = |j: usize| {
+            let given = bounds.iter().find(|(name, _)| *name == columns[j].name);
+            given.map_or_else(|| extremes(studied.column(j)), |(_, bounds)| *bounds)
+        };
+        Ok(Self::Between(numeric(columns).into_iter().map(of).collect()))
+    }
+
     /// Rows of it, of these columns, to begin with.
     ///
     /// # Errors

@@ -58,7 +58,7 @@ impl Effect {
     }
 
     /// The first study's treatments.
-    pub(super) fn treatments(&self) -> &Table {
+    pub fn treatments(&self) -> &Table {
         &self.parts[0].1.treatments
     }
 

@@ -2,7 +2,7 @@
 //!
 //! [`Graph`] says what causes what. [`identify`] says whether, how and under which assumptions an effect follows from it and the columns that studies have, or refuses
 //! with the path that is open and what would help ([`Refusal`]). A graph is never learnt from data. [`gather`] makes [`Studies`] of tables, [`Fusion`] learns the effect from these, and [`Effect`] says it with a joint band, by
-//! what leaves it unsure, of all people or of others ([`Whom`]). [`Search`] says which treatments to try next, and [`Updated`] what is believed after some were.
+//! what leaves it unsure, of all people or of others ([`Whom`]); an [`Estimand`] is what is asked of it. [`Search`] says which treatments to try next, and [`Updated`] what is believed after some were.
 //! Source: Chau 2023 (thesis), chapter 4; Pearl 2009; van der Zander, Liśkiewicz and Textor 2019.
 
 mod acquisition;
@@ -17,6 +17,7 @@ mod decided;
 mod domain;
 mod doubts;
 mod effect;
+mod estimand;
 mod gather;
 mod given;
 mod graph;
@@ -51,14 +52,15 @@ pub use answer::{Bridge, How, Identification, Query, Source, Strategy};
 pub use domain::Domain;
 pub use doubts::{Doubt, doubts};
 pub use effect::{Effect, Told};
+pub use estimand::{Estimand, Sums};
 pub use gather::{Gathered, Measured, gather};
 pub use graph::Graph;
 pub use identify::identify;
 pub use link::{Cause, Standing};
 pub use measure::Measure;
-pub use optimise::{Arm, Search, Suggestion};
+pub use optimise::{Arm, Best, Search, Suggestion};
 pub use people::Whom;
-pub use pointwise::{Pointwise, usual_doses};
+pub use pointwise::{Pointwise, USUAL_DOSES, usual_doses};
 pub use prior::Prior;
 pub use process::ProcessParameters;
 pub use published::{Form, Published};

@@ -42,12 +42,25 @@ pub struct Suggestion {
     pub treatments: Vec<f64>,
     /// What trying it is worth.
     pub acquisition: f64,
+    /// By how much it is expected to improve on the best so far, whatever it costs.
+    pub expected_improvement: f64,
     /// The mean and standard deviation of its effect as believed.
     pub mean: f64,
     /// See `mean`.
     pub sd: f64,
     /// Whether the studies tell it.
     pub supported: bool,
+}
+
+/// What suggestions are to improve on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Best {
+    /// The number of its arm, from 0.
+    pub arm: usize,
+    /// Its treatments, in the order of the effect's columns.
+    pub treatments: Vec<f64>,
+    /// The mean of its effect as believed.
+    pub mean: f64,
 }
 
 /// Rows of an arm to begin with, and what each costs.
@@ -71,12 +84,7 @@ impl Search {
             let allowed = "a bound is not a gain that costs could divide: use log-ei or ei";
             return Err(Error::parameter("acquisition", "ucb with costs", allowed));
         }
-        let candidates: Vec<Candidates> =
-            arms.iter().map(|arm| self.candidates(arm)).collect::<Result<_>>()?;
-        if candidates.iter().all(|(rows, _)| rows.rows() == 0) {
-            let allowed = "the studies tell none of the candidates: let all be tried, or give others";
-            return Err(Error::parameter("supported", true, allowed));
-        }
+        let candidates = self.all_candidates(arms)?;
         let mut beliefs: Vec<Updated<'_>> = arms.iter().map(|arm| arm.believed.clone()).collect();
         let mut found: Vec<Suggestion> = Vec::with_capacity(count);
         for _ in 0..count {
@@ -86,6 +94,42 @@ impl Search {
             found.push(next);
         }
         Ok(found)
+    }
+
+    /// What is best so far, by its mean as believed: of what was tried, or where nothing was of all that may be. Cost as that of a suggestion.
+    ///
+    /// # Errors
+    /// As [`suggest`](Self::suggest).
+    pub fn best(&self, arms: &[Arm<'_>]) -> Result<Best> {
+        let tried = |(arm, own): (usize, &Arm<'_>)| {
+            let rows = own.believed.trials();
+            let each = own.believed.tried().into_iter().enumerate();
+            each.map(|(i, mean)| Best { arm, treatments: rows.row(i), mean }).collect::<Vec<_>>()
+        };
+        let mut all: Vec<Best> = arms.iter().enumerate().flat_map(tried).collect();
+        if all.is_empty() {
+            for (arm, (rows, _)) in self.all_candidates(arms)?.iter().enumerate() {
+                let (means, ..) = arms[arm].believed.each(rows)?;
+                all.extend(means.into_iter().enumerate().map(|(i, mean)| Best {
+                    arm,
+                    treatments: rows.row(i),
+                    mean,
+                }));
+            }
+        }
+        // The first of equals.
+        let found = all.into_iter().reduce(|a, b| if self.good(b.mean) > self.good(a.mean) { b } else { a });
+        found.ok_or_else(no_candidates)
+    }
+
+    fn all_candidates(&self, arms: &[Arm<'_>]) -> Result<Vec<Candidates>> {
+        let candidates: Vec<Candidates> =
+            arms.iter().map(|arm| self.candidates(arm)).collect::<Result<_>>()?;
+        if candidates.iter().all(|(rows, _)| rows.rows() == 0) {
+            let allowed = "the studies tell none of the candidates: let all be tried, or give others";
+            return Err(Error::parameter("supported", true, allowed));
+        }
+        Ok(candidates)
     }
 
     fn candidates(&self, arm: &Arm<'_>) -> Result<Candidates> {
@@ -148,6 +192,7 @@ impl Search {
                         arm,
                         treatments,
                         acquisition,
+                        expected_improvement: Acquisition::Ei.value(self.good(mean[0]) - best, sd[0], 1.0),
                         mean: mean[0],
                         sd: sd[0],
                         supported,
@@ -155,7 +200,7 @@ impl Search {
                 }
             }
         }
-        chosen.ok_or(Error::TooFew { what: "candidates".into(), needed: 1, unit: "row is" })
+        chosen.ok_or_else(no_candidates)
     }
 
     /// An outcome such that larger is better.
@@ -171,3 +216,7 @@ impl Search {
 
 /// Candidates from which the local search begins.
 const STARTS: usize = 3;
+
+fn no_candidates() -> Error {
+    Error::TooFew { what: "candidates".into(), needed: 1, unit: "row is" }
+}

@@ -1,12 +1,12 @@
-//! An effect, or what it is more than at a baseline, treatment by treatment: for tables and curves, which need no joint covariance.
+//! An effect, a contrast or a slope of it, treatment by treatment: for tables and curves, which need no joint covariance.
 
 use std::fmt;
 
 use super::effect::{Effect, Told};
+use super::estimand::Estimand;
 use super::link::{Cause, Standing};
 use crate::error::{Error, Result};
 use crate::explanation::normal;
-use crate::linalg::Matrix;
 use crate::table::{ColumnKind, Table};
 
 /// Treatments at once: their joint covariance has the square of these.
@@ -18,6 +18,9 @@ const OUTSIDE: f64 = 0.025;
 /// Doses that are no more than these are shown as they are.
 const FEW_DOSES: usize = 10;
 
+/// Doses of a curve that is asked for at no others.
+pub const USUAL_DOSES: usize = 50;
+
 /// An effect at some treatments, one by one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pointwise {
@@ -25,28 +28,21 @@ pub struct Pointwise {
     pub mean: Vec<f64>,
     /// Variances by cause, in their order; these add up to the variance.
     pub causes: Vec<(Cause, Vec<f64>)>,
-    /// How each treatment stands to the studies; of contrasts the lesser of both ends.
+    /// How each treatment stands to the studies; of contrasts and slopes the lesser of both ends.
     pub standing: Vec<Standing>,
 }
 
 impl Effect {
-    /// The effect of each row of treatments, less that of the `baseline` (one row) if there is one, with the variance of the difference. Cost as [`at`](Self::at), some rows at a time.
+    /// What is asked of the effect, at each row of treatments, with its own variance. Cost as [`at`](Self::at), some rows at a time.
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::Shape`] for a baseline of more rows.
-    pub fn pointwise(&self, treatments: &Table, baseline: Option<&Table>) -> Result<Pointwise> {
-        if let Some(base) = baseline {
-            crate::error::sized("the baseline", "rows", 1, base.rows(), "one treatment to compare with")?;
-        }
+    /// As [`Estimand::over`].
+    pub fn pointwise(&self, treatments: &Table, estimand: &Estimand) -> Result<Pointwise> {
         let mut all = Pointwise::default();
         let rows: Vec<usize> = (0..treatments.rows()).collect();
         for some in rows.chunks(AT_ONCE) {
-            let own = treatments.select_rows(some);
-            let told = match baseline {
-                None => self.at(&own)?,
-                Some(base) => self.at(&own.stack(&base.conform(own.columns())?)?)?,
-            };
-            all.add(&told, some.len(), baseline.is_some());
+            let sums = estimand.over(&treatments.select_rows(some), self.treatments())?;
+            all.add(sums.told(&self.at(&sums.treatments)?));
         }
         all.causes.sort_by_key(|(cause, _)| *cause);
         Ok(all)
@@ -54,26 +50,17 @@ impl Effect {
 }
 
 impl Pointwise {
-    /// Adds the first `count` of what is told, less the last if it is the baseline.
-    fn add(&mut self, told: &Told, count: usize, contrast: bool) {
-        let last = told.mean.len() - 1;
-        let variance = |m: &Matrix, i: usize| match contrast {
-            true => m[(i, i)] - 2.0 * m[(i, last)] + m[(last, last)],
-            false => m[(i, i)],
-        };
-        let base = if contrast { told.mean[last] } else { 0.0 };
-        let before = self.mean.len();
-        self.mean.extend(told.mean[..count].iter().map(|mean| mean - base));
+    fn add(&mut self, told: Told) {
+        let (before, count) = (self.mean.len(), told.mean.len());
         for (cause, part) in &told.causes {
             let place = self.causes.iter().position(|(own, _)| own == cause).unwrap_or_else(|| {
                 self.causes.push((*cause, vec![0.0; before]));
                 self.causes.len() - 1
             });
-            self.causes[place].1.extend((0..count).map(|i| variance(part, i).max(0.0)));
+            self.causes[place].1.extend((0..count).map(|i| part[(i, i)].max(0.0)));
         }
-        let standing = told.standing[..count].iter();
-        self.standing
-            .extend(standing.map(|own| if contrast { own.lesser(&told.standing[last]) } else { *own }));
+        self.mean.extend(told.mean);
+        self.standing.extend(told.standing);
     }
 
     /// The standard deviation of each.
@@ -109,20 +96,6 @@ impl Pointwise {
     }
 }
 
-impl Standing {
-    /// Each number the lesser of both.
-    fn lesser(&self, other: &Self) -> Self {
-        Self {
-            resolved_by_first: self.resolved_by_first.min(other.resolved_by_first),
-            resolved_by_rest: self.resolved_by_rest.min(other.resolved_by_rest),
-            effective_rows: self.effective_rows.min(other.effective_rows),
-            mass: self.mass.min(other.mass),
-            people: self.people.min(other.people),
-            overlap: self.overlap.min(other.overlap),
-        }
-    }
-}
-
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -134,7 +107,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Treatments to show an effect at, of those that a study has: `count` doses at equal distances over the middle 95 % of them; all different doses where they are few, and all levels that are seen.
+/// Treatments to show an effect at, of those that a study has: `count` doses (by habit [`USUAL_DOSES`]) at equal distances over the middle 95 % of them; all different doses where they are few, and all levels that are seen.
 ///
 /// # Errors
 /// [`Error::Shape`] for several treatments: these have no usual order.

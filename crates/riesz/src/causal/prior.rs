@@ -2,7 +2,7 @@
 
 use super::effect::Told;
 use super::link::Cause;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, listed};
 use crate::linalg::Matrix;
 
 /// What is believed of the effect before any trial.
@@ -24,7 +24,10 @@ pub enum Prior {
 }
 
 impl Prior {
-    /// By its name: `effect`, `imp`, `bayesime`, `rank-one`, `cbo` or `none`.
+    /// The names that there are, in the order of the variants.
+    pub const NAMES: [&str; 6] = ["effect", "imp", "bayesime", "rank-one", "cbo", "none"];
+
+    /// By its name.
     ///
     /// # Errors
     /// [`Error::Parameter`] for another name.
@@ -37,7 +40,7 @@ impl Prior {
             "cbo" => Self::Cbo,
             "none" => Self::Flat,
             _ => {
-                let allowed = "it is effect, imp, bayesime, rank-one, cbo or none";
+                let allowed = format!("it is one of {}", listed(Self::NAMES));
                 return Err(Error::parameter("prior", name, allowed));
             }
         })

@@ -113,6 +113,18 @@ impl<'a> Updated<'a> {
             if let Some(bad) = noise.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
                 return Err(Error::parameter("noise of a trial", bad, "it is a variance, 0 or more"));
             }
+            let exact: Vec<usize> = (0..n).filter(|&i| noise[i] == 0.0).collect();
+            let differs = |i: usize, j: usize| {
+                treatments.row(i) == treatments.row(j) && trials.outcomes[i] != trials.outcomes[j]
+            };
+            let pair = exact.iter().enumerate().find_map(|(k, &i)| {
+                exact[..k].iter().find(|&&j| differs(i, j)).map(|&j| (trials.outcomes[j], trials.outcomes[i]))
+            });
+            if let Some((one, other)) = pair {
+                let allowed = "they are given as exact, and differ: say how far outcomes are from the effect";
+                let both = format!("{one} and {other}");
+                return Err(Error::parameter("outcomes of trials of one treatment", both, allowed));
+            }
         }
         let ranges = points.columns().iter().enumerate().map(|(j, column)| match column.kind {
             ColumnKind::Numeric => {
@@ -137,6 +149,11 @@ impl<'a> Updated<'a> {
     /// The numbers of the process.
     pub fn numbers(&self) -> Discrepancy {
         self.numbers
+    }
+
+    /// The treatments that were tried.
+    pub fn trials(&self) -> &Table {
+        &self.trials.treatments
     }
 
     /// The columns of treatments.
@@ -296,7 +313,8 @@ impl<'a> Updated<'a> {
     }
 }
 
-fn extremes(values: &[f64]) -> (f64, f64) {
+/// The least and the largest.
+pub(super) fn extremes(values: &[f64]) -> (f64, f64) {
     values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)))
 }
 

@@ -1,7 +1,8 @@
 //! Studies from tables as people have them, and effects row by row: what is left out, made alike, refused and left in doubt.
 
 use riesz::causal::{
-    Doubt, Fusion, Gathered, Graph, Identification, Measured, Query, Route, gather, identify, usual_doses,
+    Doubt, Estimand, Fusion, Gathered, Graph, Identification, Measured, Query, Route, gather, identify,
+    usual_doses,
 };
 use riesz::{Column, ColumnKind, Error, Table};
 
@@ -164,8 +165,10 @@ fn row_by_row_effects_are_those_of_the_joint_covariance() {
     let doses = usual_doses(first, 300).unwrap();
     let base = first.select_rows(&[5]);
     let whole = effect.at(&doses.stack(&base).unwrap()).unwrap();
-    let (alone, contrast) =
-        (effect.pointwise(&doses, None).unwrap(), effect.pointwise(&doses, Some(&base)).unwrap());
+    let (alone, contrast) = (
+        effect.pointwise(&doses, &Estimand::Level).unwrap(),
+        effect.pointwise(&doses, &Estimand::Contrast(base)).unwrap(),
+    );
     let (sd, of_contrast, ends) = (alone.sd(), contrast.sd(), contrast.interval(0.9).unwrap());
     for i in (0..300).step_by(23).chain([299]) {
         let c = &whole.covariance;
@@ -181,7 +184,9 @@ fn row_by_row_effects_are_those_of_the_joint_covariance() {
         assert_eq!(contrast.supported()[i], both.iter().all(|own| own.supported()));
     }
     assert!((alone.shares().iter().map(|own| own.1).sum::<f64>() - 1.0).abs() < 1e-12);
-    assert!(alone.interval(1.0).is_err() && effect.pointwise(&doses, Some(&doses)).is_err());
+    assert!(
+        alone.interval(1.0).is_err() && effect.pointwise(&doses, &Estimand::Contrast(doses.clone())).is_err()
+    );
 }
 
 #[test]

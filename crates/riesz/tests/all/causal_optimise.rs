@@ -190,6 +190,16 @@ fn the_best_of_a_grid_is_suggested() {
             let at = (0..61).reduce(|a, b| if worth(b) > worth(a) { b } else { a }).unwrap();
             assert_eq!(found.treatments, [grid[at]], "{name}");
             assert!((found.acquisition - worth(at)).abs() < 1e-8 && (found.mean - mean[at]).abs() < 1e-10);
+            let gain = log_expected_improvement(sign * mean[at] - best, sd[at]).exp();
+            assert!((found.expected_improvement - gain).abs() < 1e-10, "{name}");
+            let so_far = search.best(&arms).unwrap();
+            assert!((so_far.mean - sign * best).abs() < 1e-8 && [1.0, -2.0].contains(&so_far.treatments[0]));
+            // Where nothing was tried it is the best of all.
+            let untried = [arm(&effect, &tried(&[], &[], None), Domain::Rows(column("x", &grid)))];
+            let so_far = search.best(&untried).unwrap();
+            let (means, ..) = untried[0].believed.each(&column("x", &grid)).unwrap();
+            let at = (0..61).reduce(|a, b| if sign * means[b] > sign * means[a] { b } else { a }).unwrap();
+            assert_eq!((&so_far.treatments[..], so_far.mean), (&[grid[at]][..], means[at]));
         }
     }
 }
@@ -363,6 +373,9 @@ fn bad_input_is_refused_by_name() {
     assert!(refused(&tried(&[0.0], &[f64::NAN], None)).contains("outcome of a trial = NaN"));
     assert!(refused(&tried(&[0.0], &[1.0, 2.0], None)).contains("outcomes has 2 numbers"));
     assert!(refused(&tried(&[0.0], &[1.0], Some(-1.0))).contains("noise of a trial = -1"));
+    let twice = |noise| tried(&[0.0, 1.0, 0.0], &[1.0, 2.0, 3.0], Some(noise));
+    assert!(refused(&twice(0.0)).contains("they are given as exact, and differ"));
+    assert!(Updated::new(&effect, &twice(0.1), Prior::Effect).is_ok());
     let strange = Trials { treatments: column("dose", &[0.0]), ..tried(&[0.0], &[1.0], None) };
     assert!(matches!(
         Updated::new(&effect, &strange, Prior::Effect),

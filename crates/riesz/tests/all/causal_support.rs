@@ -125,7 +125,7 @@ fn outcomes_without_noise_are_told_apart() {
     let (_, noisy) = studies(40, 1, |z, s| z + s.normal());
     assert_eq!(doubt(&noisy), "");
     let mut exact = noisy.clone();
-    exact.outcome = exact.points.column(0).iter().map(|y| y.sin()).collect();
+    exact.outcome = exact.points.column(0).iter().map(|y| (0.5 * y).sin()).collect();
     let told = doubt(&exact);
     assert!(told.contains("study 2 has hardly any noise") && !told.contains("give more"), "{told}");
     let mut exact = noisy;

@@ -8,6 +8,7 @@ mod anova;
 mod bound;
 mod cases;
 mod causal_effect;
+mod causal_estimand;
 mod causal_gather;
 mod causal_graph;
 mod causal_landmarks;

@@ -1,57 +1,122 @@
 //! What is asked of an effect: at which treatments, compared with which, and of whom.
 
-use riesz::causal::{Route, Study, Whom, usual_doses};
+use std::path::Path;
+
+use riesz::causal::{Estimand, Route, Study, USUAL_DOSES, Whom, usual_doses};
 use riesz::error::listed;
 use riesz::table::level_of_text;
 use riesz::{Column, ColumnKind, Table};
 
-use super::Args;
+use super::effect::EffectArgs;
+use crate::args::TableArgs;
 use crate::failure::{Failure, Result};
+use crate::io::input::name_of;
 use crate::io::typing::{Conforming, Strays, WhenMissing, WhenUnseen};
 
-/// Doses of a curve that is not asked for at others.
-const DOSES: usize = 50;
-
 /// The treatments that the effect is said at.
-pub fn treatments(args: &Args, first: &Study) -> Result<Table> {
+pub fn treatments(args: &EffectArgs, first: &Study) -> Result<Table> {
     let known = &first.treatments;
-    let Some(file) = &args.at else {
-        if known.width() > 1 {
-            let names: Vec<&str> = known.columns().iter().map(|column| &column.name[..]).collect();
-            return Err(Failure::input(format!(
-                "{} are {} treatments, which have no usual order: give a table of them with --at",
-                names.join(", "),
-                names.len()
-            )));
-        }
-        return Ok(usual_doses(known, DOSES)?);
-    };
-    let strays = Strays { missing: WhenMissing::Refused(""), unseen: WhenUnseen::Refused("") };
-    let mut rows = Conforming::new(args.table.source(file).open()?, known.columns(), strays, known.width())?;
-    let mut all: Option<Table> = None;
-    while let Some(some) = rows.next()? {
-        all = Some(match all {
-            None => some,
-            Some(before) => before.stack(&some)?,
-        });
+    if let Some(file) = &args.at {
+        return rows(&args.studies.table, file, known.columns());
     }
-    all.ok_or_else(|| Failure::input(format!("{} has no rows", rows.name())))
+    if known.width() > 1 {
+        return Err(Failure::input(format!(
+            "{} are {} treatments, which have no usual order: give a table of them with --at",
+            names(known.columns()),
+            known.width()
+        )));
+    }
+    Ok(usual_doses(known, USUAL_DOSES)?)
 }
 
-/// Whom it is said of, if not of all.
-pub fn whom(args: &Args, first: &Study) -> Result<Option<Whom>> {
+/// What is asked there.
+pub fn estimand(args: &EffectArgs, first: &Study) -> Result<Estimand> {
+    if let Some(by) = &args.slope {
+        return Ok(Estimand::slope(&first.treatments, Some(by), None)?);
+    }
+    let baseline = row(&args.baseline, first.treatments.columns(), "--baseline")?;
+    Ok(baseline.map_or(Estimand::Level, Estimand::Contrast))
+}
+
+/// Whom it is said of, if not of all, and in words.
+pub fn whom(args: &EffectArgs, first: &Study) -> Result<Option<(Whom, String)>> {
+    let those = |row: &Table| format!("those with {}", told(row));
     if let Some(row) = row(&args.among, first.treatments.columns(), "--among")? {
-        return Ok(Some(Whom::Treated(row)));
+        let words = those(&row);
+        return Ok(Some((Whom::Treated(row), words)));
     }
-    if args.given.is_empty() {
-        return Ok(None);
-    }
-    let Route::BackDoor(covariates) = &first.route else {
-        return Err(Failure::input(
-            "--given: the effect is not averaged over covariates, and so is the same for all",
-        ));
+    let option = match (&args.population, args.given.is_empty()) {
+        (None, true) => return Ok(None),
+        (None, false) => "--given",
+        (Some(_), _) => "--population",
     };
-    some(&args.given, covariates.columns(), "--given").map(|row| Some(Whom::Like(row)))
+    let Route::BackDoor(covariates) = &first.route else {
+        return Err(Failure::input(format!(
+            "{option}: the effect is not averaged over covariates, and so is the same for all"
+        )));
+    };
+    let columns = covariates.columns();
+    Ok(Some(match &args.population {
+        None => {
+            let row = some(&args.given, columns, option)?;
+            let words = those(&row);
+            (Whom::Like(row), words)
+        }
+        Some(file) => {
+            let words = format!("the people of {}", name_of(file));
+            let table = &args.studies.table;
+            let (members, counts) = match &args.weights {
+                None => {
+                    let members = rows(table, file, columns)?;
+                    let counts = vec![1.0; members.rows()];
+                    (members, counts)
+                }
+                Some(name) => {
+                    let (members, [counts]) = rows_with(table, file, columns, [name])?;
+                    (members, counts)
+                }
+            };
+            (Whom::members(members, &counts)?, words)
+        }
+    }))
+}
+
+/// All rows of a table, in these columns.
+pub fn rows(table: &TableArgs, file: &Path, columns: &[Column]) -> Result<Table> {
+    let strays = Strays {
+        missing: WhenMissing::Refused(", or leave the row out"),
+        unseen: WhenUnseen::Refused("; leave the row out"),
+    };
+    Conforming::new(table.source(file).open()?, columns, strays, columns.len())?.all()
+}
+
+/// The same, and the numbers in further columns.
+pub fn rows_with<const N: usize>(
+    table: &TableArgs,
+    file: &Path,
+    columns: &[Column],
+    names: [&String; N],
+) -> Result<(Table, [Vec<f64>; N])> {
+    let all: Vec<Column> = columns.iter().cloned().chain(names.map(Column::numeric)).collect();
+    let read = rows(table, file, &all)?;
+    let (count, width) = (read.rows(), columns.len());
+    let own =
+        Table::from_column_major(columns.to_vec(), count, read.column_major()[..width * count].to_vec())?;
+    Ok((own, std::array::from_fn(|k| read.column(width + k).to_vec())))
+}
+
+/// Numbers that treatments are to be between, as `name=low..high`.
+pub fn bounds(given: &[String], columns: &[Column], option: &str) -> Result<Vec<(String, (f64, f64))>> {
+    let bound = |(j, text): (usize, &str)| {
+        let name = &columns[j].name;
+        let ends = text.split_once("..").and_then(|(low, high)| {
+            Some((low.trim().parse::<f64>().ok()?, high.trim().parse::<f64>().ok()?))
+        });
+        let wrong =
+            || Failure::input(format!("{option} {name}={text}: give {name}=low..high, as in {name}=0..1"));
+        Ok((name.clone(), ends.ok_or_else(wrong)?))
+    };
+    assigned(given, columns, option)?.into_iter().map(bound).collect()
 }
 
 /// A row of all of these columns, as `name=value`; `None` where nothing is given.
@@ -73,32 +138,39 @@ pub fn row(given: &[String], columns: &[Column], option: &str) -> Result<Option<
 /// A row of some of these columns, in their order.
 fn some(given: &[String], columns: &[Column], option: &str) -> Result<Table> {
     let fail = |problem: String| Failure::input(format!("{option} {}: {problem}", given.join(",")));
-    let mut found: Vec<Option<f64>> = vec![None; columns.len()];
+    let (mut own, mut values) = (Vec::new(), Vec::new());
+    for (j, text) in assigned(given, columns, option)? {
+        own.push(columns[j].clone());
+        values.push(number(text, &columns[j]).map_err(fail)?);
+    }
+    Ok(Table::from_column_major(own, 1, values)?)
+}
+
+/// What `name=value,name=value` says of columns, by their places and in their order; of one at least.
+fn assigned<'t>(given: &'t [String], columns: &[Column], option: &str) -> Result<Vec<(usize, &'t str)>> {
+    let fail = |problem: String| Failure::input(format!("{option} {}: {problem}", given.join(",")));
+    let unknown = || fail(format!("give name=value, where names are {}", names(columns)));
+    let mut found: Vec<Option<&str>> = vec![None; columns.len()];
     for text in given {
         let mut rest = &text[..];
         while !rest.is_empty() {
             let known = columns.iter().position(|column| value_of(rest, &column.name).is_some());
-            let (j, after) = known
-                .and_then(|j| Some((j, value_of(rest, &columns[j].name)?)))
-                .ok_or_else(|| fail(format!("give name=value, where names are {}", names(columns))))?;
+            let (j, after) =
+                known.and_then(|j| Some((j, value_of(rest, &columns[j].name)?))).ok_or_else(unknown)?;
             // A value ends where the next name begins.
             let next = after.char_indices().find(|&(at, sign)| {
                 sign == ',' && columns.iter().any(|column| value_of(&after[at + 1..], &column.name).is_some())
             });
             let (value, left) = next.map_or((after, ""), |(at, _)| (&after[..at], &after[at + 1..]));
-            let number = number(value.trim(), &columns[j]).map_err(fail)?;
-            if found[j].replace(number).is_some() {
+            if found[j].replace(value.trim()).is_some() {
                 return Err(fail(format!("{} is given twice", columns[j].name)));
             }
             rest = left;
         }
     }
-    let each = columns.iter().zip(found).filter_map(|(column, value)| Some((column.clone(), value?)));
-    let (own, values): (Vec<Column>, Vec<f64>) = each.unzip();
-    if own.is_empty() {
-        return Err(fail(format!("give name=value, where names are {}", names(columns))));
-    }
-    Ok(Table::from_column_major(own, 1, values)?)
+    let each: Vec<(usize, &str)> =
+        found.into_iter().enumerate().filter_map(|(j, value)| Some((j, value?))).collect();
+    if each.is_empty() { Err(unknown()) } else { Ok(each) }
 }
 
 /// What follows `name=`.

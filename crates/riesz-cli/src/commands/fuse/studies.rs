@@ -1,38 +1,120 @@
-//! Studies from their tables: which columns an effect needs, the graph says, and these are read.
+//! Studies from their tables: which columns an effect needs, the graph says, and these are read; and what is learnt from them.
 
-use riesz::causal::{Gathered, Graph, Identification, Measured, gather, identify};
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use riesz::causal::{
+    Effect, Fusion, Gathered, Graph, Identification, Measured, Study, doubts, gather, identify,
+};
+use riesz::explanation::Fact;
 use riesz::{Column, ColumnKind};
 
-use super::Args;
+use crate::args::{CauseArgs, Global, TableArgs, graph_of};
+use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
+use crate::io::input::described;
 use crate::io::names::listed_columns;
 use crate::io::typing::Columns;
 
-/// How the effect follows, and the studies with what that needs.
-pub fn studies(args: &Args, graph: Option<&Graph>) -> Result<(Identification, Gathered)> {
-    if args.studies.len() < 2 {
-        return Err(Failure::input(
-            "an effect across studies needs two tables or more: with both treatment and outcome in one, 'riesz fit' and 'riesz explain' say what goes with what",
-        ));
+/// Studies, which effect is asked of them, and how it is learnt.
+#[derive(Debug, clap::Args)]
+pub struct StudyArgs {
+    /// Tables of the studies in order (CSV or Parquet); '-' is standard input
+    #[arg(required = true, value_name = "STUDY", value_hint = ValueHint::FilePath)]
+    pub studies: Vec<PathBuf>,
+    /// What causes what: a file, or the text itself, 'age -> dose; age -> psa; dose -> psa -> volume'; without it --adjust, --front-door or --randomized is taken on
+    /// trust
+    #[arg(long, value_name = "GRAPH", required_unless_present = "way")]
+    pub graph: Option<String>,
+    /// Which effect.
+    #[command(flatten)]
+    pub effect: CauseArgs,
+    /// Average over so many draws of the hyper-parameters; 0 takes the best ones alone, which are too sure where rows are few
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub draws: usize,
+    /// Columns whose numbers are names of levels
+    #[arg(long, value_name = "NAME,…")]
+    pub categorical: Vec<String>,
+    /// How to read the tables.
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+/// Studies with what their effect needs, and how it follows.
+pub struct Read {
+    pub graph: Option<Graph>,
+    pub found: Identification,
+    pub gathered: Gathered,
+}
+
+/// What was learnt from them.
+pub struct Learnt {
+    pub fusion: Fusion,
+    pub effect: Effect,
+    /// What a reader should know, in sentences without full stops.
+    pub doubts: Vec<String>,
+}
+
+impl StudyArgs {
+    /// Reads the studies.
+    pub fn read(&self) -> Result<Read> {
+        let graph = self.graph.as_deref().map(graph_of).transpose()?;
+        if self.studies.len() < 2 {
+            return Err(Failure::input(
+                "an effect across studies needs two tables or more: with both treatment and outcome in one, 'riesz fit' and 'riesz explain' say what goes with what",
+            ));
+        }
+        let open = |file| self.table.source(file).open();
+        let tables = self.studies.iter().map(|file| open(file)).collect::<Result<Vec<_>>>()?;
+        let headers: Vec<Vec<String>> = tables.iter().map(|table| table.header().to_vec()).collect();
+        let mut known: Vec<String> = graph.as_ref().map_or(vec![], |graph| graph.variables().to_vec());
+        known.extend(headers.iter().flatten().cloned());
+        let categorical = listed_columns(&self.categorical, &known);
+        if let Some(name) = categorical.iter().find(|name| !headers.iter().flatten().any(|own| own == *name))
+        {
+            return Err(Failure::input(format!("--categorical: no study has a column '{name}'")));
+        }
+        let found = identify(graph.as_ref(), &self.effect.query(&known, headers)?)?;
+        let needed = found.needed()?;
+        let measured = tables.into_iter().zip(&needed).map(|(table, names)| {
+            let columns = Columns::read(table, names)?;
+            let each = names.iter().map(|name| measured(&columns, name, categorical.contains(name)));
+            Ok(Measured { columns: each.collect::<Result<_>>()? })
+        });
+        let gathered = gather(&found, &measured.collect::<Result<Vec<_>>>()?)?;
+        Ok(Read { graph, found, gathered })
     }
-    let open = |file| args.table.source(file).open();
-    let tables = args.studies.iter().map(|file| open(file)).collect::<Result<Vec<_>>>()?;
-    let headers: Vec<Vec<String>> = tables.iter().map(|table| table.header().to_vec()).collect();
-    let mut known: Vec<String> = graph.map_or(vec![], |graph| graph.variables().to_vec());
-    known.extend(headers.iter().flatten().cloned());
-    let categorical = listed_columns(&args.categorical, &known);
-    if let Some(name) = categorical.iter().find(|name| !headers.iter().flatten().any(|own| own == *name)) {
-        return Err(Failure::input(format!("--categorical: no study has a column '{name}'")));
+
+    /// How the answer came about.
+    pub fn facts(&self, global: &Global) -> Result<Vec<Fact>> {
+        let mut run = Vec::new();
+        for (k, study) in self.studies.iter().enumerate() {
+            run.push(Fact::new(format!("study {}", k + 1), described(study)?));
+        }
+        run.push(Fact::new("draws of hyper-parameters", self.draws.to_string()));
+        run.push(Fact::new("seed", global.seed.to_string()));
+        run.push(Fact::new("software", format!("riesz {}", env!("CARGO_PKG_VERSION"))));
+        Ok(run)
     }
-    let found = identify(graph, &args.effect.query(&known, headers)?)?;
-    let needed = found.needed()?;
-    let measured = tables.into_iter().zip(&needed).map(|(table, names)| {
-        let columns = Columns::read(table, names)?;
-        let each = names.iter().map(|name| measured(&columns, name, categorical.contains(name)));
-        Ok(Measured { columns: each.collect::<Result<_>>()? })
-    });
-    let measured = measured.collect::<Result<Vec<_>>>()?;
-    Ok((found.clone(), gather(&found, &measured)?))
+}
+
+impl Read {
+    /// The study that has the treatments.
+    pub fn first(&self) -> &Study {
+        &self.gathered.studies.studies[0]
+    }
+
+    /// Learns the effect, and warns of what is in doubt.
+    pub fn learn(&self, args: &StudyArgs, global: &Global, console: &Console) -> Result<Learnt> {
+        let fusion = Fusion { draws: args.draws, seed: global.seed, ..Fusion::default() };
+        let fit = || fusion.fit(&self.gathered.studies);
+        let effect = watched(console, "learning the effect", &fusion.progress, fit)?;
+        let of_effect = doubts(&self.found, &effect, args.draws);
+        let all: Vec<String> =
+            self.gathered.doubts.iter().chain(&of_effect).map(ToString::to_string).collect();
+        all.iter().for_each(|text| console.warn(text));
+        Ok(Learnt { fusion, effect, doubts: all })
+    }
 }
 
 fn measured(columns: &Columns, name: &str, categorical: bool) -> Result<(Column, Vec<f64>)> {

@@ -1,0 +1,143 @@
+//! `riesz fuse STUDY…`: the effect, as words, a table, a record, a picture and a page.
+
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use riesz_report::{EffectPage, PlotOptions, effect_report, render_effect};
+
+use super::studies::StudyArgs;
+use super::{asked, told};
+use crate::args::Global;
+use crate::commands::graph::check;
+use crate::console::Console;
+use crate::failure::{Failure, Result};
+use crate::form::Form;
+use crate::io::output::write_all;
+use crate::io::picture::write_picture;
+use crate::io::write::TableWriter;
+
+/// Arguments of `fuse`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "\
+Examples:
+  riesz fuse s1.csv s2.csv --graph g.txt --treatment statin --outcome volume
+  riesz fuse s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --at grid.csv -o effect.parquet --report effect.html
+  riesz fuse s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --baseline statin=0.2 --given age=75
+  riesz fuse s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --slope statin --population clinic.csv
+  riesz fuse trial.csv scans.csv --randomized --treatment dose --outcome volume -o effect.svg
+  riesz fuse suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv
+
+The first study has the treatments, the last the outcome, and each shares columns with the next; nobody need have measured both. The answer is the mean outcome if all
+people of the first study were treated so, how sure that is, and which study leaves it unsure. 'riesz graph check' says first whether it follows from the graph.
+What does not follow ends with exit code 2, and what would help.")]
+pub struct EffectArgs {
+    /// The studies.
+    #[command(flatten)]
+    pub studies: StudyArgs,
+    /// Table of treatments to say the effect at [default: 50 doses over the middle 95 % of those of the first study, or its levels]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub at: Option<PathBuf>,
+    /// Say what the effect is more than at this treatment
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub baseline: Vec<String>,
+    /// Say by how much the outcome changes a unit of this treatment, its slope, of a small step
+    #[arg(long, value_name = "NAME", conflicts_with = "baseline")]
+    pub slope: Option<String>,
+    /// Say it of people of whom some covariates are these
+    #[arg(long, value_name = "NAME=VALUE,…", group = "whom")]
+    pub given: Vec<String>,
+    /// Say it of people who were treated so
+    #[arg(long, value_name = "NAME=VALUE,…", group = "whom")]
+    pub among: Vec<String>,
+    /// Say it of other people: a table of the covariates that are adjusted for, which is taken as it is
+    #[arg(long, value_name = "FILE", group = "whom", value_hint = ValueHint::FilePath)]
+    pub population: Option<PathBuf>,
+    /// Column of the population that says how much each member counts [default: all alike]
+    #[arg(long, value_name = "COL", requires = "population")]
+    pub weights: Option<String>,
+    /// Probability of the intervals
+    #[arg(long, value_name = "P", default_value_t = 0.95, value_parser = level)]
+    pub level: f64,
+    /// Where to write the effect: a table (.csv, .parquet), a picture (.svg, .png), or everything (.json) [default: words on standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Also write a page that opens in any browser, offline (.html)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub report: Option<PathBuf>,
+}
+
+/// A probability that is neither 0 nor 1.
+fn level(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(level) if level > 0.0 && level < 1.0 => Ok(level),
+        _ => Err("it is between 0 and 1, as 0.95".into()),
+    }
+}
+
+/// The form in which it is written; pages have an option of their own.
+fn form(args: &EffectArgs, global: &Global) -> Result<Form> {
+    match Form::of(args.output.as_deref(), global) {
+        Ok(Form::Page) => Err(page_elsewhere()),
+        Ok(form) => Ok(form),
+        Err(other) => Err(Failure::input(format!(
+            "effects are written as .csv, .parquet, .svg, .png, .json or .txt, not as .{other}; a page is --report page.html"
+        ))),
+    }
+}
+
+fn page_elsewhere() -> Failure {
+    Failure::input("pages are written with --report: give it this name")
+}
+
+/// Reads, asks, learns, answers and writes.
+pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
+    let path = args.output.as_deref();
+    let form = form(args, global)?;
+    if let Some(page) = &args.report
+        && !page
+            .extension()
+            .is_some_and(|end| end.eq_ignore_ascii_case("html") || end.eq_ignore_ascii_case("htm"))
+    {
+        return Err(Failure::input(format!("{}: the name of a page ends in .html", page.display())));
+    }
+    let read = args.studies.read()?;
+    let (at, estimand) = (asked::treatments(args, read.first())?, asked::estimand(args, read.first())?);
+    let asked = asked::whom(args, read.first())?;
+    let learnt = read.learn(&args.studies, global, &console)?;
+    let (effect, whom) = match asked {
+        None => (learnt.effect, "all people of study 1".into()),
+        Some((whom, words)) => (learnt.effect.of(&whom, &learnt.fusion.stop)?, words),
+    };
+    let pointwise = effect.pointwise(&at, &estimand)?;
+    let run = args.studies.facts(global)?;
+    let page = EffectPage {
+        found: &read.found,
+        graph: read.graph.as_ref(),
+        studies: &read.gathered.studies,
+        at: &at,
+        estimand: &estimand,
+        effect: &pointwise,
+        whom: &whom,
+        level: args.level,
+        unmatched: &read.gathered.unmatched,
+        doubts: &learnt.doubts,
+        run: &run,
+    };
+    let identified = check::words(&read.found);
+    match form {
+        Form::Text => write_all(path, format!("{identified}{}", told::words(&page)?).as_bytes())?,
+        Form::Json => write_all(path, format!("{:#}\n", told::record(&page)?).as_bytes())?,
+        Form::Table(format) => TableWriter::whole(path, format, told::named(&told::columns(&page)?))?,
+        Form::Picture { pixels } => {
+            write_picture(path, render_effect(&page, &PlotOptions::default())?, pixels)?;
+        }
+        Form::Page => return Err(page_elsewhere()),
+    }
+    if let Some(file) = &args.report {
+        write_all(Some(file), effect_report(&page)?.as_bytes())?;
+    }
+    if path.is_some() {
+        console.note(identified.trim_end());
+    }
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! `riesz fuse suggest`: what is suggested is what the library suggests, and what is refused is refused in a sentence.
+
+use riesz::causal::{
+    Acquisition, Arm, Domain, Fusion, Graph, Measured, Prior, Query, Search, Trials, Updated, gather,
+    identify,
+};
+use riesz::{Column, Table};
+use serde_json::Value;
+
+use crate::common::Place;
+use crate::fuse::{GRAPH, columns, world};
+
+const ASKED: &str = "fuse suggest s1.csv s2.csv --graph g.txt --treatment dose --outcome volume --draws 4";
+
+fn tried() -> Place {
+    let place = world();
+    place.write("tried.csv", "note,volume,dose,off\nfirst,-0.4,0.1,0.2\nsecond,-3.5,0.6,0.4\n");
+    place
+}
+
+/// The same by the library, with trials at 0.1 and 0.6.
+fn suggested(place: &Place, noise: Option<Vec<f64>>, search: Search, count: usize) -> Vec<[f64; 5]> {
+    let of = |file: &str, names: &[&str]| {
+        let header = place.read(file).lines().next().unwrap().to_string();
+        let header: Vec<String> = header.split(',').map(String::from).collect();
+        let column = |name: &&str| {
+            let j = header.iter().position(|own| own == name).unwrap();
+            let text = place.read(file);
+            let cell = |line: &str| line.split(',').nth(j).unwrap().parse().unwrap();
+            (Column::numeric(*name), text.lines().skip(1).map(cell).collect())
+        };
+        Measured { columns: names.iter().map(column).collect() }
+    };
+    let query = Query {
+        treatments: vec!["dose".into()],
+        outcome: "volume".into(),
+        studies: vec![vec!["age".into(), "dose".into(), "psa".into()], vec!["psa".into(), "volume".into()]],
+        ..Query::default()
+    };
+    let found = identify(Some(&Graph::parse(GRAPH).unwrap()), &query).unwrap();
+    let tables = [of("s1.csv", &["age", "dose", "psa"]), of("s2.csv", &["psa", "volume"])];
+    let studies = gather(&found, &tables).unwrap().studies;
+    let effect = Fusion { draws: 4, ..Fusion::default() }.fit(&studies).unwrap();
+    let dose = |values: Vec<f64>| {
+        Table::from_column_major(vec![Column::numeric("dose")], values.len(), values).unwrap()
+    };
+    let trials = Trials { treatments: dose(vec![0.1, 0.6]), outcomes: vec![-0.4, -3.5], noise };
+    let believed = Updated::new(&effect, &trials, Prior::Effect).unwrap();
+    let arms = [Arm { believed, domain: Domain::Between(vec![(0.0, 1.0)]), costs: vec![1.0] }];
+    let found = search.suggest(&arms, count).unwrap();
+    let told = |own: &riesz::causal::Suggestion| {
+        [own.treatments[0], own.mean, own.sd, own.expected_improvement, own.acquisition]
+    };
+    found.iter().map(told).collect()
+}
+
+#[test]
+fn suggestions_are_the_library_s() {
+    let place = tried();
+    let search = Search { acquisition: Acquisition::LogEi, minimize: true, supported: false, seed: 0 };
+    for (more, noise, search) in [
+        ("", None, search),
+        ("--sd 0.5 --maximize", Some(vec![0.25; 2]), Search { minimize: false, ..search }),
+        (
+            "--sd off --acquisition ucb",
+            Some(vec![0.2 * 0.2, 0.4 * 0.4]),
+            Search { acquisition: Acquisition::Ucb { deviations: 2.0 }, ..search },
+        ),
+    ] {
+        let ask = format!("{ASKED} --tried tried.csv --between dose=0..1 --count 3 {more}");
+        let told = columns(&place.good(&format!("{ask} --format csv")).0);
+        let names = ["dose", "mean", "sd", "expected_improvement", "acquisition"];
+        for (i, own) in suggested(&place, noise, search, 3).iter().enumerate() {
+            assert_eq!(names.map(|name| told[name][i]), *own, "{more}");
+        }
+        assert!(told["support"].iter().all(|own| [0.0, 1.0].contains(own)));
+    }
+}
+
+/// What is suggested where nothing can go wrong: the volume falls with the dose, all the way.
+#[test]
+fn the_best_is_where_it_must_be() {
+    let place = tried();
+    place.write("doses.csv", "dose,euros\n0.2,1\n0.5,1\n0.9,1\n");
+    for (more, dose) in [("", 0.9), ("--maximize", 0.2)] {
+        let ask = format!("{ASKED} {more} --candidates doses.csv --format csv");
+        let told = columns(&place.good(&ask).0);
+        assert_eq!(told["dose"], [dose], "{told:?}");
+    }
+    // The improvement on the best so far, as an integral over what is believed.
+    let ask = format!("{ASKED} --tried tried.csv --sd 0.5 --between dose=0..0.7 -o next.json");
+    let (_, words) = place.good(&ask);
+    assert!(words.contains("Of the 2 trials so far, the mean of volume is lowest"), "{words}");
+    let told: Value = serde_json::from_str(&place.read("next.json")).unwrap();
+    let of = |name: &str| told["suggestions"][name][0].as_f64().unwrap();
+    let (mean, sd, best) = (of("mean"), of("sd"), told["best"]["mean"].as_f64().unwrap());
+    assert_eq!(told["best"]["treatments"]["dose"], serde_json::json!([0.6]));
+    let steps = 100_000;
+    let density = |e: f64| (-0.5 * e * e).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    let gain: f64 = (0..steps)
+        .map(|i| -9.0 + 18.0 * (f64::from(i) + 0.5) / f64::from(steps))
+        .map(|e| (best - mean - sd * e).max(0.0) * density(e) * 18.0 / f64::from(steps))
+        .sum();
+    assert!((of("expected_improvement") - gain).abs() < 1e-6 * gain, "{gain} {told}");
+    assert!((of("acquisition") - gain.ln()).abs() < 1e-6);
+    assert!(told["provenance"].to_string().contains("tried.csv (SHA-256 ") && told["trials"] == 2);
+    // What costs more has to be better.
+    place.write("doses.csv", "dose,euros\n0.85,1000000\n0.9,1\n");
+    let ask = format!("{ASKED} --candidates doses.csv --cost euros --format csv");
+    assert_eq!(columns(&place.good(&ask).0)["dose"], [0.9]);
+    place.write("doses.csv", "dose,euros\n0.85,1\n0.9,1000000\n");
+    assert_eq!(columns(&place.good(&ask).0)["dose"], [0.85]);
+    let (out, _) = place.good(ASKED);
+    for words in
+        ["Nothing was tried yet", "expected improvement", "back-door, adjusting for age", "lowest, −6."]
+    {
+        assert!(out.contains(words), "{words}: {out}");
+    }
+    place.good(&format!("{ASKED} -o next.parquet"));
+    let (help, _) = place.good("fuse --help");
+    assert!(help.contains("suggest  Say which treatments to try next"), "{help}");
+}
+
+#[test]
+fn refusals_are_one_sentence_and_leave_no_files() {
+    let place = tried();
+    place.write("lacks.csv", "dose,size\n0.1,2\n");
+    place.write("holes.csv", "dose,volume\n0.1,\n");
+    place.write("words.csv", "dose,volume\nmuch,1\n");
+    place.write("none.csv", "dose,volume\n");
+    place.write("twice.csv", "dose,volume\n0.1,1\n0.1,2\n");
+    place.write("below.csv", "dose,volume,off\n0.1,1,-1\n");
+    place.write("free.csv", "dose,euros\n0.1,0\n");
+    place.write("far.csv", "dose\n900\n");
+    let before = place.files();
+    for (more, expected) in [
+        ("--tried lacks.csv", "there is no column 'volume'"),
+        ("--tried holes.csv", "row 1 (line 2)"),
+        ("--tried words.csv", "is 'much', which is not a number"),
+        ("--tried none.csv", "names of columns but no rows"),
+        ("--tried missing.csv", "there is no such file"),
+        ("--tried twice.csv --sd 0", "outcomes of trials of one treatment = 1 and 2"),
+        ("--tried tried.csv --sd -1", "standard deviations are 0 or more"),
+        ("--tried below.csv --sd off", "-1 in the column of --sd: standard deviations are 0 or more"),
+        ("--tried tried.csv --sd note", "which is not a number"),
+        ("--tried tried.csv --sd spread", "there is no column 'spread'"),
+        ("--sd 1", "--tried"),
+        ("--between dose=1..0", "bounds of dose = (1, 0)"),
+        ("--between dose=0.5", "give dose=low..high"),
+        ("--between age=0..1", "names are dose"),
+        ("--candidates none.csv", "names of columns but no rows"),
+        ("--candidates free.csv --cost euros", "cost = 0"),
+        ("--candidates far.csv --supported", "the studies tell none of the candidates"),
+        ("--candidates far.csv --between dose=0..1", "cannot be used with"),
+        ("--cost euros", "--candidates"),
+        ("--count 0", "--count"),
+        ("--acquisition pi", "log-ei"),
+        ("--prior best", "rank-one"),
+    ] {
+        let output = place.run(&format!("{ASKED} {more} -o next.csv"));
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && err.contains(expected), "{more}: {err}");
+        assert!(!err.contains("panicked") && !err.contains("a bug"), "{more}: {err}");
+        assert_eq!(place.files(), before, "{more}");
+    }
+    place.bad(&format!("{ASKED} -o next.svg"), "not as a picture");
+    place.bad(&format!("{ASKED} -o next.html"), "not as a page");
+    place.bad(&format!("{ASKED} -o next.xls"), "not as .xls");
+    // A study of that name is a file like any other.
+    place.bad("fuse ./suggest s2.csv --randomized --treatment dose --outcome volume", "no such file");
+}

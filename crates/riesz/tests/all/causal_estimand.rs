@@ -1,0 +1,163 @@
+//! Contrasts and slopes of effects: sums over a joint posterior, written out by hand.
+
+use std::sync::atomic::AtomicBool;
+
+use riesz::causal::{
+    Cause, Domain, Effect, Estimand, Parameters, ProcessParameters, Route, Studies, Study, StudyParameters,
+    Told, Whom,
+};
+use riesz::{Column, ColumnKind, Error, Kernel, Matrix, Table};
+
+use crate::common::Stream;
+
+fn table(names: &[&str], columns: &[Vec<f64>]) -> Table {
+    let own = names.iter().map(|name| Column::numeric(*name)).collect();
+    Table::from_column_major(own, columns[0].len(), columns.concat()).unwrap()
+}
+
+/// Of two treatments by way of y, beside a covariate.
+fn effect() -> Effect {
+    let mut s = Stream(11);
+    let [a, b, z]: [Vec<f64>; 3] = std::array::from_fn(|_| (0..30).map(|_| 2.0 * s.signed()).collect());
+    let y = (0..30).map(|i| a[i] - 0.5 * b[i] + 0.3 * z[i] + 0.1 * s.normal()).collect();
+    let points: Vec<f64> = (0..25).map(|i| -3.0 + 0.25 * f64::from(i)).collect();
+    let outcome = points.iter().map(|y| y.sin()).collect();
+    let study = Study {
+        treatments: table(&["a", "b"], &[a, b]),
+        route: Route::BackDoor(table(&["z"], &[z])),
+        mediators: table(&["y"], &[y]),
+        shared: None,
+    };
+    let studies = Studies { studies: vec![study], points: table(&["y"], &[points]), outcome };
+    let own = StudyParameters {
+        treatments: Kernel::gaussian(&[1.0, 1.5]),
+        others: Some(Kernel::gaussian(&[1.0])),
+        ridge: 0.05,
+        intercepting: None,
+    };
+    let outcome = ProcessParameters { kernel: Kernel::gaussian(&[1.0]), noise: 0.01, level: 1.0 };
+    studies.effect(&Parameters { studies: vec![own], outcome, adjustment: true, landmarks: None }).unwrap()
+}
+
+fn ask(effect: &Effect, estimand: &Estimand, at: &Table) -> Told {
+    let sums = estimand.over(at, effect.treatments()).unwrap();
+    sums.told(&effect.at(&sums.treatments).unwrap())
+}
+
+#[test]
+fn slopes_and_contrasts_are_sums_over_the_joint_posterior() {
+    let effect = effect();
+    // Columns are found by name.
+    let at = table(&["b", "a"], &[vec![0.5, -1.0], vec![0.2, 0.9]]);
+    let step = 0.05;
+    let slope = Estimand::slope(effect.treatments(), Some("b"), Some(step)).unwrap();
+    let base = table(&["a", "b"], &[vec![-0.4], vec![0.1]]);
+    let (a, b) = ([0.2, 0.9], [0.5, -1.0]);
+    let ends = |by: f64| [b[0] + by, b[1] + by];
+    let both = [ends(step), ends(-step)].concat();
+    let places = table(&["a", "b"], &[[a, a].concat(), both]);
+    let (told, joint) = (ask(&effect, &slope, &at), effect.at(&places).unwrap());
+    let weight = 0.5 / step;
+    let with_base = table(&["a", "b"], &[vec![a[0], a[1], -0.4], vec![b[0], b[1], 0.1]]);
+    let (less, level) =
+        (ask(&effect, &Estimand::Contrast(base.clone()), &at), effect.at(&with_base).unwrap());
+    for i in 0..2 {
+        assert!((told.mean[i] - weight * (joint.mean[i] - joint.mean[2 + i])).abs() < 1e-12);
+        assert!((less.mean[i] - (level.mean[i] - level.mean[2])).abs() < 1e-12);
+        for k in 0..2 {
+            let c = &joint.covariance;
+            let own = c[(i, k)] - c[(i, 2 + k)] - c[(2 + i, k)] + c[(2 + i, 2 + k)];
+            assert!((told.covariance[(i, k)] - weight * weight * own).abs() < 1e-9, "{i} {k}");
+            let c = &level.covariance;
+            let own = c[(i, k)] - c[(i, 2)] - c[(2, k)] + c[(2, 2)];
+            assert!((less.covariance[(i, k)] - own).abs() < 1e-12, "{i} {k}");
+        }
+        for found in [&told, &less] {
+            let sum: f64 = found.causes.iter().map(|(_, part)| part[(i, i)]).sum();
+            assert!((sum - found.covariance[(i, i)]).abs() < 1e-9);
+        }
+        let least = joint.standing[i].effective_rows.min(joint.standing[2 + i].effective_rows);
+        assert_eq!(told.standing[i].effective_rows, least);
+    }
+    let causes: Vec<Cause> = told.causes.iter().map(|own| own.0).collect();
+    assert!(causes.is_sorted() && causes.contains(&Cause::Adjustment));
+    // What is told row by row is the same, and so are draws and what another row would take away.
+    for (estimand, found) in [(&slope, &told), (&Estimand::Contrast(base), &less)] {
+        let each = effect.pointwise(&at, estimand).unwrap();
+        assert_eq!(each.mean, found.mean);
+        let sums = estimand.over(&at, effect.treatments()).unwrap();
+        let drawn = effect.sample(&sums.treatments, 50, 3).unwrap();
+        let own = sums.rows(&drawn);
+        let by_hand = |i: usize, d: usize| {
+            sums.terms[i].iter().map(|(place, weight)| weight * drawn[(*place, d)]).sum::<f64>()
+        };
+        assert!((0..2).all(|i| (0..50).all(|d| (own[(i, d)] - by_hand(i, d)).abs() < 1e-9)));
+        let row = table(&["y"], &[vec![0.4, -1.0]]);
+        let taken = effect.share_taken(&sums, 1, &row).unwrap();
+        let variance = found.covariance[(0, 0)] + found.covariance[(1, 1)];
+        for (j, share) in taken.iter().enumerate() {
+            let of = |i: usize| {
+                let mut by = Matrix::zeros(1, sums.treatments.rows());
+                sums.terms[i].iter().for_each(|(place, weight)| by.row_mut(0)[*place] = *weight);
+                effect.worth(&sums.treatments, &by, 1, &row).unwrap()[(0, j)]
+            };
+            assert!((share - (of(0) + of(1)) / variance).abs() < 1e-12);
+        }
+    }
+}
+
+/// A small step's slope is the derivative of the mean, which is a sum of Gaussian bumps.
+#[test]
+fn the_usual_step_is_small() {
+    let effect = effect();
+    let at = table(&["a", "b"], &[vec![0.3], vec![-0.2]]);
+    let usual = ask(&effect, &Estimand::slope(effect.treatments(), Some("a"), None).unwrap(), &at);
+    let (_, model, _) = effect.posteriors().unwrap().remove(0);
+    let value = |x: f64| model.predict(&table(&["a", "b"], &[vec![x], vec![-0.2]])).unwrap().data()[0];
+    let tiny = 1e-5;
+    let derivative = (value(0.3 + tiny) - value(0.3 - tiny)) / (2.0 * tiny);
+    assert!((usual.mean[0] - derivative).abs() < 1e-3 * derivative.abs(), "{} {derivative}", usual.mean[0]);
+    assert!(usual.mean[0] != derivative);
+}
+
+#[test]
+fn what_cannot_be_asked_is_named() {
+    let effect = effect();
+    let studied = effect.treatments();
+    let refused = |found: riesz::Result<Estimand>| found.unwrap_err().to_string();
+    assert!(refused(Estimand::slope(studied, None, None)).contains("it is by one of the treatments, a, b"));
+    assert!(refused(Estimand::slope(studied, Some("c"), None)).contains("slope = c"));
+    assert!(refused(Estimand::slope(studied, Some("a"), Some(0.0))).contains("step of a slope = 0"));
+    let levels = ColumnKind::Categorical { levels: vec!["x".into(), "y".into()] };
+    let kind = vec![Column { name: "kind".into(), kind: levels }];
+    let kind = Table::from_column_major(kind, 2, vec![0.0, 1.0]).unwrap();
+    assert!(refused(Estimand::slope(&kind, None, None)).contains("categorical"));
+    let two = Estimand::Contrast(studied.select_rows(&[0, 1]));
+    assert!(matches!(two.over(studied, studied), Err(Error::Shape { .. })));
+    let bounds = |table: &Table, name: &str| Domain::near(table, &[(name.into(), (0.0, 1.0))]);
+    assert!(bounds(&kind, "kind").unwrap_err().to_string().contains("all its levels are tried"));
+    assert!(bounds(studied, "c").unwrap_err().to_string().contains("the treatments are a, b"));
+    let Domain::Between(pairs) = bounds(studied, "b").unwrap() else { panic!("bounds") };
+    let low = studied.column(0).iter().copied().fold(f64::MAX, f64::min);
+    assert_eq!((pairs[0].0, pairs[1]), (low, (0.0, 1.0)));
+}
+
+#[test]
+fn members_count_by_their_share() {
+    let effect = effect();
+    let members = table(&["z"], &[vec![0.5, -1.0]]);
+    let at = table(&["a", "b"], &[vec![0.3], vec![-0.2]]);
+    let of = |whom: Whom| effect.of(&whom, &AtomicBool::new(false)).unwrap().at(&at).unwrap().mean[0];
+    let one = |i: usize| of(Whom::members(members.select_rows(&[i]), &[7.0]).unwrap());
+    let both = of(Whom::members(members.clone(), &[2.0, 6.0]).unwrap());
+    assert!((both - 0.25 * one(0) - 0.75 * one(1)).abs() < 1e-12);
+    for (counts, words) in [
+        (vec![1.0], "list of weights"),
+        (vec![-1.0, 2.0], "weights of members = -1"),
+        (vec![f64::NAN, 2.0], "NaN"),
+        (vec![0.0, 0.0], "a sum of 0"),
+    ] {
+        let refused = Whom::members(members.clone(), &counts).unwrap_err().to_string();
+        assert!(refused.contains(words), "{refused}");
+    }
+}

@@ -1,0 +1,139 @@
+"""Experiments that start from an effect across studies: which treatments to try next, and what is believed after some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from . import _core
+from ._asking import Columns, estimated
+from ._data import _listed
+from ._effect import CausalEstimate
+from ._studies import cells_of
+from ._suggestions import Choice, Suggestions, Trials, by_treatment, no_trials, suggested, with_trials
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Experiments:
+    """What :class:`riesz.CausalFusion` has of experiments."""
+
+    if TYPE_CHECKING:
+        outcome: str
+        _trials: Trials
+
+        def _columns(self) -> Columns: ...
+        def _expected(self) -> str: ...
+        def _fitted(self) -> tuple[Any, ...]: ...
+        def _core_effect(self) -> _core.CausalEffect: ...
+
+    def suggest(
+        self,
+        n: int = 1,
+        *,
+        minimize: bool = True,
+        bounds: Any = None,
+        candidates: Any = None,
+        costs: Any = None,
+        acquisition: str = "log-ei",
+        prior: str = "effect",
+        supported: bool = False,
+        random_state: int = 0,
+    ) -> Suggestions:
+        """The ``n`` treatments to try next, where the outcome is to be small (``minimize``) or large: Bayesian optimisation that
+        starts from the effect, and from the experiments of :meth:`observe`.
+
+        It looks among ``candidates``, which are as ``grid`` in :meth:`effect`; or between ``bounds``, a pair of numbers if there
+        is one treatment or a dictionary of pairs, by default the ranges of study 1, and at all levels of categorical ones.
+        ``costs`` of an experiment are a number, one a candidate, or a function of a dictionary of treatments. ``acquisition`` is
+        what a trial is worth: ``"log-ei"``, the logarithm of the expected improvement on the best so far, ``"ei"``, or ``"ucb"``,
+        two standard deviations better than the mean. The second and later ones are chosen as if those before turned out as
+        expected. ``supported`` leaves out treatments that the studies do not tell.
+
+        ``prior`` is what is believed before any experiment: the ``"effect"`` with its covariance and a discrepancy of 5 % of its
+        variance (more if experiments say so), or to be compared with it ``"imp"`` or ``"bayesime"`` (the last or first study's
+        part of the covariance alone), ``"cbo"`` (Aglietti et al. 2020), ``"rank-one"`` (with our variance) or ``"none"``.
+
+        >>> import numpy as np
+        >>> import riesz
+        >>> rng = np.random.default_rng(0)
+        >>> dose, psa = rng.uniform(-2, 2, 60), rng.uniform(-2, 2, 60)
+        >>> study1 = {"dose": dose, "psa": dose + 0.2 * rng.normal(size=60)}
+        >>> study2 = {"psa": psa, "volume": (psa - 1) ** 2 + 0.1 * rng.normal(size=60)}
+        >>> model = riesz.CausalFusion(treatment="dose", outcome="volume", randomized=True, random_state=0)
+        >>> first = model.fit([study1, study2]).suggest()
+        >>> bool(abs(first.treatments["dose"][0] - 1) < 0.5)
+        True
+        >>> model.observe(first.treatments, 0.1).suggest(2).to_frame().shape
+        (2, 5)
+        """
+        choice = self._choice(candidates, by_treatment(bounds, self._columns().treatments), costs)
+        return suggested([choice], n, minimize, acquisition, prior, supported, random_state)
+
+    def observe(self, doses: Any, outcomes: Any, *, sd: Any = None) -> Self:
+        """Keeps experiments: ``doses`` that were set, as ``grid`` in :meth:`effect`, and the outcomes, one number each. ``sd`` is
+        how far these are from the effect, one number or one each, 0 if they are exact; by default it is estimated, from the
+        fourth on. :meth:`suggest` and :meth:`posterior` count them; :meth:`effect` stays what the studies tell."""
+        self._trials = with_trials(self._trials_so_far(), self._columns().treated(doses, "doses"), outcomes, sd)
+        return self
+
+    def reset(self) -> Self:
+        """Forgets all experiments."""
+        self._trials = no_trials(self._fitted()[0][0][0])
+        return self
+
+    @property
+    def experiments_(self) -> dict[str, np.ndarray]:
+        """Treatments and outcomes that were observed, by name."""
+        trials = self._trials_so_far()
+        return {**cells_of(trials.rows), self.outcome: trials.outcomes}
+
+    def posterior(self, grid: Any, *, baseline: Any = None, prior: str = "effect") -> CausalEstimate:
+        """What is believed of the effect at ``grid`` after the experiments of :meth:`observe`, as :meth:`effect` tells it, with a
+        discrepancy between studies and experiments. It draws no samples."""
+        asked = self._columns().asked(grid, baseline, "grid")
+        (mean, cov, _, *rest), _ = _core.update_effect(self._core_effect(), self._trials_so_far().told(prior), asked)
+        what = f"{self._expected()} after {len(self._trials.outcomes)} experiments{asked.versus}"
+        return estimated((mean, cov, [("studies and experiments", cov)], *rest), what, asked)
+
+    def _trials_so_far(self) -> Trials:
+        check_is_fitted(self)
+        return self._trials
+
+    def _choice(self, candidates: Any, bounds: dict[str, tuple[float, float]], costs: Any) -> Choice:
+        if candidates is not None and bounds:
+            raise ValueError("candidates and bounds exclude one another: give one")
+        rows = None if candidates is None else self._columns().treated(candidates, "candidates")
+        return Choice(self._core_effect(), self._fitted()[0][0][0], self._trials_so_far(), rows, bounds, costs)
+
+
+def suggest_among(
+    models: Sequence[Experiments],
+    n: int = 1,
+    *,
+    minimize: bool = True,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    costs: Sequence[Any] | None = None,
+    acquisition: str = "log-ei",
+    prior: str = "effect",
+    supported: bool = False,
+    random_state: int = 0,
+) -> Suggestions:
+    """Which of several sets of treatments to try next, and at what: each model has the effect of one set on the same outcome, and
+    the best worth for its cost wins. ``costs`` are one a model; the rest is as in :meth:`riesz.CausalFusion.suggest`."""
+    models = list(models)
+    outcomes = sorted({str(own.outcome) for own in models})
+    if len(outcomes) != 1:
+        raise ValueError(f"models: give one or more, all of the same outcome; these are of {_listed(outcomes) or 'none'}")
+    costs = [None] * len(models) if costs is None else list(costs)
+    if len(costs) != len(models):
+        raise ValueError(f"costs: {len(models)} are needed, one a model, and there are {len(costs)}")
+    everyone = dict.fromkeys(name for own in models for name in own._columns().treatments)
+    given = by_treatment(bounds, list(everyone))
+    own = lambda model: {name: pair for name, pair in given.items() if name in model._columns().treatments}
+    choices = [model._choice(None, own(model), cost) for model, cost in zip(models, costs)]
+    return suggested(choices, n, minimize, acquisition, prior, supported, random_state)
