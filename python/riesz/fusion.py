@@ -77,8 +77,8 @@ class CausalFusion(Experiments, BaseEstimator):
         The effect is an average over so many draws of the hyper-parameters; 0 takes the best ones alone, which are too sure where
         rows are few.
     landmarks : int, optional
-        Studies of more rows than this are known through so many landmarks, in time linear in their rows; by default 400 where there
-        are more than 2,000. Front doors, and studies that share covariates that the outcome depends on, take all rows.
+        Studies of more rows than this are known through so many landmarks, in time linear in their rows; by default 400 where
+        there are more than 2,000. Front doors, and studies that share covariates that the outcome depends on, take all rows.
     random_state : int, RandomState or None
         For these draws.
 
@@ -96,7 +96,8 @@ class CausalFusion(Experiments, BaseEstimator):
 
     Notes
     -----
-    Takes O(n³) for n rows of a study, and n m² through m landmarks. Neither the order of rows nor that of columns, nor the number of threads, changes a bit.
+    Takes O(n³) for n rows of a study, and n m² through m landmarks. Neither the order of rows nor that of columns, nor the number
+    of threads, changes a bit.
     A ``pickle`` keeps the columns of the studies that are needed, and fits once more where it is used first, to the same numbers.
     """
 

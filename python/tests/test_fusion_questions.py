@@ -116,6 +116,8 @@ def test_seeing_is_not_setting(model):
     assert seen.what == "E[volume | dose] less that at dose = 0"
     again = pickle.loads(pickle.dumps(model)).as_seen(1.0, baseline=0.0)
     assert again.mean[0] == seen.mean[0]
+    through = fitted(world(0.8), landmarks=30).as_seen(1.0, baseline=0.0)
+    assert through.mean[0] == pytest.approx(seen.mean[0], abs=4 * seen.sd[0])
     with pytest.raises(ValueError, match="the effect is as it is seen"):
         fitted([own.drop(columns="age", errors="ignore") for own in world(0.8)], None, randomized=True).as_seen(0.0)
 

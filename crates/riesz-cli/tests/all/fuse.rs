@@ -69,6 +69,10 @@ fn effects_are_what_they_are() {
         ASKED.replace("--graph g.txt ", "")
     ));
     assert!(columns(&naive)["mean"][2] > -3.2, "{naive}");
+    // Through landmarks it is much the same.
+    let few = format!("{ASKED} --landmarks 30 --at grid.csv --baseline dose=0.2 --format csv");
+    let told = columns(&place.good(&few).0);
+    assert!((told["mean"][2] + 4.2).abs() < 4.0 * told["sd"][2] && told["sd"][2] < 1.2, "{told:?}");
     // The same of those of an age: nothing depends on it here.
     let (of_old, _) =
         place.good(&format!("{ASKED} --at grid.csv --baseline dose=0.2 --given age=0.5 --format csv"));

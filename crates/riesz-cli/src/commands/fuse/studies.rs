@@ -32,6 +32,9 @@ pub struct StudyArgs {
     /// Average over so many draws of the hyper-parameters; 0 takes the best ones alone, which are too sure where rows are few
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub draws: usize,
+    /// Know studies of more rows than this through so many landmarks [default: 400 where there are more than 2,000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub landmarks: Option<u32>,
     /// Columns whose numbers are names of levels
     #[arg(long, value_name = "NAME,…")]
     pub categorical: Vec<String>,
@@ -106,7 +109,8 @@ impl Read {
 
     /// Learns the effect, and warns of what is in doubt.
     pub fn learn(&self, args: &StudyArgs, global: &Global, console: &Console) -> Result<Learnt> {
-        let fusion = Fusion { draws: args.draws, seed: global.seed, ..Fusion::default() };
+        let landmarks = args.landmarks.map(|count| count as usize);
+        let fusion = Fusion { draws: args.draws, seed: global.seed, landmarks, ..Fusion::default() };
         let fit = || fusion.fit(&self.gathered.studies);
         let effect = watched(console, "learning the effect", &fusion.progress, fit)?;
         let of_effect = doubts(&self.found, &effect, args.draws);
