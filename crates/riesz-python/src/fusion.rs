@@ -231,6 +231,7 @@ fn studies(
 /// Learns an effect from studies; `shared` are covariates that the last two share.
 #[pyfunction]
 #[pyo3(signature = (leading, points, outcome, draws, seed, shared=None, landmarks=None))]
+#[allow(clippy::too_many_arguments, reason = "called with what a fit in Python keeps")]
 pub fn fuse(
     py: Python<'_>,
     leading: Vec<Leading<'_>>,
