@@ -1,8 +1,8 @@
 //! An outcome at the mediators of a study's rows, as it is believed before any row of it is seen.
 
-use super::link::Outcome;
 use super::solver::{gaps, landmark_factor, mean_share};
 use crate::error::Result;
+use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix};
 use crate::posterior::Functionals;
 use crate::table::Table;
@@ -28,8 +28,7 @@ enum Between {
 
 impl Arrived {
     /// All pairs of rows, or through the outcome's points.
-    pub fn new(outcome: &Outcome, y: &Table, all: bool) -> Result<Self> {
-        let (points, kernel) = (outcome.points(), outcome.kernel());
+    pub fn new((points, kernel): (&Table, &Kernel), y: &Table, all: bool) -> Result<Self> {
         let with_points = kernel.cross_gram(points, y);
         if all {
             return Ok(Self { with_points, between: Between::All(kernel.gram(y)) });
@@ -78,21 +77,20 @@ impl Arrived {
         };
         Functionals { columns, prior, constants: constants.to_vec() }
     }
+}
 
-    /// S and g with `f₀(P)ᵀ S f₀(P) + g` the mean of f₀² over places, P the outcome's points by which it is known but for gaps.
-    ///
-    /// # Errors
-    /// As [`landmark_factor`].
-    pub fn square_of(&self, outcome: &Outcome, places: &Table) -> Result<(Matrix, f64)> {
-        let (points, kernel) = (outcome.points(), outcome.kernel());
-        let factor = landmark_factor(kernel.gram(points))?;
-        let mut half = kernel.cross_gram(points, places);
-        factor.solve_lower_in_place(&mut half);
-        let count = places.rows() as f64;
-        let gap = gaps(&half, &kernel.diagonal(places)).iter().sum::<f64>() / count;
-        factor.solve_upper_in_place(&mut half);
-        let mut square = half.matmul(&half.transpose());
-        square.data_mut().iter_mut().for_each(|v| *v /= count);
-        Ok((square, gap))
-    }
+/// S and g with `f₀(P)ᵀ S f₀(P) + g` the mean of f₀² over places, P the outcome's points by which it is known but for gaps.
+///
+/// # Errors
+/// As [`landmark_factor`].
+pub(super) fn square_of((points, kernel): (&Table, &Kernel), places: &Table) -> Result<(Matrix, f64)> {
+    let factor = landmark_factor(kernel.gram(points))?;
+    let mut half = kernel.cross_gram(points, places);
+    factor.solve_lower_in_place(&mut half);
+    let count = places.rows() as f64;
+    let gap = gaps(&half, &kernel.diagonal(places)).iter().sum::<f64>() / count;
+    factor.solve_upper_in_place(&mut half);
+    let mut square = half.matmul(&half.transpose());
+    square.data_mut().iter_mut().for_each(|v| *v /= count);
+    Ok((square, gap))
 }

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use super::link::{Cause, Link, Parts, Standing, add};
+use super::link::Link;
 use super::overlap::Overlap;
+use super::parts::{Cause, Parts, add};
 use super::people::People;
+use super::standing::Standing;
 use crate::error::Result;
 use crate::expansion::Expansion;
 use crate::linalg::Matrix;

@@ -1,7 +1,7 @@
 //! What is asked of an effect at treatments: its level, a contrast, or a slope. Each is a sum over two treatments at most, so that its covariance is that of the joint posterior, exactly.
 
 use super::effect::{Effect, Told};
-use super::link::Standing;
+use super::standing::Standing;
 use crate::error::{Error, Result, listed, sized};
 use crate::kernel::mean_variance;
 use crate::linalg::Matrix;

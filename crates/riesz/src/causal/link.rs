@@ -13,31 +13,18 @@
 
 use super::arrived::Arrived;
 use super::blocks::Block;
-use super::normal::{drawn, size};
+use super::parts::{Cause, Parts, add, plus};
 use super::process::Process;
 use super::reading::Reading;
 use super::shared::Shared;
 use super::solver::Solver;
+use super::standing::Standing;
 use crate::error::{Result, sized};
 use crate::expansion::Expansion;
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, dot, few_columns};
 use crate::posterior::{Covariance, Functionals, Known};
-use crate::random::Random;
 use crate::table::Table;
-
-/// What leaves an effect uncertain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Cause {
-    /// The study of this number, from 0: too few rows near what is asked, or noise.
-    Study(usize),
-    /// Two studies at once: the first may lead where the second knows little.
-    Interaction,
-    /// Who happens to be in a study whose covariates are averaged over.
-    Adjustment,
-    /// Length scales, noises and ridges: how far the means of a mixture over these are apart.
-    Hyperparameters,
-}
 
 /// An outcome as a function of some columns, as far as it is known.
 #[derive(Debug, Clone)]
@@ -87,32 +74,8 @@ struct Adjustment {
     half: Matrix,
 }
 
-/// What is left open of functionals, by cause.
-pub(super) type Parts = Vec<(Cause, Matrix)>;
-
-/// How a query stands to the studies.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Standing {
-    /// From 0 to 1: how much of the prior variance of where the first study leads its rows take away, `G/F`.
-    pub resolved_by_first: f64,
-    /// From 0 to 1: how much of the prior variance of the outcome there those after it take away.
-    pub resolved_by_rest: f64,
-    /// By how many rows of the first study the query is told, `(Σ|E|)²/Σ E²`.
-    pub effective_rows: f64,
-    /// `Σ E`: 1 where all is told by rows, less where it returns to the constant.
-    pub mass: f64,
-    /// From 0 to 1: how much of the prior variance of who is asked about rows take away. 1 for all people of the study, or a population.
-    pub people: f64,
-    /// From 0 to 1: the share of these for whom such a treatment was near, within two standard deviations of what their covariates lead one to expect, or a level that these give at least 5 %. 1
-    /// where the effect is not averaged over covariates, or its numbers were given.
-    pub overlap: f64,
-}
-
 /// Rows whose joint covariance is made for their variances.
 const AT_ONCE: usize = 1024;
-
-/// What is told to less than that is not told.
-const TOLD: f64 = 0.5;
 
 /// Of what is not known of an outcome at rows, no more than that part is left out.
 const LEFT: f64 = 1e-3;
@@ -201,29 +164,9 @@ impl Outcome {
     }
 
     /// What it is at rows, less its constant.
-    fn at(&self, rows: &Table) -> Functionals {
+    pub fn at(&self, rows: &Table) -> Functionals {
         let columns = self.kernel().cross_gram(self.points(), rows);
         Functionals { columns, prior: self.kernel().gram(rows), constants: vec![0.0; rows.rows()] }
-    }
-
-    /// Joint draws of β₀ (one a draw) and of functionals of f₀ (functionals × draws).
-    fn sample(&self, given: &Functionals, draws: usize, random: &mut Random) -> Result<(Vec<f64>, Matrix)> {
-        let q = given.constants.len();
-        // One functional more, of nothing but the constant.
-        let with = |m: &Matrix, rows: usize| {
-            let mut out = Matrix::zeros(rows, q + 1);
-            (0..m.rows()).for_each(|i| out.row_mut(i)[..q].copy_from_slice(m.row(i)));
-            out
-        };
-        let constants = [vec![0.0; q], vec![1.0]].concat();
-        let columns = with(&given.columns, given.columns.rows());
-        let given = Functionals { columns, prior: with(&given.prior, q + 1), constants };
-        let drawn = match self {
-            Self::Process(own) => own.sample(&given, draws, random),
-            Self::Link(own) => own.sample(&given, draws, random),
-        }?;
-        let centred = Matrix::from_row_major(q, draws, drawn.data()[..q * draws].to_vec());
-        Ok((drawn.row(q).to_vec(), centred))
     }
 
     /// The variances of f₀ at rows.
@@ -258,7 +201,8 @@ impl Link {
         outcome: Outcome,
     ) -> Result<Self> {
         sized("the mediators", "rows", solver.row_count(), y.rows(), "one a row of the study")?;
-        let arrived = Arrived::new(&outcome, &y, matches!(solver, Solver::Rows(_)))?;
+        let arrived =
+            Arrived::new((outcome.points(), outcome.kernel()), &y, matches!(solver, Solver::Rows(_)))?;
         let solved = solver.solve(&outcome.centred_means(arrived.with_points()));
         let (square, variance) = outcome.squares(&measure);
         Ok(Self {
@@ -300,6 +244,16 @@ impl Link {
     /// The mediators of its rows.
     pub fn mediators(&self) -> &Table {
         &self.y
+    }
+
+    /// ν.
+    pub fn measure(&self) -> &Table {
+        &self.measure
+    }
+
+    /// The outcome at its mediators.
+    pub fn arrived(&self) -> &Arrived {
+        &self.arrived
     }
 
     /// Whether it sees all rows, and not landmarks alone.
@@ -390,85 +344,7 @@ impl Link {
         self.with_own(parts, &open, given)
     }
 
-    /// Joint draws of single queries, queries × draws: of the outcome where the study may lead, and of where it leads given that, `N(β₀ + E f₀(y), R ∫ f₀² dν)`. Products of normal numbers have
-    /// heavier tails than the covariance tells. Where studies share covariates, draws are normal ones with mean and covariance.
-    pub fn sample(&self, given: &Functionals, draws: usize, random: &mut Random) -> Result<Matrix> {
-        if self.shared.is_some() {
-            // By mean and covariance.
-            let (means, parts, _) = self.told(given);
-            let mut all = Matrix::zeros(means.len(), means.len());
-            parts.iter().for_each(|(_, part)| plus(&mut all, part));
-            let scale = size(&all);
-            let mut out = drawn(all, scale, draws, "covariance of the effect", random)?;
-            means.iter().enumerate().for_each(|(i, m)| out.row_mut(i).iter_mut().for_each(|v| *v += m));
-            return Ok(out);
-        }
-        let (weights, open) = self.weights(given);
-        let q = weights.rows();
-        let (constants, mut out, squares) = self.drawn_outcome(&weights, draws, random)?;
-        let scale = size(&self.reading.with_each_other(&given.columns, &given.prior));
-        let mut own = drawn(open, scale, draws, "where a study leads", random)?;
-        for (j, square) in squares.iter().enumerate() {
-            (0..q).for_each(|i| own[(i, j)] *= square.sqrt());
-        }
-        plus(&mut out, &own);
-        if let Some(part) = self.of_adjustment(given) {
-            let scale = size(&part);
-            plus(&mut out, &drawn(part, scale, draws, "who is in a study", random)?);
-        }
-        for i in 0..q {
-            let level = given.constants[i];
-            out.row_mut(i).iter_mut().zip(&constants).for_each(|(v, c)| *v += level * c);
-        }
-        Ok(out)
-    }
-
-    /// Joint draws of β₀, of `E f₀(y)` (queries × draws) and of `∫ f₀² dν`.
-    fn drawn_outcome(
-        &self,
-        weights: &Matrix,
-        draws: usize,
-        random: &mut Random,
-    ) -> Result<(Vec<f64>, Matrix, Vec<f64>)> {
-        let (q, n) = (weights.rows(), weights.cols());
-        let part = |m: &Matrix, from: usize, to: usize| {
-            Matrix::from_row_major(to - from, draws, m.data()[from * draws..to * draws].to_vec())
-        };
-        if self.sees_rows() {
-            // Where the study may lead: its mediators first, then those of ν.
-            let at = self.outcome.at(&self.y.stack(&self.measure)?);
-            let (constants, centred) = self.outcome.sample(&at, draws, random)?;
-            let count = self.measure.rows();
-            let square =
-                |j: usize| (n..n + count).map(|i| centred[(i, j)].powi(2)).sum::<f64>() / count as f64;
-            return Ok((constants, weights.matmul(&part(&centred, 0, n)), (0..draws).map(square).collect()));
-        }
-        // What rows have of the outcome, and the outcome at its points, by which it is known elsewhere but for gaps of single rows.
-        let handed = self.arrived.weighted(weights, &vec![0.0; q]);
-        let (points, kernel) = (self.outcome.points(), self.outcome.kernel());
-        let own = kernel.gram(points);
-        let m = points.rows();
-        let mut columns = Matrix::zeros(m, q + m);
-        let mut prior = Matrix::zeros(q + m, q + m);
-        for a in 0..m {
-            columns.row_mut(a)[..q].copy_from_slice(handed.columns.row(a));
-            columns.row_mut(a)[q..].copy_from_slice(own.row(a));
-            prior.row_mut(q + a).copy_from_slice(columns.row(a));
-        }
-        for i in 0..q {
-            prior.row_mut(i)[..q].copy_from_slice(handed.prior.row(i));
-            (0..m).for_each(|a| prior[(i, q + a)] = handed.columns[(a, i)]);
-        }
-        let given = Functionals { columns, prior, constants: vec![0.0; q + m] };
-        let (constants, centred) = self.outcome.sample(&given, draws, random)?;
-        let (of_points, gap) = self.arrived.square_of(&self.outcome, &self.measure)?;
-        let at_points = part(&centred, q, q + m);
-        let turned = of_points.matmul(&at_points);
-        let square = |j: usize| gap + (0..m).map(|a| at_points[(a, j)] * turned[(a, j)]).sum::<f64>();
-        Ok((constants, part(&centred, 0, q), (0..draws).map(|j| square(j).max(0.0)).collect()))
-    }
-
-    fn of_adjustment(&self, given: &Functionals) -> Option<Matrix> {
+    pub fn of_adjustment(&self, given: &Functionals) -> Option<Matrix> {
         let Adjustment { own, known, half } = self.adjustment.as_ref()?;
         let half = half.transpose_matmul(&given.columns);
         let mut part = half.transpose_matmul(&half);
@@ -590,10 +466,6 @@ impl Link {
     }
 }
 
-fn plus(all: &mut Matrix, own: &Matrix) {
-    all.data_mut().iter_mut().zip(own.data()).for_each(|(a, b)| *a += b);
-}
-
 /// Takes from each row its mean over n people, divided by `√(n (n + 1))` (the Bayesian bootstrap).
 fn centre(m: &mut Matrix) {
     let n = m.cols() as f64;
@@ -603,34 +475,4 @@ fn centre(m: &mut Matrix) {
         let mean = row.iter().sum::<f64>() / n;
         row.iter_mut().for_each(|v| *v = scale * (*v - mean));
     }
-}
-
-impl Standing {
-    /// Adds another, times its weight.
-    pub(super) fn add(&mut self, weight: f64, other: Self) {
-        self.resolved_by_first += weight * other.resolved_by_first;
-        self.resolved_by_rest += weight * other.resolved_by_rest;
-        self.effective_rows += weight * other.effective_rows;
-        self.mass += weight * other.mass;
-        self.people += weight * other.people;
-        self.overlap += weight * other.overlap;
-    }
-
-    /// Whether the studies tell it: the first, and those after it, take away half of the prior variance or more, as rows do of who is asked about, and for half of these such a treatment was
-    /// near. Elsewhere it is what the model makes of rows that are far away.
-    pub fn supported(&self) -> bool {
-        [self.resolved_by_first, self.resolved_by_rest, self.people, self.overlap]
-            .iter()
-            .all(|own| *own >= TOLD)
-    }
-}
-
-/// Adds a part, times its weight, to those of its cause.
-pub(super) fn add(parts: &mut Parts, cause: Cause, weight: f64, part: &Matrix) {
-    let place = parts.iter().position(|(own, _)| *own == cause).unwrap_or_else(|| {
-        parts.push((cause, Matrix::zeros(part.rows(), part.cols())));
-        parts.len() - 1
-    });
-    let own = &mut parts[place].1;
-    own.data_mut().iter_mut().zip(part.data()).for_each(|(a, b)| *a += weight * b);
 }

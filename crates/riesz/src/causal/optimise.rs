@@ -4,7 +4,7 @@
 
 use super::acquisition::Acquisition;
 use super::domain::{Domain, table};
-use super::link::Standing;
+use super::standing::Standing;
 use super::updated::Updated;
 use crate::error::{Error, Result, sized};
 use crate::table::Table;

@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::effect::{Effect, Told};
 use super::estimand::Estimand;
-use super::link::{Cause, Standing};
+use super::parts::Cause;
+use super::standing::Standing;
 use crate::error::{Error, Result};
 use crate::explanation::normal;
 use crate::table::{ColumnKind, Table};

@@ -1,7 +1,7 @@
 //! What is believed of an effect before any treatment is tried, by name.
 
 use super::effect::Told;
-use super::link::Cause;
+use super::parts::Cause;
 use crate::error::{Error, Result, listed};
 use crate::linalg::Matrix;
 

@@ -8,8 +8,9 @@
 //! counts. They are here to be compared with, not to be relied on.
 
 use super::effect::{Effect, Told};
-use super::link::{Cause, Link, Outcome, Parts};
+use super::link::{Link, Outcome};
 use super::measure::{Integrals, Measure};
+use super::parts::{Cause, Parts};
 use super::process::Process;
 use crate::error::{Error, Result};
 use crate::linalg::{Cholesky, Matrix, dot};

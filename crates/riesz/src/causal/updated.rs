@@ -13,8 +13,8 @@
 //! Source: Chau 2023 (thesis), section 4.4; the discrepancy (Kennedy and O'Hagan 2001) is ours. Beside it are published priors, to be compared with.
 
 use super::effect::{Effect, Told};
-use super::link::Standing;
 use super::prior::Prior;
+use super::standing::Standing;
 use crate::error::{Error, Result, sized};
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::table::{Column, ColumnKind, Table};

@@ -1,85 +1,14 @@
-//! What is asked of an effect: at which treatments, compared with which, and of whom.
+//! Rows that are asked about, as tables and as `name=value`, and in words.
 
 use std::path::Path;
 
-use riesz::causal::{Estimand, Route, Study, USUAL_DOSES, Whom, usual_doses};
 use riesz::error::listed;
 use riesz::table::level_of_text;
 use riesz::{Column, ColumnKind, Table};
 
-use super::effect::EffectArgs;
 use crate::args::TableArgs;
 use crate::failure::{Failure, Result};
-use crate::io::input::name_of;
 use crate::io::typing::{Conforming, Strays, WhenMissing, WhenUnseen};
-
-/// The treatments that the effect is said at.
-pub fn treatments(args: &EffectArgs, first: &Study) -> Result<Table> {
-    let known = &first.treatments;
-    if let Some(file) = &args.at {
-        return rows(&args.studies.table, file, known.columns());
-    }
-    if known.width() > 1 {
-        return Err(Failure::input(format!(
-            "{} are {} treatments, which have no usual order: give a table of them with --at",
-            names(known.columns()),
-            known.width()
-        )));
-    }
-    Ok(usual_doses(known, USUAL_DOSES)?)
-}
-
-/// What is asked there.
-pub fn estimand(args: &EffectArgs, first: &Study) -> Result<Estimand> {
-    if let Some(by) = &args.slope {
-        return Ok(Estimand::slope(&first.treatments, Some(by), None)?);
-    }
-    let baseline = row(&args.baseline, first.treatments.columns(), "--baseline")?;
-    Ok(baseline.map_or(Estimand::Level, Estimand::Contrast))
-}
-
-/// Whom it is said of, if not of all, and in words.
-pub fn whom(args: &EffectArgs, first: &Study) -> Result<Option<(Whom, String)>> {
-    let those = |row: &Table| format!("those with {}", told(row));
-    if let Some(row) = row(&args.among, first.treatments.columns(), "--among")? {
-        let words = those(&row);
-        return Ok(Some((Whom::Treated(row), words)));
-    }
-    let option = match (&args.population, args.given.is_empty()) {
-        (None, true) => return Ok(None),
-        (None, false) => "--given",
-        (Some(_), _) => "--population",
-    };
-    let Route::BackDoor(covariates) = &first.route else {
-        return Err(Failure::input(format!(
-            "{option}: the effect is not averaged over covariates, and so is the same for all"
-        )));
-    };
-    let columns = covariates.columns();
-    Ok(Some(match &args.population {
-        None => {
-            let row = some(&args.given, columns, option)?;
-            let words = those(&row);
-            (Whom::Like(row), words)
-        }
-        Some(file) => {
-            let words = format!("the people of {}", name_of(file));
-            let table = &args.studies.table;
-            let (members, counts) = match &args.weights {
-                None => {
-                    let members = rows(table, file, columns)?;
-                    let counts = vec![1.0; members.rows()];
-                    (members, counts)
-                }
-                Some(name) => {
-                    let (members, [counts]) = rows_with(table, file, columns, [name])?;
-                    (members, counts)
-                }
-            };
-            (Whom::members(members, &counts)?, words)
-        }
-    }))
-}
 
 /// All rows of a table, in these columns.
 pub fn rows(table: &TableArgs, file: &Path, columns: &[Column]) -> Result<Table> {
@@ -136,7 +65,7 @@ pub fn row(given: &[String], columns: &[Column], option: &str) -> Result<Option<
 }
 
 /// A row of some of these columns, in their order.
-fn some(given: &[String], columns: &[Column], option: &str) -> Result<Table> {
+pub fn some(given: &[String], columns: &[Column], option: &str) -> Result<Table> {
     let fail = |problem: String| Failure::input(format!("{option} {}: {problem}", given.join(",")));
     let (mut own, mut values) = (Vec::new(), Vec::new());
     for (j, text) in assigned(given, columns, option)? {
@@ -191,7 +120,8 @@ fn number(text: &str, column: &Column) -> std::result::Result<f64, String> {
     }
 }
 
-fn names(columns: &[Column]) -> String {
+/// Names of columns, as a list.
+pub fn names(columns: &[Column]) -> String {
     listed(columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>())
 }
 

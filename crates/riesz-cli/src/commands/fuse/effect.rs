@@ -3,15 +3,19 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
+use riesz::Table;
+use riesz::causal::{Estimand, Route, Study, USUAL_DOSES, Whom, usual_doses};
 use riesz_report::{EffectPage, PlotOptions, effect_report, render_effect};
 
+use super::asked::{names, row, rows, rows_with, some, told as in_words};
 use super::studies::StudyArgs;
-use super::{asked, told};
+use super::told;
 use crate::args::Global;
 use crate::commands::graph::check;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::form::Form;
+use crate::io::input::name_of;
 use crate::io::output::write_all;
 use crate::io::picture::write_picture;
 use crate::io::write::TableWriter;
@@ -66,6 +70,74 @@ pub struct EffectArgs {
     pub report: Option<PathBuf>,
 }
 
+/// The treatments that the effect is said at.
+fn treatments(args: &EffectArgs, first: &Study) -> Result<Table> {
+    let known = &first.treatments;
+    if let Some(file) = &args.at {
+        return rows(&args.studies.table, file, known.columns());
+    }
+    if known.width() > 1 {
+        return Err(Failure::input(format!(
+            "{} are {} treatments, which have no usual order: give a table of them with --at",
+            names(known.columns()),
+            known.width()
+        )));
+    }
+    Ok(usual_doses(known, USUAL_DOSES)?)
+}
+
+/// What is asked there.
+fn estimand(args: &EffectArgs, first: &Study) -> Result<Estimand> {
+    if let Some(by) = &args.slope {
+        return Ok(Estimand::slope(&first.treatments, Some(by), None)?);
+    }
+    let baseline = row(&args.baseline, first.treatments.columns(), "--baseline")?;
+    Ok(baseline.map_or(Estimand::Level, Estimand::Contrast))
+}
+
+/// Whom it is said of, if not of all, and in words.
+fn whom(args: &EffectArgs, first: &Study) -> Result<Option<(Whom, String)>> {
+    let those = |row: &Table| format!("those with {}", in_words(row));
+    if let Some(row) = row(&args.among, first.treatments.columns(), "--among")? {
+        let words = those(&row);
+        return Ok(Some((Whom::Treated(row), words)));
+    }
+    let option = match (&args.population, args.given.is_empty()) {
+        (None, true) => return Ok(None),
+        (None, false) => "--given",
+        (Some(_), _) => "--population",
+    };
+    let Route::BackDoor(covariates) = &first.route else {
+        return Err(Failure::input(format!(
+            "{option}: the effect is not averaged over covariates, and so is the same for all"
+        )));
+    };
+    let columns = covariates.columns();
+    Ok(Some(match &args.population {
+        None => {
+            let row = some(&args.given, columns, option)?;
+            let words = those(&row);
+            (Whom::Like(row), words)
+        }
+        Some(file) => {
+            let words = format!("the people of {}", name_of(file));
+            let table = &args.studies.table;
+            let (members, counts) = match &args.weights {
+                None => {
+                    let members = rows(table, file, columns)?;
+                    let counts = vec![1.0; members.rows()];
+                    (members, counts)
+                }
+                Some(name) => {
+                    let (members, [counts]) = rows_with(table, file, columns, [name])?;
+                    (members, counts)
+                }
+            };
+            (Whom::members(members, &counts)?, words)
+        }
+    }))
+}
+
 /// A probability that is neither 0 nor 1.
 fn level(text: &str) -> std::result::Result<f64, String> {
     match text.parse() {
@@ -101,8 +173,8 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
         return Err(Failure::input(format!("{}: the name of a page ends in .html", page.display())));
     }
     let read = args.studies.read()?;
-    let (at, estimand) = (asked::treatments(args, read.first())?, asked::estimand(args, read.first())?);
-    let asked = asked::whom(args, read.first())?;
+    let (at, estimand) = (treatments(args, read.first())?, estimand(args, read.first())?);
+    let asked = whom(args, read.first())?;
     let learnt = read.learn(&args.studies, global, &console)?;
     let (effect, whom) = match asked {
         None => (learnt.effect, "all people of study 1".into()),

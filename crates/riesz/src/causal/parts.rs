@@ -1,0 +1,34 @@
+//! Covariances by cause: what leaves an effect uncertain.
+
+use crate::linalg::Matrix;
+
+/// What leaves an effect uncertain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// The study of this number, from 0: too few rows near what is asked, or noise.
+    Study(usize),
+    /// Two studies at once: the first may lead where the second knows little.
+    Interaction,
+    /// Who happens to be in a study whose covariates are averaged over.
+    Adjustment,
+    /// Length scales, noises and ridges: how far the means of a mixture over these are apart.
+    Hyperparameters,
+}
+
+/// What is left open of functionals, by cause.
+pub(super) type Parts = Vec<(Cause, Matrix)>;
+
+/// Adds a matrix.
+pub(super) fn plus(all: &mut Matrix, own: &Matrix) {
+    all.data_mut().iter_mut().zip(own.data()).for_each(|(a, b)| *a += b);
+}
+
+/// Adds a part, times its weight, to those of its cause.
+pub(super) fn add(parts: &mut Parts, cause: Cause, weight: f64, part: &Matrix) {
+    let place = parts.iter().position(|(own, _)| *own == cause).unwrap_or_else(|| {
+        parts.push((cause, Matrix::zeros(part.rows(), part.cols())));
+        parts.len() - 1
+    });
+    let own = &mut parts[place].1;
+    own.data_mut().iter_mut().zip(part.data()).for_each(|(a, b)| *a += weight * b);
+}

@@ -1,0 +1,189 @@
+//! Studies with numbers: what the last one says, and what each makes of what those after it know.
+
+use super::blocks::{Block, product};
+use super::effect::Effect;
+use super::landmarks::{Few, Landmarks};
+use super::link::{Link, Outcome};
+use super::process::{Process, ProcessParameters};
+use super::reading::Reading;
+use super::shared::{Common, Shared};
+use super::solver::Solver;
+use super::studies::{Parameters, Route, Studies, StudyParameters};
+use crate::error::{Error, Result, sized};
+use crate::linalg::{Cholesky, Matrix};
+use crate::table::{Column, Table};
+
+impl Studies {
+    /// What the last study says.
+    pub(super) fn last(&self, parameters: &ProcessParameters, landmarks: &Landmarks) -> Result<Outcome> {
+        let seen = (&self.points, &self.outcome[..]);
+        let process = Process::new(self.studies.len(), seen, parameters.clone(), landmarks.last.as_ref())?;
+        Ok(Outcome::Process(Box::new(process)))
+    }
+
+    /// What a study makes of what the ones after it know.
+    pub(super) fn step(
+        &self,
+        s: usize,
+        parameters: &StudyParameters,
+        adjustment: bool,
+        outcome: Outcome,
+        landmarks: &Landmarks,
+    ) -> Result<Link> {
+        let study = &self.studies[s];
+        let blocks = study.blocks(parameters)?;
+        crate::fit::positive("ridge", parameters.ridge)?;
+        let y = study.arrived(outcome.points().columns())?;
+        // Where it may lead, and where the next study has been.
+        let measure = match self.studies.get(s + 1) {
+            Some(next) => y.stack(&next.treatments)?,
+            None => y.stack(&self.points)?,
+        };
+        let arrival = Arrival { s, y, measure, outcome };
+        match &landmarks.studies[s] {
+            Some(few) => through(few, blocks, parameters.ridge, adjustment, arrival),
+            None => self.by_rows(blocks, parameters, adjustment, arrival),
+        }
+    }
+
+    /// By all rows.
+    fn by_rows(
+        &self,
+        blocks: Vec<Block>,
+        parameters: &StudyParameters,
+        adjustment: bool,
+        Arrival { s, y, measure, outcome }: Arrival,
+    ) -> Result<Link> {
+        let study = &self.studies[s];
+        let grams: Vec<Matrix> = blocks.iter().map(|own| own.kernel.gram(&own.rows)).collect();
+        let mut all = product(&grams);
+        all.add_diagonal(|_| parameters.ridge);
+        let factor = Cholesky::new(all, "kernel matrix of the study plus ridge")?;
+        let treated = match (&study.route, &parameters.intercepting) {
+            (Route::FrontDoor(_), Some((kernel, ridge))) => {
+                crate::fit::positive("ridge of what intercepts the effect", *ridge)?;
+                let mut gram = kernel.gram(&study.treatments);
+                gram.add_diagonal(|_| *ridge);
+                Some((kernel, Cholesky::new(gram, "kernel matrix of treatments plus ridge")?))
+            }
+            (Route::FrontDoor(_), None) => {
+                let allowed = "there is one where columns intercept the effect";
+                return Err(Error::parameter("intercepting", "none", allowed));
+            }
+            _ => None,
+        };
+        let (kernel, reading) = match (&treated, &grams[..]) {
+            (Some((kernel, factor)), [_, others]) => {
+                (*kernel, Reading::front_door(&grams[0], others, factor))
+            }
+            (None, [_, others]) => (&parameters.treatments, Reading::of_rows(others)),
+            _ => (&parameters.treatments, Reading::direct(study.treatments.rows())),
+        };
+        let shared = match (&study.shared, &outcome, &grams[..]) {
+            (Some(w), Outcome::Process(process), [_, covariates]) if treated.is_none() => {
+                let place = |table: &Table| {
+                    let of = |own: &Column| process.points().index_of(&own.name);
+                    table.columns().iter().map(of).collect::<Result<Vec<_>>>()
+                };
+                let (of_y, of_w) = (place(&study.mediators)?, place(w)?);
+                let (y, w) = (y.select_columns(&of_y), y.select_columns(&of_w));
+                let common = Common { y: &y, w: &w, places: (&of_y, &of_w) };
+                let measure = measure.select_columns(&of_y);
+                Some(Shared::new(covariates, &factor, &common, &measure, process)?)
+            }
+            (Some(_), ..) => {
+                let allowed = "they are shared by the last study and the one that leads there, which is read through its covariates (back-door)";
+                return Err(Error::parameter(
+                    "shared covariates",
+                    format!("those of study {}", s + 1),
+                    allowed,
+                ));
+            }
+            _ => None,
+        };
+        let points = (study.treatments.clone(), study.treatments.clone(), kernel.clone());
+        let solver = (Solver::Rows(factor), parameters.ridge);
+        let mut link = Link::new(s, points, reading, solver, y, measure, outcome)?;
+        if let Some(shared) = shared {
+            link = link.sharing(shared);
+        }
+        match (&treated, &grams[..]) {
+            (Some((_, treated)), [treatments, intercepting]) if adjustment => {
+                link.count_treatments(treatments, intercepting, treated);
+            }
+            (None, [_, others]) if adjustment => link.count_people(others),
+            _ => {}
+        }
+        link.others = blocks.into_iter().nth(1).filter(|_| treated.is_none());
+        link.people = link.others.as_ref().map(|own| own.rows.clone());
+        Ok(link)
+    }
+
+    /// The effect by these numbers. Cost n³ for n rows of each study.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`], [`Error::Parameter`]; [`Error::NotPositiveDefinite`].
+    pub fn effect(&self, parameters: &Parameters) -> Result<Effect> {
+        self.check()?;
+        sized(
+            "the list of studies' numbers",
+            "entries",
+            self.studies.len(),
+            parameters.studies.len(),
+            "one a study",
+        )?;
+        let landmarks = Landmarks::new(self, parameters.landmarks)?;
+        let mut outcome = self.last(&parameters.outcome, &landmarks)?;
+        for (s, own) in parameters.studies.iter().enumerate().skip(1).rev() {
+            outcome =
+                Outcome::Link(Box::new(self.step(s, own, parameters.adjustment, outcome, &landmarks)?));
+        }
+        let first = self.step(0, &parameters.studies[0], parameters.adjustment, outcome, &landmarks)?;
+        Ok(Effect::new(vec![(1.0, first)]))
+    }
+}
+
+/// A study's number, the mediators of its rows, those of ν, and what the studies after it know.
+struct Arrival {
+    s: usize,
+    y: Table,
+    measure: Table,
+    outcome: Outcome,
+}
+
+/// A study through landmarks: of treatments as they are seen, or with covariates that are averaged over.
+fn through(few: &Few, blocks: Vec<Block>, ridge: f64, adjustment: bool, arrival: Arrival) -> Result<Link> {
+    let Arrival { s, y, measure, outcome } = arrival;
+    let places = [Some(&few.treatments), few.others.as_ref()];
+    let mut grams = Vec::with_capacity(2);
+    let mut with_rows = Vec::with_capacity(2);
+    let mut diagonal = vec![1.0; y.rows()];
+    for (block, places) in blocks.iter().zip(places.into_iter().flatten()) {
+        grams.push(block.kernel.gram(places));
+        with_rows.push(block.kernel.cross_gram(places, &block.rows));
+        diagonal.iter_mut().zip(block.kernel.diagonal(&block.rows)).for_each(|(all, own)| *all *= own);
+    }
+    let solver = Solver::landmarks(product(&grams), product(&with_rows), &diagonal, ridge)?;
+    let mut blocks = blocks.into_iter();
+    let treatments = blocks.next().ok_or(Error::TooFew {
+        what: "the list of blocks".into(),
+        needed: 1,
+        unit: "block is",
+    })?;
+    let others = blocks.next();
+    let reading = match &others {
+        None => Reading::direct(few.treatments.rows()),
+        Some(own) => {
+            let weights = vec![1.0 / own.rows.rows() as f64; own.rows.rows()];
+            Reading::of_members(&with_rows[1], &own.kernel, &own.rows, &weights)
+        }
+    };
+    let points = (treatments.rows, few.treatments.clone(), treatments.kernel);
+    let mut link = Link::new(s, points, reading, (solver, ridge), y, measure, outcome)?;
+    if adjustment && others.is_some() {
+        link.count_people(&with_rows[1]);
+    }
+    link.people = others.as_ref().map(|own| own.rows.clone());
+    link.others = others.zip(few.others.clone()).map(|(own, rows)| Block { rows, kernel: own.kernel });
+    Ok(link)
+}
