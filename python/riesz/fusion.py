@@ -47,6 +47,9 @@ from ._suggestions import Suggestions, no_trials
 from .causal import answered, asked
 from .estimators import _count
 
+#: So many rows of a study stand for all, where means over them are asked for.
+_SOME = 1000
+
 __all__ = ["CausalEstimate", "CausalFusion", "MediatorShares", "Suggestions", "suggest_among"]
 
 
@@ -228,13 +231,13 @@ class CausalFusion(Experiments, BaseEstimator):
         """How much of the effect at ``doses`` goes through each mediator that the first two studies share: Shapley values of what
         the outcome is expected to be at mediators, summed over the rows of study 1 as the effect is.
 
-        With a ``baseline`` it is of the contrast. ``background``, by default the mediators of the next study, says what mediators
-        could have been; ``how`` is as in :class:`riesz.Explainer`, ``game="functional"`` for one that needs no background; the
+        With a ``baseline`` it is of the contrast. ``background``, by default the mediators of the next study (1,000 from
+        everywhere where there are more), says what mediators could have been; ``how`` is as in :class:`riesz.Explainer`, ``game="functional"`` for one that needs no background; the
         rest is as in :meth:`effect`. How mediators move one another is not asked: all of an effect goes through the last one of a
         chain."""
         mediators = self._rows_of(1, mediators_alone=True)
         if background is None and "game" not in how:
-            background = cells(mediators)
+            background = cells(_some(mediators))
         fused, whom = self._on(given=given, among=among, population=population, weights=weights)
         asked = self._columns().asked(doses, baseline, "doses")
         values = values_through(fused.through(asked), self._columns().levels, background, how)
@@ -257,7 +260,8 @@ class CausalFusion(Experiments, BaseEstimator):
         """Which study to extend: the share of the variance of the effect at ``doses``, or of the contrast with ``baseline``, that
         one more row of a study would take away, whatever its outcome; the mean over ``doses`` if these are several.
 
-        By default of each study a row such as it has, a dictionary by study; with ``study``, from 1, and ``rows``, a data frame
+        By default of each study a row such as it has, on average over its rows (1,000 from everywhere where there are more), a
+        dictionary by study; with ``study``, from 1, and ``rows``, a data frame
         of what that study is told by (treatments and covariates of study 1, mediators of others), one number a row.
         Hyper-parameters, and who is averaged over, stay as they are. Else as :meth:`effect`."""
         fused, _ = self._on(given=given, among=among, population=population, weights=weights)
@@ -268,7 +272,7 @@ class CausalFusion(Experiments, BaseEstimator):
         if rows is not None and study is None:
             raise ValueError("study = None: say of which study rows are")
         if study is None:
-            each = [fused.worth(asked, k, self._rows_of(k)) for k in range(last + 1)]
+            each = [fused.worth(asked, k, _some(self._rows_of(k))) for k in range(last + 1)]
             return {f"study {k + 1}": float(np.mean(shares)) for k, shares in enumerate(each)}
         own = self._rows_of(study - 1)
         more = own if rows is None else coded(collected(rows), own.names, self._columns().levels, "rows")
@@ -413,3 +417,9 @@ class CausalFusion(Experiments, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         return {**state, "_fused": None, "_seen": None} if "_fused" in state else state
+
+
+def _some(rows: Rows) -> Rows:
+    """Rows from everywhere that stand for all, which are in order."""
+    n = len(rows.numbers)
+    return rows if n <= _SOME else Rows(rows.names, rows.levels, rows.numbers[np.arange(_SOME) * n // _SOME])
