@@ -232,9 +232,9 @@ class CausalFusion(Experiments, BaseEstimator):
         the outcome is expected to be at mediators, summed over the rows of study 1 as the effect is.
 
         With a ``baseline`` it is of the contrast. ``background``, by default the mediators of the next study (1,000 from
-        everywhere where there are more), says what mediators could have been; ``how`` is as in :class:`riesz.Explainer`, ``game="functional"`` for one that needs no background; the
-        rest is as in :meth:`effect`. How mediators move one another is not asked: all of an effect goes through the last one of a
-        chain."""
+        everywhere where there are more), says what mediators could have been; ``how`` is as in :class:`riesz.Explainer`,
+        ``game="functional"`` for one that needs no background; the rest is as in :meth:`effect`. How mediators move one another
+        is not asked: all of an effect goes through the last one of a chain."""
         mediators = self._rows_of(1, mediators_alone=True)
         if background is None and "game" not in how:
             background = cells(_some(mediators))
