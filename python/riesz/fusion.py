@@ -81,7 +81,7 @@ class CausalFusion(Experiments, BaseEstimator):
         rows are few.
     landmarks : int, optional
         Studies of more rows than this are known through so many landmarks, in time linear in their rows; by default 400 where
-        there are more than 2,000. Front doors, and studies that share covariates that the outcome depends on, take all rows.
+        there are more than 2,000. Studies that share covariates that the outcome depends on take all rows.
     random_state : int, RandomState or None
         For these draws.
 

@@ -33,12 +33,14 @@ pub(super) struct Landmarks {
 #[derive(Debug, Clone)]
 pub(super) struct Few {
     pub treatments: Table,
-    /// Covariates that are averaged over.
+    /// Covariates that are averaged over, or what intercepts the effect.
     pub others: Option<Table>,
+    /// Treatments by themselves, on which what intercepts the effect is regressed.
+    pub queried: Option<Table>,
 }
 
 impl Landmarks {
-    /// Of studies of more rows than `asked`, or than is usual. Front doors, and studies whose covariates the outcome depends on, have none.
+    /// Of studies of more rows than `asked`, or than is usual. Studies whose covariates the outcome depends on have none.
     ///
     /// # Errors
     /// As [`inducing_points`].
@@ -50,7 +52,7 @@ impl Landmarks {
             let before = s.checked_sub(1).map(|before| &studies.studies[before]);
             let rows = study.treatments.rows();
             let needed = many(rows) || before.is_some_and(|own| many(own.mediators.rows()));
-            if !needed || study.shared.is_some() || matches!(study.route, Route::FrontDoor(_)) {
+            if !needed || study.shared.is_some() {
                 return Ok(None);
             }
             Few::new(study, before, count).map(Some)
@@ -92,8 +94,16 @@ impl Few {
         if let Some(before) = before {
             treatments = treatments.stack(&before.arrived(treatments.columns())?)?;
         }
-        let Route::BackDoor(others) = &study.route else {
-            return Ok(Self { treatments: inducing_points(&treatments, count, 0)?, others: None });
+        let (Route::BackDoor(others) | Route::FrontDoor(others)) = &study.route else {
+            return Ok(Self {
+                treatments: inducing_points(&treatments, count, 0)?,
+                others: None,
+                queried: None,
+            });
+        };
+        let queried = match &study.route {
+            Route::FrontDoor(_) => Some(inducing_points(&treatments, count, 0)?),
+            _ => None,
         };
         // Who arrives from the study before is as those of this one.
         let people: Vec<usize> = (0..treatments.rows()).map(|i| i % others.rows()).collect();
@@ -102,6 +112,6 @@ impl Few {
         let values = [treatments.column_major(), others.column_major()].concat();
         let few = inducing_points(&Table::from_column_major(columns, others.rows(), values)?, count, 0)?;
         let (first, rest): (Vec<usize>, Vec<usize>) = (0..few.width()).partition(|j| *j < treatments.width());
-        Ok(Self { treatments: few.select_columns(&first), others: Some(few.select_columns(&rest)) })
+        Ok(Self { treatments: few.select_columns(&first), others: Some(few.select_columns(&rest)), queried })
     }
 }

@@ -19,10 +19,11 @@ use super::reading::Reading;
 use super::shared::Shared;
 use super::solver::Solver;
 use super::standing::Standing;
+use super::start::at_most;
 use crate::error::{Result, sized};
 use crate::expansion::Expansion;
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix, dot, few_columns};
+use crate::linalg::{Matrix, dot, few_columns};
 use crate::posterior::{Covariance, Functionals, Known};
 use crate::table::Table;
 
@@ -66,6 +67,20 @@ pub(super) struct Link {
     shared: Option<Shared>,
 }
 
+/// A front door: treatments are as they were, and what intercepts the effect is as a regression on queried ones says.
+pub(super) struct FrontDoor {
+    /// Kernels of places with rows: of treatments, and of what intercepts the effect.
+    pub treatments: Matrix,
+    pub intercepting: Matrix,
+    /// That of what intercepts it, of each row with itself.
+    pub diagonal: Vec<f64>,
+    /// Treatments averaged over.
+    pub as_they_were: Reading,
+    /// Of what intercepts on treatments, and `W K_MM` with places.
+    pub regression: Solver,
+    pub turned: Matrix,
+}
+
 /// What is not known of who is in a study: `own k(x, x') - k(x, X) Q k(X, x') + k(x, X) B Bᵀ k(X, x')`.
 #[derive(Debug, Clone)]
 struct Adjustment {
@@ -79,6 +94,9 @@ const AT_ONCE: usize = 1024;
 
 /// Of what is not known of an outcome at rows, no more than that part is left out.
 const LEFT: f64 = 1e-3;
+
+/// Of many rows what is not known of a front door's treatments is averaged over so many.
+const AVERAGED: usize = 200;
 
 /// Parts of a covariance that are rounding.
 const ROUNDING: f64 = 1e-13;
@@ -432,26 +450,28 @@ impl Link {
         self.adjustment = Some(Adjustment { own: 0.0, known: None, half });
     }
 
-    /// The same of a front door, by the kernels of its two blocks between rows: the treatments there, and the regression on these that says what they make of what intercepts the effect.
-    pub fn count_treatments(&mut self, treatments: &Matrix, intercepting: &Matrix, treated: &Cholesky) {
+    /// The same of a front door.
+    pub fn count_treatments(&mut self, door: &FrontDoor) {
         let n = self.solver.row_count();
-        let mut half = treated.solve(intercepting.matmul(&self.times_solved(treatments)));
+        let mut half = door.turned.matmul(&self.times_solved(&door.treatments));
         centre(&mut half);
-        // The averaged outcome at what intercepts the effect.
-        let mut of_rows = intercepting.clone();
-        let mean: Vec<f64> = (0..n).map(|i| treatments.row(i).iter().sum::<f64>() / n as f64).collect();
-        (0..n).for_each(|i| of_rows.row_mut(i).iter_mut().for_each(|v| *v *= mean[i]));
+        if !self.sees_rows() {
+            half = few_columns(&half.matmul(&half.transpose()), ROUNDING);
+        }
+        // The averaged outcome at what intercepts the effect, of rows from everywhere where these are many.
+        let some = at_most(if self.sees_rows() { n } else { AVERAGED }, n);
+        let columns = door.intercepting.transpose().select_rows(&some).transpose();
+        let of_rows = door.as_they_were.with_rows(&columns);
         let means = of_rows.transpose().matvec(&self.solved);
-        let all = mean.iter().sum::<f64>() / n as f64;
         let known = self.solver.told(&of_rows);
-        let handed = self.arrived.weighted(&self.solver.weights(&of_rows), &vec![0.0; n]);
+        let handed = self.arrived.weighted(&self.solver.weights(&of_rows), &vec![0.0; some.len()]);
         let parts = self.outcome.covariance(&handed);
-        let left = |q: usize| all * intercepting[(q, q)] - known[q];
+        let left = |q: usize| door.as_they_were.own * door.diagonal[some[q]] - known[q];
         let variance =
             |q: usize| parts.iter().map(|(_, part)| part[(q, q)]).sum::<f64>() + left(q) * self.scale();
         let square = |q: usize| means[q] * means[q] + variance(q).max(0.0);
-        let own = (0..n).map(square).sum::<f64>() / n as f64;
-        let mut known = treated.inverse();
+        let own = (0..some.len()).map(square).sum::<f64>() / some.len() as f64;
+        let mut known = door.regression.inverse();
         known.data_mut().iter_mut().for_each(|v| *v *= own);
         self.adjustment = Some(Adjustment { own, known: Some(known), half });
     }

@@ -11,7 +11,7 @@
 //! with Φ the kernel of the query with the study's rows, and F of queries with each other, so that an effect is an expansion over X.
 
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix};
+use crate::linalg::Matrix;
 use crate::table::Table;
 
 /// Members whose kernel with all is made at once.
@@ -81,18 +81,12 @@ impl Reading {
         Self { turn: Turn::Diagonal(with_rows.matvec(weights)), own, bend: None }
     }
 
-    /// The query moves what intercepts the effect, M, whose distribution given the treatment is a regression on `queried` treatments with a ridge, and treatments are as they were: `of_treatment` are their means with the rows.
-    pub fn front_door(of_treatments: &Matrix, of_mediators: &Matrix, queried: &Cholesky) -> Self {
-        let n = of_treatments.rows();
-        let share = 1.0 / n as f64;
-        let mean: Vec<f64> = (0..n).map(|i| of_treatments.row(i).iter().sum::<f64>() * share).collect();
-        let all = mean.iter().sum::<f64>() * share;
-        // (K + λ)⁻¹ K_MM, whose transpose is K_MM (K + λ)⁻¹.
-        let half = queried.solve(of_mediators.clone());
-        let mut bend = queried.solve(half.transpose());
-        bend.data_mut().iter_mut().for_each(|v| *v *= all);
-        let turn = Turn::Diagonal(mean).times(&half.transpose());
-        Self { turn: Turn::Dense(turn), own: 0.0, bend: Some(bend) }
+    /// The query moves what intercepts the effect, M, whose distribution given the treatment is a regression on `queried` treatments with a ridge, and treatments are as they were, as `treatments` reads
+    /// them: by `W K_MM` (treatments of the regression × places) and `W K_MM Wᵀ`.
+    pub fn front_door(treatments: &Self, turned: &Matrix, mut around: Matrix) -> Self {
+        around.data_mut().iter_mut().for_each(|v| *v *= treatments.own);
+        let turn = treatments.turn.times(&turned.transpose());
+        Self { turn: Turn::Dense(turn), own: 0.0, bend: Some(around) }
     }
 
     /// The kernel of queries with the rows Φ, by their columns over points.

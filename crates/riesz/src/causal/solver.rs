@@ -11,7 +11,9 @@
 //! What landmarks leave unexplained of a row is noise of its own (FITC, Snelson and Ghahramani 2006): where there are no landmarks rows tell nothing, and where landmarks are the rows both are the same.
 
 use crate::error::Result;
+use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix};
+use crate::table::Table;
 
 /// Added to the diagonal of `K̂`, relative to its mean.
 const JITTER: f64 = 1e-10;
@@ -109,6 +111,38 @@ impl Solver {
         }
     }
 
+    /// The same of many numbers of each row: `W h`, places × columns of h.
+    pub fn apply(&self, h: Matrix) -> Matrix {
+        match self {
+            Self::Rows(factor) => factor.solve(h),
+            Self::Landmarks(few) => few.weights.matmul(&h),
+        }
+    }
+
+    /// `W K Wᵀ` of a kernel between rows, by `W Kᵀ` with some of these, all of which go through these but for gaps of their own: exact where these are all rows.
+    ///
+    /// # Errors
+    /// As [`landmark_factor`].
+    pub fn around(&self, turned: &Matrix, of: (&Kernel, &Table), rows: &Table) -> Result<Matrix> {
+        let Self::Landmarks(few) = self else { return Ok(self.apply(turned.transpose())) };
+        let (kernel, points) = of;
+        let factor = landmark_factor(kernel.gram(points))?;
+        let mut half = kernel.cross_gram(points, rows);
+        factor.solve_lower_in_place(&mut half);
+        let gaps = gaps(&half, &kernel.diagonal(rows));
+        let mut low = turned.transpose();
+        factor.solve_lower_in_place(&mut low);
+        let mut around = low.transpose_matmul(&low);
+        let mut own = few.weights.transpose();
+        for (i, gap) in gaps.iter().enumerate() {
+            let root = gap.sqrt();
+            own.row_mut(i).iter_mut().for_each(|v| *v *= root);
+        }
+        let own = own.transpose_matmul(&own);
+        around.data_mut().iter_mut().zip(own.data()).for_each(|(v, own)| *v += own);
+        Ok(around)
+    }
+
     /// E and `φᵀQφ`: queries × rows, and queries × queries.
     pub fn read(&self, mut phi: Matrix) -> (Matrix, Matrix) {
         match self {
@@ -197,9 +231,7 @@ fn squares(half: &Matrix) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Kernel;
     use crate::linalg::{dot, lu_solve};
-    use crate::table::Table;
 
     /// Against Gaussian conditioning on all rows, whose covariance with each other and with the query goes through landmarks but for gaps of their own.
     #[test]

@@ -3,13 +3,14 @@
 use super::blocks::{Block, product};
 use super::effect::Effect;
 use super::landmarks::{Few, Landmarks};
-use super::link::{Link, Outcome};
+use super::link::{FrontDoor, Link, Outcome};
 use super::process::{Process, ProcessParameters};
 use super::reading::Reading;
 use super::shared::{Common, Shared};
 use super::solver::Solver;
-use super::studies::{Parameters, Route, Studies, StudyParameters};
+use super::studies::{Parameters, Route, Studies, Study, StudyParameters};
 use crate::error::{Error, Result, sized};
+use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix};
 use crate::table::{Column, Table};
 
@@ -41,7 +42,7 @@ impl Studies {
         };
         let arrival = Arrival { s, y, measure, outcome };
         match &landmarks.studies[s] {
-            Some(few) => through(few, blocks, parameters.ridge, adjustment, arrival),
+            Some(few) => through(few, blocks, (study, parameters), adjustment, arrival),
             None => self.by_rows(blocks, parameters, adjustment, arrival),
         }
     }
@@ -59,28 +60,24 @@ impl Studies {
         let mut all = product(&grams);
         all.add_diagonal(|_| parameters.ridge);
         let factor = Cholesky::new(all, "kernel matrix of the study plus ridge")?;
-        let treated = match (&study.route, &parameters.intercepting) {
-            (Route::FrontDoor(_), Some((kernel, ridge))) => {
-                crate::fit::positive("ridge of what intercepts the effect", *ridge)?;
+        let door = match (&grams[..], &blocks[..]) {
+            ([treatments, others], [_, of]) if matches!(study.route, Route::FrontDoor(_)) => {
+                let as_they_were = Reading::of_rows(treatments);
+                let (kernel, ridge) = intercepting(parameters)?;
                 let mut gram = kernel.gram(&study.treatments);
-                gram.add_diagonal(|_| *ridge);
-                Some((kernel, Cholesky::new(gram, "kernel matrix of treatments plus ridge")?))
-            }
-            (Route::FrontDoor(_), None) => {
-                let allowed = "there is one where columns intercept the effect";
-                return Err(Error::parameter("intercepting", "none", allowed));
+                gram.add_diagonal(|_| ridge);
+                let regression = Solver::rows(gram, "kernel matrix of treatments plus ridge")?;
+                Some(front_door(regression, as_they_were, (treatments, others), (of, &of.rows))?)
             }
             _ => None,
         };
-        let (kernel, reading) = match (&treated, &grams[..]) {
-            (Some((kernel, factor)), [_, others]) => {
-                (*kernel, Reading::front_door(&grams[0], others, factor))
-            }
+        let (kernel, reading) = match (&door, &grams[..]) {
+            (Some((_, reading)), _) => (intercepting(parameters)?.0, reading.clone()),
             (None, [_, others]) => (&parameters.treatments, Reading::of_rows(others)),
             _ => (&parameters.treatments, Reading::direct(study.treatments.rows())),
         };
         let shared = match (&study.shared, &outcome, &grams[..]) {
-            (Some(w), Outcome::Process(process), [_, covariates]) if treated.is_none() => {
+            (Some(w), Outcome::Process(process), [_, covariates]) if door.is_none() => {
                 let place = |table: &Table| {
                     let of = |own: &Column| process.points().index_of(&own.name);
                     table.columns().iter().map(of).collect::<Result<Vec<_>>>()
@@ -107,14 +104,12 @@ impl Studies {
         if let Some(shared) = shared {
             link = link.sharing(shared);
         }
-        match (&treated, &grams[..]) {
-            (Some((_, treated)), [treatments, intercepting]) if adjustment => {
-                link.count_treatments(treatments, intercepting, treated);
-            }
+        match (&door, &grams[..]) {
+            (Some((door, _)), _) if adjustment => link.count_treatments(door),
             (None, [_, others]) if adjustment => link.count_people(others),
             _ => {}
         }
-        link.others = blocks.into_iter().nth(1).filter(|_| treated.is_none());
+        link.others = blocks.into_iter().nth(1).filter(|_| door.is_none());
         link.people = link.others.as_ref().map(|own| own.rows.clone());
         Ok(link)
     }
@@ -151,8 +146,39 @@ struct Arrival {
     outcome: Outcome,
 }
 
-/// A study through landmarks: of treatments as they are seen, or with covariates that are averaged over.
-fn through(few: &Few, blocks: Vec<Block>, ridge: f64, adjustment: bool, arrival: Arrival) -> Result<Link> {
+/// Kernel and ridge of the regression of what intercepts an effect on treatments.
+fn intercepting(parameters: &StudyParameters) -> Result<(&Kernel, f64)> {
+    let Some((kernel, ridge)) = &parameters.intercepting else {
+        let allowed = "there is one where columns intercept the effect";
+        return Err(Error::parameter("intercepting", "none", allowed));
+    };
+    crate::fit::positive("ridge of what intercepts the effect", *ridge)?;
+    Ok((kernel, *ridge))
+}
+
+/// By the kernels of treatments and of what intercepts the effect between places and rows, and the places of the latter.
+fn front_door(
+    regression: Solver,
+    as_they_were: Reading,
+    (treatments, intercepting): (&Matrix, &Matrix),
+    (of, places): (&Block, &Table),
+) -> Result<(FrontDoor, Reading)> {
+    let turned = regression.apply(intercepting.transpose());
+    let around = regression.around(&turned, (&of.kernel, places), &of.rows)?;
+    let reading = Reading::front_door(&as_they_were, &turned, around);
+    let (treatments, intercepting) = (treatments.clone(), intercepting.clone());
+    let diagonal = of.kernel.diagonal(&of.rows);
+    Ok((FrontDoor { treatments, intercepting, diagonal, as_they_were, regression, turned }, reading))
+}
+
+/// A study through landmarks.
+fn through(
+    few: &Few,
+    blocks: Vec<Block>,
+    (study, parameters): (&Study, &StudyParameters),
+    adjustment: bool,
+    arrival: Arrival,
+) -> Result<Link> {
     let Arrival { s, y, measure, outcome } = arrival;
     let places = [Some(&few.treatments), few.others.as_ref()];
     let mut grams = Vec::with_capacity(2);
@@ -163,27 +189,36 @@ fn through(few: &Few, blocks: Vec<Block>, ridge: f64, adjustment: bool, arrival:
         with_rows.push(block.kernel.cross_gram(places, &block.rows));
         diagonal.iter_mut().zip(block.kernel.diagonal(&block.rows)).for_each(|(all, own)| *all *= own);
     }
-    let solver = Solver::landmarks(product(&grams), product(&with_rows), &diagonal, ridge)?;
-    let mut blocks = blocks.into_iter();
-    let treatments = blocks.next().ok_or(Error::TooFew {
-        what: "the list of blocks".into(),
-        needed: 1,
-        unit: "block is",
-    })?;
-    let others = blocks.next();
-    let reading = match &others {
-        None => Reading::direct(few.treatments.rows()),
-        Some(own) => {
-            let weights = vec![1.0 / own.rows.rows() as f64; own.rows.rows()];
-            Reading::of_members(&with_rows[1], &own.kernel, &own.rows, &weights)
-        }
+    let solver = Solver::landmarks(product(&grams), product(&with_rows), &diagonal, parameters.ridge)?;
+    let solver = (solver, parameters.ridge);
+    let of_all = |block: usize| {
+        let Block { kernel, rows } = &blocks[block];
+        Reading::of_members(&with_rows[block], kernel, rows, &vec![1.0 / rows.rows() as f64; rows.rows()])
     };
-    let points = (treatments.rows, few.treatments.clone(), treatments.kernel);
-    let mut link = Link::new(s, points, reading, (solver, ridge), y, measure, outcome)?;
-    if adjustment && others.is_some() {
+    let points = (study.treatments.clone(), few.treatments.clone(), parameters.treatments.clone());
+    let Some(others) = &few.others else {
+        let reading = Reading::direct(few.treatments.rows());
+        return Link::new(s, points, reading, solver, y, measure, outcome);
+    };
+    if let Some(queried) = &few.queried {
+        let (kernel, ridge) = intercepting(parameters)?;
+        let with_treatments = kernel.cross_gram(queried, &study.treatments);
+        let own = kernel.diagonal(&study.treatments);
+        let regression = Solver::landmarks(kernel.gram(queried), with_treatments, &own, ridge)?;
+        let (door, reading) =
+            front_door(regression, of_all(0), (&with_rows[0], &with_rows[1]), (&blocks[1], others))?;
+        let points = (study.treatments.clone(), queried.clone(), kernel.clone());
+        let mut link = Link::new(s, points, reading, solver, y, measure, outcome)?;
+        if adjustment {
+            link.count_treatments(&door);
+        }
+        return Ok(link);
+    }
+    let mut link = Link::new(s, points, of_all(1), solver, y, measure, outcome)?;
+    if adjustment {
         link.count_people(&with_rows[1]);
     }
-    link.people = others.as_ref().map(|own| own.rows.clone());
-    link.others = others.zip(few.others.clone()).map(|(own, rows)| Block { rows, kernel: own.kernel });
+    link.people = Some(blocks[1].rows.clone());
+    link.others = Some(Block { rows: others.clone(), kernel: blocks[1].kernel.clone() });
     Ok(link)
 }

@@ -32,8 +32,8 @@ pub struct Fusion {
     pub level: f64,
     /// Whether it counts who happens to be in the studies.
     pub adjustment: bool,
-    /// Studies of more rows are known through so many landmarks, and so is the study after such a one; `None` for 400 where there are more than 2,000. Front doors, and studies that share covariates that the
-    /// outcome depends on, take all rows.
+    /// Studies of more rows are known through so many landmarks, and so is the study after such a one; `None` for 400 where there are more than 2,000. Studies that share covariates that the outcome
+    /// depends on take all rows.
     pub landmarks: Option<usize>,
     /// Set by another thread to give up.
     pub stop: Arc<AtomicBool>,

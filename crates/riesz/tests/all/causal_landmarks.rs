@@ -31,14 +31,15 @@ fn levels(n: usize) -> Studies {
     Studies { studies: vec![study], points: named(&[("y", &y2)]), outcome: t }
 }
 
-fn numbers(others: bool) -> StudyParameters {
-    let others = others.then(|| Kernel::gaussian(&[0.8]));
-    StudyParameters { treatments: Kernel::gaussian(&[0.9]), others, ridge: 0.3, intercepting: None }
+fn numbers(route: &Route) -> StudyParameters {
+    let others = (!matches!(route, Route::Direct)).then(|| Kernel::gaussian(&[0.8]));
+    let intercepting = matches!(route, Route::FrontDoor(_)).then(|| (Kernel::gaussian(&[0.7]), 0.25));
+    StudyParameters { treatments: Kernel::gaussian(&[0.9]), others, ridge: 0.3, intercepting }
 }
 
 fn parameters(studies: &Studies, landmarks: Option<usize>) -> Parameters {
     let outcome = ProcessParameters { kernel: 1.4 * Kernel::gaussian(&[0.8]), noise: 0.2, level: 0.6 };
-    let each = studies.studies.iter().map(|own| numbers(matches!(own.route, Route::BackDoor(_))));
+    let each = studies.studies.iter().map(|own| numbers(&own.route));
     Parameters { studies: each.collect(), outcome, adjustment: true, landmarks }
 }
 
@@ -95,6 +96,14 @@ fn landmarks_that_are_all_rows_lose_nothing() {
         let [few, all] = [&few, &all].map(|own| own.of(&whom, &STAY).unwrap().at(&asked()).unwrap());
         agree(&few, &all, 1e-6);
     }
+
+    // By the front door.
+    let mut front = levels(90);
+    let x = front.studies[0].treatments.column(0).iter();
+    let m: Vec<f64> = x.enumerate().map(|(i, x)| x + [0.0, 0.5, -0.5][i % 3]).collect();
+    front.studies[0].route = Route::FrontDoor(named(&[("m", &m)]));
+    let [all, few] = both(&front, 40);
+    agree(&few.at(&asked()).unwrap(), &all.at(&asked()).unwrap(), 1e-6);
 
     // A second study in between, from y to v.
     let mut s = Stream(11);
