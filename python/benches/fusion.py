@@ -16,7 +16,7 @@ import time
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--quick", action="store_true", help="small sizes only")
-parser.add_argument("--large", action="store_true", help="10,000 rows as well, through 400 landmarks, without numpy")
+parser.add_argument("--large", action="store_true", help="10,000 rows as well, through 500 landmarks, without numpy")
 arguments = parser.parse_args()
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
     os.environ[name] = str(arguments.threads)

@@ -105,7 +105,9 @@ def _numbers(what: str, given: Any, count: int) -> np.ndarray:
     if numbers.shape != (count,):
         raise ValueError(f"{what}: {count} numbers are needed, one an experiment, and there are {numbers.size}")
     if not np.isfinite(numbers).all():
-        raise ValueError(f"{what}: {numbers[~np.isfinite(numbers)][0]} is no outcome: leave out experiments without one")
+        raise ValueError(
+            f"{what}: {numbers[~np.isfinite(numbers)][0]} is not a number that counts: leave out experiments without one"
+        )
     return numbers
 
 

@@ -229,9 +229,10 @@ def _iterations(max_iter: int) -> int | None:
 
 
 def _count(name: str, value: Any, least: int) -> int:
-    if is_whole(value) and value >= least:
+    if is_whole(value) and least <= value < 2**63:
         return int(value)
-    raise ValueError(f"{name} = {value!r}: it is a whole number from {least}")
+    beyond = ", below 2**63" if is_whole(value) and value >= 2**63 else ""
+    raise ValueError(f"{name} = {value!r}: it is a whole number from {least}{beyond}")
 
 
 class _Regressor(RegressorMixin, _KernelMachine):

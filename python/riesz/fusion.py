@@ -80,8 +80,8 @@ class CausalFusion(Experiments, BaseEstimator):
         The effect is an average over so many draws of the hyper-parameters; 0 takes the best ones alone, which are too sure where
         rows are few.
     landmarks : int, optional
-        Studies of more rows than this are known through so many landmarks, in time linear in their rows; by default 400 where
-        there are more than 2,000. Studies that share covariates that the outcome depends on take all rows.
+        Studies of more rows than this are known through so many landmarks, in time linear in their rows; by default 500 where
+        there are more than 3,000. Studies that share covariates that the outcome depends on take all rows.
     random_state : int, RandomState or None
         For these draws.
 
@@ -147,7 +147,7 @@ class CausalFusion(Experiments, BaseEstimator):
         self._fitted_on = (read.leading, read.points, read.outcome, draws, seed, read.shared, landmarks)
         others = () if found.front_door else tuple(sorted(found.adjust))
         passive = tuple(found.bridges[-1].passive)
-        self._known = Columns(found.treatments, str(self.outcome), others, passive, read.levels, repr(found))
+        self._known = Columns(found.treatments, str(self.outcome), others, passive, read.levels, found._says)
         self._fused = _core.fuse(*self._fitted_on)
         self._seen: _core.CausalEffect | None = None
         self._trials = no_trials(read.leading[0][0])
@@ -201,6 +201,8 @@ class CausalFusion(Experiments, BaseEstimator):
         ``step`` below, over twice the step, with the standard deviation of that. The step is by default a hundredth of the
         treatment's standard deviation in study 1; what is left out is of the order of its square. Else as :meth:`effect`."""
         fused, whom = self._on(given=given, among=among, population=population, weights=weights)
+        if of is None and len(self.treatments_) > 1:
+            raise ValueError(f"of = None: say by which treatment, {_listed(self.treatments_)}")
         asked = Asked(self._columns().treated(grid, "grid"), slope=(of, step))
         what = f"slope of {self._expected()} by {of or self.treatments_[0]}{whom}"
         return self._estimate(fused, what, asked)
@@ -296,12 +298,14 @@ class CausalFusion(Experiments, BaseEstimator):
         ``grid`` is by default 50 doses over the middle 95 % of those of study 1, or its levels; else as :meth:`effect`."""
         check_ending(path, (".html", ".htm"), "report writes HTML")
         fused, whom = self._on(given=given, among=among, population=population, weights=weights)
-        leading, points, outcome, draws, seed, shared, _ = self._fitted()
+        leading, points, outcome, draws, seed, shared, landmarks = self._fitted()
         if grid is None and len(self.treatments_) > 1:
             raise ValueError(f"grid = None: say at which treatments, {_listed(self.treatments_)}")
         at = Rows(*_core.usual_doses(leading[0][0])) if grid is None else self._columns().treated(grid, "grid")
         base = None if baseline is None else one(self._columns().treated(baseline, "baseline"), "baseline")
         facts = [("draws of hyper-parameters", str(draws)), ("seed", str(seed)), ("software", f"riesz {_core.__version__}")]
+        if landmarks is not None:
+            facts.insert(1, ("landmarks", str(landmarks)))
         says = whom.removeprefix(" of ") or "all people of study 1", self.unmatched_, list(self.warnings_), facts
         about = *self._question, leading, points, outcome, shared
         write(path, _core.effect_page(about, fused, at, says, level, base).encode())

@@ -104,7 +104,7 @@ def test_what_cannot_be_asked_is_refused(model, how, words):
 def test_other_refusals(model, drugs):
     with pytest.raises(ValueError, match=r"grid has 1 dimension\(s\): give a data frame, or rows of a, b"):
         drugs.effect([0.1, 0.2])
-    with pytest.raises(ValueError, match="slope = none is not allowed: it is by one of the treatments, a, b"):
+    with pytest.raises(ValueError, match="of = None: say by which treatment, a"):
         drugs.derivative({"a": 0, "b": 0})
     with pytest.raises(ValueError, match="slope = c is not allowed: it is by one of the treatments, a, b"):
         drugs.derivative({"a": 0, "b": 0}, "c")

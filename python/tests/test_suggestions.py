@@ -128,7 +128,7 @@ def test_experiments_are_kept_and_forgotten(model):
     ("ask", "words"),
     [
         (lambda own: own.observe([0.0, 1.0], [1.0]), "outcomes: 2 numbers are needed"),
-        (lambda own: own.observe(0.0, np.nan), "outcomes: nan is no outcome"),
+        (lambda own: own.observe(0.0, np.nan), "outcomes: nan is not a number that counts"),
         (lambda own: own.observe(0.0, "much"), "is not numbers"),
         (lambda own: own.observe(np.inf, 1.0), "inf"),
         (lambda own: own.observe(0.0, 1.0, sd=-1), "standard deviations are 0 or more"),

@@ -22,7 +22,6 @@ enum Between {
     Points {
         factor: Cholesky,
         gaps: Vec<f64>,
-        unexplained: f64,
     },
 }
 
@@ -36,10 +35,8 @@ impl Arrived {
         let factor = landmark_factor(kernel.gram(points))?;
         let mut half = with_points.clone();
         factor.solve_lower_in_place(&mut half);
-        let diagonal = kernel.diagonal(y);
-        let gaps = gaps(&half, &diagonal);
-        let unexplained = mean_share(&gaps, &diagonal);
-        Ok(Self { with_points, between: Between::Points { factor, gaps, unexplained } })
+        let gaps = gaps(&half, &kernel.diagonal(y));
+        Ok(Self { with_points, between: Between::Points { factor, gaps } })
     }
 
     /// Points × rows.
@@ -47,11 +44,11 @@ impl Arrived {
         &self.with_points
     }
 
-    /// The mean share of the outcome's prior variance at rows that its points leave unexplained; 0 of all pairs.
-    pub fn unexplained(&self) -> f64 {
+    /// Of what counts as noise of the outcome at rows, beside so much, the mean share that its points leave unexplained; 0 of all pairs.
+    pub fn unexplained(&self, noise: f64) -> f64 {
         match &self.between {
             Between::All(_) => 0.0,
-            Between::Points { unexplained, .. } => *unexplained,
+            Between::Points { gaps, .. } => mean_share(gaps, noise),
         }
     }
 
@@ -61,7 +58,7 @@ impl Arrived {
         let columns = self.with_points.matmul(&transposed);
         let prior = match &self.between {
             Between::All(between) => weights.matmul(&between.matmul(&transposed)),
-            Between::Points { factor, gaps, .. } => {
+            Between::Points { factor, gaps } => {
                 let mut half = columns.clone();
                 factor.solve_lower_in_place(&mut half);
                 let mut prior = half.transpose_matmul(&half);

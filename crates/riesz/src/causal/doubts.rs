@@ -62,7 +62,7 @@ pub enum Doubt {
     Landmarks {
         /// The study.
         study: usize,
-        /// The mean share of prior variances.
+        /// The mean share of what counts as noise of its rows.
         share: f64,
     },
     /// Draws of hyper-parameters that say little of these.
@@ -79,8 +79,8 @@ pub enum Doubt {
     },
 }
 
-/// Landmarks that leave more unexplained are in doubt.
-const UNEXPLAINED: f64 = 0.1;
+/// Landmarks that leave more of the noise than that to be explained are in doubt.
+const UNEXPLAINED: f64 = 0.5;
 
 /// Draws that say less than so many of their distribution itself are in doubt.
 const FEWEST_DRAWS: f64 = 3.0;
@@ -163,7 +163,8 @@ impl fmt::Display for Doubt {
             ),
             Self::Landmarks { study, share } => write!(
                 f,
-                "landmarks leave {:.0}% of what study {}'s rows may say unexplained, which counts as noise: give more landmarks",
+                "{:.0}% of what counts as noise of study {}'s rows is what landmarks leave unexplained, so that bands are wider than by \
+                 all rows: give more landmarks",
                 100.0 * share,
                 study + 1
             ),

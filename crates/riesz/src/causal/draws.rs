@@ -3,7 +3,7 @@
 use super::arrived::square_of;
 use super::link::{Link, Outcome};
 use super::normal::{drawn, size};
-use super::parts::plus;
+use super::parts::{plus, total};
 use crate::error::Result;
 use crate::linalg::Matrix;
 use crate::posterior::Functionals;
@@ -38,8 +38,7 @@ impl Link {
         if self.shares() {
             // By mean and covariance.
             let (means, parts, _) = self.told(given);
-            let mut all = Matrix::zeros(means.len(), means.len());
-            parts.iter().for_each(|(_, part)| plus(&mut all, part));
+            let all = total(&parts, means.len());
             let scale = size(&all);
             let mut out = drawn(all, scale, draws, "covariance of the effect", random)?;
             means.iter().enumerate().for_each(|(i, m)| out.row_mut(i).iter_mut().for_each(|v| *v += m));
@@ -76,7 +75,7 @@ impl Link {
         let part = |m: &Matrix, from: usize, to: usize| {
             Matrix::from_row_major(to - from, draws, m.data()[from * draws..to * draws].to_vec())
         };
-        if self.sees_rows() {
+        if self.outcome.sees_rows() {
             // Where the study may lead: its mediators first, then those of ν.
             let at = self.outcome.at(&self.mediators().stack(self.measure())?);
             let (constants, centred) = self.outcome.sample(&at, draws, random)?;

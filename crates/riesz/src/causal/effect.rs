@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::link::Link;
 use super::overlap::Overlap;
-use super::parts::{Cause, Parts, add};
+use super::parts::{Cause, Parts, add, total};
 use super::people::People;
 use super::standing::Standing;
 use crate::error::Result;
@@ -64,6 +64,11 @@ impl Effect {
         &self.parts[0].1.treatments
     }
 
+    /// β₀, on average: the mean outcome, to which effects return where nothing is known.
+    pub(super) fn constant(&self) -> f64 {
+        self.links().map(|(weight, link)| weight * link.outcome.constant()).sum()
+    }
+
     pub(super) fn people(&self) -> Option<&People> {
         self.people.as_ref()
     }
@@ -73,7 +78,8 @@ impl Effect {
         self.effective
     }
 
-    /// Of each study that is known through landmarks, by number, the mean share of prior variances that these leave unexplained: of its rows, or of what comes after at their mediators. It counts as noise.
+    /// Of each study that is known through landmarks, by number: of what counts as noise of its rows the mean share that landmarks leave unexplained, from 0 to 1; or of what comes after at their mediators,
+    /// if that is more. The more, the less is known than by all rows.
     pub fn unexplained(&self) -> Vec<(usize, f64)> {
         let mut all: Vec<(usize, f64)> = Vec::new();
         for (weight, link) in self.links() {
@@ -132,10 +138,7 @@ impl Effect {
             }
             add(&mut causes, Cause::Hyperparameters, 1.0, &spread);
         }
-        let mut covariance = Matrix::zeros(q, q);
-        for (_, part) in &causes {
-            covariance.data_mut().iter_mut().zip(part.data()).for_each(|(all, own)| *all += own);
-        }
+        let covariance = total(&causes, q);
         Ok(Told { mean, covariance, causes, standing })
     }
 
@@ -146,7 +149,12 @@ impl Effect {
     /// As [`Table::conform`]; [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite); [`Error::Parameter`](crate::Error::Parameter) for more draws than memory holds.
     pub fn sample(&self, treatments: &Table, draws: usize, seed: u64) -> Result<Matrix> {
         let places = self.links().map(|(_, link)| link.places()).max().unwrap_or(0);
-        crate::memory::check("number of draws", draws, places + 2 * treatments.rows())?;
+        let joint = places + treatments.rows();
+        crate::memory::check(
+            "number of draws",
+            draws,
+            joint + treatments.rows() + 3 * joint * joint / draws.max(1),
+        )?;
         let mut random = Random::seed_from_u64(seed);
         let mut counts = vec![0; self.parts.len()];
         for _ in 0..draws {

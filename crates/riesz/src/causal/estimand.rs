@@ -140,7 +140,9 @@ impl Effect {
         let told = sums.told(&self.at(&sums.treatments)?);
         let variance: f64 = (0..sums.terms.len()).map(|q| told.covariance[(q, q)]).sum();
         let taken = self.worth(&sums.treatments, &sums.weights(), study, rows)?;
-        let of = |row: usize| taken.column(row).iter().sum::<f64>() / variance;
+        // Of nothing nothing can be taken.
+        let of =
+            |row: usize| if variance > 0.0 { taken.column(row).iter().sum::<f64>() / variance } else { 0.0 };
         Ok((0..rows.rows()).map(of).collect())
     }
 }

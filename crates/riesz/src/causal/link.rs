@@ -13,7 +13,7 @@
 
 use super::arrived::Arrived;
 use super::blocks::Block;
-use super::parts::{Cause, Parts, add, plus};
+use super::parts::{Cause, Parts, add, total};
 use super::process::Process;
 use super::reading::Reading;
 use super::shared::Shared;
@@ -116,6 +116,14 @@ impl Outcome {
         }
     }
 
+    /// Whether it sees all rows, and not landmarks alone.
+    pub fn sees_rows(&self) -> bool {
+        match self {
+            Self::Process(own) => own.sees_rows(),
+            Self::Link(own) => own.sees_rows(),
+        }
+    }
+
     /// β₀.
     pub fn constant(&self) -> f64 {
         match self {
@@ -165,9 +173,7 @@ impl Outcome {
     pub fn guesses(&self, at: &Table) -> Matrix {
         let given = self.at(at);
         let means = self.centred_means(&given.columns);
-        let mut open = Matrix::zeros(at.rows(), at.rows());
-        self.covariance(&given).iter().for_each(|(_, part)| plus(&mut open, part));
-        let open = few_columns(&open, LEFT);
+        let open = few_columns(&total(&self.covariance(&given), at.rows()), LEFT);
         let values =
             (0..at.rows()).flat_map(|i| std::iter::once(means[i]).chain(open.row(i).iter().copied()));
         Matrix::from_row_major(at.rows(), 1 + open.cols(), values.collect())
@@ -251,11 +257,12 @@ impl Link {
         self
     }
 
-    /// At how many places draws of the outcome are made.
+    /// At how many places of the outcome draws are made.
     pub fn places(&self) -> usize {
-        match self.solver {
-            Solver::Rows(_) => self.y.rows() + self.measure.rows(),
-            Solver::Landmarks(_) => self.outcome.points().rows(),
+        if self.outcome.sees_rows() {
+            self.y.rows() + self.measure.rows()
+        } else {
+            self.outcome.points().rows()
         }
     }
 
@@ -281,7 +288,10 @@ impl Link {
 
     /// As [`Effect::unexplained`](super::Effect::unexplained), of this study and those after it.
     pub fn unexplained(&self) -> Vec<(usize, f64)> {
-        let own = self.solver.unexplained().map(|own| (self.study, own.max(self.arrived.unexplained())));
+        let own = self
+            .solver
+            .unexplained()
+            .map(|own| (self.study, own.max(self.arrived.unexplained(self.ridge * self.scale()))));
         let after = match &self.outcome {
             Outcome::Process(last) => last.unexplained().map(|own| (last.study, own)).into_iter().collect(),
             Outcome::Link(next) => next.unexplained(),

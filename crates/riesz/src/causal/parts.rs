@@ -32,3 +32,10 @@ pub(super) fn add(parts: &mut Parts, cause: Cause, weight: f64, part: &Matrix) {
     let own = &mut parts[place].1;
     own.data_mut().iter_mut().zip(part.data()).for_each(|(a, b)| *a += weight * b);
 }
+
+/// All parts together, of so many functionals.
+pub(super) fn total(parts: &Parts, count: usize) -> Matrix {
+    let mut all = Matrix::zeros(count, count);
+    parts.iter().for_each(|(_, part)| plus(&mut all, part));
+    all
+}

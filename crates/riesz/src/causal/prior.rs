@@ -19,7 +19,7 @@ pub enum Prior {
     RankOne,
     /// As [`RankOne`](Self::RankOne), with the variance v that the last study leaves open: causal Bayesian optimisation (Aglietti et al. 2020), which takes what treatments do to mediators as known.
     Cbo,
-    /// A constant, and `s² exp(-r²/2ℓ²)`: nothing of the studies but the scale.
+    /// A constant, which without trials is the mean outcome, and `s² exp(-r²/2ℓ²)`: nothing of the studies but the scale.
     Flat,
 }
 
@@ -46,8 +46,8 @@ impl Prior {
         })
     }
 
-    /// Mean and covariance of the effect by it, without the stationary part.
-    pub(super) fn moments(self, told: &Told) -> (Vec<f64>, Matrix) {
+    /// Mean and covariance of the effect by it, without the stationary part; `constant` is the mean outcome.
+    pub(super) fn moments(self, told: &Told, constant: f64) -> (Vec<f64>, Matrix) {
         let q = told.mean.len();
         let studies = told.causes.iter().filter(|(cause, _)| matches!(cause, Cause::Study(_)));
         let of = |cause: Option<Cause>| {
@@ -61,7 +61,7 @@ impl Prior {
             Self::FirstStudy => of(Some(Cause::Study(0))),
             Self::RankOne => rank_one(&told.covariance),
             Self::Cbo => rank_one(&of(last)),
-            Self::Flat => return (vec![0.0; q], Matrix::zeros(q, q)),
+            Self::Flat => return (vec![constant; q], Matrix::zeros(q, q)),
         };
         (told.mean.clone(), covariance)
     }

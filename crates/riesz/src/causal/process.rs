@@ -126,7 +126,7 @@ impl Process {
         matches!(self.solver, Solver::Rows(_))
     }
 
-    /// The share of what rows may say that landmarks leave unexplained, if there are any.
+    /// Of what counts as noise of rows the mean share that landmarks leave unexplained, if there are any.
     pub fn unexplained(&self) -> Option<f64> {
         self.solver.unexplained()
     }

@@ -70,7 +70,7 @@ impl Published {
             Outcome::Process(own) if !link.shares() && link.sees_rows() && own.sees_rows() => own,
             _ => {
                 let belongs =
-                    "two studies that share no covariates that the outcome depends on, all of whose rows count, not landmarks".into();
+                    "two studies that share no covariates that the outcome depends on, and are fitted with as many landmarks as they have rows, or more".into();
                 return Err(Error::Unused { setting: "a published posterior".into(), belongs });
             }
         };

@@ -33,7 +33,7 @@ pub(super) struct Landmarks {
     own: Cholesky,
     known: Cholesky,
     weights: Matrix,
-    /// The mean share of rows' prior variances that landmarks leave unexplained.
+    /// Of what counts as noise of rows the mean share that landmarks leave unexplained.
     unexplained: f64,
 }
 
@@ -54,9 +54,9 @@ pub(super) fn gaps(half: &Matrix, diagonal: &[f64]) -> Vec<f64> {
     left.into_iter().map(|v| v.max(0.0)).collect()
 }
 
-/// Of gaps the mean share of what they are gaps in.
-pub(super) fn mean_share(gaps: &[f64], diagonal: &[f64]) -> f64 {
-    gaps.iter().sum::<f64>() / diagonal.iter().sum::<f64>()
+/// The mean share of gaps in a noise that they add to.
+pub(super) fn mean_share(gaps: &[f64], noise: f64) -> f64 {
+    gaps.iter().map(|gap| gap / (gap + noise)).sum::<f64>() / gaps.len() as f64
 }
 
 impl Solver {
@@ -71,7 +71,7 @@ impl Solver {
         let mut half = with_rows;
         own.solve_lower_in_place(&mut half);
         let gaps = gaps(&half, diagonal);
-        let unexplained = mean_share(&gaps, diagonal);
+        let unexplained = mean_share(&gaps, ridge);
         let roots: Vec<f64> = gaps.iter().map(|gap| 1.0 / (ridge + gap).sqrt()).collect();
         let scale = |m: &mut Matrix| {
             (0..m.rows()).for_each(|a| m.row_mut(a).iter_mut().zip(&roots).for_each(|(v, r)| *v *= r));
@@ -95,7 +95,7 @@ impl Solver {
         }
     }
 
-    /// The mean share of rows' prior variances that landmarks leave unexplained, if there are any.
+    /// Of what counts as noise of rows the mean share that landmarks leave unexplained, if there are any.
     pub fn unexplained(&self) -> Option<f64> {
         match self {
             Self::Rows(_) => None,
@@ -207,6 +207,30 @@ impl Solver {
         told
     }
 
+    /// Of new rows, as if they were seen by the same places: their covariance with queries (rows × queries), and their variances without noise. By the kernels of places with queries and with rows, of rows
+    /// with queries, and of rows with themselves.
+    pub fn of_rows(
+        &self,
+        phi: &Matrix,
+        with_rows: &Matrix,
+        with_queries: Matrix,
+        own: &[f64],
+    ) -> (Matrix, Vec<f64>) {
+        let (half, left) = self.halves(with_rows);
+        let mut variances: Vec<f64> =
+            own.iter().zip(squares(&half)).map(|(own, told)| (own - told).max(0.0)).collect();
+        let Some(left) = left else {
+            let mut crossed = with_queries;
+            let told = self.between(with_rows, phi);
+            crossed.data_mut().iter_mut().zip(told.data()).for_each(|(v, told)| *v -= told);
+            return (crossed, variances);
+        };
+        // What landmarks are not told, by which alone rows tell of queries.
+        variances.iter_mut().zip(squares(&left)).for_each(|(v, open)| *v += open);
+        let (_, of_queries) = self.halves(phi);
+        (of_queries.map_or_else(|| with_queries, |own| left.transpose_matmul(&own)), variances)
+    }
+
     /// Q. Cost of places, cubed.
     pub fn inverse(&self) -> Matrix {
         match self {
@@ -268,11 +292,47 @@ mod tests {
             }
             assert!((solver.told(&phi)[q] - told[(q, q)]).abs() < 1e-12);
         }
-        let gap = (0..n).map(|i| diagonal[i] - dot(&through[i], &with_rows.column(i))).sum::<f64>();
-        let share = gap / diagonal.iter().sum::<f64>();
+        let gap = |i: usize| diagonal[i] - dot(&through[i], &with_rows.column(i));
+        let share = (0..n).map(|i| gap(i) / (gap(i) + ridge)).sum::<f64>() / n as f64;
         assert!((solver.unexplained().unwrap() - share).abs() < 1e-8 && share > 1e-3, "{share}");
         let q = solver.inverse();
         assert!((dot(&q.matvec(&phi.column(0)), &phi.column(0)) - told[(0, 0)]).abs() < 1e-10);
         assert_eq!(q.rows(), m);
+    }
+
+    /// What one more row tells, against a refit that has it, by all rows and by the same landmarks.
+    #[test]
+    fn new_rows_tell_what_refits_say() {
+        let kernel = 1.3 * Kernel::gaussian(&[0.9]);
+        let at = |values: &[f64]| Table::from_rows(&values.iter().map(|v| [*v]).collect::<Vec<_>>()).unwrap();
+        let rows: Vec<f64> = (0..20).map(|i| (1.7 * f64::from(i)).sin() * 2.0).collect();
+        let (asked, new, ridge) = (at(&[0.3, -1.1]), 0.7, 0.2);
+        let points = at(&[-1.8, -0.2, 0.4, 1.5]);
+        let fit = |rows: &[f64], through: bool| {
+            let x = at(rows);
+            if through {
+                let with_rows = kernel.cross_gram(&points, &x);
+                Solver::landmarks(kernel.gram(&points), with_rows, &kernel.diagonal(&x), ridge).unwrap()
+            } else {
+                let mut gram = kernel.gram(&x);
+                gram.add_diagonal(|_| ridge);
+                Solver::rows(gram, "rows").unwrap()
+            }
+        };
+        let more: Vec<f64> = rows.iter().copied().chain([new]).collect();
+        for through in [false, true] {
+            let (before, after) = (fit(&rows, through), fit(&more, through));
+            let places = |own: &[f64]| if through { points.clone() } else { at(own) };
+            let (x, new) = (places(&rows), at(&[new]));
+            let (phi, with_rows) = (kernel.cross_gram(&x, &asked), kernel.cross_gram(&x, &new));
+            let with_queries = kernel.cross_gram(&new, &asked);
+            let (crossed, open) = before.of_rows(&phi, &with_rows, with_queries, &kernel.diagonal(&new));
+            let told = [before.told(&phi), after.told(&kernel.cross_gram(&places(&more), &asked))];
+            for q in 0..2 {
+                let lowered = crossed[(0, q)].powi(2) / (open[0] + ridge);
+                assert!((told[1][q] - told[0][q] - lowered).abs() < 1e-8, "{through} {lowered}");
+                assert!(lowered > 1e-6);
+            }
+        }
     }
 }

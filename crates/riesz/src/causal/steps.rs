@@ -114,7 +114,7 @@ impl Studies {
         Ok(link)
     }
 
-    /// The effect by these numbers. Cost n³ for n rows of each study.
+    /// The effect by these numbers. Cost n³ for n rows of each study, or n m² through m landmarks.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`], [`Error::Parameter`]; [`Error::NotPositiveDefinite`].

@@ -20,6 +20,7 @@ use crate::fit::evidence::{self, Coordinate, Maximum, with_priors};
 use crate::kernel::mean_variance;
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom, hash};
 use crate::stop::{Progress, Watch};
+use crate::table::Table;
 
 /// How an effect is learnt.
 #[derive(Debug, Clone)]
@@ -32,7 +33,7 @@ pub struct Fusion {
     pub level: f64,
     /// Whether it counts who happens to be in the studies.
     pub adjustment: bool,
-    /// Studies of more rows are known through so many landmarks, and so is the study after such a one; `None` for 400 where there are more than 2,000. Studies that share covariates that the outcome
+    /// Studies of more rows are known through so many landmarks, and so is the study after such a one; `None` for 500 where there are more than 3,000. Studies that share covariates that the outcome
     /// depends on take all rows.
     pub landmarks: Option<usize>,
     /// Set by another thread to give up.
@@ -73,7 +74,7 @@ struct Likelihood<'a> {
 impl Fusion {
     /// Learns the effect.
     ///
-    /// Cost some hundred evaluations n³ for n rows of a study; memory four n² numbers a draw and study.
+    /// Cost some hundred evaluations n³ for n rows of a study, at most 1,000 of which hyper-parameters are learnt from, and n³ a draw, or n m² through m landmarks; memory four n² numbers a draw and study, or n m.
     ///
     /// # Errors
     /// As [`Studies::effect`]; [`Error::Target`] for an outcome that is constant; [`Error::Parameter`] for more draws than memory holds; [`Error::Interrupted`].
@@ -90,7 +91,9 @@ impl Fusion {
         let mut links: Vec<Link> = Vec::new();
         for (s, study) in studies.studies.iter().enumerate().rev() {
             // By the first draw of what comes after; draws of both go together by chance.
-            let (chosen, own) = self.of_study(study, &outcomes[0], hash([self.seed, 1 + s as u64]))?;
+            let next = studies.studies.get(s + 1).map_or(&studies.points, |next| &next.treatments);
+            let seed = hash([self.seed, 1 + s as u64]);
+            let (chosen, own) = self.of_study((study, next), &outcomes[0], seed)?;
             effective = effective.min(own);
             let each = std::mem::take(&mut outcomes).into_iter().zip(chosen.iter().cycle());
             links = each
@@ -140,11 +143,17 @@ impl Fusion {
     }
 
     /// Kernels and ridges of a study by how well its rows tell what the outcome is at their mediators: the best, or draws.
-    fn of_study(&self, study: &Study, outcome: &Outcome, seed: u64) -> Result<(Vec<StudyParameters>, f64)> {
+    fn of_study(
+        &self,
+        (study, next): (&Study, &Table),
+        outcome: &Outcome,
+        seed: u64,
+    ) -> Result<(Vec<StudyParameters>, f64)> {
         let some = at_most(LEARNT, study.treatments.rows());
         let arrived = study.arrived(outcome.points().columns())?.select_rows(&some);
         let h = outcome.guesses(&arrived);
-        let (square, variance) = outcome.squares(&arrived.stack(outcome.points())?);
+        let next = next.select_rows(&at_most(LEARNT, next.rows()));
+        let (square, variance) = outcome.squares(&arrived.stack(&next)?);
         let scale = square + variance;
         let others = match &study.route {
             Route::Direct => None,

@@ -169,7 +169,7 @@ impl<'a> Updated<'a> {
         let rows = treatments.conform(self.columns())?;
         let both = self.trials.treatments.stack(&rows)?;
         let told = self.effect.at(&both)?;
-        let (prior, covariance) = self.prior.moments(&told);
+        let (prior, covariance) = self.prior.moments(&told, self.effect.constant());
         let (n, q) = (self.trials.outcomes.len(), rows.rows());
         let all = self.with_stationary(&both, &covariance, self.numbers);
         let mut mean = prior[n..].to_vec();
@@ -231,7 +231,7 @@ impl<'a> Updated<'a> {
 
     /// Mean and covariance of the trials by the effect.
     fn tried_prior(&self) -> Result<(Vec<f64>, Matrix)> {
-        Ok(self.prior.moments(&self.effect.at(&self.trials.treatments)?))
+        Ok(self.prior.moments(&self.effect.at(&self.trials.treatments)?, self.effect.constant()))
     }
 
     /// Estimates what is not given, and conditions.

@@ -20,7 +20,7 @@ impl Effect {
     ///
     /// Hyper-parameters stay, and so do the covariates that are averaged over. Of study s it is the part [`Cause::Study(s)`](super::Cause::Study) and, for the first, the interaction that fall: a Gaussian
     /// observation lowers a variance by the squared covariance with it over its own variance, `(E K̄(y, ỹ))² / (k̄(ỹ, ỹ) + σ²)` in the last study and `V r(x, ω)² / (r(ω, ω) + λ)` in others. Both equal
-    /// refits; through landmarks, refits in which the new row is one. Cost n² (rows + treatments) a draw.
+    /// refits, by the same landmarks if there are any. Cost n² (rows + treatments) a draw of n rows, or landmarks.
     ///
     /// # Errors
     /// As [`Table::conform`]; [`Error::Shape`]; [`Error::Parameter`] for a study that is not there; [`Error::Unused`] for front doors and where the outcome depends on covariates that studies share.
@@ -43,11 +43,6 @@ fn lowered(crossed: &Matrix, variances: &[f64], scale: f64) -> Matrix {
         out.row_mut(s).iter_mut().zip(variances).for_each(|(v, own)| *v = scale * *v * *v / own);
     }
     out
-}
-
-fn less(mut all: Matrix, known: &Matrix) -> Matrix {
-    all.data_mut().iter_mut().zip(known.data()).for_each(|(v, known)| *v -= known);
-    all
 }
 
 impl Link {
@@ -99,10 +94,8 @@ impl Link {
 
     /// By what points make of queries, and by the kernel of new rows with these, of points with them and of them with themselves.
     fn row_lowers(&self, phi: &Matrix, with_query: Matrix, with_points: &Matrix, own: &[f64]) -> Matrix {
-        let crossed = less(with_query, &self.solver.between(with_points, phi));
-        let told = self.solver.told(with_points);
-        let left: Vec<f64> =
-            own.iter().zip(told).map(|(all, told)| (all - told).max(0.0) + self.ridge).collect();
+        let (crossed, mut left) = self.solver.of_rows(phi, with_points, with_query, own);
+        left.iter_mut().for_each(|v| *v += self.ridge);
         lowered(&crossed, &left, self.scale())
     }
 }
@@ -155,10 +148,9 @@ impl super::process::Process {
         }
         let phi = self.with_points(columns, constants);
         let of_rows = self.with_points(&self.kernel().cross_gram(self.points(), y), &vec![1.0; y.rows()]);
-        let crossed = less(with_query, &self.solver().between(&of_rows, &phi));
-        let told = self.solver().told(&of_rows);
-        let own = self.kernel().diagonal(y);
-        let left = |p: usize| (own[p] + level - told[p]).max(0.0) + self.noise();
-        lowered(&crossed, &(0..y.rows()).map(left).collect::<Vec<_>>(), 1.0)
+        let own: Vec<f64> = self.kernel().diagonal(y).iter().map(|v| v + level).collect();
+        let (crossed, mut left) = self.solver().of_rows(&phi, &of_rows, with_query, &own);
+        left.iter_mut().for_each(|v| *v += self.noise());
+        lowered(&crossed, &left, 1.0)
     }
 }

@@ -32,7 +32,7 @@ pub struct StudyArgs {
     /// Average over so many draws of the hyper-parameters; 0 takes the best ones alone, which are too sure where rows are few
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub draws: usize,
-    /// Know studies of more rows than this through so many landmarks [default: 400 where there are more than 2,000]
+    /// Know studies of more rows than this through so many landmarks [default: 500 where there are more than 3,000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub landmarks: Option<u32>,
     /// Columns whose numbers are names of levels
@@ -95,6 +95,9 @@ impl StudyArgs {
             run.push(Fact::new(format!("study {}", k + 1), described(study)?));
         }
         run.push(Fact::new("draws of hyper-parameters", self.draws.to_string()));
+        if let Some(landmarks) = self.landmarks {
+            run.push(Fact::new("landmarks", landmarks.to_string()));
+        }
         run.push(Fact::new("seed", global.seed.to_string()));
         run.push(Fact::new("software", format!("riesz {}", env!("CARGO_PKG_VERSION"))));
         Ok(run)
