@@ -36,6 +36,15 @@ impl Acquisition {
         }
     }
 
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LogEi => "log-ei",
+            Self::Ei => "ei",
+            Self::Ucb { .. } => "ucb",
+        }
+    }
+
     /// The value of a normal belief by how much better than the best so far its mean is, its standard deviation and what the trial costs.
     pub(super) fn value(self, better: f64, sd: f64, cost: f64) -> f64 {
         match self {

@@ -79,8 +79,8 @@ pub enum Doubt {
     },
 }
 
-/// Landmarks that leave more of the noise than that to be explained are in doubt.
-const UNEXPLAINED: f64 = 0.5;
+/// Where landmarks make up more of the noise than that they are in doubt.
+const UNEXPLAINED: f64 = 0.2;
 
 /// Draws that say less than so many of their distribution itself are in doubt.
 const FEWEST_DRAWS: f64 = 3.0;

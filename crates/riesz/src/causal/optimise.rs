@@ -126,7 +126,8 @@ impl Search {
         let candidates: Vec<Candidates> =
             arms.iter().map(|arm| self.candidates(arm)).collect::<Result<_>>()?;
         if candidates.iter().all(|(rows, _)| rows.rows() == 0) {
-            let allowed = "the studies tell none of the candidates: let all be tried, or give others";
+            let allowed =
+                "the studies tell none of the candidates: let all be tried, or give other ones, or bounds";
             return Err(Error::parameter("supported", true, allowed));
         }
         Ok(candidates)

@@ -46,6 +46,11 @@ impl Prior {
         })
     }
 
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+
     /// Mean and covariance of the effect by it, without the stationary part; `constant` is the mean outcome.
     pub(super) fn moments(self, told: &Told, constant: f64) -> (Vec<f64>, Matrix) {
         let q = told.mean.len();

@@ -400,3 +400,24 @@ fn bad_input_is_refused_by_name() {
     let rows = Domain::Rows(column("x", &[0.0, 1.0]));
     assert!(of(rows, vec![1.0, 2.0], ucb).contains("ucb with costs"));
 }
+
+#[test]
+fn names_are_those_of_what_they_name() {
+    for name in Prior::NAMES {
+        assert_eq!(Prior::named(name).unwrap().name(), name);
+    }
+    for name in Acquisition::NAMES {
+        assert_eq!(Acquisition::named(name).unwrap().name(), name);
+    }
+}
+
+/// Nothing of the studies is believed but the mean outcome, around which trials are expected.
+#[test]
+fn without_a_prior_and_trials_the_mean_outcome_is_expected() {
+    let effect = simple();
+    let none = tried(&[], &[], None);
+    let told = Updated::new(&effect, &none, Prior::Flat).unwrap().at(&column("x", &[-0.5, 1.0])).unwrap();
+    // Far from all rows an effect is the constant.
+    let constant = effect.at(&column("x", &[1e6])).unwrap().mean[0];
+    assert!(told.mean.iter().all(|mean| (mean - constant).abs() < 1e-9), "{:?} {constant}", told.mean);
+}

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use riesz::Table;
 use riesz::causal::{Estimand, Route, Study, USUAL_DOSES, Whom, usual_doses};
+use riesz::explanation::Fact;
 use riesz_report::{EffectPage, PlotOptions, effect_report, render_effect};
 
 use super::asked::{names, row, rows, rows_with, some, told as in_words};
@@ -15,7 +16,7 @@ use crate::commands::graph::check;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::form::Form;
-use crate::io::input::name_of;
+use crate::io::input::{described, name_of};
 use crate::io::output::write_all;
 use crate::io::picture::write_picture;
 use crate::io::write::TableWriter;
@@ -181,7 +182,12 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
         Some((whom, words)) => (learnt.effect.of(&whom, &learnt.fusion.stop)?, words),
     };
     let pointwise = effect.pointwise(&at, &estimand)?;
-    let run = args.studies.facts(global)?;
+    let mut run = args.studies.facts(global)?;
+    for (name, file) in [("treatments", &args.at), ("population", &args.population)] {
+        if let Some(file) = file {
+            run.push(Fact::new(name, described(file)?));
+        }
+    }
     let page = EffectPage {
         found: &read.found,
         graph: read.graph.as_ref(),

@@ -1,7 +1,7 @@
 //! `riesz fuse suggest`: which treatments to try next.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -144,9 +144,7 @@ pub fn run(args: &SuggestArgs, global: &Global, console: Console) -> Result<()> 
         Written::Table(format) => TableWriter::whole(path, format, told::named(&found.columns()))?,
         Written::Json => {
             let mut run = args.studies.facts(global)?;
-            if let Some(file) = &args.tried {
-                run.push(Fact::new("tried", described(file)?));
-            }
+            run.extend(facts(args)?);
             let record = json!({
                 "identification": check::record(&read.found),
                 "goal": if args.maximize { "maximize" } else { "minimize" },
@@ -163,6 +161,27 @@ pub fn run(args: &SuggestArgs, global: &Global, console: Console) -> Result<()> 
         console.note(words.trim());
     }
     Ok(())
+}
+
+/// What was asked for.
+fn facts(args: &SuggestArgs) -> Result<Vec<Fact>> {
+    let mut asked = Vec::new();
+    for (name, file) in [("tried", &args.tried), ("candidates", &args.candidates)] {
+        if let Some(file) = file {
+            asked.push(Fact::new(name, described(file)?));
+        }
+    }
+    let sd = args.sd.as_ref().map(|own| match own {
+        Spread::Same(sd) => sd.to_string(),
+        Spread::Column(name) => name.clone(),
+    });
+    let between = (!args.between.is_empty()).then(|| args.between.join(","));
+    let settings = [("sd", sd), ("cost", args.cost.clone()), ("between", between)];
+    asked.extend(settings.into_iter().filter_map(|(name, value)| Some(Fact::new(name, value?))));
+    asked.push(Fact::new("acquisition", args.acquisition.name()));
+    asked.push(Fact::new("prior", args.prior.name()));
+    asked.push(Fact::new("supported alone", if args.supported { "yes" } else { "no" }));
+    Ok(asked)
 }
 
 /// What was tried.
@@ -188,11 +207,27 @@ fn tried(args: &SuggestArgs, read: &Read) -> Result<Trials> {
             (treatments, outcomes, None)
         }
     };
-    if let Some(bad) = sds.iter().flatten().find(|sd| **sd < 0.0) {
-        return Err(Failure::input(format!("{}: {bad} in the column of --sd: {NO_SD}", name_of(file))));
+    if let (Some(Spread::Column(name)), Some(sds)) = (&args.sd, &sds) {
+        each_row(sds, (file, name), |sd| sd >= 0.0, NO_SD)?;
     }
     let noise = sds.map(|own| own.iter().map(|sd| sd * sd).collect());
     Ok(Trials { treatments, outcomes, noise })
+}
+
+/// Whether all numbers of a column are as they should be.
+fn each_row(
+    values: &[f64],
+    (file, name): (&Path, &str),
+    right: fn(f64) -> bool,
+    allowed: &str,
+) -> Result<()> {
+    let Some(row) = values.iter().position(|v| !right(*v)) else { return Ok(()) };
+    Err(Failure::input(format!(
+        "{}: row {} of column '{name}' is {}: {allowed}",
+        name_of(file),
+        row + 1,
+        values[row]
+    )))
 }
 
 /// What may be tried, and what each trial costs.
@@ -201,6 +236,7 @@ fn choices(args: &SuggestArgs, studied: &Table) -> Result<(Domain, Vec<f64>)> {
     Ok(match (&args.candidates, &args.cost) {
         (Some(file), Some(name)) => {
             let (rows, [costs]) = asked::rows_with(table, file, columns, [name])?;
+            each_row(&costs, (file, name), |cost| cost > 0.0, "costs are more than 0")?;
             (Domain::Rows(rows), costs)
         }
         (Some(file), None) => (Domain::Rows(asked::rows(table, file, columns)?), vec![1.0]),
