@@ -35,6 +35,11 @@ pub struct CauseArgs {
 }
 
 impl CauseArgs {
+    /// Whether it says how the effect follows, where no graph does.
+    pub fn says_how(&self) -> bool {
+        self.randomized || !self.adjust.is_empty() || !self.front_door.is_empty()
+    }
+
     /// The question about studies of these columns; `known` are names that lists of names may hold.
     pub fn query(&self, known: &[String], studies: Vec<Vec<String>>) -> Result<Query> {
         let listed = |given: &[String]| listed_columns(given, known);

@@ -281,7 +281,7 @@ fn refusals_are_one_sentence_and_leave_no_files() {
         (format!("{ASKED} --level 95"), "it is between 0 and 1"),
         (format!("{ASKED} --categorical nothing"), "no study has a column 'nothing'"),
         (format!("{ASKED} --report effect.txt"), "the name of a page ends in .html"),
-        (ASKED.replace("--graph g.txt ", ""), "--graph"),
+        (ASKED.replace("--graph g.txt ", ""), "give --graph; or, to be taken on trust, --adjust"),
         (ASKED.replace("g.txt", "lost.txt"), "there is no such file"),
         (ASKED.replace("--draws 4", "--draws 99999999999"), "memory"),
     ] {

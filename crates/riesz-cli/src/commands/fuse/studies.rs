@@ -24,7 +24,7 @@ pub struct StudyArgs {
     pub studies: Vec<PathBuf>,
     /// What causes what: a file, or the text itself, 'age -> dose; age -> psa; dose -> psa -> volume'; without it --adjust, --front-door or --randomized is taken on
     /// trust
-    #[arg(long, value_name = "GRAPH", required_unless_present = "way")]
+    #[arg(long, value_name = "GRAPH")]
     pub graph: Option<String>,
     /// Which effect.
     #[command(flatten)]
@@ -61,6 +61,11 @@ pub struct Learnt {
 impl StudyArgs {
     /// Reads the studies.
     pub fn read(&self) -> Result<Read> {
+        if self.graph.is_none() && !self.effect.says_how() {
+            return Err(Failure::input(
+                "nothing says what causes what: give --graph; or, to be taken on trust, --adjust, --front-door or --randomized",
+            ));
+        }
         let graph = self.graph.as_deref().map(graph_of).transpose()?;
         if self.studies.len() < 2 {
             return Err(Failure::input(
