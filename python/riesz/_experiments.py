@@ -69,7 +69,7 @@ class Experiments:
         >>> bool(abs(first.treatments["dose"][0] - 1) < 0.5)
         True
         >>> model.observe(first.treatments, 0.1).suggest(2).to_frame().shape
-        (2, 5)
+        (2, 6)
         """
         choice = self._choice(candidates, by_treatment(bounds, self._columns().treatments), costs)
         return suggested([choice], n, minimize, acquisition, prior, supported, random_state)

@@ -51,6 +51,8 @@ class Suggestions:
     treatments: dict[str, np.ndarray]
     #: What a trial is worth, (n,): for ``"log-ei"`` the logarithm of the expected improvement, less that of the cost.
     acquisition: np.ndarray
+    #: By how much a trial is expected to be better than the best so far, (n,), whatever it costs.
+    expected_improvement: np.ndarray
     #: The effect as believed, and its standard deviation, (n,).
     mean: np.ndarray
     sd: np.ndarray
@@ -63,7 +65,13 @@ class Suggestions:
         """One line a treatment."""
         import pandas
 
-        told = {"mean": self.mean, "sd": self.sd, "acquisition": self.acquisition, "support": self.support}
+        told = {
+            "mean": self.mean,
+            "sd": self.sd,
+            "expected_improvement": self.expected_improvement,
+            "acquisition": self.acquisition,
+            "support": self.support,
+        }
         treatments = {f"treatment {name}" if name in told else name: own for name, own in self.treatments.items()}
         return pandas.DataFrame({**treatments, **told})
 
@@ -71,9 +79,10 @@ class Suggestions:
         return len(self.mean)
 
     def __repr__(self) -> str:
-        lines = [[*self.treatments, "mean", "sd", "acquisition", "support"]]
+        lines = [[*self.treatments, "mean", "sd", "expected improvement", "acquisition", "support"]]
+        told = self.mean, self.sd, self.expected_improvement, self.acquisition
         for i in range(len(self)):
-            numbers = [own[i] for own in (*self.treatments.values(), self.mean, self.sd, self.acquisition)]
+            numbers = [own[i] for own in (*self.treatments.values(), *told)]
             lines.append([*map(shown, numbers), "yes" if self.support[i] else "no"])
         return "\n".join(["<riesz.Suggestions>", *aligned(lines)])
 
@@ -145,8 +154,8 @@ def suggested(
         own = cells_of(choices[k].studied._replace(numbers=np.array([row])))
         for name in names:
             cells[name].append(own[name][0] if name in own else _nothing(name, choices))
-    model, _, worth, mean, sd, support = map(np.array, zip(*[(k, 0, *rest) for k, _, *rest in found]))
-    return Suggestions({name: np.array(own) for name, own in cells.items()}, worth, mean, sd, support, model)
+    model, *told = map(np.array, zip(*[(k, *rest) for k, _, *rest in found]))
+    return Suggestions({name: np.array(own) for name, own in cells.items()}, *told, model)
 
 
 def _nothing(name: str, choices: Sequence[Choice]) -> Any:

@@ -62,6 +62,7 @@ def test_the_expected_improvement_is_largest_where_it_says(model, minimize):
     log = model.suggest(candidates=GRID, minimize=minimize)
     assert log.treatments["dose"][0] == found.treatments["dose"][0]
     assert log.acquisition[0] == pytest.approx(np.log(expected.max()), rel=1e-6)
+    assert log.expected_improvement[0] == pytest.approx(expected.max(), rel=1e-6)
 
 
 def test_batches_are_chosen_one_by_one(model):
@@ -73,7 +74,7 @@ def test_batches_are_chosen_one_by_one(model):
     second = model.observe(doses[0], found.mean[0], sd=0.1).suggest(bounds=(-1, 1), minimize=False)
     assert second.treatments["dose"][0] == doses[1] and second.sd[0] == pytest.approx(found.sd[1])
     frame = found.to_frame()
-    assert list(frame.columns) == ["dose", "mean", "sd", "acquisition", "support"]
+    assert list(frame.columns) == ["dose", "mean", "sd", "expected_improvement", "acquisition", "support"]
     assert "acquisition" in repr(found)
 
 

@@ -23,8 +23,8 @@ type Choice<'py> = (Py<CausalEffect>, Tried<'py>, Option<NamedRows<'py>>, Bounds
 /// The same in the core's types.
 type Chosen = (Arc<Effect>, (Trials, Prior), Domain, Vec<f64>);
 
-/// The number of the effect, treatments, what trying them is worth, mean and standard deviation of the effect, and whether the studies tell it.
-type Next = (usize, Vec<f64>, f64, f64, f64, bool);
+/// The number of the effect, treatments, what trying them is worth, expected improvement, mean and standard deviation of the effect, and whether the studies tell it.
+type Next = (usize, Vec<f64>, f64, f64, f64, f64, bool);
 
 /// What is told of queries, and variance and length scale of the discrepancy and noise.
 type Believed = (Told, (f64, f64, f64));
@@ -85,7 +85,10 @@ pub fn suggest_trials(
         search.suggest(&arms, count)
     };
     let found = interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?;
-    let next = |own: Suggestion| (own.arm, own.treatments, own.acquisition, own.mean, own.sd, own.supported);
+    let next = |own: Suggestion| {
+        let Suggestion { arm, treatments, acquisition, expected_improvement, mean, sd, supported, .. } = own;
+        (arm, treatments, acquisition, expected_improvement, mean, sd, supported)
+    };
     Ok(found.into_iter().map(next).collect())
 }
 

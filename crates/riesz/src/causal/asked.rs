@@ -49,6 +49,7 @@ impl Effect {
             whom,
             (&first.treatments, first.people.as_ref().unwrap_or(&blocks[0].rows)),
             &of,
+            (!first.sees_rows()).then(|| first.points.rows()),
             Watch { stop, progress: &progress },
         )?;
         let mut parts = Vec::with_capacity(links.len());

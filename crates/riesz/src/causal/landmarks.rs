@@ -13,14 +13,6 @@ const ALL: usize = 3000;
 /// So many, where nobody says.
 const USUAL: usize = 500;
 
-/// Of many rows; `None` where all count.
-///
-/// # Errors
-/// As [`inducing_points`].
-pub(super) fn few(rows: &Table) -> Result<Option<Table>> {
-    (rows.rows() > ALL).then(|| inducing_points(rows, USUAL, 0)).transpose()
-}
-
 /// By study, `None` where all rows count.
 #[derive(Debug, Clone)]
 pub(super) struct Landmarks {

@@ -35,11 +35,12 @@ impl People {
         Self { covariates: covariates.clone(), weights: vec![1.0 / count as f64; count], open: None }
     }
 
-    /// `of` is the kernel of the covariates of the study's rows, of which weights are a regression.
+    /// `of` is the kernel of the covariates of the study's rows, of which weights are a regression, by all rows or through so many landmarks.
     pub fn new(
         whom: &Whom,
         (treatments, others): (&Table, &Table),
         of: &dyn Fn(&Table) -> Matrix,
+        landmarks: Option<usize>,
         watch: Watch<'_>,
     ) -> Result<Self> {
         match whom {
@@ -55,7 +56,7 @@ impl People {
             }
             Whom::Treated(at) => {
                 let at = one(at.conform(treatments.columns())?)?;
-                Self::like(treatments, &at, others.clone(), of, watch)
+                Self::like(treatments, &at, others.clone(), (of, landmarks), watch)
             }
             Whom::Like(at) => {
                 let places = at.columns().iter().map(|own| others.index_of(&own.name));
@@ -72,7 +73,7 @@ impl People {
                     // All of them are alike.
                     return Ok(Self { open: Some(0.0), ..Self::all(&members) });
                 }
-                Self::like(&rows, &at, members, of, watch)
+                Self::like(&rows, &at, members, (of, landmarks), watch)
             }
         }
     }
@@ -82,13 +83,13 @@ impl People {
         rows: &Table,
         at: &Table,
         covariates: Table,
-        of: &dyn Fn(&Table) -> Matrix,
+        (of, landmarks): (&dyn Fn(&Table) -> Matrix, Option<usize>),
         watch: Watch<'_>,
     ) -> Result<Self> {
         let some = at_most(LEARNT, rows.rows());
         let regression =
             Regression::new(&rows.select_rows(&some), &of(&covariates.select_rows(&some)), watch)?;
-        let (solver, points) = regression.solver(rows)?;
+        let (solver, points) = regression.solver(rows, landmarks)?;
         let with_points = regression.kernel.cross_gram(&points, at);
         let (weights, told) = solver.read(with_points);
         let prior = regression.kernel.diagonal(at)[0];

@@ -1,9 +1,9 @@
 //! Regressions of functions on rows: who people are by what is given of them, what intercepts an effect by treatments.
 
 use super::blocks::{self, Block};
-use super::landmarks;
 use super::solver::Solver;
 use super::start::{START_RIDGE, believed, usual};
+use crate::aggregate::inducing_points;
 use crate::error::Result;
 use crate::fit::evidence::{self, with_priors};
 use crate::kernel::Kernel;
@@ -37,19 +37,15 @@ impl Regression {
         Ok(Self { kernel: block.remove(0).kernel, ridge })
     }
 
-    /// Its rows, or landmarks of many, and what is known by these.
-    pub fn solver(&self, rows: &Table) -> Result<(Solver, Table)> {
-        match landmarks::few(rows)? {
-            None => {
-                let mut gram = self.kernel.gram(rows);
-                gram.add_diagonal(|_| self.ridge);
-                Ok((Solver::rows(gram, "kernel matrix of what is given plus ridge")?, rows.clone()))
-            }
-            Some(points) => {
-                let with_rows = self.kernel.cross_gram(&points, rows);
-                let diagonal = self.kernel.diagonal(rows);
-                Ok((Solver::landmarks(self.kernel.gram(&points), with_rows, &diagonal, self.ridge)?, points))
-            }
-        }
+    /// Its rows, or so many landmarks of these, and what is known by them.
+    pub fn solver(&self, rows: &Table, landmarks: Option<usize>) -> Result<(Solver, Table)> {
+        let Some(count) = landmarks else {
+            let mut gram = self.kernel.gram(rows);
+            gram.add_diagonal(|_| self.ridge);
+            return Ok((Solver::rows(gram, "kernel matrix of what is given plus ridge")?, rows.clone()));
+        };
+        let points = inducing_points(rows, count, 0)?;
+        let (with_rows, diagonal) = (self.kernel.cross_gram(&points, rows), self.kernel.diagonal(rows));
+        Ok((Solver::landmarks(self.kernel.gram(&points), with_rows, &diagonal, self.ridge)?, points))
     }
 }

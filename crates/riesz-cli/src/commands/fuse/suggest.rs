@@ -327,10 +327,7 @@ impl Found {
             line.push(if own.supported { "yes" } else { "no" }.into());
             lines.push(line);
         }
-        format!(
-            "\n{}\n\nTo try next, as if those before turned out as expected:\n{}",
-            best,
-            told::aligned(&lines)
-        )
+        let how = if self.next.len() > 1 { ", as if those before turned out as expected" } else { "" };
+        format!("\n{best}\n\nTo try next{how}:\n{}", told::aligned(&lines))
     }
 }
