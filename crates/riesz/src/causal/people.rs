@@ -18,6 +18,9 @@ pub enum Whom {
     Like(Table),
 }
 
+/// The kernel of covariates between rows of these.
+type Gram<'a> = &'a dyn Fn(&Table) -> Matrix;
+
 /// Whom an effect is averaged over.
 #[derive(Debug, Clone)]
 pub(super) struct People {
@@ -39,7 +42,7 @@ impl People {
     pub fn new(
         whom: &Whom,
         (treatments, others): (&Table, &Table),
-        of: &dyn Fn(&Table) -> Matrix,
+        of: Gram<'_>,
         landmarks: Option<usize>,
         watch: Watch<'_>,
     ) -> Result<Self> {
@@ -83,7 +86,7 @@ impl People {
         rows: &Table,
         at: &Table,
         covariates: Table,
-        (of, landmarks): (&dyn Fn(&Table) -> Matrix, Option<usize>),
+        (of, landmarks): (Gram<'_>, Option<usize>),
         watch: Watch<'_>,
     ) -> Result<Self> {
         let some = at_most(LEARNT, rows.rows());
