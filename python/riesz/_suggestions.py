@@ -154,8 +154,8 @@ def suggested(
         own = cells_of(choices[k].studied._replace(numbers=np.array([row])))
         for name in names:
             cells[name].append(own[name][0] if name in own else _nothing(name, choices))
-    model, *told = map(np.array, zip(*[(k, *rest) for k, _, *rest in found]))
-    return Suggestions({name: np.array(own) for name, own in cells.items()}, *told, model)
+    model, worth, improvement, mean, sd, support = map(np.array, zip(*[(k, *rest) for k, _, *rest in found]))
+    return Suggestions({name: np.array(own) for name, own in cells.items()}, worth, improvement, mean, sd, support, model)
 
 
 def _nothing(name: str, choices: Sequence[Choice]) -> Any:
