@@ -1,9 +1,9 @@
 //! An outcome at the mediators of a study's rows, as it is believed before any row of it is seen.
 
-use super::solver::{gaps, landmark_factor, mean_share};
+use super::low_rank::LowRank;
 use crate::error::Result;
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix};
+use crate::linalg::Matrix;
 use crate::posterior::Functionals;
 use crate::table::Table;
 
@@ -18,11 +18,8 @@ pub(super) struct Arrived {
 #[derive(Debug, Clone)]
 enum Between {
     All(Matrix),
-    /// Of so many rows that this is too large: through the outcome's points, and what these leave unexplained of each row, which is its own.
-    Points {
-        factor: Cholesky,
-        gaps: Vec<f64>,
-    },
+    /// Of so many rows that this is too large: through the outcome's points.
+    Points(LowRank),
 }
 
 impl Arrived {
@@ -32,11 +29,8 @@ impl Arrived {
         if all {
             return Ok(Self { with_points, between: Between::All(kernel.gram(y)) });
         }
-        let factor = landmark_factor(kernel.gram(points))?;
-        let mut half = with_points.clone();
-        factor.solve_lower_in_place(&mut half);
-        let gaps = gaps(&half, &kernel.diagonal(y));
-        Ok(Self { with_points, between: Between::Points { factor, gaps } })
+        let (low, _) = LowRank::new(kernel.gram(points), with_points.clone(), &kernel.diagonal(y))?;
+        Ok(Self { with_points, between: Between::Points(low) })
     }
 
     /// Points × rows.
@@ -48,7 +42,7 @@ impl Arrived {
     pub fn unexplained(&self, noise: f64) -> f64 {
         match &self.between {
             Between::All(_) => 0.0,
-            Between::Points { gaps, .. } => mean_share(gaps, noise),
+            Between::Points(low) => low.mean_share(noise),
         }
     }
 
@@ -58,19 +52,7 @@ impl Arrived {
         let columns = self.with_points.matmul(&transposed);
         let prior = match &self.between {
             Between::All(between) => weights.matmul(&between.matmul(&transposed)),
-            Between::Points { factor, gaps } => {
-                let mut half = columns.clone();
-                factor.solve_lower_in_place(&mut half);
-                let mut prior = half.transpose_matmul(&half);
-                let mut own = transposed;
-                for (i, gap) in gaps.iter().enumerate() {
-                    let root = gap.sqrt();
-                    own.row_mut(i).iter_mut().for_each(|v| *v *= root);
-                }
-                let own = own.transpose_matmul(&own);
-                prior.data_mut().iter_mut().zip(own.data()).for_each(|(v, own)| *v += own);
-                prior
-            }
+            Between::Points(low) => low.around(weights, &columns),
         };
         Functionals { columns, prior, constants: constants.to_vec() }
     }
@@ -79,14 +61,13 @@ impl Arrived {
 /// S and g with `f₀(P)ᵀ S f₀(P) + g` the mean of f₀² over places, P the outcome's points by which it is known but for gaps.
 ///
 /// # Errors
-/// As [`landmark_factor`].
+/// As [`LowRank::new`].
 pub(super) fn square_of((points, kernel): (&Table, &Kernel), places: &Table) -> Result<(Matrix, f64)> {
-    let factor = landmark_factor(kernel.gram(points))?;
-    let mut half = kernel.cross_gram(points, places);
-    factor.solve_lower_in_place(&mut half);
+    let with_places = kernel.cross_gram(points, places);
+    let (low, mut half) = LowRank::new(kernel.gram(points), with_places, &kernel.diagonal(places))?;
     let count = places.rows() as f64;
-    let gap = gaps(&half, &kernel.diagonal(places)).iter().sum::<f64>() / count;
-    factor.solve_upper_in_place(&mut half);
+    let gap = low.gaps.iter().sum::<f64>() / count;
+    low.factor.solve_upper_in_place(&mut half);
     let mut square = half.matmul(&half.transpose());
     square.data_mut().iter_mut().for_each(|v| *v /= count);
     Ok((square, gap))

@@ -57,9 +57,7 @@ impl Landmarks {
         });
         Ok(Self { studies: each.collect::<Result<_>>()?, last: last.transpose()? })
     }
-}
 
-impl Landmarks {
     /// How many numbers an effect holds by these.
     pub fn numbers(&self, studies: &Studies) -> usize {
         let last = self.last.as_ref().map_or(studies.points.rows(), Table::rows);

@@ -68,10 +68,10 @@ pub(super) struct Link {
 }
 
 /// A front door: treatments are as they were, and what intercepts the effect is as a regression on queried ones says.
-pub(super) struct FrontDoor {
+pub(super) struct FrontDoor<'a> {
     /// Kernels of places with rows: of treatments, and of what intercepts the effect.
-    pub treatments: Matrix,
-    pub intercepting: Matrix,
+    pub treatments: &'a Matrix,
+    pub intercepting: &'a Matrix,
     /// That of what intercepts it, of each row with itself.
     pub diagonal: Vec<f64>,
     /// Treatments averaged over.
@@ -461,9 +461,9 @@ impl Link {
     }
 
     /// The same of a front door.
-    pub fn count_treatments(&mut self, door: &FrontDoor) {
+    pub fn count_treatments(&mut self, door: &FrontDoor<'_>) {
         let n = self.solver.row_count();
-        let mut half = door.turned.matmul(&self.times_solved(&door.treatments));
+        let mut half = door.turned.matmul(&self.times_solved(door.treatments));
         centre(&mut half);
         if !self.sees_rows() {
             half = few_columns(&half.matmul(&half.transpose()), ROUNDING);

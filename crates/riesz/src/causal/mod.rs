@@ -25,6 +25,7 @@ mod graph;
 mod identify;
 mod landmarks;
 mod link;
+mod low_rank;
 mod measure;
 mod normal;
 mod optimise;

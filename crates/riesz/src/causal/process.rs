@@ -192,7 +192,7 @@ impl Process {
     /// The posterior covariance of functionals.
     pub fn covariance(&self, given: &Functionals) -> Matrix {
         let with_points = self.with_points(&given.columns, &given.constants);
-        let mut out = self.solver.between(&with_points, &with_points);
+        let mut out = self.solver.known(&with_points);
         for (j, c) in given.constants.iter().enumerate() {
             let prior = given.prior.row(j).iter().zip(&given.constants);
             let prior = prior.map(|(p, other)| p + self.parameters.level * c * other);

@@ -10,13 +10,11 @@
 //!
 //! What landmarks leave unexplained of a row is noise of its own (FITC, Snelson and Ghahramani 2006): where there are no landmarks rows tell nothing, and where landmarks are the rows both are the same.
 
+use super::low_rank::LowRank;
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix};
 use crate::table::Table;
-
-/// Added to the diagonal of `K̂`, relative to its mean.
-const JITTER: f64 = 1e-10;
 
 /// A regression that has seen its rows.
 #[derive(Debug, Clone)]
@@ -37,27 +35,8 @@ pub(super) struct Landmarks {
     unexplained: f64,
 }
 
-/// `K̂` with its jitter.
-pub(super) fn landmark_factor(mut gram: Matrix) -> Result<Cholesky> {
-    let m = gram.rows();
-    let level = (0..m).map(|i| gram[(i, i)]).sum::<f64>() / m as f64;
-    gram.add_diagonal(|_| JITTER * level);
-    Cholesky::new(gram, "kernel matrix of the landmarks")
-}
-
-/// What landmarks leave unexplained of rows' prior variances, by `L⁻¹K`; less than 0 is rounding.
-pub(super) fn gaps(half: &Matrix, diagonal: &[f64]) -> Vec<f64> {
-    let mut left = diagonal.to_vec();
-    for a in 0..half.rows() {
-        left.iter_mut().zip(half.row(a)).for_each(|(own, v)| *own -= v * v);
-    }
-    left.into_iter().map(|v| v.max(0.0)).collect()
-}
-
-/// The mean share of gaps in a noise that they add to.
-pub(super) fn mean_share(gaps: &[f64], noise: f64) -> f64 {
-    gaps.iter().map(|gap| gap / (gap + noise)).sum::<f64>() / gaps.len() as f64
-}
+/// Of queries what their places say, and of that what landmarks are not told.
+type Halves = (Matrix, Option<Matrix>);
 
 impl Solver {
     /// By all rows, with their kernel and the ridge. Cost n³/3.
@@ -67,12 +46,9 @@ impl Solver {
 
     /// Through landmarks, by their kernel with each other and with rows, and that of each row with itself. Cost n m² for n rows and m landmarks.
     pub fn landmarks(gram: Matrix, with_rows: Matrix, diagonal: &[f64], ridge: f64) -> Result<Self> {
-        let own = landmark_factor(gram)?;
-        let mut half = with_rows;
-        own.solve_lower_in_place(&mut half);
-        let gaps = gaps(&half, diagonal);
-        let unexplained = mean_share(&gaps, ridge);
-        let roots: Vec<f64> = gaps.iter().map(|gap| 1.0 / (ridge + gap).sqrt()).collect();
+        let (low, mut half) = LowRank::new(gram, with_rows, diagonal)?;
+        let unexplained = low.mean_share(ridge);
+        let roots: Vec<f64> = low.gaps.iter().map(|gap| 1.0 / (ridge + gap).sqrt()).collect();
         let scale = |m: &mut Matrix| {
             (0..m.rows()).for_each(|a| m.row_mut(a).iter_mut().zip(&roots).for_each(|(v, r)| *v *= r));
         };
@@ -82,9 +58,9 @@ impl Solver {
         let known = Cholesky::new(known, "what rows tell of the landmarks")?;
         known.solve_lower_in_place(&mut half);
         known.solve_upper_in_place(&mut half);
-        own.solve_upper_in_place(&mut half);
+        low.factor.solve_upper_in_place(&mut half);
         scale(&mut half);
-        Ok(Self::Landmarks(Box::new(Landmarks { own, known, weights: half, unexplained })))
+        Ok(Self::Landmarks(Box::new(Landmarks { own: low.factor, known, weights: half, unexplained })))
     }
 
     /// How many rows it has seen.
@@ -119,28 +95,20 @@ impl Solver {
         }
     }
 
-    /// `W K Wᵀ` of a kernel between rows, by `W Kᵀ` with some of these, all of which go through these but for gaps of their own: exact where these are all rows.
+    /// `W K Wᵀ` of a kernel between rows, by `W Kᵀ` with points: exact where these are all rows, and else of low rank.
     ///
     /// # Errors
-    /// As [`landmark_factor`].
-    pub fn around(&self, turned: &Matrix, of: (&Kernel, &Table), rows: &Table) -> Result<Matrix> {
+    /// As [`LowRank::new`].
+    pub fn around(
+        &self,
+        turned: &Matrix,
+        (kernel, points): (&Kernel, &Table),
+        rows: &Table,
+    ) -> Result<Matrix> {
         let Self::Landmarks(few) = self else { return Ok(self.apply(turned.transpose())) };
-        let (kernel, points) = of;
-        let factor = landmark_factor(kernel.gram(points))?;
-        let mut half = kernel.cross_gram(points, rows);
-        factor.solve_lower_in_place(&mut half);
-        let gaps = gaps(&half, &kernel.diagonal(rows));
-        let mut low = turned.transpose();
-        factor.solve_lower_in_place(&mut low);
-        let mut around = low.transpose_matmul(&low);
-        let mut own = few.weights.transpose();
-        for (i, gap) in gaps.iter().enumerate() {
-            let root = gap.sqrt();
-            own.row_mut(i).iter_mut().for_each(|v| *v *= root);
-        }
-        let own = own.transpose_matmul(&own);
-        around.data_mut().iter_mut().zip(own.data()).for_each(|(v, own)| *v += own);
-        Ok(around)
+        let with_rows = kernel.cross_gram(points, rows);
+        let (low, _) = LowRank::new(kernel.gram(points), with_rows, &kernel.diagonal(rows))?;
+        Ok(low.around(&few.weights, &turned.transpose()))
     }
 
     /// E and `φᵀQφ`: queries × rows, and queries × queries.
@@ -152,10 +120,7 @@ impl Solver {
                 factor.solve_upper_in_place(&mut phi);
                 (phi.transpose(), told)
             }
-            Self::Landmarks(few) => {
-                let weights = phi.transpose_matmul(&few.weights);
-                (weights, self.between(&phi, &phi))
-            }
+            Self::Landmarks(few) => (phi.transpose_matmul(&few.weights), self.known(&phi)),
         }
     }
 
@@ -168,7 +133,7 @@ impl Solver {
     }
 
     /// What is known of queries, as a difference of squares.
-    fn halves(&self, phi: &Matrix) -> (Matrix, Option<Matrix>) {
+    fn halves(&self, phi: &Matrix) -> Halves {
         let mut half = phi.clone();
         match self {
             Self::Rows(factor) => {
@@ -184,20 +149,13 @@ impl Solver {
         }
     }
 
-    /// `φᵀQψ` of two lots of queries.
-    pub fn between(&self, phi: &Matrix, psi: &Matrix) -> Matrix {
-        let same = std::ptr::eq(phi, psi);
-        let (half, left) = self.halves(phi);
-        let (other, other_left) = if same { (half.clone(), left.clone()) } else { self.halves(psi) };
-        let mut told = half.transpose_matmul(&other);
-        if let (Some(left), Some(other)) = (left, other_left) {
-            let less = left.transpose_matmul(&other);
-            told.data_mut().iter_mut().zip(less.data()).for_each(|(v, l)| *v -= l);
-        }
-        told
+    /// `φᵀQφ`.
+    pub fn known(&self, phi: &Matrix) -> Matrix {
+        let own = self.halves(phi);
+        crossed(&own, &own)
     }
 
-    /// The diagonal of [`between`](Self::between) of queries with themselves.
+    /// The diagonal of [`known`](Self::known).
     pub fn told(&self, phi: &Matrix) -> Vec<f64> {
         let (half, left) = self.halves(phi);
         let mut told = squares(&half);
@@ -216,31 +174,37 @@ impl Solver {
         with_queries: Matrix,
         own: &[f64],
     ) -> (Matrix, Vec<f64>) {
-        let (half, left) = self.halves(with_rows);
-        let mut variances: Vec<f64> =
-            own.iter().zip(squares(&half)).map(|(own, told)| (own - told).max(0.0)).collect();
-        let Some(left) = left else {
-            let mut crossed = with_queries;
-            let told = self.between(with_rows, phi);
-            crossed.data_mut().iter_mut().zip(told.data()).for_each(|(v, told)| *v -= told);
-            return (crossed, variances);
-        };
-        // What landmarks are not told, by which alone rows tell of queries.
-        variances.iter_mut().zip(squares(&left)).for_each(|(v, open)| *v += open);
-        let (_, of_queries) = self.halves(phi);
-        (of_queries.map_or_else(|| with_queries, |own| left.transpose_matmul(&own)), variances)
+        let (of_rows, of_queries) = (self.halves(with_rows), self.halves(phi));
+        let told = squares(&of_rows.0);
+        let mut variances: Vec<f64> = own.iter().zip(told).map(|(own, told)| (own - told).max(0.0)).collect();
+        if let (Some(left), Some(of_queries)) = (&of_rows.1, &of_queries.1) {
+            // What landmarks are not told, by which alone rows tell of queries.
+            variances.iter_mut().zip(squares(left)).for_each(|(v, open)| *v += open);
+            return (left.transpose_matmul(of_queries), variances);
+        }
+        let mut open = with_queries;
+        let told = crossed(&of_rows, &of_queries);
+        open.data_mut().iter_mut().zip(told.data()).for_each(|(v, told)| *v -= told);
+        (open, variances)
     }
 
     /// Q. Cost of places, cubed.
     pub fn inverse(&self) -> Matrix {
         match self {
             Self::Rows(factor) => factor.inverse(),
-            Self::Landmarks(few) => {
-                let all = Matrix::identity(few.own.size());
-                self.between(&all, &all)
-            }
+            Self::Landmarks(few) => self.known(&Matrix::identity(few.own.size())),
         }
     }
+}
+
+/// `φᵀQψ` of two lots of queries.
+fn crossed((half, left): &Halves, (other, other_left): &Halves) -> Matrix {
+    let mut told = half.transpose_matmul(other);
+    if let (Some(left), Some(other)) = (left, other_left) {
+        let less = left.transpose_matmul(other);
+        told.data_mut().iter_mut().zip(less.data()).for_each(|(v, l)| *v -= l);
+    }
+    told
 }
 
 /// Of columns.

@@ -157,16 +157,15 @@ fn intercepting(parameters: &StudyParameters) -> Result<(&Kernel, f64)> {
 }
 
 /// By the kernels of treatments and of what intercepts the effect between places and rows, and the places of the latter.
-fn front_door(
+fn front_door<'a>(
     regression: Solver,
     as_they_were: Reading,
-    (treatments, intercepting): (&Matrix, &Matrix),
+    (treatments, intercepting): (&'a Matrix, &'a Matrix),
     (of, places): (&Block, &Table),
-) -> Result<(FrontDoor, Reading)> {
+) -> Result<(FrontDoor<'a>, Reading)> {
     let turned = regression.apply(intercepting.transpose());
     let around = regression.around(&turned, (&of.kernel, places), &of.rows)?;
     let reading = Reading::front_door(&as_they_were, &turned, around);
-    let (treatments, intercepting) = (treatments.clone(), intercepting.clone());
     let diagonal = of.kernel.diagonal(&of.rows);
     Ok((FrontDoor { treatments, intercepting, diagonal, as_they_were, regression, turned }, reading))
 }
