@@ -24,6 +24,7 @@ mod labels;
 pub(crate) mod laplace;
 mod logistic;
 pub mod models;
+pub mod nystrom;
 mod penalty;
 mod ridge;
 mod search;

@@ -504,6 +504,12 @@ impl Kernel {
             .collect()
     }
 
+    /// The largest value that it can have, which is that between a row and itself; `None` where that depends on the rows.
+    pub(crate) fn largest(&self) -> Option<f64> {
+        let bounded = |term: &Term| term.factors.iter().all(|factor| factor.bounded());
+        self.terms.iter().all(bounded).then(|| self.terms.iter().map(|term| term.scale).sum())
+    }
+
     /// A short formula with the parameters' values.
     pub fn formula(&self) -> String {
         let term = |t: &Term| {

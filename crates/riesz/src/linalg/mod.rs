@@ -2,6 +2,7 @@
 //! appears in a signature, so it can be replaced here alone.
 
 pub(crate) mod block;
+pub(crate) mod fixed;
 mod pivoted;
 mod sparse;
 
@@ -74,6 +75,11 @@ impl Matrix {
     /// The numbers, row by row.
     pub fn data_mut(&mut self) -> &mut [f64] {
         &mut self.data
+    }
+
+    /// The numbers, row by row, without the matrix.
+    pub(crate) fn into_data(self) -> Vec<f64> {
+        self.data
     }
 
     /// Row `i`.

@@ -1,0 +1,223 @@
+//! Which rows stand for all: randomly pivoted Cholesky, which draws rows by how much of them the others do not say.
+//!
+//! Y.-S. Chen, E. N. Epperly, J. A. Tropp and R. J. Webber, "Randomly pivoted Cholesky", CPAM 2024; in blocks with rejection, so that most of the work is products of matrices
+//! (Epperly, Tropp and Webber, "Embrace rejection", 2024, algorithm 2.2).
+
+use crate::error::{Error, Result};
+use crate::kernel::Kernel;
+use crate::linalg::Matrix;
+use crate::random::{Random, RngExt, SeedableRng};
+use crate::stop::Watch;
+use crate::table::Table;
+
+/// Rows that are drawn at a time.
+const DRAWN: usize = 150;
+
+/// What of the trace may be left unexplained, relative to all of it: more landmarks would be all but dependent.
+const NOTHING: f64 = 1e-9;
+
+/// Landmarks among candidates.
+#[derive(Debug, Clone)]
+pub struct Landmarks {
+    /// Their rows, in the order in which they were drawn: the first so many are a draw of so many.
+    pub rows: Vec<usize>,
+    /// The share of the kernel's trace over the candidates that they leave unexplained.
+    pub unexplained: f64,
+}
+
+/// So many landmarks of the candidates, or fewer where these explain all. Cost O(N count (d + count)) for N candidates; memory N count numbers.
+///
+/// # Errors
+/// [`Error::Parameter`] for none; [`Error::Overflow`] where the kernel is not finite; [`Error::Interrupted`].
+pub(crate) fn landmarks(
+    kernel: &Kernel,
+    candidates: &Table,
+    count: usize,
+    seed: u64,
+    watch: Watch<'_>,
+) -> Result<Landmarks> {
+    if count == 0 {
+        return Err(Error::parameter("landmarks", count, "there is at least one"));
+    }
+    crate::fit::check(candidates, candidates.rows(), 1)?;
+    crate::fit::check_range(kernel, candidates)?;
+    let n = candidates.rows();
+    let diagonal = kernel.diagonal(candidates);
+    let mut left = diagonal.clone();
+    let all: f64 = left.iter().sum();
+    let mut random = Random::seed_from_u64(seed);
+    // Columns of the factor, landmark by landmark: `K ≈ GᵀG`.
+    let mut factor = Matrix::from_row_major(0, n, Vec::with_capacity(count.min(n) * n));
+    let mut rows: Vec<usize> = Vec::new();
+    while rows.len() < count {
+        watch.check()?;
+        let total: f64 = left.iter().sum();
+        if total.is_nan() || total <= NOTHING * all {
+            break;
+        }
+        let drawn = draw(&left, total, DRAWN.min(count), &mut random);
+        let block = candidates.select_rows(&drawn);
+        // What landmarks so far leave of the kernel between the drawn rows.
+        let mut rest = kernel.gram(&block);
+        let known = columns(&factor, &drawn);
+        subtract(&mut rest, &known.transpose_matmul(&known));
+        let (mut accepted, lower) = accept(&rest, &drawn, &left, &mut random);
+        accepted.truncate(count - rows.len());
+        if accepted.is_empty() {
+            continue;
+        }
+        let chosen: Vec<usize> = accepted.iter().map(|&k| drawn[k]).collect();
+        let mut new = kernel.cross_gram(&candidates.select_rows(&chosen), candidates);
+        subtract(&mut new, &columns(&factor, &chosen).transpose_matmul(&factor));
+        forward(&lower, &accepted, &mut new);
+        for row in 0..new.rows() {
+            left.iter_mut().zip(new.row(row)).for_each(|(l, g)| *l = (*l - g * g).max(0.0));
+        }
+        chosen.iter().for_each(|&i| left[i] = 0.0);
+        // Rounding is no reason to draw a row.
+        left.iter_mut().zip(&diagonal).filter(|(l, k)| **l < 1e-13 * **k).for_each(|(l, _)| *l = 0.0);
+        let mut data = std::mem::replace(&mut factor, Matrix::zeros(0, 0)).into_data();
+        data.extend_from_slice(new.data());
+        rows.extend(chosen);
+        factor = Matrix::from_row_major(rows.len(), n, data);
+    }
+    Ok(Landmarks { rows, unexplained: (left.iter().sum::<f64>() / all).max(0.0) })
+}
+
+/// Rows drawn by their share of the total, with replacement.
+fn draw(left: &[f64], total: f64, count: usize, random: &mut Random) -> Vec<usize> {
+    let mut sums: Vec<f64> = Vec::with_capacity(left.len());
+    left.iter().fold(0.0, |sum, l| {
+        sums.push(sum + l);
+        sum + l
+    });
+    let one = || {
+        let at = random.random::<f64>() * total;
+        let row = sums.partition_point(|sum| *sum <= at).min(left.len() - 1);
+        // Sums end a little below or above the total.
+        (0..=row).rev().find(|&i| left[i] > 0.0).unwrap_or(row)
+    };
+    std::iter::repeat_with(one).take(count).collect()
+}
+
+/// Of drawn rows those that are accepted, each with the chance of what the accepted ones before it leave of it, and the Cholesky factor of their kernel matrix; numbers beside theirs are 0.
+fn accept(rest: &Matrix, drawn: &[usize], left: &[f64], random: &mut Random) -> (Vec<usize>, Matrix) {
+    let b = drawn.len();
+    let mut lower = Matrix::zeros(b, b);
+    let mut accepted: Vec<usize> = Vec::new();
+    for k in 0..b {
+        // Against those that were accepted.
+        for t in 0..accepted.len() {
+            let j = accepted[t];
+            let sum: f64 = accepted[..t].iter().map(|&s| lower[(k, s)] * lower[(j, s)]).sum();
+            lower[(k, j)] = (rest[(k, j)] - sum) / lower[(j, j)];
+        }
+        let own = rest[(k, k)] - accepted.iter().map(|&s| lower[(k, s)].powi(2)).sum::<f64>();
+        if random.random::<f64>() * left[drawn[k]] < own {
+            lower[(k, k)] = own.sqrt();
+            accepted.push(k);
+        }
+    }
+    (accepted, lower)
+}
+
+/// `L⁻¹` of the accepted rows times their kernel with all.
+fn forward(lower: &Matrix, accepted: &[usize], new: &mut Matrix) {
+    let width = new.cols();
+    for (t, &k) in accepted.iter().enumerate() {
+        let (before, own) = new.data_mut().split_at_mut(t * width);
+        let own = &mut own[..width];
+        for (s, &j) in accepted[..t].iter().enumerate() {
+            let factor = lower[(k, j)];
+            own.iter_mut().zip(&before[s * width..(s + 1) * width]).for_each(|(o, b)| *o -= factor * b);
+        }
+        let scale = 1.0 / lower[(k, k)];
+        own.iter_mut().for_each(|o| *o *= scale);
+    }
+}
+
+/// Some columns of a matrix.
+fn columns(matrix: &Matrix, places: &[usize]) -> Matrix {
+    let data = (0..matrix.rows()).flat_map(|i| places.iter().map(move |&j| matrix[(i, j)])).collect();
+    Matrix::from_row_major(matrix.rows(), places.len(), data)
+}
+
+fn subtract(from: &mut Matrix, what: &Matrix) {
+    from.data_mut().iter_mut().zip(what.data()).for_each(|(f, w)| *f -= w);
+}
+
+/// The share of the trace that `points` leave of the kernel over `rows`.
+#[cfg(test)]
+fn unexplained(kernel: &Kernel, rows: &Table, points: &Table) -> f64 {
+    let factor = crate::linalg::Cholesky::new(kernel.gram(points), "gram").unwrap();
+    let mut half = kernel.cross_gram(points, rows);
+    factor.solve_lower_in_place(&mut half);
+    let all: f64 = kernel.diagonal(rows).iter().sum();
+    1.0 - crate::linalg::dot(half.data(), half.data()) / all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uneven(n: usize) -> Table {
+        let mut random = Random::seed_from_u64(5);
+        let mut row = |i: usize| {
+            let far = if i % 50 == 0 { 8.0 } else { 0.0 };
+            [far + random.random::<f64>(), far + 0.3 * random.random::<f64>(), random.random::<f64>()]
+        };
+        Table::from_rows(&(0..n).map(&mut row).collect::<Vec<_>>()).unwrap()
+    }
+
+    /// What is left is what it says, falls with every landmark, and is less than uniform rows leave.
+    #[test]
+    fn landmarks_explain_the_kernel() {
+        let (x, kernel) = (uneven(600), Kernel::gaussian(&[0.7, 0.5, 0.9]));
+        let found = landmarks(&kernel, &x, 60, 3, Watch::nobody()).unwrap();
+        assert_eq!(found.rows.len(), 60);
+        let of = |rows: &[usize]| unexplained(&kernel, &x, &x.select_rows(rows));
+        assert!(
+            (of(&found.rows) - found.unexplained).abs() < 1e-6,
+            "{} {}",
+            of(&found.rows),
+            found.unexplained
+        );
+        assert!(of(&found.rows[..20]) > of(&found.rows[..40]));
+        let uniform: f64 = (0..10).map(|seed| of(&x.sample_rows(60, seed))).sum::<f64>() / 10.0;
+        assert!(found.unexplained < 0.6 * uniform, "{} {uniform}", found.unexplained);
+        let again = landmarks(&kernel, &x, 60, 3, Watch::nobody()).unwrap();
+        assert_eq!(again.rows, found.rows);
+    }
+
+    /// Equal rows are one row, and few dimensions take few landmarks.
+    #[test]
+    fn there_are_no_more_landmarks_than_needed() {
+        let x = Table::from_rows(&(0..90).map(|i| [f64::from(i % 5)]).collect::<Vec<_>>()).unwrap();
+        let found = landmarks(&Kernel::gaussian(&[1.0]), &x, 50, 0, Watch::nobody()).unwrap();
+        assert_eq!(found.rows.len(), 5);
+        let linear = crate::kernel::Linear { columns: vec![0], center: vec![-1.0], scale: vec![1.0] };
+        assert_eq!(landmarks(&linear.into(), &x, 50, 0, Watch::nobody()).unwrap().rows.len(), 1);
+        assert!(landmarks(&Kernel::gaussian(&[1.0]), &x, 0, 0, Watch::nobody()).is_err());
+    }
+
+    /// By the definition of the method, how often each of three rows is the first, and the second after it.
+    #[test]
+    fn rows_are_drawn_by_what_is_left_of_them() {
+        let x = Table::from_rows(&[[0.0], [0.4], [2.0]]).unwrap();
+        let kernel = Kernel::gaussian(&[1.0]);
+        let k = kernel.gram(&x);
+        let mut counts = [[0.0; 3]; 3];
+        let draws = 6000;
+        for seed in 0..draws {
+            let found = landmarks(&kernel, &x, 2, seed, Watch::nobody()).unwrap().rows;
+            counts[found[0]][found[1]] += 1.0 / draws as f64;
+        }
+        for i in 0..3 {
+            let left: Vec<f64> = (0..3).map(|j| 1.0 - k[(i, j)].powi(2)).collect();
+            for j in 0..3 {
+                let chance = if i == j { 0.0 } else { left[j] / left.iter().sum::<f64>() / 3.0 };
+                assert!((counts[i][j] - chance).abs() < 4.0 * (0.25_f64 / draws as f64).sqrt(), "{i} {j}");
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Fits of more rows than memory holds, through landmarks: rows are read in parts of any size, in any order, on any number of machines, and what is learnt of them are whole numbers, whose sums
+//! are the same to the last bit however the work was divided.
+//!
+//! ```text
+//! rows → Survey (a sample, ranges) → Plan (kernel, landmarks, rounding)
+//! rows, Plan → Statistics → Solution
+//! rows, Plan, Coefficients → Residual → corrected Solution, Certificate → Expansion of the landmarks
+//! ```
+//!
+//! What is computed of parts are [`Survey`], [`Statistics`] and [`Residual`]: each can be merged with others of its kind, and written to a file.
+
+mod landmarks;
+mod parts;
+mod plan;
+mod residual;
+mod ridge;
+mod rows;
+mod statistics;
+mod survey;
+#[cfg(test)]
+mod tests;
+
+pub use landmarks::Landmarks;
+pub use plan::{Choice, Plan, Scale};
+pub use residual::{Coefficients, Residual};
+pub use ridge::{Certificate, Penalties, Solution, Tried};
+pub use rows::Rows;
+pub use statistics::{Accumulator, Statistics};
+pub use survey::Survey;

@@ -1,0 +1,51 @@
+//! Files of whole numbers: one line of JSON that says what they are, the numbers, and a checksum of both.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+
+/// Bytes of the checksum.
+const CHECKSUM: usize = 32;
+
+/// A file of such a record and such numbers, of 8 bytes each if all fit into them, else of 16.
+pub(super) fn encode<H: Serialize>(record: &H, numbers: &[&[i128]]) -> Vec<u8> {
+    let all = || numbers.iter().flat_map(|part| part.iter());
+    let narrow = all().all(|v| i64::try_from(*v).is_ok());
+    let mut out = serde_json::to_vec(&(record, narrow)).unwrap_or_default();
+    out.push(b'\n');
+    match narrow {
+        true => all().for_each(|v| out.extend_from_slice(&(*v as i64).to_le_bytes())),
+        false => all().for_each(|v| out.extend_from_slice(&v.to_le_bytes())),
+    }
+    let checksum = Sha256::digest(&out);
+    out.extend_from_slice(&checksum);
+    out
+}
+
+/// The record, and the numbers. `what` is what the file should be.
+///
+/// # Errors
+/// [`Error::Format`] for another file, or one that is damaged.
+pub(super) fn decode<H: DeserializeOwned>(bytes: &[u8], what: &str) -> Result<(H, Vec<i128>)> {
+    let problem =
+        |why: &str| Error::Format { problem: format!("this is no file of {what}, or it is damaged: {why}") };
+    let end = bytes.len().checked_sub(CHECKSUM).ok_or_else(|| problem("it is too short"))?;
+    let (body, checksum) = bytes.split_at(end);
+    if Sha256::digest(body).as_slice() != checksum {
+        return Err(problem("its checksum is not that of its contents; remove it, and it is made again"));
+    }
+    let line = body.iter().position(|b| *b == b'\n').ok_or_else(|| problem("it has no first line"))?;
+    let (record, narrow): (H, bool) =
+        serde_json::from_slice(&body[..line]).map_err(|e| problem(&format!("its first line says {e}")))?;
+    let body = &body[line + 1..];
+    if body.len() % if narrow { 8 } else { 16 } != 0 {
+        return Err(problem("it ends within a number"));
+    }
+    let numbers = match narrow {
+        true => body.as_chunks::<8>().0.iter().map(|v| i64::from_le_bytes(*v).into()).collect(),
+        false => body.as_chunks::<16>().0.iter().map(|v| i128::from_le_bytes(*v)).collect(),
+    };
+    Ok((record, numbers))
+}

@@ -1,0 +1,233 @@
+//! What every part of the work must agree on: kernel, landmarks, and how numbers are rounded. Its digest names all that was computed by it.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::landmarks::landmarks;
+use super::survey::Survey;
+use crate::error::{Error, Result};
+use crate::kernel::Kernel;
+use crate::linalg::{Cholesky, Matrix};
+use crate::simd::{Isa, Set};
+use crate::stop::Watch;
+use crate::table::Table;
+
+/// The version of the numbers that statistics hold; those of others are refused.
+const FORMAT: u32 = 1;
+
+/// The candidates of which landmarks are chosen: so many for each, between these bounds.
+const CANDIDATES: (usize, usize, usize) = (5, 10_000, 20);
+
+/// How landmarks are chosen and rows divided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Choice {
+    /// How many landmarks, at most.
+    pub landmarks: usize,
+    /// Parts into which rows are divided for cross-validation; 1 for none.
+    pub folds: usize,
+    /// The penalty that is expected, which says how finely kernels must be rounded for a certificate; `None` for a guess.
+    pub ridge: Option<f64>,
+    /// Of the draw of landmarks, of candidates and of folds.
+    pub seed: u64,
+}
+
+impl Choice {
+    /// How many rows a [`Survey`] keeps for the choice.
+    pub fn candidates(&self) -> usize {
+        let (least, few, most) = CANDIDATES;
+        self.landmarks.saturating_mul(most).min(few.max(self.landmarks.saturating_mul(least))).max(2000)
+    }
+}
+
+/// The zero and the unit of a target's fixed-point numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Scale {
+    /// Subtracted.
+    pub center: f64,
+    /// Divided by: a power of two, larger than what is left.
+    pub unit: f64,
+}
+
+/// A plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    format: u32,
+    /// Whether products and sums are rounded once (fused) or twice, which decides the last bits of kernel values.
+    fused: bool,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The rows that stand for all.
+    pub landmarks: Table,
+    /// The share of the kernel's trace over the candidates that landmarks leave unexplained.
+    pub unexplained: f64,
+    /// No kernel value is larger: a power of two.
+    pub bound: f64,
+    /// One a target.
+    pub targets: Vec<Scale>,
+    /// The largest weight, if rows have weights.
+    pub largest_weight: Option<f64>,
+    /// Parts into which rows are divided.
+    pub folds: usize,
+    /// Of folds.
+    pub seed: u64,
+    /// Slices of 21 bits to a kernel value in the gram matrix, 1 or 2.
+    pub slices: usize,
+}
+
+impl Plan {
+    /// Chooses landmarks among the rows that the survey kept. Cost O(candidates landmarks²).
+    ///
+    /// # Errors
+    /// Those of the kernel; [`Error::TooFew`] without rows; [`Error::Target`] for a target that is the same in all rows.
+    pub fn new(survey: &Survey, kernel: Kernel, choice: Choice) -> Result<Self> {
+        let sample = survey.sample()?;
+        kernel.validate(sample.x.width())?;
+        let bound = match kernel.largest() {
+            Some(largest) => largest,
+            None if survey.largest_kernel > 0.0 => survey.largest_kernel,
+            None => {
+                let allowed = "how large it is depends on the rows: look at all of them with it first";
+                return Err(Error::parameter("kernel", kernel.formula(), allowed));
+            }
+        };
+        let found = landmarks(&kernel, &sample.x, choice.landmarks, choice.seed, Watch::nobody())?;
+        let scale = |(low, high): &(f64, f64)| {
+            let center = low / 2.0 + high / 2.0;
+            Scale { center, unit: above((high - center).abs().max((low - center).abs())) }
+        };
+        let mut plan = Self {
+            format: FORMAT,
+            fused: fused(),
+            landmarks: sample.x.select_rows(&found.rows),
+            unexplained: found.unexplained,
+            bound: above(bound),
+            targets: survey.ranges.iter().map(scale).collect(),
+            largest_weight: (survey.largest_weight > 0.0).then_some(survey.largest_weight),
+            folds: choice.folds.max(1),
+            seed: choice.seed,
+            slices: 1,
+            kernel,
+        };
+        let expected = plan.expected_rounding(&sample.x, survey.rows, choice.ridge.unwrap_or(GUESS))?;
+        plan.slices = if expected < COARSE { 1 } else { 2 };
+        Ok(plan)
+    }
+
+    /// Of `x` many more rows than these: about how far rounding moves the normal equations, relative to themselves; see [`Certificate`](super::Certificate).
+    fn expected_rounding(&self, x: &Table, rows: u64, ridge: f64) -> Result<f64> {
+        let m = self.landmarks.rows();
+        let some = x.select_rows(&(0..x.rows().min(2 * m)).collect::<Vec<_>>());
+        let mut matrix = self.kernel.cross_gram(&some, &self.landmarks).inner();
+        let more = rows as f64 / some.rows() as f64;
+        let gram = self.kernel.gram(&self.landmarks);
+        matrix.data_mut().iter_mut().zip(gram.data()).for_each(|(v, k)| *v = more * *v + ridge * k);
+        let Ok(factor) = Cholesky::new(matrix, "normal equations") else { return Ok(f64::INFINITY) };
+        Ok(self.rounding(rows, 1) / least_eigenvalue(&factor).sqrt())
+    }
+
+    /// The most that rounding moves the kernel matrix of so many rows with landmarks and a constant, in Frobenius' norm.
+    pub(super) fn rounding(&self, rows: u64, slices: usize) -> f64 {
+        let step = 0.5_f64.powi(22 + 21 * (slices as i32 - 1))
+            * self.bound
+            * self.largest_weight.unwrap_or(1.0).sqrt();
+        step * (rows as f64 * (self.landmarks.rows() + 1) as f64).sqrt()
+    }
+
+    /// Numbers of a row of the normal equations: landmarks and a constant.
+    pub(super) fn size(&self) -> usize {
+        self.landmarks.rows() + 1
+    }
+
+    /// A name for the plan and all that follows from it: SHA-256 of what it says.
+    pub fn digest(&self) -> String {
+        hex(&Sha256::digest(self.to_bytes()))
+    }
+
+    /// As a file: JSON.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// From a file.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for what is no plan, or one of a machine whose arithmetic differs.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let problem = |problem: String| Error::Format { problem };
+        let plan: Self = serde_json::from_slice(bytes)
+            .map_err(|e| problem(format!("this is not a plan of riesz: {e}")))?;
+        if plan.format != FORMAT {
+            let own = plan.format;
+            return Err(problem(format!(
+                "this plan has format {own}, and this riesz works by format {FORMAT}: make it anew"
+            )));
+        }
+        if plan.fused != fused() {
+            let differ = "the plan was made where sums and products are rounded together, and here they are not (or the other way round), so that results would differ in their last bits: make the plan on a machine like this one";
+            return Err(problem(differ.into()));
+        }
+        plan.kernel.validate(plan.landmarks.width())?;
+        let sound = plan.bound > 0.0
+            && plan.bound.is_finite()
+            && plan.landmarks.rows() > 0
+            && (1..=2).contains(&plan.slices)
+            && plan.folds > 0
+            && plan.targets.iter().all(|t| t.unit > 0.0 && t.unit.is_finite() && t.center.is_finite())
+            && plan.largest_weight.is_none_or(|w| w > 0.0 && w.is_finite());
+        if !sound {
+            return Err(problem("this plan is damaged: make it anew".into()));
+        }
+        Ok(plan)
+    }
+}
+
+/// The penalty of which nothing is known.
+const GUESS: f64 = 0.01;
+
+/// From here on a second slice is worth its time: there is no certificate without.
+const COARSE: f64 = 0.2;
+
+/// The least power of two that is larger, of a positive number; 1 for 0.
+fn above(v: f64) -> f64 {
+    if v <= 0.0 {
+        return 1.0;
+    }
+    let mut power = 2.0_f64.powi(v.log2().floor().clamp(-1000.0, 1000.0) as i32);
+    while power < v {
+        power *= 2.0;
+    }
+    power
+}
+
+/// Less than the least eigenvalue, by the norm of the inverse. Cost O(n³).
+pub(super) fn least_eigenvalue(factor: &Cholesky) -> f64 {
+    let inverse = factor.inverse();
+    let rows = (0..inverse.rows()).map(|i| inverse.row(i).iter().map(|v| v.abs()).sum::<f64>());
+    let frobenius = inverse.data().iter().map(|v| v * v).sum::<f64>().sqrt();
+    1.0 / rows.fold(0.0, f64::max).min(frobenius)
+}
+
+/// Whether this machine multiplies and adds in one rounding.
+fn fused() -> bool {
+    !matches!(Isa::detect().0, Set::Plain)
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// `v` in a target's unit.
+impl Scale {
+    pub(super) fn of(&self, v: f64) -> f64 {
+        (v - self.center) / self.unit
+    }
+}
+
+/// A matrix of the landmarks' kernel, with a row and a column of 0 for the constant.
+pub(super) fn penalty(plan: &Plan) -> Matrix {
+    let (m, p) = (plan.landmarks.rows(), plan.size());
+    let gram = plan.kernel.gram(&plan.landmarks);
+    let mut out = Matrix::zeros(p, p);
+    (0..m).for_each(|i| out.row_mut(i)[..m].copy_from_slice(gram.row(i)));
+    out
+}

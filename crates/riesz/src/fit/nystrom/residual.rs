@@ -1,0 +1,277 @@
+//! A second pass: what a solution leaves of the targets, as whole numbers. Products of the kernel with residuals say how far the solution is from the one without rounding, and correct it.
+
+use std::collections::BTreeSet;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::parts::{decode, encode};
+use super::plan::{Plan, hex};
+use super::rows::Rows;
+use super::statistics::whole;
+use crate::error::{Error, Result};
+use crate::kernel::Columns;
+use crate::linalg::fixed::{BITS, ONE, nearest, two_slices};
+use crate::linalg::{Matrix, dot};
+use crate::simd::Isa;
+
+/// Rows at a time, whose kernels with landmarks stay in the cache.
+const RUN: usize = 512;
+/// Landmarks at a time, of which predictions are summed up before these sums are.
+const SUM: usize = 64;
+
+/// Coefficients of landmarks and of a constant, in the units of kernel and targets less their centres.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Coefficients {
+    /// Landmarks and constant × targets.
+    pub values: Matrix,
+}
+
+impl Coefficients {
+    /// A name: SHA-256 of what they are.
+    pub fn digest(&self) -> String {
+        let mut all = Sha256::new();
+        self.values.data().iter().for_each(|v| all.update(v.to_le_bytes()));
+        hex(&all.finalize())
+    }
+
+    /// As a file: JSON.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// From a file.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for another file, or coefficients of another plan's size.
+    pub fn from_bytes(plan: &Plan, bytes: &[u8]) -> Result<Self> {
+        let problem = |problem: String| Error::Format { problem };
+        let all: Self =
+            serde_json::from_slice(bytes).map_err(|e| problem(format!("these are no coefficients: {e}")))?;
+        if all.values.rows() != plan.size()
+            || all.values.cols() != plan.targets.len()
+            || all.values.data().len() != plan.size() * plan.targets.len()
+        {
+            return Err(problem("these coefficients are of another plan".into()));
+        }
+        Ok(all)
+    }
+}
+
+/// What coefficients leave of the rows of some units.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Residual {
+    plan: String,
+    coefficients: String,
+    targets: usize,
+    units: BTreeSet<u64>,
+    /// How many rows.
+    rows: u64,
+    /// `Σ k e`, landmark by landmark, then target.
+    cross: Vec<i128>,
+    /// `Σ e²`.
+    squares: Vec<i128>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    residual: String,
+    coefficients: String,
+    targets: usize,
+    units: BTreeSet<u64>,
+    rows: u64,
+}
+
+impl Residual {
+    /// Of no rows.
+    pub fn empty(plan: &Plan, coefficients: &Coefficients) -> Self {
+        let (p, t) = (plan.size(), plan.targets.len());
+        Self {
+            plan: plan.digest(),
+            coefficients: coefficients.digest(),
+            targets: t,
+            units: BTreeSet::new(),
+            rows: 0,
+            cross: vec![0; p * t],
+            squares: vec![0; t],
+        }
+    }
+
+    /// How many rows it counts.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The units whose rows it counts.
+    pub fn units(&self) -> &BTreeSet<u64> {
+        &self.units
+    }
+
+    /// Says of which unit the rows are that were added so far.
+    pub fn of_unit(mut self, unit: u64) -> Self {
+        self.units = BTreeSet::from([unit]);
+        self
+    }
+
+    /// Adds rows. Cost O(rows landmarks columns).
+    ///
+    /// # Errors
+    /// As [`Accumulator::add`](super::Accumulator::add); [`Error::Overflow`] for residuals of more than a million times the targets.
+    pub fn add(&mut self, plan: &Plan, coefficients: &Coefficients, rows: &Rows) -> Result<()> {
+        let x = rows.x.conform(plan.landmarks.columns())?;
+        let scaled = plan.scaled(rows)?;
+        let points: Vec<Vec<f64>> = (0..plan.landmarks.rows()).map(|i| plan.landmarks.row(i)).collect();
+        let (t, isa, m) = (plan.targets.len(), Isa::detect(), points.len());
+        let theta = &coefficients.values;
+        let mut block = Vec::new();
+        for start in (0..rows.len()).step_by(RUN) {
+            let n = RUN.min(rows.len() - start);
+            block.resize(n * m, 0.0);
+            let features = Columns::new(x.column_major(), x.rows(), start, n);
+            // Kernels, and what the landmarks of a run say of each row.
+            let said: Vec<Vec<f64>> = block
+                .par_chunks_mut(n * SUM)
+                .enumerate()
+                .map_init(Vec::new, |buffer, (run, own)| {
+                    let mut said = vec![0.0; n * t];
+                    for (k, column) in own.chunks_mut(n).enumerate() {
+                        let j = run * SUM + k;
+                        plan.kernel.row(isa, features, &points[j], buffer, column);
+                        for (o, said) in said.chunks_mut(n).enumerate() {
+                            let coef = theta[(j, o)];
+                            said.iter_mut().zip(&*column).for_each(|(s, k)| *s += coef * k);
+                        }
+                    }
+                    said
+                })
+                .collect();
+            // Three slices a residual, target by target: the first is nothing unless it is larger than any target.
+            let mut slices = vec![0.0; 3 * n * t];
+            for o in 0..t {
+                let unit = plan.targets[o].unit;
+                for i in 0..n {
+                    let told: f64 = said.iter().map(|run| run[o * n + i]).sum();
+                    let row = start + i;
+                    let left =
+                        (scaled.targets[row * t + o] - (told + theta[(m, o)]) / unit) * scaled.root(row);
+                    if left.is_nan() || left.abs() > ONE {
+                        return Err(Error::Overflow {
+                            what: format!("the residual of row {}", row + 1),
+                            remedy: "raise the ridge, or take fewer landmarks",
+                        });
+                    }
+                    let first = nearest(left);
+                    let (second, third) = two_slices((left - first) * ONE);
+                    for (s, slice) in [first, second, third].into_iter().enumerate() {
+                        slices[(3 * o + s) * n + i] = slice;
+                    }
+                    let own = whole(first, second);
+                    self.squares[o] += own * own;
+                }
+            }
+            let coarse: Vec<bool> =
+                (0..t).map(|o| slices[3 * o * n..][..n].iter().any(|v| *v != 0.0)).collect();
+            let scale = ONE / plan.bound;
+            let of_column = |j: usize, own: &mut [f64], rest: &mut [f64]| -> Vec<i128> {
+                own.iter_mut().zip(rest.iter_mut()).enumerate().for_each(|(i, (v, rest))| {
+                    let value = if j < m { *v * scale } else { ONE };
+                    (*v, *rest) = two_slices(value * scaled.root(start + i));
+                });
+                let sum = |o: usize| {
+                    let dots = |s: usize| {
+                        whole(
+                            dot(own, &slices[(3 * o + s) * n..][..n]),
+                            dot(rest, &slices[(3 * o + s) * n..][..n]),
+                        )
+                    };
+                    let first = if coarse[o] { dots(0) } else { 0 };
+                    (first << (2 * BITS)) + (dots(1) << BITS) + dots(2)
+                };
+                (0..t).map(sum).collect()
+            };
+            let sums: Vec<Vec<i128>> = block
+                .par_chunks_mut(n)
+                .enumerate()
+                .map_init(|| vec![0.0; n], |rest, (j, own)| of_column(j, own, rest))
+                .collect();
+            let constant = of_column(m, &mut vec![0.0; n], &mut vec![0.0; n]);
+            let all = sums.iter().flatten().chain(&constant);
+            self.cross.iter_mut().zip(all).for_each(|(sum, own)| *sum += own);
+        }
+        self.rows += rows.len() as u64;
+        Ok(())
+    }
+
+    /// Adds that of other units.
+    ///
+    /// # Errors
+    /// [`Error::Format`] if it is of another plan or other coefficients, or a unit is in both.
+    pub fn merge(&mut self, other: &Self) -> Result<()> {
+        if (&self.plan, &self.coefficients) != (&other.plan, &other.coefficients) {
+            return Err(Error::Format {
+                problem: "these residuals are of another plan or of other coefficients".into(),
+            });
+        }
+        if let Some(twice) = self.units.intersection(&other.units).next() {
+            return Err(Error::Format {
+                problem: format!("unit {twice} is in both residuals, and its rows would count twice"),
+            });
+        }
+        self.units.extend(&other.units);
+        self.rows += other.rows;
+        self.cross.iter_mut().zip(&other.cross).for_each(|(own, other)| *own += other);
+        self.squares.iter_mut().zip(&other.squares).for_each(|(own, other)| *own += other);
+        Ok(())
+    }
+
+    /// What it is, without the units that it is made of.
+    #[cfg(test)]
+    pub(super) fn sums_bytes(&self) -> Vec<u8> {
+        format!("{} {:?} {:?}", self.rows, self.cross, self.squares).into_bytes()
+    }
+
+    /// As a file. The same residuals have the same bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let record = Record {
+            residual: self.plan.clone(),
+            coefficients: self.coefficients.clone(),
+            targets: self.targets,
+            units: self.units.clone(),
+            rows: self.rows,
+        };
+        encode(&record, &[&self.cross, &self.squares])
+    }
+
+    /// From a file, by the plan and coefficients that it should be of.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for a damaged file or one of others.
+    pub fn from_bytes(plan: &Plan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
+        let (record, numbers) = decode::<Record>(bytes, "residuals")?;
+        let mut all = Self::empty(plan, coefficients);
+        let own = (&all.plan, &all.coefficients, all.targets);
+        if (&record.residual, &record.coefficients, record.targets) != own
+            || numbers.len() != all.cross.len() + all.targets
+        {
+            return Err(Error::Format {
+                problem: "these residuals are of another plan or of other coefficients".into(),
+            });
+        }
+        let (cross, squares) = numbers.split_at(all.cross.len());
+        (all.cross, all.squares) = (cross.to_vec(), squares.to_vec());
+        (all.units, all.rows) = (record.units, record.rows);
+        Ok(all)
+    }
+
+    /// `Σ k e` (landmarks and constant × targets) and `Σ e²`, in the units of kernel and targets, with weights.
+    pub(super) fn sums(&self, plan: &Plan) -> (Matrix, Vec<f64>) {
+        let (p, t, weight) = (plan.size(), self.targets, plan.largest_weight.unwrap_or(1.0));
+        let unit = |j: usize| if j + 1 < p { plan.bound } else { 1.0 };
+        let step = 0.5_f64.powi(4 * BITS) * weight;
+        let at = |k: usize| self.cross[k] as f64 * step * unit(k / t) * plan.targets[k % t].unit;
+        let cross = Matrix::from_row_major(p, t, (0..p * t).map(at).collect());
+        let step = 0.5_f64.powi(2 * BITS) * weight;
+        (cross, (0..t).map(|o| self.squares[o] as f64 * step * plan.targets[o].unit.powi(2)).collect())
+    }
+}

@@ -1,0 +1,400 @@
+//! Kernel ridge regression through landmarks, from statistics alone; its correction, and the proof of how near it is.
+//!
+//! With K the kernel of rows with landmarks and a column of ones (rows times roots of weights), and P the landmarks' kernel with a row and column of 0, the coefficients of
+//! `min Σ_i w_i (y_i - f(x_i))² + λ‖f‖²` over all f of the landmarks and a constant solve `A θ = Kᵀy`, `A = KᵀK + λP`. Statistics hold `Â`, with K rounded to K̂.
+
+use super::plan::{Plan, least_eigenvalue, penalty};
+use super::residual::{Coefficients, Residual};
+use super::statistics::{Statistics, Sums};
+use crate::error::{Error, Result};
+use crate::expansion::Expansion;
+use crate::explanation::Fact;
+use crate::linalg::fixed::BITS;
+use crate::linalg::{Cholesky, Matrix, dot};
+use crate::table::Table;
+
+/// What is solved for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Penalties {
+    /// The ridges that are tried: of several, the one with the least squared error on held-out folds.
+    pub ridges: Vec<f64>,
+    /// Whether there is a constant, which is not penalised.
+    pub intercept: bool,
+}
+
+/// What was tried, and how it did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tried {
+    /// How many of the landmarks: the first so many.
+    pub landmarks: usize,
+    /// The ridge.
+    pub ridge: f64,
+    /// Mean squared error (weighted, over targets) on held-out folds.
+    pub error: f64,
+}
+
+/// A solution of the normal equations.
+#[derive(Debug, Clone)]
+pub struct Solution<'p> {
+    plan: &'p Plan,
+    /// Its coefficients.
+    pub coefficients: Coefficients,
+    /// The ridge, given or chosen.
+    pub ridge: f64,
+    /// What was tried to choose it, and at the chosen one half and a quarter of the landmarks; empty without folds.
+    pub tried: Vec<Tried>,
+    intercept: bool,
+    rows: u64,
+    /// Of `Â`.
+    factor: Cholesky,
+    /// `λP`.
+    penalty: Matrix,
+    /// How far solutions can be from the one without rounding; `None` where rounding may decide them.
+    trust: Option<Trust>,
+    certificate: Option<Certificate>,
+    residual: Option<Vec<f64>>,
+}
+
+/// What bounds need to know of the normal equations.
+#[derive(Debug, Clone, Copy)]
+struct Trust {
+    /// δ: the norm of what K was rounded by, times that of `Â^-½`.
+    rounding: f64,
+    /// What the factor and solves with it are off, relative to `Â`.
+    factor: f64,
+    /// A lower bound of the least eigenvalue of `Â`.
+    least: f64,
+    /// Its trace.
+    trace: f64,
+}
+
+impl Trust {
+    /// `A ⪰ (1 - share) L Lᵀ`.
+    fn share(&self) -> f64 {
+        2.0 * self.rounding + self.factor
+    }
+}
+
+/// A proved bound on how far a fit is from the exact one with the same landmarks: at a row x with kernels k it is `radius √(kᵀ Â⁻¹ k)`, for every target.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Certificate {
+    /// One a target.
+    pub radius: Vec<f64>,
+    /// The largest bound at any row at all, whatever it is, one a target: `√(kᵀ Â⁻¹ k)` is at most the root of what the kernel and the constant can be there.
+    pub anywhere: Vec<f64>,
+}
+
+impl<'p> Solution<'p> {
+    /// Solves. Cost O(landmarks³), for every ridge and fold where there are several ridges.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a ridge that is not positive, or several without folds; [`Error::TooFew`] without rows; [`Error::NotPositiveDefinite`].
+    pub fn new(plan: &'p Plan, statistics: &Statistics, penalties: &Penalties) -> Result<Self> {
+        let Penalties { ridges, intercept } = penalties;
+        if let Some(bad) = ridges.iter().find(|r| !(r.is_finite() && **r > 0.0)) {
+            return Err(Error::parameter("ridge", bad, "it is a positive number"));
+        }
+        if statistics.rows() < 2 {
+            let what = format!("a table of {} row(s)", statistics.rows());
+            return Err(Error::TooFew { what, needed: 2, unit: "rows are" });
+        }
+        let gram = penalty(plan);
+        let (ridge, tried) = match ridges[..] {
+            [] => return Err(Error::parameter("ridge", "none", "at least one is tried")),
+            [one] => (one, Vec::new()),
+            _ => choose(plan, statistics, &gram, penalties)?,
+        };
+        let sums = statistics.sums(plan, |_| true);
+        let equations = Equations::new(plan, &sums, &gram, *intercept, plan.landmarks.rows());
+        let (factor, penalty) = equations.factor(ridge)?;
+        let values = factor.solve(equations.cross.clone());
+        let slices = plan.slices;
+        let trust = trust(plan, &factor, &equations, &penalty, slices, sums.rows);
+        Ok(Self {
+            plan,
+            coefficients: Coefficients { values: with_constant(values, plan) },
+            ridge,
+            tried,
+            intercept: *intercept,
+            rows: sums.rows,
+            factor,
+            penalty,
+            trust,
+            certificate: None,
+            residual: None,
+        })
+    }
+
+    /// Moves the solution by what its residuals say, and proves how near it then is. The residual is of all rows and of [`coefficients`](Self::coefficients).
+    ///
+    /// # Errors
+    /// [`Error::Format`] for the residual of others.
+    pub fn correct(&mut self, residual: &Residual) -> Result<()> {
+        if residual.rows() != self.rows {
+            let problem =
+                format!("the residual counts {} rows, and the statistics {}", residual.rows(), self.rows);
+            return Err(Error::Format { problem });
+        }
+        let (cross, squares) = residual.sums(self.plan);
+        let (size, t) = (self.factor.size(), self.plan.targets.len());
+        let at = self.coefficients.values.clone();
+        let mut left = Matrix::zeros(size, t);
+        let own = Matrix::from_row_major(size, t, at.data()[..size * t].to_vec());
+        let pull = self.penalty.matmul(&own);
+        for k in 0..size * t {
+            left.data_mut()[k] = cross.data()[k] - pull.data()[k];
+        }
+        let mut half = left.clone();
+        self.factor.solve_lower_in_place(&mut half);
+        let norms: Vec<f64> = (0..t).map(|o| dot(&half.column(o), &half.column(o)).sqrt()).collect();
+        self.factor.solve_upper_in_place(&mut half);
+        let values = &mut self.coefficients.values;
+        (0..size * t).for_each(|k| values.data_mut()[k] += half.data()[k]);
+        self.certificate = self.trust.map(|trust| self.bounded(trust, &norms, &squares, &at));
+        self.residual = Some(squares);
+        Ok(())
+    }
+
+    /// With r the residual equations as computed, off by at most R in the norm of `Â⁻¹`: what is left of them after the step is `R` and `‖Â^-½(Â - A)Â^-½‖` of r.
+    fn bounded(&self, trust: Trust, norms: &[f64], squares: &[f64], at: &Matrix) -> Certificate {
+        let plan = self.plan;
+        let (n, p, weight) =
+            (self.rows as f64, plan.size() as f64, plan.largest_weight.unwrap_or(1.0).sqrt());
+        let unit = f64::EPSILON / 2.0;
+        let moved = trust.share() + trust.rounding.powi(2) + 2.0 * trust.factor;
+        let radius = |o: usize| {
+            let size: f64 = (0..at.rows())
+                .map(|j| if j + 1 < at.rows() { plan.bound } else { 1.0 } * at[(j, o)].abs())
+                .sum();
+            let target = plan.targets[o].unit;
+            // Rounding of predictions, sums of 64 and then of these, and of residuals; in the norm of Â⁻¹ that of Kᵀe is at most that of e.
+            let by_row =
+                unit * (70.0 + p / 64.0) * (size + 2.0 * target) + 0.5_f64.powi(2 * BITS + 1) * target;
+            let kernel = plan.rounding(self.rows, 2) * squares[o].sqrt();
+            let pull = unit * (p + 4.0) * self.ridge * plan.bound * size * p.sqrt();
+            let own =
+                (1.0 + trust.rounding) * n.sqrt() * weight * by_row + (kernel + pull) / trust.least.sqrt();
+            // What the corrected coefficients are rounded by, in the norm of Â.
+            let length = 2.0 * dot(&at.column(o), &at.column(o)).sqrt();
+            (own + moved * norms[o]) / (1.0 - trust.share()) + unit * length * trust.trace.sqrt()
+        };
+        let radius: Vec<f64> = (0..plan.targets.len()).map(radius).collect();
+        let most = (plan.bound.powi(2) * (p - 1.0) + 1.0) / trust.least;
+        let most = most.min(if self.intercept { f64::INFINITY } else { plan.bound / self.ridge });
+        let anywhere = radius.iter().map(|r| r * most.sqrt()).collect();
+        Certificate { radius, anywhere }
+    }
+
+    /// How near the fit is to the exact one with the same landmarks; `None` before a correction, and where rounding may decide the solution.
+    pub fn certificate(&self) -> Option<&Certificate> {
+        self.certificate.as_ref()
+    }
+
+    /// The proved bound at each row of `x`, rows × targets; see [`Certificate`].
+    ///
+    /// # Errors
+    /// As [`Table::conform`].
+    pub fn bounds(&self, x: &Table) -> Result<Option<Matrix>> {
+        let Some(certificate) = &self.certificate else { return Ok(None) };
+        let x = x.conform(self.plan.landmarks.columns())?;
+        let kernels = self.plan.kernel.cross_gram(&self.plan.landmarks, &x);
+        let mut half = Matrix::zeros(self.factor.size(), x.rows());
+        (0..half.rows()).for_each(|j| match j < kernels.rows() {
+            true => half.row_mut(j).copy_from_slice(kernels.row(j)),
+            false => half.row_mut(j).fill(1.0),
+        });
+        self.factor.solve_lower_in_place(&mut half);
+        let mut squares = vec![0.0; x.rows()];
+        (0..half.rows()).for_each(|j| squares.iter_mut().zip(half.row(j)).for_each(|(s, v)| *s += v * v));
+        let t = certificate.radius.len();
+        let bounds = (0..x.rows() * t).map(|k| certificate.radius[k % t] * squares[k / t].sqrt()).collect();
+        Ok(Some(Matrix::from_row_major(x.rows(), t, bounds)))
+    }
+
+    /// The mean squared error over the rows, before the correction, one a target; `None` without one.
+    pub fn training_error(&self) -> Option<Vec<f64>> {
+        self.residual.as_ref().map(|squares| squares.iter().map(|s| s / self.rows as f64).collect())
+    }
+
+    /// The model.
+    ///
+    /// # Errors
+    /// Those of an expansion.
+    pub fn model(&self) -> Result<Expansion> {
+        let (plan, t) = (self.plan, self.plan.targets.len());
+        let m = plan.landmarks.rows();
+        let values = &self.coefficients.values;
+        let coef = Matrix::from_row_major(m, t, values.data()[..m * t].to_vec());
+        let intercept =
+            (0..t).map(|o| if self.intercept { plan.targets[o].center + values[(m, o)] } else { 0.0 });
+        let mut model =
+            Expansion::new(plan.kernel.clone(), plan.landmarks.clone(), coef, intercept.collect())?;
+        model.card = self.facts();
+        Ok(model)
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        let mut facts = vec![
+            Fact::new("model", "kernel ridge regression through landmarks"),
+            Fact::measured("ridge", self.ridge),
+            Fact::measured("jitter", self.factor.jitter),
+            Fact::new("landmarks", self.plan.landmarks.rows()),
+            Fact::measured("unexplained share of the kernel", self.plan.unexplained),
+            Fact::new("rows", self.rows),
+            Fact::new("plan", &self.plan.digest()[..16]),
+        ];
+        if let Some(error) = self.training_error() {
+            facts.push(Fact::measured(
+                "mean squared error of the rows",
+                error.iter().sum::<f64>() / error.len() as f64,
+            ));
+        }
+        if let Some(best) = self
+            .tried
+            .iter()
+            .filter(|t| t.landmarks == self.plan.landmarks.rows())
+            .min_by(|a, b| a.error.total_cmp(&b.error))
+        {
+            facts.push(Fact::measured("held-out mean squared error", best.error));
+        }
+        match &self.certificate {
+            Some(certificate) => {
+                let most = certificate.radius.iter().fold(0.0, |most: f64, r| most.max(*r));
+                facts.push(Fact::measured("radius of the certificate", most));
+            }
+            None => facts.push(Fact::new("certificate", "none")),
+        }
+        facts
+    }
+}
+
+/// The normal equations of the first so many landmarks.
+struct Equations {
+    matrix: Matrix,
+    cross: Matrix,
+    gram: Matrix,
+}
+
+impl Equations {
+    fn new(plan: &Plan, sums: &Sums, gram: &Matrix, intercept: bool, landmarks: usize) -> Self {
+        let m = plan.landmarks.rows();
+        // Those of the landmarks, then that of the constant.
+        let mut places: Vec<usize> = (0..landmarks).collect();
+        if intercept {
+            places.push(m);
+        }
+        let part = |from: &Matrix| {
+            let data = places.iter().flat_map(|&i| places.iter().map(move |&j| from[(i, j)])).collect();
+            Matrix::from_row_major(places.len(), places.len(), data)
+        };
+        let t = plan.targets.len();
+        // Targets are less their centres, which a model without a constant has to learn.
+        let cross = |i: usize, o: usize| {
+            let center = if intercept { 0.0 } else { plan.targets[o].center * sums.gram[(i, m)] };
+            sums.cross[(i, o)] + center
+        };
+        let cross = places.iter().flat_map(|&i| (0..t).map(move |o| cross(i, o))).collect();
+        Self {
+            matrix: part(&sums.gram),
+            cross: Matrix::from_row_major(places.len(), t, cross),
+            gram: part(gram),
+        }
+    }
+
+    /// The factor of `Â`, and `λP`.
+    fn factor(&self, ridge: f64) -> Result<(Cholesky, Matrix)> {
+        let mut penalty = self.gram.clone();
+        penalty.data_mut().iter_mut().for_each(|v| *v *= ridge);
+        let mut matrix = self.matrix.clone();
+        matrix.data_mut().iter_mut().zip(penalty.data()).for_each(|(v, p)| *v += p);
+        Ok((Cholesky::new(matrix, "matrix of the normal equations")?, penalty))
+    }
+}
+
+/// The ridge with the least error on held-out folds, and the errors of all.
+fn choose(
+    plan: &Plan,
+    statistics: &Statistics,
+    gram: &Matrix,
+    penalties: &Penalties,
+) -> Result<(f64, Vec<Tried>)> {
+    if plan.folds < 2 {
+        let allowed = "to choose one, rows are divided into two folds or more";
+        return Err(Error::parameter("ridge", "auto", allowed));
+    }
+    let m = plan.landmarks.rows();
+    let mut errors = vec![0.0; penalties.ridges.len()];
+    let parts = [m / 4, m / 2].map(|part| part.max(1));
+    let (mut weight, mut of_parts) = (0.0, vec![vec![0.0; penalties.ridges.len()]; parts.len()]);
+    for fold in 0..plan.folds {
+        let (rest, own) = (statistics.sums(plan, |k| k != fold), statistics.sums(plan, |k| k == fold));
+        if own.rows == 0 || rest.rows == 0 {
+            continue;
+        }
+        weight += own.gram[(m, m)] * plan.targets.len() as f64;
+        for (landmarks, errors) in [(m, &mut errors)].into_iter().chain(parts.into_iter().zip(&mut of_parts))
+        {
+            let learnt = Equations::new(plan, &rest, gram, penalties.intercept, landmarks);
+            let held = Equations::new(plan, &own, gram, penalties.intercept, landmarks);
+            for (ridge, error) in penalties.ridges.iter().zip(errors) {
+                let values = learnt.factor(*ridge)?.0.solve(learnt.cross.clone());
+                *error += lost(plan, &held, &own, &values, penalties.intercept);
+            }
+        }
+    }
+    let mut tried = Vec::new();
+    for (landmarks, errors) in parts.into_iter().zip(of_parts).chain([(m, errors)]) {
+        let each = penalties.ridges.iter().zip(errors);
+        tried.extend(each.map(|(ridge, error)| Tried { landmarks, ridge: *ridge, error: error / weight }));
+    }
+    let best = tried.iter().filter(|t| t.landmarks == m).min_by(|a, b| a.error.total_cmp(&b.error));
+    let ridge = best.map_or(penalties.ridges[0], |best| best.ridge);
+    Ok((ridge, tried))
+}
+
+/// `Σ w (y - f)²` of rows by their sums, over all targets.
+fn lost(plan: &Plan, held: &Equations, sums: &Sums, values: &Matrix, intercept: bool) -> f64 {
+    let (m, fitted) = (plan.landmarks.rows(), held.matrix.matmul(values));
+    let of = |o: usize| {
+        let (own, fitted) = (values.column(o), fitted.column(o));
+        let center = if intercept { 0.0 } else { plan.targets[o].center };
+        let squares = sums.squares[o] + center * (2.0 * sums.cross[(m, o)] + center * sums.gram[(m, m)]);
+        squares - 2.0 * dot(&own, &held.cross.column(o)) + dot(&own, &fitted)
+    };
+    (0..plan.targets.len()).map(of).sum()
+}
+
+/// Coefficients with that of the constant, which without an intercept gives targets back the centres that they are less.
+fn with_constant(values: Matrix, plan: &Plan) -> Matrix {
+    let (size, t) = (plan.size(), values.cols());
+    let mut data = values.into_data();
+    if data.len() < size * t {
+        data.extend(plan.targets.iter().map(|target| -target.center));
+    }
+    Matrix::from_row_major(size, t, data)
+}
+
+/// The share of `Â` by which a bound may fail.
+const TRUSTED: f64 = 0.8;
+
+fn trust(
+    plan: &Plan,
+    factor: &Cholesky,
+    equations: &Equations,
+    penalty: &Matrix,
+    slices: usize,
+    rows: u64,
+) -> Option<Trust> {
+    let size = factor.size();
+    let trace: f64 = (0..size).map(|i| equations.matrix[(i, i)] + penalty[(i, i)]).sum();
+    let unit = f64::EPSILON / 2.0;
+    // The inverse that the eigenvalue is of has its own rounding, which the factor's share covers.
+    let least = least_eigenvalue(factor) - factor.jitter;
+    let own = Trust {
+        rounding: plan.rounding(rows, slices) / least.max(f64::MIN_POSITIVE).sqrt(),
+        factor: ((size + 4) as f64 * unit * trace + factor.jitter) / least.max(f64::MIN_POSITIVE),
+        least: least * 0.99,
+        trace,
+    };
+    (least > 0.0 && own.share() + own.rounding.powi(2) + 2.0 * own.factor < TRUSTED).then_some(own)
+}

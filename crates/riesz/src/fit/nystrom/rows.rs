@@ -1,0 +1,79 @@
+//! Rows with what is to be predicted of them, and a number for each that depends on nothing but what it holds.
+
+use crate::error::{Error, Result};
+use crate::linalg::Matrix;
+use crate::random::hash;
+use crate::table::{Column, ColumnKind, Table};
+
+/// Some of the rows that a model is fitted to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rows {
+    /// Features.
+    pub x: Table,
+    /// Targets, rows × targets.
+    pub y: Matrix,
+    /// Weights, one a row; `None` for equal ones.
+    pub weights: Option<Vec<f64>>,
+}
+
+impl Rows {
+    /// Checks that all are of the same rows and finite, and weights positive.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::NotFinite`], [`Error::Parameter`].
+    pub fn new(x: Table, y: Matrix, weights: Option<Vec<f64>>) -> Result<Self> {
+        super::super::check(&x, y.rows(), 1)?;
+        if let Some(at) = y.data().iter().position(|v| !v.is_finite()) {
+            return Err(Error::NotFinite {
+                row: at / y.cols(),
+                column: "target".into(),
+                value: y.data()[at],
+            });
+        }
+        if let Some(weights) = &weights {
+            super::super::check(&x, weights.len(), 1)?;
+            if let Some(bad) = weights.iter().find(|w| !(w.is_finite() && **w > 0.0)) {
+                return Err(Error::parameter("sample_weight", bad, "weights are positive numbers"));
+            }
+        }
+        Ok(Self { x, y, weights })
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.x.rows()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The numbers of row `i`: features, targets, weight.
+    pub(super) fn numbers(&self, i: usize) -> impl Iterator<Item = f64> {
+        let features = (0..self.x.width()).map(move |j| self.x.get(i, j));
+        features.chain(self.y.row(i).iter().copied()).chain(self.weights.as_ref().map(|w| w[i]))
+    }
+
+    /// Of each row a number that depends on its contents and a seed alone: levels count by their names, and -0 is 0.
+    pub(super) fn hashes(&self, seed: u64) -> Vec<u64> {
+        let names: Vec<Option<Vec<u64>>> = self.x.columns().iter().map(level_hashes).collect();
+        let of = |i: usize| {
+            let own = self.numbers(i).enumerate().map(|(j, v)| match names.get(j) {
+                Some(Some(levels)) => levels[v as usize],
+                _ => (v + 0.0).to_bits(),
+            });
+            hash(std::iter::once(seed).chain(own))
+        };
+        (0..self.len()).map(of).collect()
+    }
+}
+
+/// What stands for the levels of a column of categories.
+fn level_hashes(column: &Column) -> Option<Vec<u64>> {
+    let of = |level: &String| hash(level.bytes().map(u64::from));
+    match &column.kind {
+        ColumnKind::Categorical { levels } => Some(levels.iter().map(of).collect()),
+        ColumnKind::Numeric => None,
+    }
+}

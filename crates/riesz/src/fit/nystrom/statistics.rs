@@ -1,0 +1,511 @@
+//! All that a fit needs to know of its rows, as whole numbers: sums of products of kernel values with landmarks, and of these with targets. Sums of parts are sums, whatever the parts and
+//! their order; what is added can be taken away again.
+
+use std::collections::BTreeSet;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::parts::{decode, encode};
+use super::plan::Plan;
+use super::rows::Rows;
+use crate::error::{Error, Result};
+use crate::kernel::Columns;
+use crate::linalg::fixed::{BITS, BLOCK, IntegerGram, ONE, nearest, packed_len, two_slices};
+use crate::linalg::{Matrix, dot};
+use crate::random::hash;
+use crate::simd::Isa;
+
+/// Sets folds apart from candidates.
+const FOLDS: u64 = 0x1f0c_ad53;
+
+/// Statistics of the rows of some units of work.
+///
+/// With k(x) the kernel between a row and the m landmarks and a constant 1, each times the root of the row's weight, they are, fold by fold, `Σ k kᵀ`, `Σ k y`, `Σ y²` and `Σ k(x, x)`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statistics {
+    /// The digest of the plan that they were made by.
+    plan: String,
+    size: usize,
+    targets: usize,
+    /// The units whose rows they count.
+    units: BTreeSet<u64>,
+    folds: Vec<Fold>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Fold {
+    rows: u64,
+    /// The lower triangle, column by column.
+    gram: Vec<i128>,
+    /// Landmark by landmark, then target.
+    cross: Vec<i128>,
+    squares: Vec<i128>,
+    diagonal: i128,
+}
+
+/// The first line of a file.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    statistics: String,
+    size: usize,
+    targets: usize,
+    units: BTreeSet<u64>,
+    rows: Vec<u64>,
+}
+
+/// Sums in the units of kernel and targets (less their centres), of some of the folds.
+pub(crate) struct Sums {
+    /// How many rows.
+    pub rows: u64,
+    /// `Σ k kᵀ`.
+    pub gram: Matrix,
+    /// `Σ k y`, landmarks and constant × targets.
+    pub cross: Matrix,
+    /// `Σ y²`.
+    pub squares: Vec<f64>,
+    /// `Σ k(x, x)`.
+    pub diagonal: f64,
+}
+
+impl Statistics {
+    /// Of no rows.
+    pub fn empty(plan: &Plan) -> Self {
+        let (size, targets) = (plan.size(), plan.targets.len());
+        let fold = Fold {
+            rows: 0,
+            gram: vec![0; packed_len(size)],
+            cross: vec![0; size * targets],
+            squares: vec![0; targets],
+            diagonal: 0,
+        };
+        Self { plan: plan.digest(), size, targets, units: BTreeSet::new(), folds: vec![fold; plan.folds] }
+    }
+
+    /// Of all of these rows, as one unit. Cost O(rows landmarks (landmarks + columns)).
+    ///
+    /// # Errors
+    /// As [`Accumulator::add`].
+    pub fn of(plan: &Plan, rows: &Rows, unit: u64) -> Result<Self> {
+        let mut all = Accumulator::new(plan);
+        all.add(rows)?;
+        Ok(all.finish(unit))
+    }
+
+    /// The units whose rows they count.
+    pub fn units(&self) -> &BTreeSet<u64> {
+        &self.units
+    }
+
+    /// How many rows they count.
+    pub fn rows(&self) -> u64 {
+        self.folds.iter().map(|fold| fold.rows).sum()
+    }
+
+    /// Adds those of other units.
+    ///
+    /// # Errors
+    /// [`Error::Format`] if they were made by another plan, or a unit is in both.
+    pub fn merge(&mut self, other: &Self) -> Result<()> {
+        self.check_plan(other)?;
+        if let Some(twice) = self.units.intersection(&other.units).next() {
+            return Err(Error::Format {
+                problem: format!("unit {twice} is in both statistics, and its rows would count twice"),
+            });
+        }
+        self.units.extend(&other.units);
+        self.combine(other, 1);
+        Ok(())
+    }
+
+    /// Takes those of some of its units away: what is left is, to the last bit, what it would be had their rows never been there.
+    ///
+    /// # Errors
+    /// [`Error::Format`] if they were made by another plan, or are not all in it.
+    pub fn remove(&mut self, other: &Self) -> Result<()> {
+        self.check_plan(other)?;
+        if let Some(missing) = other.units.difference(&self.units).next() {
+            return Err(Error::Format {
+                problem: format!("unit {missing} is not in these statistics, and cannot be taken away"),
+            });
+        }
+        self.units.retain(|unit| !other.units.contains(unit));
+        self.combine(other, -1);
+        Ok(())
+    }
+
+    fn check_plan(&self, other: &Self) -> Result<()> {
+        if self.plan == other.plan {
+            return Ok(());
+        }
+        let (own, others) = (&self.plan[..12], &other.plan[..12.min(other.plan.len())]);
+        Err(Error::Format {
+            problem: format!("these statistics were made by another plan ({others}… and not {own}…)"),
+        })
+    }
+
+    fn combine(&mut self, other: &Self, sign: i128) {
+        for (own, other) in self.folds.iter_mut().zip(&other.folds) {
+            own.rows = if sign > 0 { own.rows + other.rows } else { own.rows - other.rows };
+            for (own, other) in [
+                (&mut own.gram, &other.gram),
+                (&mut own.cross, &other.cross),
+                (&mut own.squares, &other.squares),
+            ] {
+                own.iter_mut().zip(other).for_each(|(own, other)| *own += sign * other);
+            }
+            own.diagonal += sign * other.diagonal;
+        }
+    }
+
+    /// What they are, without the units that they are made of.
+    #[cfg(test)]
+    pub(super) fn folds_bytes(&self) -> Vec<u8> {
+        let all = self.folds.iter();
+        all.flat_map(|f| {
+            format!("{} {:?} {:?} {:?} {}", f.rows, f.gram, f.cross, f.squares, f.diagonal).into_bytes()
+        })
+        .collect()
+    }
+
+    /// As a file. The same statistics have the same bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let record = Record {
+            statistics: self.plan.clone(),
+            size: self.size,
+            targets: self.targets,
+            units: self.units.clone(),
+            rows: self.folds.iter().map(|fold| fold.rows).collect(),
+        };
+        let last: Vec<[i128; 1]> = self.folds.iter().map(|fold| [fold.diagonal]).collect();
+        let parts = self.folds.iter().zip(&last);
+        let parts = parts.flat_map(|(fold, last)| [&fold.gram[..], &fold.cross, &fold.squares, last]);
+        encode(&record, &parts.collect::<Vec<_>>())
+    }
+
+    /// From a file, by the plan it should have been made by.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for a damaged file or one of another plan.
+    pub fn from_bytes(plan: &Plan, bytes: &[u8]) -> Result<Self> {
+        let (record, numbers) = decode::<Record>(bytes, "statistics")?;
+        let mut all = Self::empty(plan);
+        all.check_plan(&Self {
+            plan: record.statistics.clone(),
+            folds: Vec::new(),
+            units: BTreeSet::new(),
+            ..all
+        })?;
+        let (p, t) = (all.size, all.targets);
+        let each = packed_len(p) + p * t + t + 1;
+        let sound = record.size == p && record.targets == t && record.rows.len() == all.folds.len();
+        if !sound || numbers.len() != each * all.folds.len() {
+            let problem = "these statistics are not of the size that their plan says: remove the file, and it is made again";
+            return Err(Error::Format { problem: problem.into() });
+        }
+        all.units = record.units;
+        for ((fold, rows), numbers) in all.folds.iter_mut().zip(record.rows).zip(numbers.chunks_exact(each)) {
+            let (gram, rest) = numbers.split_at(packed_len(p));
+            let (cross, rest) = rest.split_at(p * t);
+            *fold = Fold {
+                rows,
+                gram: gram.to_vec(),
+                cross: cross.to_vec(),
+                squares: rest[..t].to_vec(),
+                diagonal: rest[t],
+            };
+        }
+        Ok(all)
+    }
+
+    /// The sums over all folds but one, or over all; or of one alone.
+    pub(crate) fn sums(&self, plan: &Plan, counts: impl Fn(usize) -> bool) -> Sums {
+        let folds: Vec<&Fold> =
+            self.folds.iter().enumerate().filter(|(k, _)| counts(*k)).map(|(_, fold)| fold).collect();
+        let sum = |of: &dyn Fn(&Fold) -> i128| folds.iter().map(|fold| of(fold)).sum::<i128>() as f64;
+        let (p, t, s) = (self.size, self.targets, plan.slices as i32);
+        let (bound, weight) = (plan.bound, plan.largest_weight.unwrap_or(1.0));
+        // The constant's column has no bound of the kernel's.
+        let unit = |j: usize| if j + 1 < p { bound } else { 1.0 };
+        let step = 0.5_f64.powi(2 * BITS * s) * weight;
+        let mut gram = Matrix::zeros(p, p);
+        let mut at = 0;
+        for j in 0..p {
+            for i in j..p {
+                gram[(j, i)] = sum(&|fold| fold.gram[at]) * step * unit(i) * unit(j);
+                at += 1;
+            }
+        }
+        gram.mirror_upper();
+        let step = 0.5_f64.powi(BITS * (s + 2)) * weight;
+        let mut cross = Matrix::zeros(p, t);
+        for j in 0..p {
+            for o in 0..t {
+                cross[(j, o)] = sum(&|fold| fold.cross[j * t + o]) * step * unit(j) * plan.targets[o].unit;
+            }
+        }
+        let step = 0.5_f64.powi(4 * BITS) * weight;
+        Sums {
+            rows: folds.iter().map(|fold| fold.rows).sum(),
+            gram,
+            cross,
+            squares: (0..t)
+                .map(|o| sum(&|fold| fold.squares[o]) * step * plan.targets[o].unit.powi(2))
+                .collect(),
+            diagonal: sum(&|fold| fold.diagonal) * 0.5_f64.powi(2 * BITS) * weight * bound,
+        }
+    }
+}
+
+/// Rows of one fold that wait until they make a block.
+struct Waiting {
+    rows: usize,
+    /// Column by column, [`BLOCK`] apart.
+    features: Vec<f64>,
+    /// In fixed point: two slices a target, likewise.
+    targets: Vec<f64>,
+    /// Roots of weights, relative to the largest; empty for equal ones.
+    roots: Vec<f64>,
+}
+
+struct Sum {
+    rows: u64,
+    /// Of first slices, of both, and of second ones.
+    grams: Vec<IntegerGram>,
+    cross: Vec<i128>,
+    squares: Vec<i128>,
+    diagonal: i128,
+    waiting: Waiting,
+}
+
+/// Statistics of rows that come one part after the other; of parts of any size they are the same.
+pub struct Accumulator<'p> {
+    plan: &'p Plan,
+    points: Vec<Vec<f64>>,
+    folds: Vec<Sum>,
+    first: Vec<f64>,
+    second: Vec<f64>,
+    scratch: Vec<f64>,
+}
+
+impl<'p> Accumulator<'p> {
+    /// Of no rows yet. Memory: O(landmarks²), twice for every fold, and blocks of 2,048 rows.
+    pub fn new(plan: &'p Plan) -> Self {
+        let (p, t, d) = (plan.size(), plan.targets.len(), plan.landmarks.width());
+        let sum = || Sum {
+            rows: 0,
+            grams: vec![IntegerGram::new(p); 2 * plan.slices - 1],
+            cross: vec![0; p * t],
+            squares: vec![0; t],
+            diagonal: 0,
+            waiting: Waiting {
+                rows: 0,
+                features: vec![0.0; d * BLOCK],
+                targets: vec![0.0; 2 * t * BLOCK],
+                roots: vec![0.0; if plan.largest_weight.is_some() { BLOCK } else { 0 }],
+            },
+        };
+        Self {
+            plan,
+            points: (0..plan.landmarks.rows()).map(|i| plan.landmarks.row(i)).collect(),
+            folds: (0..plan.folds).map(|_| sum()).collect(),
+            first: Vec::new(),
+            second: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Adds rows.
+    ///
+    /// # Errors
+    /// Those of [`Table::conform`](crate::Table::conform) for other columns; [`Error::Parameter`] for weights where the plan has none (or the other way round) and for rows outside the
+    /// ranges that the plan says.
+    pub fn add(&mut self, rows: &Rows) -> Result<()> {
+        let x = rows.x.conform(self.plan.landmarks.columns())?;
+        let t = self.plan.targets.len();
+        let scaled = self.plan.scaled(rows)?;
+        let folds = self.plan.folds_of(rows);
+        for i in 0..rows.len() {
+            let k = folds.get(i).copied().unwrap_or(0);
+            let fold = &mut self.folds[k];
+            let waiting = &mut fold.waiting;
+            let at = waiting.rows;
+            for j in 0..x.width() {
+                waiting.features[j * BLOCK + at] = x.get(i, j);
+            }
+            let root = scaled.root(i);
+            if let Some(own) = waiting.roots.get_mut(at) {
+                *own = root;
+            }
+            for o in 0..t {
+                let (first, second) = two_slices(scaled.targets[i * t + o] * root * ONE);
+                waiting.targets[2 * o * BLOCK + at] = first;
+                waiting.targets[(2 * o + 1) * BLOCK + at] = second;
+                let own = whole(first, second);
+                fold.squares[o] += own * own;
+            }
+            fold.diagonal += nearest(scaled.diagonal[i] * root * root * ONE * ONE) as i128;
+            fold.rows += 1;
+            waiting.rows += 1;
+            if waiting.rows == BLOCK {
+                self.flush(k);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the rows of a fold that wait.
+    fn flush(&mut self, k: usize) {
+        let Self { plan, points, folds, first, second, scratch } = self;
+        let (fold, p, t) = (&mut folds[k], plan.size(), plan.targets.len());
+        let rows = std::mem::take(&mut fold.waiting.rows);
+        if rows == 0 {
+            return;
+        }
+        let (isa, waiting) = (Isa::detect(), &fold.waiting);
+        let features = Columns::new(&waiting.features, BLOCK, 0, rows);
+        first.resize(rows * p, 0.0);
+        second.resize(if plan.slices > 1 { rows * p } else { 0 }, 0.0);
+        // One column and its products with targets.
+        let column =
+            |j: usize, own: &mut [f64], rest: Option<&mut [f64]>, buffer: &mut Vec<f64>| -> Vec<i128> {
+                match points.get(j) {
+                    Some(point) => {
+                        plan.kernel.row(isa, features, point, buffer, own);
+                        let scale = ONE / plan.bound;
+                        own.iter_mut().for_each(|v| *v *= scale);
+                    }
+                    None => own.fill(ONE),
+                }
+                own.iter_mut().zip(&waiting.roots).for_each(|(v, root)| *v *= root);
+                let dots = |own: &[f64], o: usize| {
+                    let slice = |s: usize| &waiting.targets[(2 * o + s) * BLOCK..][..rows];
+                    whole(dot(own, slice(0)), dot(own, slice(1)))
+                };
+                let Some(rest) = rest else {
+                    own.iter_mut().for_each(|v| *v = nearest(*v));
+                    return (0..t).map(|o| dots(own, o)).collect();
+                };
+                own.iter_mut().zip(rest.iter_mut()).for_each(|(v, rest)| (*v, *rest) = two_slices(*v));
+                (0..t).map(|o| (dots(own, o) << BITS) + dots(rest, o)).collect()
+            };
+        let sums: Vec<Vec<i128>> = if plan.slices > 1 {
+            let both = first.par_chunks_mut(rows).zip(second.par_chunks_mut(rows)).enumerate();
+            both.map_init(Vec::new, |buffer, (j, (own, rest))| column(j, own, Some(rest), buffer)).collect()
+        } else {
+            let each = first.par_chunks_mut(rows).enumerate();
+            each.map_init(Vec::new, |buffer, (j, own)| column(j, own, None, buffer)).collect()
+        };
+        fold.cross.iter_mut().zip(sums.iter().flatten()).for_each(|(sum, own)| *sum += own);
+        fold.grams[0].add(first, None, rows, scratch);
+        if plan.slices > 1 {
+            fold.grams[1].add(first, Some(second), rows, scratch);
+            fold.grams[2].add(second, None, rows, scratch);
+        }
+    }
+
+    /// The statistics of all rows, as those of one unit.
+    pub fn finish(mut self, unit: u64) -> Statistics {
+        (0..self.folds.len()).for_each(|k| self.flush(k));
+        let join = |fold: Sum| {
+            let mut grams = fold.grams.into_iter().map(IntegerGram::into_sums);
+            let mut gram = grams.next().unwrap_or_default();
+            for lower in grams {
+                gram.iter_mut().zip(lower).for_each(|(sum, lower)| *sum = (*sum << BITS) + lower);
+            }
+            Fold { rows: fold.rows, gram, cross: fold.cross, squares: fold.squares, diagonal: fold.diagonal }
+        };
+        Statistics {
+            plan: self.plan.digest(),
+            size: self.plan.size(),
+            targets: self.plan.targets.len(),
+            units: BTreeSet::from([unit]),
+            folds: self.folds.into_iter().map(join).collect(),
+        }
+    }
+}
+
+/// The whole number of which these are two slices.
+pub(super) fn whole(first: f64, second: f64) -> i128 {
+    ((first as i128) << BITS) + second as i128
+}
+
+/// Rows in the plan's units.
+pub(super) struct Scaled {
+    /// Rows × targets.
+    pub targets: Vec<f64>,
+    /// `k(x, x)` over its bound.
+    diagonal: Vec<f64>,
+    roots: Option<Vec<f64>>,
+}
+
+impl Scaled {
+    /// The root of the weight of row `i`, relative to the largest.
+    pub fn root(&self, i: usize) -> f64 {
+        self.roots.as_ref().map_or(1.0, |roots| roots[i])
+    }
+}
+
+impl Plan {
+    /// The folds of rows, which follow from what they hold; empty if there is one alone.
+    pub(super) fn folds_of(&self, rows: &Rows) -> Vec<usize> {
+        if self.folds < 2 {
+            return Vec::new();
+        }
+        let fold = |h: u64| (hash([h]) % self.folds as u64) as usize;
+        rows.hashes(self.seed ^ FOLDS).into_iter().map(fold).collect()
+    }
+
+    /// The targets, weights and kernels of rows in the plan's units, all at most 1.
+    pub(super) fn scaled(&self, rows: &Rows) -> Result<Scaled> {
+        let t = self.targets.len();
+        if rows.y.cols() != t {
+            return Err(Error::Shape {
+                what: "the target".into(),
+                unit: "columns",
+                expected: t,
+                found: rows.y.cols(),
+                why: "as in the plan".into(),
+            });
+        }
+        let beyond = |what: &str, value: f64| {
+            let allowed = "it is outside the range of the rows that the plan was made of: make a plan that knows these rows";
+            Err(Error::parameter(what, value, allowed))
+        };
+        let targets: Vec<f64> =
+            rows.y.data().iter().enumerate().map(|(at, v)| self.targets[at % t].of(*v)).collect();
+        if let Some(at) = targets.iter().position(|v| v.abs() > 1.0) {
+            return beyond("target", rows.y.data()[at]);
+        }
+        let roots = match (&rows.weights, self.largest_weight) {
+            (None, None) => None,
+            (Some(weights), Some(largest)) => {
+                if let Some(bad) = weights.iter().find(|w| **w > largest) {
+                    return beyond("sample_weight", *bad);
+                }
+                Some(weights.iter().map(|w| (w / largest).sqrt()).collect())
+            }
+            (given, _) => {
+                let value = if given.is_some() { "given" } else { "not given" };
+                return Err(Error::parameter(
+                    "sample_weight",
+                    value,
+                    "all rows have weights, or none has, as the plan says",
+                ));
+            }
+        };
+        let diagonal: Vec<f64> = match self.kernel.largest() {
+            Some(largest) => vec![largest / self.bound; rows.len()],
+            None => self
+                .kernel
+                .diagonal(&rows.x.conform(self.landmarks.columns())?)
+                .iter()
+                .map(|k| k / self.bound)
+                .collect(),
+        };
+        if let Some(most) = diagonal.iter().find(|k| k.is_nan() || **k > 1.0) {
+            return beyond("kernel of a row with itself", most * self.bound);
+        }
+        Ok(Scaled { targets, diagonal, roots })
+    }
+}

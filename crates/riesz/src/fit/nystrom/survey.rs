@@ -1,0 +1,132 @@
+//! What a first pass over the rows learns: how many there are, how large their numbers are, and a sample from which landmarks, units and length scales are chosen.
+
+use serde::{Deserialize, Serialize};
+
+use super::rows::Rows;
+use crate::error::{Error, Result};
+use crate::kernel::Kernel;
+use crate::linalg::Matrix;
+use crate::table::{Column, Table};
+
+/// The seed of the sample, beside that of the user.
+const SEED: u64 = 0x7a3d_51c9;
+
+/// A first look at rows, in any parts and any order: those with the smallest hashes of what they hold are kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Survey {
+    columns: Vec<Column>,
+    targets: usize,
+    weighted: bool,
+    /// How many rows are kept.
+    limit: usize,
+    seed: u64,
+    /// Rows so far.
+    pub rows: u64,
+    /// The least and the largest of each target.
+    pub ranges: Vec<(f64, f64)>,
+    /// The largest weight; 0 without weights.
+    pub largest_weight: f64,
+    /// The largest value of a kernel between a row and itself, where it was asked for.
+    pub largest_kernel: f64,
+    /// The rows that are kept, by their hashes: features, targets, weight.
+    kept: Vec<(u64, Vec<f64>)>,
+}
+
+impl Survey {
+    /// Of rows with such features and so many targets, of which `limit` are kept.
+    pub fn new(columns: &[Column], targets: usize, weighted: bool, limit: usize, seed: u64) -> Self {
+        Self {
+            columns: columns.to_vec(),
+            targets,
+            weighted,
+            limit: limit.max(1),
+            seed,
+            rows: 0,
+            ranges: vec![(f64::INFINITY, f64::NEG_INFINITY); targets],
+            largest_weight: 0.0,
+            largest_kernel: 0.0,
+            kept: Vec::new(),
+        }
+    }
+
+    /// Looks at some rows. Cost O(rows columns).
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if they are not of the same kind.
+    pub fn add(&mut self, rows: &Rows) -> Result<()> {
+        if rows.x.columns() != self.columns
+            || rows.y.cols() != self.targets
+            || rows.weights.is_some() != self.weighted
+        {
+            return Err(unlike("these rows", self.columns.len(), rows.x.width()));
+        }
+        self.rows += rows.len() as u64;
+        for (t, (low, high)) in self.ranges.iter_mut().enumerate() {
+            (0..rows.len()).map(|i| rows.y[(i, t)]).for_each(|v| (*low, *high) = (low.min(v), high.max(v)));
+        }
+        let largest = rows.weights.iter().flatten().fold(0.0, |most: f64, w| most.max(*w));
+        self.largest_weight = self.largest_weight.max(largest);
+        // Only rows below the last of those that are kept can come among them.
+        let last = if self.kept.len() < self.limit { u64::MAX } else { self.kept[self.kept.len() - 1].0 };
+        let hashes = rows.hashes(self.seed ^ SEED);
+        let new = hashes.iter().enumerate().filter(|(_, hash)| **hash <= last);
+        self.kept.extend(new.map(|(i, hash)| (*hash, rows.numbers(i).map(|v| v + 0.0).collect())));
+        self.keep();
+        Ok(())
+    }
+
+    /// Looks at how large a kernel is, which for some depends on the rows. Cost O(rows columns).
+    pub fn add_kernel(&mut self, kernel: &Kernel, x: &Table) {
+        self.largest_kernel = kernel.diagonal(x).into_iter().fold(self.largest_kernel, f64::max);
+    }
+
+    /// Joins what was seen of other rows.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if they were not of the same kind, or not looked at in the same way.
+    pub fn merge(&mut self, other: Self) -> Result<()> {
+        let like = |s: &Self| (s.columns.clone(), s.targets, s.weighted, s.limit, s.seed);
+        if like(self) != like(&other) {
+            return Err(unlike("the other survey", self.columns.len(), other.columns.len()));
+        }
+        self.rows += other.rows;
+        for (own, other) in self.ranges.iter_mut().zip(&other.ranges) {
+            *own = (own.0.min(other.0), own.1.max(other.1));
+        }
+        self.largest_weight = self.largest_weight.max(other.largest_weight);
+        self.largest_kernel = self.largest_kernel.max(other.largest_kernel);
+        self.kept.extend(other.kept);
+        self.keep();
+        Ok(())
+    }
+
+    fn keep(&mut self) {
+        // Equal rows have equal hashes; unequal ones with the same are put in order by what they hold.
+        let order = |a: &(u64, Vec<f64>), b: &(u64, Vec<f64>)| {
+            let numbers = || a.1.iter().zip(&b.1).map(|(x, y)| x.total_cmp(y));
+            a.0.cmp(&b.0).then_with(|| numbers().find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal))
+        };
+        self.kept.sort_unstable_by(order);
+        self.kept.truncate(self.limit);
+    }
+
+    /// The rows that are kept: the same whatever the order of all rows and the parts in which they were looked at.
+    ///
+    /// # Errors
+    /// [`Error::TooFew`] if no row was seen.
+    pub fn sample(&self) -> Result<Rows> {
+        let (d, t, n) = (self.columns.len(), self.targets, self.kept.len());
+        if n == 0 {
+            return Err(Error::TooFew { what: "the data".into(), needed: 1, unit: "row is" });
+        }
+        let column = |j: usize| self.kept.iter().map(move |(_, row)| row[j]);
+        let x = Table::from_column_major(self.columns.clone(), n, (0..d).flat_map(column).collect())?;
+        let y = self.kept.iter().flat_map(|(_, row)| row[d..d + t].iter().copied()).collect();
+        Rows::new(x, Matrix::from_row_major(n, t, y), self.weighted.then(|| column(d + t).collect()))
+    }
+}
+
+fn unlike(what: &str, expected: usize, found: usize) -> Error {
+    let why = "the same columns, targets, weights and seed as those before".into();
+    Error::Shape { what: what.into(), unit: "columns", expected, found, why }
+}

@@ -1,0 +1,387 @@
+//! Fits through landmarks against dense formulas in double-double or exact arithmetic, and against themselves in other orders.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::kernel::{Kernel, KernelExpression, Profile, Units};
+use crate::linalg::{Cholesky, Matrix};
+use crate::random::{Random, RngExt, SeedableRng, SliceRandom, StandardNormal};
+use crate::table::Table;
+
+fn rows(n: usize, d: usize, t: usize, weighted: bool, seed: u64) -> Rows {
+    let mut random = Random::seed_from_u64(seed);
+    let x: Vec<Vec<f64>> = (0..n).map(|_| (0..d).map(|_| random.sample(StandardNormal)).collect()).collect();
+    let mut y = Vec::new();
+    for row in &x {
+        for o in 0..t {
+            let noise: f64 = random.sample(StandardNormal);
+            y.push(1000.0 * o as f64 + (row[0] * (o + 1) as f64).sin() + row[d - 1] + 0.3 * noise);
+        }
+    }
+    let weights = weighted.then(|| (0..n).map(|_| 0.1 + 5.0 * random.random::<f64>()).collect());
+    Rows::new(Table::from_rows(&x).unwrap(), Matrix::from_row_major(n, t, y), weights).unwrap()
+}
+
+fn some(all: &Rows, which: &[usize]) -> Rows {
+    let weights = all.weights.as_ref().map(|w| which.iter().map(|&i| w[i]).collect());
+    Rows::new(all.x.select_rows(which), all.y.select_rows(which), weights).unwrap()
+}
+
+fn surveyed(all: &Rows, limit: usize) -> Survey {
+    let mut survey = Survey::new(all.x.columns(), all.y.cols(), all.weights.is_some(), limit, 7);
+    survey.add(all).unwrap();
+    survey
+}
+
+fn planned(all: &Rows, kernel: &Kernel, landmarks: usize, folds: usize, ridge: f64) -> Plan {
+    let choice = Choice { landmarks, folds, ridge: Some(ridge), seed: 3 };
+    Plan::new(&surveyed(all, choice.candidates()), kernel.clone(), choice).unwrap()
+}
+
+fn fitted<'p>(plan: &'p Plan, all: &Rows, ridge: f64, intercept: bool, corrections: usize) -> Solution<'p> {
+    let statistics = Statistics::of(plan, all, 0).unwrap();
+    let mut solution =
+        Solution::new(plan, &statistics, &Penalties { ridges: vec![ridge], intercept }).unwrap();
+    for _ in 0..corrections {
+        let mut residual = Residual::empty(plan, &solution.coefficients);
+        residual.add(plan, &solution.coefficients, all).unwrap();
+        solution.correct(&residual).unwrap();
+    }
+    solution
+}
+
+/// The exact fit with the landmarks, by least squares in double-double arithmetic: predictions at `at`.
+fn exact(plan: &Plan, all: &Rows, ridge: f64, intercept: bool, at: &Table) -> Vec<Vec<f64>> {
+    use twofloat::TwoFloat as Two;
+    let (m, t) = (plan.landmarks.rows(), all.y.cols());
+    let p = m + usize::from(intercept);
+    let k = plan.kernel.cross_gram(&all.x, &plan.landmarks);
+    let gram = plan.kernel.gram(&plan.landmarks);
+    let entry = |i: usize, j: usize| if j < m { k[(i, j)] } else { 1.0 };
+    let weight = |i: usize| all.weights.as_ref().map_or(1.0, |w| w[i]);
+    let two = |v: f64| Two::from(v);
+    let mut a = vec![vec![two(0.0); p + t]; p];
+    for i in 0..all.len() {
+        for r in 0..p {
+            let own = two(entry(i, r)) * two(weight(i));
+            for c in 0..p {
+                a[r][c] += own * two(entry(i, c));
+            }
+            for o in 0..t {
+                a[r][p + o] += own * two(all.y[(i, o)]);
+            }
+        }
+    }
+    for r in 0..m {
+        for c in 0..m {
+            a[r][c] += two(ridge) * two(gram[(r, c)]);
+        }
+    }
+    // Gauss with pivots.
+    for c in 0..p {
+        let pivot =
+            (c..p).max_by(|&i, &j| f64::from(a[i][c]).abs().total_cmp(&f64::from(a[j][c]).abs())).unwrap();
+        a.swap(c, pivot);
+        for r in 0..p {
+            if r != c {
+                let factor = a[r][c] / a[c][c];
+                for k in c..p + t {
+                    let own = a[c][k];
+                    a[r][k] -= factor * own;
+                }
+            }
+        }
+    }
+    let of = |x: &[f64], o: usize| {
+        let mut sum = two(0.0);
+        for r in 0..p {
+            let k = if r < m { plan.kernel.eval(x, &plan.landmarks.row(r)) } else { 1.0 };
+            sum += a[r][p + o] / a[r][r] * two(k);
+        }
+        f64::from(sum)
+    };
+    (0..at.rows()).map(|i| (0..t).map(|o| of(&at.row(i), o)).collect()).collect()
+}
+
+/// Corrected fits are those of double-double arithmetic, and never farther off than their certificate says; with and without weights, intercept, a second slice and several targets.
+#[test]
+fn fits_are_those_of_exact_arithmetic() {
+    for (case, (weighted, intercept, ridge)) in
+        [(false, true, 0.1), (true, true, 1e-3), (true, false, 0.5), (false, false, 1e-6)]
+            .into_iter()
+            .enumerate()
+    {
+        let all = rows(700, 3, 2, weighted, case as u64);
+        let kernel = if case == 2 {
+            Kernel::stationary(Profile::Matern32, &[1.0, 2.0, 1.5])
+        } else {
+            2.0 * Kernel::gaussian(&[1.0, 1.5, 2.0])
+        };
+        let plan = planned(&all, &kernel, 60, 1, ridge);
+        let new = rows(40, 3, 2, weighted, 99).x;
+        let truth = exact(&plan, &all, ridge, intercept, &new);
+        let off = |solution: &Solution<'_>| -> Vec<f64> {
+            let said = solution.model().unwrap().predict(&new).unwrap();
+            (0..80).map(|k| (said.data()[k] - truth[k / 2][k % 2]).abs()).collect()
+        };
+        let most = |v: &[f64]| v.iter().fold(0.0, |m: f64, v| m.max(*v));
+        let raw = most(&off(&fitted(&plan, &all, ridge, intercept, 0)));
+        let corrected = fitted(&plan, &all, ridge, intercept, 1);
+        let after = off(&corrected);
+        let bounds = corrected.bounds(&new).unwrap().expect("a certificate");
+        println!(
+            "{case} slices {} raw {raw:.1e} corrected {:.1e} bound {:.1e}",
+            plan.slices,
+            most(&after),
+            most(bounds.data())
+        );
+        assert!(
+            most(&after) < 1e-6 && (raw < 1e-6 || most(&after) < 0.05 * raw),
+            "{case}: {raw} {}",
+            most(&after)
+        );
+        // Predictions have a rounding of their own.
+        let rounding = |k: usize| 1e-13 * (1000.0 + truth[k / 2][k % 2].abs());
+        assert!((0..80).all(|k| after[k] <= bounds.data()[k] + rounding(k)), "{case}");
+        assert!(most(bounds.data()) < 1e-3, "{case}: {}", most(bounds.data()));
+    }
+}
+
+/// In any order, in any parts, by any number of threads: equal bytes, plan and all; and folds are the same.
+#[test]
+fn statistics_are_the_same_however_the_work_is_divided() {
+    let all = rows(5000, 4, 2, true, 5);
+    let kernel = Kernel::gaussian(&[1.5; 4]);
+    let choice = Choice { landmarks: 30, folds: 3, ridge: None, seed: 3 };
+    let make = |order: &[usize], parts: &[usize], chunk: usize| {
+        let mut survey = Survey::new(all.x.columns(), 2, true, 300, 7);
+        let mut pieces = Vec::new();
+        let mut from = 0;
+        for part in parts {
+            pieces.push(some(&all, &order[from..from + part]));
+            from += part;
+        }
+        for piece in pieces.iter().rev() {
+            let mut own = Survey::new(all.x.columns(), 2, true, 300, 7);
+            own.add(piece).unwrap();
+            survey.merge(own).unwrap();
+        }
+        let plan = Plan::new(&survey, kernel.clone(), choice).unwrap();
+        let mut total = Statistics::empty(&plan);
+        for (unit, piece) in pieces.iter().enumerate() {
+            let mut accumulator = Accumulator::new(&plan);
+            for start in (0..piece.len()).step_by(chunk) {
+                let end = piece.len().min(start + chunk);
+                accumulator.add(&some(piece, &(start..end).collect::<Vec<_>>())).unwrap();
+            }
+            let own = accumulator.finish(unit as u64);
+            // As if it came from a file.
+            total.merge(&Statistics::from_bytes(&plan, &own.to_bytes()).unwrap()).unwrap();
+        }
+        let solution =
+            Solution::new(&plan, &total, &Penalties { ridges: vec![0.1], intercept: true }).unwrap();
+        let coefficients = solution.coefficients.clone();
+        let mut residual = Residual::empty(&plan, &coefficients);
+        for (unit, piece) in pieces.iter().enumerate() {
+            let mut own = Residual::empty(&plan, &coefficients);
+            own.add(&plan, &coefficients, piece).unwrap();
+            let own = own.of_unit(unit as u64);
+            residual.merge(&Residual::from_bytes(&plan, &coefficients, &own.to_bytes()).unwrap()).unwrap();
+        }
+        (plan.to_bytes(), total.folds_bytes(), coefficients, residual.sums_bytes())
+    };
+    let mut order: Vec<usize> = (0..5000).collect();
+    let straight = make(&order, &[5000], 5000);
+    let mut random = Random::seed_from_u64(1);
+    for parts in [vec![2500, 2500], vec![1, 4000, 999]] {
+        order.shuffle(&mut random);
+        for (threads, chunk) in [(1, 700), (3, 4999)] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            assert!(pool.install(|| make(&order, &parts, chunk)) == straight);
+        }
+    }
+}
+
+/// What is taken away was never there, and units count once.
+#[test]
+fn units_are_added_and_taken_away() {
+    let all = rows(900, 2, 1, false, 8);
+    let plan = planned(&all, &Kernel::gaussian(&[1.0, 1.0]), 20, 2, 0.1);
+    let part = |from: usize, to: usize, unit: u64| {
+        Statistics::of(&plan, &some(&all, &(from..to).collect::<Vec<_>>()), unit).unwrap()
+    };
+    let (a, b) = (part(0, 400, 0), part(400, 900, 1));
+    let mut both = a.clone();
+    both.merge(&b).unwrap();
+    assert!(both.merge(&b).unwrap_err().to_string().contains("unit 1"));
+    assert_eq!(both.rows(), 900);
+    both.remove(&b).unwrap();
+    assert!(both == a && both.to_bytes() == a.to_bytes());
+    assert!(both.remove(&b).is_err());
+    let other = planned(&all, &Kernel::gaussian(&[1.0, 2.0]), 20, 2, 0.1);
+    assert!(
+        both.merge(&Statistics::of(&other, &all, 5).unwrap())
+            .unwrap_err()
+            .to_string()
+            .contains("another plan")
+    );
+}
+
+/// Errors on held-out folds are those of fits to the other rows, and the ridge is the best.
+#[test]
+fn folds_are_held_out() {
+    let all = rows(600, 2, 2, true, 11);
+    let plan = planned(&all, &Kernel::gaussian(&[1.0, 1.0]), 24, 4, 0.1);
+    let statistics = Statistics::of(&plan, &all, 0).unwrap();
+    let ridges = vec![10.0, 0.1, 1e-3];
+    let chosen =
+        Solution::new(&plan, &statistics, &Penalties { ridges: ridges.clone(), intercept: true }).unwrap();
+    let labels = plan.folds_of(&all);
+    assert!((0..4).all(|k| labels.iter().filter(|l| **l == k).count() > 100));
+    let mut one = plan.clone();
+    one.folds = 1;
+    for ridge in &ridges {
+        let (mut error, mut weight) = (0.0, 0.0);
+        for k in 0..4 {
+            let which = |held: bool| (0..600).filter(|&i| (labels[i] == k) == held).collect::<Vec<_>>();
+            let own = some(&all, &which(true));
+            let said = fitted(&one, &some(&all, &which(false)), *ridge, true, 2)
+                .model()
+                .unwrap()
+                .predict(&own.x)
+                .unwrap();
+            for i in 0..own.len() {
+                let w = own.weights.as_ref().unwrap()[i];
+                weight += 2.0 * w;
+                error += (0..2).map(|o| w * (own.y[(i, o)] - said[(i, o)]).powi(2)).sum::<f64>();
+            }
+        }
+        let told = chosen.tried.iter().find(|t| t.landmarks == 24 && t.ridge == *ridge).unwrap().error;
+        assert!((told - error / weight).abs() < 1e-4 * told, "{told} {}", error / weight);
+    }
+    let best =
+        chosen.tried.iter().filter(|t| t.landmarks == 24).min_by(|a, b| a.error.total_cmp(&b.error)).unwrap();
+    assert_eq!(best.ridge, chosen.ridge);
+    assert_eq!(chosen.tried.len(), 9);
+}
+
+/// With every row a landmark it is kernel ridge regression.
+#[test]
+fn with_all_rows_it_is_the_dense_fit() {
+    let all = rows(80, 3, 1, true, 21);
+    let kernel = Kernel::stationary(Profile::Exponential, &[1.0; 3]);
+    let plan = planned(&all, &kernel, 80, 1, 0.3);
+    assert_eq!(plan.landmarks.rows(), 80);
+    let solution = fitted(&plan, &all, 0.3, false, 2);
+    let mut dense = crate::fit::KernelRidge::new(kernel, 0.3);
+    (dense.center, dense.sample_weight) = (false, all.weights.clone());
+    let truth = dense.fit(&all.x, &all.y).unwrap().model.predict(&all.x).unwrap();
+    let said = solution.model().unwrap().predict(&all.x).unwrap();
+    assert!(said.data().iter().zip(truth.data()).all(|(a, b)| (a - b).abs() < 1e-7));
+}
+
+/// Kernels without a bound of their own are looked at first; rows beyond what was seen are refused, and categories count by their names.
+#[test]
+fn rows_outside_the_plan_are_refused() {
+    let all = rows(300, 2, 1, false, 31);
+    let kernel = KernelExpression::parse("linear + rbf")
+        .unwrap()
+        .resolve(&all.x, &Units::standardised(&all.x))
+        .unwrap();
+    let choice = Choice { landmarks: 20, folds: 1, ridge: Some(1.0), seed: 0 };
+    let mut survey = surveyed(&all, 300);
+    assert!(
+        Plan::new(&survey, kernel.clone(), choice).unwrap_err().to_string().contains("look at all of them")
+    );
+    survey.add_kernel(&kernel, &all.x);
+    let plan = Plan::new(&survey, kernel, choice).unwrap();
+    assert!(Statistics::of(&plan, &all, 0).is_ok());
+    let far = |x: f64, y: f64| {
+        Rows::new(Table::from_rows(&[[x, 0.0]]).unwrap(), Matrix::column_vector(vec![y]), None).unwrap()
+    };
+    for bad in [far(1e6, 0.0), far(0.0, 1e9)] {
+        assert!(Statistics::of(&plan, &bad, 0).unwrap_err().to_string().contains("outside the range"));
+    }
+    let weighted = Rows { weights: Some(vec![1.0]), ..far(0.0, 0.0) };
+    assert!(Statistics::of(&plan, &weighted, 0).is_err());
+}
+
+/// Damaged and foreign files are refused, by name.
+#[test]
+fn files_are_checked() {
+    let all = rows(200, 2, 1, false, 41);
+    let plan = planned(&all, &Kernel::gaussian(&[1.0, 1.0]), 10, 1, 0.1);
+    let bytes = Statistics::of(&plan, &all, 3).unwrap().to_bytes();
+    for at in [0, bytes.len() / 2, bytes.len() - 1] {
+        let mut bad = bytes.clone();
+        bad[at] ^= 1;
+        assert!(Statistics::from_bytes(&plan, &bad).unwrap_err().to_string().contains("checksum"));
+    }
+    for cut in [0, 10, 40, bytes.len() - 1] {
+        assert!(Statistics::from_bytes(&plan, &bytes[..cut]).is_err());
+    }
+    let other = planned(&all, &Kernel::gaussian(&[1.0, 2.0]), 10, 1, 0.1);
+    assert!(Statistics::from_bytes(&other, &bytes).unwrap_err().to_string().contains("another plan"));
+    assert_eq!(Plan::from_bytes(&plan.to_bytes()).unwrap(), plan);
+    assert_eq!(Plan::from_bytes(&plan.to_bytes()).unwrap().digest(), plan.digest());
+    for bad in ["{}", "x", ""] {
+        assert!(Plan::from_bytes(bad.as_bytes()).is_err());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    /// Over random problems no fit is farther from the one of exact arithmetic than its certificate says.
+    #[test]
+    fn certificates_hold(seed: u64, n in 30usize..200, d in 1usize..4, m in 2usize..25, log_ridge in -5.0..2.0, length in 0.3..3.0, weighted: bool, intercept: bool, corrections in 1usize..3) {
+        let all = rows(n, d, 1, weighted, seed);
+        let ridge = 10.0_f64.powf(log_ridge);
+        let plan = planned(&all, &Kernel::gaussian(&vec![length; d]), m, 1, ridge);
+        let solution = fitted(&plan, &all, ridge, intercept, corrections);
+        let new = rows(20, d, 1, false, seed ^ 1).x;
+        if let Some(bounds) = solution.bounds(&new).unwrap() {
+            let truth = exact(&plan, &all, ridge, intercept, &new);
+            // The coefficients themselves, without the rounding of predictions.
+            let values = &solution.coefficients.values;
+            for i in 0..20 {
+                let mut said = twofloat::TwoFloat::from(0.0);
+                for j in 0..plan.landmarks.rows() {
+                    said += twofloat::TwoFloat::from(values[(j, 0)]) * twofloat::TwoFloat::from(plan.kernel.eval(&new.row(i), &plan.landmarks.row(j)));
+                }
+                let constant = if intercept { values[(plan.landmarks.rows(), 0)] + plan.targets[0].center } else { 0.0 };
+                let off = (f64::from(said + twofloat::TwoFloat::from(constant)) - truth[i][0]).abs();
+                // What the oracle itself is off: its systems are solved in 106 bits.
+                prop_assert!(off <= bounds[(i, 0)] + 1e-15 * (1.0 + truth[i][0].abs()), "{} {}", off, bounds[(i, 0)]);
+            }
+        }
+    }
+}
+
+/// Rounded in one slice, as it is, against `K̂ᵀK̂` by whole numbers.
+#[test]
+fn statistics_are_sums_of_rounded_kernels() {
+    let all = rows(500, 3, 1, false, 51);
+    for (ridge, slices) in [(1.0, 1), (1e-12, 2)] {
+        let mut plan = planned(&all, &Kernel::gaussian(&[1.0; 3]), 12, 1, ridge);
+        plan.slices = slices;
+        let sums = Statistics::of(&plan, &all, 0).unwrap().sums(&plan, |_| true);
+        let k = plan.kernel.cross_gram(&all.x, &plan.landmarks);
+        let step = 0.5_f64.powi(21 * slices as i32);
+        let rounded = |i: usize, j: usize| (k[(i, j)] / step).round_ties_even() as i128;
+        let y = |i: usize| {
+            let v = plan.targets[0].of(all.y[(i, 0)]) / 0.5_f64.powi(42);
+            v.round_ties_even() as i128
+        };
+        for a in 0..12 {
+            for b in 0..12 {
+                let sum: i128 = (0..500).map(|i| rounded(i, a) * rounded(i, b)).sum();
+                assert_eq!(sums.gram[(a, b)], sum as f64 * step * step);
+            }
+            let sum: i128 = (0..500).map(|i| rounded(i, a) * y(i)).sum();
+            let told = sums.cross[(a, 0)] / plan.targets[0].unit;
+            assert!((told - sum as f64 * step * 0.5_f64.powi(42)).abs() < 1e-9 * told.abs().max(1.0));
+        }
+        assert!((sums.diagonal - 500.0).abs() < 1e-9);
+        let _ = Cholesky::new(sums.gram, "sums").unwrap();
+    }
+}

@@ -1,0 +1,165 @@
+//! Products of rounded numbers, summed up as integers: the same in any order, and so for any number of threads, files and machines.
+//!
+//! Numbers are rounded to multiples of 2⁻²¹ of their bound and kept as whole numbers of at most 2²¹. The sum of 2,048 products of two such numbers is at most 2⁵³, so
+//! a product of matrices in double precision is exact whatever the order of its sums; what follows are sums of integers.
+
+use faer::linalg::matmul::triangular::{self, BlockStructure};
+use faer::{Accum, MatMut, MatRef};
+
+use super::par;
+
+/// What 1 is rounded to.
+pub(crate) const ONE: f64 = 2_097_152.0;
+/// Its logarithm to base 2.
+pub(crate) const BITS: i32 = 21;
+/// The most rows of a block.
+pub(crate) const BLOCK: usize = 2048;
+/// Rows of which sums of products fit into 63 bits.
+const NARROW: usize = 1 << 20;
+
+/// The nearest whole number, of ties the even one, of a number of at most 2⁵¹.
+#[inline(always)]
+pub(crate) fn nearest(v: f64) -> f64 {
+    const SHIFT: f64 = 6_755_399_441_055_744.0;
+    (v + SHIFT) - SHIFT
+}
+
+/// `v` as `a + b 2⁻²¹` with whole numbers, but for at most half of 2⁻²¹.
+#[inline(always)]
+pub(crate) fn two_slices(v: f64) -> (f64, f64) {
+    let first = nearest(v);
+    (first, nearest((v - first) * ONE))
+}
+
+/// Sums `AᵀA`, or `AᵀB + BᵀA`, of blocks of whole numbers: the lower triangle, column by column.
+#[derive(Debug, Clone)]
+pub(crate) struct IntegerGram {
+    size: usize,
+    narrow: Vec<i64>,
+    /// Rows in `narrow`.
+    rows: usize,
+    /// What no longer fits there; empty until then.
+    wide: Vec<i128>,
+}
+
+impl IntegerGram {
+    pub(crate) fn new(size: usize) -> Self {
+        Self { size, narrow: vec![0; packed_len(size)], rows: 0, wide: Vec::new() }
+    }
+
+    /// Adds a block of at most [`BLOCK`] rows, whose columns stand one after the other: its products with itself, or with `other` and the other way round, whose numbers are then at
+    /// most 2²⁰. `scratch` is kept for the next block.
+    pub(crate) fn add(&mut self, block: &[f64], other: Option<&[f64]>, rows: usize, scratch: &mut Vec<f64>) {
+        let p = self.size;
+        scratch.resize(p * p, 0.0);
+        let product = |out: &mut Vec<f64>, a: &[f64], b: &[f64], accum| {
+            let (a, b) =
+                (MatRef::from_column_major_slice(a, rows, p), MatRef::from_column_major_slice(b, rows, p));
+            triangular::matmul(
+                MatMut::from_column_major_slice_mut(out, p, p),
+                BlockStructure::TriangularLower,
+                accum,
+                a.transpose(),
+                BlockStructure::Rectangular,
+                b,
+                BlockStructure::Rectangular,
+                1.0,
+                par(),
+            );
+        };
+        product(scratch, block, other.unwrap_or(block), Accum::Replace);
+        if let Some(other) = other {
+            product(scratch, other, block, Accum::Add);
+        }
+        if self.rows + rows > NARROW {
+            self.widen();
+        }
+        self.rows += rows;
+        let mut sums = self.narrow.as_mut_slice();
+        for j in 0..p {
+            let (own, rest) = sums.split_at_mut(p - j);
+            own.iter_mut().zip(&scratch[j * p + j..(j + 1) * p]).for_each(|(sum, v)| *sum += *v as i64);
+            sums = rest;
+        }
+    }
+
+    fn widen(&mut self) {
+        self.wide.resize(self.narrow.len(), 0);
+        self.wide
+            .iter_mut()
+            .zip(&mut self.narrow)
+            .for_each(|(wide, narrow)| *wide += i128::from(std::mem::take(narrow)));
+        self.rows = 0;
+    }
+
+    /// The sums.
+    pub(crate) fn into_sums(self) -> Vec<i128> {
+        if self.wide.is_empty() {
+            return self.narrow.into_iter().map(i128::from).collect();
+        }
+        self.wide.into_iter().zip(self.narrow).map(|(wide, narrow)| wide + i128::from(narrow)).collect()
+    }
+}
+
+/// Numbers of a lower triangle.
+pub(crate) fn packed_len(size: usize) -> usize {
+    size * (size + 1) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::{Random, RngExt, SeedableRng};
+
+    /// Of the largest numbers there are, in blocks of any size.
+    #[test]
+    fn sums_are_exact() {
+        let (p, rows) = (7, 3 * BLOCK + 11);
+        let mut random = Random::seed_from_u64(1);
+        for extreme in [true, false] {
+            let mut draw = |most: i64| if extreme { most } else { random.random_range(-most..=most) };
+            let a: Vec<i64> = (0..rows * p).map(|_| draw(1 << 21)).collect();
+            let b: Vec<i64> = (0..rows * p).map(|_| draw(1 << 20)).collect();
+            let block = |m: &[i64], from: usize, to: usize| -> Vec<f64> {
+                (0..p).flat_map(|j| (from..to).map(move |i| m[i * p + j] as f64)).collect()
+            };
+            for step in [BLOCK, 1000] {
+                let (mut own, mut mixed, mut scratch) =
+                    (IntegerGram::new(p), IntegerGram::new(p), Vec::new());
+                for from in (0..rows).step_by(step) {
+                    let to = rows.min(from + step);
+                    own.add(&block(&a, from, to), None, to - from, &mut scratch);
+                    mixed.add(&block(&a, from, to), Some(&block(&b, from, to)), to - from, &mut scratch);
+                    if from > 2 * BLOCK {
+                        own.widen();
+                    }
+                }
+                let (own, mixed, mut at) = (own.into_sums(), mixed.into_sums(), 0);
+                for j in 0..p {
+                    for i in j..p {
+                        let sum = |f: &dyn Fn(usize) -> i128| (0..rows).map(f).sum::<i128>();
+                        let of = |m: &[i64], r: usize, c: usize| i128::from(m[r * p + c]);
+                        assert_eq!(own[at], sum(&|r| of(&a, r, i) * of(&a, r, j)));
+                        assert_eq!(
+                            mixed[at],
+                            sum(&|r| of(&a, r, i) * of(&b, r, j) + of(&b, r, i) * of(&a, r, j))
+                        );
+                        at += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn slices_make_up_a_number() {
+        let mut random = Random::seed_from_u64(2);
+        for _ in 0..10_000 {
+            let v = (2.0 * random.random::<f64>() - 1.0) * ONE;
+            let (first, second) = two_slices(v);
+            assert!(first.fract() == 0.0 && second.fract() == 0.0 && second.abs() <= ONE / 2.0);
+            assert!((v - first - second / ONE).abs() <= 0.5 / ONE);
+        }
+        assert_eq!((nearest(2.5), nearest(-3.5), nearest(-0.4)), (2.0, -4.0, 0.0));
+    }
+}
