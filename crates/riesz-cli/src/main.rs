@@ -20,7 +20,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use args::Global;
 use commands::{
     anova, compare, completions, convert, demo, depend, downscale, explain, fit, fuse, graph, importance,
-    inspect, plot, predict, prefer, report, select,
+    inspect, merge, plot, predict, prefer, report, select, solve, statistics,
 };
 use console::Console;
 use failure::{Failure, Result};
@@ -90,6 +90,12 @@ pub enum Command {
     Convert(convert::Args),
     /// Fit, explain and report on bundled diabetes data
     Demo(demo::Args),
+    /// Add up statistics of units of a large fit, or take some away again
+    Merge(merge::Args),
+    /// Solve a large fit whose statistics are there
+    Solve(solve::Args),
+    /// Work on a unit of a large fit, on any machine that sees the files
+    Statistics(statistics::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
 }
@@ -164,6 +170,9 @@ fn run(cli: Cli) -> Result<()> {
         Command::Inspect(args) => inspect::run(&args, global),
         Command::Convert(args) => convert::run(&args),
         Command::Demo(args) => demo::run(&args, global, console),
+        Command::Merge(args) => merge::run(&args, global, console),
+        Command::Solve(args) => solve::run(&args, global, console),
+        Command::Statistics(args) => statistics::run(&args, global, console),
         Command::Completions(args) => completions::run(&args, Cli::command()),
     }
 }

@@ -62,7 +62,12 @@ impl Watch<'_> {
 
     /// A step is done.
     pub(crate) fn done(self) {
-        self.progress.done.fetch_add(1, Ordering::Relaxed);
+        self.advance(1);
+    }
+
+    /// Several steps are done.
+    pub(crate) fn advance(self, steps: usize) {
+        self.progress.done.fetch_add(steps, Ordering::Relaxed);
     }
 }
 

@@ -1,11 +1,13 @@
 //! `riesz fit`.
 
-use std::path::PathBuf;
+mod streamed;
+
+use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use riesz::explanation::Fact;
-use riesz::fit::{Input, MODELS, ModelKind, Predicts, Target, Task};
+use riesz::fit::{Fitted, Input, MODELS, ModelKind, Predicts, Target, Task};
 use riesz::format::model::{SavedModel, to_bytes};
 use riesz::kernel::{KernelExpression, Units};
 use riesz::question::{Source, Subject};
@@ -18,6 +20,8 @@ use crate::args::{Global, OfModel, Protected, SettingArgs, TableArgs};
 use crate::console::{Console, aligned, watched};
 use crate::failure::{Failure, Result};
 use crate::games::read_groups;
+use crate::io::dataset::{Dataset, single};
+use crate::io::input::OpenTable;
 use crate::io::names::listed_columns;
 use crate::io::output::Output;
 use crate::io::typing::Columns;
@@ -29,15 +33,16 @@ Examples:
   riesz fit train.csv --target churn --model svc --c auto --class-weight balanced -o m.riesz
   riesz fit train.csv --target price --model krr --kernel 'rbf(age, bmi) + 0.5*linear' -o m.riesz
   cat train.csv | riesz fit - --target y1,y2 --model krr -o m.riesz
+  riesz fit 'data/*.parquet' --target price --landmarks 2000 --checkpoint work -o m.riesz
   riesz fit train.csv --target price --protect age --strength 100 --protect-game observational -o m.riesz";
 
 /// Arguments of `fit`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = format!("{FIT_EXAMPLES}\n\n{}", riesz::kernel::help()))]
 pub struct Args {
-    /// Table with a header row, CSV or Parquet; '-' is standard input
-    #[arg(value_hint = ValueHint::FilePath)]
-    pub data: PathBuf,
+    /// Table with a header row, CSV or Parquet; '-' is standard input. With --landmarks several, folders of them, or a pattern in quotes
+    #[arg(required = true, value_hint = ValueHint::FilePath)]
+    pub data: Vec<PathBuf>,
     /// Column or columns to predict
     #[arg(long, value_name = "COL,…", required = true)]
     pub target: Vec<String>,
@@ -88,6 +93,12 @@ pub struct Args {
     /// gpc need it. It adds 4 n² bytes for n rows (16 MB for 2,000), with three classes or more for each; refits add 8 n each
     #[arg(long)]
     pub posterior: bool,
+    /// (with --landmarks) Folder in which what is done is kept, unit by unit: the same command goes on from there after whatever stopped it
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub checkpoint: Option<PathBuf>,
+    /// (with --checkpoint) Choose landmarks and stop: print the folder that 'riesz statistics' and 'riesz solve' take
+    #[arg(long)]
+    pub plan_only: bool,
     /// Model file to write
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -138,11 +149,22 @@ fn model_kinds() -> impl TypedValueParser<Value = &'static ModelKind> {
 /// Reads, fits and writes.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.json_words()?;
-    let Some(path) = args.output.as_deref() else {
+    if args.output.is_none() && !args.plan_only {
         return Err(Failure::input("say where to write the model: -o FILE"));
+    }
+    let job = args.model.job(&args.values()?, global.seed).map_err(|error| args.settings.spelt(error))?;
+    let like = args.table.source(Path::new(""));
+    let data = match &job {
+        Some(_) => Some(Dataset::open(&args.data, &like)?),
+        None => None,
     };
-    let rows = args.table.source(&args.data).open()?;
-    let name = rows.name.clone();
+    let rows = match (&data, single(&args.data)) {
+        (Some(data), _) => data.first()?,
+        (None, Some(path)) => args.table.source(path).open()?,
+        (None, None) => {
+            return Err(Failure::input("several files are read by fits through landmarks: give --landmarks N (krr), or one file"));
+        }
+    };
     let header = rows.header().to_vec();
     let args = &Args {
         target: listed_columns(&args.target, &header),
@@ -168,8 +190,46 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     };
     let features: Vec<String> = header.iter().filter(left_out).cloned().collect();
     if features.is_empty() {
-        return Err(Failure::input(format!("{name}: no column is left to predict from")));
+        return Err(Failure::input(format!("{}: no column is left to predict from", rows.name)));
     }
+    // Opened before the work, so that a place that cannot be written to is found out first.
+    let output = args.output.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let learnt = match (job, data) {
+        (Some(job), Some(data)) => {
+            streamed::check(args)?;
+            drop(rows);
+            streamed::run(args, data, &features, job, console)?
+        }
+        _ if args.checkpoint.is_some() || args.plan_only => {
+            return Err(Failure::input("--checkpoint and --plan-only belong to fits through landmarks: give --landmarks N (krr)"));
+        }
+        _ => Some(in_memory(args, rows, &features, settings, global.seed, console)?),
+    };
+    let (Some(learnt), Some(output)) = (learnt, output) else { return Ok(()) };
+    finished(args, learnt, output, as_json, console)
+}
+
+/// A model, and what it was learnt from.
+struct Learnt {
+    fitted: Fitted,
+    groups: Option<Groups>,
+    /// What the data are called.
+    name: String,
+    rows: u64,
+    /// How well a classifier does on them.
+    score: Option<Fact>,
+}
+
+/// The fit to rows that are all in memory.
+fn in_memory(
+    args: &Args,
+    rows: OpenTable,
+    features: &[String],
+    settings: SettingValues,
+    seed: u64,
+    console: Console,
+) -> Result<Learnt> {
+    let name = rows.name.clone();
     let wanted: Vec<String> = features
         .iter()
         .chain(&args.target)
@@ -179,7 +239,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         .collect();
     let expression = KernelExpression::parse(&args.kernel)?;
     let columns = Columns::read(rows, &wanted)?;
-    let x = columns.table(&features, &args.categorical, &console)?;
+    let x = columns.table(features, &args.categorical, &console)?;
     for column in x.columns() {
         if let ColumnKind::Categorical { levels } = &column.kind {
             console.note(format!("categorical column '{}': {} levels", column.name, levels.len()));
@@ -191,18 +251,29 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let numbers = |name: &Option<String>| name.as_deref().map(|name| columns.numbers(name)).transpose();
     let mut task = Task::new(&x, target(args, &columns)?, kernel);
     (task.sample_weight, task.row_noise) = (numbers(&args.sample_weight)?, numbers(&args.row_noise)?);
-    (task.settings, task.target_names, task.seed) = (settings, args.target.clone(), global.seed);
-    let question = protection(args, &x, groups.as_ref(), global.seed)?;
+    (task.settings, task.target_names, task.seed) = (settings, args.target.clone(), seed);
+    let question = protection(args, &x, groups.as_ref(), seed)?;
     let penalty = question.map(|question| {
         let x = &x;
         move |kernel: &Kernel| regularised::penalty(kernel, x, question.clone(), &args.protect, args.strength)
     });
     task.penalty = penalty.as_ref().map(|penalty| penalty as _);
-    // Opened before the work, so that a place that cannot be written to is found out first.
-    let output = Output::open(Some(path))?;
     let (message, done) = (format!("fitting {} rows", x.rows()), task.progress.clone());
     let fitted = watched(&console, &message, &done, || args.model.fit(&task));
     let fitted = fitted.map_err(|error| args.settings.spelt(error))?;
+    let (model, covariance) = (&fitted.model, fitted.covariance.as_ref());
+    let score = if model.classes.is_empty() {
+        None
+    } else {
+        let predicted = Prediction::of(model, covariance, &x)?.classes.unwrap_or_default();
+        Some(score(&predicted, &model.classes, &columns, &args.target[0])?)
+    };
+    Ok(Learnt { groups, name, rows: x.rows() as u64, score, fitted })
+}
+
+/// Says what is to be said of a model, and writes it.
+fn finished(args: &Args, learnt: Learnt, output: Output, as_json: bool, console: Console) -> Result<()> {
+    let Learnt { fitted, groups, name, rows, score } = learnt;
     fitted.warnings.iter().for_each(|warning| console.warn(warning));
     let (mut model, covariance) = (fitted.model, fitted.covariance);
     if !args.protect.is_empty() {
@@ -219,21 +290,20 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         None => {}
     }
     model.card.push(Fact::new("data", &name));
-    model.card.push(Fact::new("rows", x.rows()));
+    if !model.card.iter().any(|fact| fact.name == "rows") {
+        model.card.push(Fact::new("rows", rows));
+    }
     model.card.push(Fact::new("standardised", if args.no_standardise { "no" } else { "yes" }));
     model.card.push(Fact::new("kernel expression", &args.kernel));
     model.card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
-    if !model.classes.is_empty() {
-        let predicted = Prediction::of(&model, covariance.as_ref(), &x)?.classes.unwrap_or_default();
-        model.card.push(score(&predicted, &model.classes, &columns, &args.target[0])?);
-    }
+    model.card.extend(score);
     if args.model.posterior && !model.classes.is_empty() && !args.posterior {
         console
             .note("note: class probabilities need the posterior, which is kept in the file with --posterior");
     }
     let covariance = covariance.filter(|_| args.posterior);
     let mut summary = model.card.clone();
-    summary.push(Fact::new("columns", x.width()));
+    summary.push(Fact::new("columns", model.points.width()));
     summary.push(Fact::new("kernel", model.kernel.formula()));
     summary.push(Fact::new("support points", model.points.rows()));
     written(&SavedModel { model, covariance, groups }, output, &summary, as_json, console)

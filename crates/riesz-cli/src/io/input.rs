@@ -128,6 +128,21 @@ impl OpenTable {
         }
     }
 
+    /// Rows of its row groups; none of text, whose rows are not known before they are read.
+    pub fn groups(&self) -> Vec<u64> {
+        match &self.kind {
+            TableReader::Csv(_) => Vec::new(),
+            TableReader::Parquet(rows) => rows.groups(),
+        }
+    }
+
+    /// Goes on with these row groups alone.
+    pub fn only_groups(&mut self, groups: std::ops::Range<usize>) {
+        if let TableReader::Parquet(rows) = &mut self.kind {
+            self.next = rows.only_groups(groups);
+        }
+    }
+
     /// The places of the columns `names`.
     pub fn places<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<Vec<usize>> {
         let places: HashMap<&String, usize> = self.header.iter().enumerate().map(|(j, h)| (h, j)).collect();

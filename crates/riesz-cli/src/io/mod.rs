@@ -2,8 +2,10 @@
 
 pub mod aggregates;
 pub mod bags;
+pub mod checkpoint;
 pub mod chunk;
 pub mod csv;
+pub mod dataset;
 pub mod duels;
 pub mod input;
 pub mod models;

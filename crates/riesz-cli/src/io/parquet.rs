@@ -18,6 +18,8 @@ pub struct ParquetRows {
     reader: Box<dyn FileReader>,
     header: Vec<String>,
     group: usize,
+    /// The first group that is not read.
+    end: usize,
     left: usize,
     open: Vec<ColumnReader>,
 }
@@ -30,7 +32,20 @@ impl ParquetRows {
         })?;
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
         let header = schema.columns().iter().map(|c| c.path().string()).collect();
-        Ok(Self { name: name.to_string(), reader, header, group: 0, left: 0, open: Vec::new() })
+        let end = reader.num_row_groups();
+        Ok(Self { name: name.to_string(), reader, header, group: 0, end, left: 0, open: Vec::new() })
+    }
+
+    /// Rows of its row groups.
+    pub fn groups(&self) -> Vec<u64> {
+        let rows = |group| u64::try_from(self.reader.metadata().row_group(group).num_rows()).unwrap_or(0);
+        (0..self.reader.num_row_groups()).map(rows).collect()
+    }
+
+    /// Goes on with these row groups alone; the number of their first row.
+    pub fn only_groups(&mut self, groups: std::ops::Range<usize>) -> u64 {
+        (self.group, self.end, self.left) = (groups.start, groups.end.min(self.reader.num_row_groups()), 0);
+        self.groups()[..groups.start].iter().sum()
     }
 
     /// The names of the columns.
@@ -47,7 +62,7 @@ impl ParquetRows {
     /// At most `limit` rows of the columns `wanted`.
     pub fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
         while self.left == 0 {
-            if self.group == self.reader.num_row_groups() {
+            if self.group >= self.end {
                 return Ok(None);
             }
             let rows = self.reader.metadata().row_group(self.group).num_rows();

@@ -48,12 +48,17 @@ impl Columns {
         while let Some(chunk) = rows.next(&indices, CHUNK)? {
             chunks.push(chunk);
         }
-        let count = chunks.iter().map(|c| c.rows).sum();
-        if count == 0 {
-            return Err(Failure::input(format!("{} has names of columns but no rows", rows.name)));
+        Self::of(rows.name, chunks, wanted)
+    }
+
+    /// Of chunks of a table that have these columns.
+    pub fn of(name: String, chunks: Vec<Chunk>, wanted: &[String]) -> Result<Self> {
+        let rows = chunks.iter().map(|c| c.rows).sum();
+        if rows == 0 {
+            return Err(Failure::input(format!("{name} has names of columns but no rows")));
         }
         let wanted = wanted.iter().enumerate().map(|(at, name)| (name.clone(), at)).collect();
-        Ok(Self { name: rows.name, chunks, wanted, rows: count })
+        Ok(Self { name, chunks, wanted, rows })
     }
 
     fn at(&self, name: &str) -> Result<usize> {
@@ -139,14 +144,7 @@ impl Columns {
                 .iter_mut()
                 .for_each(|l| *l = l.parse::<f64>().map_or_else(|_| l.clone(), |v| v.to_string()));
         }
-        let mut levels = spelled.clone();
-        if all_numbers {
-            let value = |s: &String| s.parse::<f64>().unwrap_or(f64::NAN);
-            levels.sort_by(|a, b| value(a).total_cmp(&value(b)).then_with(|| a.cmp(b)));
-        } else {
-            levels.sort_unstable();
-        }
-        levels.dedup();
+        let levels = in_order(spelled.clone());
         let code: HashMap<&str, f64> =
             levels.iter().enumerate().map(|(k, l)| (l.as_str(), k as f64)).collect();
         let of_spelled: Vec<f64> = spelled.iter().map(|l| code[l.as_str()]).collect();
@@ -219,6 +217,18 @@ impl Columns {
         }
         Ok(Table::from_column_major(columns, self.rows, values)?)
     }
+}
+
+/// Levels, each once: by their numbers if all are numbers, else by name.
+pub fn in_order(mut levels: Vec<String>) -> Vec<String> {
+    if levels.iter().all(|l| l.parse::<f64>().is_ok()) {
+        let value = |s: &String| s.parse::<f64>().unwrap_or(f64::NAN);
+        levels.sort_by(|a, b| value(a).total_cmp(&value(b)).then_with(|| a.cmp(b)));
+    } else {
+        levels.sort_unstable();
+    }
+    levels.dedup();
+    levels
 }
 
 /// The remedy of commands that can do without a column.

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{self, Maximum, Search};
-use super::task::{FIXED_KERNEL, Fitted, Input, ModelKind, NORMALIZE_Y, Predicts, RESTARTS, Task};
+use super::task::{FIXED_KERNEL, Fitted, Input, ModelKind, NORMALIZE_Y, Predicts, RESTARTS, Task, no_job};
 use crate::error::{Error, Result, sized};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
@@ -37,6 +37,7 @@ pub(super) static KIND: ModelKind = ModelKind {
     takes: &[Input::RowNoise],
     posterior: true,
     fit: fit_task,
+    job: no_job,
 };
 
 fn fit_task(task: &Task<'_>) -> Result<Fitted> {

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::evidence::{self, Maximum, Search};
 use super::laplace::{Likelihood, Mode, mode};
-use super::task::{FIXED_KERNEL, Fitted, ModelKind, Predicts, RESTARTS, Task};
+use super::task::{FIXED_KERNEL, Fitted, ModelKind, Predicts, RESTARTS, Task, no_job};
 use crate::error::Result;
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
@@ -23,6 +23,7 @@ pub(super) static KIND: ModelKind = ModelKind {
     takes: &[],
     posterior: true,
     fit: fit_task,
+    job: no_job,
 };
 
 fn fit_task(task: &Task<'_>) -> Result<Fitted> {

@@ -13,8 +13,7 @@ use super::search::{RIDGES, Search};
 use super::selection::ClassScore;
 use super::task::{
     CLASS_WEIGHT, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, Predicts, RIDGE,
-    SEARCH_ROWS, Task, noted,
-};
+    SEARCH_ROWS, Task, noted, no_job};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
@@ -42,6 +41,7 @@ pub(super) static KIND: ModelKind = ModelKind {
     takes: &[Input::SampleWeight, Input::Penalty],
     posterior: false,
     fit: fit_task,
+    job: no_job,
 };
 
 /// The tolerance of fits that are only compared: the loss differs by the square of this.

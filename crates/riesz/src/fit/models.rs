@@ -19,6 +19,7 @@
 
 use serde_json::Value;
 
+use super::nystrom::Job;
 use super::task::{Fitted, Input, ModelKind, Task};
 use super::{gp, gpc, logistic, ridge, svm};
 use crate::error::{Error, Result, listed};
@@ -75,6 +76,14 @@ impl ModelKind {
             fitted.model.output_names.clone_from(&task.target_names);
         }
         Ok(fitted)
+    }
+
+    /// The fit through landmarks, by units of rows that need not be in memory, that these settings ask for; `None` if they ask for another.
+    ///
+    /// # Errors
+    /// [`Error::Unused`] for settings that do not go together.
+    pub fn job(&self, settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
+        (self.job)(settings, seed)
     }
 
     /// Refuses an input that it has no use for.

@@ -5,10 +5,11 @@ use std::sync::atomic::AtomicBool;
 use super::Penalty;
 use super::bootstrap::{BOOTSTRAP, drawn};
 use super::jackknife::JACKKNIFE;
+use super::nystrom::{Heed, Job, Rows, fit_rows};
 use super::search::{RIDGES, Search};
 use super::selection::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge_until};
 use super::task::{
-    AUTO, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, ModelKind, Predicts, RIDGE, SEARCH_ROWS, Task,
+    AUTO, CORRECTIONS, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, LANDMARKS, ModelKind, Predicts, RIDGE, SEARCH_ROWS, Task,
     noted,
 };
 use crate::error::{Error, Result};
@@ -16,6 +17,7 @@ use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, symmetric_eigen};
+use crate::setting::SettingValues;
 use crate::stop::check;
 use crate::table::Table;
 
@@ -24,10 +26,11 @@ pub(super) static KIND: ModelKind = ModelKind {
     name: "krr",
     help: "Kernel ridge regression, one or several targets",
     predicts: Predicts::Numbers,
-    settings: &[&RIDGE, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &FIT_INTERCEPT, &BOOTSTRAP, &JACKKNIFE],
+    settings: &[&RIDGE, &LANDMARKS, &CORRECTIONS, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &FIT_INTERCEPT, &BOOTSTRAP, &JACKKNIFE],
     takes: &[Input::SampleWeight, Input::Penalty],
     posterior: false,
     fit: fit_task,
+    job: landmark_job,
 };
 
 /// Rows that are left out one by one, where nothing else is said.
@@ -42,6 +45,9 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
         estimator
     };
     let search = Search { task, setting: "ridge", values: &RIDGES, default: None };
+    if let Some(job) = landmark_job(&task.settings, task.seed)? {
+        return through_landmarks(task, y, &job);
+    }
     let (mut estimator, mut facts, warnings);
     if search.given().is_some() || task.settings.get(FOLDS.name).is_some() {
         let chosen = search.of_numbers(y, "", |kernel, ridge, w, x, y| {
@@ -90,6 +96,42 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
         }
     };
     Ok(Fitted { covariance, warnings, chosen: Some(estimator.ridge), ..noted(fit.model, facts).into() })
+}
+
+/// The fit through landmarks.
+fn through_landmarks(task: &Task<'_>, y: &Matrix, job: &Job) -> Result<Fitted> {
+    if task.penalty.is_some() {
+        return Err(Error::Unused { setting: Input::Penalty.name().into(), belongs: "fits without landmarks".into() });
+    }
+    let rows = Rows::new(task.x.clone(), y.clone(), task.sample_weight.clone())?;
+    let heed = Heed { stop: task.stop.clone(), progress: task.progress.clone() };
+    fit_rows(rows, task.kernel.clone(), job, &heed)
+}
+
+/// What settings ask of a fit through landmarks.
+fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
+    let Some(landmarks) = settings.count(LANDMARKS.name) else {
+        return match settings.get(CORRECTIONS.name) {
+            Some(_) => Err(Error::Unused { setting: CORRECTIONS.name.into(), belongs: "fits through landmarks".into() }),
+            None => Ok(None),
+        };
+    };
+    let ridge = settings.number(RIDGE.name);
+    let dense = [SEARCH_ROWS.name, BOOTSTRAP.name, JACKKNIFE.name].map(|name| (name, "fits without landmarks"));
+    let chosen = ridge.map(|_| (FOLDS.name, "a ridge of 'auto'"));
+    if let Some((name, belongs)) = dense.into_iter().chain(chosen).find(|(name, _)| settings.get(name).is_some()) {
+        return Err(Error::Unused { setting: name.into(), belongs: belongs.into() });
+    }
+    let standard = Job::new(landmarks);
+    Ok(Some(Job {
+        ridge,
+        folds: settings.count(FOLDS.name).unwrap_or(standard.folds),
+        intercept: settings.switch(FIT_INTERCEPT.name).unwrap_or(true),
+        fixed_kernel: settings.switch(FIXED_KERNEL.name).unwrap_or(false),
+        corrections: settings.count(CORRECTIONS.name).unwrap_or(standard.corrections),
+        seed,
+        ..standard
+    }))
 }
 
 /// `min_f Σ_i w_i (y_i - f(x_i) - b)² + ridge ‖f‖²`, several targets at once.

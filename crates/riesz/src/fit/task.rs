@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::Value;
 
+use super::nystrom::Job;
 use super::{ClassWeight, NewtonState, Penalty};
 use crate::error::{Error, Result, listed};
 use crate::expansion::Expansion;
@@ -32,6 +33,13 @@ pub struct ModelKind {
     /// Whether it knows how sure it is, in [`Fitted::covariance`].
     pub posterior: bool,
     pub(super) fit: fn(&Task<'_>) -> Result<Fitted>,
+    /// The fit by units of rows that settings ask for, with a seed, if they do.
+    pub(super) job: fn(&SettingValues, u64) -> Result<Option<Job>>,
+}
+
+/// Of kinds of model that see all rows at once.
+pub(super) fn no_job(_: &SettingValues, _: u64) -> Result<Option<Job>> {
+    Ok(None)
 }
 
 /// What a kind of model predicts.
@@ -240,6 +248,20 @@ pub(super) const FOLDS: Setting = Setting {
     range: Range::Count(2),
     bare: None,
     help: "Folds of 'auto', drawn with the seed [default: 5]",
+};
+pub(super) const LANDMARKS: Setting = Setting {
+    name: "landmarks",
+    placeholder: "M",
+    range: Range::Count(1),
+    bare: None,
+    help: "Learn through at most so many rows that stand for all: memory no longer grows with the number of rows, and cost only in proportion to it",
+};
+pub(super) const CORRECTIONS: Setting = Setting {
+    name: "corrections",
+    placeholder: "N",
+    range: Range::Count(0),
+    bare: None,
+    help: "With landmarks, passes over all rows that correct the solution and prove how near it is [default: 1]",
 };
 pub(super) const SEARCH_ROWS: Setting = Setting {
     name: "search_rows",

@@ -510,6 +510,11 @@ impl Kernel {
         self.terms.iter().all(bounded).then(|| self.terms.iter().map(|term| term.scale).sum())
     }
 
+    /// Whether how large it can be does not depend on the rows.
+    pub fn is_bounded(&self) -> bool {
+        self.largest().is_some()
+    }
+
     /// A short formula with the parameters' values.
     pub fn formula(&self) -> String {
         let term = |t: &Term| {

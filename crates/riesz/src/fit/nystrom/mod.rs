@@ -15,6 +15,7 @@ mod plan;
 mod residual;
 mod ridge;
 mod rows;
+mod run;
 mod statistics;
 mod survey;
 #[cfg(test)]
@@ -25,5 +26,7 @@ pub use plan::{Choice, Plan, Scale};
 pub use residual::{Coefficients, Residual};
 pub use ridge::{Certificate, Penalties, Solution, Tried};
 pub use rows::Rows;
+pub(crate) use run::fit_rows;
+pub use run::{Heed, Job, Nowhere, Source, Store, all_residuals, all_statistics, fit, fitted, names, residual, statistics};
 pub use statistics::{Accumulator, Statistics};
 pub use survey::Survey;

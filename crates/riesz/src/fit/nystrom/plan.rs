@@ -60,6 +60,8 @@ pub struct Plan {
     pub landmarks: Table,
     /// The share of the kernel's trace over the candidates that landmarks leave unexplained.
     pub unexplained: f64,
+    /// How many rows the survey saw.
+    pub rows: u64,
     /// No kernel value is larger: a power of two.
     pub bound: f64,
     /// One a target.
@@ -100,6 +102,7 @@ impl Plan {
             fused: fused(),
             landmarks: sample.x.select_rows(&found.rows),
             unexplained: found.unexplained,
+            rows: survey.rows,
             bound: above(bound),
             targets: survey.ranges.iter().map(scale).collect(),
             largest_weight: (survey.largest_weight > 0.0).then_some(survey.largest_weight),

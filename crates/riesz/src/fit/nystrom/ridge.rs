@@ -216,6 +216,11 @@ impl<'p> Solution<'p> {
         self.residual.as_ref().map(|squares| squares.iter().map(|s| s / self.rows as f64).collect())
     }
 
+    /// How many rows it is of.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
     /// The model.
     ///
     /// # Errors

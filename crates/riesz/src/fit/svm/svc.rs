@@ -13,7 +13,7 @@ use crate::fit::bootstrap::{BOOTSTRAP, Refit, by_class, refitted};
 use crate::fit::labels::{ClassWeight, row_weights};
 use crate::fit::search::{PRICES, Search};
 use crate::fit::selection::ClassScore;
-use crate::fit::task::{
+use crate::fit::task::{no_job, 
     C, CLASS_WEIGHT, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, Predicts, SEARCH_ROWS, TOL,
     Task, noted,
 };
@@ -30,6 +30,7 @@ pub(in crate::fit) static SVC: ModelKind = ModelKind {
     takes: &[Input::SampleWeight],
     posterior: false,
     fit: fit_task,
+    job: no_job,
 };
 
 fn fit_task(task: &Task<'_>) -> Result<Fitted> {

@@ -9,7 +9,7 @@ use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::fit::bootstrap::{BOOTSTRAP, Refit, refitted};
 use crate::fit::search::{PRICES, Search};
-use crate::fit::task::{
+use crate::fit::task::{no_job, 
     C, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, NORMALIZE_Y, Predicts, SEARCH_ROWS, TOL,
     Task, noted,
 };
@@ -36,6 +36,7 @@ pub(in crate::fit) static SVR: ModelKind = ModelKind {
     takes: &[Input::SampleWeight],
     posterior: false,
     fit: fit_task,
+    job: no_job,
 };
 
 fn fit_task(task: &Task<'_>) -> Result<Fitted> {

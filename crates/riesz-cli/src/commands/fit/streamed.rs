@@ -1,0 +1,141 @@
+//! Fits of more rows than memory holds: rows are read unit by unit, several times.
+
+use std::time::Instant;
+
+use riesz::fit::nystrom::{Accumulator, Heed, Job, Plan, Source, Store, Survey, fit, fitted, names};
+use riesz::kernel::{KernelExpression, Units};
+
+use super::{Args, Learnt};
+use crate::console::{Console, watched};
+use crate::failure::{Failure, Result};
+use crate::games::read_groups;
+use crate::io::checkpoint::{Checkpoint, Request};
+use crate::io::dataset::{Dataset, Reading, Roles};
+
+/// Reads, plans and fits; `None` where a plan alone was asked for.
+pub fn run(args: &Args, data: Dataset, features: &[String], job: Job, console: Console) -> Result<Option<Learnt>> {
+    let mut request = Request {
+        riesz: env!("CARGO_PKG_VERSION").into(),
+        roles: Roles {
+            features: features.iter().map(riesz::Column::numeric).collect(),
+            targets: args.target.clone(),
+            weights: args.sample_weight.clone(),
+        },
+        data,
+        kernel: args.kernel.clone(),
+        standardised: !args.no_standardise,
+        job,
+    };
+    for column in request.roles.features.iter_mut().filter(|c| args.categorical.contains(&c.name)) {
+        column.kind = riesz::ColumnKind::Categorical { levels: Vec::new() };
+    }
+    let folder = args.checkpoint.as_ref().map(|folder| folder.join(request.digest()));
+    let mut store = folder.map_or_else(|| Ok(Checkpoint::none()), Checkpoint::at)?;
+    let (request, plan) = match (store.request()?, store.plan()?) {
+        (Some(request), Some(plan)) => {
+            console.note(format!("goes on with {}", store.folder().map_or(String::new(), |f| f.display().to_string())));
+            (request, plan)
+        }
+        _ => {
+            request.roles.features = request.data.features(features, &args.categorical, &console)?;
+            let plan = planned(&request, &console)?;
+            store.put_request(&request)?;
+            store.put(names::PLAN, &plan.to_bytes())?;
+            (request, plan)
+        }
+    };
+    let units = request.data.count();
+    console.note(said(&plan, units));
+    if args.plan_only {
+        let folder = store.folder().map_or(String::new(), |f| f.display().to_string());
+        println!("{folder}");
+        return Ok(None);
+    }
+    let mut reading = request.data.rows(&request.roles);
+    let heed = Heed::default();
+    store.found = 0;
+    let solution = watched(&console, "fitting", &heed.progress.clone(), || {
+        fit(&mut reading, &mut store, (&request.job, &plan), units, &heed)
+    })?;
+    if store.found > 0 {
+        console.note(format!("{} results were there from before", store.found));
+    }
+    let mut fitted = fitted(&solution)?;
+    fitted.model.output_names.clone_from(&request.roles.targets);
+    let groups = args.groups.as_deref().map(|g| read_groups(g, plan.landmarks.columns())).transpose()?;
+    Ok(Some(Learnt { fitted, groups, name: request.data.name(), rows: solution.rows(), score: None }))
+}
+
+/// The first pass, and what follows from it.
+fn planned(request: &Request, console: &Console) -> Result<Plan> {
+    let Roles { features, targets, weights } = &request.roles;
+    let mut survey = request.job.survey(features, targets.len(), weights.is_some());
+    let mut reading = request.data.rows(&request.roles);
+    let progress = console.progress("looking at the rows");
+    each(&request.data, &mut reading, |rows| {
+        survey.add(rows)?;
+        progress.say(format!("looking at the rows: {}", survey.rows));
+        Ok(())
+    })?;
+    drop(progress);
+    let sample = survey.sample()?;
+    let units = if request.standardised { Units::standardised(&sample.x) } else { Units::raw(sample.x.width()) };
+    let kernel = KernelExpression::parse(&request.kernel)?.resolve(&sample.x, &units)?;
+    let kernel = watched(console, "choosing length scales", &riesz::Progress::default(), || request.job.tuned(&survey, kernel))?;
+    if !kernel.is_bounded() {
+        let mut largest = survey.clone();
+        each(&request.data, &mut reading, |rows| {
+            largest.add_kernel(&kernel, &rows.x);
+            Ok(())
+        })?;
+        survey = largest;
+    }
+    let plan = watched(console, "choosing landmarks", &riesz::Progress::default(), || request.job.plan(&survey, kernel))?;
+    estimate(&plan, &survey, request.job.corrections, console)?;
+    Ok(plan)
+}
+
+fn each(data: &Dataset, reading: &mut Reading<'_>, mut work: impl FnMut(&riesz::fit::nystrom::Rows) -> riesz::Result<()>) -> Result<()> {
+    (0..data.count()).try_for_each(|unit| reading.read(unit, &mut work))
+}
+
+/// What is planned, in a sentence.
+fn said(plan: &Plan, units: u64) -> String {
+    format!(
+        "{} landmarks leave {:.2e} of the kernel unexplained; {units} unit{} of work; plan {}",
+        plan.landmarks.rows(),
+        plan.unexplained,
+        if units == 1 { "" } else { "s" },
+        &plan.digest()[..16]
+    )
+}
+
+/// Says how long it will take, where that is more than a moment: by the time that some rows of the sample take.
+fn estimate(plan: &Plan, survey: &Survey, corrections: usize, console: &Console) -> Result<()> {
+    let sample = survey.sample()?;
+    let mut some = Accumulator::new(plan);
+    let start = Instant::now();
+    some.add(&sample)?;
+    drop(some.finish(0));
+    let each = start.elapsed().as_secs_f64() / sample.len() as f64;
+    // A correction takes about a fifth of the time.
+    let seconds = each * survey.rows as f64 * (1.0 + 0.2 * corrections as f64);
+    if seconds > 30.0 {
+        let minutes = seconds / 60.0;
+        let long = if minutes < 120.0 { format!("{minutes:.0} minutes") } else { format!("{:.1} hours", minutes / 60.0) };
+        console.note(format!("about {long} for {} rows", survey.rows));
+    }
+    Ok(())
+}
+
+/// Refuses what a fit by units has no use for.
+pub fn check(args: &Args) -> Result<()> {
+    if args.plan_only && args.checkpoint.is_none() {
+        return Err(Failure::input("--plan-only keeps a plan for later: say where, with --checkpoint DIR"));
+    }
+    let unused = [("--row-noise", args.row_noise.is_some()), ("--posterior", args.posterior), ("--protect", !args.protect.is_empty())];
+    match unused.into_iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(Failure::input(format!("{flag} belongs to fits without landmarks: leave it out"))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,55 @@
+//! `riesz merge`.
+
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use riesz::fit::nystrom::Statistics;
+
+use crate::args::Global;
+use crate::console::Console;
+use crate::failure::{Failure, Result};
+use crate::io::checkpoint::planned;
+use crate::io::input::{name_of, read_file};
+use crate::io::output::write_all;
+
+const EXAMPLES: &str = "\
+Examples:
+  riesz merge DIR/PLAN a.stat b.stat -o ab.stat           sums of both: the bytes are those of any other order
+  riesz merge DIR/PLAN all.stat --without c.stat -o rest.stat    as if those rows had never been there";
+
+/// Arguments of `merge`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(before_help = EXAMPLES)]
+pub struct Args {
+    /// Folder of the plan that the statistics were made by
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub plan: PathBuf,
+    /// Files of statistics, of different units
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+    /// Files of statistics to take away again
+    #[arg(long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
+    pub without: Vec<PathBuf>,
+    /// File to write
+    #[arg(long, short, value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+}
+
+/// Reads, adds and writes.
+pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
+    let (_, _, plan) = planned(&args.plan)?;
+    let mut all = Statistics::empty(&plan);
+    let read = |path: &PathBuf| {
+        let about = |e: riesz::Error| Failure::from(e).about(&name_of(path));
+        Statistics::from_bytes(&plan, &read_file(path)?).map_err(about)
+    };
+    for path in &args.files {
+        all.merge(&read(path)?).map_err(|e| Failure::from(e).about(&name_of(path)))?;
+    }
+    for path in &args.without {
+        all.remove(&read(path)?).map_err(|e| Failure::from(e).about(&name_of(path)))?;
+    }
+    write_all(Some(&args.output), &all.to_bytes())?;
+    console.note(format!("{} rows of {} units", all.rows(), all.units().len()));
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! `riesz solve`.
+
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use riesz::explanation::Fact;
+use riesz::fit::nystrom::{Residual, Solution, Statistics, Store, fitted, names};
+use riesz::format::model::SavedModel;
+
+use crate::args::Global;
+use crate::commands::fit::written;
+use crate::console::Console;
+use crate::failure::{Failure, Result};
+use crate::io::checkpoint::planned;
+use crate::io::input::{name_of, read_file};
+use crate::io::output::Output;
+
+const EXAMPLES: &str = "\
+Examples:
+  riesz solve DIR/PLAN -o model.riesz                     from the statistics of all units in the folder
+  riesz solve DIR/PLAN --statistics all.stat -o model.riesz    from merged ones";
+
+/// Arguments of `solve`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(before_help = EXAMPLES)]
+pub struct Args {
+    /// Folder of a plan
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub plan: PathBuf,
+    /// Merged statistics; without, those of all units in the folder
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub statistics: Option<PathBuf>,
+    /// Model file to write
+    #[arg(long, short, value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+}
+
+/// Solves, corrects by what residuals there are, and writes.
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
+    let as_json = global.json_words()?;
+    let (mut store, request, plan) = planned(&args.plan)?;
+    let output = Output::open(Some(&args.output))?;
+    let units = request.data.count();
+    let all = match &args.statistics {
+        Some(path) => {
+            let about = |e: riesz::Error| Failure::from(e).about(&name_of(path));
+            Statistics::from_bytes(&plan, &read_file(path)?).map_err(about)?
+        }
+        None => {
+            let mut all = Statistics::empty(&plan);
+            for unit in 0..units {
+                let name = names::statistics(unit);
+                let bytes = store.get(&name)?.ok_or_else(|| {
+                    Failure::input(format!("the statistics of unit {unit} are missing: run 'riesz statistics {} --unit {unit}'", name_of(&args.plan)))
+                })?;
+                all.merge(&Statistics::from_bytes(&plan, &bytes).map_err(|e| Failure::from(e).about(&name))?)?;
+            }
+            all
+        }
+    };
+    if all.units().len() as u64 != units {
+        console.warn(format!("the statistics count {} of {units} units: the fit is to these rows alone", all.units().len()));
+    }
+    let mut solution = Solution::new(&plan, &all, &request.job.penalties())?;
+    for correction in 0.. {
+        let coefficients = solution.coefficients.clone();
+        store.put(&names::coefficients(correction), &coefficients.to_bytes())?;
+        let mut left = Residual::empty(&plan, &coefficients);
+        let mut missing = None;
+        for &unit in all.units() {
+            let name = names::residual(correction, unit);
+            match store.get(&name)? {
+                Some(bytes) => left.merge(&Residual::from_bytes(&plan, &coefficients, &bytes).map_err(|e| Failure::from(e).about(&name))?)?,
+                None => missing = missing.or(Some(unit)),
+            }
+        }
+        if let Some(unit) = missing {
+            if correction == 0 {
+                console.note(format!(
+                    "not corrected, without a certificate: 'riesz statistics {} --unit {unit} --residual' and so on, then solve again",
+                    name_of(&args.plan)
+                ));
+            }
+            break;
+        }
+        solution.correct(&left)?;
+    }
+    let fitted = fitted(&solution)?;
+    fitted.warnings.iter().for_each(|warning| console.warn(warning));
+    let mut model = fitted.model;
+    model.output_names.clone_from(&request.roles.targets);
+    model.card.push(Fact::new("data", request.data.name()));
+    model.card.push(Fact::new("standardised", if request.standardised { "yes" } else { "no" }));
+    model.card.push(Fact::new("kernel expression", &request.kernel));
+    model.card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
+    let summary = model.card.clone();
+    written(&SavedModel { model, covariance: None, groups: None }, output, &summary, as_json, console)
+}

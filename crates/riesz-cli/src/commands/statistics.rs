@@ -1,0 +1,82 @@
+//! `riesz statistics`.
+
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use riesz::fit::nystrom::{Coefficients, Heed, Residual, Statistics, Store, names, residual, statistics};
+
+use crate::args::Global;
+use crate::console::{Console, watched};
+use crate::failure::{Failure, Result};
+use crate::io::checkpoint::{Checkpoint, planned};
+
+const EXAMPLES: &str = "\
+Examples:
+  riesz fit 'data/*.parquet' --target y --landmarks 2000 --checkpoint DIR --plan-only    prints DIR/PLAN
+  riesz statistics DIR/PLAN --unit 17                     one unit, on any machine that sees the files
+  riesz statistics DIR/PLAN --unit \"$SLURM_ARRAY_TASK_ID\"
+  riesz solve DIR/PLAN -o model.riesz                     when all are there
+  riesz statistics DIR/PLAN --unit 17 --residual          then the correction, and solve again";
+
+/// Arguments of `statistics`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(before_help = EXAMPLES)]
+pub struct Args {
+    /// Folder of a plan, which 'riesz fit … --plan-only' made
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub plan: PathBuf,
+    /// Units to work on, counted from 0
+    #[arg(long = "unit", value_name = "N", required = true, num_args = 1.., value_delimiter = ',')]
+    pub units: Vec<u64>,
+    /// Not the statistics, but what the coefficients of the last 'riesz solve' leave of the targets
+    #[arg(long)]
+    pub residual: bool,
+}
+
+/// Computes what is missing, and keeps it.
+pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
+    let (mut store, request, plan) = planned(&args.plan)?;
+    let mut reading = request.data.rows(&request.roles);
+    let latest = if args.residual { Some(latest_coefficients(&mut store, &plan)?) } else { None };
+    for &unit in &args.units {
+        let what = reading.describe(unit)?;
+        let heed = Heed::default();
+        let (name, there) = match &latest {
+            None => {
+                let name = names::statistics(unit);
+                let there = store.get(&name)?.map(|bytes| Statistics::from_bytes(&plan, &bytes).map(|_| ()));
+                (name, there)
+            }
+            Some((coefficients, correction)) => {
+                let name = names::residual(*correction, unit);
+                let there = store.get(&name)?.map(|bytes| Residual::from_bytes(&plan, coefficients, &bytes).map(|_| ()));
+                (name, there)
+            }
+        };
+        if let Some(there) = there {
+            there.map_err(|e| Failure::from(e).about(&name))?;
+            console.note(format!("{name} is there already"));
+            continue;
+        }
+        let message = format!("unit {unit}: {what}");
+        let bytes = watched(&console, &message, &heed.progress.clone(), || match &latest {
+            None => statistics(&mut reading, &plan, unit, &heed).map(|own| own.to_bytes()),
+            Some((coefficients, _)) => residual(&mut reading, &plan, coefficients, unit, &heed).map(|own| own.to_bytes()),
+        })?;
+        store.put(&name, &bytes)?;
+        console.note(format!("{name}: {} bytes", bytes.len()));
+    }
+    Ok(())
+}
+
+/// The coefficients that were solved for last, and the number of their correction.
+pub fn latest_coefficients(store: &mut Checkpoint, plan: &riesz::fit::nystrom::Plan) -> Result<(Coefficients, usize)> {
+    let mut found = None;
+    for correction in 0.. {
+        match store.get(&names::coefficients(correction))? {
+            Some(bytes) => found = Some((Coefficients::from_bytes(plan, &bytes)?, correction)),
+            None => break,
+        }
+    }
+    found.ok_or_else(|| Failure::input("nothing was solved by this plan yet: run 'riesz solve' first"))
+}

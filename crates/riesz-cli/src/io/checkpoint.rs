@@ -1,0 +1,118 @@
+//! A folder in which work in units keeps what is done, each result in a file that is whole or not there.
+
+use std::path::{Path, PathBuf};
+
+use riesz::fit::nystrom::{Job, Plan, Store, names};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::failure::{Failure, Result};
+use crate::io::dataset::{Dataset, Roles};
+use crate::io::input::{name_of, read_file};
+use crate::io::output::write_all;
+
+/// All that a fit was asked for. Its digest names the folder of its results.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// The version of riesz.
+    pub riesz: String,
+    /// Where rows are.
+    pub data: Dataset,
+    /// What columns are.
+    pub roles: Roles,
+    /// The kernel, as an expression.
+    pub kernel: String,
+    /// Whether the kernel reads columns in units of their standard deviations.
+    pub standardised: bool,
+    /// What is fitted.
+    pub job: Job,
+}
+
+impl Request {
+    /// The name of its folder. Levels of categories follow from the data, and do not count.
+    pub fn digest(&self) -> String {
+        let mut plain = self.clone();
+        for column in &mut plain.roles.features {
+            if let riesz::ColumnKind::Categorical { levels } = &mut column.kind {
+                levels.clear();
+            }
+        }
+        let bytes = serde_json::to_vec(&plain).unwrap_or_default();
+        Sha256::digest(bytes)[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// The name of the request in its folder.
+const REQUEST: &str = "request.json";
+
+/// Such a folder, or none.
+pub struct Checkpoint {
+    folder: Option<PathBuf>,
+    /// Results that were found there.
+    pub found: usize,
+}
+
+impl Checkpoint {
+    /// Keeps nothing.
+    pub fn none() -> Self {
+        Self { folder: None, found: 0 }
+    }
+
+    /// A folder that is there, or is made.
+    pub fn at(folder: PathBuf) -> Result<Self> {
+        std::fs::create_dir_all(&folder).map_err(|e| Failure::writing(&name_of(&folder), &e))?;
+        Ok(Self { folder: Some(folder), found: 0 })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    /// Keeps what was asked for.
+    pub fn put_request(&mut self, request: &Request) -> Result<()> {
+        let bytes = serde_json::to_vec_pretty(request).map_err(|e| Failure::input(e.to_string()))?;
+        self.put(REQUEST, &bytes)
+    }
+
+    /// What was asked for, if it was kept.
+    pub fn request(&mut self) -> Result<Option<Request>> {
+        let Some(bytes) = self.get(REQUEST)? else { return Ok(None) };
+        let damaged = |e: serde_json::Error| Failure::input(format!("{REQUEST} in the checkpoint is damaged ({e}): remove the folder and begin anew"));
+        serde_json::from_slice(&bytes).map(Some).map_err(damaged)
+    }
+
+    /// The plan, if it was kept.
+    pub fn plan(&mut self) -> Result<Option<Plan>> {
+        let Some(bytes) = self.get(names::PLAN)? else { return Ok(None) };
+        Plan::from_bytes(&bytes).map(Some).map_err(|e| Failure::from(e).about(names::PLAN))
+    }
+}
+
+impl Store<Failure> for Checkpoint {
+    fn get(&mut self, name: &str) -> Result<Option<Vec<u8>>> {
+        let Some(path) = self.folder.as_ref().map(|folder| folder.join(name)) else { return Ok(None) };
+        if !path.exists() {
+            return Ok(None);
+        }
+        self.found += 1;
+        read_file(&path).map(Some)
+    }
+
+    fn put(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        write_all(Some(&folder.join(name)), bytes)
+    }
+}
+
+/// The request and the plan that a checkpoint's folder holds.
+pub fn planned(folder: &Path) -> Result<(Checkpoint, Request, Plan)> {
+    let missing = || Failure::input(format!("{} holds no plan: make one with 'riesz fit … --checkpoint DIR --plan-only', which names the folder", name_of(folder)));
+    if !folder.is_dir() {
+        return Err(missing());
+    }
+    let mut checkpoint = Checkpoint { folder: Some(folder.to_path_buf()), found: 0 };
+    let request = checkpoint.request()?.ok_or_else(missing)?;
+    let plan = checkpoint.plan()?.ok_or_else(missing)?;
+    Ok((checkpoint, request, plan))
+}

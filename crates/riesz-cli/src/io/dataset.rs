@@ -1,0 +1,249 @@
+//! Several files as one table, in units of work that can be read in any order and again.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use riesz::fit::nystrom::{Rows, Source};
+use riesz::{Column, ColumnKind, Matrix, Table};
+use serde::{Deserialize, Serialize};
+
+use crate::console::Console;
+use crate::failure::{Failure, Result};
+use crate::io::csv::Decimal;
+use crate::io::input::{OpenTable, TableFile, name_of};
+use crate::io::typing::{CHUNK, Columns, Conforming, Strays, WhenMissing, WhenUnseen, in_order};
+
+/// Rows of a unit, at least, where a file has so many.
+const UNIT: u64 = 1 << 17;
+
+/// A file, as it was when the work began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DataFile {
+    path: PathBuf,
+    bytes: u64,
+    /// Rows of its row groups; empty for text, whose rows are not known beforehand.
+    groups: Vec<u64>,
+}
+
+/// A unit of work: some row groups of a file, or all of it.
+#[derive(Debug, Clone, PartialEq)]
+struct Unit {
+    file: usize,
+    groups: Option<Range<usize>>,
+}
+
+/// Files with the same columns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Dataset {
+    files: Vec<DataFile>,
+    delimiter: Option<u8>,
+    comma: bool,
+}
+
+/// What columns are of a fit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Roles {
+    /// Features, with the levels of categories.
+    pub features: Vec<Column>,
+    /// Targets.
+    pub targets: Vec<String>,
+    /// The column of weights.
+    pub weights: Option<String>,
+}
+
+/// The files that `given` names: as they are, all Parquet and CSV files of a folder, or those that match a pattern with `*`, `?` and `[…]`; in order of their names.
+fn expanded(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for path in given {
+        if path.is_dir() {
+            let entries = std::fs::read_dir(path).map_err(|e| Failure::reading(&name_of(path), &e))?;
+            let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+            let table = |p: &PathBuf| p.extension().is_some_and(|e| e == "parquet" || e == "csv" || e == "tsv");
+            let hidden = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(['.', '_']));
+            found.retain(|p| table(p) && !hidden(p));
+            found.sort();
+            if found.is_empty() {
+                return Err(Failure::input(format!("{} holds no Parquet or CSV files", name_of(path))));
+            }
+            all.extend(found);
+        } else if !path.exists() && path.to_string_lossy().contains(['*', '?', '[']) {
+            let pattern = path.to_string_lossy();
+            let found = glob::glob(&pattern).map_err(|e| Failure::input(format!("'{pattern}' is no pattern of file names: {e}")))?;
+            let before = all.len();
+            all.extend(found.filter_map(std::result::Result::ok));
+            if all.len() == before {
+                return Err(Failure::input(format!("no file matches '{pattern}'")));
+            }
+        } else {
+            all.push(path.clone());
+        }
+    }
+    Ok(all)
+}
+
+impl Dataset {
+    /// Looks at the files: their sizes and row groups. Standard input cannot be read again, and is refused.
+    pub fn open(given: &[PathBuf], like: &TableFile) -> Result<Self> {
+        let mut files = Vec::new();
+        for path in expanded(given)? {
+            if path.as_os_str() == "-" {
+                return Err(Failure::input("a fit through landmarks reads its rows several times, and standard input is read once: write them to a file"));
+            }
+            let facts = std::fs::metadata(&path).map_err(|e| Failure::reading(&name_of(&path), &e))?;
+            let open = TableFile { path: path.clone(), ..like.clone() }.open()?;
+            files.push(DataFile { bytes: facts.len(), groups: open.groups(), path });
+        }
+        let twice = |k: usize| files[..k].iter().any(|f: &DataFile| f.path == files[k].path);
+        if let Some(k) = (0..files.len()).find(|k| twice(*k)) {
+            return Err(Failure::input(format!("{} is named twice, and its rows would count twice", name_of(&files[k].path))));
+        }
+        Ok(Self { files, delimiter: like.delimiter, comma: like.decimal == Decimal::Comma })
+    }
+
+    /// What to call it.
+    pub fn name(&self) -> String {
+        match &self.files[..] {
+            [one] => name_of(&one.path),
+            all => format!("{} and {} more", name_of(&all[0].path), all.len() - 1),
+        }
+    }
+
+    fn table(&self, file: usize) -> TableFile {
+        let decimal = if self.comma { Decimal::Comma } else { Decimal::Point };
+        TableFile { path: self.files[file].path.clone(), delimiter: self.delimiter, decimal }
+    }
+
+    /// The first file.
+    pub fn first(&self) -> Result<OpenTable> {
+        self.table(0).open()
+    }
+
+    /// Its units: whole row groups, of some hundred thousand rows where files have so many.
+    fn units(&self) -> Vec<Unit> {
+        let mut units = Vec::new();
+        for (file, facts) in self.files.iter().enumerate() {
+            if facts.groups.is_empty() {
+                units.push(Unit { file, groups: None });
+            }
+            let (mut start, mut rows) = (0, 0);
+            for (k, own) in facts.groups.iter().enumerate() {
+                rows += own;
+                if rows >= UNIT || k + 1 == facts.groups.len() {
+                    units.push(Unit { file, groups: Some(start..k + 1) });
+                    (start, rows) = (k + 1, 0);
+                }
+            }
+        }
+        units
+    }
+
+    /// How many units there are.
+    pub fn count(&self) -> u64 {
+        self.units().len() as u64
+    }
+
+    fn open_unit(&self, unit: &Unit) -> Result<OpenTable> {
+        let facts = &self.files[unit.file];
+        let size = std::fs::metadata(&facts.path).map_err(|e| Failure::reading(&name_of(&facts.path), &e))?.len();
+        if size != facts.bytes {
+            let name = name_of(&facts.path);
+            return Err(Failure::input(format!("{name} has changed since the plan was made: begin anew, with another checkpoint")));
+        }
+        let mut open = self.table(unit.file).open()?;
+        if let Some(groups) = &unit.groups {
+            open.only_groups(groups.clone());
+        }
+        Ok(open)
+    }
+
+    /// What the columns `names` hold: those with text, and those in `categorical`, have the levels of all files.
+    pub fn features(&self, names: &[String], categorical: &[String], console: &Console) -> Result<Vec<Column>> {
+        let mut first = self.open_unit(&self.units()[0])?;
+        let places = first.places(names)?;
+        let start = first.next(&places, CHUNK)?;
+        let start = Columns::of(first.name.clone(), start.into_iter().collect(), names)?;
+        let mut text = Vec::new();
+        for name in names {
+            if categorical.contains(name) || start.is_text(name, &crate::io::typing::or_ignored(name))? {
+                text.push(name.clone());
+            }
+        }
+        let mut levels: Vec<Vec<String>> = vec![Vec::new(); text.len()];
+        if !text.is_empty() {
+            for unit in self.units() {
+                let own = Columns::read(self.open_unit(&unit)?, &text)?;
+                for (name, all) in text.iter().zip(&mut levels) {
+                    all.extend(own.levels(name)?.0);
+                    all.sort_unstable();
+                    all.dedup();
+                }
+            }
+        }
+        let mut levels = text.iter().zip(levels.into_iter().map(in_order)).collect::<std::collections::HashMap<_, _>>();
+        let of = |name: &String| match levels.remove(name) {
+            Some(levels) => {
+                console.note(format!("categorical column '{name}': {} levels", levels.len()));
+                Column { name: name.clone(), kind: ColumnKind::Categorical { levels } }
+            }
+            None => Column::numeric(name),
+        };
+        Ok(names.iter().map(of).collect())
+    }
+
+    /// Rows of these columns.
+    pub fn rows(&self, roles: &Roles) -> Reading<'_> {
+        Reading { data: self, units: self.units(), roles: roles.clone() }
+    }
+}
+
+/// Rows of a data set, unit by unit.
+pub struct Reading<'d> {
+    data: &'d Dataset,
+    units: Vec<Unit>,
+    roles: Roles,
+}
+
+impl Reading<'_> {
+    /// What a unit is, for people.
+    pub fn describe(&self, unit: u64) -> Result<String> {
+        let own = self.unit(unit)?;
+        Ok(format!("{} {}", name_of(&self.data.files[own.file].path), own.groups.as_ref().map_or(String::new(), |g| format!("row groups {} to {}", g.start, g.end - 1))))
+    }
+
+    fn unit(&self, unit: u64) -> Result<&Unit> {
+        let found = usize::try_from(unit).ok().and_then(|k| self.units.get(k));
+        found.ok_or_else(|| Failure::input(format!("there is no unit {unit}: there are {}, counted from 0", self.units.len())))
+    }
+}
+
+impl Source for Reading<'_> {
+    type Failure = Failure;
+
+    fn read(&mut self, unit: u64, work: &mut dyn FnMut(&Rows) -> riesz::Result<()>) -> Result<()> {
+        let Roles { features, targets, weights } = &self.roles;
+        let open = self.data.open_unit(self.unit(unit)?)?;
+        let name = open.name.clone();
+        let numbers = targets.iter().chain(weights).map(Column::numeric);
+        let columns: Vec<Column> = features.iter().cloned().chain(numbers).collect();
+        let strays = Strays { missing: WhenMissing::Refused(""), unseen: WhenUnseen::Refused("") };
+        let mut rows = Conforming::new(open, &columns, strays, columns.len())?;
+        while let Some(all) = rows.next()? {
+            let (n, d, t) = (all.rows(), features.len(), targets.len());
+            let values = all.column_major();
+            let x = Table::from_column_major(features.clone(), n, values[..d * n].to_vec())?;
+            let y = (0..n * t).map(|k| values[(d + k % t) * n + k / t]).collect();
+            let weights = weights.is_some().then(|| values[(d + t) * n..].to_vec());
+            let said = |e: riesz::Error| Failure::from(e).about(&name);
+            work(&Rows::new(x, Matrix::from_row_major(n, t, y), weights).map_err(said)?).map_err(said)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether one path is a single table, which can be read whole.
+pub fn single(given: &[PathBuf]) -> Option<&Path> {
+    match given {
+        [one] if !one.is_dir() && (one.exists() || !one.to_string_lossy().contains(['*', '?', '['])) => Some(one),
+        _ => None,
+    }
+}
