@@ -11,6 +11,7 @@ mod fit;
 mod fusion;
 mod global;
 mod kernel;
+mod nystrom;
 mod preference;
 mod preference_scale;
 mod question;
@@ -648,6 +649,12 @@ mod _core {
 
     #[pymodule_export]
     use super::fit::{Fitted, fit, functionals};
+
+    #[pymodule_export]
+    use super::nystrom::{
+        Solution, counted_units, merge_residuals, merge_statistics, merge_surveys, plan_facts, plan_fit,
+        survey_rows, unit_residual, unit_statistics,
+    };
 
     #[pymodule_export]
     use super::fusion::{

@@ -162,7 +162,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         (Some(data), _) => data.first()?,
         (None, Some(path)) => args.table.source(path).open()?,
         (None, None) => {
-            return Err(Failure::input("several files are read by fits through landmarks: give --landmarks N (krr), or one file"));
+            return Err(Failure::input(
+                "several files are read by fits through landmarks: give --landmarks N (krr), or one file",
+            ));
         }
     };
     let header = rows.header().to_vec();
@@ -201,7 +203,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             streamed::run(args, data, &features, job, console)?
         }
         _ if args.checkpoint.is_some() || args.plan_only => {
-            return Err(Failure::input("--checkpoint and --plan-only belong to fits through landmarks: give --landmarks N (krr)"));
+            return Err(Failure::input(
+                "--checkpoint and --plan-only belong to fits through landmarks: give --landmarks N (krr)",
+            ));
         }
         _ => Some(in_memory(args, rows, &features, settings, global.seed, console)?),
     };

@@ -51,15 +51,23 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             for unit in 0..units {
                 let name = names::statistics(unit);
                 let bytes = store.get(&name)?.ok_or_else(|| {
-                    Failure::input(format!("the statistics of unit {unit} are missing: run 'riesz statistics {} --unit {unit}'", name_of(&args.plan)))
+                    Failure::input(format!(
+                        "the statistics of unit {unit} are missing: run 'riesz statistics {} --unit {unit}'",
+                        name_of(&args.plan)
+                    ))
                 })?;
-                all.merge(&Statistics::from_bytes(&plan, &bytes).map_err(|e| Failure::from(e).about(&name))?)?;
+                all.merge(
+                    &Statistics::from_bytes(&plan, &bytes).map_err(|e| Failure::from(e).about(&name))?,
+                )?;
             }
             all
         }
     };
     if all.units().len() as u64 != units {
-        console.warn(format!("the statistics count {} of {units} units: the fit is to these rows alone", all.units().len()));
+        console.warn(format!(
+            "the statistics count {} of {units} units: the fit is to these rows alone",
+            all.units().len()
+        ));
     }
     let mut solution = Solution::new(&plan, &all, &request.job.penalties())?;
     for correction in 0.. {
@@ -70,7 +78,10 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         for &unit in all.units() {
             let name = names::residual(correction, unit);
             match store.get(&name)? {
-                Some(bytes) => left.merge(&Residual::from_bytes(&plan, &coefficients, &bytes).map_err(|e| Failure::from(e).about(&name))?)?,
+                Some(bytes) => left.merge(
+                    &Residual::from_bytes(&plan, &coefficients, &bytes)
+                        .map_err(|e| Failure::from(e).about(&name))?,
+                )?,
                 None => missing = missing.or(Some(unit)),
             }
         }

@@ -49,7 +49,9 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
             }
             Some((coefficients, correction)) => {
                 let name = names::residual(*correction, unit);
-                let there = store.get(&name)?.map(|bytes| Residual::from_bytes(&plan, coefficients, &bytes).map(|_| ()));
+                let there = store
+                    .get(&name)?
+                    .map(|bytes| Residual::from_bytes(&plan, coefficients, &bytes).map(|_| ()));
                 (name, there)
             }
         };
@@ -61,7 +63,9 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
         let message = format!("unit {unit}: {what}");
         let bytes = watched(&console, &message, &heed.progress.clone(), || match &latest {
             None => statistics(&mut reading, &plan, unit, &heed).map(|own| own.to_bytes()),
-            Some((coefficients, _)) => residual(&mut reading, &plan, coefficients, unit, &heed).map(|own| own.to_bytes()),
+            Some((coefficients, _)) => {
+                residual(&mut reading, &plan, coefficients, unit, &heed).map(|own| own.to_bytes())
+            }
         })?;
         store.put(&name, &bytes)?;
         console.note(format!("{name}: {} bytes", bytes.len()));
@@ -70,7 +74,10 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
 }
 
 /// The coefficients that were solved for last, and the number of their correction.
-pub fn latest_coefficients(store: &mut Checkpoint, plan: &riesz::fit::nystrom::Plan) -> Result<(Coefficients, usize)> {
+pub fn latest_coefficients(
+    store: &mut Checkpoint,
+    plan: &riesz::fit::nystrom::Plan,
+) -> Result<(Coefficients, usize)> {
     let mut found = None;
     for correction in 0.. {
         match store.get(&names::coefficients(correction))? {

@@ -78,7 +78,11 @@ impl Checkpoint {
     /// What was asked for, if it was kept.
     pub fn request(&mut self) -> Result<Option<Request>> {
         let Some(bytes) = self.get(REQUEST)? else { return Ok(None) };
-        let damaged = |e: serde_json::Error| Failure::input(format!("{REQUEST} in the checkpoint is damaged ({e}): remove the folder and begin anew"));
+        let damaged = |e: serde_json::Error| {
+            Failure::input(format!(
+                "{REQUEST} in the checkpoint is damaged ({e}): remove the folder and begin anew"
+            ))
+        };
         serde_json::from_slice(&bytes).map(Some).map_err(damaged)
     }
 
@@ -107,7 +111,12 @@ impl Store<Failure> for Checkpoint {
 
 /// The request and the plan that a checkpoint's folder holds.
 pub fn planned(folder: &Path) -> Result<(Checkpoint, Request, Plan)> {
-    let missing = || Failure::input(format!("{} holds no plan: make one with 'riesz fit … --checkpoint DIR --plan-only', which names the folder", name_of(folder)));
+    let missing = || {
+        Failure::input(format!(
+            "{} holds no plan: make one with 'riesz fit … --checkpoint DIR --plan-only', which names the folder",
+            name_of(folder)
+        ))
+    };
     if !folder.is_dir() {
         return Err(missing());
     }

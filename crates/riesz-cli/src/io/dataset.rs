@@ -58,8 +58,10 @@ fn expanded(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
         if path.is_dir() {
             let entries = std::fs::read_dir(path).map_err(|e| Failure::reading(&name_of(path), &e))?;
             let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-            let table = |p: &PathBuf| p.extension().is_some_and(|e| e == "parquet" || e == "csv" || e == "tsv");
-            let hidden = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(['.', '_']));
+            let table =
+                |p: &PathBuf| p.extension().is_some_and(|e| e == "parquet" || e == "csv" || e == "tsv");
+            let hidden =
+                |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(['.', '_']));
             found.retain(|p| table(p) && !hidden(p));
             found.sort();
             if found.is_empty() {
@@ -68,7 +70,8 @@ fn expanded(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
             all.extend(found);
         } else if !path.exists() && path.to_string_lossy().contains(['*', '?', '[']) {
             let pattern = path.to_string_lossy();
-            let found = glob::glob(&pattern).map_err(|e| Failure::input(format!("'{pattern}' is no pattern of file names: {e}")))?;
+            let found = glob::glob(&pattern)
+                .map_err(|e| Failure::input(format!("'{pattern}' is no pattern of file names: {e}")))?;
             let before = all.len();
             all.extend(found.filter_map(std::result::Result::ok));
             if all.len() == before {
@@ -87,7 +90,9 @@ impl Dataset {
         let mut files = Vec::new();
         for path in expanded(given)? {
             if path.as_os_str() == "-" {
-                return Err(Failure::input("a fit through landmarks reads its rows several times, and standard input is read once: write them to a file"));
+                return Err(Failure::input(
+                    "a fit through landmarks reads its rows several times, and standard input is read once: write them to a file",
+                ));
             }
             let facts = std::fs::metadata(&path).map_err(|e| Failure::reading(&name_of(&path), &e))?;
             let open = TableFile { path: path.clone(), ..like.clone() }.open()?;
@@ -95,7 +100,10 @@ impl Dataset {
         }
         let twice = |k: usize| files[..k].iter().any(|f: &DataFile| f.path == files[k].path);
         if let Some(k) = (0..files.len()).find(|k| twice(*k)) {
-            return Err(Failure::input(format!("{} is named twice, and its rows would count twice", name_of(&files[k].path))));
+            return Err(Failure::input(format!(
+                "{} is named twice, and its rows would count twice",
+                name_of(&files[k].path)
+            )));
         }
         Ok(Self { files, delimiter: like.delimiter, comma: like.decimal == Decimal::Comma })
     }
@@ -144,10 +152,13 @@ impl Dataset {
 
     fn open_unit(&self, unit: &Unit) -> Result<OpenTable> {
         let facts = &self.files[unit.file];
-        let size = std::fs::metadata(&facts.path).map_err(|e| Failure::reading(&name_of(&facts.path), &e))?.len();
+        let size =
+            std::fs::metadata(&facts.path).map_err(|e| Failure::reading(&name_of(&facts.path), &e))?.len();
         if size != facts.bytes {
             let name = name_of(&facts.path);
-            return Err(Failure::input(format!("{name} has changed since the plan was made: begin anew, with another checkpoint")));
+            return Err(Failure::input(format!(
+                "{name} has changed since the plan was made: begin anew, with another checkpoint"
+            )));
         }
         let mut open = self.table(unit.file).open()?;
         if let Some(groups) = &unit.groups {
@@ -157,7 +168,12 @@ impl Dataset {
     }
 
     /// What the columns `names` hold: those with text, and those in `categorical`, have the levels of all files.
-    pub fn features(&self, names: &[String], categorical: &[String], console: &Console) -> Result<Vec<Column>> {
+    pub fn features(
+        &self,
+        names: &[String],
+        categorical: &[String],
+        console: &Console,
+    ) -> Result<Vec<Column>> {
         let mut first = self.open_unit(&self.units()[0])?;
         let places = first.places(names)?;
         let start = first.next(&places, CHUNK)?;
@@ -179,7 +195,8 @@ impl Dataset {
                 }
             }
         }
-        let mut levels = text.iter().zip(levels.into_iter().map(in_order)).collect::<std::collections::HashMap<_, _>>();
+        let mut levels =
+            text.iter().zip(levels.into_iter().map(in_order)).collect::<std::collections::HashMap<_, _>>();
         let of = |name: &String| match levels.remove(name) {
             Some(levels) => {
                 console.note(format!("categorical column '{name}': {} levels", levels.len()));
@@ -207,12 +224,18 @@ impl Reading<'_> {
     /// What a unit is, for people.
     pub fn describe(&self, unit: u64) -> Result<String> {
         let own = self.unit(unit)?;
-        Ok(format!("{} {}", name_of(&self.data.files[own.file].path), own.groups.as_ref().map_or(String::new(), |g| format!("row groups {} to {}", g.start, g.end - 1))))
+        Ok(format!(
+            "{} {}",
+            name_of(&self.data.files[own.file].path),
+            own.groups.as_ref().map_or(String::new(), |g| format!("row groups {} to {}", g.start, g.end - 1))
+        ))
     }
 
     fn unit(&self, unit: u64) -> Result<&Unit> {
         let found = usize::try_from(unit).ok().and_then(|k| self.units.get(k));
-        found.ok_or_else(|| Failure::input(format!("there is no unit {unit}: there are {}, counted from 0", self.units.len())))
+        found.ok_or_else(|| {
+            Failure::input(format!("there is no unit {unit}: there are {}, counted from 0", self.units.len()))
+        })
     }
 }
 
@@ -243,7 +266,9 @@ impl Source for Reading<'_> {
 /// Whether one path is a single table, which can be read whole.
 pub fn single(given: &[PathBuf]) -> Option<&Path> {
     match given {
-        [one] if !one.is_dir() && (one.exists() || !one.to_string_lossy().contains(['*', '?', '['])) => Some(one),
+        [one] if !one.is_dir() && (one.exists() || !one.to_string_lossy().contains(['*', '?', '['])) => {
+            Some(one)
+        }
         _ => None,
     }
 }

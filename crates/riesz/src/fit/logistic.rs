@@ -13,7 +13,8 @@ use super::search::{RIDGES, Search};
 use super::selection::ClassScore;
 use super::task::{
     CLASS_WEIGHT, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, Predicts, RIDGE,
-    SEARCH_ROWS, Task, noted, no_job};
+    SEARCH_ROWS, Task, no_job, noted,
+};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;

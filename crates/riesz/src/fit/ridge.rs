@@ -9,8 +9,8 @@ use super::nystrom::{Heed, Job, Rows, fit_rows};
 use super::search::{RIDGES, Search};
 use super::selection::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge_until};
 use super::task::{
-    AUTO, CORRECTIONS, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, LANDMARKS, ModelKind, Predicts, RIDGE, SEARCH_ROWS, Task,
-    noted,
+    AUTO, CORRECTIONS, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, LANDMARKS, ModelKind, Predicts,
+    RIDGE, SEARCH_ROWS, Task, noted,
 };
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
@@ -26,7 +26,17 @@ pub(super) static KIND: ModelKind = ModelKind {
     name: "krr",
     help: "Kernel ridge regression, one or several targets",
     predicts: Predicts::Numbers,
-    settings: &[&RIDGE, &LANDMARKS, &CORRECTIONS, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &FIT_INTERCEPT, &BOOTSTRAP, &JACKKNIFE],
+    settings: &[
+        &RIDGE,
+        &LANDMARKS,
+        &CORRECTIONS,
+        &FOLDS,
+        &SEARCH_ROWS,
+        &FIXED_KERNEL,
+        &FIT_INTERCEPT,
+        &BOOTSTRAP,
+        &JACKKNIFE,
+    ],
     takes: &[Input::SampleWeight, Input::Penalty],
     posterior: false,
     fit: fit_task,
@@ -101,7 +111,10 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
 /// The fit through landmarks.
 fn through_landmarks(task: &Task<'_>, y: &Matrix, job: &Job) -> Result<Fitted> {
     if task.penalty.is_some() {
-        return Err(Error::Unused { setting: Input::Penalty.name().into(), belongs: "fits without landmarks".into() });
+        return Err(Error::Unused {
+            setting: Input::Penalty.name().into(),
+            belongs: "fits without landmarks".into(),
+        });
     }
     let rows = Rows::new(task.x.clone(), y.clone(), task.sample_weight.clone())?;
     let heed = Heed { stop: task.stop.clone(), progress: task.progress.clone() };
@@ -112,14 +125,20 @@ fn through_landmarks(task: &Task<'_>, y: &Matrix, job: &Job) -> Result<Fitted> {
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     let Some(landmarks) = settings.count(LANDMARKS.name) else {
         return match settings.get(CORRECTIONS.name) {
-            Some(_) => Err(Error::Unused { setting: CORRECTIONS.name.into(), belongs: "fits through landmarks".into() }),
+            Some(_) => Err(Error::Unused {
+                setting: CORRECTIONS.name.into(),
+                belongs: "fits through landmarks".into(),
+            }),
             None => Ok(None),
         };
     };
     let ridge = settings.number(RIDGE.name);
-    let dense = [SEARCH_ROWS.name, BOOTSTRAP.name, JACKKNIFE.name].map(|name| (name, "fits without landmarks"));
+    let dense =
+        [SEARCH_ROWS.name, BOOTSTRAP.name, JACKKNIFE.name].map(|name| (name, "fits without landmarks"));
     let chosen = ridge.map(|_| (FOLDS.name, "a ridge of 'auto'"));
-    if let Some((name, belongs)) = dense.into_iter().chain(chosen).find(|(name, _)| settings.get(name).is_some()) {
+    if let Some((name, belongs)) =
+        dense.into_iter().chain(chosen).find(|(name, _)| settings.get(name).is_some())
+    {
         return Err(Error::Unused { setting: name.into(), belongs: belongs.into() });
     }
     let standard = Job::new(landmarks);

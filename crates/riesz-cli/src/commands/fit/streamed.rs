@@ -13,7 +13,13 @@ use crate::io::checkpoint::{Checkpoint, Request};
 use crate::io::dataset::{Dataset, Reading, Roles};
 
 /// Reads, plans and fits; `None` where a plan alone was asked for.
-pub fn run(args: &Args, data: Dataset, features: &[String], job: Job, console: Console) -> Result<Option<Learnt>> {
+pub fn run(
+    args: &Args,
+    data: Dataset,
+    features: &[String],
+    job: Job,
+    console: Console,
+) -> Result<Option<Learnt>> {
     let mut request = Request {
         riesz: env!("CARGO_PKG_VERSION").into(),
         roles: Roles {
@@ -33,7 +39,10 @@ pub fn run(args: &Args, data: Dataset, features: &[String], job: Job, console: C
     let mut store = folder.map_or_else(|| Ok(Checkpoint::none()), Checkpoint::at)?;
     let (request, plan) = match (store.request()?, store.plan()?) {
         (Some(request), Some(plan)) => {
-            console.note(format!("goes on with {}", store.folder().map_or(String::new(), |f| f.display().to_string())));
+            console.note(format!(
+                "goes on with {}",
+                store.folder().map_or(String::new(), |f| f.display().to_string())
+            ));
             (request, plan)
         }
         _ => {
@@ -79,9 +88,12 @@ fn planned(request: &Request, console: &Console) -> Result<Plan> {
     })?;
     drop(progress);
     let sample = survey.sample()?;
-    let units = if request.standardised { Units::standardised(&sample.x) } else { Units::raw(sample.x.width()) };
+    let units =
+        if request.standardised { Units::standardised(&sample.x) } else { Units::raw(sample.x.width()) };
     let kernel = KernelExpression::parse(&request.kernel)?.resolve(&sample.x, &units)?;
-    let kernel = watched(console, "choosing length scales", &riesz::Progress::default(), || request.job.tuned(&survey, kernel))?;
+    let kernel = watched(console, "choosing length scales", &riesz::Progress::default(), || {
+        request.job.tuned(&survey, kernel)
+    })?;
     if !kernel.is_bounded() {
         let mut largest = survey.clone();
         each(&request.data, &mut reading, |rows| {
@@ -90,12 +102,18 @@ fn planned(request: &Request, console: &Console) -> Result<Plan> {
         })?;
         survey = largest;
     }
-    let plan = watched(console, "choosing landmarks", &riesz::Progress::default(), || request.job.plan(&survey, kernel))?;
+    let plan = watched(console, "choosing landmarks", &riesz::Progress::default(), || {
+        request.job.plan(&survey, kernel)
+    })?;
     estimate(&plan, &survey, request.job.corrections, console)?;
     Ok(plan)
 }
 
-fn each(data: &Dataset, reading: &mut Reading<'_>, mut work: impl FnMut(&riesz::fit::nystrom::Rows) -> riesz::Result<()>) -> Result<()> {
+fn each(
+    data: &Dataset,
+    reading: &mut Reading<'_>,
+    mut work: impl FnMut(&riesz::fit::nystrom::Rows) -> riesz::Result<()>,
+) -> Result<()> {
     (0..data.count()).try_for_each(|unit| reading.read(unit, &mut work))
 }
 
@@ -122,7 +140,11 @@ fn estimate(plan: &Plan, survey: &Survey, corrections: usize, console: &Console)
     let seconds = each * survey.rows as f64 * (1.0 + 0.2 * corrections as f64);
     if seconds > 30.0 {
         let minutes = seconds / 60.0;
-        let long = if minutes < 120.0 { format!("{minutes:.0} minutes") } else { format!("{:.1} hours", minutes / 60.0) };
+        let long = if minutes < 120.0 {
+            format!("{minutes:.0} minutes")
+        } else {
+            format!("{:.1} hours", minutes / 60.0)
+        };
         console.note(format!("about {long} for {} rows", survey.rows));
     }
     Ok(())
@@ -133,9 +155,15 @@ pub fn check(args: &Args) -> Result<()> {
     if args.plan_only && args.checkpoint.is_none() {
         return Err(Failure::input("--plan-only keeps a plan for later: say where, with --checkpoint DIR"));
     }
-    let unused = [("--row-noise", args.row_noise.is_some()), ("--posterior", args.posterior), ("--protect", !args.protect.is_empty())];
+    let unused = [
+        ("--row-noise", args.row_noise.is_some()),
+        ("--posterior", args.posterior),
+        ("--protect", !args.protect.is_empty()),
+    ];
     match unused.into_iter().find(|(_, given)| *given) {
-        Some((flag, _)) => Err(Failure::input(format!("{flag} belongs to fits without landmarks: leave it out"))),
+        Some((flag, _)) => {
+            Err(Failure::input(format!("{flag} belongs to fits without landmarks: leave it out")))
+        }
         None => Ok(()),
     }
 }

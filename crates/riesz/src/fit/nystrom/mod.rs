@@ -27,6 +27,9 @@ pub use residual::{Coefficients, Residual};
 pub use ridge::{Certificate, Penalties, Solution, Tried};
 pub use rows::Rows;
 pub(crate) use run::fit_rows;
-pub use run::{Heed, Job, Nowhere, Source, Store, all_residuals, all_statistics, fit, fitted, names, residual, statistics};
+pub use run::{
+    Heed, Job, Nowhere, Source, Store, all_residuals, all_statistics, fit, fitted, names, residual,
+    statistics,
+};
 pub use statistics::{Accumulator, Statistics};
 pub use survey::Survey;

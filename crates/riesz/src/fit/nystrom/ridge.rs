@@ -35,8 +35,8 @@ pub struct Tried {
 
 /// A solution of the normal equations.
 #[derive(Debug, Clone)]
-pub struct Solution<'p> {
-    plan: &'p Plan,
+pub struct Solution {
+    plan: Plan,
     /// Its coefficients.
     pub coefficients: Coefficients,
     /// The ridge, given or chosen.
@@ -84,12 +84,12 @@ pub struct Certificate {
     pub anywhere: Vec<f64>,
 }
 
-impl<'p> Solution<'p> {
+impl Solution {
     /// Solves. Cost O(landmarks³), for every ridge and fold where there are several ridges.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a ridge that is not positive, or several without folds; [`Error::TooFew`] without rows; [`Error::NotPositiveDefinite`].
-    pub fn new(plan: &'p Plan, statistics: &Statistics, penalties: &Penalties) -> Result<Self> {
+    pub fn new(plan: &Plan, statistics: &Statistics, penalties: &Penalties) -> Result<Self> {
         let Penalties { ridges, intercept } = penalties;
         if let Some(bad) = ridges.iter().find(|r| !(r.is_finite() && **r > 0.0)) {
             return Err(Error::parameter("ridge", bad, "it is a positive number"));
@@ -111,7 +111,7 @@ impl<'p> Solution<'p> {
         let slices = plan.slices;
         let trust = trust(plan, &factor, &equations, &penalty, slices, sums.rows);
         Ok(Self {
-            plan,
+            plan: plan.clone(),
             coefficients: Coefficients { values: with_constant(values, plan) },
             ridge,
             tried,
@@ -135,7 +135,7 @@ impl<'p> Solution<'p> {
                 format!("the residual counts {} rows, and the statistics {}", residual.rows(), self.rows);
             return Err(Error::Format { problem });
         }
-        let (cross, squares) = residual.sums(self.plan);
+        let (cross, squares) = residual.sums(&self.plan);
         let (size, t) = (self.factor.size(), self.plan.targets.len());
         let at = self.coefficients.values.clone();
         let mut left = Matrix::zeros(size, t);
@@ -157,7 +157,7 @@ impl<'p> Solution<'p> {
 
     /// With r the residual equations as computed, off by at most R in the norm of `Â⁻¹`: what is left of them after the step is `R` and `‖Â^-½(Â - A)Â^-½‖` of r.
     fn bounded(&self, trust: Trust, norms: &[f64], squares: &[f64], at: &Matrix) -> Certificate {
-        let plan = self.plan;
+        let plan = &self.plan;
         let (n, p, weight) =
             (self.rows as f64, plan.size() as f64, plan.largest_weight.unwrap_or(1.0).sqrt());
         let unit = f64::EPSILON / 2.0;
@@ -226,7 +226,7 @@ impl<'p> Solution<'p> {
     /// # Errors
     /// Those of an expansion.
     pub fn model(&self) -> Result<Expansion> {
-        let (plan, t) = (self.plan, self.plan.targets.len());
+        let (plan, t) = (&self.plan, self.plan.targets.len());
         let m = plan.landmarks.rows();
         let values = &self.coefficients.values;
         let coef = Matrix::from_row_major(m, t, values.data()[..m * t].to_vec());

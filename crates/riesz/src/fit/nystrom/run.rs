@@ -83,7 +83,15 @@ pub struct Job {
 impl Job {
     /// So many landmarks: the ridge by five folds, an intercept, one correction.
     pub fn new(landmarks: usize) -> Self {
-        Self { landmarks, ridge: None, folds: 5, intercept: true, fixed_kernel: false, corrections: 1, seed: 0 }
+        Self {
+            landmarks,
+            ridge: None,
+            folds: 5,
+            intercept: true,
+            fixed_kernel: false,
+            corrections: 1,
+            seed: 0,
+        }
     }
 
     fn choice(&self) -> Choice {
@@ -123,7 +131,10 @@ impl Job {
 
     /// What is solved for.
     pub fn penalties(&self) -> Penalties {
-        Penalties { ridges: self.ridge.map_or(RIDGES.to_vec(), |ridge| vec![ridge]), intercept: self.intercept }
+        Penalties {
+            ridges: self.ridge.map_or(RIDGES.to_vec(), |ridge| vec![ridge]),
+            intercept: self.intercept,
+        }
     }
 }
 
@@ -134,7 +145,12 @@ const TUNED_ON: usize = 2000;
 ///
 /// # Errors
 /// Those of the source, and of [`Accumulator::add`].
-pub fn statistics<S: Source>(source: &mut S, plan: &Plan, unit: u64, watch: &Heed) -> Result<Statistics, S::Failure> {
+pub fn statistics<S: Source>(
+    source: &mut S,
+    plan: &Plan,
+    unit: u64,
+    watch: &Heed,
+) -> Result<Statistics, S::Failure> {
     let mut all = Accumulator::new(plan);
     source.read(unit, &mut |rows| {
         watch.step(rows.len() * watch.cost(plan))?;
@@ -282,14 +298,16 @@ fn kept<T>(name: &str, found: Result<T>) -> Result<T> {
 ///
 /// # Errors
 /// As [`all_statistics`] and [`Solution::new`].
-pub fn fit<'p, S: Source>(
+pub fn fit<S: Source>(
     source: &mut S,
     store: &mut dyn Store<S::Failure>,
-    (job, plan): (&Job, &'p Plan),
+    (job, plan): (&Job, &Plan),
     units: u64,
     watch: &Heed,
-) -> Result<Solution<'p>, S::Failure> {
-    watch.progress.start(usize::try_from(plan.rows).unwrap_or(usize::MAX) * (watch.cost(plan) + job.corrections * COST));
+) -> Result<Solution, S::Failure> {
+    watch.progress.start(
+        usize::try_from(plan.rows).unwrap_or(usize::MAX) * (watch.cost(plan) + job.corrections * COST),
+    );
     let total = all_statistics(source, store, plan, units, watch)?;
     let mut solution = Solution::new(plan, &total, &job.penalties())?;
     drop(total);
@@ -334,7 +352,7 @@ pub(crate) fn fit_rows(rows: Rows, kernel: Kernel, job: &Job, heed: &Heed) -> Re
 ///
 /// # Errors
 /// Those of an expansion.
-pub fn fitted(solution: &Solution<'_>) -> Result<Fitted> {
+pub fn fitted(solution: &Solution) -> Result<Fitted> {
     let mut facts: Vec<Fact> = Vec::new();
     let whole = solution.tried.iter().map(|t| t.landmarks).max().unwrap_or(0);
     let least = |landmarks: usize| {

@@ -38,7 +38,7 @@ fn planned(all: &Rows, kernel: &Kernel, landmarks: usize, folds: usize, ridge: f
     Plan::new(&surveyed(all, choice.candidates()), kernel.clone(), choice).unwrap()
 }
 
-fn fitted<'p>(plan: &'p Plan, all: &Rows, ridge: f64, intercept: bool, corrections: usize) -> Solution<'p> {
+fn fitted(plan: &Plan, all: &Rows, ridge: f64, intercept: bool, corrections: usize) -> Solution {
     let statistics = Statistics::of(plan, all, 0).unwrap();
     let mut solution =
         Solution::new(plan, &statistics, &Penalties { ridges: vec![ridge], intercept }).unwrap();
@@ -120,7 +120,7 @@ fn fits_are_those_of_exact_arithmetic() {
         let plan = planned(&all, &kernel, 60, 1, ridge);
         let new = rows(40, 3, 2, weighted, 99).x;
         let truth = exact(&plan, &all, ridge, intercept, &new);
-        let off = |solution: &Solution<'_>| -> Vec<f64> {
+        let off = |solution: &Solution| -> Vec<f64> {
             let said = solution.model().unwrap().predict(&new).unwrap();
             (0..80).map(|k| (said.data()[k] - truth[k / 2][k % 2]).abs()).collect()
         };

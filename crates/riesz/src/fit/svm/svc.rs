@@ -13,9 +13,9 @@ use crate::fit::bootstrap::{BOOTSTRAP, Refit, by_class, refitted};
 use crate::fit::labels::{ClassWeight, row_weights};
 use crate::fit::search::{PRICES, Search};
 use crate::fit::selection::ClassScore;
-use crate::fit::task::{no_job, 
+use crate::fit::task::{
     C, CLASS_WEIGHT, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, Predicts, SEARCH_ROWS, TOL,
-    Task, noted,
+    Task, no_job, noted,
 };
 use crate::fit::{positive, sample_weights};
 use crate::kernel::Kernel;

@@ -9,9 +9,9 @@ use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::fit::bootstrap::{BOOTSTRAP, Refit, refitted};
 use crate::fit::search::{PRICES, Search};
-use crate::fit::task::{no_job, 
+use crate::fit::task::{
     C, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, NORMALIZE_Y, Predicts, SEARCH_ROWS, TOL,
-    Task, noted,
+    Task, no_job, noted,
 };
 use crate::fit::{positive, sample_weights};
 use crate::kernel::Kernel;
