@@ -25,6 +25,7 @@ mod profile;
 mod registry;
 pub(crate) mod rounding;
 mod stationary;
+mod tile;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,9 @@ use crate::linalg::Matrix;
 use crate::random::{Random, SeedableRng};
 use crate::simd::Isa;
 use crate::table::Table;
+
+/// Rows of a gram matrix computed together.
+const TOGETHER: usize = 16;
 
 /// How a factor combines its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +104,12 @@ impl<'a> Columns<'a> {
         self.len == 0
     }
 
+    /// So many of its rows from `start` on.
+    pub(crate) fn part(&self, start: usize, len: usize) -> Self {
+        debug_assert!(start + len <= self.len);
+        Self { start: self.start + start, len, ..*self }
+    }
+
     /// Column `j`.
     #[inline]
     pub fn column(&self, j: usize) -> &'a [f64] {
@@ -137,6 +147,13 @@ pub trait FactorKind {
     fn multiply_all(&self, isa: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
         for (slot, &j) in self.columns().iter().enumerate() {
             self.multiply_column(isa, slot, u.column(j), v[j], out);
+        }
+    }
+    /// Multiplies `out[r][i]` by the factor at row i of `u` and the row `v[r]`, by the operations of [`multiply_all`](Self::multiply_all).
+    #[doc(hidden)]
+    fn multiply_block(&self, isa: Isa, u: Columns<'_>, v: &[&[f64]], out: &mut tile::Block) {
+        for (v, out) in v.iter().zip(out) {
+            self.multiply_all(isa, u, v, &mut out[..u.len()]);
         }
     }
     /// Takes a centre that is given by column, if that changes no more than functions of one argument: `f(u, v) + g(u) + h(v)`.
@@ -473,9 +490,9 @@ impl Kernel {
     pub fn gram(&self, x: &Table) -> Matrix {
         let n = x.rows();
         let mut out = Matrix::zeros(n, n);
-        let isa = Isa::detect();
-        out.data_mut().par_chunks_mut(n.max(1)).enumerate().for_each_init(Vec::new, |buffer, (i, row)| {
-            self.row(isa, Columns::of(x, i), &x.row(i), buffer, &mut row[i..]);
+        out.data_mut().par_chunks_mut(TOGETHER * n.max(1)).enumerate().for_each(|(c, rows)| {
+            let start = c * TOGETHER;
+            self.rows_from(x, start, rows.len() / n, x, start, &mut rows[start..], n);
         });
         out.mirror_upper();
         out
@@ -483,15 +500,28 @@ impl Kernel {
 
     /// The matrix `k(x_i, y_j)`, rows of `x` × rows of `y`.
     pub fn cross_gram(&self, x: &Table, y: &Table) -> Matrix {
-        let mut out = Matrix::zeros(x.rows(), y.rows());
-        let isa = Isa::detect();
-        out.data_mut().par_chunks_mut(y.rows().max(1)).enumerate().for_each_init(
-            Vec::new,
-            |buffer, (i, row)| {
-                self.row(isa, Columns::of(y, 0), &x.row(i), buffer, row);
-            },
-        );
+        let (mut out, n) = (Matrix::zeros(x.rows(), y.rows()), y.rows().max(1));
+        out.data_mut().par_chunks_mut(TOGETHER * n).enumerate().for_each(|(c, rows)| {
+            self.rows_from(x, c * TOGETHER, rows.len() / n, y, 0, rows, n);
+        });
         out
+    }
+
+    /// The values of `count` rows of `x` with those of `y` from `from` on, `stride` apart.
+    #[allow(clippy::too_many_arguments)]
+    fn rows_from(
+        &self,
+        x: &Table,
+        start: usize,
+        count: usize,
+        y: &Table,
+        from: usize,
+        out: &mut [f64],
+        stride: usize,
+    ) {
+        let rows: Vec<Vec<f64>> = (start..start + count).map(|i| x.row(i)).collect();
+        let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
+        self.tile(Isa::detect(), Columns::of(y, from), &rows, out, stride);
     }
 
     /// `k(x_i, x_i)` for every row.

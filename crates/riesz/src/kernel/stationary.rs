@@ -7,6 +7,7 @@ use super::profile::{
 };
 use super::registry::{Argument, ArgumentValues, Declaration, Takes};
 use super::rounding::{TINY, either};
+use super::tile;
 use super::{Columns, Factor, FactorKind, Parameter, Precision, Reach, Structure};
 use crate::random::Random;
 use crate::simd::{Isa, LANES, Plain, Simd, dispatch, fma};
@@ -160,6 +161,11 @@ impl Stationary {
     fn joint(&self) -> bool {
         self.isotropic && self.columns.len() > 1 && !self.profile.radial()
     }
+
+    /// Whether it is computed as the profile of one distance over all of several columns.
+    fn by_distance(&self) -> bool {
+        self.joint() || self.profile.radial() && self.columns.len() > 1
+    }
 }
 
 impl FactorKind for Stationary {
@@ -189,7 +195,7 @@ impl FactorKind for Stationary {
     }
 
     fn multiply_all(&self, isa: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        if self.joint() || self.profile.radial() && self.columns.len() > 1 {
+        if self.by_distance() {
             // Squared distances first, then the profile once.
             let mut square = [0.0; RUN];
             for (c, out) in out.chunks_mut(RUN).enumerate() {
@@ -199,6 +205,21 @@ impl FactorKind for Stationary {
         } else {
             for (slot, &j) in self.columns.iter().enumerate() {
                 self.multiply_column(isa, slot, u.column(j), v[j], out);
+            }
+        }
+    }
+
+    fn multiply_block(&self, isa: Isa, u: Columns<'_>, v: &[&[f64]], out: &mut tile::Block) {
+        if v.len() > 1 && self.by_distance() {
+            let mut square = [[0.0; tile::RUN]; tile::GROUP];
+            tile::squares(isa, u, v, &self.columns, &self.lengthscale, &mut square);
+            for (square, out) in square.iter().zip(&mut out[..v.len()]) {
+                let (square, out) = (&square[..u.len()], &mut out[..u.len()]);
+                with_shape!(self.profile, shape => of_square(isa, shape, square, out));
+            }
+        } else {
+            for (v, out) in v.iter().zip(out) {
+                self.multiply_all(isa, u, v, &mut out[..u.len()]);
             }
         }
     }
