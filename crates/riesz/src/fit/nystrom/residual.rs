@@ -133,14 +133,14 @@ impl Residual {
             let said: Vec<Vec<f64>> = block
                 .par_chunks_mut(n * SUM)
                 .enumerate()
-                .map_init(Vec::new, |buffer, (run, own)| {
+                .map(|(run, own)| {
                     let mut said = vec![0.0; n * t];
-                    for (k, column) in own.chunks_mut(n).enumerate() {
-                        let j = run * SUM + k;
-                        plan.kernel.row(isa, features, &points[j], buffer, column);
+                    let some: Vec<&[f64]> = points[run * SUM..].iter().take(SUM).map(Vec::as_slice).collect();
+                    plan.kernel.tile(isa, features, &some, own, n);
+                    for (k, column) in own.chunks(n).enumerate() {
                         for (o, said) in said.chunks_mut(n).enumerate() {
-                            let coef = theta[(j, o)];
-                            said.iter_mut().zip(&*column).for_each(|(s, k)| *s += coef * k);
+                            let coef = theta[(run * SUM + k, o)];
+                            said.iter_mut().zip(column).for_each(|(s, k)| *s += coef * k);
                         }
                     }
                     said

@@ -16,6 +16,9 @@ use crate::linalg::{Matrix, dot};
 use crate::random::hash;
 use crate::simd::Isa;
 
+/// Landmarks whose kernels are computed together.
+const TOGETHER: usize = 16;
+
 /// Sets folds apart from candidates.
 const FOLDS: u64 = 0x1f0c_ad53;
 
@@ -366,35 +369,53 @@ impl<'p> Accumulator<'p> {
         let features = Columns::new(&waiting.features, BLOCK, 0, rows);
         first.resize(rows * p, 0.0);
         second.resize(if plan.slices > 1 { rows * p } else { 0 }, 0.0);
-        // One column and its products with targets.
-        let column =
-            |j: usize, own: &mut [f64], rest: Option<&mut [f64]>, buffer: &mut Vec<f64>| -> Vec<i128> {
-                match points.get(j) {
-                    Some(point) => {
-                        plan.kernel.row(isa, features, point, buffer, own);
-                        let scale = ONE / plan.bound;
-                        own.iter_mut().for_each(|v| *v *= scale);
-                    }
-                    None => own.fill(ONE),
-                }
-                own.iter_mut().zip(&waiting.roots).for_each(|(v, root)| *v *= root);
-                let dots = |own: &[f64], o: usize| {
-                    let slice = |s: usize| &waiting.targets[(2 * o + s) * BLOCK..][..rows];
-                    whole(dot(own, slice(0)), dot(own, slice(1)))
-                };
-                let Some(rest) = rest else {
-                    own.iter_mut().for_each(|v| *v = nearest(*v));
-                    return (0..t).map(|o| dots(own, o)).collect();
-                };
-                own.iter_mut().zip(rest.iter_mut()).for_each(|(v, rest)| (*v, *rest) = two_slices(*v));
-                (0..t).map(|o| (dots(own, o) << BITS) + dots(rest, o)).collect()
+        // Some columns.
+        let kernels = |j: usize, own: &mut [f64]| {
+            let some: Vec<&[f64]> = points[j.min(points.len())..points.len().min(j + TOGETHER)]
+                .iter()
+                .map(Vec::as_slice)
+                .collect();
+            plan.kernel.tile(isa, features, &some, own, rows);
+            let (kernels, constant) = own.split_at_mut(some.len() * rows);
+            let scale = ONE / plan.bound;
+            kernels.iter_mut().for_each(|v| *v *= scale);
+            constant.fill(ONE);
+        };
+        // One column, and its products with targets.
+        let column = |own: &mut [f64], rest: Option<&mut [f64]>, sums: &mut Vec<i128>| {
+            own.iter_mut().zip(&waiting.roots).for_each(|(v, root)| *v *= root);
+            let dots = |own: &[f64], o: usize| {
+                let slice = |s: usize| &waiting.targets[(2 * o + s) * BLOCK..][..rows];
+                whole(dot(own, slice(0)), dot(own, slice(1)))
             };
+            let Some(rest) = rest else {
+                own.iter_mut().for_each(|v| *v = nearest(*v));
+                return sums.extend((0..t).map(|o| dots(own, o)));
+            };
+            own.iter_mut().zip(rest.iter_mut()).for_each(|(v, rest)| (*v, *rest) = two_slices(*v));
+            sums.extend((0..t).map(|o| (dots(own, o) << BITS) + dots(rest, o)));
+        };
+        let parts = first.par_chunks_mut(rows * TOGETHER).enumerate();
         let sums: Vec<Vec<i128>> = if plan.slices > 1 {
-            let both = first.par_chunks_mut(rows).zip(second.par_chunks_mut(rows)).enumerate();
-            both.map_init(Vec::new, |buffer, (j, (own, rest))| column(j, own, Some(rest), buffer)).collect()
+            let both = parts.zip(second.par_chunks_mut(rows * TOGETHER));
+            both.map(|((part, own), rest)| {
+                let mut sums = Vec::new();
+                kernels(part * TOGETHER, own);
+                own.chunks_mut(rows)
+                    .zip(rest.chunks_mut(rows))
+                    .for_each(|(own, rest)| column(own, Some(rest), &mut sums));
+                sums
+            })
+            .collect()
         } else {
-            let each = first.par_chunks_mut(rows).enumerate();
-            each.map_init(Vec::new, |buffer, (j, own)| column(j, own, None, buffer)).collect()
+            parts
+                .map(|(part, own)| {
+                    let mut sums = Vec::new();
+                    kernels(part * TOGETHER, own);
+                    own.chunks_mut(rows).for_each(|own| column(own, None, &mut sums));
+                    sums
+                })
+                .collect()
         };
         fold.cross.iter_mut().zip(sums.iter().flatten()).for_each(|(sum, own)| *sum += own);
         fold.grams[0].add(first, None, rows, scratch);
