@@ -36,7 +36,17 @@ _ESTIMATORS = (
 )
 
 #: Modules that import it, too.
-_MODULES = ("aggregate", "causal", "clusters", "counts", "feature_selection", "fusion", "preference", "rankability")
+_MODULES = (
+    "aggregate",
+    "causal",
+    "clusters",
+    "counts",
+    "distributed",
+    "feature_selection",
+    "fusion",
+    "preference",
+    "rankability",
+)
 
 __all__ = [
     "Baseline",

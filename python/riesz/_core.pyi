@@ -22,6 +22,7 @@ __all__ = [
     "SageValues",
     "Sample",
     "Settings",
+    "Solution",
     "TestResult",
     "Threads",
     "UnsupportedModelError",
@@ -31,6 +32,7 @@ __all__ = [
     "codes",
     "compare_preferences",
     "component",
+    "counted_units",
     "effect_doubts",
     "effect_page",
     "explain_duels",
@@ -53,10 +55,15 @@ __all__ = [
     "kernel_shap",
     "kernel_terms",
     "length_scales",
+    "merge_residuals",
+    "merge_statistics",
+    "merge_surveys",
     "mmd_test",
     "needed_columns",
     "open_path",
     "permutation",
+    "plan_facts",
+    "plan_fit",
     "predict_sums",
     "preference_evidence",
     "rank_features",
@@ -66,7 +73,10 @@ __all__ = [
     "spec_r",
     "usual_doses",
     "suggest_trials",
+    "survey_rows",
     "trial_candidates",
+    "unit_residual",
+    "unit_statistics",
     "update_effect",
     "witness",
 ]
@@ -540,6 +550,29 @@ class FittedPrior:
     def contexts(self) -> tuple[str, float] | None: ...
     @property
     def margin(self) -> float | None: ...
+
+_UnitRows = tuple[_Rows, NDArray[np.float64], list[float] | None]
+
+def survey_rows(job: str, unit: _UnitRows, threads: int | None) -> bytes: ...
+def merge_surveys(parts: list[bytes]) -> bytes: ...
+def plan_fit(job: str, survey: bytes, kernel: str, standardise: bool) -> bytes: ...
+def plan_facts(plan: bytes) -> tuple[str, int]: ...
+def unit_statistics(plan: bytes, rows: _UnitRows, unit: int, threads: int | None) -> bytes: ...
+def merge_statistics(plan: bytes, parts: list[bytes], without: list[bytes]) -> bytes: ...
+def counted_units(plan: bytes, statistics: bytes) -> list[int]: ...
+def unit_residual(plan: bytes, coefficients: bytes, rows: _UnitRows, unit: int, threads: int | None) -> bytes: ...
+def merge_residuals(plan: bytes, coefficients: bytes, parts: list[bytes]) -> bytes: ...
+
+@final
+class Solution:
+    def __new__(cls, plan: bytes, statistics: bytes, job: str) -> Solution: ...
+    @property
+    def coefficients(self) -> bytes: ...
+    def correct(self, residual: bytes) -> None: ...
+    def bounds(self, x: _Rows) -> NDArray[np.float64] | None: ...
+    @property
+    def tried(self) -> list[tuple[int, float, float]]: ...
+    def fitted(self, names: list[str]) -> tuple[Expansion, list[str], float]: ...
 
 def fit(
     model: str,

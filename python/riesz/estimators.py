@@ -336,6 +336,10 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         Whether to fit on targets minus their mean, which becomes the intercept.
     folds : int, optional
         Folds of ``alpha="auto"``; by default rows are left out one by one, and where they have weights there are 5 folds.
+    landmarks : int, optional
+        Learns through at most so many rows that stand for all, for many rows: cost ``n * landmarks²``, memory ``landmarks²``. They
+        become the model's points. ``alpha="auto"`` is then by folds, 5 unless ``folds`` says; what needs the dense fit is refused.
+        More rows than memory holds: :func:`riesz.distributed.fit`, or the command line.
     protect : list of columns, or dict of name to columns, optional
         Features (or groups of them) whose Shapley values at the training rows are penalised, by name or number.
     protect_strength : float, default 1
@@ -367,6 +371,7 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         coef0=1.0,
         fit_intercept=False,
         folds=None,
+        landmarks=None,
         protect=None,
         protect_strength=1.0,
         protect_game="interventional",
@@ -383,6 +388,7 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         self.coef0 = coef0
         self.fit_intercept = fit_intercept
         self.folds = folds
+        self.landmarks = landmarks
         self.protect = protect
         self.protect_strength = protect_strength
         self.protect_game = protect_game
@@ -406,6 +412,8 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
             raise ValueError(f"jackknife = {self.jackknife!r}: it is True or False")
         settings |= self._refits() | ({"jackknife": True} if self.jackknife else {})
         settings["fit_intercept"] = bool(self.fit_intercept)
+        if self.landmarks is not None:
+            settings["landmarks"] = _count("landmarks", self.landmarks, 1)
         self._fit(
             "krr",
             kernel,

@@ -272,3 +272,68 @@ pub fn single(given: &[PathBuf]) -> Option<&Path> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Format;
+    use crate::io::write::{Cells, TableWriter};
+
+    /// Every row of every file is in one unit, in whole row groups; other levels than those that were found are refused by row.
+    #[test]
+    fn units_cover_all_rows() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, groups: &[usize]| {
+            let names = vec!["a".into(), "b".into(), "y".into()];
+            let empty = vec![Cells::Numbers(vec![]), Cells::Texts(vec![]), Cells::Numbers(vec![])];
+            let path = folder.path().join(name);
+            let mut writer = TableWriter::open(Some(&path), Format::Parquet, names, empty).unwrap();
+            for (g, rows) in groups.iter().enumerate() {
+                let a = (0..*rows).map(|i| (g * 1000 + i) as f64).collect();
+                let b = (0..*rows).map(|i| if (i + g) % 2 == 0 { "10" } else { "9" }.to_string()).collect();
+                writer
+                    .rows(vec![Cells::Numbers(a), Cells::Texts(b), Cells::Numbers(vec![g as f64; *rows])])
+                    .unwrap();
+            }
+            writer.finish().unwrap();
+        };
+        write("one.parquet", &[100, 70]);
+        write("two.parquet", &[30]);
+        std::fs::write(folder.path().join("three.csv"), "y,b,a\n7,9,0.5\n8,10,1.5\n").unwrap();
+        let like = TableFile { path: PathBuf::new(), delimiter: None, decimal: Decimal::Point };
+        let data = Dataset::open(&[folder.path().to_path_buf()], &like).unwrap();
+        let features = data.features(&["b".into(), "a".into()], &["b".into()], &Console::new(true)).unwrap();
+        assert_eq!(features[0].kind, ColumnKind::Categorical { levels: vec!["9".into(), "10".into()] });
+        let mut reading = data.rows(&Roles { features, targets: vec!["y".into()], weights: None });
+        let (mut rows, mut targets, mut levels) = (0, 0.0, 0.0);
+        for unit in 0..data.count() {
+            reading
+                .read(unit, &mut |part| {
+                    rows += part.len();
+                    targets += part.y.data().iter().sum::<f64>();
+                    levels += part.x.column(0).iter().sum::<f64>();
+                    Ok(())
+                })
+                .unwrap();
+        }
+        // 70 rows of the second group have the target 1.
+        assert_eq!((rows, targets, levels), (202, 15.0 + 70.0, 101.0));
+        assert!(reading.read(99, &mut |_| Ok(())).is_err());
+        let named = [folder.path().join("o*.parquet"), folder.path().join("one.parquet")];
+        assert!(format!("{:?}", Dataset::open(&named, &like)).contains("named twice"));
+        assert!(Dataset::open(&[folder.path().join("x*.parquet")], &like).is_err());
+        // A row group alone.
+        let mut open = data
+            .table(data.files.iter().position(|f| f.groups.len() > 1 || f.groups == [170]).unwrap())
+            .open()
+            .unwrap();
+        let groups = open.groups();
+        open.only_groups(groups.len() - 1..groups.len());
+        let places = open.places(&["a".into()]).unwrap();
+        let mut last = 0;
+        while let Some(chunk) = open.next(&places, 50).unwrap() {
+            last += chunk.rows as u64;
+        }
+        assert_eq!(last, groups[groups.len() - 1]);
+    }
+}

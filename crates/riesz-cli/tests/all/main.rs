@@ -15,6 +15,7 @@ mod graph;
 mod hostile;
 mod importance;
 mod indices;
+mod landmarks;
 mod matrix;
 mod memory;
 mod prefer;

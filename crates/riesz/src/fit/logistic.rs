@@ -205,6 +205,7 @@ impl KernelLogisticRegression {
             return Err(Error::parameter("tolerance", self.tolerance, "it is between 0 and 1"));
         }
         let weights = row_weights(x, labels, classes, &self.class_weight, self.sample_weight.as_deref())?;
+        super::check_dense(x.rows(), 2.0, "")?;
         let rows: Vec<usize> = (0..x.rows()).filter(|&r| weights[r] > 0.0).collect();
         let points = x.select_rows(&rows);
         let gram = self.kernel.gram(&points);

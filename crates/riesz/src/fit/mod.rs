@@ -110,6 +110,22 @@ pub(crate) fn check_range(kernel: &Kernel, x: &Table) -> Result<()> {
     }
 }
 
+/// Refuses a fit that sees every pair of rows where so many kernel matrices do not fit into memory; `remedy` is what else there is.
+pub(crate) fn check_dense(rows: usize, matrices: f64, remedy: &str) -> Result<()> {
+    let needed = matrices * (rows as f64).powi(2);
+    crate::memory::hold(needed as usize).map_err(|free| {
+        let (needed, free) = (8e-9 * needed, 8e-9 * free as f64);
+        let allowed = format!(
+            "a fit that sees every pair of rows takes {needed:.1} GB of memory, and {free:.1} GB are free: {remedy}fit to fewer rows"
+        );
+        Error::parameter("number of rows", rows, allowed)
+    })
+}
+
+/// What kinds of model offer that can learn through landmarks.
+pub(crate) const THROUGH_LANDMARKS: &str =
+    "learn through landmarks (landmarks = 2000; --landmarks 2000 on the command line), or ";
+
 /// Checks a parameter that must be positive.
 pub(crate) fn positive(name: &str, value: f64) -> Result<()> {
     if value.is_finite() && value > 0.0 {

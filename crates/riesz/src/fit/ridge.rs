@@ -207,6 +207,8 @@ impl KernelRidge {
     /// As [`fit`](Self::fit); [`Error::Interrupted`] soon after `stop` is set.
     pub(super) fn fit_until(&self, x: &Table, y: &Matrix, stop: &AtomicBool) -> Result<RidgeFit> {
         self.check(x, y)?;
+        // The gram matrix is factored in place.
+        super::check_dense(x.rows(), 1.2, super::THROUGH_LANDMARKS)?;
         check(stop)?;
         let (targets, intercept) = self.centred(y);
         let mut gram = self.kernel.gram(x);
@@ -323,6 +325,17 @@ mod tests {
             (0..30).map(|i| [(i as f64 * 0.7).sin() * 2.0, (i as f64 * 0.3).cos()]).collect();
         let y = rows.iter().flat_map(|r| [r[0] * r[1] + 3.0, r[0] - r[1]]).collect();
         (Table::from_rows(&rows).unwrap(), Matrix::from_row_major(30, 2, y))
+    }
+
+    #[test]
+    fn what_no_memory_holds_is_refused_beforehand() {
+        let x = Table::from_rows(&(0..400_000).map(|i| [f64::from(i)]).collect::<Vec<_>>()).unwrap();
+        let y = Matrix::column_vector(vec![0.0; 400_000]);
+        let error = KernelRidge::new(Kernel::gaussian(&[1.0]), 1.0).fit(&x, &y).unwrap_err().to_string();
+        assert!(
+            error.starts_with("number of rows = 400000") && error.contains("--landmarks 2000"),
+            "{error}"
+        );
     }
 
     #[test]

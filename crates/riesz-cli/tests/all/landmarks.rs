@@ -1,0 +1,162 @@
+//! Fits through landmarks, unit by unit: interrupted, by separate commands, over other files, with the same bytes.
+
+use std::io::Read;
+use std::path::Path;
+
+use crate::common::{Place, diabetes, number, texts};
+
+/// The diabetes data, over and over with a little noise, as so many CSV files of the same rows in a folder.
+fn data(place: &Place, folder: &str, files: usize, reversed: bool) {
+    let text = std::fs::read_to_string(diabetes()).unwrap();
+    let (header, rows) = text.split_once('\n').unwrap();
+    let mut all: Vec<String> = (0..4)
+        .flat_map(|copy| {
+            rows.lines().enumerate().map(move |(i, row)| {
+                let (first, rest) = row.split_once(',').unwrap();
+                format!("{},{rest}", number(first) + 1e-3 * f64::from(copy) * (i % 7) as f64)
+            })
+        })
+        .collect();
+    if reversed {
+        all.reverse();
+    }
+    std::fs::create_dir(place.path(folder)).unwrap();
+    for (k, part) in all.chunks(all.len().div_ceil(files)).enumerate() {
+        place.write(&format!("{folder}/part-{k:02}.csv"), format!("{header}\n{}\n", part.join("\n")));
+    }
+}
+
+fn bytes(path: &Path) -> Vec<u8> {
+    let mut all = Vec::new();
+    std::fs::File::open(path).unwrap().read_to_end(&mut all).unwrap();
+    all
+}
+
+const FIT: &str = "--target target --landmarks 40 --ridge 0.1 --seed 5";
+
+/// The coefficients of a model, as its predictions at the bundled rows to all digits.
+fn said(place: &Place, model: &str) -> String {
+    place.good(&format!("predict {model} DIABETES")).0
+}
+
+#[test]
+fn files_and_order_do_not_matter() {
+    let place = Place::new();
+    data(&place, "a", 3, false);
+    data(&place, "b", 7, true);
+    let (_, err) = place.good(&format!("fit a {FIT} -o a.riesz"));
+    assert!(err.contains("3 units of work") && err.contains("radius of the certificate"), "{err}");
+    place.good(&format!("fit {}/b/*.csv {FIT} -o b.riesz", place.path("").display()));
+    assert_eq!(said(&place, "a.riesz"), said(&place, "b.riesz"));
+    place.good(&format!("--threads 1 fit a {FIT} -o c.riesz"));
+    assert_eq!(bytes(&place.path("a.riesz")), bytes(&place.path("c.riesz")));
+    // One file in memory of one table or as units.
+    place.good("explain a.riesz DIABETES -o why.csv");
+}
+
+#[test]
+fn a_killed_fit_goes_on_with_the_same_bytes() {
+    let place = Place::new();
+    data(&place, "a", 12, false);
+    place.good(&format!("fit a {FIT} -o straight.riesz"));
+    let words = format!("fit a {FIT} --checkpoint work -o m.riesz");
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("riesz"))
+        .current_dir(place.path(""))
+        .args(words.split_whitespace())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    // As soon as there is something to go on with.
+    let done = || {
+        let folders = std::fs::read_dir(place.path("work")).into_iter().flatten().flatten();
+        folders.filter(|f| f.path().join("unit-00001.stat").exists()).count()
+    };
+    while done() == 0 && child.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    let _ = child.kill();
+    child.wait().unwrap();
+    let (_, err) = place.good(&words);
+    assert!(err.contains("goes on with"), "{err}");
+    assert_eq!(bytes(&place.path("straight.riesz")), bytes(&place.path("m.riesz")));
+    // A damaged result is not counted.
+    let folder = std::fs::read_dir(place.path("work")).unwrap().next().unwrap().unwrap().path();
+    let mut bad = bytes(&folder.join("unit-00003.stat"));
+    let middle = bad.len() / 2;
+    bad[middle] ^= 1;
+    std::fs::write(folder.join("unit-00003.stat"), bad).unwrap();
+    place.bad(&words, "unit-00003.stat");
+    // Neither are files that have changed since.
+    place.write("a/part-00.csv", "age,target\n1,2\n");
+    std::fs::remove_file(folder.join("unit-00000.stat")).unwrap();
+    place.bad(&format!("statistics {} --unit 0", folder.display()), "has changed since");
+}
+
+#[test]
+fn units_are_plain_commands() {
+    let place = Place::new();
+    data(&place, "a", 4, false);
+    place.good(&format!("fit a {FIT} --checkpoint whole -o whole.riesz"));
+    let (out, _) = place.good(&format!("fit a {FIT} --checkpoint work --plan-only"));
+    let plan = out.trim().to_string();
+    place.bad(&format!("solve {plan} -o m.riesz"), "--unit 0");
+    place.bad(&format!("statistics {plan} --unit 4"), "there is no unit 4");
+    place.bad(&format!("statistics {plan} --unit 0 --residual"), "riesz solve");
+    for unit in [2, 0, 3, 1] {
+        place.good(&format!("statistics {plan} --unit {unit}"));
+    }
+    let (_, err) = place.good(&format!("statistics {plan} --unit 2"));
+    assert!(err.contains("is there already"));
+    place.good(&format!("solve {plan} -o m.riesz"));
+    place.good(&format!("statistics {plan} --unit 3,1,0,2 --residual"));
+    place.good(&format!("solve {plan} -o m.riesz"));
+    assert_eq!(said(&place, "whole.riesz"), said(&place, "m.riesz"));
+    let unit = |k: usize| format!("{plan}/unit-0000{k}.stat");
+    place.good(&format!("merge {plan} {} {} {} -o abc.stat", unit(0), unit(1), unit(2)));
+    place.good(&format!("merge {plan} {} {} -o ba.stat", unit(1), unit(0)));
+    place.good(&format!("merge {plan} abc.stat --without {} -o ab.stat", unit(2)));
+    assert_eq!(bytes(&place.path("ab.stat")), bytes(&place.path("ba.stat")));
+    place.bad(&format!("merge {plan} abc.stat {} -o x.stat", unit(1)), "would count twice");
+    place.bad(&format!("merge {plan} ab.stat --without {} -o x.stat", unit(3)), "unit 3 is not in");
+    place.bad(&format!("merge {plan} a/part-00.csv -o x.stat"), "checksum");
+    let output = place.run(&format!("solve {plan} --statistics ab.stat -o part.riesz"));
+    assert!(texts(&output).1.contains("2 of 4 units") || !output.status.success());
+}
+
+#[test]
+fn ridges_are_chosen_from_one_pass() {
+    let place = Place::new();
+    data(&place, "a", 2, false);
+    let (_, err) = place.good("fit a --target target --landmarks 60 -o m.riesz");
+    assert!(err.contains("held-out mean squared error with half of the landmarks"), "{err}");
+    place.good("fit DIABETES --target target --landmarks 60 --folds 3 -o n.riesz");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let place = Place::new();
+    data(&place, "a", 2, false);
+    place.write("empty.csv", "");
+    std::fs::create_dir(place.path("nothing")).unwrap();
+    for (words, expected) in [
+        ("fit a --target target -o m.riesz", "--landmarks"),
+        ("fit DIABETES DIABETES --target target --landmarks 9 -o m.riesz", "named twice"),
+        ("fit nothing --target target --landmarks 9 -o m.riesz", "holds no Parquet or CSV files"),
+        ("fit no*.csv --target target --landmarks 9 -o m.riesz", "no file matches"),
+        ("fit - --target target --landmarks 9 -o m.riesz", "standard input"),
+        ("fit a --target target --landmarks 0 -o m.riesz", "--landmarks"),
+        ("fit a --target z --landmarks 9 -o m.riesz", "there is no column 'z'"),
+        ("fit a --target target --landmarks 9 --checkpoint a/part-00.csv -o m.riesz", "cannot write"),
+        ("fit a --target target --landmarks 9 --plan-only", "--checkpoint DIR"),
+        ("fit DIABETES --target target --checkpoint w -o m.riesz", "--landmarks"),
+        ("fit a --target target --landmarks 9 --bootstrap 9 -o m.riesz", "without landmarks"),
+        ("fit a --target target --landmarks 9 --ridge 1 --folds 3 -o m.riesz", "'auto'"),
+        ("fit DIABETES --target target --corrections 2 -o m.riesz", "through landmarks"),
+        ("fit empty.csv --target target --landmarks 9 -o m.riesz", "empty.csv"),
+        ("statistics a --unit 0", "holds no plan"),
+        ("solve nowhere -o m.riesz", "holds no plan"),
+    ] {
+        place.bad(words, expected);
+    }
+    assert!(!place.path("m.riesz").exists());
+}

@@ -1,0 +1,53 @@
+"""Units of work as tasks of Dask. No formula is here."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from ._engines import FAN_IN, Merge, Work
+
+#: Deaths of workers that a task outlives: each counts against all tasks that the worker held.
+DEATHS = 20
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _merged(merge: Merge, shared: Any, *parts: bytes) -> bytes:
+    return merge(shared, parts)
+
+
+def _outlive(dask_scheduler: Any) -> None:
+    dask_scheduler.allowed_failures = max(dask_scheduler.allowed_failures, DEATHS)
+
+
+class Dask:
+    """A ``dask.distributed.Client``'s cluster."""
+
+    #: Workers run as many tasks at a time as they have threads.
+    threads = 1
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        client.run_on_scheduler(_outlive)
+
+    def reduce(self, name: str, shared: Any, units: Sequence[Any], work: Work, merge: Merge) -> bytes:
+        """A task a unit, and a tree of sums."""
+        client, run = self._client, f"riesz-{name}-{uuid.uuid4().hex[:12]}"
+        # The result of a task is made again when its worker dies; scattered data are lost.
+        shared_future = client.submit(_same, shared, key=f"{run}-shared", pure=False)
+        level = [
+            client.submit(work, shared_future, unit, key=f"{run}-{k}", retries=3, pure=False) for k, unit in enumerate(units)
+        ]
+        depth = 0
+        while len(level) > 1 or depth == 0:
+            depth += 1
+            parts = [level[k : k + FAN_IN] for k in range(0, len(level), FAN_IN)]
+            level = [
+                client.submit(_merged, merge, shared_future, *part, key=f"{run}-sum{depth}-{k}", retries=3, pure=False)
+                for k, part in enumerate(parts)
+            ]
+        return level[0].result()

@@ -1,0 +1,192 @@
+"""Parquet files as one table, in units of whole row groups that any worker can read again."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+#: Rows of a unit, at least, where a file has so many.
+UNIT = 1 << 17
+
+
+def _parquet() -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError("riesz.distributed reads Parquet files with pyarrow: pip install riesz[dask] or riesz[spark]") from None
+    return pyarrow.parquet
+
+
+@dataclass(frozen=True)
+class File:
+    """A file, as it was when the work began."""
+
+    path: str
+    size: int
+    groups: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Row groups of a file."""
+
+    file: int
+    groups: tuple[int, ...]
+    #: The number of the first row in its file, and of all rows before it.
+    first: int
+    before: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Data:
+    """Files with the same columns, and what the columns are.
+
+    ``features`` are names with their levels, ``None`` for numbers.
+    """
+
+    files: tuple[File, ...]
+    features: tuple[tuple[str, tuple[str, ...] | None], ...]
+    targets: tuple[str, ...]
+    weights: str | None
+
+    def units(self) -> list[Unit]:
+        """The units of work."""
+        units: list[Unit] = []
+        before = 0
+        for file, facts in enumerate(self.files):
+            own: list[int] = []
+            first = rows = 0
+            for group, count in enumerate(facts.groups):
+                own.append(group)
+                rows += count
+                if rows >= UNIT or group + 1 == len(facts.groups):
+                    units.append(Unit(file, tuple(own), first, before, rows))
+                    first, before, rows, own = first + rows, before + rows, 0, []
+        return units
+
+    def cells(self, unit: Unit, names: Sequence[str]) -> Any:
+        """Some columns of a unit, as an Arrow table."""
+        facts = self.files[unit.file]
+        if os.path.getsize(facts.path) != facts.size:
+            raise ValueError(f"{facts.path} has changed since the work began: begin anew, with another checkpoint")
+        return _parquet().ParquetFile(facts.path).read_row_groups(list(unit.groups), columns=list(names), use_threads=False)
+
+    def features_of(self, unit: Unit) -> tuple[list[str], list[list[str] | None], np.ndarray]:
+        """The features of a unit's rows, as the core takes them."""
+        names = [name for name, _ in self.features]
+        return names, [None if levels is None else list(levels) for _, levels in self.features], self._numbers(unit, names)
+
+    def rows(self, unit: Unit) -> tuple[Any, np.ndarray, list[float] | None]:
+        """Features, targets and weights of a unit's rows, as the core takes them."""
+        names = [name for name, _ in self.features]
+        others = [*self.targets, *([] if self.weights is None else [self.weights])]
+        numbers = self._numbers(unit, [*names, *others])
+        d, t = len(names), len(self.targets)
+        levels = [None if levels is None else list(levels) for _, levels in self.features]
+        weights = None if self.weights is None else numbers[:, d + t].tolist()
+        return (names, levels, numbers[:, :d]), np.ascontiguousarray(numbers[:, d : d + t]), weights
+
+    def _numbers(self, unit: Unit, names: Sequence[str]) -> np.ndarray:
+        cells, levels = self.cells(unit, names), dict(self.features)
+        out = np.empty((cells.num_rows, len(names)), order="F")
+        for j, name in enumerate(names):
+            column = cells.column(name)
+            where = f"{self.files[unit.file].path}: column '{name}'"
+            if column.null_count:
+                at = int(np.flatnonzero(column.is_null().to_numpy())[0])
+                raise ValueError(f"{where} is empty in row {unit.first + at + 1}: fill the value in or remove the row")
+            known = levels.get(name)
+            if known is not None:
+                codes = {level: code for code, level in enumerate(known)}
+                texts = _texts(column)
+                unseen = next((text for text in texts if text not in codes), None)
+                if unseen is not None:
+                    raise ValueError(f"{where} holds '{unseen}', which the model has not seen; it knows: {', '.join(known)}")
+                out[:, j] = [codes[text] for text in texts]
+            else:
+                out[:, j] = column.to_numpy()
+            bad = np.flatnonzero(~np.isfinite(out[:, j]))
+            if len(bad):
+                raise ValueError(
+                    f"{where} is {out[bad[0], j]} in row {unit.first + int(bad[0]) + 1}: fill the value in or remove the row"
+                )
+        return out
+
+    def digest_text(self) -> str:
+        """All that it is but the levels, which follow from the files."""
+        plain = replace(self, features=tuple((name, None if levels is None else ()) for name, levels in self.features))
+        return json.dumps([[f.path, f.size, f.groups] for f in plain.files] + [plain.features, plain.targets, plain.weights])
+
+
+def levels_of(data: Data, unit: Unit) -> list[list[str]]:
+    """The levels that categorical columns have in a unit."""
+    names = [name for name, levels in data.features if levels is not None]
+    cells = data.cells(unit, names)
+    return [sorted(set(_texts(cells.column(name)))) for name in names]
+
+
+def in_order(levels: set[str]) -> tuple[str, ...]:
+    """Levels by their numbers if all are numbers, else by name."""
+    try:
+        return tuple(sorted(levels, key=lambda level: (float(level), level)))
+    except ValueError:
+        return tuple(sorted(levels))
+
+
+def _texts(column: Any) -> list[str]:
+    named = {True: "true", False: "false"}
+    return [named[cell] if isinstance(cell, bool) else str(cell).strip() for cell in column.to_pylist()]
+
+
+def _paths(data: Any) -> Iterator[str]:
+    for given in [data] if isinstance(data, (str, os.PathLike)) else data:
+        path = os.fspath(given)
+        if os.path.isdir(path):
+            found = [p for p in sorted(glob.glob(os.path.join(path, "*.parquet"))) if os.path.basename(p)[0] not in "._"]
+        else:
+            found = [path] if os.path.exists(path) else sorted(glob.glob(path))
+        if not found:
+            raise FileNotFoundError(f"no file matches '{path}'")
+        yield from found
+
+
+def opened(
+    data: Any,
+    targets: Sequence[str],
+    features: Sequence[str] | None,
+    weights: str | None,
+    categorical: Sequence[str],
+) -> Data:
+    """The files that ``data`` names, and what their columns are: text is categorical. Levels are not known yet."""
+    parquet = _parquet()
+    files = []
+    for path in _paths(data):
+        facts = parquet.ParquetFile(path).metadata
+        groups = tuple(facts.row_group(k).num_rows for k in range(facts.num_row_groups))
+        files.append(File(os.path.abspath(path), os.path.getsize(path), groups))
+    twice = next((f.path for k, f in enumerate(files) if f in files[:k]), None)
+    if twice is not None:
+        raise ValueError(f"{twice} is named twice, and its rows would count twice")
+    schema = parquet.read_schema(files[0].path)
+    others = {*targets, *([] if weights is None else [weights])}
+    names = [name for name in schema.names if name not in others] if features is None else list(features)
+    missing = next((name for name in [*names, *others, *categorical] if name not in schema.names), None)
+    if missing is not None:
+        raise ValueError(f"there is no column '{missing}'; the columns are: {', '.join(schema.names)}")
+    if not names:
+        raise ValueError("no column is left to predict from")
+    import pyarrow.types as kinds
+
+    def text(name: str) -> bool:
+        kind = schema.field(name).type
+        plain = kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_boolean(kind) or kinds.is_dictionary(kind)
+        return name in categorical or plain
+
+    return Data(tuple(files), tuple((name, () if text(name) else None) for name in names), tuple(targets), weights)

@@ -1,0 +1,183 @@
+"""Explanations of many rows: a part a unit, and a manifest of them all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._expansion import Expansion
+from .._explainer import Explainer
+from ._data import Data, Unit, opened
+from ._engines import engine_of
+from ._kept import put
+
+#: Rows that are explained at a time.
+ROWS = 1 << 14
+
+
+@dataclass(frozen=True)
+class _Shared:
+    data: Data
+    model: bytes
+    options: tuple[tuple[str, Any], ...]
+    out: str
+    single: bool
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Parts of a finished explanation.
+
+    Attributes
+    ----------
+    folder : str
+        Holds ``part-00000.parquet`` and so on, ``_manifest.json`` and ``_SUCCESS``.
+    rows : int
+    parts : list of dict
+        Of each part its name, rows, SHA-256, the largest residual (prediction less base value less values) and the largest bound
+        that was proved for it (``None`` where values are estimates).
+    made : int
+        Parts that were made by this call; others were there.
+    """
+
+    folder: str
+    rows: int
+    parts: list[dict[str, Any]]
+    made: int
+
+
+def _sha256(path: str) -> str | None:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _digest(file)
+    except FileNotFoundError:
+        return None
+
+
+def _digest(file: Any) -> str:
+    total = hashlib.sha256()
+    while part := file.read(1 << 20):
+        total.update(part)
+    return total.hexdigest()
+
+
+def _part(shared: _Shared, task: tuple[int, Unit]) -> bytes:
+    number, unit = task
+    name = f"part-{number:05}.parquet"
+    path, record = os.path.join(shared.out, name), os.path.join(shared.out, "_parts", f"{name}.json")
+    wanted = hashlib.sha256(
+        repr((shared.data.files[unit.file], unit, shared.options, shared.single)).encode() + shared.model
+    ).hexdigest()
+    try:
+        with open(record, encoding="utf-8") as file:
+            known = json.load(file)
+        if known.get("of") == wanted and known["sha256"] == _sha256(path):
+            return json.dumps([{**known, "made": False}]).encode()
+    except (FileNotFoundError, json.JSONDecodeError, KeyError):
+        pass
+    facts = {**_made(shared, unit, path), "name": name, "of": wanted, "sha256": _sha256(path)}
+    put(record, json.dumps(facts).encode())
+    return json.dumps([{**facts, "made": True}]).encode()
+
+
+def _made(shared: _Shared, unit: Unit, path: str) -> dict[str, Any]:
+    import pyarrow
+    import pyarrow.parquet
+
+    model = Expansion._wrap(_core.Expansion.from_bytes(shared.model))
+    explainer = Explainer(model, **dict(shared.options))
+    _, _, x = shared.data.features_of(unit)
+    number = pyarrow.float32() if shared.single else pyarrow.float64()
+    residual, bound, tables = 0.0, 0.0, []
+    for start in range(0, len(x), ROWS):
+        rows = np.ascontiguousarray(x[start : start + ROWS])
+        found = explainer(rows)
+        outputs = model.output_names
+        values = np.asarray(found.values).reshape(len(rows), found.values.shape[1], len(outputs))
+        base = np.asarray(found.base_values).reshape(len(rows), -1)
+        prediction = np.asarray(found.predictions).reshape(len(rows), -1)
+        residual = max(residual, float(np.abs(prediction - base - values.sum(axis=1)).max()))
+        certificate = found.certificate
+        bound = float("nan") if certificate is None else max(bound, float(certificate.bound))
+        for o, output in enumerate(outputs):
+            columns = {"row": pyarrow.array(np.arange(unit.before + start, unit.before + start + len(rows)))}
+            if len(outputs) > 1:
+                columns["output"] = pyarrow.array([output] * len(rows))
+            columns["base_value"] = pyarrow.array(base[:, o if base.shape[1] > 1 else 0], number)
+            columns["prediction"] = pyarrow.array(prediction[:, o], number)
+            for j, player in enumerate(found.feature_names):
+                columns[f"player:{player}" if player in columns else player] = pyarrow.array(values[:, j, o], number)
+            tables.append(pyarrow.table(columns))
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.parquet.ParquetWriter(sink, tables[0].schema, compression="zstd") as writer:
+        for table in tables:
+            writer.write_table(table)
+    put(path, sink.getvalue().to_pybytes())
+    return {"rows": len(x), "residual": residual, "bound": None if bound != bound else bound}
+
+
+def _parts(shared: _Shared, parts: Sequence[bytes]) -> bytes:
+    return json.dumps(sorted((fact for part in parts for fact in json.loads(part)), key=lambda fact: fact["name"])).encode()
+
+
+def explain(
+    model: Any,
+    data: Any,
+    out: str | os.PathLike[str],
+    *,
+    float32: bool = False,
+    engine: Any = None,
+    **options: Any,
+) -> Explained:
+    """Explains all rows of Parquet files, one part of the answer a unit of rows, and says so when it is complete.
+
+    A part that is there, was made from the same file by the same model and settings, and has its checksum is kept: the same call
+    goes on after whatever stopped it. ``_SUCCESS`` and ``_manifest.json`` appear when all parts are there.
+
+    Parameters
+    ----------
+    model : riesz.Expansion, a fit, or an estimator that :class:`riesz.Explainer` takes
+    data : path, pattern, folder, or list of them
+        Parquet files with the model's columns, which all workers see.
+    out : path
+        A folder that all workers see.
+    float32 : bool
+        Whether values are written in single precision, which takes half the room.
+    engine : None, dask.distributed.Client or pyspark.sql.SparkSession
+    **options
+        As :class:`riesz.Explainer` has them: ``background``, ``game``, ….
+    """
+    expansion = getattr(model, "expansion", getattr(model, "expansion_", model))
+    if not isinstance(expansion, Expansion):
+        expansion = Explainer(model, **options).model
+    names = expansion.feature_names
+    rows = opened(data, [], names, None, [name for name, own in zip(names, expansion.levels) if own is not None])
+    known = {name: None if own is None else tuple(own) for name, own in zip(names, expansion.levels)}
+    rows = Data(rows.files, tuple((name, known[name]) for name, _ in rows.features), (), None)
+    chosen, folder = engine_of(engine), os.path.abspath(out)
+    os.makedirs(os.path.join(folder, "_parts"), exist_ok=True)
+    for done in ("_SUCCESS", "_manifest.json"):
+        if os.path.exists(os.path.join(folder, done)):
+            os.unlink(os.path.join(folder, done))
+    Explainer(expansion, **options)
+    shared = _Shared(rows, expansion._core.to_bytes(False), tuple(sorted(options.items())), folder, float32)
+    units = list(enumerate(rows.units()))
+    facts = json.loads(chosen.reduce("explain", shared, units, _part, _parts))
+    made = sum(fact.pop("made") for fact in facts)
+    parts = [{key: fact[key] for key in ("name", "rows", "sha256", "residual", "bound")} for fact in facts]
+    total = sum(part["rows"] for part in parts)
+    if total != sum(unit.rows for _, unit in units):
+        raise RuntimeError("the engine did not explain all rows")
+    put(os.path.join(folder, "_manifest.json"), json.dumps({"rows": total, "parts": parts}, indent=1).encode())
+    wrong = next((p for p in parts if p["bound"] is not None and p["residual"] > p["bound"]), None)
+    if wrong is not None:
+        raise RuntimeError(f"{wrong['name']}: values miss the prediction by {wrong['residual']:.1e}, more than was proved")
+    put(os.path.join(folder, "_SUCCESS"), b"")
+    return Explained(folder, total, parts, made)

@@ -1,0 +1,228 @@
+"""Kernel ridge regression through landmarks, on any engine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._expansion import Expansion
+from ._data import Data, Unit, in_order, levels_of, opened
+from ._engines import engine_of
+from ._kept import kept, put
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What all units have in common."""
+
+    data: Data
+    job: str
+    threads: int | None
+    folder: str | None = None
+    plan: bytes = b""
+    coefficients: bytes = b""
+    correction: int = 0
+
+
+_Task = tuple[int, Unit]
+
+
+def _levels(shared: _Shared, task: _Task) -> bytes:
+    return json.dumps(levels_of(shared.data, task[1])).encode()
+
+
+def _all_levels(shared: _Shared, parts: Sequence[bytes]) -> bytes:
+    columns = zip(*[json.loads(part) for part in parts])
+    return json.dumps([sorted({level for own in column for level in own}) for column in columns]).encode()
+
+
+def _survey(shared: _Shared, task: _Task) -> bytes:
+    return _core.survey_rows(shared.job, shared.data.rows(task[1]), shared.threads)
+
+
+def _all_surveys(shared: _Shared, parts: Sequence[bytes]) -> bytes:
+    return _core.merge_surveys(list(parts))
+
+
+def _statistics(shared: _Shared, task: _Task) -> bytes:
+    number, unit = task
+
+    def make() -> bytes:
+        return _core.unit_statistics(shared.plan, shared.data.rows(unit), number, shared.threads)
+
+    return kept(shared.folder, f"unit-{number:05}.stat", make, lambda content: _core.counted_units(shared.plan, content))
+
+
+def _all_statistics(shared: _Shared, parts: Sequence[bytes]) -> bytes:
+    return _core.merge_statistics(shared.plan, list(parts), [])
+
+
+def _residual(shared: _Shared, task: _Task) -> bytes:
+    number, unit = task
+
+    def make() -> bytes:
+        return _core.unit_residual(shared.plan, shared.coefficients, shared.data.rows(unit), number, shared.threads)
+
+    def check(content: bytes) -> bytes:
+        return _core.merge_residuals(shared.plan, shared.coefficients, [content])
+
+    return kept(shared.folder, f"residual-{shared.correction}-unit-{number:05}.part", make, check)
+
+
+def _all_residuals(shared: _Shared, parts: Sequence[bytes]) -> bytes:
+    return _core.merge_residuals(shared.plan, shared.coefficients, list(parts))
+
+
+@dataclass(frozen=True)
+class LandmarkFit:
+    """A fit through landmarks.
+
+    Attributes
+    ----------
+    expansion : riesz.Expansion
+        The model, with the landmarks as its points: for :class:`riesz.Explainer`, :func:`riesz.distributed.explain`, files.
+    alpha : float
+        The ridge, given or chosen.
+    rows, landmarks : int
+    plan : str
+        A name for kernel, landmarks and rounding: SHA-256.
+    statistics : bytes
+        All that was learnt of the rows, from which other ridges follow without reading them again.
+    tried : list of (landmarks, alpha, error)
+        Mean squared errors on held-out folds; smaller numbers of landmarks are the first so many.
+    """
+
+    expansion: Expansion
+    alpha: float
+    rows: int
+    landmarks: int
+    plan: str
+    statistics: bytes
+    tried: list[tuple[int, float, float]]
+    _solution: Any
+
+    def bounds(self, X: Any) -> np.ndarray | None:
+        """Proved bounds on how far predictions at the rows of ``X`` are from those of the exact fit with the same landmarks, of
+        shape (rows, targets); ``None`` without a correction, and where rounding may decide the solution."""
+        from .._data import as_numbers
+
+        names, levels = self.expansion.feature_names, self.expansion.levels
+        return self._solution.bounds((names, levels, as_numbers(X, names, levels=levels)))
+
+
+def fit(
+    data: Any,
+    target: str | Sequence[str],
+    *,
+    landmarks: int,
+    kernel: str = "rbf",
+    alpha: float | str = "auto",
+    fit_intercept: bool = True,
+    standardise: bool = True,
+    fixed_kernel: bool = False,
+    folds: int = 5,
+    corrections: int = 1,
+    features: Sequence[str] | None = None,
+    sample_weight: str | None = None,
+    categorical: Sequence[str] = (),
+    seed: int = 0,
+    engine: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> LandmarkFit:
+    """Kernel ridge regression, ``min_f Σ_i w_i (y_i - f(x_i))² + alpha |f|²``, over the kernel's functions of so many landmarks
+    and a constant.
+
+    Rows are read three times: for a sample of which landmarks are drawn (randomly pivoted Cholesky) and columns standardised, for
+    statistics, and for a correction of the solution. The result does not depend on files, row groups, order, engine or workers.
+
+    Parameters
+    ----------
+    data : path, pattern, folder, or list of them
+        Parquet files that all workers see.
+    target : str or list of str
+        The column or columns to predict.
+    landmarks : int
+        Rows that stand for all, at most. Cost is ``rows * landmarks²``, memory of a worker some ``40 landmarks²`` bytes, and with
+        ``alpha="auto"`` that for every fold.
+    kernel : str
+        An expression, as on the command line: ``"rbf"``, ``"rbf(age) * categorical(city) + linear"``.
+    alpha : float or "auto"
+        The ridge; ``"auto"`` for the one with the least squared error on ``folds`` folds, into which rows are divided by what
+        they hold, all from one pass. Multiples of the length scales are then tried, on 2,000 rows, unless ``fixed_kernel``.
+    standardise : bool
+        Whether length scales are in units of the columns' standard deviations.
+    corrections : int
+        Passes that correct the solution, which prove how near it is; see :meth:`LandmarkFit.bounds`.
+    features : list of str, optional
+        Columns to predict from; by default all others.
+    sample_weight : str, optional
+        The column of positive weights.
+    categorical : list of str
+        Columns whose numbers are names of categories. Text always is.
+    engine : None, dask.distributed.Client or pyspark.sql.SparkSession
+    checkpoint : path, optional
+        A folder that all workers see, in which every unit keeps what it has done: the same call goes on from there.
+
+    Raises
+    ------
+    ValueError
+        For missing values, unknown columns, files that change meanwhile, or a damaged checkpoint; each says where.
+    """
+    targets = [target] if isinstance(target, str) else list(target)
+    if isinstance(alpha, str) and alpha != "auto":
+        raise ValueError(f"alpha = {alpha!r}: it is a positive number, or 'auto'")
+    if not isinstance(kernel, str):
+        raise TypeError(f"kernel is a {type(kernel).__name__}: give an expression, such as 'rbf(age, bmi) + 0.5*linear'")
+    rows = opened(data, targets, features, sample_weight, categorical)
+    job = json.dumps(
+        {
+            "landmarks": landmarks,
+            "ridge": None if isinstance(alpha, str) else float(alpha),
+            "folds": folds,
+            "intercept": fit_intercept,
+            "fixed_kernel": fixed_kernel,
+            "corrections": corrections,
+            "seed": seed,
+        }
+    )
+    chosen = engine_of(engine)
+    folder = None
+    if checkpoint is not None:
+        said = json.dumps([rows.digest_text(), job, kernel, standardise, _core.__version__])
+        folder = os.path.join(os.path.abspath(checkpoint), hashlib.sha256(said.encode()).hexdigest()[:16])
+    units = list(enumerate(rows.units()))
+    shared = _Shared(rows, job, chosen.threads)
+    if any(levels is not None for _, levels in rows.features):
+        levels = iter(json.loads(chosen.reduce("levels", shared, units, _levels, _all_levels)))
+        known = tuple((name, None if own is None else in_order(set(next(levels)))) for name, own in rows.features)
+        shared = replace(shared, data=replace(rows, features=known))
+
+    def planned() -> bytes:
+        survey = chosen.reduce("survey", shared, units, _survey, _all_surveys)
+        return _core.plan_fit(job, survey, kernel, standardise)
+
+    plan = kept(folder, "plan.json", planned, _core.plan_facts)
+    shared = replace(shared, plan=plan, folder=folder)
+    statistics = chosen.reduce("statistics", shared, units, _statistics, _all_statistics)
+    if len(_core.counted_units(plan, statistics)) != len(units):
+        raise RuntimeError("the engine did not add up all units")
+    solution = _core.Solution(plan, statistics, job)
+    for correction in range(corrections):
+        shared = replace(shared, coefficients=solution.coefficients, correction=correction)
+        if folder is not None:
+            put(os.path.join(folder, f"coefficients-{correction}.json"), shared.coefficients)
+        solution.correct(chosen.reduce("residual", shared, units, _residual, _all_residuals))
+    model, said_of_fit, ridge = solution.fitted(targets)
+    for warning in said_of_fit:
+        warnings.warn(warning, stacklevel=2)
+    digest, count = _core.plan_facts(plan)
+    total = sum(unit.rows for _, unit in units)
+    return LandmarkFit(Expansion._wrap(model), ridge, total, count, digest, statistics, solution.tried, solution)

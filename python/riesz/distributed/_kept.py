@@ -1,0 +1,42 @@
+"""A folder in which units of work keep what is done: a file is whole, or not there."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+
+
+def put(path: str, content: bytes) -> None:
+    """Writes a file under another name and renames it."""
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=".riesz-", suffix=".tmp", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def kept(folder: str | None, name: str, make: Callable[[], bytes], check: Callable[[bytes], object]) -> bytes:
+    """What is kept under ``name``, after ``check`` has read it, or else what ``make`` makes, which is kept then."""
+    if folder is None:
+        return make()
+    path = os.path.join(folder, name)
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except FileNotFoundError:
+        content = make()
+        put(path, content)
+        return content
+    try:
+        check(content)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    return content

@@ -1,0 +1,308 @@
+"""Fits and explanations in units: the same bytes here, on Dask, after deaths and after resuming."""
+
+import json
+import os
+import pathlib
+import signal
+import time
+
+import numpy as np
+import pytest
+
+import riesz
+from riesz import distributed
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+def table(n=6000, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 3))
+    city = rng.choice(["Bern", "Rome", "Oslo"], size=n)
+    y = np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] + (city == "Rome") + 0.2 * rng.normal(size=n)
+    weight = rng.uniform(0.5, 2.0, size=n)
+    return pa.table({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "city": city, "weight": weight, "y": y})
+
+
+@pytest.fixture(autouse=True)
+def small_units(monkeypatch):
+    """Units of 500 rows: of a few thousand there are several."""
+    monkeypatch.setattr("riesz.distributed._data.UNIT", 500)
+
+
+def write(folder, rows, parts, group):
+    folder.mkdir()
+    for k, start in enumerate(np.linspace(0, rows.num_rows, parts + 1).astype(int)[:-1]):
+        end = np.linspace(0, rows.num_rows, parts + 1).astype(int)[k + 1]
+        pq.write_table(rows.slice(start, end - start), folder / f"rows-{k}.parquet", row_group_size=group)
+    return folder
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write(tmp_path / "data", table(), 2, 300)
+
+
+OPTIONS = {"landmarks": 60, "kernel": "rbf(a, b, c) * categorical(city)", "alpha": 0.1, "sample_weight": "weight"}
+
+
+def same(fit, other):
+    return (
+        fit.plan == other.plan
+        and fit.statistics == other.statistics
+        and np.array_equal(fit.expansion.coef, other.expansion.coef)
+        and np.array_equal(fit.expansion.intercept, other.expansion.intercept)
+    )
+
+
+def test_it_is_the_exact_fit_with_these_landmarks(data):
+    """Against the normal equations in numpy, from the landmarks that were drawn; by proved bounds."""
+    fit = distributed.fit(data, "y", **OPTIONS)
+    assert fit.rows == 6000 and fit.landmarks == 60 and fit.expansion.output_names == ["y"]
+    rows = table().to_pandas()
+    points = pd_points(fit.expansion)
+    K = gram(fit.expansion, rows[["a", "b", "c", "city"]])
+    P = gram(fit.expansion, points)
+    w, y = rows["weight"].to_numpy(), rows["y"].to_numpy()
+    F = np.column_stack([K, np.ones(len(K))])
+    A = F.T @ (w[:, None] * F)
+    A[:60, :60] += 0.1 * P
+    theta = np.linalg.solve(A, F.T @ (w * y))
+    truth = F @ theta
+    said = fit.expansion.predict(rows[["a", "b", "c", "city"]])
+    assert np.abs(said - truth).max() < 1e-7
+    bounds = fit.bounds(rows[["a", "b", "c", "city"]])
+    assert bounds.shape == (6000, 1) and (np.abs(said - truth) <= bounds[:, 0] + 1e-8).all() and bounds.max() < 1e-3
+    model = riesz.Explainer(fit.expansion)(rows[["a", "b", "c", "city"]].iloc[:4])
+    assert model.certificate.holds
+
+
+def pd_points(expansion):
+    import pandas as pd
+
+    return pd.DataFrame(decoded(expansion), columns=expansion.feature_names)
+
+
+def decoded(expansion):
+    columns = []
+    for j, levels in enumerate(expansion.levels):
+        codes = expansion.points[:, j]
+        columns.append(codes if levels is None else np.array(levels, dtype=object)[codes.astype(int)])
+    return {name: column for name, column in zip(expansion.feature_names, columns)}
+
+
+def gram(expansion, rows):
+    """The kernel of rows with the landmarks, through models of one coefficient each would be slow: by its definition."""
+    points = pd_points(expansion)
+    scales = dict(zip("abc", lengths(expansion)))
+    out = np.ones((len(rows), len(points)))
+    for name, scale in scales.items():
+        out *= np.exp(-0.5 * ((rows[name].to_numpy()[:, None] - points[name].to_numpy().astype(float)) / scale) ** 2)
+    return out * kind(rows["city"].to_numpy()[:, None] == points["city"].to_numpy(), expansion)
+
+
+def lengths(expansion):
+    factors = json.loads(expansion._core.kernel)["terms"][0]["factors"]
+    return next(f["lengthscale"] for f in factors if "lengthscale" in f)
+
+
+def kind(equal, expansion):
+    factors = json.loads(expansion._core.kernel)["terms"][0]["factors"]
+    other = next(f for f in factors if "lengthscale" not in f)
+    return np.where(equal, 1.0, other.get("rho", 0.0))
+
+
+def test_files_row_groups_and_order_do_not_matter(data, tmp_path):
+    fit = distributed.fit(data, "y", **OPTIONS)
+    order = np.random.default_rng(1).permutation(6000)
+    other = distributed.fit(write(tmp_path / "other", table().take(order), 5, 97), "y", **OPTIONS)
+    assert fit.plan == other.plan
+    assert np.array_equal(fit.expansion.coef, other.expansion.coef)
+    # Statistics say of which units they are; of the same units they are the same.
+    again = distributed.fit(sorted(str(p) for p in data.iterdir()), "y", **OPTIONS)
+    assert same(fit, again)
+    rows = table().to_pandas()
+    memory = riesz.KernelRidge(
+        alpha=0.1, kernel=riesz.kernels.RBF(columns=["a", "b", "c"]), landmarks=20, fit_intercept=True
+    ).fit(rows[["a", "b", "c"]], rows["y"])
+    assert memory.expansion_.points.shape == (20, 3)
+
+
+def test_ridges_are_chosen_on_folds_and_smaller_numbers_of_landmarks_told(data):
+    fit = distributed.fit(data, "y", **{**OPTIONS, "alpha": "auto"}, fixed_kernel=True)
+    whole = {alpha: error for landmarks, alpha, error in fit.tried if landmarks == 60}
+    assert fit.alpha == min(whole, key=whole.get) and 0.03 < whole[fit.alpha] < 0.3
+    assert {landmarks for landmarks, _, _ in fit.tried} == {60, 30, 15}
+
+
+def test_a_checkpoint_is_taken_up_and_checked(data, tmp_path, monkeypatch):
+    folder = tmp_path / "work"
+    fit = distributed.fit(data, "y", **OPTIONS)
+    read = []
+    rows_of = distributed._data.Data.rows
+
+    def failing(self, unit):
+        read.append(unit)
+        if len(read) > 12 + 5:
+            raise RuntimeError("the machine is gone")
+        return rows_of(self, unit)
+
+    monkeypatch.setattr(distributed._data.Data, "rows", failing)
+    with pytest.raises(RuntimeError, match="gone"):
+        distributed.fit(data, "y", **OPTIONS, checkpoint=folder)
+    (own,) = folder.iterdir()
+    assert len(list(own.glob("unit-*.stat"))) == 5 and not list(own.glob(".riesz-*"))
+    read.clear()
+    monkeypatch.setattr(distributed._data.Data, "rows", lambda self, unit: (read.append(unit), rows_of(self, unit))[1])
+    assert same(fit, distributed.fit(data, "y", **OPTIONS, checkpoint=folder))
+    # Seven units were missing, and all residuals.
+    assert len(read) == 7 + 12
+    read.clear()
+    assert same(fit, distributed.fit(data, "y", **OPTIONS, checkpoint=folder)) and not read
+    damaged = own / "unit-00003.stat"
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(content)
+    with pytest.raises(ValueError, match=r"unit-00003\.stat.*checksum"):
+        distributed.fit(data, "y", **OPTIONS, checkpoint=folder)
+    foreign = next((tmp_path / "work2").glob("*/unit-00000.stat")) if (tmp_path / "work2").exists() else None
+    distributed.fit(data, "y", **{**OPTIONS, "landmarks": 30}, checkpoint=tmp_path / "work2")
+    foreign = next((tmp_path / "work2").glob("*/unit-00003.stat"))
+    damaged.write_bytes(foreign.read_bytes())
+    with pytest.raises(ValueError, match="another plan"):
+        distributed.fit(data, "y", **OPTIONS, checkpoint=folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": "z"}, "there is no column 'z'"),
+        ({"landmarks": 0}, "landmarks = 0"),
+        ({"alpha": -1.0}, "ridge = -1"),
+        ({"alpha": "best"}, "alpha = 'best'"),
+        ({"kernel": "rbf(z)"}, "'z'"),
+        ({"kernel": "rbf(a) + linear(b)"}, "look at all of them"),
+        ({"engine": 3}, "engine is a int"),
+    ],
+)
+def test_what_cannot_be_is_refused(data, change, message):
+    options = {"target": "y", **OPTIONS, **change}
+    with pytest.raises((ValueError, TypeError), match=message):
+        distributed.fit(data, options.pop("target"), **options)
+
+
+def test_cells_without_a_number_are_named(tmp_path):
+    rows = table(1000)
+    column = rows.column("b").to_pylist()
+    column[700] = None
+    (tmp_path / "bad").mkdir()
+    pq.write_table(rows.set_column(1, "b", [column]), tmp_path / "bad" / "rows.parquet", row_group_size=250)
+    with pytest.raises(ValueError, match=r"column 'b' is empty in row 701"):
+        distributed.fit(tmp_path / "bad", "y", **OPTIONS)
+    with pytest.raises(FileNotFoundError, match="no file matches"):
+        distributed.fit(tmp_path / "*.parquet", "y", **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def client():
+    dask = pytest.importorskip("distributed")
+    with dask.LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, processes=True
+    ) as cluster:
+        with dask.Client(cluster) as client:
+            client.run(set_unit)
+            yield client
+
+
+def set_unit():
+    import riesz.distributed._data
+
+    riesz.distributed._data.UNIT = 500
+
+
+class Killing:
+    """A client's engine whose unit 5 waits until its worker was killed, which the test does when it has been told who it is."""
+
+    threads = 1
+
+    def __init__(self, client, folder):
+        from riesz.distributed._dask import Dask
+
+        self._engine, self.folder, self.deaths = Dask(client), str(folder), 0
+        self.client = client
+
+    def reduce(self, name, shared, units, work, merge):
+        import threading
+
+        told, gone = os.path.join(self.folder, f"{name}-pid"), os.path.join(self.folder, f"{name}-gone")
+
+        def kill():
+            while not os.path.exists(told):
+                time.sleep(0.01)
+            os.kill(int(pathlib.Path(told).read_text()), signal.SIGKILL)
+            self.deaths += 1
+            pathlib.Path(gone).touch()
+
+        thread = threading.Thread(target=kill)
+        thread.start()
+        total = self._engine.reduce(name, shared, units, Dying(work, told, gone), merge)
+        thread.join()
+        return total
+
+
+class Dying:
+    def __init__(self, work, told, gone):
+        self.work, self.told, self.gone = work, told, gone
+
+    def __call__(self, shared, task):
+        set_unit()
+        if task[0] == 5 and not os.path.exists(self.gone):
+            with open(self.told + ".tmp", "w") as file:
+                file.write(str(os.getpid()))
+            os.replace(self.told + ".tmp", self.told)
+            while True:
+                time.sleep(0.01)
+        return self.work(shared, task)
+
+
+def test_dask_says_the_same_and_outlives_its_workers(data, tmp_path, client):
+    here = distributed.fit(data, "y", **OPTIONS)
+    assert same(here, distributed.fit(data, "y", **OPTIONS, engine=client))
+    (tmp_path / "signals").mkdir()
+    killing = Killing(client, tmp_path / "signals")
+    folder = tmp_path / "work"
+    assert same(here, distributed.fit(data, "y", **OPTIONS, engine=killing, checkpoint=folder))
+    # Levels, survey, statistics and residuals: in each a worker died.
+    assert killing.deaths == 4
+    (own,) = folder.iterdir()
+    assert len(list(own.glob("unit-*.stat"))) == 12 and len(list(own.glob("residual-0-*.part"))) == 12
+
+
+def parts_of(folder):
+    return {p.name: p.read_bytes() for p in sorted(pathlib.Path(folder).glob("part-*.parquet"))}
+
+
+def test_explanations_are_whole_and_the_same(data, tmp_path, client):
+    fit = distributed.fit(data, "y", **OPTIONS)
+    out = distributed.explain(fit, data, tmp_path / "here")
+    assert out.rows == 6000 and out.made == 12 and (tmp_path / "here" / "_SUCCESS").exists()
+    rows = table().to_pandas()
+    truth = riesz.Explainer(fit.expansion)(rows[["a", "b", "c", "city"]])
+    found = pa.concat_tables([pq.read_table(tmp_path / "here" / part["name"]) for part in out.parts]).to_pandas()
+    assert (found["row"] == np.arange(6000)).all()
+    assert np.array_equal(found[["a", "b", "c", "city"]].to_numpy(), np.asarray(truth.values))
+    assert all(part["residual"] <= part["bound"] for part in out.parts)
+    (tmp_path / "signals").mkdir()
+    killing = Killing(client, tmp_path / "signals")
+    distributed.explain(fit, data, tmp_path / "there", engine=killing)
+    assert killing.deaths == 1 and parts_of(tmp_path / "there") == parts_of(tmp_path / "here")
+    assert not list((tmp_path / "there").rglob(".riesz-*"))
+    # What is missing or damaged is made again, and nothing else.
+    os.unlink(tmp_path / "here" / "part-00002.parquet")
+    (tmp_path / "here" / "part-00007.parquet").write_bytes(b"PAR1")
+    again = distributed.explain(fit, data, tmp_path / "here")
+    assert again.made == 2 and parts_of(tmp_path / "there") == parts_of(tmp_path / "here")
+    assert again.parts == out.parts
+    single = distributed.explain(fit, data, tmp_path / "single", float32=True)
+    assert single.made == 12 and pq.read_schema(tmp_path / "single" / "part-00000.parquet").field("a").type == pa.float32()
