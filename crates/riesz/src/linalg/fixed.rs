@@ -31,7 +31,7 @@ pub(crate) fn two_slices(v: f64) -> (f64, f64) {
     (first, nearest((v - first) * ONE))
 }
 
-/// Sums `AᵀA`, or `AᵀB + BᵀA`, of blocks of whole numbers: the lower triangle, column by column.
+/// The sum of `AᵀA` over blocks A of whole numbers: the lower triangle, column by column.
 #[derive(Debug, Clone)]
 pub(crate) struct IntegerGram {
     size: usize,
@@ -47,30 +47,22 @@ impl IntegerGram {
         Self { size, narrow: vec![0; packed_len(size)], rows: 0, wide: Vec::new() }
     }
 
-    /// Adds a block of at most [`BLOCK`] rows, whose columns stand one after the other: its products with itself, or with `other` and the other way round, whose numbers are then at
-    /// most 2²⁰. `scratch` is kept for the next block.
-    pub(crate) fn add(&mut self, block: &[f64], other: Option<&[f64]>, rows: usize, scratch: &mut Vec<f64>) {
+    /// Adds a block of at most [`BLOCK`] rows, whose columns stand one after the other. `scratch` is kept for the next block.
+    pub(crate) fn add(&mut self, block: &[f64], rows: usize, scratch: &mut Vec<f64>) {
         let p = self.size;
         scratch.resize(p * p, 0.0);
-        let product = |out: &mut Vec<f64>, a: &[f64], b: &[f64], accum| {
-            let (a, b) =
-                (MatRef::from_column_major_slice(a, rows, p), MatRef::from_column_major_slice(b, rows, p));
-            triangular::matmul(
-                MatMut::from_column_major_slice_mut(out, p, p),
-                BlockStructure::TriangularLower,
-                accum,
-                a.transpose(),
-                BlockStructure::Rectangular,
-                b,
-                BlockStructure::Rectangular,
-                1.0,
-                par(),
-            );
-        };
-        product(scratch, block, other.unwrap_or(block), Accum::Replace);
-        if let Some(other) = other {
-            product(scratch, other, block, Accum::Add);
-        }
+        let block = MatRef::from_column_major_slice(block, rows, p);
+        triangular::matmul(
+            MatMut::from_column_major_slice_mut(scratch, p, p),
+            BlockStructure::TriangularLower,
+            Accum::Replace,
+            block.transpose(),
+            BlockStructure::Rectangular,
+            block,
+            BlockStructure::Rectangular,
+            1.0,
+            par(),
+        );
         if self.rows + rows > NARROW {
             self.widen();
         }
@@ -117,33 +109,32 @@ mod tests {
         let (p, rows) = (7, 3 * BLOCK + 11);
         let mut random = Random::seed_from_u64(1);
         for extreme in [true, false] {
-            let mut draw = |most: i64| if extreme { most } else { random.random_range(-most..=most) };
-            let a: Vec<i64> = (0..rows * p).map(|_| draw(1 << 21)).collect();
-            let b: Vec<i64> = (0..rows * p).map(|_| draw(1 << 20)).collect();
-            let block = |m: &[i64], from: usize, to: usize| -> Vec<f64> {
-                (0..p).flat_map(|j| (from..to).map(move |i| m[i * p + j] as f64)).collect()
+            let mut draw = || if extreme { 1 << 21 } else { random.random_range(-(1 << 21)..=1 << 21) };
+            let a: Vec<i64> = (0..rows * p).map(|_| draw()).collect();
+            let block = |from: usize, to: usize| -> Vec<f64> {
+                (0..p)
+                    .flat_map(|j| {
+                        (from..to).map({
+                            let a = &a;
+                            move |i| a[i * p + j] as f64
+                        })
+                    })
+                    .collect()
             };
             for step in [BLOCK, 1000] {
-                let (mut own, mut mixed, mut scratch) =
-                    (IntegerGram::new(p), IntegerGram::new(p), Vec::new());
+                let (mut own, mut scratch) = (IntegerGram::new(p), Vec::new());
                 for from in (0..rows).step_by(step) {
                     let to = rows.min(from + step);
-                    own.add(&block(&a, from, to), None, to - from, &mut scratch);
-                    mixed.add(&block(&a, from, to), Some(&block(&b, from, to)), to - from, &mut scratch);
+                    own.add(&block(from, to), to - from, &mut scratch);
                     if from > 2 * BLOCK {
                         own.widen();
                     }
                 }
-                let (own, mixed, mut at) = (own.into_sums(), mixed.into_sums(), 0);
+                let (own, mut at) = (own.into_sums(), 0);
                 for j in 0..p {
                     for i in j..p {
-                        let sum = |f: &dyn Fn(usize) -> i128| (0..rows).map(f).sum::<i128>();
-                        let of = |m: &[i64], r: usize, c: usize| i128::from(m[r * p + c]);
-                        assert_eq!(own[at], sum(&|r| of(&a, r, i) * of(&a, r, j)));
-                        assert_eq!(
-                            mixed[at],
-                            sum(&|r| of(&a, r, i) * of(&b, r, j) + of(&b, r, i) * of(&a, r, j))
-                        );
+                        let of = |r: usize, c: usize| i128::from(a[r * p + c]);
+                        assert_eq!(own[at], (0..rows).map(|r| of(r, i) * of(r, j)).sum::<i128>());
                         at += 1;
                     }
                 }

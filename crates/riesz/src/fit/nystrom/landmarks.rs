@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
-use crate::linalg::Matrix;
+use crate::linalg::{Cholesky, Matrix};
 use crate::random::{Random, RngExt, SeedableRng};
 use crate::stop::Watch;
 use crate::table::Table;
@@ -69,7 +69,8 @@ pub(crate) fn landmarks(
         let chosen: Vec<usize> = accepted.iter().map(|&k| drawn[k]).collect();
         let mut new = kernel.cross_gram(&candidates.select_rows(&chosen), candidates);
         subtract(&mut new, &columns(&factor, &chosen).transpose_matmul(&factor));
-        forward(&lower, &accepted, &mut new);
+        let Some(own) = compact(&lower, &accepted) else { continue };
+        own.solve_lower_in_place(&mut new);
         for row in 0..new.rows() {
             left.iter_mut().zip(new.row(row)).for_each(|(l, g)| *l = (*l - g * g).max(0.0));
         }
@@ -121,19 +122,11 @@ fn accept(rest: &Matrix, drawn: &[usize], left: &[f64], random: &mut Random) -> 
     (accepted, lower)
 }
 
-/// `L⁻¹` of the accepted rows times their kernel with all.
-fn forward(lower: &Matrix, accepted: &[usize], new: &mut Matrix) {
-    let width = new.cols();
-    for (t, &k) in accepted.iter().enumerate() {
-        let (before, own) = new.data_mut().split_at_mut(t * width);
-        let own = &mut own[..width];
-        for (s, &j) in accepted[..t].iter().enumerate() {
-            let factor = lower[(k, j)];
-            own.iter_mut().zip(&before[s * width..(s + 1) * width]).for_each(|(o, b)| *o -= factor * b);
-        }
-        let scale = 1.0 / lower[(k, k)];
-        own.iter_mut().for_each(|o| *o *= scale);
-    }
+/// The factor of the accepted rows alone.
+fn compact(lower: &Matrix, accepted: &[usize]) -> Option<Cholesky> {
+    let packed =
+        accepted.iter().enumerate().flat_map(|(t, &k)| accepted[..=t].iter().map(move |&j| lower[(k, j)]));
+    Cholesky::from_packed(accepted.len(), &packed.collect::<Vec<_>>(), 0.0)
 }
 
 /// Some columns of a matrix.
@@ -149,7 +142,7 @@ fn subtract(from: &mut Matrix, what: &Matrix) {
 /// The share of the trace that `points` leave of the kernel over `rows`.
 #[cfg(test)]
 fn unexplained(kernel: &Kernel, rows: &Table, points: &Table) -> f64 {
-    let factor = crate::linalg::Cholesky::new(kernel.gram(points), "gram").unwrap();
+    let factor = Cholesky::new(kernel.gram(points), "gram").unwrap();
     let mut half = kernel.cross_gram(points, rows);
     factor.solve_lower_in_place(&mut half);
     let all: f64 = kernel.diagonal(rows).iter().sum();

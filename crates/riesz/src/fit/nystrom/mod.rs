@@ -9,7 +9,9 @@
 //!
 //! What is computed of parts are [`Survey`], [`Statistics`] and [`Residual`]: each can be merged with others of its kind, and written to a file.
 
+mod certificate;
 mod landmarks;
+mod newton;
 mod parts;
 mod plan;
 mod residual;
@@ -21,10 +23,12 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
+pub use certificate::Certificate;
 pub use landmarks::Landmarks;
+pub use newton::{Newton, Slope, Sloping};
 pub use plan::{Choice, Plan, Scale};
 pub use residual::{Coefficients, Residual};
-pub use ridge::{Certificate, Penalties, Solution, Tried};
+pub use ridge::{Penalties, Solution, Tried};
 pub use rows::Rows;
 pub(crate) use run::fit_rows;
 pub use run::{

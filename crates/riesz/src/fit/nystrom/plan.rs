@@ -25,8 +25,6 @@ pub struct Choice {
     pub landmarks: usize,
     /// Parts into which rows are divided for cross-validation; 1 for none.
     pub folds: usize,
-    /// The penalty that is expected, which says how finely kernels must be rounded for a certificate; `None` for a guess.
-    pub ridge: Option<f64>,
     /// Of the draw of landmarks, of candidates and of folds.
     pub seed: u64,
 }
@@ -72,8 +70,6 @@ pub struct Plan {
     pub folds: usize,
     /// Of folds.
     pub seed: u64,
-    /// Slices of 21 bits to a kernel value in the gram matrix, 1 or 2.
-    pub slices: usize,
 }
 
 impl Plan {
@@ -97,7 +93,7 @@ impl Plan {
             let center = low / 2.0 + high / 2.0;
             Scale { center, unit: above((high - center).abs().max((low - center).abs())) }
         };
-        let mut plan = Self {
+        Ok(Self {
             format: FORMAT,
             fused: fused(),
             landmarks: sample.x.select_rows(&found.rows),
@@ -108,31 +104,14 @@ impl Plan {
             largest_weight: (survey.largest_weight > 0.0).then_some(survey.largest_weight),
             folds: choice.folds.max(1),
             seed: choice.seed,
-            slices: 1,
             kernel,
-        };
-        let expected = plan.expected_rounding(&sample.x, survey.rows, choice.ridge.unwrap_or(GUESS))?;
-        plan.slices = if expected < COARSE { 1 } else { 2 };
-        Ok(plan)
-    }
-
-    /// Of `x` many more rows than these: about how far rounding moves the normal equations, relative to themselves; see [`Certificate`](super::Certificate).
-    fn expected_rounding(&self, x: &Table, rows: u64, ridge: f64) -> Result<f64> {
-        let m = self.landmarks.rows();
-        let some = x.select_rows(&(0..x.rows().min(2 * m)).collect::<Vec<_>>());
-        let mut matrix = self.kernel.cross_gram(&some, &self.landmarks).inner();
-        let more = rows as f64 / some.rows() as f64;
-        let gram = self.kernel.gram(&self.landmarks);
-        matrix.data_mut().iter_mut().zip(gram.data()).for_each(|(v, k)| *v = more * *v + ridge * k);
-        let Ok(factor) = Cholesky::new(matrix, "normal equations") else { return Ok(f64::INFINITY) };
-        Ok(self.rounding(rows, 1) / least_eigenvalue(&factor).sqrt())
+        })
     }
 
     /// The most that rounding moves the kernel matrix of so many rows with landmarks and a constant, in Frobenius' norm.
-    pub(super) fn rounding(&self, rows: u64, slices: usize) -> f64 {
-        let step = 0.5_f64.powi(22 + 21 * (slices as i32 - 1))
-            * self.bound
-            * self.largest_weight.unwrap_or(1.0).sqrt();
+    pub(super) fn rounding(&self, rows: u64, slices: i32) -> f64 {
+        let step =
+            0.5_f64.powi(22 + 21 * (slices - 1)) * self.bound * self.largest_weight.unwrap_or(1.0).sqrt();
         step * (rows as f64 * (self.landmarks.rows() + 1) as f64).sqrt()
     }
 
@@ -173,7 +152,6 @@ impl Plan {
         let sound = plan.bound > 0.0
             && plan.bound.is_finite()
             && plan.landmarks.rows() > 0
-            && (1..=2).contains(&plan.slices)
             && plan.folds > 0
             && plan.targets.iter().all(|t| t.unit > 0.0 && t.unit.is_finite() && t.center.is_finite())
             && plan.largest_weight.is_none_or(|w| w > 0.0 && w.is_finite());
@@ -183,12 +161,6 @@ impl Plan {
         Ok(plan)
     }
 }
-
-/// The penalty of which nothing is known.
-const GUESS: f64 = 0.01;
-
-/// From here on a second slice is worth its time: there is no certificate without.
-const COARSE: f64 = 0.2;
 
 /// The least power of two that is larger, of a positive number; 1 for 0.
 fn above(v: f64) -> f64 {

@@ -21,6 +21,39 @@ const RUN: usize = 512;
 /// Landmarks at a time, of which predictions are summed up before these sums are.
 const SUM: usize = 64;
 
+/// Kernels of rows with landmarks, column by column in `block`, and what coefficients say of the rows, target by target: sums of 64 landmarks, and then of these, whatever other rows
+/// there are.
+pub(super) fn predictions(
+    plan: &Plan,
+    points: &[Vec<f64>],
+    theta: &Matrix,
+    rows: Columns<'_>,
+    block: &mut Vec<f64>,
+) -> Vec<f64> {
+    let (n, m, t, isa) = (rows.len(), points.len(), theta.cols(), Isa::detect());
+    block.resize(n * m, 0.0);
+    let runs: Vec<Vec<f64>> = block
+        .par_chunks_mut(n * SUM)
+        .enumerate()
+        .map(|(run, own)| {
+            let mut said = vec![0.0; n * t];
+            let some: Vec<&[f64]> = points[run * SUM..].iter().take(SUM).map(Vec::as_slice).collect();
+            plan.kernel.tile(isa, rows, &some, own, n);
+            for (k, column) in own.chunks(n).enumerate() {
+                for (o, said) in said.chunks_mut(n).enumerate() {
+                    let coef = theta[(run * SUM + k, o)];
+                    said.iter_mut().zip(column).for_each(|(s, k)| *s += coef * k);
+                }
+            }
+            said
+        })
+        .collect();
+    let mut all = vec![0.0; n * t];
+    runs.iter().for_each(|run| all.iter_mut().zip(run).for_each(|(all, own)| *all += own));
+    (0..t).for_each(|o| all[o * n..(o + 1) * n].iter_mut().for_each(|v| *v += theta[(m, o)]));
+    all
+}
+
 /// Coefficients of landmarks and of a constant, in the units of kernel and targets less their centres.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Coefficients {
@@ -122,30 +155,13 @@ impl Residual {
         let x = rows.x.conform(plan.landmarks.columns())?;
         let scaled = plan.scaled(rows)?;
         let points: Vec<Vec<f64>> = (0..plan.landmarks.rows()).map(|i| plan.landmarks.row(i)).collect();
-        let (t, isa, m) = (plan.targets.len(), Isa::detect(), points.len());
+        let (t, m) = (plan.targets.len(), points.len());
         let theta = &coefficients.values;
         let mut block = Vec::new();
         for start in (0..rows.len()).step_by(RUN) {
             let n = RUN.min(rows.len() - start);
-            block.resize(n * m, 0.0);
             let features = Columns::new(x.column_major(), x.rows(), start, n);
-            // Kernels, and what the landmarks of a run say of each row.
-            let said: Vec<Vec<f64>> = block
-                .par_chunks_mut(n * SUM)
-                .enumerate()
-                .map(|(run, own)| {
-                    let mut said = vec![0.0; n * t];
-                    let some: Vec<&[f64]> = points[run * SUM..].iter().take(SUM).map(Vec::as_slice).collect();
-                    plan.kernel.tile(isa, features, &some, own, n);
-                    for (k, column) in own.chunks(n).enumerate() {
-                        for (o, said) in said.chunks_mut(n).enumerate() {
-                            let coef = theta[(run * SUM + k, o)];
-                            said.iter_mut().zip(column).for_each(|(s, k)| *s += coef * k);
-                        }
-                    }
-                    said
-                })
-                .collect();
+            let said = predictions(plan, &points, theta, features, &mut block);
             // Three slices a residual, target by target: the first is nothing unless it is larger than any target.
             let mut slices = vec![0.0; 3 * n * t];
             for o in 0..t {

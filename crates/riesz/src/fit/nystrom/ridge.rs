@@ -3,13 +3,13 @@
 //! With K the kernel of rows with landmarks and a column of ones (rows times roots of weights), and P the landmarks' kernel with a row and column of 0, the coefficients of
 //! `min Σ_i w_i (y_i - f(x_i))² + λ‖f‖²` over all f of the landmarks and a constant solve `A θ = Kᵀy`, `A = KᵀK + λP`. Statistics hold `Â`, with K rounded to K̂.
 
-use super::plan::{Plan, least_eigenvalue, penalty};
+use super::certificate::{Certificate, Measured, Trust};
+use super::plan::{Plan, penalty};
 use super::residual::{Coefficients, Residual};
 use super::statistics::{Statistics, Sums};
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
-use crate::linalg::fixed::BITS;
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::table::Table;
 
@@ -55,35 +55,6 @@ pub struct Solution {
     residual: Option<Vec<f64>>,
 }
 
-/// What bounds need to know of the normal equations.
-#[derive(Debug, Clone, Copy)]
-struct Trust {
-    /// δ: the norm of what K was rounded by, times that of `Â^-½`.
-    rounding: f64,
-    /// What the factor and solves with it are off, relative to `Â`.
-    factor: f64,
-    /// A lower bound of the least eigenvalue of `Â`.
-    least: f64,
-    /// Its trace.
-    trace: f64,
-}
-
-impl Trust {
-    /// `A ⪰ (1 - share) L Lᵀ`.
-    fn share(&self) -> f64 {
-        2.0 * self.rounding + self.factor
-    }
-}
-
-/// A proved bound on how far a fit is from the exact one with the same landmarks: at a row x with kernels k it is `radius √(kᵀ Â⁻¹ k)`, for every target.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Certificate {
-    /// One a target.
-    pub radius: Vec<f64>,
-    /// The largest bound at any row at all, whatever it is, one a target: `√(kᵀ Â⁻¹ k)` is at most the root of what the kernel and the constant can be there.
-    pub anywhere: Vec<f64>,
-}
-
 impl Solution {
     /// Solves. Cost O(landmarks³), for every ridge and fold where there are several ridges.
     ///
@@ -108,8 +79,8 @@ impl Solution {
         let equations = Equations::new(plan, &sums, &gram, *intercept, plan.landmarks.rows());
         let (factor, penalty) = equations.factor(ridge)?;
         let values = factor.solve(equations.cross.clone());
-        let slices = plan.slices;
-        let trust = trust(plan, &factor, &equations, &penalty, slices, sums.rows);
+        let trace = (0..factor.size()).map(|i| equations.matrix[(i, i)] + penalty[(i, i)]).sum();
+        let trust = Trust::of(plan, &factor, trace, sums.rows);
         Ok(Self {
             plan: plan.clone(),
             coefficients: Coefficients { values: with_constant(values, plan) },
@@ -125,11 +96,44 @@ impl Solution {
         })
     }
 
-    /// Moves the solution by what its residuals say, and proves how near it then is. The residual is of all rows and of [`coefficients`](Self::coefficients).
+    /// Moves the solution by what its residuals say, and proves how near it then is, unless rounding may decide that. The residual is of all rows and of
+    /// [`coefficients`](Self::coefficients).
     ///
     /// # Errors
     /// [`Error::Format`] for the residual of others.
     pub fn correct(&mut self, residual: &Residual) -> Result<()> {
+        let (left, squares) = self.left(residual)?;
+        let t = left.cols();
+        let mut half = left;
+        self.factor.solve_lower_in_place(&mut half);
+        let norms: Vec<f64> = (0..t).map(|o| dot(&half.column(o), &half.column(o)).sqrt()).collect();
+        self.factor.solve_upper_in_place(&mut half);
+        self.certificate = self.trust.map(|trust| trust.after_step(&self.measured(&squares), &norms));
+        let values = &mut self.coefficients.values;
+        values.data_mut().iter_mut().zip(half.data()).for_each(|(v, step)| *v += step);
+        self.residual = Some(squares);
+        Ok(())
+    }
+
+    /// Proves how near the solution is as it is, from its residual and nothing that was rounded: a bound for all rows alike. There is none where landmarks are all but dependent.
+    ///
+    /// # Errors
+    /// As [`correct`](Self::correct).
+    pub fn prove(&mut self, residual: &Residual) -> Result<()> {
+        let (left, squares) = self.left(residual)?;
+        self.certificate = self.measured(&squares).as_they_are(&left, self.intercept)?;
+        self.residual = Some(squares);
+        Ok(())
+    }
+
+    fn measured<'s>(&'s self, squares: &'s [f64]) -> Measured<'s> {
+        let (plan, rows, ridge, coefficients) =
+            (&self.plan, self.rows, self.ridge, &self.coefficients.values);
+        Measured { plan, rows, ridge, coefficients, squares }
+    }
+
+    /// `Kᵀe - λPθ`, and `Σ e²`.
+    fn left(&self, residual: &Residual) -> Result<(Matrix, Vec<f64>)> {
         if residual.rows() != self.rows {
             let problem =
                 format!("the residual counts {} rows, and the statistics {}", residual.rows(), self.rows);
@@ -137,52 +141,11 @@ impl Solution {
         }
         let (cross, squares) = residual.sums(&self.plan);
         let (size, t) = (self.factor.size(), self.plan.targets.len());
-        let at = self.coefficients.values.clone();
-        let mut left = Matrix::zeros(size, t);
-        let own = Matrix::from_row_major(size, t, at.data()[..size * t].to_vec());
-        let pull = self.penalty.matmul(&own);
-        for k in 0..size * t {
-            left.data_mut()[k] = cross.data()[k] - pull.data()[k];
-        }
-        let mut half = left.clone();
-        self.factor.solve_lower_in_place(&mut half);
-        let norms: Vec<f64> = (0..t).map(|o| dot(&half.column(o), &half.column(o)).sqrt()).collect();
-        self.factor.solve_upper_in_place(&mut half);
-        let values = &mut self.coefficients.values;
-        (0..size * t).for_each(|k| values.data_mut()[k] += half.data()[k]);
-        self.certificate = self.trust.map(|trust| self.bounded(trust, &norms, &squares, &at));
-        self.residual = Some(squares);
-        Ok(())
-    }
-
-    /// With r the residual equations as computed, off by at most R in the norm of `Â⁻¹`: what is left of them after the step is `R` and `‖Â^-½(Â - A)Â^-½‖` of r.
-    fn bounded(&self, trust: Trust, norms: &[f64], squares: &[f64], at: &Matrix) -> Certificate {
-        let plan = &self.plan;
-        let (n, p, weight) =
-            (self.rows as f64, plan.size() as f64, plan.largest_weight.unwrap_or(1.0).sqrt());
-        let unit = f64::EPSILON / 2.0;
-        let moved = trust.share() + trust.rounding.powi(2) + 2.0 * trust.factor;
-        let radius = |o: usize| {
-            let size: f64 = (0..at.rows())
-                .map(|j| if j + 1 < at.rows() { plan.bound } else { 1.0 } * at[(j, o)].abs())
-                .sum();
-            let target = plan.targets[o].unit;
-            // Rounding of predictions, sums of 64 and then of these, and of residuals; in the norm of Â⁻¹ that of Kᵀe is at most that of e.
-            let by_row =
-                unit * (70.0 + p / 64.0) * (size + 2.0 * target) + 0.5_f64.powi(2 * BITS + 1) * target;
-            let kernel = plan.rounding(self.rows, 2) * squares[o].sqrt();
-            let pull = unit * (p + 4.0) * self.ridge * plan.bound * size * p.sqrt();
-            let own =
-                (1.0 + trust.rounding) * n.sqrt() * weight * by_row + (kernel + pull) / trust.least.sqrt();
-            // What the corrected coefficients are rounded by, in the norm of Â.
-            let length = 2.0 * dot(&at.column(o), &at.column(o)).sqrt();
-            (own + moved * norms[o]) / (1.0 - trust.share()) + unit * length * trust.trace.sqrt()
-        };
-        let radius: Vec<f64> = (0..plan.targets.len()).map(radius).collect();
-        let most = (plan.bound.powi(2) * (p - 1.0) + 1.0) / trust.least;
-        let most = most.min(if self.intercept { f64::INFINITY } else { plan.bound / self.ridge });
-        let anywhere = radius.iter().map(|r| r * most.sqrt()).collect();
-        Certificate { radius, anywhere }
+        // Without an intercept the constant has no equation.
+        let own = |all: &Matrix| Matrix::from_row_major(size, t, all.data()[..size * t].to_vec());
+        let (mut left, pull) = (own(&cross), self.penalty.matmul(&own(&self.coefficients.values)));
+        left.data_mut().iter_mut().zip(pull.data()).for_each(|(l, p)| *l -= p);
+        Ok((left, squares))
     }
 
     /// How near the fit is to the exact one with the same landmarks; `None` before a correction, and where rounding may decide the solution.
@@ -197,6 +160,11 @@ impl Solution {
     pub fn bounds(&self, x: &Table) -> Result<Option<Matrix>> {
         let Some(certificate) = &self.certificate else { return Ok(None) };
         let x = x.conform(self.plan.landmarks.columns())?;
+        let t = self.plan.targets.len();
+        let Some(radius) = &certificate.radius else {
+            let all = (0..x.rows()).flat_map(|_| certificate.anywhere.iter().copied()).collect();
+            return Ok(Some(Matrix::from_row_major(x.rows(), t, all)));
+        };
         let kernels = self.plan.kernel.cross_gram(&self.plan.landmarks, &x);
         let mut half = Matrix::zeros(self.factor.size(), x.rows());
         (0..half.rows()).for_each(|j| match j < kernels.rows() {
@@ -206,8 +174,8 @@ impl Solution {
         self.factor.solve_lower_in_place(&mut half);
         let mut squares = vec![0.0; x.rows()];
         (0..half.rows()).for_each(|j| squares.iter_mut().zip(half.row(j)).for_each(|(s, v)| *s += v * v));
-        let t = certificate.radius.len();
-        let bounds = (0..x.rows() * t).map(|k| certificate.radius[k % t] * squares[k / t].sqrt()).collect();
+        let bound = |k: usize| (radius[k % t] * squares[k / t].sqrt()).min(certificate.anywhere[k % t]);
+        let bounds = (0..x.rows() * t).map(bound).collect();
         Ok(Some(Matrix::from_row_major(x.rows(), t, bounds)))
     }
 
@@ -262,13 +230,17 @@ impl Solution {
         {
             facts.push(Fact::measured("held-out mean squared error", best.error));
         }
-        match &self.certificate {
+        facts.push(match &self.certificate {
+            Some(Certificate { radius: Some(radius), .. }) => Fact::measured(
+                "radius of the certificate",
+                radius.iter().fold(0.0, |most: f64, r| most.max(*r)),
+            ),
             Some(certificate) => {
-                let most = certificate.radius.iter().fold(0.0, |most: f64, r| most.max(*r));
-                facts.push(Fact::measured("radius of the certificate", most));
+                let most = certificate.anywhere.iter().fold(0.0, |most: f64, r| most.max(*r));
+                Fact::measured("certificate: at any row at most", most)
             }
-            None => facts.push(Fact::new("certificate", "none")),
-        }
+            None => Fact::new("certificate", "none"),
+        });
         facts
     }
 }
@@ -377,29 +349,4 @@ fn with_constant(values: Matrix, plan: &Plan) -> Matrix {
         data.extend(plan.targets.iter().map(|target| -target.center));
     }
     Matrix::from_row_major(size, t, data)
-}
-
-/// The share of `Â` by which a bound may fail.
-const TRUSTED: f64 = 0.8;
-
-fn trust(
-    plan: &Plan,
-    factor: &Cholesky,
-    equations: &Equations,
-    penalty: &Matrix,
-    slices: usize,
-    rows: u64,
-) -> Option<Trust> {
-    let size = factor.size();
-    let trace: f64 = (0..size).map(|i| equations.matrix[(i, i)] + penalty[(i, i)]).sum();
-    let unit = f64::EPSILON / 2.0;
-    // The inverse that the eigenvalue is of has its own rounding, which the factor's share covers.
-    let least = least_eigenvalue(factor) - factor.jitter;
-    let own = Trust {
-        rounding: plan.rounding(rows, slices) / least.max(f64::MIN_POSITIVE).sqrt(),
-        factor: ((size + 4) as f64 * unit * trace + factor.jitter) / least.max(f64::MIN_POSITIVE),
-        least: least * 0.99,
-        trace,
-    };
-    (least > 0.0 && own.share() + own.rounding.powi(2) + 2.0 * own.factor < TRUSTED).then_some(own)
 }

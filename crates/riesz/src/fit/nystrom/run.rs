@@ -96,7 +96,7 @@ impl Job {
 
     fn choice(&self) -> Choice {
         let folds = if self.ridge.is_some() { 1 } else { self.folds };
-        Choice { landmarks: self.landmarks, folds, ridge: self.ridge, seed: self.seed }
+        Choice { landmarks: self.landmarks, folds, seed: self.seed }
     }
 
     /// An empty survey of rows with these features, so many targets, and weights or none.
@@ -192,7 +192,7 @@ const COST: usize = 8;
 
 impl Heed {
     fn cost(&self, plan: &Plan) -> usize {
-        COST + plan.landmarks.rows() * plan.slices.pow(2) / 30
+        COST + plan.landmarks.rows() / 30
     }
 
     fn step(&self, work: usize) -> Result<()> {
@@ -311,11 +311,16 @@ pub fn fit<S: Source>(
     let total = all_statistics(source, store, plan, units, watch)?;
     let mut solution = Solution::new(plan, &total, &job.penalties())?;
     drop(total);
-    for correction in 0..job.corrections {
+    // What one more pass measures proves how near a solution is that no correction could certify.
+    for correction in 0..=job.corrections {
+        let proves = correction == job.corrections;
+        if proves && (job.corrections == 0 || solution.certificate().is_some()) {
+            break;
+        }
         let coefficients = solution.coefficients.clone();
         store.put(&names::coefficients(correction), &coefficients.to_bytes())?;
         let left = all_residuals(source, store, plan, (&coefficients, correction), units, watch)?;
-        solution.correct(&left)?;
+        if proves { solution.prove(&left)? } else { solution.correct(&left)? }
     }
     Ok(solution)
 }

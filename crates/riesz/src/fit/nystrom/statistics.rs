@@ -226,11 +226,11 @@ impl Statistics {
         let folds: Vec<&Fold> =
             self.folds.iter().enumerate().filter(|(k, _)| counts(*k)).map(|(_, fold)| fold).collect();
         let sum = |of: &dyn Fn(&Fold) -> i128| folds.iter().map(|fold| of(fold)).sum::<i128>() as f64;
-        let (p, t, s) = (self.size, self.targets, plan.slices as i32);
+        let (p, t) = (self.size, self.targets);
         let (bound, weight) = (plan.bound, plan.largest_weight.unwrap_or(1.0));
         // The constant's column has no bound of the kernel's.
         let unit = |j: usize| if j + 1 < p { bound } else { 1.0 };
-        let step = 0.5_f64.powi(2 * BITS * s) * weight;
+        let step = 0.5_f64.powi(2 * BITS) * weight;
         let mut gram = Matrix::zeros(p, p);
         let mut at = 0;
         for j in 0..p {
@@ -240,7 +240,7 @@ impl Statistics {
             }
         }
         gram.mirror_upper();
-        let step = 0.5_f64.powi(BITS * (s + 2)) * weight;
+        let step = 0.5_f64.powi(3 * BITS) * weight;
         let mut cross = Matrix::zeros(p, t);
         for j in 0..p {
             for o in 0..t {
@@ -273,8 +273,7 @@ struct Waiting {
 
 struct Sum {
     rows: u64,
-    /// Of first slices, of both, and of second ones.
-    grams: Vec<IntegerGram>,
+    gram: IntegerGram,
     cross: Vec<i128>,
     squares: Vec<i128>,
     diagonal: i128,
@@ -286,8 +285,7 @@ pub struct Accumulator<'p> {
     plan: &'p Plan,
     points: Vec<Vec<f64>>,
     folds: Vec<Sum>,
-    first: Vec<f64>,
-    second: Vec<f64>,
+    block: Vec<f64>,
     scratch: Vec<f64>,
 }
 
@@ -297,7 +295,7 @@ impl<'p> Accumulator<'p> {
         let (p, t, d) = (plan.size(), plan.targets.len(), plan.landmarks.width());
         let sum = || Sum {
             rows: 0,
-            grams: vec![IntegerGram::new(p); 2 * plan.slices - 1],
+            gram: IntegerGram::new(p),
             cross: vec![0; p * t],
             squares: vec![0; t],
             diagonal: 0,
@@ -312,8 +310,7 @@ impl<'p> Accumulator<'p> {
             plan,
             points: (0..plan.landmarks.rows()).map(|i| plan.landmarks.row(i)).collect(),
             folds: (0..plan.folds).map(|_| sum()).collect(),
-            first: Vec::new(),
-            second: Vec::new(),
+            block: Vec::new(),
             scratch: Vec::new(),
         }
     }
@@ -359,7 +356,7 @@ impl<'p> Accumulator<'p> {
 
     /// Counts the rows of a fold that wait.
     fn flush(&mut self, k: usize) {
-        let Self { plan, points, folds, first, second, scratch } = self;
+        let Self { plan, points, folds, block, scratch } = self;
         let (fold, p, t) = (&mut folds[k], plan.size(), plan.targets.len());
         let rows = std::mem::take(&mut fold.waiting.rows);
         if rows == 0 {
@@ -367,8 +364,7 @@ impl<'p> Accumulator<'p> {
         }
         let (isa, waiting) = (Isa::detect(), &fold.waiting);
         let features = Columns::new(&waiting.features, BLOCK, 0, rows);
-        first.resize(rows * p, 0.0);
-        second.resize(if plan.slices > 1 { rows * p } else { 0 }, 0.0);
+        block.resize(rows * p, 0.0);
         // Some columns.
         let kernels = |j: usize, own: &mut [f64]| {
             let some: Vec<&[f64]> = points[j.min(points.len())..points.len().min(j + TOGETHER)]
@@ -382,59 +378,32 @@ impl<'p> Accumulator<'p> {
             constant.fill(ONE);
         };
         // One column, and its products with targets.
-        let column = |own: &mut [f64], rest: Option<&mut [f64]>, sums: &mut Vec<i128>| {
+        let column = |own: &mut [f64]| {
             own.iter_mut().zip(&waiting.roots).for_each(|(v, root)| *v *= root);
-            let dots = |own: &[f64], o: usize| {
-                let slice = |s: usize| &waiting.targets[(2 * o + s) * BLOCK..][..rows];
-                whole(dot(own, slice(0)), dot(own, slice(1)))
-            };
-            let Some(rest) = rest else {
-                own.iter_mut().for_each(|v| *v = nearest(*v));
-                return sums.extend((0..t).map(|o| dots(own, o)));
-            };
-            own.iter_mut().zip(rest.iter_mut()).for_each(|(v, rest)| (*v, *rest) = two_slices(*v));
-            sums.extend((0..t).map(|o| (dots(own, o) << BITS) + dots(rest, o)));
+            own.iter_mut().for_each(|v| *v = nearest(*v));
+            let slice = |o: usize, s: usize| &waiting.targets[(2 * o + s) * BLOCK..][..rows];
+            (0..t).map(|o| whole(dot(own, slice(o, 0)), dot(own, slice(o, 1)))).collect::<Vec<i128>>()
         };
-        let parts = first.par_chunks_mut(rows * TOGETHER).enumerate();
-        let sums: Vec<Vec<i128>> = if plan.slices > 1 {
-            let both = parts.zip(second.par_chunks_mut(rows * TOGETHER));
-            both.map(|((part, own), rest)| {
-                let mut sums = Vec::new();
+        let parts = block.par_chunks_mut(rows * TOGETHER).enumerate();
+        let sums: Vec<Vec<i128>> = parts
+            .map(|(part, own)| {
                 kernels(part * TOGETHER, own);
-                own.chunks_mut(rows)
-                    .zip(rest.chunks_mut(rows))
-                    .for_each(|(own, rest)| column(own, Some(rest), &mut sums));
-                sums
+                own.chunks_mut(rows).flat_map(column).collect()
             })
-            .collect()
-        } else {
-            parts
-                .map(|(part, own)| {
-                    let mut sums = Vec::new();
-                    kernels(part * TOGETHER, own);
-                    own.chunks_mut(rows).for_each(|own| column(own, None, &mut sums));
-                    sums
-                })
-                .collect()
-        };
+            .collect();
         fold.cross.iter_mut().zip(sums.iter().flatten()).for_each(|(sum, own)| *sum += own);
-        fold.grams[0].add(first, None, rows, scratch);
-        if plan.slices > 1 {
-            fold.grams[1].add(first, Some(second), rows, scratch);
-            fold.grams[2].add(second, None, rows, scratch);
-        }
+        fold.gram.add(block, rows, scratch);
     }
 
     /// The statistics of all rows, as those of one unit.
     pub fn finish(mut self, unit: u64) -> Statistics {
         (0..self.folds.len()).for_each(|k| self.flush(k));
-        let join = |fold: Sum| {
-            let mut grams = fold.grams.into_iter().map(IntegerGram::into_sums);
-            let mut gram = grams.next().unwrap_or_default();
-            for lower in grams {
-                gram.iter_mut().zip(lower).for_each(|(sum, lower)| *sum = (*sum << BITS) + lower);
-            }
-            Fold { rows: fold.rows, gram, cross: fold.cross, squares: fold.squares, diagonal: fold.diagonal }
+        let join = |fold: Sum| Fold {
+            rows: fold.rows,
+            gram: fold.gram.into_sums(),
+            cross: fold.cross,
+            squares: fold.squares,
+            diagonal: fold.diagonal,
         };
         Statistics {
             plan: self.plan.digest(),

@@ -33,8 +33,8 @@ fn surveyed(all: &Rows, limit: usize) -> Survey {
     survey
 }
 
-fn planned(all: &Rows, kernel: &Kernel, landmarks: usize, folds: usize, ridge: f64) -> Plan {
-    let choice = Choice { landmarks, folds, ridge: Some(ridge), seed: 3 };
+fn planned(all: &Rows, kernel: &Kernel, landmarks: usize, folds: usize) -> Plan {
+    let choice = Choice { landmarks, folds, seed: 3 };
     Plan::new(&surveyed(all, choice.candidates()), kernel.clone(), choice).unwrap()
 }
 
@@ -117,7 +117,7 @@ fn fits_are_those_of_exact_arithmetic() {
         } else {
             2.0 * Kernel::gaussian(&[1.0, 1.5, 2.0])
         };
-        let plan = planned(&all, &kernel, 60, 1, ridge);
+        let plan = planned(&all, &kernel, 60, 1);
         let new = rows(40, 3, 2, weighted, 99).x;
         let truth = exact(&plan, &all, ridge, intercept, &new);
         let off = |solution: &Solution| -> Vec<f64> {
@@ -129,12 +129,7 @@ fn fits_are_those_of_exact_arithmetic() {
         let corrected = fitted(&plan, &all, ridge, intercept, 1);
         let after = off(&corrected);
         let bounds = corrected.bounds(&new).unwrap().expect("a certificate");
-        println!(
-            "{case} slices {} raw {raw:.1e} corrected {:.1e} bound {:.1e}",
-            plan.slices,
-            most(&after),
-            most(bounds.data())
-        );
+        println!("{case} raw {raw:.1e} corrected {:.1e} bound {:.1e}", most(&after), most(bounds.data()));
         assert!(
             most(&after) < 1e-6 && (raw < 1e-6 || most(&after) < 0.05 * raw),
             "{case}: {raw} {}",
@@ -152,7 +147,7 @@ fn fits_are_those_of_exact_arithmetic() {
 fn statistics_are_the_same_however_the_work_is_divided() {
     let all = rows(5000, 4, 2, true, 5);
     let kernel = Kernel::gaussian(&[1.5; 4]);
-    let choice = Choice { landmarks: 30, folds: 3, ridge: None, seed: 3 };
+    let choice = Choice { landmarks: 30, folds: 3, seed: 3 };
     let make = |order: &[usize], parts: &[usize], chunk: usize| {
         let mut survey = Survey::new(all.x.columns(), 2, true, 300, 7);
         let mut pieces = Vec::new();
@@ -206,7 +201,7 @@ fn statistics_are_the_same_however_the_work_is_divided() {
 #[test]
 fn units_are_added_and_taken_away() {
     let all = rows(900, 2, 1, false, 8);
-    let plan = planned(&all, &Kernel::gaussian(&[1.0, 1.0]), 20, 2, 0.1);
+    let plan = planned(&all, &Kernel::gaussian(&[1.0, 1.0]), 20, 2);
     let part = |from: usize, to: usize, unit: u64| {
         Statistics::of(&plan, &some(&all, &(from..to).collect::<Vec<_>>()), unit).unwrap()
     };
@@ -218,7 +213,7 @@ fn units_are_added_and_taken_away() {
     both.remove(&b).unwrap();
     assert!(both == a && both.to_bytes() == a.to_bytes());
     assert!(both.remove(&b).is_err());
-    let other = planned(&all, &Kernel::gaussian(&[1.0, 2.0]), 20, 2, 0.1);
+    let other = planned(&all, &Kernel::gaussian(&[1.0, 2.0]), 20, 2);
     assert!(
         both.merge(&Statistics::of(&other, &all, 5).unwrap())
             .unwrap_err()
@@ -231,7 +226,7 @@ fn units_are_added_and_taken_away() {
 #[test]
 fn folds_are_held_out() {
     let all = rows(600, 2, 2, true, 11);
-    let plan = planned(&all, &Kernel::gaussian(&[1.0, 1.0]), 24, 4, 0.1);
+    let plan = planned(&all, &Kernel::gaussian(&[1.0, 1.0]), 24, 4);
     let statistics = Statistics::of(&plan, &all, 0).unwrap();
     let ridges = vec![10.0, 0.1, 1e-3];
     let chosen =
@@ -270,7 +265,7 @@ fn folds_are_held_out() {
 fn with_all_rows_it_is_the_dense_fit() {
     let all = rows(80, 3, 1, true, 21);
     let kernel = Kernel::stationary(Profile::Exponential, &[1.0; 3]);
-    let plan = planned(&all, &kernel, 80, 1, 0.3);
+    let plan = planned(&all, &kernel, 80, 1);
     assert_eq!(plan.landmarks.rows(), 80);
     let solution = fitted(&plan, &all, 0.3, false, 2);
     let mut dense = crate::fit::KernelRidge::new(kernel, 0.3);
@@ -288,7 +283,7 @@ fn rows_outside_the_plan_are_refused() {
         .unwrap()
         .resolve(&all.x, &Units::standardised(&all.x))
         .unwrap();
-    let choice = Choice { landmarks: 20, folds: 1, ridge: Some(1.0), seed: 0 };
+    let choice = Choice { landmarks: 20, folds: 1, seed: 0 };
     let mut survey = surveyed(&all, 300);
     assert!(
         Plan::new(&survey, kernel.clone(), choice).unwrap_err().to_string().contains("look at all of them")
@@ -310,7 +305,7 @@ fn rows_outside_the_plan_are_refused() {
 #[test]
 fn files_are_checked() {
     let all = rows(200, 2, 1, false, 41);
-    let plan = planned(&all, &Kernel::gaussian(&[1.0, 1.0]), 10, 1, 0.1);
+    let plan = planned(&all, &Kernel::gaussian(&[1.0, 1.0]), 10, 1);
     let bytes = Statistics::of(&plan, &all, 3).unwrap().to_bytes();
     for at in [0, bytes.len() / 2, bytes.len() - 1] {
         let mut bad = bytes.clone();
@@ -320,7 +315,7 @@ fn files_are_checked() {
     for cut in [0, 10, 40, bytes.len() - 1] {
         assert!(Statistics::from_bytes(&plan, &bytes[..cut]).is_err());
     }
-    let other = planned(&all, &Kernel::gaussian(&[1.0, 2.0]), 10, 1, 0.1);
+    let other = planned(&all, &Kernel::gaussian(&[1.0, 2.0]), 10, 1);
     assert!(Statistics::from_bytes(&other, &bytes).unwrap_err().to_string().contains("another plan"));
     assert_eq!(Plan::from_bytes(&plan.to_bytes()).unwrap(), plan);
     assert_eq!(Plan::from_bytes(&plan.to_bytes()).unwrap().digest(), plan.digest());
@@ -333,11 +328,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     /// Over random problems no fit is farther from the one of exact arithmetic than its certificate says.
     #[test]
-    fn certificates_hold(seed: u64, n in 30usize..200, d in 1usize..4, m in 2usize..25, log_ridge in -5.0..2.0, length in 0.3..3.0, weighted: bool, intercept: bool, corrections in 1usize..3) {
+    fn certificates_hold(seed: u64, n in 30usize..200, d in 1usize..4, m in 2usize..25, log_ridge in -5.0..2.0, length in 0.3..3.0, weighted: bool, intercept: bool, corrections in 1usize..3, uniform: bool) {
         let all = rows(n, d, 1, weighted, seed);
         let ridge = 10.0_f64.powf(log_ridge);
-        let plan = planned(&all, &Kernel::gaussian(&vec![length; d]), m, 1, ridge);
-        let solution = fitted(&plan, &all, ridge, intercept, corrections);
+        let plan = planned(&all, &Kernel::gaussian(&vec![length; d]), m, 1);
+        let mut solution = fitted(&plan, &all, ridge, intercept, corrections);
+        if uniform {
+            let mut residual = Residual::empty(&plan, &solution.coefficients);
+            residual.add(&plan, &solution.coefficients, &all).unwrap();
+            solution.prove(&residual).unwrap();
+        }
         let new = rows(20, d, 1, false, seed ^ 1).x;
         if let Some(bounds) = solution.bounds(&new).unwrap() {
             let truth = exact(&plan, &all, ridge, intercept, &new);
@@ -361,12 +361,11 @@ proptest! {
 #[test]
 fn statistics_are_sums_of_rounded_kernels() {
     let all = rows(500, 3, 1, false, 51);
-    for (ridge, slices) in [(1.0, 1), (1e-12, 2)] {
-        let mut plan = planned(&all, &Kernel::gaussian(&[1.0; 3]), 12, 1, ridge);
-        plan.slices = slices;
+    {
+        let plan = planned(&all, &Kernel::gaussian(&[1.0; 3]), 12, 1);
         let sums = Statistics::of(&plan, &all, 0).unwrap().sums(&plan, |_| true);
         let k = plan.kernel.cross_gram(&all.x, &plan.landmarks);
-        let step = 0.5_f64.powi(21 * slices as i32);
+        let step = 0.5_f64.powi(21);
         let rounded = |i: usize, j: usize| (k[(i, j)] / step).round_ties_even() as i128;
         let y = |i: usize| {
             let v = plan.targets[0].of(all.y[(i, 0)]) / 0.5_f64.powi(42);
@@ -384,4 +383,97 @@ fn statistics_are_sums_of_rounded_kernels() {
         assert!((sums.diagonal - 500.0).abs() < 1e-9);
         let _ = Cholesky::new(sums.gram, "sums").unwrap();
     }
+}
+
+/// At the optimum of all rows the gradient is nothing: against the dense fit where all rows are landmarks, against finite differences elsewhere; parts and order do not matter.
+#[test]
+fn logistic_regression_finds_its_optimum() {
+    for (weighted, intercept) in [(false, true), (true, true), (false, false)] {
+        let mut all = rows(60, 2, 1, weighted, 61);
+        all.y
+            .data_mut()
+            .iter_mut()
+            .enumerate()
+            .for_each(|(i, y)| *y = f64::from(u8::from(*y > 0.0 || i % 9 == 0)));
+        let kernel = Kernel::stationary(Profile::Exponential, &[1.0, 2.0]);
+        let found = |plan: &Plan, all: &Rows, parts: &[usize]| {
+            let mut newton = Newton::new(plan, 0.2, intercept).unwrap();
+            while !newton.converged {
+                let coefficients = newton.coefficients.clone();
+                let mut total = Slope::empty(plan, &coefficients);
+                let mut from = 0;
+                for (unit, part) in parts.iter().enumerate() {
+                    let mut own = Sloping::new(plan, &coefficients);
+                    own.add(&some(all, &(from..from + part).collect::<Vec<_>>())).unwrap();
+                    let bytes = own.finish(unit as u64).to_bytes();
+                    total.merge(&Slope::from_bytes(plan, &coefficients, &bytes).unwrap()).unwrap();
+                    from += part;
+                }
+                newton.step(&total).unwrap();
+            }
+            newton
+        };
+        let classes = ["no".to_string(), "yes".to_string()];
+        let plan = planned(&all, &kernel, 60, 1);
+        assert_eq!(plan.landmarks.rows(), 60);
+        let newton = found(&plan, &all, &[60]);
+        assert!(newton.passes < 15, "{}", newton.passes);
+        assert_eq!(found(&plan, &all, &[7, 53]).coefficients, newton.coefficients);
+        let labels: Vec<usize> = all.y.data().iter().map(|y| *y as usize).collect();
+        let mut dense = crate::fit::KernelLogisticRegression::new(kernel.clone(), 0.2);
+        (dense.sample_weight, dense.fit_intercept) = (all.weights.clone(), intercept);
+        let truth = dense.fit(&all.x, &labels, &classes).unwrap().model.predict(&all.x).unwrap();
+        let said = newton.model(&classes).unwrap().predict(&all.x).unwrap();
+        assert!(
+            said.data().iter().zip(truth.data()).all(|(a, b)| (a - b).abs() < 1e-6),
+            "{weighted} {intercept}"
+        );
+        // With fewer landmarks the objective is least: it grows in every direction.
+        let few = planned(&all, &kernel, 10, 1);
+        let end = found(&few, &all, &[30, 30]);
+        let objective = |theta: &Matrix| {
+            let k = few.kernel.cross_gram(&all.x, &few.landmarks);
+            let gram = few.kernel.gram(&few.landmarks);
+            let (coef, constant) = (&theta.data()[..10], theta.data()[10]);
+            let mut sum = 0.1 * crate::linalg::dot(coef, &gram.matvec(coef));
+            for i in 0..60 {
+                let f = crate::linalg::dot(k.row(i), coef) + constant;
+                let s = if all.y.data()[i] > 0.0 { f } else { -f };
+                sum += all.weights.as_ref().map_or(1.0, |w| w[i]) * (-s).exp().ln_1p();
+            }
+            sum
+        };
+        let best = &end.coefficients.values;
+        for j in 0..10 + usize::from(intercept) {
+            for h in [1e-4, -1e-4] {
+                let mut moved = best.clone();
+                moved.data_mut()[j] += h;
+                assert!(objective(&moved) > objective(best) - 1e-12, "{j}");
+            }
+        }
+    }
+}
+
+/// Rows that a line separates: steps are halved where they must be, and a tiny ridge still ends.
+#[test]
+fn separable_classes_converge() {
+    let mut all = rows(200, 2, 1, false, 71);
+    for i in 0..200 {
+        all.y.data_mut()[i] = f64::from(u8::from(all.x.get(i, 0) > 0.0));
+    }
+    let plan = planned(&all, &Kernel::gaussian(&[2.0, 2.0]), 30, 1);
+    let mut newton = Newton::new(&plan, 1e-6, true).unwrap();
+    while !newton.converged {
+        let coefficients = newton.coefficients.clone();
+        let mut own = Sloping::new(&plan, &coefficients);
+        own.add(&all).unwrap();
+        newton.step(&own.finish(0)).unwrap();
+    }
+    let model = newton.model(&["a".into(), "b".into()]).unwrap();
+    let said = model.predict(&all.x).unwrap();
+    assert!((0..200).all(|i| (said[(i, 0)] > 0.0) == (all.y.data()[i] > 0.0)));
+    let mut bad = all.clone();
+    bad.y.data_mut()[3] = 0.5;
+    let coefficients = newton.coefficients.clone();
+    assert!(Sloping::new(&plan, &coefficients).add(&bad).unwrap_err().to_string().contains("0.5"));
 }

@@ -1,0 +1,149 @@
+//! How near a solution is to that of exact arithmetic with the same landmarks: a proof, from what is at hand.
+//!
+//! With A the exact matrix of the normal equations and r what coefficients θ leave of them, the exact coefficients are off by `A⁻¹r`, and a prediction with kernels k by at most
+//! `√(kᵀA⁻¹k) √(rᵀA⁻¹r)`. A is known through a matrix below it:
+//!
+//! - Rounding moved K by at most η in Frobenius' norm, so that `A ⪰ (1 - 2η/√λ_min(Â)) Â` (Weyl's inequality for singular values of `K Â^-½`);
+//! - and for all f of the landmarks `Σ w (f(x) + b)² + λ‖f‖² ⪰ (λ/2)‖f‖² + c b²` with `c = λW/(2Wκ + λ)`, W the sum of weights and κ the kernel's bound: no rounding is in it, but it
+//!   is far below A.
+
+use super::plan::{Plan, least_eigenvalue};
+use crate::error::Result;
+use crate::linalg::fixed::BITS;
+use crate::linalg::{Cholesky, Matrix, dot};
+
+/// A proved bound on how far a fit is from the exact one with the same landmarks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Certificate {
+    /// One a target: at a row with kernels k the bound is the radius times `√(kᵀÂ⁻¹k)`; `None` where that is not known to be large enough.
+    pub radius: Option<Vec<f64>>,
+    /// The largest bound at any row at all, one a target.
+    pub anywhere: Vec<f64>,
+}
+
+/// Half a unit in the last place of 1.
+const UNIT: f64 = f64::EPSILON / 2.0;
+
+/// The share of a matrix by which what is known of it may fail.
+const TRUSTED: f64 = 0.8;
+
+/// What is known of `Â`, and through it of A.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Trust {
+    /// δ: the norm of what K was rounded by, times that of `Â^-½`.
+    rounding: f64,
+    /// What the factor and solves with it are off, relative to `Â`.
+    factor: f64,
+    /// A lower bound of the least eigenvalue of `Â`.
+    least: f64,
+    /// Its trace.
+    trace: f64,
+}
+
+impl Trust {
+    /// Of `Â` by its factor and its diagonal; `None` where rounding might decide. Cost O(landmarks³).
+    pub(super) fn of(plan: &Plan, factor: &Cholesky, trace: f64, rows: u64) -> Option<Self> {
+        let size = factor.size();
+        let least = least_eigenvalue(factor) - factor.jitter;
+        let own = Self {
+            rounding: plan.rounding(rows, 1) / least.max(f64::MIN_POSITIVE).sqrt(),
+            factor: ((size + 4) as f64 * UNIT * trace + factor.jitter) / least.max(f64::MIN_POSITIVE),
+            least: least * 0.99,
+            trace,
+        };
+        (least > 0.0 && own.moved() < TRUSTED).then_some(own)
+    }
+
+    /// `A ⪰ (1 - share) L Lᵀ`.
+    fn share(&self) -> f64 {
+        2.0 * self.rounding + self.factor
+    }
+
+    /// The norm of `Â^-½ (Â - A) Â^-½`, with what solves are off.
+    fn moved(&self) -> f64 {
+        self.share() + self.rounding.powi(2) + 2.0 * self.factor
+    }
+
+    /// After a step by residuals: what is left are their own errors, and `moved` of them. `norms` are `√(rᵀÂ⁻¹r)`.
+    pub(super) fn after_step(&self, measured: &Measured<'_>, norms: &[f64]) -> Certificate {
+        let plan = measured.plan;
+        let p = plan.size() as f64;
+        let radius = |o: usize| {
+            let (by_row, others) = measured.errors(o);
+            let own = (1.0 + self.rounding) * by_row + others / self.least.sqrt();
+            // What the corrected coefficients are rounded by, in the norm of Â.
+            let at = measured.coefficients.column(o);
+            let stored = UNIT * 2.0 * dot(&at, &at).sqrt() * self.trace.sqrt();
+            (own + self.moved() * norms[o]) / (1.0 - self.share()) + stored
+        };
+        let radius: Vec<f64> = (0..plan.targets.len()).map(radius).collect();
+        let most = (plan.bound.powi(2) * (p - 1.0) + 1.0) / self.least;
+        let anywhere = radius.iter().map(|r| r * most.sqrt()).collect();
+        Certificate { radius: Some(radius), anywhere }
+    }
+}
+
+/// Coefficients, and what was measured of them.
+pub(super) struct Measured<'m> {
+    pub plan: &'m Plan,
+    pub rows: u64,
+    pub ridge: f64,
+    /// Landmarks and constant × targets.
+    pub coefficients: &'m Matrix,
+    /// `Σ e²`, one a target.
+    pub squares: &'m [f64],
+}
+
+impl Measured<'_> {
+    /// Bounds on what residual equations are off: a part `Kᵀe`, by the norm of e, which is none the larger in the norm of `A⁻¹`; and the norm of the rest.
+    fn errors(&self, o: usize) -> (f64, f64) {
+        let (plan, at) = (self.plan, self.coefficients);
+        let (n, p, weight) =
+            (self.rows as f64, plan.size() as f64, plan.largest_weight.unwrap_or(1.0).sqrt());
+        let bound = |j: usize| if j + 1 < at.rows() { plan.bound } else { 1.0 };
+        let size: f64 = (0..at.rows()).map(|j| bound(j) * at[(j, o)].abs()).sum();
+        let target = plan.targets[o].unit;
+        // Predictions are sums of 64 and then of these; residuals are rounded to 42 bits.
+        let by_row = UNIT * (70.0 + p / 64.0) * (size + 2.0 * target) + 0.5_f64.powi(2 * BITS + 1) * target;
+        // Kernels are rounded to 42 bits, and the penalty's part is computed in double precision.
+        let kernel = plan.rounding(self.rows, 2) * self.squares[o].sqrt();
+        let pull = UNIT * (p + 4.0) * self.ridge * plan.bound * size * p.sqrt();
+        (n.sqrt() * weight * by_row, kernel + pull)
+    }
+
+    /// Of the coefficients as they are, by residual equations `left`, without anything that was rounded; `None` where landmarks are all but dependent. Cost O(landmarks³).
+    pub(super) fn as_they_are(&self, left: &Matrix, intercept: bool) -> Result<Option<Certificate>> {
+        let plan = self.plan;
+        let (m, t) = (plan.landmarks.rows(), plan.targets.len());
+        let gram = plan.kernel.gram(&plan.landmarks);
+        let trace: f64 = (0..m).map(|i| gram[(i, i)]).sum();
+        let factor = Cholesky::new(gram, "kernel matrix of the landmarks")?;
+        let least = least_eigenvalue(&factor);
+        let share = 3.0 * (m + 4) as f64 * UNIT * trace / least;
+        if factor.jitter > 0.0 || share.is_nan() || share > 0.5 {
+            return Ok(None);
+        }
+        // A is at least `scale ‖f‖² + constant b²`.
+        let weight = self.rows as f64 * plan.largest_weight.unwrap_or(1.0);
+        let scale = if intercept { self.ridge / 2.0 } else { self.ridge };
+        let constant = if intercept {
+            self.ridge * weight / (2.0 * weight * plan.bound + self.ridge)
+        } else {
+            f64::INFINITY
+        };
+        let mut half = Matrix::from_row_major(m, t, left.data()[..m * t].to_vec());
+        factor.solve_lower_in_place(&mut half);
+        let reach = (plan.bound / scale + 1.0 / constant).sqrt();
+        let anywhere = |o: usize| {
+            let (by_row, others) = self.errors(o);
+            let column = half.column(o);
+            let mut square = dot(&column, &column) / (scale * (1.0 - share));
+            if intercept {
+                square += left[(m, o)].powi(2) / constant;
+            }
+            let lowest = (scale * least * 0.99).min(constant);
+            reach * (square.sqrt() + by_row + others / lowest.sqrt())
+        };
+        Ok(Some(Certificate { radius: None, anywhere: (0..t).map(anywhere).collect() }))
+    }
+}

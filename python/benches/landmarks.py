@@ -1,0 +1,203 @@
+"""Kernel ridge regression through landmarks, beside scikit-learn's Nystroem and Ridge with the same landmarks, each in a process
+of its own.
+
+    python python/benches/landmarks.py [--rows 100000] [--landmarks 2000] [--threads 1] [--parquet ROWS]
+
+18 correlated columns, the Gaussian kernel with length scale √18, ridge 0.1; error is against the noiseless truth. CPU seconds are
+those of the fit alone, memory is the peak of the process with the data in it. With --parquet the command line fits so many rows
+from files, with a correction and its certificate, beside numpy on the same files: blocks of f64 products, Cholesky (riesz must
+be on the path, or RIESZ names it).
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+D, RIDGE, LENGTH = 18, 0.1, np.sqrt(18.0)
+
+
+def data(n, seed):
+    rng = np.random.default_rng(0)
+    mix = np.eye(D) + 0.3 * rng.normal(size=(D, D)) / np.sqrt(D)
+    frequencies = rng.normal(size=(D, 12)) / np.sqrt(D)
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, D)) @ mix
+    truth = np.sin(2.0 * x @ frequencies).sum(axis=1) + 0.5 * x[:, 0] * x[:, 1]
+    return x, truth, truth + 0.5 * rng.normal(size=n)
+
+
+def spent(act):
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    start = time.perf_counter()
+    out = act()
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return out, cpu, time.perf_counter() - start
+
+
+def report(name, cpu, wall, error, landmarks, **more):
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    print(json.dumps({"name": name, "cpu": cpu, "wall": wall, "gib": peak, "rmse": error, "landmarks": landmarks, **more}))
+
+
+def by_riesz(n, m, points):
+    import riesz
+
+    x, _, y = data(n, 1)
+    new, truth, _ = data(20_000, 2)
+    kernel = riesz.kernels.RBF(length_scale=LENGTH)
+    model = riesz.KernelRidge(alpha=RIDGE, kernel=kernel, landmarks=m, fit_intercept=True)
+    _, cpu, wall = spent(lambda: model.fit(x, y))
+    np.save(points, model.expansion_.points)
+    error = float(np.sqrt(np.mean((model.predict(new) - truth) ** 2)))
+    report("riesz", cpu, wall, error, len(model.expansion_.points), coef=float(np.abs(model.dual_coef_).sum()))
+
+
+def by_sklearn(n, m, points):
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.linear_model import Ridge
+
+    x, _, y = data(n, 1)
+    new, truth, _ = data(20_000, 2)
+    landmarks = np.load(points)
+    features = Nystroem(gamma=1 / (2 * LENGTH**2), n_components=len(landmarks), random_state=0)
+
+    def fit():
+        features.fit(landmarks)
+        return Ridge(alpha=RIDGE).fit(features.transform(x), y)
+
+    model, cpu, wall = spent(fit)
+    error = float(np.sqrt(np.mean((model.predict(features.transform(new)) - truth) ** 2)))
+    report("Nystroem + Ridge", cpu, wall, error, len(landmarks))
+
+
+def by_numpy(folder, m, points):
+    """Streamed, in blocks, as one would write it."""
+    import pyarrow.parquet as pq
+    from scipy.linalg import cho_factor, cho_solve
+
+    landmarks = np.load(points)
+    squares = (landmarks**2).sum(axis=1)
+
+    def kernel(x):
+        d = x @ landmarks.T
+        d *= 2.0
+        d -= (x**2).sum(axis=1)[:, None]
+        d -= squares
+        d /= 2 * LENGTH**2
+        return np.exp(d, out=d)
+
+    def fit():
+        S, b = np.zeros((len(landmarks) + 1,) * 2), np.zeros(len(landmarks) + 1)
+        for path in sorted(os.listdir(folder)):
+            file = pq.ParquetFile(os.path.join(folder, path))
+            for batch in file.iter_batches(8192):
+                block = np.column_stack([batch.column(k).to_numpy() for k in range(D + 1)])
+                K = np.column_stack([kernel(block[:, :D]), np.ones(len(block))])
+                S += K.T @ K
+                b += K.T @ block[:, D]
+        S[:-1, :-1] += RIDGE * kernel(landmarks)
+        return cho_solve(cho_factor(S), b)
+
+    theta, cpu, wall = spent(fit)
+    new, truth, _ = data(20_000, 2)
+    error = float(np.sqrt(np.mean((kernel(new) @ theta[:-1] + theta[-1] - truth) ** 2)))
+    report("numpy, streamed", cpu, wall, error, len(landmarks))
+
+
+def own(name, *arguments, threads, program=None):
+    """What another process reports."""
+    environment = {**os.environ, "RAYON_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
+    command = [sys.executable, __file__, "--only", name, *map(str, arguments)]
+    out = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    return json.loads(out.splitlines()[-1])
+
+
+def shown(lines):
+    print(f"{'':20} {'CPU s':>9} {'wall s':>9} {'GiB':>7} {'RMSE':>9} {'landmarks':>10}")
+    for line in lines:
+        numbers = "{cpu:9.2f} {wall:9.2f} {gib:7.2f} {rmse:9.5f} {landmarks:10}".format(**line)
+        print(f"{line['name']:20} {numbers}")
+    first, second = lines[:2]
+    ratios = [first[k] / second[k] for k in ("cpu", "gib", "rmse")]
+    print("riesz / other: CPU {:.2f}, memory {:.2f}, error {:.4f}".format(*ratios))
+
+
+def from_files(n, m, threads):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    program = os.environ.get("RIESZ", "riesz")
+    folder = tempfile.mkdtemp()
+    try:
+        os.mkdir(f"{folder}/rows")
+        for k, start in enumerate(range(0, n, 1_000_000)):
+            x, _, y = data(min(1_000_000, n - start), 100 + k)
+            columns = {**{f"x{j}": x[:, j] for j in range(D)}, "y": y}
+            pq.write_table(pa.table(columns), f"{folder}/rows/{k:03}.parquet", row_group_size=1 << 17)
+        fit = [program, "--threads", str(threads), "fit", f"{folder}/rows", "--target", "y", "--landmarks", str(m)]
+        fit += [
+            "--ridge",
+            str(RIDGE),
+            "--no-standardise",
+            "--kernel",
+            f"rbf(lengthscale={float(LENGTH)!r})",
+            "-o",
+            f"{folder}/m.riesz",
+        ]
+        start = time.perf_counter()
+        child = subprocess.Popen(fit, stderr=subprocess.PIPE, text=True)
+        said = child.stderr.read()
+        _, status, usage = os.wait4(child.pid, 0)
+        wall = time.perf_counter() - start
+        if status:
+            raise SystemExit(said)
+        import riesz
+
+        model = riesz.Expansion.load(f"{folder}/m.riesz")
+        np.save(f"{folder}/points.npy", model.points)
+        new, truth, _ = data(20_000, 2)
+        error = float(np.sqrt(np.mean((model.predict(new) - truth) ** 2)))
+        first = {"name": "riesz fit", "cpu": usage.ru_utime + usage.ru_stime, "wall": wall, "gib": usage.ru_maxrss / 1024**2}
+        first |= {"rmse": error, "landmarks": len(model.points)}
+        print("\n".join(line for line in said.splitlines() if "certificate" in line or "jitter" in line))
+        if n <= 2_000_000:
+            shown([first, own("numpy", f"{folder}/rows", m, f"{folder}/points.npy", threads=threads)])
+        else:
+            shown([first, first])
+    finally:
+        shutil.rmtree(folder)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--landmarks", type=int, default=2_000)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--parquet", type=int)
+    parser.add_argument("--only", nargs=4)
+    options = parser.parse_args()
+    if options.only:
+        name, rows, landmarks, points = options.only
+        if name == "numpy":
+            return by_numpy(rows, int(landmarks), points)
+        return {"riesz": by_riesz, "sklearn": by_sklearn}[name](int(rows), int(landmarks), points)
+    if options.parquet:
+        print(f"{options.parquet} rows from Parquet, {D} columns, {options.threads} thread(s)")
+        return from_files(options.parquet, options.landmarks, options.threads)
+    print(f"{options.rows} rows, {D} columns, {options.threads} thread(s)")
+    with tempfile.TemporaryDirectory() as folder:
+        same = (options.rows, options.landmarks, f"{folder}/points.npy")
+        shown([own(name, *same, threads=options.threads) for name in ("riesz", "sklearn")])
+
+
+if __name__ == "__main__":
+    main()
