@@ -530,7 +530,7 @@ impl Kernel {
     }
 
     /// The values of `count` rows of `x` with those of `y` from `from` on, `stride` apart.
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, reason = "a part of a matrix, and where it goes")]
     fn rows_from(
         &self,
         x: &Table,

@@ -129,6 +129,7 @@ impl MostlyEqual {
     }
 
     /// As [`Kernel::tile`] between `len` rows from `start` on, which is at the beginning of a block, and rows of the same layout.
+    #[allow(clippy::too_many_arguments, reason = "those of a kernel's tile")]
     pub(super) fn tile(
         &self,
         isa: Isa,

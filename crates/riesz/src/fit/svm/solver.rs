@@ -27,8 +27,10 @@ use crate::kernel::{Kernel, Points};
 use crate::stop::check;
 use crate::table::Table;
 
-/// The least size of a working set, where memory allows.
+/// Rows of a working set beside the free ones and a quarter as many, where memory allows.
 const SET: usize = 512;
+/// The least size whatever memory allows: on sets of a few rows steps are hardly better than the steepest, and slow.
+const LEAST: usize = 64;
 /// A working set is solved until its violation is this share of what it was.
 const INNER: f64 = 0.2;
 
@@ -169,7 +171,7 @@ impl<'a> Solver<'a> {
                 self.set_aside(low, high);
             }
             let free = self.active.iter().filter(|&&r| self.all.is_free(r)).count();
-            let size = (2 * free).max(SET).min(largest.max(2)).min(self.active.len());
+            let size = (free + free / 4 + SET).min(largest.max(LEAST)).min(self.active.len());
             self.set.renew(&self.all, &self.active, (low, high), size, &self.points, self.stop)?;
             if self.set.gram.iter().any(|k| !k.is_finite()) {
                 return Err(overflow());

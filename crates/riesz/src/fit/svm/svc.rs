@@ -84,7 +84,7 @@ pub struct SupportVectorClassifier {
     pub sample_weight: Option<Vec<f64>>,
     /// The largest violation of the optimality conditions that is accepted, LIBSVM's `-e` (0.001 by default).
     pub tolerance: f64,
-    /// Memory for working sets and their gram matrices, 200 MB by default: 3,500 rows of 100 columns. A set has two rows at least, whatever it says.
+    /// Memory for working sets and their gram matrices, 200 MB by default: 3,500 rows of 100 columns. A set has 64 rows at least, whatever it says.
     pub cache_bytes: usize,
     /// Steps allowed for each pair of classes; `None` for LIBSVM's rule, the larger of 10⁷ and 100 n.
     pub max_iterations: Option<usize>,
