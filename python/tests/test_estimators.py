@@ -104,6 +104,21 @@ def test_support_vector_machines(settings, regression):
     np.testing.assert_allclose(weighted.decision_function(X), theirs.decision_function(X), **near)
 
 
+@pytest.mark.parametrize("machine", ["SVC", "SVR"])
+def test_support_vectors_of_one_hot_columns_are_scikit_learns(machine):
+    """More rows than a working set, most numbers the same in their columns."""
+    rng = np.random.default_rng(5)
+    levels = rng.geometric(0.4, size=(1500, 4)).clip(max=9)
+    X = np.hstack([levels[:, [j]] == np.arange(1, 10) for j in range(4)] + [rng.normal(size=(1500, 2))]).astype(float)
+    y = levels[:, 0] % 2 + np.sin(X[:, -1]) + 0.4 * rng.normal(size=1500)
+    settings = dict(C=5.0, gamma=0.2, tol=1e-7)
+    theirs = getattr(svm, machine)(**settings).fit(X, y > 0.7 if machine == "SVC" else y)
+    ours = getattr(riesz, machine)(**settings).fit(X, y > 0.7 if machine == "SVC" else y)
+    values = [m.decision_function(X) if machine == "SVC" else m.predict(X) for m in (theirs, ours)]
+    np.testing.assert_allclose(values[1], values[0], rtol=2e-5, atol=2e-5)
+    np.testing.assert_array_equal(ours.support_, np.sort(theirs.support_))
+
+
 def test_logistic_regressions_that_stop_early_warn(regression):
     X, y, _, _ = regression
     for target in (y > 0, np.digitize(y, [-0.5, 0.5])):

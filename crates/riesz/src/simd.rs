@@ -401,6 +401,18 @@ pub(crate) fn exp_neg<V: Simd>(x: f64) -> f64 {
     if x < -707.7 { 0.0 } else { scaled }
 }
 
+#[inline(always)]
+fn add_scaled_body<V: Simd>(sums: &mut [f64], times: f64, v: &[f64]) {
+    for (s, v) in sums.iter_mut().zip(v) {
+        *s = fma::<V>(times, *v, *s);
+    }
+}
+
+dispatch! {
+    /// `sums += times v`.
+    pub(crate) fn add_scaled(sums: &mut [f64], times: f64, v: &[f64]) = add_scaled_body::<V>
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

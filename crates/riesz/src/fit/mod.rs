@@ -8,7 +8,7 @@
 //! | [`GaussianProcess`] | Gaussian likelihood | Cholesky; kernel and noise by marginal likelihood |
 //! | [`GaussianProcessClassifier`] | logistic | Laplace's approximation |
 //! | [`KernelLogisticRegression`] | logarithmic | damped Newton |
-//! | [`SupportVectorClassifier`], [`SupportVectorRegressor`], [`OneClassSupportVector`] | hinge, ε-insensitive, one-class | sequential minimal optimisation |
+//! | [`SupportVectorClassifier`], [`SupportVectorRegressor`], [`OneClassSupportVector`] | hinge, ε-insensitive, one-class | sequential minimal optimisation on working sets |
 //!
 //! A [`Penalty`] on functionals of the model, such as Shapley values, can be added to ridge and logistic regression.
 //! Settings are chosen with [`selection`].

@@ -16,8 +16,10 @@ mod exponential_dot_product;
 mod gradient;
 mod heuristics;
 mod linear;
+mod mostly_equal;
 mod parse;
 mod periodic;
+mod points;
 mod polynomial;
 pub(crate) mod powers;
 pub(crate) mod products;
@@ -39,6 +41,7 @@ pub use heuristics::{Lengthscale, Units, lengthscales};
 pub use linear::Linear;
 pub use parse::KernelExpression;
 pub use periodic::Periodic;
+pub(crate) use points::Points;
 pub use polynomial::Polynomial;
 pub use powers::Power;
 pub use registry::{Argument, ArgumentValues, Declaration, Takes, Ungiven, help};
@@ -118,6 +121,17 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// What the joint distance of a profile is made of.
+#[doc(hidden)]
+pub struct Distance<'f> {
+    /// The table's columns.
+    pub columns: &'f [usize],
+    /// Their length scales.
+    pub lengthscale: &'f [f64],
+    /// How steeply the profile falls in the squared distance at 0.
+    pub steepest: f64,
+}
+
 /// What a kind of factor provides. `v` is always a full row of the table; `out` has one number per row of `u`.
 pub trait FactorKind {
     /// The columns it reads.
@@ -140,6 +154,14 @@ pub trait FactorKind {
     fn power(&self) -> Option<Power<'_>> {
         None
     }
+    /// What it is, if it is a profile of the joint distance that falls steepest in its square at 0.
+    #[doc(hidden)]
+    fn distance(&self) -> Option<Distance<'_>> {
+        None
+    }
+    /// Multiplies `out[i]` by such a profile at this squared distance.
+    #[doc(hidden)]
+    fn multiply_squares(&self, _isa: Isa, _squares: &[f64], _out: &mut [f64]) {}
     /// Multiplies `out[i]` by the one-column function of `columns()[slot]`, at `u[i]` and `v`.
     /// Called for separable and additive factors only.
     fn multiply_column(&self, isa: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]);
@@ -508,7 +530,7 @@ impl Kernel {
     }
 
     /// The values of `count` rows of `x` with those of `y` from `from` on, `stride` apart.
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, reason = "a part of a matrix, and where it goes")]
     fn rows_from(
         &self,
         x: &Table,

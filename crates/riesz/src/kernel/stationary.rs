@@ -8,7 +8,7 @@ use super::profile::{
 use super::registry::{Argument, ArgumentValues, Declaration, Takes};
 use super::rounding::{TINY, either};
 use super::tile;
-use super::{Columns, Factor, FactorKind, Parameter, Precision, Reach, Structure};
+use super::{Columns, Distance, Factor, FactorKind, Parameter, Precision, Reach, Structure};
 use crate::random::Random;
 use crate::simd::{Isa, LANES, Plain, Simd, dispatch, fma};
 
@@ -200,7 +200,7 @@ impl FactorKind for Stationary {
             let mut square = [0.0; RUN];
             for (c, out) in out.chunks_mut(RUN).enumerate() {
                 let square = self.squares(isa, u, c, v, &mut square[..out.len()]);
-                with_shape!(self.profile, shape => of_square(isa, shape, square, out));
+                self.multiply_squares(isa, square, out);
             }
         } else {
             for (slot, &j) in self.columns.iter().enumerate() {
@@ -209,13 +209,22 @@ impl FactorKind for Stationary {
         }
     }
 
+    fn distance(&self) -> Option<Distance<'_>> {
+        let steepest = with_shape!(self.profile, shape => shape.curvature())?;
+        let (columns, lengthscale) = (&self.columns[..], &self.lengthscale[..]);
+        self.by_distance().then_some(Distance { columns, lengthscale, steepest })
+    }
+
+    fn multiply_squares(&self, isa: Isa, squares: &[f64], out: &mut [f64]) {
+        with_shape!(self.profile, shape => of_square(isa, shape, squares, out));
+    }
+
     fn multiply_block(&self, isa: Isa, u: Columns<'_>, v: &[&[f64]], out: &mut tile::Block) {
         if v.len() > 1 && self.by_distance() {
             let mut square = [[0.0; tile::RUN]; tile::GROUP];
             tile::squares(isa, u, v, &self.columns, &self.lengthscale, &mut square);
             for (square, out) in square.iter().zip(&mut out[..v.len()]) {
-                let (square, out) = (&square[..u.len()], &mut out[..u.len()]);
-                with_shape!(self.profile, shape => of_square(isa, shape, square, out));
+                self.multiply_squares(isa, &square[..u.len()], &mut out[..u.len()]);
             }
         } else {
             for (v, out) in v.iter().zip(out) {

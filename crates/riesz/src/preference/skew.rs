@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::fit::laplace::{Derivatives, Likelihood};
 use crate::linalg::{Matrix, Sparse, dot};
 use crate::random::{Random, RngExt, StandardNormal};
-use crate::simd::{Isa, LANES, Lanes, Simd, dispatch, fma};
+use crate::simd::{Isa, LANES, Lanes, Simd, add_scaled, dispatch, fma};
 use crate::stop::check;
 
 /// Newton steps allowed, and conjugate gradients in each.
@@ -107,18 +107,6 @@ fn inner_body<V: Simd>(a: &[f64], b: &[f64]) -> f64 {
     }
     let tail = a_rest.iter().zip(b_rest).fold(0.0, |sum, (a, b)| fma::<V>(*a, *b, sum));
     even.add::<V>(odd).sum() + tail
-}
-
-dispatch! {
-    /// `sums += times v`.
-    fn add_scaled(sums: &mut [f64], times: f64, v: &[f64]) = add_scaled_body::<V>
-}
-
-#[inline(always)]
-fn add_scaled_body<V: Simd>(sums: &mut [f64], times: f64, v: &[f64]) {
-    for (s, v) in sums.iter_mut().zip(v) {
-        *s = fma::<V>(times, *v, *s);
-    }
 }
 
 impl Features {

@@ -61,4 +61,5 @@ mod selection;
 mod semivalues;
 mod strongest;
 mod svm;
+mod svm_blocks;
 mod tables;

@@ -1,13 +1,15 @@
-//! Support vector machines: classification, regression and one-class, by sequential minimal optimisation.
+//! Support vector machines: classification, regression and one-class, by sequential minimal optimisation on working sets.
 //!
 //! The optimum is LIBSVM's (Chang and Lin, ACM TIST 2011): same dual problems, stopping rule and intercept. Any
 //! [`Kernel`](crate::Kernel) works, and only support vectors are kept.
 
-mod cache;
 mod one_class;
+mod pairs;
 mod solver;
 mod svc;
 mod svr;
+mod variables;
+mod working_set;
 
 pub use one_class::{OneClassFit, OneClassSupportVector};
 pub(super) use svc::SVC;
@@ -22,7 +24,7 @@ use crate::linalg::Matrix;
 const UNFINISHED: &str = "standardise the columns, lower C, raise tol or raise max_iter";
 /// LIBSVM's default stopping tolerance.
 const TOLERANCE: f64 = 1e-3;
-/// LIBSVM's and scikit-learn's default cache: 200 MB.
+/// Of a working set: 200 MB, LIBSVM's and scikit-learn's default cache.
 const CACHE_BYTES: usize = 200 << 20;
 
 /// Checks the tolerance: below 1e-12, rounding of the gradient is mistaken for violation.

@@ -19,7 +19,7 @@ pub struct OneClassSupportVector {
     pub nu: f64,
     /// The largest violation of the optimality conditions that is accepted.
     pub tolerance: f64,
-    /// Memory for rows of the gram matrix, 200 MB by default.
+    /// Memory for working sets and their gram matrices, 200 MB by default.
     pub cache_bytes: usize,
     /// Steps allowed; `None` for LIBSVM's rule, the larger of 10⁷ and 100 n.
     pub max_iterations: Option<usize>,

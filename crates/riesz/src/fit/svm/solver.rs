@@ -1,4 +1,4 @@
-//! Sequential minimal optimisation for all support vector machines with one equality constraint.
+//! Block decomposition for all support vector machines with one equality constraint.
 //!
 //! The dual problems are written in the coefficients β of the expansion, signs included:
 //!
@@ -11,21 +11,28 @@
 //! update, and regression needs one variable a row where the textbook has two: the kink of ε|β| at 0 is a
 //! breakpoint at which a step ends. Candidate steps and stopping rule are those of LIBSVM's formulation.
 //!
-//! Pairs are chosen by second-order information (Fan, Chen and Lin, JMLR 2005, WSS 2). Rows whose coefficient is at
+//! Over and over a working set is chosen, its gram matrix computed, the problem solved on it pair by pair, and all gradients brought up to date
+//! by kernel values that are computed and added up at once (Joachims 1999; Wen et al., ThunderSVM, JMLR 2018). A set grows with the
+//! number of free coefficients, so that towards the end it holds them all. Rows whose coefficient is at
 //! a bound, with a gradient that keeps it there, are set aside (shrinking) and checked again before the end (Chang
 //! and Lin, ACM TIST 2011, section 5).
 
 use std::sync::atomic::AtomicBool;
 
-use super::cache::GramRows;
+use super::pairs::minimise;
+use super::variables::Variables;
+use super::working_set::WorkingSet;
 use crate::error::{Error, Result};
-use crate::kernel::Kernel;
-use crate::simd::{LANES, Simd, dispatch, fma};
+use crate::kernel::{Kernel, Points};
 use crate::stop::check;
 use crate::table::Table;
 
-/// Stands in for a curvature that is not positive, as in LIBSVM.
-const TAU: f64 = 1e-12;
+/// Rows of a working set beside the free ones and a quarter as many, where memory allows.
+const SET: usize = 512;
+/// The least size whatever memory allows: on sets of a few rows steps are hardly better than the steepest, and slow.
+const LEAST: usize = 64;
+/// A working set is solved until its violation is this share of what it was.
+const INNER: f64 = 0.2;
 
 /// A dual problem.
 pub(super) struct Problem<'a> {
@@ -63,7 +70,7 @@ pub(super) struct Solution {
     pub(super) objective: f64,
 }
 
-/// Solves the problem. Cost O(iterations · (n + misses · n d)); memory O(n d) and the cache.
+/// Solves the problem. Cost O(n) kernel values for each time that a row of a working set is moved; memory O(n d) and that of the set.
 pub(super) fn solve(problem: Problem<'_>, settings: SolverSettings) -> Result<Solution> {
     if problem.x.rows() == 0 {
         return Ok(Solution {
@@ -80,294 +87,179 @@ pub(super) fn solve(problem: Problem<'_>, settings: SolverSettings) -> Result<So
 struct Solver<'a> {
     settings: SolverSettings,
     stop: &'a AtomicBool,
-    epsilon: f64,
-    rows: GramRows<'a>,
-    n: usize,
-    /// The first so many rows are worked on.
-    active: usize,
-    /// The original index of the row at each place.
-    order: Vec<usize>,
     linear: Vec<f64>,
-    lower: Vec<f64>,
-    upper: Vec<f64>,
+    all: Variables,
+    points: Points<'a>,
+    /// Columns of the table.
+    width: usize,
+    /// The rows that are worked on, ascending.
+    active: Vec<usize>,
+    aside: Option<Aside<'a>>,
+    set: WorkingSet,
+}
+
+/// What it takes to work on some rows only.
+struct Aside<'a> {
+    /// The points of the rows that are worked on.
+    active: Points<'a>,
+    /// The coefficients when the first rows were set aside, and the gradient of all rows then.
     beta: Vec<f64>,
-    /// `Σ_s K_rs β_s + q_r`: the gradient without the kink.
     gradient: Vec<f64>,
-    /// Added to the gradient for a step up: ±ε, or ∞ if β_r cannot grow.
-    up: Vec<f64>,
-    /// Added to the gradient for a step down: ±ε, or -∞ if β_r cannot fall.
-    down: Vec<f64>,
-    /// `Σ_s K_rs β_s` over the rows s that are at a bound other than 0.
-    bounded: Vec<f64>,
-    diagonal: Vec<f64>,
-    unshrunk: bool,
 }
 
 impl<'a> Solver<'a> {
     fn new(problem: Problem<'a>, settings: SolverSettings) -> Result<Self> {
         let n = problem.x.rows();
-        let mut rows = GramRows::new(problem.kernel, problem.x, settings.cache_bytes);
-        let diagonal = rows.diagonal();
+        let diagonal = problem.kernel.diagonal(problem.x);
         if diagonal.iter().any(|k| !k.is_finite()) {
             return Err(overflow());
         }
-        let mut solver = Self {
-            settings,
-            stop: problem.stop,
+        let mut all = Variables {
             epsilon: problem.epsilon,
-            rows,
-            n,
-            active: n,
-            order: (0..n).collect(),
-            gradient: problem.linear.clone(),
-            linear: problem.linear,
             lower: problem.lower,
             upper: problem.upper,
             beta: problem.start,
+            gradient: problem.linear.clone(),
             up: vec![0.0; n],
             down: vec![0.0; n],
-            bounded: vec![0.0; n],
             diagonal,
-            unshrunk: false,
         };
-        for r in 0..n {
-            solver.refresh(r);
-            let beta = solver.beta[r];
-            if beta != 0.0 {
-                solver.rows.fetch(r, n);
-                add(crate::Isa::detect(), &mut solver.gradient, solver.rows.row(r), beta);
-                if solver.is_bounded(r) {
-                    add(crate::Isa::detect(), &mut solver.bounded, solver.rows.row(r), beta);
-                }
-            }
-        }
+        (0..n).for_each(|r| all.move_to(r, all.beta[r]));
+        let mut solver = Self {
+            settings,
+            stop: problem.stop,
+            linear: problem.linear,
+            all,
+            points: Points::new(problem.kernel, problem.x),
+            width: problem.x.width(),
+            active: (0..n).collect(),
+            aside: None,
+            set: WorkingSet::new(n),
+        };
+        let start: Vec<usize> = (0..n).filter(|&r| solver.all.beta[r] != 0.0).collect();
+        let beta: Vec<f64> = start.iter().map(|&r| solver.all.beta[r]).collect();
+        solver.add_to_gradient(&start, &beta)?;
         Ok(solver)
     }
 
     fn run(mut self) -> Result<Solution> {
-        let isa = crate::Isa::detect();
-        let limit =
-            self.settings.max_iterations.unwrap_or_else(|| 10_000_000.max(self.n.saturating_mul(100)));
-        let period = self.n.min(1000);
-        let stop = self.stop;
-        let mut countdown = period;
-        let (mut iterations, mut converged) = (0, true);
-        let (mut value, mut i) = self.steepest();
-        loop {
-            check(stop)?;
-            if countdown == 0 {
-                countdown = period;
-                if self.settings.shrinking {
-                    self.shrink();
-                    (value, i) = self.steepest();
-                }
+        let n = self.all.len();
+        let limit = self.settings.max_iterations.unwrap_or_else(|| 10_000_000.max(n.saturating_mul(100)));
+        let tolerance = self.settings.tolerance;
+        // The gram matrices of the last set and the next are in memory at once, and some copies of its rows.
+        let (numbers, d) = ((self.settings.cache_bytes / size_of::<f64>()) as f64, self.width as f64);
+        let largest = ((d * d + 0.5 * numbers).sqrt() - d) as usize;
+        let (mut iterations, mut rechecked) = (0, false);
+        let converged = loop {
+            check(self.stop)?;
+            let (low, high) = self.all.extremes(&self.active);
+            let gap = high - low;
+            // Near the end rows that were set aside too early are found while there is time; at the end all are.
+            if self.aside.is_some() && (gap < tolerance || gap < 10.0 * tolerance && !rechecked) {
+                rechecked = true;
+                self.take_back()?;
+                continue;
             }
-            let mut choice = self.partner(value, i);
-            if choice.gap < self.settings.tolerance && self.active < self.n {
-                self.reconstruct();
-                (value, i) = self.steepest();
-                choice = self.partner(value, i);
-                countdown = 1;
-            }
-            if choice.gap == f64::INFINITY {
-                return Err(overflow());
-            }
-            if choice.gap < self.settings.tolerance {
-                break;
-            }
-            if iterations >= limit && self.settings.keep_unfinished {
-                self.reconstruct();
-                converged = false;
-                break;
+            if gap < tolerance {
+                break true;
             }
             if iterations >= limit {
-                return Err(Error::NotConverged {
-                    method: "the support vector solver (SMO)",
-                    iterations,
-                    change: choice.gap,
-                    remedy: "standardise the columns, lower C, raise the tolerance or allow more iterations",
-                });
+                self.take_back()?;
+                break false;
             }
-            iterations += 1;
-            countdown -= 1;
-            let j = choice.row;
-            self.rows.fetch(j, self.active);
-            let (change_i, change_j) = self.step(i, j);
-            (value, i) = update(
-                isa,
-                &mut self.gradient[..self.active],
-                &self.up[..self.active],
-                self.rows.row(i),
-                self.rows.row(j),
-                change_i,
-                change_j,
-            );
-        }
-        if self.gradient.iter().any(|g| !g.is_finite()) {
-            return Err(overflow());
+            if self.settings.shrinking {
+                self.set_aside(low, high);
+            }
+            let free = self.active.iter().filter(|&&r| self.all.is_free(r)).count();
+            let size = (free + free / 4 + SET).min(largest.max(LEAST)).min(self.active.len());
+            self.set.renew(&self.all, &self.active, (low, high), size, &self.points, self.stop)?;
+            if self.set.gram.iter().any(|k| !k.is_finite()) {
+                return Err(overflow());
+            }
+            let whole = self.set.rows.len() == self.active.len();
+            let target = if whole { tolerance } else { (INNER * gap).max(0.5 * tolerance) };
+            let mut inner = self.all.select(&self.set.rows);
+            let steps = minimise(&mut inner, &self.set.gram, target, limit - iterations, self.stop)?;
+            if steps == 0 {
+                return Err(overflow());
+            }
+            iterations += steps;
+            self.take_over(&inner)?;
+        };
+        if !converged && !self.settings.keep_unfinished {
+            let (low, high) = self.all.extremes(&self.active);
+            return Err(Error::NotConverged {
+                method: "the support vector solver (SMO)",
+                iterations,
+                change: high - low,
+                remedy: "standardise the columns, lower C, raise the tolerance or allow more iterations",
+            });
         }
         Ok(self.finish(iterations, converged))
     }
 
-    /// The least gradient among steps up, and its row.
-    fn steepest(&self) -> (f64, usize) {
-        least(crate::Isa::detect(), &self.gradient[..self.active], &self.up[..self.active])
-    }
-
-    /// Given the step up `i`, the step down that gains most, and the largest violation of optimality.
-    fn partner(&mut self, value: f64, i: usize) -> Choice {
-        if value == f64::INFINITY {
-            return Choice { row: 0, gap: f64::NEG_INFINITY };
-        }
-        self.rows.fetch(i, self.active);
-        best_partner(
-            crate::Isa::detect(),
-            &self.gradient[..self.active],
-            &self.down[..self.active],
-            &self.diagonal[..self.active],
-            self.rows.row(i),
-            value,
-            self.diagonal[i],
-        )
-    }
-
-    /// Moves β_i up and β_j down as far as the pair's problem says; returns the two changes.
-    fn step(&mut self, i: usize, j: usize) -> (f64, f64) {
-        let slope = (self.gradient[j] + self.down[j]) - (self.gradient[i] + self.up[i]);
-        let curvature = self.diagonal[i] + self.diagonal[j] - 2.0 * self.rows.row(i)[j];
-        let wanted = slope / if curvature > 0.0 { curvature } else { TAU };
-        let kink = self.epsilon > 0.0;
-        let (old_i, old_j) = (self.beta[i], self.beta[j]);
-        let end_i = if kink && old_i < 0.0 { self.upper[i].min(0.0) } else { self.upper[i] };
-        let end_j = if kink && old_j > 0.0 { self.lower[j].max(0.0) } else { self.lower[j] };
-        let step = wanted.min(end_i - old_i).min(old_j - end_j);
-        self.beta[i] = if step == end_i - old_i { end_i } else { old_i + step };
-        self.beta[j] = if step == old_j - end_j { end_j } else { old_j - step };
-        for (r, old) in [(i, old_i), (j, old_j)] {
-            let was = self.bounded_at(r, old);
-            let is = self.is_bounded(r);
-            self.refresh(r);
-            let change = match (was, is) {
-                (false, true) => self.beta[r],
-                (true, false) => -old,
-                (true, true) => self.beta[r] - old,
-                (false, false) => 0.0,
-            };
-            if change != 0.0 && self.settings.shrinking {
-                // Both rows of the pair must stay in the cache: only these two are touched, and two always fit.
-                self.rows.fetch(r, self.n);
-                add(crate::Isa::detect(), &mut self.bounded, self.rows.row(r), change);
+    /// Takes the working set's coefficients, and brings the gradient up to date.
+    fn take_over(&mut self, inner: &Variables) -> Result<()> {
+        let (mut moved, mut changes) = (Vec::new(), Vec::new());
+        for (&r, &beta) in self.set.rows.iter().zip(&inner.beta) {
+            let change = beta - self.all.beta[r];
+            if change != 0.0 {
+                moved.push(r);
+                changes.push(change);
+                self.all.move_to(r, beta);
             }
         }
-        (self.beta[i] - old_i, self.beta[j] - old_j)
+        self.add_to_gradient(&moved, &changes)
     }
 
-    fn bounded_at(&self, r: usize, beta: f64) -> bool {
-        beta != 0.0 && (beta >= self.upper[r] || beta <= self.lower[r])
-    }
-
-    /// Whether β_r is at a bound other than 0.
-    fn is_bounded(&self, r: usize) -> bool {
-        self.bounded_at(r, self.beta[r])
-    }
-
-    /// Brings the offsets of row `r` up to date with its coefficient.
-    fn refresh(&mut self, r: usize) {
-        let beta = self.beta[r];
-        self.up[r] = if beta >= self.upper[r] {
-            f64::INFINITY
-        } else if beta >= 0.0 {
-            self.epsilon
-        } else {
-            -self.epsilon
-        };
-        self.down[r] = if beta <= self.lower[r] {
-            f64::NEG_INFINITY
-        } else if beta > 0.0 {
-            self.epsilon
-        } else {
-            -self.epsilon
-        };
-    }
-
-    /// Least gradient of steps up and largest of steps down, among the active rows.
-    fn extremes(&self) -> (f64, f64) {
-        let mut low = f64::INFINITY;
-        let mut high = f64::NEG_INFINITY;
-        for r in 0..self.active {
-            low = low.min(self.gradient[r] + self.up[r]);
-            high = high.max(self.gradient[r] + self.down[r]);
+    /// Adds `Σ changes k(·, moved)` to the gradient of the active rows.
+    fn add_to_gradient(&mut self, moved: &[usize], changes: &[f64]) -> Result<()> {
+        let active = self.aside.as_ref().map_or(&self.points, |aside| &aside.active);
+        let sums = active.sums(&self.points.select(moved), changes, self.stop)?;
+        for (&r, sum) in self.active.iter().zip(sums) {
+            self.all.gradient[r] += sum;
+            if !self.all.gradient[r].is_finite() {
+                return Err(overflow());
+            }
         }
-        (low, high)
+        Ok(())
     }
 
-    /// Sets aside the rows that no violating pair can contain.
-    fn shrink(&mut self) {
-        let (mut low, mut high) = self.extremes();
-        if !self.unshrunk && high - low <= 10.0 * self.settings.tolerance {
-            self.unshrunk = true;
-            self.reconstruct();
-            (low, high) = self.extremes();
-        }
+    /// Sets aside the rows that no violating pair can contain, if they are enough to be worth the copies.
+    fn set_aside(&mut self, low: f64, high: f64) {
         // A step up from above every step down gains nothing with any partner, and the reverse.
-        let idle = |s: &Self, r: usize| s.gradient[r] + s.up[r] > high && s.gradient[r] + s.down[r] < low;
-        let mut pairs = Vec::new();
-        let mut r = 0;
-        while r < self.active {
-            if idle(self, r) {
-                self.active -= 1;
-                while self.active > r && idle(self, self.active) {
-                    self.active -= 1;
-                }
-                if self.active > r {
-                    pairs.push((r, self.active));
-                    self.exchange(r, self.active);
-                }
-            }
-            r += 1;
-        }
-        self.rows.exchange(&pairs);
-    }
-
-    /// Exchanges two rows in all vectors but not in the cache.
-    fn exchange(&mut self, a: usize, b: usize) {
-        self.order.swap(a, b);
-        for vector in [
-            &mut self.linear,
-            &mut self.lower,
-            &mut self.upper,
-            &mut self.beta,
-            &mut self.gradient,
-            &mut self.up,
-            &mut self.down,
-            &mut self.bounded,
-            &mut self.diagonal,
-        ] {
-            vector.swap(a, b);
-        }
-    }
-
-    /// Takes all rows back, with the gradient of those that were set aside computed afresh.
-    fn reconstruct(&mut self) {
-        let from = self.active;
-        self.active = self.n;
-        if from == self.n {
+        let idle = |r: usize| self.all.upwards(r) > high && self.all.downwards(r) < low;
+        let busy: Vec<usize> = self.active.iter().copied().filter(|&r| !idle(r)).collect();
+        if 10 * busy.len() > 9 * self.active.len() {
             return;
         }
-        for r in from..self.n {
-            self.gradient[r] = self.linear[r] + self.bounded[r];
-        }
-        for r in 0..self.n {
-            if self.beta[r] != 0.0 && !self.is_bounded(r) {
-                self.rows.fetch(r, self.n);
-                add(
-                    crate::Isa::detect(),
-                    &mut self.gradient[from..],
-                    &self.rows.row(r)[from..self.n],
-                    self.beta[r],
-                );
+        let active = self.points.select(&busy);
+        self.active = busy;
+        match &mut self.aside {
+            Some(aside) => aside.active = active,
+            None => {
+                let (beta, gradient) = (self.all.beta.clone(), self.all.gradient.clone());
+                self.aside = Some(Aside { active, beta, gradient });
             }
         }
+    }
+
+    /// Takes all rows back. The gradient of those that were set aside follows from what it was and the coefficients that changed since.
+    fn take_back(&mut self) -> Result<()> {
+        let Some(aside) = self.aside.take() else { return Ok(()) };
+        let n = self.all.len();
+        let mut idle = vec![true; n];
+        self.active.iter().for_each(|&r| idle[r] = false);
+        let idle: Vec<usize> = (0..n).filter(|&r| idle[r]).collect();
+        let moved: Vec<usize> = (0..n).filter(|&r| self.all.beta[r] != aside.beta[r]).collect();
+        let changes: Vec<f64> = moved.iter().map(|&r| self.all.beta[r] - aside.beta[r]).collect();
+        idle.iter().for_each(|&r| self.all.gradient[r] = aside.gradient[r]);
+        // They alone are worked on for as long as that takes.
+        let active = self.points.select(&idle);
+        (self.active, self.aside) = (idle, Some(Aside { active, ..aside }));
+        self.add_to_gradient(&moved, &changes)?;
+        (self.active, self.aside) = ((0..n).collect(), None);
+        Ok(())
     }
 
     fn finish(self, iterations: usize, converged: bool) -> Solution {
@@ -375,18 +267,18 @@ impl<'a> Solver<'a> {
         // the optimum, or the middle of the interval of multipliers.
         let (mut sum, mut free) = (0.0, 0_usize);
         let mut objective = 0.0;
-        for r in 0..self.n {
-            let beta = self.beta[r];
-            objective += 0.5 * beta * (self.gradient[r] + self.linear[r]) + self.epsilon * beta.abs();
-            if self.up[r].is_finite() && self.up[r] == self.down[r] {
-                sum += self.gradient[r] + self.up[r];
+        for r in 0..self.all.len() {
+            let beta = self.all.beta[r];
+            objective += 0.5 * beta * (self.all.gradient[r] + self.linear[r]) + self.all.epsilon * beta.abs();
+            if self.all.is_free(r) {
+                sum += self.all.upwards(r);
                 free += 1;
             }
         }
         let rho = if free > 0 {
             sum / free as f64
         } else {
-            let (low, high) = self.extremes();
+            let (low, high) = self.all.extremes(&self.active);
             match (low.is_finite(), high.is_finite()) {
                 (true, true) => 0.5 * (low + high),
                 (true, false) => low,
@@ -394,11 +286,7 @@ impl<'a> Solver<'a> {
                 (false, false) => 0.0,
             }
         };
-        let mut beta = vec![0.0; self.n];
-        for (place, &r) in self.order.iter().enumerate() {
-            beta[r] = self.beta[place];
-        }
-        Solution { beta, intercept: -rho, iterations, converged, objective }
+        Solution { beta: self.all.beta, intercept: -rho, iterations, converged, objective }
     }
 }
 
@@ -407,174 +295,4 @@ fn overflow() -> Error {
         what: "the gram matrix".into(),
         remedy: "the kernel is too large at these rows: standardise the columns or lower the degree",
     }
-}
-
-/// The step down chosen for a step up, and the largest violation among all pairs.
-#[derive(Clone, Copy)]
-struct Choice {
-    row: usize,
-    gap: f64,
-}
-
-#[inline(always)]
-fn add_body<V: Simd>(out: &mut [f64], row: &[f64], factor: f64) {
-    for (o, k) in out.iter_mut().zip(row) {
-        *o = fma::<V>(factor, *k, *o);
-    }
-}
-
-// Searching for the place of an extreme value does not vectorise; its value does. These loops find the value block
-// by block, and then look for the place in one block.
-const BLOCK: usize = 256;
-
-#[inline(always)]
-fn lower(best: &mut [f64; LANES], l: usize, v: f64) {
-    best[l] = if v < best[l] { v } else { best[l] };
-}
-
-#[inline(always)]
-fn least_of(lanes: [f64; LANES]) -> f64 {
-    lanes.into_iter().fold(f64::INFINITY, |a, b| if b < a { b } else { a })
-}
-
-/// The least `gradient + up`, and the first place that has it.
-#[inline(always)]
-fn least_body<V: Simd>(gradient: &[f64], up: &[f64]) -> (f64, usize) {
-    let (mut value, mut at) = (f64::INFINITY, 0);
-    for (block, (g, u)) in gradient.chunks(BLOCK).zip(up.chunks(BLOCK)).enumerate() {
-        let least = g.iter().zip(u).fold(f64::INFINITY, |a, (g, u)| a.min(g + u));
-        if least < value {
-            (value, at) = (least, block);
-        }
-    }
-    (value, first_equal(gradient, up, at, value))
-}
-
-#[inline(always)]
-fn first_equal(gradient: &[f64], up: &[f64], block: usize, value: f64) -> usize {
-    let from = block * BLOCK;
-    let found = gradient[from..].iter().zip(&up[from..]).position(|(g, u)| g + u == value);
-    from + found.unwrap_or(0)
-}
-
-/// `gradient += change_i row_i + change_j row_j`, and [`least_body`] of the result in the same pass.
-#[inline(always)]
-fn update_body<V: Simd>(
-    gradient: &mut [f64],
-    up: &[f64],
-    row_i: &[f64],
-    row_j: &[f64],
-    change_i: f64,
-    change_j: f64,
-) -> (f64, usize) {
-    let (mut value, mut at) = (f64::INFINITY, 0);
-    let blocks = gradient.chunks_mut(BLOCK).zip(up.chunks(BLOCK));
-    let blocks = blocks.zip(row_i.chunks(BLOCK).zip(row_j.chunks(BLOCK)));
-    for (block, ((g, u), (ki, kj))) in blocks.enumerate() {
-        let n = g.len();
-        let mut best = [f64::INFINITY; LANES];
-        let (g8, g_rest) = g.as_chunks_mut::<LANES>();
-        let (u8, u_rest) = u[..n].as_chunks::<LANES>();
-        let (i8, i_rest) = ki[..n].as_chunks::<LANES>();
-        let (j8, j_rest) = kj[..n].as_chunks::<LANES>();
-        for (((g, u), ki), kj) in g8.iter_mut().zip(u8).zip(i8).zip(j8) {
-            for l in 0..LANES {
-                g[l] = fma::<V>(change_j, kj[l], fma::<V>(change_i, ki[l], g[l]));
-                lower(&mut best, l, g[l] + u[l]);
-            }
-        }
-        for l in 0..g_rest.len() {
-            g_rest[l] = fma::<V>(change_j, j_rest[l], fma::<V>(change_i, i_rest[l], g_rest[l]));
-            lower(&mut best, l, g_rest[l] + u_rest[l]);
-        }
-        let least = least_of(best);
-        if least < value {
-            (value, at) = (least, block);
-        }
-    }
-    (value, first_equal(gradient, up, at, value))
-}
-
-/// The row of largest `(violation)² / curvature` with `value`, and the largest violation.
-#[inline(always)]
-fn best_partner_body<V: Simd>(
-    gradient: &[f64],
-    down: &[f64],
-    diagonal: &[f64],
-    row_i: &[f64],
-    value: f64,
-    diagonal_i: f64,
-) -> Choice {
-    // Gains and violations are negated, so that the best is the least.
-    let gain = |g: f64, d: f64, k: f64, r: f64| {
-        let excess = value - (g + d);
-        let curvature = (diagonal_i + k) - 2.0 * r;
-        let curvature = if curvature > 0.0 { curvature } else { TAU };
-        let negative = if excess < 0.0 { excess } else { 0.0 };
-        (excess, -(negative * negative) / curvature)
-    };
-    let (mut most, mut at, mut gap) = (0.0, None, f64::INFINITY);
-    let blocks = gradient.chunks(BLOCK).zip(down.chunks(BLOCK));
-    let blocks = blocks.zip(diagonal.chunks(BLOCK).zip(row_i.chunks(BLOCK)));
-    for (block, ((g, d), (k, r))) in blocks.enumerate() {
-        let n = g.len();
-        let mut best = [0.0; LANES];
-        let mut gaps = [f64::INFINITY; LANES];
-        let (g8, g_rest) = g.as_chunks::<LANES>();
-        let (d8, d_rest) = d[..n].as_chunks::<LANES>();
-        let (k8, k_rest) = k[..n].as_chunks::<LANES>();
-        let (r8, r_rest) = r[..n].as_chunks::<LANES>();
-        for (((g, d), k), r) in g8.iter().zip(d8).zip(k8).zip(r8) {
-            for l in 0..LANES {
-                let (excess, gain) = gain(g[l], d[l], k[l], r[l]);
-                lower(&mut gaps, l, excess);
-                lower(&mut best, l, gain);
-            }
-        }
-        for l in 0..g_rest.len() {
-            let (excess, gain) = gain(g_rest[l], d_rest[l], k_rest[l], r_rest[l]);
-            lower(&mut gaps, l, excess);
-            lower(&mut best, l, gain);
-        }
-        gap = least_of(gaps).min(gap);
-        let best = least_of(best);
-        if best < most {
-            (most, at) = (best, Some(block));
-        }
-    }
-    let parts =
-        |from: usize| (from..gradient.len()).map(|s| (s, gradient[s], down[s], diagonal[s], row_i[s]));
-    let row = match at {
-        Some(block) => parts(block * BLOCK).find(|&(_, g, d, k, r)| gain(g, d, k, r).1 == most),
-        // No violation, or gains too small for a double: then the largest violation decides.
-        None => parts(0).find(|&(_, g, d, k, r)| gain(g, d, k, r).0 == gap),
-    };
-    Choice { row: row.map_or(0, |part| part.0), gap: -gap }
-}
-
-dispatch! {
-    fn add(out: &mut [f64], row: &[f64], factor: f64) = add_body::<V>
-}
-dispatch! {
-    fn least(gradient: &[f64], up: &[f64]) -> (f64, usize) = least_body::<V>
-}
-dispatch! {
-    fn update(
-        gradient: &mut [f64],
-        up: &[f64],
-        row_i: &[f64],
-        row_j: &[f64],
-        change_i: f64,
-        change_j: f64,
-    ) -> (f64, usize) = update_body::<V>
-}
-dispatch! {
-    fn best_partner(
-        gradient: &[f64],
-        down: &[f64],
-        diagonal: &[f64],
-        row_i: &[f64],
-        value: f64,
-        diagonal_i: f64,
-    ) -> Choice = best_partner_body::<V>
 }

@@ -84,7 +84,7 @@ pub struct SupportVectorClassifier {
     pub sample_weight: Option<Vec<f64>>,
     /// The largest violation of the optimality conditions that is accepted, LIBSVM's `-e` (0.001 by default).
     pub tolerance: f64,
-    /// Memory for rows of the gram matrix, 200 MB by default. At least two rows are held whatever it says.
+    /// Memory for working sets and their gram matrices, 200 MB by default: 3,500 rows of 100 columns. A set has 64 rows at least, whatever it says.
     pub cache_bytes: usize,
     /// Steps allowed for each pair of classes; `None` for LIBSVM's rule, the larger of 10⁷ and 100 n.
     pub max_iterations: Option<usize>,
@@ -132,9 +132,9 @@ impl SupportVectorClassifier {
     /// For two classes the model has one output, positive for `classes[1]` and named
     /// `"classes[1] vs classes[0]"` (scikit-learn's decision function). For more it has one output a pair, in the order (0,1), (0,2), …, (1,2),
     /// …, positive for the first of the pair and named "first vs second" (LIBSVM). The first name is always
-    /// the positive side. Pairs are solved in parallel and share the cache memory.
+    /// the positive side. Pairs are solved in parallel and share the memory.
     ///
-    /// Cost: between n² and n³ kernel values times d, growing with `c`; memory `cache_bytes` and O(n d).
+    /// Cost: between n times the support vectors and n³ kernel values, growing with `c`; memory at most `cache_bytes` and O(n d).
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`]; [`Error::Target`] if a class has no rows;

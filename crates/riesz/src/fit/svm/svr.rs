@@ -92,7 +92,7 @@ pub struct SupportVectorRegressor {
     pub sample_weight: Option<Vec<f64>>,
     /// The largest violation of the optimality conditions that is accepted, LIBSVM's `-e` (0.001 by default).
     pub tolerance: f64,
-    /// Memory for rows of the gram matrix, 200 MB by default. At least two rows are held whatever it says.
+    /// Memory for working sets and their gram matrices, 200 MB by default: 3,500 rows of 100 columns. A set has 64 rows at least, whatever it says.
     pub cache_bytes: usize,
     /// Steps allowed; `None` for LIBSVM's rule, the larger of 10⁷ and 100 n.
     pub max_iterations: Option<usize>,
@@ -133,8 +133,8 @@ impl SupportVectorRegressor {
         }
     }
 
-    /// Fits to `y`, one number a row. Cost: between n² and n³ kernel values times d, growing with `c`; memory
-    /// `cache_bytes` and O(n d). If all targets lie within `epsilon` of a constant the model has no points.
+    /// Fits to `y`, one number a row. Cost: between n times the support vectors and n³ kernel values, growing with `c`; memory
+    /// at most `cache_bytes` and O(n d). If all targets lie within `epsilon` of a constant the model has no points.
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`];

@@ -1,0 +1,80 @@
+//! The variables of a dual problem, with what their steps up and down gain.
+
+/// One entry a variable.
+pub(super) struct Variables {
+    /// ε.
+    pub(super) epsilon: f64,
+    pub(super) lower: Vec<f64>,
+    pub(super) upper: Vec<f64>,
+    pub(super) beta: Vec<f64>,
+    /// `Σ_s K_rs β_s + q_r`: the gradient without the kink.
+    pub(super) gradient: Vec<f64>,
+    /// Added to the gradient for a step up: ±ε, or ∞ if β_r cannot grow.
+    pub(super) up: Vec<f64>,
+    /// Added to the gradient for a step down: ±ε, or -∞ if β_r cannot fall.
+    pub(super) down: Vec<f64>,
+    /// `K_rr`.
+    pub(super) diagonal: Vec<f64>,
+}
+
+impl Variables {
+    pub(super) fn len(&self) -> usize {
+        self.beta.len()
+    }
+
+    /// Some of them, in this order.
+    pub(super) fn select(&self, rows: &[usize]) -> Self {
+        let of = |all: &[f64]| rows.iter().map(|&r| all[r]).collect();
+        Self {
+            epsilon: self.epsilon,
+            lower: of(&self.lower),
+            upper: of(&self.upper),
+            beta: of(&self.beta),
+            gradient: of(&self.gradient),
+            up: of(&self.up),
+            down: of(&self.down),
+            diagonal: of(&self.diagonal),
+        }
+    }
+
+    /// Sets β_r, and what its steps gain.
+    pub(super) fn move_to(&mut self, r: usize, beta: f64) {
+        self.beta[r] = beta;
+        self.up[r] = if beta >= self.upper[r] {
+            f64::INFINITY
+        } else if beta >= 0.0 {
+            self.epsilon
+        } else {
+            -self.epsilon
+        };
+        self.down[r] = if beta <= self.lower[r] {
+            f64::NEG_INFINITY
+        } else if beta > 0.0 {
+            self.epsilon
+        } else {
+            -self.epsilon
+        };
+    }
+
+    /// The gradient of a step up.
+    pub(super) fn upwards(&self, r: usize) -> f64 {
+        self.gradient[r] + self.up[r]
+    }
+
+    /// The gradient of a step down.
+    pub(super) fn downwards(&self, r: usize) -> f64 {
+        self.gradient[r] + self.down[r]
+    }
+
+    /// Whether β_r can move both ways along one gradient.
+    pub(super) fn is_free(&self, r: usize) -> bool {
+        self.up[r].is_finite() && self.up[r] == self.down[r]
+    }
+
+    /// Least gradient of steps up and largest of steps down, among these.
+    pub(super) fn extremes(&self, rows: &[usize]) -> (f64, f64) {
+        rows.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &r| {
+            (low.min(self.upwards(r)), high.max(self.downwards(r)))
+        })
+    }
+}

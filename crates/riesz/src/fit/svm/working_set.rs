@@ -1,0 +1,124 @@
+//! The working set: rows that violate optimality most, and rows of the last set, with their gram matrix.
+
+use std::sync::atomic::AtomicBool;
+
+use super::variables::Variables;
+use crate::error::Result;
+use crate::kernel::Points;
+
+/// A working set.
+pub(super) struct WorkingSet {
+    pub(super) rows: Vec<usize>,
+    /// Row by row.
+    pub(super) gram: Vec<f64>,
+    /// How many sets each row of the problem has been in.
+    ages: Vec<u32>,
+}
+
+/// What a place in a set is taken by.
+const NONE: usize = usize::MAX;
+
+impl WorkingSet {
+    /// An empty one, of a problem of `n` rows.
+    pub(super) fn new(n: usize) -> Self {
+        Self { rows: Vec::new(), gram: Vec::new(), ages: vec![0; n] }
+    }
+
+    /// Makes it `size` of the `active` rows: up to half of the last set, free ones first and then those that were in fewest sets; rows that violate optimality, given
+    /// the extremes of the gradient, the worst of those that would step up and of those that would step down by turns; then more of the last set. The
+    /// pair that violates it most is always among them. Kernel values that the last set had are not computed again.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
+    pub(super) fn renew(
+        &mut self,
+        all: &Variables,
+        active: &[usize],
+        (low, high): (f64, f64),
+        size: usize,
+        points: &Points<'_>,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let chosen = self.choose(all, active, (low, high), size);
+        chosen.iter().for_each(|&r| self.ages[r] += 1);
+        let mut place = vec![NONE; all.len()];
+        self.rows.iter().enumerate().for_each(|(at, &r)| place[r] = at);
+        let (mut rows, fresh): (Vec<usize>, Vec<usize>) = chosen.into_iter().partition(|&r| place[r] != NONE);
+        rows.sort_unstable_by_key(|&r| place[r]);
+        let (kept, before) = (rows.len(), self.rows.len());
+        let places: Vec<usize> = rows.iter().map(|&r| place[r]).collect();
+        rows.extend(fresh);
+        let w = rows.len();
+        let set = points.select(&rows);
+        let new = set.rows_of(&set.select(&(kept..w).collect::<Vec<_>>()), stop)?;
+        let mut gram = vec![0.0; w * w];
+        for (row, &at) in gram.chunks_exact_mut(w).zip(&places) {
+            let old = &self.gram[at * before..(at + 1) * before];
+            row.iter_mut().zip(&places).for_each(|(k, &at)| *k = old[at]);
+        }
+        gram[kept * w..].copy_from_slice(&new);
+        // The same values by column, in tiles.
+        const TILE: usize = 32;
+        for from in (0..kept).step_by(TILE) {
+            for first in (kept..w).step_by(TILE) {
+                for i in from..(from + TILE).min(kept) {
+                    for j in first..(first + TILE).min(w) {
+                        gram[i * w + j] = gram[j * w + i];
+                    }
+                }
+            }
+        }
+        (self.rows, self.gram) = (rows, gram);
+        Ok(())
+    }
+
+    fn choose(&self, all: &Variables, active: &[usize], (low, high): (f64, f64), size: usize) -> Vec<usize> {
+        // The least key is the worst.
+        let ranked = |key: &dyn Fn(usize) -> f64, bound: f64| {
+            let mut worst: Vec<(f64, usize)> =
+                active.iter().map(|&r| (key(r), r)).filter(|(key, _)| *key < bound).collect();
+            let worse = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+            // When so many are taken the set is full.
+            if worst.len() > size {
+                worst.select_nth_unstable_by(size, worse);
+                worst.truncate(size);
+            }
+            worst.sort_unstable_by(worse);
+            worst.into_iter().map(|(_, r)| r)
+        };
+        let mut ups = ranked(&|r| all.upwards(r), high);
+        let mut downs = ranked(&|r| -all.downwards(r), -low);
+        let mut set = Chosen { taken: vec![true; all.len()], rows: Vec::with_capacity(size), size };
+        active.iter().for_each(|&r| set.taken[r] = false);
+        let mut last: Vec<usize> = self.rows.iter().copied().filter(|&r| !set.taken[r]).collect();
+        last.sort_unstable_by_key(|&r| (!all.is_free(r), self.ages[r], r));
+        set.take(&mut ups);
+        set.take(&mut downs);
+        last.iter().take(size / 2).for_each(|&r| set.add(r));
+        while set.take(&mut ups) | set.take(&mut downs) {}
+        last.iter().for_each(|&r| set.add(r));
+        set.rows
+    }
+}
+
+struct Chosen {
+    taken: Vec<bool>,
+    rows: Vec<usize>,
+    size: usize,
+}
+
+impl Chosen {
+    fn add(&mut self, r: usize) {
+        if !self.taken[r] && self.rows.len() < self.size {
+            self.taken[r] = true;
+            self.rows.push(r);
+        }
+    }
+
+    /// Adds the next of them that is not yet in; whether there was one.
+    fn take(&mut self, from: &mut impl Iterator<Item = usize>) -> bool {
+        let next = from.find(|&r| !self.taken[r]);
+        next.into_iter().for_each(|r| self.add(r));
+        next.is_some() && self.rows.len() < self.size
+    }
+}
