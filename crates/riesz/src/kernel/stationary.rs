@@ -10,7 +10,7 @@ use super::rounding::{TINY, either};
 use super::tile;
 use super::{Columns, Factor, FactorKind, Parameter, Precision, Reach, Structure};
 use crate::random::Random;
-use crate::simd::{Isa, LANES, Lanes, Plain, Simd, dispatch, fma};
+use crate::simd::{Isa, LANES, Plain, Simd, dispatch, fma};
 
 pub(super) const LENGTHSCALE: Argument = Argument::new(
     "lengthscale",
@@ -150,7 +150,11 @@ impl Stationary {
         v: &[f64],
         out: &'o mut [f64],
     ) -> &'o mut [f64] {
-        sum_squares(isa, u, c * RUN, &self.columns, &self.lengthscale, v, out);
+        out.fill(0.0);
+        let rows = c * RUN..c * RUN + out.len();
+        for (&j, l) in self.columns.iter().zip(&self.lengthscale) {
+            add_square(isa, &u.column(j)[rows.clone()], v[j], 1.0 / l, out);
+        }
         out
     }
 
@@ -378,39 +382,11 @@ fn weigh_column_body<V: Simd, S: Shape>(shape: S, u: &[f64], v: f64, inverse: f6
     lanes.iter().sum::<f64>() + rest.sum::<f64>()
 }
 
-/// Registers of sums that are worked on together.
-const WIDE: usize = 4;
-
-/// `out[i] = Σ_c ((u_c[start + i] - v_c) / ℓ_c)²`; sums stay in registers from column to column.
 #[inline(always)]
-fn sum_squares_body<V: Simd>(
-    u: Columns<'_>,
-    start: usize,
-    columns: &[usize],
-    lengthscale: &[f64],
-    v: &[f64],
-    out: &mut [f64],
-) {
-    let all = || columns.iter().zip(lengthscale).map(|(&j, l)| (&u.column(j)[start..], v[j], 1.0 / l));
-    let done = out.len() - out.len() % (WIDE * LANES);
-    for (b, out) in out.chunks_exact_mut(WIDE * LANES).enumerate() {
-        let mut sums = [Lanes::ZERO; WIDE];
-        for (u, v, inverse) in all() {
-            let (u, _) = u[b * WIDE * LANES..][..WIDE * LANES].as_chunks::<LANES>();
-            for (sum, u) in sums.iter_mut().zip(u) {
-                let r = Lanes(*u).sub::<V>(Lanes::splat(v)).mul::<V>(Lanes::splat(inverse));
-                *sum = r.fma::<V>(r, *sum);
-            }
-        }
-        out.as_chunks_mut::<LANES>().0.iter_mut().zip(&sums).for_each(|(out, sum)| *out = sum.0);
-    }
-    let rest = &mut out[done..];
-    rest.fill(0.0);
-    for (u, v, inverse) in all() {
-        for (o, &x) in rest.iter_mut().zip(&u[done..]) {
-            let r = (x - v) * inverse;
-            *o = fma::<V>(r, r, *o);
-        }
+fn add_square_body<V: Simd>(u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
+    for (o, &x) in out.iter_mut().zip(u) {
+        let r = (x - v) * inverse;
+        *o = fma::<V>(r, r, *o);
     }
 }
 
@@ -451,7 +427,7 @@ dispatch! {
     fn weigh_column[S: Shape](shape: S, u: &[f64], v: f64, inverse: f64, weights: &[f64]) -> f64 = weigh_column_body::<V, S>
 }
 dispatch! {
-    fn sum_squares(u: Columns<'_>, start: usize, columns: &[usize], lengthscale: &[f64], v: &[f64], out: &mut [f64]) = sum_squares_body::<V>
+    fn add_square(u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = add_square_body::<V>
 }
 dispatch! {
     fn of_square[S: Shape](shape: S, square: &[f64], out: &mut [f64]) = of_square_body::<V, S>
