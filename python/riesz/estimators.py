@@ -705,8 +705,8 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
     n_restarts_optimizer : int, default 0
         Further runs from random places.
     landmarks : int, default None
-        Learn through so many inducing points, chosen among means of clusters of rows (Titsias 2009): for many rows, at a cost that
-        grows with the rows and not with their cube. Tuning looks at 20,000 rows. ``None`` for all rows as they are.
+        Learn through so many inducing points, means of clusters of rows (Titsias 2009): for many rows, at a cost that grows with
+        the rows and not with their cube. Tuning looks at 20,000 rows at most. ``None`` for all rows as they are.
     normalize_y : bool, default True
     random_state : int, RandomState or None
 

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::evidence::{self, Maximum, Search};
 use super::sparse_gp::SparseGaussianProcess;
 use super::targets::{Targets, check_noise, check_row_noise};
-use super::task::{FIXED_KERNEL, Fitted, Input, LANDMARKS, ModelKind, NORMALIZE_Y, Predicts, RESTARTS, Task, no_job};
+use super::task::{
+    FIXED_KERNEL, Fitted, Input, LANDMARKS, ModelKind, NORMALIZE_Y, Predicts, RESTARTS, Task, no_job,
+};
 use crate::error::{Error, Result, sized};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;

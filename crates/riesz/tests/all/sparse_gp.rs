@@ -336,7 +336,8 @@ fn rough_sums_are_made_good_by_jitter_that_is_said() {
         // Not much of some thousand is lost, and no more than rounding is won.
         let lost = precise.lower - found.lower;
         assert!(lost > -1.0 && lost < 20.0, "{lost}");
-        assert!(found.lower < found.upper);
+        // Points explain all, and the bounds are one but for rounding.
+        assert!(found.lower < found.upper + 1e-6 * found.upper.abs());
         let model = riesz::Expansion::new(kernel.clone(), points.clone(), found.coef, vec![0.0; 2]).unwrap();
         let means = [&model, &precise.model].map(|model| model.predict(&x).unwrap());
         assert!(largest_difference(means[0].data(), means[1].data()) < 0.05);
@@ -389,8 +390,9 @@ fn tuning_finds_kernel_and_noise() {
         let found = fit.model.predict(&x).unwrap();
         let error: f64 = (0..1500).map(|i| (found[(i, 0)] - truth(i)).powi(2)).sum();
         assert!((error / 1500.0).sqrt() < 0.5, "{error}");
-        assert!(fit.lower < fit.upper && fit.upper - fit.lower < 40.0, "{} {}", fit.lower, fit.upper);
+        assert!(fit.lower < fit.upper, "{} {}", fit.lower, fit.upper);
     }
+    assert!(many.upper - many.lower < 40.0 && many.upper - many.lower < few.upper - few.lower);
     assert!(few.lower < many.lower && some.lower <= many.lower + 1e-6 * many.lower.abs());
     assert!(some.model.card.iter().any(|fact| fact.name.contains("tuning looked at")));
     assert!(many.model.card.iter().all(|fact| !fact.name.contains("tuning looked at")));

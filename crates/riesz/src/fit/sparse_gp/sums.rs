@@ -24,7 +24,7 @@ pub struct KernelSums {
     pub log_weights: f64,
     /// n.
     pub rows: usize,
-    /// By how much each kernel value that was summed up may be off, besides the rounding of doubles; 0 for doubles.
+    /// By how much each kernel value that was summed up may be off; 0 for doubles, whose rounding is known. Bounds count what rounding makes of `K_ZZ⁻¹`, n r √m/σ² nats for r.
     pub rounding: f64,
 }
 
